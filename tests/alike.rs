@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::process::Signal;
 use crate::stream;
 
@@ -42,8 +42,8 @@ pub fn assert_told_like_rust(probe: &Path) {
 }
 
 /// A folder with a team and this probe, whose component is compiled already.
-fn place(team: &str, probe: &Path) -> Place {
-    let place = Place::with(team);
+fn place(team: &str, probe: &Path) -> Workspace {
+    let place = Workspace::with(team);
     fs::copy(probe, place.path("probe.wasm")).unwrap();
     place.write("replies.toml", "[[reply]]\ntext = \"hi\"\n");
     // Compiling an interpreter takes longer than a run is waited for.

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::process::Process;
 use crate::terminal::Terminal;
 
@@ -22,7 +22,7 @@ config = { steps = [{ ask = "how many?", schema = { type = "integer" } }, { say 
 "#;
 
 /// Sends messages for nobody, all at once, each of which has to be taken.
-fn send_at_once(place: &Place, count: usize) {
+fn send_at_once(place: &Workspace, count: usize) {
     let send = |n: usize| place.start(&["send", "store", "--cause", "Nobody", &n.to_string()]);
     let sending: Vec<Process> = (0..count).map(send).collect();
     for process in sending {
@@ -30,7 +30,7 @@ fn send_at_once(place: &Place, count: usize) {
     }
 }
 
-fn sent(place: &Place) -> usize {
+fn sent(place: &Workspace) -> usize {
     place
         .recorded()
         .iter()
@@ -40,7 +40,7 @@ fn sent(place: &Place) -> usize {
 
 #[test]
 fn what_is_answered_or_sent_elsewhere_while_the_terminal_is_asked_is_gone_on_with() {
-    let place = Place::with(ASKING);
+    let place = Workspace::with(ASKING);
     let mut terminal = Terminal::open(&place, &["run", "team.toml", "--storage", "store"]);
     terminal.until("> ");
     place
@@ -73,7 +73,7 @@ fn what_is_answered_or_sent_elsewhere_while_the_terminal_is_asked_is_gone_on_wit
 
 #[test]
 fn all_are_heard_who_speak_at_once_while_the_terminal_is_asked() {
-    let place = Place::with(ASKING);
+    let place = Workspace::with(ASKING);
     let mut terminal = Terminal::open(&place, &["run", "team.toml", "--storage", "store"]);
     terminal.until("> ");
     send_at_once(&place, 12);
@@ -85,7 +85,7 @@ fn all_are_heard_who_speak_at_once_while_the_terminal_is_asked() {
 
 #[test]
 fn all_are_heard_who_speak_at_once_to_a_team_json_alone() {
-    let place = Place::with(ASKING);
+    let place = Workspace::with(ASKING);
     place
         .host(&["run", "team.toml", "--storage", "store"])
         .expect(4);
@@ -103,7 +103,7 @@ fn all_are_heard_who_speak_at_once_to_a_team_json_alone() {
 
 #[test]
 fn what_is_typed_while_files_change_is_for_the_question_that_is_asked_then() {
-    let place = Place::with(ASKING);
+    let place = Workspace::with(ASKING);
     let mut terminal = Terminal::open(&place, &["dev", "team.toml", "--storage", "store"]);
     for change in ["# one", "# two"] {
         terminal.until("> ");
@@ -141,7 +141,7 @@ config = { steps = [{ ask = "shall I delete?", choices = ["2", "yes", "1"] }, { 
 
 #[test]
 fn what_is_typed_for_one_question_answers_no_other_and_a_number_selects_what_stands_beside_it() {
-    let place = Place::with(TWO_QUESTIONS);
+    let place = Workspace::with(TWO_QUESTIONS);
     let mut terminal = Terminal::open(&place, &["run", "team.toml", "--storage", "store"]);
     terminal.until("shall I greet?");
     terminal.until("> ");

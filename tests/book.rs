@@ -14,7 +14,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::probe::{build, project};
 use page::{Command, Fence, fences};
 
@@ -25,13 +25,13 @@ fn pages() -> PathBuf {
 
 /// The folder of a page, and where in it the next command is run.
 struct Folder {
-    place: Place,
+    place: Workspace,
     directory: PathBuf,
 }
 
 impl Folder {
     fn new() -> Self {
-        let place = Place::empty();
+        let place = Workspace::empty();
         // What the reader has installed.
         fs::create_dir(place.path(".bin")).unwrap();
         symlink(

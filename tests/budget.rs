@@ -4,7 +4,7 @@ mod together;
 
 use serde_json::Value;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::probe::build;
 use crate::process::Signal;
 use crate::stream;
@@ -45,8 +45,8 @@ fn team(team: &str, role: &str, action: &str) -> String {
         .replace("ACTION", action)
 }
 
-fn place(text: &str) -> Place {
-    let place = Place::with(text);
+fn place(text: &str) -> Workspace {
+    let place = Workspace::with(text);
     place.write(
         "replies.toml",
         "[[reply]]\ntext = \"r\"\ninput = 5\noutput = 5\n",
@@ -62,17 +62,17 @@ fn at_once(team: &str, prompts: &str) -> String {
 }
 
 /// A place for such a team.
-fn gathering(text: &str) -> Place {
+fn gathering(text: &str) -> Workspace {
     let place = place(text);
     std::fs::copy(build("tests/gather"), place.path("gather.wasm")).unwrap();
     place
 }
 
-fn budget(place: &Place) -> Value {
+fn budget(place: &Workspace) -> Value {
     place.team_json()["strata"]["budget"].clone()
 }
 
-fn live(place: &Place) -> usize {
+fn live(place: &Workspace) -> usize {
     let all = place.recorded();
     stream::of_kind(&all, "host-call")
         .iter()
@@ -302,7 +302,7 @@ fn an_action_whose_own_budget_is_used_up_is_told() {
 }
 
 /// What is held back for a role of the saved team, in dollars, once it is.
-fn held_back(place: &Place, role: &str) -> f64 {
+fn held_back(place: &Workspace, role: &str) -> f64 {
     loop {
         if let Some(held) = held_back_now(place, role) {
             return held;
@@ -311,7 +311,7 @@ fn held_back(place: &Place, role: &str) -> f64 {
 }
 
 /// The same, where something is.
-fn held_back_now(place: &Place, role: &str) -> Option<f64> {
+fn held_back_now(place: &Workspace, role: &str) -> Option<f64> {
     let shown = place.host(&["inspect", "store", "--json"]).expect(0).stdout;
     let team: Value = serde_json::from_str(&shown).unwrap();
     let reserved = team["strata"]["open"][role]["tried"]["reserved"]
@@ -322,7 +322,7 @@ fn held_back_now(place: &Place, role: &str) -> Option<f64> {
 }
 
 /// The team, and a role whose calls are answered when `answers` says so.
-fn two_roles(of_role: &str, answers: bool) -> Place {
+fn two_roles(of_role: &str, answers: bool) -> Workspace {
     let second = r#"[[role]]
 name = "B"
 watch = ["two"]
@@ -339,7 +339,7 @@ llm = { models = ["*"] }
     place
 }
 
-fn answer(place: &Place, answers: bool) {
+fn answer(place: &Workspace, answers: bool) {
     let slow = if answers {
         ""
     } else {
@@ -458,7 +458,7 @@ fn tokens_are_held_back_for_calls_that_are_under_way_whatever_they_cost() {
         4,
         "each is paid once it is known how little the one before took"
     );
-    let used = |place: &Place| budget(place)["by"]["A/one"]["tokens"].as_u64().unwrap();
+    let used = |place: &Workspace| budget(place)["by"]["A/one"]["tokens"].as_u64().unwrap();
     assert_eq!(used(&together), 30);
     let shown = together.host(&["inspect", "store"]).expect(0).stdout;
     assert!(

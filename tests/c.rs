@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::probe::project;
 use crate::scaffold::a_mistyped_config_is_refused;
 use crate::stream::of_kind;
@@ -19,7 +19,7 @@ use crate::stream::of_kind;
 /// The probe in C. Building it sets up the compiler, which takes longer than the usual patience of these tests.
 static PROBE: LazyLock<PathBuf> = LazyLock::new(|| {
     let dir = project().join("plugins/probe-c");
-    let output = Place::empty()
+    let output = Workspace::empty()
         .command(&["build", dir.to_str().unwrap()])
         .output()
         .unwrap();
@@ -38,7 +38,7 @@ fn with_tools() {
 
 /// Compiles tests in C natively, with the action's files and the SDK, and runs them.
 #[track_caller]
-pub fn unit_tests(place: &Place, sdk: &Path, files: &[&Path]) {
+pub fn unit_tests(place: &Workspace, sdk: &Path, files: &[&Path]) {
     let c_files = |dir: &str| {
         let entries = fs::read_dir(sdk.join(dir))
             .expect("the SDK has it")
@@ -77,7 +77,7 @@ pub fn unit_tests(place: &Place, sdk: &Path, files: &[&Path]) {
 #[test]
 fn the_sdk_passes_its_own_tests() {
     let sdk = project().join("guest-sdk/c");
-    let place = Place::empty();
+    let place = Workspace::empty();
     unit_tests(&place, &sdk, &[&sdk.join("tests/sdk.c")]);
 }
 
@@ -117,7 +117,7 @@ const BROKEN: [(&str, &str); 3] = [
 #[test]
 fn a_team_in_c_is_begun_tested_built_run_broken_and_mended() {
     with_tools();
-    let place = Place::empty();
+    let place = Workspace::empty();
     place
         .host(&["new", "team", "press", "--lang", "c"])
         .expect(0);
@@ -202,7 +202,7 @@ fn what_c_cannot_compile_is_told_with_its_place() {
         ),
     ];
     for (source, expected) in cases {
-        let place = Place::empty();
+        let place = Workspace::empty();
         fs::create_dir(place.path("bad")).unwrap();
         place.write("bad/action.c", source);
         let ended = place.host(&["build", "bad"]).expect(2);
@@ -218,7 +218,7 @@ fn what_c_cannot_compile_is_told_with_its_place() {
 #[test]
 fn a_component_is_made_again_when_a_header_beside_its_directory_has_changed() {
     with_tools();
-    let place = Place::empty();
+    let place = Workspace::empty();
     fs::create_dir(place.path("one")).unwrap();
     let source = "#include \"../words.h\"\n#include <strata_action.h>\nstatic strata_error run(const strata_call *c, \
                   strata_output *o) { (void)c; o->content = STR(WORDS); return STRATA_SUCCESS; }\n\
@@ -242,7 +242,7 @@ fn a_component_is_made_again_when_a_header_beside_its_directory_has_changed() {
 #[test]
 fn a_component_exports_what_its_author_defines_and_imports_what_it_uses() {
     with_tools();
-    let place = Place::empty();
+    let place = Workspace::empty();
     fs::create_dir(place.path("one")).unwrap();
     let head = "#include <strata_action.h>\n";
     let plain = "static strata_error run(const strata_call *c, strata_output *o) { (void)c; o->content = STR(\"x\"); \
@@ -277,7 +277,7 @@ fn a_recipe_that_fails_or_makes_nothing_is_told() {
         ("echo text > \"$STRATA_OUT\"\n", "making a component of"),
     ];
     for (script, expected) in cases {
-        let place = Place::empty();
+        let place = Workspace::empty();
         fs::create_dir(place.path("bad")).unwrap();
         place.write("bad/build.sh", script);
         let ended = place.host(&["build", "bad"]).expect(2);
@@ -310,7 +310,7 @@ pub fn zig() -> String {
 
 #[test]
 fn a_language_that_the_host_does_not_know_makes_an_action() {
-    let place = Place::with(
+    let place = Workspace::with(
         r#"schema = "strata.team/1"
 [team]
 name = "words"
@@ -395,7 +395,7 @@ STRATA_ACTION(carry, .name = "porter")
 #[test]
 fn what_c_leaves_in_buffers_or_cuts_or_cannot_allocate_is_told_and_kept() {
     with_tools();
-    let place = Place::empty();
+    let place = Workspace::empty();
     ["porter", "out"]
         .iter()
         .for_each(|name| fs::create_dir(place.path(name)).unwrap());

@@ -6,17 +6,17 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::process::Signal;
 use crate::stream;
 use crate::together::gathering;
 use crate::web::Web;
 
 /// A team of one action, granted all of a server, whose models answer below `way`.
-pub fn team(web: &Web, way: &str, component: &str, config: &str) -> Place {
+pub fn team(web: &Web, way: &str, component: &str, config: &str) -> Workspace {
     let url = format!("http://127.0.0.1:{}/v1/{way}", web.port());
     let config = config.replace("URL", &url);
-    Place::with(&format!(
+    Workspace::with(&format!(
         "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n[llm]\nprovider = \"openai\"\n\
          base_url = \"{url}\"\nmodel = \"m\"\nretries = 0\nprice = {{ input = 1000.0, output = 1000.0 }}\n\
          [[role]]\nname = \"A\"\nwatch = [\"UserRequirement\"]\n[[role.action]]\nname = \"p\"\n\
@@ -27,7 +27,7 @@ pub fn team(web: &Web, way: &str, component: &str, config: &str) -> Place {
 }
 
 /// The sources of all calls that were recorded, in order.
-pub fn sources(place: &Place) -> Vec<String> {
+pub fn sources(place: &Workspace) -> Vec<String> {
     let lines = place.recorded();
     stream::of_kind(&lines, "host-call")
         .iter()
@@ -35,12 +35,12 @@ pub fn sources(place: &Place) -> Vec<String> {
         .collect()
 }
 
-pub fn output(place: &Place) -> String {
+pub fn output(place: &Workspace) -> String {
     let history = place.team_json()["env"]["history"]["storage"].clone();
     stream::text(&history[1]["content"]).to_owned()
 }
 
-pub fn total(place: &Place) -> f64 {
+pub fn total(place: &Workspace) -> f64 {
     place.team_json()["strata"]["budget"]["total"]
         .as_f64()
         .unwrap()
@@ -229,7 +229,7 @@ fn which_calls_another_attempt_is_served_can_be_said_of_a_fresh_run_too() {
 
 #[test]
 fn no_more_is_taken_and_recorded_than_a_guest_may_have() {
-    let bounded = |place: &Place, bytes: &str| {
+    let bounded = |place: &Workspace, bytes: &str| {
         let text = String::from_utf8(place.read("team.toml")).unwrap();
         let text = text
             .split("[role.action.limits]")
@@ -307,7 +307,7 @@ fn an_answer_that_comes_while_a_run_is_being_stopped_is_durable_before_the_run_h
 }
 
 /// The team with these lines for its action.
-fn limited(place: &Place, lines: &str) {
+fn limited(place: &Workspace, lines: &str) {
     let text = String::from_utf8(place.read("team.toml")).unwrap();
     place.write("team.toml", text + "[role.action.limits]\n" + lines);
 }

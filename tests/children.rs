@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, test_kill_process};
 
-use crate::place::Place;
+use crate::place::Workspace;
 
 /// How long a machine that is busy may take to end a process.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -45,7 +45,7 @@ fn is_there(id: i32) -> bool {
 }
 
 /// The ids in a file of the place, once there are so many lines.
-fn ids(place: &Place, name: &str, lines: usize) -> Vec<i32> {
+fn ids(place: &Workspace, name: &str, lines: usize) -> Vec<i32> {
     let begun = Instant::now();
     loop {
         let text = fs::read_to_string(place.path(name)).unwrap_or_default();
@@ -70,7 +70,7 @@ fn gone(ids: &[i32]) {
 
 #[test]
 fn the_program_outside_ends_with_a_host_that_is_killed_before_a_resume_starts_it_again() {
-    let place = Place::with(TEAM);
+    let place = Workspace::with(TEAM);
     // It notes who of those before it is there when it begins, and whether it leads its own group: then nobody could
     // know of it before it ran.
     let notes = "for id in $(cat ids 2>/dev/null); do kill -0 $id 2>/dev/null && grep -q '^State:.[^Z]' /proc/$id/status \
@@ -108,7 +108,7 @@ fn the_program_outside_ends_with_a_host_that_is_killed_before_a_resume_starts_it
 
 #[test]
 fn a_build_ends_with_a_host_that_is_killed() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     // In place of the compiler, something that takes its time.
     place.write(
         "bin/cargo",

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::process::{Ended, Process};
 
 const TEAM: &str = r#"schema = "strata.team/1"
@@ -21,13 +21,13 @@ component = "probe.wasm"
 "#;
 
 /// `check`, which loads the team's component, with a cache of the test's own; it says when it compiles.
-fn command(place: &Place) -> Command {
+fn command(place: &Workspace) -> Command {
     let mut command = place.command(&["check", "team.toml", "-v"]);
     command.env("XDG_CACHE_HOME", place.path("cache"));
     command
 }
 
-fn load(place: &Place) -> Ended {
+fn load(place: &Workspace) -> Ended {
     Process::spawn(command(place)).end().expect(0)
 }
 
@@ -36,7 +36,7 @@ fn compiled(ended: &Ended) -> usize {
 }
 
 /// The one file of compiled code.
-fn kept(place: &Place) -> PathBuf {
+fn kept(place: &Workspace) -> PathBuf {
     let files = fs::read_dir(place.path("cache/strata-host/compiled")).unwrap();
     let files = files.map(|file| file.unwrap().path());
     let mut files: Vec<_> = files
@@ -48,7 +48,7 @@ fn kept(place: &Place) -> PathBuf {
 
 #[test]
 fn a_component_is_compiled_once_however_many_processes_want_it() {
-    let place = Place::with(TEAM);
+    let place = Workspace::with(TEAM);
     let processes: Vec<Process> = (0..4).map(|_| Process::spawn(command(&place))).collect();
     let ended: Vec<Ended> = processes
         .into_iter()
@@ -60,7 +60,7 @@ fn a_component_is_compiled_once_however_many_processes_want_it() {
 
 #[test]
 fn a_flipped_bit_in_compiled_code_is_found_and_mended() {
-    let place = Place::with(TEAM);
+    let place = Workspace::with(TEAM);
     load(&place);
     let file = kept(&place);
     let whole = fs::read(&file).unwrap();
@@ -81,7 +81,7 @@ fn a_flipped_bit_in_compiled_code_is_found_and_mended() {
 
 #[test]
 fn compiled_code_that_others_could_have_put_there_is_not_loaded() {
-    let place = Place::with(TEAM);
+    let place = Workspace::with(TEAM);
     load(&place);
     let (file, dir) = (kept(&place), place.path("cache/strata-host/compiled"));
     assert_eq!(
@@ -104,7 +104,7 @@ fn compiled_code_that_others_could_have_put_there_is_not_loaded() {
 
 #[test]
 fn what_builds_run_is_not_put_where_others_could_change_it() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     let dir = place.path("cache/strata-host");
     fs::create_dir_all(&dir).unwrap();
     let unpack = || {
@@ -134,7 +134,7 @@ fn what_builds_run_is_not_put_where_others_could_change_it() {
 
 #[test]
 fn where_there_is_no_address_space_for_a_pool_a_team_runs_all_the_same() {
-    let place = Place::with(TEAM);
+    let place = Workspace::with(TEAM);
     let host = place.command(&["run", "team.toml", "--storage", "store"]);
     let mut shell = Command::new("sh");
     // 8 GB: enough to run, and far from enough to reserve room for many memories of 4 GB each.

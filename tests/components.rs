@@ -1,7 +1,7 @@
 //! Components that cannot be used: `check` and `run` say which, where in the team file, and what to do; nothing is
 //! created. What is wrong with team files themselves is tested beside the manifest.
 
-use crate::place::Place;
+use crate::place::Workspace;
 
 const TEAM: &str = r#"schema = "strata.team/1"
 [team]
@@ -21,7 +21,7 @@ type Case<'a> = (&'a str, Option<Vec<u8>>, &'a [&'a str]);
 /// Checks and runs a team whose only component is this one.
 #[track_caller]
 fn check(name: &str, bytes: Option<&[u8]>, extra: &str, expected: &[&str]) {
-    let place = Place::with(&TEAM.replace("EXTRA", extra));
+    let place = Workspace::with(&TEAM.replace("EXTRA", extra));
     if let Some(bytes) = bytes {
         place.write("bad.wasm", bytes);
     }
@@ -208,7 +208,7 @@ fn a_config_that_the_component_does_not_take_is_refused_before_it_runs() {
         &[named, "\"path\" is a required property", "team.toml:8:1"],
     );
 
-    let place = Place::with(&TEAM.replace("EXTRA", grant));
+    let place = Workspace::with(&TEAM.replace("EXTRA", grant));
     place.write(
         "bad.wasm",
         replaced(bytes, "\"type\": \"object\"", "\"type\": \"abject\""),
@@ -224,7 +224,7 @@ fn a_config_that_the_component_does_not_take_is_refused_before_it_runs() {
 #[test]
 fn what_a_compiler_says_is_told_once_for_all_actions_of_a_directory() {
     let second = "[[role.action]]\nname = \"Two\"\ncomponent = \"bad\"\n";
-    let place = Place::with(&TEAM.replace("bad.wasm", "bad").replace("EXTRA", second));
+    let place = Workspace::with(&TEAM.replace("bad.wasm", "bad").replace("EXTRA", second));
     std::fs::create_dir(place.path("bad")).unwrap();
     place.write("bad/build.sh", "echo 'no such word: nothing' >&2\nexit 1\n");
     let told = place.host(&["check", "team.toml"]).expect(2).stderr;

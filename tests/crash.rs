@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::saved::essence;
 use crate::stream;
 
@@ -18,7 +18,7 @@ struct Undisturbed {
 }
 
 fn undisturbed() -> Undisturbed {
-    let place = Place::of("matrix");
+    let place = Workspace::of("matrix");
     let lines = place.run().expect(0).events();
     stream::assert_numbered(&lines);
     Undisturbed {
@@ -49,7 +49,7 @@ fn in_parallel(end: usize, work: impl Fn(usize) + Sync) {
 /// Kills a run when it has told as many lines as each of `kills` says (a run and its resumes, in order) and the pause
 /// behind it is over; then resumes it to its end.
 fn check(kills: &[(usize, Duration)], undisturbed: &Undisturbed) {
-    let place = Place::of("matrix");
+    let place = Workspace::of("matrix");
     let mut args = vec!["run", "team.toml", "--storage", "store", "--events", "-"];
     for (lines, pause) in kills {
         let mut process = place.start(&args);
@@ -109,7 +109,7 @@ fn a_run_whose_resumes_are_killed_too_ends_like_an_undisturbed_one() {
 fn a_run_killed_before_anything_happened_begins_with_its_own_idea_when_it_is_resumed() {
     // As soon as the database is there nothing is in it yet.
     for n in 0..12 {
-        let place = Place::of("matrix");
+        let place = Workspace::of("matrix");
         let process = place.start(&["run", "team.toml", "my idea", "--storage", "store"]);
         while !place.path("store/team.db").exists() {
             std::thread::yield_now();

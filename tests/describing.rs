@@ -3,15 +3,15 @@
 
 use serde_json::Value;
 
-use crate::place::Place;
+use crate::place::Workspace;
 
-fn json(place: &Place, args: &[&str]) -> Value {
+fn json(place: &Workspace, args: &[&str]) -> Value {
     serde_json::from_str(&place.host(args).expect(0).stdout).expect("it is JSON")
 }
 
 #[test]
 fn the_interfaces_are_described_without_a_component() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     let all = json(&place, &["describe", "--shelf", "shelf"]);
     let complete = &all["interfaces"]["llm"]["functions"]["complete"];
     assert_eq!(
@@ -26,7 +26,7 @@ fn the_interfaces_are_described_without_a_component() {
 
 #[test]
 fn a_component_and_its_source_say_the_same_of_themselves() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     let source = crate::probe::project().join("plugins/probe");
     let of_file = json(&place, &["describe", "probe.wasm"]);
     assert_eq!(of_file["name"], "probe");
@@ -57,7 +57,7 @@ fn a_component_and_its_source_say_the_same_of_themselves() {
 
 #[test]
 fn the_schema_of_team_files_is_printed() {
-    let schema = json(&Place::empty(), &["schema"]);
+    let schema = json(&Workspace::empty(), &["schema"]);
     assert_eq!(
         schema["$defs"]["role"]["properties"]["max_react_loop"]["default"],
         1
@@ -70,7 +70,7 @@ fn the_schema_of_team_files_is_printed() {
 
 #[test]
 fn every_shell_is_given_its_completions() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let text = place.host(&["completions", shell]).expect(0).stdout;
         for word in ["strata-host", "describe", "recover_path"] {
@@ -82,7 +82,7 @@ fn every_shell_is_given_its_completions() {
 
 #[test]
 fn bash_completes_what_stands_behind_a_command() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     place.write(
         "completions.bash",
         place.host(&["completions", "bash"]).expect(0).stdout,
@@ -106,7 +106,7 @@ fn bash_completes_what_stands_behind_a_command() {
 
 #[test]
 fn there_is_a_manual_page_for_each_command() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     place.host(&["man", "pages/man1"]).expect(0);
     for (page, part) in [
         ("strata-host", "strata-host-run"),
@@ -123,7 +123,7 @@ fn there_is_a_manual_page_for_each_command() {
 
 #[test]
 fn help_of_every_command_has_examples() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     let commands = |args: &[&str]| -> Vec<String> {
         let help = place.host(&[args, &["--help"]].concat()).expect(0).stdout;
         let list = help
@@ -168,7 +168,7 @@ fn help_of_every_command_has_examples() {
 
 #[test]
 fn the_doctor_finds_what_teams_need() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     let findings = json(&place, &["doctor", "--json"]);
     let about = |name: &str| {
         findings
@@ -192,7 +192,7 @@ fn the_doctor_finds_what_teams_need() {
 
 #[test]
 fn the_doctor_says_what_to_do_about_what_is_wrong() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     let refused = place
         .host(&["doctor", "--storage", "/proc/self/nowhere"])
         .expect(1)
@@ -231,7 +231,7 @@ fn the_doctor_says_what_to_do_about_what_is_wrong() {
 
 #[test]
 fn caches_are_listed_with_their_sizes_and_removed_by_name() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     place.write("cache/strata-host/python/tools-1/file", [0; 2048]);
     place.write("cache/strata-host/c/library-1/file", [0; 1024]);
     place.write("cache/other/file", "not ours");

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::probe::project;
 use crate::process::{Process, Signal};
 use crate::stream;
@@ -38,7 +38,7 @@ fn two(idea: &str, first: &str, second: &str) -> String {
 }
 
 /// The loop in a folder, with what it says on stdout.
-fn looped(place: &Place, team: &str, more: &[&str]) -> Process {
+fn looped(place: &Workspace, team: &str, more: &[&str]) -> Process {
     let host = place.command(&[&["dev", team, "--storage", "store"], more].concat());
     let mut command = Command::new("sh");
     command
@@ -56,13 +56,13 @@ fn looped(place: &Place, team: &str, more: &[&str]) -> Process {
 }
 
 /// The actions that were started in the current lineage, and what led to it.
-fn started(place: &Place) -> Vec<String> {
+fn started(place: &Workspace) -> Vec<String> {
     stream::actions(&place.recorded(), "action-started")
 }
 
 #[test]
 fn the_role_at_fault_is_tried_again_with_what_was_mended() {
-    let place = Place::with(&two("go", "a", "fail = \"error\""));
+    let place = Workspace::with(&two("go", "a", "fail = \"error\""));
     let mut dev = looped(&place, "team.toml", &["--until-done"]);
     dev.until_said("fault: B action 0 `Two` attempt 1: error");
     dev.until_said("continues by itself once it is fixed");
@@ -80,7 +80,7 @@ fn the_role_at_fault_is_tried_again_with_what_was_mended() {
 
 #[test]
 fn a_team_file_that_is_not_there_yet_is_waited_for() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     let mut dev = looped(&place, "team.toml", &["--until-done"]);
     dev.until_said("waiting for `team.toml` to be there");
     place.write("team.toml", two("go", "a", "say = \"b\""));
@@ -90,7 +90,7 @@ fn a_team_file_that_is_not_there_yet_is_waited_for() {
 
 #[test]
 fn what_is_answered_or_sent_from_elsewhere_is_gone_on_with() {
-    let place = Place::with(&two("go", "{inputs}", "ask = \"how many?\""));
+    let place = Workspace::with(&two("go", "{inputs}", "ask = \"how many?\""));
     let mut dev = looped(&place, "team.toml", &[]);
     dev.until_said("for changes; Ctrl-C");
     place.host(&["answer", "store", "ask-1-1-0-0=42"]).expect(0);
@@ -109,7 +109,7 @@ fn what_is_answered_or_sent_from_elsewhere_is_gone_on_with() {
 
 #[test]
 fn what_was_done_with_what_is_changed_is_done_again_from_before_it() {
-    let place = Place::with(&two("go", "a", "say = \"{inputs}!\""));
+    let place = Workspace::with(&two("go", "a", "say = \"{inputs}!\""));
     let mut dev = looped(&place, "team.toml", &[]);
     dev.until_said("done after 2 steps");
     dev.until_said("for changes; Ctrl-C");
@@ -146,7 +146,7 @@ fn what_was_done_with_what_is_changed_is_done_again_from_before_it() {
 
 #[test]
 fn a_run_is_stopped_for_a_change_and_goes_on_with_it() {
-    let place = Place::with(&two("go", "a", "fail = \"spin\""));
+    let place = Workspace::with(&two("go", "a", "fail = \"spin\""));
     let mut dev = looped(&place, "team.toml", &["--until-done"]);
     dev.until_said("A.One");
     place.write("team.toml", two("go", "a", "say = \"b\""));
@@ -156,7 +156,7 @@ fn a_run_is_stopped_for_a_change_and_goes_on_with_it() {
 
 #[test]
 fn a_signal_ends_a_round_in_order() {
-    let place = Place::with(&two("go", "a", "sleep = \"90s\""));
+    let place = Workspace::with(&two("go", "a", "sleep = \"90s\""));
     let mut dev = looped(&place, "team.toml", &[]);
     dev.until_said("A.One");
     dev.signal(Signal::INT);
@@ -173,7 +173,7 @@ fn a_signal_ends_a_round_in_order() {
 
 #[test]
 fn what_is_wrong_with_a_source_is_told_in_its_place_and_the_loop_goes_on() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     place.host(&["new", "team", "press"]).expect(0);
     place.write(
         "press/respond/Cargo.lock",
@@ -211,7 +211,7 @@ fn replies_and_schemas_that_the_team_file_names_are_watched() {
     let asks = "config = { steps = [{ llm = \"hello\" }, { say = \"{reads}\", data = {} }] }\noutput_schema = \"out.json\"\nallow = { llm = { models = [\"*\"] } }";
     let team = two("go", "a", "say = \"{inputs}!\"").replacen("[[role]]\nname = \"A\"", llm, 1);
     let team = team.replacen("config = { steps = [{ say = \"a\" }] }", asks, 1);
-    let place = Place::with(&team);
+    let place = Workspace::with(&team);
     let reply = |text: &str| place.write("replies.toml", format!("[[reply]]\ntext = \"{text}\"\n"));
     reply("first");
     place.write("out.json", "{}");
@@ -243,7 +243,7 @@ fn replies_and_schemas_that_the_team_file_names_are_watched() {
 
 #[test]
 fn what_was_changed_while_the_team_could_not_run_is_done_again_once_it_can() {
-    let place = Place::with("");
+    let place = Workspace::with("");
     let team = two("go", "a", "llm = \"q\" }, { say = \"{reads}").replace(
         "[[role]]\nname = \"A\"",
         "[llm]\nprovider = \"scripted\"\nreplies = \"replies.toml\"\n[[role]]\nname = \"A\"",
@@ -271,7 +271,7 @@ fn what_was_changed_while_the_team_could_not_run_is_done_again_once_it_can() {
 
 #[test]
 fn teams_that_are_developed_in_one_place_are_saved_apart_and_beside_their_runs() {
-    let place = Place::with(&two("go", "a", "say = \"b\""));
+    let place = Workspace::with(&two("go", "a", "say = \"b\""));
     let other = two("go", "c", "say = \"d\"").replace("name = \"two\"", "name = \"three\"");
     place.write("other.toml", other);
     for team in ["team.toml", "other.toml", "team.toml"] {

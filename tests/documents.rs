@@ -4,7 +4,7 @@
 
 use std::fs;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::replies;
 use crate::web::Web;
 
@@ -30,8 +30,8 @@ const TOLD: [(&str, &str); 3] = [
 ];
 
 /// A team of one role whose action asks a model, writes to somebody outside, or asks a person.
-fn team(settings: &str, step: &str) -> Place {
-    Place::with(&format!(
+fn team(settings: &str, step: &str) -> Workspace {
+    Workspace::with(&format!(
         r#"schema = "strata.team/1"
 [team]
 name = "t"

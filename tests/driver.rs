@@ -8,23 +8,28 @@ use std::sync::{Arc, Mutex};
 use strata_core::environment::Environment;
 use strata_core::event::{Event, Status};
 use strata_core::fault::{Fault, FaultKind};
-use strata_core::id::{ActionId, Digest, Part, RoleId, RunId, Slot};
+use strata_core::id::{ActionId, Digest, RoleId, RunId, Slot, SlotKind};
 use strata_core::message::{Draft, Message};
 use strata_core::money::Usd;
 use strata_core::stepper::Stepper;
-use strata_core::team::{Action, OnFault, Outside, Policy, React, Retry, Role, Team};
+use strata_core::team::{
+    Action, ExternalEnvironment, OnFault, Policy, React, RetryPolicy, Role, Team,
+};
 use strata_host::blob::Blobs;
 use strata_host::driver::{
-    Driver, DriverError, Equipment, Journal, Motion, OnLine, Unserved, WhenIdle,
+    CommandError, Driver, DriverError, Journal, LineListener, RunState, Runtime, WhenIdle,
 };
 use strata_host::plugin::Plugin;
 use strata_host::public_event::PublicEvent;
-use strata_host::sandbox::{Call, Directories, ScriptedSandbox, Value, ended, returned};
-use strata_host::services::http::Http;
+use strata_host::sandbox::{
+    Directories, ReturnValue, SandboxCall, ScriptedSandbox, outcome_without_usage,
+    output_without_effects,
+};
+use strata_host::services::http::HttpClient;
 use strata_host::services::http::secret::Secrets;
 use strata_host::store::{
-    At, CheckpointRow, Durability, FIRST_LINE, Fill, LineageRow, MemoryStore, Pruned, Record,
-    Saved, SavedDefinition, Store, StoreError, SumUp,
+    BuildState, CheckpointRow, Durability, FIRST_LINE, LineageRow, LoadedState, MemoryStore,
+    Pruned, Record, SavedDefinition, StateSelector, Store, StoreError, WriteContent,
 };
 
 /// What a store did, and when it shall fail.
@@ -74,12 +79,12 @@ impl Store for WatchedStore {
         self.store.save_snapshot(env)
     }
 
-    fn load(&self, at: &At) -> Result<Saved, StoreError> {
+    fn load(&self, at: &StateSelector) -> Result<LoadedState, StoreError> {
         self.store.load(at)
     }
 
-    fn turn_to(&mut self, lineage: &str) -> Result<(), StoreError> {
-        self.store.turn_to(lineage)
+    fn switch_lineage(&mut self, lineage: &str) -> Result<(), StoreError> {
+        self.store.switch_lineage(lineage)
     }
 
     fn lineages(&self) -> Result<Vec<LineageRow>, StoreError> {
@@ -90,7 +95,7 @@ impl Store for WatchedStore {
         self.store.spent()
     }
 
-    fn prune(&mut self, keep: u32, sum_up: &mut SumUp<'_>) -> Result<Pruned, StoreError> {
+    fn prune(&mut self, keep: u32, sum_up: &mut BuildState<'_>) -> Result<Pruned, StoreError> {
         self.store.prune(keep, sum_up)
     }
 
@@ -124,7 +129,7 @@ impl Store for WatchedStore {
 
     fn write_team_json(
         &mut self,
-        fill: &Fill<'_>,
+        fill: &WriteContent<'_>,
         durability: Durability,
     ) -> Result<(), StoreError> {
         self.store.write_team_json(fill, durability)
@@ -132,7 +137,7 @@ impl Store for WatchedStore {
 }
 
 fn role(name: &str, watch: &str, actions: &[&str]) -> Role {
-    let retry = Retry {
+    let retry = RetryPolicy {
         retries: 1,
         backoff_ms: 1,
     };
@@ -164,13 +169,13 @@ fn team(roles: Vec<Role>) -> Arc<Team> {
         routes: Vec::new(),
         joins: Vec::new(),
         scopes: BTreeMap::new(),
-        outside: Outside::Nobody,
+        external: ExternalEnvironment::Absent,
         policy: Policy {
             on_fault: OnFault::Stop,
             max_steps: None,
             max_parallel: 64,
             budget: None,
-            purses: Default::default(),
+            scoped_budgets: Default::default(),
         },
     })
 }
@@ -180,15 +185,15 @@ fn slots(team: &Team) -> Vec<Slot> {
         let actions = 0..team.role(id).actions.len() as u16;
         actions.map(move |action| Slot {
             role: id,
-            part: Part::Action(ActionId(action)),
+            kind: SlotKind::Action(ActionId(action)),
         })
     };
     team.role_ids().flat_map(slots).collect()
 }
 
-fn equipment(team: &Team, sandbox: &ScriptedSandbox) -> Equipment {
+fn equipment(team: &Team, sandbox: &ScriptedSandbox) -> Runtime {
     let plugin = Arc::new(Plugin::new("a.wasm"));
-    Equipment {
+    Runtime {
         sandbox: Arc::new(sandbox.clone()),
         plugins: slots(team)
             .into_iter()
@@ -196,7 +201,7 @@ fn equipment(team: &Team, sandbox: &ScriptedSandbox) -> Equipment {
             .collect(),
         descriptions: BTreeMap::new(),
         models: None,
-        http: Arc::new(Http::new(Secrets::default()).unwrap()),
+        http: Arc::new(HttpClient::new(Secrets::default()).unwrap()),
         external: None,
         directories: Directories::default(),
     }
@@ -246,8 +251,8 @@ fn run(
         .map_or(FIRST_LINE, |last| last.line + u64::from(last.lines));
     let told = Arc::new(Mutex::new(Vec::new()));
     let (durable, heard) = (ledger.clone(), told.clone());
-    let mut journal = Journal::new(stepper, Box::new(store), next_line, Durability::Full).on_line(
-        OnLine::Each(Box::new(move |line| {
+    let mut journal = Journal::new(stepper, Box::new(store), next_line, Durability::Full)
+        .with_listener(LineListener::Each(Box::new(move |line| {
             let saved = durable
                 .lock()
                 .unwrap()
@@ -256,8 +261,7 @@ fn run(
                 .map_or(0, |last| last.line + u64::from(last.lines));
             assert!(line.n < saved, "line {} is told before it is saved", line.n);
             heard.lock().unwrap().push(line.n);
-        })),
-    );
+        })));
     let event = if before.is_empty() {
         let digests = slots(team)
             .into_iter()
@@ -265,9 +269,11 @@ fn run(
             .collect();
         journal
             .stepper()
-            .started(RunId("run".into()), "go".into(), digests)
+            .run_started_event(RunId("run".into()), "go".into(), digests)
     } else {
-        journal.stepper().resumed(None, Default::default())
+        journal
+            .stepper()
+            .run_resumed_event(None, Default::default())
     };
     journal.stage(event).unwrap();
     let mut driver = Driver::new(journal, equipment(team, sandbox));
@@ -295,14 +301,15 @@ fn busy() -> (Arc<Team>, ScriptedSandbox) {
         role("C", "Two", &["Four"]),
     ]);
     let say = |text: &str| {
-        Ok(returned(Value::Output(Draft {
+        Ok(output_without_effects(ReturnValue::Output(Draft {
             content: text.into(),
             ..Draft::default()
         })))
     };
     let mut passing = Fault::new(FaultKind::Host, "the line is busy");
-    passing.hope = strata_core::fault::Hope::Retryable;
-    let sandbox = ScriptedSandbox::new().attempts("B", "Three", vec![Err(passing), say("three")]);
+    passing.retryability = strata_core::fault::Retryability::Retryable;
+    let sandbox =
+        ScriptedSandbox::new().with_outcomes("B", "Three", vec![Err(passing), say("three")]);
     (team, sandbox)
 }
 
@@ -319,11 +326,11 @@ fn many_actions_of_one_step_are_saved_in_a_few_appends() {
     let together = Arc::new(tokio::sync::Barrier::new(64));
     for name in &names {
         let together = together.clone();
-        sandbox = sandbox.with(name, "Work", move |_, _| {
+        sandbox = sandbox.with_script(name, "Work", move |_, _| {
             let together = together.clone();
             Box::pin(async move {
                 together.wait().await;
-                ended(Ok(returned(Value::Output(Draft {
+                outcome_without_usage(Ok(output_without_effects(ReturnValue::Output(Draft {
                     content: "done".into(),
                     ..Draft::default()
                 }))))
@@ -365,7 +372,7 @@ fn when_nothing_can_be_saved_any_more_nothing_is_started_or_told_any_more() {
             "it tried to save again after a failure"
         );
         let started = |record: &&Record| matches!(record.event, Event::CallStarted { .. });
-        let calls: Vec<Call> = sandbox.calls();
+        let calls: Vec<SandboxCall> = sandbox.calls();
         assert_eq!(
             calls.len(),
             ledger.records.iter().filter(started).count(),
@@ -435,21 +442,21 @@ fn who_gave_an_order_that_cannot_be_saved_is_not_told_that_it_was_never_carried_
         .stage(
             journal
                 .stepper()
-                .started(RunId("run".into()), "go".into(), digests),
+                .run_started_event(RunId("run".into()), "go".into(), digests),
         )
         .unwrap();
     let mut driver = Driver::new(journal, equipment(&team, &sandbox));
-    driver.prepare(WhenIdle::Stay);
-    let (orders, mut motion) = (driver.orders(), driver.motion());
+    driver.prepare_to_run(WhenIdle::Stay);
+    let (orders, mut motion) = (driver.handle(), driver.run_state());
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
     let (_keep, mut stop) = tokio::sync::watch::channel(false);
-    let said = Message::of_user("".into(), "more".into(), "UserRequirement".into());
+    let said = Message::from_user("".into(), "more".into(), "UserRequirement".into());
     let sent = async {
         motion
-            .wait_for(|motion| *motion == Motion::Idle(Status::Done))
+            .wait_for(|motion| *motion == RunState::Idle(Status::Done))
             .await
             .unwrap();
         ledger.lock().unwrap().fails_at = Some(0);
@@ -461,10 +468,13 @@ fn who_gave_an_order_that_cannot_be_saved_is_not_told_that_it_was_never_carried_
         "{status:?}"
     );
     assert!(
-        matches!(&sent, Err(Unserved::Unsaved(why)) if why.contains("team.db")),
+        matches!(&sent, Err(CommandError::Unsaved(why)) if why.contains("team.db")),
         "{sent:?}"
     );
-    assert_eq!(runtime.block_on(orders.send(said)), Err(Unserved::Ended));
+    assert_eq!(
+        runtime.block_on(orders.send(said)),
+        Err(CommandError::Ended)
+    );
 }
 
 #[test]
@@ -476,7 +486,7 @@ fn a_bug_of_the_host_is_no_fault_of_the_action_it_shows_in_whoever_is_at_work_be
                 .map(|name| role(name, "UserRequirement", &["Work"]))
                 .collect(),
         );
-        let panics = ScriptedSandbox::new().with("A", "Work", |_, _| {
+        let panics = ScriptedSandbox::new().with_script("A", "Work", |_, _| {
             Box::pin(async { panic!("a part is broken") })
         });
         let run = std::panic::AssertUnwindSafe(|| run(&team, &panics, &[], None));
@@ -498,16 +508,16 @@ fn what_is_recorded_is_told_once_although_the_state_cannot_be_saved() {
     let store = watched(&stepper, &ledger);
     let told = Arc::new(Mutex::new(Vec::new()));
     let hearing = told.clone();
-    let mut journal =
-        Journal::new(stepper, Box::new(store), FIRST_LINE, Durability::Full).on_line(OnLine::Each(
-            Box::new(move |line| hearing.lock().unwrap().push(line.event.clone())),
-        ));
+    let mut journal = Journal::new(stepper, Box::new(store), FIRST_LINE, Durability::Full)
+        .with_listener(LineListener::Each(Box::new(move |line| {
+            hearing.lock().unwrap().push(line.event.clone())
+        })));
     journal
-        .stage(
-            journal
-                .stepper()
-                .started(RunId("run".into()), "go".into(), BTreeMap::new()),
-        )
+        .stage(journal.stepper().run_started_event(
+            RunId("run".into()),
+            "go".into(),
+            BTreeMap::new(),
+        ))
         .unwrap();
     journal.flush().unwrap();
     journal.flush().unwrap();

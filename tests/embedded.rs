@@ -3,16 +3,16 @@
 
 use std::time::Duration;
 
-use strata_host::live::{Given, LiveError, Unserved};
+use strata_host::live::{CommandError, HumanReply, LiveError};
 use strata_host::{LiveEnvironment, Overrides, Start, Status, Variables, WhenIdle};
 
 use crate::live::{GREETER, create, in_runtime, resting};
-use crate::place::Place;
+use crate::place::Workspace;
 
 #[test]
 fn a_handle_speaks_to_the_environment_from_other_tasks_whenever_it_runs() {
     let place =
-        Place::with(&GREETER.replace("{ say =", "{ ask = \"who?\", attempts = [1] }, { say ="));
+        Workspace::with(&GREETER.replace("{ say =", "{ ask = \"who?\", attempts = [1] }, { say ="));
     in_runtime(async {
         let mut environment = create(&place);
         let handle = environment.handle();
@@ -23,9 +23,9 @@ fn a_handle_speaks_to_the_environment_from_other_tasks_whenever_it_runs() {
         let answers = tokio::spawn(async move {
             assert_eq!(other.idle().await, Some(Status::Waiting));
             let state = other.state().await.unwrap();
-            let (_, request) = state.env().requests().next().unwrap();
+            let (_, request) = state.env().open_requests().next().unwrap();
             assert_eq!(request.question, "who?");
-            let given = Given {
+            let given = HumanReply {
                 request: request.id.0.clone(),
                 text: "\"I\"".into(),
             };
@@ -56,7 +56,7 @@ fn each_environment_has_the_variables_that_its_program_gives_it() {
     let team = GREETER
         .replace("{ say =", "{ getenv = \"STRATA_TEST_WHOSE\" }, { say =")
         .replace("{inputs}", "{reads}");
-    let place = Place::with(
+    let place = Workspace::with(
         &(team
             + "[role.action.allow]\nenv = [\"STRATA_TEST_WHOSE\"]\nsecrets = [\"STRATA_TEST_WHOSE\"]\n"),
     );
@@ -78,7 +78,7 @@ fn each_environment_has_the_variables_that_its_program_gives_it() {
             let mut environment = create(
                 whose,
                 &Overrides {
-                    variables: Variables::of(find),
+                    variables: Variables::from_fn(find),
                     ..Overrides::default()
                 },
             )
@@ -96,13 +96,13 @@ fn each_environment_has_the_variables_that_its_program_gives_it() {
 
 #[test]
 fn who_reads_events_hears_that_an_error_has_ended_the_environment() {
-    let place = Place::with(GREETER);
+    let place = Workspace::with(GREETER);
     in_runtime(async {
         let (mut environment, mut events) = resting(&place).await;
         std::fs::rename(place.path("store"), place.path("away")).unwrap();
         let failed = environment.say("UserRequirement", "x").await;
         assert!(
-            matches!(failed, Err(LiveError::Unserved(Unserved::Unsaved(_)))),
+            matches!(failed, Err(LiveError::Unserved(CommandError::Unsaved(_)))),
             "{failed:?}"
         );
         let read = async { while events.next().await.unwrap().is_some() {} };

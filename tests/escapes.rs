@@ -1,6 +1,6 @@
 //! What guests choose is shown to people, and does nothing to their terminal: names of files, labels, recipients, keys.
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::process::Process;
 
 /// A takes every place where a guest chooses a text that is shown; then it fails.
@@ -35,7 +35,7 @@ config = { steps = [{ fail = "error" }] }
 
 #[test]
 fn nothing_that_a_guest_chose_reaches_the_terminal_as_it_is() {
-    let place = Place::with(TEAM);
+    let place = Workspace::with(TEAM);
     let run = place
         .host(&["run", "team.toml", "--storage", "store"])
         .expect(3);
@@ -103,7 +103,7 @@ fn nothing_that_a_guest_chose_reaches_the_terminal_as_it_is() {
 
 #[test]
 fn our_own_colours_are_shown_beside_what_a_guest_chose() {
-    let place = Place::with(TEAM);
+    let place = Workspace::with(TEAM);
     let mut command = place.command(&["run", "team.toml", "--storage", "store"]);
     command.env_remove("NO_COLOR").env("CLICOLOR_FORCE", "1");
     let shown = Process::spawn(command).end().expect(3).stderr;
@@ -210,7 +210,7 @@ fn characters_that_are_not_seen_are_shown_by_no_command() {
         .chars()
         .map(|c| format!("\\U{:08X}", u32::from(c)))
         .collect();
-    let place = Place::with(&UNSEEN_TEAM.replace("TEXT", &written));
+    let place = Workspace::with(&UNSEEN_TEAM.replace("TEXT", &written));
     place.write(
         "replies.toml",
         format!("[[reply]]\ntext = \"reply{written}\"\n"),
@@ -288,7 +288,7 @@ fn clean(what: &str, shown: &str, emoji: bool) {
 }
 
 /// Runs every command that shows something of a saved team.
-fn check_commands(place: &Place, text: &str) {
+fn check_commands(place: &Workspace, text: &str) {
     for args in COMMANDS {
         let ended = place.host(args);
         assert!(
@@ -313,7 +313,7 @@ fn check_commands(place: &Place, text: &str) {
 
 #[test]
 fn what_cannot_be_seen_is_refused_in_names_that_are_sent() {
-    let place = Place::with(TEAM);
+    let place = Workspace::with(TEAM);
     place
         .host(&["run", "team.toml", "--storage", "store"])
         .expect(3);
@@ -344,7 +344,7 @@ fn the_last_output_is_shown_without_what_is_not_seen() {
     let say =
         format!("component = \"probe.wasm\"\nconfig = {{ steps = [{{ say = \"{written}\" }}] }}\n");
     let head = "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n";
-    let place = Place::with(&format!("{head}{role}{say}"));
+    let place = Workspace::with(&format!("{head}{role}{say}"));
     let shown = place
         .host(&["run", "team.toml", "--storage", "store"])
         .expect(0)

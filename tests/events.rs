@@ -3,13 +3,13 @@
 use std::fs;
 
 use crate::output::TEAM;
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::process::Signal;
 use crate::stream;
 
 #[test]
 fn events_are_the_same_on_stdout_in_a_file_and_from_the_records() {
-    let place = Place::with(TEAM);
+    let place = Workspace::with(TEAM);
     let ended = place
         .host(&["run", "team.toml", "--storage", "store", "--events", "-"])
         .expect(3);
@@ -31,7 +31,7 @@ fn events_are_the_same_on_stdout_in_a_file_and_from_the_records() {
 
 #[test]
 fn a_resume_writes_its_events_after_those_of_the_file_and_a_fresh_run_begins_it_anew() {
-    let place = Place::with(TEAM);
+    let place = Workspace::with(TEAM);
     let lines = || String::from_utf8(place.read("lines")).unwrap();
     let recorded = |storage: &str| place.host(&["events", storage]).expect(0).stdout;
     place.write("lines", "of another run\n");
@@ -78,7 +78,7 @@ fn a_resume_writes_its_events_after_those_of_the_file_and_a_fresh_run_begins_it_
 
 #[test]
 fn a_resume_makes_up_in_the_file_for_what_was_recorded_and_not_told() {
-    let place = Place::with(TEAM);
+    let place = Workspace::with(TEAM);
     let lines = || String::from_utf8(place.read("lines")).unwrap();
     let recorded = |storage: &str| place.host(&["events", storage]).expect(0).stdout;
     place
@@ -133,7 +133,7 @@ fn a_resume_makes_up_in_the_file_for_what_was_recorded_and_not_told() {
 
 #[test]
 fn a_run_that_is_refused_leaves_the_events_file_of_the_running_one_alone() {
-    let place = Place::with(&TEAM.replace("fail = \"error\"", "sleep = \"90s\""));
+    let place = Workspace::with(&TEAM.replace("fail = \"error\"", "sleep = \"90s\""));
     let args = [
         "run",
         "team.toml",
@@ -162,7 +162,7 @@ fn a_run_that_is_refused_leaves_the_events_file_of_the_running_one_alone() {
 
 #[test]
 fn events_of_a_running_team_are_those_told_so_far() {
-    let place = Place::with(&TEAM.replace("fail = \"error\"", "sleep = \"90s\""));
+    let place = Workspace::with(&TEAM.replace("fail = \"error\"", "sleep = \"90s\""));
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     let mut told = Vec::new();
     loop {
@@ -182,7 +182,7 @@ fn events_of_a_running_team_are_those_told_so_far() {
 
 #[test]
 fn events_are_followed_until_the_run_ends() {
-    let place = Place::with(&TEAM.replace("fail = \"error\"", "sleep = \"90s\""));
+    let place = Workspace::with(&TEAM.replace("fail = \"error\"", "sleep = \"90s\""));
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     while process.until("action-started", None)["action"] != "Two" {}
     let mut follower = place.start(&["events", "store", "--follow"]);

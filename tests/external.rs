@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::process::Signal;
 use crate::stream;
 
@@ -52,13 +52,13 @@ const BRIDGE: &str = r#"while IFS= read -r line; do
 done
 "#;
 
-fn place(external: &str, how: &str) -> Place {
-    let place = Place::with(&TEAM.replace("EXTERNAL", external).replace("HOW", how));
+fn place(external: &str, how: &str) -> Workspace {
+    let place = Workspace::with(&TEAM.replace("EXTERNAL", external).replace("HOW", how));
     place.write("bridge.sh", BRIDGE);
     place
 }
 
-fn got(place: &Place) -> Vec<Value> {
+fn got(place: &Workspace) -> Vec<Value> {
     let text = String::from_utf8(place.read("got.txt")).unwrap();
     text.lines()
         .map(|line| serde_json::from_str(line).unwrap())
@@ -66,7 +66,7 @@ fn got(place: &Place) -> Vec<Value> {
 }
 
 /// What B said in the end.
-fn heard(place: &Place) -> Vec<String> {
+fn heard(place: &Workspace) -> Vec<String> {
     let all = place.recorded();
     let finished = stream::of_kind(&all, "action-finished")
         .into_iter()
@@ -106,8 +106,9 @@ fn a_conversation_goes_on_however_long_the_outside_thinks() {
         .replace("EXTERNAL", STDIO)
         .replace("HOW", "now = true")
         .replace("watch = [\"Answer\"]", "watch = []");
-    let place =
-        Place::with(&team.replace("[\"UserRequirement\"]", "[\"UserRequirement\", \"Answer\"]"));
+    let place = Workspace::with(
+        &team.replace("[\"UserRequirement\"]", "[\"UserRequirement\", \"Answer\"]"),
+    );
     for thinks in ["0", "1"] {
         place.write(
             "bridge.sh",
@@ -501,7 +502,7 @@ done
 "#;
 
 /// Runs a team with three messages for such a program until it is ended by this; then goes on with it.
-fn told_all(end: impl Fn(&Place)) -> Place {
+fn told_all(end: impl Fn(&Workspace)) -> Workspace {
     let place = place(STDIO, "now = true");
     place.write("bridge.sh", THOUGHTFUL);
     let more = "{ emit = \"more\", to = [\"alice\"], cause = \"note\" }";
@@ -520,19 +521,19 @@ fn told_all(end: impl Fn(&Place)) -> Place {
 
 #[test]
 fn what_a_program_was_told_is_read_before_the_run_ends_however_it_ends() {
-    let by_signal = |place: &Place| {
+    let by_signal = |place: &Workspace| {
         let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
         process.until("message-handed-over", None);
         process.signal(Signal::INT);
         process.end();
     };
-    let by_limit = |place: &Place| {
+    let by_limit = |place: &Workspace| {
         place
             .host(&["run", "team.toml", "--storage", "store", "--max-steps", "1"])
             .expect(7);
     };
     std::thread::scope(|scope| {
-        for end in [&by_signal as &(dyn Fn(&Place) + Sync), &by_limit] {
+        for end in [&by_signal as &(dyn Fn(&Workspace) + Sync), &by_limit] {
             scope.spawn(move || {
                 let place = told_all(end);
                 assert_eq!(got(&place).len(), 3);

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::process::Signal;
 use crate::stream::{self, text};
 use crate::web::Web;
@@ -32,7 +32,7 @@ const FAULTS: [(&str, i32, &str, &str, &str); 11] = [
 const WELL: [&str; 4] = ["Sane", "Asker", "Writer", "Closer"];
 
 /// What a role leaves behind that others can see.
-fn traces(place: &Place, store: &str, role: &str) -> [Value; 4] {
+fn traces(place: &Workspace, store: &str, role: &str) -> [Value; 4] {
     let team: Value = serde_json::from_slice(&place.read(&format!("{store}/team.json"))).unwrap();
     let role = role.to_owned();
     [
@@ -61,13 +61,13 @@ fn told(lines: &[Value], role: &str) -> Vec<Value> {
 
 #[test]
 fn whatever_fails_beside_them_healthy_actions_go_as_they_would_alone() {
-    let alone = Place::of("faults");
+    let alone = Workspace::of("faults");
     let team = String::from_utf8(alone.read("team.toml")).unwrap();
     alone.write("team.toml", team.split_once("# -- what fails").unwrap().0);
     let undisturbed = alone.run().expect(0).events();
     assert_eq!(stream::of_kind(&undisturbed, "action-finished").len(), 5);
     for on_fault in ["stop", "park"] {
-        let place = Place::of("faults");
+        let place = Workspace::of("faults");
         place.write(
             "team.toml",
             team.replace("\"stop\"", &format!("\"{on_fault}\"")),
@@ -112,7 +112,7 @@ fn whatever_fails_beside_them_healthy_actions_go_as_they_would_alone() {
 
 #[test]
 fn each_fault_is_told_with_its_place_and_cause_and_the_command_told_goes_on() {
-    let place = Place::of("faults");
+    let place = Workspace::of("faults");
     let ended = place
         .host(&[
             "run",
@@ -203,7 +203,7 @@ config = { steps = [{ fail = "big-output" }] }
 
 #[test]
 fn a_limit_that_was_reached_is_told_with_the_line_to_change() {
-    let place = Place::with(LIMITED);
+    let place = Workspace::with(LIMITED);
     let ended = place.run().expect(3);
     let told = |text: &str| {
         assert!(
@@ -245,7 +245,7 @@ fn a_limit_that_was_reached_is_told_with_the_line_to_change() {
 }
 
 /// Runs a command as somebody would who copies it into a shell.
-fn literally(place: &Place, command: &str) -> std::process::Output {
+fn literally(place: &Workspace, command: &str) -> std::process::Output {
     let host = place.command(&[]);
     let bin = place.path("bin");
     std::fs::create_dir(&bin).unwrap();
@@ -266,7 +266,7 @@ fn literally(place: &Place, command: &str) -> std::process::Output {
 
 #[test]
 fn the_commands_after_a_fork_failed_go_on_with_the_fork_whatever_ran_since() {
-    let place = Place::of("fan-in");
+    let place = Workspace::of("fan-in");
     place.run().expect(3);
     let listed = place
         .host(&["checkpoints", "store", "--json"])
@@ -327,7 +327,7 @@ fn a_fault_belongs_to_the_step_in_which_it_happened_whenever_its_role_began() {
         role("B", "UserRequirement", r#"{ say = "b" }"#),
     ];
     let head = "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n";
-    let place = Place::with(&format!("{head}{}", roles.concat()));
+    let place = Workspace::with(&format!("{head}{}", roles.concat()));
     place.run().expect(4);
     let id = place.team_json()["strata"]["requests"][0]["id"]
         .as_str()
@@ -393,7 +393,7 @@ fn a_fault_and_a_doubt_outweigh_a_budget_that_is_used_up_which_is_told_with_them
             &role("A", "{ llm = \"1\" }, { llm = \"2\" }"),
             &role("B", step),
         ];
-        let place = Place::with(&team.concat());
+        let place = Workspace::with(&team.concat());
         place.write(
             "replies.toml",
             "[[reply]]\ntext = \"r\"\ninput = 5\noutput = 5\n",
@@ -412,7 +412,7 @@ fn a_fault_and_a_doubt_outweigh_a_budget_that_is_used_up_which_is_told_with_them
 
 #[test]
 fn a_choice_that_was_interrupted_is_told_and_saved_as_that() {
-    let place = Place::with(
+    let place = Workspace::with(
         r#"
 schema = "strata.team/1"
 [team]

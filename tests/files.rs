@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::stream;
 use crate::web::Web;
 
@@ -26,7 +26,7 @@ fn team(roles: &[(&str, &[&str])]) -> String {
     format!("schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n{roles}")
 }
 
-fn out(place: &Place, name: &str) -> Option<String> {
+fn out(place: &Workspace, name: &str) -> Option<String> {
     fs::read_to_string(place.path("out").join(name)).ok()
 }
 
@@ -45,7 +45,7 @@ fn a_failed_attempt_leaves_nothing_and_a_finished_action_its_files() {
         r#"{ write = "/out/kept", text = "one" }, { write = "/out/deep/er", text = "two" }"#;
     let fails = r#"{ write = "/out/kept", text = "lost" }, { write = "/out/lost", text = "x" }, { read = "/out/kept" },
         { fail = "trap", attempts = [1] }, { say = "{reads}" }"#;
-    let place = Place::with(&team(&[("A", &[write, &fails.replace('\n', " ")])]));
+    let place = Workspace::with(&team(&[("A", &[write, &fails.replace('\n', " ")])]));
     place.run().expect(3);
     assert_eq!(out(&place, "kept").as_deref(), Some("one"));
     assert_eq!(out(&place, "deep/er").as_deref(), Some("two"));
@@ -75,7 +75,7 @@ fn others_see_files_after_the_step_whoever_is_faster() {
     let reads = r#"{ read = "/out/shared" }, { say = "{reads}" }"#;
     let slow = format!(r#"{{ sleep = "300ms" }}, {reads}"#);
     let write = r#"{ write = "/out/shared", text = "new" }"#;
-    let place = Place::with(&team(&[
+    let place = Workspace::with(&team(&[
         ("Writer", &[write, reads]),
         ("Reader", &[reads, &slow]),
     ]));
@@ -91,7 +91,7 @@ fn others_see_files_after_the_step_whoever_is_faster() {
 fn two_roles_that_write_one_file_in_one_step_are_at_fault_and_what_was_there_is_there_again() {
     let write = |text: &str| format!(r#"{{ write = "/out/f", text = "{text}" }}"#);
     let (a, b) = (write("a"), write("b"));
-    let place = Place::with(&team(&[("A", &[&a]), ("B", &[&b])]));
+    let place = Workspace::with(&team(&[("A", &[&a]), ("B", &[&b])]));
     fs::create_dir(place.path("out")).unwrap();
     fs::write(place.path("out/f"), "before").unwrap();
     let ended = place.run().expect(3);
@@ -135,7 +135,7 @@ fn a_role_that_puts_a_file_where_another_one_needs_a_directory_is_at_fault_with_
             }
         };
         let (a, b) = (slow(file, "A"), slow(below, "B"));
-        let place = Place::with(&team(&[("A", &[a.as_str()]), ("B", &[b.as_str()])]));
+        let place = Workspace::with(&team(&[("A", &[a.as_str()]), ("B", &[b.as_str()])]));
         fs::create_dir_all(place.path("out/d")).unwrap();
         let failed = place.run().expect(3);
         assert!(
@@ -154,7 +154,7 @@ fn a_role_that_puts_a_file_where_another_one_needs_a_directory_is_at_fault_with_
 fn what_somebody_changed_meanwhile_is_kept_beside() {
     let first = r#"{ write = "/out/f", text = "one" }"#;
     let second = r#"{ write = "/out/f", text = "two" }, { sleep = "1s" }"#;
-    let place = Place::with(&team(&[("A", &[first, second])]));
+    let place = Workspace::with(&team(&[("A", &[first, second])]));
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     process.until("files-written", None);
     process.until("action-started", None);
@@ -182,11 +182,11 @@ fn a_run_killed_after_any_event_leaves_the_files_of_an_undisturbed_one() {
         r#"{ remove = "/out/a" }, { write = "/out/d/b", text = "3" }, { write = "/out/c", text = "4" }"#,
     ];
     let team = team(&[("A", actions)]);
-    let undisturbed = Place::with(&team);
+    let undisturbed = Workspace::with(&team);
     let lines = undisturbed.run().expect(0).events().len();
     assert_eq!(out(&undisturbed, "a"), None);
     for n in 1..=lines {
-        let place = Place::with(&team);
+        let place = Workspace::with(&team);
         let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
         (0..n).for_each(|_| drop(process.next()));
         process.kill();
@@ -213,7 +213,7 @@ fn a_run_killed_between_the_record_and_the_place_puts_the_file_there_when_it_goe
         r#"{{ write = "/out/d/f", text = "kept" }}, {{ say = "{}" }}"#,
         "x".repeat(200_000)
     );
-    let place = Place::with(&team(&[("A", &[&write])]));
+    let place = Workspace::with(&team(&[("A", &[&write])]));
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     process.until("action-started", None);
     while !place
@@ -244,7 +244,7 @@ fn a_directory_is_removed_with_what_was_in_it_and_a_file_takes_its_place_whateve
         r#"{}, {{ write = "/out/{long}", text = "y" }}"#,
         removes.join(", ")
     );
-    let place = Place::with(&team(&[("A", &[&first, &second])]));
+    let place = Workspace::with(&team(&[("A", &[&first, &second])]));
     let lines = place.run().expect(0).events();
     assert_eq!(out(&place, &long).as_deref(), Some("y"));
     assert_eq!(
@@ -256,13 +256,13 @@ fn a_directory_is_removed_with_what_was_in_it_and_a_file_takes_its_place_whateve
 }
 
 /// A writes in the first step, B in the second.
-fn two_steps() -> Place {
+fn two_steps() -> Workspace {
     let first = r#"{ write = "/out/a", text = "1" }, { write = "/out/d/b", text = "2" }"#;
     let again = r#"{ write = "/out/d/b", text = "22" }"#;
     let second = r#"{ remove = "/out/a" }, { write = "/out/d/b", text = "3" }, { write = "/out/c", text = "4" }"#;
     let team = team(&[("A", &[again, first]), ("B", &[second])]);
     let (a, b) = team.split_once("name = \"B\"").unwrap();
-    let place = Place::with(&format!(
+    let place = Workspace::with(&format!(
         "{a}name = \"B\"{}",
         b.replacen("UserRequirement", "act1", 1)
     ));
@@ -271,7 +271,7 @@ fn two_steps() -> Place {
 }
 
 /// What lies below a directory of the place, by path.
-fn laid_out(place: &Place, at: &str) -> Vec<(String, String)> {
+fn laid_out(place: &Workspace, at: &str) -> Vec<(String, String)> {
     let names = ["a", "c", "d/b"].map(|name| format!("{at}/{name}"));
     let read = |name: String| {
         Some((
@@ -386,7 +386,7 @@ fn a_file_written_with_the_bytes_it_has_is_one_that_was_written() {
     assert_eq!(laid_out(&place, "now/out"), files(&AFTER_TWO));
     // Several roles may do so in one step, beside nobody who writes something else.
     let write = r#"{ write = "/out/same", text = "s" }"#;
-    let place = Place::with(&team(&[("A", &[write]), ("B", &[write])]));
+    let place = Workspace::with(&team(&[("A", &[write]), ("B", &[write])]));
     place.run().expect(3);
     fs::remove_dir_all(place.path("store")).unwrap();
     fs::write(place.path("out/same"), "s").unwrap();
@@ -397,7 +397,7 @@ fn a_file_written_with_the_bytes_it_has_is_one_that_was_written() {
 #[test]
 fn a_file_that_somebody_removed_is_there_again_once_an_action_writes_it_again() {
     let write = r#"{ write = "/out/f", text = "1" }"#;
-    let place = Place::with(&team(&[(
+    let place = Workspace::with(&team(&[(
         "A",
         &[
             write,
@@ -422,7 +422,7 @@ fn what_is_not_in_its_place_yet_counts_towards_what_a_directory_may_hold() {
     // B may look at the directory while it sleeps, so nothing is put there.
     let roles = team(&[("A", &[&one, &two]), ("B", &[r#"{ sleep = "1s" }"#])]);
     let place =
-        Place::with(&roles.replace("write = true }", "write = true, max_size = \"100B\" }"));
+        Workspace::with(&roles.replace("write = true }", "write = true, max_size = \"100B\" }"));
     let failed = place.run().expect(3);
     assert!(
         failed
@@ -435,7 +435,7 @@ fn what_is_not_in_its_place_yet_counts_towards_what_a_directory_may_hold() {
 
 #[test]
 fn a_file_is_one_file_by_whichever_grant_it_is_reached() {
-    let place = Place::with("");
+    let place = Workspace::with("");
     let above = place
         .path("")
         .file_name()
@@ -508,7 +508,7 @@ fn a_file_that_cannot_be_put_in_its_place_stops_the_run_in_order() {
         role("Pays", &pays, &granted),
     ];
     let head = "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n";
-    let place = Place::with(&format!("{head}{}", roles.concat()));
+    let place = Workspace::with(&format!("{head}{}", roles.concat()));
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     process.until("action-finished", Some("Writes"));
     web.wait(1);

@@ -4,14 +4,14 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::probe::{build, project};
 use crate::stream;
 use crate::web::Web;
 
 /// The plugins beside a copy of the team's folder, which asks a real endpoint.
-fn copy(web: &Web) -> Place {
-    let place = Place::empty();
+fn copy(web: &Web) -> Workspace {
+    let place = Workspace::empty();
     fs::create_dir_all(place.path("plugins/teams/five-calls")).unwrap();
     for plugin in ["ask-each", "probe"] {
         build(&format!("plugins/{plugin}"));
@@ -39,7 +39,7 @@ fn copy(web: &Web) -> Place {
 }
 
 /// What has been asked of the provider and spent by now.
-fn so_far(web: &Web, place: &Place, storage: &str) -> (usize, f64) {
+fn so_far(web: &Web, place: &Workspace, storage: &str) -> (usize, f64) {
     let saved: serde_json::Value =
         serde_json::from_slice(&place.read(&format!("{storage}/team.json"))).unwrap();
     (

@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use crate::place::Place;
+use crate::place::Workspace;
 
 /// An action that is granted the directory of the team file, in which the team is saved.
-fn team(action: &str, access: &str) -> Place {
-    Place::with(&format!(
+fn team(action: &str, access: &str) -> Workspace {
+    Workspace::with(&format!(
         "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n[[role]]\nname = \"A\"\nwatch = \
          [\"UserRequirement\"]\n[[role.action]]\nname = \"a\"\n{action}\n[role.action.allow]\ndirs = [{{ host = \".\", guest = \
          \"/w\"{access} }}]\n"
@@ -21,14 +21,14 @@ fn steps(steps: &str) -> String {
     )
 }
 
-fn python(place: &Place, body: &str) {
+fn python(place: &Workspace, body: &str) {
     let head = "import os\nfrom strata_action import action\n@action\ndef run(cx):\n";
     let body: String = body.lines().map(|line| format!("    {line}\n")).collect();
     place.write("a.py", format!("{head}{body}"));
 }
 
 /// Everything that is saved can be looked at, and made again.
-fn is_whole(place: &Place) {
+fn is_whole(place: &Workspace) {
     place.host(&["inspect", "store"]).expect(0);
     place.host(&["events", "store"]).expect(0);
     place.host(&["replay", "store", "--verify"]).expect(0);
@@ -210,7 +210,7 @@ fn a_directory_that_is_granted_by_way_of_a_link_is_the_same_directory() {
     let write = |text: &str| format!(r#"{{ write = "/out/f", text = "{text}" }}"#);
     let roles = writers(&write("a"), &write("b"));
     let (first, second) = roles.split_once("name = \"B\"").unwrap();
-    let place = Place::with(&format!(
+    let place = Workspace::with(&format!(
         "{first}name = \"B\"{}",
         second.replace("host = \"out\"", "host = \"link\"")
     ));
@@ -249,7 +249,7 @@ fn a_granted_directory_that_another_role_makes_a_file_of_is_a_fault_and_no_end()
         (parallel, "state-conflict"),
         (after, "does not lie in a directory: `/out` is none"),
     ] {
-        let place = Place::with(&team);
+        let place = Workspace::with(&team);
         let ended = place
             .host(&["run", "team.toml", "--storage", "store"])
             .expect(3);

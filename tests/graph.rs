@@ -1,6 +1,6 @@
 //! `graph`: what goes where, without any component being there. What is drawn is tested beside the drawing.
 
-use crate::place::Place;
+use crate::place::Workspace;
 
 const TEAM: &str = r#"schema = "strata.team/1"
 [team]
@@ -21,7 +21,7 @@ component = "missing"
 
 #[test]
 fn a_team_is_drawn_before_its_components_are_there() {
-    let place = Place::with(TEAM);
+    let place = Workspace::with(TEAM);
     let cases: [(&[&str], &[&str]); 4] = [
         (
             &[],
@@ -70,7 +70,7 @@ fn a_team_is_drawn_without_any_of_the_files_that_it_names() {
     let named = "component = \"probe.wasm\"\noutput_schema = \"missing.json\"\n";
     let team = "schema = \"strata.team/1\"\n[team]\nname = \"bare\"\n[llm]\nprovider = \"scripted\"\n\
         replies = \"missing.toml\"\n[[role]]\nname = \"A\"\nwatch = [\"UserRequirement\"]\n[[role.action]]\nname = \"One\"\n";
-    let place = Place::with(&format!("{team}{named}"));
+    let place = Workspace::with(&format!("{team}{named}"));
     let ended = place.host(&["graph", "team.toml"]).expect(0);
     assert!(
         ended.stdout.starts_with("flowchart TB\n"),
@@ -81,7 +81,7 @@ fn a_team_is_drawn_without_any_of_the_files_that_it_names() {
 
 #[test]
 fn what_cannot_be_drawn_leaves_stdout_empty() {
-    let place = Place::with(&TEAM.replace("schema", "shema"));
+    let place = Workspace::with(&TEAM.replace("schema", "shema"));
     for args in [
         &["graph", "team.toml"][..],
         &["graph", "none.toml"],

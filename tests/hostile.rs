@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::stream;
 
 const TEAM: &str = r#"schema = "strata.team/1"
@@ -33,8 +33,8 @@ name = "B"
 "#;
 
 /// The team, at fault in its second action.
-fn failed() -> Place {
-    let place = Place::with(&format!(
+fn failed() -> Workspace {
+    let place = Workspace::with(&format!(
         "{TEAM}[[role.action]]\nname = \"Hear\"\ncomponent = \"probe.wasm\"\n"
     ));
     place.run().expect(3);

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::place::Place;
+use crate::place::Workspace;
 
 const TEAM: &str = r#"
 schema = "strata.team/1"
@@ -22,8 +22,8 @@ component = "probe.wasm"
 config = { steps = [{ now = true }, { fail = "trap" }] }
 "#;
 
-fn failed() -> Place {
-    let place = Place::with(TEAM);
+fn failed() -> Workspace {
+    let place = Workspace::with(TEAM);
     place
         .host(&["run", "team.toml", "--storage", "store", "--quiet"])
         .expect(3);
@@ -96,7 +96,7 @@ fn what_chooses_for_a_role_is_shown_like_an_action() {
         "watch = [\"UserRequirement\"]\nreact = \"react\"\nthink = { component = \"probe.wasm\", config = { steps = \
          [{ fail = \"trap\" }] } }",
     );
-    let place = Place::with(&team);
+    let place = Workspace::with(&team);
     place
         .host(&["run", "team.toml", "--storage", "store", "--quiet"])
         .expect(3);
@@ -138,7 +138,7 @@ fn what_chooses_for_a_role_is_shown_like_an_action() {
 
 #[test]
 fn a_run_that_was_killed_is_told_from_one_that_goes_on() {
-    let place = Place::with(&TEAM.replace(
+    let place = Workspace::with(&TEAM.replace(
         "{ now = true }, { fail = \"trap\" }",
         "{ sleep = \"600s\" }",
     ));
@@ -173,7 +173,7 @@ fn a_run_that_was_killed_is_told_from_one_that_goes_on() {
 
 #[test]
 fn a_team_that_waits_for_messages_is_shown_as_idle() {
-    let place = Place::with(&TEAM.replace("{ fail = \"trap\" }", "{ say = \"done\" }"));
+    let place = Workspace::with(&TEAM.replace("{ fail = \"trap\" }", "{ say = \"done\" }"));
     let mut process = place.start(&[
         "run",
         "team.toml",
@@ -216,7 +216,7 @@ fn what_has_stopped_is_shown_with_the_command_to_go_on_with() {
 
 #[test]
 fn a_team_that_is_done_and_was_sent_something_since_is_shown_with_it() {
-    let place = Place::with(&TEAM.replace(r#"{ fail = "trap" }"#, r#"{ say = "done" }"#));
+    let place = Workspace::with(&TEAM.replace(r#"{ fail = "trap" }"#, r#"{ say = "done" }"#));
     place
         .host(&["run", "team.toml", "--storage", "store", "--quiet"])
         .expect(0);

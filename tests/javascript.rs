@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::scaffold::a_mistyped_config_is_refused;
 
 const TEAM: &str = r#"schema = "strata.team/1"
@@ -54,8 +54,8 @@ export default action<Config>({
 "#;
 
 /// The team, with a JavaScript and a TypeScript action.
-fn team() -> Place {
-    let place = Place::with(TEAM);
+fn team() -> Workspace {
+    let place = Workspace::with(TEAM);
     for dir in ["count/src", "report/src"] {
         fs::create_dir_all(place.path(dir)).unwrap();
     }
@@ -73,7 +73,7 @@ fn team() -> Place {
     place
 }
 
-fn said(place: &Place) -> Vec<String> {
+fn said(place: &Workspace) -> Vec<String> {
     let lines = place.recorded();
     let finished = lines
         .iter()
@@ -323,7 +323,7 @@ fn the_sdk_passes_its_own_tests() {
 
 /// One begun in a language runs, passes its own test, and is not built twice.
 fn is_begun_run_and_tested(lang: &str) {
-    let place = Place::empty();
+    let place = Workspace::empty();
     place
         .host(&["new", "team", "press", "--lang", lang])
         .expect(0);

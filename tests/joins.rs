@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::stream;
 
 /// `A` and `B` send to `both`, which leads over `last` to `D`; `B` hears only what it is sent.
@@ -60,7 +60,7 @@ fn of_joins(lines: &[Value]) -> Vec<Value> {
 
 #[test]
 fn a_stalled_team_says_what_is_missing_and_goes_on_when_it_gets_it() {
-    let place = Place::with(STALLING);
+    let place = Workspace::with(STALLING);
     let ended = place.run().expect(6);
     let told = "join `both` waits for `B`, and no role is running; it holds 1 from `A`";
     assert!(ended.stderr.contains(told), "{}", ended.stderr);
@@ -112,12 +112,12 @@ fn a_stalled_team_says_what_is_missing_and_goes_on_when_it_gets_it() {
 
 #[test]
 fn a_stalled_team_goes_on_when_its_file_is_given_what_is_missing() {
-    let place = Place::with(STALLING);
+    let place = Workspace::with(STALLING);
     place.run().expect(6);
     let mut team = place.team_json();
     team["strata"]["joins"]["both"]["queue"]["B"] =
         json!([{"id": "by-hand", "content": "by hand", "sent_from": "B"}]);
-    let moved = Place::with(STALLING);
+    let moved = Workspace::with(STALLING);
     moved.write("team.json", team.to_string());
     moved
         .host(&["run", "--recover_path", "team.json"])
@@ -131,7 +131,7 @@ fn a_stalled_team_goes_on_when_its_file_is_given_what_is_missing() {
 
 #[test]
 fn a_team_with_other_joins_is_not_the_saved_one() {
-    let place = Place::with(STALLING);
+    let place = Workspace::with(STALLING);
     place.run().expect(6);
     place.write(
         "team.toml",
@@ -175,7 +175,7 @@ fn an_alias_that_is_renamed_fits_and_one_that_became_another_role_s_does_not() {
         (join, "saved any from [`A`, `B`] to `P` by batch"),
     ];
     for (edges, told) in cases {
-        let place = Place::with(&team(alias, "", edges));
+        let place = Workspace::with(&team(alias, "", edges));
         place.run().expect(3);
         place.write("team.toml", team("", alias, edges));
         let resume = ["run", "team.toml", "--recover_path", "store"];
@@ -202,7 +202,7 @@ fn an_alias_that_is_renamed_fits_and_one_that_became_another_role_s_does_not() {
 
 #[test]
 fn what_a_join_does_not_wait_for_is_a_dead_letter_and_said_to_be() {
-    let place = Place::with(STALLING);
+    let place = Workspace::with(STALLING);
     place.run().expect(6);
     let ended = place
         .host(&[
@@ -219,7 +219,8 @@ fn what_a_join_does_not_wait_for_is_a_dead_letter_and_said_to_be() {
 
 #[test]
 fn a_source_without_a_way_into_its_join_is_doubted() {
-    let place = Place::with(&STALLING.replace("[[route]]\nfrom = \"B\"\nto = [\"both\"]\n", ""));
+    let place =
+        Workspace::with(&STALLING.replace("[[route]]\nfrom = \"B\"\nto = [\"both\"]\n", ""));
     let doubt = "warning: the join `both` waits for `B`, and no route of `B` leads there";
     for args in [
         &["check", "team.toml"][..],
@@ -234,7 +235,7 @@ fn a_source_without_a_way_into_its_join_is_doubted() {
             ended.stderr
         );
     }
-    let ended = Place::with(STALLING)
+    let ended = Workspace::with(STALLING)
         .host(&["check", "team.toml"])
         .expect(0);
     assert_eq!(ended.stderr, "");
@@ -260,7 +261,7 @@ fn several_faults_before_a_join_are_all_told_and_a_resume_runs_exactly_those() {
         "[[join]]\nid = \"j\"\nfrom = [\"A\", \"B\", \"C\", \"E\"]\nto = \"D\"\n".into(),
     ];
     for on_fault in ["stop", "park"] {
-        let place = Place::with(
+        let place = Workspace::with(
             &team
                 .concat()
                 .replace("idea = ", &format!("on_fault = \"{on_fault}\"\nidea = ")),
@@ -292,7 +293,7 @@ fn a_conflict_is_told_with_the_call_that_each_writer_goes_back_to() {
         )
     };
     let head = "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n[env.scope.s]\n";
-    let place = Place::with(&[head, &role("A"), &role("B")].concat());
+    let place = Workspace::with(&[head, &role("A"), &role("B")].concat());
     let ended = place.run().expect(3);
     let failed: Vec<Value> = stream::of_kind(&ended.events(), "action-failed")
         .into_iter()

@@ -7,7 +7,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::process::Ended;
 use crate::saved::essence_of_lineage;
 use crate::stream::text;
@@ -16,14 +16,14 @@ use crate::stream::text;
 const CALL: f64 = 0.2;
 
 /// A team that failed once, was resumed, and is done.
-fn done() -> Place {
-    let place = Place::of("fan-in");
+fn done() -> Workspace {
+    let place = Workspace::of("fan-in");
     place.run().expect(3);
     place.resume().expect(0);
     place
 }
 
-fn checkpoints(place: &Place, path: &str) -> Vec<Value> {
+fn checkpoints(place: &Workspace, path: &str) -> Vec<Value> {
     let listed = place.host(&["checkpoints", path, "--json"]).expect(0);
     serde_json::from_str::<Value>(&listed.stdout)
         .unwrap()
@@ -32,7 +32,7 @@ fn checkpoints(place: &Place, path: &str) -> Vec<Value> {
         .clone()
 }
 
-fn ids(place: &Place, path: &str) -> Vec<String> {
+fn ids(place: &Workspace, path: &str) -> Vec<String> {
     checkpoints(place, path)
         .iter()
         .map(|row| text(&row["id"]).to_owned())
@@ -40,7 +40,7 @@ fn ids(place: &Place, path: &str) -> Vec<String> {
 }
 
 /// What a storage directory holds.
-fn bytes(place: &Place, path: &str) -> BTreeMap<String, Vec<u8>> {
+fn bytes(place: &Workspace, path: &str) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(place.path(path))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -49,14 +49,14 @@ fn bytes(place: &Place, path: &str) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
-fn copy(place: &Place, from: &str, to: &str) {
+fn copy(place: &Workspace, from: &str, to: &str) {
     fs::create_dir(place.path(to)).unwrap();
     bytes(place, from)
         .into_iter()
         .for_each(|(name, bytes)| place.write(&format!("{to}/{name}"), bytes));
 }
 
-fn saved(place: &Place, path: &str) -> Value {
+fn saved(place: &Workspace, path: &str) -> Value {
     serde_json::from_slice(&place.read(&format!("{path}/team.json"))).unwrap()
 }
 
@@ -68,7 +68,7 @@ fn printed(ended: &Ended) -> String {
 }
 
 /// Resumes a storage until the team is done; what finished, in order within each step.
-fn run_on(place: &Place, args: &[&str]) -> Vec<String> {
+fn run_on(place: &Workspace, args: &[&str]) -> Vec<String> {
     let mut finished = Vec::new();
     let mut args = [&["run", "--events", "-"], args].concat();
     for _ in 0..3 {
@@ -173,7 +173,7 @@ fn every_checkpoint_restored_three_times_cold_and_warm_ends_the_same_and_leaves_
 
 #[test]
 fn a_lineage_that_is_put_aside_waits_until_it_is_gone_on_with() {
-    let place = Place::of("fan-in");
+    let place = Workspace::of("fan-in");
     place.run().expect(3);
     let (failed, json) = (ids(&place, "store"), place.read("store/team.json"));
     let made = place
@@ -246,7 +246,7 @@ fn a_lineage_that_is_put_aside_waits_until_it_is_gone_on_with() {
 #[test]
 fn going_back_gives_no_money_back() {
     let spent = |team: Value| (team["strata"]["budget"]["total"].as_f64().unwrap() / CALL).round();
-    let place = Place::of("fan-in");
+    let place = Workspace::of("fan-in");
     place
         .host(&[
             "run",
@@ -279,7 +279,7 @@ fn going_back_gives_no_money_back() {
 
 #[test]
 fn a_file_of_events_is_made_up_for_what_was_told_nobody_before_the_run_went_back() {
-    let place = Place::of("fan-in");
+    let place = Workspace::of("fan-in");
     place
         .host(&[
             "run",

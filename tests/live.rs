@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use strata_host::live::{Events, Given, LiveError, Unserved};
+use strata_host::live::{CommandError, HumanReply, LiveError, LiveEvents};
 use strata_host::manifest::Overrides;
 use strata_host::public_event::{EventLine, PublicEvent};
 use strata_host::{LiveEnvironment, Message, Resume, Start, Status, WhenIdle};
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::process::Signal;
 use crate::stream;
 use crate::web::Web;
@@ -29,17 +29,17 @@ config = { steps = [{ say = "re: {inputs}" }] }
 "#;
 
 pub fn said(text: &str) -> Message {
-    Message::of_user("".into(), text.into(), "UserRequirement".into())
+    Message::from_user("".into(), text.into(), "UserRequirement".into())
 }
 
-pub fn create(place: &Place) -> LiveEnvironment {
+pub fn create(place: &Workspace) -> LiveEnvironment {
     let (team, storage) = (place.path("team.toml"), place.path("store"));
     let overrides = Overrides::default();
     LiveEnvironment::create(Start::new(team, storage, overrides)).unwrap()
 }
 
 /// One that has done what there was to do and waits for more, with its events.
-pub async fn resting(place: &Place) -> (LiveEnvironment, Events) {
+pub async fn resting(place: &Workspace) -> (LiveEnvironment, LiveEvents) {
     let mut environment = create(place);
     let events = environment.events().unwrap();
     environment.start(WhenIdle::Stay).unwrap();
@@ -69,7 +69,7 @@ pub fn in_runtime(work: impl Future<Output = ()>) {
 
 #[test]
 fn an_environment_is_started_spoken_to_stopped_and_loaded_again() {
-    let place = Place::with(GREETER);
+    let place = Workspace::with(GREETER);
     in_runtime(async {
         let mut environment = create(&place);
         assert!(environment.is_idle(), "it does not run yet");
@@ -108,7 +108,7 @@ fn an_environment_is_started_spoken_to_stopped_and_loaded_again() {
 #[test]
 fn an_environment_that_stopped_by_itself_says_so_and_goes_on_when_it_is_started_again() {
     let place =
-        Place::with(&GREETER.replace("{ say =", "{ ask = \"who?\", attempts = [1] }, { say ="));
+        Workspace::with(&GREETER.replace("{ say =", "{ ask = \"who?\", attempts = [1] }, { say ="));
     in_runtime(async {
         let mut environment = create(&place);
         environment.start(WhenIdle::End).unwrap();
@@ -117,7 +117,7 @@ fn an_environment_that_stopped_by_itself_says_so_and_goes_on_when_it_is_started_
         let sent =
             tokio::time::timeout(Duration::from_secs(60), environment.send(said("too late"))).await;
         assert!(
-            matches!(sent, Ok(Err(LiveError::Unserved(Unserved::Ended)))),
+            matches!(sent, Ok(Err(LiveError::Unserved(CommandError::Ended)))),
             "{sent:?}"
         );
         assert_eq!(environment.ended().await.unwrap(), Status::Waiting);
@@ -125,7 +125,7 @@ fn an_environment_that_stopped_by_itself_says_so_and_goes_on_when_it_is_started_
             .as_str()
             .unwrap()
             .to_owned();
-        let given = Given {
+        let given = HumanReply {
             request: asked,
             text: "I".into(),
         };
@@ -145,7 +145,7 @@ fn is_end(line: &EventLine) -> bool {
 
 #[test]
 fn events_are_streamed_from_the_first_and_end_with_the_environment() {
-    let place = Place::with(GREETER);
+    let place = Workspace::with(GREETER);
     in_runtime(async {
         let mut environment = create(&place);
         let mut events = environment.events().unwrap();
@@ -166,7 +166,7 @@ fn events_are_streamed_from_the_first_and_end_with_the_environment() {
 
 #[test]
 fn an_environment_that_is_dropped_while_it_runs_stops_and_can_be_loaded_again() {
-    let place = Place::with(GREETER);
+    let place = Workspace::with(GREETER);
     in_runtime(async {
         let (environment, mut events) = resting(&place).await;
         drop(environment);
@@ -184,7 +184,7 @@ fn an_environment_that_is_dropped_while_it_runs_stops_and_can_be_loaded_again() 
 
 #[test]
 fn an_environment_ends_with_its_runtime_and_says_so() {
-    let place = Place::with(&GREETER.replace("{ say", "{ sleep = \"1h\" }, { say"));
+    let place = Workspace::with(&GREETER.replace("{ say", "{ sleep = \"1h\" }, { say"));
     let runtime = runtime();
     let mut environment = runtime.block_on(async {
         let mut environment = create(&place);
@@ -213,7 +213,7 @@ fn an_environment_ends_with_its_runtime_and_says_so() {
 
 #[test]
 fn an_environment_tells_its_metrics_while_it_runs_and_after() {
-    let place = Place::with(GREETER);
+    let place = Workspace::with(GREETER);
     in_runtime(async {
         let mut environment = create(&place);
         let metrics = environment.metrics().unwrap();
@@ -225,19 +225,23 @@ fn an_environment_tells_its_metrics_while_it_runs_and_after() {
         environment.send(said("one")).await.unwrap();
         environment.idle().await;
         let finished = "{role=\"A\",action=\"Greet\",outcome=\"finished\"}";
-        assert!(metrics.text().contains(finished), "{}", metrics.text());
+        assert!(
+            metrics.to_text().contains(finished),
+            "{}",
+            metrics.to_text()
+        );
         assert_eq!(environment.stop().await.unwrap(), Status::Done);
         assert!(
-            metrics.text().contains("status=\"done\""),
+            metrics.to_text().contains("status=\"done\""),
             "{}",
-            metrics.text()
+            metrics.to_text()
         );
     });
 }
 
 #[test]
 fn an_environment_without_a_runtime_is_not_started() {
-    let place = Place::with(GREETER);
+    let place = Workspace::with(GREETER);
     let mut environment = create(&place);
     let error = environment.start(WhenIdle::End).unwrap_err();
     assert!(
@@ -252,7 +256,7 @@ fn an_environment_without_a_runtime_is_not_started() {
 
 #[test]
 fn who_gives_up_waiting_for_the_end_of_an_environment_may_wait_again() {
-    let place = Place::with(GREETER);
+    let place = Workspace::with(GREETER);
     in_runtime(async {
         let mut environment = create(&place);
         environment.start(WhenIdle::Stay).unwrap();
@@ -265,7 +269,7 @@ fn who_gives_up_waiting_for_the_end_of_an_environment_may_wait_again() {
 
 #[test]
 fn a_team_that_is_kept_alive_handles_what_is_sent_until_it_is_told_to_stop() {
-    let place = Place::with(GREETER);
+    let place = Workspace::with(GREETER);
     let mut process = place.start(&[
         "run",
         "team.toml",
@@ -308,7 +312,7 @@ fn a_team_that_is_kept_alive_outlives_a_fault_that_is_parked() {
     let parking = GREETER.replace("[[role]]", "on_fault = \"park\"\n[[role]]");
     let at_fault = "[[role]]\nname = \"B\"\nwatch = [\"UserRequirement\"]\n[[role.action]]\nname = \"fail\"\n\
                     component = \"probe.wasm\"\nconfig = { steps = [{ trap = \"unreachable\" }] }\n";
-    let place = Place::with(&(parking + at_fault));
+    let place = Workspace::with(&(parking + at_fault));
     let mut process = place.start(&[
         "run",
         "team.toml",
@@ -344,7 +348,7 @@ fn a_team_that_is_kept_alive_outlives_a_fault_that_is_parked() {
 #[test]
 fn a_message_reaches_a_team_that_is_at_work() {
     let busy = GREETER.replace("{ say", "{ sleep = \"1s\" }, { say");
-    let place = Place::with(&busy);
+    let place = Workspace::with(&busy);
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     process.until("action-started", None);
     place
@@ -357,7 +361,7 @@ fn a_message_reaches_a_team_that_is_at_work() {
 
 #[test]
 fn who_gives_up_waiting_for_a_process_that_is_stopped_has_sent_nothing() {
-    let place = Place::with(GREETER);
+    let place = Workspace::with(GREETER);
     let mut process = place.start(&[
         "run",
         "team.toml",
@@ -386,9 +390,9 @@ fn who_gives_up_waiting_for_a_process_that_is_stopped_has_sent_nothing() {
 }
 
 /// A team whose one action does this, with limits, at a server to which everything is granted.
-fn asking(web: &Web, steps: &str, limits: &str, more: &str) -> Place {
+fn asking(web: &Web, steps: &str, limits: &str, more: &str) -> Workspace {
     let port = web.port();
-    Place::with(&format!(
+    Workspace::with(&format!(
         "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n{more}\n[[role]]\nname = \"A\"\n\
          watch = [\"UserRequirement\"]\n[[role.action]]\nname = \"p\"\ncomponent = \"probe.wasm\"\n\
          config = {{ steps = [{steps}] }}\n[role.action.limits]\n{limits}\n[role.action.allow]\n\
@@ -448,7 +452,7 @@ fn a_message_on_its_way_out_when_an_environment_is_stopped_is_handed_over_when_i
 #[test]
 fn who_gives_up_waiting_for_a_process_that_is_held_up_has_sent_nothing() {
     // Nobody reads what it tells, so it hangs in the middle of telling it.
-    let place = Place::with(&GREETER.replace("re: ", &("x".repeat(200_000) + "re: ")));
+    let place = Workspace::with(&GREETER.replace("re: ", &("x".repeat(200_000) + "re: ")));
     let mut process = place.start(&[
         "run",
         "team.toml",
@@ -484,7 +488,7 @@ fn who_gives_up_waiting_for_a_process_that_is_held_up_has_sent_nothing() {
 #[test]
 fn an_answer_that_could_not_be_saved_is_not_taken_for_one_that_was() {
     let place =
-        Place::with(&GREETER.replace("{ say =", "{ ask = \"who?\", attempts = [1] }, { say ="));
+        Workspace::with(&GREETER.replace("{ say =", "{ ask = \"who?\", attempts = [1] }, { say ="));
     in_runtime(async {
         let mut environment = create(&place);
         environment.start(WhenIdle::End).unwrap();
@@ -494,7 +498,7 @@ fn an_answer_that_could_not_be_saved_is_not_taken_for_one_that_was() {
             .unwrap()
             .to_owned();
         let given = || {
-            vec![Given {
+            vec![HumanReply {
                 request: asked.clone(),
                 text: "I".into(),
             }]
@@ -515,7 +519,7 @@ fn an_answer_that_could_not_be_saved_is_not_taken_for_one_that_was() {
 
 #[test]
 fn a_program_outside_may_speak_first_to_a_team_that_is_kept_alive() {
-    let place = Place::with(GREETER);
+    let place = Workspace::with(GREETER);
     place.write(
         "bridge.sh",
         "echo '{\"content\":\"hi\",\"cause_by\":\"UserRequirement\"}'; cat",

@@ -1,7 +1,7 @@
 //! The live part of a run at a terminal: what it shows while actions are at work, that nothing of it stays, and who never
 //! sees it.
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::terminal::{Terminal, screen};
 
 /// A pays for an answer, B waits, C has nothing to do.
@@ -41,8 +41,8 @@ component = "probe.wasm"
 
 const RUN: [&str; 4] = ["run", "team.toml", "--storage", "store"];
 
-fn place(pause: &str) -> Place {
-    let place = Place::with(&TEAM.replace("PAUSE", pause));
+fn place(pause: &str) -> Workspace {
+    let place = Workspace::with(&TEAM.replace("PAUSE", pause));
     place.write(
         "replies.toml",
         "[[reply]]\ntext = \"t\"\ninput = 1\noutput = 1\n",
@@ -83,7 +83,7 @@ fn a_call_that_is_out_is_shown_before_it_comes_back() {
     let url = format!("http://{}/v1", server.local_addr().unwrap());
     let model = format!("provider = \"openai\"\nmodel = \"m\"\nretries = 0\nbase_url = \"{url}\"");
     let scripted = "provider = \"scripted\"\nreplies = \"replies.toml\"";
-    let place = Place::with(&TEAM.replace(scripted, &model).replace("PAUSE", "1ms"));
+    let place = Workspace::with(&TEAM.replace(scripted, &model).replace("PAUSE", "1ms"));
     let mut terminal = Terminal::of_kind("xterm", &place, &RUN);
     // The system takes the connection, and nobody the request.
     terminal.until("waits for llm");

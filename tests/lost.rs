@@ -4,7 +4,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::place::Place;
+use crate::place::Workspace;
 
 const WAITS: &str = r#"
 schema = "strata.team/1"
@@ -24,8 +24,8 @@ config = { steps = [{ sleep = "90s", attempts = [1] }] }
 "#;
 
 /// A run that was killed while its second action was under way.
-fn killed() -> Place {
-    let place = Place::with(WAITS);
+fn killed() -> Workspace {
+    let place = Workspace::with(WAITS);
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     while process.until("action-started", Some("A"))["action"] != "Two" {}
     process.kill();
@@ -175,7 +175,7 @@ fn a_pipe_in_place_of_a_file_is_refused_and_never_waited_for() {
         ("replies.toml", &[]),
     ];
     for (name, options) in cases {
-        let place = Place::with(&team);
+        let place = Workspace::with(&team);
         place.write("replies.toml", "[[reply]]\ntext = \"y\"\n");
         let _ = fs::remove_file(place.path(name));
         assert!(
@@ -200,7 +200,7 @@ fn a_pipe_in_place_of_a_file_is_refused_and_never_waited_for() {
         );
         assert!(!place.path("store/team.db").exists(), "{args:?}");
     }
-    let place = Place::with(WAITS);
+    let place = Workspace::with(WAITS);
     place.host(&[
         "run",
         "team.toml",
@@ -245,7 +245,7 @@ config = { steps = [{ fail = "error" }] }
 
 #[test]
 fn nothing_is_written_over_what_the_team_is_made_of_whatever_it_is_called() {
-    let place = Place::with(SMALL);
+    let place = Workspace::with(SMALL);
     place.write("schema.json", "{}");
     place.write("policy.toml", "schema = \"strata.policy/1\"\n");
     fs::copy(place.path("probe.wasm"), place.path("other.wasm")).unwrap();
@@ -313,7 +313,7 @@ fn nothing_is_written_over_what_the_team_is_made_of_whatever_it_is_called() {
 }
 
 /// Events and records are not written over a policy or a component that an option names.
-fn check_named_inputs(place: &Place) {
+fn check_named_inputs(place: &Workspace) {
     for (option, name) in [("--policy", "policy.toml"), ("--component", "other.wasm")] {
         let value = if option == "--component" {
             "A.One=other.wasm"
@@ -358,7 +358,7 @@ dirs = [{ host = "in", guest = "/in" }, { host = "out", guest = "/out", write = 
 
 #[test]
 fn nothing_is_written_where_actions_could_read_or_change_it() {
-    let place = Place::with(GRANTED);
+    let place = Workspace::with(GRANTED);
     place.write("in/data/a", "an input");
     place.run().expect(3);
     place.write("out/b", "an output");

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::process::{Ended, Process};
 
 const TEAM: &str = r#"schema = "strata.team/1"
@@ -23,7 +23,7 @@ const VARIABLES: [&str; 4] = ["HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_
 
 #[test]
 fn a_home_that_is_no_directory_is_like_none() {
-    let place = Place::with(TEAM);
+    let place = Workspace::with(TEAM);
     place.write("file", "");
     let file = place.path("file").display().to_string();
     let below = format!("{file}/home");
@@ -57,7 +57,7 @@ fn a_home_that_is_no_directory_is_like_none() {
 
 /// Runs the host where memory that was written cannot be made executable, as under systemd's `MemoryDenyWriteExecute`.
 /// None where the kernel cannot forbid it.
-fn without_executable_memory(place: &Place, args: &[&str]) -> Option<Ended> {
+fn without_executable_memory(place: &Workspace, args: &[&str]) -> Option<Ended> {
     const UNSUPPORTED: i32 = 77;
     let forbid = "import ctypes, os, sys\nif ctypes.CDLL(None).prctl(65, 1, 0, 0, 0): sys.exit(77)\n\
         os.execv(sys.argv[1], sys.argv[1:])";
@@ -79,7 +79,7 @@ fn without_executable_memory(place: &Place, args: &[&str]) -> Option<Ended> {
 
 #[test]
 fn memory_that_cannot_be_made_executable_is_the_machines_fault() {
-    let place = Place::with(TEAM);
+    let place = Workspace::with(TEAM);
     let cases: [&[&str]; 5] = [
         &["run", "team.toml", "--storage", "store"],
         &["check", "team.toml"],

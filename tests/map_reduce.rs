@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::probe::{build, project};
 use crate::stream;
 
@@ -15,8 +15,8 @@ const TRAP: &str = "plugins/teams/map-reduce/trap.toml";
 const TABLE: &str = "plugins/teams/map-reduce/out/words.md";
 
 /// The plugins beside a copy of the team's folder.
-fn copy() -> Place {
-    let place = Place::empty();
+fn copy() -> Workspace {
+    let place = Workspace::empty();
     fs::create_dir_all(place.path(DIR).join("out")).unwrap();
     for plugin in ["count-words", "deal-files", "merge-counts", "probe"] {
         build(&format!("plugins/{plugin}"));
@@ -81,11 +81,11 @@ fn expected(texts: &BTreeMap<String, String>) -> Vec<String> {
     lines
 }
 
-fn table(place: &Place) -> String {
+fn table(place: &Workspace) -> String {
     String::from_utf8(place.read(TABLE)).unwrap()
 }
 
-fn run(place: &Place, args: &[&str]) -> crate::process::Ended {
+fn run(place: &Workspace, args: &[&str]) -> crate::process::Ended {
     place.host(&[&["run", TEAM, "--storage", "store", "--events", "-"], args].concat())
 }
 

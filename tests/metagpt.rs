@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::process::Ended;
 
 /// A folder with a team file of these roles and a file that MetaGPT wrote in `store`.
-fn saved(fixture: &str, roles: &str) -> Place {
-    let place = Place::with(&format!(
+fn saved(fixture: &str, roles: &str) -> Workspace {
+    let place = Workspace::with(&format!(
         "schema = \"strata.team/1\"\n[team]\nname = \"t\"\n{roles}"
     ));
     let file = format!(
@@ -30,7 +30,7 @@ fn role(name: &str, rest: &str, actions: &[&str]) -> String {
     text
 }
 
-fn resume(place: &Place) -> Ended {
+fn resume(place: &Workspace) -> Ended {
     place.host(&[
         "run",
         "team.toml",
@@ -44,7 +44,7 @@ fn resume(place: &Place) -> Ended {
 }
 
 /// What the finished actions of a resume said.
-fn said(place: &Place) -> Vec<String> {
+fn said(place: &Workspace) -> Vec<String> {
     let ended = resume(place);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     let finished = |line: &Value| line["kind"] == "action-finished";
@@ -165,7 +165,7 @@ fn a_saved_team_is_shown_without_its_team_file() {
 #[test]
 fn a_message_that_a_mailbox_has_twice_is_handled_once_with_a_warning() {
     let roles = role("Ann", IDEA, &["Write"]) + &role("Bob", WRITE, &["Read"]);
-    let place = Place::with(&format!(
+    let place = Workspace::with(&format!(
         "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"x\"\n{roles}"
     ));
     place

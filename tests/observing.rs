@@ -9,7 +9,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::process::{Process, Signal};
 use crate::web::Web;
 
@@ -44,8 +44,8 @@ component = "probe.wasm"
 config = { steps = [{ now = true }, { ask = "well?" }] }
 "#;
 
-fn place() -> Place {
-    let place = Place::with(TEAM);
+fn place() -> Workspace {
+    let place = Workspace::with(TEAM);
     place.write(
         "replies.toml",
         "[[reply]]\ntext = \"two\"\ninput = 1000\noutput = 1000\n",
@@ -222,7 +222,7 @@ fn a_wrong_or_taken_address_for_metrics_is_refused_before_anything_runs() {
 }
 
 /// Runs the host with a collector.
-fn traced(place: &Place, endpoint: &str, args: &[&str]) -> Process {
+fn traced(place: &Workspace, endpoint: &str, args: &[&str]) -> Process {
     let mut command = place.command(args);
     command
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
@@ -349,7 +349,7 @@ fn a_collector_is_sent_spans_of_run_step_activation_action_and_call() {
 }
 
 /// A resume goes on with the same trace; what it left open at a stop is told as well.
-fn check_resume(place: &Place, web: &Web, endpoint: &str, trace: &[u8]) {
+fn check_resume(place: &Workspace, web: &Web, endpoint: &str, trace: &[u8]) {
     let mut host = traced(
         place,
         endpoint,
@@ -419,7 +419,7 @@ fn who_goes_on_with_an_answer_in_a_later_step_has_spans_there() {
     let head = "schema = 'strata.team/1'\n[team]\nname = 't'\nidea = 'go'\n".to_owned();
     let (asks, works) = ("{ ask = 'why?' }", "{ say = 'x', to = ['Long'] }");
     let roles = role("Asks", "UserRequirement", asks) + &role("Works", "UserRequirement", works);
-    let place = Place::with(&(head + &roles + &role("Long", "nothing", "{ sleep = '3s' }")));
+    let place = Workspace::with(&(head + &roles + &role("Long", "nothing", "{ sleep = '3s' }")));
     let web = Web::new();
     let endpoint = format!("http://127.0.0.1:{}", web.port());
     let mut host = traced(

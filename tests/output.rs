@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::process::Process;
 use crate::stream;
 use crate::web::Web;
@@ -34,7 +34,7 @@ pub fn json(text: &str) -> Value {
 
 #[test]
 fn a_run_prints_nothing_to_stdout_but_what_is_asked_for() {
-    let place = Place::with(TEAM);
+    let place = Workspace::with(TEAM);
     let ended = place
         .host(&["run", "team.toml", "--storage", "store"])
         .expect(3);
@@ -90,7 +90,7 @@ fn a_run_prints_nothing_to_stdout_but_what_is_asked_for() {
 
 #[test]
 fn a_team_in_which_nobody_takes_the_idea_up_is_done_and_that_is_said() {
-    let place = Place::with(&TEAM.replace("UserRequirement", "UserRequirements"));
+    let place = Workspace::with(&TEAM.replace("UserRequirement", "UserRequirements"));
     let ended = place.run().expect(0);
     assert!(
         ended.stderr.contains("warning: the idea reached nobody"),
@@ -106,7 +106,7 @@ fn a_team_in_which_nobody_takes_the_idea_up_is_done_and_that_is_said() {
 
 #[test]
 fn who_wants_to_hear_nothing_is_warned_all_the_same() {
-    let place = Place::with(
+    let place = Workspace::with(
         &TEAM
             .replace("[1]", "[9]")
             .replace("UserRequirement\"]", "UserRequirement\", \"two\"]"),
@@ -134,7 +134,7 @@ fn who_wants_to_hear_nothing_is_warned_all_the_same() {
 #[test]
 fn a_word_that_is_no_text_is_refused() {
     use std::os::unix::ffi::OsStrExt;
-    let place = Place::empty();
+    let place = Workspace::empty();
     for before in [&[][..], &["run"], &["--quiet"]] {
         let mut command = place.command(before);
         command.arg(std::ffi::OsStr::from_bytes(b"\xff"));
@@ -144,7 +144,7 @@ fn a_word_that_is_no_text_is_refused() {
 
 #[test]
 fn nothing_is_written_over_a_team_file_or_what_is_saved() {
-    let place = Place::with(TEAM);
+    let place = Workspace::with(TEAM);
     place
         .host(&["run", "team.toml", "--storage", "store"])
         .expect(3);
@@ -210,7 +210,7 @@ fn nothing_is_written_over_a_team_file_or_what_is_saved() {
 #[test]
 fn of_very_many_names_that_are_nobody_some_are_told() {
     let nobody: Vec<String> = (0..50).map(|n| format!("\"nobody-{n}\"")).collect();
-    let place = Place::with(&TEAM.replace(
+    let place = Workspace::with(&TEAM.replace(
         r#"to = ["Nobody"]"#,
         &format!("to = [{}]", nobody.join(", ")),
     ));
@@ -235,7 +235,7 @@ fn of_very_many_names_that_are_nobody_some_are_told() {
 #[test]
 fn a_reader_that_goes_away_does_not_stop_the_run() {
     for closed in ["| true", "2>&1 >/dev/null | true"] {
-        let place = Place::with(TEAM);
+        let place = Workspace::with(TEAM);
         let mut shell = std::process::Command::new("sh");
         let host = place.command(&["run", "team.toml", "--storage", "store", "--events", "-"]);
         // By the time it starts, nobody reads any more.
@@ -264,7 +264,7 @@ fn a_reader_that_goes_away_does_not_stop_the_run() {
 
 #[test]
 fn a_script_is_told_what_became_of_a_message_it_sent() {
-    let place = Place::with(TEAM);
+    let place = Workspace::with(TEAM);
     place
         .host(&["run", "team.toml", "--storage", "store", "--quiet"])
         .expect(3);
@@ -284,7 +284,7 @@ fn a_script_is_told_what_became_of_a_message_it_sent() {
 
 #[test]
 fn data_that_cannot_be_written_is_an_error_unless_nobody_reads_it() {
-    let place = Place::with(TEAM);
+    let place = Workspace::with(TEAM);
     place
         .host(&["run", "team.toml", "--storage", "store", "--quiet"])
         .expect(3);
@@ -342,7 +342,7 @@ fn data_that_cannot_be_written_is_an_error_unless_nobody_reads_it() {
 
 #[test]
 fn inspect_shows_what_is_saved_and_as_json_what_team_json_holds() {
-    let place = Place::with(TEAM);
+    let place = Workspace::with(TEAM);
     place.run().expect(3);
     let shown = place.host(&["inspect", "store"]).expect(0).stdout;
     for part in [
@@ -369,7 +369,7 @@ fn inspect_shows_what_is_saved_and_as_json_what_team_json_holds() {
 
 #[test]
 fn checkpoints_are_listed_oldest_first_each_with_its_parent() {
-    let place = Place::with(TEAM);
+    let place = Workspace::with(TEAM);
     place.run().expect(3);
     place.resume().expect(0);
     let ended = place.host(&["checkpoints", "store", "--json"]).expect(0);
@@ -396,7 +396,7 @@ fn checkpoints_are_listed_oldest_first_each_with_its_parent() {
 
 #[test]
 fn an_unknown_checkpoint_is_refused_with_the_newest_there_is() {
-    let place = Place::with(TEAM);
+    let place = Workspace::with(TEAM);
     place.run().expect(3);
     let ended = place
         .host(&["inspect", "store", "--checkpoint", "main-77"])
@@ -410,7 +410,8 @@ fn an_unknown_checkpoint_is_refused_with_the_newest_there_is() {
 #[test]
 fn check_prints_the_policy_and_runs_nothing() {
     // An action that is described to be endless would be noticed.
-    let place = Place::with(&TEAM.replace("fail = \"error\", attempts = [1]", "fail = \"spin\""));
+    let place =
+        Workspace::with(&TEAM.replace("fail = \"error\", attempts = [1]", "fail = \"spin\""));
     let before = fs::read_dir(place.path("")).unwrap().count();
     let ended = place.host(&["check", "team.toml"]).expect(0);
     for part in [
@@ -449,7 +450,7 @@ fn check_prints_the_policy_and_runs_nothing() {
 #[test]
 fn replies_of_models_are_shown_while_they_are_written_to_those_who_want_to_see_more() {
     let web = Web::new();
-    let place = Place::empty();
+    let place = Workspace::empty();
     let role = |name: &str| {
         format!(
             "[[role]]\nname = \"{name}\"\nwatch = [\"UserRequirement\"]\n[[role.action]]\nname = \"Ask\"\n\

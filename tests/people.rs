@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::process::Process;
 use crate::saved::essence_without_checkpoints;
 use crate::stream;
@@ -58,14 +58,14 @@ const ANSWERS: [(&str, &str); 5] = [
     ("ask-2-2-0-0", "\"fine, too\""),
 ];
 
-fn asks() -> Place {
-    let place = Place::with(ASKS);
+fn asks() -> Workspace {
+    let place = Workspace::with(ASKS);
     place.write("replies.toml", "[[reply]]\ntext = \"one\"\ninput = 10\n");
     place
 }
 
 /// The ids of what is open, as `team.json` has them.
-fn open(place: &Place) -> Vec<String> {
+fn open(place: &Workspace) -> Vec<String> {
     let requests = place.team_json()["strata"]["requests"].clone();
     requests
         .as_array()
@@ -76,7 +76,7 @@ fn open(place: &Place) -> Vec<String> {
 }
 
 /// The answers to everything that is open.
-fn answers(place: &Place) -> Vec<String> {
+fn answers(place: &Workspace) -> Vec<String> {
     let answer = |id: String| {
         let known = ANSWERS.iter().find(|(known, _)| *known == id);
         format!("{id}={}", known.map_or("fine", |(_, answer)| answer))
@@ -84,7 +84,7 @@ fn answers(place: &Place) -> Vec<String> {
     open(place).into_iter().map(answer).collect()
 }
 
-fn answer(place: &Place, given: &[String]) -> Process {
+fn answer(place: &Workspace, given: &[String]) -> Process {
     let args: Vec<&str> = ["answer", "store"]
         .into_iter()
         .chain(given.iter().map(String::as_str))
@@ -92,7 +92,7 @@ fn answer(place: &Place, given: &[String]) -> Process {
     place.start(&args)
 }
 
-fn contents(place: &Place) -> Vec<Value> {
+fn contents(place: &Workspace) -> Vec<Value> {
     let team = place.team_json();
     let history = team["env"]["history"]["storage"]
         .as_array()
@@ -105,7 +105,7 @@ fn contents(place: &Place) -> Vec<Value> {
 }
 
 /// Answers and resumes until it is done.
-fn finish(place: &Place) {
+fn finish(place: &Workspace) {
     for _ in 0..8 {
         let ended = place.resume();
         if ended.code == Some(0) {
@@ -277,7 +277,7 @@ fn a_team_that_waits_can_be_moved_with_its_database_or_without() {
 }
 
 /// Runs it in one go, killed after so many lines of the first run and so many of each resume.
-fn disturbed(kills: &[usize]) -> Place {
+fn disturbed(kills: &[usize]) -> Workspace {
     let place = asks();
     let mut args = vec!["run", "team.toml", "--storage", "store", "--events", "-"];
     for lines in kills {
@@ -380,7 +380,7 @@ config = { steps = [{ sleep = "BUSY" }] }
 #[test]
 fn an_answer_that_does_not_come_in_time_is_replaced_by_the_default_or_the_question_fails() {
     let team = |default: &str, busy: &str| {
-        Place::with(&EXPIRES.replace("DEFAULT", default).replace("BUSY", busy))
+        Workspace::with(&EXPIRES.replace("DEFAULT", default).replace("BUSY", busy))
     };
     // While the others are still at work.
     let place = team(", default = \"later\"", "4s");
@@ -423,7 +423,7 @@ fn an_answer_reaches_a_team_that_runs() {
     let busy = EXPIRES
         .replace(", expires = \"2s\" DEFAULT", "")
         .replace("BUSY", "2s");
-    let place = Place::with(&busy);
+    let place = Workspace::with(&busy);
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     process.until("request-opened", Some("A"));
     let refused = place.host(&["answer", "store", "ask-9=yes"]).expect(2);
@@ -496,7 +496,7 @@ fn a_question_at_the_terminal_ends_when_its_time_is_over_and_cannot_play_with_th
     let team = EXPIRES
         .replace("now?", "now\\u001b[2J?")
         .replace("DEFAULT", ", default = \"later\"");
-    let place = Place::with(&team.replace("sleep = \"BUSY\"", "ask = \"and then?\""));
+    let place = Workspace::with(&team.replace("sleep = \"BUSY\"", "ask = \"and then?\""));
     let mut terminal = Terminal::open(&place, &["run", "team.toml", "--storage", "store"]);
     terminal.until("now\u{fffd}[2J?");
     terminal.until("the time to answer is over");
@@ -538,7 +538,7 @@ fn a_question_that_would_keep_the_host_busy_is_refused_at_once_and_names_the_lim
         ),
     ];
     for (schema, default, expected) in cases {
-        let place = Place::with(&format!(
+        let place = Workspace::with(&format!(
             "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n[[role]]\nname = \"A\"\n\
              watch = [\"UserRequirement\"]\n[[role.action]]\nname = \"Ask\"\ncomponent = \"probe.wasm\"\n\
              config = {{ steps = [{{ ask = \"q\", schema = {schema}, default = {default} }}] }}\n\

@@ -12,11 +12,11 @@ use crate::process::{Ended, Process};
 use crate::{probe, stream};
 
 /// The folder. It is gone when this is dropped.
-pub struct Place {
+pub struct Workspace {
     dir: TempDir,
 }
 
-impl Place {
+impl Workspace {
     /// A folder with the files of `fixtures/<name>` and the probe.
     pub fn of(fixture: &str) -> Self {
         let place = Self::empty();

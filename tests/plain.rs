@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::process::Ended;
 use crate::stream;
 
@@ -37,8 +37,8 @@ function = "slug"
 config = { args = { text = "TITLE" } }
 "#;
 
-fn place(wait: &str, title: &str) -> Place {
-    let place = Place::with(&team(wait, title));
+fn place(wait: &str, title: &str) -> Workspace {
+    let place = Workspace::with(&team(wait, title));
     fs::copy(&*TEXT_TOOLS, place.path("text.wasm")).unwrap();
     place
 }
@@ -219,7 +219,7 @@ fn one_that_asks_for_an_operating_system_gets_what_is_granted() {
     };
     let cases = [("", 0), ("[role.action.allow]\nenv = [\"HOME\"]\n", 1)];
     for (grant, expected) in cases {
-        let place = Place::with(&team(grant));
+        let place = Workspace::with(&team(grant));
         place.write("count.wasm", wat::parse_str(VARIABLES).unwrap());
         assert_eq!(
             outputs(&place.run().expect(0)),

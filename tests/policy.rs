@@ -1,6 +1,6 @@
 //! The operator's own file bounds every team, whatever that team's file says.
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::process::Process;
 
 const TEAM: &str = r#"schema = "strata.team/1"
@@ -41,7 +41,7 @@ http = [{ host = "*.example.com" }]
 
 #[test]
 fn what_a_policy_takes_away_is_said_once_and_shown_by_check() {
-    let place = Place::with(TEAM);
+    let place = Workspace::with(TEAM);
     place.write("policy.toml", POLICY);
     let checked = place
         .host(&["check", "team.toml", "--policy", "policy.toml"])
@@ -93,7 +93,7 @@ fn what_a_policy_takes_away_is_said_once_and_shown_by_check() {
 
 #[test]
 fn a_policy_without_a_bound_on_fuel_lifts_none() {
-    let place = Place::with(&TEAM.replace("memory = \"128MiB\"", "fuel = 9000000"));
+    let place = Workspace::with(&TEAM.replace("memory = \"128MiB\"", "fuel = 9000000"));
     let policy = |fuel: u32| format!("schema = \"strata.policy/1\"\n[limits]\nfuel = {fuel}\n");
     place.write("config/strata-host/policy.toml", policy(5_000_000));
     place.write("none.toml", policy(0));
@@ -118,7 +118,7 @@ fn a_policy_without_a_bound_on_fuel_lifts_none() {
 #[test]
 fn a_resume_obeys_the_policy_of_now() {
     let steps = r#"{ random = 1 }, { random = 1 }, { write = "/etc/a", text = "x" }"#;
-    let place = Place::with(&TEAM.replace(r#"{ fail = "spin", attempts = [1] }"#, steps));
+    let place = Workspace::with(&TEAM.replace(r#"{ fail = "spin", attempts = [1] }"#, steps));
     place
         .host(&["run", "team.toml", "--storage", "store"])
         .expect(3);
@@ -139,7 +139,7 @@ fn a_resume_obeys_the_policy_of_now() {
 
 #[test]
 fn a_denial_that_a_policy_caused_names_the_policy() {
-    let place = Place::with(&TEAM.replace(
+    let place = Workspace::with(&TEAM.replace(
         r#"{ fail = "spin", attempts = [1] }"#,
         r#"{ read = "/etc/hostname" }"#,
     ));
@@ -165,7 +165,7 @@ fn a_denial_that_a_policy_caused_names_the_policy() {
 
 #[test]
 fn a_replay_obeys_the_policy_of_now() {
-    let place = Place::with(&TEAM.replace(
+    let place = Workspace::with(&TEAM.replace(
         r#"{ fail = "spin", attempts = [1] }"#,
         r#"{ read = "/etc/hostname" }"#,
     ));
@@ -189,7 +189,7 @@ fn a_replay_obeys_the_policy_of_now() {
 
 #[test]
 fn a_policy_that_cannot_be_read_stops_everything() {
-    let place = Place::with(TEAM);
+    let place = Workspace::with(TEAM);
     let check = |args: &[&str], text: &str| {
         let refused = place
             .host(&[&["check", "team.toml"], args].concat())
@@ -222,7 +222,7 @@ fn a_policy_that_cannot_be_read_stops_everything() {
 
 #[test]
 fn a_model_is_asked_where_and_with_the_keys_that_the_policy_allows() {
-    let place = Place::with("");
+    let place = Workspace::with("");
     let check = |llm: &str, allow: &str, cut: &str| {
         let head = format!("[llm]\nprovider = \"openai\"\nmodel = \"m\"\n{llm}\n[[role]]");
         place.write("team.toml", TEAM.replacen("[[role]]", &head, 1));
@@ -281,7 +281,7 @@ fn a_model_is_asked_where_and_with_the_keys_that_the_policy_allows() {
 
 #[test]
 fn source_is_built_where_the_policy_allows_it_only() {
-    let place = Place::with(&TEAM.replace("probe.wasm", "src"));
+    let place = Workspace::with(&TEAM.replace("probe.wasm", "src"));
     // Whoever builds it is told that it is nothing to build.
     place.write("src/readme.txt", "");
     let checked = |policy: &str, text: &str| {
@@ -311,7 +311,7 @@ fn source_is_built_where_the_policy_allows_it_only() {
 
 #[test]
 fn a_policy_that_the_command_line_names_does_not_stand_in_for_that_of_the_variable() {
-    let place = Place::with(TEAM);
+    let place = Workspace::with(TEAM);
     place.write("strict.toml", POLICY);
     place.write("lax.toml", "schema = \"strata.policy/1\"\n");
     let mut command = place.command(&["check", "team.toml", "--policy", "lax.toml"]);
@@ -328,7 +328,7 @@ fn a_policy_that_the_command_line_names_does_not_stand_in_for_that_of_the_variab
 
 #[test]
 fn a_policy_of_the_variable_that_is_none_is_refused_with_where_it_was_named() {
-    let place = Place::with(TEAM);
+    let place = Workspace::with(TEAM);
     place.write("broken.toml", "schema = \"strata.policy/1\"\nlimit = 1\n");
     for (file, why) in [
         ("absent.toml", "cannot read the policy file `absent.toml`"),

@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::probe::project;
 use crate::{c, python, stream};
 
@@ -13,8 +13,8 @@ const TEAM: &str = "plugins/teams/polyglot/team.toml";
 const PAGE: &str = "plugins/teams/polyglot/out/the-harbour-in-may.html";
 
 /// The sources of the actions beside a copy of the team's folder.
-fn copy() -> Place {
-    let place = Place::empty();
+fn copy() -> Workspace {
+    let place = Workspace::empty();
     fs::create_dir_all(place.path(DIR).join("out")).unwrap();
     let sources = ["read", "measure", "explain", "render"].map(|name| format!("{DIR}/{name}"));
     for source in sources
@@ -129,7 +129,7 @@ fn a_role_that_fails_is_mended_and_the_others_are_kept() {
 fn its_actions_pass_their_tests() {
     let dir = project().join(DIR);
     python::unittest(&dir.join("explain"), &project().join("guest-sdk/python"));
-    let place = Place::empty();
+    let place = Workspace::empty();
     let files = ["action.c", "tests/measure.c"].map(|file| dir.join("measure").join(file));
     c::unit_tests(
         &place,

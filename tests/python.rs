@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::probe::project;
 use crate::scaffold::a_mistyped_config_is_refused;
 
@@ -33,7 +33,7 @@ pub fn unittest(dir: &Path, sdk: &Path) {
 /// Runs the host to its end, however long it takes: building and compiling an interpreter is more than the usual
 /// patience of these tests on a machine that has much else to do. What it says on stderr.
 #[track_caller]
-fn unhurried(place: &Place, args: &[&str], code: i32) -> String {
+fn unhurried(place: &Workspace, args: &[&str], code: i32) -> String {
     let output = place.command(args).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(code), "{said}");
@@ -49,7 +49,7 @@ fn the_sdk_passes_its_own_tests() {
 /// One after the other in one test: each step takes up what the one before has built.
 #[test]
 fn a_team_in_python_is_begun_tested_built_run_broken_and_mended() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     place
         .host(&["new", "team", "press", "--lang", "python"])
         .expect(0);
@@ -112,7 +112,7 @@ fn a_team_in_python_is_begun_tested_built_run_broken_and_mended() {
     resume_with_a_package(&place, &action, &source);
 }
 
-fn check_build_and_description(place: &Place) {
+fn check_build_and_description(place: &Workspace) {
     let again = place.host(&["build", "press/respond"]).expect(0);
     assert_eq!(again.stderr, "");
     assert!(
@@ -138,7 +138,7 @@ const BROKEN: [&str; 3] = [
     "raise ValueError(f\"no {cx.action} today\")",
 ];
 
-fn resume_with_a_package(place: &Place, action: &Path, source: &str) {
+fn resume_with_a_package(place: &Workspace, action: &Path, source: &str) {
     // Mended, and with a package that lies beside it.
     wheel(action);
     fs::write(
@@ -207,7 +207,7 @@ fn without_a_python_that_can_build_it_is_said_what_to_install() {
         (Some(old), &["setting up python3", "python 3.9 or later"]),
     ];
     for (python, expected) in cases {
-        let place = Place::empty();
+        let place = Workspace::empty();
         fs::create_dir(place.path("greet")).unwrap();
         place.write("greet/action.py", "");
         fs::create_dir(place.path("bin")).unwrap();
@@ -250,7 +250,7 @@ fn what_python_cannot_load_is_told_with_its_place() {
         ),
     ];
     for (source, expected) in cases {
-        let place = Place::empty();
+        let place = Workspace::empty();
         fs::create_dir(place.path("bad")).unwrap();
         place.write("bad/action.py", source);
         let said = unhurried(&place, &["build", "bad"], 2);

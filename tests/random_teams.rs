@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use self::dice::Dice;
-use crate::place::Place;
+use self::dice::Rng;
+use crate::place::Workspace;
 use crate::saved::essence_without_checkpoints;
 use crate::stream;
 
@@ -25,7 +25,7 @@ const RESUMES: usize = 60;
 const KILLS: usize = 5;
 
 /// The file with its faults, and without.
-fn with_and_without_faults(team: &str, dice: &mut Dice) -> (String, String) {
+fn with_and_without_faults(team: &str, dice: &mut Rng) -> (String, String) {
     let mut faulty = String::new();
     let mut parts = team.split("FAULT ");
     faulty.push_str(parts.next().unwrap_or_default());
@@ -41,8 +41,8 @@ fn with_and_without_faults(team: &str, dice: &mut Dice) -> (String, String) {
 }
 
 /// Runs a team in a place of its own; it ends done, or stalled where a join waits in vain.
-fn undisturbed(team: &str, seed: u64) -> (Place, Option<i32>) {
-    let place = Place::with(team);
+fn undisturbed(team: &str, seed: u64) -> (Workspace, Option<i32>) {
+    let place = Workspace::with(team);
     let ended = place.run();
     assert!(
         [Some(0), Some(6)].contains(&ended.code),
@@ -53,8 +53,8 @@ fn undisturbed(team: &str, seed: u64) -> (Place, Option<i32>) {
 }
 
 /// Runs a team, kills it again and again, and resumes it until it ends like this.
-fn disturbed(team: &str, seed: u64, expected: Option<i32>, dice: &mut Dice) -> Place {
-    let place = Place::with(team);
+fn disturbed(team: &str, seed: u64, expected: Option<i32>, dice: &mut Rng) -> Workspace {
+    let place = Workspace::with(team);
     let mut args = vec!["run", "team.toml", "--storage", "store", "--events", "-"];
     for _ in 0..KILLS {
         let mut process = place.start(&args);
@@ -80,7 +80,7 @@ fn disturbed(team: &str, seed: u64, expected: Option<i32>, dice: &mut Dice) -> P
 }
 
 /// The recorded lines, which must fit together.
-fn recorded(place: &Place) -> Vec<Value> {
+fn recorded(place: &Workspace) -> Vec<Value> {
     let lines = place.recorded();
     stream::assert_numbered(&lines);
     stream::assert_one_idea(&lines);
@@ -91,7 +91,7 @@ fn recorded(place: &Place) -> Vec<Value> {
 #[test]
 fn random_teams_with_faults_and_kills_end_like_faultless_undisturbed_ones() {
     for seed in TEAMS {
-        let dice = &mut Dice::new(seed);
+        let dice = &mut Rng::new(seed);
         let (faulty, faultless) = with_and_without_faults(&team::team(dice), dice);
         let (calm, code) = undisturbed(&faultless, seed);
         let rough = disturbed(&faulty, seed, code, dice);
@@ -104,7 +104,7 @@ fn random_teams_with_faults_and_kills_end_like_faultless_undisturbed_ones() {
 #[test]
 fn random_teams_that_park_their_faults_end_alike_whenever_those_are_mended() {
     for seed in NETWORKS {
-        let dice = &mut Dice::new(seed);
+        let dice = &mut Rng::new(seed);
         let (faulty, faultless) = with_and_without_faults(&network::team(dice), dice);
         let (calm, code) = undisturbed(&faultless, seed);
         assert_eq!(

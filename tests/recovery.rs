@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::probe::build;
 use crate::process::{Ended, Signal};
 use crate::stream;
@@ -32,8 +32,8 @@ name = "Three"
 component = "probe.wasm"
 "#;
 
-fn failed() -> Place {
-    let place = Place::with(FAILS);
+fn failed() -> Workspace {
+    let place = Workspace::with(FAILS);
     place.run().expect(3);
     place
 }
@@ -107,7 +107,7 @@ fn team_json_alone_is_enough_wherever_it_lies() {
 
 #[test]
 fn a_resume_that_does_not_name_its_mended_team_file_says_how_to_go_by_it() {
-    let place = Place::with(&FAILS.replace(", attempts = [1]", ""));
+    let place = Workspace::with(&FAILS.replace(", attempts = [1]", ""));
     let failed = place.run().expect(3);
     let hint = "strata-host run team.toml --recover_path store";
     assert!(failed.stderr.contains(hint), "{}", failed.stderr);
@@ -257,7 +257,7 @@ fn given(ended: &Ended, attempt: u32) -> String {
 
 #[test]
 fn every_attempt_of_an_action_is_given_the_same_bytes() {
-    let place = Place::with(MIRRORS);
+    let place = Workspace::with(MIRRORS);
     fs::copy(build("tests/mirror"), place.path("mirror.wasm")).unwrap();
     let show = |args: &[&str]| {
         let mut process = place.start(&[args, &["--events", "-"]].concat());
@@ -303,7 +303,7 @@ fn every_attempt_of_an_action_is_given_the_same_bytes() {
 
 #[test]
 fn a_component_that_no_other_was_before_is_not_told_as_replaced() {
-    let place = Place::with(
+    let place = Workspace::with(
         "schema = \"strata.team/1\"\n[team]\nname = \"t\"\n[[role]]\nname = \"A\"\nwatch = [\"UserRequirement\"]\n\
          [[role.action]]\nname = \"One\"\ncomponent = \"probe.wasm\"\n",
     );
@@ -332,7 +332,7 @@ fn an_edited_copy_may_leave_things_out_and_call_roles_by_their_profiles() {
                 profile = \"Role A\"\nwatch = [\"UserRequirement\"]\n[[role.action]]\nname = \"a\"\n\
                 component = \"probe.wasm\"\n[[role.action]]\nname = \"b\"\ncomponent = \"probe.wasm\"\n\
                 config = { steps = [{ fail = \"trap\", attempts = [1] }] }\n";
-    let place = Place::with(team);
+    let place = Workspace::with(team);
     place.run().expect(3);
     let check = |edit: &dyn Fn(&mut Value)| {
         let mut saved = place.team_json();
@@ -374,7 +374,7 @@ fn an_edited_message_counts_wherever_it_is_edited_in_a_copy() {
                 config = { steps = [{ say = \"from a\" }] }\n[[role]]\nname = \"B\"\nwatch = [\"a\"]\n[[role.action]]\n\
                 name = \"b\"\ncomponent = \"probe.wasm\"\n\
                 config = { steps = [{ fail = \"trap\", attempts = [1] }, { say = \"heard {inputs}\" }] }\n";
-    let place = Place::with(team);
+    let place = Workspace::with(team);
     place.run().expect(3);
     let edited = |pointers: &[&str], code: i32| {
         let mut saved = place.team_json();
@@ -424,8 +424,9 @@ fn an_edited_message_counts_wherever_it_is_edited_in_a_copy() {
 
 #[test]
 fn a_fault_stays_open_until_its_action_is_tried_again() {
-    let place =
-        Place::with(&FAILS.replace("name = \"fails\"", "name = \"fails\"\non_fault = \"park\""));
+    let place = Workspace::with(
+        &FAILS.replace("name = \"fails\"", "name = \"fails\"\non_fault = \"park\""),
+    );
     place.write(
         "team.toml",
         String::from_utf8(place.read("team.toml")).unwrap()

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use crate::place::Place;
+use crate::place::Workspace;
 
 const TEAM: &str = r#"schema = "strata.team/1"
 [team]
@@ -38,8 +38,8 @@ config = { steps = [{ get = "k", scope = "tally" }, { say = "three {inputs} {rea
 "#;
 
 /// A run with a fault, a resume, and everything that is recorded.
-fn recorded() -> Place {
-    let place = Place::with(TEAM);
+fn recorded() -> Workspace {
+    let place = Workspace::with(TEAM);
     place.write("replies.toml", "[[reply]]\ntext = \"hello\"\n");
     place
         .host(&["run", "team.toml", "--storage", "store"])
@@ -99,7 +99,7 @@ dirs = [{ host = "out", guest = "/out" }]
 
 #[test]
 fn attempts_that_write_files_see_and_write_what_they_did_then() {
-    let place = Place::with(FILES);
+    let place = Workspace::with(FILES);
     place.write("out/found", "zero");
     place
         .host(&["run", "team.toml", "--storage", "store"])

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::calls::{output, team, total};
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::stream;
 use crate::web::Web;
 
@@ -35,7 +35,7 @@ pub fn reply(name: &str) -> Option<String> {
 }
 
 /// Runs a team whose model gives this reply, once in one piece and once streamed.
-fn play(name: &str, config: &str, code: i32, check: impl Fn(&Place, &str)) {
+fn play(name: &str, config: &str, code: i32, check: impl Fn(&Workspace, &str)) {
     for (how, flag) in [("whole", "--quiet"), ("streamed", "-v")] {
         let web = Web::new();
         let place = team(
@@ -53,7 +53,7 @@ fn play(name: &str, config: &str, code: i32, check: impl Fn(&Place, &str)) {
     }
 }
 
-fn finish(place: &Place) -> Value {
+fn finish(place: &Workspace) -> Value {
     let lines = place.recorded();
     stream::of_kind(&lines, "host-call")[0]["finish"].clone()
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::process::Process;
 
 /// What takes over a page that lets it.
@@ -45,8 +45,8 @@ config = {{ steps = [{{ set = "k", value = "{HOSTILE}", scope = "log" }}, {{ emi
 }
 
 /// The team: failed, resumed and done, then forked.
-fn place() -> Place {
-    let place = Place::with(&team());
+fn place() -> Workspace {
+    let place = Workspace::with(&team());
     place.write(
         "replies.toml",
         format!("[[reply]]\ntext = \"reply {HOSTILE}\"\ninput = 1000\noutput = 1000\n"),
@@ -65,7 +65,7 @@ fn place() -> Place {
     place
 }
 
-fn report(place: &Place, path: &str) -> String {
+fn report(place: &Workspace, path: &str) -> String {
     place.host(&["report", path]).expect(0).stdout
 }
 
@@ -143,7 +143,7 @@ config = { steps = [{ fail = "error", attempts = [1] }] }
 
 #[test]
 fn a_report_begins_with_the_result_and_draws_what_went_along_no_route() {
-    let place = Place::with(PUBLISHED);
+    let place = Workspace::with(PUBLISHED);
     place.run().expect(3);
     let page = report(&place, "store");
     assert!(page.find("id=\"result\"").unwrap() < page.find("id=\"summary\"").unwrap());
@@ -179,7 +179,7 @@ fn a_report_begins_with_the_result_and_draws_what_went_along_no_route() {
 
 #[test]
 fn a_run_that_failed_stands_where_its_newest_checkpoint_is() {
-    let place = Place::with(&team());
+    let place = Workspace::with(&team());
     place.write("replies.toml", "[[reply]]\ntext = \"r\"\n");
     place.run().expect(3);
     let page = report(&place, "store");

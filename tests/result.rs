@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::terminal::Terminal;
 
 /// A team whose name and last step a test chooses. Beside its last output it emits a message.
@@ -51,7 +51,7 @@ fn a_run_that_is_done_prints_its_last_output_whole_and_once() {
         ("", "\n"),
         (&long, &format!("{long}\n")),
     ] {
-        let place = Place::with(&saying(said));
+        let place = Workspace::with(&saying(said));
         for loud in [
             &["--storage", "loud"][..],
             &["--storage", "quiet", "--quiet"],
@@ -75,7 +75,7 @@ fn a_run_that_is_done_prints_its_last_output_whole_and_once() {
 
 #[test]
 fn the_output_changes_no_terminal_and_json_has_it_exactly() {
-    let place = Place::with(&saying("red \u{1b}[31m\u{202e}\t!"));
+    let place = Workspace::with(&saying("red \u{1b}[31m\u{202e}\t!"));
     let ended = place
         .host(&["run", "team.toml", "--storage", "store", "--quiet"])
         .expect(0);
@@ -99,7 +99,7 @@ fn the_output_changes_no_terminal_and_json_has_it_exactly() {
 
 #[test]
 fn events_on_stdout_come_alone() {
-    let place = Place::with(&saying("the end"));
+    let place = Workspace::with(&saying("the end"));
     let ended = place.run().expect(0);
     assert_eq!(ended.events().last().unwrap()["kind"], "run-ended");
     let ended = place
@@ -117,7 +117,7 @@ fn events_on_stdout_come_alone() {
 
 #[test]
 fn a_run_that_is_not_done_prints_no_output() {
-    let place = Place::with(&team("fails", "{ fail = \"error\", attempts = [1] }"));
+    let place = Workspace::with(&team("fails", "{ fail = \"error\", attempts = [1] }"));
     let ended = place
         .host(&["run", "team.toml", "--storage", "store"])
         .expect(3);
@@ -141,7 +141,7 @@ fn a_run_that_is_not_done_prints_no_output() {
 
 #[test]
 fn what_somebody_sends_is_no_output_whatever_name_it_bears() {
-    let place = Place::with(&saying("ours"));
+    let place = Workspace::with(&saying("ours"));
     place
         .host(&["run", "team.toml", "--storage", "store", "--quiet"])
         .expect(0);
@@ -159,7 +159,7 @@ fn what_somebody_sends_is_no_output_whatever_name_it_bears() {
 
 #[test]
 fn a_team_that_says_nothing_prints_nothing() {
-    let place = Place::with(&saying("x").replace("UserRequirement", "Nothing"));
+    let place = Workspace::with(&saying("x").replace("UserRequirement", "Nothing"));
     let ended = place
         .host(&["run", "team.toml", "--storage", "store", "--quiet"])
         .expect(0);
@@ -178,7 +178,7 @@ fn a_team_that_says_nothing_prints_nothing() {
 
 #[test]
 fn inspect_names_the_last_output_and_the_command_that_shows_all_of_it() {
-    let place = Place::with(&saying(&format!("{} the end", "long ".repeat(50))));
+    let place = Workspace::with(&saying(&format!("{} the end", "long ".repeat(50))));
     place
         .host(&["run", "team.toml", "--storage", "a store", "--quiet"])
         .expect(0);
@@ -211,21 +211,21 @@ fn inspect_names_the_last_output_and_the_command_that_shows_all_of_it() {
 }
 
 /// The idea of the team that is saved in a directory.
-fn saved(place: &Place, storage: &str) -> Value {
+fn saved(place: &Workspace, storage: &str) -> Value {
     json(&String::from_utf8(place.read(&format!("workspace/storage/{storage}/team.json"))).unwrap())
         ["idea"]
         .clone()
 }
 
 /// A finished team with this name in a file, run with this idea; what it said on stderr.
-fn run_named(place: &Place, name: &str, idea: &str) -> String {
+fn run_named(place: &Workspace, name: &str, idea: &str) -> String {
     place.write("named.toml", team(name, "{ say = \"x\" }"));
     place.host(&["run", "named.toml", idea]).expect(0).stderr
 }
 
 #[test]
 fn each_team_has_a_directory_by_its_name_and_a_link_leads_to_the_last() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     let told = run_named(&place, "one", "of one");
     assert!(told.contains("saved in `workspace/storage/one`"), "{told}");
     run_named(&place, "two", "of two");
@@ -250,7 +250,7 @@ fn each_team_has_a_directory_by_its_name_and_a_link_leads_to_the_last() {
 
 #[test]
 fn every_command_takes_the_link_and_suggests_what_it_leads_to() {
-    let place = Place::with(&team("real", "{ fail = \"error\" }"));
+    let place = Workspace::with(&team("real", "{ fail = \"error\" }"));
     place.host(&["run", "team.toml"]).expect(3);
     for path in [
         "workspace/storage/team",
@@ -313,17 +313,17 @@ fn every_command_takes_the_link_and_suggests_what_it_leads_to() {
 
 #[test]
 fn what_has_the_name_of_the_link_stays_as_it_is() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     place.write("workspace/storage/team/mine", "mine");
     run_named(&place, "one", "of one");
     assert_eq!(place.read("workspace/storage/team/mine"), b"mine");
     assert!(!place.path("workspace/storage/team/team.json").exists());
-    let place = Place::empty();
+    let place = Workspace::empty();
     place.write("workspace/storage/team", "a file");
     run_named(&place, "one", "of one");
     assert_eq!(place.read("workspace/storage/team"), b"a file");
     // A storage that is named moves no link.
-    let place = Place::with(&saying("x"));
+    let place = Workspace::with(&saying("x"));
     place
         .host(&["run", "team.toml", "--storage", "workspace/storage/other"])
         .expect(0);
@@ -332,7 +332,7 @@ fn what_has_the_name_of_the_link_stays_as_it_is() {
 
 #[test]
 fn teams_whose_names_become_one_directory_do_not_move_each_other_away() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     let names = ["a b", "a?b", "a/b", "team", "team_", ".", ".."];
     for name in names {
         run_named(&place, name, name);
@@ -358,7 +358,7 @@ fn teams_whose_names_become_one_directory_do_not_move_each_other_away() {
 
 #[test]
 fn an_unfinished_team_of_the_same_name_is_not_overwritten() {
-    let place = Place::with(&team("one", "{ fail = \"error\" }"));
+    let place = Workspace::with(&team("one", "{ fail = \"error\" }"));
     place.host(&["run", "team.toml"]).expect(3);
     let refused = place.host(&["run", "team.toml"]).expect(2).stderr;
     assert!(

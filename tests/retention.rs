@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::stream::text;
 
 /// Two roles that keep each other at work for a while, and change a large value each time.
@@ -44,7 +44,7 @@ component = "probe.wasm"
 config = { steps = [{ ask = "go on?" }, { say = "{reads}" }] }
 "#;
 
-fn ids(place: &Place) -> Vec<String> {
+fn ids(place: &Workspace) -> Vec<String> {
     let listed = place.host(&["checkpoints", "store", "--json"]).expect(0);
     let rows: Value = serde_json::from_str(&listed.stdout).unwrap();
     let rows = rows.as_array().unwrap();
@@ -54,13 +54,13 @@ fn ids(place: &Place) -> Vec<String> {
     rows.iter().map(|row| text(&row["id"]).to_owned()).collect()
 }
 
-fn size(place: &Place) -> u64 {
+fn size(place: &Workspace) -> u64 {
     fs::metadata(place.path("store/team.db")).unwrap().len()
 }
 
 #[test]
 fn a_pruned_storage_is_small_and_can_be_resumed_forked_listed_and_told() {
-    let place = Place::with(&team(""));
+    let place = Workspace::with(&team(""));
     place.run().expect(7);
     let (before, all, json) = (
         size(&place),
@@ -103,7 +103,7 @@ fn a_pruned_storage_is_small_and_can_be_resumed_forked_listed_and_told() {
 }
 
 /// Resumes the newest state of a pruned storage, an old one, and a fork of it.
-fn check_continuing(place: &Place) {
+fn check_continuing(place: &Workspace) {
     place
         .host(&["fork", "store", "--at", "main-39", "--to", "branch"])
         .expect(0);
@@ -156,7 +156,7 @@ fn check_continuing(place: &Place) {
 
 #[test]
 fn a_pruned_storage_can_be_replayed_and_reported_and_what_is_kept_outlives_a_long_run() {
-    let place = Place::with(&team(""));
+    let place = Workspace::with(&team(""));
     place.run().expect(7);
     place.host(&["prune", "store", "--keep", "2"]).expect(0);
     let gone = place.host(&["inspect", "store@main-20"]).expect(2);
@@ -210,7 +210,7 @@ fn a_pruned_storage_can_be_replayed_and_reported_and_what_is_kept_outlives_a_lon
 
 #[test]
 fn what_the_team_file_keeps_leaves_out_neither_forks_nor_where_they_left() {
-    let place = Place::with(&team("checkpoints = 3"));
+    let place = Workspace::with(&team("checkpoints = 3"));
     place.run().expect(7);
     assert_eq!(ids(&place), ["main-0", "main-38", "main-39", "main-40"]);
     place.host(&["fork", "store", "--at", "main-38"]).expect(0);
@@ -261,7 +261,7 @@ fn what_the_team_file_keeps_leaves_out_neither_forks_nor_where_they_left() {
 
 #[test]
 fn resumes_that_find_nothing_to_do_leave_nothing_that_is_kept_for_ever() {
-    let place = Place::with(&TEAM_THAT_ASKS.replace("KEPT", "checkpoints = 2"));
+    let place = Workspace::with(&TEAM_THAT_ASKS.replace("KEPT", "checkpoints = 2"));
     place
         .host(&["run", "team.toml", "--storage", "store"])
         .expect(4);

@@ -6,12 +6,12 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::probe::project;
 
 /// Holds in a new team of any language: its action says what it takes, so that a slip costs no call of a model.
 #[track_caller]
-pub fn a_mistyped_config_is_refused(place: &Place) {
+pub fn a_mistyped_config_is_refused(place: &Workspace) {
     let team = String::from_utf8(place.read("press/team.toml")).unwrap();
     place.write(
         "press/mistyped.toml",
@@ -26,7 +26,7 @@ pub fn a_mistyped_config_is_refused(place: &Place) {
 
 /// Runs the commands that a README shows, in its directory.
 #[track_caller]
-fn the_commands_of_a_readme_work(place: &Place, dir: &str) {
+fn the_commands_of_a_readme_work(place: &Workspace, dir: &str) {
     let readme = String::from_utf8(place.read(&format!("{dir}/README.md"))).unwrap();
     let commands = readme
         .split("```sh\n")
@@ -61,7 +61,7 @@ fn the_commands_of_a_readme_work(place: &Place, dir: &str) {
 
 #[test]
 fn a_new_team_runs_and_its_action_passes_its_test() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     let made = place.host(&["new", "team", "press"]).expect(0);
     assert_eq!(made.stdout, "press\n");
     assert!(
@@ -100,7 +100,7 @@ fn a_new_team_runs_and_its_action_passes_its_test() {
 
 #[test]
 fn a_fault_names_the_line_of_a_source_that_keeps_its_lines() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     place.host(&["new", "team", "press"]).expect(0);
     let action = place.path("press/respond");
     fs::copy(project().join("Cargo.lock"), action.join("Cargo.lock")).unwrap();
@@ -141,7 +141,7 @@ fn a_fault_names_the_line_of_a_source_that_keeps_its_lines() {
 
 #[test]
 fn a_new_action_says_what_to_do_and_nothing_is_overwritten() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     let made = place
         .host(&["new", "action", "greet-people", "--lang", "python"])
         .expect(0);

@@ -1,11 +1,11 @@
 //! Scopes: what roles read of what they and others wrote.
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::stream;
 
 /// A writes to the scope `s` and reads it while it does; B reads it in the next step.
 fn read(reducer: &str, steps: &str) -> (String, String) {
-    let place = Place::with(
+    let place = Workspace::with(
         &format!(
             r#"
 schema = "strata.team/1"

@@ -7,12 +7,12 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::probe::project;
 use crate::process::Ended;
 
-fn team(file: &str) -> Place {
-    let place = Place::with(&format!(
+fn team(file: &str) -> Workspace {
+    let place = Workspace::with(&format!(
         r#"schema = "strata.team/1"
 [team]
 name = "t"
@@ -37,7 +37,7 @@ config = {{ by = 3 }}
 }
 
 /// Runs the host to its end, however long it takes.
-fn unhurried(place: &Place, args: &[&str]) {
+fn unhurried(place: &Workspace, args: &[&str]) {
     let ended = place.command(args).output().unwrap();
     assert!(
         ended.status.success(),
@@ -324,7 +324,7 @@ fn what_is_no_script_is_refused_where_it_is_written() {
         let text = format!(
             "schema = \"strata.team/1\"\n[team]\nname = \"t\"\n[[role]]\nname = \"A\"\n[[role.action]]\nname = \"X\"\n{line}\n"
         );
-        let place = Place::with(&text);
+        let place = Workspace::with(&text);
         let refused = place.host(&["check", "team.toml"]).expect(2);
         assert!(
             refused.stderr.contains(expected),
@@ -343,8 +343,8 @@ fn what_is_no_script_is_refused_where_it_is_written() {
 }
 
 /// The team that ships with the product, in a folder of its own, with its interpreters compiled.
-fn shipped(team: &str) -> Place {
-    let place = Place::empty();
+fn shipped(team: &str) -> Workspace {
+    let place = Workspace::empty();
     for entry in fs::read_dir(project().join("plugins/teams/scripts")).unwrap() {
         let entry = entry.unwrap();
         if entry.path().is_file() {

@@ -3,14 +3,14 @@
 use std::fs;
 use std::path::Path;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::process::{Ended, Process};
 use crate::web::Web;
 
 const SECRET: &str = "s3cr3t/va+lue\"quoted";
 
-fn team(port: u16, steps: &str) -> Place {
-    Place::with(&format!(
+fn team(port: u16, steps: &str) -> Workspace {
+    Workspace::with(&format!(
         "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n[[role]]\nname = \"A\"\nwatch = [\"UserRequirement\"]\n\
          [[role.action]]\nname = \"p\"\ncomponent = \"probe.wasm\"\nconfig = {{ steps = [{}] }}\n[role.action.allow]\n\
          http = [{{ host = \"127.0.0.1:{port}\", methods = [\"GET\", \"POST\"], secrets = [\"TOKEN\"] }}]\nsecrets = [\"TOKEN\"]\n",
@@ -18,7 +18,7 @@ fn team(port: u16, steps: &str) -> Place {
     ))
 }
 
-fn host(place: &Place, args: &[&str]) -> Ended {
+fn host(place: &Workspace, args: &[&str]) -> Ended {
     let mut command = place.command(args);
     // Whatever the parts that see it have to say.
     command.env(

@@ -1,7 +1,7 @@
 //! `send`: what is put into a team that runs or does not, once and whole.
 
 use crate::live::GREETER;
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::stream;
 
 #[test]
@@ -13,7 +13,7 @@ fn what_is_sent_again_under_its_key_is_not_published_again_running_or_not() {
         "UserRequirement",
         "--idempotency-key",
     ];
-    let place = Place::with(GREETER);
+    let place = Workspace::with(GREETER);
     let sent = |key: &str| {
         place
             .host(&[&send[..], &[key, "more"]].concat())
@@ -57,7 +57,7 @@ fn what_is_sent_again_under_its_key_is_not_published_again_running_or_not() {
 
 #[test]
 fn a_program_outside_that_writes_null_or_nothing_for_a_key_gives_none() {
-    let place = Place::with(&format!(
+    let place = Workspace::with(&format!(
         "{GREETER}\n[env.external]\nkind = 'stdio'\ncommand = ['sh', 'bridge.sh']\n"
     ));
     let line = |cause: &str, key: &str| {
@@ -89,7 +89,7 @@ fn a_program_outside_that_writes_null_or_nothing_for_a_key_gives_none() {
 
 #[test]
 fn a_team_that_is_done_is_so_although_it_was_sent_what_nobody_hears() {
-    let place = Place::with(GREETER);
+    let place = Workspace::with(GREETER);
     let run = ["run", "team.toml", "--storage", "store", "--quiet"];
     place.host(&run).expect(0);
     place
@@ -120,7 +120,7 @@ fn a_team_that_is_done_is_so_although_it_was_sent_what_nobody_hears() {
 
 #[test]
 fn a_text_of_any_size_that_is_sent_arrives_or_is_refused() {
-    let place = Place::with(GREETER);
+    let place = Workspace::with(GREETER);
     let mut process = place.start(&[
         "run",
         "team.toml",
@@ -172,7 +172,7 @@ config = { steps = [{ ask = "really?" }, { say = "asked" }] }
 "#;
 
 /// Runs a command where the next `team.json` cannot be written.
-fn without_team_json(place: &Place, args: &[&str]) -> String {
+fn without_team_json(place: &Workspace, args: &[&str]) -> String {
     let new = place.path("store/.team.json.new");
     std::fs::create_dir(&new).unwrap();
     let told = place.host(args).expect(0).stderr;
@@ -186,7 +186,7 @@ fn without_team_json(place: &Place, args: &[&str]) -> String {
 
 #[test]
 fn what_was_recorded_is_taken_also_where_team_json_cannot_be_written() {
-    let place = Place::with(GREETER);
+    let place = Workspace::with(GREETER);
     place.run().expect(0);
     let sent = without_team_json(
         &place,
@@ -204,7 +204,7 @@ fn what_was_recorded_is_taken_also_where_team_json_cannot_be_written() {
         resumed.stdout
     );
 
-    let place = Place::with(ASKS);
+    let place = Workspace::with(ASKS);
     place.run().expect(4);
     let answer = ["answer", "store", "ask-0-0-0-0=yes"];
     without_team_json(&place, &answer);

@@ -6,7 +6,7 @@ use strata_host::manifest::Overrides;
 use strata_host::{GroupLog, LiveEnvironment, Resume, Start, Status, WhenIdle};
 
 use crate::live::{GREETER, in_runtime, said};
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::stream;
 
 /// How many links to a log lie in a storage directory.
@@ -20,8 +20,8 @@ fn links(storage: &Path) -> usize {
 }
 
 /// Environments of greeters that share a log, at work.
-fn started(places: &[Place], group: &GroupLog) -> Vec<LiveEnvironment> {
-    let create = |place: &Place| {
+fn started(places: &[Workspace], group: &GroupLog) -> Vec<LiveEnvironment> {
+    let create = |place: &Workspace| {
         let (team, storage, overrides) = (
             place.path("team.toml"),
             place.path("store"),
@@ -45,13 +45,13 @@ async fn say(environments: &[LiveEnvironment], text: &str) {
     futures_util::future::try_join_all(sent).await.unwrap();
 }
 
-fn greeted(place: &Place) -> usize {
+fn greeted(place: &Workspace) -> usize {
     stream::of_kind(&place.recorded(), "action-finished").len()
 }
 
 #[test]
 fn teams_that_share_a_log_leave_nothing_of_it_behind_and_share_another_later() {
-    let places: Vec<Place> = (0..4).map(|_| Place::with(GREETER)).collect();
+    let places: Vec<Workspace> = (0..4).map(|_| Workspace::with(GREETER)).collect();
     let group = GroupLog::new();
     in_runtime(async {
         let mut environments = started(&places, &group);
@@ -86,7 +86,7 @@ fn teams_that_share_a_log_leave_nothing_of_it_behind_and_share_another_later() {
 
 #[test]
 fn a_team_that_was_cut_off_while_it_shared_a_log_is_taken_up_by_the_command_line() {
-    let places: Vec<Place> = (0..3).map(|_| Place::with(GREETER)).collect();
+    let places: Vec<Workspace> = (0..3).map(|_| Workspace::with(GREETER)).collect();
     let group = GroupLog::new();
     in_runtime(async {
         let environments = started(&places, &group);

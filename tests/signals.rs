@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::process::{Process, Signal};
 use crate::stream;
 
@@ -25,8 +25,8 @@ config = { steps = [{ HOW, attempts = [1] }] }
 "#;
 
 /// A run whose second action is under way, doing this.
-fn waiting(how: &str) -> (Place, Process) {
-    let place = Place::with(&WAITS.replace("HOW", how));
+fn waiting(how: &str) -> (Workspace, Process) {
+    let place = Workspace::with(&WAITS.replace("HOW", how));
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     while process.until("action-started", Some("A"))["action"] != "Two" {}
     (place, process)
@@ -34,7 +34,7 @@ fn waiting(how: &str) -> (Place, Process) {
 
 /// A resume that ends well and runs the second action only.
 #[track_caller]
-fn assert_goes_on(place: &Place) {
+fn assert_goes_on(place: &Workspace) {
     let ended = place.resume().expect(0);
     let lines = ended.events();
     assert_eq!(stream::actions(&lines, "action-started"), ["A.Two"]);
@@ -98,7 +98,7 @@ fn the_first_signal_saves_and_ends_with_its_own_code() {
 
 #[test]
 fn a_run_that_is_kept_alive_and_stopped_while_it_waits_ends_as_it_would_have_without_waiting() {
-    let place = Place::with(&WAITS.replace("HOW", "ask = \"who?\""));
+    let place = Workspace::with(&WAITS.replace("HOW", "ask = \"who?\""));
     let mut process = place.start(&[
         "run",
         "team.toml",
@@ -120,7 +120,7 @@ fn a_run_that_is_kept_alive_and_stopped_while_it_waits_ends_as_it_would_have_wit
 fn the_second_signal_ends_the_process_at_once_and_nothing_is_lost() {
     // Nobody reads what it tells, so it hangs in the middle of telling it, and the first signal cannot be obeyed.
     let long = "x".repeat(200_000);
-    let place = Place::with(&WAITS.replace("HOW", &format!("say = \"{long}\"")));
+    let place = Workspace::with(&WAITS.replace("HOW", &format!("say = \"{long}\"")));
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     while process.until("action-started", Some("A"))["action"] != "Two" {}
     let recorded = || {
@@ -201,7 +201,7 @@ fn a_stop_while_a_file_cannot_be_put_in_its_place_saves_the_rest_and_says_why() 
         )
     };
     let head = "schema = 'strata.team/1'\n[team]\nname = 't'\nidea = 'go'\n".to_owned();
-    let place = Place::with(
+    let place = Workspace::with(
         &(head
             + &role("W", "{ write = '/out/f', text = 'hello' }")
             + &role("S", "{ sleep = '90s' }")),
@@ -249,7 +249,7 @@ fn published_by_the_thousand() -> String {
 
 #[test]
 fn conditions_on_very_many_messages_take_no_longer_than_their_budget_and_a_signal_ends_them() {
-    let place = Place::with(&published_by_the_thousand());
+    let place = Workspace::with(&published_by_the_thousand());
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     while process.until("action-started", Some("A"))["action"] != "Two" {}
     // Its messages are published, and judged, a while later; if it is not yet or no longer so, the signal finds it waiting.

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::probe;
 use crate::process::{Ended, Process};
 use crate::signer::Signer;
@@ -25,23 +25,23 @@ config = { steps = [{ say = "from the shelf" }] }
 "#;
 
 /// A host whose shelf lies in the folder.
-fn command(place: &Place, args: &[&str]) -> Command {
+fn command(place: &Workspace, args: &[&str]) -> Command {
     let mut command = place.command(args);
     command.env("STRATA_SHELF", place.path("shelf"));
     command
 }
 
-fn host(place: &Place, args: &[&str]) -> Ended {
+fn host(place: &Workspace, args: &[&str]) -> Ended {
     Process::spawn(command(place, args)).end()
 }
 
 /// A folder with a team that names this skill.
-fn place(skill: &str) -> Place {
-    Place::with(&TEAM.replace("SKILL", skill))
+fn place(skill: &str) -> Workspace {
+    Workspace::with(&TEAM.replace("SKILL", skill))
 }
 
 /// The probe's own name and version.
-fn add_probe(place: &Place) -> String {
+fn add_probe(place: &Workspace) -> String {
     host(place, &["skill", "add", "probe.wasm"])
         .expect(0)
         .stdout
@@ -56,7 +56,7 @@ fn another_probe() -> Vec<u8> {
 
 #[test]
 fn a_team_runs_a_skill_that_it_names() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     let name = add_probe(&place);
     let (_, version) = name.split_once('@').unwrap();
     for skill in [name.clone(), format!("probe@^{version}")] {
@@ -84,7 +84,7 @@ fn a_signed_skill_runs_where_signatures_are_asked_for() {
         "[[role]]\n",
         &format!("[trust]\nkeys = [\"{}\"]\n[[role]]\n", signer.key()),
     );
-    let place = Place::with(&trusting.replace("SKILL", "probe@0.1.0"));
+    let place = Workspace::with(&trusting.replace("SKILL", "probe@0.1.0"));
     let name = add_probe(&place);
     let refused = host(&place, &["check", "team.toml"]).expect(2);
     assert!(
@@ -223,7 +223,7 @@ fn a_flipped_byte_is_found_before_the_component_is_used() {
 
 #[test]
 fn adding_the_same_changes_nothing_and_another_one_is_refused() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     add_probe(&place);
     let entry = place.read("shelf/probe@0.1.0.skill");
     let again = host(&place, &["skill", "add", "probe.wasm"]).expect(0);
@@ -247,7 +247,7 @@ fn adding_the_same_changes_nothing_and_another_one_is_refused() {
 
 #[test]
 fn what_says_nothing_of_itself_is_no_skill() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     place.write("module.wasm", wat::parse_str("(module)").unwrap());
     place.write("plain.wasm", wat::parse_str("(component)").unwrap());
     for name in ["module.wasm", "plain.wasm", "absent.wasm"] {
@@ -263,7 +263,7 @@ fn what_says_nothing_of_itself_is_no_skill() {
 
 #[test]
 fn skills_are_listed_searched_and_shown() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     let saver = probe::build("plugins/save-file");
     let saver = saver.to_str().unwrap();
     let elsewhere = place.path("elsewhere").display().to_string();

@@ -4,11 +4,11 @@
 use std::fs;
 
 use crate::output::{TEAM, json};
-use crate::place::Place;
+use crate::place::Workspace;
 
 #[test]
 fn names_that_are_nearly_right_are_asked_about() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     fs::create_dir(place.path("respond")).unwrap();
     fs::write(place.path("replies.toml"), "").unwrap();
     for (from, to, meant) in [
@@ -57,7 +57,7 @@ fn names_that_are_nearly_right_are_asked_about() {
 
 #[test]
 fn a_command_that_is_nearly_right_is_asked_about() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     for (words, meant) in [
         (&["rnu", "team.toml"][..], "run"),
         (&["-v", "rnu"], "run"),
@@ -78,7 +78,7 @@ fn a_command_that_is_nearly_right_is_asked_about() {
 
 #[test]
 fn warnings_are_refused_where_that_is_asked_for() {
-    let place = Place::with(TEAM);
+    let place = Workspace::with(TEAM);
     place
         .host(&["check", "team.toml", "--deny-warnings"])
         .expect(0);
@@ -106,7 +106,7 @@ fn warnings_are_refused_where_that_is_asked_for() {
 
 #[test]
 fn a_bare_word_sets_a_text() {
-    let place = Place::with(&format!("{TEAM}[env.scope.s]\n"));
+    let place = Workspace::with(&format!("{TEAM}[env.scope.s]\n"));
     place
         .host(&["run", "team.toml", "--storage", "store"])
         .expect(3);
@@ -129,7 +129,7 @@ fn a_bare_word_sets_a_text() {
 
 #[test]
 fn a_suggested_command_can_be_copied_whatever_the_paths_are_called() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     place.write(
         "it's other/team.toml",
         TEAM.replace("probe.wasm", "../probe.wasm"),
@@ -187,7 +187,7 @@ const REFUSED: [(&[&str], &str); 13] = [
 
 #[test]
 fn a_command_line_that_makes_no_sense_is_refused_with_what_would() {
-    let place = Place::with(TEAM);
+    let place = Workspace::with(TEAM);
     for (args, part) in REFUSED {
         let ended = place
             .host(&[args, &["--storage", "store"]].concat())
@@ -204,7 +204,7 @@ fn a_command_line_that_makes_no_sense_is_refused_with_what_would() {
 
 #[test]
 fn words_without_quotes_and_names_that_are_nearly_right_are_explained() {
-    let place = Place::with(TEAM);
+    let place = Workspace::with(TEAM);
     for args in [
         &["send", "store", "--cause", "l", "two", "words"][..],
         &["dev", "team.toml", "two", "words"],
@@ -254,7 +254,7 @@ fn words_without_quotes_and_names_that_are_nearly_right_are_explained() {
         json(&place.host(&["inspect", "idea", "--json"]).stdout)["idea"],
         "write a Cargo.toml"
     );
-    let nowhere = Place::empty();
+    let nowhere = Workspace::empty();
     let ended = nowhere.host(&["run", "an idea"]).expect(2);
     assert!(
         ended.stderr.contains("which team?") && !ended.stderr.contains("did you mean"),
@@ -273,7 +273,7 @@ fn words_without_quotes_and_names_that_are_nearly_right_are_explained() {
 
 #[test]
 fn what_is_nearly_spelt_right_is_asked_about() {
-    let place = Place::with(
+    let place = Workspace::with(
         &(TEAM.to_owned()
             + "[[role]]\nname = \"B\"\nwatch = [\"Tow\", \"aside\"]\n\
         [[role.action]]\nname = \"Three\"\ncomponent = \"probe.wasm\"\n"),
@@ -336,7 +336,7 @@ fn what_is_nearly_spelt_right_is_asked_about() {
 fn what_is_granted_and_not_there_is_asked_about() {
     let more = "limits = { memory = 64 }\nallow = { llm = { models = [\"*\"] }, \
         http = [{ host = \"a.example\", methods = [\"PSOT\", \"PROPFIND\"] }], dirs = [{ host = \"./in\", guest = \"/in\" }] }\n";
-    let place = Place::with(&(TEAM.to_owned() + more));
+    let place = Workspace::with(&(TEAM.to_owned() + more));
     let ended = place.host(&["check", "team.toml"]).expect(0);
     for doubt in [
         "warning: `A.Two` may ask models, and the team has none; add `[llm] provider = …`",

@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::probe::{build, project};
 use crate::stream;
 
@@ -13,8 +13,8 @@ const TRAP: &str = "plugins/teams/snake/trap.toml";
 const GAME: &str = "plugins/teams/snake/out/snake.html";
 
 /// The plugins beside a copy of the team's folder.
-fn copy() -> Place {
-    let place = Place::empty();
+fn copy() -> Workspace {
+    let place = Workspace::empty();
     fs::create_dir_all(place.path("plugins/teams/snake/out")).unwrap();
     for plugin in [
         "probe",
@@ -37,7 +37,7 @@ fn copy() -> Place {
     place
 }
 
-fn assert_is_a_game(place: &Place) {
+fn assert_is_a_game(place: &Workspace) {
     let game = String::from_utf8(place.read(GAME)).unwrap();
     for part in [
         "<!DOCTYPE html>",

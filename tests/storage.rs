@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::process::Process;
 use crate::stream;
 
@@ -33,12 +33,12 @@ config = { steps = [{ fail = "error", attempts = [1] }] }
 "#;
 
 /// Makes a storage directory what it should not be.
-type Make = fn(&Place);
+type Make = fn(&Workspace);
 /// Damages a file.
 type Damage = fn(&mut Vec<u8>);
 
-fn failed() -> Place {
-    let place = Place::with(FAILS);
+fn failed() -> Workspace {
+    let place = Workspace::with(FAILS);
     place.run().expect(3);
     place
 }
@@ -79,7 +79,7 @@ const SEND: &[&str] = &["send", "store", "--cause", "Note", "hello"];
 
 /// Runs commands on a storage directory that is broken, and expects each to say so and to leave everything as it is.
 #[track_caller]
-fn check(place: &Place, commands: &[&[&str]], code: i32, parts: &[&str]) {
+fn check(place: &Workspace, commands: &[&[&str]], code: i32, parts: &[&str]) {
     let before = contents(&place.path(""));
     for args in commands {
         let ended = place.host(args);
@@ -129,7 +129,7 @@ fn where_no_team_is_saved_that_is_said_and_nothing_is_created() {
         ),
     ];
     for (name, make, part) in cases {
-        let place = Place::with(FAILS);
+        let place = Workspace::with(FAILS);
         make(&place);
         eprintln!("{name}");
         check(
@@ -143,20 +143,20 @@ fn where_no_team_is_saved_that_is_said_and_nothing_is_created() {
 
 #[test]
 fn files_of_others_with_our_names_are_neither_read_nor_replaced() {
-    let database = |place: &Place| {
+    let database = |place: &Workspace| {
         fs::create_dir(place.path("store")).unwrap();
         let conn = rusqlite::Connection::open(place.path("store/team.db")).unwrap();
         conn.execute_batch("CREATE TABLE mine (text TEXT); INSERT INTO mine VALUES ('precious');")
             .unwrap();
         conn.close().unwrap();
     };
-    let text = |place: &Place| {
+    let text = |place: &Workspace| {
         fs::create_dir(place.path("store")).unwrap();
         place.write("store/team.db", "my notes on the team's database");
     };
     let force: &[&str] = &["run", "team.toml", "--storage", "store", "--force"];
     for make in [database, text] {
-        let place = Place::with(FAILS);
+        let place = Workspace::with(FAILS);
         make(&place);
         let commands = [&all_but_fresh()[..], &[FRESH, force]].concat();
         check(
@@ -216,7 +216,7 @@ fn a_team_json_that_is_none_is_named_with_what_is_wrong() {
         ),
     ];
     for (text, command, part) in cases {
-        let place = Place::with(FAILS);
+        let place = Workspace::with(FAILS);
         fs::create_dir(place.path("store")).unwrap();
         place.write("store/team.json", text);
         check(&place, &[command], 2, &["`store/team.json`", part]);
@@ -411,12 +411,12 @@ component = "probe.wasm"
 config = { steps = [{ say = "{inputs} and TEXT" }] }
 "#;
 
-fn growing() -> Place {
-    Place::with(&GROWS.replace("TEXT", &"x".repeat(2000)))
+fn growing() -> Workspace {
+    Workspace::with(&GROWS.replace("TEXT", &"x".repeat(2000)))
 }
 
 /// What is true when the disk was full: everything told is saved, and with more room the run goes on.
-fn assert_nothing_is_lost(place: &Place, storage: &str, told: &str) {
+fn assert_nothing_is_lost(place: &Workspace, storage: &str, told: &str) {
     let told = stream::actions(&stream::parse(told), "action-finished").len();
     assert!(told > 0, "the disk was full before anything happened");
     let events = place.host(&["events", storage]).expect(0);
@@ -525,7 +525,7 @@ fn a_file_that_may_not_grow_stops_the_run_and_nothing_that_was_saved_is_lost() {
 
 #[test]
 fn a_path_on_which_nothing_can_be_is_a_mistake_of_the_command_line() {
-    let place = Place::with(FAILS);
+    let place = Workspace::with(FAILS);
     place.write("file", "mine");
     std::os::unix::fs::symlink("loop", place.path("loop")).unwrap();
     std::os::unix::fs::symlink("nowhere", place.path("dangling")).unwrap();

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::process::{Ended, Process};
 
 /// Fails at first, so that there is something to resume.
@@ -38,8 +38,8 @@ fn team(head: &str, allow: &str) -> String {
 }
 
 /// A place in which `store` was written by this user, with a fault.
-fn failed(head: &str, allow: &str) -> Place {
-    let place = Place::with(&team(head, allow));
+fn failed(head: &str, allow: &str) -> Workspace {
+    let place = Workspace::with(&team(head, allow));
     place.write("replies.toml", "[[reply]]\ntext = \"x\"\n");
     place.write("schema.json", "{}");
     with_token(
@@ -53,13 +53,13 @@ fn failed(head: &str, allow: &str) -> Place {
 }
 
 /// The host with a variable that a team names.
-fn with_token(place: &Place, token: &str, args: &[&str]) -> Ended {
+fn with_token(place: &Workspace, token: &str, args: &[&str]) -> Ended {
     let mut command = place.command(args);
     command.env("TOKEN", token);
     Process::spawn(command).end()
 }
 
-fn copy(place: &Place, from: &str, to: &str) {
+fn copy(place: &Workspace, from: &str, to: &str) {
     let copied = Command::new("cp")
         .arg("-r")
         .arg(place.path(from))
@@ -427,7 +427,7 @@ fn commands_that_look_at_a_stranger_s_storage_start_build_and_contact_nothing() 
 
 #[test]
 fn every_command_is_known_to_run_what_is_saved_or_not_to() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     let help = place.host(&["--help"]).expect(0).stdout;
     let commands = help
         .lines()

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use crate::place::Place;
+use crate::place::Workspace;
 
 /// How long a terminal may be open.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -31,12 +31,12 @@ pub struct Terminal {
 
 impl Terminal {
     /// Runs the host in a folder, at a terminal that can do nothing but print.
-    pub fn open(place: &Place, args: &[&str]) -> Self {
+    pub fn open(place: &Workspace, args: &[&str]) -> Self {
         Self::of_kind("dumb", place, args)
     }
 
     /// Runs the host in a folder, at a terminal of this kind, of `ROWS` and `COLUMNS`.
-    pub fn of_kind(kind: &str, place: &Place, args: &[&str]) -> Self {
+    pub fn of_kind(kind: &str, place: &Workspace, args: &[&str]) -> Self {
         let host = place.command(args);
         let words = std::iter::once(host.get_program()).chain(host.get_args());
         let quoted: Vec<String> = words

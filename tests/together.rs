@@ -5,12 +5,12 @@ use std::fs;
 use serde_json::Value;
 
 use crate::calls::{output, sources, team, total};
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::probe::build;
 use crate::web::Web;
 
 /// A team whose only action makes the calls of its `config` all at once.
-pub fn gathering(web: &Web, config: &str) -> Place {
+pub fn gathering(web: &Web, config: &str) -> Workspace {
     let place = team(web, "plain", "gather.wasm", config);
     fs::copy(build("tests/gather"), place.path("gather.wasm")).unwrap();
     place
@@ -102,7 +102,7 @@ fn calls_that_were_made_together_are_all_served_again() {
 #[test]
 fn equal_calls_that_were_made_together_are_each_served_their_own_answer() {
     let run = |wait: &str| {
-        let place = Place::with(&format!(
+        let place = Workspace::with(&format!(
             "schema = 'strata.team/1'\n[team]\nname = 't'\nidea = 'go'\n[llm]\nprovider = 'scripted'\n\
              replies = 'replies.toml'\n[[role]]\nname = 'A'\nwatch = ['UserRequirement']\n[[role.action]]\n\
              name = 'ask'\ncomponent = 'gather.wasm'\nconfig = {{ prompts = ['p', 'p'], wait = [{wait}] }}\n\

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::signer::Signer;
 
 const TEAM: &str = r#"schema = "strata.team/1"
@@ -40,7 +40,7 @@ fn digest(bytes: &[u8]) -> String {
 
 /// Everything that loads components refuses them, and says this.
 #[track_caller]
-fn refused(place: &Place, expected: &[&str]) {
+fn refused(place: &Workspace, expected: &[&str]) {
     let resume: &[&str] = &["run", "--recover_path", "store"];
     let fresh: &[&str] = &["run", "team.toml", "--storage", "fresh"];
     for args in [&["check", "team.toml"], fresh, resume] {
@@ -53,7 +53,7 @@ fn refused(place: &Place, expected: &[&str]) {
 
 #[test]
 fn a_locked_team_refuses_other_components_and_says_how_to_lock_them() {
-    let place = Place::with(&team(""));
+    let place = Workspace::with(&team(""));
     let locked = place.host(&["lock"]).expect(0);
     assert!(
         locked.stdout.trim_end().ends_with("/strata.lock"),
@@ -122,7 +122,7 @@ fn a_locked_team_refuses_other_components_and_says_how_to_lock_them() {
 
 #[test]
 fn teams_of_a_folder_share_its_lock_and_what_is_not_in_it_is_refused() {
-    let place = Place::with(&team(""));
+    let place = Workspace::with(&team(""));
     place
         .host(&["run", "team.toml", "--storage", "store"])
         .expect(3);
@@ -144,7 +144,7 @@ fn teams_of_a_folder_share_its_lock_and_what_is_not_in_it_is_refused() {
 
 #[test]
 fn a_lock_that_is_no_lock_stops_everything() {
-    let place = Place::with(&team(""));
+    let place = Workspace::with(&team(""));
     place
         .host(&["run", "team.toml", "--storage", "store"])
         .expect(3);
@@ -169,7 +169,7 @@ fn a_lock_that_is_no_lock_stops_everything() {
 #[test]
 fn only_components_that_a_trusted_key_has_signed_are_loaded() {
     let (ours, other) = (Signer::of(1), Signer::of(2));
-    let place = Place::with(&team(&format!("[trust]\nkeys = [\"{}\"]", ours.key())));
+    let place = Workspace::with(&team(&format!("[trust]\nkeys = [\"{}\"]", ours.key())));
     let probe = place.read("probe.wasm");
     let sign =
         |signer: &Signer, bytes: &[u8]| place.write("probe.wasm.minisig", signer.sign(bytes));

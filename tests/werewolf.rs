@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 
 use serde_json::Value;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::probe::{build, project};
 use crate::stream;
 
@@ -15,8 +15,8 @@ const TEAM: &str = "plugins/teams/werewolf/team.toml";
 const WOLVES: [&str; 2] = ["Bruno", "Falk"];
 
 /// The plugins beside a copy of the team's folder.
-fn copy() -> Place {
-    let place = Place::empty();
+fn copy() -> Workspace {
+    let place = Workspace::empty();
     fs::create_dir_all(place.path(DIR).join("out")).unwrap();
     for plugin in ["werewolf-moderator", "werewolf-player"] {
         build(&format!("plugins/{plugin}"));
@@ -34,18 +34,18 @@ fn copy() -> Place {
 }
 
 /// Has somebody say something else than is scripted.
-fn script(place: &Place, question: &str, reply: &str) {
+fn script(place: &Workspace, question: &str, reply: &str) {
     let file = format!("{DIR}/replies.toml");
     let text = String::from_utf8(place.read(&file)).unwrap();
     let with = format!("[[reply]]\nmatch = \"^{question}\"\n{reply}\n\n{text}");
     place.write(&file, with);
 }
 
-fn run(place: &Place) -> crate::process::Ended {
+fn run(place: &Workspace) -> crate::process::Ended {
     place.host(&["run", TEAM, "--storage", "store", "--events", "-"])
 }
 
-fn story(place: &Place) -> String {
+fn story(place: &Workspace) -> String {
     String::from_utf8(place.read(&format!("{DIR}/out/story.md"))).unwrap()
 }
 
@@ -69,7 +69,7 @@ fn saved_of(team: &Value, role: &str) -> String {
 }
 
 /// Fails where the part of somebody who is no wolf holds a word of the wolves.
-fn assert_secrets_are_kept(place: &Place) {
+fn assert_secrets_are_kept(place: &Workspace) {
     let team = place.team_json();
     let everything = team["strata"]["messages"].as_object().unwrap();
     let of_the_pack = |message: &&Value| {

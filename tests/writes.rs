@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::process::{Ended, Signal};
 use crate::web::Web;
 
 /// A team of roles that each carry these steps out; `URL` is the server, and all of it is granted.
-fn team(web: &Web, roles: &[(&str, &str)], limits: &str) -> Place {
+fn team(web: &Web, roles: &[(&str, &str)], limits: &str) -> Workspace {
     let port = web.port();
     let mut text = "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n".to_owned();
     for (name, steps) in roles {
@@ -20,11 +20,11 @@ fn team(web: &Web, roles: &[(&str, &str)], limits: &str) -> Place {
              [role.action.allow]\nhttp = [{{ host = \"127.0.0.1:{port}\", methods = [\"GET\", \"POST\"] }}]\n"
         );
     }
-    Place::with(&text)
+    Workspace::with(&text)
 }
 
 /// One role that does this and says what came of it.
-fn alone(web: &Web, steps: &str) -> Place {
+fn alone(web: &Web, steps: &str) -> Workspace {
     team(
         web,
         &[("A", &format!("{steps}, {{ say = \"got {{reads}}\" }}"))],
@@ -33,17 +33,17 @@ fn alone(web: &Web, steps: &str) -> Place {
 }
 
 /// The run is killed as soon as the server was asked so often.
-fn killed_at(place: &Place, web: &Web, requests: usize) {
+fn killed_at(place: &Workspace, web: &Web, requests: usize) {
     let process = place.start(&["run", "team.toml", "--storage", "store"]);
     web.wait(requests);
     process.kill();
 }
 
-fn resume(place: &Place, more: &[&str]) -> Ended {
+fn resume(place: &Workspace, more: &[&str]) -> Ended {
     place.host(&[&["run", "--recover_path", "store", "--events", "-"], more].concat())
 }
 
-fn said(place: &Place) -> Vec<String> {
+fn said(place: &Workspace) -> Vec<String> {
     let saved = place.team_json();
     let messages = saved["env"]["history"]["storage"]
         .as_array()
@@ -190,7 +190,7 @@ fn a_write_under_the_action_s_own_key_is_not_made_again_where_a_run_goes_back_to
  {
     let web = Web::new();
     let host = format!("127.0.0.1:{}", web.port());
-    let place = Place::with(&format!(
+    let place = Workspace::with(&format!(
         "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n[[role]]\nname = \"A\"\nwatch = \
          [\"UserRequirement\"]\n[[role.action]]\nname = \"p\"\nscript = \"pay.js\"\n[role.action.allow]\nhttp = [{{ \
          host = \"{host}\", methods = [\"POST\"] }}]\n"

@@ -11,12 +11,15 @@ use std::time::{Duration, Instant};
 
 use strata_core::effect::Effect;
 use strata_core::environment::Environment;
-use strata_core::event::{Event, Finished};
+use strata_core::event::{CallResult, Event};
 use strata_core::message::Draft;
 use strata_core::stepper::Stepper;
-use strata_core::team::{Action, OnFault, Outside, Policy, React, Retry, Role, Team};
+use strata_core::team::{
+    Action, ExternalEnvironment, OnFault, Policy, React, RetryPolicy, Role, Team,
+};
 use strata_host::store::{
-    At, Directory, Durability, Record, Replace, SavedDefinition, SqliteStore, Store, team_json,
+    Durability, Record, ReplacePolicy, SavedDefinition, SqliteStore, StateSelector,
+    StorageDirectory, Store, team_json,
 };
 
 /// What an action says, each time: with what goes with it, a message of some 400 bytes.
@@ -38,7 +41,7 @@ fn main() -> anyhow::Result<()> {
 
 /// A role that hears itself.
 fn team() -> Arc<Team> {
-    let retry = Retry {
+    let retry = RetryPolicy {
         retries: 0,
         backoff_ms: 0,
     };
@@ -61,7 +64,7 @@ fn team() -> Arc<Team> {
         max_steps: None,
         max_parallel: 1,
         budget: None,
-        purses: Default::default(),
+        scoped_budgets: Default::default(),
     };
     Arc::new(Team {
         name: "bench".into(),
@@ -71,7 +74,7 @@ fn team() -> Arc<Team> {
         routes: Vec::new(),
         joins: Vec::new(),
         scopes: BTreeMap::new(),
-        outside: Outside::Nobody,
+        external: ExternalEnvironment::Absent,
         policy,
     })
 }
@@ -92,8 +95,8 @@ impl Run {
             text: String::new(),
             components: Vec::new(),
         };
-        let store = Directory::new(path)
-            .create(Replace::Never, stepper.env(), &definition)?
+        let store = StorageDirectory::new(path)
+            .create(ReplacePolicy::Never, stepper.env(), &definition)?
             .store;
         let mut run = Self {
             stepper,
@@ -102,7 +105,7 @@ impl Run {
         };
         let started = run
             .stepper
-            .started("run-1".into(), "go".into(), BTreeMap::new());
+            .run_started_event("run-1".into(), "go".into(), BTreeMap::new());
         run.happen(started, Durability::Process)?;
         Ok(run)
     }
@@ -144,7 +147,7 @@ impl Run {
 fn next(stepper: &Stepper) -> Event {
     match stepper.next() {
         Effect::Record(event) => event,
-        Effect::Call(call) => stepper.call_started(&call),
+        Effect::Call(call) => stepper.call_started_event(&call),
         Effect::Wait | Effect::Halt(_) => {
             let (id, _) = stepper
                 .env()
@@ -155,13 +158,13 @@ fn next(stepper: &Stepper) -> Event {
                 content: "x".repeat(CONTENT),
                 ..Draft::default()
             };
-            let finished = Finished::Returned {
+            let finished = CallResult::Returned {
                 output,
                 emissions: Vec::new(),
                 writes: Vec::new(),
             };
             stepper
-                .call_ended(id, Ok(finished))
+                .call_ended_event(id, Ok(finished))
                 .expect("somebody is running")
         }
     }
@@ -290,8 +293,8 @@ fn loading(temp: &Path) -> anyhow::Result<()> {
         let mut times = Vec::new();
         for _ in 0..21 {
             let start = Instant::now();
-            let store = Directory::new(&path).open()?.store;
-            let saved = store.load(&At::Head)?;
+            let store = StorageDirectory::new(&path).open()?.store;
+            let saved = store.load(&StateSelector::Head)?;
             let mut stepper = Stepper::new(team(), saved.base);
             for record in &saved.tail {
                 stepper.apply(&record.event)?;
@@ -327,7 +330,7 @@ fn creating(temp: &Path) -> anyhow::Result<()> {
 /// What `team.json` takes.
 fn files() -> anyhow::Result<()> {
     let mut stepper = Stepper::new(team(), Environment::new(&team()));
-    let started = stepper.started("run-1".into(), "go".into(), BTreeMap::new());
+    let started = stepper.run_started_event("run-1".into(), "go".into(), BTreeMap::new());
     stepper.apply(&started)?;
     while stepper.env().messages.len() < 10_000 {
         let event = next(&stepper);

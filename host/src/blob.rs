@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use strata_core::id::{Digest, hex};
+use strata_core::id::{Digest, to_hex};
 
 use crate::sha256::sha256;
 
@@ -13,5 +13,5 @@ pub type Blobs = BTreeMap<Digest, Arc<[u8]>>;
 
 /// Returns the digest of `bytes`.
 pub fn digest_of(bytes: &[u8]) -> Digest {
-    Digest(hex(&sha256(bytes)))
+    Digest(to_hex(&sha256(bytes)))
 }

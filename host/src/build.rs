@@ -141,7 +141,7 @@ pub enum BuildError {
 }
 
 /// A language that actions can be written in.
-struct Language {
+struct SourceLanguage {
     name: &'static str,
     /// Files that identify the language. One of them is enough.
     markers: &'static [&'static str],
@@ -149,28 +149,28 @@ struct Language {
 }
 
 /// The languages. The first one with a marker in a directory is the language of that directory.
-const LANGUAGES: [Language; 5] = [
-    Language {
+const LANGUAGES: [SourceLanguage; 5] = [
+    SourceLanguage {
         name: "rust",
         markers: &["Cargo.toml"],
         build: rust::build,
     },
-    Language {
+    SourceLanguage {
         name: "python",
         markers: &["pyproject.toml", "action.py"],
         build: python::build,
     },
-    Language {
+    SourceLanguage {
         name: "javascript",
         markers: &["package.json"],
         build: javascript::build,
     },
-    Language {
+    SourceLanguage {
         name: "c",
         markers: &["action.c"],
         build: c::build,
     },
-    Language {
+    SourceLanguage {
         name: "any other, by a recipe",
         markers: &["build.sh"],
         build: recipe::build,
@@ -194,7 +194,7 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
             });
         }
     };
-    let tells = |language: &&Language| {
+    let tells = |language: &&SourceLanguage| {
         language
             .markers
             .iter()
@@ -208,21 +208,21 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
 
 /// Returns the files in the directory of an action that the action is built from. Returns none if
 /// the directory contains more than an action or cannot be read.
-pub fn own_files(dir: &Path) -> Vec<PathBuf> {
-    sources::of(dir).unwrap_or_default()
+pub fn source_files(dir: &Path) -> Vec<PathBuf> {
+    sources::list_sources(dir).unwrap_or_default()
 }
 
 /// Returns the files outside of the directory of an action that its last build used.
-pub fn files_elsewhere(dir: &Path) -> Vec<PathBuf> {
+pub fn external_inputs(dir: &Path) -> Vec<PathBuf> {
     if dir.join("Cargo.toml").is_file() {
-        rust::elsewhere(dir)
+        rust::external_inputs(dir)
     } else {
-        sources::elsewhere(dir)
+        sources::external_inputs(dir)
     }
 }
 
 fn list_markers() -> String {
-    let one = |language: &Language| {
+    let one = |language: &SourceLanguage| {
         let markers: Vec<String> = language
             .markers
             .iter()
@@ -234,7 +234,7 @@ fn list_markers() -> String {
 }
 
 /// Adds the path to the error of a failed file operation.
-fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, BuildError> {
+fn with_path<T>(path: &Path, result: io::Result<T>) -> Result<T, BuildError> {
     result.map_err(|source| BuildError::File {
         path: path.to_owned(),
         source,

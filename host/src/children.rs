@@ -29,17 +29,17 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, getpgrp, getpid, kill_process_group};
 
 /// The argument that makes this executable act as a watcher. It is not a command for operators.
-pub(crate) const WATCH: &str = "__watch-children";
+pub(crate) const WATCH_ARGUMENT: &str = "__watch-children";
 /// The interval at which the lock of an earlier watcher is checked. All that watcher has to do is
 /// kill processes, so it is done soon.
-const GLANCE: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// The number of checks after which waiting for an earlier watcher is given up.
-const GLANCES: u32 = 2_000;
+const MAX_POLLS: u32 = 2_000;
 
 /// Whether this executable can act as a watcher.
 static CAN_WATCH: AtomicBool = AtomicBool::new(false);
 /// The process groups of all children. The id of a group that is listed here has not been reused.
-static GROUPS: Mutex<BTreeMap<u32, Purpose>> = Mutex::new(BTreeMap::new());
+static PROCESS_GROUPS: Mutex<BTreeMap<u32, Purpose>> = Mutex::new(BTreeMap::new());
 
 /// The purpose of a child process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,20 +50,20 @@ pub(crate) enum Purpose {
     Build,
 }
 
-/// Declares that this executable calls `watch` when it is started with the argument `WATCH`.
-pub(crate) fn can_be_watched() {
+/// Declares that this executable calls `watch` when it is started with the argument `WATCH_ARGUMENT`.
+pub(crate) fn enable_watcher() {
     CAN_WATCH.store(true, Ordering::Relaxed);
 }
 
 /// A running child process. Dropping it stops watching its group and does not kill it.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct ChildProcess {
     child: Option<Child>,
     group: u32,
     watcher: Option<Watcher>,
 }
 
-impl Running {
+impl ChildProcess {
     /// Waits for the process to exit and returns its output.
     pub(crate) fn output(mut self) -> io::Result<Output> {
         match self.child.take() {
@@ -74,7 +74,7 @@ impl Running {
 
     /// Returns the exit status if the process has ended.
     pub(crate) fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
-        let mut groups = groups();
+        let mut groups = lock_groups();
         let status = self.deref_mut().try_wait()?;
         // Without a watcher, the id of the group is that of the process, and can be reused now.
         if status.is_some() && self.watcher.is_none() {
@@ -86,9 +86,9 @@ impl Running {
     /// Kills the process with all its descendants and waits for it to exit. If it has ended, its
     /// descendants may continue.
     pub(crate) fn kill(&mut self) {
-        let mut groups = groups();
+        let mut groups = lock_groups();
         if let Ok(None) = self.deref_mut().try_wait() {
-            kill(self.group);
+            kill_group(self.group);
             let _ = self.deref_mut().wait();
         }
         groups.remove(&self.group);
@@ -96,7 +96,7 @@ impl Running {
     }
 }
 
-impl Deref for Running {
+impl Deref for ChildProcess {
     type Target = Child;
 
     fn deref(&self) -> &Child {
@@ -106,7 +106,7 @@ impl Deref for Running {
     }
 }
 
-impl DerefMut for Running {
+impl DerefMut for ChildProcess {
     fn deref_mut(&mut self) -> &mut Child {
         self.child
             .as_mut()
@@ -114,24 +114,31 @@ impl DerefMut for Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
-        groups().remove(&self.group);
+        lock_groups().remove(&self.group);
         self.watcher = None;
     }
 }
 
 /// Starts a build tool.
-pub(crate) fn spawn_build(command: &mut Command) -> io::Result<Running> {
+pub(crate) fn spawn_build(command: &mut Command) -> io::Result<ChildProcess> {
     spawn(command, Purpose::Build, None)
 }
 
 /// Starts the external program of a team. `storage` is the team's storage directory.
-pub(crate) fn spawn_external(command: &mut Command, storage: Option<&Path>) -> io::Result<Running> {
+pub(crate) fn spawn_external(
+    command: &mut Command,
+    storage: Option<&Path>,
+) -> io::Result<ChildProcess> {
     spawn(command, Purpose::External, storage)
 }
 
-fn spawn(command: &mut Command, purpose: Purpose, storage: Option<&Path>) -> io::Result<Running> {
+fn spawn(
+    command: &mut Command,
+    purpose: Purpose,
+    storage: Option<&Path>,
+) -> io::Result<ChildProcess> {
     let watcher = match CAN_WATCH.load(Ordering::Relaxed) {
         true => Watcher::start(storage)
             .inspect_err(|error| {
@@ -141,7 +148,7 @@ fn spawn(command: &mut Command, purpose: Purpose, storage: Option<&Path>) -> io:
         false => None,
     };
     // Locked until the group is listed, so that `kill_all` does not miss it.
-    let mut groups = groups();
+    let mut groups = lock_groups();
     match (&watcher, purpose) {
         (Some(watcher), _) => drop(command.process_group(watcher.group())),
         (None, Purpose::External) => drop(command.process_group(0)),
@@ -157,7 +164,7 @@ fn spawn(command: &mut Command, purpose: Purpose, storage: Option<&Path>) -> io:
         groups.insert(group, purpose);
     }
     drop(groups);
-    Ok(Running {
+    Ok(ChildProcess {
         child: Some(child),
         group,
         watcher,
@@ -168,33 +175,35 @@ fn spawn(command: &mut Command, purpose: Purpose, storage: Option<&Path>) -> io:
 /// is interrupted, because they do not receive the signals of the terminal, and for external
 /// programs when this process exits without running destructors.
 pub(crate) fn kill_all(purpose: Purpose) {
-    for (group, of) in groups().iter() {
+    for (group, of) in lock_groups().iter() {
         if *of == purpose {
-            kill(*group);
+            kill_group(*group);
         }
     }
 }
 
 /// Waits until no external program of an earlier process is left that worked for the team in a
 /// storage directory.
-pub(crate) fn take_over(storage: &Path) {
+pub(crate) fn wait_for_previous_children(storage: &Path) {
     let Ok(directory) = File::open(storage) else {
         return;
     };
-    for _ in 0..GLANCES {
+    for _ in 0..MAX_POLLS {
         let locked = flock(&directory, FlockOperation::NonBlockingLockExclusive);
         if locked != Err(rustix::io::Errno::WOULDBLOCK) {
             break;
         }
-        thread::sleep(GLANCE);
+        thread::sleep(POLL_INTERVAL);
     }
 }
 
-fn groups() -> MutexGuard<'static, BTreeMap<u32, Purpose>> {
-    GROUPS.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock_groups() -> MutexGuard<'static, BTreeMap<u32, Purpose>> {
+    PROCESS_GROUPS
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
 }
 
-fn kill(group: u32) {
+fn kill_group(group: u32) {
     if let Some(group) = i32::try_from(group).ok().and_then(Pid::from_raw) {
         let _ = kill_process_group(group, Signal::KILL);
     }
@@ -215,7 +224,7 @@ impl Watcher {
         let mut command = Command::new("/proc/self/exe");
         command
             .arg0("strata-host")
-            .arg(WATCH)
+            .arg(WATCH_ARGUMENT)
             .args(&storage)
             .current_dir("/")
             .process_group(0);
@@ -250,7 +259,7 @@ impl Drop for Watcher {
 
 /// Runs a watcher: locks the storage directory, if there is one, and reports that; waits until its
 /// input is closed; and kills its process group, including itself.
-pub(crate) fn watch(storage: Option<PathBuf>, mut input: impl Read, mut output: impl Write) {
+pub(crate) fn run_watcher(storage: Option<PathBuf>, mut input: impl Read, mut output: impl Write) {
     let held = storage.and_then(|storage| File::open(storage).ok());
     if let Some(directory) = &held {
         let _ = flock(directory, FlockOperation::NonBlockingLockShared);

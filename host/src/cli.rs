@@ -54,8 +54,8 @@ use args::{
     AnswerArgs, CheckArgs, Command, DiffArgs, FilesArgs, ForkArgs, GraphArgs, GraphFormat,
     InspectArgs, LockArgs, PruneArgs, ReplayArgs, ReportArgs, RunArgs, SavedArgs, SendArgs,
 };
-use failure::{Failure, exit_code};
-use terminal::{Stream, note, print, show_json, show_line, show_text, tell, warn};
+use failure::{CommandFailure, exit_code};
+use terminal::{Stream, note, print, print_json, print_line, print_text, report_notice, warn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
@@ -63,35 +63,35 @@ use tracing_subscriber::{EnvFilter, Layer};
 use crate::children;
 use crate::excerpt::excerpt;
 use crate::manifest::Paint;
-use crate::shell::{path_word, word as shell_word};
+use crate::shell::{shell_path, shell_word};
 use crate::telemetry::SpanExport;
-use crate::tidy::tidy;
+use crate::tidy::display_path;
 
 /// Runs the command given by the arguments of the process, and returns its exit code.
 pub fn main() -> ExitCode {
     if std::env::args_os()
         .nth(1)
-        .is_some_and(|first| first == children::WATCH)
+        .is_some_and(|first| first == children::WATCH_ARGUMENT)
     {
         let storage = std::env::args_os().nth(2).map(PathBuf::from);
-        children::watch(storage, std::io::stdin(), std::io::stdout());
+        children::run_watcher(storage, std::io::stdin(), std::io::stdout());
         return ExitCode::SUCCESS;
     }
-    children::can_be_watched();
+    children::enable_watcher();
     let cli = match help::parse() {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are written to stdout and are not errors; clap distinguishes them.
-            let printed = error.print().or_else(terminal::unless_gone);
-            return ending(if error.use_stderr() {
+            let printed = error.print().or_else(terminal::ignore_broken_pipe);
+            return to_exit_code(if error.use_stderr() {
                 Ok(2)
             } else {
-                printed.map(|()| 0).map_err(Failure::unprinted)
+                printed.map(|()| 0).map_err(CommandFailure::stdout_error)
             });
         }
     };
     let exporting = init_log(cli.verbose);
-    let _ = open_many();
+    let _ = raise_open_file_limit();
     let done = match cli.command {
         Command::Run(args) => run::run(args, cli.verbose),
         Command::Dev(args) => dev::dev(&args),
@@ -125,16 +125,16 @@ pub fn main() -> ExitCode {
         Command::Sdk { name } => new::sdk(&name),
     };
     exporting.finish();
-    ending(done.and_then(|code| {
-        terminal::all_printed()
+    to_exit_code(done.and_then(|code| {
+        terminal::take_stdout_error()
             .map(|()| code)
-            .map_err(Failure::unprinted)
+            .map_err(CommandFailure::stdout_error)
     }))
 }
 
 /// Raises the soft limit of open files if the hard limit permits it. All concurrent attempts and
 /// their guests share the limit.
-fn open_many() -> rustix::io::Result<()> {
+fn raise_open_file_limit() -> rustix::io::Result<()> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     /// A higher limit slows down programs that iterate over all possible descriptors.
     const ENOUGH: u64 = 1 << 16;
@@ -155,11 +155,11 @@ fn open_many() -> rustix::io::Result<()> {
 }
 
 /// Reports the failure of a command, if there is one, and returns the exit code.
-fn ending(done: Result<u8, Failure>) -> ExitCode {
+fn to_exit_code(done: Result<u8, CommandFailure>) -> ExitCode {
     match done {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            failure.tell();
+            failure.print();
             ExitCode::from(failure.code)
         }
     }
@@ -187,25 +187,25 @@ fn init_log(verbose: u8) -> SpanExport {
 }
 
 /// Writes a document to stdout as indented JSON.
-fn show_document(document: &impl serde::Serialize) -> Result<(), Failure> {
-    show_json(
+fn print_json_document(document: &impl serde::Serialize) -> Result<(), CommandFailure> {
+    print_json(
         &serde_json::to_string_pretty(document)
-            .map_err(|error| Failure::internal(error.to_string()))?,
+            .map_err(|error| CommandFailure::internal(error.to_string()))?,
     );
     Ok(())
 }
 
 /// Returns the arguments that resume the team saved at `path`. They name `policy` again, since a
 /// resume does not remember it.
-fn recover(path: &Path, policy: Option<&Path>) -> String {
+fn recover_args(path: &Path, policy: Option<&Path>) -> String {
     let policy = policy
-        .map(|policy| format!(" --policy {}", path_word(policy)))
+        .map(|policy| format!(" --policy {}", shell_path(policy)))
         .unwrap_or_default();
-    format!("--recover_path {}{policy}", path_word(path))
+    format!("--recover_path {}{policy}", shell_path(path))
 }
 
 /// Formats a number with a noun in the singular or plural.
-fn counted(n: impl Into<u64>, what: &str) -> String {
+fn pluralize(n: impl Into<u64>, what: &str) -> String {
     let n = n.into();
     if n == 1 {
         format!("1 {what}")
@@ -215,9 +215,9 @@ fn counted(n: impl Into<u64>, what: &str) -> String {
 }
 
 /// Returns a path for display: relative to the current directory if it is below it.
-fn shown(path: &Path) -> String {
+fn display_relative_path(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
-    let path = PathBuf::from(tidy(path));
+    let path = PathBuf::from(display_path(path));
     path.strip_prefix(&here)
         .unwrap_or(&path)
         .display()
@@ -227,5 +227,5 @@ fn shown(path: &Path) -> String {
 /// Returns at most the first `most` characters of a text, on one line and without control
 /// characters.
 fn preview(text: &str, most: usize) -> String {
-    plain::plain(&excerpt(text, most))
+    plain::sanitize(&excerpt(text, most))
 }

@@ -14,7 +14,7 @@ use strata_core::stepper::Stepper;
 
 /// A value that differs between the two states; `None` where a state has no such value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Change {
+pub struct ValueChange {
     /// The name of the value.
     pub name: String,
     /// The value in the first state.
@@ -25,30 +25,30 @@ pub struct Change {
 
 /// A key of a scope whose value differs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct KeyChange {
+pub struct ScopeKeyChange {
     /// The scope, in the notation of `fork --set`.
     pub scope: String,
     /// The key and its values.
     #[serde(flatten)]
-    pub change: Change,
+    pub change: ValueChange,
 }
 
 /// Messages that only one state has in a role's mailbox, in a join, or among the published
 /// messages.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Messages {
+pub struct MessageDifference {
     /// The role or the join; empty for published messages.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// Those that only the first state has.
-    pub one: Vec<Brief>,
+    pub one: Vec<MessageSummary>,
     /// Those that only the second state has.
-    pub other: Vec<Brief>,
+    pub other: Vec<MessageSummary>,
 }
 
 /// A summary of a message.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Brief {
+pub struct MessageSummary {
     /// Its id.
     pub id: String,
     /// The sender; empty for messages from outside.
@@ -61,26 +61,26 @@ pub struct Brief {
 
 /// How two states differ.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Difference {
+pub struct StateDifference {
     /// Status, step, spending, budget, faults and the number of dead letters.
-    pub run: Vec<Change>,
+    pub run: Vec<ValueChange>,
     /// Keys of scopes.
-    pub scopes: Vec<KeyChange>,
+    pub scopes: Vec<ScopeKeyChange>,
     /// Messages in mailboxes that only one state has.
-    pub mailboxes: Vec<Messages>,
+    pub mailboxes: Vec<MessageDifference>,
     /// Messages that wait in joins in only one state.
-    pub joins: Vec<Messages>,
+    pub joins: Vec<MessageDifference>,
     /// Published messages that only one state has.
-    pub published: Option<Messages>,
+    pub published: Option<MessageDifference>,
     /// The open activations of roles.
-    pub open: Vec<Change>,
+    pub open: Vec<ValueChange>,
     /// The number of messages in the memories of roles.
-    pub memory: Vec<Change>,
+    pub memory: Vec<ValueChange>,
     /// The digests of components, by `ROLE.ACTION`.
-    pub components: Vec<Change>,
+    pub components: Vec<ValueChange>,
 }
 
-impl Difference {
+impl StateDifference {
     /// Returns whether the states do not differ.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -88,38 +88,41 @@ impl Difference {
 }
 
 /// Compares two states of teams with the same structure.
-pub fn compare(one: &Stepper, other: &Stepper) -> Difference {
-    let sides = Sides { one, other };
-    Difference {
-        run: sides.run(),
-        scopes: sides.scopes(),
-        mailboxes: sides.mailboxes(),
-        joins: sides.joins(),
-        published: sides.published(),
-        open: sides.by_role(|stepper, id| {
+pub fn compare_states(one: &Stepper, other: &Stepper) -> StateDifference {
+    let sides = ComparedStates { one, other };
+    StateDifference {
+        run: sides.run_changes(),
+        scopes: sides.scope_changes(),
+        mailboxes: sides.mailbox_differences(),
+        joins: sides.join_differences(),
+        published: sides.published_difference(),
+        open: sides.role_changes(|stepper, id| {
             stepper
                 .env()
                 .role(id)
                 .activation
                 .as_ref()
-                .map(|a| standing(stepper, id, a).into())
+                .map(|a| describe_activation(stepper, id, a).into())
         }),
-        memory: sides.by_role(|stepper, id| Some(stepper.env().memory(id).count().into())),
-        components: sides.components(),
+        memory: sides.role_changes(|stepper, id| Some(stepper.env().memory(id).count().into())),
+        components: sides.component_changes(),
     }
 }
 
 #[derive(Clone, Copy)]
-struct Sides<'a> {
+struct ComparedStates<'a> {
     one: &'a Stepper,
     other: &'a Stepper,
 }
 
-impl<'a> Sides<'a> {
-    fn changes(self, values: impl Fn(&'a Stepper) -> BTreeMap<String, Value>) -> Vec<Change> {
+impl<'a> ComparedStates<'a> {
+    fn changed_values(
+        self,
+        values: impl Fn(&'a Stepper) -> BTreeMap<String, Value>,
+    ) -> Vec<ValueChange> {
         let (mut one, mut other) = (values(self.one), values(self.other));
         let names: BTreeSet<String> = one.keys().chain(other.keys()).cloned().collect();
-        let change = |name: String| Change {
+        let change = |name: String| ValueChange {
             one: one.remove(&name),
             other: other.remove(&name),
             name,
@@ -131,25 +134,25 @@ impl<'a> Sides<'a> {
             .collect()
     }
 
-    fn run(self) -> Vec<Change> {
+    fn run_changes(self) -> Vec<ValueChange> {
         let of = |stepper: &Stepper| {
             let env = stepper.env();
             let mut faults = Vec::new();
-            for (id, activation) in env.failed() {
+            for (id, activation) in env.failed_activations() {
                 let (role, doing) = (
                     &stepper.team().role(id).name,
-                    standing(stepper, id, activation),
+                    describe_activation(stepper, id, activation),
                 );
                 faults.push(Value::from(format!("{role} in {doing}")));
             }
             [
                 ("status", env.status.name().into()),
                 ("step", env.step.into()),
-                ("spent", env.spent.dollars().into()),
+                ("spent", env.spent.to_dollars().into()),
                 (
                     "budget",
                     env.budget
-                        .map_or(Value::Null, |budget| budget.dollars().into()),
+                        .map_or(Value::Null, |budget| budget.to_dollars().into()),
                 ),
                 ("faults", Value::Array(faults)),
                 ("dead_letters", env.dead_letters.len().into()),
@@ -158,7 +161,7 @@ impl<'a> Sides<'a> {
         let mut changes = Vec::new();
         for ((name, one), (_, other)) in of(self.one).into_iter().zip(of(self.other)) {
             if one != other {
-                changes.push(Change {
+                changes.push(ValueChange {
                     name: name.into(),
                     one: Some(one),
                     other: Some(other),
@@ -168,26 +171,33 @@ impl<'a> Sides<'a> {
         changes
     }
 
-    fn scopes(self) -> Vec<KeyChange> {
+    fn scope_changes(self) -> Vec<ScopeKeyChange> {
         let none = Scope::new();
         let mut all = Vec::new();
         let names = self
             .one
             .env()
-            .shared
+            .shared_scopes
             .keys()
-            .chain(self.other.env().shared.keys());
+            .chain(self.other.env().shared_scopes.keys());
         for name in names.collect::<BTreeSet<_>>() {
-            let of = |stepper: &'a Stepper| values(stepper.env().shared.get(name).unwrap_or(&none));
-            all.extend(self.changes(of).into_iter().map(|change| KeyChange {
-                scope: name.clone(),
-                change,
-            }));
+            let of = |stepper: &'a Stepper| {
+                scope_values(stepper.env().shared_scopes.get(name).unwrap_or(&none))
+            };
+            all.extend(
+                self.changed_values(of)
+                    .into_iter()
+                    .map(|change| ScopeKeyChange {
+                        scope: name.clone(),
+                        change,
+                    }),
+            );
         }
-        for id in self.roles() {
-            let scope = format!("role/{}", self.name(id));
-            let changes = self.changes(|stepper| values(&stepper.env().role(id).scope));
-            all.extend(changes.into_iter().map(|change| KeyChange {
+        for id in self.common_roles() {
+            let scope = format!("role/{}", self.role_name(id));
+            let changes =
+                self.changed_values(|stepper| scope_values(&stepper.env().role(id).scope));
+            all.extend(changes.into_iter().map(|change| ScopeKeyChange {
                 scope: scope.clone(),
                 change,
             }));
@@ -195,15 +205,19 @@ impl<'a> Sides<'a> {
         all
     }
 
-    fn mailboxes(self) -> Vec<Messages> {
+    fn mailbox_differences(self) -> Vec<MessageDifference> {
         let of = |id: RoleId| {
-            let mail = |env: &Environment| env.buffer(id).collect::<Vec<_>>();
-            self.only(self.name(id), mail(self.one.env()), mail(self.other.env()))
+            let mail = |env: &Environment| env.unfinished_mail(id).collect::<Vec<_>>();
+            self.message_difference(
+                self.role_name(id),
+                mail(self.one.env()),
+                mail(self.other.env()),
+            )
         };
-        self.roles().filter_map(of).collect()
+        self.common_roles().filter_map(of).collect()
     }
 
-    fn joins(self) -> Vec<Messages> {
+    fn join_differences(self) -> Vec<MessageDifference> {
         let waiting = |stepper: &Stepper, at: usize| {
             let queues = stepper
                 .env()
@@ -216,7 +230,7 @@ impl<'a> Sides<'a> {
         let joins = self.one.team().joins.iter().enumerate();
         joins
             .filter_map(|(at, join)| {
-                self.only(
+                self.message_difference(
                     join.id.clone(),
                     waiting(self.one, at),
                     waiting(self.other, at),
@@ -225,8 +239,8 @@ impl<'a> Sides<'a> {
             .collect()
     }
 
-    fn published(self) -> Option<Messages> {
-        self.only(
+    fn published_difference(self) -> Option<MessageDifference> {
+        self.message_difference(
             String::new(),
             self.one.env().history.clone(),
             self.other.env().history.clone(),
@@ -235,7 +249,12 @@ impl<'a> Sides<'a> {
 
     /// Returns the messages that only one of two lists contains. Whole messages are compared,
     /// because messages with the same id can differ.
-    fn only(self, name: String, one: Vec<MessageRef>, other: Vec<MessageRef>) -> Option<Messages> {
+    fn message_difference(
+        self,
+        name: String,
+        one: Vec<MessageRef>,
+        other: Vec<MessageRef>,
+    ) -> Option<MessageDifference> {
         let key = |message: &Message| format!("{}\n{message:?}", message.id);
         let all = |env: &Environment, ids: &[MessageRef]| {
             ids.iter().map(|id| key(env.message(*id))).collect()
@@ -246,30 +265,33 @@ impl<'a> Sides<'a> {
             let messages = ids.into_iter().map(|id| env.message(id).clone());
             messages
                 .filter(|message| !not.contains(&key(message)))
-                .map(|message| brief(&message))
+                .map(|message| summarize_message(&message))
                 .collect::<Vec<_>>()
         };
         let (one, other) = (
             only(self.one.env(), one, &others),
             only(self.other.env(), other, &ones),
         );
-        (!one.is_empty() || !other.is_empty()).then_some(Messages { name, one, other })
+        (!one.is_empty() || !other.is_empty()).then_some(MessageDifference { name, one, other })
     }
 
-    fn by_role(self, value: impl Fn(&'a Stepper, RoleId) -> Option<Value>) -> Vec<Change> {
-        let change = |id: RoleId| Change {
-            name: self.name(id),
+    fn role_changes(
+        self,
+        value: impl Fn(&'a Stepper, RoleId) -> Option<Value>,
+    ) -> Vec<ValueChange> {
+        let change = |id: RoleId| ValueChange {
+            name: self.role_name(id),
             one: value(self.one, id),
             other: value(self.other, id),
         };
-        self.roles()
+        self.common_roles()
             .map(change)
             .filter(|change| change.one != change.other)
             .collect()
     }
 
-    fn components(self) -> Vec<Change> {
-        self.changes(|stepper| {
+    fn component_changes(self) -> Vec<ValueChange> {
+        self.changed_values(|stepper| {
             let name = |slot| stepper.team().slot_name(slot);
             stepper
                 .env()
@@ -281,17 +303,17 @@ impl<'a> Sides<'a> {
     }
 
     /// Returns the roles that both states have.
-    fn roles(self) -> impl Iterator<Item = RoleId> {
+    fn common_roles(self) -> impl Iterator<Item = RoleId> {
         let count = self.one.env().roles.len().min(self.other.env().roles.len());
         (0..count).map(|i| RoleId(i as u16))
     }
 
-    fn name(self, id: RoleId) -> String {
+    fn role_name(self, id: RoleId) -> String {
         self.one.team().role(id).name.clone()
     }
 }
 
-fn values(scope: &Scope) -> BTreeMap<String, Value> {
+fn scope_values(scope: &Scope) -> BTreeMap<String, Value> {
     let mut values = BTreeMap::new();
     for (key, value) in scope {
         values.insert(key.clone(), value.value());
@@ -300,11 +322,11 @@ fn values(scope: &Scope) -> BTreeMap<String, Value> {
 }
 
 /// Describes an activation for people.
-fn standing(stepper: &Stepper, id: RoleId, activation: &Activation) -> String {
+fn describe_activation(stepper: &Stepper, id: RoleId, activation: &Activation) -> String {
     use strata_core::activation::Phase;
     use strata_core::event::Work;
     let role = stepper.team().role(id);
-    let what = match activation.work(role) {
+    let what = match activation.current_work(role) {
         Some(Work::Think { round }) => format!("choice {round}"),
         Some(Work::Plan) => "plan".into(),
         Some(Work::Answer) => "a person".into(),
@@ -314,22 +336,22 @@ fn standing(stepper: &Stepper, id: RoleId, activation: &Activation) -> String {
         None => "nothing more".into(),
     };
     let how = match &activation.phase {
-        Phase::Ready | Phase::Again(_) => "ready".into(),
+        Phase::Ready | Phase::ReadyAfterFault(_) => "ready".into(),
         Phase::Running => "running".into(),
-        Phase::Resting => "rests before another try".into(),
+        Phase::BackingOff => "rests before another try".into(),
         Phase::Failed(fault) => format!("failed: {}: {}", fault.kind, fault.message),
         Phase::Complete => "complete".into(),
-        Phase::Waiting(request) => format!("waits for request {}", request.id),
+        Phase::WaitingForHuman(request) => format!("waits for request {}", request.id),
     };
-    let attempts = activation.current.attempts;
+    let attempts = activation.current_call.attempts;
     format!(
         "step {}, {what}, {how} (attempts {attempts})",
-        activation.opened
+        activation.opened_in_step
     )
 }
 
-fn brief(message: &Message) -> Brief {
-    Brief {
+fn summarize_message(message: &Message) -> MessageSummary {
+    MessageSummary {
         id: message.id.0.clone(),
         from: message.sent_from.clone(),
         cause_by: message.cause_by.clone(),

@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::build::clean::parts;
-use crate::build::inventory::{Tool, inventory};
+use crate::build::clean::list_parts;
+use crate::build::inventory::{ToolchainStatus, inventory};
 use crate::interface::own;
 use crate::sandbox::{Allocation, WasmSandbox, format_bytes};
-use crate::shell::path_word;
+use crate::shell::shell_path;
 use crate::skills::Shelf;
-use crate::store::{Directory, measure_sync};
+use crate::store::{StorageDirectory, measure_sync};
 
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -23,7 +23,7 @@ pub struct Finding {
     /// The subject of the check.
     pub about: &'static str,
     /// The severity.
-    pub state: State,
+    pub state: FindingState,
     /// What was found, in one line.
     pub found: String,
     /// What to do about it.
@@ -34,7 +34,7 @@ pub struct Finding {
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum State {
+pub enum FindingState {
     /// Everything is in order.
     Good,
     /// Something is missing or wrong that only some teams need.
@@ -47,7 +47,7 @@ impl Finding {
     fn good(about: &'static str, found: impl Into<String>) -> Self {
         Self {
             about,
-            state: State::Good,
+            state: FindingState::Good,
             found: found.into(),
             advice: None,
         }
@@ -55,7 +55,7 @@ impl Finding {
 
     fn doubtful(about: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
         Self {
-            state: State::Doubtful,
+            state: FindingState::Doubtful,
             advice: Some(advice.into()),
             ..Self::good(about, found)
         }
@@ -63,7 +63,7 @@ impl Finding {
 
     fn bad(about: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
         Self {
-            state: State::Bad,
+            state: FindingState::Bad,
             ..Self::doubtful(about, found, advice)
         }
     }
@@ -74,17 +74,20 @@ pub fn examine(storage: &Path) -> Vec<Finding> {
     let version = env!("CARGO_PKG_VERSION");
     let mut findings = vec![Finding::good(
         "host",
-        format!("strata-host {version}, for actions of {}", own::package()),
+        format!(
+            "strata-host {version}, for actions of {}",
+            own::package_name()
+        ),
     )];
-    findings.extend(sandbox());
-    findings.extend(caches());
-    findings.push(shelf());
-    findings.push(disk(storage));
-    findings.extend(inventory().into_iter().map(tool));
+    findings.extend(check_sandbox());
+    findings.extend(check_caches());
+    findings.push(check_shelf());
+    findings.push(check_disk(storage));
+    findings.extend(inventory().into_iter().map(toolchain_finding));
     findings
 }
 
-fn sandbox() -> Vec<Finding> {
+fn check_sandbox() -> Vec<Finding> {
     let sandbox = match WasmSandbox::new() {
         Ok(sandbox) => sandbox,
         Err(error) => return vec![Finding::bad("sandbox", error.reason(), error.advice())],
@@ -102,12 +105,12 @@ fn sandbox() -> Vec<Finding> {
             "raise the limit of address space (`ulimit -v`), or of the container's memory",
         ),
     };
-    vec![room, cache(&sandbox)]
+    vec![room, check_compile_cache(&sandbox)]
 }
 
-fn cache(sandbox: &WasmSandbox) -> Finding {
+fn check_compile_cache(sandbox: &WasmSandbox) -> Finding {
     let health = sandbox.cache_health();
-    let Some(place) = health.place else {
+    let Some(place) = health.directory else {
         let advice = "set XDG_CACHE_HOME or HOME to a directory that only you can enter (mode 700)";
         return Finding::doubtful(
             "cache",
@@ -115,8 +118,8 @@ fn cache(sandbox: &WasmSandbox) -> Finding {
             advice,
         );
     };
-    let (place, word) = (place.display(), path_word(&place));
-    let foreign = match health.foreign {
+    let (place, word) = (place.display(), shell_path(&place));
+    let foreign = match health.other_layout {
         0 => String::new(),
         some => format!(" ({some} of another build)"),
     };
@@ -137,8 +140,8 @@ fn cache(sandbox: &WasmSandbox) -> Finding {
 }
 
 /// Returns the sizes of all caches, if there are any.
-fn caches() -> Option<Finding> {
-    let parts = parts();
+fn check_caches() -> Option<Finding> {
+    let parts = list_parts();
     let all: u64 = parts.iter().map(|part| part.bytes).sum();
     let parts: Vec<String> = parts
         .iter()
@@ -153,8 +156,8 @@ fn caches() -> Option<Finding> {
     (!parts.is_empty()).then(|| Finding::good("caches", found))
 }
 
-fn shelf() -> Finding {
-    let listed = Shelf::of_user().and_then(|shelf| shelf.list().map(|listing| (shelf, listing)));
+fn check_shelf() -> Finding {
+    let listed = Shelf::for_user().and_then(|shelf| shelf.list().map(|listing| (shelf, listing)));
     let (shelf, listing) = match listed {
         Ok(listed) => listed,
         Err(error) => {
@@ -188,12 +191,12 @@ fn shelf() -> Finding {
     )
 }
 
-fn disk(storage: &Path) -> Finding {
-    if let Some(error) = Directory::new(storage).obstacle() {
+fn check_disk(storage: &Path) -> Finding {
+    if let Some(error) = StorageDirectory::new(storage).obstacle() {
         let advice = "choose another directory with `--storage`";
         return Finding::bad("disk", error.to_string(), advice);
     }
-    let dir = nearest(storage);
+    let dir = existing_ancestor(storage);
     match measure_sync(&dir) {
         Ok(time) => {
             let (us, dir) = (time.as_micros(), dir.display());
@@ -214,13 +217,13 @@ fn disk(storage: &Path) -> Finding {
 }
 
 /// Returns the nearest existing ancestor of a path that may not exist.
-fn nearest(path: &Path) -> PathBuf {
+fn existing_ancestor(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let there = absolute.ancestors().find(|dir| dir.is_dir());
     there.unwrap_or(Path::new("/")).to_owned()
 }
 
-fn tool(tool: Tool) -> Finding {
+fn toolchain_finding(tool: ToolchainStatus) -> Finding {
     match tool.found {
         Ok(found) => Finding::good(tool.language, found),
         Err(missing) => Finding::doubtful(tool.language, missing, tool.advice),

@@ -32,30 +32,30 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use strata_core::effect::{Effect, Invocation};
 use strata_core::event::{Event, Status};
-use strata_core::file::Content;
+use strata_core::file::PathContent;
 use strata_core::id::{RoleId, Slot};
-use strata_core::stepper::Illegal;
+use strata_core::stepper::IllegalEvent;
 use tokio::sync::{mpsc, watch};
 
-use crate::gateway::{AttemptId, QUEUE, Question};
+use crate::gateway::{AttemptId, GUEST_REQUEST_QUEUE, PendingGuestRequest};
 use crate::plugin::Plugin;
 use crate::sandbox::{Directories, PlaceError, Sandbox};
-use crate::services::external::Bridge;
-use crate::services::http::Http;
-use crate::services::llm::{Audience, Models};
+use crate::services::external::ExternalConnection;
+use crate::services::http::HttpClient;
+use crate::services::llm::{Models, StreamObserverFactory};
 use crate::store::StoreError;
 
-use attempt::{Attempt, Ending};
-use call::Served;
-use human::Over;
+use attempt::{AttemptEnd, RunningAttempt};
+use call::ReturnedCall;
+use human::RequestExpiry;
 pub use journal::Journal;
-pub use listener::OnLine;
-use order::Order;
-pub use order::{Orders, Sent, Unserved};
-use outside::{End, Handed, Outside};
-pub use reply::{AnswerError, Answered, Given, ReplyError};
-pub(crate) use reply::{Verdict, judge, lapsed};
-pub(crate) use rerun::{Again, FilesThen, ModelsThen, Recorded, Rerun};
+pub use listener::LineListener;
+use order::DriverCommand;
+pub use order::{CommandError, DriverHandle, SendReceipt};
+use outside::{DrainId, ExternalChannel, HandOverResult};
+pub use reply::{AnswerError, AnsweredRequest, HumanReply, ReplyError};
+pub(crate) use reply::{RequestResolution, check_replies, expired_requests};
+pub(crate) use rerun::{RecordedAttempt, RecordedFiles, RecordedModels, ReplayOutcome, Replayer};
 
 /// Why a run cannot continue. Errors of guests are faults and are never reported here.
 #[derive(Debug, thiserror::Error)]
@@ -65,14 +65,14 @@ pub enum DriverError {
     Store(#[from] StoreError),
     /// An event does not fit the state: the journal is damaged, or the core has a bug.
     #[error(transparent)]
-    Illegal(#[from] Illegal),
+    Illegal(#[from] IllegalEvent),
     /// A file cannot be written to its path. Its content is saved, and resuming tries again.
     #[error("{0}; fix that and resume")]
     Files(#[from] PlaceError),
 }
 
 /// Set to true when the driver must stop.
-pub type Stop = watch::Receiver<bool>;
+pub type StopSignal = watch::Receiver<bool>;
 
 /// What a run does when no work is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,10 +85,10 @@ pub enum WhenIdle {
 
 /// Whether a run is making progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Motion {
+pub enum RunState {
     /// The run is not in progress. The status is that of its end; it is `None` if the run has not
     /// been started yet or was ended by an error.
-    Still(Option<Status>),
+    NotRunning(Option<Status>),
     /// Work is in progress, or is about to start.
     Busy,
     /// No work is left, and the run would end with this status; it waits for messages from outside.
@@ -96,7 +96,7 @@ pub enum Motion {
 }
 
 /// The state of the loop after everything that needs no waiting has been carried out.
-enum Turn {
+enum LoopState {
     /// Attempts, calls or timers are pending.
     Busy,
     /// No work is left: the run would end.
@@ -106,7 +106,7 @@ enum Turn {
 }
 
 /// What the driver depends on besides the state of the team.
-pub struct Equipment {
+pub struct Runtime {
     /// Runs the attempts.
     pub sandbox: Arc<dyn Sandbox>,
     /// The plugins of the team, by slot.
@@ -117,98 +117,98 @@ pub struct Equipment {
     /// The language models; `None` if the team file names no provider.
     pub models: Option<Arc<Models>>,
     /// The HTTP client.
-    pub http: Arc<Http>,
+    pub http: Arc<HttpClient>,
     /// Where messages to names outside the team are sent.
-    pub external: Option<Bridge>,
+    pub external: Option<ExternalConnection>,
     /// The directories in which actions may write files.
     pub directories: Directories,
 }
 
 /// Something that the driver waited for.
-enum Arrived {
+enum DriverEvent {
     /// An attempt ended.
-    Ended(Ending),
+    AttemptEnded(AttemptEnd),
     /// The pause before a retry is over.
-    Due(RoleId),
+    RetryDue(RoleId),
     /// The grace period of an ended attempt is over; see `GRACE`.
-    Overdue(AttemptId),
+    GracePeriodOver(AttemptId),
     /// A request to a person has reached its time limit.
-    Over(Over),
+    RequestExpired(RequestExpiry),
     /// The time to wait for the external program at this end of the run is over.
-    Enough(End),
+    DrainTimedOut(DrainId),
 }
 
 /// Runs a team.
 pub struct Driver {
     journal: Journal,
-    equipment: Equipment,
-    attempts: BTreeMap<RoleId, Attempt>,
-    attempts_made: u64,
-    outside: Outside,
+    runtime: Runtime,
+    attempts: BTreeMap<RoleId, RunningAttempt>,
+    attempts_started: u64,
+    external: ExternalChannel,
     /// The message that is being handed over to the external program. Holds at most one future.
-    handing: FuturesUnordered<BoxFuture<'static, Handed>>,
-    arrivals: FuturesUnordered<BoxFuture<'static, Arrived>>,
+    hand_overs: FuturesUnordered<BoxFuture<'static, HandOverResult>>,
+    driver_events: FuturesUnordered<BoxFuture<'static, DriverEvent>>,
     /// Calls that have left the host and have not returned yet.
-    flights: FuturesUnordered<BoxFuture<'static, Served>>,
-    questions: mpsc::Receiver<Question>,
-    ask: mpsc::Sender<Question>,
-    orders: mpsc::Receiver<Order>,
-    give: Orders,
+    calls_in_flight: FuturesUnordered<BoxFuture<'static, ReturnedCall>>,
+    guest_requests: mpsc::Receiver<PendingGuestRequest>,
+    guest_request_sender: mpsc::Sender<PendingGuestRequest>,
+    commands: mpsc::Receiver<DriverCommand>,
+    command_sender: DriverHandle,
     when_idle: WhenIdle,
-    motion: watch::Sender<Motion>,
+    run_state: watch::Sender<RunState>,
     /// Creates an observer for each call that leaves the host. It is notified of the call and
     /// receives a model's reply while it is streamed.
-    audience: Option<Audience>,
+    observer_factory: Option<StreamObserverFactory>,
     /// The file contents that a replayed attempt sees at these paths, instead of what is on disk.
-    then: Option<BTreeMap<String, Content>>,
+    replayed_files: Option<BTreeMap<String, PathContent>>,
 }
 
 impl Driver {
     /// Creates a driver that continues from the state of the journal.
-    pub fn new(journal: Journal, mut equipment: Equipment) -> Self {
-        let (ask, questions) = mpsc::channel(QUEUE);
-        let (give, orders) = Orders::channel();
+    pub fn new(journal: Journal, mut runtime: Runtime) -> Self {
+        let (guest_request_sender, guest_requests) = mpsc::channel(GUEST_REQUEST_QUEUE);
+        let (command_sender, commands) = DriverHandle::channel();
         Self {
             journal,
-            outside: Outside::new(equipment.external.take()),
-            equipment,
+            external: ExternalChannel::new(runtime.external.take()),
+            runtime,
             attempts: BTreeMap::new(),
-            attempts_made: 0,
-            handing: FuturesUnordered::new(),
-            arrivals: FuturesUnordered::new(),
-            flights: FuturesUnordered::new(),
-            questions,
-            ask,
-            orders,
-            give,
+            attempts_started: 0,
+            hand_overs: FuturesUnordered::new(),
+            driver_events: FuturesUnordered::new(),
+            calls_in_flight: FuturesUnordered::new(),
+            guest_requests,
+            guest_request_sender,
+            commands,
+            command_sender,
             when_idle: WhenIdle::End,
-            motion: watch::Sender::new(Motion::Still(None)),
-            audience: None,
-            then: None,
+            run_state: watch::Sender::new(RunState::NotRunning(None)),
+            observer_factory: None,
+            replayed_files: None,
         }
     }
 
     /// Sets the factory of observers, which are notified of calls that leave the host and receive
     /// models' replies while they are streamed. The run does not depend on them.
-    pub fn let_hear(&mut self, audience: Audience) {
-        self.audience = Some(audience);
+    pub fn set_observer_factory(&mut self, audience: StreamObserverFactory) {
+        self.observer_factory = Some(audience);
     }
 
     /// Sets what the run does when no work is left (the default is to end), and reports the run as
     /// busy, because it is about to start.
-    pub fn prepare(&mut self, when_idle: WhenIdle) {
+    pub fn prepare_to_run(&mut self, when_idle: WhenIdle) {
         self.when_idle = when_idle;
-        self.motion.send_replace(Motion::Busy);
+        self.run_state.send_replace(RunState::Busy);
     }
 
     /// Returns a handle that sends commands to this driver until its next run has ended.
-    pub fn orders(&self) -> Orders {
-        self.give.clone()
+    pub fn handle(&self) -> DriverHandle {
+        self.command_sender.clone()
     }
 
     /// Returns a receiver of the run's state, which is updated on each change.
-    pub fn motion(&self) -> watch::Receiver<Motion> {
-        self.motion.subscribe()
+    pub fn run_state(&self) -> watch::Receiver<RunState> {
+        self.run_state.subscribe()
     }
 
     /// Runs until the team halts or is stopped. Everything that happened is recorded when this
@@ -216,12 +216,12 @@ impl Driver {
     ///
     /// This waits for the disk on the polling thread. Poll it on a thread of its own, or other
     /// tasks wait too.
-    pub async fn run(&mut self, stop: &mut Stop) -> Result<Status, DriverError> {
-        self.journal.go();
-        self.let_go();
-        self.listen();
-        self.await_ends();
-        let ended = match self.go_on(stop).await {
+    pub async fn run(&mut self, stop: &mut StopSignal) -> Result<Status, DriverError> {
+        self.journal.mark_started();
+        self.reset();
+        self.open_external();
+        self.schedule_expiries();
+        let ended = match self.run_loop(stop).await {
             // An error with files must neither lose pending calls nor cause them to be paid twice.
             // If the run was stopped, `stop` has already waited for them.
             Err(DriverError::Files(error)) if self.journal.env().status == Status::Running => {
@@ -229,52 +229,52 @@ impl Driver {
             }
             ended => ended,
         };
-        self.motion
-            .send_replace(Motion::Still(ended.as_ref().ok().copied()));
+        self.run_state
+            .send_replace(RunState::NotRunning(ended.as_ref().ok().copied()));
         // Callers whose command came too late must not wait for a run that may never start.
-        self.turn_away();
+        self.reject_queued_commands();
         ended
     }
 
     /// Discards what an earlier run left. Its state is in the journal; pauses and hand-overs start
     /// again.
-    fn let_go(&mut self) {
-        self.arrivals = FuturesUnordered::new();
-        self.flights = FuturesUnordered::new();
+    fn reset(&mut self) {
+        self.driver_events = FuturesUnordered::new();
+        self.calls_in_flight = FuturesUnordered::new();
         self.attempts.clear();
-        self.handing = FuturesUnordered::new();
-        self.outside.let_go();
+        self.hand_overs = FuturesUnordered::new();
+        self.external.reset_drain();
     }
 
-    async fn go_on(&mut self, stop: &mut Stop) -> Result<Status, DriverError> {
+    async fn run_loop(&mut self, stop: &mut StopSignal) -> Result<Status, DriverError> {
         loop {
-            let (calls, turn) = self.decide(stop)?;
+            let (calls, turn) = self.apply_effects(stop)?;
             let motion = match turn {
-                Turn::Busy => Motion::Busy,
-                Turn::Idle(status) => Motion::Idle(status),
-                Turn::Halted(status) => return Ok(status),
+                LoopState::Busy => RunState::Busy,
+                LoopState::Idle(status) => RunState::Idle(status),
+                LoopState::Halted(status) => return Ok(status),
             };
-            self.motion
+            self.run_state
                 .send_if_modified(|before| std::mem::replace(before, motion) != motion);
-            self.start(calls);
-            self.hand_over();
+            self.start_attempts(calls);
+            self.start_hand_over();
             tokio::select! {
                 biased;
-                true = is_told(stop) => return self.stop(&turn).await,
-                Some(first) = self.arrivals.next(), if !self.arrivals.is_empty() => self.arrived(first)?,
-                Some(handed) = self.handing.next(), if !self.handing.is_empty() => self.handed(handed)?,
-                Some(served) = self.flights.next(), if !self.flights.is_empty() => self.served(served)?,
-                Some(question) = self.questions.recv() => {
-                    self.asked(question)?;
+                true = stop_requested(stop) => return self.stop(&turn).await,
+                Some(first) = self.driver_events.next(), if !self.driver_events.is_empty() => self.handle_events(first)?,
+                Some(handed) = self.hand_overs.next(), if !self.hand_overs.is_empty() => self.record_hand_over(handed)?,
+                Some(served) = self.calls_in_flight.next(), if !self.calls_in_flight.is_empty() => self.record_returned_call(served)?,
+                Some(question) = self.guest_requests.recv() => {
+                    self.handle_guest_request(question)?;
                     // Guests that send requests without end must not starve commands from outside.
-                    if let Ok(order) = self.orders.try_recv() {
-                        self.obey(order)?;
+                    if let Ok(order) = self.commands.try_recv() {
+                        self.handle_command(order)?;
                     }
                 }
-                Some(order) = self.orders.recv() => self.obey(order)?,
+                Some(order) = self.commands.recv() => self.handle_command(order)?,
                 // Last, because the external program may send messages faster than they can be
                 // processed.
-                incoming = self.outside.incoming(), if self.outside.is_listening() => self.heard(&incoming)?,
+                incoming = self.external.incoming(), if self.external.is_listening() => self.handle_incoming(&incoming)?,
             }
         }
     }
@@ -292,57 +292,63 @@ impl Driver {
     /// Carries out all effects that need no waiting, durably. Returns the attempts to start and the
     /// state afterwards. If the driver is told to stop, the routing of a commit is abandoned;
     /// resuming computes it again.
-    fn decide(&mut self, stop: &Stop) -> Result<(Vec<Invocation>, Turn), DriverError> {
+    fn apply_effects(
+        &mut self,
+        stop: &StopSignal,
+    ) -> Result<(Vec<Invocation>, LoopState), DriverError> {
         let mut calls = Vec::new();
         let turn = loop {
-            self.place()?;
+            self.place_files()?;
             match self.journal.stepper().next_while(&|| !*stop.borrow()) {
-                Effect::Record(Event::RunEnded { status, .. }) if self.stays(status) => {
-                    break Turn::Idle(status);
+                Effect::Record(Event::RunEnded { status, .. }) if self.stays_idle(status) => {
+                    break LoopState::Idle(status);
                 }
-                Effect::Record(Event::RunEnded { status, .. }) if self.outlasts(status) => {
-                    break Turn::Busy;
+                Effect::Record(Event::RunEnded { status, .. })
+                    if self.waits_for_external(status) =>
+                {
+                    break LoopState::Busy;
                 }
                 Effect::Record(event) => self.journal.stage(event)?,
                 Effect::Call(call) => {
-                    self.outside.let_go();
+                    self.external.reset_drain();
                     self.journal
-                        .stage(self.journal.stepper().call_started(&call))?;
+                        .stage(self.journal.stepper().call_started_event(&call))?;
                     calls.push(call);
                 }
-                Effect::Wait => break Turn::Busy,
-                Effect::Halt(status) => break Turn::Halted(status),
+                Effect::Wait => break LoopState::Busy,
+                Effect::Halt(status) => break LoopState::Halted(status),
             }
         };
         self.journal.flush()?;
         Ok((calls, turn))
     }
 
-    fn stays(&self, status: Status) -> bool {
-        self.when_idle == WhenIdle::Stay && self.journal.stepper().can_be_woken(status)
+    fn stays_idle(&self, status: Status) -> bool {
+        self.when_idle == WhenIdle::Stay && self.journal.stepper().can_be_reactivated(status)
     }
 
     /// Ends the run because it was told to stop. An idle run ends with the status that it would
     /// have had anyway.
-    async fn stop(&mut self, turn: &Turn) -> Result<Status, DriverError> {
+    async fn stop(&mut self, turn: &LoopState) -> Result<Status, DriverError> {
         match turn {
-            Turn::Idle(_) => {
+            LoopState::Idle(_) => {
                 self.wait_for_answers().await?;
                 let Effect::Record(Event::RunEnded { status, .. }) = self.journal.stepper().next()
                 else {
                     // A message that arrived meanwhile has woken a role.
                     return self.interrupt().await;
                 };
-                self.journal.stage(self.journal.stepper().ended(status))?;
+                self.journal
+                    .stage(self.journal.stepper().run_ended_event(status))?;
                 self.journal.flush()?;
                 Ok(status)
             }
-            Turn::Busy | Turn::Halted(_) => self.interrupt().await,
+            LoopState::Busy | LoopState::Halted(_) => self.interrupt().await,
         }
     }
 
     /// Returns the role's attempt if it has this id and its end has not been recorded.
-    fn running(&mut self, id: AttemptId) -> Option<&mut Attempt> {
+    fn running_attempt(&mut self, id: AttemptId) -> Option<&mut RunningAttempt> {
         self.attempts
             .get_mut(&id.role)
             .filter(|attempt| attempt.id() == id)
@@ -350,43 +356,44 @@ impl Driver {
 
     /// Starts attempts. A single one runs on this thread, which avoids handing anything over;
     /// several run in parallel.
-    fn start(&mut self, calls: Vec<Invocation>) {
+    fn start_attempts(&mut self, calls: Vec<Invocation>) {
         let alone = calls.len() == 1 && self.attempts.is_empty();
         for call in calls {
-            let (attempt, ending) = self.attempt(call);
-            let ending = self.journal.spans().around(attempt.role(), ending);
+            let (attempt, ending) = self.prepare_attempt(call);
+            let ending = self.journal.spans().instrument(attempt.role(), ending);
             let ending = if alone {
                 ending
             } else {
-                attempt::elsewhere(&attempt, ending)
+                attempt::spawn_attempt(&attempt, ending)
             };
             self.attempts.insert(attempt.role(), attempt);
-            self.arrivals
-                .push(Box::pin(async move { Arrived::Ended(ending.await) }));
+            self.driver_events.push(Box::pin(
+                async move { DriverEvent::AttemptEnded(ending.await) },
+            ));
         }
     }
 
     /// Handles an event and all others that are ready by now, so that they are recorded in one
     /// transaction.
-    fn arrived(&mut self, first: Arrived) -> Result<(), DriverError> {
+    fn handle_events(&mut self, first: DriverEvent) -> Result<(), DriverError> {
         let mut next = Some(first);
         while let Some(arrived) = next {
             match arrived {
-                Arrived::Ended(ending) => self.ended(ending)?,
-                Arrived::Due(role) => self.journal.stage(Event::RetryDue { role })?,
-                Arrived::Overdue(attempt) => self.overdue(attempt)?,
-                Arrived::Over(over) => self.over(over)?,
-                Arrived::Enough(end) => self.outside.lose_patience(end),
+                DriverEvent::AttemptEnded(ending) => self.attempt_ended(ending)?,
+                DriverEvent::RetryDue(role) => self.journal.stage(Event::RetryDue { role })?,
+                DriverEvent::GracePeriodOver(attempt) => self.end_grace_period(attempt)?,
+                DriverEvent::RequestExpired(over) => self.expire_request(over)?,
+                DriverEvent::DrainTimedOut(end) => self.external.end_drain(end),
             }
-            next = futures_util::FutureExt::now_or_never(self.arrivals.next()).flatten();
+            next = futures_util::FutureExt::now_or_never(self.driver_events.next()).flatten();
         }
         // What was reserved for an ended attempt now counts as spent, so calls that waited for it
         // may never be affordable.
-        self.make_waiting()
+        self.dispatch_waiting()
     }
 }
 
 /// Waits until the driver is told to stop. Returns false if the sender is gone.
-async fn is_told(stop: &mut Stop) -> bool {
+async fn stop_requested(stop: &mut StopSignal) -> bool {
     stop.wait_for(|stop| *stop).await.is_ok()
 }

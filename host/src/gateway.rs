@@ -21,16 +21,16 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::services::{http, human, llm};
 pub use allowance::Allowance;
-pub(crate) use size::{ITEM_BYTES, of_recorded, of_reply};
+pub(crate) use size::{ITEM_BYTES, recorded_answer_bytes, reply_bytes};
 
 /// How many requests may be queued for the driver. A guest waits for an answer before its next
 /// request, so this is the number of guests that need not wait to send, not a limit on what is
 /// accepted.
-pub const QUEUE: usize = 64;
+pub const GUEST_REQUEST_QUEUE: usize = 64;
 
 /// Marks the reading of the clock at which WASI's clocks start in the record. No guest asked for
 /// this reading, so it is not reported as a call.
-pub const START: &str = "start";
+pub const WASI_CLOCK_START: &str = "start";
 
 /// Why the host did not do what a guest asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,7 +87,7 @@ impl HostError {
 
 /// A request from a guest to the driver.
 #[derive(Clone, Debug)]
-pub enum Ask {
+pub enum GuestRequest {
     /// The value of a key in a scope, with this attempt's own writes applied.
     Get {
         /// `role` or the name of a shared scope.
@@ -96,7 +96,7 @@ pub enum Ask {
         key: String,
         /// The value that this attempt read last, with its earlier writes applied; `None` if it has
         /// not read the key.
-        seen: Option<Option<Json>>,
+        last_read: Option<Option<Json>>,
         /// The writes of this attempt to that key since then.
         pending: Vec<Write>,
     },
@@ -115,49 +115,49 @@ pub enum Ask {
         label: Option<String>,
     },
     /// The current time in milliseconds since 1970.
-    Now,
+    CurrentTime,
     /// The time at which the clocks of a guest that uses WASI start.
-    Start,
+    ClockStart,
     /// Random bytes.
     Random {
         /// The number of bytes.
         length: u32,
     },
     /// Replies of language models to several requests at once.
-    Complete(Vec<llm::Request>),
+    Complete(Vec<llm::ModelRequest>),
     /// The answer of a person. If there is none yet, the attempt ends and this request is not
     /// answered.
-    Person(human::Question),
+    AskHuman(human::HumanQuestion),
     /// Several HTTP exchanges at once. Their grants have been checked.
-    Fetch(Vec<http::Request>),
+    Fetch(Vec<http::HttpRequest>),
     /// The content of a file that differs from the one on disk.
-    File(Digest),
+    StoredFile(Digest),
 }
 
 /// An answer of the driver. Each kind of request has its own kind of answer.
 #[derive(Clone, Debug)]
-pub enum Answer {
+pub enum HostAnswer {
     /// To `Get`.
     Value(Result<Option<Json>, HostError>),
     /// To `Keys`.
     Keys(Result<Vec<String>, HostError>),
     /// To `Recent`.
     Messages(Vec<Arc<Message>>),
-    /// To `Now` and `Start`.
+    /// To `CurrentTime` and `ClockStart`.
     Time(f64),
     /// To `Random`.
     Bytes(Result<Vec<u8>, HostError>),
     /// To `Complete`, in the order of the requests.
-    Replies(Vec<Result<llm::Reply, HostError>>),
+    Replies(Vec<Result<llm::ModelReply, HostError>>),
     /// To `Person`.
-    Person(request::Answer),
+    Human(request::HumanAnswer),
     /// To `Fetch`, in the order of the requests.
-    Responses(Vec<Result<http::Response, HostError>>),
-    /// To `File`; `None` if the content is not stored.
+    Responses(Vec<Result<http::HttpResponse, HostError>>),
+    /// To `StoredFile`; `None` if the content is not stored.
     File(Option<Arc<[u8]>>),
 }
 
-impl Answer {
+impl HostAnswer {
     /// Returns why the host refused the request; for several requests, the error of the last that
     /// was refused.
     pub(crate) fn refusal(&self) -> Option<&HostError> {
@@ -173,7 +173,7 @@ impl Answer {
                 .iter()
                 .filter_map(|result| result.as_ref().err())
                 .next_back(),
-            Self::Messages(_) | Self::Time(_) | Self::Person(_) | Self::File(_) => None,
+            Self::Messages(_) | Self::Time(_) | Self::Human(_) | Self::File(_) => None,
         }
     }
 }
@@ -189,46 +189,50 @@ pub struct AttemptId {
 
 /// A request on its way to the driver.
 #[derive(Debug)]
-pub struct Question {
+pub struct PendingGuestRequest {
     /// The attempt that asks.
     pub attempt: AttemptId,
     /// What it asks for.
-    pub ask: Ask,
+    pub request: GuestRequest,
     /// The maximum size of an answer that comes from outside the host.
     pub allowance: Allowance,
     /// Receives the answer. It is closed if the guest is gone.
-    pub reply: oneshot::Sender<Answer>,
+    pub reply: oneshot::Sender<HostAnswer>,
 }
 
 /// The guest's end of the channel to the driver.
 #[derive(Clone, Debug)]
 pub struct Gateway {
     attempt: AttemptId,
-    questions: mpsc::Sender<Question>,
+    requests: mpsc::Sender<PendingGuestRequest>,
 }
 
 impl Gateway {
     /// Creates the gateway of an attempt.
-    pub fn new(attempt: AttemptId, questions: mpsc::Sender<Question>) -> Self {
-        Self { attempt, questions }
+    pub fn new(attempt: AttemptId, requests: mpsc::Sender<PendingGuestRequest>) -> Self {
+        Self { attempt, requests }
     }
 
     /// Sends a request and waits for the answer. Returns `None` if the driver is gone, which means
     /// that the attempt is about to be dropped.
-    pub async fn ask(&self, ask: Ask) -> Option<Answer> {
-        self.ask_within(ask, Allowance::unlimited()).await
+    pub async fn request(&self, ask: GuestRequest) -> Option<HostAnswer> {
+        self.request_within(ask, Allowance::unlimited()).await
     }
 
     /// Does the same with a limit on the size of the answer.
-    pub async fn ask_within(&self, ask: Ask, allowance: Allowance) -> Option<Answer> {
+    pub async fn request_within(
+        &self,
+        ask: GuestRequest,
+        allowance: Allowance,
+    ) -> Option<HostAnswer> {
         let (reply, answer) = oneshot::channel();
-        let question = Question {
+        let question = PendingGuestRequest {
             attempt: self.attempt,
-            ask,
+            request: ask,
             allowance,
             reply,
         };
-        self.questions.send(question).await.ok()?;
+        self.requests.send(question).await.ok()?;
         answer.await.ok()
     }
 }

@@ -17,7 +17,7 @@ use std::fmt;
 
 use strata_core::team::Team;
 
-pub use observed::{Recipient, Sent};
+pub use observed::{Recipient, SentMessages};
 
 /// The largest number of edges. More are not readable as a picture, and without a bound a team in
 /// which every role watches every other would have billions.
@@ -29,9 +29,9 @@ pub struct Graph {
     /// The team's name.
     pub title: String,
     /// The nodes. A `NodeId` is an index into this list.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<GraphNode>,
     /// The edges.
-    pub edges: Vec<Edge>,
+    pub edges: Vec<GraphEdge>,
 }
 
 /// The index of a node in its graph.
@@ -40,7 +40,7 @@ pub struct NodeId(pub usize);
 
 /// A sender or receiver of messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
+pub struct GraphNode {
     /// What it is.
     pub kind: NodeKind,
     /// Its name in the team file.
@@ -73,7 +73,7 @@ pub enum NodeKind {
 
 /// An edge from one node to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Edge {
+pub struct GraphEdge {
     /// Where it begins.
     pub from: NodeId,
     /// Where it ends.
@@ -100,7 +100,7 @@ pub enum EdgeKind {
 
 /// An output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum RenderFormat {
     /// A Mermaid flowchart, which can be embedded in Markdown.
     Mermaid,
     /// DOT, for Graphviz.
@@ -142,21 +142,21 @@ pub enum GraphError {
 
 impl Graph {
     /// Builds the graph of a team.
-    pub fn of(team: &Team) -> Result<Self, GraphError> {
-        of_team::graph(team)
+    pub fn from_team(team: &Team) -> Result<Self, GraphError> {
+        of_team::build_graph(team)
     }
 
     /// Renders the graph in a format. The text ends with a line feed.
-    pub fn write(&self, format: Format) -> Result<String, GraphError> {
+    pub fn render(&self, format: RenderFormat) -> Result<String, GraphError> {
         match format {
-            Format::Mermaid => Ok(mermaid::write(self)),
-            Format::Dot => Ok(dot::write(self)),
-            Format::Svg => svg::write(self),
+            RenderFormat::Mermaid => Ok(mermaid::render(self)),
+            RenderFormat::Dot => Ok(dot::render(self)),
+            RenderFormat::Svg => svg::render(self),
         }
     }
 
     /// Iterates over the nodes with their ids.
-    fn numbered(&self) -> impl Iterator<Item = (NodeId, &Node)> {
+    fn nodes_with_ids(&self) -> impl Iterator<Item = (NodeId, &GraphNode)> {
         self.nodes
             .iter()
             .enumerate()
@@ -166,7 +166,7 @@ impl Graph {
 
 impl NodeKind {
     /// Returns the CSS class of such nodes.
-    fn class(self) -> &'static str {
+    fn css_class(self) -> &'static str {
         match self {
             Self::Start => "start",
             Self::Role => "role",

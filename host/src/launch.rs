@@ -36,41 +36,45 @@ use strata_core::stepper::Stepper;
 use tokio::sync::watch;
 
 use crate::driver::{
-    AnswerError, Answered, Driver, DriverError, Given, Motion, Orders, ReplyError, Stop, WhenIdle,
+    AnswerError, AnsweredRequest, Driver, DriverError, DriverHandle, HumanReply, ReplyError,
+    RunState, StopSignal, WhenIdle,
 };
 use crate::manifest::{Definition, Diagnostics, OverrideError};
 use crate::metrics::Metrics;
 use crate::sandbox::{PlaceError, SandboxError};
-use crate::services::http::HttpError;
-use crate::services::llm::Audience;
+use crate::services::http::HttpClientError;
+use crate::services::llm::StreamObserverFactory;
 use crate::services::llm::config::ConfigError;
 use crate::store::team_json::ImportError;
 use crate::store::{Durability, GroupLog, SavedDefinition, SqliteStore, StoreError};
 use crate::trust::lock::LockError;
 
-pub use compare::{Comparison, Side, compare, place};
+pub use compare::{ComparedState, Comparison, compare, parse_saved_state};
 pub use components::Components;
-use control::Control;
-pub use develop::{Develop, Developed, develop, saved_in};
-pub use doubt::{Doubt, doubts};
-pub use files::{SavedFiles, files};
-pub use foreign::{SavedTeamFile, Unrecognized, UnrecognizedReason};
-pub use fork::{Fork, Forked, Pending, fork};
-pub use inputs::{Conflict, GrantedTo, Inputs, OutputFile, WriteTime, made_from};
-pub use lock::{Written, lock};
-pub use makings::{Made, Makings};
+use control::ControlSocket;
+pub use develop::{DevelopOutcome, DevelopRound, develop, storage_files};
+pub use doubt::{CallInDoubt, calls_in_doubt};
+pub use files::{SavedFiles, saved_files};
+pub use foreign::{SavedTeamFile, UnrecognizedReason, UnrecognizedTeamFile};
+pub use fork::{CreatedFork, ForkRequest, Pending, fork};
+pub use inputs::{
+    ActionDirectory, OutputConflict, OutputFile, TeamInputs, WriteTime, source_files,
+};
+pub use lock::{LockResult, lock_components};
+pub use makings::{ComponentOrigin, Provenance};
 pub use named::{development_storage, storage_by_name};
-pub use prune::{KEPT, Kept, prune};
-pub use reach::{Taken, Taker, answer, send};
-pub use replay::{Replay, replay};
-pub use report::report;
-pub use resume::{Notes, Resume, Resumed, resume};
+pub use prune::{DEFAULT_KEPT_CHECKPOINTS, PruneResult, prune};
+pub use reach::{AcceptedAnswers, AnswerRecipient, answer, send};
+pub use replay::{ReplayRequest, replay};
+pub use report::gather_report;
+pub use resume::{Resume, ResumeNotes, ResumeOutcome, resume};
 pub use saved::{
-    SavedTeam, checkpoints, edited_team_file, holder, is_edited, is_saved_in, reader, saved,
+    SavedTeam, edited_team_file, holder, is_saved_in, is_team_json_edited, list_checkpoints,
+    load_saved, open_reader,
 };
 pub use source::read_component;
-pub use start::{Start, Started, start};
-pub use telling::{Telling, calls};
+pub use start::{Start, StartedRun, start};
+pub use telling::{EventReader, for_each_call};
 
 /// A message for the operator. The receiver decides which ones are displayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,13 +88,13 @@ pub enum Notice<'a> {
 }
 
 /// A team that is ready to run, is running, or has run.
-pub struct Run {
+pub struct RunHandle {
     /// The socket on which other processes can reach this run. It is opened while the team waits
     /// and stays open when it runs.
-    control: Option<Control>,
+    control: Option<ControlSocket>,
     driver: Driver,
     path: PathBuf,
-    makings: Makings,
+    provenance: Provenance,
 }
 
 impl From<ReplyError> for LaunchError {
@@ -113,16 +117,16 @@ pub enum LaunchError {
     Override(#[from] OverrideError),
     /// An argument is missing or not valid.
     #[error("{0}")]
-    Missing(String),
+    InvalidInput(String),
     /// The team has nothing left to do.
     #[error("the team is done; load it with `when_idle: WhenIdle::Stay` to give it more to do")]
-    Done,
+    Finished,
     /// The process that runs the team received the request, and has not confirmed that it carried
     /// it out.
     #[error(
         "whether the process that runs the team took it is not known: {0}; look with `inspect` before it is given again"
     )]
-    Unanswered(String),
+    Unconfirmed(String),
     /// An answer to an open request is not accepted.
     #[error(transparent)]
     Answer(#[from] AnswerError),
@@ -131,7 +135,7 @@ pub enum LaunchError {
     Model(#[from] ConfigError),
     /// The HTTP client cannot be set up.
     #[error(transparent)]
-    Http(#[from] HttpError),
+    Http(#[from] HttpClientError),
     /// The lock file of the components cannot be read or written.
     #[error(transparent)]
     Lock(#[from] LockError),
@@ -147,11 +151,11 @@ pub enum LaunchError {
         source: ImportError,
     },
     /// The saved state belongs to another team or, with `--strict`, to other components.
-    #[error("the saved team does not fit:{}", lines(.0))]
-    Unfit(Vec<String>),
+    #[error("the saved team does not fit:{}", format_differences(.0))]
+    Mismatch(Vec<String>),
     /// The saved team file is not used, because its author is not known.
     #[error(transparent)]
-    Unrecognized(#[from] Box<Unrecognized>),
+    Unrecognized(#[from] Box<UnrecognizedTeamFile>),
     /// The sandbox cannot be set up on this machine.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
@@ -163,17 +167,17 @@ pub enum LaunchError {
     Driver(#[from] DriverError),
 }
 
-fn lines(differences: &[String]) -> String {
+fn format_differences(differences: &[String]) -> String {
     differences
         .iter()
         .map(|line| format!("\n  {line}"))
         .collect()
 }
 
-impl Run {
+impl RunHandle {
     /// Runs until the team halts or is stopped, and saves it.
-    pub async fn run(&mut self, stop: &mut Stop) -> Result<Status, DriverError> {
-        let control = self.control.take().or_else(|| self.listen());
+    pub async fn run(&mut self, stop: &mut StopSignal) -> Result<Status, DriverError> {
+        let control = self.control.take().or_else(|| self.open_control());
         let ended = self.driver.run(stop).await;
         if let Some(control) = control {
             control.close().await;
@@ -188,17 +192,17 @@ impl Run {
     /// Lets other processes answer and send messages while the team waits, until one of them has
     /// done so. Requests that arrive later are handled by the next call of this function or of
     /// `run`.
-    pub async fn attend(&mut self) -> Result<(), DriverError> {
+    pub async fn wait_for_input(&mut self) -> Result<(), DriverError> {
         if self.control.is_none() {
-            self.control = self.listen();
+            self.control = self.open_control();
         }
-        self.driver.attend().await
+        self.driver.handle_commands_until_change().await
     }
 
     /// Ends `attend`: processes that connect now learn that nobody listens, and can access the
     /// storage themselves.
-    pub async fn dismiss(&mut self) {
-        self.driver.turn_away();
+    pub async fn stop_listening(&mut self) {
+        self.driver.reject_queued_commands();
         if let Some(control) = self.control.take() {
             control.close().await;
         }
@@ -206,24 +210,24 @@ impl Run {
 
     /// Opens the control socket. Without it, other processes only learn that the storage is in use;
     /// the run itself is not affected.
-    fn listen(&self) -> Option<Control> {
-        let control = Control::listen(&self.path, self.driver.orders());
+    fn open_control(&self) -> Option<ControlSocket> {
+        let control = ControlSocket::listen(&self.path, self.driver.handle());
         control
             .inspect_err(|error| tracing::warn!("other processes cannot reach this run: {error}"))
             .ok()
     }
 
     /// Durably records answers for a team that is not running.
-    pub fn answer(&mut self, given: &[Given]) -> Result<Vec<Answered>, ReplyError> {
+    pub fn answer(&mut self, given: &[HumanReply]) -> Result<Vec<AnsweredRequest>, ReplyError> {
         let journal = self.driver.journal_mut();
-        let answered = journal.reply(given)?;
+        let answered = journal.record_replies(given)?;
         journal.save_if_possible();
         Ok(answered)
     }
 
     /// Continues a team that has halted, like a resume that changes nothing. `run` then runs it.
-    pub fn go_on(&mut self) -> Result<(), DriverError> {
-        self.driver.journal_mut().go_on()
+    pub fn continue_run(&mut self) -> Result<(), DriverError> {
+        self.driver.journal_mut().resume()
     }
 
     /// Writes the current state to `team.json`.
@@ -233,29 +237,29 @@ impl Run {
 
     /// Sets what happens once nothing is left to do; at first, the run ends. From now on the run
     /// counts as busy, because it is about to start.
-    pub fn prepare(&mut self, when_idle: WhenIdle) {
-        self.driver.prepare(when_idle);
+    pub fn set_when_idle(&mut self, when_idle: WhenIdle) {
+        self.driver.prepare_to_run(when_idle);
     }
 
     /// Registers an observer of outbound calls and of the replies of models while they are written.
     /// The run does not depend on it.
-    pub fn let_hear(&mut self, audience: Audience) {
-        self.driver.let_hear(audience);
+    pub fn observe(&mut self, audience: StreamObserverFactory) {
+        self.driver.set_observer_factory(audience);
     }
 
     /// Counts from now on in `metrics` what the run does.
-    pub fn count_in(&mut self, metrics: Arc<Metrics>) {
-        self.driver.journal_mut().count_in(metrics);
+    pub fn record_metrics(&mut self, metrics: Arc<Metrics>) {
+        self.driver.journal_mut().attach_metrics(metrics);
     }
 
     /// Returns a handle that delivers orders to the run until its next `run` has ended.
-    pub fn orders(&self) -> Orders {
-        self.driver.orders()
+    pub fn orders(&self) -> DriverHandle {
+        self.driver.handle()
     }
 
     /// Returns a receiver for the changes of the run's state.
-    pub fn motion(&self) -> watch::Receiver<Motion> {
-        self.driver.motion()
+    pub fn run_state(&self) -> watch::Receiver<RunState> {
+        self.driver.run_state()
     }
 
     /// Returns the team and its state.
@@ -264,8 +268,8 @@ impl Run {
     }
 
     /// Returns where the team and its components come from.
-    pub fn makings(&self) -> &Makings {
-        &self.makings
+    pub fn provenance(&self) -> &Provenance {
+        &self.provenance
     }
 
     /// Returns the storage directory.
@@ -280,30 +284,33 @@ fn saved_definition(definition: &Definition) -> SavedDefinition {
         name: source.name.clone(),
         base: source.base.clone(),
         text: source.text.clone(),
-        components: definition.given_components(),
+        components: definition.overridden_components(),
     }
 }
 
 /// A function that reads the text of a team file, with or without the files that it names.
-type Parse = fn(&str, &str, &Path) -> Result<Definition, Diagnostics>;
+type ParseDefinition = fn(&str, &str, &Path) -> Result<Definition, Diagnostics>;
 
 /// Reads a saved team file again, and applies the components that the command line had replaced
 /// then.
-fn define_again(saved: &SavedDefinition, parse: Parse) -> Result<Definition, LaunchError> {
+fn parse_saved_definition(
+    saved: &SavedDefinition,
+    parse: ParseDefinition,
+) -> Result<Definition, LaunchError> {
     let mut definition = parse(&saved.text, &saved.name, &saved.base)?;
-    definition.give_again(&saved.components)?;
+    definition.restore_overridden_components(&saved.components)?;
     Ok(definition)
 }
 
 /// Lets a team share a log with others. A team that need not survive a power failure has no reason
 /// to share one.
-fn share(store: &mut SqliteStore, group: Option<&GroupLog>, durability: Durability) {
+fn join_group_log(store: &mut SqliteStore, group: Option<&GroupLog>, durability: Durability) {
     if let (Some(group), Durability::Full) = (group, durability) {
         store.join(group);
     }
 }
 
-fn durability(definition: &Definition) -> Durability {
+fn store_durability(definition: &Definition) -> Durability {
     match definition.run.durability {
         crate::manifest::Durability::Full => Durability::Full,
         crate::manifest::Durability::Process => Durability::Process,

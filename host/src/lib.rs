@@ -68,10 +68,10 @@ mod user;
 
 pub use driver::WhenIdle;
 pub use launch::{Resume, SavedTeamFile, Start};
-pub use live::{Answered, Given, Handle, LiveEnvironment, Sent};
+pub use live::{AnsweredRequest, Handle, HumanReply, LiveEnvironment, SendReceipt};
 pub use manifest::Overrides;
 pub use services::variables::Variables;
-pub use store::{GroupLog, Replace};
+pub use store::{GroupLog, ReplacePolicy};
 pub use strata_core as core;
 pub use strata_core::event::{CallPolicy, Status};
 pub use strata_core::id::CheckpointId;

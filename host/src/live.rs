@@ -18,15 +18,15 @@ use strata_core::message::Message;
 use strata_core::stepper::Stepper;
 use tokio::sync::watch;
 
-use crate::driver::{AnswerError, DriverError, OnLine, ReplyError, WhenIdle};
-use crate::launch::{self, LaunchError, Notice, Resume, Resumed, Run, Start};
+use crate::driver::{AnswerError, DriverError, LineListener, ReplyError, WhenIdle};
+use crate::launch::{self, LaunchError, Notice, Resume, ResumeOutcome, RunHandle, Start};
 use crate::metrics::Metrics;
 
-pub use crate::driver::{Answered, Given, Sent, Unserved};
-pub use events::Events;
+pub use crate::driver::{AnsweredRequest, CommandError, HumanReply, SendReceipt};
+pub use events::LiveEvents;
+use handle::ControlHandle;
 pub use handle::Handle;
-use handle::Reins;
-use thread::Running;
+use thread::RunThread;
 
 /// A team's environment: its roles with their mailboxes, memories and state, saved in a directory.
 ///
@@ -61,22 +61,22 @@ use thread::Running;
 /// # }
 /// ```
 pub struct LiveEnvironment {
-    state: State,
+    state: LiveState,
     path: PathBuf,
     /// The handles read from it how to reach the run, or `None` while it does not run.
-    reins: watch::Sender<Option<Reins>>,
+    control: watch::Sender<Option<ControlHandle>>,
     handle: Handle,
     /// The number of the newest event line.
     newest: watch::Receiver<u64>,
 }
 
-enum State {
+enum LiveState {
     /// It does not run.
-    Still(Box<Run>),
+    Stopped(Box<RunHandle>),
     /// It runs.
-    Running(Running),
+    Running(RunThread),
     /// An error ended it. What was durable is saved and can be loaded again.
-    Broken,
+    Failed,
 }
 
 /// The reason why an environment did not carry out a request.
@@ -87,7 +87,7 @@ pub enum LiveError {
     State(&'static str),
     /// The run ended before it handled the request, or while it did.
     #[error(transparent)]
-    Unserved(#[from] Unserved),
+    Unserved(#[from] CommandError),
     /// It cannot continue.
     #[error(transparent)]
     Driver(#[from] DriverError),
@@ -103,7 +103,7 @@ pub enum LiveError {
 }
 
 /// The error for an environment that cannot continue.
-const BROKEN: LiveError = LiveError::State("was ended by an error; load it again");
+const FAILED: LiveError = LiveError::State("was ended by an error; load it again");
 
 impl From<ReplyError> for LiveError {
     fn from(error: ReplyError) -> Self {
@@ -121,26 +121,26 @@ impl LiveEnvironment {
     /// Components that are directories are built, which may take a while.
     pub fn create(start: Start) -> Result<Self, LaunchError> {
         let (tell, newest) = watch::channel(0);
-        let started = launch::start(start, &mut log, telling(tell))?;
-        Ok(Self::of(started.run, newest))
+        let started = launch::start(start, &mut log, report_newest_line(tell))?;
+        Ok(Self::from_run(started.run, newest))
     }
 
     /// Loads what is saved in a directory. Fails if the team is finished, unless it is to stay.
     pub fn load(resume: Resume) -> Result<Self, LaunchError> {
         let (tell, newest) = watch::channel(0);
-        match launch::resume(resume, &mut log, telling(tell))? {
-            Resumed::Goes(run, _) => Ok(Self::of(*run, newest)),
-            Resumed::Finished(..) => Err(LaunchError::Done),
+        match launch::resume(resume, &mut log, report_newest_line(tell))? {
+            ResumeOutcome::Running(run, _) => Ok(Self::from_run(*run, newest)),
+            ResumeOutcome::Finished(..) => Err(LaunchError::Finished),
         }
     }
 
-    fn of(run: Run, newest: watch::Receiver<u64>) -> Self {
-        let (path, motion) = (run.path().to_owned(), run.motion());
-        let (reins, held) = watch::channel(None);
+    fn from_run(run: RunHandle, newest: watch::Receiver<u64>) -> Self {
+        let (path, motion) = (run.path().to_owned(), run.run_state());
+        let (control, held) = watch::channel(None);
         Self {
-            state: State::Still(Box::new(run)),
+            state: LiveState::Stopped(Box::new(run)),
             path,
-            reins,
+            control,
             handle: Handle::new(held, motion),
             newest,
         }
@@ -150,21 +150,22 @@ impl LiveEnvironment {
     /// is left to do. An environment that has stopped continues, as after `load`. Fails and changes
     /// nothing if called outside of a runtime.
     pub fn start(&mut self, when_idle: WhenIdle) -> Result<(), LiveError> {
-        let runtime = thread::runtime()?;
-        let mut run = match std::mem::replace(&mut self.state, State::Broken) {
-            State::Still(run) => run,
+        let runtime = thread::current_runtime()?;
+        let mut run = match std::mem::replace(&mut self.state, LiveState::Failed) {
+            LiveState::Stopped(run) => run,
             other => {
                 self.state = other;
                 return Err(LiveError::State("runs already, or an error ended it"));
             }
         };
         if run.stepper().env().status != Status::Running {
-            run.go_on()?;
+            run.continue_run()?;
         }
-        run.prepare(when_idle);
+        run.set_when_idle(when_idle);
         let (orders, (stop, stopped)) = (run.orders(), watch::channel(false));
-        self.state = State::Running(Running::begin(runtime, run, stopped)?);
-        self.reins.send_replace(Some(Reins { orders, stop }));
+        self.state = LiveState::Running(RunThread::spawn(runtime, run, stopped)?);
+        self.control
+            .send_replace(Some(ControlHandle { orders, stop }));
         Ok(())
     }
 
@@ -178,15 +179,15 @@ impl LiveEnvironment {
     /// Waits until the run has stopped, by itself, by `stop` or because of an error, and returns
     /// its status. The future can be dropped and called for again.
     pub async fn ended(&mut self) -> Result<Status, LiveError> {
-        if let State::Running(running) = &mut self.state {
+        if let LiveState::Running(running) = &mut self.state {
             let ended = running.ended().await;
-            self.state = State::Broken;
-            self.reins.send_replace(None);
-            self.state = State::Still(ended??);
+            self.state = LiveState::Failed;
+            self.control.send_replace(None);
+            self.state = LiveState::Stopped(ended??);
         }
         match &self.state {
-            State::Still(run) => Ok(run.stepper().env().status),
-            State::Running(_) | State::Broken => Err(BROKEN),
+            LiveState::Stopped(run) => Ok(run.stepper().env().status),
+            LiveState::Running(_) | LiveState::Failed => Err(FAILED),
         }
     }
 
@@ -208,7 +209,7 @@ impl LiveEnvironment {
 
     /// Publishes a message from outside; see `Handle::send`. The future does not borrow the
     /// environment, so any number can be waited for at the same time.
-    pub fn send(&self, message: Message) -> BoxFuture<'static, Result<Sent, LiveError>> {
+    pub fn send(&self, message: Message) -> BoxFuture<'static, Result<SendReceipt, LiveError>> {
         self.handle.send(message)
     }
 
@@ -218,7 +219,7 @@ impl LiveEnvironment {
         &self,
         label: &str,
         text: impl Into<String>,
-    ) -> BoxFuture<'static, Result<Sent, LiveError>> {
+    ) -> BoxFuture<'static, Result<SendReceipt, LiveError>> {
         self.handle.say(label, text)
     }
 
@@ -226,27 +227,30 @@ impl LiveEnvironment {
     /// `Handle::state`.
     pub async fn state(&self) -> Result<Box<Stepper>, LiveError> {
         match &self.state {
-            State::Still(run) => Ok(Box::new(run.stepper().clone())),
-            State::Running(_) => self.handle.state().await,
-            State::Broken => Err(BROKEN),
+            LiveState::Stopped(run) => Ok(Box::new(run.stepper().clone())),
+            LiveState::Running(_) => self.handle.state().await,
+            LiveState::Failed => Err(FAILED),
         }
     }
 
     /// Answers open requests: all of them, or none. The answers are durable when this function
     /// returns. If the environment runs, the roles that asked continue immediately. Open requests
     /// are announced by `request-opened` events.
-    pub async fn answer(&mut self, given: Vec<Given>) -> Result<Vec<Answered>, LiveError> {
+    pub async fn answer(
+        &mut self,
+        given: Vec<HumanReply>,
+    ) -> Result<Vec<AnsweredRequest>, LiveError> {
         match &mut self.state {
-            State::Still(run) => {
+            LiveState::Stopped(run) => {
                 let answered = run.answer(&given);
                 if matches!(answered, Err(ReplyError::Driver(_))) {
                     // It may be answered in memory and not on disk.
-                    self.state = State::Broken;
+                    self.state = LiveState::Failed;
                 }
                 Ok(answered?)
             }
-            State::Running(_) => self.handle.answer(given).await,
-            State::Broken => Err(BROKEN),
+            LiveState::Running(_) => self.handle.answer(given).await,
+            LiveState::Failed => Err(FAILED),
         }
     }
 
@@ -254,28 +258,28 @@ impl LiveEnvironment {
     /// people and other programs, and for moving a team.
     pub async fn save(&mut self) -> Result<(), LiveError> {
         match &mut self.state {
-            State::Still(run) => Ok(run.save()?),
-            State::Running(_) => self.handle.save().await,
-            State::Broken => Err(BROKEN),
+            LiveState::Stopped(run) => Ok(run.save()?),
+            LiveState::Running(_) => self.handle.save().await,
+            LiveState::Failed => Err(FAILED),
         }
     }
 
     /// Counts from now on what the environment does. `Metrics::text` formats the result for
     /// Prometheus. Fails while the environment runs: call it before `start` or after `stop`.
     pub fn metrics(&mut self) -> Result<Arc<Metrics>, LiveError> {
-        let State::Still(run) = &mut self.state else {
+        let LiveState::Stopped(run) = &mut self.state else {
             return Err(LiveError::State(
                 "is counted from before it runs; ask for its metrics before `start`",
             ));
         };
         let metrics = Arc::new(Metrics::default());
-        run.count_in(metrics.clone());
+        run.record_metrics(metrics.clone());
         Ok(metrics)
     }
 
-    /// Returns the public events, from the first that was recorded for this team; see `Events`.
-    pub fn events(&self) -> Result<Events, LaunchError> {
-        Events::open(&self.path, self.newest.clone())
+    /// Returns the public events, from the first that was recorded for this team; see `LiveEvents`.
+    pub fn events(&self) -> Result<LiveEvents, LaunchError> {
+        LiveEvents::open(&self.path, self.newest.clone())
     }
 
     /// Returns the storage directory.
@@ -307,8 +311,8 @@ fn log(notice: Notice<'_>) {
     }
 }
 
-fn telling(newest: watch::Sender<u64>) -> OnLine {
-    OnLine::Newest(Box::new(move |line| {
+fn report_newest_line(newest: watch::Sender<u64>) -> LineListener {
+    LineListener::Newest(Box::new(move |line| {
         newest.send_replace(line);
     }))
 }

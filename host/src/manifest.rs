@@ -32,31 +32,33 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use strata_core::id::{Part, Slot};
+use strata_core::id::{Slot, SlotKind};
 use strata_core::money::Usd;
 use strata_core::team::React::Choose;
 use strata_core::team::{Team, Thinker};
 use toml::de::DeTable;
 
-pub(crate) use self::beside::beside;
-use self::diagnostic::{Beside, Problems};
-pub use self::diagnostic::{Diagnostic, Diagnostics, Paint, Source};
-pub use self::doubt::{doubts, unheard};
+pub(crate) use self::beside::similar_path;
+pub use self::diagnostic::{Diagnostic, Diagnostics, Paint, SourceText};
+use self::diagnostic::{Problems, ReferencedFiles};
+pub use self::doubt::{unwatched_idea, warnings};
 pub(crate) use self::names::team_name;
-use self::operator::Cut;
-pub use self::outward::{OutwardUse, files_named_in, is_confined, named_files, outward_uses};
+use self::operator::PolicyReduction;
+pub use self::outward::{
+    OutwardUse, is_confined, outward_uses, referenced_files, referenced_files_in_text,
+};
 pub use self::overrides::{OverrideError, Overrides};
-use self::place::{Given, Place};
-use self::schema::places::places;
-use self::table::Table;
+use self::place::{ComponentLocation, ComponentOverride};
+use self::schema::places::table_index;
+use self::table::TomlTable;
 use crate::build::script;
 use crate::open;
 use crate::plugin::Plugin;
-use crate::services::external::External;
-use crate::services::llm::config::{Config, Provider};
+use crate::services::external::ExternalEndpoint;
+use crate::services::llm::config::{ModelsConfig, ProviderConfig};
 use crate::services::variables::Variables;
-use crate::tidy::tidy;
-use crate::trust::signature::Keys;
+use crate::tidy::display_path;
+use crate::trust::signature::TrustedKeys;
 
 /// The largest team file that is read. Team files are written by hand, so a larger file is most
 /// likely something else.
@@ -66,7 +68,7 @@ const MAX_FILE_BYTES: usize = 4 << 20;
 #[derive(Clone, Debug)]
 pub struct Definition {
     /// The text that the team was read from.
-    pub source: Arc<Source>,
+    pub source: Arc<SourceText>,
     /// The team.
     pub team: Team,
     /// The idea, that is, the task that the team is given, if the file contains one.
@@ -75,29 +77,29 @@ pub struct Definition {
     /// component.
     pub plugins: BTreeMap<Slot, Plugin>,
     /// The team's language model.
-    pub llm: Option<Config>,
+    pub llm: Option<ModelsConfig>,
     /// Where messages go that are addressed to names outside of the team.
-    pub external: Option<External>,
+    pub external: Option<ExternalEndpoint>,
     /// The keys with which components must be signed. Empty if any component may be loaded.
-    pub trust: Keys,
+    pub trust: TrustedKeys,
     /// How the run is persisted.
     pub run: RunConfig,
     /// Where the environment variables that the file names are looked up.
     pub(crate) variables: Variables,
     /// Whether the file sets `investment`, even if it is zero, which means no limit.
-    pub(crate) says_budget: bool,
-    places: BTreeMap<Slot, Place>,
-    modes: Vec<Range<usize>>,
+    pub(crate) declares_budget: bool,
+    locations: BTreeMap<Slot, ComponentLocation>,
+    react_spans: Vec<Range<usize>>,
     /// The span of `[env.external]`.
-    beyond: Option<Range<usize>>,
-    given: BTreeMap<Slot, Given>,
+    external_span: Option<Range<usize>>,
+    component_overrides: BTreeMap<Slot, ComponentOverride>,
     /// The files that are read together with the team file: schemas and scripted model replies.
     /// Components are not among them.
     files: BTreeSet<PathBuf>,
     /// What the operators' policies reduced or removed.
-    cuts: Vec<Cut>,
+    policy_reductions: Vec<PolicyReduction>,
     /// The lowest budget that those policies allow, and the name of the policy that sets it.
-    most: Option<(Usd, String)>,
+    budget_ceiling: Option<(Usd, String)>,
 }
 
 /// How a run is persisted. The other keys of `[run]` are in the team's policy.
@@ -122,35 +124,35 @@ pub enum Durability {
 impl Definition {
     /// Reads a team file.
     pub fn read(path: &Path) -> Result<Self, Diagnostics> {
-        Self::of(read_source(path, "team")?, Beside::Looked)
+        Self::from_source(read_source(path, "team")?, ReferencedFiles::Checked)
     }
 
     /// Reads a team file that is only inspected, not run: the files that it names need not exist.
-    pub fn read_alone(path: &Path) -> Result<Self, Diagnostics> {
-        Self::of(read_source(path, "team")?, Beside::Left)
+    pub fn read_without_files(path: &Path) -> Result<Self, Diagnostics> {
+        Self::from_source(read_source(path, "team")?, ReferencedFiles::Ignored)
     }
 
     /// Parses the text of a team file. `name` is used in diagnostics; relative paths are relative
     /// to `base`.
     pub fn parse(text: &str, name: &str, base: &Path) -> Result<Self, Diagnostics> {
-        Self::of(
-            Source::new(text.to_owned(), name.to_owned(), base.to_owned()),
-            Beside::Looked,
+        Self::from_source(
+            SourceText::new(text.to_owned(), name.to_owned(), base.to_owned()),
+            ReferencedFiles::Checked,
         )
     }
 
     /// Parses the text of a team file that is only inspected, not run: the files that it names need
     /// not exist.
-    pub fn parse_alone(text: &str, name: &str, base: &Path) -> Result<Self, Diagnostics> {
-        Self::of(
-            Source::new(text.to_owned(), name.to_owned(), base.to_owned()),
-            Beside::Left,
+    pub fn parse_without_files(text: &str, name: &str, base: &Path) -> Result<Self, Diagnostics> {
+        Self::from_source(
+            SourceText::new(text.to_owned(), name.to_owned(), base.to_owned()),
+            ReferencedFiles::Ignored,
         )
     }
 
     /// Returns the text of a team file, whether or not it describes a valid team. Returns `None` if
     /// the file cannot be read.
-    pub fn text(path: &Path) -> Option<String> {
+    pub fn read_text(path: &Path) -> Option<String> {
         read_source(path, "team").ok().map(|source| source.text)
     }
 
@@ -159,7 +161,7 @@ impl Definition {
     /// call.
     pub fn depends_on(&self, slot: Slot, file: &Path) -> bool {
         let schema = self
-            .places
+            .locations
             .get(&slot)
             .and_then(|place| place.output_schema.as_deref());
         let asks = self
@@ -171,22 +173,22 @@ impl Definition {
             .as_ref()
             .filter(|_| asks)
             .and_then(|llm| match &llm.provider {
-                Provider::Scripted { replies } | Provider::Recorded { replies } => {
+                ProviderConfig::Scripted { replies } | ProviderConfig::Recorded { replies } => {
                     Some(replies.as_path())
                 }
-                Provider::OpenAi(_) => None,
+                ProviderConfig::OpenAi(_) => None,
             });
         schema == Some(file) || replies == Some(file)
     }
 
-    fn of(source: Source, beside: Beside) -> Result<Self, Diagnostics> {
+    fn from_source(source: SourceText, beside: ReferencedFiles) -> Result<Self, Diagnostics> {
         let source = Arc::new(source);
-        let problems = Problems::with(Arc::clone(&source), beside);
-        let document = document(&source)?;
-        let authored = authored::read(Table::root(document.get_ref(), &problems));
-        let mut checked = check::check(&authored, &problems);
-        let files = outward::files_beside(&problems, &checked.plugins);
-        problems.finish()?;
+        let problems = Problems::with_referenced_files(Arc::clone(&source), beside);
+        let document = parse_document(&source)?;
+        let authored = authored::read_team_file(TomlTable::root(document.get_ref(), &problems));
+        let mut checked = check::check_team(&authored, &problems);
+        let files = outward::auxiliary_files(&problems, &checked.plugins);
+        problems.into_result()?;
         let default = authored.llm.as_ref().and_then(|llm| llm.model.clone());
         for grant in checked
             .plugins
@@ -201,7 +203,7 @@ impl Definition {
             idea: authored.idea,
             plugins: checked.plugins,
             llm: authored.llm,
-            beyond: authored
+            external_span: authored
                 .env
                 .external
                 .as_ref()
@@ -210,13 +212,13 @@ impl Definition {
             trust: authored.trust,
             run: authored.run.config,
             variables: Variables::default(),
-            says_budget: authored.says_budget,
-            places: checked.places,
-            modes: checked.modes,
-            given: BTreeMap::new(),
+            declares_budget: authored.declares_budget,
+            locations: checked.locations,
+            react_spans: checked.react_spans,
+            component_overrides: BTreeMap::new(),
             files,
-            cuts: Vec::new(),
-            most: None,
+            policy_reductions: Vec::new(),
+            budget_ceiling: None,
         })
     }
 
@@ -228,15 +230,18 @@ impl Definition {
     /// file does.
     pub fn check_ready(&self) -> Result<(), Diagnostics> {
         let missing = self.plugins.iter().filter_map(|(slot, plugin)| {
-            let named = self.places.get(slot).and_then(|place| place.skill.as_ref());
-            if let Some(chosen) = named.filter(|_| !self.given.contains_key(slot)) {
-                return Some(self.at_component(*slot, skill::problem(&chosen.wanted)?));
+            let named = self
+                .locations
+                .get(slot)
+                .and_then(|place| place.skill.as_ref());
+            if let Some(chosen) = named.filter(|_| !self.component_overrides.contains_key(slot)) {
+                return Some(self.component_problem(*slot, skill::skill_problem(&chosen.wanted)?));
             }
-            if script::is_newest(&plugin.component) {
+            if script::is_newest_message_script(&plugin.component) {
                 return None;
             }
             let error = std::fs::metadata(&plugin.component).err()?;
-            let path = tidy(&plugin.component);
+            let path = display_path(&plugin.component);
             let (what, hint) = match script::is_script(&plugin.component) {
                 true => (
                     "script",
@@ -247,11 +252,12 @@ impl Definition {
                     "give a component, a directory with the source of one, or a script",
                 ),
             };
-            let near = beside(&plugin.component).map(|near| self.source.shown(&near));
+            let near =
+                similar_path(&plugin.component).map(|near| self.source.relative_to_base(&near));
             let hint =
                 near.map_or_else(|| hint.to_owned(), |near| format!("did you mean `{near}`?"));
             let message = format!("cannot find the {what} `{path}`: {error}");
-            let problem = self.at(*slot, message, |place| place.component.clone());
+            let problem = self.problem_at(*slot, message, |place| place.component.clone());
             Some(Diagnostics::from(problem.hint(hint)))
         });
         let undecided = self.team.role_ids().filter_map(|id| {
@@ -259,7 +265,7 @@ impl Definition {
                 return None;
             };
             let asks = thinker == Thinker::Model && self.llm.is_none();
-            let span = self.modes.get(id.index()).filter(|_| asks)?;
+            let span = self.react_spans.get(id.index()).filter(|_| asks)?;
             let message = "nothing chooses the role's next action";
             let hint = "add `think = { component = \"…\" }`, or an `[llm]` for the team";
             let problem = Diagnostic::at(&self.source, span.clone(), message);
@@ -270,82 +276,91 @@ impl Definition {
     }
 
     /// Returns a problem with a component, located where the component is named.
-    pub fn at_component(&self, slot: Slot, message: impl Into<String>) -> Diagnostics {
-        self.at(slot, message.into(), |place| place.component.clone())
+    pub fn component_problem(&self, slot: Slot, message: impl Into<String>) -> Diagnostics {
+        self.problem_at(slot, message.into(), |place| place.component.clone())
             .into()
     }
 
     /// Returns the refusal of a component that must not be used, located where the component is
     /// named, with a hint.
-    pub fn refused(&self, slot: Slot, message: String, hint: String) -> Diagnostics {
-        self.at(slot, message, |place| place.component.clone())
+    pub fn component_refusal(&self, slot: Slot, message: String, hint: String) -> Diagnostics {
+        self.problem_at(slot, message, |place| place.component.clone())
             .hint(hint)
             .into()
     }
 
     /// Returns the name and version (`NAME@VERSION`) of the skill in a slot, if the slot names one.
-    pub fn skill(&self, slot: Slot) -> Option<&str> {
-        let place = self.places.get(&slot).filter(|_| !self.is_given(slot))?;
+    pub fn skill_name(&self, slot: Slot) -> Option<&str> {
+        let place = self
+            .locations
+            .get(&slot)
+            .filter(|_| !self.is_overridden(slot))?;
         place.skill.as_ref()?.found.as_deref()
     }
 
     /// Returns whether the command line replaced the component of a slot.
-    pub fn is_given(&self, slot: Slot) -> bool {
-        self.given.contains_key(&slot)
+    pub fn is_overridden(&self, slot: Slot) -> bool {
+        self.component_overrides.contains_key(&slot)
     }
 
     /// Returns a problem with a component's pinned digest, located where the digest is written.
-    pub fn at_pin(&self, slot: Slot, message: impl Into<String>) -> Diagnostics {
-        let pin = |place: &Place| place.pin.clone().unwrap_or(place.component.clone());
-        self.at(slot, message.into(), pin).into()
+    pub fn pin_problem(&self, slot: Slot, message: impl Into<String>) -> Diagnostics {
+        let pin = |place: &ComponentLocation| place.pin.clone().unwrap_or(place.component.clone());
+        self.problem_at(slot, message.into(), pin).into()
     }
 
     /// Returns a problem with a component's configuration, located where the configuration is
     /// written.
-    pub fn at_config(
+    pub fn config_problem(
         &self,
         slot: Slot,
         message: impl Into<String>,
         hint: Option<String>,
     ) -> Diagnostics {
-        let config = |place: &Place| place.config.clone().unwrap_or(place.entry.clone());
-        self.at(slot, message.into(), config).hint_if(hint).into()
+        let config =
+            |place: &ComponentLocation| place.config.clone().unwrap_or(place.entry.clone());
+        self.problem_at(slot, message.into(), config)
+            .with_optional_hint(hint)
+            .into()
     }
 
     /// Returns a problem with the function that is called in a component, located where the
     /// function is named.
-    pub fn at_function(
+    pub fn function_problem(
         &self,
         slot: Slot,
         message: impl Into<String>,
         hint: Option<String>,
     ) -> Diagnostics {
-        let function = |place: &Place| place.function.clone().unwrap_or(place.component.clone());
-        self.at(slot, message.into(), function).hint_if(hint).into()
+        let function =
+            |place: &ComponentLocation| place.function.clone().unwrap_or(place.component.clone());
+        self.problem_at(slot, message.into(), function)
+            .with_optional_hint(hint)
+            .into()
     }
 
     /// Returns a problem with a grant that a component needs and does not have, with the line that
     /// would grant it.
-    pub fn at_allow(&self, slot: Slot, message: impl Into<String>, line: &str) -> Diagnostics {
-        let allow = |place: &Place| place.allow.clone().unwrap_or(place.entry.clone());
-        let table = match slot.part {
-            Part::Think => "`allow` of `think`",
-            Part::Action(_) => "`[role.action.allow]`",
+    pub fn missing_grant(&self, slot: Slot, message: impl Into<String>, line: &str) -> Diagnostics {
+        let allow = |place: &ComponentLocation| place.allow.clone().unwrap_or(place.entry.clone());
+        let table = match slot.kind {
+            SlotKind::Think => "`allow` of `think`",
+            SlotKind::Action(_) => "`[role.action.allow]`",
         };
-        self.at(slot, message.into(), allow)
+        self.problem_at(slot, message.into(), allow)
             .hint(format!("add to {table}: `{line}`"))
             .into()
     }
 
     /// Returns a problem with a secret, located at the first place that names it. Returns `None` if
     /// the team file does not name it.
-    pub fn at_secret(&self, name: &str, message: &str) -> Option<Diagnostics> {
+    pub fn secret_problem(&self, name: &str, message: &str) -> Option<Diagnostics> {
         let named = self
-            .places
+            .locations
             .values()
             .flat_map(|place| &place.secrets)
             .filter(|secret| secret.value == name);
-        let problem = |secret: &table::At<String>| {
+        let problem = |secret: &table::Located<String>| {
             let problem = Diagnostic::at(&self.source, secret.span.clone(), message);
             Diagnostics::from(problem.hint(format!(
                 "set it where the host is started: `export {name}=…`"
@@ -355,11 +370,11 @@ impl Definition {
     }
 
     /// Returns a problem with the model's API key, located where its variable is named.
-    pub(crate) fn at_api_key(&self, variable: &str, message: String) -> Diagnostics {
+    pub(crate) fn api_key_problem(&self, variable: &str, message: String) -> Diagnostics {
         let hint = format!(
             "set it where the host is started: `export {variable}=…`, or name another variable"
         );
-        let problem = match llm::place_of_key(&self.source) {
+        let problem = match llm::api_key_span(&self.source) {
             Some(span) => Diagnostic::at(&self.source, span, message),
             None => Diagnostic::new(message),
         };
@@ -367,20 +382,30 @@ impl Definition {
     }
 
     /// Returns where a component is written, in a form for people: `team.toml:17`.
-    pub fn place(&self, slot: Slot) -> String {
-        match self.places.get(&slot) {
-            Some(place) => self.source.place(&place.entry),
+    pub fn location(&self, slot: Slot) -> String {
+        match self.locations.get(&slot) {
+            Some(place) => self.source.format_location(&place.entry),
             None => self.source.name.clone(),
         }
     }
 
     /// Returns where `[env.external]` is written, if it is: `team.toml:17`.
-    pub fn place_of_external(&self) -> Option<String> {
-        self.beyond.as_ref().map(|span| self.source.place(span))
+    pub fn external_location(&self) -> Option<String> {
+        self.external_span
+            .as_ref()
+            .map(|span| self.source.format_location(span))
     }
 
-    fn at(&self, slot: Slot, message: String, span: impl Fn(&Place) -> Range<usize>) -> Diagnostic {
-        match (self.given.get(&slot), self.places.get(&slot)) {
+    fn problem_at(
+        &self,
+        slot: Slot,
+        message: String,
+        span: impl Fn(&ComponentLocation) -> Range<usize>,
+    ) -> Diagnostic {
+        match (
+            self.component_overrides.get(&slot),
+            self.locations.get(&slot),
+        ) {
             (Some(given), _) => given.problem(message),
             (None, Some(place)) => Diagnostic::at(&self.source, span(place), message),
             (None, None) => Diagnostic::new(message),
@@ -389,26 +414,26 @@ impl Definition {
 }
 
 /// Returns the path of the `team.toml` in a directory, if there is one.
-pub(crate) fn team_in(dir: &Path) -> Option<String> {
+pub(crate) fn find_team_file(dir: &Path) -> Option<String> {
     let team = dir.join("team.toml");
     team.is_file().then(|| team.display().to_string())
 }
 
 /// Reads a team file or a policy file. `kind` is the word for it in messages.
-fn read_source(path: &Path, kind: &str) -> Result<Source, Diagnostics> {
+fn read_source(path: &Path, kind: &str) -> Result<SourceText, Diagnostics> {
     let name = path.display().to_string();
     let fail = |reason: String| {
         let message = format!("cannot read the {kind} file `{name}`: {reason}");
         Diagnostics::from(Diagnostic::new(message))
     };
-    let meta = std::fs::metadata(path).map_err(|e| match beside(path) {
+    let meta = std::fs::metadata(path).map_err(|e| match similar_path(path) {
         Some(near) if e.kind() == ErrorKind::NotFound => {
             fail(format!("there is none; did you mean `{}`?", near.display()))
         }
         _ => fail(e.to_string()),
     })?;
     if !meta.is_file() {
-        let inside = team_in(path).filter(|_| kind == "team");
+        let inside = find_team_file(path).filter(|_| kind == "team");
         return Err(fail(match inside {
             Some(team) => format!("it is a directory; did you mean `{team}`?"),
             None => "it is not a file".into(),
@@ -425,12 +450,12 @@ fn read_source(path: &Path, kind: &str) -> Result<Source, Diagnostics> {
     })?;
     let file = std::path::absolute(path).map_err(|e| fail(e.to_string()))?;
     let base = file.parent().unwrap_or(Path::new("/")).to_owned();
-    Ok(Source::new(text, name, base))
+    Ok(SourceText::new(text, name, base))
 }
 
 /// Returns the hint for a duplicate key: often a `[table]` should have been one of several
 /// `[[table]]`s.
-fn twice(text: &str, key: &Range<usize>) -> String {
+fn duplicate_key_hint(text: &str, key: &Range<usize>) -> String {
     let begin = text
         .get(..key.start)
         .and_then(|before| before.rfind('\n'))
@@ -449,7 +474,7 @@ fn twice(text: &str, key: &Range<usize>) -> String {
         Some(name) => {
             format!("write `[[{name}]]` in place of the `[{name}]` before it: there are several")
         }
-        None if places().is_list(head) => {
+        None if table_index().is_list(head) => {
             format!("write `[[{head}]]` for both: there can be several")
         }
         None => "remove one of the two".into(),
@@ -457,7 +482,7 @@ fn twice(text: &str, key: &Range<usize>) -> String {
 }
 
 /// Parses a text as TOML.
-fn document(source: &Arc<Source>) -> Result<toml::Spanned<DeTable<'_>>, Diagnostics> {
+fn parse_document(source: &Arc<SourceText>) -> Result<toml::Spanned<DeTable<'_>>, Diagnostics> {
     let (document, errors) = DeTable::parse_recoverable(&source.text);
     // Errors after the first one are mostly consequences of it.
     match errors.first() {
@@ -465,8 +490,11 @@ fn document(source: &Arc<Source>) -> Result<toml::Spanned<DeTable<'_>>, Diagnost
         Some(error) => {
             let message = format!("not valid TOML: {}", error.message());
             let span = error.span().unwrap_or(0..0);
-            let hint = (error.message() == "duplicate key").then(|| twice(&source.text, &span));
-            Err(Diagnostic::at(source, span, message).hint_if(hint).into())
+            let hint = (error.message() == "duplicate key")
+                .then(|| duplicate_key_hint(&source.text, &span));
+            Err(Diagnostic::at(source, span, message)
+                .with_optional_hint(hint)
+                .into())
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Metrics of runs, counted for Prometheus.
 //!
-//! A run's journal passes each event here once it is durable (`Metrics::committed`). Counters start
+//! A run's journal passes each event here once it is durable (`Metrics::record_commit`). Counters start
 //! with the process: a resume starts from zero. The numbers agree with what `events` and `inspect`
 //! show. Labels are names from the team file, so their number is bounded. The text format is in
 //! `text`, the server in `server`.
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use strata_core::event::{Event, HostCall, Routed, Source, Work};
+use strata_core::event::{AnswerSource, Event, HostCall, RoutingResult, Work};
 use strata_core::fault::FaultKind;
 use strata_core::id::RoleId;
 use strata_core::money::Usd;
@@ -24,15 +24,15 @@ use crate::store::{Durability, Record};
 /// The maximum number of roles with series of their own. Others are counted under `other`.
 const MAX_ROLES: usize = 500;
 /// The label for these others.
-const OTHER: &str = "other";
+const OTHER_ROLES: &str = "other";
 /// The upper bounds of the buckets for the duration of commits, in seconds: from fast to slow
 /// disks.
-const COMMIT_SECONDS: [f64; 9] = [
+const COMMIT_BUCKETS_SECONDS: [f64; 9] = [
     0.0001, 0.000_25, 0.0005, 0.001, 0.002_5, 0.01, 0.05, 0.25, 1.0,
 ];
 /// The upper bounds of the buckets for the duration of attempts, in seconds: from a computation to
 /// a long call.
-const ATTEMPT_SECONDS: [f64; 9] = [0.001, 0.01, 0.05, 0.25, 1.0, 5.0, 30.0, 120.0, 600.0];
+const ATTEMPT_BUCKETS_SECONDS: [f64; 9] = [0.001, 0.01, 0.05, 0.25, 1.0, 5.0, 30.0, 120.0, 600.0];
 
 /// The metrics of a process, shared by the runs that update them and the server that reads them.
 #[derive(Debug, Default)]
@@ -40,7 +40,7 @@ pub struct Metrics(Mutex<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
-    run: Option<Run>,
+    run: Option<RunInfo>,
     steps: u64,
     events: u64,
     messages: u64,
@@ -57,19 +57,19 @@ struct Counts {
     spent: BTreeMap<[String; 2], Usd>,
     saved: Usd,
     commits: BTreeMap<&'static str, Histogram>,
-    durations: Histogram,
+    attempt_durations: Histogram,
     /// When the current attempts started, in milliseconds since the epoch.
-    begun: BTreeMap<RoleId, i64>,
+    attempt_starts_ms: BTreeMap<RoleId, i64>,
     /// The names of the roles with series of their own.
-    names: Vec<String>,
+    role_names: Vec<String>,
     /// The number of messages in each role's mailbox; the last element is the sum for all other
     /// roles.
-    mail: Vec<usize>,
-    requests: usize,
+    mailbox_sizes: Vec<usize>,
+    open_requests: usize,
 }
 
 #[derive(Debug, Default)]
-struct Run {
+struct RunInfo {
     id: String,
     team: String,
     status: &'static str,
@@ -81,16 +81,16 @@ struct Run {
 #[derive(Debug, Default)]
 struct Histogram {
     /// How many values fall between each upper bound and the one before it.
-    classes: Vec<u64>,
+    buckets: Vec<u64>,
     count: u64,
     sum: f64,
 }
 
 impl Histogram {
     fn observe(&mut self, ends: &[f64], value: f64) {
-        self.classes.resize(ends.len(), 0);
+        self.buckets.resize(ends.len(), 0);
         if let Some(class) = ends.iter().position(|end| value <= *end) {
-            self.classes[class] += 1;
+            self.buckets[class] += 1;
         }
         self.count += 1;
         self.sum += value;
@@ -99,7 +99,7 @@ impl Histogram {
 
 impl Metrics {
     /// Counts events that became durable together after `took`. `stepper` is the current state.
-    pub fn committed(
+    pub fn record_commit(
         &self,
         records: &[Record],
         stepper: &Stepper,
@@ -116,18 +116,18 @@ impl Metrics {
             .commits
             .entry(how)
             .or_default()
-            .observe(&COMMIT_SECONDS, took.as_secs_f64());
-        counts.recorded(records, stepper);
+            .observe(&COMMIT_BUCKETS_SECONDS, took.as_secs_f64());
+        counts.add_records(records, stepper);
     }
 
     /// Counts events that were made durable earlier, if any, and the current state.
-    pub fn recorded(&self, records: &[Record], stepper: &Stepper) {
-        self.counts().recorded(records, stepper);
+    pub fn record_events(&self, records: &[Record], stepper: &Stepper) {
+        self.counts().add_records(records, stepper);
     }
 
     /// Returns all metrics in the text format of Prometheus.
-    pub fn text(&self) -> String {
-        self.counts().text()
+    pub fn to_text(&self) -> String {
+        self.counts().to_text()
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
@@ -137,39 +137,43 @@ impl Metrics {
 }
 
 impl Counts {
-    fn recorded(&mut self, records: &[Record], stepper: &Stepper) {
-        self.stand(stepper);
+    fn add_records(&mut self, records: &[Record], stepper: &Stepper) {
+        self.update_run(stepper);
         // Mailboxes are counted only if they may have changed, since that visits all roles.
-        if self.names.is_empty() || records.iter().any(|record| moves_mail(&record.event)) {
-            self.count_mail(stepper);
+        if self.role_names.is_empty()
+            || records
+                .iter()
+                .any(|record| affects_mailboxes(&record.event))
+        {
+            self.update_mailboxes(stepper);
         }
         for record in records {
             self.events += u64::from(record.lines);
-            self.event(&record.event, stepper, record.time_ms);
+            self.add_event(&record.event, stepper, record.time_ms);
         }
     }
 
-    fn event(&mut self, event: &Event, stepper: &Stepper, time_ms: i64) {
+    fn add_event(&mut self, event: &Event, stepper: &Stepper, time_ms: i64) {
         match event {
             Event::RunStarted { routed, .. } | Event::MessageSent { routed, .. } => {
-                self.routed(routed)
+                self.add_routed(routed)
             }
             Event::StepStarted { roles, .. } => {
                 self.steps += 1;
                 for role in roles {
-                    let role = self.role(*role);
+                    let role = self.role_label(*role);
                     *self.activations.entry(role).or_default() += 1;
                 }
             }
             Event::StepCommitted { routed, .. } => {
                 for routed in routed {
-                    self.routed(routed);
+                    self.add_routed(routed);
                 }
             }
             Event::StepConflicted { writers, .. } => {
                 for writer in writers {
                     let action = action_name(stepper.team().role(writer.role), writer.work);
-                    self.fault(writer.role, action, FaultKind::StateConflict);
+                    self.add_fault(writer.role, action, FaultKind::StateConflict);
                 }
             }
             Event::HostCalled {
@@ -180,21 +184,21 @@ impl Counts {
                 ..
             } => {
                 let action = action_name(stepper.team().role(*role), *work);
-                self.host_call(*role, action, call, *source);
+                self.add_host_call(*role, action, call, *source);
             }
-            _ => self.attempt(event, stepper, time_ms),
+            _ => self.add_attempt_event(event, stepper, time_ms),
         }
     }
 
     /// Counts the start or the end of an attempt.
-    fn attempt(&mut self, event: &Event, stepper: &Stepper, time_ms: i64) {
+    fn add_attempt_event(&mut self, event: &Event, stepper: &Stepper, time_ms: i64) {
         let name = |role: RoleId, work: Work| action_name(stepper.team().role(role), work);
         match event {
             Event::CallStarted { role, .. } => {
-                self.begun.insert(*role, time_ms);
+                self.attempt_starts_ms.insert(*role, time_ms);
             }
             Event::CallFinished { role, work, .. } => {
-                self.ended(*role, name(*role, *work), "finished", time_ms);
+                self.add_ended_attempt(*role, name(*role, *work), "finished", time_ms);
             }
             Event::CallFailed {
                 role, work, fault, ..
@@ -205,31 +209,33 @@ impl Counts {
                     "failed"
                 };
                 let action = name(*role, *work);
-                self.fault(*role, action, fault.seen(*work).kind);
-                self.ended(*role, action, outcome, time_ms);
+                self.add_fault(*role, action, fault.as_reported(*work).kind);
+                self.add_ended_attempt(*role, action, outcome, time_ms);
             }
             Event::CallSuspended { role, work, .. } => {
-                self.ended(*role, name(*role, *work), "suspended", time_ms);
+                self.add_ended_attempt(*role, name(*role, *work), "suspended", time_ms);
             }
-            Event::RequestOpened { role, work, .. } if self.begun.contains_key(role) => {
-                self.ended(*role, name(*role, *work), "asked", time_ms);
+            Event::RequestOpened { role, work, .. }
+                if self.attempt_starts_ms.contains_key(role) =>
+            {
+                self.add_ended_attempt(*role, name(*role, *work), "asked", time_ms);
             }
             _ => {}
         }
     }
 
-    fn fault(&mut self, role: RoleId, action: &str, kind: FaultKind) {
-        let place = [self.role(role), action.into(), kind.name().into()];
+    fn add_fault(&mut self, role: RoleId, action: &str, kind: FaultKind) {
+        let place = [self.role_label(role), action.into(), kind.name().into()];
         *self.faults.entry(place).or_default() += 1;
     }
 
-    fn host_call(&mut self, role: RoleId, action: &str, call: &HostCall, source: Source) {
+    fn add_host_call(&mut self, role: RoleId, action: &str, call: &HostCall, source: AnswerSource) {
         *self
             .calls
             .entry([call.kind.name(), source.name(), call.outcome.name()])
             .or_default() += 1;
-        if source == Source::Live {
-            let place = [self.role(role), action.to_owned()];
+        if source == AnswerSource::Live {
+            let place = [self.role_label(role), action.to_owned()];
             *self.tokens.entry(place.clone()).or_default() += call.tokens;
             *self.spent.entry(place).or_default() += call.cost;
         } else {
@@ -237,21 +243,23 @@ impl Counts {
         }
     }
 
-    fn routed(&mut self, routed: &Routed) {
+    fn add_routed(&mut self, routed: &RoutingResult) {
         self.messages += u64::from(is_routed(routed));
-        self.dead_letters += routed.dead.len() as u64;
+        self.dead_letters += routed.undeliverable.len() as u64;
     }
 
-    fn ended(&mut self, role: RoleId, action: &str, outcome: &str, time_ms: i64) {
-        let place = [self.role(role), action.into(), outcome.into()];
+    fn add_ended_attempt(&mut self, role: RoleId, action: &str, outcome: &str, time_ms: i64) {
+        let place = [self.role_label(role), action.into(), outcome.into()];
         *self.attempts.entry(place).or_default() += 1;
-        if let Some(begun) = self.begun.remove(&role) {
-            self.durations
-                .observe(&ATTEMPT_SECONDS, (time_ms - begun).max(0) as f64 / 1000.0);
+        if let Some(begun) = self.attempt_starts_ms.remove(&role) {
+            self.attempt_durations.observe(
+                &ATTEMPT_BUCKETS_SECONDS,
+                (time_ms - begun).max(0) as f64 / 1000.0,
+            );
         }
     }
 
-    fn stand(&mut self, stepper: &Stepper) {
+    fn update_run(&mut self, stepper: &Stepper) {
         let env = stepper.env();
         let run = self.run.get_or_insert_default();
         if run.id.is_empty() {
@@ -261,11 +269,11 @@ impl Counts {
             (env.status.name(), env.step, env.spent, env.budget);
     }
 
-    fn count_mail(&mut self, stepper: &Stepper) {
+    fn update_mailboxes(&mut self, stepper: &Stepper) {
         let env = stepper.env();
-        self.requests = env.requests().count();
-        if self.names.is_empty() {
-            self.names = stepper
+        self.open_requests = env.open_requests().count();
+        if self.role_names.is_empty() {
+            self.role_names = stepper
                 .team()
                 .roles
                 .iter()
@@ -273,24 +281,24 @@ impl Counts {
                 .map(|role| role.name.clone())
                 .collect();
         }
-        self.mail.clear();
-        self.mail.resize(self.names.len() + 1, 0);
+        self.mailbox_sizes.clear();
+        self.mailbox_sizes.resize(self.role_names.len() + 1, 0);
         for id in stepper.team().role_ids() {
-            let place = id.index().min(self.names.len());
-            self.mail[place] += env.buffer(id).count();
+            let place = id.index().min(self.role_names.len());
+            self.mailbox_sizes[place] += env.unfinished_mail(id).count();
         }
     }
 
     /// Returns the label under which a role is counted.
-    fn role(&self, id: RoleId) -> String {
-        self.names
+    fn role_label(&self, id: RoleId) -> String {
+        self.role_names
             .get(id.index())
-            .map_or_else(|| OTHER.to_owned(), Clone::clone)
+            .map_or_else(|| OTHER_ROLES.to_owned(), Clone::clone)
     }
 }
 
 /// Returns whether an event may change mailboxes or open requests.
-fn moves_mail(event: &Event) -> bool {
+fn affects_mailboxes(event: &Event) -> bool {
     matches!(
         event,
         Event::RunStarted { .. }

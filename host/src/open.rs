@@ -10,19 +10,19 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 /// The error message for anything that is not a regular file.
-const NO_FILE: &str = "it is no regular file";
+const NOT_A_REGULAR_FILE: &str = "it is no regular file";
 
 /// Opens a regular file for reading.
 pub(crate) fn regular(path: &Path) -> io::Result<File> {
     if !fs::metadata(path)?.is_file() {
-        return Err(io::Error::other(NO_FILE));
+        return Err(io::Error::other(NOT_A_REGULAR_FILE));
     }
     // The path may have been replaced after the first check.
-    let file = at_once(File::options().read(true)).open(path)?;
+    let file = nonblocking(File::options().read(true)).open(path)?;
     if file.metadata()?.is_file() {
         Ok(file)
     } else {
-        Err(io::Error::other(NO_FILE))
+        Err(io::Error::other(NOT_A_REGULAR_FILE))
     }
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// Returns the text of a regular file. Fails if it is not UTF-8.
-pub(crate) fn text(path: &Path) -> io::Result<String> {
+pub(crate) fn read_to_string(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     regular(path)?.read_to_string(&mut text)?;
     Ok(text)
@@ -43,25 +43,25 @@ pub(crate) fn text(path: &Path) -> io::Result<String> {
 /// Opens a path for appending: a regular file, which is created if it does not exist, a device, or
 /// a named pipe that has a reader.
 pub(crate) fn to_append(path: &Path) -> io::Result<File> {
-    output(path, File::options().append(true).create(true))
+    open_output(path, File::options().append(true).create(true))
 }
 
 /// Opens a path for writing like `to_append`, but truncates a regular file.
 pub(crate) fn to_replace(path: &Path) -> io::Result<File> {
-    output(
+    open_output(
         path,
         File::options().write(true).create(true).truncate(true),
     )
 }
 
-fn output(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+fn open_output(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     match fs::metadata(path).map(|meta| meta.file_type()) {
         Ok(kind) if !(kind.is_file() || kind.is_fifo() || kind.is_char_device()) => {
-            return Err(io::Error::other(NO_FILE));
+            return Err(io::Error::other(NOT_A_REGULAR_FILE));
         }
         _ => {}
     }
-    let file = at_once(options)
+    let file = nonblocking(options)
         .open(path)
         .map_err(|error| match error.raw_os_error() {
             Some(errno) if errno == Errno::NXIO.raw_os_error() => {
@@ -75,7 +75,7 @@ fn output(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     Ok(file)
 }
 
-fn at_once(options: &mut OpenOptions) -> &mut OpenOptions {
+fn nonblocking(options: &mut OpenOptions) -> &mut OpenOptions {
     options.custom_flags(OFlags::NONBLOCK.bits() as i32)
 }
 
@@ -85,7 +85,7 @@ mod tests {
 
     use super::*;
 
-    fn pipe(dir: &Path) -> std::path::PathBuf {
+    fn make_pipe(dir: &Path) -> std::path::PathBuf {
         let path = dir.join("pipe");
         rustix::fs::mknodat(
             rustix::fs::CWD,
@@ -101,27 +101,33 @@ mod tests {
     #[test]
     fn a_pipe_is_not_read_and_not_waited_for() {
         let home = tempfile::tempdir().unwrap();
-        for path in [pipe(home.path()), home.path().to_owned()] {
-            assert_eq!(read(&path).unwrap_err().to_string(), NO_FILE);
-            assert_eq!(text(&path).unwrap_err().to_string(), NO_FILE);
+        for path in [make_pipe(home.path()), home.path().to_owned()] {
+            assert_eq!(read(&path).unwrap_err().to_string(), NOT_A_REGULAR_FILE);
+            assert_eq!(
+                read_to_string(&path).unwrap_err().to_string(),
+                NOT_A_REGULAR_FILE
+            );
         }
         assert_eq!(
             read(&home.path().join("none")).unwrap_err().kind(),
             io::ErrorKind::NotFound
         );
         fs::write(home.path().join("file"), "text").unwrap();
-        assert_eq!(text(&home.path().join("file")).unwrap(), "text");
+        assert_eq!(read_to_string(&home.path().join("file")).unwrap(), "text");
     }
 
     #[test]
     fn a_pipe_is_written_to_if_somebody_reads_it() {
         let home = tempfile::tempdir().unwrap();
-        let path = pipe(home.path());
+        let path = make_pipe(home.path());
         for open in [to_append, to_replace] {
             let error = open(&path).unwrap_err().to_string();
             assert!(error.contains("a pipe that nobody reads"), "{error}");
-            assert_eq!(open(home.path()).unwrap_err().to_string(), NO_FILE);
-            let mut reader = at_once(File::options().read(true)).open(&path).unwrap();
+            assert_eq!(
+                open(home.path()).unwrap_err().to_string(),
+                NOT_A_REGULAR_FILE
+            );
+            let mut reader = nonblocking(File::options().read(true)).open(&path).unwrap();
             open(&path).unwrap().write_all(b"line").unwrap();
             let mut text = String::new();
             reader.read_to_string(&mut text).unwrap();
@@ -134,8 +140,8 @@ mod tests {
         let file = home.path().join("file");
         to_append(&file).unwrap().write_all(b"one").unwrap();
         to_append(&file).unwrap().write_all(b"two").unwrap();
-        assert_eq!(text(&file).unwrap(), "onetwo");
+        assert_eq!(read_to_string(&file).unwrap(), "onetwo");
         to_replace(&file).unwrap().write_all(b"new").unwrap();
-        assert_eq!(text(&file).unwrap(), "new");
+        assert_eq!(read_to_string(&file).unwrap(), "new");
     }
 }

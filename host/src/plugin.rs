@@ -16,9 +16,9 @@ use strata_core::json::Json;
 use crate::services::variables::Variables;
 use http::HttpGrant;
 
-pub use limits::{Advice, Limit, Limits, Place, Reached, Unit};
-pub use meet::{Bounds, DirBound};
-pub use schema::Schema;
+pub use limits::{Limit, LimitAdvice, LimitLocation, LimitReached, LimitUnit, Limits};
+pub use meet::{DirBound, GrantBounds};
+pub use schema::CompiledSchema;
 
 /// A component in a slot of a team.
 #[derive(Clone, Debug)]
@@ -34,11 +34,11 @@ pub struct Plugin {
     /// Passed to the component with each call.
     pub config: Json,
     /// The schema of the output's data.
-    pub output_schema: Option<Schema>,
+    pub output_schema: Option<CompiledSchema>,
     /// The resources it may use.
     pub limits: Limits,
     /// The advice about limits that are reached.
-    pub advice: Advice,
+    pub advice: LimitAdvice,
     /// What it may access.
     pub grants: Grants,
     /// Where the values of granted variables are looked up.
@@ -55,7 +55,7 @@ impl Plugin {
             config: Json::null(),
             output_schema: None,
             limits: Limits::default(),
-            advice: Advice::default(),
+            advice: LimitAdvice::default(),
             grants: Grants::default(),
             variables: Variables::default(),
         }
@@ -99,7 +99,7 @@ pub struct LlmGrant {
 
 impl LlmGrant {
     /// Returns whether a model may be used.
-    pub fn has(&self, model: &str) -> bool {
+    pub fn allows(&self, model: &str) -> bool {
         self.models
             .iter()
             .any(|pattern| pattern::matches(pattern, model))

@@ -10,12 +10,12 @@ mod translate;
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
-use strata_core::event::{HostCallKind, Source, Status};
+use strata_core::event::{AnswerSource, HostCallKind, Status};
 use strata_core::fault::{FaultCause, FaultKind};
-use strata_core::host_call::Finish;
+use strata_core::host_call::FinishReason;
 use strata_core::team::Task;
 
-pub use translate::{EventTranslator, action_name, count, is_routed};
+pub use translate::{EventTranslator, action_name, count_lines, is_routed};
 
 /// One line of a run's public events.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -225,7 +225,7 @@ pub enum PublicEvent {
         /// `live`, or `recorded` if the recorded answer of an earlier attempt was used
         #[serde(serialize_with = "serialize_source")]
         #[schemars(with = "String")]
-        source: Source,
+        source: AnswerSource,
         /// the cost in USD; 0 for a recorded answer
         cost: f64,
         /// the request in one line
@@ -237,7 +237,7 @@ pub enum PublicEvent {
             serialize_with = "serialize_finish"
         )]
         #[schemars(with = "Option<String>")]
-        finish: Option<Finish>,
+        finish: Option<FinishReason>,
     },
     /// An attempt did not repeat writes that are recorded.
     WritesUnclaimed {
@@ -450,15 +450,18 @@ fn serialize_call<S: Serializer>(call: &HostCallKind, serializer: S) -> Result<S
     serializer.serialize_str(call.name())
 }
 
-fn serialize_source<S: Serializer>(source: &Source, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_source<S: Serializer>(
+    source: &AnswerSource,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(source.name())
 }
 
 fn serialize_finish<S: Serializer>(
-    finish: &Option<Finish>,
+    finish: &Option<FinishReason>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    finish.map(Finish::name).serialize(serializer)
+    finish.map(FinishReason::name).serialize(serializer)
 }
 
 fn serialize_fault<S: Serializer>(fault: &FaultKind, serializer: S) -> Result<S::Ok, S::Error> {

@@ -16,16 +16,16 @@ use strata_core::effect::Invocation;
 use strata_core::event::Event;
 use strata_core::fault::{FaultCause, FaultKind};
 use strata_core::id::{Digest, RoleId, Slot};
-use strata_core::stepper::slot;
+use strata_core::stepper::component_slot;
 
-use crate::driver::{Again, DriverError, Recorded, Rerun};
+use crate::driver::{DriverError, RecordedAttempt, ReplayOutcome, Replayer};
 use crate::plugin::Plugin;
 
-pub use compare::Difference;
+pub use compare::AttemptDifference;
 
 /// Which attempts are repeated.
 #[derive(Clone, Debug, Default)]
-pub struct Selection {
+pub struct AttemptSelection {
     /// Only those of this step.
     pub step: Option<u64>,
     /// Only those of this action: `ROLE.ACTION`, or `ROLE.think`.
@@ -38,25 +38,25 @@ pub enum OnDifference {
     /// Stop.
     Stop,
     /// Go on.
-    GoOn,
+    Continue,
 }
 
 /// The result of a replay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct ReplayReport {
     /// The number of attempts that were repeated with the same result.
     pub equal: u64,
     /// The attempts with other results, in order.
-    pub differences: Vec<Difference>,
+    pub differences: Vec<AttemptDifference>,
     /// The attempts that were not repeated, and why.
-    pub skipped: Vec<(Place, Skipped)>,
+    pub skipped: Vec<(AttemptLocation, SkipReason)>,
     /// Inputs that could make a difference and are not recorded, by action.
     pub unrecorded: BTreeSet<(String, String)>,
 }
 
 /// An attempt, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct AttemptLocation {
     /// The step it was made in.
     pub step: u64,
     /// `ROLE.ACTION` or `ROLE.think`.
@@ -65,7 +65,7 @@ pub struct Place {
     pub attempt: u32,
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for AttemptLocation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
@@ -77,7 +77,7 @@ impl std::fmt::Display for Place {
 
 /// The reason why an attempt is not repeated.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Skipped {
+pub enum SkipReason {
     /// It was made by another component than the present one.
     OtherComponent {
         /// The digest of the recorded component.
@@ -91,44 +91,44 @@ pub enum Skipped {
     /// It exceeded a time limit, which no two runs measure in the same way.
     OutOfTime(FaultKind),
     /// It read a file that an action wrote and whose contents are no longer stored.
-    FileGone,
+    FileMissing,
 }
 
 /// Reads a record and repeats its attempts.
-pub(crate) struct Replay {
-    rerun: Rerun,
+pub(crate) struct ReplaySession {
+    rerun: Replayer,
     plugins: BTreeMap<Slot, Arc<Plugin>>,
     /// The present components.
     components: BTreeMap<Slot, Digest>,
-    selection: Selection,
+    selection: AttemptSelection,
     on_difference: OnDifference,
-    open: BTreeMap<RoleId, Open>,
-    report: Report,
+    open: BTreeMap<RoleId, OpenAttempt>,
+    report: ReplayReport,
 }
 
 /// An attempt whose end has not been read yet.
-struct Open {
+struct OpenAttempt {
     call: Invocation,
-    place: Place,
-    recorded: Recorded,
+    place: AttemptLocation,
+    recorded: RecordedAttempt,
 }
 
 /// Whether to continue.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Next {
-    Go,
+pub(crate) enum ReplayControl {
+    Continue,
     Stop,
 }
 
-impl Replay {
+impl ReplaySession {
     pub(crate) fn new(
-        rerun: Rerun,
+        rerun: Replayer,
         plugins: BTreeMap<Slot, Arc<Plugin>>,
         components: BTreeMap<Slot, Digest>,
-        selection: Selection,
+        selection: AttemptSelection,
         on_difference: OnDifference,
     ) -> Self {
-        let (open, report) = (BTreeMap::new(), Report::default());
+        let (open, report) = (BTreeMap::new(), ReplayReport::default());
         Self {
             rerun,
             plugins,
@@ -141,10 +141,13 @@ impl Replay {
     }
 
     /// Processes the next recorded event.
-    pub(crate) async fn event(&mut self, event: &Event) -> Result<Next, DriverError> {
-        self.rerun.stepper().has_what_is_named(event)?;
+    pub(crate) async fn handle_event(
+        &mut self,
+        event: &Event,
+    ) -> Result<ReplayControl, DriverError> {
+        self.rerun.stepper().ensure_names_exist(event)?;
         match event {
-            Event::CallStarted { role, .. } => self.started(*role),
+            Event::CallStarted { role, .. } => self.attempt_started(*role),
             Event::HostCalled { role, call, .. } => {
                 if let Some(open) = self.open.get_mut(role) {
                     open.recorded.calls.push(call.clone());
@@ -160,11 +163,11 @@ impl Replay {
             | Event::RequestOpened { role, .. }
             | Event::CallSuspended { role, .. } => {
                 if let Some(open) = self.open.remove(role) {
-                    self.ended(open, event).await?;
+                    self.attempt_ended(open, event).await?;
                 }
             }
             Event::RunResumed { .. } | Event::Forked { .. } | Event::RunEnded { .. } => {
-                self.cut_off()
+                self.skip_open_attempts()
             }
             _ => {}
         }
@@ -173,28 +176,28 @@ impl Replay {
         if stop {
             // The ends of these attempts were recorded, but are not read any more.
             self.open.clear();
-            return Ok(Next::Stop);
+            return Ok(ReplayControl::Stop);
         }
-        Ok(Next::Go)
+        Ok(ReplayControl::Continue)
     }
 
     /// Returns the result, once there are no more events.
-    pub(crate) fn report(mut self) -> Report {
-        self.cut_off();
+    pub(crate) fn into_report(mut self) -> ReplayReport {
+        self.skip_open_attempts();
         self.report
     }
 
-    fn started(&mut self, role: RoleId) {
+    fn attempt_started(&mut self, role: RoleId) {
         let stepper = self.rerun.stepper();
-        let Some(call) = stepper.invocation_of(role) else {
+        let Some(call) = stepper.next_invocation(role) else {
             return;
         };
         let team = stepper.team();
-        let action = match slot(team.role(role), role, call.work) {
+        let action = match component_slot(team.role(role), role, call.work) {
             Some(slot) => team.slot_name(slot),
             None => format!("{}.think", team.role(role).name),
         };
-        let place = Place {
+        let place = AttemptLocation {
             step: stepper.env().step,
             action,
             attempt: call.attempt,
@@ -208,45 +211,45 @@ impl Replay {
         if chosen {
             self.open.insert(
                 role,
-                Open {
+                OpenAttempt {
                     call,
                     place,
-                    recorded: Recorded::default(),
+                    recorded: RecordedAttempt::default(),
                 },
             );
         }
     }
 
-    fn cut_off(&mut self) {
+    fn skip_open_attempts(&mut self) {
         let open = std::mem::take(&mut self.open).into_values();
         self.report
             .skipped
-            .extend(open.map(|open| (open.place, Skipped::CutOff)));
+            .extend(open.map(|open| (open.place, SkipReason::CutOff)));
     }
 
-    async fn ended(&mut self, open: Open, event: &Event) -> Result<(), DriverError> {
-        let Open {
+    async fn attempt_ended(&mut self, open: OpenAttempt, event: &Event) -> Result<(), DriverError> {
+        let OpenAttempt {
             call,
             place,
             mut recorded,
         } = open;
         let stepper = self.rerun.stepper();
-        let at = slot(stepper.team().role(call.role), call.role, call.work);
-        if let Some(why) = self.skipped(at, &call, event) {
+        let at = component_slot(stepper.team().role(call.role), call.role, call.work);
+        if let Some(why) = self.skip_reason(at, &call, event) {
             self.report.skipped.push((place, why));
             return Ok(());
         }
         self.note_unrecorded(at, &place);
         recorded.suspended = matches!(event, Event::CallSuspended { .. });
         let again = self.rerun.run(call, &mut recorded).await?;
-        if matches!(again, Again::FileGone) {
-            self.report.skipped.push((place, Skipped::FileGone));
+        if matches!(again, ReplayOutcome::FileMissing) {
+            self.report.skipped.push((place, SkipReason::FileMissing));
             return Ok(());
         }
-        match compare::compare(event, &again, &recorded) {
+        match compare::compare_attempt(event, &again, &recorded) {
             Some((what, recorded, found)) => {
-                self.report.differences.push(Difference {
-                    place,
+                self.report.differences.push(AttemptDifference {
+                    attempt: place,
                     what,
                     recorded,
                     found,
@@ -257,13 +260,20 @@ impl Replay {
         Ok(())
     }
 
-    fn skipped(&self, at: Option<Slot>, call: &Invocation, event: &Event) -> Option<Skipped> {
+    fn skip_reason(
+        &self,
+        at: Option<Slot>,
+        call: &Invocation,
+        event: &Event,
+    ) -> Option<SkipReason> {
         if let Event::CallFailed { fault, .. } = event {
             match (fault.cause, fault.kind) {
-                (FaultCause::CpuLimit, _) => return Some(Skipped::OutOfTime(FaultKind::Cpu)),
-                (FaultCause::TimeLimit, _) => return Some(Skipped::OutOfTime(FaultKind::Timeout)),
+                (FaultCause::CpuLimit, _) => return Some(SkipReason::OutOfTime(FaultKind::Cpu)),
+                (FaultCause::TimeLimit, _) => {
+                    return Some(SkipReason::OutOfTime(FaultKind::Timeout));
+                }
                 (FaultCause::DirectoryOverflow, _) | (_, FaultKind::Interrupted) => {
-                    return Some(Skipped::CutOff);
+                    return Some(SkipReason::CutOff);
                 }
                 _ => {}
             }
@@ -271,7 +281,7 @@ impl Replay {
         let at = at?;
         let found = self.components.get(&at);
         if found != call.digest.as_ref() {
-            return Some(Skipped::OtherComponent {
+            return Some(SkipReason::OtherComponent {
                 recorded: call.digest.clone(),
                 found: found.cloned(),
             });
@@ -280,7 +290,7 @@ impl Replay {
     }
 
     /// Reports the inputs that the guest may have used and that are not recorded.
-    fn note_unrecorded(&mut self, at: Option<Slot>, place: &Place) {
+    fn note_unrecorded(&mut self, at: Option<Slot>, place: &AttemptLocation) {
         let Some(plugin) = at.and_then(|at| self.plugins.get(&at)) else {
             return;
         };

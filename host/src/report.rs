@@ -18,57 +18,57 @@ use strata_core::money::Usd;
 
 use crate::store::{CheckpointRow, LineageRow};
 
-pub use gather::Gathering;
-pub use room::{Kept, Text};
+pub use gather::ReportBuilder;
+pub use room::{Excerpt, FirstAndNewest};
 
 /// Everything that a report says about a run.
 #[derive(Debug)]
 pub struct Report {
     /// The team, and the status of its run.
-    pub facts: Facts,
+    pub overview: RunOverview,
     /// The newest output that a role published.
-    pub result: Option<Output>,
+    pub result: Option<PublishedOutput>,
     /// The team's graph as SVG, or the reason why it could not be drawn.
     pub picture: Result<String, String>,
     /// The names of the roles, in the team's order.
     pub roles: Vec<String>,
     /// The steps, oldest first.
-    pub steps: Kept<Step>,
+    pub steps: FirstAndNewest<StepEntry>,
     /// The attempts, in the order in which they ended.
-    pub attempts: Kept<Attempt>,
+    pub attempts: FirstAndNewest<AttemptEntry>,
     /// How many of all attempts succeeded and failed.
     pub outcomes: Outcomes,
     /// What happened to the run as a whole: starts, resumes, stops, changed components.
-    pub marks: Kept<Mark>,
+    pub markers: FirstAndNewest<RunMarker>,
     /// The messages, in the order in which they were created.
-    pub messages: Kept<Message>,
+    pub messages: FirstAndNewest<MessageEntry>,
     /// The host calls of the attempts.
-    pub calls: Kept<Call>,
+    pub calls: FirstAndNewest<HostCallEntry>,
     /// The requests to humans.
-    pub questions: Kept<Question>,
+    pub human_requests: FirstAndNewest<HumanRequestEntry>,
     /// Spending by role and action.
-    pub spending: Vec<Spending>,
+    pub spending: Vec<ActionSpending>,
     /// Spending by model.
     pub models: BTreeMap<String, ModelSpending>,
     /// The faults.
-    pub faults: Kept<Fault>,
+    pub faults: FirstAndNewest<FaultEntry>,
     /// The states at checkpoints, oldest first. The last one is the reported state.
-    pub states: Kept<State>,
+    pub states: FirstAndNewest<StateEntry>,
     /// What the storage holds in addition to the state and the events.
-    pub beside: Beside,
+    pub storage: StorageOverview,
     /// How many texts were shortened to keep the page below its size limit.
     pub shortened: usize,
 }
 
 /// The team, and the status of its run.
 #[derive(Debug)]
-pub struct Facts {
+pub struct RunOverview {
     /// The team's name.
     pub team: String,
     /// The run's id.
     pub run: String,
     /// The idea that the team was started with.
-    pub idea: Text,
+    pub idea: Excerpt,
     /// The run's status, spelled as in public events.
     pub status: &'static str,
     /// The open step or, if none is open, the next one.
@@ -85,12 +85,12 @@ pub struct Facts {
     /// epoch.
     pub span_ms: Option<(i64, i64)>,
     /// The reasons why the run does not continue by itself, one line each.
-    pub troubles: Vec<Text>,
+    pub stop_reasons: Vec<Excerpt>,
 }
 
 /// A message that a role published as the team's output.
 #[derive(Clone, Debug)]
-pub struct Output {
+pub struct PublishedOutput {
     /// The id of the message.
     pub id: String,
     /// The name of the role that sent it.
@@ -98,14 +98,14 @@ pub struct Output {
     /// The message's label (`cause_by`).
     pub cause: String,
     /// The content.
-    pub text: Text,
+    pub text: Excerpt,
     /// The structured content.
-    pub data: Option<Text>,
+    pub data: Option<Excerpt>,
 }
 
 /// What the storage holds in addition to the state and its events.
 #[derive(Debug, Default)]
-pub struct Beside {
+pub struct StorageOverview {
     /// The path of the storage, as the operator wrote it.
     pub path: String,
     /// All checkpoints of all lineages.
@@ -113,49 +113,49 @@ pub struct Beside {
     /// All lineages.
     pub lineages: Vec<LineageRow>,
     /// How many events that precede the first reported one were pruned.
-    pub pruned: u64,
+    pub pruned_events: u64,
     /// Whether the storage has events; a `team.json` alone has none.
-    pub events: bool,
+    pub has_events: bool,
 }
 
 /// A step.
 #[derive(Clone, Debug)]
-pub struct Step {
+pub struct StepEntry {
     /// The step's number.
     pub number: u64,
     /// The event that started the step, counted from the first reported event.
-    pub at: u64,
+    pub start_event: u64,
     /// When it started, in milliseconds since the epoch.
-    pub began_ms: i64,
+    pub started_ms: i64,
     /// When it was committed, in milliseconds since the epoch, and the checkpoint that the commit
     /// created.
     pub committed: Option<(i64, String)>,
     /// How many messages it sent.
-    pub sent: usize,
+    pub sent_messages: usize,
 }
 
-impl Step {
+impl StepEntry {
     /// Returns whether a start of step `number` begins a new entry. It does not if this step was
     /// interrupted and continues under the same number.
-    fn is_over(&self, number: u64) -> bool {
+    fn is_followed_by(&self, number: u64) -> bool {
         self.number != number || self.committed.is_some()
     }
 }
 
 /// One attempt of a role at an action, or the answer of a human who plays a role.
 #[derive(Clone, Debug)]
-pub struct Attempt {
+pub struct AttemptEntry {
     /// Identifies the attempt within the page.
     pub id: u64,
     /// The step in which the attempt was made.
     pub step: u64,
     /// The step in which the role took the messages that it works on. It is less than `step` if the
     /// role continues after a fault.
-    pub opened: u64,
+    pub opened_step: u64,
     /// The role's index in the team.
     pub role: usize,
     /// The role's name.
-    pub who: String,
+    pub role_name: String,
     /// The action's name, or `think` or `answer`.
     pub action: String,
     /// The action's index; `None` for `think` and `answer`.
@@ -167,11 +167,11 @@ pub struct Attempt {
     /// When it started and ended, in milliseconds since the epoch.
     pub span_ms: (i64, i64),
     /// How it ended.
-    pub end: End,
+    pub outcome: AttemptOutcome,
     /// The digest of the component.
     pub digest: Option<String>,
     /// The result, or the reason for the failure.
-    pub said: Text,
+    pub text: Excerpt,
     /// The cost of its host calls.
     pub cost: Usd,
     /// How many host calls it made, and how many were served from the journal.
@@ -180,7 +180,7 @@ pub struct Attempt {
 
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum End {
+pub enum AttemptOutcome {
     /// It succeeded.
     Finished,
     /// It failed.
@@ -192,40 +192,40 @@ pub enum End {
     /// The budget was exhausted.
     Suspended,
     /// It asked a human; a later attempt continues with the answer.
-    Asked,
+    AskedHuman,
     /// It has not ended.
-    Open,
+    Running,
 }
 
 /// Something that happened to the run as a whole.
 #[derive(Clone, Debug)]
-pub struct Mark {
+pub struct RunMarker {
     /// The event, counted from the first reported event.
-    pub at: u64,
+    pub event: u64,
     /// When it happened, in milliseconds since the epoch.
     pub time_ms: i64,
     /// What happened.
-    pub kind: MarkKind,
+    pub kind: RunMarkerKind,
     /// The text to show.
     pub text: String,
 }
 
 /// What happened to a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MarkKind {
+pub enum RunMarkerKind {
     /// It was started or resumed.
-    Began,
+    Started,
     /// It stopped regularly.
     Stopped,
     /// It failed or was killed, or a message could not be handed over.
-    Broke,
+    Failed,
     /// Something else changed: a component, the lineage, the verdict on a write in doubt.
     Changed,
 }
 
 /// A message.
 #[derive(Clone, Debug)]
-pub struct Message {
+pub struct MessageEntry {
     /// The message's id.
     pub id: String,
     /// The name of the sender; empty for messages from outside the team.
@@ -235,22 +235,22 @@ pub struct Message {
     /// The roles and joins that received it; `None` for a message that only its sender remembers.
     pub to: Option<Vec<String>>,
     /// Recipients that did not receive it, with reasons.
-    pub lost: Vec<String>,
+    pub undelivered: Vec<String>,
     /// When it was sent, in milliseconds since the epoch, and by which step.
     pub sent: Option<(i64, u64)>,
     /// The content.
-    pub text: Text,
+    pub text: Excerpt,
     /// The structured content.
-    pub data: Option<Text>,
+    pub data: Option<Excerpt>,
 }
 
 /// A host call.
 #[derive(Clone, Debug)]
-pub struct Call {
+pub struct HostCallEntry {
     /// The `id` of the attempt that made it.
     pub attempt: u64,
     /// The role and action that made it, for display.
-    pub who: String,
+    pub caller: String,
     /// When it returned, in milliseconds since the epoch.
     pub time_ms: i64,
     /// The kind of call.
@@ -260,11 +260,11 @@ pub struct Call {
     /// The outcome, spelled as in public events.
     pub outcome: &'static str,
     /// A summary of the request.
-    pub asked: Text,
+    pub request_summary: Excerpt,
     /// The digest of the request.
-    pub request: String,
+    pub request_digest: String,
     /// The response.
-    pub answer: Text,
+    pub response: Excerpt,
     /// Its cost at the time when it was made.
     pub cost: Usd,
     /// The tokens it used at the time when it was made.
@@ -273,22 +273,22 @@ pub struct Call {
 
 /// A request to a human.
 #[derive(Clone, Debug)]
-pub struct Question {
+pub struct HumanRequestEntry {
     /// The request's id.
     pub id: String,
     /// The name of the role that asks.
     pub role: String,
     /// The question.
-    pub text: Text,
+    pub text: Excerpt,
     /// When it was asked, in milliseconds since the epoch.
     pub time_ms: i64,
     /// Who answered, the answer, and when it was given in milliseconds since the epoch.
-    pub answer: Option<(&'static str, Text, i64)>,
+    pub answer: Option<(&'static str, Excerpt, i64)>,
 }
 
 /// What an action spent.
 #[derive(Clone, Debug)]
-pub struct Spending {
+pub struct ActionSpending {
     /// The role's name.
     pub role: String,
     /// The action's name, or `think`.
@@ -314,17 +314,17 @@ pub struct ModelSpending {
 
 /// A fault.
 #[derive(Clone, Debug)]
-pub struct Fault {
+pub struct FaultEntry {
     /// The `id` of the attempt that failed.
     pub attempt: u64,
     /// The step in which it failed.
     pub step: u64,
     /// The step in which the role took the messages that it works on.
-    pub opened: u64,
+    pub opened_step: u64,
     /// The role's index in the team.
     pub role: usize,
     /// The role's name.
-    pub who: String,
+    pub role_name: String,
     /// The action's name, or `think`.
     pub action: String,
     /// The number of the attempt, from 1.
@@ -336,15 +336,15 @@ pub struct Fault {
     /// When it failed, in milliseconds since the epoch.
     pub time_ms: i64,
     /// The fault's message.
-    pub message: Text,
+    pub message: Excerpt,
     /// The guest's stack, innermost frame first.
-    pub backtrace: Vec<Text>,
+    pub backtrace: Vec<Excerpt>,
     /// The last lines that the guest wrote to its log and its standard streams.
-    pub log: Vec<Text>,
+    pub log: Vec<Excerpt>,
     /// The digest of the component.
     pub digest: Option<String>,
     /// The number of the later attempt that succeeded, if there is one.
-    pub mended: Option<u32>,
+    pub fixed_by: Option<u32>,
 }
 
 /// How many attempts ended in success and failure. Attempts that were stopped or that wait are not
@@ -359,7 +359,7 @@ pub struct Outcomes {
 
 /// A saved state.
 #[derive(Clone, Debug)]
-pub struct State {
+pub struct StateEntry {
     /// The state's checkpoint; `None` for a state that is newer than the newest checkpoint.
     pub checkpoint: Option<String>,
     /// The name of the lineage.
@@ -375,30 +375,30 @@ pub struct State {
     /// How many messages there were.
     pub messages: usize,
     /// The roles that have messages, an activation or values.
-    pub roles: Vec<RoleState>,
+    pub roles: Vec<RoleStateEntry>,
     /// How many roles are not in `roles`.
-    pub others: usize,
+    pub hidden_roles: usize,
     /// Whether all of the other roles have neither messages nor an activation nor values.
-    pub silent: bool,
+    pub hidden_roles_are_empty: bool,
     /// The values of shared scopes: scope, key, value.
-    pub shared: Vec<(String, String, Text)>,
+    pub shared_scopes: Vec<(String, String, Excerpt)>,
     /// The joins that hold messages: the join's id, and a description of each queue.
     pub joins: Vec<(String, Vec<String>)>,
 }
 
 /// A role in a saved state.
 #[derive(Clone, Debug)]
-pub struct RoleState {
+pub struct RoleStateEntry {
     /// The role's name.
     pub name: String,
     /// A description of what the role is doing.
-    pub at: String,
+    pub activity: String,
     /// The messages that it received and has not finished with: sender, label, content.
-    pub mail: Vec<(String, String, Text)>,
+    pub mail: Vec<(String, String, Excerpt)>,
     /// How many further messages are not in `mail`.
-    pub more_mail: usize,
+    pub hidden_mail: usize,
     /// How many messages it remembers.
     pub memory: usize,
     /// The values of its own scope: key, value.
-    pub scope: Vec<(String, Text)>,
+    pub scope: Vec<(String, Excerpt)>,
 }

@@ -12,24 +12,29 @@ use std::sync::Arc;
 
 use strata_core::environment::scope::Write;
 use strata_core::fault::Fault;
-use strata_core::file::{Content, FileChange};
+use strata_core::file::{FileChange, PathContent};
 use strata_core::id::Digest;
 use strata_core::message::{Draft, Message};
-use strata_core::team::{Candidate, Profile, Task};
+use strata_core::team::{Candidate, RoleProfile, Task};
 
 use crate::blob::Blobs;
 use crate::gateway::Gateway;
 use crate::plugin::Plugin;
 
-pub(crate) use capability::files::is_seen_from;
-pub use capability::files::{Directories, Own, PlaceError, Placed, real_path};
+pub(crate) use capability::files::is_visible_in;
+pub use capability::files::{
+    Directories, HiddenStorage, PlaceError, PlacementOutcome, resolve_links,
+};
 pub use component::{
-    Exports, InterpreterComponent, LoadError, Loaded, Manifest, ScriptFile, WasmSandbox,
+    ComponentManifest, Exports, InterpreterComponent, LoadError, LoadedComponent, ScriptFile,
+    WasmSandbox,
 };
 pub use engine::{Allocation, CacheHealth, Metering};
 pub(crate) use limits::format_bytes;
-pub use plain::{FunctionError, is_of_tools};
-pub use scripted::{Script, ScriptedSandbox, THINK, ended, returned};
+pub use plain::{FunctionError, is_toolchain_function};
+pub use scripted::{
+    AttemptScript, ScriptedSandbox, THINK, outcome_without_usage, output_without_effects,
+};
 
 mod attempt;
 mod bindings;
@@ -83,17 +88,17 @@ impl SandboxError {
 }
 
 /// An attempt in progress.
-pub type Calling = Pin<Box<dyn Future<Output = Ended> + Send>>;
+pub type AttemptFuture = Pin<Box<dyn Future<Output = SandboxOutcome> + Send>>;
 
 /// Calls plugins. One implementation runs components, the other plays scripts for tests.
 pub trait Sandbox: Send + Sync {
     /// Runs one attempt to its end. Dropping the future aborts the attempt at once.
-    fn call(&self, call: Call, gateway: Gateway) -> Calling;
+    fn call(&self, call: SandboxCall, gateway: Gateway) -> AttemptFuture;
 }
 
 /// One attempt of one call.
 #[derive(Clone, Debug)]
-pub struct Call {
+pub struct SandboxCall {
     /// The digest under which the component was loaded.
     pub digest: Digest,
     /// The configuration, limits and grants.
@@ -106,20 +111,20 @@ pub struct Call {
     /// lineage.
     pub seed: String,
     /// The function of the component to call, with its arguments.
-    pub entry: Entry,
+    pub entry: EntryPoint,
     /// The acting role.
-    pub role: Profile,
+    pub role: RoleProfile,
     /// The messages that the activation handles.
     pub news: Vec<Arc<Message>>,
     /// The results of earlier calls of the activation.
     pub outputs: Vec<Arc<Message>>,
     /// How the attempt sees files.
-    pub view: Arc<View>,
+    pub view: Arc<FileView>,
 }
 
-impl Call {
+impl SandboxCall {
     /// Returns the first attempt at the first action of a role that has no news and sees no files.
-    pub fn first(digest: Digest, plugin: Plugin, role: Profile, action: &str) -> Self {
+    pub fn first_attempt(digest: Digest, plugin: Plugin, role: RoleProfile, action: &str) -> Self {
         let key = format!("run/0/{}/0", role.name);
         Self {
             digest,
@@ -127,7 +132,7 @@ impl Call {
             attempt: 1,
             idempotency_key: key.clone(),
             seed: key,
-            entry: Entry::Run {
+            entry: EntryPoint::Run {
                 action: action.into(),
                 index: 0,
                 task: None,
@@ -142,18 +147,18 @@ impl Call {
 
 /// How an attempt sees files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct View {
+pub struct FileView {
     /// The directory of the team file. Recorded paths are relative to it.
     pub base: PathBuf,
     /// File contents that the attempt sees instead of those on disk, by recorded path.
-    pub files: BTreeMap<String, Content>,
+    pub files: BTreeMap<String, PathContent>,
     /// The files that the host itself saves; the attempt does not see them.
-    pub own: Own,
+    pub hidden: HiddenStorage,
 }
 
 /// A function of a component.
 #[derive(Clone, Debug)]
-pub enum Entry {
+pub enum EntryPoint {
     /// `handler.run`.
     Run {
         /// The action's name.
@@ -181,18 +186,18 @@ pub enum Entry {
 
 /// The end of an attempt.
 #[derive(Clone, Debug)]
-pub struct Ended {
+pub struct SandboxOutcome {
     /// What it returned, or its fault.
-    pub result: Result<Returned, Fault>,
+    pub result: Result<AttemptOutput, Fault>,
     /// The resources it used.
-    pub usage: Usage,
+    pub usage: ResourceUsage,
 }
 
 /// The results of a successful attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Returned {
+pub struct AttemptOutput {
     /// The return value of the function.
-    pub value: Value,
+    pub value: ReturnValue,
     /// The messages that it emitted, in order.
     pub emissions: Vec<Draft>,
     /// The writes to its state, in order.
@@ -205,7 +210,7 @@ pub struct Returned {
 
 /// The return value of one of a component's functions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
+pub enum ReturnValue {
     /// The result of `handler.run`.
     Output(Draft),
     /// The result of `planner.plan`.
@@ -216,7 +221,7 @@ pub enum Value {
 
 /// The resources that an attempt used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct ResourceUsage {
     /// Time inside the guest, in microseconds.
     pub cpu_us: u64,
     /// The peak of its memory, in bytes.

@@ -14,14 +14,14 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-pub use templates::{LANGUAGES, Language};
+pub use templates::{LANGUAGES, TemplateLanguage};
 
 /// The directory of the action in a new team. The team's template refers to it.
 const TEAM_ACTION_DIR: &str = "respond";
 /// The longest name, in characters. It is valid for packages of all languages.
-const NAME_CHARS: usize = 64;
+const MAX_NAME_CHARS: usize = 64;
 /// Words of the languages and their tools that cannot be the name of a package or a module.
-const TAKEN: &[&str] = &[
+const RESERVED_NAMES: &[&str] = &[
     "abstract",
     "action",
     "alloc",
@@ -122,15 +122,19 @@ pub enum ScaffoldError {
 const README: &str = include_str!("scaffold/action.md");
 
 /// A file to be written: its path and its contents.
-type New = (String, Vec<u8>);
+type NewFile = (String, Vec<u8>);
 
 /// Creates an action in a new directory below `parent`, and returns the directory.
 ///
 /// # Errors
 /// Fails if the name is invalid or exists already, or if the files cannot be written. In that case
 /// nothing is left behind.
-pub fn action(parent: &Path, name: &str, language: &Language) -> Result<PathBuf, ScaffoldError> {
-    make(parent, name, |name| action_files(name, language))
+pub fn create_action(
+    parent: &Path,
+    name: &str,
+    language: &TemplateLanguage,
+) -> Result<PathBuf, ScaffoldError> {
+    write_directory(parent, name, |name| action_files(name, language))
 }
 
 /// Creates a team, and an action that its roles use, in a new directory below `parent`, and returns
@@ -138,9 +142,13 @@ pub fn action(parent: &Path, name: &str, language: &Language) -> Result<PathBuf,
 ///
 /// # Errors
 /// Fails in the same cases as [`action`].
-pub fn team(parent: &Path, name: &str, language: &Language) -> Result<PathBuf, ScaffoldError> {
-    make(parent, name, |name| {
-        let mut files = filled_in(templates::TEAM, name);
+pub fn create_team(
+    parent: &Path,
+    name: &str,
+    language: &TemplateLanguage,
+) -> Result<PathBuf, ScaffoldError> {
+    write_directory(parent, name, |name| {
+        let mut files = instantiate(templates::TEAM, name);
         let of_action = action_files(TEAM_ACTION_DIR, language).into_iter();
         files.extend(
             of_action.map(|(path, content)| (format!("{TEAM_ACTION_DIR}/{path}"), content)),
@@ -149,13 +157,13 @@ pub fn team(parent: &Path, name: &str, language: &Language) -> Result<PathBuf, S
     })
 }
 
-fn action_files(name: &str, language: &Language) -> Vec<New> {
-    let mut files = filled_in(language.template, name);
+fn action_files(name: &str, language: &TemplateLanguage) -> Vec<NewFile> {
+    let mut files = instantiate(language.template, name);
     let readme = README
         .replace("{{language}}", language.name)
         .replace("{{test}}", language.test);
-    files.extend(filled_in(&[("README.md", readme.as_bytes())], name));
-    if let Some((dir, kit)) = &language.beside {
+    files.extend(instantiate(&[("README.md", readme.as_bytes())], name));
+    if let Some((dir, kit)) = &language.vendored_sdk {
         files.extend(
             kit.files()
                 .iter()
@@ -166,7 +174,7 @@ fn action_files(name: &str, language: &Language) -> Vec<New> {
 }
 
 /// Returns the files of a template with the name filled in.
-fn filled_in(template: &[(&str, &[u8])], name: &str) -> Vec<New> {
+fn instantiate(template: &[(&str, &[u8])], name: &str) -> Vec<NewFile> {
     let module = name.replace('-', "_");
     let one = |(path, content): &(&str, &[u8])| {
         let text = String::from_utf8_lossy(content)
@@ -184,12 +192,12 @@ fn filled_in(template: &[(&str, &[u8])], name: &str) -> Vec<New> {
 }
 
 /// Writes the files into a new directory, either all of them or none.
-fn make(
+fn write_directory(
     parent: &Path,
     name: &str,
-    files: impl Fn(&str) -> Vec<New>,
+    files: impl Fn(&str) -> Vec<NewFile>,
 ) -> Result<PathBuf, ScaffoldError> {
-    check(name).map_err(|problem| ScaffoldError::Name {
+    check_name(name).map_err(|problem| ScaffoldError::Name {
         name: name.to_owned(),
         problem,
     })?;
@@ -225,8 +233,8 @@ fn make(
     Ok(dir)
 }
 
-fn check(name: &str) -> Result<(), &'static str> {
-    if name.is_empty() || name.chars().count() > NAME_CHARS {
+fn check_name(name: &str) -> Result<(), &'static str> {
+    if name.is_empty() || name.chars().count() > MAX_NAME_CHARS {
         return Err("it must have 1 to 64 characters");
     }
     if !name.starts_with(|c: char| c.is_ascii_lowercase()) {
@@ -241,7 +249,7 @@ fn check(name: &str) -> Result<(), &'static str> {
     if name.ends_with('-') || name.contains("--") {
         return Err("a dash stands between letters or digits");
     }
-    if TAKEN.contains(&name) {
+    if RESERVED_NAMES.contains(&name) {
         return Err("languages and their tools use this name for something else");
     }
     Ok(())

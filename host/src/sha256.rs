@@ -37,16 +37,16 @@ impl Sha256 {
 
 #[cfg(test)]
 mod tests {
-    use strata_core::id::hex;
+    use strata_core::id::to_hex;
 
     use super::*;
 
     #[test]
     fn pieces_make_the_same_as_the_whole() {
         let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        assert_eq!(hex(&sha256("abc")), expected);
+        assert_eq!(to_hex(&sha256("abc")), expected);
         assert_eq!(
-            hex(&Sha256::new().with("a").with("").with("bc").finish()),
+            to_hex(&Sha256::new().with("a").with("").with("bc").finish()),
             expected
         );
     }

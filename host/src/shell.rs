@@ -4,24 +4,24 @@
 use std::path::Path;
 
 /// Returns a text as one word for a shell, quoted if necessary.
-pub(crate) fn word(text: &str) -> String {
+pub(crate) fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+,=".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
         text.into()
     } else {
-        quoted(text)
+        single_quoted(text)
     }
 }
 
 /// Returns a text in single quotes for a shell.
-pub(crate) fn quoted(text: &str) -> String {
+pub(crate) fn single_quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// Returns a path as one word for a shell that no program interprets as an option.
-pub(crate) fn path_word(path: &Path) -> String {
+pub(crate) fn shell_path(path: &Path) -> String {
     let text = path.to_string_lossy();
-    word(&if text.starts_with('-') {
+    shell_word(&if text.starts_with('-') {
         format!("./{text}")
     } else {
         text.into_owned()
@@ -34,7 +34,7 @@ mod tests {
 
     #[test]
     fn a_text_is_one_word_whatever_is_in_it() {
-        let check = |text: &str, expected: &str| assert_eq!(word(text), expected, "{text:?}");
+        let check = |text: &str, expected: &str| assert_eq!(shell_word(text), expected, "{text:?}");
         check("store/a-b_1.toml", "store/a-b_1.toml");
         check("", "''");
         check("a b", "'a b'");
@@ -42,6 +42,6 @@ mod tests {
         check("$(rm x)", "'$(rm x)'");
         check("~/x", "'~/x'");
         check("gr\u{fc}n", "'gr\u{fc}n'");
-        assert_eq!(path_word(Path::new("-x y")), "'./-x y'");
+        assert_eq!(shell_path(Path::new("-x y")), "'./-x y'");
     }
 }

@@ -16,11 +16,11 @@ use strata_core::id::Digest;
 
 use crate::blob::digest_of;
 use crate::open;
-use crate::sandbox::Manifest;
-use crate::shell::word;
+use crate::sandbox::ComponentManifest;
+use crate::shell::shell_word;
 use crate::user;
-use files::Change;
-pub use wanted::{Versions, Wanted};
+use files::ShelfWriter;
+pub use wanted::{SkillSpec, SkillVersions};
 
 /// The environment variable that selects the shelf.
 pub const SHELF_VARIABLE: &str = "STRATA_SHELF";
@@ -64,15 +64,15 @@ pub enum SkillError {
     },
     /// Another component has this name and version.
     #[error(
-        "`{name}` is on the shelf already, with another component: its sha256 is `{there}`, that of the new one \
+        "`{name}` is on the shelf already, with another component: its sha256 is `{existing}`, that of the new one \
          `{new}`; give the new one another version, or remove the old one: `strata-host skill remove {}`",
-        word(name)
+        shell_word(name)
     )]
     Taken {
         /// The name and version.
         name: String,
         /// The component on the shelf.
-        there: Digest,
+        existing: Digest,
         /// The component that was to be added.
         new: Digest,
     },
@@ -94,21 +94,21 @@ pub struct Skill {
     /// Its size in bytes.
     pub size: u64,
     /// Its manifest.
-    pub manifest: Manifest,
+    pub manifest: ComponentManifest,
 }
 
 /// The outcome of adding a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Added {
+pub enum AddOutcome {
     /// It was added.
     New,
     /// It was on the shelf already.
-    Already,
+    Unchanged,
 }
 
 /// The result of removing a skill.
 #[derive(Debug)]
-pub struct Removed {
+pub struct RemovedSkill {
     /// The name and version of the skill.
     pub name: String,
     /// Entries that cannot be read. As long as there are any, no component is deleted, because it
@@ -118,7 +118,7 @@ pub struct Removed {
 
 /// The contents of a shelf.
 #[derive(Debug, Default)]
-pub struct Listing {
+pub struct SkillListing {
     /// The skills, by name and version.
     pub skills: Vec<Skill>,
     /// The entries that cannot be read.
@@ -146,7 +146,7 @@ impl Skill {
 
 impl Shelf {
     /// Returns the shelf in a directory.
-    pub fn at(dir: &Path) -> Self {
+    pub fn in_directory(dir: &Path) -> Self {
         // The path is made absolute because the working directory may be another one when a
         // component is loaded.
         Self {
@@ -155,12 +155,12 @@ impl Shelf {
     }
 
     /// Returns the user's shelf, or the one that the environment variable names.
-    pub fn of_user() -> Result<Self, SkillError> {
+    pub fn for_user() -> Result<Self, SkillError> {
         if let Some(chosen) = std::env::var_os(SHELF_VARIABLE).filter(|dir| !dir.is_empty()) {
-            return Ok(Self::at(Path::new(&chosen)));
+            return Ok(Self::in_directory(Path::new(&chosen)));
         }
-        Ok(Self::at(
-            &user::data()
+        Ok(Self::in_directory(
+            &user::data_dir()
                 .ok_or(SkillError::NoPlace)?
                 .join("strata-host/skills"),
         ))
@@ -174,43 +174,51 @@ impl Shelf {
     /// Puts a component on the shelf, with the manifest that it returned.
     ///
     /// If it is on the shelf already, nothing changes, except that damaged files are replaced.
-    pub fn add(&self, component: &[u8], manifest: &Manifest) -> Result<(Skill, Added), SkillError> {
-        fit::check(manifest).map_err(SkillError::Unfit)?;
+    pub fn add(
+        &self,
+        component: &[u8],
+        manifest: &ComponentManifest,
+    ) -> Result<(Skill, AddOutcome), SkillError> {
+        fit::check_manifest(manifest).map_err(SkillError::Unfit)?;
         let digest = digest_of(component);
         let skill = Skill {
             digest,
             size: component.len() as u64,
             manifest: manifest.clone(),
         };
-        let change = Change::begin(&self.dir)?;
+        let change = ShelfWriter::lock(&self.dir)?;
         let before = files::read_entry(&self.dir, &skill.name());
         if let Ok(Some(there)) = &before
             && there.digest != skill.digest
         {
             let (name, there, new) = (skill.name(), there.digest.clone(), skill.digest);
-            return Err(SkillError::Taken { name, there, new });
+            return Err(SkillError::Taken {
+                name,
+                existing: there,
+                new,
+            });
         }
         let whole =
             matches!(&before, Ok(Some(there)) if *there == skill) && self.component(&skill).is_ok();
         if whole {
-            return Ok((skill, Added::Already));
+            return Ok((skill, AddOutcome::Unchanged));
         }
         // The component is written first, so that an entry never names a missing one.
         change.put_component(&skill.digest, component)?;
         change.put_entry(&skill)?;
-        Ok((skill, Added::New))
+        Ok((skill, AddOutcome::New))
     }
 
     /// Stores a signature with a skill's component and replaces an older one. Teams with `[trust]
     /// keys` require it.
     pub fn sign(&self, skill: &Skill, signature: &str) -> Result<(), SkillError> {
-        Change::begin(&self.dir)?.put_signature(&skill.digest, signature)
+        ShelfWriter::lock(&self.dir)?.put_signature(&skill.digest, signature)
     }
 
     /// Returns all skills.
-    pub fn list(&self) -> Result<Listing, SkillError> {
-        let mut listing = Listing::default();
-        for name in files::names(&self.dir)? {
+    pub fn list(&self) -> Result<SkillListing, SkillError> {
+        let mut listing = SkillListing::default();
+        for name in files::entry_names(&self.dir)? {
             match files::read_entry(&self.dir, &name) {
                 Ok(Some(skill)) => listing.skills.push(skill),
                 // It was removed in the meantime.
@@ -225,7 +233,7 @@ impl Shelf {
 
     /// Returns the skills whose name or description contains every word, ignoring case. Those whose
     /// name contains every word come first.
-    pub fn search(&self, words: &[String]) -> Result<Listing, SkillError> {
+    pub fn search(&self, words: &[String]) -> Result<SkillListing, SkillError> {
         let words: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
         let mut listing = self.list()?;
         let holds = |text: &str| {
@@ -242,21 +250,21 @@ impl Shelf {
     }
 
     /// Returns the skill that is requested. If several versions match, returns the newest.
-    pub fn find(&self, wanted: &Wanted) -> Result<Skill, SkillError> {
-        if let Versions::Exactly(version) = &wanted.versions
+    pub fn find(&self, wanted: &SkillSpec) -> Result<Skill, SkillError> {
+        if let SkillVersions::Exactly(version) = &wanted.versions
             && let Some(skill) =
                 files::read_entry(&self.dir, &format!("{}@{version}", wanted.name))?
         {
             return Ok(skill);
         }
-        let Listing { skills, damaged } = self.list()?;
+        let SkillListing { skills, damaged } = self.list()?;
         let fitting = skills
             .iter()
             .filter(|skill| skill.manifest.name == wanted.name);
         let fitting = fitting.filter(|skill| {
             skill
                 .version()
-                .is_some_and(|version| wanted.versions.fit(&version))
+                .is_some_and(|version| wanted.versions.matches(&version))
         });
         let newest = fitting.max_by_key(|skill| skill.version());
         // If a damaged entry would be the newest match, that is an error.
@@ -271,7 +279,7 @@ impl Shelf {
                     let version = version
                         .parse()
                         .ok()
-                        .filter(|version| wanted.versions.fit(version));
+                        .filter(|version| wanted.versions.matches(version));
                     name == wanted.name && version.is_some_and(|version| better(&version))
                 })
             }
@@ -283,13 +291,13 @@ impl Shelf {
         newest.cloned().ok_or_else(|| SkillError::Unknown {
             wanted: wanted.to_string(),
             shelf: self.dir.clone(),
-            hint: wanted.hint(&skills),
+            hint: wanted.suggestion(&skills),
         })
     }
 
     /// Returns the path of a skill's component.
     pub fn file(&self, skill: &Skill) -> PathBuf {
-        files::component(&self.dir, &skill.digest)
+        files::component_path(&self.dir, &skill.digest)
     }
 
     /// Returns a skill's component. Fails if it is damaged.
@@ -310,8 +318,8 @@ impl Shelf {
 
     /// Removes a skill from the shelf, and the components that no remaining skill names. Teams that
     /// name it no longer run.
-    pub fn remove(&self, wanted: &Wanted) -> Result<Removed, SkillError> {
-        let Versions::Exactly(version) = &wanted.versions else {
+    pub fn remove(&self, wanted: &SkillSpec) -> Result<RemovedSkill, SkillError> {
+        let SkillVersions::Exactly(version) = &wanted.versions else {
             let why = "only one version is removed at a time: `name@1.2.3`".into();
             return Err(SkillError::Name {
                 text: wanted.to_string(),
@@ -319,18 +327,19 @@ impl Shelf {
             });
         };
         let name = format!("{}@{version}", wanted.name);
-        let change = Change::begin(&self.dir)?;
+        let change = ShelfWriter::lock(&self.dir)?;
         if !change.remove_entry(&name)? {
             // This error lists the other versions.
             self.find(wanted)?;
         }
-        let Listing { skills, damaged } = self.list()?;
+        let SkillListing { skills, damaged } = self.list()?;
         // It is unknown which components the damaged entries name. Once they are repaired, their
         // components have to exist.
         if damaged.is_empty() {
-            change
-                .remove_components_but(&skills.into_iter().map(|skill| skill.digest).collect())?;
+            change.remove_components_except(
+                &skills.into_iter().map(|skill| skill.digest).collect(),
+            )?;
         }
-        Ok(Removed { name, damaged })
+        Ok(RemovedSkill { name, damaged })
     }
 }

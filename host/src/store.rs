@@ -41,23 +41,25 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use strata_core::environment::Environment;
-use strata_core::event::{Event, Source, Status};
+use strata_core::event::{AnswerSource, Event, Status};
 use strata_core::id::{CheckpointId, Digest};
 use strata_core::money::Usd;
 
 use crate::blob::Blobs;
 
-pub use directory::{Content, Created, Directory, Opened, Replace, Vacant};
+pub use directory::{
+    CreatedStore, DirectoryContent, OpenedStore, ReplacePolicy, StorageDirectory, VacantDirectory,
+};
 pub use error::StoreError;
 pub(crate) use error::of_file;
 pub use file::measure_sync;
 pub use group::GroupLog;
-pub use lock::{Holder, Lock};
+pub use lock::{LockHolder, StorageLock};
 pub use memory::MemoryStore;
-pub use named::{follow_link, link_to_last, named_directories};
-pub use reader::{Beginning, Reader};
-pub(crate) use reader::{PIECE, each};
-pub use socket::Socket;
+pub use named::{default_directories, resolve_link, update_latest_link};
+pub use reader::{EarliestState, Reader};
+pub(crate) use reader::{RECORDS_PER_BATCH, read_in_batches};
+pub use socket::RunSocket;
 pub use sqlite::SqliteStore;
 
 /// The number of the first public event line of a run.
@@ -87,7 +89,7 @@ pub enum Durability {
 
 /// Selects the state of a run that is to be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum At {
+pub enum StateSelector {
     /// The newest state of the current lineage.
     Head,
     /// The state of a checkpoint, in any lineage.
@@ -98,7 +100,7 @@ pub enum At {
 
 /// A state that was loaded: an earlier state, and the events that lead from it to the selected one.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Saved {
+pub struct LoadedState {
     /// The earlier state.
     pub base: Environment,
     /// The events to apply to `base`, oldest first.
@@ -143,7 +145,7 @@ pub struct CheckpointRow {
     /// The previous checkpoint, if this storage knows it.
     pub parent: Option<CheckpointId>,
     /// What made it.
-    pub source: Origin,
+    pub source: CheckpointOrigin,
     /// The status of the run when this was its newest checkpoint.
     pub status: Status,
     /// When it was made, in milliseconds since 1970. `None` for a state that was read from a file.
@@ -152,7 +154,7 @@ pub struct CheckpointRow {
 
 /// What made a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum CheckpointOrigin {
     /// A run began.
     Entry,
     /// A state was read from `team.json`.
@@ -167,7 +169,7 @@ pub enum Origin {
     Answer,
 }
 
-impl Origin {
+impl CheckpointOrigin {
     /// Returns the name that is shown to users.
     pub fn name(self) -> &'static str {
         match self {
@@ -209,7 +211,7 @@ pub struct Pruned {
 
 /// Applies the events of a loaded state to its base, and returns the result. Fails with a
 /// description.
-pub type SumUp<'a> = dyn FnMut(Saved) -> Result<Environment, String> + 'a;
+pub type BuildState<'a> = dyn FnMut(LoadedState) -> Result<Environment, String> + 'a;
 
 /// Where a run is saved. All methods are synchronous: they are called on the thread that drives the
 /// run.
@@ -232,10 +234,10 @@ pub trait Store: Send {
     fn save_snapshot(&mut self, env: &Environment) -> Result<(), StoreError>;
 
     /// Loads a state.
-    fn load(&self, at: &At) -> Result<Saved, StoreError>;
+    fn load(&self, at: &StateSelector) -> Result<LoadedState, StoreError>;
 
     /// Makes another lineage the current one.
-    fn turn_to(&mut self, lineage: &str) -> Result<(), StoreError>;
+    fn switch_lineage(&mut self, lineage: &str) -> Result<(), StoreError>;
 
     /// Returns all lineages, in the order in which they were created.
     fn lineages(&self) -> Result<Vec<LineageRow>, StoreError>;
@@ -253,7 +255,7 @@ pub trait Store: Send {
 
     /// Does the same in all lineages, and drops the events that no remaining checkpoint needs.
     /// Either all of this happens, or nothing.
-    fn prune(&mut self, keep: u32, sum_up: &mut SumUp<'_>) -> Result<Pruned, StoreError>;
+    fn prune(&mut self, keep: u32, build_state: &mut BuildState<'_>) -> Result<Pruned, StoreError>;
 
     /// Returns at most `limit` events, oldest first, after skipping the first `from`. They are
     /// those that lead to the newest state of the current lineage and were not dropped.
@@ -277,22 +279,22 @@ pub trait Store: Send {
     /// survive everything.
     fn write_team_json(
         &mut self,
-        fill: &Fill<'_>,
+        fill: &WriteContent<'_>,
         durability: Durability,
     ) -> Result<(), StoreError>;
 }
 
 /// Writes the content of a file. Each `write` is one write to the disk, so it should be called with
 /// large pieces.
-pub type Fill<'a> = dyn Fn(&mut dyn std::io::Write) -> std::io::Result<()> + 'a;
+pub type WriteContent<'a> = dyn Fn(&mut dyn std::io::Write) -> std::io::Result<()> + 'a;
 
 /// Returns the checkpoints of a state without records: the one that the state is, if it is one.
-pub fn checkpoints_held(env: &Environment) -> Vec<CheckpointRow> {
-    let alone = list::Marks {
+pub fn checkpoints_of_state(env: &Environment) -> Vec<CheckpointRow> {
+    let alone = list::LineageHistory {
         name: env.lineage.name.clone(),
-        ..list::Marks::default()
+        ..list::LineageHistory::default()
     };
-    list::list(env, &[alone])
+    list::list_checkpoints(env, &[alone])
         .into_iter()
         .map(|listed| listed.row)
         .collect()
@@ -304,7 +306,7 @@ fn next_line(last: Option<&Record>) -> u64 {
 }
 
 /// Whether an event makes a checkpoint, or sets the status of the newest one.
-fn marks(event: &Event) -> bool {
+fn concerns_checkpoint(event: &Event) -> bool {
     matches!(event, Event::RunEnded { .. }) || checkpoint_of(event).is_some()
 }
 
@@ -325,7 +327,7 @@ fn cost_of(event: &Event) -> Usd {
     match event {
         Event::HostCalled {
             call,
-            source: Source::Live,
+            source: AnswerSource::Live,
             ..
         } => call.cost,
         _ => Usd::ZERO,

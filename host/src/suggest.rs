@@ -10,20 +10,20 @@ pub(crate) fn closest<'a>(
 ) -> Option<&'a str> {
     // With half of the letters wrong, a short word can still be a misspelling. Our names are so
     // different that it is not mistaken for another.
-    within_reach(word, candidates, 0.5)
+    most_similar(word, candidates, 0.5)
 }
 
 /// Returns the candidate that differs only by one or two typing errors, if there is one.
-pub(crate) fn almost<'a>(
+pub(crate) fn closest_typo<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
-    within_reach(word, candidates, 0.7)
+    most_similar(word, candidates, 0.7)
 }
 
 /// Returns the candidate that is most similar to `word`, if its similarity is at least `least`: 0
 /// means nothing in common, 1 means equal.
-fn within_reach<'a>(
+fn most_similar<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
     least: f64,
@@ -72,6 +72,9 @@ pub(crate) fn suggest(word: &str, candidates: &[&str]) -> Option<String> {
 
 /// Returns "; did you mean `x`?" to be appended to a message, or an empty text if no candidate is
 /// similar enough.
-pub(crate) fn meant<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+pub(crate) fn did_you_mean<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> String {
     closest(word, candidates).map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"))
 }

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 /// Returns a path without `.`, and without `..` after a directory. A `..` after a symbolic link is
 /// kept, because it leads elsewhere.
-pub fn tidy(path: &Path) -> String {
+pub fn display_path(path: &Path) -> String {
     let mut tidy = PathBuf::new();
     for part in path.components() {
         let is_way_back = part == Component::ParentDir
@@ -35,7 +35,7 @@ mod tests {
         fs::create_dir_all(home.path().join("a/b")).expect("a directory");
         std::os::unix::fs::symlink("a/b", home.path().join("link")).expect("a link");
         let check = |path: &str, expected: &str| {
-            let shown = tidy(&home.path().join(path));
+            let shown = display_path(&home.path().join(path));
             assert_eq!(
                 shown,
                 home.path().join(expected).display().to_string(),
@@ -46,7 +46,7 @@ mod tests {
         check("a/b/../../x.wasm", "x.wasm");
         check("link/../x.wasm", "link/../x.wasm");
         check("absent/../x.wasm", "absent/../x.wasm");
-        assert_eq!(tidy(Path::new("./../x")), "../x");
-        assert_eq!(tidy(Path::new("./")), ".");
+        assert_eq!(display_path(Path::new("./../x")), "../x");
+        assert_eq!(display_path(Path::new("./")), ".");
     }
 }

@@ -10,32 +10,32 @@ use std::path::{Path, PathBuf};
 const ROOT: u32 = 0;
 
 /// Returns the base directory for data that can be recreated.
-pub(crate) fn cache() -> Option<PathBuf> {
-    base("XDG_CACHE_HOME", ".cache")
+pub(crate) fn cache_dir() -> Option<PathBuf> {
+    xdg_base_dir("XDG_CACHE_HOME", ".cache")
 }
 
 /// Returns the base directory for the user's settings.
-pub(crate) fn config() -> Option<PathBuf> {
-    base("XDG_CONFIG_HOME", ".config")
+pub(crate) fn config_dir() -> Option<PathBuf> {
+    xdg_base_dir("XDG_CONFIG_HOME", ".config")
 }
 
 /// Returns the base directory for the user's data.
-pub(crate) fn data() -> Option<PathBuf> {
-    base("XDG_DATA_HOME", ".local/share")
+pub(crate) fn data_dir() -> Option<PathBuf> {
+    xdg_base_dir("XDG_DATA_HOME", ".local/share")
 }
 
 /// Returns the base directory for state that programs keep between runs.
-pub(crate) fn state() -> Option<PathBuf> {
-    base("XDG_STATE_HOME", ".local/state")
+pub(crate) fn state_dir() -> Option<PathBuf> {
+    xdg_base_dir("XDG_STATE_HOME", ".local/state")
 }
 
 /// Returns the private directory of this user among the temporary files. Creates it if it does not
 /// exist. Its files are of no use once the process that created them has ended.
-pub(crate) fn temporary() -> io::Result<PathBuf> {
-    let place = std::env::temp_dir().join(temporary_name());
+pub(crate) fn temporary_dir() -> io::Result<PathBuf> {
+    let place = std::env::temp_dir().join(temporary_dir_name());
     match DirBuilder::new().mode(0o700).create(&place) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            return Err(without_temporary(&error));
+            return Err(temporary_dir_error(&error));
         }
         _ => {}
     }
@@ -52,7 +52,7 @@ pub(crate) fn temporary() -> io::Result<PathBuf> {
 
 /// Returns an error that says that the directory for temporary files cannot be used, and what to
 /// do.
-pub(crate) fn without_temporary(error: &io::Error) -> io::Error {
+pub(crate) fn temporary_dir_error(error: &io::Error) -> io::Error {
     let place = std::env::temp_dir();
     io::Error::other(format!(
         "the directory for temporary files `{}` cannot be used: {error}; create it, or set TMPDIR to a directory that \
@@ -62,7 +62,7 @@ pub(crate) fn without_temporary(error: &io::Error) -> io::Error {
 }
 
 /// Returns the name of this user's directory among the temporary files.
-pub(crate) fn temporary_name() -> String {
+pub(crate) fn temporary_dir_name() -> String {
     format!("strata-host-{}", rustix::process::geteuid().as_raw())
 }
 
@@ -70,19 +70,19 @@ pub(crate) fn temporary_name() -> String {
 /// directory. As the XDG specification requires, an empty or relative value is ignored. Returns
 /// `None` if there can be no such directory, for example if the home directory is `/dev/null`, as
 /// for many service accounts.
-fn base(variable: &str, usual: &str) -> Option<PathBuf> {
-    match absolute(variable) {
+fn xdg_base_dir(variable: &str, usual: &str) -> Option<PathBuf> {
+    match absolute_path_from_env(variable) {
         Some(chosen) => Some(chosen).filter(|chosen| can_be_directory(chosen)),
-        None => Some(home()?.join(usual)),
+        None => Some(home_dir()?.join(usual)),
     }
 }
 
 /// Returns the user's home directory. Returns `None` if the value of `HOME` cannot be a directory.
-pub(crate) fn home() -> Option<PathBuf> {
-    absolute("HOME").filter(|home| can_be_directory(home))
+pub(crate) fn home_dir() -> Option<PathBuf> {
+    absolute_path_from_env("HOME").filter(|home| can_be_directory(home))
 }
 
-fn absolute(variable: &str) -> Option<PathBuf> {
+fn absolute_path_from_env(variable: &str) -> Option<PathBuf> {
     std::env::var_os(variable)
         .map(PathBuf::from)
         .filter(|path| path.is_absolute())
@@ -97,7 +97,7 @@ fn can_be_directory(path: &Path) -> bool {
 
 /// Returns whether an error means that nothing exists at a path, also if one of its parents is not
 /// a directory.
-pub(crate) fn is_absent(error: &io::Error) -> bool {
+pub(crate) fn is_not_found(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
@@ -106,34 +106,34 @@ pub(crate) fn is_absent(error: &io::Error) -> bool {
 
 /// The reason why a directory cannot hold files that nobody else may change.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Unusable {
+pub(crate) enum UnusableDirectory {
     /// It cannot be created or examined.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// Other users can access it.
     #[error("{0}, or set XDG_CACHE_HOME or XDG_STATE_HOME to a directory of your own")]
-    Shared(&'static str),
+    NotPrivate(&'static str),
 }
 
 /// Creates a directory that only this user can access. An existing directory must already be like
 /// that.
-pub(crate) fn make_private(dir: &Path) -> Result<(), Unusable> {
+pub(crate) fn create_private_dir(dir: &Path) -> Result<(), UnusableDirectory> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     // A symbolic link is treated like its target, unless another user than root created the link.
     let link = fs::symlink_metadata(dir)?;
     let meta = fs::metadata(dir)?;
-    if link.is_symlink() && !is_own(&link) && link.uid() != ROOT {
-        return Err(Unusable::Shared(
+    if link.is_symlink() && !is_owned_by_user(&link) && link.uid() != ROOT {
+        return Err(UnusableDirectory::NotPrivate(
             "it is a link that another user made; remove it",
         ));
     }
-    if !is_own(&meta) {
-        return Err(Unusable::Shared(
+    if !is_owned_by_user(&meta) {
+        return Err(UnusableDirectory::NotPrivate(
             "it belongs to another user; run as that one",
         ));
     }
     if !is_private(&meta) {
-        return Err(Unusable::Shared(
+        return Err(UnusableDirectory::NotPrivate(
             "others than you can enter it; `chmod 700` it",
         ));
     }
@@ -142,11 +142,11 @@ pub(crate) fn make_private(dir: &Path) -> Result<(), Unusable> {
 
 /// Returns whether a file belongs to this user and nobody else can access it.
 pub(crate) fn is_private(meta: &Metadata) -> bool {
-    is_own(meta) && meta.mode() & 0o077 == 0
+    is_owned_by_user(meta) && meta.mode() & 0o077 == 0
 }
 
 /// Returns whether a file belongs to this user.
-pub(crate) fn is_own(meta: &Metadata) -> bool {
+pub(crate) fn is_owned_by_user(meta: &Metadata) -> bool {
     meta.uid() == rustix::process::geteuid().as_raw()
 }
 
@@ -161,10 +161,10 @@ mod tests {
     const OTHER: u32 = 4321;
 
     fn refusal(dir: &Path) -> Option<String> {
-        make_private(dir).err().map(|error| error.to_string())
+        create_private_dir(dir).err().map(|error| error.to_string())
     }
 
-    fn is_refused(dir: &Path, why: &str) {
+    fn assert_refused(dir: &Path, why: &str) {
         let refusal = refusal(dir).expect(why);
         assert!(
             refusal.contains(why) && refusal.contains("set XDG_CACHE_HOME"),
@@ -181,14 +181,14 @@ mod tests {
         assert_eq!(refusal(&dir), None);
         for open in [0o755, 0o770, 0o702] {
             fs::set_permissions(&dir, Permissions::from_mode(open)).unwrap();
-            is_refused(&dir, "`chmod 700`");
+            assert_refused(&dir, "`chmod 700`");
         }
         fs::set_permissions(&dir, Permissions::from_mode(0o500)).unwrap();
         assert_eq!(refusal(&dir), None);
         fs::write(home.path().join("file"), "").unwrap();
         assert!(matches!(
-            make_private(&home.path().join("file")),
-            Err(Unusable::Io(_))
+            create_private_dir(&home.path().join("file")),
+            Err(UnusableDirectory::Io(_))
         ));
     }
 
@@ -196,25 +196,25 @@ mod tests {
     fn a_link_is_as_good_as_what_it_leads_to() {
         let home = tempfile::tempdir().unwrap();
         let (dir, link) = (home.path().join("dir"), home.path().join("link"));
-        make_private(&dir).unwrap();
+        create_private_dir(&dir).unwrap();
         symlink(&dir, &link).unwrap();
         assert_eq!(refusal(&link), None);
         fs::set_permissions(&dir, Permissions::from_mode(0o755)).unwrap();
-        is_refused(&link, "`chmod 700`");
+        assert_refused(&link, "`chmod 700`");
     }
 
     #[test]
     fn what_belongs_to_another_user_is_not_used() {
         let home = tempfile::tempdir().unwrap();
         let (dir, link) = (home.path().join("dir"), home.path().join("link"));
-        make_private(&dir).unwrap();
+        create_private_dir(&dir).unwrap();
         symlink(&dir, &link).unwrap();
         // Only root can change the owner of a file.
         if lchown(&link, Some(OTHER), None).is_err() {
             return;
         }
-        is_refused(&link, "another user made");
+        assert_refused(&link, "another user made");
         chown(&dir, Some(OTHER), None).unwrap();
-        is_refused(&dir, "belongs to another user");
+        assert_refused(&dir, "belongs to another user");
     }
 }

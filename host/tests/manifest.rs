@@ -9,12 +9,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use strata_core::id::{ActionId, Part, RoleId, Slot};
+use strata_core::id::{ActionId, RoleId, Slot, SlotKind};
 use strata_core::money::Usd;
-use strata_core::team::{Deliver, Join, Mode, OnFault, React, Reducer, Retry, Thinker};
+use strata_core::team::{
+    DeliveryMode, Join, JoinMode, OnFault, React, Reducer, RetryPolicy, Thinker,
+};
 use strata_host::manifest::{Definition, Diagnostics, Durability, Paint, RunConfig};
 use strata_host::plugin::{Access, DirGrant, Limits};
-use strata_host::services::llm::config::{Config, Endpoint, Price, Provider};
+use strata_host::services::llm::config::{Endpoint, ModelsConfig, Price, ProviderConfig};
 
 #[path = "manifest/operator.rs"]
 mod operator;
@@ -54,14 +56,14 @@ fn good(name: &str) -> Definition {
 fn action(role: u16, action: u16) -> Slot {
     Slot {
         role: RoleId(role),
-        part: Part::Action(ActionId(action)),
+        kind: SlotKind::Action(ActionId(action)),
     }
 }
 
 fn think(role: u16) -> Slot {
     Slot {
         role: RoleId(role),
-        part: Part::Think,
+        kind: SlotKind::Think,
     }
 }
 
@@ -103,7 +105,7 @@ fn what_is_not_written_has_its_default() {
     assert_eq!(policy.budget, None);
     let role = &team.team.roles[0];
     assert_eq!(role.react, React::ByOrder);
-    let retry = Retry {
+    let retry = RetryPolicy {
         retries: 0,
         backoff_ms: 500,
     };
@@ -135,10 +137,10 @@ fn what_is_written_is_kept() {
         output: Usd::from_dollars(1.0),
         cache_read: Some(Usd::from_dollars(0.075)),
     };
-    let llm = Config {
+    let llm = ModelsConfig {
         model: Some("m".into()),
         price,
-        ..Config::of(Provider::OpenAi(endpoint))
+        ..ModelsConfig::with_provider(ProviderConfig::OpenAi(endpoint))
     };
     assert_eq!(whole.llm, Some(llm));
     let team = &whole.team;
@@ -189,8 +191,8 @@ fn what_is_written_is_kept() {
             "review",
             vec![2, 0, 3],
             "publish",
-            Mode::Active,
-            Deliver::Each
+            JoinMode::Active,
+            DeliveryMode::Each
         )
     );
     assert_eq!(
@@ -199,13 +201,19 @@ fn what_is_written_is_kept() {
             "publish",
             vec![0, 3, 2],
             "everyone",
-            Mode::All,
-            Deliver::Batch
+            JoinMode::All,
+            DeliveryMode::Batch
         )
     );
     assert_eq!(
         join(2),
-        ("any of them", vec![3], "RoleB", Mode::Any, Deliver::Batch)
+        (
+            "any of them",
+            vec![3],
+            "RoleB",
+            JoinMode::Any,
+            DeliveryMode::Batch
+        )
     );
     assert_eq!(team.joins.len(), 3);
 }
@@ -355,26 +363,35 @@ fn later_problems_are_shown_where_the_component_is_written() {
         assert!(text.contains(place) && text.contains("broken"), "{text}");
     };
     check(
-        whole.at_component(action(0, 0), "broken"),
+        whole.component_problem(action(0, 0), "broken"),
         "whole.toml:62:13",
     );
-    check(whole.at_pin(action(0, 0), "broken"), "whole.toml:63:10");
-    check(whole.at_pin(action(0, 1), "broken"), "whole.toml:78:13");
     check(
-        whole.at_allow(action(0, 0), "broken", "x"),
+        whole.pin_problem(action(0, 0), "broken"),
+        "whole.toml:63:10",
+    );
+    check(
+        whole.pin_problem(action(0, 1), "broken"),
+        "whole.toml:78:13",
+    );
+    check(
+        whole.missing_grant(action(0, 0), "broken", "x"),
         "whole.toml:70:1",
     );
     check(
-        whole.at_allow(action(0, 1), "broken", "x"),
+        whole.missing_grant(action(0, 1), "broken", "x"),
         "whole.toml:76:1",
     );
-    check(whole.at_component(think(1), "broken"), "whole.toml:87:13");
-    check(whole.at_component(think(0), "broken"), "error: broken");
     check(
-        whole.at_secret("TOKEN", "broken").unwrap(),
+        whole.component_problem(think(1), "broken"),
+        "whole.toml:87:13",
+    );
+    check(whole.component_problem(think(0), "broken"), "error: broken");
+    check(
+        whole.secret_problem("TOKEN", "broken").unwrap(),
         "whole.toml:75:12",
     );
-    assert!(whole.at_secret("NONE", "broken").is_none());
+    assert!(whole.secret_problem("NONE", "broken").is_none());
 }
 
 #[test]

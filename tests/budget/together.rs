@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{budget, gathering, held_back_now, live, place};
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::process::Signal;
 use crate::stream;
 
@@ -45,7 +45,7 @@ fn team(of_team: &str, parallel: usize, roles: &[&str]) -> String {
 }
 
 /// Lets the model take some time, so that who asks meanwhile finds too little.
-fn slow(place: &Place, delay: &str) {
+fn slow(place: &Workspace, delay: &str) {
     place.write(
         "replies.toml",
         format!("[[reply]]\ntext = \"r\"\ninput = 5\noutput = 5\ndelay = \"{delay}\"\n"),

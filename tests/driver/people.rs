@@ -5,15 +5,18 @@ use std::sync::Arc;
 use strata_core::event::{Event, Status};
 use strata_core::json::Json;
 use strata_core::message::Draft;
-use strata_core::request::Answer as Answered;
-use strata_host::gateway::{Answer, Ask, Gateway};
-use strata_host::sandbox::{Call, Calling, ScriptedSandbox, Value, ended, returned};
-use strata_host::services::human::Question;
+use strata_core::request::HumanAnswer as Answered;
+use strata_host::gateway::{Gateway, GuestRequest, HostAnswer};
+use strata_host::sandbox::{
+    AttemptFuture, ReturnValue, SandboxCall, ScriptedSandbox, outcome_without_usage,
+    output_without_effects,
+};
+use strata_host::services::human::HumanQuestion;
 
 use super::{role, run, team};
 
-fn question() -> Question {
-    Question {
+fn question() -> HumanQuestion {
+    HumanQuestion {
         text: "how many?".into(),
         schema: None,
         choices: Vec::new(),
@@ -22,15 +25,15 @@ fn question() -> Question {
     }
 }
 
-fn say(text: &str) -> strata_host::sandbox::Ended {
-    ended(Ok(returned(Value::Output(Draft {
+fn say(text: &str) -> strata_host::sandbox::SandboxOutcome {
+    outcome_without_usage(Ok(output_without_effects(ReturnValue::Output(Draft {
         content: text.into(),
         ..Draft::default()
     }))))
 }
 
 /// An attempt that holds something while it asks.
-fn asking(held: Arc<()>) -> impl Fn(Call, Gateway) -> Calling + Send + Sync + 'static {
+fn asking(held: Arc<()>) -> impl Fn(SandboxCall, Gateway) -> AttemptFuture + Send + Sync + 'static {
     let weak = Arc::downgrade(&held);
     // Only the first attempt holds it.
     let held = std::sync::Mutex::new(Some(held));
@@ -39,8 +42,8 @@ fn asking(held: Arc<()>) -> impl Fn(Call, Gateway) -> Calling + Send + Sync + 's
         assert_eq!(call.attempt == 1, held.is_some());
         assert!(call.attempt == 1 || weak.upgrade().is_none());
         Box::pin(async move {
-            match gateway.ask(Ask::Person(question())).await {
-                Some(Answer::Person(Answered::Given(value))) => {
+            match gateway.request(GuestRequest::AskHuman(question())).await {
+                Some(HostAnswer::Human(Answered::Given(value))) => {
                     say(&format!("got {}", value.as_str()))
                 }
                 // The attempt is over; the driver must not take this for its end.
@@ -61,30 +64,29 @@ fn an_attempt_that_asks_gives_back_what_it_held_while_others_are_at_work() {
     ]);
     let held = Arc::new(());
     let weak = Arc::downgrade(&held);
-    let sandbox =
-        ScriptedSandbox::new()
-            .with("A", "Ask", asking(held))
-            .with("B", "Watch", move |_, _| {
-                let weak = weak.clone();
-                Box::pin(async move {
-                    // Ends only when the other attempt is gone.
-                    while weak.upgrade().is_some() {
-                        tokio::task::yield_now().await;
-                    }
-                    say("it is gone")
-                })
-            });
+    let sandbox = ScriptedSandbox::new()
+        .with_script("A", "Ask", asking(held))
+        .with_script("B", "Watch", move |_, _| {
+            let weak = weak.clone();
+            Box::pin(async move {
+                // Ends only when the other attempt is gone.
+                while weak.upgrade().is_some() {
+                    tokio::task::yield_now().await;
+                }
+                say("it is gone")
+            })
+        });
     let ran = run(&team, &sandbox, &[], None);
     assert_eq!(ran.status.unwrap(), Status::Waiting);
     assert_eq!(ran.env.history.len(), 2);
     let mut records = ran.ledger.lock().unwrap().records.clone();
 
-    let (role, request) = ran.env.requests().next().unwrap();
+    let (role, request) = ran.env.open_requests().next().unwrap();
     let answer = Event::RequestAnswered {
         role,
         request: request.id.clone(),
         answer: Answered::Given(Json::parse("7").unwrap()),
-        checkpoint: ran.env.next_checkpoint(),
+        checkpoint: ran.env.next_checkpoint_id(),
         parent: ran.env.checkpoint.clone(),
     };
     let mut record = records.last().unwrap().clone();

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::Value;
 
 use super::{STDIO, TEAM, heard, place};
-use crate::place::Place;
+use crate::place::Workspace;
 
 #[test]
 fn what_is_outside_speaks_as_nobody_in_the_team() {
@@ -18,7 +18,7 @@ fn what_is_outside_speaks_as_nobody_in_the_team() {
         .replace("HOW", "now = true")
         .replace("name = \"B\"", "name = \"B\"\nkind = \"human\"");
     let (team, _) = team.split_once("[[role.action]]\nname = \"hear\"").unwrap();
-    let place = Place::with(team);
+    let place = Workspace::with(team);
     let says = r#"{"content":"approved","cause_by":"Answer","sent_from":"A","role":"A","id":"a1"}"#;
     place.write(
         "bridge.sh",

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::{bytes, checkpoints, copy, done, ids, printed, run_on, saved};
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::saved::essence_of_lineage;
 
 #[test]
@@ -53,7 +53,7 @@ fn forks_can_be_forked_resumed_and_compared() {
 
 /// Compares the lineages that were forked from `store` into `nine` and `later`. `second` is a
 /// checkpoint of `nine`, and `again` a fork of it.
-fn check_differences(place: &Place, second: &str, again: &str) {
+fn check_differences(place: &Workspace, second: &str, again: &str) {
     let compare = |one: &str, other: &str| -> Value {
         let ended = place.host(&["diff", one, other, "--json"]).expect(0);
         place.host(&["diff", one, other]).expect(0);
@@ -105,7 +105,7 @@ fn check_differences(place: &Place, second: &str, again: &str) {
 
 #[test]
 fn copies_of_a_storage_that_went_on_by_themselves_part_where_they_did() {
-    let place = Place::of("fan-in");
+    let place = Workspace::of("fan-in");
     place.run().expect(3);
     copy(&place, "store", "copy");
     place
@@ -131,7 +131,7 @@ fn a_fork_can_be_given_away_while_the_team_runs() {
         "/fixtures/fan-in/team.toml"
     ))
     .unwrap();
-    let place = Place::of("fan-in");
+    let place = Workspace::of("fan-in");
     place.write(
         "team.toml",
         team.replace(
@@ -232,7 +232,7 @@ fn what_is_no_fork_is_refused_and_nothing_is_made() {
 
 #[test]
 fn a_team_json_alone_can_be_forked_at_the_checkpoint_it_holds() {
-    let place = Place::of("fan-in");
+    let place = Workspace::of("fan-in");
     place.run().expect(3);
     fs::remove_file(place.path("store/team.db")).unwrap();
     let alone = bytes(&place, "store");
@@ -269,7 +269,7 @@ fn a_team_json_alone_can_be_forked_at_the_checkpoint_it_holds() {
 
 #[test]
 fn a_value_that_a_finished_action_of_the_open_step_writes_too_is_warned_of() {
-    let place = Place::with(
+    let place = Workspace::with(
         "schema = 'strata.team/1'\n[team]\nname = 't'\nidea = 'go'\n[env.scope.notes]\n\
          [[role]]\nname = 'A'\nwatch = ['UserRequirement']\n\
          [[role.action]]\nname = 'write'\ncomponent = 'probe.wasm'\n\

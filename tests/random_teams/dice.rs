@@ -1,9 +1,9 @@
 //! Dice: a seeded source of choices.
 
 /// Numbers that look random and are the same for the same seed (xorshift64*).
-pub struct Dice(u64);
+pub struct Rng(u64);
 
-impl Dice {
+impl Rng {
     /// Dice that fall as the seed says.
     pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)

@@ -6,12 +6,12 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use super::dice::Dice;
+use super::dice::Rng;
 
 const ROLES: u64 = 6;
 
 /// A team file, with `FAULT` steps in it that are yet to be filled in.
-pub fn team(dice: &mut Dice) -> String {
+pub fn team(dice: &mut Rng) -> String {
     let mut text = format!(
         "schema = \"strata.team/1\"\n[team]\nname = \"network\"\nidea = \"begin\"\non_fault = \"park\"\n\
          [env.scope.list]\nreducer = \"append\"\n[env.scope.sum]\nreducer = \"add\"\n[env.scope.top]\nreducer = \"max\"\n\
@@ -42,7 +42,7 @@ pub fn team(dice: &mut Dice) -> String {
 }
 
 /// Lets a role hear of earlier ones: of one, or of several at once. The last may hear of them one by one.
-fn feed(text: &mut String, role: u64, dice: &mut Dice) {
+fn feed(text: &mut String, role: u64, dice: &mut Rng) {
     let mut from: Vec<u64> = (0..role).filter(|_| !dice.one_in(3)).collect();
     if from.is_empty() {
         from.push(dice.below(role));

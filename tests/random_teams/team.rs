@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::dice::Dice;
+use super::dice::Rng;
 
 const ROLES: u64 = 5;
 
@@ -15,7 +15,7 @@ struct Join {
 }
 
 /// A team file, with `FAULT` steps in it that are yet to be filled in.
-pub fn team(dice: &mut Dice) -> String {
+pub fn team(dice: &mut Rng) -> String {
     let mut text = format!(
         "schema = \"strata.team/1\"\n[team]\nname = \"random\"\nidea = \"begin\"\n[env]\n[env.groups]\nlast = [\"R{last}\"]\n\
          [env.scope.list]\nreducer = \"append\"\n[env.scope.sum]\nreducer = \"add\"\n[env.scope.top]\nreducer = \"max\"\n\
@@ -75,13 +75,13 @@ pub fn team(dice: &mut Dice) -> String {
 }
 
 /// The name of a role after this one.
-fn later(role: u64, dice: &mut Dice) -> String {
+fn later(role: u64, dice: &mut Rng) -> String {
     let later = role + 1 + dice.below(ROLES - role - 1);
     format!("{}{later}", dice.pick(&["R", "alias"]))
 }
 
 /// None, one or two joins; of two, the first may lead to the second.
-fn joins(dice: &mut Dice) -> Vec<Join> {
+fn joins(dice: &mut Rng) -> Vec<Join> {
     let mut joins = Vec::new();
     for id in ["j0", "j1"].into_iter().take(dice.below(4) as usize) {
         let mut from: Vec<u64> = (0..ROLES - 1).filter(|_| dice.one_in(2)).collect();
@@ -111,7 +111,7 @@ fn joins(dice: &mut Dice) -> Vec<Join> {
 }
 
 /// Writes a join, with routes into it: always, when a condition holds, or one of two ways.
-fn write_join(text: &mut String, Join { id, from, to }: &Join, dice: &mut Dice) {
+fn write_join(text: &mut String, Join { id, from, to }: &Join, dice: &mut Rng) {
     for role in from {
         let way = match dice.below(4) {
             0 => format!("to = [\"{id}\"]\nwhen = \"size(content) % 2 == 0\""),
@@ -134,7 +134,7 @@ fn write_join(text: &mut String, Join { id, from, to }: &Join, dice: &mut Dice) 
 }
 
 /// The labels that a role watches: those of earlier roles, and often the idea.
-fn watched(role: u64, dice: &mut Dice) -> String {
+fn watched(role: u64, dice: &mut Rng) -> String {
     let mut labels = Vec::new();
     if role < 2 || dice.one_in(3) {
         labels.push("\"UserRequirement\"".to_owned());
@@ -150,7 +150,7 @@ fn watched(role: u64, dice: &mut Dice) -> String {
 }
 
 /// What an action does.
-fn steps(role: u64, joins: &[Join], dice: &mut Dice) -> String {
+fn steps(role: u64, joins: &[Join], dice: &mut Rng) -> String {
     let mut steps = Vec::new();
     for _ in 0..dice.below(5) {
         steps.push(match dice.below(8) {

@@ -1,6 +1,6 @@
 //! The page about commands.
 
-use crate::place::Place;
+use crate::place::Workspace;
 
 const HEAD: &str = "# Commands
 
@@ -13,7 +13,7 @@ the same as manual pages, `strata-host completions SHELL` writes a completion sc
 const DEEPEST: usize = 2;
 
 pub fn page() -> String {
-    let place = Place::empty();
+    let place = Workspace::empty();
     let mut page = HEAD.to_owned();
     let whole = help(&place, &[]);
     page += &format!("## Exit codes\n\n```text\n{}\n```\n\n", exit_codes(&whole));
@@ -24,7 +24,7 @@ pub fn page() -> String {
 }
 
 /// Adds a command, and those below it.
-fn add(page: &mut String, place: &Place, path: &[&str]) {
+fn add(page: &mut String, place: &Workspace, path: &[&str]) {
     let help = help(place, path);
     let level = "#".repeat(path.len() + 1);
     *page += &format!(
@@ -39,7 +39,7 @@ fn add(page: &mut String, place: &Place, path: &[&str]) {
     }
 }
 
-fn help(place: &Place, path: &[&str]) -> String {
+fn help(place: &Workspace, path: &[&str]) -> String {
     let text = place.host(&[path, &["--help"]].concat()).expect(0).stdout;
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     lines.join("\n")

@@ -6,7 +6,7 @@ use std::fs;
 use serde_json::{Map, Value};
 
 use super::cell;
-use crate::place::Place;
+use crate::place::Workspace;
 use crate::probe::project;
 
 const HEAD: &str = "# The team file
@@ -30,7 +30,7 @@ const EXAMPLE: usize = 60;
 
 pub fn page() -> String {
     let schema: Value =
-        serde_json::from_str(&Place::empty().host(&["schema"]).expect(0).stdout).unwrap();
+        serde_json::from_str(&Workspace::empty().host(&["schema"]).expect(0).stdout).unwrap();
     let mut pages = Pages {
         schema: schema.clone(),
         examples: examples(),

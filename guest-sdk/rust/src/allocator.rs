@@ -13,7 +13,7 @@ use std::alloc::System;
 /// The size of the static block: enough for an action that receives and returns some thousand
 /// words. It is mapped as it is used, so the unused part costs nothing except that it counts
 /// towards the call's memory limit.
-const ROOM_BYTES: usize = 128 << 10;
+const STATIC_BYTES: usize = 128 << 10;
 
 #[cfg(target_arch = "wasm32")]
 #[global_allocator]
@@ -23,7 +23,7 @@ static ALLOCATOR: Allocator = Allocator::new();
 /// allocated last can be freed.
 #[repr(align(16))]
 struct Allocator {
-    room: UnsafeCell<[u8; ROOM_BYTES]>,
+    memory: UnsafeCell<[u8; STATIC_BYTES]>,
     used: Cell<usize>,
 }
 
@@ -33,28 +33,28 @@ unsafe impl Sync for Allocator {}
 impl Allocator {
     const fn new() -> Self {
         Self {
-            room: UnsafeCell::new([0; ROOM_BYTES]),
+            memory: UnsafeCell::new([0; STATIC_BYTES]),
             used: Cell::new(0),
         }
     }
 
     /// Returns the offset of a block in the static memory, or `None` if it belongs to the other
     /// allocator.
-    fn place(&self, block: *mut u8) -> Option<usize> {
-        let place = block.addr().wrapping_sub(self.room.get().addr());
-        (place < ROOM_BYTES).then_some(place)
+    fn offset_of(&self, block: *mut u8) -> Option<usize> {
+        let place = block.addr().wrapping_sub(self.memory.get().addr());
+        (place < STATIC_BYTES).then_some(place)
     }
 
     /// Allocates a block of the static memory, or returns `None` if there is not enough left.
-    fn take(&self, layout: Layout) -> Option<*mut u8> {
-        let start = self.room.get().cast::<u8>();
+    fn allocate(&self, layout: Layout) -> Option<*mut u8> {
+        let start = self.memory.get().cast::<u8>();
         let place = self.used.get()
             + start
                 .wrapping_add(self.used.get())
                 .align_offset(layout.align());
         let end = place
             .checked_add(layout.size())
-            .filter(|end| *end <= ROOM_BYTES)?;
+            .filter(|end| *end <= STATIC_BYTES)?;
         self.used.set(end);
         Some(start.wrapping_add(place))
     }
@@ -65,12 +65,12 @@ impl Allocator {
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller upholds the same contract.
-        self.take(layout)
+        self.allocate(layout)
             .unwrap_or_else(|| unsafe { System.alloc(layout) })
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        match self.place(block) {
+        match self.offset_of(block) {
             Some(place) if place + layout.size() == self.used.get() => self.used.set(place),
             Some(_) => {}
             // SAFETY: the block belongs to that allocator.
@@ -79,11 +79,11 @@ unsafe impl GlobalAlloc for Allocator {
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        let Some(place) = self.place(block) else {
+        let Some(place) = self.offset_of(block) else {
             // SAFETY: the block belongs to that allocator.
             return unsafe { System.realloc(block, layout, size) };
         };
-        if place + layout.size() == self.used.get() && size <= ROOM_BYTES - place {
+        if place + layout.size() == self.used.get() && size <= STATIC_BYTES - place {
             self.used.set(place + size);
             return block;
         }
@@ -111,7 +111,7 @@ mod tests {
         Layout::from_size_align(size, align).unwrap()
     }
 
-    fn of(size: usize, byte: u8, allocator: &Allocator) -> *mut u8 {
+    fn filled_block(size: usize, byte: u8, allocator: &Allocator) -> *mut u8 {
         // SAFETY: the block has `size` bytes.
         unsafe {
             let block = allocator.alloc(layout(size, 8));
@@ -129,18 +129,24 @@ mod tests {
     fn blocks_are_aligned_and_apart() {
         let allocator = Box::new(Allocator::new());
         for align in [1, 2, 4, 8, 16, 64, 4096] {
-            of(3, 0, &allocator);
+            filled_block(3, 0, &allocator);
             // SAFETY: the block is not accessed.
             let block = unsafe { allocator.alloc(layout(5, align)) };
             assert_eq!(block.addr() % align, 0);
-            assert_eq!(allocator.place(block).unwrap() + 5, allocator.used.get());
+            assert_eq!(
+                allocator.offset_of(block).unwrap() + 5,
+                allocator.used.get()
+            );
         }
     }
 
     #[test]
     fn the_last_block_grows_where_it_lies_and_others_move() {
         let allocator = Box::new(Allocator::new());
-        let (first, last) = (of(16, 1, &allocator), of(16, 2, &allocator));
+        let (first, last) = (
+            filled_block(16, 1, &allocator),
+            filled_block(16, 2, &allocator),
+        );
         // SAFETY: the blocks are of these sizes.
         let (moved, grown) = unsafe {
             (
@@ -158,26 +164,26 @@ mod tests {
         );
         // SAFETY: the block is of this size, and the last one.
         unsafe { allocator.dealloc(moved, layout(1000, 8)) };
-        assert_eq!(of(1, 3, &allocator), moved);
+        assert_eq!(filled_block(1, 3, &allocator), moved);
     }
 
     #[test]
     fn what_has_no_room_comes_from_the_other_allocator() {
         let allocator = Box::new(Allocator::new());
-        let inside = of(ROOM_BYTES - 10, 1, &allocator);
-        let outside = of(11, 2, &allocator);
+        let inside = filled_block(STATIC_BYTES - 10, 1, &allocator);
+        let outside = filled_block(11, 2, &allocator);
         assert_eq!(
-            (allocator.place(inside), allocator.place(outside)),
+            (allocator.offset_of(inside), allocator.offset_of(outside)),
             (Some(0), None)
         );
         // SAFETY: the blocks are of these sizes.
         unsafe {
-            let moved = allocator.realloc(inside, layout(ROOM_BYTES - 10, 8), ROOM_BYTES + 1);
-            assert_eq!(allocator.place(moved), None);
-            assert_eq!(bytes(moved, ROOM_BYTES - 10), vec![1; ROOM_BYTES - 10]);
-            allocator.dealloc(moved, layout(ROOM_BYTES + 1, 8));
+            let moved = allocator.realloc(inside, layout(STATIC_BYTES - 10, 8), STATIC_BYTES + 1);
+            assert_eq!(allocator.offset_of(moved), None);
+            assert_eq!(bytes(moved, STATIC_BYTES - 10), vec![1; STATIC_BYTES - 10]);
+            allocator.dealloc(moved, layout(STATIC_BYTES + 1, 8));
             allocator.dealloc(outside, layout(11, 8));
         }
-        assert_eq!(allocator.place(of(8, 3, &allocator)), Some(0));
+        assert_eq!(allocator.offset_of(filled_block(8, 3, &allocator)), Some(0));
     }
 }

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use strata_core::id::RoleId;
-use strata_core::team::Profile;
+use strata_core::team::RoleProfile;
 use strata_host::gateway::{AttemptId, Gateway};
 use strata_host::plugin::Plugin;
-use strata_host::sandbox::{Call, Metering, Sandbox, WasmSandbox};
+use strata_host::sandbox::{Metering, Sandbox, SandboxCall, WasmSandbox};
 use tokio::sync::mpsc;
 use wasmtime::component::{Component, InstancePre, Linker};
 use wasmtime::{
@@ -109,7 +109,7 @@ impl Raw {
 /// The same through the sandbox.
 struct Ours {
     sandbox: WasmSandbox,
-    call: Call,
+    call: SandboxCall,
     gateway: Gateway,
 }
 
@@ -120,11 +120,11 @@ impl Ours {
             .load(guest, Metering::Plain)
             .expect("the guest loads")
             .digest;
-        let role = Profile {
+        let role = RoleProfile {
             name: "R".into(),
-            ..Profile::default()
+            ..RoleProfile::default()
         };
-        let call = Call::first(digest, Plugin::new("/guest.wasm"), role, "A");
+        let call = SandboxCall::first_attempt(digest, Plugin::new("/guest.wasm"), role, "A");
         let (questions, _) = mpsc::channel(1);
         Self {
             sandbox,

@@ -7,12 +7,14 @@ use std::sync::Arc;
 use strata_core::environment::Environment;
 use strata_core::id::RunId;
 use strata_core::stepper::Stepper;
-use strata_host::driver::{Driver, Journal, OnLine};
+use strata_host::driver::{Driver, Journal, LineListener};
 use strata_host::launch::Components;
 use strata_host::manifest::Definition;
 use strata_host::public_event::PublicEvent;
-use strata_host::sandbox::{Own, WasmSandbox};
-use strata_host::store::{Directory, Durability, FIRST_LINE, Replace, SavedDefinition};
+use strata_host::sandbox::{HiddenStorage, WasmSandbox};
+use strata_host::store::{
+    Durability, FIRST_LINE, ReplacePolicy, SavedDefinition, StorageDirectory,
+};
 
 /// How many bytes each message has.
 pub(crate) const CONTENT_BYTES: usize = 1000;
@@ -72,7 +74,7 @@ impl Place {
         let definition = Definition::parse(team, "bench.toml", &self.dir)?;
         let sandbox = WasmSandbox::new()?;
         let components = Components::load(&definition, &sandbox, &mut |_| ())?;
-        let equipment = components.equip(&definition, sandbox, Own::default())?;
+        let equipment = components.runtime(&definition, sandbox, HiddenStorage::default())?;
         let env = Environment::new(&definition.team);
         let saved = SavedDefinition {
             name: "bench.toml".into(),
@@ -80,17 +82,17 @@ impl Place {
             text: team.into(),
             components: Vec::new(),
         };
-        let store = Directory::new(&dir)
-            .create(Replace::Never, &env, &saved)?
+        let store = StorageDirectory::new(&dir)
+            .create(ReplacePolicy::Never, &env, &saved)?
             .store;
         let stepper = Stepper::new(Arc::new(definition.team), env);
         let journal = Journal::new(stepper, Box::new(store), FIRST_LINE, durability);
-        let mut journal = journal.on_line(OnLine::Each(Box::new(move |line| {
+        let mut journal = journal.with_listener(LineListener::Each(Box::new(move |line| {
             if matches!(line.event, PublicEvent::StepCommitted { .. }) {
                 committed();
             }
         })));
-        journal.stage(journal.stepper().started(
+        journal.stage(journal.stepper().run_started_event(
             RunId::from(name),
             "go".into(),
             components.digests(),

@@ -6,15 +6,15 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::budget::Reserved;
+use crate::budget::Reservation;
 use crate::environment::MessageRef;
 use crate::environment::scope::Write;
 use crate::event::{HostCall, Work};
 use crate::fault::Fault;
 use crate::file::FileChange;
-use crate::host_call::Begun;
+use crate::host_call::ExternalWrite;
 use crate::id::ActionId;
-use crate::request::Request;
+use crate::request::HumanRequest;
 use crate::team::{React, Role, Task, Thinker};
 
 /// A role working on the mail it took.
@@ -22,94 +22,94 @@ use crate::team::{React, Role, Task, Thinker};
 pub struct Activation {
     /// The number of the step in which it began; part of the ids of its messages and of its
     /// idempotency keys.
-    pub opened: u64,
+    pub opened_in_step: u64,
     /// The messages it handles, oldest first.
     pub news: Vec<MessageRef>,
     /// How many actions come before the first of `done`. It is zero unless the state was read from
     /// a file that says which action a role was at, but not what it had done.
-    pub skipped: u16,
+    pub skipped_actions: u16,
     /// The choices it made so far.
     pub choices: Vec<i32>,
     /// The tasks it planned.
     pub tasks: Vec<Task>,
     /// The calls it finished, in order.
-    pub done: Vec<Done>,
+    pub done: Vec<FinishedCall>,
     /// How many messages it made; part of their ids.
-    pub made: u32,
+    pub message_count: u32,
     /// The progress of the call it is at.
-    pub current: Current,
+    pub current_call: CallProgress,
     /// The phase of that call.
     pub phase: Phase,
     /// Calls that were reverted because of a conflict and have to be made again; and all choices,
     /// since these are not among the finished calls, and a choice after a reverted call has to be
     /// made again as well.
-    pub undone: Vec<Undone>,
+    pub reverted: Vec<RevertedCall>,
 }
 
 /// A finished call that has to be made again, or may have to be. Its earlier attempts count.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Undone {
+pub struct RevertedCall {
     /// The call.
     pub work: Work,
     /// How many calls were finished before it.
-    pub place: u32,
+    pub position: u32,
     /// The progress it had made.
-    pub tried: Current,
+    pub progress: CallProgress,
 }
 
 /// A finished call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Done {
+pub struct FinishedCall {
     /// The call.
     pub work: Work,
     /// The message it returned.
-    pub output: Outgoing,
+    pub output: UncommittedMessage,
     /// The messages it published in addition.
-    pub emissions: Vec<Outgoing>,
+    pub emissions: Vec<UncommittedMessage>,
     /// Its writes to scopes.
     pub writes: Vec<Write>,
     /// The progress it had made, in case it has to be made again.
-    pub tried: Current,
+    pub progress: CallProgress,
 }
 
 /// A message that is published when the step is committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Outgoing {
+pub struct UncommittedMessage {
     /// The message.
     pub message: MessageRef,
     /// Whether its sender named the recipients.
-    pub addressed: Addressed,
+    pub addressing: Addressing,
 }
 
 /// Whether the sender of a message named its recipients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Addressed {
+pub enum Addressing {
     /// The sender named recipients.
-    Named,
+    Explicit,
     /// The environment decides.
-    Open,
+    ByEnvironment,
 }
 
 /// The progress of a call: its attempts, what they recorded, and what is reserved for them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Current {
+pub struct CallProgress {
     /// How many attempts were started.
     pub attempts: u32,
     /// How many attempts failed in a row since the run was started or resumed. This is compared
     /// with `retries`.
     pub failures: u32,
     /// The host calls recorded so far.
-    pub journal: Vec<HostCall>,
+    pub recorded_calls: Vec<HostCall>,
     /// Whether the next attempt is served the recorded host calls.
-    pub keep: bool,
+    pub keeps_calls: bool,
     /// Whether the last attempt was suspended, to wait for a human or for money, and can now
     /// continue. The next attempt is then served the recorded host calls, whatever the call policy
     /// says.
-    pub answered: bool,
+    pub was_suspended: bool,
     /// The reservations for host calls in progress.
-    pub reserved: Vec<Reserved>,
+    pub reservations: Vec<Reservation>,
     /// The external writes, in the order in which they were started.
-    pub begun: Vec<Begun>,
+    pub external_writes: Vec<ExternalWrite>,
     /// The changes it made to files, once it succeeded.
     pub files: Vec<FileChange>,
 }
@@ -122,27 +122,27 @@ pub enum Phase {
     /// An attempt is in progress.
     Running,
     /// An attempt failed, and another one follows after a pause.
-    Resting,
+    BackingOff,
     /// It failed. A resume tries again.
     Failed(Fault),
     /// No call is left; the activation waits for the commit.
     Complete,
     /// It waits for a human to answer this request.
-    Waiting(Request),
+    WaitingForHuman(HumanRequest),
     /// It failed before the run was resumed, and can be started again.
-    Again(Fault),
+    ReadyAfterFault(Fault),
 }
 
 impl Phase {
     /// Returns whether the call can be started.
     pub fn is_ready(&self) -> bool {
-        matches!(self, Self::Ready | Self::Again(_))
+        matches!(self, Self::Ready | Self::ReadyAfterFault(_))
     }
 
     /// Returns why it failed, unless it was started again since.
     pub fn fault(&self) -> Option<&Fault> {
         match self {
-            Self::Failed(fault) | Self::Again(fault) => Some(fault),
+            Self::Failed(fault) | Self::ReadyAfterFault(fault) => Some(fault),
             _ => None,
         }
     }
@@ -150,28 +150,28 @@ impl Phase {
 
 impl Activation {
     /// Returns a new activation that starts in this step.
-    pub fn open(step: u64, news: Vec<MessageRef>, role: &Role) -> Self {
+    pub fn new(step: u64, news: Vec<MessageRef>, role: &Role) -> Self {
         let mut activation = Self {
-            opened: step,
+            opened_in_step: step,
             news,
-            skipped: 0,
+            skipped_actions: 0,
             choices: Vec::new(),
             tasks: Vec::new(),
             done: Vec::new(),
-            made: 0,
-            current: Current::default(),
+            message_count: 0,
+            current_call: CallProgress::default(),
             phase: Phase::Ready,
-            undone: Vec::new(),
+            reverted: Vec::new(),
         };
         activation.proceed(role);
         activation
     }
 
     /// Returns the call it is at; `None` if none is left. A failed call is still the one it is at.
-    pub fn work(&self, role: &Role) -> Option<Work> {
+    pub fn current_work(&self, role: &Role) -> Option<Work> {
         match role.react {
             React::ByOrder => {
-                let next = usize::from(self.skipped) + self.done.len();
+                let next = usize::from(self.skipped_actions) + self.done.len();
                 (next < role.actions.len()).then_some(Work::Act {
                     action: ActionId(next as u16),
                     task: None,
@@ -194,7 +194,7 @@ impl Activation {
                 let Some(next) = self.done.len().checked_sub(1) else {
                     return (!role.actions.is_empty()).then_some(Work::Plan);
                 };
-                let action = worker(role, self.tasks.get(next)?, next)?;
+                let action = worker_for(role, self.tasks.get(next)?, next)?;
                 Some(Work::Act {
                     action,
                     task: Some(next as u32),
@@ -222,10 +222,12 @@ impl Activation {
         if self.choices.len() == self.done.len() {
             self.choices.extend(self.only_action(role.react));
         }
-        let work = self.work(role);
-        self.current = work.map(|work| self.tried(work)).unwrap_or_default();
+        let work = self.current_work(role);
+        self.current_call = work
+            .map(|work| self.earlier_progress(work))
+            .unwrap_or_default();
         self.phase = if work.is_some() {
-            self.ready()
+            self.ready_or_in_doubt()
         } else {
             Phase::Complete
         };
@@ -233,112 +235,124 @@ impl Activation {
 
     /// Continues after a stop or a crash.
     pub(crate) fn resume(&mut self, role: &Role) {
-        self.current.failures = 0;
+        self.current_call.failures = 0;
         if self.phase == Phase::Complete {
             return;
         }
         if self.phase == Phase::Running {
             // The process was killed; the attempt ends like one that was interrupted.
-            self.current.keep = true;
-            self.phase = self.ready();
+            self.current_call.keeps_calls = true;
+            self.phase = self.ready_or_in_doubt();
         }
         // A lower loop limit may leave nothing more to do.
-        if self.work(role).is_none() {
+        if self.current_work(role).is_none() {
             self.phase = Phase::Complete;
-        } else if !matches!(self.phase, Phase::Waiting(_)) && self.doubts().next().is_none() {
+        } else if !matches!(self.phase, Phase::WaitingForHuman(_))
+            && self.writes_in_doubt().next().is_none()
+        {
             self.phase = self
                 .phase
                 .fault()
                 .cloned()
-                .map_or(Phase::Ready, Phase::Again);
+                .map_or(Phase::Ready, Phase::ReadyAfterFault);
         }
     }
 
     /// Returns whether the next attempt at the current call has this number. Older records do not
     /// contain the progress of choices; there a choice that is made again starts at 1.
-    pub(crate) fn goes_on_with(&self, work: Work, attempt: u32) -> bool {
-        self.current.attempts + 1 == attempt || (attempt == 1 && matches!(work, Work::Think { .. }))
+    pub(crate) fn is_next_attempt(&self, work: Work, attempt: u32) -> bool {
+        self.current_call.attempts + 1 == attempt
+            || (attempt == 1 && matches!(work, Work::Think { .. }))
     }
 
     /// Records a choice and moves on. Its progress is kept until the commit, like that of other
     /// calls.
-    pub(crate) fn choose(&mut self, work: Work, choice: i32) {
-        let tried = Current {
-            keep: true,
-            ..core::mem::take(&mut self.current)
+    pub(crate) fn record_choice(&mut self, work: Work, choice: i32) {
+        let tried = CallProgress {
+            keeps_calls: true,
+            ..core::mem::take(&mut self.current_call)
         };
         let place = self.done.len() as u32;
-        self.undone
-            .retain(|undone| (undone.work, undone.place) != (work, place));
-        self.undone.push(Undone { work, place, tried });
+        self.reverted
+            .retain(|undone| (undone.work, undone.position) != (work, place));
+        self.reverted.push(RevertedCall {
+            work,
+            position: place,
+            progress: tried,
+        });
         self.choices.push(choice);
     }
 
     /// Reverts all finished calls from this index on. They will be made again as further attempts,
     /// served what they recorded if the kind of fault allows that.
-    pub fn rewind(&mut self, done: usize, fault: Fault) {
+    pub fn revert_to(&mut self, done: usize, fault: Fault) {
         // All of these calls are reverted without a failure of their own, including those after the
         // one that conflicts.
-        let keep = fault.kind.keeps_calls();
+        let keep = fault.kind.keeps_recorded_calls();
         let undone = self.done.drain(done..).zip(done as u32..);
-        let undone = undone.map(|(call, place)| Undone {
+        let undone = undone.map(|(call, place)| RevertedCall {
             work: call.work,
-            place,
-            tried: Current {
+            position: place,
+            progress: CallProgress {
                 files: Vec::new(),
-                keep,
-                ..call.tried
+                keeps_calls: keep,
+                ..call.progress
             },
         });
-        let mut undone: Vec<Undone> = undone.collect();
+        let mut undone: Vec<RevertedCall> = undone.collect();
         // A call that is reverted now replaces an entry of the same call that was reverted earlier.
-        let is_replaced = |old: &Undone| {
+        let is_replaced = |old: &RevertedCall| {
             undone
                 .iter()
-                .any(|new| (new.work, new.place) == (old.work, old.place))
+                .any(|new| (new.work, new.position) == (old.work, old.position))
         };
-        self.undone.retain(|old| !is_replaced(old));
-        undone.append(&mut self.undone);
-        self.undone = undone;
+        self.reverted.retain(|old| !is_replaced(old));
+        undone.append(&mut self.reverted);
+        self.reverted = undone;
         self.choices.truncate(done + 1);
         if done == 0 {
             self.tasks.clear();
         }
-        let first = self.undone.first().map(|undone| undone.work);
-        let tried = first.map(|work| self.tried(work)).unwrap_or_default();
-        self.current = Current { keep, ..tried };
+        let first = self.reverted.first().map(|undone| undone.work);
+        let tried = first
+            .map(|work| self.earlier_progress(work))
+            .unwrap_or_default();
+        self.current_call = CallProgress {
+            keeps_calls: keep,
+            ..tried
+        };
         self.phase = Phase::Failed(fault);
     }
 
     /// Prepares for another component that will make the current call. It is served the recorded
     /// host calls whatever the failure was, and an open request of the old component is withdrawn,
     /// because the new one may ask something else.
-    pub fn reconsider(&mut self) {
-        self.current.keep = true;
-        if matches!(self.phase, Phase::Waiting(_)) {
-            self.phase = self.ready();
+    pub fn component_replaced(&mut self) {
+        self.current_call.keeps_calls = true;
+        if matches!(self.phase, Phase::WaitingForHuman(_)) {
+            self.phase = self.ready_or_in_doubt();
         }
     }
 
     /// Returns the progress of the call that comes next: empty unless it was made before and
     /// reverted.
-    fn tried(&self, work: Work) -> Current {
+    fn earlier_progress(&self, work: Work) -> CallProgress {
         let place = self.done.len() as u32;
         let before = self
-            .undone
+            .reverted
             .iter()
-            .find(|undone| undone.work == work && undone.place == place);
+            .find(|undone| undone.work == work && undone.position == place);
         before
-            .map(|undone| undone.tried.clone())
+            .map(|undone| undone.progress.clone())
             .unwrap_or_default()
     }
 
     /// Returns the idempotency key of the current call: `run/step/role/index`, followed by what
     /// distinguishes repeated calls of one action. `/` and `%` in the name of the role are escaped
     /// as in URLs; otherwise the key could equal that of another role.
-    pub fn key(&self, run: &str, role: &str, work: Work) -> String {
+    pub fn idempotency_key(&self, run: &str, role: &str, work: Work) -> String {
         let role = role.replace('%', "%25").replace('/', "%2F");
-        let base = alloc::format!("{run}/{}/{role}", self.opened);
+        let base = alloc::format!("{run}/{}/{role}", self.opened_in_step);
         match work {
             Work::Think { round } => alloc::format!("{base}/think/{round}"),
             Work::Plan => alloc::format!("{base}/0"),
@@ -357,7 +371,7 @@ impl Activation {
     }
 
     /// Returns the last output, which is the one that the activation publishes.
-    pub fn output(&self) -> Option<Outgoing> {
+    pub fn output(&self) -> Option<UncommittedMessage> {
         self.done.last().map(|done| done.output)
     }
 }
@@ -365,7 +379,7 @@ impl Activation {
 /// Returns the action that carries out a task: the one it names, otherwise the workers in turn;
 /// `None` if there are no workers. A plan that names an action which is not a worker is refused
 /// when it is made.
-fn worker(role: &Role, task: &Task, turn: usize) -> Option<ActionId> {
+fn worker_for(role: &Role, task: &Task, turn: usize) -> Option<ActionId> {
     let workers = role
         .actions
         .get(1..)

@@ -14,14 +14,14 @@ use serde::{Deserialize, Serialize};
 use crate::activation::Activation;
 use crate::environment::Environment;
 use crate::event::{HostCall, Work};
-use crate::host_call::{Finish, Flaw};
-use crate::id::{ActionId, Part, RoleId, Slot};
+use crate::host_call::{FinishReason, ReplyDefect};
+use crate::id::{ActionId, RoleId, Slot, SlotKind};
 use crate::money::Usd;
 use crate::team::Team;
 
 /// The most that may be used in total, across all resumes; `None` for no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Caps {
+pub struct BudgetLimits {
     /// Money.
     pub usd: Option<Usd>,
     /// Tokens of language models, counting requests and replies together.
@@ -30,19 +30,19 @@ pub struct Caps {
 
 /// Limits in addition to the budget of the team in dollars.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Purses {
+pub struct ScopedBudgets {
     /// Tokens of the whole team.
     pub tokens: Option<u64>,
     /// The limits of roles.
-    pub roles: BTreeMap<RoleId, Caps>,
+    pub roles: BTreeMap<RoleId, BudgetLimits>,
     /// The limits of single actions. An action gets an error when its own budget is used up, and
     /// can handle that.
-    pub actions: BTreeMap<Slot, Caps>,
+    pub actions: BTreeMap<Slot, BudgetLimits>,
 }
 
-impl Purses {
+impl ScopedBudgets {
     /// Returns whether tokens are limited anywhere.
-    pub fn cap_tokens(&self) -> bool {
+    pub fn has_token_limit(&self) -> bool {
         let others = self.roles.values().chain(self.actions.values());
         self.tokens.is_some() || others.into_iter().any(|caps| caps.tokens.is_some())
     }
@@ -79,7 +79,7 @@ pub struct Amount {
 /// An amount that is reserved for a call in progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "ReservationRecord", into = "ReservationRecord")]
-pub struct Reserved {
+pub struct Reservation {
     /// The digest of the request, as in the record of its answer.
     pub request: String,
     /// The amount.
@@ -96,17 +96,17 @@ struct ReservationRecord {
 }
 
 /// Separates the digest from the tokens.
-const AND_TOKENS: char = '+';
+const TOKENS_SEPARATOR: char = '+';
 
-impl From<Reserved> for ReservationRecord {
+impl From<Reservation> for ReservationRecord {
     fn from(
-        Reserved {
+        Reservation {
             mut request,
             amount,
-        }: Reserved,
+        }: Reservation,
     ) -> Self {
-        if amount.tokens > 0 || request.contains(AND_TOKENS) {
-            request.push(AND_TOKENS);
+        if amount.tokens > 0 || request.contains(TOKENS_SEPARATOR) {
+            request.push(TOKENS_SEPARATOR);
             request.push_str(&amount.tokens.to_string());
         }
         Self {
@@ -116,9 +116,9 @@ impl From<Reserved> for ReservationRecord {
     }
 }
 
-impl From<ReservationRecord> for Reserved {
+impl From<ReservationRecord> for Reservation {
     fn from(ReservationRecord { request, usd }: ReservationRecord) -> Self {
-        if let Some((digest, tokens)) = request.rsplit_once(AND_TOKENS)
+        if let Some((digest, tokens)) = request.rsplit_once(TOKENS_SEPARATOR)
             && let Ok(tokens) = tokens.parse()
         {
             return Self {
@@ -135,7 +135,7 @@ impl From<ReservationRecord> for Reserved {
 
 impl Amount {
     /// The zero amount.
-    pub const NONE: Self = Self {
+    pub const ZERO: Self = Self {
         usd: Usd::ZERO,
         tokens: 0,
     };
@@ -165,22 +165,22 @@ pub struct Account {
 impl Account {
     /// Merges what another lineage knows about the usage of each component. The larger number is
     /// taken instead of the sum, because each lineage includes what the one before it had used.
-    pub fn learn(&mut self, other: &Self) {
-        raise(&mut self.ledger, &other.ledger);
+    pub fn merge_ledger(&mut self, other: &Self) {
+        raise_to_maximum(&mut self.ledger, &other.ledger);
     }
 }
 
 /// Raises every number in `ledger` to that in `other`, where that is larger.
-fn raise(ledger: &mut BTreeMap<Slot, Spending>, other: &BTreeMap<Slot, Spending>) {
+fn raise_to_maximum(ledger: &mut BTreeMap<Slot, Spending>, other: &BTreeMap<Slot, Spending>) {
     for (slot, spending) in other {
         let own = ledger.entry(*slot).or_default();
-        *own = own.at_least(spending);
+        *own = own.max_of_each(spending);
     }
 }
 
 /// Whose budget is used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purse {
+pub enum BudgetScope {
     /// That of the team: the run stops.
     Team,
     /// That of a role: the role stops, and the run stops when the other roles have finished their
@@ -192,33 +192,33 @@ pub enum Purse {
 
 impl Spending {
     /// Adds an amount.
-    fn took(&mut self, amount: Amount) {
+    fn add_amount(&mut self, amount: Amount) {
         self.usd += amount.usd;
         self.tokens = self.tokens.saturating_add(amount.tokens);
     }
 
     /// Adds a call that was made.
-    pub(crate) fn made(&mut self, call: &HostCall) {
-        self.took(Amount {
+    pub(crate) fn add_made_call(&mut self, call: &HostCall) {
+        self.add_amount(Amount {
             usd: call.cost,
             tokens: call.tokens,
         });
         self.calls += 1;
-        match call.finish.and_then(Finish::flaw) {
-            Some(Flaw::Truncated) => self.truncated += 1,
-            Some(Flaw::Refused) => self.refused += 1,
+        match call.finish_reason.and_then(FinishReason::defect) {
+            Some(ReplyDefect::Truncated) => self.truncated += 1,
+            Some(ReplyDefect::Refused) => self.refused += 1,
             None => {}
         }
     }
 
     /// Adds a call that was served from the record.
-    pub(crate) fn served(&mut self, call: &HostCall) {
+    pub(crate) fn add_served_call(&mut self, call: &HostCall) {
         self.served += 1;
         self.saved += call.cost;
     }
 
     /// Returns the maximum of each number.
-    fn at_least(self, other: &Self) -> Self {
+    fn max_of_each(self, other: &Self) -> Self {
         Self {
             usd: self.usd.max(other.usd),
             tokens: self.tokens.max(other.tokens),
@@ -230,7 +230,7 @@ impl Spending {
         }
     }
 
-    fn and(self, other: &Self) -> Self {
+    fn plus(self, other: &Self) -> Self {
         Self {
             usd: self.usd + other.usd,
             tokens: self.tokens.saturating_add(other.tokens),
@@ -242,69 +242,83 @@ impl Spending {
         }
     }
 
-    fn exhausts(&self, caps: Caps) -> bool {
+    fn exhausts(&self, caps: BudgetLimits) -> bool {
         caps.usd.is_some_and(|max| self.usd >= max)
             || caps.tokens.is_some_and(|max| self.tokens >= max)
     }
 }
 
 /// Returns the slot to which the costs of this call are charged.
-pub fn spender(id: RoleId, work: Work) -> Slot {
+pub fn charged_slot(id: RoleId, work: Work) -> Slot {
     let part = match work {
-        Work::Think { .. } => Part::Think,
-        Work::Plan => Part::Action(ActionId(0)),
+        Work::Think { .. } => SlotKind::Think,
+        Work::Plan => SlotKind::Action(ActionId(0)),
         // Human roles spend nothing.
-        Work::Answer => Part::Think,
-        Work::Act { action, .. } => Part::Action(action),
+        Work::Answer => SlotKind::Think,
+        Work::Act { action, .. } => SlotKind::Action(action),
     };
-    Slot { role: id, part }
+    Slot {
+        role: id,
+        kind: part,
+    }
 }
 
 impl Environment {
     /// Returns what was spent by all components for which `whose` holds, without reservations.
     pub fn spending(&self, whose: impl Fn(Slot) -> bool) -> Spending {
         let theirs = self.ledger.iter().filter(|(slot, _)| whose(**slot));
-        theirs.fold(Spending::default(), |sum, (_, spending)| sum.and(spending))
+        theirs.fold(Spending::default(), |sum, (_, spending)| sum.plus(spending))
     }
 
     /// Returns whose budget, if any, does not allow this call to spend more. Reservations count as
     /// spent, and so does `also`, which the caller is about to spend.
-    pub fn exhausted(&self, team: &Team, id: RoleId, work: Work, also: Amount) -> Option<Purse> {
-        self.first_used_up(team, id, work, &|whose| self.reserved(team, whose) + also)
+    pub fn exhausted_budget(
+        &self,
+        team: &Team,
+        id: RoleId,
+        work: Work,
+        also: Amount,
+    ) -> Option<BudgetScope> {
+        self.widest_exhausted(team, id, work, &|whose| self.reserved(team, whose) + also)
     }
 
     /// Returns whose budget, if any, does not allow this call to spend more even if all
     /// reservations are released: only what was spent counts.
-    pub fn spent_out(&self, team: &Team, id: RoleId, work: Work) -> Option<Purse> {
-        self.first_used_up(team, id, work, &|_| Amount::NONE)
+    pub fn exhausted_without_reservations(
+        &self,
+        team: &Team,
+        id: RoleId,
+        work: Work,
+    ) -> Option<BudgetScope> {
+        self.widest_exhausted(team, id, work, &|_| Amount::ZERO)
     }
 
     /// Returns the widest budget that applies to this call and is used up, when `more` is added to
     /// what was spent by all that share the budget.
-    fn first_used_up(
+    fn widest_exhausted(
         &self,
         team: &Team,
         id: RoleId,
         work: Work,
         more: &dyn Fn(&dyn Fn(Slot) -> bool) -> Amount,
-    ) -> Option<Purse> {
-        let (slot, purses) = (spender(id, work), &team.policy.purses);
-        let used = |caps: Option<Caps>, whose: &dyn Fn(Slot) -> bool| {
-            self.uses_up(caps, whose, || more(whose))
+    ) -> Option<BudgetScope> {
+        let (slot, purses) = (charged_slot(id, work), &team.policy.scoped_budgets);
+        let used = |caps: Option<BudgetLimits>, whose: &dyn Fn(Slot) -> bool| {
+            self.reaches_limits(caps, whose, || more(whose))
         };
         let budget = self
             .budget
-            .map(|max| Usd(max.0.saturating_sub(self.unaccounted().0)));
-        let of_team = Caps {
+            .map(|max| Usd(max.0.saturating_sub(self.unattributed_spending().0)));
+        let of_team = BudgetLimits {
             usd: budget,
             tokens: purses.tokens,
         };
         if used(Some(of_team), &|_| true) {
-            Some(Purse::Team)
+            Some(BudgetScope::Team)
         } else if used(purses.roles.get(&id).copied(), &|at| at.role == id) {
-            Some(Purse::Role(id))
+            Some(BudgetScope::Role(id))
         } else if used(purses.actions.get(&slot).copied(), &|at| at == slot) {
-            Some(Purse::Action(slot))
+            Some(BudgetScope::Action(slot))
         } else {
             None
         }
@@ -312,11 +326,11 @@ impl Environment {
 
     /// Returns whether the budget of the action itself does not allow this call to spend more,
     /// whatever the budgets of the role and the team allow.
-    pub fn own_is_exhausted(&self, team: &Team, id: RoleId, work: Work) -> bool {
-        let slot = spender(id, work);
+    pub fn is_action_budget_exhausted(&self, team: &Team, id: RoleId, work: Work) -> bool {
+        let slot = charged_slot(id, work);
         let whose = |at| at == slot;
-        self.uses_up(
-            team.policy.purses.actions.get(&slot).copied(),
+        self.reaches_limits(
+            team.policy.scoped_budgets.actions.get(&slot).copied(),
             &whose,
             || self.reserved(team, &whose),
         )
@@ -324,48 +338,49 @@ impl Environment {
 
     /// Returns whether the spending of all components for which `whose` holds, plus `more`, reaches
     /// the limits.
-    fn uses_up(
+    fn reaches_limits(
         &self,
-        caps: Option<Caps>,
+        caps: Option<BudgetLimits>,
         whose: &dyn Fn(Slot) -> bool,
         more: impl FnOnce() -> Amount,
     ) -> bool {
         // Most teams have no limits, and this is called before every host call.
-        caps.filter(|caps| *caps != Caps::default())
+        caps.filter(|caps| *caps != BudgetLimits::default())
             .is_some_and(|caps| {
                 let mut sum = self.spending(whose);
-                sum.took(more());
+                sum.add_amount(more());
                 sum.exhausts(caps)
             })
     }
 
     /// Returns the sum of the reservations of all components for which `whose` holds.
     fn reserved(&self, team: &Team, whose: &dyn Fn(Slot) -> bool) -> Amount {
-        self.held_back(team)
+        self.reservations(team)
             .filter(|(slot, _)| whose(*slot))
-            .fold(Amount::NONE, |sum, (_, held)| sum + held)
+            .fold(Amount::ZERO, |sum, (_, held)| sum + held)
     }
 
     /// Returns the reservations of all open activations, each with the slot to which it is charged.
-    fn held_back(&self, team: &Team) -> impl Iterator<Item = (Slot, Amount)> {
+    fn reservations(&self, team: &Team) -> impl Iterator<Item = (Slot, Amount)> {
         self.activations().filter_map(|(id, activation)| {
-            let work = activation.work(team.role(id))?;
-            Some((spender(id, work), activation.reserved()))
+            let work = activation.current_work(team.role(id))?;
+            Some((charged_slot(id, work), activation.reserved()))
         })
     }
 
     /// Charges the reservations of an attempt that ends: nobody saw the answers, so the full
     /// amounts count as spent.
-    pub(crate) fn forfeit(&mut self, id: RoleId, work: Work) {
+    pub(crate) fn charge_reservations(&mut self, id: RoleId, work: Work) {
         let Some(activation) = &mut self.roles[id.index()].activation else {
             return;
         };
-        for Reserved { amount, .. } in core::mem::take(&mut activation.current.reserved) {
+        for Reservation { amount, .. } in core::mem::take(&mut activation.current_call.reservations)
+        {
             self.spent += amount.usd;
             self.ledger
-                .entry(spender(id, work))
+                .entry(charged_slot(id, work))
                 .or_default()
-                .took(amount);
+                .add_amount(amount);
         }
     }
 
@@ -380,33 +395,33 @@ impl Environment {
 
     /// Returns the account as a run leaves it when it stops: nobody will see the answers to the
     /// calls in progress, so their reservations count as spent.
-    pub fn account_left(&self, team: &Team) -> Account {
+    pub fn account_at_stop(&self, team: &Team) -> Account {
         let mut account = self.account();
         for (slot, held) in self
-            .held_back(team)
-            .filter(|(_, held)| *held != Amount::NONE)
+            .reservations(team)
+            .filter(|(_, held)| *held != Amount::ZERO)
         {
             account.spent += held.usd;
-            account.ledger.entry(slot).or_default().took(held);
+            account.ledger.entry(slot).or_default().add_amount(held);
         }
         account
     }
 
     /// Continues with another account; what was used up stays used up. Reservations are dropped
     /// here, because that account includes them.
-    pub(crate) fn charge(&mut self, account: &Account) {
+    pub(crate) fn adopt_account(&mut self, account: &Account) {
         (self.spent, self.budget) = (account.spent, account.budget);
         for role in &mut self.roles {
             if let Some(activation) = &mut role.activation {
-                activation.current.reserved.clear();
+                activation.current_call.reservations.clear();
             }
         }
-        raise(&mut self.ledger, &account.ledger);
+        raise_to_maximum(&mut self.ledger, &account.ledger);
     }
 
     /// Returns what was spent without a record of the component. A file of another program only
     /// says how much was spent in total.
-    fn unaccounted(&self) -> Usd {
+    fn unattributed_spending(&self) -> Usd {
         let known = self.spending(|_| true).usd;
         Usd(self.spent.0.saturating_sub(known.0))
     }
@@ -415,21 +430,21 @@ impl Environment {
 impl Activation {
     /// Returns what is reserved for the host calls of the current call.
     pub fn reserved(&self) -> Amount {
-        self.current
-            .reserved
+        self.current_call
+            .reservations
             .iter()
-            .fold(Amount::NONE, |sum, reserved| sum + reserved.amount)
+            .fold(Amount::ZERO, |sum, reserved| sum + reserved.amount)
     }
 
     /// Releases the reservation of a host call that was answered.
-    pub(crate) fn release(&mut self, request: &str) {
+    pub(crate) fn release_reservation(&mut self, request: &str) {
         let at = self
-            .current
-            .reserved
+            .current_call
+            .reservations
             .iter()
             .position(|reserved| reserved.request == request);
         if let Some(at) = at {
-            self.current.reserved.remove(at);
+            self.current_call.reservations.remove(at);
         }
     }
 }
@@ -441,7 +456,7 @@ mod tests {
     #[test]
     fn what_is_held_back_is_recorded_as_it_was_before_tokens_were() {
         let check = |request: &str, tokens, recorded: &str| {
-            let reserved = Reserved {
+            let reserved = Reservation {
                 request: request.into(),
                 amount: Amount {
                     usd: Usd(7),
@@ -450,19 +465,22 @@ mod tests {
             };
             let bytes = postcard::to_allocvec(&reserved).unwrap();
             assert_eq!(bytes, postcard::to_allocvec(&(recorded, 7_u64)).unwrap());
-            assert_eq!(postcard::from_bytes::<Reserved>(&bytes).unwrap(), reserved);
+            assert_eq!(
+                postcard::from_bytes::<Reservation>(&bytes).unwrap(),
+                reserved
+            );
         };
         check("ab12", 0, "ab12");
         check("ab12", 300, "ab12+300");
         check("a+5", 0, "a+5+0");
         let old = postcard::to_allocvec(&("ab12", 7_u64)).unwrap();
-        let held = Reserved {
+        let held = Reservation {
             request: "ab12".into(),
             amount: Amount {
                 usd: Usd(7),
                 tokens: 0,
             },
         };
-        assert_eq!(postcard::from_bytes::<Reserved>(&old).unwrap(), held);
+        assert_eq!(postcard::from_bytes::<Reservation>(&old).unwrap(), held);
     }
 }

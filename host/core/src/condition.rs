@@ -9,19 +9,19 @@ use core::fmt;
 use crate::message::Message;
 
 /// Evaluates a condition on a message. Fails with the reason if the condition cannot be evaluated.
-pub type Judge = dyn Fn(&Message, &mut WorkBudget) -> Result<bool, String> + Send + Sync;
+pub type ConditionFn = dyn Fn(&Message, &mut WorkBudget) -> Result<bool, String> + Send + Sync;
 
 /// A condition on messages, compiled outside of the core.
 #[derive(Clone)]
 pub struct Condition {
     source: String,
-    judge: Arc<Judge>,
+    judge: Arc<ConditionFn>,
 }
 
 impl Condition {
     /// Returns a condition with its source text. `judge` must be a pure function of the message and
     /// of what is left of the budget.
-    pub fn new(source: String, judge: Box<Judge>) -> Self {
+    pub fn new(source: String, judge: Box<ConditionFn>) -> Self {
         Self {
             source,
             judge: Arc::from(judge),
@@ -35,7 +35,7 @@ impl Condition {
 
     /// Evaluates the condition. Fails if it cannot be evaluated, also because that takes more than
     /// is left of the budget.
-    pub fn holds(&self, message: &Message, budget: &mut WorkBudget) -> Result<bool, String> {
+    pub fn evaluate(&self, message: &Message, budget: &mut WorkBudget) -> Result<bool, String> {
         (self.judge)(message, budget)
     }
 }
@@ -59,10 +59,10 @@ impl WorkBudget {
     /// The budget of one sender, in bytes that a pattern examines. Measured in an optimised build,
     /// using it up takes 0.6 s with patterns, 0.1 to 0.4 s with macros, 0.7 to 1.2 s with
     /// conditions that look at next to nothing, and at most 2 s with large messages.
-    pub const OF_SENDER: u64 = 1 << 28;
+    pub const PER_SENDER: u64 = 1 << 28;
 
     /// Returns how much is left.
-    pub fn left(&self) -> u64 {
+    pub fn remaining(&self) -> u64 {
         self.left
     }
 
@@ -76,7 +76,7 @@ impl WorkBudget {
 impl Default for WorkBudget {
     fn default() -> Self {
         Self {
-            left: Self::OF_SENDER,
+            left: Self::PER_SENDER,
         }
     }
 }

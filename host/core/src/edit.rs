@@ -13,7 +13,7 @@ use crate::team::Team;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Edit {
     /// The scope.
-    pub scope: Edited,
+    pub scope: EditedScope,
     /// The key.
     pub key: String,
     /// The new value. It replaces the old one, whatever the reducer of the scope is.
@@ -24,8 +24,8 @@ impl Edit {
     /// Returns whether a write of this role is to the same key.
     pub fn is_written_by(&self, role: RoleId, write: &Write) -> bool {
         let is_same_scope = match &self.scope {
-            Edited::Shared(name) => write.scope == *name,
-            Edited::Role(id) => write.scope == ROLE_SCOPE && *id == role,
+            EditedScope::Shared(name) => write.scope == *name,
+            EditedScope::Role(id) => write.scope == ROLE_SCOPE && *id == role,
         };
         is_same_scope && write.key == self.key
     }
@@ -33,16 +33,16 @@ impl Edit {
 
 /// A scope as an operator sees it, including the private scopes of roles.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Edited {
+pub enum EditedScope {
     /// A shared scope.
     Shared(String),
     /// The private scope of a role.
     Role(RoleId),
 }
 
-impl Edited {
+impl EditedScope {
     /// Returns whether the team has this scope.
-    pub(crate) fn is_in(&self, team: &Team) -> bool {
+    pub(crate) fn exists_in(&self, team: &Team) -> bool {
         match self {
             Self::Shared(name) => team.scopes.contains_key(name),
             Self::Role(id) => id.index() < team.roles.len(),

@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::event::{Event, HostCall, Journal, Status, Work};
+use crate::event::{Event, HostCall, RecordedCallUse, Status, Work};
 use crate::id::{Digest, RoleId};
 use crate::message::Message;
 use crate::team::Task;
@@ -37,9 +37,9 @@ pub struct Invocation {
     /// The component; `None` when the host itself chooses the next action.
     pub digest: Option<Digest>,
     /// What happens to the host calls recorded by earlier attempts.
-    pub journal: Journal,
+    pub call_reuse: RecordedCallUse,
     /// The recorded host calls that are served before new ones are made.
-    pub recorded: Vec<HostCall>,
+    pub recorded_calls: Vec<HostCall>,
     /// The same for all attempts at this call.
     pub idempotency_key: String,
     /// The seed of its random numbers. It is the same in every lineage, so that a call that is

@@ -19,21 +19,21 @@ use crate::activation::{Activation, Phase};
 use crate::budget::Spending;
 use crate::event::{CallPolicy, Status};
 use crate::fault::Fault;
-use crate::file::Files;
-use crate::host_call::Begun;
+use crate::file::FileRecords;
+use crate::host_call::ExternalWrite;
 use crate::id::{CheckpointId, Digest, MessageId, RoleId, RunId, Slot};
 use crate::json::Json;
-use crate::message::{Message, SENT};
+use crate::message::{EXTERNAL_ID_PREFIX, Message};
 use crate::money::Usd;
-use crate::request::Request;
+use crate::request::HumanRequest;
 use crate::rules::Rules;
 use crate::shape::Shape;
-use crate::team::{Deliver, Team};
+use crate::team::{DeliveryMode, Team};
 
 use join::JoinState;
 use lineage::Lineage;
 use messages::Messages;
-use scope::{ROLE_SCOPE, Scope, ScopeKey, Write, unite};
+use scope::{ROLE_SCOPE, Scope, ScopeKey, Write, apply_changes};
 
 /// A message of this environment, by its index in `Environment::messages`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -53,13 +53,13 @@ pub struct Environment {
     /// The open step, or the next one.
     pub step: u64,
     /// Whether that step has started.
-    pub open: bool,
+    pub is_step_open: bool,
     /// The roles, in the order of the team.
     pub roles: Vec<RoleState>,
     /// The joins, in the order of the team.
     pub joins: Vec<JoinState>,
     /// The shared scopes by name.
-    pub shared: BTreeMap<String, Scope>,
+    pub shared_scopes: BTreeMap<String, Scope>,
     /// All messages, each once, in the order in which they were made. Serde skips them: there are
     /// many, and nearly all of them no longer change, so whoever saves a state saves them
     /// separately.
@@ -70,7 +70,7 @@ pub struct Environment {
     /// Messages to names that nobody has.
     pub dead_letters: Vec<DeadLetter>,
     /// Messages for the external environment that are not delivered yet, oldest first.
-    pub outbox: Vec<Outbound>,
+    pub outbox: Vec<OutboxMessage>,
     /// What was spent.
     pub spent: Usd,
     /// What was spent, by component.
@@ -84,19 +84,19 @@ pub struct Environment {
     /// The checkpoint before that.
     pub parent: Option<CheckpointId>,
     /// How many checkpoints were made.
-    pub checkpoints: u64,
+    pub checkpoint_count: u64,
     /// How many messages arrived from outside.
-    pub sent: u64,
+    pub external_message_count: u64,
     /// Which recorded host calls are served again.
-    pub calls: CallPolicy,
+    pub call_policy: CallPolicy,
     /// Unknown content of a `team.json` that was read, by JSON pointer. It is written again.
-    pub foreign: BTreeMap<String, Json>,
+    pub unknown_fields: BTreeMap<String, Json>,
     /// The rules the run is under.
     pub rules: Rules,
     /// The lineage that this state belongs to.
     pub lineage: Lineage,
     /// The files that actions wrote to granted directories.
-    pub files: Files,
+    pub files: FileRecords,
     /// Whether roles receive their own messages if they watch the label.
     pub own_messages: OwnMessages,
 }
@@ -134,15 +134,15 @@ pub struct Mail {
     /// The message.
     pub message: MessageRef,
     /// How the message is handled.
-    pub deliver: Deliver,
+    pub deliver: DeliveryMode,
 }
 
 impl Mail {
     /// Returns a message that is handled together with others.
-    pub fn together(message: MessageRef) -> Self {
+    pub fn batched(message: MessageRef) -> Self {
         Self {
             message,
-            deliver: Deliver::Batch,
+            deliver: DeliveryMode::Batch,
         }
     }
 }
@@ -151,7 +151,7 @@ impl Mail {
 /// outbox one by one, in the order in which they were published; how they are delivered is not part
 /// of the core.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Outbound {
+pub struct OutboxMessage {
     /// The message.
     pub message: MessageRef,
     /// The names of the recipients.
@@ -173,7 +173,7 @@ pub struct DeadLetter {
 impl RoleState {
     /// Puts a message released by a join into the mailbox, unless it is there already: a role
     /// receives a message once, however many paths lead to it.
-    pub(crate) fn pass(&mut self, message: MessageRef, deliver: Deliver) {
+    pub(crate) fn deliver_once(&mut self, message: MessageRef, deliver: DeliveryMode) {
         if !self.mailbox.iter().any(|mail| mail.message == message) {
             self.mailbox.push(Mail { message, deliver });
         }
@@ -185,7 +185,7 @@ impl RoleState {
         let together = self
             .mailbox
             .iter()
-            .take_while(|mail| mail.deliver == Deliver::Batch)
+            .take_while(|mail| mail.deliver == DeliveryMode::Batch)
             .count();
         let taken = together.max(1).min(self.mailbox.len());
         self.mailbox
@@ -201,13 +201,13 @@ impl Environment {
         Self {
             run: RunId::from(""),
             idea: String::new(),
-            shape: Shape::of(team),
+            shape: Shape::from_team(team),
             status: Status::Running,
             step: 0,
-            open: false,
+            is_step_open: false,
             roles: team.roles.iter().map(|_| RoleState::default()).collect(),
-            joins: team.joins.iter().map(JoinState::of).collect(),
-            shared: BTreeMap::new(),
+            joins: team.joins.iter().map(JoinState::new).collect(),
+            shared_scopes: BTreeMap::new(),
             messages: Messages::default(),
             history: Vec::new(),
             dead_letters: Vec::new(),
@@ -218,13 +218,13 @@ impl Environment {
             components: BTreeMap::new(),
             checkpoint: None,
             parent: None,
-            checkpoints: 0,
-            sent: 0,
-            calls: CallPolicy::Auto,
-            foreign: BTreeMap::new(),
-            rules: Rules::of(team),
+            checkpoint_count: 0,
+            external_message_count: 0,
+            call_policy: CallPolicy::Auto,
+            unknown_fields: BTreeMap::new(),
+            rules: Rules::from_team(team),
             lineage: Lineage::default(),
-            files: Files::default(),
+            files: FileRecords::default(),
             own_messages: OwnMessages::default(),
         }
     }
@@ -240,7 +240,7 @@ impl Environment {
     }
 
     /// Adds a message and returns a reference to it.
-    pub fn add(&mut self, message: Message) -> MessageRef {
+    pub fn add_message(&mut self, message: Message) -> MessageRef {
         let id = MessageRef(self.messages.len() as u32);
         self.messages.push(Arc::new(message));
         id
@@ -249,7 +249,7 @@ impl Environment {
     /// Returns the number of messages, counted from the first, that no event changes any more: all
     /// before the first one made by an open activation, because a message gets its itinerary when
     /// it is published. The number never decreases.
-    pub fn settled(&self) -> usize {
+    pub fn final_message_count(&self) -> usize {
         let made = |activation: &Activation| {
             let first = activation.done.first()?;
             let all = first.emissions.iter().chain([&first.output]);
@@ -287,13 +287,16 @@ impl Environment {
     }
 
     /// Returns the id of the next checkpoint.
-    pub fn next_checkpoint(&self) -> CheckpointId {
-        self.lineage.checkpoint(self.checkpoints)
+    pub fn next_checkpoint_id(&self) -> CheckpointId {
+        self.lineage.checkpoint_id(self.checkpoint_count)
     }
 
     /// Returns the id of the next message from outside.
-    pub fn next_sent(&self) -> MessageId {
-        MessageId(alloc::format!("{SENT}{}", self.sent))
+    pub fn next_external_message_id(&self) -> MessageId {
+        MessageId(alloc::format!(
+            "{EXTERNAL_ID_PREFIX}{}",
+            self.external_message_count
+        ))
     }
 
     /// Returns the newest published output of a role, or `None` if no role has published any.
@@ -317,7 +320,12 @@ impl Environment {
     /// Returns the newest `limit` messages in the memory of a role, oldest first; if `label` is
     /// given, only messages with that label. Outputs of its open activation are included, messages
     /// it has not finished handling are not.
-    pub fn remembered(&self, id: RoleId, label: Option<&str>, limit: usize) -> Vec<Arc<Message>> {
+    pub fn recent_memory(
+        &self,
+        id: RoleId,
+        label: Option<&str>,
+        limit: usize,
+    ) -> Vec<Arc<Message>> {
         let mut found: Vec<_> = self
             .memory(id)
             .rev()
@@ -342,7 +350,7 @@ impl Environment {
 
     /// Returns the messages that a role has received and not finished handling: those of its open
     /// activation, then those in its mailbox.
-    pub fn buffer(&self, id: RoleId) -> impl Iterator<Item = MessageRef> {
+    pub fn unfinished_mail(&self, id: RoleId) -> impl Iterator<Item = MessageRef> {
         let role = self.role(id);
         let taken = role.activation.iter().flat_map(|a| a.news.iter().copied());
         taken.chain(role.mailbox.iter().map(|mail| mail.message))
@@ -351,7 +359,7 @@ impl Environment {
     /// Returns the value of a key as a role sees it: the committed value, changed by the writes of
     /// its finished calls and then by `pending`. If `seen` is given, it is used instead of the
     /// value before `pending`. Returns `None` if the scope does not exist.
-    pub fn read(
+    pub fn read_key(
         &self,
         team: &Team,
         id: RoleId,
@@ -360,10 +368,10 @@ impl Environment {
         pending: &[Write],
     ) -> Option<Option<Json>> {
         let ScopeKey { scope, key } = at;
-        let (committed, reducer) = self.scope(team, id, scope)?;
+        let (committed, reducer) = self.committed_scope(team, id, scope)?;
         let of_key = |writes: &mut dyn Iterator<Item = &Write>, value| {
             let writes = writes.filter(|write| write.scope == scope && write.key == key);
-            unite(reducer, value, writes.map(|write| &write.change))
+            apply_changes(reducer, value, writes.map(|write| &write.change))
         };
         let stands = || {
             of_key(
@@ -376,14 +384,14 @@ impl Environment {
 
     /// Returns the keys of a scope as a role sees them, sorted, or `None` if the scope does not
     /// exist.
-    pub fn keys(
+    pub fn scope_keys(
         &self,
         team: &Team,
         id: RoleId,
         scope: &str,
         pending: &[Write],
     ) -> Option<Vec<String>> {
-        let (committed, _) = self.scope(team, id, scope)?;
+        let (committed, _) = self.committed_scope(team, id, scope)?;
         let mut keys: BTreeMap<&str, bool> = committed
             .iter()
             .flat_map(|values| values.keys())
@@ -394,7 +402,10 @@ impl Environment {
             .chain(pending)
             .filter(|w| w.scope == scope)
         {
-            keys.insert(&write.key, matches!(write.change, scope::Change::Set(_)));
+            keys.insert(
+                &write.key,
+                matches!(write.change, scope::ScopeChange::Set(_)),
+            );
         }
         Some(
             keys.into_iter()
@@ -404,7 +415,7 @@ impl Environment {
         )
     }
 
-    fn scope(
+    fn committed_scope(
         &self,
         team: &Team,
         id: RoleId,
@@ -415,7 +426,7 @@ impl Environment {
         }
         team.scopes
             .get(name)
-            .map(|reducer| (self.shared.get(name), *reducer))
+            .map(|reducer| (self.shared_scopes.get(name), *reducer))
     }
 
     fn own_writes(&self, id: RoleId) -> impl Iterator<Item = &Write> {
@@ -426,32 +437,32 @@ impl Environment {
     }
 
     /// Returns the roles whose call failed.
-    pub fn failed(&self) -> impl Iterator<Item = (RoleId, &Activation)> {
+    pub fn failed_activations(&self) -> impl Iterator<Item = (RoleId, &Activation)> {
         self.activations()
             .filter(|(_, activation)| matches!(activation.phase, Phase::Failed(_)))
     }
 
     /// Returns the open faults: those of calls that failed, and of calls that can be made again but
     /// were not yet.
-    pub fn faults(&self) -> impl Iterator<Item = (RoleId, &Activation, &Fault)> {
+    pub fn open_faults(&self) -> impl Iterator<Item = (RoleId, &Activation, &Fault)> {
         self.activations()
             .filter_map(|(id, activation)| Some((id, activation, activation.phase.fault()?)))
     }
 
     /// Returns the open requests and the roles that wait for them.
-    pub fn requests(&self) -> impl Iterator<Item = (RoleId, &Request)> {
+    pub fn open_requests(&self) -> impl Iterator<Item = (RoleId, &HumanRequest)> {
         self.activations()
             .filter_map(|(id, activation)| match &activation.phase {
-                Phase::Waiting(request) => Some((id, request)),
+                Phase::WaitingForHuman(request) => Some((id, request)),
                 _ => None,
             })
     }
 
     /// Returns the calls in doubt: the role, the index among its external writes, and the write.
-    pub fn doubts(&self) -> impl Iterator<Item = (RoleId, usize, &Begun)> {
+    pub fn writes_in_doubt(&self) -> impl Iterator<Item = (RoleId, usize, &ExternalWrite)> {
         self.activations().flat_map(|(id, activation)| {
             activation
-                .doubts()
+                .writes_in_doubt()
                 .map(move |(place, begun)| (id, place, begun))
         })
     }

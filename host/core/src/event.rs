@@ -16,21 +16,23 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::budget::{Account, Reserved};
+use crate::budget::{Account, Reservation};
 use crate::edit::Edit;
 use crate::environment::scope::Write;
 use crate::fault::Fault;
 use crate::file::FileChange;
-use crate::host_call::{Intent, Verdict};
+use crate::host_call::{DoubtResolution, Intent};
 use crate::id::{ActionId, CheckpointId, Digest, MessageId, RequestId, RoleId, RunId, Slot};
 use crate::message::{Draft, Message};
 use crate::money::Usd;
-use crate::request::{Answer, Request};
+use crate::request::{HumanAnswer, HumanRequest};
 use crate::rules::Rules;
 use crate::team::Task;
 
-pub use crate::host_call::{CallPolicy, HostCall, HostCallKind, Journal, Outcome, Source};
-pub use commit::{Released, Routed, Writer};
+pub use crate::host_call::{
+    AnswerSource, CallOutcome, CallPolicy, HostCall, HostCallKind, RecordedCallUse,
+};
+pub use commit::{ConflictingWriter, JoinRelease, RoutingResult};
 pub use status::Status;
 
 /// One recorded fact.
@@ -47,7 +49,7 @@ pub enum Event {
         /// The component in each slot.
         components: BTreeMap<Slot, Digest>,
         /// Who received the idea.
-        routed: Routed,
+        routed: RoutingResult,
         /// The first checkpoint.
         checkpoint: CheckpointId,
         /// The rules the run is under.
@@ -62,9 +64,9 @@ pub enum Event {
         /// The budget from now on; `None` for no limit.
         budget: Option<Usd>,
         /// Which recorded host calls are served again.
-        calls: CallPolicy,
+        call_policy: CallPolicy,
         /// Finished calls of open activations. They are not made again.
-        kept: Vec<(RoleId, Work)>,
+        finished: Vec<(RoleId, Work)>,
         /// The rules from now on.
         rules: Rules,
         /// The total spent so far, including by other lineages.
@@ -84,7 +86,7 @@ pub enum Event {
         /// The message.
         message: Message,
         /// Who received it.
-        routed: Routed,
+        routed: RoutingResult,
     },
     /// A step started: these roles took their mail, or continue the work they have open.
     StepStarted {
@@ -104,7 +106,7 @@ pub enum Event {
         /// The component; `None` when the host itself chooses the next action.
         digest: Option<Digest>,
         /// What happens to the host calls recorded by earlier attempts.
-        journal: Journal,
+        call_reuse: RecordedCallUse,
         /// Descriptions of the external writes among the forgotten calls. They took effect and may
         /// be made again.
         forgotten: Vec<String>,
@@ -118,7 +120,7 @@ pub enum Event {
         /// The call.
         call: HostCall,
         /// Where the answer came from.
-        source: Source,
+        source: AnswerSource,
         /// The host call in one line, for people. The request itself is kept only as a digest.
         what: String,
     },
@@ -131,7 +133,7 @@ pub enum Event {
         /// The number of the attempt, starting at 1.
         attempt: u32,
         /// The result.
-        result: Finished,
+        result: CallResult,
     },
     /// An attempt failed.
     CallFailed {
@@ -163,7 +165,7 @@ pub enum Event {
         /// The key.
         key: String,
         /// The roles that wrote it.
-        writers: Vec<Writer>,
+        writers: Vec<ConflictingWriter>,
     },
     /// The results of a step took effect, all at once.
     StepCommitted {
@@ -174,9 +176,9 @@ pub enum Event {
         /// The checkpoint before the commit.
         parent: Option<CheckpointId>,
         /// Who received its messages, in the order of publication.
-        routed: Vec<Routed>,
+        routed: Vec<RoutingResult>,
         /// What joins released because of these messages, in order.
-        released: Vec<Released>,
+        released: Vec<JoinRelease>,
     },
     /// The run stopped.
     RunEnded {
@@ -194,7 +196,7 @@ pub enum Event {
         /// The call that asks.
         work: Work,
         /// The request.
-        request: Request,
+        request: HumanRequest,
     },
     /// A request was answered.
     RequestAnswered {
@@ -203,7 +205,7 @@ pub enum Event {
         /// The request.
         request: RequestId,
         /// The answer.
-        answer: Answer,
+        answer: HumanAnswer,
         /// The checkpoint after the answer.
         checkpoint: CheckpointId,
         /// The checkpoint before the answer.
@@ -240,7 +242,7 @@ pub enum Event {
         /// The call that is attempted.
         work: Work,
         /// The reservation.
-        reserved: Reserved,
+        reserved: Reservation,
     },
     /// An attempt wants to make a host call that a budget no longer allows. The attempt ends and is
     /// made again when the budget has been raised.
@@ -259,11 +261,11 @@ pub enum Event {
         /// The call of the activation during which it was made.
         work: Work,
         /// Its index among the external writes of that call.
-        place: u32,
+        index: u32,
         /// A description for people.
         what: String,
         /// The decision.
-        verdict: Verdict,
+        resolution: DoubtResolution,
     },
     /// An attempt that succeeds did not repeat external writes that an earlier attempt had made.
     WritesUnclaimed {
@@ -290,7 +292,7 @@ pub enum Event {
     /// Joins fired between steps because the team is quiet.
     JoinReleased {
         /// What they released, in order.
-        released: Vec<Released>,
+        released: Vec<JoinRelease>,
     },
     /// The file changes of an attempt. The event of its success follows at once.
     FilesWritten {
@@ -334,7 +336,7 @@ pub enum Work {
 
 /// The result of a successful attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Finished {
+pub enum CallResult {
     /// A choice: the index of an action, or -1 to end the activation.
     Chosen(i32),
     /// A plan.

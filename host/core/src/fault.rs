@@ -90,7 +90,7 @@ impl FaultKind {
     /// calls first.
     ///
     /// After a failure that the component caused itself, the same answers would only repeat it.
-    pub fn keeps_calls(self) -> bool {
+    pub fn keeps_recorded_calls(self) -> bool {
         !matches!(
             self,
             Self::Trap | Self::Error | Self::OutputInvalid | Self::Think
@@ -252,7 +252,7 @@ impl FaultCause {
 
 /// Whether trying again may help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Hope {
+pub enum Retryability {
     /// It may: the guest says so, or the kind of failure suggests it (a timeout, a failed host
     /// call).
     Retryable,
@@ -266,7 +266,7 @@ pub struct Fault {
     /// How it failed.
     pub kind: FaultKind,
     /// Whether trying again may help.
-    pub hope: Hope,
+    pub retryability: Retryability,
     /// Why it failed, as far as the host knows.
     pub cause: FaultCause,
     /// What was attempted and why it failed; the first line is the summary.
@@ -281,14 +281,14 @@ impl Fault {
     /// Returns a fault without a backtrace, a log or a specified cause. Timeouts and failed host
     /// calls are retryable.
     pub fn new(kind: FaultKind, message: impl Into<String>) -> Self {
-        let hope = match kind {
-            FaultKind::Timeout | FaultKind::Host => Hope::Retryable,
-            _ => Hope::Final,
+        let retryability = match kind {
+            FaultKind::Timeout | FaultKind::Host => Retryability::Retryable,
+            _ => Retryability::Final,
         };
         let cause = FaultCause::Unspecified;
         Self {
             kind,
-            hope,
+            retryability,
             cause,
             message: message.into(),
             backtrace: Vec::new(),
@@ -297,14 +297,14 @@ impl Fault {
     }
 
     /// Returns the fault with this cause.
-    pub fn caused_by(self, cause: FaultCause) -> Self {
+    pub fn with_cause(self, cause: FaultCause) -> Self {
         Self { cause, ..self }
     }
 
     /// Returns the fault as it is saved and reported for this call. A failure of the component that
     /// chooses the next action becomes a fault of kind `Think`, whatever its own kind is. An
     /// interruption by the operator stays as it is.
-    pub fn seen(&self, work: Work) -> Cow<'_, Self> {
+    pub fn as_reported(&self, work: Work) -> Cow<'_, Self> {
         match (work, self.kind) {
             (Work::Think { .. }, FaultKind::Interrupted | FaultKind::Think) => Cow::Borrowed(self),
             (Work::Think { .. }, kind) => {
@@ -340,9 +340,13 @@ mod tests {
     fn what_goes_wrong_while_choosing_is_a_failed_choice_but_for_an_interruption() {
         let check = |work: Work, kind: FaultKind, expected: (FaultKind, &str)| {
             let fault = Fault::new(kind, "why");
-            let seen = fault.seen(work);
+            let seen = fault.as_reported(work);
             assert_eq!((seen.kind, seen.message.as_str()), expected);
-            assert_eq!(seen.seen(work), seen, "what is saved is told as it is");
+            assert_eq!(
+                seen.as_reported(work),
+                seen,
+                "what is saved is told as it is"
+            );
         };
         let (think, plan) = (Work::Think { round: 0 }, Work::Plan);
         check(
@@ -361,17 +365,24 @@ mod tests {
 
     #[test]
     fn what_an_action_did_by_itself_is_asked_afresh_and_only_passing_kinds_are_retried() {
-        let check = |kinds: &[FaultKind], keeps: bool, hope: Hope| {
+        let check = |kinds: &[FaultKind], keeps: bool, hope: Retryability| {
             for kind in kinds {
                 assert_eq!(
-                    (kind.keeps_calls(), Fault::new(*kind, "").hope),
+                    (
+                        kind.keeps_recorded_calls(),
+                        Fault::new(*kind, "").retryability
+                    ),
                     (keeps, hope),
                     "{kind}"
                 );
             }
         };
         use FaultKind::*;
-        check(&[Trap, Error, OutputInvalid, Think], false, Hope::Final);
+        check(
+            &[Trap, Error, OutputInvalid, Think],
+            false,
+            Retryability::Final,
+        );
         check(
             &[
                 Fuel,
@@ -384,8 +395,8 @@ mod tests {
                 Interrupted,
             ],
             true,
-            Hope::Final,
+            Retryability::Final,
         );
-        check(&[Timeout, Host], true, Hope::Retryable);
+        check(&[Timeout, Host], true, Retryability::Retryable);
     }
 }

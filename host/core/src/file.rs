@@ -14,7 +14,7 @@ use crate::id::{Digest, RoleId};
 
 /// What is at a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Content {
+pub enum PathContent {
     /// Nothing.
     Absent,
     /// A directory.
@@ -28,7 +28,7 @@ pub enum Content {
     },
 }
 
-impl Content {
+impl PathContent {
     /// Returns the digest of the bytes of a file.
     pub fn digest(&self) -> Option<&Digest> {
         match self {
@@ -45,25 +45,25 @@ pub struct FileChange {
     /// absolute.
     pub path: String,
     /// What the action found there.
-    pub before: Content,
+    pub before: PathContent,
     /// What the action left there.
-    pub after: Content,
+    pub after: PathContent,
 }
 
 impl FileChange {
     /// Returns whether the change has to be recorded. A path that is as it was before has not
     /// changed, e.g. a file that was made and removed again. A file that was written always counts,
     /// even with the bytes it had before, because the record answers what a run wrote.
-    pub fn is_one(&self) -> bool {
-        self.before != self.after || matches!(self.after, Content::File { .. })
+    pub fn is_recorded(&self) -> bool {
+        self.before != self.after || matches!(self.after, PathContent::File { .. })
     }
 }
 
 /// What committed steps left at a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct CommittedFile {
     /// The content.
-    pub content: Content,
+    pub content: PathContent,
     /// The role whose action left it.
     pub role: RoleId,
     /// The call that left it.
@@ -78,94 +78,96 @@ pub struct Placement {
     /// The path.
     pub path: String,
     /// What the run believes to be there. If something else is there, somebody changed it.
-    pub expected: Content,
+    pub expected: PathContent,
     /// What is to be there.
-    pub content: Content,
+    pub content: PathContent,
 }
 
 /// Everything that is recorded about files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Files {
+pub struct FileRecords {
     /// What committed steps left, by path.
-    pub kept: BTreeMap<String, Kept>,
+    pub committed: BTreeMap<String, CommittedFile>,
     /// What the run last intended to be at each path, including what is not committed yet.
-    pub decided: BTreeMap<String, Content>,
+    pub intended: BTreeMap<String, PathContent>,
     /// Placements that may not have been carried out yet, in order. Repeating one does no harm.
     pub pending: Vec<Placement>,
 }
 
-impl Files {
+impl FileRecords {
     /// Records a change made by an action and schedules its placement. It is placed even if the run
     /// intended the same before: somebody may have removed the file since, and an action sees what
     /// it wrote itself.
-    pub fn record(&mut self, change: &FileChange) {
+    pub fn record_change(&mut self, change: &FileChange) {
         let expected = self
-            .decided
+            .intended
             .get(&change.path)
             .unwrap_or(&change.before)
             .clone();
-        self.settle(&change.path, expected, &change.after);
+        self.schedule_placement(&change.path, expected, &change.after);
     }
 
     /// Sets what is to be at a path and schedules a placement if that is new. `before` is what was
     /// found there; it is used if the run intended nothing for the path yet.
-    pub fn decide(&mut self, path: &str, before: &Content, content: &Content) {
-        let expected = self.decided.get(path).unwrap_or(before).clone();
+    pub fn set_intended(&mut self, path: &str, before: &PathContent, content: &PathContent) {
+        let expected = self.intended.get(path).unwrap_or(before).clone();
         if expected != *content {
-            self.settle(path, expected, content);
+            self.schedule_placement(path, expected, content);
         } else {
-            self.decided.insert(path.into(), content.clone());
+            self.intended.insert(path.into(), content.clone());
         }
     }
 
-    fn settle(&mut self, path: &str, expected: Content, content: &Content) {
+    fn schedule_placement(&mut self, path: &str, expected: PathContent, content: &PathContent) {
         self.pending.push(Placement {
             path: path.into(),
             expected,
             content: content.clone(),
         });
-        self.decided.insert(path.into(), content.clone());
+        self.intended.insert(path.into(), content.clone());
     }
 
     /// Records a change as committed.
-    pub fn keep(&mut self, change: &FileChange, role: RoleId, work: Work, step: u64) {
-        self.decide(&change.path, &change.before, &change.after);
-        let kept = Kept {
+    pub fn commit_change(&mut self, change: &FileChange, role: RoleId, work: Work, step: u64) {
+        self.set_intended(&change.path, &change.before, &change.after);
+        let kept = CommittedFile {
             content: change.after.clone(),
             role,
             work,
             step,
         };
-        self.kept.insert(change.path.clone(), kept);
+        self.committed.insert(change.path.clone(), kept);
     }
 }
 
 impl Environment {
     /// Returns the changes made by the finished calls of an open activation, oldest first.
-    pub fn open_changes(&self, id: RoleId) -> impl Iterator<Item = (Work, &FileChange)> {
+    pub fn uncommitted_changes(&self, id: RoleId) -> impl Iterator<Item = (Work, &FileChange)> {
         let done = self
             .role(id)
             .activation
             .iter()
             .flat_map(|activation| &activation.done);
-        done.flat_map(|done| done.tried.files.iter().map(|change| (done.work, change)))
+        done.flat_map(|done| done.progress.files.iter().map(|change| (done.work, change)))
     }
 
     /// Returns the digests of all files that this state needs: those left by committed steps, those
     /// intended or pending, and both sides of every uncommitted change.
     pub fn file_digests(&self) -> BTreeSet<Digest> {
-        let kept = self.files.kept.values().map(|kept| &kept.content);
+        let kept = self.files.committed.values().map(|kept| &kept.content);
         let pending = self
             .files
             .pending
             .iter()
             .flat_map(|placement| [&placement.expected, &placement.content]);
-        let open = self.activations().flat_map(|(id, _)| self.open_changes(id));
+        let open = self
+            .activations()
+            .flat_map(|(id, _)| self.uncommitted_changes(id));
         let open = open.flat_map(|(_, change)| [&change.before, &change.after]);
-        kept.chain(self.files.decided.values())
+        kept.chain(self.files.intended.values())
             .chain(pending)
             .chain(open)
-            .filter_map(Content::digest)
+            .filter_map(PathContent::digest)
             .cloned()
             .collect()
     }
@@ -173,21 +175,25 @@ impl Environment {
     /// Returns the paths at which a role sees something else than what may be there, with what it
     /// sees: the changes of its own finished calls, and the earlier content where other roles made
     /// changes that are not committed yet. So what it sees does not depend on which role is faster.
-    pub fn files_seen_by(&self, id: RoleId) -> BTreeMap<String, Content> {
+    pub fn files_seen_by(&self, id: RoleId) -> BTreeMap<String, PathContent> {
         let mut seen = BTreeMap::new();
-        if self.files.decided.is_empty() {
+        if self.files.intended.is_empty() {
             // In most teams no file is ever changed, and this is called before every call.
             return seen;
         }
         for (other, _) in self.activations().filter(|(other, _)| *other != id) {
-            for (_, change) in self.open_changes(other) {
-                let kept = self.files.kept.get(&change.path).map(|kept| &kept.content);
+            for (_, change) in self.uncommitted_changes(other) {
+                let kept = self
+                    .files
+                    .committed
+                    .get(&change.path)
+                    .map(|kept| &kept.content);
                 seen.entry(change.path.clone())
                     .or_insert_with(|| kept.unwrap_or(&change.before).clone());
             }
         }
         seen.extend(
-            self.open_changes(id)
+            self.uncommitted_changes(id)
                 .map(|(_, change)| (change.path.clone(), change.after.clone())),
         );
         seen

@@ -7,7 +7,7 @@ use alloc::string::String;
 
 use serde::{Deserialize, Serialize};
 
-use crate::activation::{Activation, Current, Phase};
+use crate::activation::{Activation, CallProgress, Phase};
 use crate::fault::{Fault, FaultKind};
 use crate::json::Json;
 use crate::money::Usd;
@@ -26,15 +26,15 @@ pub struct HostCall {
     /// How many tokens of a language model it used.
     pub tokens: u64,
     /// Whether it was answered, and whether it may have taken effect.
-    pub outcome: Outcome,
+    pub outcome: CallOutcome,
     /// Why the reply of a model ended; `None` if there is no such reply.
-    pub finish: Option<Finish>,
+    pub finish_reason: Option<FinishReason>,
 }
 
 /// Why the reply of a model ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Finish {
+pub enum FinishReason {
     /// The model finished its reply.
     #[default]
     Stop,
@@ -48,7 +48,7 @@ pub enum Finish {
     Other,
 }
 
-impl Finish {
+impl FinishReason {
     /// All reasons.
     pub const ALL: [Self; 5] = [
         Self::Stop,
@@ -70,10 +70,10 @@ impl Finish {
     }
 
     /// Returns the defect of the reply, or `None` if the reply is complete.
-    pub fn flaw(self) -> Option<Flaw> {
+    pub fn defect(self) -> Option<ReplyDefect> {
         match self {
-            Self::Length => Some(Flaw::Truncated),
-            Self::Refusal => Some(Flaw::Refused),
+            Self::Length => Some(ReplyDefect::Truncated),
+            Self::Refusal => Some(ReplyDefect::Refused),
             Self::Stop | Self::ToolCalls | Self::Other => None,
         }
     }
@@ -81,16 +81,16 @@ impl Finish {
 
 /// A defect of a reply that an endpoint sent without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Flaw {
+pub enum ReplyDefect {
     /// It was truncated.
     Truncated,
     /// It was refused or filtered.
     Refused,
 }
 
-impl Flaw {
+impl ReplyDefect {
     /// Returns words to follow the reply, e.g. "was truncated (finish reason `length`)".
-    pub fn described(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         match self {
             Self::Truncated => "was truncated (finish reason `length`)",
             Self::Refused => "was refused or filtered (finish reason `refusal`)",
@@ -100,7 +100,7 @@ impl Flaw {
 
 /// The outcome of a host call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Outcome {
+pub enum CallOutcome {
     /// It was answered. The answer is served again.
     #[default]
     Answered,
@@ -110,7 +110,7 @@ pub enum Outcome {
     Unknown,
 }
 
-impl Outcome {
+impl CallOutcome {
     /// All outcomes.
     pub const ALL: [Self; 3] = [Self::Answered, Self::Failed, Self::Unknown];
 
@@ -163,14 +163,14 @@ impl HostCallKind {
 
 /// Where the answer of a host call came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Source {
+pub enum AnswerSource {
     /// The call was made.
     Live,
     /// The call was recorded by an earlier attempt.
     Recorded,
 }
 
-impl Source {
+impl AnswerSource {
     /// Returns the name used in events.
     pub fn name(self) -> &'static str {
         match self {
@@ -182,9 +182,9 @@ impl Source {
 
 /// What a new attempt does with the host calls recorded by earlier attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Journal {
+pub enum RecordedCallUse {
     /// It is served them before it makes new ones.
-    Keep,
+    Reuse,
     /// They are forgotten.
     Fresh,
 }
@@ -209,61 +209,61 @@ pub struct Intent {
     /// A digest of the request, as in the record of its answer.
     pub request: String,
     /// A description for people, e.g. `POST https://example.com/orders`.
-    pub what: String,
+    pub description: String,
     /// What may be done if the answer is lost.
-    pub again: Again,
+    pub if_answer_lost: LostAnswerPolicy,
 }
 
 /// What may be done about a call whose answer is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Again {
+pub enum LostAnswerPolicy {
     /// The call carries a key by which the receiver recognises it, so it is simply made again.
     Repeat,
     /// Only the operator can decide.
-    Ask,
+    AskOperator,
 }
 
-impl Again {
+impl LostAnswerPolicy {
     /// All policies.
-    pub const ALL: [Self; 2] = [Self::Repeat, Self::Ask];
+    pub const ALL: [Self; 2] = [Self::Repeat, Self::AskOperator];
 
     /// The name used in `team.json`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Repeat => "repeat",
-            Self::Ask => "ask",
+            Self::AskOperator => "ask",
         }
     }
 }
 
 /// An external write: a host call that may change something outside and that was started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Begun {
+pub struct ExternalWrite {
     /// What it was to do.
     pub intent: Intent,
     /// Whether its result is known.
-    pub result: Known,
+    pub result: WriteResult,
 }
 
 /// Whether the result of an external write is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Known {
+pub enum WriteResult {
     /// The call was started, and nothing more is known.
-    No,
+    Unknown,
     /// Its answer is recorded.
     Recorded,
 }
 
 /// What the operator decides about a call in doubt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Verdict {
+pub enum DoubtResolution {
     /// The call is made again.
     Redo,
     /// The call counts as answered with this value.
     Answer(Json),
 }
 
-impl Verdict {
+impl DoubtResolution {
     /// Returns the name used in the public events.
     pub fn name(&self) -> &'static str {
         match self {
@@ -273,84 +273,97 @@ impl Verdict {
     }
 }
 
-impl Begun {
+impl ExternalWrite {
     /// Returns a write that starts now.
-    pub fn now(intent: Intent) -> Self {
+    pub fn new(intent: Intent) -> Self {
         Self {
             intent,
-            result: Known::No,
+            result: WriteResult::Unknown,
         }
     }
 
     /// Returns whether the result is unknown and the call must not simply be made again.
-    pub fn is_doubtful(&self) -> bool {
-        self.result == Known::No && self.intent.again == Again::Ask
+    pub fn may_be_in_doubt(&self) -> bool {
+        self.result == WriteResult::Unknown
+            && self.intent.if_answer_lost == LostAnswerPolicy::AskOperator
     }
 
     /// Returns whether this is a call with this request and its result is unknown.
-    pub fn awaits(&self, kind: HostCallKind, request: &str) -> bool {
-        self.result == Known::No && self.intent.kind == kind && self.intent.request == request
+    pub fn is_unanswered(&self, kind: HostCallKind, request: &str) -> bool {
+        self.result == WriteResult::Unknown
+            && self.intent.kind == kind
+            && self.intent.request == request
     }
 }
 
 impl Activation {
     /// Returns the calls in doubt with their indices among the external writes: the result is
     /// unknown, no attempt is waiting for it, and repeating the call could do harm.
-    pub fn doubts(&self) -> impl Iterator<Item = (usize, &Begun)> {
+    pub fn writes_in_doubt(&self) -> impl Iterator<Item = (usize, &ExternalWrite)> {
         let stands = matches!(self.phase, Phase::Failed(_));
-        self.current
-            .begun
+        self.current_call
+            .external_writes
             .iter()
             .enumerate()
-            .filter(move |(_, begun)| stands && begun.is_doubtful())
+            .filter(move |(_, begun)| stands && begun.may_be_in_doubt())
     }
 
     /// Returns whether an attempt that ends now leaves calls in doubt.
-    pub(crate) fn leaves_doubts(&self) -> bool {
-        self.current.begun.iter().any(Begun::is_doubtful)
+    pub(crate) fn leaves_writes_in_doubt(&self) -> bool {
+        self.current_call
+            .external_writes
+            .iter()
+            .any(ExternalWrite::may_be_in_doubt)
     }
 
     /// Returns the phase after an attempt that did not come to its end: ready for the next attempt,
     /// or failed if the result of a call is unknown and it must not be repeated without asking the
     /// operator.
-    pub(crate) fn ready(&self) -> Phase {
-        let Some(begun) = self.current.begun.iter().find(|begun| begun.is_doubtful()) else {
+    pub(crate) fn ready_or_in_doubt(&self) -> Phase {
+        let Some(begun) = self
+            .current_call
+            .external_writes
+            .iter()
+            .find(|begun| begun.may_be_in_doubt())
+        else {
             return Phase::Ready;
         };
         let message = format!(
             "cut off while `{}` was under way: whether it took effect is not known",
-            begun.intent.what
+            begun.intent.description
         );
         Phase::Failed(Fault::new(FaultKind::Interrupted, message))
     }
 }
 
-impl Current {
+impl CallProgress {
     /// Records that a call that may change something outside is about to be made. It replaces the
     /// unanswered call that it repeats, if there is one.
-    pub(crate) fn begin(&mut self, intent: &Intent) {
-        self.begun.retain(|begun| {
-            intent.again == Again::Ask || !begun.awaits(intent.kind, &intent.request)
+    pub(crate) fn begin_write(&mut self, intent: &Intent) {
+        self.external_writes.retain(|begun| {
+            intent.if_answer_lost == LostAnswerPolicy::AskOperator
+                || !begun.is_unanswered(intent.kind, &intent.request)
         });
-        self.begun.push(Begun::now(intent.clone()));
+        self.external_writes
+            .push(ExternalWrite::new(intent.clone()));
     }
 
     /// Records the answer of a call.
-    pub(crate) fn answered(&mut self, call: &HostCall) {
-        self.journal.push(call.clone());
+    pub(crate) fn record_answer(&mut self, call: &HostCall) {
+        self.recorded_calls.push(call.clone());
         let Some(at) = self
-            .begun
+            .external_writes
             .iter()
-            .position(|begun| begun.awaits(call.kind, &call.request))
+            .position(|begun| begun.is_unanswered(call.kind, &call.request))
         else {
             return;
         };
         match call.outcome {
-            Outcome::Answered => self.begun[at].result = Known::Recorded,
-            Outcome::Failed => {
-                self.begun.remove(at);
+            CallOutcome::Answered => self.external_writes[at].result = WriteResult::Recorded,
+            CallOutcome::Failed => {
+                self.external_writes.remove(at);
             }
-            Outcome::Unknown => {}
+            CallOutcome::Unknown => {}
         }
     }
 }

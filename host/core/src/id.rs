@@ -45,12 +45,12 @@ pub struct Slot {
     /// The role.
     pub role: RoleId,
     /// What the component does for the role.
-    pub part: Part,
+    pub kind: SlotKind,
 }
 
 /// What a component does for its role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Part {
+pub enum SlotKind {
     /// It chooses the next action of a `react` role.
     Think,
     /// It is this action.
@@ -58,7 +58,7 @@ pub enum Part {
 }
 
 /// Returns bytes in lower-case hexadecimal, the notation of digests.
-pub fn hex(bytes: &[u8]) -> String {
+pub fn to_hex(bytes: &[u8]) -> String {
     bytes
         .iter()
         .map(|byte| alloc::format!("{byte:02x}"))

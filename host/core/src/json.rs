@@ -28,11 +28,11 @@ pub enum JsonError {
     NonFinite(&'static str),
     /// It is nested too deeply.
     #[error("nested deeper than {MAX_DEPTH} levels")]
-    Deep,
+    TooDeep,
     /// Its values would take too much memory. A short text can stand for values ninety times its
     /// size.
-    #[error("too large to be read: its values would take more than {} MiB; hand it over in parts", room::ROOM_BYTES >> 20)]
-    Large,
+    #[error("too large to be read: its values would take more than {} MiB; hand it over in parts", room::MAX_VALUE_BYTES >> 20)]
+    TooLarge,
 }
 
 /// How deeply a document may be nested. Parsers stop at 128 levels, and a document must stay
@@ -50,21 +50,21 @@ pub fn depth(value: &Value) -> usize {
 
 /// Checks a text against the limits on depth and size without parsing it. Text that passes need not
 /// be JSON.
-pub fn fits(text: &str) -> Result<(), JsonError> {
-    room::check(text)
+pub fn check_limits(text: &str) -> Result<(), JsonError> {
+    room::check_text(text)
 }
 
 /// Parses a text from any source. The limits are checked before it is parsed. A byte order mark is
 /// skipped, and an escaped unpaired surrogate becomes U+FFFD.
-pub fn read(text: &str) -> Result<Value, JsonError> {
-    fits(text)?;
+pub fn parse_untrusted(text: &str) -> Result<Value, JsonError> {
+    check_limits(text)?;
     foreign::parse(text, NonFinite::Refused, |text| serde_json::from_str(text))
 }
 
 impl Json {
     /// Parses as `read` does and returns the normalised document.
     pub fn parse(text: &str) -> Result<Self, JsonError> {
-        read(text).map(Self::from)
+        parse_untrusted(text).map(Self::from)
     }
 
     /// Returns `null`.
@@ -88,7 +88,7 @@ impl Json {
 
     /// Concatenates two lists. This is done on the text, so that the cost does not grow with the
     /// list that is appended to.
-    pub(crate) fn join(mut self, other: &Self) -> Self {
+    pub(crate) fn concat(mut self, other: &Self) -> Self {
         // Text from a damaged store may not be a list; it is then left unchanged.
         let items = other
             .0
@@ -175,7 +175,7 @@ mod tests {
         let check = |old: &str, new: &str, expected: &str| {
             let joined = Json(old.into())
                 .into_list()
-                .join(&Json(new.into()).into_list());
+                .concat(&Json(new.into()).into_list());
             assert_eq!(joined.as_str(), expected);
         };
         check("[]", "[]", "[]");
@@ -186,7 +186,7 @@ mod tests {
         for (old, new) in [("[", "["), ("", ""), ("[\u{e9}", "[1]"), ("[1]", "[\u{e9}")] {
             let _ = Json(old.into())
                 .into_list()
-                .join(&Json(new.into()).into_list());
+                .concat(&Json(new.into()).into_list());
         }
     }
 

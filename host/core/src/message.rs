@@ -22,13 +22,13 @@ pub const TO_SELF: &str = "<self>";
 pub const IDEMPOTENCY_KEY: &str = "idempotency_key";
 
 /// The prefix of the ids of messages from outside. No message of a role has it.
-pub const SENT: &str = "sent-";
+pub const EXTERNAL_ID_PREFIX: &str = "sent-";
 /// The key of `meta` with the sender that a message from outside claims to have.
 pub const CLAIMED_SENDER: &str = "external_sent_from";
 /// The key of `meta` with the role that a message from outside claims to speak as.
 pub const CLAIMED_ROLE: &str = "external_role";
 /// The `role` of every message from outside.
-const USER: &str = "user";
+const USER_ROLE: &str = "user";
 
 /// A published message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,12 +55,12 @@ pub struct Message {
 
 impl Message {
     /// Returns a message of the user to everyone who watches its label.
-    pub fn of_user(id: MessageId, content: String, cause_by: String) -> Self {
+    pub fn from_user(id: MessageId, content: String, cause_by: String) -> Self {
         Self {
             id,
             content,
             instruct: None,
-            role: USER.into(),
+            role: USER_ROLE.into(),
             cause_by,
             sent_from: String::new(),
             send_to: alloc::vec![TO_ALL.into()],
@@ -72,17 +72,20 @@ impl Message {
     /// Returns whether the message was sent from outside the team, whatever sender it names. The
     /// idea is not.
     pub fn is_from_outside(&self) -> bool {
-        self.id.0.starts_with(SENT)
+        self.id.0.starts_with(EXTERNAL_ID_PREFIX)
     }
 }
 
 impl Message {
     /// Clears the sender of a message from outside, so that it does not appear to come from a role.
     /// What it claimed is kept in `meta`.
-    pub(crate) fn set_claims_aside(&mut self) {
+    pub(crate) fn move_claims_to_meta(&mut self) {
         let sender = core::mem::take(&mut self.sent_from);
-        let role = core::mem::replace(&mut self.role, USER.into());
-        for (key, claim, usual) in [(CLAIMED_SENDER, sender, ""), (CLAIMED_ROLE, role, USER)] {
+        let role = core::mem::replace(&mut self.role, USER_ROLE.into());
+        for (key, claim, usual) in [
+            (CLAIMED_SENDER, sender, ""),
+            (CLAIMED_ROLE, role, USER_ROLE),
+        ] {
             if !claim.is_empty() && claim != usual {
                 self.meta
                     .insert(key.into(), Json::from(Value::String(claim)));

@@ -16,18 +16,18 @@ impl Usd {
     pub const ZERO: Self = Self(0);
     /// The most dollars that may be written as a limit or a price: what a `u64` of these units can
     /// hold, rounded down.
-    pub const MOST_DOLLARS: f64 = 18e6;
-    const PICO: f64 = 1e12;
+    pub const MAX_DOLLARS: f64 = 18e6;
+    const UNITS_PER_DOLLAR: f64 = 1e12;
 
     /// Converts from dollars. Negative amounts and NaN become zero.
     pub fn from_dollars(dollars: f64) -> Self {
         // `as` saturates and maps NaN to zero; 0.5 rounds.
-        Self((dollars * Self::PICO + 0.5) as u64)
+        Self((dollars * Self::UNITS_PER_DOLLAR + 0.5) as u64)
     }
 
     /// Returns the amount in dollars.
-    pub fn dollars(self) -> f64 {
-        self.0 as f64 / Self::PICO
+    pub fn to_dollars(self) -> f64 {
+        self.0 as f64 / Self::UNITS_PER_DOLLAR
     }
 
     /// Returns the price of `tokens` tokens, where `self` is the price of a million.
@@ -58,7 +58,7 @@ impl fmt::Display for Usd {
             Some(place @ 0..9) => (13 - place as usize).min(12),
             _ => 4,
         };
-        write!(f, "${:.*}", digits, self.dollars())
+        write!(f, "${:.*}", digits, self.to_dollars())
     }
 }
 
@@ -119,6 +119,9 @@ mod tests {
         assert_eq!(Usd(u64::MAX) + Usd(1), Usd(u64::MAX));
         let mut sum = Usd::from_dollars(0.6);
         sum += Usd::from_dollars(0.6);
-        assert_eq!((sum.dollars(), sum.to_string().as_str()), (1.2, "$1.2000"));
+        assert_eq!(
+            (sum.to_dollars(), sum.to_string().as_str()),
+            (1.2, "$1.2000")
+        );
     }
 }

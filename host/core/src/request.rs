@@ -12,7 +12,7 @@ use crate::json::Json;
 
 /// A question to a human.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Request {
+pub struct HumanRequest {
     /// The id. It is derived from where in the run the request is made, so it is the same when the
     /// run is repeated.
     pub id: RequestId,
@@ -27,12 +27,12 @@ pub struct Request {
     /// The deadline, in milliseconds since 1970.
     pub expires_ms: Option<i64>,
     /// A digest of the request, which distinguishes it from other host calls of the same attempt.
-    pub call: String,
+    pub call_digest: String,
 }
 
 /// The outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Answer {
+pub enum HumanAnswer {
     /// A human answered.
     Given(Json),
     /// Nobody answered in time, and the default is used.
@@ -41,23 +41,23 @@ pub enum Answer {
     Expired,
 }
 
-impl Request {
+impl HumanRequest {
     /// Returns the outcome if nobody answers in time.
-    pub fn lapse(&self) -> Answer {
+    pub fn outcome_when_expired(&self) -> HumanAnswer {
         self.default
             .clone()
-            .map_or(Answer::Expired, Answer::Default)
+            .map_or(HumanAnswer::Expired, HumanAnswer::Default)
     }
 
     /// Returns whether the deadline has passed.
-    pub fn is_over(&self, now_ms: i64) -> bool {
+    pub fn is_expired(&self, now_ms: i64) -> bool {
         self.expires_ms.is_some_and(|end| end <= now_ms)
     }
 }
 
-impl Answer {
+impl HumanAnswer {
     /// Returns who answered, in the words of the public events: `person`, `default` or `nobody`.
-    pub fn by(&self) -> &'static str {
+    pub fn answered_by(&self) -> &'static str {
         match self {
             Self::Given(_) => "person",
             Self::Default(_) => "default",
@@ -74,16 +74,16 @@ impl Answer {
     }
 
     /// Returns the form in which the answer is recorded among the host calls of an attempt.
-    pub fn record(&self) -> Json {
+    pub fn to_record(&self) -> Json {
         Json::from(match self.value() {
-            Some(value) => json!({ "by": self.by(), "value": value.value() }),
-            None => json!({ "by": self.by() }),
+            Some(value) => json!({ "by": self.answered_by(), "value": value.value() }),
+            None => json!({ "by": self.answered_by() }),
         })
     }
 
     /// Returns the answer that was recorded as `record`, or `None` if no answer is recorded like
     /// that.
-    pub fn recorded(record: &Json) -> Option<Self> {
+    pub fn from_record(record: &Json) -> Option<Self> {
         let Value::Object(mut fields) = record.value() else {
             return None;
         };
@@ -105,12 +105,12 @@ mod tests {
     fn what_is_recorded_of_an_answer_is_read_back() {
         let number = || Json::from(json!(42));
         for answer in [
-            Answer::Given(number()),
-            Answer::Given(Json::null()),
-            Answer::Default(number()),
-            Answer::Expired,
+            HumanAnswer::Given(number()),
+            HumanAnswer::Given(Json::null()),
+            HumanAnswer::Default(number()),
+            HumanAnswer::Expired,
         ] {
-            assert_eq!(Answer::recorded(&answer.record()), Some(answer));
+            assert_eq!(HumanAnswer::from_record(&answer.to_record()), Some(answer));
         }
         for other in [
             json!(null),
@@ -118,7 +118,7 @@ mod tests {
             json!({ "by": "nobody", "value": 1 }),
             json!({}),
         ] {
-            assert_eq!(Answer::recorded(&Json::from(other)), None);
+            assert_eq!(HumanAnswer::from_record(&Json::from(other)), None);
         }
     }
 }

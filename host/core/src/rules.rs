@@ -34,16 +34,16 @@ pub struct RoleRules {
 
 impl Rules {
     /// Returns the rules of a team.
-    pub fn of(team: &Team) -> Self {
+    pub fn from_team(team: &Team) -> Self {
         Self {
-            roles: team.roles.iter().map(RoleRules::of).collect(),
+            roles: team.roles.iter().map(RoleRules::from_role).collect(),
             scopes: team.scopes.clone(),
         }
     }
 
     /// Returns the team with these rules instead of its own.
-    pub(crate) fn over(&self, team: &Arc<Team>) -> Arc<Team> {
-        if *self == Self::of(team) {
+    pub(crate) fn apply_to(&self, team: &Arc<Team>) -> Arc<Team> {
+        if *self == Self::from_team(team) {
             return team.clone();
         }
         let mut changed = Team::clone(team);
@@ -60,7 +60,7 @@ impl Rules {
 }
 
 impl RoleRules {
-    fn of(role: &Role) -> Self {
+    fn from_role(role: &Role) -> Self {
         let (max_loop, thinker) = match role.react {
             React::Choose { max_loop, thinker } => (Some(max_loop), Some(thinker)),
             React::ByOrder | React::PlanAndAct | React::Human => (None, None),

@@ -7,10 +7,10 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::team::{Deliver, Join, Mode, React, Role, Route, Team, Thinker};
+use crate::team::{DeliveryMode, Join, JoinMode, React, Role, Route, Team, Thinker};
 
 /// The text for the react mode of human roles.
-pub const HUMAN: &str = "human";
+pub const HUMAN_MODE: &str = "human";
 
 /// The properties of a team that must stay the same: roles, names and order of actions, react
 /// modes, watched labels, routes, joins and groups. Components, limits, grants, budgets and
@@ -37,9 +37,9 @@ pub struct JoinShape {
     /// The name of the target.
     pub to: String,
     /// When it fires.
-    pub mode: Mode,
+    pub mode: JoinMode,
     /// How the messages it releases are handled.
-    pub deliver: Deliver,
+    pub deliver: DeliveryMode,
 }
 
 /// The properties of a role that must stay the same.
@@ -57,10 +57,10 @@ pub struct RoleShape {
 
 impl Shape {
     /// Returns the shape of a team.
-    pub fn of(team: &Team) -> Self {
+    pub fn from_team(team: &Team) -> Self {
         let name = |id: &crate::id::RoleId| team.role(*id).name.clone();
         Self {
-            roles: team.roles.iter().map(RoleShape::of).collect(),
+            roles: team.roles.iter().map(RoleShape::from_role).collect(),
             groups: team
                 .groups
                 .iter()
@@ -74,7 +74,7 @@ impl Shape {
             joins: team
                 .joins
                 .iter()
-                .map(|join| JoinShape::of(team, join))
+                .map(|join| JoinShape::from_join(team, join))
                 .collect(),
         }
     }
@@ -106,8 +106,8 @@ impl Shape {
         if lines.is_empty() && order(self) != order(other) {
             lines.push(format!(
                 "roles are in the order {}, saved {}",
-                list(&order(other)),
-                list(&order(self))
+                quoted_list(&order(other)),
+                quoted_list(&order(self))
             ));
         }
         compare_groups(&self.groups, &other.groups, &mut lines);
@@ -134,8 +134,8 @@ impl Shape {
                     lines.push(format!(
                         "join `{}` is {}, saved {}",
                         join.id,
-                        found.text(),
-                        join.text()
+                        found.describe(),
+                        join.describe()
                     ));
                 }
                 Some(_) => {}
@@ -155,7 +155,7 @@ impl Shape {
 }
 
 impl JoinShape {
-    fn of(team: &Team, join: &Join) -> Self {
+    fn from_join(team: &Team, join: &Join) -> Self {
         Self {
             id: join.id.clone(),
             from: join
@@ -170,18 +170,18 @@ impl JoinShape {
     }
 
     /// Describes the join in the words of the team file.
-    fn text(&self) -> String {
+    fn describe(&self) -> String {
         let (mode, deliver) = (self.mode.name(), self.deliver.name());
         format!(
             "{mode} from {} to `{}` by {deliver}",
-            list(&self.from),
+            quoted_list(&self.from),
             self.to
         )
     }
 }
 
 impl RoleShape {
-    fn of(role: &Role) -> Self {
+    fn from_role(role: &Role) -> Self {
         Self {
             name: role.name.clone(),
             actions: role
@@ -197,14 +197,14 @@ impl RoleShape {
     fn compare(&self, other: &Self, lines: &mut Vec<String>) {
         let name = &self.name;
         if self.actions != other.actions {
-            let (new, old) = (list(&other.actions), list(&self.actions));
+            let (new, old) = (quoted_list(&other.actions), quoted_list(&self.actions));
             lines.push(format!("actions of `{name}` are {new}, saved {old}"));
         }
         if self.watch != other.watch {
             lines.push(format!(
                 "watch of `{name}` is {}, saved {}",
-                list(&other.watch),
-                list(&self.watch)
+                quoted_list(&other.watch),
+                quoted_list(&self.watch)
             ));
         }
         if self.react != other.react {
@@ -231,7 +231,7 @@ fn react_text(react: React) -> String {
             ..
         } => "react (think by the host)".to_string(),
         React::PlanAndAct => "plan_and_act".to_string(),
-        React::Human => HUMAN.to_string(),
+        React::Human => HUMAN_MODE.to_string(),
     }
 }
 
@@ -240,8 +240,8 @@ fn route_text(team: &Team, route: &Route) -> String {
         .arms
         .iter()
         .map(|arm| match &arm.when {
-            Some(when) => format!("{} when {}", list(&arm.to), when.source()),
-            None => list(&arm.to),
+            Some(when) => format!("{} when {}", quoted_list(&arm.to), when.source()),
+            None => quoted_list(&arm.to),
         })
         .collect();
     format!(
@@ -262,8 +262,8 @@ fn compare_groups(
             Some(found) if found != members => {
                 lines.push(format!(
                     "group `{name}` is {}, saved {}",
-                    list(found),
-                    list(members)
+                    quoted_list(found),
+                    quoted_list(members)
                 ));
             }
             Some(_) => {}
@@ -274,7 +274,7 @@ fn compare_groups(
     }
 }
 
-fn list(names: &[String]) -> String {
+fn quoted_list(names: &[String]) -> String {
     format!(
         "[{}]",
         names

@@ -19,57 +19,57 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::activation::Activation;
-use crate::budget::{Amount, Purse, spender};
+use crate::budget::{Amount, BudgetScope, charged_slot};
 use crate::effect::{Effect, Invocation};
 use crate::environment::Environment;
 use crate::environment::routing::AddressBook;
-use crate::event::{CallPolicy, Event, Journal, Status, Work};
+use crate::event::{CallPolicy, Event, RecordedCallUse, Status, Work};
 use crate::id::{Digest, RoleId, Slot};
 use crate::team::{OnFault, React, Role, Team, Thinker};
 
-use awake::{Awake, Stand};
-pub use commit::conflict;
+use awake::{ReadyIndex, RoleStatus};
+pub use commit::conflict_message;
 pub use files::FILES_SCOPE;
-pub use names::Illegal;
-use recall::Recall;
-pub use report::retry;
+pub use names::IllegalEvent;
+use recall::MemoryIndex;
+pub use report::retry_policy;
 
 /// A team with its environment.
 #[derive(Clone, Debug)]
 pub struct Stepper {
     /// The team as its file defines it now.
-    given: Arc<Team>,
+    defined_team: Arc<Team>,
     /// The team under the rules of the environment. It differs from `given` only while older events
     /// are applied.
     team: Arc<Team>,
     env: Environment,
     /// An index of the roles that take part, so that not every role has to be examined.
-    awake: Awake,
-    book: Arc<AddressBook>,
-    recall: Recall,
+    ready_index: ReadyIndex,
+    address_book: Arc<AddressBook>,
+    memory_index: MemoryIndex,
 }
 
 impl Stepper {
     /// Combines a team with its environment. The environment must fit: compare `Environment::shape`
     /// with `Shape::of(team)` first.
     pub fn new(team: Arc<Team>, env: Environment) -> Self {
-        let under = env.rules.over(&team);
-        let awake = Awake::of(&under, &env);
+        let under = env.rules.apply_to(&team);
+        let ready_index = ReadyIndex::build(&under, &env);
         // Watched labels and names of roles are the same under all rules.
-        let book = Arc::new(AddressBook::of(&team, env.own_messages));
+        let address_book = Arc::new(AddressBook::new(&team, env.own_messages));
         Self {
-            given: team,
+            defined_team: team,
             team: under,
             env,
-            awake,
-            book,
-            recall: Recall::default(),
+            ready_index,
+            address_book,
+            memory_index: MemoryIndex::default(),
         }
     }
 
     /// Returns a stepper of the same team with another state of its run.
-    pub fn at(&self, env: Environment) -> Self {
-        Self::new(self.given.clone(), env)
+    pub fn with_env(&self, env: Environment) -> Self {
+        Self::new(self.defined_team.clone(), env)
     }
 
     /// Returns the environment.
@@ -102,20 +102,20 @@ impl Stepper {
         if self.env.status != Status::Running {
             return Effect::Halt(self.env.status);
         }
-        if self.env.open {
-            self.within_step(goes_on)
+        if self.env.is_step_open {
+            self.next_within_step(goes_on)
         } else {
-            self.between_steps()
+            self.next_between_steps()
         }
     }
 
-    fn between_steps(&self) -> Effect {
-        if let Some(event) = self.release() {
+    fn next_between_steps(&self) -> Effect {
+        if let Some(event) = self.join_released_event() {
             return Effect::Record(event);
         }
-        let roles = self.due();
+        let roles = self.due_roles();
         if roles.is_empty() {
-            return self.at_rest();
+            return self.wait_or_end();
         }
         if self
             .team
@@ -123,7 +123,7 @@ impl Stepper {
             .max_steps
             .is_some_and(|max| self.env.step >= max)
         {
-            return Effect::Record(self.ended(Status::StepLimit));
+            return Effect::Record(self.run_ended_event(Status::StepLimit));
         }
         Effect::Record(Event::StepStarted {
             step: self.env.step,
@@ -134,27 +134,27 @@ impl Stepper {
     /// Returns what is done when no role can continue: wait for the outbox, otherwise end the run.
     /// A fault takes precedence over an open request, because it must be fixed whatever the answer
     /// is.
-    fn at_rest(&self) -> Effect {
+    fn wait_or_end(&self) -> Effect {
         let leaving = self.env.outbox.first();
         if leaving.is_some_and(|outbound| outbound.failed.is_none()) {
             return Effect::Wait;
         }
-        let status = if self.env.failed().next().is_some() || leaving.is_some() {
-            self.failure()
-        } else if self.env.requests().next().is_some() {
+        let status = if self.env.failed_activations().next().is_some() || leaving.is_some() {
+            self.failure_status()
+        } else if self.env.open_requests().next().is_some() {
             Status::Waiting
         } else if self.env.is_drained() {
             Status::Done
         } else {
             Status::Stalled
         };
-        Effect::Record(self.ended(status))
+        Effect::Record(self.run_ended_event(status))
     }
 
     /// Returns whether a run that ended with this status could continue as soon as something
     /// arrives from outside. After a fault that is the case if the other roles go on, unless the
     /// outbox is blocked.
-    pub fn can_be_woken(&self, status: Status) -> bool {
+    pub fn can_be_reactivated(&self, status: Status) -> bool {
         match status {
             Status::Done | Status::Stalled | Status::Waiting => true,
             Status::Failed | Status::InDoubt => {
@@ -166,58 +166,62 @@ impl Stepper {
 
     /// Returns the roles that take part in the next step: those that have mail and no open
     /// activation, and those that can continue an open one.
-    fn due(&self) -> Vec<RoleId> {
+    fn due_roles(&self) -> Vec<RoleId> {
         // An activation that is complete here was ended by a lower loop limit; its results are not
         // committed yet.
         let due = |stand| {
             matches!(
                 stand,
-                Stand::Mail | Stand::Ready | Stand::Asking | Stand::Complete
+                RoleStatus::HasMail
+                    | RoleStatus::Ready
+                    | RoleStatus::OpeningRequest
+                    | RoleStatus::Complete
             )
         };
-        self.awake
-            .all()
+        self.ready_index
+            .iter()
             .filter(|(_, stand)| due(*stand))
             .map(|(id, _)| id)
             .collect()
     }
 
-    fn within_step(&self, goes_on: &dyn Fn() -> bool) -> Effect {
-        if let Some(question) = self.person_asked() {
+    fn next_within_step(&self, goes_on: &dyn Fn() -> bool) -> Effect {
+        if let Some(question) = self.human_role_request_event() {
             return Effect::Record(question);
         }
-        let count = |stand| self.awake.count(stand);
-        let affords =
-            |(id, activation): &(RoleId, &Activation)| self.purse(*id, activation).is_none();
+        let count = |stand| self.ready_index.count(stand);
+        let affords = |(id, activation): &(RoleId, &Activation)| {
+            self.exhausted_budget(*id, activation).is_none()
+        };
         if let Some((id, activation)) = self.ready().find(affords) {
             // A role that waits before a retry does not hold up the others.
-            if count(Stand::Running) >= self.team.policy.max_parallel.max(1) {
+            if count(RoleStatus::Running) >= self.team.policy.max_parallel.max(1) {
                 return Effect::Wait;
             }
-            return Effect::Call(self.invocation(id, activation));
+            return Effect::Call(self.build_invocation(id, activation));
         }
-        if count(Stand::Running) + count(Stand::Resting) > 0 {
+        if count(RoleStatus::Running) + count(RoleStatus::BackingOff) > 0 {
             return Effect::Wait;
         }
         // A fault takes precedence over a used-up budget, because it must be fixed whatever is
         // paid.
-        if count(Stand::Failed) > 0 && self.team.policy.on_fault == OnFault::Stop {
-            return Effect::Record(self.ended(self.failure()));
+        if count(RoleStatus::Failed) > 0 && self.team.policy.on_fault == OnFault::Stop {
+            return Effect::Record(self.run_ended_event(self.failure_status()));
         }
-        if count(Stand::Ready) > 0 {
-            return Effect::Record(self.ended(Status::OutOfBudget));
+        if count(RoleStatus::Ready) > 0 {
+            return Effect::Record(self.run_ended_event(Status::OutOfBudget));
         }
-        if self.waits_for_people() {
-            return self.at_rest();
+        if self.waits_for_humans() {
+            return self.wait_or_end();
         }
-        self.conflict()
-            .or_else(|| self.commit(goes_on))
+        self.step_conflicted_event()
+            .or_else(|| self.step_committed_event(goes_on))
             .map_or(Effect::Wait, Effect::Record)
     }
 
     /// Returns the status of a run that is stopped by faults. A call in doubt takes precedence.
-    fn failure(&self) -> Status {
-        if self.env.doubts().next().is_some() {
+    fn failure_status(&self) -> Status {
+        if self.env.writes_in_doubt().next().is_some() {
             Status::InDoubt
         } else {
             Status::Failed
@@ -226,52 +230,54 @@ impl Stepper {
 
     /// Returns the roles that can make a call, if their budgets allow it.
     fn ready(&self) -> impl Iterator<Item = (RoleId, &Activation)> {
-        self.awake
+        self.ready_index
             .ready()
             .filter_map(|id| Some((id, self.env.role(id).activation.as_ref()?)))
     }
 
     /// Returns what the next attempt of an activation does with the recorded host calls of earlier
     /// ones.
-    pub fn journal(&self, activation: &Activation) -> Journal {
-        match self.env.calls {
-            _ if activation.current.answered => Journal::Keep,
-            CallPolicy::Reuse => Journal::Keep,
-            CallPolicy::Fresh => Journal::Fresh,
-            CallPolicy::Auto if activation.current.keep => Journal::Keep,
-            CallPolicy::Auto => Journal::Fresh,
+    pub fn call_reuse(&self, activation: &Activation) -> RecordedCallUse {
+        match self.env.call_policy {
+            _ if activation.current_call.was_suspended => RecordedCallUse::Reuse,
+            CallPolicy::Reuse => RecordedCallUse::Reuse,
+            CallPolicy::Fresh => RecordedCallUse::Fresh,
+            CallPolicy::Auto if activation.current_call.keeps_calls => RecordedCallUse::Reuse,
+            CallPolicy::Auto => RecordedCallUse::Fresh,
         }
     }
 
     /// Returns whose budget, if any, does not allow an activation to continue.
-    fn purse(&self, id: RoleId, activation: &Activation) -> Option<Purse> {
-        let work = activation.work(self.team.role(id))?;
-        let purse = self.env.exhausted(&self.team, id, work, Amount::NONE);
+    fn exhausted_budget(&self, id: RoleId, activation: &Activation) -> Option<BudgetScope> {
+        let work = activation.current_work(self.team.role(id))?;
+        let exhausted = self
+            .env
+            .exhausted_budget(&self.team, id, work, Amount::ZERO);
         // An action whose own budget is used up may still do something that costs nothing.
-        purse.filter(|purse| !matches!(purse, Purse::Action(_)))
+        exhausted.filter(|purse| !matches!(purse, BudgetScope::Action(_)))
     }
 
     /// Returns whose budgets do not allow open activations to continue.
-    pub fn purses(&self) -> impl Iterator<Item = Purse> {
+    pub fn exhausted_budgets(&self) -> impl Iterator<Item = BudgetScope> {
         let ready = self
             .env
             .activations()
             .filter(|(_, activation)| activation.phase.is_ready());
-        ready.filter_map(|(id, activation)| self.purse(id, activation))
+        ready.filter_map(|(id, activation)| self.exhausted_budget(id, activation))
     }
 
     /// Returns the attempt that a role makes next, if it can make one.
-    pub fn invocation_of(&self, id: RoleId) -> Option<Invocation> {
+    pub fn next_invocation(&self, id: RoleId) -> Option<Invocation> {
         let ready = |activation: &&Activation| activation.phase.is_ready();
         let activation = self.env.role(id).activation.as_ref().filter(ready)?;
-        Some(self.invocation(id, activation))
+        Some(self.build_invocation(id, activation))
     }
 
-    fn invocation(&self, id: RoleId, activation: &Activation) -> Invocation {
+    fn build_invocation(&self, id: RoleId, activation: &Activation) -> Invocation {
         let role = self.team.role(id);
         // A ready activation always has work: `Activation::proceed` makes it ready only then.
-        let work = activation.work(role).unwrap_or(Work::Plan);
-        let journal = self.journal(activation);
+        let work = activation.current_work(role).unwrap_or(Work::Plan);
+        let journal = self.call_reuse(activation);
         let task = match work {
             Work::Act {
                 task: Some(task), ..
@@ -282,20 +288,20 @@ impl Stepper {
             role: id,
             work,
             task,
-            attempt: activation.current.attempts + 1,
+            attempt: activation.current_call.attempts + 1,
             digest: self.component(id, work).cloned(),
-            journal,
-            recorded: if journal == Journal::Keep {
-                activation.current.journal.clone()
+            call_reuse: journal,
+            recorded_calls: if journal == RecordedCallUse::Reuse {
+                activation.current_call.recorded_calls.clone()
             } else {
                 Vec::new()
             },
-            idempotency_key: activation.key(
-                &self.env.lineage.key(&self.env.run.0),
+            idempotency_key: activation.idempotency_key(
+                &self.env.lineage.idempotency_prefix(&self.env.run.0),
                 &role.name,
                 work,
             ),
-            seed: activation.key(&self.env.run.0, &role.name, work),
+            seed: activation.idempotency_key(&self.env.run.0, &role.name, work),
             news: self.env.resolve(&activation.news),
             outputs: activation
                 .done
@@ -309,13 +315,13 @@ impl Stepper {
     pub fn component(&self, id: RoleId, work: Work) -> Option<&Digest> {
         self.env
             .components
-            .get(&slot(self.team.role(id), id, work)?)
+            .get(&component_slot(self.team.role(id), id, work)?)
     }
 
     /// Returns the event that ends the run with this status.
-    pub fn ended(&self, status: Status) -> Event {
+    pub fn run_ended_event(&self, status: Status) -> Event {
         // Between steps the state is that of the last checkpoint.
-        let checkpoint = self.env.open.then(|| self.env.next_checkpoint());
+        let checkpoint = self.env.is_step_open.then(|| self.env.next_checkpoint_id());
         let parent = self.env.checkpoint.clone();
         Event::RunEnded {
             status,
@@ -331,12 +337,12 @@ impl Stepper {
 pub fn step_of_fault(team: &Team, env: &Environment, activation: &Activation) -> u64 {
     match team.policy.on_fault {
         OnFault::Stop => env.step,
-        OnFault::Park => activation.opened,
+        OnFault::Park => activation.opened_in_step,
     }
 }
 
 /// Returns the slot of the component that makes a call; `None` if the host itself or a human does.
-pub fn slot(role: &Role, id: RoleId, work: Work) -> Option<Slot> {
+pub fn component_slot(role: &Role, id: RoleId, work: Work) -> Option<Slot> {
     let by_model = matches!(
         role.react,
         React::Choose {
@@ -345,5 +351,5 @@ pub fn slot(role: &Role, id: RoleId, work: Work) -> Option<Slot> {
         }
     );
     let by_none = work == Work::Answer || (by_model && matches!(work, Work::Think { .. }));
-    (!by_none).then(|| spender(id, work))
+    (!by_none).then(|| charged_slot(id, work))
 }

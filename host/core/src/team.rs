@@ -7,9 +7,9 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::budget::Purses;
+use crate::budget::ScopedBudgets;
 use crate::condition::Condition;
-use crate::id::{ActionId, JoinId, Part, RoleId, Slot};
+use crate::id::{ActionId, JoinId, RoleId, Slot, SlotKind};
 use crate::money::Usd;
 
 /// A team.
@@ -30,7 +30,7 @@ pub struct Team {
     /// Shared scopes by name, each with the reducer of concurrent writes.
     pub scopes: BTreeMap<String, Option<Reducer>>,
     /// Whether names that nobody in the team has may belong to an external environment.
-    pub outside: Outside,
+    pub external: ExternalEnvironment,
     /// How the team is run.
     pub policy: Policy,
 }
@@ -48,16 +48,16 @@ pub struct Policy {
     /// The budget in dollars in total; `None` for no limit.
     pub budget: Option<Usd>,
     /// Further budgets.
-    pub purses: Purses,
+    pub scoped_budgets: ScopedBudgets,
 }
 
 /// Whether there is an external environment to which messages can be delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outside {
+pub enum ExternalEnvironment {
     /// There is none. A message to a name that nobody has becomes a dead letter.
-    Nobody,
+    Absent,
     /// There is one.
-    Somebody,
+    Present,
 }
 
 /// What happens to the rest of the team after a fault.
@@ -128,12 +128,12 @@ pub struct Action {
     /// Its name, unique in the role. It is the label of what the action publishes.
     pub name: String,
     /// How often a failed call is retried.
-    pub retry: Retry,
+    pub retry: RetryPolicy,
 }
 
 /// When a failed call is retried automatically.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retry {
+pub struct RetryPolicy {
     /// How many further attempts are made.
     pub retries: u32,
     /// The pause before the first retry, in milliseconds. It is doubled each time.
@@ -148,12 +148,12 @@ pub struct Route {
     /// A text for people.
     pub label: String,
     /// The arms. The first whose condition holds is taken; the last may have no condition.
-    pub arms: Vec<Arm>,
+    pub arms: Vec<RouteArm>,
 }
 
 /// One possible path of a route.
 #[derive(Clone, Debug)]
-pub struct Arm {
+pub struct RouteArm {
     /// The condition; without one the arm always holds.
     pub when: Option<Condition>,
     /// The names of roles, groups, joins, or `<self>`, `<all>`. Aliases are not allowed: the
@@ -169,18 +169,18 @@ pub struct Join {
     /// The roles whose messages it takes, without duplicates.
     pub from: Vec<RoleId>,
     /// The name of a role, a group, or another join that takes the messages of all of `from`. Joins
-    /// do not form cycles. Aliases are not allowed, as in `Arm::to`.
+    /// do not form cycles. Aliases are not allowed, as in `RouteArm::to`.
     pub to: String,
     /// When it fires.
-    pub mode: Mode,
+    pub mode: JoinMode,
     /// How the messages it releases are handled.
-    pub deliver: Deliver,
+    pub deliver: DeliveryMode,
 }
 
 /// When a join fires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Mode {
+pub enum JoinMode {
     /// As soon as it has a message of every source, with one of each.
     All,
     /// On every message.
@@ -189,7 +189,7 @@ pub enum Mode {
     Active,
 }
 
-impl Mode {
+impl JoinMode {
     /// Returns the word for it in team files.
     pub fn name(self) -> &'static str {
         match self {
@@ -203,14 +203,14 @@ impl Mode {
 /// How a message in a mailbox is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Deliver {
+pub enum DeliveryMode {
     /// In one activation together with the messages around it.
     Batch,
     /// In an activation of its own.
     Each,
 }
 
-impl Deliver {
+impl DeliveryMode {
     /// Returns the word for it in team files.
     pub fn name(self) -> &'static str {
         match self {
@@ -239,13 +239,13 @@ pub enum Reducer {
 pub const THINK: &str = "think";
 
 /// Returns the name under which an action is saved.
-pub fn saved_action(role: &str, action: &str) -> String {
+pub fn saved_action_name(role: &str, action: &str) -> String {
     alloc::format!("{role}/{action}")
 }
 
 /// Returns the name under which the component is saved that chooses the actions of a role. It is
 /// distinct from the saved names of the actions, one of which may be called `think`.
-pub fn saved_thinker<'a>(role: &str, mut actions: impl Iterator<Item = &'a str>) -> String {
+pub fn saved_thinker_name<'a>(role: &str, mut actions: impl Iterator<Item = &'a str>) -> String {
     if actions.any(|action| action == THINK) {
         alloc::format!("{role}/<{THINK}>")
     } else {
@@ -277,12 +277,12 @@ impl Team {
     /// Returns the name of a slot: `ROLE.ACTION` or `ROLE.think`.
     pub fn slot_name(&self, slot: Slot) -> String {
         let role = self.role(slot.role);
-        alloc::format!("{}.{}", role.name, role.part_name(slot.part))
+        alloc::format!("{}.{}", role.name, role.component_name(slot.kind))
     }
 
     /// Returns the names of all roles, then their aliases. If a name occurs several times, the
     /// first one counts.
-    pub(crate) fn callings(&self) -> impl Iterator<Item = (&str, RoleId)> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = (&str, RoleId)> {
         let names = self.role_ids().map(|id| (self.role(id).name.as_str(), id));
         let aliases = self.role_ids().flat_map(|id| {
             self.role(id)
@@ -294,8 +294,8 @@ impl Team {
     }
 
     /// Returns the role with this name, or else this alias.
-    pub fn find(&self, name: &str) -> Option<RoleId> {
-        self.callings()
+    pub fn find_role(&self, name: &str) -> Option<RoleId> {
+        self.names()
             .find(|(calling, _)| *calling == name)
             .map(|(_, id)| id)
     }
@@ -303,7 +303,7 @@ impl Team {
 
 impl Join {
     /// Returns the index of a role among the sources.
-    pub fn source(&self, role: RoleId) -> Option<usize> {
+    pub fn source_index(&self, role: RoleId) -> Option<usize> {
         self.from.iter().position(|source| *source == role)
     }
 }
@@ -315,15 +315,15 @@ impl Role {
     }
 
     /// Returns the name of one of its components: the name of an action, or `think`.
-    pub fn part_name(&self, part: Part) -> &str {
+    pub fn component_name(&self, part: SlotKind) -> &str {
         match part {
-            Part::Think => THINK,
-            Part::Action(action) => &self.action(action).name,
+            SlotKind::Think => THINK,
+            SlotKind::Action(action) => &self.action(action).name,
         }
     }
 
     /// Returns the text for `Message::role`: the name and the job title.
-    pub fn speaker(&self) -> String {
+    pub fn speaker_name(&self) -> String {
         if self.profile.is_empty() {
             self.name.clone()
         } else {
@@ -334,7 +334,7 @@ impl Role {
 
 /// The acting role, as it is described to a component.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Profile {
+pub struct RoleProfile {
     /// The role's name.
     pub name: String,
     /// Its job title.

@@ -52,7 +52,7 @@ pub const fn is_invisible(c: char) -> bool {
 /// Returns the first character that a name must not contain: one that is invisible, or a joiner or
 /// a style selector where it has no visible effect. A joiner is allowed between two characters
 /// beyond ASCII, a selector after one.
-pub fn unfit_for_name(name: &str) -> Option<char> {
+pub fn find_unfit_for_name(name: &str) -> Option<char> {
     let mut before = None;
     let mut characters = name.chars().peekable();
     while let Some(c) = characters.next() {
@@ -82,7 +82,7 @@ const fn is_selector(c: Option<char>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_invisible, unfit_for_name};
+    use super::{find_unfit_for_name, is_invisible};
 
     #[test]
     fn what_shows_nothing_or_reorders_its_surroundings_is_invisible() {
@@ -101,8 +101,9 @@ mod tests {
 
     #[test]
     fn a_name_holds_joiners_only_where_words_and_emoji_need_them() {
-        let check =
-            |name: &str, unfit: Option<char>| assert_eq!(unfit_for_name(name), unfit, "{name:?}");
+        let check = |name: &str, unfit: Option<char>| {
+            assert_eq!(find_unfit_for_name(name), unfit, "{name:?}")
+        };
         check("Reviewer", None);
         check("\u{dc}berpr\u{fc}fer 2", None);
         check("\u{1f469}\u{200d}\u{1f4bb}", None);

@@ -5,10 +5,10 @@
 
 mod compiler;
 
-use super::core_module::Lines;
+use super::core_module::LineTables;
 use super::sdk::{self, C};
-use super::sources::{Place, fingerprint};
-use super::{BuildError, Built, at, component};
+use super::sources::{BuildOutput, fingerprint};
+use super::{BuildError, Built, component, with_path};
 use compiler::Compiler;
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
     let name = dir
         .file_name()
         .map_or("action".into(), |name| name.to_string_lossy());
-    let place = Place::of(dir, &name)?;
+    let place = BuildOutput::lock(dir, &name)?;
     let made_with = [
         C.digest(),
         sdk::WIT.digest(),
@@ -27,36 +27,43 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
         env!("CARGO_PKG_VERSION").into(),
     ];
     let fingerprint = fingerprint(dir, &made_with.each_ref().map(String::as_str))?;
-    if let Some(component) = place.made_from(&fingerprint) {
+    if let Some(component) = place.up_to_date_component(&fingerprint) {
         return Ok(Built {
             component,
             fresh: true,
         });
     }
-    let compiler = Compiler::ready(report)?;
+    let compiler = Compiler::prepare(report)?;
     report(&format!("building {name}"));
-    let sources = sources(dir)?;
+    let sources = list_c_files(dir)?;
     let (module, warnings) = compiler.link(dir, &sources, &name)?;
     for warning in warnings.lines() {
         report(warning);
     }
-    let bytes =
-        component::encode(&module, Lines::Dropped).map_err(|details| BuildError::Component {
+    let bytes = component::encode_component(&module, LineTables::Dropped).map_err(|details| {
+        BuildError::Component {
             module: dir.to_owned(),
             details,
-        })?;
-    at(&place.unfinished(), fs::write(place.unfinished(), bytes))?;
+        }
+    })?;
+    with_path(
+        &place.temporary_path(),
+        fs::write(place.temporary_path(), bytes),
+    )?;
     Ok(Built {
-        component: place.keep(&fingerprint, &compiler.read(dir, &sources)?)?,
+        component: place.install(&fingerprint, &compiler.included_files(dir, &sources)?)?,
         fresh: false,
     })
 }
 
 /// Returns the names of the C files in a directory, sorted.
-fn sources(dir: &Path) -> Result<Vec<String>, BuildError> {
+fn list_c_files(dir: &Path) -> Result<Vec<String>, BuildError> {
     let mut names = Vec::new();
-    for entry in at(dir, fs::read_dir(dir))? {
-        let name = at(dir, entry)?.file_name().to_string_lossy().into_owned();
+    for entry in with_path(dir, fs::read_dir(dir))? {
+        let name = with_path(dir, entry)?
+            .file_name()
+            .to_string_lossy()
+            .into_owned();
         if name.ends_with(".c") && !name.starts_with('.') {
             names.push(name);
         }

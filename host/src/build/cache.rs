@@ -3,7 +3,7 @@
 //!
 //! Compiled components are in the same directory, but are managed by `sandbox`.
 
-use super::{BuildError, at};
+use super::{BuildError, with_path};
 use crate::user;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -11,25 +11,25 @@ use std::path::{Path, PathBuf};
 /// The file that marks a complete directory. It contains the path of the directory, because many
 /// tools record the path at which they were installed: in a cache that was moved, they are
 /// installed again.
-const READY: &str = "ready";
+const COMPLETE_MARKER: &str = "ready";
 
 /// Creates a directory of the cache, unless it exists, and returns it. `name` contains a digest or
 /// version of its contents, because a directory that exists under a name is not created again.
 ///
 /// `make` fills the empty directory, which already has its final path. If it fails or the process
 /// is killed, the next call starts over. Concurrent callers wait.
-pub fn once(
+pub fn create_once(
     name: &str,
     make: impl FnOnce(&Path) -> Result<(), BuildError>,
 ) -> Result<PathBuf, BuildError> {
-    made_once(root()?.join(name), make)
+    create_once_at(cache_root()?.join(name), make)
 }
 
-fn made_once(
+fn create_once_at(
     dir: PathBuf,
     make: impl FnOnce(&Path) -> Result<(), BuildError>,
 ) -> Result<PathBuf, BuildError> {
-    let ready = dir.join(READY);
+    let ready = dir.join(COMPLETE_MARKER);
     let is_ready =
         || fs::read(&ready).is_ok_and(|made_at| made_at == dir.as_os_str().as_encoded_bytes());
     if is_ready() {
@@ -40,11 +40,11 @@ fn made_once(
         return Ok(dir);
     }
     if dir.exists() {
-        at(&dir, fs::remove_dir_all(&dir))?;
+        with_path(&dir, fs::remove_dir_all(&dir))?;
     }
-    at(&dir, fs::create_dir_all(&dir))?;
+    with_path(&dir, fs::create_dir_all(&dir))?;
     make(&dir)?;
-    at(
+    with_path(
         &ready,
         fs::write(&ready, dir.as_os_str().as_encoded_bytes()),
     )?;
@@ -53,11 +53,11 @@ fn made_once(
 
 /// Writes files below a directory of the cache and returns the directory. Files with the right
 /// contents are left alone; damaged ones are replaced.
-pub fn unpacked(name: &str, files: &[(&str, &[u8])]) -> Result<PathBuf, BuildError> {
-    unpacked_to(root()?.join(name), files)
+pub fn unpack(name: &str, files: &[(&str, &[u8])]) -> Result<PathBuf, BuildError> {
+    unpack_to(cache_root()?.join(name), files)
 }
 
-fn unpacked_to(dir: PathBuf, files: &[(&str, &[u8])]) -> Result<PathBuf, BuildError> {
+fn unpack_to(dir: PathBuf, files: &[(&str, &[u8])]) -> Result<PathBuf, BuildError> {
     let differs = |path: &str, content: &[u8]| {
         fs::read(dir.join(path)).map_or(true, |found| found != content)
     };
@@ -71,11 +71,11 @@ fn unpacked_to(dir: PathBuf, files: &[(&str, &[u8])]) -> Result<PathBuf, BuildEr
     {
         let path = dir.join(path);
         let parent = path.parent().unwrap_or(&dir);
-        at(parent, fs::create_dir_all(parent))?;
+        with_path(parent, fs::create_dir_all(parent))?;
         // Renamed into place, so that concurrent readers never see a partial file.
         let unfinished = path.with_added_extension("unfinished");
-        at(&unfinished, fs::write(&unfinished, content))?;
-        at(&path, fs::rename(&unfinished, &path))?;
+        with_path(&unfinished, fs::write(&unfinished, content))?;
+        with_path(&path, fs::rename(&unfinished, &path))?;
     }
     Ok(dir)
 }
@@ -83,20 +83,20 @@ fn unpacked_to(dir: PathBuf, files: &[(&str, &[u8])]) -> Result<PathBuf, BuildEr
 /// Locks a file until the returned handle is dropped. The parent directory is created if necessary.
 pub fn lock(path: &Path) -> Result<File, BuildError> {
     if let Some(parent) = path.parent() {
-        at(parent, fs::create_dir_all(parent))?;
+        with_path(parent, fs::create_dir_all(parent))?;
     }
-    let file = at(path, File::options().create(true).append(true).open(path))?;
-    at(path, file.lock())?;
+    let file = with_path(path, File::options().create(true).append(true).open(path))?;
+    with_path(path, file.lock())?;
     Ok(file)
 }
 
 /// Returns the cache directory. Its contents are executed, so nobody else may be able to write
 /// there.
-fn root() -> Result<PathBuf, BuildError> {
-    let root = user::cache()
+fn cache_root() -> Result<PathBuf, BuildError> {
+    let root = user::cache_dir()
         .ok_or(BuildError::NoCache)?
         .join("strata-host");
-    match user::make_private(&root) {
+    match user::create_private_dir(&root) {
         Ok(()) => Ok(root),
         Err(why) => Err(BuildError::Cache {
             dir: root,
@@ -113,21 +113,21 @@ mod tests {
     fn what_failed_half_way_is_made_anew_and_what_is_there_is_not() {
         let parent = tempfile::tempdir().expect("a directory");
         let dir = parent.path().join("tools-1");
-        let failed = made_once(dir.clone(), |dir| {
+        let failed = create_once_at(dir.clone(), |dir| {
             fs::write(dir.join("half"), "").expect("a file");
             Err(BuildError::NoCache)
         });
         assert!(failed.is_err());
-        let made = made_once(dir.clone(), |dir| {
+        let made = create_once_at(dir.clone(), |dir| {
             assert!(!dir.join("half").exists());
-            at(dir, fs::write(dir.join("whole"), ""))
+            with_path(dir, fs::write(dir.join("whole"), ""))
         });
         assert_eq!(made.expect("it is made"), dir);
-        made_once(dir.clone(), |_| panic!("it is there")).expect("it is there");
+        create_once_at(dir.clone(), |_| panic!("it is there")).expect("it is there");
         let moved = parent.path().join("moved");
         fs::rename(dir, &moved).expect("it is moved");
-        let made = made_once(moved.clone(), |dir| {
-            at(dir, fs::write(dir.join("again"), ""))
+        let made = create_once_at(moved.clone(), |dir| {
+            with_path(dir, fs::write(dir.join("again"), ""))
         });
         assert!(made.is_ok() && moved.join("again").exists() && !moved.join("whole").exists());
     }
@@ -137,7 +137,7 @@ mod tests {
         let parent = tempfile::tempdir().expect("a directory");
         let files: [(&str, &[u8]); 2] = [("a", b"1"), ("b/c", b"2")];
         for damage in ["", "x"] {
-            let dir = unpacked_to(parent.path().join("sdk"), &files).expect("it is unpacked");
+            let dir = unpack_to(parent.path().join("sdk"), &files).expect("it is unpacked");
             assert_eq!(fs::read(dir.join("b/c")).expect("a file"), b"2");
             fs::write(dir.join("b/c"), damage).expect("a file");
         }

@@ -1,11 +1,11 @@
 //! Runs cargo: reads the metadata of a package and compiles it to a core module. The output of
 //! cargo is shown only if it fails.
 
-use super::core_module::Lines;
-use super::tool::Caller;
+use super::core_module::LineTables;
+use super::tool::CallerEnvironment;
 use super::toolchain::Toolchain;
 use super::{BuildError, toolchain};
-use crate::children::{Running, spawn_build};
+use crate::children::{ChildProcess, spawn_build};
 use crate::user;
 use serde::Deserialize;
 use std::io::{BufRead, BufReader, Read};
@@ -21,7 +21,7 @@ const LIBRARY_HINT: &str = "add to it:\n\n    [lib]\n    crate-type = [\"cdylib\
 
 /// Prefixes of the environment variables that are passed on although they belong to cargo: they
 /// configure access to the network and to registries, not what is built.
-const KEPT: [&str; 5] = [
+const PASSED_VARIABLES: [&str; 5] = [
     "CARGO_HOME",
     "CARGO_HTTP_",
     "CARGO_NET_",
@@ -42,27 +42,27 @@ const PROFILE: [(&str, &str); 7] = [
 ];
 
 /// Changes to the profile for packages that want line numbers in backtraces.
-const WITH_LINES: [(&str, &str); 2] = [
+const LINE_TABLES_PROFILE: [(&str, &str); 2] = [
     ("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only"),
     ("CARGO_PROFILE_RELEASE_STRIP", "none"),
 ];
 
 /// A package that can become a component.
 #[derive(Debug)]
-pub struct Package {
+pub struct CargoPackage {
     /// Its name.
     pub name: String,
     /// The root of its workspace, or its own directory if it belongs to none.
     pub workspace: PathBuf,
     /// Whether its backtraces contain line numbers: `lines = true` in `[package.metadata.strata]`.
-    pub lines: Lines,
+    pub line_tables: LineTables,
     dir: PathBuf,
     id: String,
 }
 
 /// The output directory and the compiler of a compilation.
 #[derive(Debug)]
-pub struct Target {
+pub struct CompileTarget {
     /// Cargo's target directory.
     pub dir: PathBuf,
     /// The compiler.
@@ -70,47 +70,47 @@ pub struct Target {
 }
 
 #[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<MetadataPackage>,
+struct CargoMetadata {
+    packages: Vec<CargoMetadataPackage>,
     workspace_root: PathBuf,
 }
 
 #[derive(Deserialize)]
-struct MetadataPackage {
+struct CargoMetadataPackage {
     name: String,
     id: String,
     manifest_path: PathBuf,
-    targets: Vec<MetadataTarget>,
+    targets: Vec<CargoMetadataTarget>,
     #[serde(default)]
     metadata: serde_json::Value,
 }
 
 #[derive(Deserialize)]
-struct MetadataTarget {
+struct CargoMetadataTarget {
     crate_types: Vec<String>,
 }
 
 /// A line of cargo's JSON messages, with the fields of those about artifacts.
 #[derive(Deserialize)]
-struct Message {
+struct CargoMessage {
     package_id: Option<String>,
     #[serde(default)]
     filenames: Vec<PathBuf>,
 }
 
-impl Package {
+impl CargoPackage {
     /// Reads the metadata of the package in `dir`.
     pub fn read(dir: &Path) -> Result<Self, BuildError> {
         let manifest = dir.join("Cargo.toml");
-        let mut command = cargo(dir);
+        let mut command = cargo_command(dir);
         command.args(["metadata", "--no-deps", "--format-version", "1"]);
         command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let output = spawn_build(&mut command)
-            .and_then(Running::output)
-            .map_err(no_cargo)?;
+            .and_then(ChildProcess::output)
+            .map_err(cargo_missing)?;
         let refused = |details: String| BuildError::Compile {
             dir: dir.to_owned(),
             details,
@@ -120,13 +120,14 @@ impl Package {
                 String::from_utf8_lossy(&output.stderr).into_owned(),
             ));
         }
-        let metadata: Metadata = serde_json::from_slice(&output.stdout)
+        let metadata: CargoMetadata = serde_json::from_slice(&output.stdout)
             .map_err(|error| refused(format!("reading the output of `cargo metadata`: {error}")))?;
         let mut packages = metadata.packages.into_iter();
         let package = packages
             .find(|package| package.manifest_path == manifest)
             .ok_or_else(|| refused("its Cargo.toml describes a workspace and no package".into()))?;
-        let is_library = |target: &MetadataTarget| target.crate_types.iter().any(|t| t == "cdylib");
+        let is_library =
+            |target: &CargoMetadataTarget| target.crate_types.iter().any(|t| t == "cdylib");
         if !package.targets.iter().any(is_library) {
             return Err(BuildError::NotALibrary {
                 manifest,
@@ -134,13 +135,13 @@ impl Package {
             });
         }
         let lines = if package.metadata["strata"]["lines"] == true {
-            Lines::Kept
+            LineTables::Kept
         } else {
-            Lines::Dropped
+            LineTables::Dropped
         };
         Ok(Self {
             name: package.name,
-            lines,
+            line_tables: lines,
             workspace: metadata.workspace_root,
             dir: dir.to_owned(),
             id: package.id,
@@ -150,10 +151,10 @@ impl Package {
     /// Compiles the package and returns its core module.
     pub fn compile(
         &self,
-        target: &Target,
+        target: &CompileTarget,
         report: &mut dyn FnMut(&str),
     ) -> Result<PathBuf, BuildError> {
-        let mut command = cargo(&self.dir);
+        let mut command = cargo_command(&self.dir);
         command.args(["build", "--release", "--lib", "--target", toolchain::TARGET]);
         command
             .args([
@@ -163,10 +164,13 @@ impl Package {
             ])
             .arg(&target.dir);
         command.envs(PROFILE);
-        if self.lines == Lines::Kept {
-            command.envs(WITH_LINES);
+        if self.line_tables == LineTables::Kept {
+            command.envs(LINE_TABLES_PROFILE);
         }
-        command.env("CARGO_ENCODED_RUSTFLAGS", self.flags(&target.toolchain));
+        command.env(
+            "CARGO_ENCODED_RUSTFLAGS",
+            self.compiler_flags(&target.toolchain),
+        );
         if let Toolchain::At(rustc) = &target.toolchain {
             command.env("RUSTC", rustc);
         }
@@ -174,13 +178,13 @@ impl Package {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let mut child = spawn_build(&mut command).map_err(no_cargo)?;
+        let mut child = spawn_build(&mut command).map_err(cargo_missing)?;
         let messages = child
             .stdout
             .take()
             .map(|pipe| thread::spawn(move || read_all(pipe)));
-        let details = self.follow(&mut child, report);
-        let status = child.wait().map_err(no_cargo)?;
+        let details = self.collect_output(&mut child, report);
+        let status = child.wait().map_err(cargo_missing)?;
         let messages = messages
             .and_then(|thread| thread.join().ok())
             .unwrap_or_default();
@@ -191,12 +195,12 @@ impl Package {
         if !status.success() {
             return Err(refused(details));
         }
-        self.module(&messages)
+        self.find_module(&messages)
             .ok_or_else(|| refused("cargo named no core module".into()))
     }
 
     /// Collects cargo's output while it runs, and reports when it begins to compile.
-    fn follow(&self, child: &mut Child, report: &mut dyn FnMut(&str)) -> String {
+    fn collect_output(&self, child: &mut Child, report: &mut dyn FnMut(&str)) -> String {
         let mut details = String::new();
         let mut reported = false;
         let Some(pipe) = child.stderr.take() else {
@@ -215,11 +219,11 @@ impl Package {
         details
     }
 
-    fn module(&self, messages: &str) -> Option<PathBuf> {
+    fn find_module(&self, messages: &str) -> Option<PathBuf> {
         let messages = messages
             .lines()
             .filter_map(|line| serde_json::from_str(line).ok());
-        let own = messages.filter(|m: &Message| m.package_id.as_ref() == Some(&self.id));
+        let own = messages.filter(|m: &CargoMessage| m.package_id.as_ref() == Some(&self.id));
         own.flat_map(|message| message.filenames).find(|file| {
             file.extension()
                 .is_some_and(|extension| extension == "wasm")
@@ -230,7 +234,7 @@ impl Package {
     /// that the same source gives the same component everywhere. The compiler's path is included
     /// for another reason: cargo cannot distinguish two compilers of one version, whose standard
     /// libraries are incompatible.
-    fn flags(&self, toolchain: &Toolchain) -> String {
+    fn compiler_flags(&self, toolchain: &Toolchain) -> String {
         let mut flags = vec!["-Clink-arg=--keep-section=name".to_owned()];
         let mut remap = |from: &Path, to: &str| {
             flags.push(format!("--remap-path-prefix={}={to}", from.display()));
@@ -248,9 +252,13 @@ impl Package {
 
 /// Returns a cargo command in `dir` that is not influenced by the caller's environment: flags,
 /// wrappers, targets, profiles, or variables that an enclosing cargo run has set.
-fn cargo(dir: &Path) -> Command {
+fn cargo_command(dir: &Path) -> Command {
     let bends: &[&str] = &["CARGO_", "RUSTC", "RUSTDOC", "RUSTFLAGS"];
-    let mut command = Caller { bends, kept: &KEPT }.program("cargo");
+    let mut command = CallerEnvironment {
+        withheld: bends,
+        passed: &PASSED_VARIABLES,
+    }
+    .command("cargo");
     command.current_dir(dir);
     command.env("CARGO_TERM_COLOR", "never");
     command
@@ -258,10 +266,10 @@ fn cargo(dir: &Path) -> Command {
 
 fn cargo_home() -> Option<PathBuf> {
     let set = std::env::var_os("CARGO_HOME").map(PathBuf::from);
-    set.or_else(|| Some(user::home()?.join(".cargo")))
+    set.or_else(|| Some(user::home_dir()?.join(".cargo")))
 }
 
-fn no_cargo(source: std::io::Error) -> BuildError {
+fn cargo_missing(source: std::io::Error) -> BuildError {
     BuildError::Program {
         program: "cargo",
         hint: "Rust actions are compiled by it: install rust, e.g. from https://rustup.rs",

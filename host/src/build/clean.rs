@@ -33,7 +33,7 @@ const PARTS: [(&str, &str, &str); 6] = [
 ];
 /// The prefix and the suffix of lock files. They are not removed, because a waiting process has
 /// them open.
-const LOCKS: (&str, &str) = ("lock-", ".lock");
+const LOCK_AFFIXES: (&str, &str) = ("lock-", ".lock");
 
 /// A part of the cache.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -50,7 +50,7 @@ pub struct CachePart {
 
 /// The result of removing a part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Removed {
+pub struct CacheRemoval {
     /// The total size of the removed files.
     pub bytes: u64,
     /// Entries that another process is creating at the moment. They were not removed.
@@ -59,8 +59,8 @@ pub struct Removed {
 
 /// Returns the parts of the user's cache, whether or not they exist. Empty if the user has no cache
 /// directory.
-pub fn parts() -> Vec<CachePart> {
-    let Some(cache) = user::cache() else {
+pub fn list_parts() -> Vec<CachePart> {
+    let Some(cache) = user::cache_dir() else {
         return Vec::new();
     };
     let part = |(name, below, what)| {
@@ -69,7 +69,7 @@ pub fn parts() -> Vec<CachePart> {
             name,
             what,
             bytes: if is_own_directory(&path) {
-                size(&path)
+                size_on_disk(&path)
             } else {
                 0
             },
@@ -81,8 +81,8 @@ pub fn parts() -> Vec<CachePart> {
 
 /// Removes the contents of a part. Symbolic links are removed but not followed. Nothing is removed
 /// if the part itself is a link.
-pub fn remove(part: &CachePart) -> io::Result<Removed> {
-    let mut removed = Removed::default();
+pub fn remove_part(part: &CachePart) -> io::Result<CacheRemoval> {
+    let mut removed = CacheRemoval::default();
     if !is_own_directory(&part.path) {
         return Ok(removed);
     }
@@ -93,18 +93,18 @@ pub fn remove(part: &CachePart) -> io::Result<Removed> {
             .unwrap_or_default()
             .to_string_lossy()
             .into_owned();
-        if name.starts_with(LOCKS.0) || name.ends_with(LOCKS.1) {
+        if name.starts_with(LOCK_AFFIXES.0) || name.ends_with(LOCK_AFFIXES.1) {
             continue;
         }
         // The lock is held during the removal, so that no other process begins to create the entry.
-        let lock = path.with_added_extension(&LOCKS.1[1..]);
+        let lock = path.with_added_extension(&LOCK_AFFIXES.1[1..]);
         let held = File::open(&lock).ok();
         if held.as_ref().is_some_and(|lock| lock.try_lock().is_err()) {
             removed.in_use.push(path);
             continue;
         }
         let is_directory = fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_dir());
-        let bytes = size(&path);
+        let bytes = size_on_disk(&path);
         let done = if is_directory {
             fs::remove_dir_all(&path)
         } else {
@@ -122,11 +122,11 @@ pub fn remove(part: &CachePart) -> io::Result<Removed> {
 
 /// Returns whether a path is a directory that belongs to this user, and not a link.
 fn is_own_directory(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir() && user::is_own(&meta))
+    fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir() && user::is_owned_by_user(&meta))
 }
 
 /// Returns the size of a file, or of all files below a directory. Links are not followed.
-fn size(path: &Path) -> u64 {
+fn size_on_disk(path: &Path) -> u64 {
     let Ok(meta) = fs::symlink_metadata(path) else {
         return 0;
     };
@@ -134,7 +134,7 @@ fn size(path: &Path) -> u64 {
         return meta.len();
     }
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
-    entries.map(|entry| size(&entry.path())).sum()
+    entries.map(|entry| size_on_disk(&entry.path())).sum()
 }
 
 #[cfg(test)]
@@ -161,7 +161,9 @@ mod tests {
             path,
         };
         assert_eq!(
-            remove(&part(at("part"))).expect("it is emptied").in_use,
+            remove_part(&part(at("part")))
+                .expect("it is emptied")
+                .in_use,
             [at("part/busy")]
         );
         for (name, is_there) in [
@@ -180,13 +182,13 @@ mod tests {
         assert!(at("elsewhere/file").exists());
         std::os::unix::fs::symlink("elsewhere", at("linked")).expect("a link");
         assert_eq!(
-            remove(&part(at("linked"))).expect("nothing is done"),
-            Removed::default()
+            remove_part(&part(at("linked"))).expect("nothing is done"),
+            CacheRemoval::default()
         );
         assert!(at("elsewhere/file").exists());
         assert_eq!(
-            remove(&part(at("absent"))).expect("nothing is there"),
-            Removed::default()
+            remove_part(&part(at("absent"))).expect("nothing is there"),
+            CacheRemoval::default()
         );
     }
 }

@@ -1,8 +1,8 @@
 //! Makes a component from a core module, and checks that it can be an action: it exports the
 //! handler, or functions that a team file can name.
 
-use super::core_module::{self, Lines, Ready};
-use super::{BuildError, at};
+use super::core_module::{self, LineTables, PreparedModule};
+use super::{BuildError, with_path};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
@@ -13,9 +13,13 @@ use wit_component::{ComponentEncoder, DecodedWasm};
 const HANDLER: &str = "strata:action/handler@0.1.0";
 
 /// Writes the component of `module` to `component`, atomically.
-pub fn write(module: &Path, lines: Lines, component: &Path) -> Result<(), BuildError> {
-    let core = at(module, fs::read(module))?;
-    let bytes = encode(&core, lines).map_err(|details| BuildError::Component {
+pub fn write_component(
+    module: &Path,
+    lines: LineTables,
+    component: &Path,
+) -> Result<(), BuildError> {
+    let core = with_path(module, fs::read(module))?;
+    let bytes = encode_component(&core, lines).map_err(|details| BuildError::Component {
         module: module.to_owned(),
         details,
     })?;
@@ -26,24 +30,24 @@ pub fn write(module: &Path, lines: Lines, component: &Path) -> Result<(), BuildE
         file.write_all(&bytes)?;
         file.sync_all()
     });
-    at(&unfinished, written)?;
-    at(component, fs::rename(&unfinished, component))?;
+    with_path(&unfinished, written)?;
+    with_path(component, fs::rename(&unfinished, component))?;
     Ok(())
 }
 
 /// Encodes a core module as a component that exports something to call. The error describes what is
 /// wrong with the module.
-pub fn encode(core: &[u8], lines: Lines) -> Result<Vec<u8>, String> {
+pub fn encode_component(core: &[u8], lines: LineTables) -> Result<Vec<u8>, String> {
     let refused = |reason: String| {
         format!(
             "{reason}; an action imports nothing but interfaces of strata:action, while its dependencies may \
              expect a browser or an operating system"
         )
     };
-    let Ready {
+    let PreparedModule {
         bytes,
         imports_wasi,
-    } = core_module::ready(core, lines).map_err(refused)?;
+    } = core_module::prepare(core, lines).map_err(refused)?;
     let mut encoder = ComponentEncoder::default().validate(true).module(&bytes);
     if imports_wasi {
         let (name, adapter) = (
@@ -55,7 +59,7 @@ pub fn encode(core: &[u8], lines: Lines) -> Result<Vec<u8>, String> {
     let bytes = encoder
         .and_then(|mut encoder| encoder.encode())
         .map_err(|error| refused(format!("{error:#}")))?;
-    if !exports(&bytes).is_empty() {
+    if !export_names(&bytes).is_empty() {
         return Ok(bytes);
     }
     Err(format!(
@@ -65,11 +69,11 @@ pub fn encode(core: &[u8], lines: Lines) -> Result<Vec<u8>, String> {
 
 /// Returns whether a component exports the handler.
 pub fn is_action(component: &[u8]) -> bool {
-    exports(component).iter().any(|name| name == HANDLER)
+    export_names(component).iter().any(|name| name == HANDLER)
 }
 
 /// Returns the names of a component's exports. Returns none if `component` is not a component.
-pub fn exports(component: &[u8]) -> Vec<String> {
+pub fn export_names(component: &[u8]) -> Vec<String> {
     match wit_component::decode(component) {
         Ok(DecodedWasm::Component(resolve, world)) => {
             let exports = resolve.worlds[world].exports.keys();
@@ -97,7 +101,7 @@ mod tests {
             ),
         ];
         for (core, expected) in cases {
-            let error = encode(core, Lines::Dropped).expect_err("it is no action");
+            let error = encode_component(core, LineTables::Dropped).expect_err("it is no action");
             assert!(error.contains(expected), "{error}");
         }
     }

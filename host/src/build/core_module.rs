@@ -12,13 +12,13 @@ use wit_parser::Resolve;
 
 /// The prefix of the custom sections in which wit-component and similar tools store the component's
 /// type.
-const TYPE: &str = "component-type";
+const TYPE_SECTION_PREFIX: &str = "component-type";
 /// The prefix of the custom sections with debug information.
-const DEBUG: &str = ".debug_";
+const DEBUG_SECTION_PREFIX: &str = ".debug_";
 
 /// Whether a component contains line tables, so that backtraces of faults name lines of its source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Lines {
+pub enum LineTables {
     /// They are removed, because they are larger than the code.
     #[default]
     Dropped,
@@ -28,17 +28,17 @@ pub enum Lines {
 
 /// What a scan of a core module finds.
 #[derive(Debug, Default)]
-struct Module {
+struct ScannedModule {
     exports: Vec<String>,
     imports_wasi: bool,
-    typed: bool,
+    has_type: bool,
     /// The sections to keep: their ids and the ranges of their contents.
-    kept: Vec<(u8, std::ops::Range<usize>)>,
+    sections: Vec<(u8, std::ops::Range<usize>)>,
 }
 
 /// A module that is ready to become a component.
 #[derive(Debug)]
-pub struct Ready {
+pub struct PreparedModule {
     /// Its bytes.
     pub bytes: Vec<u8>,
     /// Whether it imports WASI preview 1, as C libraries do.
@@ -46,25 +46,25 @@ pub struct Ready {
 }
 
 /// Prepares a module. The error describes what is wrong with it.
-pub fn ready(core: &[u8], lines: Lines) -> Result<Ready, String> {
-    let module = read(core, lines).map_err(|error| error.to_string())?;
+pub fn prepare(core: &[u8], lines: LineTables) -> Result<PreparedModule, String> {
+    let module = scan(core, lines).map_err(|error| error.to_string())?;
     let mut bytes = core[..8].to_vec();
-    for (number, range) in &module.kept {
+    for (number, range) in &module.sections {
         bytes.push(*number);
         append_length(&mut bytes, range.len());
         bytes.extend_from_slice(&core[range.clone()]);
     }
-    if !module.typed {
-        embed_type(&mut bytes, world(&module.exports))?;
+    if !module.has_type {
+        embed_type(&mut bytes, smallest_world(&module.exports))?;
     }
-    Ok(Ready {
+    Ok(PreparedModule {
         bytes,
         imports_wasi: module.imports_wasi,
     })
 }
 
-fn read(core: &[u8], lines: Lines) -> wasmparser::Result<Module> {
-    let mut module = Module::default();
+fn scan(core: &[u8], lines: LineTables) -> wasmparser::Result<ScannedModule> {
+    let mut module = ScannedModule::default();
     for payload in Parser::new(0).parse_all(core) {
         let payload = payload?;
         let mut debug = false;
@@ -81,13 +81,14 @@ fn read(core: &[u8], lines: Lines) -> wasmparser::Result<Module> {
                 }
             }
             Payload::CustomSection(section) => {
-                module.typed |= section.name().starts_with(TYPE);
-                debug = lines == Lines::Dropped && section.name().starts_with(DEBUG);
+                module.has_type |= section.name().starts_with(TYPE_SECTION_PREFIX);
+                debug = lines == LineTables::Dropped
+                    && section.name().starts_with(DEBUG_SECTION_PREFIX);
             }
             _ => {}
         }
         if let Some((number, range)) = payload.as_section().filter(|_| !debug) {
-            module.kept.push((number, range));
+            module.sections.push((number, range));
         }
     }
     Ok(module)
@@ -95,7 +96,7 @@ fn read(core: &[u8], lines: Lines) -> wasmparser::Result<Module> {
 
 /// Returns the smallest world with these exports: `host`, which has none, for a module that is not
 /// an action.
-fn world(exports: &[String]) -> &'static str {
+fn smallest_world(exports: &[String]) -> &'static str {
     let has = |interface: &str| exports.iter().any(|export| export.starts_with(interface));
     if !has("strata:action/handler@") {
         return "host";
@@ -165,7 +166,7 @@ mod tests {
             (names(&[thinker, handler, planner]), "versatile-action"),
         ];
         for (exports, expected) in cases {
-            assert_eq!(world(&exports), expected, "{exports:?}");
+            assert_eq!(smallest_world(&exports), expected, "{exports:?}");
         }
     }
 
@@ -182,8 +183,8 @@ mod tests {
             section(".debug_info"),
             section("name of things"),
         ];
-        for (lines, kept) in [(Lines::Dropped, false), (Lines::Kept, true)] {
-            let made = ready(&parts.concat(), lines).expect("it is a module");
+        for (lines, kept) in [(LineTables::Dropped, false), (LineTables::Kept, true)] {
+            let made = prepare(&parts.concat(), lines).expect("it is a module");
             let text = String::from_utf8_lossy(&made.bytes);
             assert!(
                 text.contains("debug_info") == kept && text.contains("name of things"),

@@ -7,7 +7,7 @@ use super::{javascript, pypi, toolchain};
 
 /// Whether the toolchain of one language is installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tool {
+pub struct ToolchainStatus {
     /// The language.
     pub language: &'static str,
     /// The programs that were found, or what is missing.
@@ -48,7 +48,7 @@ const LANGUAGES: [(&str, &[&[&str]], &str); 4] = [
 ];
 
 /// Looks for the toolchains of all languages.
-pub fn inventory() -> Vec<Tool> {
+pub fn inventory() -> Vec<ToolchainStatus> {
     let mut found = Vec::new();
     for (language, programs, advice) in LANGUAGES {
         found.push(language_status(language, programs, advice));
@@ -57,16 +57,20 @@ pub fn inventory() -> Vec<Tool> {
 }
 
 /// Looks for the toolchain of one language.
-fn language_status(language: &'static str, programs: &[&[&str]], advice: &'static str) -> Tool {
+fn language_status(
+    language: &'static str,
+    programs: &[&[&str]],
+    advice: &'static str,
+) -> ToolchainStatus {
     let mut found = programs
         .iter()
-        .map(|program| version(program))
+        .map(|program| query_version(program))
         .collect::<Result<Vec<_>, _>>();
     if language == "rust" {
-        found = found.map(|found| [found, vec![compiler()]].concat());
+        found = found.map(|found| [found, vec![describe_rust_compiler()]].concat());
     }
     found = found.and_then(|found| {
-        match oldest(language).filter(|oldest| is_older(&found[0], *oldest)) {
+        match minimum_version(language).filter(|oldest| is_older(&found[0], *oldest)) {
             Some((major, minor)) => Err(format!(
                 "{} is older than {major}.{minor}, which builds need",
                 found[0]
@@ -85,7 +89,7 @@ fn language_status(language: &'static str, programs: &[&[&str]], advice: &'stati
         "c" => format!("zig, which the first build sets up with {found}"),
         _ => found,
     });
-    Tool {
+    ToolchainStatus {
         language,
         found,
         advice,
@@ -93,10 +97,10 @@ fn language_status(language: &'static str, programs: &[&[&str]], advice: &'stati
 }
 
 /// Returns the oldest supported version of a language's first program.
-fn oldest(language: &str) -> Option<(u32, u32)> {
+fn minimum_version(language: &str) -> Option<(u32, u32)> {
     match language {
-        "python" | "c" => Some(pypi::OLDEST),
-        "javascript" => Some((javascript::tools::OLDEST, 0)),
+        "python" | "c" => Some(pypi::MINIMUM_VERSION),
+        "javascript" => Some((javascript::tools::MINIMUM_VERSION, 0)),
         _ => None,
     }
 }
@@ -127,7 +131,7 @@ fn a_version_is_found_in_what_a_program_says_of_itself() {
 
 /// Runs a program and returns the last line of its output, which is empty for a program that only
 /// has to succeed. The error describes why it does not run.
-fn version(program: &[&str]) -> Result<String, String> {
+fn query_version(program: &[&str]) -> Result<String, String> {
     let [name, args @ ..] = program else {
         return Ok(String::new());
     };
@@ -157,8 +161,8 @@ fn last_line(bytes: &[u8]) -> String {
 }
 
 /// Describes the compiler for guests in Rust.
-fn compiler() -> String {
-    match toolchain::look() {
+fn describe_rust_compiler() -> String {
+    match toolchain::find_installed() {
         Some(toolchain::Toolchain::Default) => "its own compiler for WebAssembly".into(),
         Some(toolchain::Toolchain::At(path)) => format!("`{}` for WebAssembly", path.display()),
         None => "a compiler for WebAssembly is set up by the first build".into(),

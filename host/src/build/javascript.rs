@@ -8,23 +8,23 @@ mod package;
 pub mod tools;
 
 use super::sdk::{JAVASCRIPT, JAVASCRIPT_TOOLS, WIT};
-use super::sources::{Place, fingerprint};
-use super::{BuildError, Built, at, component, tool};
-use package::Package;
+use super::sources::{BuildOutput, fingerprint};
+use super::{BuildError, Built, component, tool, with_path};
+use package::NodePackage;
 use serde_json::json;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 /// Where node, editors and the type checker look for the SDK.
-const SDK: &str = "node_modules/@strata/action";
+const SDK_LINK: &str = "node_modules/@strata/action";
 /// Where npm's scripts look for esbuild, which removes the types from tests.
-const BUNDLER: &str = "node_modules/.bin/esbuild";
+const BUNDLER_LINK: &str = "node_modules/.bin/esbuild";
 
 /// Builds the action in `dir`.
 pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildError> {
-    let package = Package::read(dir)?;
-    let place = Place::of(dir, &package.file_name())?;
+    let package = NodePackage::read(dir)?;
+    let place = BuildOutput::lock(dir, &package.file_name())?;
     let fingerprint = fingerprint(
         dir,
         &[
@@ -33,25 +33,25 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
             &JAVASCRIPT_TOOLS.digest(),
         ],
     )?;
-    if let Some(component) = place.made_from(&fingerprint) {
+    if let Some(component) = place.up_to_date_component(&fingerprint) {
         return Ok(Built {
             component,
             fresh: true,
         });
     }
-    let tools = tools::ready(report)?;
+    let tools = tools::ensure_tools(report)?;
     if package.has_dependencies {
-        tools::install(dir, &package, report)?;
+        tools::install_packages(dir, &package, report)?;
     }
     let sdk = JAVASCRIPT.unpack()?;
-    lend(&sdk, &dir.join(SDK))?;
-    if package.is_typed() {
-        lend(&tools.join(BUNDLER), &dir.join(BUNDLER))?;
+    link_to_cache(&sdk, &dir.join(SDK_LINK))?;
+    if package.is_typescript() {
+        link_to_cache(&tools.join(BUNDLER_LINK), &dir.join(BUNDLER_LINK))?;
     }
     report(&format!("building {}", package.name));
-    let inputs = componentize(dir, &package, &tools, &sdk, &place.unfinished())?;
+    let inputs = componentize(dir, &package, &tools, &sdk, &place.temporary_path())?;
     Ok(Built {
-        component: place.keep(&fingerprint, &inputs)?,
+        component: place.install(&fingerprint, &inputs)?,
         fresh: false,
     })
 }
@@ -60,7 +60,7 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
 /// the SDK and of packages.
 fn componentize(
     dir: &Path,
-    package: &Package,
+    package: &NodePackage,
     tools: &Path,
     sdk: &Path,
     to: &Path,
@@ -71,16 +71,16 @@ fn componentize(
         "entry": package.entry,
         "out": to,
         "inputs": list,
-        "about": package.about(),
+        "about": package.metadata(),
         "sdk": sdk,
         "wit": WIT.unpack()?,
     });
-    let mut command = tools::node();
+    let mut command = tools::node_command();
     command
         .current_dir(dir)
         .arg(tools.join("build.mjs"))
         .arg(asked.to_string());
-    let ended = tool::run(&mut command).map_err(tools::no_node)?;
+    let ended = tool::run(&mut command).map_err(tools::node_missing)?;
     let refused = |details: String| BuildError::Compile {
         dir: dir.to_owned(),
         details,
@@ -88,13 +88,13 @@ fn componentize(
     if !ended.success {
         return Err(refused(ended.details.trim_end().to_owned()));
     }
-    match component::is_action(&at(to, fs::read(to))?) {
+    match component::is_action(&with_path(to, fs::read(to))?) {
         true => {
-            let inputs = at(&list, fs::read_to_string(&list))?
+            let inputs = with_path(&list, fs::read_to_string(&list))?
                 .lines()
                 .map(PathBuf::from)
                 .collect();
-            at(&list, fs::remove_file(&list))?;
+            with_path(&list, fs::remove_file(&list))?;
             Ok(inputs)
         }
         false => Err(refused(
@@ -105,15 +105,15 @@ fn componentize(
 
 /// Creates a symbolic link to a path in the cache in an action's directory. What the author put
 /// there is left alone: a file or directory, or a relative link, which is npm's.
-fn lend(cached: &Path, link: &Path) -> Result<(), BuildError> {
+fn link_to_cache(cached: &Path, link: &Path) -> Result<(), BuildError> {
     match fs::read_link(link) {
         Ok(leads_to) if leads_to == cached => return Ok(()),
         Ok(leads_to) if leads_to.is_relative() && link.exists() => return Ok(()),
-        Ok(_) => at(link, fs::remove_file(link))?,
+        Ok(_) => with_path(link, fs::remove_file(link))?,
         Err(_) if link.exists() => return Ok(()),
         Err(_) => {}
     }
     let parent = link.parent().unwrap_or(link);
-    at(parent, fs::create_dir_all(parent))?;
-    at(link, symlink(cached, link))
+    with_path(parent, fs::create_dir_all(parent))?;
+    with_path(link, symlink(cached, link))
 }

@@ -1,17 +1,17 @@
 //! Installs tools from PyPI: a private Python environment with pinned packages, created once per
 //! machine.
 
-use super::tool::Caller;
-use super::{BuildError, at, cache, tool};
+use super::tool::CallerEnvironment;
+use super::{BuildError, cache, tool, with_path};
 use crate::sha256::sha256;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use strata_core::id::hex;
+use strata_core::id::to_hex;
 
 /// The oldest version of Python that the tools support.
-pub const OLDEST: (u32, u32) = (3, 9);
+pub const MINIMUM_VERSION: (u32, u32) = (3, 9);
 
 const NO_PYTHON: &str = "it sets up the tools for this language: install python 3.9 or later, e.g. `apt install python3 python3-venv`";
 const NO_VENV: &str = "python needs its modules venv and pip to set up its tools: install them, e.g. \
@@ -21,55 +21,57 @@ const NO_TOOLS: &str = "they come from PyPI, once: see that it can be reached (p
 
 /// The tools of a language.
 #[derive(Clone, Copy, Debug)]
-pub struct Tools {
+pub struct PypiTools {
     /// The language.
     pub language: &'static str,
     /// A description for errors.
     pub what: &'static str,
     /// The progress message while they are installed.
-    pub told: &'static str,
+    pub progress_message: &'static str,
     /// The packages with their digests, in the format of pip's requirement files.
     pub packages: &'static str,
 }
 
-impl Tools {
+impl PypiTools {
     /// Returns the directory that contains the environment (`venv`). It is created if it does not
     /// exist.
-    pub fn ready(&self, report: &mut dyn FnMut(&str)) -> Result<PathBuf, BuildError> {
+    pub fn ensure_installed(&self, report: &mut dyn FnMut(&str)) -> Result<PathBuf, BuildError> {
         // Each Python installation and version has an environment of its own, because an
         // environment refers to the Python that created it.
-        let mut command = python(Path::new("python3"));
+        let mut command = python_command(Path::new("python3"));
         command.args([
             "-c",
             "import sys; print(*sys.version_info[:2], sys.base_prefix)",
         ]);
-        let asked = tool::run(&mut command).map_err(no_python)?;
+        let asked = tool::run(&mut command).map_err(python_missing)?;
         let mut words = asked.details.split_whitespace().map(str::parse);
         let version = (
             words.next().and_then(Result::ok),
             words.next().and_then(Result::ok),
         );
         match version {
-            (Some(major), Some(minor)) if asked.success && (major, minor) >= OLDEST => {}
-            _ => return Err(setup("python3", NO_PYTHON, asked.details)),
+            (Some(major), Some(minor)) if asked.success && (major, minor) >= MINIMUM_VERSION => {}
+            _ => return Err(setup_error("python3", NO_PYTHON, asked.details)),
         }
-        let key = hex(&sha256(format!("{}\n{}", asked.details, self.packages))[..8]);
-        cache::once(&format!("{}/tools-{key}", self.language), |dir| {
-            report(self.told);
+        let key = to_hex(&sha256(format!("{}\n{}", asked.details, self.packages))[..8]);
+        cache::create_once(&format!("{}/tools-{key}", self.language), |dir| {
+            report(self.progress_message);
             self.install(dir)
         })
     }
 
     fn install(&self, dir: &Path) -> Result<(), BuildError> {
-        let made = run(python(Path::new("python3"))
-            .args(["-m", "venv"])
-            .arg(dir.join("venv")))?;
+        let made = run_python(
+            python_command(Path::new("python3"))
+                .args(["-m", "venv"])
+                .arg(dir.join("venv")),
+        )?;
         if !made.success {
-            return Err(setup("a python environment", NO_VENV, made.details));
+            return Err(setup_error("a python environment", NO_VENV, made.details));
         }
         let list = dir.join("toolchain.txt");
-        at(&list, fs::write(&list, self.packages))?;
-        let mut install = pip(dir);
+        with_path(&list, fs::write(&list, self.packages))?;
+        let mut install = pip_command(dir);
         install
             .args([
                 "install",
@@ -81,9 +83,9 @@ impl Tools {
                 "-r",
             ])
             .arg(&list);
-        let got = run(&mut install)?;
+        let got = run_python(&mut install)?;
         if !got.success {
-            return Err(setup(self.what, NO_TOOLS, got.details));
+            return Err(setup_error(self.what, NO_TOOLS, got.details));
         }
         Ok(())
     }
@@ -91,13 +93,13 @@ impl Tools {
 
 /// Returns a command that runs a Python program without being influenced by the caller's
 /// environment.
-pub fn python(program: &Path) -> Command {
+pub fn python_command(program: &Path) -> Command {
     let bends: &[&str] = &["PYTHON", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__"];
-    let mut command = Caller {
-        bends,
-        kept: &["PIP_"],
+    let mut command = CallerEnvironment {
+        withheld: bends,
+        passed: &["PIP_"],
     }
-    .program(program);
+    .command(program);
     command
         .env("PIP_DISABLE_PIP_VERSION_CHECK", "1")
         .env("PIP_NO_INPUT", "1")
@@ -105,20 +107,20 @@ pub fn python(program: &Path) -> Command {
     command
 }
 
-/// Returns a pip command in an environment that [`Tools::ready`] returned.
-pub fn pip(tools: &Path) -> Command {
-    let mut command = python(&tools.join("venv/bin/python"));
+/// Returns a pip command in an environment that [`PypiTools::ensure_installed`] returned.
+pub fn pip_command(tools: &Path) -> Command {
+    let mut command = python_command(&tools.join("venv/bin/python"));
     command.args(["-m", "pip"]);
     command
 }
 
 /// Runs a Python command to its end.
-pub fn run(command: &mut Command) -> Result<tool::Ended, BuildError> {
-    tool::run(command).map_err(no_python)
+pub fn run_python(command: &mut Command) -> Result<tool::ToolOutput, BuildError> {
+    tool::run(command).map_err(python_missing)
 }
 
 /// Returns the error for a machine without Python.
-pub fn no_python(source: io::Error) -> BuildError {
+pub fn python_missing(source: io::Error) -> BuildError {
     BuildError::Program {
         program: "python3",
         hint: NO_PYTHON,
@@ -127,7 +129,7 @@ pub fn no_python(source: io::Error) -> BuildError {
 }
 
 /// Returns the error for tools or packages that could not be installed.
-pub fn setup(what: &'static str, hint: &'static str, details: String) -> BuildError {
+pub fn setup_error(what: &'static str, hint: &'static str, details: String) -> BuildError {
     BuildError::Setup {
         what,
         hint,

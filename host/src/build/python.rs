@@ -7,21 +7,21 @@ mod environment;
 mod project;
 
 use super::sdk::{self, PYTHON};
-use super::sources::{Place, fingerprint};
-use super::{BuildError, Built, at, component, pypi, tool};
+use super::sources::{BuildOutput, fingerprint};
+use super::{BuildError, Built, component, pypi, tool, with_path};
 use crate::user;
-use environment::Environment;
-use project::Project;
+use environment::PythonEnvironment;
+use project::PythonProject;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The module that the component is made from. It connects the author's module to the SDK.
-const ENTRY: &str = "strata_entry";
+const ENTRY_MODULE: &str = "strata_entry";
 
 /// How paths of the entry module and of the SDK begin in tracebacks: with the index of their
 /// directory in the search path.
-const OWN: [&str; 2] = ["\"/1/", "\"/2/"];
+const SDK_TRACEBACK_PREFIXES: [&str; 2] = ["\"/1/", "\"/2/"];
 
 /// The interface that an interpreter imports beside those of every action, and the world that
 /// contains all of them.
@@ -30,28 +30,28 @@ const INTERPRETER_WORLD: &str = "strata:interpreter/interpreter";
 
 /// What a directory contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
+enum PythonSource {
     Action,
     Interpreter,
 }
 
 /// Builds the action in `dir`.
 pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildError> {
-    build_source(Source::Action, dir, report)
+    build_source(PythonSource::Action, dir, report)
 }
 
 /// Builds the interpreter of scripts in `dir`.
 pub fn build_interpreter(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildError> {
-    build_source(Source::Interpreter, dir, report)
+    build_source(PythonSource::Interpreter, dir, report)
 }
 
 fn build_source(
-    source: Source,
+    source: PythonSource,
     dir: &Path,
     report: &mut dyn FnMut(&str),
 ) -> Result<Built, BuildError> {
-    let project = Project::read(dir)?;
-    let place = Place::of(dir, &project.name)?;
+    let project = PythonProject::read(dir)?;
+    let place = BuildOutput::lock(dir, &project.name)?;
     let fingerprint = fingerprint(
         dir,
         &[
@@ -60,26 +60,32 @@ fn build_source(
             env!("CARGO_PKG_VERSION"),
         ],
     )?;
-    if let Some(component) = place.made_from(&fingerprint) {
+    if let Some(component) = place.up_to_date_component(&fingerprint) {
         return Ok(Built {
             component,
             fresh: true,
         });
     }
-    let environment = Environment::ready(dir, &project, &fingerprint, report)?;
+    let environment = PythonEnvironment::prepare(dir, &project, &fingerprint, report)?;
     report(&format!("building {}", project.name));
-    let mut command = environment.componentize();
+    let mut command = environment.componentize_command();
     command.arg("--wit-path").arg(sdk::WIT.unpack()?);
     match source {
-        Source::Action => command.args(["--world", project.world()]),
-        Source::Interpreter => command
+        PythonSource::Action => command.args(["--world", project.world()]),
+        PythonSource::Interpreter => command
             .arg("--wit-path")
             .arg(dir.join(INTERPRETER_WIT))
             .args(["--world", INTERPRETER_WORLD]),
     };
-    componentize(command, dir, &project, &environment, &place.unfinished())?;
+    componentize(
+        command,
+        dir,
+        &project,
+        &environment,
+        &place.temporary_path(),
+    )?;
     Ok(Built {
-        component: place.keep(&fingerprint, &[])?,
+        component: place.install(&fingerprint, &[])?,
         fresh: false,
     })
 }
@@ -88,16 +94,16 @@ fn build_source(
 fn componentize(
     mut command: Command,
     dir: &Path,
-    project: &Project,
-    environment: &Environment,
+    project: &PythonProject,
+    environment: &PythonEnvironment,
     to: &Path,
 ) -> Result<(), BuildError> {
     let entry = tempfile::tempdir().map_err(|error| BuildError::File {
         path: std::env::temp_dir(),
-        source: user::without_temporary(&error),
+        source: user::temporary_dir_error(&error),
     })?;
-    let path = entry.path().join(ENTRY).with_extension("py");
-    at(&path, fs::write(&path, project.entry()))?;
+    let path = entry.path().join(ENTRY_MODULE).with_extension("py");
+    with_path(&path, fs::write(&path, project.entry_source()))?;
     let sdk = PYTHON.unpack()?;
 
     command.current_dir(entry.path()).arg("componentize");
@@ -111,16 +117,16 @@ fn componentize(
     for path in paths.iter().flatten() {
         command.arg("--python-path").arg(path);
     }
-    command.arg(ENTRY).arg("--output").arg(to);
-    let ended = tool::run(&mut command).map_err(pypi::no_python)?;
+    command.arg(ENTRY_MODULE).arg("--output").arg(to);
+    let ended = tool::run(&mut command).map_err(pypi::python_missing)?;
     let refused = |details: String| BuildError::Compile {
         dir: dir.to_owned(),
         details,
     };
     if !ended.success {
-        return Err(refused(plain(&ended.details)));
+        return Err(refused(author_traceback(&ended.details)));
     }
-    let bytes = at(to, fs::read(to))?;
+    let bytes = with_path(to, fs::read(to))?;
     match component::is_action(&bytes) {
         true => Ok(()),
         false => Err(refused(
@@ -131,7 +137,7 @@ fn componentize(
 
 /// Extracts from the output of componentize-py the traceback of the author's code, with the paths
 /// of its files. Frames of the SDK and internal errors are removed.
-fn plain(details: &str) -> String {
+fn author_traceback(details: &str) -> String {
     // componentize-py is a Python program itself; its own traceback ends with the guest's output.
     let of_guest = details
         .split_once("AssertionError: ")
@@ -144,7 +150,7 @@ fn plain(details: &str) -> String {
         }
         let begins = line.trim_start().starts_with("File \"");
         left_out = if begins {
-            OWN.iter().any(|own| line.contains(own))
+            SDK_TRACEBACK_PREFIXES.iter().any(|own| line.contains(own))
         } else {
             left_out && line.starts_with("    ")
         };
@@ -157,7 +163,7 @@ fn plain(details: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::plain;
+    use super::author_traceback;
 
     #[test]
     fn of_a_failure_the_author_s_part_is_told() {
@@ -168,7 +174,7 @@ mod tests {
             Caused by:\n    AssertionError: odd\n";
         let expected = "Traceback (most recent call last):\n  File \"action.py\", line 3, in <module>\n    \
             assert False\n           ^^^^^\nAssertionError: odd";
-        assert_eq!(plain(details), expected);
-        assert_eq!(plain("error: disk full\n"), "error: disk full");
+        assert_eq!(author_traceback(details), expected);
+        assert_eq!(author_traceback("error: disk full\n"), "error: disk full");
     }
 }

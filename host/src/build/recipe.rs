@@ -4,11 +4,11 @@
 //! The result must export the handler or functions of its own. A core module is turned into a
 //! component here.
 
-use super::core_module::Lines;
+use super::core_module::LineTables;
 use super::sdk::WIT;
-use super::sources::{Place, fingerprint};
-use super::tool::Caller;
-use super::{BuildError, Built, at, component, tool};
+use super::sources::{BuildOutput, fingerprint};
+use super::tool::CallerEnvironment;
+use super::{BuildError, Built, component, tool, with_path};
 use std::fs;
 use std::path::Path;
 
@@ -16,7 +16,7 @@ const RECIPE: &str = "build.sh";
 /// The variable with the path to which the script writes its result.
 const OUTPUT_VARIABLE: &str = "STRATA_OUT";
 /// The variable with the directory of the WIT interfaces.
-const INTERFACES: &str = "STRATA_WIT";
+const WIT_VARIABLE: &str = "STRATA_WIT";
 
 const NO_SHELL: &str = "a posix shell carries out `build.sh`";
 
@@ -25,26 +25,26 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
     let name = dir
         .file_name()
         .map_or("action".into(), |name| name.to_string_lossy());
-    let place = Place::of(dir, &name)?;
+    let place = BuildOutput::lock(dir, &name)?;
     let fingerprint = fingerprint(dir, &[&WIT.digest(), env!("CARGO_PKG_VERSION")])?;
-    if let Some(component) = place.made_from(&fingerprint) {
+    if let Some(component) = place.up_to_date_component(&fingerprint) {
         return Ok(Built {
             component,
             fresh: true,
         });
     }
     report(&format!("building {name} by its {RECIPE}"));
-    let out = place.unfinished();
+    let out = place.temporary_path();
     // The output of an earlier run must not be mistaken for that of this one.
     if out.exists() {
-        at(&out, fs::remove_file(&out))?;
+        with_path(&out, fs::remove_file(&out))?;
     }
-    let mut command = Caller::default().program("sh");
+    let mut command = CallerEnvironment::default().command("sh");
     command
         .arg(RECIPE)
         .current_dir(dir)
         .env(OUTPUT_VARIABLE, &out)
-        .env(INTERFACES, WIT.unpack()?);
+        .env(WIT_VARIABLE, WIT.unpack()?);
     let no_shell = |source| BuildError::Program {
         program: "sh",
         hint: NO_SHELL,
@@ -66,16 +66,17 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
             "`{RECIPE}` wrote nothing to `${OUTPUT_VARIABLE}`, where it is to put the module or component"
         ))
     })?;
-    if component::exports(&made).is_empty() {
-        let bytes =
-            component::encode(&made, Lines::Dropped).map_err(|details| BuildError::Component {
+    if component::export_names(&made).is_empty() {
+        let bytes = component::encode_component(&made, LineTables::Dropped).map_err(|details| {
+            BuildError::Component {
                 module: dir.to_owned(),
                 details,
-            })?;
-        at(&out, fs::write(&out, bytes))?;
+            }
+        })?;
+        with_path(&out, fs::write(&out, bytes))?;
     }
     Ok(Built {
-        component: place.keep(&fingerprint, &[])?,
+        component: place.install(&fingerprint, &[])?,
         fresh: false,
     })
 }

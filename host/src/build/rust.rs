@@ -1,35 +1,35 @@
 //! Builds Rust actions: cargo compiles the core module, in a target directory that no other cargo
 //! run locks, and `component` makes the component from it.
 
-use super::cargo::{Package, Target};
-use super::sources::of_rule;
-use super::{BuildError, Built, at, cache, component, toolchain};
+use super::cargo::{CargoPackage, CompileTarget};
+use super::sources::parse_make_rule;
+use super::{BuildError, Built, cache, component, toolchain, with_path};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Builds the package in `dir`.
 pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildError> {
-    let package = Package::read(dir)?;
+    let package = CargoPackage::read(dir)?;
     // Below the workspace's own `target`, which is ignored by git and cleaned with it, but separate
     // from it: a host's `cargo test` that builds guests must not wait for its own lock.
     let target_dir = package.workspace.join("target").join("guest");
-    at(&target_dir, fs::create_dir_all(&target_dir))?;
+    with_path(&target_dir, fs::create_dir_all(&target_dir))?;
     let component = target_dir.join(&package.name).with_extension("wasm");
     // Until the output of cargo has been read, no other build of the same package may replace it.
     let _lock = cache::lock(&target_dir.join(&package.name).with_extension("lock"))?;
 
-    let target = Target {
+    let target = CompileTarget {
         dir: target_dir,
-        toolchain: toolchain::find(dir, report)?,
+        toolchain: toolchain::find_or_install(dir, report)?,
     };
     let module = package.compile(&target, report)?;
-    if up_to_date(&component, &module) {
+    if is_up_to_date(&component, &module) {
         return Ok(Built {
             component,
             fresh: true,
         });
     }
-    component::write(&module, package.lines, &component)?;
+    component::write_component(&module, package.line_tables, &component)?;
     Ok(Built {
         component,
         fresh: false,
@@ -38,8 +38,8 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
 
 /// Returns the files outside of its directory that a package was built from, such as other packages
 /// of its workspace. Returns none before the first build.
-pub fn elsewhere(dir: &Path) -> Vec<PathBuf> {
-    let Ok(package) = Package::read(dir) else {
+pub fn external_inputs(dir: &Path) -> Vec<PathBuf> {
+    let Ok(package) = CargoPackage::read(dir) else {
         return Vec::new();
     };
     let made = package
@@ -54,7 +54,7 @@ pub fn elsewhere(dir: &Path) -> Vec<PathBuf> {
             .with_extension("d"),
     )
     .unwrap_or_default();
-    of_rule(&rule)
+    parse_make_rule(&rule)
         .into_iter()
         .filter(|file| !file.starts_with(dir))
         .collect()
@@ -62,7 +62,7 @@ pub fn elsewhere(dir: &Path) -> Vec<PathBuf> {
 
 /// Returns whether the component is up to date: it is newer than the module, which cargo leaves
 /// alone if nothing has changed.
-fn up_to_date(component: &Path, module: &Path) -> bool {
+fn is_up_to_date(component: &Path, module: &Path) -> bool {
     let time = |path: &Path| {
         fs::metadata(path)
             .and_then(|metadata| metadata.modified())

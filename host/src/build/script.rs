@@ -4,70 +4,70 @@
 //!
 //! How a script is passed to its interpreter is decided in `sandbox`.
 
-use super::sdk::{JAVASCRIPT, JAVASCRIPT_TOOLS, Kit, PYTHON, WIT, digest_of};
-use super::{BuildError, Built, at, javascript, python};
+use super::sdk::{JAVASCRIPT, JAVASCRIPT_TOOLS, Kit, PYTHON, WIT, combined_digest};
+use super::{BuildError, Built, javascript, python, with_path};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use strata_core::id::Digest;
 
 /// Used as file name for a script that is taken from the newest message.
-const NEWEST: &str = "<newest>";
+const NEWEST_MESSAGE_STEM: &str = "<newest>";
 /// The directory of the interpreter in its language's SDK.
-const INTERPRETER: &str = "interpreter";
+const INTERPRETER_DIR: &str = "interpreter";
 
 /// The interpreter of a script.
 #[derive(Debug)]
-pub struct Interpreter {
+pub struct BuiltInterpreter {
     /// The component.
     pub component: PathBuf,
     /// The digest of its sources and of the list of tools that it is made with. It is the same on
     /// every machine with this program. The digest of the component itself differs after each
     /// build, because the tools store random numbers and the time in it.
-    pub made_from: Digest,
+    pub source_digest: Digest,
 }
 
 /// A language of scripts.
-struct Language {
+struct ScriptLanguage {
     /// The file extensions of scripts.
-    endings: &'static [&'static str],
+    extensions: &'static [&'static str],
     sdk: Kit,
     /// Everything that the interpreter is made from.
-    parts: &'static [Kit],
+    inputs: &'static [Kit],
     build: fn(&Path, &mut dyn FnMut(&str)) -> Result<Built, BuildError>,
 }
 
-const LANGUAGES: [Language; 2] = [
-    Language {
-        endings: &["js", "mjs"],
+const LANGUAGES: [ScriptLanguage; 2] = [
+    ScriptLanguage {
+        extensions: &["js", "mjs"],
         sdk: JAVASCRIPT,
-        parts: &[WIT, JAVASCRIPT, JAVASCRIPT_TOOLS],
+        inputs: &[WIT, JAVASCRIPT, JAVASCRIPT_TOOLS],
         build: javascript::build,
     },
     // The list of the tools for Python is a file of the SDK.
-    Language {
-        endings: &["py"],
+    ScriptLanguage {
+        extensions: &["py"],
         sdk: PYTHON,
-        parts: &[WIT, PYTHON],
+        inputs: &[WIT, PYTHON],
         build: python::build_interpreter,
     },
 ];
 
 /// Returns the file extensions of scripts in all languages.
-pub fn endings() -> impl Iterator<Item = &'static str> {
+pub fn extensions() -> impl Iterator<Item = &'static str> {
     LANGUAGES
         .iter()
-        .flat_map(|language| language.endings)
+        .flat_map(|language| language.extensions)
         .copied()
 }
 
 /// Returns whether a path is that of a script, according to its extension.
 pub fn is_script(path: &Path) -> bool {
-    find(path).is_some()
+    language_of(path).is_some()
 }
 
 /// Returns whether a path stands for the script in the newest message: `<newest>.js`.
-pub fn is_newest(path: &Path) -> bool {
-    is_script(path) && path.file_stem() == Some(OsStr::new(NEWEST))
+pub fn is_newest_message_script(path: &Path) -> bool {
+    is_script(path) && path.file_stem() == Some(OsStr::new(NEWEST_MESSAGE_STEM))
 }
 
 /// Returns the interpreter of a script, and builds it if necessary. `report` is called with
@@ -78,22 +78,25 @@ pub fn is_newest(path: &Path) -> bool {
 ///
 /// # Panics
 /// Panics if the path is not that of a script.
-pub fn interpreter(script: &Path, report: &mut dyn FnMut(&str)) -> Result<Interpreter, BuildError> {
-    let language = find(script).expect("it is asked for scripts only");
-    let dir = language.sdk.unpack()?.join(INTERPRETER);
-    let dir = at(&dir, dir.canonicalize())?;
+pub fn interpreter(
+    script: &Path,
+    report: &mut dyn FnMut(&str),
+) -> Result<BuiltInterpreter, BuildError> {
+    let language = language_of(script).expect("it is asked for scripts only");
+    let dir = language.sdk.unpack()?.join(INTERPRETER_DIR);
+    let dir = with_path(&dir, dir.canonicalize())?;
     let component = (language.build)(&dir, report)?.component;
-    Ok(Interpreter {
+    Ok(BuiltInterpreter {
         component,
-        made_from: Digest(digest_of(language.parts)),
+        source_digest: Digest(combined_digest(language.inputs)),
     })
 }
 
-fn find(path: &Path) -> Option<&'static Language> {
+fn language_of(path: &Path) -> Option<&'static ScriptLanguage> {
     let ending = path.extension().and_then(OsStr::to_str)?;
     LANGUAGES
         .iter()
-        .find(|language| language.endings.contains(&ending))
+        .find(|language| language.extensions.contains(&ending))
 }
 
 #[cfg(test)]
@@ -114,7 +117,7 @@ mod tests {
         for (path, expected) in cases {
             let path = Path::new(path);
             assert_eq!(
-                (is_script(path), is_newest(path)),
+                (is_script(path), is_newest_message_script(path)),
                 expected,
                 "{}",
                 path.display()

@@ -8,7 +8,7 @@
 use super::{BuildError, cache};
 use crate::sha256::Sha256;
 use std::path::PathBuf;
-use strata_core::id::hex;
+use strata_core::id::to_hex;
 
 /// Embeds files of a directory of the project. This is a macro because `include_bytes!` needs
 /// literals.
@@ -20,14 +20,14 @@ macro_rules! embedded {
 pub(crate) use embedded;
 
 /// The path of an embedded file, and its contents.
-pub type Embedded = (&'static str, &'static [u8]);
+pub type EmbeddedFile = (&'static str, &'static [u8]);
 
 /// An SDK or the interfaces, embedded in the program.
 #[derive(Clone, Copy, Debug)]
 pub struct Kit {
     name: &'static str,
     /// Its files.
-    files: &'static [Embedded],
+    files: &'static [EmbeddedFile],
 }
 
 /// The WIT interfaces.
@@ -169,7 +169,7 @@ impl Kit {
     pub const ALL: [Self; 5] = [RUST, PYTHON, JAVASCRIPT, C, WIT];
 
     /// Returns the kit with this name. `ts` means the SDK for JavaScript.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn by_name(name: &str) -> Option<Self> {
         let name = if name == "ts" { JAVASCRIPT.name } else { name };
         Self::ALL.into_iter().find(|kit| kit.name == name)
     }
@@ -180,33 +180,33 @@ impl Kit {
     }
 
     /// Returns the embedded files.
-    pub(crate) fn files(&self) -> &'static [Embedded] {
+    pub(crate) fn files(&self) -> &'static [EmbeddedFile] {
         self.files
     }
 
     /// Unpacks the kit, unless it is unpacked, and returns its directory. Each version has a
     /// directory of its own.
     pub fn unpack(&self) -> Result<PathBuf, BuildError> {
-        cache::unpacked(&format!("sdk/{}-{}", self.name, self.digest()), self.files)
+        cache::unpack(&format!("sdk/{}-{}", self.name, self.digest()), self.files)
     }
 
     /// Returns a digest that identifies the version of the kit: 16 hexadecimal digits.
     pub fn digest(&self) -> String {
-        hex(&hash(self)[..8])
+        to_hex(&hash_kit(self)[..8])
     }
 }
 
 /// Returns a digest that identifies the versions of several kits. It has the full length of a
 /// SHA-256, since it must also resist deliberate collisions.
-pub fn digest_of(kits: &[Kit]) -> String {
+pub fn combined_digest(kits: &[Kit]) -> String {
     let mut hasher = Sha256::new();
     for kit in kits {
-        hasher.update(&hash(kit));
+        hasher.update(&hash_kit(kit));
     }
-    hex(&hasher.finish())
+    to_hex(&hasher.finish())
 }
 
-fn hash(kit: &Kit) -> [u8; 32] {
+fn hash_kit(kit: &Kit) -> [u8; 32] {
     let mut hasher = Sha256::new();
     for (path, content) in kit.files {
         for part in [path.as_bytes(), content] {

@@ -12,42 +12,42 @@ use crate::children::spawn_build;
 const DETAILS_BYTES: usize = 64 << 10;
 
 /// Substrings of the names of variables that contain API keys and other secrets.
-const SECRET: [&str; 4] = ["API_KEY", "PASSWORD", "SECRET", "TOKEN"];
+const SECRET_MARKERS: [&str; 4] = ["API_KEY", "PASSWORD", "SECRET", "TOKEN"];
 
 /// Which of the caller's environment variables a program gets. Variables are given by the prefixes
 /// of their names.
 #[derive(Clone, Copy, Default)]
-pub struct Caller<'a> {
+pub struct CallerEnvironment<'a> {
     /// Variables that would influence the result. They are withheld.
-    pub bends: &'a [&'a str],
+    pub withheld: &'a [&'a str],
     /// Variables that are passed on in any case, such as tokens of registries.
-    pub kept: &'a [&'a str],
+    pub passed: &'a [&'a str],
 }
 
-impl Caller<'_> {
+impl CallerEnvironment<'_> {
     /// Returns a command whose environment lacks the withheld variables and secrets, because a
     /// build runs code of the source's author.
-    pub fn program(self, program: impl AsRef<OsStr>) -> Command {
+    pub fn command(self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         for (name, _) in std::env::vars_os() {
-            if self.withholds(&name.to_string_lossy()) {
+            if self.is_withheld(&name.to_string_lossy()) {
                 command.env_remove(&name);
             }
         }
         command
     }
 
-    fn withholds(self, name: &str) -> bool {
+    fn is_withheld(self, name: &str) -> bool {
         let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
         let upper = name.to_ascii_uppercase();
-        let is_secret = SECRET.iter().any(|part| upper.contains(part));
-        (is_secret || starts(self.bends)) && !starts(self.kept)
+        let is_secret = SECRET_MARKERS.iter().any(|part| upper.contains(part));
+        (is_secret || starts(self.withheld)) && !starts(self.passed)
     }
 }
 
 /// The result of running a program.
 #[derive(Debug)]
-pub struct Ended {
+pub struct ToolOutput {
     /// Whether its exit status is success.
     pub success: bool,
     /// The end of its output, both of stdout and stderr.
@@ -55,7 +55,7 @@ pub struct Ended {
 }
 
 /// Runs a program to its end, without standard input.
-pub fn run(command: &mut Command) -> io::Result<Ended> {
+pub fn run(command: &mut Command) -> io::Result<ToolOutput> {
     let (mut read, write) = io::pipe()?;
     let child = spawn_build(
         command
@@ -81,14 +81,14 @@ pub fn run(command: &mut Command) -> io::Result<Ended> {
     let success = child.wait()?.success();
     let details =
         String::from_utf8_lossy(&kept[kept.len().saturating_sub(DETAILS_BYTES)..]).into_owned();
-    Ok(Ended { success, details })
+    Ok(ToolOutput { success, details })
 }
 
 #[test]
 fn a_program_is_given_neither_what_bends_it_nor_secrets() {
-    let caller = Caller {
-        bends: &["CARGO_", "PATH"],
-        kept: &["CARGO_REGISTR"],
+    let caller = CallerEnvironment {
+        withheld: &["CARGO_", "PATH"],
+        passed: &["CARGO_REGISTR"],
     };
     for (name, withheld) in [
         ("CARGO_BUILD_TARGET", true),
@@ -100,9 +100,9 @@ fn a_program_is_given_neither_what_bends_it_nor_secrets() {
         ("HOME", false),
         ("HTTPS_PROXY", false),
     ] {
-        assert_eq!(caller.withholds(name), withheld, "{name}");
+        assert_eq!(caller.is_withheld(name), withheld, "{name}");
     }
-    let command = caller.program("true");
+    let command = caller.command("true");
     assert!(
         command
             .get_envs()

@@ -4,7 +4,7 @@
 //! project.
 
 use super::BuildError;
-use super::tool::Caller;
+use super::tool::CallerEnvironment;
 use crate::children::spawn_build;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -25,8 +25,8 @@ pub enum Toolchain {
 }
 
 /// Returns the compiler that is already installed, if there is one.
-pub fn look() -> Option<Toolchain> {
-    let mut command = Caller::default().program("sh");
+pub fn find_installed() -> Option<Toolchain> {
+    let mut command = CallerEnvironment::default().command("sh");
     let looked = command
         .args(["-c", SCRIPT])
         .env("STRATA_WASM_MODE", "look")
@@ -45,13 +45,13 @@ pub fn look() -> Option<Toolchain> {
 
 /// Finds the compiler for the package in `dir`, and installs one if necessary. The progress of an
 /// installation is reported line by line.
-pub fn find(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Toolchain, BuildError> {
+pub fn find_or_install(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Toolchain, BuildError> {
     let no_shell = |source| BuildError::Program {
         program: "sh",
         hint: "a posix shell finds the compiler for guests",
         source,
     };
-    let mut command = Caller::default().program("sh");
+    let mut command = CallerEnvironment::default().command("sh");
     command
         .args(["-c", SCRIPT])
         .current_dir(dir)

@@ -1,17 +1,17 @@
 //! `answer`: records answers to requests to humans.
 
-use super::edits::look_for_edits;
-use super::requests::answer_of;
-use super::{AnswerArgs, Failure, note, path_word};
-use crate::launch::{Taker, answer as record};
+use super::edits::warn_if_edited;
+use super::requests::parse_answer;
+use super::{AnswerArgs, CommandFailure, note, shell_path};
+use crate::launch::{AnswerRecipient, answer as record};
 
-pub(super) fn answer(args: &AnswerArgs) -> Result<u8, Failure> {
+pub(super) fn answer(args: &AnswerArgs) -> Result<u8, CommandFailure> {
     let given = args
         .answers
         .iter()
-        .map(|text| answer_of(text))
+        .map(|text| parse_answer(text))
         .collect::<Result<Vec<_>, _>>()?;
-    look_for_edits(&args.path);
+    warn_if_edited(&args.path);
     let taken = record(&args.path, &given)?;
     for answered in &taken.answers {
         note(format_args!(
@@ -19,8 +19,8 @@ pub(super) fn answer(args: &AnswerArgs) -> Result<u8, Failure> {
             answered.request, answered.role
         ));
     }
-    if taken.taker == Taker::Saved {
-        let path = path_word(&args.path);
+    if taken.recipient == AnswerRecipient::Storage {
+        let path = shell_path(&args.path);
         note(format_args!(
             "if the team is not running, resume it with:\n  strata-host run --recover_path {path}"
         ));

@@ -14,7 +14,7 @@ use strata_core::event::CallPolicy;
 
 use super::new::NewArgs;
 use crate::driver::WhenIdle;
-use crate::store::follow_link;
+use crate::store::resolve_link;
 
 pub(super) use lineages::{DiffArgs, ForkArgs, PruneArgs};
 pub(super) use replay::ReplayArgs;
@@ -33,7 +33,7 @@ pub(super) struct Cli {
 
 /// Parses the path of a saved team. A link such as `workspace/storage/team` is replaced by its target.
 fn saved_path() -> impl TypedValueParser<Value = PathBuf> {
-    PathBufValueParser::new().map(|path| follow_link(&path))
+    PathBufValueParser::new().map(|path| resolve_link(&path))
 }
 
 #[derive(Subcommand)]
@@ -175,7 +175,7 @@ pub(super) struct RunArgs {
     pub(super) record: Option<PathBuf>,
     /// Whether a new attempt reuses recorded host calls.
     #[arg(long, value_enum, default_value = "auto")]
-    pub(super) calls: Calls,
+    pub(super) calls: CallReuseArg,
     /// Use another component for an action (or for `ROLE.think`).
     #[arg(long, value_name = "ROLE.ACTION=FILE", allow_hyphen_values = true)]
     pub(super) component: Vec<String>,
@@ -207,7 +207,7 @@ pub(super) struct RunArgs {
     #[arg(long, conflicts_with = "recover_path")]
     pub(super) force: bool,
     /// Serve Prometheus metrics at `/metrics` on this address: a local port, or `ADDRESS:PORT`.
-    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = super::metrics::address)]
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = super::metrics::parse_address)]
     pub(super) metrics: Option<SocketAddr>,
     /// Print nothing but errors, faults and warnings.
     #[arg(short, long)]
@@ -218,7 +218,7 @@ pub(super) struct RunArgs {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-pub(super) enum Calls {
+pub(super) enum CallReuseArg {
     /// Decide by how the last attempt ended.
     Auto,
     /// Reuse all of them.
@@ -237,12 +237,12 @@ impl RunArgs {
     }
 }
 
-impl From<Calls> for CallPolicy {
-    fn from(calls: Calls) -> Self {
+impl From<CallReuseArg> for CallPolicy {
+    fn from(calls: CallReuseArg) -> Self {
         match calls {
-            Calls::Auto => Self::Auto,
-            Calls::Reuse => Self::Reuse,
-            Calls::Fresh => Self::Fresh,
+            CallReuseArg::Auto => Self::Auto,
+            CallReuseArg::Reuse => Self::Reuse,
+            CallReuseArg::Fresh => Self::Fresh,
         }
     }
 }

@@ -3,14 +3,14 @@
 
 use std::path::Path;
 
-use super::progress::Progress;
-use super::{Failure, print};
+use super::progress::ProgressDisplay;
+use super::{CommandFailure, print};
 
-pub(super) fn build(dir: &Path) -> Result<u8, Failure> {
-    let mut progress = Progress::begin();
-    let built = crate::build::build(dir, &mut |line| progress.note(line));
+pub(super) fn build(dir: &Path) -> Result<u8, CommandFailure> {
+    let mut progress = ProgressDisplay::start();
+    let built = crate::build::build(dir, &mut |line| progress.set_activity(line));
     drop(progress);
-    let built = built.map_err(|error| Failure::usage(error.to_string()))?;
+    let built = built.map_err(|error| CommandFailure::usage(error.to_string()))?;
     print(&built.component.display().to_string());
     Ok(0)
 }

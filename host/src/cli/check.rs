@@ -1,43 +1,47 @@
 //! `check`: validates a team, links its components and prints what each action is granted. No
 //! action is run.
 
-use super::{CheckArgs, Failure, counted, note, show_document, show_text, warn};
-use crate::cli::progress::Progress;
+use super::{CheckArgs, CommandFailure, note, pluralize, print_json_document, print_text, warn};
+use crate::cli::progress::ProgressDisplay;
 use crate::launch::{Components, Notice};
 use crate::manifest::operator::in_force;
-use crate::manifest::{Definition, doubts, policy, unheard};
-use crate::sandbox::{Own, WasmSandbox};
+use crate::manifest::{Definition, policy, unwatched_idea, warnings};
+use crate::sandbox::{HiddenStorage, WasmSandbox};
 
-pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
+pub(super) fn check(args: &CheckArgs) -> Result<u8, CommandFailure> {
     let mut definition = Definition::read(&args.team)?;
-    definition.bind(&in_force(args.policy.as_deref())?)?;
-    let sandbox = WasmSandbox::one_shot().map_err(|error| Failure::internal(error.to_string()))?;
-    let mut warnings = 0_u64;
-    let mut progress = Progress::begin();
+    definition.apply_policies(&in_force(args.policy.as_deref())?)?;
+    let sandbox =
+        WasmSandbox::one_shot().map_err(|error| CommandFailure::internal(error.to_string()))?;
+    let mut warning_count = 0_u64;
+    let mut progress = ProgressDisplay::start();
     let components = Components::load(&definition, &sandbox, &mut |notice| {
-        warnings += u64::from(matches!(notice, Notice::Warning(_)));
-        progress.tell(notice);
+        warning_count += u64::from(matches!(notice, Notice::Warning(_)));
+        progress.show_notice(notice);
     });
     drop(progress);
     let components = components?;
-    components.equip(&definition, sandbox, Own::default())?;
-    for cut in definition.cut() {
+    components.runtime(&definition, sandbox, HiddenStorage::default())?;
+    for cut in definition.describe_reductions() {
         note(cut);
     }
     // `doubts` are also reported by a run at its start, `unheard` only when they occur.
-    for doubt in doubts(&definition).iter().chain(&unheard(&definition)) {
-        warnings += 1;
+    for doubt in warnings(&definition)
+        .iter()
+        .chain(&unwatched_idea(&definition))
+    {
+        warning_count += 1;
         warn(doubt);
     }
     let rows = policy::rows(&definition, &components.digests());
     if args.json {
-        show_document(&rows)?;
+        print_json_document(&rows)?;
     } else {
-        show_text(policy::render(&rows).trim_end());
+        print_text(policy::render(&rows).trim_end());
     }
-    if args.deny_warnings && warnings > 0 {
-        let warnings = counted(warnings, "warning");
-        return Err(Failure::usage(format!(
+    if args.deny_warnings && warning_count > 0 {
+        let warnings = pluralize(warning_count, "warning");
+        return Err(CommandFailure::usage(format!(
             "{warnings}, which `--deny-warnings` does not allow"
         )));
     }

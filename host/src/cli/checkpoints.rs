@@ -1,17 +1,17 @@
 //! `checkpoints`: lists the checkpoints of all lineages, oldest first.
 
-use super::edits::look_for_edits;
-use super::{Failure, SavedArgs, show_json, show_line};
-use crate::launch::checkpoints as list;
+use super::edits::warn_if_edited;
+use super::{CommandFailure, SavedArgs, print_json, print_line};
+use crate::launch::list_checkpoints as list;
 use crate::public_event::rfc3339;
 use crate::store::CheckpointRow;
 
-pub(super) fn checkpoints(args: &SavedArgs) -> Result<u8, Failure> {
+pub(super) fn checkpoints(args: &SavedArgs) -> Result<u8, CommandFailure> {
     let (rows, current) = list(&args.path)?;
-    look_for_edits(&args.path);
+    warn_if_edited(&args.path);
     if args.json {
-        let rows: Vec<_> = rows.iter().map(json).collect();
-        show_json(&serde_json::Value::Array(rows).to_string());
+        let rows: Vec<_> = rows.iter().map(checkpoint_json).collect();
+        print_json(&serde_json::Value::Array(rows).to_string());
         return Ok(0);
     }
     let newest = rows
@@ -25,7 +25,7 @@ pub(super) fn checkpoints(args: &SavedArgs) -> Result<u8, Failure> {
         .max()
         .unwrap_or_default()
         .max(12);
-    show_line(&format!(
+    print_line(&format!(
         "  {:<width$} {:>6}  {:<width$} {:<10} {:<14} time",
         "id", "step", "parent", "source", "status"
     ));
@@ -39,12 +39,12 @@ pub(super) fn checkpoints(args: &SavedArgs) -> Result<u8, Failure> {
             "{mark} {:<width$} {:>6}  {parent:<width$} {source:<10} {status:<14} {time}",
             row.id.0, row.step
         );
-        show_line(line.trim_end());
+        print_line(line.trim_end());
     }
     Ok(0)
 }
 
-fn json(row: &CheckpointRow) -> serde_json::Value {
+fn checkpoint_json(row: &CheckpointRow) -> serde_json::Value {
     serde_json::json!({
         "id": row.id.0, "step": row.step, "parent": row.parent.as_ref().map(|id| &id.0),
         "source": row.source.name(), "status": row.status.name(), "time": row.time_ms.map(rfc3339),

@@ -1,13 +1,13 @@
 //! `clean`: lists the contents of the caches and removes them.
 
 use super::args::CleanArgs;
-use super::{Failure, note, show_document, show_line};
-use crate::build::clean::{CachePart, parts, remove};
+use super::{CommandFailure, note, print_json_document, print_line};
+use crate::build::clean::{CachePart, list_parts, remove_part};
 use crate::sandbox::format_bytes;
 use crate::suggest::suggest;
 
-pub(super) fn clean(args: &CleanArgs) -> Result<u8, Failure> {
-    let parts = parts();
+pub(super) fn clean(args: &CleanArgs) -> Result<u8, CommandFailure> {
+    let parts = list_parts();
     if parts.is_empty() {
         note("there is no cache directory: set XDG_CACHE_HOME or HOME");
     }
@@ -20,16 +20,16 @@ pub(super) fn clean(args: &CleanArgs) -> Result<u8, Failure> {
         let hint = suggest(unknown, &names)
             .map(|hint| format!("; {hint}"))
             .unwrap_or_default();
-        return Err(Failure::usage(format!(
+        return Err(CommandFailure::usage(format!(
             "the caches have no part `{unknown}`{hint}"
         )));
     }
     let is_chosen = |part: &CachePart| args.all || args.parts.iter().any(|name| name == part.name);
     if args.json {
-        show_document(&parts)?;
+        print_json_document(&parts)?;
     } else {
         for part in &parts {
-            show_line(&row(part));
+            print_line(&format_row(part));
         }
     }
     if !args.all && args.parts.is_empty() {
@@ -42,13 +42,13 @@ pub(super) fn clean(args: &CleanArgs) -> Result<u8, Failure> {
     for part in parts.iter().filter(|part| is_chosen(part)) {
         let place = part.path.display();
         let failed = |error: std::io::Error| {
-            Failure::internal(format!("cannot remove what is in `{place}`: {error}"))
+            CommandFailure::internal(format!("cannot remove what is in `{place}`: {error}"))
         };
         if args.dry_run {
             freed += part.bytes;
             continue;
         }
-        let removed = remove(part).map_err(failed)?;
+        let removed = remove_part(part).map_err(failed)?;
         freed += removed.bytes;
         for path in removed.in_use {
             note(format_args!(
@@ -66,7 +66,7 @@ pub(super) fn clean(args: &CleanArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn row(part: &CachePart) -> String {
+fn format_row(part: &CachePart) -> String {
     format!(
         "{:<11} {:>10}  {}, in `{}`",
         part.name,

@@ -6,38 +6,38 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::args::DescribeArgs;
-use super::{Failure, show_document, skill, warn};
+use super::{CommandFailure, print_json_document, skill, warn};
 use crate::blob::digest_of;
-use crate::cli::progress::Progress;
+use crate::cli::progress::ProgressDisplay;
 use crate::interface::component;
 use crate::interface::component::manifest_document as document;
 use crate::interface::own;
 use crate::launch::read_component;
 use crate::manifest;
 use crate::plugin::Limits;
-use crate::sandbox::{LoadError, Loaded, Metering, WasmSandbox};
+use crate::sandbox::{LoadError, LoadedComponent, Metering, WasmSandbox};
 use crate::skills::Shelf;
 
-pub(super) fn describe(args: &DescribeArgs) -> Result<u8, Failure> {
+pub(super) fn describe(args: &DescribeArgs) -> Result<u8, CommandFailure> {
     let document = match &args.component {
-        None => everything(&skill::open(&args.shelf)?)?,
-        Some(path) => one(path, args)?,
+        None => describe_host(&skill::open_shelf(&args.shelf)?)?,
+        Some(path) => describe_component(path, args)?,
     };
-    show(&document)
+    print_description(&document)
 }
 
 /// Runs `schema`.
-pub(super) fn schema() -> Result<u8, Failure> {
-    show(&manifest::schema::document())
+pub(super) fn schema() -> Result<u8, CommandFailure> {
+    print_description(&manifest::schema::document())
 }
 
-fn show(document: &Value) -> Result<u8, Failure> {
-    show_document(document)?;
+fn print_description(document: &Value) -> Result<u8, CommandFailure> {
+    print_json_document(document)?;
     Ok(0)
 }
 
 /// Returns the host's interfaces and the skills on the shelf.
-fn everything(shelf: &Shelf) -> Result<Value, Failure> {
+fn describe_host(shelf: &Shelf) -> Result<Value, CommandFailure> {
     let mut all = own::document();
     let listing = shelf.list()?;
     for damaged in &listing.damaged {
@@ -53,27 +53,28 @@ fn everything(shelf: &Shelf) -> Result<Value, Failure> {
 
 /// Returns the description of a component or a skill. A name that exists as a file is a file; names
 /// of skills contain an `@`.
-fn one(path: &Path, args: &DescribeArgs) -> Result<Value, Failure> {
+fn describe_component(path: &Path, args: &DescribeArgs) -> Result<Value, CommandFailure> {
     let name = path
         .to_str()
         .filter(|name| name.contains('@') && !path.exists());
     if let Some(name) = name {
-        let shelf = skill::open(&args.shelf)?;
+        let shelf = skill::open_shelf(&args.shelf)?;
         let skill = shelf.find(&name.parse()?)?;
         shelf.component(&skill)?;
         return Ok(document(&skill.digest, &skill.manifest));
     }
-    let sandbox = WasmSandbox::one_shot().map_err(|error| Failure::internal(error.to_string()))?;
-    let (file, bytes) = read(path)?;
+    let sandbox =
+        WasmSandbox::one_shot().map_err(|error| CommandFailure::internal(error.to_string()))?;
+    let (file, bytes) = read_or_build(path)?;
     let digest = digest_of(&bytes);
-    let loaded = sandbox.load_plain(digest, &bytes, Metering::Plain, &Limits::default());
-    let loaded = loaded.map_err(|error| unfit(&file, &error))?;
+    let loaded = sandbox.load_functions(digest, &bytes, Metering::Plain, &Limits::default());
+    let loaded = loaded.map_err(|error| load_failure(&file, &error))?;
     let mut description = match loaded.exports.handler {
         true => document(&loaded.digest, &loaded.manifest),
         false => json!({ "sha256": loaded.digest.0 }),
     };
-    let functions = component::document(&bytes).map_err(|error| {
-        Failure::usage(format!(
+    let functions = component::functions_document(&bytes).map_err(|error| {
+        CommandFailure::usage(format!(
             "cannot describe the functions of `{}`: {error}",
             file.display()
         ))
@@ -85,25 +86,25 @@ fn one(path: &Path, args: &DescribeArgs) -> Result<Value, Failure> {
 }
 
 /// Returns a component's file and its bytes. Source is built first.
-fn read(path: &Path) -> Result<(PathBuf, Vec<u8>), Failure> {
-    let mut progress = Progress::begin();
-    read_component(path, &mut |line| progress.note(line)).map_err(Failure::usage)
+fn read_or_build(path: &Path) -> Result<(PathBuf, Vec<u8>), CommandFailure> {
+    let mut progress = ProgressDisplay::start();
+    read_component(path, &mut |line| progress.set_activity(line)).map_err(CommandFailure::usage)
 }
 
 /// Returns a component's file, its bytes, and its manifest and exports.
-pub(super) fn load(
+pub(super) fn load_component(
     path: &Path,
     sandbox: &WasmSandbox,
-) -> Result<(PathBuf, Vec<u8>, Loaded), Failure> {
-    let (file, bytes) = read(path)?;
+) -> Result<(PathBuf, Vec<u8>, LoadedComponent), CommandFailure> {
+    let (file, bytes) = read_or_build(path)?;
     let loaded = sandbox
         .load(&bytes, Metering::Plain)
-        .map_err(|error| unfit(&file, &error))?;
+        .map_err(|error| load_failure(&file, &error))?;
     Ok((file, bytes, loaded))
 }
 
-fn unfit(file: &Path, error: &LoadError) -> Failure {
-    Failure::usage(format!(
+fn load_failure(file: &Path, error: &LoadError) -> CommandFailure {
+    CommandFailure::usage(format!(
         "cannot load the component `{}`: {error}",
         file.display()
     ))

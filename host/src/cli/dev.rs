@@ -10,27 +10,29 @@ use strata_core::fault::FaultKind;
 use tokio::sync::watch;
 
 use super::args::DevArgs;
-use super::ending::Ending;
-use super::events_sink::{Held, spare_events};
-use super::live::Live;
+use super::ending::EndReport;
+use super::events_sink::{PreviousContent, ensure_events_not_input};
+use super::live::LiveView;
 use super::prompt::Prompt;
-use super::reporter::{Loudness, Reporter};
-use super::run::{Listener, listener, play, tell_notes, to_its_end};
+use super::reporter::{Reporter, Verbosity};
+use super::run::{EventListener, block_on_run, event_listener, report_notes, run_with_prompt};
 use super::signals::Signals;
-use super::watch::{Change, Watch, written};
-use super::{Failure, counted, exit_code, note, shown, tell};
-use crate::driver::OnLine;
+use super::watch::{ChangedFiles, FileWatcher, storage_written};
+use super::{CommandFailure, display_relative_path, exit_code, note, pluralize, report_notice};
+use crate::driver::LineListener;
 use crate::driver::clock::now_ms;
-use crate::launch::{Develop, Developed, Inputs, LaunchError, Run, develop, development_storage};
+use crate::launch::{
+    DevelopOutcome, DevelopRound, LaunchError, RunHandle, TeamInputs, develop, development_storage,
+};
 use crate::manifest::Overrides;
-use crate::manifest::operator::{Operator, files as policy_files, in_force};
+use crate::manifest::operator::{OperatorPolicy, in_force, policy_files};
 use crate::public_event::{EventLine, PublicEvent};
 
 /// The maximum number of changed files that are named.
-const NAMED: usize = 3;
+const MAX_NAMED_FILES: usize = 3;
 
-pub(super) fn dev(args: &DevArgs) -> Result<u8, Failure> {
-    to_its_end(rounds(args))
+pub(super) fn dev(args: &DevArgs) -> Result<u8, CommandFailure> {
+    block_on_run(run_rounds(args))
 }
 
 /// How a round ended.
@@ -40,7 +42,7 @@ enum Round {
     /// The run ended, or there was nothing to run.
     Ended(Status),
     /// It was stopped because files changed.
-    Changed(Change),
+    Changed(ChangedFiles),
     /// It was stopped by a signal.
     Stopped,
 }
@@ -50,7 +52,7 @@ enum Wake {
     /// A signal was received.
     Stopped,
     /// Files changed.
-    Files(Change),
+    Files(ChangedFiles),
     /// Another process wrote to the storage.
     Storage,
 }
@@ -58,154 +60,169 @@ enum Wake {
 /// What all rounds share.
 struct Session {
     /// Receives public events.
-    lines: Arc<Mutex<Listener>>,
-    live: Live,
-    watch: Watch,
+    lines: Arc<Mutex<EventListener>>,
+    live: LiveView,
+    watch: FileWatcher,
     /// One for all rounds, so that a line being typed goes to the round that is then active.
     prompt: Option<Prompt>,
     /// Becomes true with the first signal.
-    stop: watch::Receiver<bool>,
+    stop_signal: watch::Receiver<bool>,
 }
 
-async fn rounds(args: &DevArgs) -> Result<u8, Failure> {
-    let signals = Signals::heard()?;
-    let live = Live::at_terminal();
-    let reporter = Reporter::new(Loudness::Normal, live.clone());
-    let storage = storage_of(args);
-    let inputs = Inputs {
+async fn run_rounds(args: &DevArgs) -> Result<u8, CommandFailure> {
+    let signals = Signals::subscribe()?;
+    let live = LiveView::at_terminal();
+    let reporter = Reporter::new(Verbosity::Normal, live.clone());
+    let storage = storage_directory(args);
+    let inputs = TeamInputs {
         team: Some(&args.team),
         storage: Some(&storage),
         policies: policy_files(args.policy.as_deref()),
-        ..Inputs::default()
+        ..TeamInputs::default()
     };
-    spare_events(args.events.as_deref(), &inputs)?;
-    let events = args.events.as_deref().map(|path| (path, Held::Dropped));
-    let lines = Arc::new(Mutex::new(listener(events, reporter)?));
-    signals.begin();
+    ensure_events_not_input(args.events.as_deref(), &inputs)?;
+    let events = args
+        .events
+        .as_deref()
+        .map(|path| (path, PreviousContent::Dropped));
+    let lines = Arc::new(Mutex::new(event_listener(events, reporter)?));
+    signals.set_run_started();
     let mut session = Session {
         lines,
         live,
-        watch: Watch::of(&args.team, may_build(args)),
+        watch: FileWatcher::new(&args.team, permits_builds(args)),
         prompt: Prompt::at_terminal(),
-        stop: signals.stop.clone(),
+        stop_signal: signals.stop.clone(),
     };
-    let mut change: Option<Change> = None;
+    let mut change: Option<ChangedFiles> = None;
     // Changed files accumulate until a round has started with them.
     let mut changed: Vec<PathBuf> = Vec::new();
     loop {
         changed.extend(change.iter().flat_map(|change| change.files.clone()));
-        let round = session.round(args, change.as_ref(), &changed).await?;
-        session.watch.follow(may_build(args));
+        let round = session.run_round(args, change.as_ref(), &changed).await?;
+        session.watch.refresh(permits_builds(args));
         if !matches!(round, Round::Refused) {
             changed.clear();
         }
         let (code, seen) = match round {
             Round::Stopped => return Ok(signals.code()),
             // A signal also ends a build.
-            Round::Refused if *session.stop.borrow() => return Ok(signals.code()),
+            Round::Refused if *session.stop_signal.borrow() => return Ok(signals.code()),
             Round::Refused => (2, None),
             Round::Ended(Status::Done) if args.until_done => return Ok(0),
             Round::Ended(status) => (exit_code(status), None),
             Round::Changed(change) => (0, Some(change)),
         };
-        let storage = storage_of(args);
+        let storage = storage_directory(args);
         change = match seen {
             Some(change) => Some(change),
-            None => match session.wait(args, &storage).await {
+            None => match session.wait_for_change(args, &storage).await {
                 Wake::Stopped => return Ok(code),
                 Wake::Files(change) => Some(change),
                 Wake::Storage => None,
             },
         };
-        let what = change
-            .as_ref()
-            .map_or_else(|| format!("`{}`", shown(&storage)), named);
+        let what = change.as_ref().map_or_else(
+            || format!("`{}`", display_relative_path(&storage)),
+            describe_change,
+        );
         note(format_args!("\n{what} changed"));
     }
 }
 
 impl Session {
     /// Waits between rounds until something happens that may start another.
-    async fn wait(&mut self, args: &DevArgs, storage: &Path) -> Wake {
+    async fn wait_for_change(&mut self, args: &DevArgs, storage: &Path) -> Wake {
         let what = match self.watch.count() {
             // The files of a team are not known until its team file can be read.
             _ if !args.team.exists() => {
-                format!("waiting for `{}` to be there", shown(&args.team))
+                format!(
+                    "waiting for `{}` to be there",
+                    display_relative_path(&args.team)
+                )
             }
-            count => format!("watching {} for changes", counted(count as u64, "file")),
+            count => format!("watching {} for changes", pluralize(count as u64, "file")),
         };
         note(format_args!("{what}; Ctrl-C ends it"));
         tokio::select! {
             biased;
-            _ = self.stop.wait_for(|stop| *stop) => Wake::Stopped,
+            _ = self.stop_signal.wait_for(|stop| *stop) => Wake::Stopped,
             change = self.watch.changed() => Wake::Files(change),
-            () = written(storage) => Wake::Storage,
+            () = storage_written(storage) => Wake::Storage,
         }
     }
 
     /// Runs one round. `changed` are all files that changed since the last round that started;
     /// `change` is the newest change, from which the time to the first result is measured.
-    async fn round(
+    async fn run_round(
         &mut self,
         args: &DevArgs,
-        change: Option<&Change>,
+        change: Option<&ChangedFiles>,
         changed: &[PathBuf],
-    ) -> Result<Round, Failure> {
+    ) -> Result<Round, CommandFailure> {
         let overrides = Overrides {
             operators: in_force(args.policy.as_deref())?,
             ..Overrides::default()
         };
-        let what = Develop {
+        let what = DevelopRound {
             team: args.team.clone(),
             idea: args.idea.clone(),
             overrides,
-            storage: storage_of(args),
+            storage: storage_directory(args),
             changed: changed.to_vec(),
         };
-        let mut run = match develop(&what, &mut tell, on_line(&self.lines, change)) {
-            Ok(Developed::Goes(run, notes)) => {
-                tell_notes(&notes, run.path());
+        let mut run = match develop(
+            &what,
+            &mut report_notice,
+            round_listener(&self.lines, change),
+        ) {
+            Ok(DevelopOutcome::Running(run, notes)) => {
+                report_notes(&notes, run.path());
                 run
             }
-            Ok(Developed::Unchanged) => {
+            Ok(DevelopOutcome::Unchanged) => {
                 note("the team is done, and nothing that it ran with has changed");
                 return Ok(Round::Ended(Status::Done));
             }
-            Err(error) if is_mendable(&error) => {
-                Failure::from(error).tell();
+            Err(error) if may_be_fixed_by_edit(&error) => {
+                CommandFailure::from(error).print();
                 return Ok(Round::Refused);
             }
             Err(error) => return Err(error.into()),
         };
-        if let Some(audience) = self.live.listening_with(None) {
-            run.let_hear(audience);
+        if let Some(audience) = self.live.observer_factory(None) {
+            run.observe(audience);
         }
-        self.live.begin(run.stepper());
-        let ended = self.until_changed(&mut run).await;
-        self.live.end();
+        self.live.show(run.stepper());
+        let ended = self.run_until_change(&mut run).await;
+        self.live.hide();
         let (ended, change) = ended?;
         match (ended, change) {
-            _ if *self.stop.borrow() => {
-                Ending::of(&run, args.policy.as_deref())
-                    .tell(Status::Interrupted, Loudness::Normal);
+            _ if *self.stop_signal.borrow() => {
+                EndReport::from_run(&run, args.policy.as_deref())
+                    .write(Status::Interrupted, Verbosity::Normal);
                 Ok(Round::Stopped)
             }
             (_, Some(change)) => Ok(Round::Changed(change)),
             (status, None) => {
-                Ending::of_round(&run, args.policy.as_deref()).tell(status, Loudness::Normal);
+                EndReport::from_round(&run, args.policy.as_deref())
+                    .write(status, Verbosity::Normal);
                 Ok(Round::Ended(status))
             }
         }
     }
 
     /// Runs a team until it ends, or until a change or a signal stops it.
-    async fn until_changed(&mut self, run: &mut Run) -> Result<(Status, Option<Change>), Failure> {
-        let (halt, mut halted) = watch::channel(*self.stop.borrow());
-        let mut playing = Box::pin(play(run, &mut self.prompt, &mut halted));
+    async fn run_until_change(
+        &mut self,
+        run: &mut RunHandle,
+    ) -> Result<(Status, Option<ChangedFiles>), CommandFailure> {
+        let (halt, mut halted) = watch::channel(*self.stop_signal.borrow());
+        let mut playing = Box::pin(run_with_prompt(run, &mut self.prompt, &mut halted));
         let change = tokio::select! {
             biased;
             ended = &mut playing => return Ok((ended?, None)),
-            _ = self.stop.wait_for(|stop| *stop) => None,
+            _ = self.stop_signal.wait_for(|stop| *stop) => None,
             change = self.watch.changed() => Some(change),
         };
         halt.send_replace(true);
@@ -214,34 +231,43 @@ impl Session {
 }
 
 /// Returns the directory where the team is saved. It depends on the team's name.
-fn storage_of(args: &DevArgs) -> PathBuf {
+fn storage_directory(args: &DevArgs) -> PathBuf {
     args.storage
         .clone()
         .unwrap_or_else(|| development_storage(&args.team))
 }
 
 /// Returns whether every policy in force permits building sources.
-fn may_build(args: &DevArgs) -> bool {
+fn permits_builds(args: &DevArgs) -> bool {
     in_force(args.policy.as_deref())
-        .is_ok_and(|operators| operators.iter().all(Operator::allows_builds))
+        .is_ok_and(|operators| operators.iter().all(OperatorPolicy::allows_builds))
 }
 
 /// Returns whether editing the team's files may resolve an error.
-fn is_mendable(error: &LaunchError) -> bool {
-    use LaunchError::{Answer, Definition, Lock, Missing, Model, Override, Unfit};
+fn may_be_fixed_by_edit(error: &LaunchError) -> bool {
+    use LaunchError::{Answer, Definition, InvalidInput, Lock, Mismatch, Model, Override};
     matches!(
         error,
-        Definition(_) | Override(_) | Missing(_) | Answer(_) | Model(_) | Lock(_) | Unfit(_)
+        Definition(_)
+            | Override(_)
+            | InvalidInput(_)
+            | Answer(_)
+            | Model(_)
+            | Lock(_)
+            | Mismatch(_)
     )
 }
 
 /// Returns a listener that passes on every line and reports once how long it took from a change to
 /// the first result of what was changed.
-fn on_line(lines: &Arc<Mutex<Listener>>, change: Option<&Change>) -> OnLine {
+fn round_listener(
+    lines: &Arc<Mutex<EventListener>>,
+    change: Option<&ChangedFiles>,
+) -> LineListener {
     let lines = Arc::clone(lines);
-    let mut since = change.map(|change| (change.saved_ms, named(change)));
+    let mut since = change.map(|change| (change.saved_ms, describe_change(change)));
     let mut replaced = Vec::new();
-    OnLine::Each(Box::new(move |line: &EventLine| {
+    LineListener::Each(Box::new(move |line: &EventLine| {
         lines.lock().unwrap_or_else(PoisonError::into_inner)(line);
         match &line.event {
             PublicEvent::ComponentChanged { role, action, .. } => {
@@ -270,14 +296,14 @@ fn on_line(lines: &Arc<Mutex<Listener>>, change: Option<&Change>) -> OnLine {
 }
 
 /// Returns the files of a change as text.
-fn named(change: &Change) -> String {
+fn describe_change(change: &ChangedFiles) -> String {
     let mut names: Vec<String> = change
         .files
         .iter()
-        .take(NAMED)
-        .map(|file| format!("`{}`", shown(file)))
+        .take(MAX_NAMED_FILES)
+        .map(|file| format!("`{}`", display_relative_path(file)))
         .collect();
-    let more = change.files.len().saturating_sub(NAMED);
+    let more = change.files.len().saturating_sub(MAX_NAMED_FILES);
     names.extend((more > 0).then(|| format!("{more} more")));
     names.join(", ")
 }

@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::{DiffArgs, Failure, preview, show_json, show_line};
-use crate::difference::{Brief, Change, Difference, Messages};
-use crate::launch::{Comparison, Side, compare};
+use super::{CommandFailure, DiffArgs, preview, print_json, print_line};
+use crate::difference::{MessageDifference, MessageSummary, StateDifference, ValueChange};
+use crate::launch::{ComparedState, Comparison, compare};
 
 /// The maximum number of characters shown of a value or a message.
-const PREVIEW: usize = 60;
+const PREVIEW_CHARS: usize = 60;
 
-pub(super) fn diff(args: &DiffArgs) -> Result<u8, Failure> {
+pub(super) fn diff(args: &DiffArgs) -> Result<u8, CommandFailure> {
     let compared = compare(&args.one, &args.other)?;
     if args.json {
         let told = json!({
@@ -17,20 +17,20 @@ pub(super) fn diff(args: &DiffArgs) -> Result<u8, Failure> {
             "common": compared.common.as_ref().map(|id| &id.0),
             "difference": compared.difference,
         });
-        show_json(&told.to_string());
+        print_json(&told.to_string());
         return Ok(0);
     }
-    parting(&compared);
+    show_divergence(&compared);
     let difference = &compared.difference;
     if difference.is_empty() {
-        show_line("");
-        show_line("the states are the same");
+        print_line("");
+        print_line("the states are the same");
     }
-    show(difference);
+    show_difference(difference);
     Ok(0)
 }
 
-fn side_json(side: &Side) -> Value {
+fn side_json(side: &ComparedState) -> Value {
     json!({
         "path": side.path, "lineage": side.lineage,
         "checkpoint": side.checkpoint.as_ref().map(|id| &id.0), "first": side.first.as_ref().map(|id| &id.0),
@@ -38,80 +38,83 @@ fn side_json(side: &Side) -> Value {
 }
 
 /// Shows where the two lineages diverge.
-fn parting(compared: &Comparison) {
+fn show_divergence(compared: &Comparison) {
     for (mark, side) in [('-', &compared.one), ('+', &compared.other)] {
         let checkpoint = side.checkpoint.as_ref().map_or("none", |id| id.0.as_str());
-        show_line(&format!(
+        print_line(&format!(
             "{mark} {} at {checkpoint}, lineage {}",
             side.path.display(),
             side.lineage
         ));
     }
-    show_line("");
-    show_line(&format!(
+    print_line("");
+    print_line(&format!(
         "last in common  {}",
         compared.common.as_ref().map_or("none", |id| id.0.as_str())
     ));
-    let first = |side: &Side| {
+    let first = |side: &ComparedState| {
         side.first
             .as_ref()
             .map_or("none".to_owned(), |id| id.0.clone())
     };
-    show_line(&format!("first apart     - {}", first(&compared.one)));
-    show_line(&format!("                + {}", first(&compared.other)));
+    print_line(&format!("first apart     - {}", first(&compared.one)));
+    print_line(&format!("                + {}", first(&compared.other)));
 }
 
-fn show(difference: &Difference) {
-    changes("run", &difference.run, plain);
+fn show_difference(difference: &StateDifference) {
+    show_changes("run", &difference.run, format_value);
     let scopes = difference.scopes.iter().map(|key| {
         let name = format!("{}/{}", key.scope, key.change.name);
-        Change {
+        ValueChange {
             name,
             ..key.change.clone()
         }
     });
-    changes("scopes", &scopes.collect::<Vec<_>>(), Value::to_string);
+    show_changes("scopes", &scopes.collect::<Vec<_>>(), Value::to_string);
     for mailbox in &difference.mailboxes {
-        messages(&format!("mailbox of {}", mailbox.name), mailbox);
+        show_messages(&format!("mailbox of {}", mailbox.name), mailbox);
     }
     for join in &difference.joins {
-        messages(&format!("join {}", join.name), join);
+        show_messages(&format!("join {}", join.name), join);
     }
     if let Some(published) = &difference.published {
-        messages("published", published);
+        show_messages("published", published);
     }
-    changes("at work", &difference.open, plain);
-    changes("messages remembered", &difference.memory, plain);
-    changes("components", &difference.components, plain);
+    show_changes("at work", &difference.open, format_value);
+    show_changes("messages remembered", &difference.memory, format_value);
+    show_changes("components", &difference.components, format_value);
 }
 
-fn changes(title: &str, changes: &[Change], text: fn(&Value) -> String) {
+fn show_changes(title: &str, changes: &[ValueChange], text: fn(&Value) -> String) {
     if changes.is_empty() {
         return;
     }
-    show_line("");
-    show_line(title);
+    print_line("");
+    print_line(title);
     for change in changes {
-        show_line(&format!("  {}", change.name));
+        print_line(&format!("  {}", change.name));
         for (mark, value) in [('-', &change.one), ('+', &change.other)] {
             if let Some(value) = value {
-                show_line(&format!("    {mark} {}", preview(&text(value), PREVIEW)));
+                print_line(&format!(
+                    "    {mark} {}",
+                    preview(&text(value), PREVIEW_CHARS)
+                ));
             }
         }
     }
 }
 
-fn messages(title: &str, messages: &Messages) {
-    show_line("");
-    show_line(title);
+fn show_messages(title: &str, messages: &MessageDifference) {
+    print_line("");
+    print_line(title);
     for (mark, side) in [('-', &messages.one), ('+', &messages.other)] {
         for message in side {
-            show_line(&format!("  {mark} {}", told(message)));
+            print_line(&format!("  {mark} {}", describe_message(message)));
         }
     }
 }
 
-fn told(message: &Brief) -> String {
+fn describe_message(message: &MessageSummary) -> String {
     let from = if message.from.is_empty() {
         "outside"
     } else {
@@ -121,12 +124,12 @@ fn told(message: &Brief) -> String {
         "{} from {from} [{}] {}",
         message.id,
         message.cause_by,
-        preview(&message.content, PREVIEW)
+        preview(&message.content, PREVIEW_CHARS)
     )
 }
 
 /// Formats a value for people: strings without quotes, lists as one line.
-fn plain(value: &Value) -> String {
+fn format_value(value: &Value) -> String {
     match value {
         Value::Array(list) if list.iter().all(Value::is_string) && !list.is_empty() => list
             .iter()

@@ -2,34 +2,36 @@
 //! missing that every team needs.
 
 use super::args::DoctorArgs;
-use super::{Failure, show_document, show_line};
-use crate::doctor::{Finding, State, examine};
+use super::{CommandFailure, print_json_document, print_line};
+use crate::doctor::{Finding, FindingState, examine};
 
-pub(super) fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
+pub(super) fn doctor(args: &DoctorArgs) -> Result<u8, CommandFailure> {
     let findings = examine(&args.storage);
     if args.json {
-        show_document(&findings)?;
+        print_json_document(&findings)?;
     } else {
         for finding in &findings {
-            show(finding);
+            show_finding(finding);
         }
     }
     Ok(u8::from(
-        findings.iter().any(|finding| finding.state == State::Bad),
+        findings
+            .iter()
+            .any(|finding| finding.state == FindingState::Bad),
     ))
 }
 
-fn show(finding: &Finding) {
+fn show_finding(finding: &Finding) {
     let mark = match finding.state {
-        State::Good => "ok",
-        State::Doubtful => "--",
-        State::Bad => "BAD",
+        FindingState::Good => "ok",
+        FindingState::Doubtful => "--",
+        FindingState::Bad => "BAD",
     };
-    show_line(&format!(
+    print_line(&format!(
         "{mark:<4} {:<11} {}",
         finding.about, finding.found
     ));
     if let Some(advice) = &finding.advice {
-        show_line(&format!("{:<16} {advice}", ""));
+        print_line(&format!("{:<16} {advice}", ""));
     }
 }

@@ -3,18 +3,18 @@
 
 use std::path::Path;
 
-use super::{note, path_word, recover, shown, warn};
-use crate::launch::{edited_team_file, is_edited};
+use super::{display_relative_path, note, recover_args, shell_path, warn};
+use crate::launch::{edited_team_file, is_team_json_edited};
 
 /// Warns if `team.json` was edited, in commands that read the saved state.
-pub(super) fn look_for_edits(path: &Path) {
+pub(super) fn warn_if_edited(path: &Path) {
     // If the storage cannot be read, the command itself reports why.
-    if is_edited(path).unwrap_or(false) {
-        tell_edited(path);
+    if is_team_json_edited(path).unwrap_or(false) {
+        warn_edited(path);
     }
 }
 
-pub(super) fn tell_edited(path: &Path) {
+pub(super) fn warn_edited(path: &Path) {
     let directory = if path.is_file() {
         path.parent().unwrap_or(path)
     } else {
@@ -29,12 +29,12 @@ pub(super) fn tell_edited(path: &Path) {
 
 /// Notes that the team file was edited, and that a resume which does not name it uses the saved
 /// one.
-pub(super) fn tell_mended(path: &Path, policy: Option<&Path>) {
+pub(super) fn note_edited_team_file(path: &Path, policy: Option<&Path>) {
     let Ok(Some(file)) = edited_team_file(path) else {
         return;
     };
-    let (file, resume) = (shown(&file), recover(path, policy));
-    let word = path_word(Path::new(&file));
+    let (file, resume) = (display_relative_path(&file), recover_args(path, policy));
+    let word = shell_path(Path::new(&file));
     note(format_args!(
         "`{file}` has changed since; `strata-host run {word} {resume}` uses it"
     ));

@@ -3,66 +3,66 @@
 
 use std::path::Path;
 
-use strata_core::budget::Purse;
+use strata_core::budget::BudgetScope;
 use strata_core::event::Status;
 use strata_core::money::Usd;
 use strata_core::stepper::{Stepper, step_of_fault};
 
-use super::fault::{Cure, Then, section, tell, tell_kept};
-use super::plain::one_line;
-use super::reporter::Loudness;
-use super::requests::{command, listing};
-use super::terminal::{BAD, FAINT, GOOD, ODD, note, painted};
-use super::{counted, joins, path_word, recover, shell_word, shown};
-use crate::launch::{Doubt, Makings, Run, doubts};
+use super::fault::{FaultAdvice, ResumeTrigger, list_finished, report_fault, write_section};
+use super::plain::sanitize_line;
+use super::reporter::Verbosity;
+use super::requests::{answer_command, describe_requests};
+use super::terminal::{ATTENTION, FAILURE, FAINT, SUCCESS, note, styled};
+use super::{display_relative_path, joins, pluralize, recover_args, shell_path, shell_word};
+use crate::launch::{CallInDoubt, Provenance, RunHandle, calls_in_doubt};
 
 /// Explain when to resume with the team file named and when without.
-pub(super) const CHANGED: &str = "after changing the team file";
-pub(super) const UNCHANGED: &str = "without changing the team file";
+pub(super) const WHEN_CHANGED: &str = "after changing the team file";
+pub(super) const WHEN_UNCHANGED: &str = "without changing the team file";
 
 /// The end of a run.
-pub(super) struct Ending<'a> {
+pub(super) struct EndReport<'a> {
     stepper: &'a Stepper,
-    makings: &'a Makings,
+    provenance: &'a Provenance,
     storage: &'a Path,
     /// The policy that was named for it.
     policy: Option<&'a Path>,
     /// What continues the run.
-    then: Then,
+    continuation: ResumeTrigger,
 }
 
-impl<'a> Ending<'a> {
-    pub(super) fn of(run: &'a Run, policy: Option<&'a Path>) -> Self {
+impl<'a> EndReport<'a> {
+    pub(super) fn from_run(run: &'a RunHandle, policy: Option<&'a Path>) -> Self {
         Self {
             stepper: run.stepper(),
-            makings: run.makings(),
+            provenance: run.provenance(),
             storage: run.path(),
             policy,
-            then: Then::Resumed,
+            continuation: ResumeTrigger::ByCommand,
         }
     }
 
     /// Creates the end of a round of `dev`, after which files are watched.
-    pub(super) fn of_round(run: &'a Run, policy: Option<&'a Path>) -> Self {
+    pub(super) fn from_round(run: &'a RunHandle, policy: Option<&'a Path>) -> Self {
         Self {
-            then: Then::Watched,
-            ..Self::of(run, policy)
+            continuation: ResumeTrigger::ByFileChange,
+            ..Self::from_run(run, policy)
         }
     }
 
     /// Writes it to stderr.
-    pub(super) fn tell(&self, status: Status, loudness: Loudness) {
+    pub(super) fn write(&self, status: Status, loudness: Verbosity) {
         let (env, stepper) = (self.stepper.env(), self.stepper);
-        let failed: Vec<_> = env.failed().map(|(id, _)| id).collect();
-        let cures: Vec<Cure> = failed
+        let failed: Vec<_> = env.failed_activations().map(|(id, _)| id).collect();
+        let cures: Vec<FaultAdvice> = failed
             .into_iter()
-            .filter_map(|id| tell(stepper, id, self.makings, self.then))
+            .filter_map(|id| report_fault(stepper, id, self.provenance, self.continuation))
             .collect();
-        self.tell_open(status);
-        self.tell_broke(status);
+        self.write_open_items(status);
+        self.write_exhausted_budget(status);
         let saved = format!("saved in `{}`", self.storage.display());
         match status {
-            Status::Done if loudness == Loudness::Quiet => {}
+            Status::Done if loudness == Verbosity::Quiet => {}
             Status::Done => {
                 let spent = if env.spent == Usd::default() {
                     String::new()
@@ -71,32 +71,32 @@ impl<'a> Ending<'a> {
                 };
                 note(format_args!(
                     "{} after {}{spent}; {saved}",
-                    painted(GOOD, "done"),
-                    counted(env.step, "step")
+                    styled(SUCCESS, "done"),
+                    pluralize(env.step, "step")
                 ));
             }
-            Status::Failed => self.tell_failed(&saved, &cures),
-            Status::InDoubt => self.tell_in_doubt("in doubt", &saved),
-            Status::Interrupted if !doubts(stepper).is_empty() => {
-                self.tell_in_doubt("interrupted", &saved);
+            Status::Failed => self.write_failed(&saved, &cures),
+            Status::InDoubt => self.write_in_doubt("in doubt", &saved),
+            Status::Interrupted if !calls_in_doubt(stepper).is_empty() => {
+                self.write_in_doubt("interrupted", &saved);
             }
-            Status::Stalled => self.tell_stalled(&saved),
+            Status::Stalled => self.write_stalled(&saved),
             Status::Interrupted
             | Status::StepLimit
             | Status::OutOfBudget
             | Status::Waiting
-            | Status::Running => self.tell_stopped(status, &saved),
+            | Status::Running => self.write_stopped(status, &saved),
         }
     }
 
     /// Describes a run that a fault stopped.
-    fn tell_failed(&self, saved: &str, cures: &[Cure]) {
+    fn write_failed(&self, saved: &str, cures: &[FaultAdvice]) {
         let (env, stepper) = (self.stepper.env(), self.stepper);
-        tell_kept(stepper);
+        list_finished(stepper);
         let at = |(_, activation)| step_of_fault(stepper.team(), env, activation);
-        let step = env.failed().map(at).min().unwrap_or(env.step);
-        let what = painted(BAD, "failed");
-        if self.then == Then::Watched {
+        let step = env.failed_activations().map(at).min().unwrap_or(env.step);
+        let what = styled(FAILURE, "failed");
+        if self.continuation == ResumeTrigger::ByFileChange {
             note(format_args!(
                 "{what} at step {step}; {saved}; continues by itself once it is fixed"
             ));
@@ -105,15 +105,15 @@ impl<'a> Ending<'a> {
         note(format_args!(
             "{what} at step {step}; {saved}; fix it, then resume with:"
         ));
-        for way in self.ways(cures) {
+        for way in self.resume_commands(cures) {
             note(format_args!("  {way}"));
         }
     }
 
     /// Describes a run with writes whose result is unknown.
-    fn tell_in_doubt(&self, what: &str, saved: &str) {
-        let (step, resume) = (self.stepper.env().step, self.resume());
-        let what = painted(ODD, what);
+    fn write_in_doubt(&self, what: &str, saved: &str) {
+        let (step, resume) = (self.stepper.env().step, self.resume_command());
+        let what = styled(ATTENTION, what);
         note(format_args!(
             "{what} at step {step}; {saved}; find out, then resume with one of:"
         ));
@@ -130,39 +130,43 @@ impl<'a> Ending<'a> {
     }
 
     /// Describes a run that stopped without a fault.
-    fn tell_stopped(&self, status: Status, saved: &str) {
-        let (step, stepper, resume) = (self.stepper.env().step, self.stepper, self.resume());
+    fn write_stopped(&self, status: Status, saved: &str) {
+        let (step, stepper, resume) =
+            (self.stepper.env().step, self.stepper, self.resume_command());
         match status {
             Status::Interrupted => {
-                let what = painted(ODD, "interrupted");
+                let what = styled(ATTENTION, "interrupted");
                 note(format_args!(
                     "{what} at step {step}; {saved}; resume with:\n  {resume}"
                 ));
             }
             Status::StepLimit => {
-                let (what, steps) = (painted(ODD, "step limit reached"), counted(step, "step"));
-                let limit = steps_in_all(stepper);
+                let (what, steps) = (
+                    styled(ATTENTION, "step limit reached"),
+                    pluralize(step, "step"),
+                );
+                let limit = raise_step_limit_args(stepper);
                 note(format_args!(
                     "{what} after {steps}; {saved}; resume with:\n  {resume} {limit}"
                 ));
             }
             Status::OutOfBudget => {
-                let what = painted(ODD, "out of budget:");
+                let what = styled(ATTENTION, "out of budget:");
                 note(format_args!(
                     "{what} {}; {saved}; resume with:",
-                    exhausted(stepper)
+                    describe_exhausted_budget(stepper)
                 ));
                 note(format_args!(
                     "  {resume} {}",
-                    more(stepper, self.makings.most.as_ref())
+                    raise_budget_args(stepper, self.provenance.max_spend.as_ref())
                 ));
             }
             Status::Waiting => {
-                let what = painted(ODD, "waiting for a person");
+                let what = styled(ATTENTION, "waiting for a person");
                 note(format_args!("{what} at step {step}; {saved}; answer with:"));
                 note(format_args!(
                     "  {}\nthen resume with:\n  {resume}",
-                    command(stepper, self.storage)
+                    answer_command(stepper, self.storage)
                 ));
             }
             _ => note(format_args!(
@@ -173,18 +177,18 @@ impl<'a> Ending<'a> {
     }
 
     /// Lists open requests, messages that could not be handed over, and writes in doubt.
-    fn tell_open(&self, status: Status) {
+    fn write_open_items(&self, status: Status) {
         let env = self.stepper.env();
-        if env.requests().next().is_some() {
+        if env.open_requests().next().is_some() {
             note("open requests:");
-            for line in listing(self.stepper) {
+            for line in describe_requests(self.stepper) {
                 note(line);
             }
             // For a waiting run, the description of the status itself contains this command.
             if status != Status::Waiting {
                 note(format_args!(
                     "answer with:\n  {}",
-                    command(self.stepper, self.storage)
+                    answer_command(self.stepper, self.storage)
                 ));
             }
         }
@@ -195,15 +199,15 @@ impl<'a> Ending<'a> {
         {
             let (id, to) = (&env.message(outbound.message).id, outbound.to.join(", "));
             let (head, why) = (
-                painted(BAD, "fault:"),
+                styled(FAILURE, "fault:"),
                 outbound.failed.as_deref().unwrap_or_default(),
             );
             let what = format!(
                 "message {id} for {to} could not be handed over to `[env.external]`: {why}"
             );
-            note(format_args!("{head} {}", one_line(&what)));
-            let place = self.makings.external.as_ref();
-            section(
+            note(format_args!("{head} {}", sanitize_line(&what)));
+            let place = self.provenance.external.as_ref();
+            write_section(
                 "how to fix it",
                 place
                     .map(|place| format!("see `[env.external]` ({place})"))
@@ -211,9 +215,9 @@ impl<'a> Ending<'a> {
                 |line| note(line),
             );
         }
-        for Doubt { id, what, .. } in doubts(self.stepper) {
-            let head = painted(ODD, "in doubt:");
-            let what = one_line(&what);
+        for CallInDoubt { id, what, .. } in calls_in_doubt(self.stepper) {
+            let head = styled(ATTENTION, "in doubt:");
+            let what = sanitize_line(&what);
             note(format_args!(
                 "{head} {id}: `{what}` was begun, and whether it took effect is not known"
             ));
@@ -222,31 +226,31 @@ impl<'a> Ending<'a> {
 
     /// Reports exhausted budgets if the run ended for another reason: resolving that alone would
     /// not suffice to continue.
-    fn tell_broke(&self, status: Status) {
+    fn write_exhausted_budget(&self, status: Status) {
         let stepper = self.stepper;
-        if status != Status::OutOfBudget && stepper.purses().next().is_some() {
+        if status != Status::OutOfBudget && stepper.exhausted_budgets().next().is_some() {
             let (what, more) = (
-                painted(ODD, "out of budget:"),
-                more(stepper, self.makings.most.as_ref()),
+                styled(ATTENTION, "out of budget:"),
+                raise_budget_args(stepper, self.provenance.max_spend.as_ref()),
             );
             note(format_args!(
                 "{what} {}; to continue there, resume with:\n  {more}",
-                exhausted(stepper)
+                describe_exhausted_budget(stepper)
             ));
         }
     }
 
-    fn resume(&self) -> String {
-        format!("strata-host run {}", self.what())
+    fn resume_command(&self) -> String {
+        format!("strata-host run {}", self.resume_args())
     }
 
-    fn what(&self) -> String {
-        recover(self.storage, self.policy)
+    fn resume_args(&self) -> String {
+        recover_args(self.storage, self.policy)
     }
 
     /// Returns the option that names the newest checkpoint, if the lineage was forked. The advised
     /// commands then continue that lineage even if another one was resumed in the meantime.
-    fn checkpoint(&self) -> String {
+    fn checkpoint_arg(&self) -> String {
         let env = self.stepper.env();
         match &env.checkpoint {
             Some(id) if !env.lineage.forks.is_empty() => {
@@ -257,11 +261,11 @@ impl<'a> Ending<'a> {
     }
 
     /// Returns the commands that may continue after faults.
-    fn ways(&self, cures: &[Cure]) -> Vec<String> {
-        let at = self.checkpoint();
-        let (resume, what) = (self.resume() + &at, self.what() + &at);
+    fn resume_commands(&self, cures: &[FaultAdvice]) -> Vec<String> {
+        let at = self.checkpoint_arg();
+        let (resume, what) = (self.resume_command() + &at, self.resume_args() + &at);
         let when = |command: String, when: &str| {
-            format!("{command}   {}", painted(FAINT, &format!("# {when}")))
+            format!("{command}   {}", styled(FAINT, &format!("# {when}")))
         };
         let unsent = self
             .stepper
@@ -269,9 +273,9 @@ impl<'a> Ending<'a> {
             .outbox
             .iter()
             .any(|outbound| outbound.failed.is_some());
-        let file = (unsent || cures.iter().any(|cure| cure.file)).then(|| {
-            let file = path_word(Path::new(&shown(&self.makings.file)));
-            when(format!("strata-host run {file} {what}"), CHANGED)
+        let file = (unsent || cures.iter().any(|cure| cure.edits_team_file)).then(|| {
+            let file = shell_path(Path::new(&display_relative_path(&self.provenance.file)));
+            when(format!("strata-host run {file} {what}"), WHEN_CHANGED)
         });
         // One component is named as an example for all.
         let component = cures
@@ -287,48 +291,48 @@ impl<'a> Ending<'a> {
         let plain = if alone {
             resume
         } else {
-            when(resume, UNCHANGED)
+            when(resume, WHEN_UNCHANGED)
         };
         file.into_iter().chain(component).chain([plain]).collect()
     }
 
     /// Describes what stalled joins wait for, and how to send it.
-    fn tell_stalled(&self, saved: &str) {
-        let after = counted(self.stepper.env().step, "step");
+    fn write_stalled(&self, saved: &str) {
+        let after = pluralize(self.stepper.env().step, "step");
         note(format_args!(
             "{} after {after}; {saved}",
-            painted(BAD, "stalled")
+            styled(FAILURE, "stalled")
         ));
         let mut someone = None;
         for standing in
-            joins::standings(self.stepper).filter(|standing| !standing.missing.is_empty())
+            joins::join_statuses(self.stepper).filter(|standing| !standing.missing.is_empty())
         {
-            let (id, missing) = (&standing.join.id, standing.missing_text());
+            let (id, missing) = (&standing.join.id, standing.describe_missing());
             note(format_args!(
                 "  join `{id}` waits for {missing}, and no role is running; it holds {}",
-                standing.held()
+                standing.describe_held()
             ));
             someone = someone.or(standing.missing.first().map(|name| shell_word(name)));
         }
-        let (someone, storage) = (someone.unwrap_or_default(), path_word(self.storage));
+        let (someone, storage) = (someone.unwrap_or_default(), shell_path(self.storage));
         note("send it what is missing, then resume with:");
         note(format_args!(
             "  strata-host send {storage} --to {someone} --cause LABEL CONTENT\n  {}",
-            self.resume()
+            self.resume_command()
         ));
     }
 }
 
 /// Describes whose budget is exhausted.
-fn exhausted(stepper: &Stepper) -> String {
+fn describe_exhausted_budget(stepper: &Stepper) -> String {
     let (team, env) = (stepper.team(), stepper.env());
     let of = |spent: Usd, max: Option<Usd>| max.map(|max| format!("{spent} of {max}"));
     let tokens = |used: u64, max: Option<u64>| max.map(|max| format!("{used} of {max} tokens"));
-    match stepper.purses().next() {
-        Some(Purse::Role(id)) => {
+    match stepper.exhausted_budgets().next() {
+        Some(BudgetScope::Role(id)) => {
             let (used, caps) = (
                 env.spending(|at| at.role == id),
-                team.policy.purses.roles.get(&id),
+                team.policy.scoped_budgets.roles.get(&id),
             );
             let caps = caps.copied().unwrap_or_default();
             let parts = [of(used.usd, caps.usd), tokens(used.tokens, caps.tokens)];
@@ -339,7 +343,7 @@ fn exhausted(stepper: &Stepper) -> String {
             let used = env.spending(|_| true);
             let parts = [
                 of(env.spent, env.budget),
-                tokens(used.tokens, team.policy.purses.tokens),
+                tokens(used.tokens, team.policy.scoped_budgets.tokens),
             ];
             let parts: Vec<String> = parts.into_iter().flatten().collect();
             format!("spent {}", parts.join(" and "))
@@ -349,16 +353,16 @@ fn exhausted(stepper: &Stepper) -> String {
 
 /// Returns the arguments that raise the exhausted budget. `most` is the highest budget that a
 /// policy permits, with the policy's path.
-pub(super) fn more(stepper: &Stepper, most: Option<&(Usd, String)>) -> String {
+pub(super) fn raise_budget_args(stepper: &Stepper, most: Option<&(Usd, String)>) -> String {
     let (team, env) = (stepper.team(), stepper.env());
     let broke = env.budget.is_some_and(|max| env.spent >= max);
     // With a higher budget it would stop again immediately.
     let bound = most.filter(|(most, _)| env.budget.is_some_and(|max| max >= *most));
-    match (stepper.purses().next(), bound) {
-        (Some(Purse::Role(_)), _) => {
+    match (stepper.exhausted_budgets().next(), bound) {
+        (Some(BudgetScope::Role(_)), _) => {
             "TEAM.toml   # with more `investment` or `tokens` for the role".into()
         }
-        _ if !broke && team.policy.purses.tokens.is_some() => {
+        _ if !broke && team.policy.scoped_budgets.tokens.is_some() => {
             "TEAM.toml   # with more `tokens` for the team".into()
         }
         (_, Some((most, policy))) => {
@@ -375,6 +379,6 @@ pub(super) fn more(stepper: &Stepper, most: Option<&(Usd, String)>) -> String {
 }
 
 /// Returns the argument that raises the step limit. Steps before a resume count, too.
-pub(super) fn steps_in_all(stepper: &Stepper) -> String {
+pub(super) fn raise_step_limit_args(stepper: &Stepper) -> String {
     format!("--max-steps N   # more than {}, in all", stepper.env().step)
 }

@@ -5,20 +5,20 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::terminal::is_deaf;
-use super::{Failure, note, show_json};
-use crate::launch::Telling;
-use crate::store::Holder;
+use super::terminal::is_stdout_closed;
+use super::{CommandFailure, note, print_json};
+use crate::launch::EventReader;
+use crate::store::LockHolder;
 
 /// The interval at which new events are looked for.
-const OFTEN: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-pub(super) fn events(at: &str, lineage: Option<&str>, follow: bool) -> Result<u8, Failure> {
+pub(super) fn events(at: &str, lineage: Option<&str>, follow: bool) -> Result<u8, CommandFailure> {
     let mut telling = match lineage {
-        Some(_) => Telling::of(Path::new(at), lineage)?,
-        None => Telling::at(at)?,
+        Some(_) => EventReader::open_lineage(Path::new(at), lineage)?,
+        None => EventReader::parse_and_open(at)?,
     };
-    let (dropped, all) = telling.dropped()?;
+    let (dropped, all) = telling.pruned_events()?;
     if dropped > 0 {
         note(format_args!(
             "{dropped} of {all} recorded events were pruned and are not told"
@@ -27,18 +27,18 @@ pub(super) fn events(at: &str, lineage: Option<&str>, follow: bool) -> Result<u8
     loop {
         // The holder is determined before reading: a process that releases the storage has recorded
         // all of its events.
-        let goes_on = follow && telling.holder()? != Holder::Nobody;
+        let goes_on = follow && telling.holder()? != LockHolder::Nobody;
         // Reading stops once the reader of stdout has gone away.
-        while !is_deaf()
-            && let Some(lines) = telling.more()?
+        while !is_stdout_closed()
+            && let Some(lines) = telling.next_lines()?
         {
             for line in &lines {
-                show_json(&line.to_json());
+                print_json(&line.to_json());
             }
         }
-        if !goes_on || is_deaf() {
+        if !goes_on || is_stdout_closed() {
             return Ok(0);
         }
-        sleep(OFTEN);
+        sleep(POLL_INTERVAL);
     }
 }

@@ -5,10 +5,10 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use super::Failure;
-use super::plain::json;
+use super::CommandFailure;
+use super::plain::sanitize_json;
 use super::terminal::Stream;
-use crate::launch::{Inputs, OutputFile, Telling, WriteTime};
+use crate::launch::{EventReader, OutputFile, TeamInputs, WriteTime};
 use crate::open;
 use crate::public_event::EventLine;
 
@@ -18,7 +18,7 @@ const END_BYTES: u64 = 64 << 10;
 
 /// What happens to the previous content of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Held {
+pub(super) enum PreviousContent {
     /// It is kept and appended to: the events of the run saved at this path continue.
     Kept(PathBuf),
     /// It is dropped.
@@ -38,19 +38,24 @@ const BEGINNING: &[u8] = b"{\"n\":";
 
 /// Fails if the file that `option` names is an input of the run, which would be overwritten, or if
 /// actions of the run could read it or write into it.
-pub(super) fn spare(
+pub(super) fn ensure_not_input(
     option: &str,
     output: OutputFile<'_>,
-    inputs: &Inputs<'_>,
-) -> Result<(), Failure> {
+    inputs: &TeamInputs<'_>,
+) -> Result<(), CommandFailure> {
     match inputs.find(&output) {
         None => Ok(()),
-        Some(conflict) => Err(Failure::usage(format!("`{option}` names {conflict}"))),
+        Some(conflict) => Err(CommandFailure::usage(format!(
+            "`{option}` names {conflict}"
+        ))),
     }
 }
 
 /// Fails if `--events` names an input of the run.
-pub(super) fn spare_events(events: Option<&Path>, inputs: &Inputs<'_>) -> Result<(), Failure> {
+pub(super) fn ensure_events_not_input(
+    events: Option<&Path>,
+    inputs: &TeamInputs<'_>,
+) -> Result<(), CommandFailure> {
     // `-` is stdout.
     let Some(path) = events.filter(|path| *path != Path::new("-")) else {
         return Ok(());
@@ -60,12 +65,12 @@ pub(super) fn spare_events(events: Option<&Path>, inputs: &Inputs<'_>) -> Result
         beginning: BEGINNING,
         time: WriteTime::DuringRun,
     };
-    spare("--events", output, inputs)
+    ensure_not_input("--events", output, inputs)
 }
 
 impl EventsSink {
     /// Opens the target; `-` is stdout.
-    pub(super) fn open(path: &Path, held: Held) -> Result<Self, Failure> {
+    pub(super) fn open(path: &Path, held: PreviousContent) -> Result<Self, CommandFailure> {
         if path == Path::new("-") {
             return Ok(Self::Output);
         }
@@ -73,7 +78,7 @@ impl EventsSink {
     }
 
     /// Writes the recorded events that the file lacks, for a run that has ended.
-    pub(super) fn make_up(&mut self) -> io::Result<()> {
+    pub(super) fn write_missing(&mut self) -> io::Result<()> {
         match self {
             Self::Output => Ok(()),
             Self::File(file) => file.prepare(u64::MAX),
@@ -85,12 +90,12 @@ impl EventsSink {
         match self {
             Self::Output => {
                 let mut out = Stream::Output;
-                out.write_all((json(&line.to_json()).into_owned() + "\n").as_bytes())?;
+                out.write_all((sanitize_json(&line.to_json()).into_owned() + "\n").as_bytes())?;
                 out.flush()
             }
             Self::File(file) => {
                 file.prepare(line.n)?;
-                file.put(line)
+                file.write_line(line)
             }
         }
     }
@@ -102,7 +107,7 @@ impl EventsSink {
 pub(super) struct EventsFile {
     file: File,
     /// What to do with the previous content before the first line; `None` after it.
-    held: Option<Held>,
+    previous: Option<PreviousContent>,
     /// Whether the file existed and was empty: its creator was killed before it wrote the first
     /// line.
     was_empty: bool,
@@ -110,15 +115,15 @@ pub(super) struct EventsFile {
 }
 
 impl EventsFile {
-    fn open(path: &Path, held: Held) -> Result<Self, Failure> {
+    fn open(path: &Path, held: PreviousContent) -> Result<Self, CommandFailure> {
         let was_empty = path.metadata().is_ok_and(|meta| meta.len() == 0);
         // It is opened in append mode, since another process may truncate it in the meantime.
         let file = open::to_append(path).map_err(|error| {
-            Failure::usage(format!("cannot write `{}`: {error}", path.display()))
+            CommandFailure::usage(format!("cannot write `{}`: {error}", path.display()))
         })?;
         Ok(Self {
             file,
-            held: Some(held),
+            previous: Some(held),
             was_empty,
             path: path.to_owned(),
         })
@@ -126,12 +131,12 @@ impl EventsFile {
 
     /// Prepares the file for line `n`, if that is the first one.
     fn prepare(&mut self, n: u64) -> io::Result<()> {
-        match self.held.take() {
+        match self.previous.take() {
             None => Ok(()),
             Some(_) if !self.file.metadata()?.is_file() => Ok(()),
-            Some(Held::Dropped) => self.file.set_len(0),
-            Some(Held::Kept(saved)) => {
-                let end = self.end()?;
+            Some(PreviousContent::Dropped) => self.file.set_len(0),
+            Some(PreviousContent::Kept(saved)) => {
+                let end = self.read_end()?;
                 // The file may end within a line, written by a process that was killed. The line is
                 // then written again completely.
                 let torn = end.len()
@@ -139,14 +144,14 @@ impl EventsFile {
                         .iter()
                         .rposition(|byte| *byte == b'\n')
                         .map_or(0, |at| at + 1);
-                if torn > 0 && last_number(&end).is_some() {
+                if torn > 0 && last_line_number(&end).is_some() {
                     self.file
                         .set_len(self.file.metadata()?.len() - torn as u64)?;
                 } else if torn > 0 {
                     self.file.write_all(b"\n")?;
                 }
-                match last_number(&end).or(self.was_empty.then_some(0)) {
-                    Some(last) if last + 1 < n => self.make_up(&saved, last, n),
+                match last_line_number(&end).or(self.was_empty.then_some(0)) {
+                    Some(last) if last + 1 < n => self.write_between(&saved, last, n),
                     _ => Ok(()),
                 }
             }
@@ -155,49 +160,55 @@ impl EventsFile {
 
     /// Writes the events that were recorded between lines `last` and `next`: a process that was
     /// killed may have recorded them without writing them here.
-    fn make_up(&mut self, saved: &Path, mut last: u64, next: u64) -> io::Result<()> {
-        let mut telling = Telling::open(saved).map_err(io::Error::other)?;
-        while let Some(lines) = telling.more().map_err(io::Error::other)? {
+    fn write_between(&mut self, saved: &Path, mut last: u64, next: u64) -> io::Result<()> {
+        let mut telling = EventReader::open(saved).map_err(io::Error::other)?;
+        while let Some(lines) = telling.next_lines().map_err(io::Error::other)? {
             for line in lines.iter().filter(|line| line.n < next) {
                 if line.n > last {
-                    self.make_up_for_others(saved, last, line.n)?;
-                    self.put(line)?;
+                    self.write_between_from_other_lineages(saved, last, line.n)?;
+                    self.write_line(line)?;
                     last = line.n;
                 }
             }
         }
-        self.make_up_for_others(saved, last, next)
+        self.write_between_from_other_lineages(saved, last, next)
     }
 
     /// Writes the missing events that belong to lineages that were left since.
-    fn make_up_for_others(&mut self, saved: &Path, last: u64, next: u64) -> io::Result<()> {
+    fn write_between_from_other_lineages(
+        &mut self,
+        saved: &Path,
+        last: u64,
+        next: u64,
+    ) -> io::Result<()> {
         if last + 1 == next {
             return Ok(());
         }
         let mut found = BTreeMap::new();
-        let lineages = Telling::open(saved)
+        let lineages = EventReader::open(saved)
             .map_err(io::Error::other)?
             .lineages()
             .map_err(io::Error::other)?;
         for lineage in lineages {
-            let mut telling = Telling::of(saved, Some(&lineage)).map_err(io::Error::other)?;
-            while let Some(lines) = telling.more().map_err(io::Error::other)? {
+            let mut telling =
+                EventReader::open_lineage(saved, Some(&lineage)).map_err(io::Error::other)?;
+            while let Some(lines) = telling.next_lines().map_err(io::Error::other)? {
                 let missing = lines
                     .into_iter()
                     .filter(|line| line.n > last && line.n < next);
                 found.extend(missing.map(|line| (line.n, line)));
             }
         }
-        found.values().try_for_each(|line| self.put(line))
+        found.values().try_for_each(|line| self.write_line(line))
     }
 
-    fn put(&mut self, line: &EventLine) -> io::Result<()> {
+    fn write_line(&mut self, line: &EventLine) -> io::Result<()> {
         self.file
-            .write_all((json(&line.to_json()).into_owned() + "\n").as_bytes())
+            .write_all((sanitize_json(&line.to_json()).into_owned() + "\n").as_bytes())
     }
 
     /// Returns the end of the file, which contains a complete line if the file has one.
-    fn end(&self) -> io::Result<Vec<u8>> {
+    fn read_end(&self) -> io::Result<Vec<u8>> {
         // The file is opened again for reading. Opening it for both would not work for a pipe.
         let mut file = open::regular(&self.path)?;
         let length = file.metadata()?.len();
@@ -207,7 +218,7 @@ impl EventsFile {
             file.seek(SeekFrom::Start(from))?;
             let mut end = Vec::new();
             (&file).take(length - from).read_to_end(&mut end)?;
-            if from == 0 || last_number(&end).is_some() {
+            if from == 0 || last_line_number(&end).is_some() {
                 return Ok(end);
             }
             looked = looked.saturating_mul(4);
@@ -216,7 +227,7 @@ impl EventsFile {
 }
 
 /// Returns the number of the last complete line that begins within `end`.
-fn last_number(end: &[u8]) -> Option<u64> {
+fn last_line_number(end: &[u8]) -> Option<u64> {
     let whole = &end[..=end.iter().rposition(|byte| *byte == b'\n')?];
     whole.split(|byte| *byte == b'\n').rev().find_map(|line| {
         let digits = line.strip_prefix(BEGINNING)?;
@@ -235,7 +246,7 @@ mod tests {
     #[test]
     fn the_number_of_the_last_whole_line_is_found() {
         let check = |end: &str, expected: Option<u64>| {
-            assert_eq!(last_number(end.as_bytes()), expected, "{end}")
+            assert_eq!(last_line_number(end.as_bytes()), expected, "{end}")
         };
         check("", None);
         check("{\"n\":1}", None);
@@ -258,7 +269,7 @@ mod tests {
             format!("{{\"n\":1}}\n{{\"n\":2,\"text\":\"{long}\"}}\n"),
         )
         .unwrap();
-        let file = EventsFile::open(&path, Held::Kept(dir.path().to_owned())).unwrap();
-        assert_eq!(last_number(&file.end().unwrap()), Some(2));
+        let file = EventsFile::open(&path, PreviousContent::Kept(dir.path().to_owned())).unwrap();
+        assert_eq!(last_line_number(&file.read_end().unwrap()), Some(2));
     }
 }

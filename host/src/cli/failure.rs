@@ -4,11 +4,11 @@ use std::path::Path;
 
 use strata_core::event::Status;
 
-use super::path_word;
-use super::terminal::{BAD, note, painted};
+use super::shell_path;
+use super::terminal::{FAILURE, note, styled};
 use crate::driver::DriverError;
 use crate::launch::{LaunchError, UnrecognizedReason};
-use crate::manifest::{Diagnostics, Paint, beside};
+use crate::manifest::{Diagnostics, Paint, similar_path};
 use crate::skills::SkillError;
 use crate::store::{StoreError, of_file};
 
@@ -17,14 +17,14 @@ const IN_USE: u8 = 9;
 
 /// The reason why a command failed, with its exit code.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct CommandFailure {
     pub(super) code: u8,
     pub(super) message: String,
     /// Whether the message is already rendered as an error with its location in a file.
     pub(super) rendered: bool,
 }
 
-impl Failure {
+impl CommandFailure {
     fn new(code: u8, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -44,7 +44,7 @@ impl Failure {
     }
 
     /// The saved state does not fit the team.
-    pub(super) fn unfit(message: impl Into<String>) -> Self {
+    pub(super) fn incompatible(message: impl Into<String>) -> Self {
         Self::new(8, message)
     }
 
@@ -54,21 +54,21 @@ impl Failure {
     }
 
     /// Stdout could not be written.
-    pub(super) fn unprinted(error: std::io::Error) -> Self {
+    pub(super) fn stdout_error(error: std::io::Error) -> Self {
         Self::internal(format!("cannot write to stdout: {error}"))
     }
 
-    pub(super) fn tell(&self) {
+    pub(super) fn print(&self) {
         let prefix = if self.rendered {
             String::new()
         } else {
-            painted(BAD, "error:") + " "
+            styled(FAILURE, "error:") + " "
         };
         note(format_args!("{prefix}{}", self.message.trim_end()));
     }
 }
 
-impl From<Diagnostics> for Failure {
+impl From<Diagnostics> for CommandFailure {
     fn from(diagnostics: Diagnostics) -> Self {
         Self {
             rendered: true,
@@ -77,7 +77,7 @@ impl From<Diagnostics> for Failure {
     }
 }
 
-impl From<SkillError> for Failure {
+impl From<SkillError> for CommandFailure {
     fn from(error: SkillError) -> Self {
         match error {
             SkillError::File { .. } => Self::internal(error.to_string()),
@@ -86,7 +86,7 @@ impl From<SkillError> for Failure {
     }
 }
 
-impl From<DriverError> for Failure {
+impl From<DriverError> for CommandFailure {
     fn from(error: DriverError) -> Self {
         match error {
             DriverError::Store(error) => error.into(),
@@ -96,14 +96,14 @@ impl From<DriverError> for Failure {
     }
 }
 
-impl From<LaunchError> for Failure {
+impl From<LaunchError> for CommandFailure {
     fn from(error: LaunchError) -> Self {
         match error {
             LaunchError::Store(error) => error.into(),
             LaunchError::Driver(error) => error.into(),
             LaunchError::Definition(diagnostics) => diagnostics.into(),
             LaunchError::Unrecognized(refused) => {
-                let path = path_word(&refused.path);
+                let path = shell_path(&refused.path);
                 let trusted = match refused.why {
                     UnrecognizedReason::OtherTeamFile => "whoever changed the saved one".to_owned(),
                     _ => format!("whoever wrote `{}`", refused.path.display()),
@@ -113,8 +113,8 @@ impl From<LaunchError> for Failure {
                      trust {trusted}, add `--trust`"
                 ))
             }
-            LaunchError::Unfit(_) => Self::unfit(error.to_string()),
-            LaunchError::Unanswered(_) => Self::in_use(error.to_string()),
+            LaunchError::Mismatch(_) => Self::incompatible(error.to_string()),
+            LaunchError::Unconfirmed(_) => Self::in_use(error.to_string()),
             LaunchError::Sandbox(_) | LaunchError::Http(_) | LaunchError::Place(_) => {
                 Self::internal(error.to_string())
             }
@@ -123,11 +123,11 @@ impl From<LaunchError> for Failure {
     }
 }
 
-impl From<StoreError> for Failure {
+impl From<StoreError> for CommandFailure {
     fn from(error: StoreError) -> Self {
         if let StoreError::Unfinished { path, file } = &error {
             let of = of_file(file.as_deref());
-            let (path, word) = (path.display(), path_word(path));
+            let (path, word) = (path.display(), shell_path(path));
             return Self::usage(format!(
                 "`{path}` holds an unfinished team{of}; resume it with `strata-host run --recover_path {word}`, start anew \
                  with `--force`, which moves it aside, or save this run elsewhere with `--storage DIR`"
@@ -141,7 +141,9 @@ impl From<StoreError> for Failure {
             _ => 2,
         };
         let hint = match &error {
-            StoreError::Absent { path } => without_place(path).or_else(|| meant(path)),
+            StoreError::Absent { path } => {
+                no_position_hint(path).or_else(|| similar_directory_hint(path))
+            }
             _ => None,
         };
         Self::new(code, format!("{error}{}", hint.unwrap_or_default()))
@@ -149,7 +151,7 @@ impl From<StoreError> for Failure {
 }
 
 /// Returns a hint for `PATH@ID` in a command that does not accept it, if `PATH` exists.
-fn without_place(path: &Path) -> Option<String> {
+fn no_position_hint(path: &Path) -> Option<String> {
     let (team, _) = path.to_str()?.rsplit_once('@')?;
     Path::new(team)
         .exists()
@@ -157,8 +159,8 @@ fn without_place(path: &Path) -> Option<String> {
 }
 
 /// Returns a hint that names a directory with a similar name.
-fn meant(path: &Path) -> Option<String> {
-    beside(path)
+fn similar_directory_hint(path: &Path) -> Option<String> {
+    similar_path(path)
         .filter(|near| near.is_dir())
         .map(|near| format!("; did you mean `{}`?", near.display()))
 }

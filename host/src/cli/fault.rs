@@ -2,58 +2,64 @@
 //! be fixed.
 
 use strata_core::activation::{Activation, Phase};
-use strata_core::event::{HostCall, Outcome, Work};
-use strata_core::fault::{Fault, FaultCause, FaultKind, Grant, Hope};
+use strata_core::event::{CallOutcome, HostCall, Work};
+use strata_core::fault::{Fault, FaultCause, FaultKind, Grant, Retryability};
 use strata_core::id::RoleId;
-use strata_core::stepper::{Stepper, retry, slot};
+use strata_core::stepper::{Stepper, component_slot, retry_policy};
 
-use super::plain::plain;
-use super::reporter::place;
-use super::terminal::{BAD, note, painted};
-use super::{preview, shown};
+use super::plain::sanitize;
+use super::reporter::index_and_name;
+use super::terminal::{FAILURE, note, styled};
+use super::{display_relative_path, preview};
 use crate::build::script;
-use crate::launch::{Made, Makings};
+use crate::launch::{ComponentOrigin, Provenance};
 
 /// The advice for attempts that computed too long, in addition to the limit.
-const LOOP: &str = "if the action loops without end, a higher limit does not help: fix the action";
+const LOOP_ADVICE: &str =
+    "if the action loops without end, a higher limit does not help: fix the action";
 /// The maximum number of stack frames shown.
-const FRAMES: usize = 8;
+const MAX_FRAMES: usize = 8;
 /// Prefixes of the frames in which Rust panics. They do not help to find the cause.
-const PANICKING: [&str; 4] = [
+const PANIC_FRAMES: [&str; 4] = [
     "__rustc::",
     "core::panicking::",
     "std::panicking::",
     "std::sys::backtrace::",
 ];
 /// How many of the last host calls are shown.
-const CALLS: usize = 5;
+const MAX_CALLS: usize = 5;
 /// The maximum number of characters shown of a response.
-const PREVIEW: usize = 60;
+const PREVIEW_CHARS: usize = 60;
 /// The maximum number of kept results that are named.
-const NAMED: usize = 6;
+const MAX_NAMED_ACTIONS: usize = 6;
 
 /// What continues the run after a fault.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Then {
+pub(super) enum ResumeTrigger {
     /// Another command.
-    Resumed,
+    ByCommand,
     /// `dev`, once a watched file has changed.
-    Watched,
+    ByFileChange,
 }
 
 /// What to do about a fault.
-pub(super) struct Cure {
+pub(super) struct FaultAdvice {
     /// The action, as `--component` names it; `None` if another component does not help.
     pub(super) component: Option<String>,
     /// Whether the team file should be changed.
-    pub(super) file: bool,
+    pub(super) edits_team_file: bool,
     /// The advice as text.
-    words: Option<String>,
+    text: Option<String>,
 }
 
 /// Writes a role's fault to stderr and returns what can be done about it. Returns `None` if the
 /// role has no fault.
-pub(super) fn tell(stepper: &Stepper, id: RoleId, makings: &Makings, then: Then) -> Option<Cure> {
+pub(super) fn report_fault(
+    stepper: &Stepper,
+    id: RoleId,
+    makings: &Provenance,
+    then: ResumeTrigger,
+) -> Option<FaultAdvice> {
     let activation = stepper.env().role(id).activation.as_ref()?;
     let Phase::Failed(fault) = &activation.phase else {
         return None;
@@ -64,13 +70,13 @@ pub(super) fn tell(stepper: &Stepper, id: RoleId, makings: &Makings, then: Then)
         return None;
     }
     let role = stepper.team().role(id);
-    let work = activation.work(role);
-    let (index, action) = place(role, work);
+    let work = activation.current_work(role);
+    let (index, action) = index_and_name(role, work);
     let kind = fault.kind;
-    let message = plain(&fault.message);
+    let message = sanitize(&fault.message);
     let cause = message.lines().next().unwrap_or_default();
-    let attempt = activation.current.attempts;
-    let head = painted(BAD, "fault:");
+    let attempt = activation.current_call.attempts;
+    let head = styled(FAILURE, "fault:");
     let at = match index {
         0.. => format!("{} action {index} `{action}`", role.name),
         // `think` and `answer` are not actions and have no index.
@@ -82,32 +88,35 @@ pub(super) fn tell(stepper: &Stepper, id: RoleId, makings: &Makings, then: Then)
     for line in message.lines().skip(1) {
         note(format_args!("    {line}"));
     }
-    section(
+    write_section(
         "stack of the guest, innermost first",
-        frames(&fault.backtrace).iter().take(FRAMES).cloned(),
+        guest_frames(&fault.backtrace)
+            .iter()
+            .take(MAX_FRAMES)
+            .cloned(),
         on_stderr,
     );
-    section("what it logged last", fault.log.iter().cloned(), on_stderr);
-    let calls = &activation.current.journal;
-    section(
+    write_section("what it logged last", fault.log.iter().cloned(), on_stderr);
+    let calls = &activation.current_call.recorded_calls;
+    write_section(
         "its last host calls and their results",
-        calls[calls.len().saturating_sub(CALLS)..]
+        calls[calls.len().saturating_sub(MAX_CALLS)..]
             .iter()
-            .map(called),
+            .map(describe_host_call),
         on_stderr,
     );
     let made = work
-        .and_then(|work| slot(role, id, work))
-        .and_then(|slot| makings.made(slot));
-    let retries = work.map_or(0, |work| retry(role, work).retries);
+        .and_then(|work| component_slot(role, id, work))
+        .and_then(|slot| makings.component_origin(slot));
+    let retries = work.map_or(0, |work| retry_policy(role, work).retries);
     let failed = FailedAction {
         name: &format!("{}.{action}", role.name),
         retries,
-        made,
-        then,
+        origin: made,
+        continuation: then,
     };
-    let cure = failed.cure(fault);
-    section("how to fix it", cure.words.iter().cloned(), on_stderr);
+    let cure = failed.advise(fault);
+    write_section("how to fix it", cure.text.iter().cloned(), on_stderr);
     Some(cure)
 }
 
@@ -118,8 +127,8 @@ struct FailedAction<'a> {
     /// How often the action is retried automatically.
     retries: u32,
     /// Where its component comes from, if it has one.
-    made: Option<&'a Made>,
-    then: Then,
+    origin: Option<&'a ComponentOrigin>,
+    continuation: ResumeTrigger,
 }
 
 impl FailedAction<'_> {
@@ -127,23 +136,23 @@ impl FailedAction<'_> {
     ///
     /// The result depends on the cause that the host recorded, and never on the message, whose text
     /// a guest may choose.
-    fn cure(&self, fault: &Fault) -> Cure {
+    fn advise(&self, fault: &Fault) -> FaultAdvice {
         let Self { name, retries, .. } = *self;
-        let place = self.place();
-        let in_file = |words: Option<String>| Cure {
+        let place = self.location();
+        let in_file = |words: Option<String>| FaultAdvice {
             component: None,
-            file: true,
-            words,
+            edits_team_file: true,
+            text: words,
         };
-        let of_limit = |words| Cure {
+        let of_limit = |words| FaultAdvice {
             component: self.component(),
             ..in_file(words)
         };
         let say = |words: &str| in_file(Some(words.to_owned()));
         match fault.cause {
-            FaultCause::CpuLimit | FaultCause::FuelLimit => of_limit(Some(LOOP.to_owned())),
+            FaultCause::CpuLimit | FaultCause::FuelLimit => of_limit(Some(LOOP_ADVICE.to_owned())),
             FaultCause::TimeLimit | FaultCause::Limit => of_limit(None),
-            FaultCause::NotGranted(grant) => in_file(Some(self.of_grant(grant))),
+            FaultCause::NotGranted(grant) => in_file(Some(self.advise_grant(grant))),
             FaultCause::Service => say(
                 "check that the service it calls is up; recorded calls are reused, and not paid for again",
             ),
@@ -173,35 +182,36 @@ impl FailedAction<'_> {
                 say("make room in the directory for temporary files, or set `TMPDIR` to another")
             }
             FaultCause::Declared
-                if fault.kind == FaultKind::Error && fault.hope == Hope::Retryable =>
+                if fault.kind == FaultKind::Error
+                    && fault.retryability == Retryability::Retryable =>
             {
-                in_file(Some(of_retries(retries, name, &place)))
+                in_file(Some(advise_retries(retries, name, &place)))
             }
-            FaultCause::Declared => self.of_code(),
+            FaultCause::Declared => self.advise_code_change(),
             FaultCause::Unspecified => match fault.kind {
                 // The fault's message says it.
                 FaultKind::StateConflict => in_file(None),
-                FaultKind::Interrupted => Cure {
+                FaultKind::Interrupted => FaultAdvice {
                     component: None,
-                    file: false,
-                    words: None,
+                    edits_team_file: false,
+                    text: None,
                 },
-                _ => self.of_code(),
+                _ => self.advise_code_change(),
             },
         }
     }
 
     /// Returns the location of the action in the team file, in parentheses.
-    fn place(&self) -> String {
-        match self.made {
-            Some(made) => format!(" ({})", made.place),
+    fn location(&self) -> String {
+        match self.origin {
+            Some(made) => format!(" ({})", made.line),
             None => String::new(),
         }
     }
 
     /// Returns the advice for a grant that is missing.
-    fn of_grant(&self, grant: Grant) -> String {
-        let withheld = self.made.and_then(|made| {
+    fn advise_grant(&self, grant: Grant) -> String {
+        let withheld = self.origin.and_then(|made| {
             made.withheld
                 .iter()
                 .find(|(withheld, _)| *withheld == grant)
@@ -212,22 +222,26 @@ impl FailedAction<'_> {
                 "grant it (`{}`) in `[role.action.allow]` of {}{}",
                 grant.key(),
                 self.name,
-                self.place()
+                self.location()
             ),
         }
     }
 
     /// Returns what to do if the code of an action is wrong.
-    fn of_code(&self) -> Cure {
-        let Self { made, then, .. } = *self;
-        let (component, place) = (self.component(), self.place());
+    fn advise_code_change(&self) -> FaultAdvice {
+        let Self {
+            origin: made,
+            continuation: then,
+            ..
+        } = *self;
+        let (component, place) = (self.component(), self.location());
         // The team file is named even if the source is to be changed, since it holds the action's
         // configuration.
-        let file = !made.is_some_and(|made| script::is_newest(&made.from));
+        let file = !made.is_some_and(|made| script::is_newest_message_script(&made.from));
         // The host cannot know whether the code or the configuration is wrong.
         let config = format!("its `config` in the team file{place}");
         let words = made.map(|made| match &component {
-        Some(_) if then == Then::Watched => {
+        Some(_) if then == ResumeTrigger::ByFileChange => {
             format!("replace the component, or change `component` or `config` in the team file{place}")
         }
         Some(_) => {
@@ -235,34 +249,34 @@ impl FailedAction<'_> {
                 "use another component, with `--component` or in the team file{place}, or change its `config` there"
             )
         }
-        None if script::is_newest(&made.from) => {
+        None if script::is_newest_message_script(&made.from) => {
             "its code came with a message: fix what wrote it, and resume from a checkpoint before it \
              (`--checkpoint`)"
                 .to_owned()
         }
-        None if script::is_script(&made.from) && then == Then::Watched => {
-            format!("edit `{}`, or {config}", shown(&made.from))
+        None if script::is_script(&made.from) && then == ResumeTrigger::ByFileChange => {
+            format!("edit `{}`, or {config}", display_relative_path(&made.from))
         }
-        None if script::is_script(&made.from) => format!("edit `{}`, or {config}, then resume", shown(&made.from)),
-        None => format!("change its source, `{}` (it is rebuilt automatically), or {config}", shown(&made.from)),
+        None if script::is_script(&made.from) => format!("edit `{}`, or {config}, then resume", display_relative_path(&made.from)),
+        None => format!("change its source, `{}` (it is rebuilt automatically), or {config}", display_relative_path(&made.from)),
     });
-        Cure {
+        FaultAdvice {
             component,
-            file,
-            words,
+            edits_team_file: file,
+            text: words,
         }
     }
 
     /// Returns the action as `--component` names it, unless it is built from source automatically.
     fn component(&self) -> Option<String> {
-        self.made
+        self.origin
             .filter(|made| made.from.extension().is_some_and(|kind| kind == "wasm"))
             .map(|_| self.name.to_owned())
     }
 }
 
 /// Returns the advice for an action that declared that it may succeed if it is repeated.
-fn of_retries(retries: u32, name: &str, place: &str) -> String {
+fn advise_retries(retries: u32, name: &str, place: &str) -> String {
     match retries {
         0 => format!(
             "it may succeed next time; set `limits.retries` of {name} to retry it automatically{place}"
@@ -275,8 +289,8 @@ fn of_retries(retries: u32, name: &str, place: &str) -> String {
 }
 
 /// Returns the frames starting with the guest's own code, or all frames if there is no such frame.
-fn frames(backtrace: &[String]) -> &[String] {
-    let of_panic = |frame: &&String| PANICKING.iter().any(|start| frame.starts_with(start));
+fn guest_frames(backtrace: &[String]) -> &[String] {
+    let of_panic = |frame: &&String| PANIC_FRAMES.iter().any(|start| frame.starts_with(start));
     let own = backtrace.iter().take_while(of_panic).count();
     if own < backtrace.len() {
         &backtrace[own..]
@@ -290,22 +304,22 @@ fn on_stderr(line: &str) {
 }
 
 /// Returns a host call and its response on one line.
-pub(super) fn called(call: &HostCall) -> String {
+pub(super) fn describe_host_call(call: &HostCall) -> String {
     format!(
         "{:<6} {}",
         call.kind.name(),
-        preview(&answer(call), PREVIEW)
+        preview(&describe_response(call), PREVIEW_CHARS)
     )
 }
 
 /// Returns the response of a host call as text.
-pub(super) fn answer(call: &HostCall) -> String {
+pub(super) fn describe_response(call: &HostCall) -> String {
     let response = call.response.value();
     let told = ["text", "body", "message"]
         .iter()
         .find_map(|field| response[*field].as_str().map(str::to_owned));
     let told = told.unwrap_or_else(|| call.response.as_str().to_owned());
-    if call.outcome == Outcome::Answered {
+    if call.outcome == CallOutcome::Answered {
         told
     } else {
         format!("failed: {told}")
@@ -313,44 +327,44 @@ pub(super) fn answer(call: &HostCall) -> String {
 }
 
 /// Lists what is finished in the open step and will not be repeated.
-pub(super) fn tell_kept(stepper: &Stepper) {
+pub(super) fn list_finished(stepper: &Stepper) {
     let (team, env) = (stepper.team(), stepper.env());
     let done = |id: RoleId| {
         env.role(id)
             .activation
             .iter()
-            .flat_map(move |activation| names(stepper, id, activation))
+            .flat_map(move |activation| finished_actions(stepper, id, activation))
     };
     let names: Vec<String> = team.role_ids().flat_map(done).collect();
     if names.is_empty() {
         return;
     }
-    let more = match names.len().saturating_sub(NAMED) {
+    let more = match names.len().saturating_sub(MAX_NAMED_ACTIONS) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let named = names[..names.len().min(NAMED)].join(", ");
+    let named = names[..names.len().min(MAX_NAMED_ACTIONS)].join(", ");
     note(format_args!("finished, and not run again: {named}{more}"));
 }
 
 /// Returns the names of the actions that an activation has finished.
-fn names(stepper: &Stepper, id: RoleId, activation: &Activation) -> Vec<String> {
+fn finished_actions(stepper: &Stepper, id: RoleId, activation: &Activation) -> Vec<String> {
     let role = stepper.team().role(id);
     let acts = activation
         .done
         .iter()
         .filter(|done| matches!(done.work, Work::Act { .. } | Work::Plan));
-    acts.map(|done| format!("{}.{}", role.name, place(role, Some(done.work)).1))
+    acts.map(|done| format!("{}.{}", role.name, index_and_name(role, Some(done.work)).1))
         .collect()
 }
 
 /// Writes lines below a title, if there are any.
-pub(super) fn section(title: &str, lines: impl Iterator<Item = String>, tell: impl Fn(&str)) {
+pub(super) fn write_section(title: &str, lines: impl Iterator<Item = String>, tell: impl Fn(&str)) {
     let mut lines = lines.peekable();
     if lines.peek().is_some() {
         tell(&format!("  {title}:"));
         for text in lines {
-            for line in plain(&text).split('\n') {
+            for line in sanitize(&text).split('\n') {
                 tell(&format!("    {line}"));
             }
         }
@@ -361,26 +375,26 @@ pub(super) fn section(title: &str, lines: impl Iterator<Item = String>, tell: im
 mod tests {
     use super::*;
 
-    fn cure_of(from: &str, fault: &Fault) -> (String, bool, bool) {
+    fn advice_for(from: &str, fault: &Fault) -> (String, bool, bool) {
         let withheld = vec![(
             Grant::Env,
             "`allow.env` is not all allowed (policy.toml)".into(),
         )];
-        let made = Made {
+        let made = ComponentOrigin {
             from: from.into(),
-            place: "team.toml:9".into(),
+            line: "team.toml:9".into(),
             withheld,
         };
         let failed = FailedAction {
             name: "A.One",
             retries: 0,
-            made: Some(&made),
-            then: Then::Resumed,
+            origin: Some(&made),
+            continuation: ResumeTrigger::ByCommand,
         };
-        let cure = failed.cure(fault);
+        let cure = failed.advise(fault);
         (
-            cure.words.unwrap_or_default(),
-            cure.file,
+            cure.text.unwrap_or_default(),
+            cure.edits_team_file,
             cure.component.is_some(),
         )
     }
@@ -388,9 +402,9 @@ mod tests {
     #[test]
     fn a_fault_is_mended_where_it_comes_from() {
         let cure_of = |from: &str| {
-            cure_of(
+            advice_for(
                 from,
-                &Fault::new(FaultKind::Error, "boom").caused_by(FaultCause::Declared),
+                &Fault::new(FaultKind::Error, "boom").with_cause(FaultCause::Declared),
             )
         };
         let config = "its `config` in the team file (team.toml:9)";
@@ -417,23 +431,23 @@ mod tests {
     #[test]
     fn what_helps_follows_from_the_cause_and_never_from_the_words_of_a_guest() {
         let all = FaultCause::ALL.into_iter().map(|cause| {
-            let fault = Fault::new(FaultKind::Error, "it broke").caused_by(cause);
-            cure_of("a.wasm", &fault)
+            let fault = Fault::new(FaultKind::Error, "it broke").with_cause(cause);
+            advice_for("a.wasm", &fault)
         });
         let all: Vec<_> = all.collect();
         for cause in FaultCause::ALL {
-            let fault = |message: &str| Fault::new(FaultKind::Denied, message).caused_by(cause);
+            let fault = |message: &str| Fault::new(FaultKind::Denied, message).with_cause(cause);
             for (words, _, _) in &all {
                 assert_eq!(
-                    cure_of("a.wasm", &fault("no")),
-                    cure_of("a.wasm", &fault(words)),
+                    advice_for("a.wasm", &fault("no")),
+                    advice_for("a.wasm", &fault(words)),
                     "{cause:?}: {words}"
                 );
             }
         }
         let check = |cause: FaultCause, expected: &str| {
             let (words, file, _) =
-                cure_of("a.wasm", &Fault::new(FaultKind::Host, "").caused_by(cause));
+                advice_for("a.wasm", &Fault::new(FaultKind::Host, "").with_cause(cause));
             assert!(words.contains(expected) && file, "{cause:?}: {words}");
         };
         check(FaultCause::Declared, "use another component");
@@ -456,7 +470,7 @@ mod tests {
     fn a_stack_is_shown_from_where_the_guest_s_own_code_is() {
         let check = |stack: &[&str], shown: &[&str]| {
             let stack: Vec<String> = stack.iter().map(|&frame| frame.to_owned()).collect();
-            assert_eq!(frames(&stack), shown, "{stack:?}");
+            assert_eq!(guest_frames(&stack), shown, "{stack:?}");
         };
         check(
             &["probe::act (probe.wasm+0x1)", "probe::run"],

@@ -1,30 +1,30 @@
 //! `files`: lists the files that actions wrote, in a saved state, and copies them to a directory.
 
 use strata_core::event::Work;
-use strata_core::file::Content;
+use strata_core::file::PathContent;
 use strata_core::id::RoleId;
 use strata_core::stepper::Stepper;
 
-use super::plain::one_line;
-use super::{Failure, FilesArgs, note, show_json, show_line, warn};
-use crate::launch::files as saved_files;
+use super::plain::sanitize_line;
+use super::{CommandFailure, FilesArgs, note, print_json, print_line, warn};
+use crate::launch::saved_files;
 use crate::public_event::action_name;
 
-pub(super) fn files(args: &FilesArgs) -> Result<u8, Failure> {
+pub(super) fn files(args: &FilesArgs) -> Result<u8, CommandFailure> {
     let saved = saved_files(&args.path, args.to.as_deref())?;
     if args.json {
-        show_json(&json(&saved.stepper).to_string());
+        print_json(&files_json(&saved.stepper).to_string());
     } else {
-        let lines: Vec<String> = listing(&saved.stepper).collect();
+        let lines: Vec<String> = describe_files(&saved.stepper).collect();
         if lines.is_empty() {
             note("no action has written a file");
         }
         for line in &lines {
-            show_line(line.trim_start());
+            print_line(line.trim_start());
         }
     }
     for path in &saved.missing {
-        let path = one_line(path);
+        let path = sanitize_line(path);
         warn(format_args!(
             "the bytes of `{path}` are not kept here; they may still lie in their place"
         ));
@@ -35,7 +35,7 @@ pub(super) fn files(args: &FilesArgs) -> Result<u8, Failure> {
 /// A file or directory that an action wrote or removed.
 struct FileRow<'a> {
     path: &'a str,
-    content: &'a Content,
+    content: &'a PathContent,
     /// `ROLE.ACTION`.
     written_by: String,
     /// The step that committed it; `None` if its activation is still open.
@@ -44,12 +44,12 @@ struct FileRow<'a> {
 
 /// Returns a line for each file that actions wrote or removed: first those of committed steps, then
 /// those of open activations.
-pub(super) fn listing(stepper: &Stepper) -> impl Iterator<Item = String> {
+pub(super) fn describe_files(stepper: &Stepper) -> impl Iterator<Item = String> {
     let line = |row: FileRow<'_>| {
         let what = match row.content {
-            Content::Absent => "removed".into(),
-            Content::Directory => "directory".into(),
-            Content::File { bytes, .. } => format!("{bytes} bytes"),
+            PathContent::Absent => "removed".into(),
+            PathContent::Directory => "directory".into(),
+            PathContent::File { bytes, .. } => format!("{bytes} bytes"),
         };
         let step = match row.step {
             Some(step) => format!("in step {step}"),
@@ -60,17 +60,17 @@ pub(super) fn listing(stepper: &Stepper) -> impl Iterator<Item = String> {
             row.path, row.written_by
         )
     };
-    rows(stepper).into_iter().map(line)
+    file_rows(stepper).into_iter().map(line)
 }
 
-fn rows(stepper: &Stepper) -> Vec<FileRow<'_>> {
+fn file_rows(stepper: &Stepper) -> Vec<FileRow<'_>> {
     let env = stepper.env();
     let action = |role: RoleId, work: Work| {
         let role = stepper.team().role(role);
         format!("{}.{}", role.name, action_name(role, work))
     };
     let mut rows = Vec::new();
-    for (path, kept) in &env.files.kept {
+    for (path, kept) in &env.files.committed {
         rows.push(FileRow {
             path,
             content: &kept.content,
@@ -79,7 +79,7 @@ fn rows(stepper: &Stepper) -> Vec<FileRow<'_>> {
         });
     }
     for (id, _) in env.activations() {
-        for (work, change) in env.open_changes(id) {
+        for (work, change) in env.uncommitted_changes(id) {
             rows.push(FileRow {
                 path: &change.path,
                 content: &change.after,
@@ -91,21 +91,21 @@ fn rows(stepper: &Stepper) -> Vec<FileRow<'_>> {
     rows
 }
 
-fn json(stepper: &Stepper) -> serde_json::Value {
+fn files_json(stepper: &Stepper) -> serde_json::Value {
     let json = |row: FileRow<'_>| {
         let (digest, bytes) = match row.content {
-            Content::File { digest, bytes } => (Some(&digest.0), Some(*bytes)),
-            Content::Absent | Content::Directory => (None, None),
+            PathContent::File { digest, bytes } => (Some(&digest.0), Some(*bytes)),
+            PathContent::Absent | PathContent::Directory => (None, None),
         };
         let kind = match row.content {
-            Content::Absent => "removed",
-            Content::Directory => "directory",
-            Content::File { .. } => "file",
+            PathContent::Absent => "removed",
+            PathContent::Directory => "directory",
+            PathContent::File { .. } => "file",
         };
         serde_json::json!({
             "path": row.path, "kind": kind, "bytes": bytes, "digest": digest, "by": row.written_by,
             "step": row.step,
         })
     };
-    rows(stepper).into_iter().map(json).collect()
+    file_rows(stepper).into_iter().map(json).collect()
 }

@@ -3,15 +3,15 @@
 use serde_json::json;
 use strata_core::id::CheckpointId;
 
-use super::edits::look_for_edits;
+use super::edits::warn_if_edited;
 use super::terminal::warn;
-use super::{Failure, ForkArgs, note, path_word, print, shell_word, show_json};
-use crate::launch::{Fork, LaunchError, Pending, fork as make};
+use super::{CommandFailure, ForkArgs, note, print, print_json, shell_path, shell_word};
+use crate::launch::{ForkRequest, LaunchError, Pending, fork as make};
 use crate::store::StoreError;
 
-pub(super) fn fork(args: &ForkArgs) -> Result<u8, Failure> {
-    look_for_edits(&args.path);
-    let made = make(&Fork {
+pub(super) fn fork(args: &ForkArgs) -> Result<u8, CommandFailure> {
+    warn_if_edited(&args.path);
+    let made = make(&ForkRequest {
         path: args.path.clone(),
         at: CheckpointId(args.at.clone()),
         set: args.set.clone(),
@@ -19,8 +19,8 @@ pub(super) fn fork(args: &ForkArgs) -> Result<u8, Failure> {
     });
     let made = made.map_err(|error| match error {
         LaunchError::Store(error @ StoreError::NoCheckpoint { .. }) => {
-            let path = path_word(&args.path);
-            Failure::usage(format!("{error}:\n  strata-host checkpoints {path}"))
+            let path = shell_path(&args.path);
+            CommandFailure::usage(format!("{error}:\n  strata-host checkpoints {path}"))
         }
         error => error.into(),
     })?;
@@ -29,7 +29,7 @@ pub(super) fn fork(args: &ForkArgs) -> Result<u8, Failure> {
             "checkpoint": made.checkpoint.0, "lineage": made.lineage, "parent": made.parent.0,
             "step": made.step, "path": made.path,
         });
-        show_json(&told.to_string());
+        print_json(&told.to_string());
     } else {
         print(&made.checkpoint.0);
     }
@@ -39,7 +39,7 @@ pub(super) fn fork(args: &ForkArgs) -> Result<u8, Failure> {
              set here once that step is committed; to have the value last, begin at a checkpoint before the step"
         ));
     }
-    let path = path_word(&made.path);
+    let path = shell_path(&made.path);
     let on = match &args.to {
         Some(_) => format!("strata-host run --recover_path {path}"),
         None => format!(

@@ -1,18 +1,18 @@
 //! `graph`: writes a team as a graph. Nothing is run or built, and no component is opened.
 
-use super::{Failure, GraphArgs, GraphFormat, print};
-use crate::graph::{Format, Graph};
+use super::{CommandFailure, GraphArgs, GraphFormat, print};
+use crate::graph::{Graph, RenderFormat};
 use crate::manifest::Definition;
 
-pub(super) fn graph(args: &GraphArgs) -> Result<u8, Failure> {
-    let definition = Definition::read_alone(&args.team)?;
+pub(super) fn graph(args: &GraphArgs) -> Result<u8, CommandFailure> {
+    let definition = Definition::read_without_files(&args.team)?;
     let format = match args.format {
-        GraphFormat::Mermaid => Format::Mermaid,
-        GraphFormat::Dot => Format::Dot,
-        GraphFormat::Svg => Format::Svg,
+        GraphFormat::Mermaid => RenderFormat::Mermaid,
+        GraphFormat::Dot => RenderFormat::Dot,
+        GraphFormat::Svg => RenderFormat::Svg,
     };
-    let graph = Graph::of(&definition.team).and_then(|graph| graph.write(format));
-    let text = graph.map_err(|error| Failure::usage(error.to_string()))?;
+    let graph = Graph::from_team(&definition.team).and_then(|graph| graph.render(format));
+    let text = graph.map_err(|error| CommandFailure::usage(error.to_string()))?;
     print(text.trim_end());
     Ok(0)
 }

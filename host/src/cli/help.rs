@@ -10,7 +10,7 @@ use super::args::Cli;
 use crate::suggest::closest;
 
 /// The exit codes of commands that run teams.
-const OF_RUNS: &str = "Exit codes:
+const RUN_EXIT_CODES: &str = "Exit codes:
   0    done
   1    internal error: the machine or this program failed
   2    usage or configuration
@@ -24,9 +24,9 @@ const OF_RUNS: &str = "Exit codes:
   10   in doubt: whether a write took effect is not known
   130  interrupted; 143 by SIGTERM. A run that is only waiting (`run --keep-alive`, `dev`) exits with the code for its state";
 /// The exit codes of other commands.
-const OF_OTHERS: &str = "Exit codes: 0 done, 1 internal error, 2 usage or configuration; `strata-host --help` lists all.";
+const OTHER_EXIT_CODES: &str = "Exit codes: 0 done, 1 internal error, 2 usage or configuration; `strata-host --help` lists all.";
 /// The commands that run teams.
-const RUNS: [&str; 2] = ["run", "dev"];
+const RUN_COMMANDS: [&str; 2] = ["run", "dev"];
 
 /// Returns the definition of the command line, with examples and exit codes.
 pub(super) fn command() -> clap::Command {
@@ -40,32 +40,32 @@ pub(super) fn command() -> clap::Command {
             .after_long_help(format!("{examples}\n\n{codes}").trim().to_owned())
     };
     let each = |command: clap::Command| {
-        let codes = if RUNS.contains(&command.get_name()) {
-            OF_RUNS
+        let codes = if RUN_COMMANDS.contains(&command.get_name()) {
+            RUN_EXIT_CODES
         } else {
-            OF_OTHERS
+            OTHER_EXIT_CODES
         };
-        long(command, codes).mut_subcommands(|below| long(below, OF_OTHERS))
+        long(command, codes).mut_subcommands(|below| long(below, OTHER_EXIT_CODES))
     };
     long(
-        Cli::command().bin_name("strata-host").after_help(HEAD),
-        OF_RUNS,
+        Cli::command().bin_name("strata-host").after_help(EXAMPLES),
+        RUN_EXIT_CODES,
     )
     .mut_subcommands(each)
 }
 
 /// The examples in the program's own help.
-const HEAD: &str = "Examples:
+const EXAMPLES: &str = "Examples:
   strata-host new team press && strata-host run press/team.toml
   strata-host check team.toml
   strata-host run --recover_path workspace/storage/team";
 
 /// Commands that take a text, and the name of the text.
-const TEXTS: [(&str, &str); 3] = [("run", "idea"), ("dev", "idea"), ("send", "text")];
+const TEXT_ARGUMENTS: [(&str, &str); 3] = [("run", "idea"), ("dev", "idea"), ("send", "text")];
 
 /// Adds a hint to the error for a superfluous argument, which is most often part of a text without
 /// quotes.
-fn quoted(mut error: clap::Error) -> clap::Error {
+fn suggest_quotes(mut error: clap::Error) -> clap::Error {
     let is_more = match (error.kind(), error.get(ContextKind::InvalidArg)) {
         (ErrorKind::UnknownArgument, Some(ContextValue::String(arg))) => !arg.starts_with('-'),
         (kind, _) => kind == ErrorKind::TooManyValues,
@@ -74,7 +74,7 @@ fn quoted(mut error: clap::Error) -> clap::Error {
     let called = std::env::args_os()
         .skip(1)
         .find(|arg| !arg.as_encoded_bytes().starts_with(b"-"));
-    let text = TEXTS
+    let text = TEXT_ARGUMENTS
         .iter()
         .find(|(command, _)| called.as_deref().and_then(OsStr::to_str) == Some(*command));
     if let (true, Some((_, text))) = (is_more, text) {
@@ -116,6 +116,6 @@ pub(super) fn parse() -> Result<Cli, clap::Error> {
     let mut command = command();
     let matches = command
         .try_get_matches_from_mut(std::env::args_os())
-        .map_err(|error| with_similar_command(quoted(error), &command))?;
+        .map_err(|error| with_similar_command(suggest_quotes(error), &command))?;
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }

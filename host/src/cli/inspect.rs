@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use strata_core::activation::{Activation, Phase};
-use strata_core::budget::{Spending, spender};
+use strata_core::budget::{Spending, charged_slot};
 use strata_core::environment::Environment;
 use strata_core::event::Work;
 use strata_core::fault::{Fault, FaultKind};
@@ -19,91 +19,96 @@ use strata_core::id::{CheckpointId, RoleId, Slot};
 use strata_core::message::Message;
 use strata_core::stepper::Stepper;
 
-use action::Action;
-use life::Life;
-use table::Table;
+use action::InspectedAction;
+use life::HolderState;
+use table::TextTable;
 
-use super::edits::look_for_edits;
+use super::edits::warn_if_edited;
 use super::files;
-use super::requests::{command, listing};
+use super::requests::{answer_command, describe_requests};
 use super::{
-    Failure, InspectArgs, counted, joins, path_word, preview, shell_word, show_json, show_line,
+    CommandFailure, InspectArgs, joins, pluralize, preview, print_json, print_line, shell_path,
+    shell_word,
 };
-use crate::launch::{Doubt, SavedTeam, place, saved};
-use crate::store::{At, follow_link, team_json};
+use crate::launch::{CallInDoubt, SavedTeam, load_saved, parse_saved_state};
+use crate::store::{StateSelector, resolve_link, team_json};
 
 /// The maximum number of characters shown of a role's last output.
-const OUTPUT: usize = 40;
+const OUTPUT_CHARS: usize = 40;
 /// The maximum number of characters shown of a message.
-const PREVIEW: usize = 70;
+const PREVIEW_CHARS: usize = 70;
 
-pub(super) fn inspect(args: &InspectArgs) -> Result<u8, Failure> {
+pub(super) fn inspect(args: &InspectArgs) -> Result<u8, CommandFailure> {
     let (path, at) = match &args.checkpoint {
         Some(id) => {
-            if let (path, At::Checkpoint(CheckpointId(other)) | At::Lineage(other)) =
-                place(&args.path)?
+            if let (
+                path,
+                StateSelector::Checkpoint(CheckpointId(other)) | StateSelector::Lineage(other),
+            ) = parse_saved_state(&args.path)?
             {
-                let path = path_word(&path);
+                let path = shell_path(&path);
                 let why = format!(
                     "two places were given, `{other}` behind `@` and `{id}` by `--checkpoint`"
                 );
-                return Err(Failure::usage(format!(
+                return Err(CommandFailure::usage(format!(
                     "{why}; name one: `strata-host inspect {path}@{}`",
                     shell_word(id)
                 )));
             }
             (
-                follow_link(Path::new(&args.path)),
-                At::Checkpoint(CheckpointId(id.clone())),
+                resolve_link(Path::new(&args.path)),
+                StateSelector::Checkpoint(CheckpointId(id.clone())),
             )
         }
-        None => place(&args.path)?,
+        None => parse_saved_state(&args.path)?,
     };
-    if args.calls && at != At::Head {
-        return Err(Failure::usage(
+    if args.calls && at != StateSelector::Head {
+        return Err(CommandFailure::usage(
             "`--calls` shows the recorded calls of all that is saved; leave `@ID` away",
         ));
     }
     let (path, json) = (path.as_path(), args.json);
-    let life = Life::before(path, &at);
-    let saved = saved(path, &at)?;
-    let life = life.after(path);
-    look_for_edits(path);
+    let life = HolderState::read(path, &at);
+    let saved = load_saved(path, &at)?;
+    let life = life.reread(path);
+    warn_if_edited(path);
     let stepper = &saved.stepper;
     let action = args
         .action
         .as_ref()
-        .map(|name| Action::named(stepper, name))
+        .map(|name| InspectedAction::from_name(stepper, name))
         .transpose()?;
     match (&args.message, action, args.calls) {
-        (Some(id), _, _) if json => message::print_json(stepper, id)?,
+        (Some(id), _, _) if json => message::print_message_json(stepper, id)?,
         (Some(id), _, _) => message::show(stepper, id)?,
-        (None, _, true) if json => calls::print_json(path, args.action.as_deref())?,
+        (None, _, true) if json => calls::print_calls_json(path, args.action.as_deref())?,
         (None, _, true) => calls::show(path, args.action.as_deref())?,
         (None, Some(action), false) if json => action.print_json(),
         (None, Some(action), false) => action.show(life, path),
-        (None, None, false) if json => show_json(
+        (None, None, false) if json => print_json(
             team_json::export(stepper.team(), stepper.env(), &saved.definition).trim_end(),
         ),
-        (None, None, false) => show(&saved, path, &at, life),
+        (None, None, false) => show_state(&saved, path, &at, life),
     }
     Ok(0)
 }
 
 /// Returns the command that shows a state.
-fn command_of(path: &Path, at: &At) -> String {
+fn inspect_command(path: &Path, at: &StateSelector) -> String {
     let at = match at {
-        At::Head => String::new(),
-        At::Checkpoint(CheckpointId(id)) | At::Lineage(id) => format!("@{id}"),
+        StateSelector::Head => String::new(),
+        StateSelector::Checkpoint(CheckpointId(id)) | StateSelector::Lineage(id) => {
+            format!("@{id}")
+        }
     };
-    let path = path_word(&PathBuf::from(format!("{}{at}", path.display())));
+    let path = shell_path(&PathBuf::from(format!("{}{at}", path.display())));
     format!("strata-host inspect {path}")
 }
 
-fn show(saved: &SavedTeam, path: &Path, at: &At, life: Life) {
+fn show_state(saved: &SavedTeam, path: &Path, at: &StateSelector, life: HolderState) {
     let stepper = &saved.stepper;
     show_overview(stepper, path, at, life);
-    show_line("");
+    print_line("");
     show_roles(stepper, life);
     show_spending(stepper);
     show_faults(stepper, path, life);
@@ -112,30 +117,34 @@ fn show(saved: &SavedTeam, path: &Path, at: &At, life: Life) {
     } else {
         "in doubt"
     };
-    let doubts = life.doubts(stepper);
+    let doubts = life.writes_in_doubt(stepper);
     section(
         &format!("{when} (resume with `--in-doubt redo|skip|VALUE`)"),
-        doubts.iter().map(in_doubt),
+        doubts.iter().map(format_doubt),
     );
     show_joins(stepper);
     show_requests(stepper, path);
-    section("files", files::listing(stepper));
+    section("files", files::describe_files(stepper));
     show_mail(stepper, stepper.env());
     section(
         "resume with",
-        life.ways(saved, path, !doubts.is_empty()).into_iter(),
+        life.resume_commands(saved, path, !doubts.is_empty())
+            .into_iter(),
     );
 }
 
 /// Shows the lines about the run as a whole.
-fn show_overview(stepper: &Stepper, path: &Path, at: &At, life: Life) {
+fn show_overview(stepper: &Stepper, path: &Path, at: &StateSelector, life: HolderState) {
     let (team, env) = (stepper.team(), stepper.env());
     let checkpoint = env.checkpoint.as_ref().map_or("none", |id| id.0.as_str());
-    show_line(&format!("run         {} ({})", env.run, team.name));
-    show_line(&format!("idea        {}", preview(&env.idea, PREVIEW)));
-    show_line(&format!("status      {}", life.status(stepper)));
-    let open = if env.open { "open" } else { "next" };
-    show_line(&format!(
+    print_line(&format!("run         {} ({})", env.run, team.name));
+    print_line(&format!(
+        "idea        {}",
+        preview(&env.idea, PREVIEW_CHARS)
+    ));
+    print_line(&format!("status      {}", life.describe_status(stepper)));
+    let open = if env.is_step_open { "open" } else { "next" };
+    print_line(&format!(
         "step        {} ({open}), checkpoint {checkpoint} of lineage {}",
         env.step, env.lineage.name
     ));
@@ -143,11 +152,16 @@ fn show_overview(stepper: &Stepper, path: &Path, at: &At, life: Life) {
         .budget
         .map_or_else(|| "no limit".into(), |budget| budget.to_string());
     let tokens = |most| format!(" and {} of {most} tokens", env.spending(|_| true).tokens);
-    let tokens = team.policy.purses.tokens.map(tokens).unwrap_or_default();
-    show_line(&format!("spent       {} of {budget}{tokens}", env.spent));
-    let dead = counted(env.dead_letters.len() as u64, "dead letter");
-    let in_full = format!("{} --message", command_of(path, at));
-    show_line(&format!(
+    let tokens = team
+        .policy
+        .scoped_budgets
+        .tokens
+        .map(tokens)
+        .unwrap_or_default();
+    print_line(&format!("spent       {} of {budget}{tokens}", env.spent));
+    let dead = pluralize(env.dead_letters.len() as u64, "dead letter");
+    let in_full = format!("{} --message", inspect_command(path, at));
+    print_line(&format!(
         "messages    {} published, {dead}; one in full: {in_full} ID",
         env.history.len()
     ));
@@ -155,16 +169,16 @@ fn show_overview(stepper: &Stepper, path: &Path, at: &At, life: Life) {
         let (from, id, text) = (
             &output.sent_from,
             &output.id,
-            preview(&output.content, PREVIEW),
+            preview(&output.content, PREVIEW_CHARS),
         );
-        show_line(&format!("output      {id} of {from}: {text}"));
+        print_line(&format!("output      {id} of {from}: {text}"));
     }
 }
 
 /// Shows a table of the roles.
-fn show_roles(stepper: &Stepper, life: Life) {
+fn show_roles(stepper: &Stepper, life: HolderState) {
     let (team, env) = (stepper.team(), stepper.env());
-    let mut table = Table::new(&[
+    let mut table = TextTable::new(&[
         "role",
         "mail",
         "memory",
@@ -173,24 +187,27 @@ fn show_roles(stepper: &Stepper, life: Life) {
         "message",
         "last output",
     ]);
-    let newest = newest(stepper);
+    let newest = newest_messages(stepper);
     for id in team.role_ids() {
-        let (mail, memory) = (env.buffer(id).count(), env.memory(id).count());
+        let (mail, memory) = (env.unfinished_mail(id).count(), env.memory(id).count());
         let (name, spent) = (
             &team.role(id).name,
             env.spending(|slot| slot.role == id).usd,
         );
         let (id_of_said, said) = match newest.get(name.as_str()) {
-            Some(message) => (message.id.0.clone(), preview(&message.content, OUTPUT)),
+            Some(message) => (
+                message.id.0.clone(),
+                preview(&message.content, OUTPUT_CHARS),
+            ),
             None => ("-".into(), "-".into()),
         };
         let (mail, memory, spent) = (mail.to_string(), memory.to_string(), spent.to_string());
-        table.row([
+        table.add_row([
             name.clone(),
             mail,
             memory,
             spent,
-            standing(stepper, id, life),
+            describe_activity(stepper, id, life),
             id_of_said,
             said,
         ]);
@@ -200,7 +217,7 @@ fn show_roles(stepper: &Stepper, life: Life) {
 
 /// Returns the newest message of each role that has sent one. The search ends once each role has
 /// one.
-fn newest(stepper: &Stepper) -> BTreeMap<&str, &Message> {
+fn newest_messages(stepper: &Stepper) -> BTreeMap<&str, &Message> {
     let mut left: BTreeSet<&str> = stepper
         .team()
         .roles
@@ -220,12 +237,12 @@ fn newest(stepper: &Stepper) -> BTreeMap<&str, &Message> {
 }
 
 /// Describes what a role is doing.
-fn standing(stepper: &Stepper, id: RoleId, life: Life) -> String {
+fn describe_activity(stepper: &Stepper, id: RoleId, life: HolderState) -> String {
     let role = stepper.team().role(id);
     let Some(activation) = &stepper.env().role(id).activation else {
         return "idle".into();
     };
-    let what = match activation.work(role) {
+    let what = match activation.current_work(role) {
         Some(Work::Think { round }) => format!("choice {round}"),
         Some(Work::Answer) => "the answer to its mail".into(),
         Some(Work::Plan) => format!("planning with 0 `{}`", role.actions[0].name),
@@ -235,24 +252,30 @@ fn standing(stepper: &Stepper, id: RoleId, life: Life) -> String {
         None => return "finished, waits for the step to commit".into(),
     };
     let how = match &activation.phase {
-        Phase::Ready | Phase::Again(_) => "next",
+        Phase::Ready | Phase::ReadyAfterFault(_) => "next",
         Phase::Running if life.is_cut_off(stepper) => "cut off",
         Phase::Running => "running",
-        Phase::Resting => "waits for another try",
+        Phase::BackingOff => "waits for another try",
         // An interruption is not a fault of the action.
         Phase::Failed(fault) if fault.kind == FaultKind::Interrupted => "interrupted",
         Phase::Failed(_) => "FAILED",
         Phase::Complete => "finished",
-        Phase::Waiting(_) => "waits for a person",
+        Phase::WaitingForHuman(_) => "waits for a person",
     };
-    format!("{what}: {how} (attempts {})", activation.current.attempts)
+    format!(
+        "{what}: {how} (attempts {})",
+        activation.current_call.attempts
+    )
 }
 
 /// Shows what each action spent, and what the journal saved.
 fn show_spending(stepper: &Stepper) {
     let line = |(slot, used): (&Slot, &Spending)| {
         let name = stepper.team().slot_name(*slot);
-        let (calls, tokens) = (counted(used.calls, "call"), counted(used.tokens, "token"));
+        let (calls, tokens) = (
+            pluralize(used.calls, "call"),
+            pluralize(used.tokens, "token"),
+        );
         let served = match used.served {
             0 => String::new(),
             served => format!(
@@ -273,13 +296,13 @@ fn show_spending(stepper: &Stepper) {
     section("spending", stepper.env().ledger.iter().map(line));
 }
 
-fn show_faults(stepper: &Stepper, path: &Path, life: Life) {
+fn show_faults(stepper: &Stepper, path: &Path, life: HolderState) {
     let fault = |(id, _, fault): (RoleId, &Activation, &Fault)| {
         let role = stepper.team().role(id);
         format!(
             "  {} {}: {}: {}",
             role.name,
-            standing(stepper, id, life),
+            describe_activity(stepper, id, life),
             fault.kind,
             fault.message
         )
@@ -288,7 +311,7 @@ fn show_faults(stepper: &Stepper, path: &Path, life: Life) {
     let faults = || {
         stepper
             .env()
-            .faults()
+            .open_faults()
             .filter(|(_, _, fault)| fault.kind != FaultKind::Interrupted)
     };
     let told: Vec<String> = faults().map(fault).collect();
@@ -303,26 +326,26 @@ fn show_faults(stepper: &Stepper, path: &Path, life: Life) {
     });
     let named = faults().find_map(|(id, activation, _)| {
         let work = activation
-            .work(stepper.team().role(id))
+            .current_work(stepper.team().role(id))
             .filter(|work| *work != Work::Answer)?;
-        Some(stepper.team().slot_name(spender(id, work)))
+        Some(stepper.team().slot_name(charged_slot(id, work)))
     });
     let more = named.map(|name| {
         format!(
             "  stack, log and calls: strata-host inspect {} --action {}",
-            path_word(path),
+            shell_path(path),
             shell_word(&name)
         )
     });
     section("faults", lines.chain(more));
 }
 
-fn in_doubt(doubt: &Doubt) -> String {
+fn format_doubt(doubt: &CallInDoubt) -> String {
     format!("  {}: {}", doubt.id, doubt.what)
 }
 
 fn show_joins(stepper: &Stepper) {
-    let text = |standing: joins::Standing<'_>| {
+    let text = |standing: joins::JoinStatus<'_>| {
         let join = standing.join;
         format!(
             "  {} ({}, to `{}` by {}): {}",
@@ -330,16 +353,16 @@ fn show_joins(stepper: &Stepper) {
             join.mode.name(),
             join.to,
             join.deliver.name(),
-            standing.text()
+            standing.describe()
         )
     };
-    section("joins", joins::standings(stepper).map(text));
+    section("joins", joins::join_statuses(stepper).map(text));
 }
 
 fn show_requests(stepper: &Stepper, path: &Path) {
-    let mut lines = listing(stepper);
+    let mut lines = describe_requests(stepper);
     if !lines.is_empty() {
-        lines.push(format!("  answer with: {}", command(stepper, path)));
+        lines.push(format!("  answer with: {}", answer_command(stepper, path)));
     }
     section("requests", lines.into_iter());
 }
@@ -347,7 +370,7 @@ fn show_requests(stepper: &Stepper, path: &Path) {
 fn show_mail(stepper: &Stepper, env: &Environment) {
     let mail = stepper.team().role_ids().flat_map(|id| {
         let name = stepper.team().role(id).name.clone();
-        env.buffer(id).map(move |message| {
+        env.unfinished_mail(id).map(move |message| {
             let message = env.message(message);
             let from = if message.sent_from.is_empty() {
                 "outside"
@@ -357,7 +380,7 @@ fn show_mail(stepper: &Stepper, env: &Environment) {
             let (id, label) = (&message.id, &message.cause_by);
             format!(
                 "  {name} <- {from} [{label}] {id}: {}",
-                preview(&message.content, PREVIEW)
+                preview(&message.content, PREVIEW_CHARS)
             )
         })
     });
@@ -368,13 +391,16 @@ fn show_mail(stepper: &Stepper, env: &Environment) {
             "  to `{}` {}: {}",
             letter.to,
             message.id,
-            preview(&message.content, PREVIEW)
+            preview(&message.content, PREVIEW_CHARS)
         )
     });
     section("dead letters", dead);
     let leaving = env.outbox.iter().map(|outbound| {
         let message = env.message(outbound.message);
-        let (to, content) = (outbound.to.join(", "), preview(&message.content, PREVIEW));
+        let (to, content) = (
+            outbound.to.join(", "),
+            preview(&message.content, PREVIEW_CHARS),
+        );
         let failed = outbound
             .failed
             .as_ref()
@@ -391,10 +417,10 @@ fn show_mail(stepper: &Stepper, env: &Environment) {
 fn section(title: &str, lines: impl Iterator<Item = String>) {
     let mut lines = lines.peekable();
     if lines.peek().is_some() {
-        show_line("");
-        show_line(title);
+        print_line("");
+        print_line(title);
         for line in lines {
-            show_line(&line);
+            print_line(&line);
         }
     }
 }

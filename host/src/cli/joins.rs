@@ -3,10 +3,10 @@
 
 use strata_core::id::RoleId;
 use strata_core::stepper::Stepper;
-use strata_core::team::{Join, Mode};
+use strata_core::team::{Join, JoinMode};
 
 /// The state of a join.
-pub(super) struct Standing<'a> {
+pub(super) struct JoinStatus<'a> {
     /// The join.
     pub(super) join: &'a Join,
     /// How many messages of each source it holds, by the sources' names.
@@ -16,7 +16,7 @@ pub(super) struct Standing<'a> {
 }
 
 /// Returns the states of all joins of a team.
-pub(super) fn standings(stepper: &Stepper) -> impl Iterator<Item = Standing<'_>> {
+pub(super) fn join_statuses(stepper: &Stepper) -> impl Iterator<Item = JoinStatus<'_>> {
     let team = stepper.team();
     team.joins
         .iter()
@@ -29,13 +29,13 @@ pub(super) fn standings(stepper: &Stepper) -> impl Iterator<Item = Standing<'_>>
                 .map(name)
                 .zip(state.queues.iter().map(|queue| queue.len()))
                 .collect();
-            let waits = join.mode == Mode::All && !state.is_empty();
+            let waits = join.mode == JoinMode::All && !state.is_empty();
             let missing = if waits {
-                state.missing(join).map(|id| name(&id)).collect()
+                state.missing_sources(join).map(|id| name(&id)).collect()
             } else {
                 Vec::new()
             };
-            Standing {
+            JoinStatus {
                 join,
                 waiting,
                 missing,
@@ -43,17 +43,21 @@ pub(super) fn standings(stepper: &Stepper) -> impl Iterator<Item = Standing<'_>>
         })
 }
 
-impl Standing<'_> {
+impl JoinStatus<'_> {
     /// Describes on one line what it holds and what it waits for.
-    pub(super) fn text(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         if self.missing.is_empty() {
-            return self.held();
+            return self.describe_held();
         }
-        format!("{}; waits for {}", self.held(), self.missing_text())
+        format!(
+            "{}; waits for {}",
+            self.describe_held(),
+            self.describe_missing()
+        )
     }
 
     /// Describes what it holds.
-    pub(super) fn held(&self) -> String {
+    pub(super) fn describe_held(&self) -> String {
         let waiting = self.waiting.iter().filter(|(_, count)| *count > 0);
         let held: Vec<String> = waiting
             .map(|(name, count)| format!("{count} from `{name}`"))
@@ -66,7 +70,7 @@ impl Standing<'_> {
     }
 
     /// Returns the names of the sources that it waits for.
-    pub(super) fn missing_text(&self) -> String {
+    pub(super) fn describe_missing(&self) -> String {
         let names: Vec<String> = self
             .missing
             .iter()

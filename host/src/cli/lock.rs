@@ -1,16 +1,16 @@
 //! `lock`: records the digests of a team's components, so that other components are refused.
 
-use super::{Failure, LockArgs, counted, note, print};
-use crate::cli::progress::Progress;
+use super::{CommandFailure, LockArgs, note, pluralize, print};
+use crate::cli::progress::ProgressDisplay;
 use crate::launch;
 use crate::manifest::operator::in_force;
 
-pub(super) fn lock(args: &LockArgs) -> Result<u8, Failure> {
-    let mut progress = Progress::begin();
-    let written = launch::lock(
+pub(super) fn lock(args: &LockArgs) -> Result<u8, CommandFailure> {
+    let mut progress = ProgressDisplay::start();
+    let written = launch::lock_components(
         &args.team,
         &in_force(args.policy.as_deref())?,
-        &mut |line| progress.note(line),
+        &mut |line| progress.set_activity(line),
     );
     drop(progress);
     let written = written?;
@@ -22,7 +22,7 @@ pub(super) fn lock(args: &LockArgs) -> Result<u8, Failure> {
     }
     note(format_args!(
         "locked {}",
-        counted(written.components as u64, "component")
+        pluralize(written.components as u64, "component")
     ));
     print(&written.path.display().to_string());
     Ok(0)

@@ -6,9 +6,9 @@ use std::path::Path;
 use clap_complete::Shell;
 
 use super::help::command;
-use super::{Failure, note, print};
+use super::{CommandFailure, note, print};
 
-pub(super) fn completions(shell: Shell) -> Result<u8, Failure> {
+pub(super) fn completions(shell: Shell) -> Result<u8, CommandFailure> {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut command(), "strata-host", &mut text);
     let text = String::from_utf8_lossy(&text);
@@ -21,11 +21,11 @@ pub(super) fn completions(shell: Shell) -> Result<u8, Failure> {
     Ok(0)
 }
 
-pub(super) fn pages(dir: &Path) -> Result<u8, Failure> {
+pub(super) fn pages(dir: &Path) -> Result<u8, CommandFailure> {
     let written =
         std::fs::create_dir_all(dir).and_then(|()| clap_mangen::generate_to(command(), dir));
     written.map_err(|error| {
-        Failure::usage(format!(
+        CommandFailure::usage(format!(
             "cannot write manual pages to `{}`: {error}",
             dir.display()
         ))
@@ -33,11 +33,11 @@ pub(super) fn pages(dir: &Path) -> Result<u8, Failure> {
     note(format_args!(
         "written to `{}`; `man -l {}` shows the first",
         dir.display(),
-        first(dir)
+        first_page(dir)
     ));
     Ok(0)
 }
 
-fn first(dir: &Path) -> String {
+fn first_page(dir: &Path) -> String {
     super::shell_word(&dir.join("strata-host.1").display().to_string())
 }

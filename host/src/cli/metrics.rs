@@ -3,11 +3,11 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use super::{Failure, note};
+use super::{CommandFailure, note};
 use crate::metrics::{Metrics, server};
 
 /// Parses an address given as `9464` or `127.0.0.1:9464`.
-pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
+pub(super) fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let alone = || {
         text.parse()
             .ok()
@@ -20,11 +20,15 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// Starts the server and returns the metrics that it serves.
-pub(super) async fn serve(address: SocketAddr, quiet: bool) -> Result<Arc<Metrics>, Failure> {
+pub(super) async fn serve(
+    address: SocketAddr,
+    quiet: bool,
+) -> Result<Arc<Metrics>, CommandFailure> {
     let metrics = Arc::new(Metrics::default());
     let bound = server::serve(address, metrics.clone()).await;
-    let bound = bound
-        .map_err(|error| Failure::usage(format!("cannot serve metrics at `{address}`: {error}")))?;
+    let bound = bound.map_err(|error| {
+        CommandFailure::usage(format!("cannot serve metrics at `{address}`: {error}"))
+    })?;
     if !quiet {
         note(format_args!("metrics are at http://{bound}/metrics"));
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 
-use super::{Failure, note, print};
+use super::{CommandFailure, note, print};
 use crate::build::Kit;
 use crate::scaffold::{self, LANGUAGES, ScaffoldError};
 
@@ -21,7 +21,7 @@ pub(super) struct NewArgs {
     /// Its name, and that of its directory, which is made here: lower-case letters, digits and dashes.
     name: String,
     /// The language of the action.
-    #[arg(long, value_parser = languages(), default_value = LANGUAGES[0].name)]
+    #[arg(long, value_parser = language_parser(), default_value = LANGUAGES[0].name)]
     lang: String,
 }
 
@@ -33,18 +33,18 @@ enum Thing {
     Team,
 }
 
-pub(super) fn new(args: &NewArgs) -> Result<u8, Failure> {
+pub(super) fn new(args: &NewArgs) -> Result<u8, CommandFailure> {
     let language = LANGUAGES
         .iter()
         .find(|language| language.name == args.lang)
         .expect("clap takes no other");
     let here = Path::new("");
-    let refused = |error: ScaffoldError| Failure::usage(error.to_string());
+    let refused = |error: ScaffoldError| CommandFailure::usage(error.to_string());
     let name = &args.name;
     let test = language.test;
     match args.thing {
         Thing::Action => {
-            scaffold::action(here, name, language).map_err(refused)?;
+            scaffold::create_action(here, name, language).map_err(refused)?;
             note(format_args!(
                 "made the action `{name}` in {}; next:\n  cd {name}\n  {test}\n  strata-host build\n\
                  A team uses it by `component = \"…/{name}\"`, with `config = {{ instruction = \"…\" }}` and \
@@ -53,7 +53,7 @@ pub(super) fn new(args: &NewArgs) -> Result<u8, Failure> {
             ));
         }
         Thing::Team => {
-            scaffold::team(here, name, language).map_err(refused)?;
+            scaffold::create_team(here, name, language).map_err(refused)?;
             note(format_args!(
                 "made the team `{name}`, with an action in {}; next:\n  cd {name}\n  strata-host run team.toml",
                 language.name
@@ -64,25 +64,25 @@ pub(super) fn new(args: &NewArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-pub(super) fn sdk(name: &str) -> Result<u8, Failure> {
-    let Some(kit) = Kit::named(name) else {
+pub(super) fn sdk(name: &str) -> Result<u8, CommandFailure> {
+    let Some(kit) = Kit::by_name(name) else {
         let known = Kit::ALL
             .iter()
             .map(|kit| format!("`{}`", kit.name()))
             .collect::<Vec<_>>()
             .join(", ");
-        return Err(Failure::usage(format!(
+        return Err(CommandFailure::usage(format!(
             "looking for the SDK `{name}`: there is none; there are {known}"
         )));
     };
     let dir = kit
         .unpack()
-        .map_err(|error| Failure::usage(error.to_string()))?;
+        .map_err(|error| CommandFailure::usage(error.to_string()))?;
     print(&dir.display().to_string());
     Ok(0)
 }
 
-fn languages() -> PossibleValuesParser {
+fn language_parser() -> PossibleValuesParser {
     LANGUAGES
         .iter()
         .map(|language| language.name)

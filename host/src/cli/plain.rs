@@ -6,18 +6,18 @@ use std::borrow::Cow;
 use strata_core::text::is_invisible;
 
 /// Replaces characters that must not be printed.
-const UNSHOWN: char = '\u{fffd}';
+const REPLACEMENT: char = '\u{fffd}';
 
 /// Replaces all control and invisible characters except line feeds and tabs.
-pub(super) fn plain(text: &str) -> String {
+pub(super) fn sanitize(text: &str) -> String {
     let unshown = |c: char| is_invisible(c) && !matches!(c, '\n' | '\t');
     text.chars()
-        .map(|c| if unshown(c) { UNSHOWN } else { c })
+        .map(|c| if unshown(c) { REPLACEMENT } else { c })
         .collect()
 }
 
 /// Escapes invisible characters beyond ASCII in JSON; JSON already escapes those within ASCII.
-pub(super) fn json(text: &str) -> Cow<'_, str> {
+pub(super) fn sanitize_json(text: &str) -> Cow<'_, str> {
     let is_escaped = |c: char| c >= '\u{7f}' && is_invisible(c);
     if !text.contains(is_escaped) {
         return text.into();
@@ -37,12 +37,12 @@ pub(super) fn json(text: &str) -> Cow<'_, str> {
 }
 
 /// Makes a text plain and replaces line feeds, so that it cannot look like several lines.
-pub(super) fn one_line(text: &str) -> String {
-    plain(text).replace('\n', "\u{fffd}")
+pub(super) fn sanitize_line(text: &str) -> String {
+    sanitize(text).replace('\n', "\u{fffd}")
 }
 
 /// Makes a text plain but keeps colour sequences, for texts that the host has already coloured.
-pub(super) fn coloured(text: &str) -> String {
+pub(super) fn sanitize_keeping_colours(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find("\u{1b}[") {
@@ -50,35 +50,35 @@ pub(super) fn coloured(text: &str) -> String {
         let end = parameters
             .map(|length| at + 2 + length)
             .filter(|end| rest[*end..].starts_with('m'));
-        shown += &plain(&rest[..at]);
+        shown += &sanitize(&rest[..at]);
         let after = end.map_or(at + 1, |end| end + 1);
         shown.push_str(end.map_or("\u{fffd}", |_| &rest[at..after]));
         rest = &rest[after..];
     }
-    shown + &plain(rest)
+    shown + &sanitize(rest)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{coloured, json, one_line, plain};
+    use super::{sanitize, sanitize_json, sanitize_keeping_colours, sanitize_line};
 
     #[test]
     fn what_would_do_something_to_the_terminal_is_taken_out_of_a_text() {
         assert_eq!(
-            plain("a\tb\nc\r\u{1b}[2J\u{7}\u{9b}d\u{7f}"),
+            sanitize("a\tb\nc\r\u{1b}[2J\u{7}\u{9b}d\u{7f}"),
             "a\tb\nc\u{fffd}\u{fffd}[2J\u{fffd}\u{fffd}d\u{fffd}"
         );
-        assert_eq!(one_line("a\nb\u{1b}c"), "a\u{fffd}b\u{fffd}c");
+        assert_eq!(sanitize_line("a\nb\u{1b}c"), "a\u{fffd}b\u{fffd}c");
         assert_eq!(
-            plain("exe.\u{202e}txt\u{2066} \u{5d0}"),
+            sanitize("exe.\u{202e}txt\u{2066} \u{5d0}"),
             "exe.\u{fffd}txt\u{fffd} \u{5d0}"
         );
         assert_eq!(
-            plain("a\u{200b}\u{2028}\u{e0041}b"),
+            sanitize("a\u{200b}\u{2028}\u{e0041}b"),
             "a\u{fffd}\u{fffd}\u{fffd}b"
         );
         assert_eq!(
-            plain("\u{1f469}\u{200d}\u{1f4bb} \u{2764}\u{fe0f}"),
+            sanitize("\u{1f469}\u{200d}\u{1f4bb} \u{2764}\u{fe0f}"),
             "\u{1f469}\u{200d}\u{1f4bb} \u{2764}\u{fe0f}"
         );
     }
@@ -87,7 +87,7 @@ mod tests {
     fn json_says_the_same_and_does_nothing_to_the_terminal() {
         let value = serde_json::json!({ "a\u{9b}": "\u{202e}\u{7f}\u{e9}\n\u{1b}\u{e0041}" });
         let whole = serde_json::to_string_pretty(&value).unwrap();
-        let shown = json(&whole);
+        let shown = sanitize_json(&whole);
         assert_eq!(
             shown,
             "{\n  \"a\\u009b\": \"\\u202e\\u007f\u{e9}\\n\\u001b\\udb40\\udc41\"\n}"
@@ -100,7 +100,9 @@ mod tests {
 
     #[test]
     fn colours_are_left_in_what_is_told_and_nothing_else_is() {
-        let check = |text: &str, expected: &str| assert_eq!(coloured(text), expected, "{text:?}");
+        let check = |text: &str, expected: &str| {
+            assert_eq!(sanitize_keeping_colours(text), expected, "{text:?}")
+        };
         check("", "");
         check(
             "\u{1b}[1m\u{1b}[31merror:\u{1b}[0m ü\n",

@@ -7,37 +7,37 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::live::clock;
-use super::{note, tell, terminal};
+use super::live::format_duration;
+use super::{note, report_notice, terminal};
 use crate::driver::clock::now_ms;
 use crate::launch::Notice;
 
 /// The interval at which the elapsed time is updated at a terminal.
-const TICK: Duration = Duration::from_millis(250);
+const UPDATE_INTERVAL: Duration = Duration::from_millis(250);
 /// The interval at which it is written elsewhere.
-const SELDOM: Duration = Duration::from_secs(30);
+const NOTE_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Shows the current activity until it is dropped.
-pub(super) struct Progress {
-    current: Arc<Mutex<Option<Current>>>,
+pub(super) struct ProgressDisplay {
+    activity: Arc<Mutex<Option<CurrentActivity>>>,
     quiet: bool,
     /// Stops the thread that updates the elapsed time when it is dropped.
-    _clock: Sender<()>,
+    _updater: Sender<()>,
 }
 
 /// The current activity.
-struct Current {
+struct CurrentActivity {
     what: String,
-    began_ms: i64,
+    started_ms: i64,
 }
 
-impl Progress {
+impl ProgressDisplay {
     /// Starts without an activity.
-    pub(super) fn begin() -> Self {
-        let current = Arc::default();
+    pub(super) fn start() -> Self {
+        let activity = Arc::default();
         let (clock, stopped) = mpsc::channel();
-        let (shared, live) = (Arc::clone(&current), terminal::is_live());
-        let tick = if live { TICK } else { SELDOM };
+        let (shared, live) = (Arc::clone(&activity), terminal::can_show_live_view());
+        let tick = if live { UPDATE_INTERVAL } else { NOTE_INTERVAL };
         // If the thread cannot be started, the elapsed time is not shown.
         let _ = thread::Builder::new()
             .name("progress".into())
@@ -49,9 +49,9 @@ impl Progress {
                 }
             });
         Self {
-            current,
+            activity,
             quiet: false,
-            _clock: clock,
+            _updater: clock,
         }
     }
 
@@ -62,46 +62,46 @@ impl Progress {
     }
 
     /// Shows a notice.
-    pub(super) fn tell(&mut self, notice: Notice<'_>) {
+    pub(super) fn show_notice(&mut self, notice: Notice<'_>) {
         if self.quiet && !matches!(notice, Notice::Warning(_)) {
             return;
         }
         if let Notice::Busy(what) = notice {
-            *lock(&self.current) = Some(Current {
+            *lock(&self.activity) = Some(CurrentActivity {
                 what: what.to_owned(),
-                began_ms: now_ms(),
+                started_ms: now_ms(),
             });
         }
-        tell(notice);
+        report_notice(notice);
     }
 
     /// Shows a new current activity.
-    pub(super) fn note(&mut self, what: &str) {
-        self.tell(Notice::Busy(what));
+    pub(super) fn set_activity(&mut self, what: &str) {
+        self.show_notice(Notice::Busy(what));
     }
 }
 
-impl Drop for Progress {
+impl Drop for ProgressDisplay {
     fn drop(&mut self) {
-        if lock(&self.current).take().is_some() && terminal::is_live() {
-            terminal::show(Vec::new());
+        if lock(&self.activity).take().is_some() && terminal::can_show_live_view() {
+            terminal::set_live_rows(Vec::new());
         }
     }
 }
 
-impl Current {
+impl CurrentActivity {
     fn show(&self, live: bool) {
-        let (since, what) = (clock(now_ms() - self.began_ms), &self.what);
+        let (since, what) = (format_duration(now_ms() - self.started_ms), &self.what);
         match live {
-            true => terminal::show(vec![format!(
+            true => terminal::set_live_rows(vec![format!(
                 "{since:>8}  {}",
-                super::plain::one_line(what)
+                super::plain::sanitize_line(what)
             )]),
             false => note(format_args!("still {what} ({since})")),
         }
     }
 }
 
-fn lock(current: &Mutex<Option<Current>>) -> MutexGuard<'_, Option<Current>> {
+fn lock(current: &Mutex<Option<CurrentActivity>>) -> MutexGuard<'_, Option<CurrentActivity>> {
     current.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,15 +4,15 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::time::Duration;
 
 use strata_core::id::{RequestId, RoleId};
-use strata_core::request::Request;
+use strata_core::request::HumanRequest;
 use tokio::task::JoinHandle;
 
-use super::plain::{one_line, plain};
+use super::plain::{sanitize, sanitize_line};
 use super::requests::{asker, other_terms};
-use super::{Failure, note, terminal, warn};
+use super::{CommandFailure, note, terminal, warn};
 use crate::driver::clock::now_ms;
-use crate::driver::{Given, ReplyError, Stop};
-use crate::launch::Run;
+use crate::driver::{HumanReply, ReplyError, StopSignal};
+use crate::launch::RunHandle;
 
 /// Asks at the terminal. A prompt outlives a question, because reading a line cannot be cancelled.
 pub(super) struct Prompt {
@@ -23,27 +23,27 @@ pub(super) struct Prompt {
 }
 
 /// How long a line that was completed at the terminal takes at most to arrive here.
-const ARRIVAL: Duration = Duration::from_millis(20);
+const MAX_ARRIVAL_DELAY: Duration = Duration::from_millis(20);
 
 /// The result of asking all open questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum PromptOutcome {
     /// The team can continue: a question was answered or expired.
-    Settled,
+    Continue,
     /// All questions were left open.
-    Nothing,
+    LeftOpen,
     /// The operator stopped the run.
     Stopped,
 }
 
 /// The result of asking one question.
-enum One {
-    Settled,
+enum QuestionOutcome {
+    Answered,
     /// It expired, or something else was answered or sent: the team can continue.
-    Over,
-    Left,
+    Superseded,
+    LeftOpen,
     /// The input has ended.
-    End,
+    InputEnded,
     Stopped,
 }
 
@@ -58,25 +58,29 @@ impl Prompt {
     }
 
     /// Asks all open questions until one expires. Each answer is recorded immediately.
-    pub(super) async fn ask(&mut self, run: &mut Run, stop: &mut Stop) -> Result<Asked, Failure> {
-        let open: Vec<(RoleId, Request)> = run
+    pub(super) async fn ask(
+        &mut self,
+        run: &mut RunHandle,
+        stop: &mut StopSignal,
+    ) -> Result<PromptOutcome, CommandFailure> {
+        let open: Vec<(RoleId, HumanRequest)> = run
             .stepper()
             .env()
-            .requests()
+            .open_requests()
             .map(|(role, request)| (role, request.clone()))
             .collect();
-        let mut asked = Asked::Nothing;
-        let _bare = terminal::bare();
+        let mut asked = PromptOutcome::LeftOpen;
+        let _bare = terminal::suspend_live_view();
         note("\nthe team waits for a person; an empty line leaves a question open");
         for (role, request) in &open {
-            show(&asker(run.stepper(), *role), request);
-            match self.one(run, request, stop).await? {
-                One::Settled => asked = Asked::Settled,
+            show_request(&asker(run.stepper(), *role), request);
+            match self.ask_one(run, request, stop).await? {
+                QuestionOutcome::Answered => asked = PromptOutcome::Continue,
                 // The remaining questions are asked again when the team waits again.
-                One::Over => return Ok(Asked::Settled),
-                One::Left => {}
-                One::End => break,
-                One::Stopped => return Ok(Asked::Stopped),
+                QuestionOutcome::Superseded => return Ok(PromptOutcome::Continue),
+                QuestionOutcome::LeftOpen => {}
+                QuestionOutcome::InputEnded => break,
+                QuestionOutcome::Stopped => return Ok(PromptOutcome::Stopped),
             }
         }
         Ok(asked)
@@ -88,19 +92,19 @@ impl Prompt {
         // If this fails, reading the terminal fails too, and that error is reported.
         let _ = rustix::termios::tcflush(std::io::stdin(), rustix::termios::QueueSelector::IFlush);
         if self.typing.is_some() {
-            tokio::time::sleep(ARRIVAL).await;
+            tokio::time::sleep(MAX_ARRIVAL_DELAY).await;
         }
         // A read in progress continues with what is typed from now on.
         self.typing.take_if(|typing| typing.is_finished());
     }
 
     /// Asks one question until it has a valid answer or is left open.
-    async fn one(
+    async fn ask_one(
         &mut self,
-        run: &mut Run,
-        request: &Request,
-        stop: &mut Stop,
-    ) -> Result<One, Failure> {
+        run: &mut RunHandle,
+        request: &HumanRequest,
+        stop: &mut StopSignal,
+    ) -> Result<QuestionOutcome, CommandFailure> {
         if self.shown.as_ref() != Some(&request.id) {
             self.discard_typed().await;
             self.shown = Some(request.id.clone());
@@ -114,16 +118,16 @@ impl Prompt {
                 biased;
                 Ok(_) = stop.wait_for(|stop| *stop) => {
                     note("");
-                    return Ok(One::Stopped);
+                    return Ok(QuestionOutcome::Stopped);
                 }
-                attended = run.attend() => {
+                attended = run.wait_for_input() => {
                     attended?;
                     note("\nthe team continues with what came from elsewhere");
-                    return Ok(One::Over);
+                    return Ok(QuestionOutcome::Superseded);
                 }
-                () = over(request) => {
+                () = wait_for_expiry(request) => {
                     note("\nthe time to answer is over");
-                    return Ok(One::Over);
+                    return Ok(QuestionOutcome::Superseded);
                 }
                 line = typing => line,
             };
@@ -131,14 +135,14 @@ impl Prompt {
             let line = match line.map_err(std::io::Error::other).flatten() {
                 Ok(line) if line.is_empty() => {
                     note("");
-                    return Ok(One::End);
+                    return Ok(QuestionOutcome::InputEnded);
                 }
                 Ok(line) => line,
                 Err(error) => {
                     warn(format_args!(
                         "nothing more is asked: the terminal cannot be read: {error}"
                     ));
-                    return Ok(One::End);
+                    return Ok(QuestionOutcome::InputEnded);
                 }
             };
             let Ok(line) = String::from_utf8(line) else {
@@ -146,18 +150,18 @@ impl Prompt {
                 continue;
             };
             if line.trim().is_empty() {
-                return Ok(One::Left);
+                return Ok(QuestionOutcome::LeftOpen);
             }
-            let (text, choice) = chosen(request, line.trim());
+            let (text, choice) = resolve_choice(request, line.trim());
             if let Some(choice) = choice {
-                note(format_args!("  the answer is `{}`", one_line(choice)));
+                note(format_args!("  the answer is `{}`", sanitize_line(choice)));
             }
-            let given = Given {
+            let given = HumanReply {
                 request: request.id.0.clone(),
                 text,
             };
             match run.answer(&[given]) {
-                Ok(_) => return Ok(One::Settled),
+                Ok(_) => return Ok(QuestionOutcome::Answered),
                 Err(ReplyError::Refused(why)) => note(why),
                 Err(ReplyError::Driver(error)) => return Err(error.into()),
             }
@@ -165,13 +169,13 @@ impl Prompt {
     }
 }
 
-fn show(asker: &str, request: &Request) {
+fn show_request(asker: &str, request: &HumanRequest) {
     note(format_args!("\n{asker} asks ({}):", request.id));
-    for line in plain(&request.question).lines() {
+    for line in sanitize(&request.question).lines() {
         note(format_args!("  {line}"));
     }
     for (number, choice) in request.choices.iter().enumerate() {
-        note(format_args!("  {}) {}", number + 1, one_line(choice)));
+        note(format_args!("  {}) {}", number + 1, sanitize_line(choice)));
     }
     for line in how_to_choose(request)
         .into_iter()
@@ -183,7 +187,7 @@ fn show(asker: &str, request: &Request) {
 
 /// Says how to choose at the prompt, where there are choices. If a choice is the number that is shown beside another
 /// one, it says that only the shown number counts.
-fn how_to_choose(request: &Request) -> Option<String> {
+fn how_to_choose(request: &HumanRequest) -> Option<String> {
     let count = request.choices.len();
     let is_number_of_another = |(at, choice): (usize, &String)| {
         choice
@@ -213,12 +217,12 @@ fn read_line() -> std::io::Result<Vec<u8>> {
 }
 
 /// Waits until the request has expired.
-async fn over(request: &Request) {
+async fn wait_for_expiry(request: &HumanRequest) {
     match request.expires_ms {
         None => std::future::pending().await,
         // The clock is polled, since it may be set or stand still while the machine sleeps.
         Some(_) => {
-            while !request.is_over(now_ms()) {
+            while !request.is_expired(now_ms()) {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
@@ -227,7 +231,7 @@ async fn over(request: &Request) {
 
 /// Returns the answer for a line, and the choice if the line is the number of one. The number shown
 /// next to a choice always selects that choice, even if choices are numbers themselves.
-fn chosen<'a>(request: &'a Request, line: &str) -> (String, Option<&'a str>) {
+fn resolve_choice<'a>(request: &'a HumanRequest, line: &str) -> (String, Option<&'a str>) {
     let by_number = line
         .parse::<usize>()
         .ok()
@@ -245,15 +249,15 @@ fn chosen<'a>(request: &'a Request, line: &str) -> (String, Option<&'a str>) {
 mod tests {
     use super::*;
 
-    fn request(choices: &[&str]) -> Request {
-        Request {
+    fn request(choices: &[&str]) -> HumanRequest {
+        HumanRequest {
             id: RequestId::from("ask-0-0-0-0"),
             question: "which?".into(),
             schema: None,
             choices: choices.iter().map(|&choice| choice.to_owned()).collect(),
             default: None,
             expires_ms: None,
-            call: String::new(),
+            call_digest: String::new(),
         }
     }
 
@@ -261,7 +265,11 @@ mod tests {
     fn a_number_that_is_shown_selects_the_choice_beside_it() {
         let check = |choices: &[&str], line: &str, expected: &str| {
             let request = request(choices);
-            assert_eq!(chosen(&request, line).0, expected, "{line} of {choices:?}");
+            assert_eq!(
+                resolve_choice(&request, line).0,
+                expected,
+                "{line} of {choices:?}"
+            );
         };
         check(&["yes", "no"], "2", "\"no\"");
         check(&["yes", "no"], "yes", "yes");

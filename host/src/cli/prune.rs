@@ -1,27 +1,27 @@
 //! `prune`: removes old checkpoints and what only they needed.
 
-use super::{Failure, PruneArgs, counted, note, show_json};
+use super::{CommandFailure, PruneArgs, note, pluralize, print_json};
 use crate::launch::prune as carry_out;
 
-pub(super) fn prune(args: &PruneArgs) -> Result<u8, Failure> {
+pub(super) fn prune(args: &PruneArgs) -> Result<u8, CommandFailure> {
     let kept = carry_out(&args.path, args.keep)?;
     let pruned = kept.pruned;
     if args.json {
         let told = serde_json::json!({
             "keep": kept.keep, "checkpoints": pruned.checkpoints, "events": pruned.events, "bytes": pruned.bytes,
         });
-        show_json(&told.to_string());
+        print_json(&told.to_string());
         return Ok(0);
     }
     let (checkpoints, events) = (
-        counted(pruned.checkpoints, "checkpoint"),
-        counted(pruned.events, "event"),
+        pluralize(pruned.checkpoints, "checkpoint"),
+        pluralize(pruned.events, "event"),
     );
     let freed = match (pruned.events, pruned.bytes) {
         (0, 0) => String::new(),
         // If few pages are freed, the file does not become smaller.
         (_, 0) => ", too little to make the file smaller".into(),
-        (_, bytes) => format!(", {} freed", size(bytes)),
+        (_, bytes) => format!(", {} freed", format_size(bytes)),
     };
     note(format_args!(
         "pruned {checkpoints} and {events}{freed}; the newest {} of each lineage can still be resumed from",
@@ -30,9 +30,9 @@ pub(super) fn prune(args: &PruneArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn size(bytes: u64) -> String {
+fn format_size(bytes: u64) -> String {
     match bytes {
-        0..1024 => counted(bytes, "byte"),
+        0..1024 => pluralize(bytes, "byte"),
         1024..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),
         _ => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
     }

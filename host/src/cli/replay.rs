@@ -3,23 +3,23 @@
 use strata_core::id::Digest;
 
 use super::run::saved_team_file;
-use super::{Failure, ReplayArgs, note, show_line, show_text};
-use crate::launch::{self, Replay};
+use super::{CommandFailure, ReplayArgs, note, print_line, print_text};
+use crate::launch::{self, ReplayRequest};
 use crate::manifest::Overrides;
 use crate::manifest::operator::in_force;
-use crate::replay::{Difference, OnDifference, Report, Selection, Skipped};
+use crate::replay::{AttemptDifference, AttemptSelection, OnDifference, ReplayReport, SkipReason};
 
-pub(super) fn replay(args: ReplayArgs) -> Result<u8, Failure> {
+pub(super) fn replay(args: ReplayArgs) -> Result<u8, CommandFailure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .event_interval(1)
         .build();
-    let runtime =
-        runtime.map_err(|error| Failure::internal(format!("cannot start the runtime: {error}")))?;
+    let runtime = runtime
+        .map_err(|error| CommandFailure::internal(format!("cannot start the runtime: {error}")))?;
     let on_difference = if args.verify {
         OnDifference::Stop
     } else {
-        OnDifference::GoOn
+        OnDifference::Continue
     };
     let operators = in_force(args.policy.as_deref())?;
     let overrides = Overrides {
@@ -27,22 +27,22 @@ pub(super) fn replay(args: ReplayArgs) -> Result<u8, Failure> {
         components: args.component,
         ..Overrides::default()
     };
-    let replay = Replay {
+    let replay = ReplayRequest {
         path: args.path,
         team: args.team,
         saved_team_file: saved_team_file(args.trust),
         overrides,
         lineage: args.lineage,
-        selection: Selection {
+        selection: AttemptSelection {
             step: args.step,
             action: args.action,
         },
         on_difference,
     };
-    let report = runtime.block_on(launch::replay(replay, &mut super::tell))?;
-    tell(&report);
+    let report = runtime.block_on(launch::replay(replay, &mut super::report_notice))?;
+    show_report(&report);
     if report.equal == 0 && report.differences.is_empty() {
-        return Err(Failure::usage(match report.skipped.as_slice() {
+        return Err(CommandFailure::usage(match report.skipped.as_slice() {
             [] => {
                 "no such attempt is recorded, so nothing was verified; `events` lists the recorded ones"
             }
@@ -56,36 +56,39 @@ pub(super) fn replay(args: ReplayArgs) -> Result<u8, Failure> {
     })
 }
 
-fn tell(report: &Report) {
+fn show_report(report: &ReplayReport) {
     for (place, why) in &report.skipped {
-        note(format_args!("{place} is not made again: {}", reason(why)));
+        note(format_args!(
+            "{place} is not made again: {}",
+            skip_reason(why)
+        ));
     }
     for (action, what) in &report.unrecorded {
         note(format_args!(
             "`{action}` may look at {what}, which is not recorded"
         ));
     }
-    for Difference {
-        place,
+    for AttemptDifference {
+        attempt: place,
         what,
         recorded,
         found,
     } in &report.differences
     {
-        show_line(&format!("{place}: {what} differs"));
-        show_text(&format!("  recorded: {recorded}"));
-        show_text(&format!("  found:    {found}"));
+        print_line(&format!("{place}: {what} differs"));
+        print_text(&format!("  recorded: {recorded}"));
+        print_text(&format!("  found:    {found}"));
     }
     let (equal, different, skipped) =
         (report.equal, report.differences.len(), report.skipped.len());
-    show_line(&format!(
+    print_line(&format!(
         "equal: {equal}, different: {different}, not made again: {skipped}"
     ));
 }
 
-fn reason(why: &Skipped) -> String {
+fn skip_reason(why: &SkipReason) -> String {
     match why {
-        Skipped::OtherComponent { recorded, found } => {
+        SkipReason::OtherComponent { recorded, found } => {
             let name = |digest: &Option<Digest>| {
                 digest
                     .as_ref()
@@ -96,8 +99,8 @@ fn reason(why: &Skipped) -> String {
                 "its component was `{recorded}` and is `{found}`; `--component` names the one of then"
             )
         }
-        Skipped::CutOff => "it was cut off".into(),
-        Skipped::OutOfTime(kind) => format!("it ended by its time limit (`{}`)", kind.name()),
-        Skipped::FileGone => "it looked at a file whose bytes were pruned".into(),
+        SkipReason::CutOff => "it was cut off".into(),
+        SkipReason::OutOfTime(kind) => format!("it ended by its time limit (`{}`)", kind.name()),
+        SkipReason::FileMissing => "it looked at a file whose bytes were pruned".into(),
     }
 }

@@ -3,32 +3,33 @@
 use std::io::Write;
 use std::path::Path;
 
-use super::events_sink::spare;
-use super::{Failure, ReportArgs, note, print};
-use crate::launch::{Inputs, OutputFile, WriteTime, report as gather};
+use super::events_sink::ensure_not_input;
+use super::{CommandFailure, ReportArgs, note, print};
+use crate::launch::{OutputFile, TeamInputs, WriteTime, gather_report as gather};
 use crate::open;
 use crate::report::html;
 
 /// The number of bytes by which a file is recognized as a report, which may be overwritten.
-const BEGINNING: usize = "<!doctype html>\n<!-- strata-host report -->".len();
+const BEGINNING_BYTES: usize = "<!doctype html>\n<!-- strata-host report -->".len();
 
-pub(super) fn report(args: &ReportArgs) -> Result<u8, Failure> {
+pub(super) fn report(args: &ReportArgs) -> Result<u8, CommandFailure> {
     let report = gather(&args.path)?;
     let page = html::page(&report);
     match &args.output {
         Some(file) => {
-            let inputs = Inputs {
-                storage: Some(Path::new(&report.beside.path)),
-                ..Inputs::default()
+            let inputs = TeamInputs {
+                storage: Some(Path::new(&report.storage.path)),
+                ..TeamInputs::default()
             };
             let output = OutputFile {
                 path: file,
-                beginning: &page.as_bytes()[..BEGINNING.min(page.len())],
+                beginning: &page.as_bytes()[..BEGINNING_BYTES.min(page.len())],
                 time: WriteTime::AfterRun,
             };
-            spare("-o", output, &inputs)?;
-            let failed =
-                |error| Failure::internal(format!("cannot write `{}`: {error}", file.display()));
+            ensure_not_input("-o", output, &inputs)?;
+            let failed = |error| {
+                CommandFailure::internal(format!("cannot write `{}`: {error}", file.display()))
+            };
             open::to_replace(file)
                 .and_then(|mut file| file.write_all(page.as_bytes()))
                 .map_err(failed)?;

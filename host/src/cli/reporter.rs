@@ -9,15 +9,15 @@ use strata_core::message::IDEA_LABEL;
 use strata_core::team::Role;
 use unicode_width::UnicodeWidthStr;
 
-use super::live::{Live, NAME};
-use super::plain::one_line;
+use super::live::{LiveView, MIN_NAME_COLUMNS};
+use super::plain::sanitize_line;
 use super::preview;
-use super::terminal::{self, BAD, GOOD, ODD, note, painted};
+use super::terminal::{self, ATTENTION, FAILURE, SUCCESS, note, styled};
 use crate::public_event::{ActionRef, EventLine, PublicEvent};
 
 /// How much is reported.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Loudness {
+pub(super) enum Verbosity {
     /// Only faults, and the end of a run that is not done.
     Quiet,
     /// Every action.
@@ -25,41 +25,41 @@ pub(super) enum Loudness {
 }
 
 /// The maximum number of characters of an output if stderr is not a terminal.
-const PREVIEW: usize = 60;
+const PREVIEW_CHARS: usize = 60;
 /// The columns of a line before its output, except for the name of the action.
-const HEAD: usize = 30;
+const HEAD_COLUMNS: usize = 30;
 /// The maximum number of columns of a name.
-const WIDEST: usize = 60;
+const MAX_NAME_COLUMNS: usize = 60;
 
 /// Writes one line for each public event that concerns the operator.
 pub(super) struct Reporter {
-    loudness: Loudness,
-    live: Live,
+    verbosity: Verbosity,
+    live: LiveView,
     /// The time of the first event, from which elapsed times are counted.
-    began_ms: Option<i64>,
+    first_event_ms: Option<i64>,
     /// The number of columns for names: the width of the longest so far.
-    width: usize,
+    name_columns: usize,
     /// The newest message with dead letters, and how many it had so far.
-    lost: (String, usize),
+    dead_letters: (String, usize),
 }
 
 impl Reporter {
-    pub(super) fn new(loudness: Loudness, live: Live) -> Self {
+    pub(super) fn new(verbosity: Verbosity, live: LiveView) -> Self {
         Self {
-            loudness,
+            verbosity,
             live,
-            began_ms: None,
-            width: NAME,
-            lost: Default::default(),
+            first_event_ms: None,
+            name_columns: MIN_NAME_COLUMNS,
+            dead_letters: Default::default(),
         }
     }
 
     /// Reports one public event, if a person needs to see it.
-    pub(super) fn tell(&mut self, line: &EventLine) {
-        self.live.tell(&line.event);
-        self.began_ms.get_or_insert(line.time_ms);
+    pub(super) fn receive(&mut self, line: &EventLine) {
+        self.live.update(&line.event);
+        self.first_event_ms.get_or_insert(line.time_ms);
         self.warn_of(&line.event);
-        if self.loudness == Loudness::Normal {
+        if self.verbosity == Verbosity::Normal {
             self.report(&line.event, line.time_ms);
         }
     }
@@ -67,7 +67,7 @@ impl Reporter {
     /// Warns of an event that an operator has to know of, also if nothing else is reported.
     fn warn_of(&mut self, event: &PublicEvent) {
         match event {
-            PublicEvent::DeadLetter { id, to, reason } => self.dead_letter(id, to, reason),
+            PublicEvent::DeadLetter { id, to, reason } => self.report_dead_letter(id, to, reason),
             PublicEvent::MessageDropped { id, from, reason } => warn(format_args!(
                 "message {id} of `{from}` was dropped: {reason}"
             )),
@@ -106,8 +106,8 @@ impl Reporter {
     fn report(&mut self, event: &PublicEvent, time_ms: i64) {
         match event {
             PublicEvent::ActionFinished { action, output, .. } => {
-                let mark = format!("{}    ", painted(GOOD, "ok"));
-                self.say(action, time_ms, &mark, &output.content);
+                let mark = format!("{}    ", styled(SUCCESS, "ok"));
+                self.write_row(action, time_ms, &mark, &output.content);
             }
             // It is no fault of the action's, and one signal stops many.
             PublicEvent::ActionFailed {
@@ -115,8 +115,8 @@ impl Reporter {
                 fault: FaultKind::Interrupted,
                 ..
             } => {
-                let mark = format!("{}  ", painted(ODD, "stopped"));
-                self.say(action, time_ms, &mark, "before it ended");
+                let mark = format!("{}  ", styled(ATTENTION, "stopped"));
+                self.write_row(action, time_ms, &mark, "before it ended");
             }
             PublicEvent::ActionFailed {
                 action,
@@ -125,8 +125,12 @@ impl Reporter {
                 ..
             } => {
                 let again = retry_ms.map(|pause| format!(", tried again after {pause} ms"));
-                let mark = format!("{}{}  ", painted(BAD, "FAILED"), again.unwrap_or_default());
-                self.say(action, time_ms, &mark, message);
+                let mark = format!(
+                    "{}{}  ",
+                    styled(FAILURE, "FAILED"),
+                    again.unwrap_or_default()
+                );
+                self.write_row(action, time_ms, &mark, message);
             }
             PublicEvent::RequestOpened {
                 action,
@@ -134,8 +138,8 @@ impl Reporter {
                 question,
                 ..
             } => {
-                let mark = format!("{}  {request}: ", painted(ODD, "asks"));
-                self.say(action, time_ms, &mark, question);
+                let mark = format!("{}  {request}: ", styled(ATTENTION, "asks"));
+                self.write_row(action, time_ms, &mark, question);
             }
             PublicEvent::Forked {
                 lineage, parent, ..
@@ -154,13 +158,13 @@ impl Reporter {
     }
 
     /// A message may be for very many that are nobody: the first of them are named.
-    fn dead_letter(&mut self, id: &str, to: &str, reason: &str) {
+    fn report_dead_letter(&mut self, id: &str, to: &str, reason: &str) {
         const NAMED: usize = 8;
-        if self.lost.0 != id {
-            self.lost = (id.to_owned(), 0);
+        if self.dead_letters.0 != id {
+            self.dead_letters = (id.to_owned(), 0);
         }
-        self.lost.1 += 1;
-        match self.lost.1 {
+        self.dead_letters.1 += 1;
+        match self.dead_letters.1 {
             ..=NAMED => warn(format_args!(
                 "message {id} for `{to}` reached nobody: {reason}"
             )),
@@ -174,17 +178,17 @@ impl Reporter {
     }
 
     /// One line about one action: a mark, and as much of a text as fits.
-    fn say(&mut self, action: &ActionRef, time_ms: i64, mark: &str, text: &str) {
+    fn write_row(&mut self, action: &ActionRef, time_ms: i64, mark: &str, text: &str) {
         // A clock may be set back.
-        let seconds = (time_ms - self.began_ms.unwrap_or(time_ms)).max(0) as f64 / 1000.0;
-        let name = one_line(&action.qualified_name());
-        self.width = self.width.max(name.width()).min(WIDEST);
-        let gap = " ".repeat(self.width.saturating_sub(name.width()));
-        let room = match terminal::is_live() {
+        let seconds = (time_ms - self.first_event_ms.unwrap_or(time_ms)).max(0) as f64 / 1000.0;
+        let name = sanitize_line(&action.qualified_name());
+        self.name_columns = self.name_columns.max(name.width()).min(MAX_NAME_COLUMNS);
+        let gap = " ".repeat(self.name_columns.saturating_sub(name.width()));
+        let room = match terminal::can_show_live_view() {
             true => usize::from(terminal::columns())
-                .saturating_sub(HEAD + self.width)
+                .saturating_sub(HEAD_COLUMNS + self.name_columns)
                 .clamp(20, 200),
-            false => PREVIEW,
+            false => PREVIEW_CHARS,
         };
         note(format_args!(
             "{seconds:7.1}s  step {:<3} {name}{gap} {mark}{}",
@@ -196,11 +200,11 @@ impl Reporter {
 
 /// Writes a warning on one line.
 fn warn(text: impl Display) {
-    terminal::warn(one_line(&text.to_string()));
+    terminal::warn(sanitize_line(&text.to_string()));
 }
 
 /// The index of an action, and its name; -1 for what is no action.
-pub(super) fn place(role: &Role, work: Option<Work>) -> (i32, &str) {
+pub(super) fn index_and_name(role: &Role, work: Option<Work>) -> (i32, &str) {
     match work {
         Some(Work::Act { action, .. }) => (i32::from(action.0), &role.action(action).name),
         Some(Work::Plan) => (0, &role.actions[0].name),

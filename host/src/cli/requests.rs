@@ -4,27 +4,27 @@
 use std::path::Path;
 
 use strata_core::id::RoleId;
-use strata_core::request::Request;
+use strata_core::request::HumanRequest;
 use strata_core::stepper::Stepper;
 
-use super::plain::{one_line, plain};
-use super::reporter::place;
-use super::{Failure, path_word, preview};
-use crate::driver::Given;
+use super::plain::{sanitize, sanitize_line};
+use super::reporter::index_and_name;
+use super::{CommandFailure, preview, shell_path};
+use crate::driver::HumanReply;
 use crate::public_event::rfc3339;
-use crate::shell::quoted;
+use crate::shell::single_quoted;
 
 /// The maximum number of characters shown of a schema or a default.
-const PREVIEW: usize = 200;
+const PREVIEW_CHARS: usize = 200;
 
 /// Parses `REQUEST=JSON` from the command line.
-pub(super) fn answer_of(text: &str) -> Result<Given, Failure> {
+pub(super) fn parse_answer(text: &str) -> Result<HumanReply, CommandFailure> {
     match text.split_once('=') {
-        Some((request, answer)) if !request.is_empty() => Ok(Given {
+        Some((request, answer)) if !request.is_empty() => Ok(HumanReply {
             request: request.into(),
             text: answer.into(),
         }),
-        _ => Err(Failure::usage(format!(
+        _ => Err(CommandFailure::usage(format!(
             "`{text}` is not an answer; write REQUEST=JSON, e.g. `ask-0-0-0-0=42`"
         ))),
     }
@@ -38,21 +38,21 @@ pub(super) fn asker(stepper: &Stepper, id: RoleId) -> String {
         .role(id)
         .activation
         .as_ref()
-        .and_then(|activation| activation.work(role));
-    match place(role, work) {
+        .and_then(|activation| activation.current_work(role));
+    match index_and_name(role, work) {
         (-1, _) => role.name.clone(),
         (index, action) => format!("{} action {index} `{action}`", role.name),
     }
 }
 
 /// Describes the valid answers and the expiry, one line each.
-pub(super) fn terms(request: &Request) -> Vec<String> {
+pub(super) fn describe_terms(request: &HumanRequest) -> Vec<String> {
     let mut lines = Vec::new();
     if !request.choices.is_empty() {
         let choices: Vec<String> = request
             .choices
             .iter()
-            .map(|choice| format!("`{}`", one_line(choice)))
+            .map(|choice| format!("`{}`", sanitize_line(choice)))
             .collect();
         lines.push(format!("one of {}", choices.join(", ")));
     }
@@ -61,19 +61,19 @@ pub(super) fn terms(request: &Request) -> Vec<String> {
 }
 
 /// The same without the choices.
-pub(super) fn other_terms(request: &Request) -> Vec<String> {
+pub(super) fn other_terms(request: &HumanRequest) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(schema) = &request.schema {
         lines.push(format!(
             "JSON matching {}",
-            preview(&plain(schema.as_str()), PREVIEW)
+            preview(&sanitize(schema.as_str()), PREVIEW_CHARS)
         ));
     }
     if let Some(end) = request.expires_ms {
         let then = match &request.default {
             Some(default) => format!(
                 "then {} is taken",
-                preview(&plain(default.as_str()), PREVIEW)
+                preview(&sanitize(default.as_str()), PREVIEW_CHARS)
             ),
             None => "then the question fails".into(),
         };
@@ -83,17 +83,17 @@ pub(super) fn other_terms(request: &Request) -> Vec<String> {
 }
 
 /// Describes the open requests, with two or more lines each.
-pub(super) fn listing(stepper: &Stepper) -> Vec<String> {
+pub(super) fn describe_requests(stepper: &Stepper) -> Vec<String> {
     let mut lines = Vec::new();
-    for (id, request) in stepper.env().requests() {
+    for (id, request) in stepper.env().open_requests() {
         lines.push(format!("  {}  {} asks:", request.id, asker(stepper, id)));
         lines.extend(
-            plain(&request.question)
+            sanitize(&request.question)
                 .lines()
                 .map(|line| format!("    {line}")),
         );
         lines.extend(
-            terms(request)
+            describe_terms(request)
                 .into_iter()
                 .map(|line| format!("    ({line})")),
         );
@@ -102,15 +102,15 @@ pub(super) fn listing(stepper: &Stepper) -> Vec<String> {
 }
 
 /// Returns the command that answers the open requests.
-pub(super) fn command(stepper: &Stepper, path: &Path) -> String {
+pub(super) fn answer_command(stepper: &Stepper, path: &Path) -> String {
     let answers: Vec<String> = stepper
         .env()
-        .requests()
-        .map(|(_, request)| quoted(&format!("{}=ANSWER", request.id)))
+        .open_requests()
+        .map(|(_, request)| single_quoted(&format!("{}=ANSWER", request.id)))
         .collect();
     format!(
         "strata-host answer {} {}",
-        path_word(path),
+        shell_path(path),
         answers.join(" ")
     )
 }

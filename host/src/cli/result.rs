@@ -6,8 +6,8 @@ use std::path::Path;
 use strata_core::event::Status;
 use strata_core::stepper::{Stepper, step_of_fault};
 
-use super::reporter::place;
-use super::{RunArgs, joins, show_json, show_text};
+use super::reporter::index_and_name;
+use super::{RunArgs, joins, print_json, print_text};
 
 /// Prints the result of a run that ended with this status. If events go to stdout, nothing else is
 /// printed between them.
@@ -17,7 +17,7 @@ pub(super) fn show_result(args: &RunArgs, status: Status, stepper: &Stepper, pat
         .flatten();
     let output = output.map(|message| message.content.as_str());
     if args.json {
-        show_json(&summary(status, stepper, path, output).to_string());
+        print_json(&summary_json(status, stepper, path, output).to_string());
         return;
     }
     let events_on_stdout = args
@@ -34,36 +34,36 @@ pub(super) fn show_result(args: &RunArgs, status: Status, stepper: &Stepper, pat
 /// text with `--json`.
 fn show_output(output: &str) {
     let text = output.replace("\r\n", "\n");
-    show_text(text.strip_suffix('\n').unwrap_or(&text));
+    print_text(text.strip_suffix('\n').unwrap_or(&text));
 }
 
-fn summary(
+fn summary_json(
     status: Status,
     stepper: &Stepper,
     path: &Path,
     output: Option<&str>,
 ) -> serde_json::Value {
     let env = stepper.env();
-    let faults = env.faults().map(|(id, activation, fault)| {
+    let faults = env.open_faults().map(|(id, activation, fault)| {
         let role = stepper.team().role(id);
-        let work = activation.work(role);
-        let (index, action) = place(role, work);
+        let work = activation.current_work(role);
+        let (index, action) = index_and_name(role, work);
         let digest = work.and_then(|work| stepper.component(id, work));
         serde_json::json!({
             "step": step_of_fault(stepper.team(), env, activation), "role": role.name, "index": index, "action": action,
-            "attempt": activation.current.attempts, "digest": digest.map(|digest| &digest.0),
+            "attempt": activation.current_call.attempts, "digest": digest.map(|digest| &digest.0),
             "kind": fault.kind.name(), "message": fault.message,
         })
     });
     serde_json::json!({
         "status": status.name(), "run": env.run.0, "step": env.step, "storage": path,
         "checkpoint": env.checkpoint.as_ref().map(|id| &id.0),
-        "spent": env.spent.dollars(), "budget": env.budget.map(|budget| budget.dollars()),
+        "spent": env.spent.to_dollars(), "budget": env.budget.map(|budget| budget.to_dollars()),
         "faults": faults.collect::<Vec<_>>(),
-        "joins": joins::standings(stepper).filter(|join| !join.missing.is_empty()).map(|standing| serde_json::json!({
+        "joins": joins::join_statuses(stepper).filter(|join| !join.missing.is_empty()).map(|standing| serde_json::json!({
             "join": standing.join.id, "missing": standing.missing,
         })).collect::<Vec<_>>(),
-        "requests": env.requests().map(|(_, request)| &request.id.0).collect::<Vec<_>>(),
+        "requests": env.open_requests().map(|(_, request)| &request.id.0).collect::<Vec<_>>(),
         "output": output,
     })
 }

@@ -10,54 +10,56 @@ use strata_core::message::IDEA_LABEL;
 use strata_core::stepper::Stepper;
 use tokio::sync::watch;
 
-use super::edits::{tell_edited, tell_mended};
-use super::ending::Ending;
-use super::events_sink::{EventsSink, Held, spare, spare_events};
-use super::live::Live;
-use super::prompt::{Asked, Prompt};
-use super::reporter::{Loudness, Reporter};
-use super::requests::answer_of;
+use super::edits::{note_edited_team_file, warn_edited};
+use super::ending::EndReport;
+use super::events_sink::{EventsSink, PreviousContent, ensure_events_not_input, ensure_not_input};
+use super::live::LiveView;
+use super::prompt::{Prompt, PromptOutcome};
+use super::reporter::{Reporter, Verbosity};
+use super::requests::parse_answer;
 use super::result::show_result;
 use super::signals::Signals;
-use super::{Failure, RunArgs, exit_code, metrics, note, path_word, screen, warn};
-use crate::cli::progress::Progress;
-use crate::driver::{Motion, OnLine, Stop};
+use super::{CommandFailure, RunArgs, exit_code, metrics, note, screen, shell_path, warn};
+use crate::cli::progress::ProgressDisplay;
+use crate::driver::{LineListener, RunState, StopSignal};
 use crate::launch::{
-    Inputs, LaunchError, Notes, Notice, OutputFile, Resume, Resumed, Run, SavedTeamFile, Start,
-    WriteTime, resume, start, storage_by_name,
+    LaunchError, Notice, OutputFile, Resume, ResumeNotes, ResumeOutcome, RunHandle, SavedTeamFile,
+    Start, TeamInputs, WriteTime, resume, start, storage_by_name,
 };
-use crate::manifest::operator::{files as policy_files, in_force};
-use crate::manifest::{Overrides, team_in};
+use crate::manifest::operator::{in_force, policy_files};
+use crate::manifest::{Overrides, find_team_file};
 use crate::public_event::EventLine;
-use crate::services::llm::{Audience, RECORD_BEGINNING};
-use crate::store::{Replace, follow_link, link_to_last};
+use crate::services::llm::{RECORD_BEGINNING, StreamObserverFactory};
+use crate::store::{ReplacePolicy, resolve_link, update_latest_link};
 
 /// The team file if none is named.
 const DEFAULT_TEAM: &str = "team.toml";
 
 /// The link to the last run for which no storage was named.
-const LAST: &str = "workspace/storage/team";
+const LAST_RUN_LINK: &str = "workspace/storage/team";
 
 /// The time after which an idle thread of the blocking pool ends: practically never.
-const FOR_GOOD: Duration = Duration::from_secs(u32::MAX as u64);
+const THREAD_KEEP_ALIVE: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// Runs a team. With `verbose`, models' replies are shown while they are received.
-pub(super) fn run(args: RunArgs, verbose: u8) -> Result<u8, Failure> {
-    let shown = (verbose > 0 && !args.quiet && !args.json).then(screen::audience);
-    to_its_end(launch_and_run(args, shown))
+pub(super) fn run(args: RunArgs, verbose: u8) -> Result<u8, CommandFailure> {
+    let shown = (verbose > 0 && !args.quiet && !args.json).then(screen::reply_observers);
+    block_on_run(launch_and_run(args, shown))
 }
 
 /// Runs a future that runs teams, to its end.
-pub(super) fn to_its_end(work: impl Future<Output = Result<u8, Failure>>) -> Result<u8, Failure> {
+pub(super) fn block_on_run(
+    work: impl Future<Output = Result<u8, CommandFailure>>,
+) -> Result<u8, CommandFailure> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     // Guests yield only at epochs, so timers and signals are polled at every turn.
     let runtime = runtime
         .enable_all()
         .event_interval(1)
-        .thread_keep_alive(FOR_GOOD)
+        .thread_keep_alive(THREAD_KEEP_ALIVE)
         .build();
-    let runtime =
-        runtime.map_err(|error| Failure::internal(format!("cannot start the runtime: {error}")))?;
+    let runtime = runtime
+        .map_err(|error| CommandFailure::internal(format!("cannot start the runtime: {error}")))?;
     // Starts one thread of the blocking pool now. If a limit prevents further threads later, it
     // does all blocking work, one item at a time.
     drop(runtime.spawn_blocking(|| ()));
@@ -67,24 +69,33 @@ pub(super) fn to_its_end(work: impl Future<Output = Result<u8, Failure>>) -> Res
     code
 }
 
-async fn launch_and_run(args: RunArgs, shown: Option<Audience>) -> Result<u8, Failure> {
-    let signals = Signals::heard()?;
+async fn launch_and_run(
+    args: RunArgs,
+    shown: Option<StreamObserverFactory>,
+) -> Result<u8, CommandFailure> {
+    let signals = Signals::subscribe()?;
     let loudness = if args.quiet {
-        Loudness::Quiet
+        Verbosity::Quiet
     } else {
-        Loudness::Normal
+        Verbosity::Normal
     };
     let live = if args.quiet {
-        Live::default()
+        LiveView::default()
     } else {
-        Live::at_terminal()
+        LiveView::at_terminal()
     };
     let storage = args.storage()?;
     // This must precede the creation of any file.
-    spare_inputs(&args, &storage)?;
-    let events = args.events.as_deref().map(|path| (path, args.held()));
+    check_outputs(&args, &storage)?;
+    let events = args
+        .events
+        .as_deref()
+        .map(|path| (path, args.previous_content()));
     let had_events = args.events.as_ref().is_some_and(|path| path.exists());
-    let on_line = OnLine::Each(listener(events, Reporter::new(loudness, live.clone()))?);
+    let on_line = LineListener::Each(event_listener(
+        events,
+        Reporter::new(loudness, live.clone()),
+    )?);
     // The server is started before anything is saved, so that an address in use leaves nothing
     // behind.
     let metrics = match args.metrics {
@@ -92,7 +103,7 @@ async fn launch_and_run(args: RunArgs, shown: Option<Audience>) -> Result<u8, Fa
         None => None,
     };
     let mut run = match launch(&args, &storage, on_line)? {
-        Launched::Goes(run) => run,
+        Launched::Running(run) => run,
         Launched::Finished(stepper, path) => {
             if !args.quiet {
                 note(format_args!(
@@ -101,7 +112,7 @@ async fn launch_and_run(args: RunArgs, shown: Option<Audience>) -> Result<u8, Fa
                 ));
             }
             if let (Some(events), true) = (&args.events, had_events) {
-                let made_up = EventsSink::open(events, args.held())?.make_up();
+                let made_up = EventsSink::open(events, args.previous_content())?.write_missing();
                 made_up.unwrap_or_else(|e| {
                     warn(format_args!("`{}` lacks events: {e}", events.display()))
                 });
@@ -110,24 +121,24 @@ async fn launch_and_run(args: RunArgs, shown: Option<Audience>) -> Result<u8, Fa
             return Ok(0);
         }
     };
-    if let Some(audience) = live.listening_with(shown) {
-        run.let_hear(audience);
+    if let Some(audience) = live.observer_factory(shown) {
+        run.observe(audience);
     }
-    run.prepare(args.when_idle());
+    run.set_when_idle(args.when_idle());
     if let Some(metrics) = metrics {
-        run.count_in(metrics);
+        run.record_metrics(metrics);
     }
     if args.keep_alive && !args.quiet {
-        tokio::spawn(tell_when_idle(run.motion(), run.path().to_owned()));
+        tokio::spawn(note_when_idle(run.run_state(), run.path().to_owned()));
     }
-    live.begin(run.stepper());
-    signals.begin();
+    live.show(run.stepper());
+    signals.set_run_started();
     let mut stop = signals.stop.clone();
-    let mut prompt = Prompt::at_terminal().filter(|_| loudness == Loudness::Normal);
-    let played = play(&mut run, &mut prompt, &mut stop).await;
-    live.end();
+    let mut prompt = Prompt::at_terminal().filter(|_| loudness == Verbosity::Normal);
+    let played = run_with_prompt(&mut run, &mut prompt, &mut stop).await;
+    live.hide();
     let status = played?;
-    Ending::of(&run, args.policy.as_deref()).tell(status, loudness);
+    EndReport::from_run(&run, args.policy.as_deref()).write(status, loudness);
     show_result(&args, status, run.stepper(), run.path());
     Ok(if status == Status::Interrupted {
         signals.code()
@@ -137,13 +148,13 @@ async fn launch_and_run(args: RunArgs, shown: Option<Audience>) -> Result<u8, Fa
 }
 
 /// Fails if an output file is an input of the run.
-fn spare_inputs(args: &RunArgs, storage: &Path) -> Result<(), Failure> {
+fn check_outputs(args: &RunArgs, storage: &Path) -> Result<(), CommandFailure> {
     if args.record.is_none() && args.events.is_none() {
         return Ok(());
     }
-    let team = Words::parse(&args.words)?.team;
+    let team = PositionalArgs::parse(&args.words)?.team;
     let team = team.or_else(|| args.recover_path.is_none().then(|| DEFAULT_TEAM.into()));
-    let inputs = Inputs {
+    let inputs = TeamInputs {
         team: team.as_deref(),
         storage: Some(storage),
         components: &args.component,
@@ -155,28 +166,28 @@ fn spare_inputs(args: &RunArgs, storage: &Path) -> Result<(), Failure> {
             beginning: RECORD_BEGINNING,
             time: WriteTime::DuringRun,
         };
-        spare("--record", output, &inputs)?;
+        ensure_not_input("--record", output, &inputs)?;
     }
-    spare_events(args.events.as_deref(), &inputs)
+    ensure_events_not_input(args.events.as_deref(), &inputs)
 }
 
 /// Runs a team until nothing is left to do without a human. If it is stopped while a human is
 /// asked, its saved state remains waiting, and `Interrupted` is returned.
-pub(super) async fn play(
-    run: &mut Run,
+pub(super) async fn run_with_prompt(
+    run: &mut RunHandle,
     prompt: &mut Option<Prompt>,
-    stop: &mut Stop,
-) -> Result<Status, Failure> {
+    stop: &mut StopSignal,
+) -> Result<Status, CommandFailure> {
     let mut status = run.run(stop).await?;
     while let (Status::Waiting, Some(prompt)) = (status, prompt.as_mut()) {
         let asked = prompt.ask(run, stop).await?;
-        if asked != Asked::Settled {
-            run.dismiss().await;
+        if asked != PromptOutcome::Continue {
+            run.stop_listening().await;
         }
         match asked {
-            Asked::Settled => run.go_on()?,
-            Asked::Nothing => break,
-            Asked::Stopped => return Ok(Status::Interrupted),
+            PromptOutcome::Continue => run.continue_run()?,
+            PromptOutcome::LeftOpen => break,
+            PromptOutcome::Stopped => return Ok(Status::Interrupted),
         }
         status = run.run(stop).await?;
     }
@@ -184,19 +195,19 @@ pub(super) async fn play(
 }
 
 /// Reports each time that nothing is left to do, and how to change that.
-async fn tell_when_idle(mut motion: watch::Receiver<Motion>, path: PathBuf) {
+async fn note_when_idle(mut motion: watch::Receiver<RunState>, path: PathBuf) {
     while motion
-        .wait_for(|motion| matches!(motion, Motion::Idle(_)))
+        .wait_for(|motion| matches!(motion, RunState::Idle(_)))
         .await
         .is_ok()
     {
-        let path = path_word(&path);
+        let path = shell_path(&path);
         note(format_args!(
             "nothing is left to do; waiting: `strata-host send {path} --cause LABEL TEXT`, `strata-host answer {path} \
              REQUEST=JSON` where somebody is asked, or Ctrl-C to end"
         ));
         if motion
-            .wait_for(|motion| !matches!(motion, Motion::Idle(_)))
+            .wait_for(|motion| !matches!(motion, RunState::Idle(_)))
             .await
             .is_err()
         {
@@ -206,12 +217,16 @@ async fn tell_when_idle(mut motion: watch::Receiver<Motion>, path: PathBuf) {
 }
 
 enum Launched {
-    Goes(Box<Run>),
+    Running(Box<RunHandle>),
     Finished(Box<Stepper>, PathBuf),
 }
 
-fn launch(args: &RunArgs, storage: &Path, on_line: OnLine) -> Result<Launched, Failure> {
-    let words = Words::parse(&args.words)?;
+fn launch(
+    args: &RunArgs,
+    storage: &Path,
+    on_line: LineListener,
+) -> Result<Launched, CommandFailure> {
+    let words = PositionalArgs::parse(&args.words)?;
     let overrides = Overrides {
         max_steps: args.max_steps,
         max_parallel: args.max_parallel,
@@ -226,33 +241,33 @@ fn launch(args: &RunArgs, storage: &Path, on_line: OnLine) -> Result<Launched, F
             if words.idea.is_some() {
                 warn("the idea is ignored: a resume uses the saved one");
             }
-            launch_saved(args, path, words.team, overrides, on_line)
+            launch_resume(args, path, words.team, overrides, on_line)
         }
         None => launch_new(args, storage, words, overrides, on_line),
     }
 }
 
 /// Resumes the team saved at `path`.
-fn launch_saved(
+fn launch_resume(
     args: &RunArgs,
     path: &PathBuf,
     team: Option<PathBuf>,
     overrides: Overrides,
-    on_line: OnLine,
-) -> Result<Launched, Failure> {
-    let mut progress = Progress::begin().only_warnings(args.quiet);
-    let report = &mut |notice: Notice<'_>| progress.tell(notice);
+    on_line: LineListener,
+) -> Result<Launched, CommandFailure> {
+    let mut progress = ProgressDisplay::start().only_warnings(args.quiet);
+    let report = &mut |notice: Notice<'_>| progress.show_notice(notice);
     if args
         .storage
         .as_ref()
-        .is_some_and(|storage| follow_link(storage) != *path)
+        .is_some_and(|storage| resolve_link(storage) != *path)
     {
         warn("`--storage` is ignored: a resume goes on where the team is saved");
     }
     let answers = args
         .answer
         .iter()
-        .map(|text| answer_of(text))
+        .map(|text| parse_answer(text))
         .collect::<Result<Vec<_>, _>>()?;
     let is_given = team.is_some();
     let what = Resume {
@@ -269,16 +284,16 @@ fn launch_saved(
     let resumed = resume(what, report, on_line);
     // This is reported even if the resume is refused, since the line that is named may be fixed
     // already.
-    if !is_given && !args.quiet && is_mendable(&resumed) {
-        tell_mended(path, args.policy.as_deref());
+    if !is_given && !args.quiet && may_be_fixed_by_edit(&resumed) {
+        note_edited_team_file(path, args.policy.as_deref());
     }
     match resumed? {
-        Resumed::Goes(run, notes) => {
-            tell_notes(&notes, run.path());
-            Ok(Launched::Goes(run))
+        ResumeOutcome::Running(run, notes) => {
+            report_notes(&notes, run.path());
+            Ok(Launched::Running(run))
         }
-        Resumed::Finished(stepper, notes) => {
-            tell_notes(&notes, path);
+        ResumeOutcome::Finished(stepper, notes) => {
+            report_notes(&notes, path);
             Ok(Launched::Finished(stepper, path.clone()))
         }
     }
@@ -288,13 +303,13 @@ fn launch_saved(
 fn launch_new(
     args: &RunArgs,
     storage: &Path,
-    words: Words,
+    words: PositionalArgs,
     overrides: Overrides,
-    on_line: OnLine,
-) -> Result<Launched, Failure> {
-    let mut progress = Progress::begin().only_warnings(args.quiet);
-    let report = &mut |notice: Notice<'_>| progress.tell(notice);
-    let Words { team, idea } = words;
+    on_line: LineListener,
+) -> Result<Launched, CommandFailure> {
+    let mut progress = ProgressDisplay::start().only_warnings(args.quiet);
+    let report = &mut |notice: Notice<'_>| progress.show_notice(notice);
+    let PositionalArgs { team, idea } = words;
     let default = || {
         Path::new(DEFAULT_TEAM)
             .exists()
@@ -302,14 +317,14 @@ fn launch_new(
     };
     let team: PathBuf = team
         .or_else(default)
-        .ok_or_else(|| no_team(idea.as_deref()))?;
-    if let Some(idea) = idea.as_deref().filter(|idea| is_file(idea)) {
-        warn(not_a_team(idea));
+        .ok_or_else(|| missing_team(idea.as_deref()))?;
+    if let Some(idea) = idea.as_deref().filter(|idea| looks_like_file(idea)) {
+        warn(taken_as_idea(idea));
     }
     let replace = if args.force {
-        Replace::Unfinished
+        ReplacePolicy::Unfinished
     } else {
-        Replace::Never
+        ReplacePolicy::Never
     };
     let what = Start {
         idea,
@@ -325,18 +340,20 @@ fn launch_new(
         )));
     }
     if args.storage.is_none()
-        && let Err(error) = link_to_last(storage)
+        && let Err(error) = update_latest_link(storage)
     {
-        warn(format_args!("`{LAST}` does not lead to this run: {error}"));
+        warn(format_args!(
+            "`{LAST_RUN_LINK}` does not lead to this run: {error}"
+        ));
     }
-    Ok(Launched::Goes(Box::new(started.run)))
+    Ok(Launched::Running(Box::new(started.run)))
 }
 
 /// Returns whether editing the team file may make a difference to a resume.
-fn is_mendable(resumed: &Result<Resumed, LaunchError>) -> bool {
+fn may_be_fixed_by_edit(resumed: &Result<ResumeOutcome, LaunchError>) -> bool {
     !matches!(
         resumed,
-        Ok(Resumed::Finished(..)) | Err(LaunchError::Unrecognized(_))
+        Ok(ResumeOutcome::Finished(..)) | Err(LaunchError::Unrecognized(_))
     )
 }
 
@@ -351,27 +368,27 @@ pub(super) fn saved_team_file(trust: bool) -> SavedTeamFile {
 
 /// Returns the failure for a run without a team file. The hint considers that the idea was meant as
 /// one.
-fn no_team(idea: Option<&str>) -> Failure {
-    let inside = idea.and_then(|idea| team_in(Path::new(idea)));
+fn missing_team(idea: Option<&str>) -> CommandFailure {
+    let inside = idea.and_then(|idea| find_team_file(Path::new(idea)));
     let meant = inside.map(|team| format!("; did you mean `{team}`?"));
     let file = || {
-        idea.filter(|idea| is_file(idea))
-            .map(|idea| format!("; {}", not_a_team(idea)))
+        idea.filter(|idea| looks_like_file(idea))
+            .map(|idea| format!("; {}", taken_as_idea(idea)))
     };
     let meant = meant.or_else(file).unwrap_or_default();
     let which = "which team? give a TEAM.toml, or `--recover_path PATH` to resume a saved one";
-    Failure::usage(format!("{which}{meant}"))
+    CommandFailure::usage(format!("{which}{meant}"))
 }
 
-pub(super) fn tell_notes(notes: &Notes, path: &Path) {
+pub(super) fn report_notes(notes: &ResumeNotes, path: &Path) {
     if notes.team_json_differs {
-        tell_edited(path);
+        warn_edited(path);
     }
     if notes.nothing_in_doubt {
         warn(format_args!("`--in-doubt` is ignored: nothing is in doubt"));
     }
     if notes.unsent_idea {
-        let path = path_word(path);
+        let path = shell_path(path);
         warn(format_args!(
             "the idea was never sent, and nobody has mail; send it: `strata-host send {path} --cause {IDEA_LABEL} IDEA`"
         ));
@@ -382,7 +399,7 @@ pub(super) fn tell_notes(notes: &Notes, path: &Path) {
 }
 
 /// Returns whether an idea looks like the name of a file.
-fn is_file(idea: &str) -> bool {
+fn looks_like_file(idea: &str) -> bool {
     let kind = Path::new(idea)
         .extension()
         .and_then(OsStr::to_str)
@@ -393,19 +410,19 @@ fn is_file(idea: &str) -> bool {
 }
 
 /// Explains that a name without `.toml` was taken as the idea.
-fn not_a_team(idea: &str) -> String {
+fn taken_as_idea(idea: &str) -> String {
     format!("`{idea}` does not end in `.toml`, so it was taken as the idea")
 }
 
 /// What the positional arguments of the command line name.
-struct Words {
+struct PositionalArgs {
     team: Option<PathBuf>,
     idea: Option<String>,
 }
 
-impl Words {
+impl PositionalArgs {
     /// Separates the team file from the idea.
-    fn parse(words: &[String]) -> Result<Self, Failure> {
+    fn parse(words: &[String]) -> Result<Self, CommandFailure> {
         let (mut teams, mut ideas) = (Vec::new(), Vec::new());
         for word in words {
             if word.ends_with(".toml") {
@@ -423,12 +440,12 @@ impl Words {
                 [one, two, ..] => {
                     format!("two team files were given, `{one}` and `{two}`; a run has one")
                 }
-                _ => match ideas.iter().find(|idea| is_file(idea)) {
-                    Some(idea) => format!("two ideas were given; {}", not_a_team(idea)),
+                _ => match ideas.iter().find(|idea| looks_like_file(idea)) {
+                    Some(idea) => format!("two ideas were given; {}", taken_as_idea(idea)),
                     None => "two ideas were given; put an idea of several words in quotes".into(),
                 },
             };
-            return Err(Failure::usage(what));
+            return Err(CommandFailure::usage(what));
         }
         Ok(Self {
             team: teams.into_iter().next().map(PathBuf::from),
@@ -438,13 +455,13 @@ impl Words {
 }
 
 /// Receives public events.
-pub(super) type Listener = Box<dyn FnMut(&EventLine) + Send>;
+pub(super) type EventListener = Box<dyn FnMut(&EventLine) + Send>;
 
 /// Returns a listener that writes public events to `events` and reports them to the operator.
-pub(super) fn listener(
-    events: Option<(&Path, Held)>,
+pub(super) fn event_listener(
+    events: Option<(&Path, PreviousContent)>,
     mut reporter: Reporter,
-) -> Result<Listener, Failure> {
+) -> Result<EventListener, CommandFailure> {
     let mut sink = events
         .map(|(path, held)| EventsSink::open(path, held))
         .transpose()?;
@@ -455,14 +472,14 @@ pub(super) fn listener(
             warn(format_args!("events are no longer written: {error}"));
             sink = None;
         }
-        reporter.tell(line);
+        reporter.receive(line);
     }))
 }
 
 impl RunArgs {
     /// Returns the directory where the run is, or will be, saved.
-    fn storage(&self) -> Result<PathBuf, Failure> {
-        let team = Words::parse(&self.words)?.team;
+    fn storage(&self) -> Result<PathBuf, CommandFailure> {
+        let team = PositionalArgs::parse(&self.words)?.team;
         let by_name = || storage_by_name(team.as_deref().unwrap_or(Path::new(DEFAULT_TEAM)));
         // A resume names its own directory.
         Ok(self
@@ -472,7 +489,9 @@ impl RunArgs {
             .unwrap_or_else(by_name))
     }
 
-    fn held(&self) -> Held {
-        self.recover_path.clone().map_or(Held::Dropped, Held::Kept)
+    fn previous_content(&self) -> PreviousContent {
+        self.recover_path
+            .clone()
+            .map_or(PreviousContent::Dropped, PreviousContent::Kept)
     }
 }

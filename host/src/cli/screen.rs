@@ -6,58 +6,58 @@ use std::sync::Arc;
 use strata_core::event::HostCallKind;
 
 use super::note;
-use super::plain::plain;
-use crate::services::llm::{Audience, Heard, Listener};
+use super::plain::sanitize;
+use crate::services::llm::{StreamEvent, StreamListener, StreamObserverFactory};
 
 /// The length at which a line is broken, in characters: what fits next to a name on a terminal of
 /// usual width.
-const WIDTH: usize = 80;
+const MAX_LINE_CHARS: usize = 80;
 
 /// Returns a factory of observers that show all replies.
-pub(super) fn audience() -> Audience {
+pub(super) fn reply_observers() -> StreamObserverFactory {
     Arc::new(|role, kind| {
-        let mut reply = Shown(Lines {
+        let mut reply = ReplyView(ReplyLines {
             role: role.to_owned(),
-            begun: String::new(),
+            partial: String::new(),
         });
-        let hear = move |heard: Heard<'_>| {
-            for line in reply.0.hear(heard) {
+        let hear = move |heard: StreamEvent<'_>| {
+            for line in reply.0.receive(heard) {
                 note(line);
             }
         };
-        (kind == HostCallKind::Llm).then(|| Box::new(hear) as Listener)
+        (kind == HostCallKind::Llm).then(|| Box::new(hear) as StreamListener)
     })
 }
 
 /// A reply being shown. What is left of it is shown when it is dropped.
-struct Shown(Lines);
+struct ReplyView(ReplyLines);
 
-impl Drop for Shown {
+impl Drop for ReplyView {
     fn drop(&mut self) {
-        if let Some(line) = self.0.rest() {
+        if let Some(line) = self.0.take_partial() {
             note(line);
         }
     }
 }
 
 /// Splits a reply into lines.
-struct Lines {
+struct ReplyLines {
     role: String,
     /// The beginning of a line that has not ended.
-    begun: String,
+    partial: String,
 }
 
-impl Lines {
+impl ReplyLines {
     /// Takes in a part of the reply, and returns the lines that are now complete.
-    fn hear(&mut self, heard: Heard<'_>) -> Vec<String> {
+    fn receive(&mut self, heard: StreamEvent<'_>) -> Vec<String> {
         match heard {
-            Heard::Text(text) => text
+            StreamEvent::Text(text) => text
                 .split_inclusive('\n')
                 .flat_map(|part| self.add(part))
                 .collect(),
-            Heard::Again => {
+            StreamEvent::Restarted => {
                 let again = format!("  {}> (broken off)", self.role);
-                self.rest().into_iter().chain([again]).collect()
+                self.take_partial().into_iter().chain([again]).collect()
             }
         }
     }
@@ -67,34 +67,34 @@ impl Lines {
         let (text, ends) = part
             .strip_suffix('\n')
             .map_or((part, false), |text| (text, true));
-        self.begun
-            .push_str(&plain(&text.replace('\r', "").replace('\t', "    ")));
+        self.partial
+            .push_str(&sanitize(&text.replace('\r', "").replace('\t', "    ")));
         let mut lines = Vec::new();
-        let begun = std::mem::take(&mut self.begun);
+        let begun = std::mem::take(&mut self.partial);
         let mut left = begun.as_str();
-        while let Some((end, _)) = left.char_indices().nth(WIDTH) {
+        while let Some((end, _)) = left.char_indices().nth(MAX_LINE_CHARS) {
             let words = left[..end]
                 .rfind(' ')
                 .filter(|at| !left[..*at].trim().is_empty());
             let (line, rest) = left.split_at(words.unwrap_or(end));
-            lines.extend(self.named(line));
+            lines.extend(self.with_role(line));
             left = rest.strip_prefix(' ').unwrap_or(rest);
         }
-        self.begun = left.to_owned();
+        self.partial = left.to_owned();
         if ends {
-            lines.extend(self.rest());
+            lines.extend(self.take_partial());
         }
         lines
     }
 
     /// Returns the line that has not ended.
-    fn rest(&mut self) -> Option<String> {
-        let line = std::mem::take(&mut self.begun);
-        self.named(&line)
+    fn take_partial(&mut self) -> Option<String> {
+        let line = std::mem::take(&mut self.partial);
+        self.with_role(&line)
     }
 
     /// Returns a line with the role's name, or `None` if it is empty.
-    fn named(&self, line: &str) -> Option<String> {
+    fn with_role(&self, line: &str) -> Option<String> {
         (!line.trim().is_empty()).then(|| format!("  {}> {}", self.role, line.trim_end()))
     }
 }
@@ -104,15 +104,15 @@ mod tests {
     use super::*;
 
     fn shown(pieces: &[&str]) -> Vec<String> {
-        let mut lines = Lines {
+        let mut lines = ReplyLines {
             role: "Eve".to_owned(),
-            begun: String::new(),
+            partial: String::new(),
         };
         let mut shown: Vec<String> = pieces
             .iter()
-            .flat_map(|piece| lines.hear(Heard::Text(piece)))
+            .flat_map(|piece| lines.receive(StreamEvent::Text(piece)))
             .collect();
-        shown.extend(lines.rest());
+        shown.extend(lines.take_partial());
         shown
     }
 
@@ -143,22 +143,22 @@ mod tests {
 
     #[test]
     fn a_word_that_is_longer_than_a_line_is_cut() {
-        let lines = shown(&["ü".repeat(2 * WIDTH + 1).as_str()]);
+        let lines = shown(&["ü".repeat(2 * MAX_LINE_CHARS + 1).as_str()]);
         let lengths: Vec<usize> = lines
             .iter()
             .map(|line| line.trim_start_matches("  Eve> ").chars().count())
             .collect();
-        assert_eq!(lengths, [WIDTH, WIDTH, 1]);
+        assert_eq!(lengths, [MAX_LINE_CHARS, MAX_LINE_CHARS, 1]);
     }
 
     #[test]
     fn a_reply_that_broke_off_is_marked() {
-        let mut lines = Lines {
+        let mut lines = ReplyLines {
             role: "Eve".to_owned(),
-            begun: "half".to_owned(),
+            partial: "half".to_owned(),
         };
         assert_eq!(
-            lines.hear(Heard::Again),
+            lines.receive(StreamEvent::Restarted),
             ["  Eve> half", "  Eve> (broken off)"]
         );
     }

@@ -5,23 +5,23 @@ use std::path::Path;
 
 use strata_core::json::Json;
 use strata_core::message::{IDEMPOTENCY_KEY, Message};
-use strata_core::text::unfit_for_name;
+use strata_core::text::find_unfit_for_name;
 
-use super::edits::look_for_edits;
-use super::{Failure, SendArgs, note, show_json, warn};
-use crate::launch::{saved, send as put};
-use crate::store::At;
-use crate::suggest::meant;
+use super::edits::warn_if_edited;
+use super::{CommandFailure, SendArgs, note, print_json, warn};
+use crate::launch::{load_saved, send as put};
+use crate::store::StateSelector;
+use crate::suggest::did_you_mean;
 
 /// The maximum size of a message. Every role that receives it stores it in its memory, and a saved
 /// team holds it in several places.
-const MOST_BYTES: u64 = 16 << 20;
+const MAX_MESSAGE_BYTES: u64 = 16 << 20;
 
-pub(super) fn send(args: SendArgs) -> Result<u8, Failure> {
+pub(super) fn send(args: SendArgs) -> Result<u8, CommandFailure> {
     check_names(&args)?;
-    let content = content(args.content)?;
+    let content = read_content(args.content)?;
     // The id is assigned where the message is recorded.
-    let mut message = Message::of_user("".into(), content, args.cause);
+    let mut message = Message::from_user("".into(), content, args.cause);
     if !args.to.is_empty() {
         message.send_to = args.to;
     }
@@ -32,14 +32,14 @@ pub(super) fn send(args: SendArgs) -> Result<u8, Failure> {
         )
     }));
     let cause = message.cause_by.clone();
-    look_for_edits(&args.path);
+    warn_if_edited(&args.path);
     let sent = put(&args.path, message)?;
     match sent.to.as_slice() {
         _ if sent.known => note(format_args!(
             "already received under this key as message {}; it is not sent again",
             sent.id
         )),
-        _ if sent.is_unheard() => warn(format_args!(
+        _ if sent.is_undelivered() => warn(format_args!(
             "nobody watches `{cause}`: the message reached no mailbox"
         )),
         [] => {}
@@ -50,8 +50,9 @@ pub(super) fn send(args: SendArgs) -> Result<u8, Failure> {
         )),
     }
     if args.json {
-        show_json(
-            &serde_json::to_string(&sent).map_err(|error| Failure::internal(error.to_string()))?,
+        print_json(
+            &serde_json::to_string(&sent)
+                .map_err(|error| CommandFailure::internal(error.to_string()))?,
         );
     }
     let names = if sent.dead.is_empty() {
@@ -60,7 +61,7 @@ pub(super) fn send(args: SendArgs) -> Result<u8, Failure> {
         addresses(&args.path)
     };
     for name in &sent.dead {
-        let meant = meant(name, names.iter().map(String::as_str));
+        let meant = did_you_mean(name, names.iter().map(String::as_str));
         warn(format_args!(
             "`{name}` takes no messages from outside: it is no role, alias or group of the team{meant}"
         ));
@@ -69,9 +70,9 @@ pub(super) fn send(args: SendArgs) -> Result<u8, Failure> {
 }
 
 /// Fails if the label or the name of a recipient is not usable.
-fn check_names(args: &SendArgs) -> Result<(), Failure> {
+fn check_names(args: &SendArgs) -> Result<(), CommandFailure> {
     if args.cause.is_empty() {
-        return Err(Failure::usage(
+        return Err(CommandFailure::usage(
             "`--cause` is empty: say under which label the message is heard",
         ));
     }
@@ -81,9 +82,9 @@ fn check_names(args: &SendArgs) -> Result<(), Failure> {
         .map(|name| ("--to", name))
         .chain([("--cause", &args.cause)])
     {
-        if let Some(unfit) = unfit_for_name(name) {
+        if let Some(unfit) = find_unfit_for_name(name) {
             let code = u32::from(unfit);
-            return Err(Failure::usage(format!(
+            return Err(CommandFailure::usage(format!(
                 "`{flag}` holds U+{code:04X}, a character that is not seen; leave it out"
             )));
         }
@@ -92,15 +93,16 @@ fn check_names(args: &SendArgs) -> Result<(), Failure> {
 }
 
 /// Returns the message's content, which is read from stdin if `text` is `-`.
-fn content(text: String) -> Result<String, Failure> {
+fn read_content(text: String) -> Result<String, CommandFailure> {
     let content = match text.as_str() {
-        "-" => std::io::read_to_string(std::io::stdin().take(MOST_BYTES + 1))
-            .map_err(|error| Failure::usage(format!("cannot read the text from stdin: {error}")))?,
+        "-" => std::io::read_to_string(std::io::stdin().take(MAX_MESSAGE_BYTES + 1)).map_err(
+            |error| CommandFailure::usage(format!("cannot read the text from stdin: {error}")),
+        )?,
         _ => text,
     };
-    if content.len() as u64 > MOST_BYTES {
+    if content.len() as u64 > MAX_MESSAGE_BYTES {
         let hint = "put it into a file that is granted to the action, and send its name";
-        return Err(Failure::usage(format!(
+        return Err(CommandFailure::usage(format!(
             "the text has more than 16 MiB; {hint}"
         )));
     }
@@ -109,7 +111,7 @@ fn content(text: String) -> Result<String, Failure> {
 
 /// Returns the names to which messages may be sent; none if the storage cannot be read.
 fn addresses(path: &Path) -> Vec<String> {
-    let Ok(saved) = saved(path, &At::Head) else {
+    let Ok(saved) = load_saved(path, &StateSelector::Head) else {
         return Vec::new();
     };
     let team = saved.stepper.team();

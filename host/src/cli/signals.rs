@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use super::Failure;
+use super::CommandFailure;
 use crate::children::{self, Purpose};
 
 /// Exit codes by the convention of shells: 128 plus the signal's number.
@@ -17,26 +17,27 @@ const SIGINT_CODE: u8 = 130;
 const SIGTERM_CODE: u8 = 143;
 
 /// How long a run may take to start after a signal. Once it starts, the signal stops it.
-const BEGINS_WITHIN: Duration = Duration::from_secs(1);
+const START_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long a run may take to end after a signal. Most of it is for responses that are in progress.
 /// What is recorded by then is durable, whatever else the run waits for, such as a pipe that nobody
 /// reads.
-const ENDS_WITHIN: Duration = Duration::from_secs(20);
+const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The signals received so far.
 pub(super) struct Signals {
     /// Becomes true with the first signal.
     pub(super) stop: watch::Receiver<bool>,
     code: Arc<AtomicU8>,
-    has_begun: Arc<AtomicBool>,
+    has_run_started: Arc<AtomicBool>,
 }
 
 impl Signals {
     /// Listens for signals from now on. Must be called within a runtime.
-    pub(super) fn heard() -> Result<Self, Failure> {
-        Self::listen()
-            .map_err(|error| Failure::internal(format!("cannot listen for signals: {error}")))
+    pub(super) fn subscribe() -> Result<Self, CommandFailure> {
+        Self::listen().map_err(|error| {
+            CommandFailure::internal(format!("cannot listen for signals: {error}"))
+        })
     }
 
     fn listen() -> std::io::Result<Self> {
@@ -60,32 +61,32 @@ impl Signals {
                 if *send.borrow() {
                     // Everything finished is durable already; only the writing of team.json is cut
                     // short.
-                    end(code);
+                    exit_now(code);
                 }
                 first.store(code, Ordering::Relaxed);
                 children::kill_all(Purpose::Build);
                 let _ = send.send(true);
                 let begun = begun.clone();
                 tokio::spawn(async move {
-                    tokio::time::sleep(BEGINS_WITHIN).await;
+                    tokio::time::sleep(START_TIMEOUT).await;
                     if begun.load(Ordering::Relaxed) {
-                        tokio::time::sleep(ENDS_WITHIN).await;
+                        tokio::time::sleep(STOP_TIMEOUT).await;
                     }
                     // The program waits for something that does not react to signals.
-                    end(code);
+                    exit_now(code);
                 });
             }
         });
         Ok(Self {
             stop,
             code,
-            has_begun,
+            has_run_started: has_begun,
         })
     }
 
     /// Declares that from now on a run observes `stop`.
-    pub(super) fn begin(&self) {
-        self.has_begun.store(true, Ordering::Relaxed);
+    pub(super) fn set_run_started(&self) {
+        self.has_run_started.store(true, Ordering::Relaxed);
     }
 
     /// Returns the exit code for the first signal.
@@ -95,7 +96,7 @@ impl Signals {
 }
 
 /// Ends the process immediately.
-fn end(code: u8) -> ! {
+fn exit_now(code: u8) -> ! {
     children::kill_all(Purpose::External);
     std::process::exit(i32::from(code));
 }

@@ -5,45 +5,47 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::args::{ShelfArgs, SkillCommand};
-use super::describe::load;
-use super::{Failure, note, preview, print, show_document, show_line, show_text, warn};
+use super::describe::load_component;
+use super::{
+    CommandFailure, note, preview, print, print_json_document, print_line, print_text, warn,
+};
 use crate::interface::component::manifest_document as document;
-use crate::manifest::units::show_size;
+use crate::manifest::units::format_size;
 use crate::sandbox::WasmSandbox;
-use crate::skills::{Added, Listing, Removed, Shelf, Skill, SkillError};
+use crate::skills::{AddOutcome, RemovedSkill, Shelf, Skill, SkillError, SkillListing};
 use crate::trust::signature;
 
 /// The maximum number of characters shown of a description in a list.
-const PREVIEW: usize = 70;
+const PREVIEW_CHARS: usize = 70;
 
-pub(super) fn skill(command: &SkillCommand) -> Result<u8, Failure> {
+pub(super) fn skill(command: &SkillCommand) -> Result<u8, CommandFailure> {
     match command {
-        SkillCommand::Add { components, shelf } => add(components, &open(shelf)?),
+        SkillCommand::Add { components, shelf } => add(components, &open_shelf(shelf)?),
         SkillCommand::List { json, shelf } => {
-            list(open(shelf)?.list()?, *json, "the shelf is empty")
+            list(open_shelf(shelf)?.list()?, *json, "the shelf is empty")
         }
         SkillCommand::Search { words, json, shelf } => list(
-            open(shelf)?.search(words)?,
+            open_shelf(shelf)?.search(words)?,
             *json,
             "no skill on the shelf matches",
         ),
-        SkillCommand::Show { name, json, shelf } => show(name, *json, &open(shelf)?),
+        SkillCommand::Show { name, json, shelf } => show(name, *json, &open_shelf(shelf)?),
         SkillCommand::Remove { name, shelf } => {
-            let removed = open(shelf)?.remove(&name.parse()?)?;
-            tell(&removed);
+            let removed = open_shelf(shelf)?.remove(&name.parse()?)?;
+            report_removed(&removed);
             Ok(0)
         }
     }
 }
 
 /// Opens the shelf that the arguments name.
-pub(super) fn open(args: &ShelfArgs) -> Result<Shelf, SkillError> {
+pub(super) fn open_shelf(args: &ShelfArgs) -> Result<Shelf, SkillError> {
     args.shelf
         .as_ref()
-        .map_or_else(Shelf::of_user, |dir| Ok(Shelf::at(dir)))
+        .map_or_else(Shelf::for_user, |dir| Ok(Shelf::in_directory(dir)))
 }
 
-fn tell(removed: &Removed) {
+fn report_removed(removed: &RemovedSkill) {
     note(format_args!("`{}` is no longer on the shelf", removed.name));
     for error in &removed.damaged {
         warn(error);
@@ -57,24 +59,25 @@ fn tell(removed: &Removed) {
     }
 }
 
-fn add(components: &[PathBuf], shelf: &Shelf) -> Result<u8, Failure> {
-    let sandbox = WasmSandbox::one_shot().map_err(|error| Failure::internal(error.to_string()))?;
+fn add(components: &[PathBuf], shelf: &Shelf) -> Result<u8, CommandFailure> {
+    let sandbox =
+        WasmSandbox::one_shot().map_err(|error| CommandFailure::internal(error.to_string()))?;
     for path in components {
-        let (file, bytes, loaded) = load(path, &sandbox)?;
+        let (file, bytes, loaded) = load_component(path, &sandbox)?;
         let refused = |error: SkillError| {
-            let failure = Failure::from(error);
-            Failure {
+            let failure = CommandFailure::from(error);
+            CommandFailure {
                 message: format!("cannot add `{}`: {}", path.display(), failure.message),
                 ..failure
             }
         };
-        let signature =
-            signature::beside(&file).map_err(|error| Failure::usage(error.to_string()))?;
+        let signature = signature::read_signature_of(&file)
+            .map_err(|error| CommandFailure::usage(error.to_string()))?;
         let (skill, added) = shelf.add(&bytes, &loaded.manifest).map_err(refused)?;
         if let Some(signature) = signature {
             shelf.sign(&skill, &signature).map_err(refused)?;
         }
-        if added == Added::Already {
+        if added == AddOutcome::Unchanged {
             note(format_args!("`{}` is on the shelf already", skill.name()));
         }
         print(&skill.name());
@@ -83,12 +86,14 @@ fn add(components: &[PathBuf], shelf: &Shelf) -> Result<u8, Failure> {
 }
 
 /// Lists skills; `none` is the note if there are none.
-fn list(listing: Listing, json: bool, none: &str) -> Result<u8, Failure> {
+fn list(listing: SkillListing, json: bool, none: &str) -> Result<u8, CommandFailure> {
     for error in &listing.damaged {
         warn(error);
     }
     if json {
-        show_document(&Value::Array(listing.skills.iter().map(json_of).collect()))?;
+        print_json_document(&Value::Array(
+            listing.skills.iter().map(skill_json).collect(),
+        ))?;
         return Ok(0);
     }
     if listing.skills.is_empty() && listing.damaged.is_empty() {
@@ -101,21 +106,21 @@ fn list(listing: Listing, json: bool, none: &str) -> Result<u8, Failure> {
         .max()
         .unwrap_or_default();
     for skill in &listing.skills {
-        show_line(&format!(
+        print_line(&format!(
             "{:<width$}  {}",
             skill.name(),
-            preview(&skill.manifest.description, PREVIEW)
+            preview(&skill.manifest.description, PREVIEW_CHARS)
         ));
     }
     Ok(0)
 }
 
-fn show(name: &str, json: bool, shelf: &Shelf) -> Result<u8, Failure> {
+fn show(name: &str, json: bool, shelf: &Shelf) -> Result<u8, CommandFailure> {
     let skill = shelf.find(&name.parse()?)?;
     // This fails for a damaged skill, which must not be shown as usable.
     shelf.component(&skill)?;
     if json {
-        show_document(&json_of(&skill))?;
+        print_json_document(&skill_json(&skill))?;
     } else {
         describe(&skill, &shelf.file(&skill));
     }
@@ -124,30 +129,30 @@ fn show(name: &str, json: bool, shelf: &Shelf) -> Result<u8, Failure> {
 
 fn describe(skill: &Skill, file: &Path) {
     let manifest = &skill.manifest;
-    show_line(&format!("name         {}", skill.name()));
-    show_text(&format!("description  {}", manifest.description));
+    print_line(&format!("name         {}", skill.name()));
+    print_text(&format!("description  {}", manifest.description));
     let needs = if manifest.needs.is_empty() {
         "nothing".into()
     } else {
         manifest.needs.join(", ")
     };
-    show_line(&format!("needs        {needs}"));
-    show_line(&format!(
+    print_line(&format!("needs        {needs}"));
+    print_line(&format!(
         "component    {} ({})",
         file.display(),
-        show_size(skill.size)
+        format_size(skill.size)
     ));
-    show_line(&format!("sha256       {}", skill.digest));
+    print_line(&format!("sha256       {}", skill.digest));
     for (what, schema) in [
         ("config", &manifest.config_schema),
         ("output", &manifest.output_schema),
     ] {
         if let Some(schema) = schema {
-            show_line(&format!("{what:<12} {schema}"));
+            print_line(&format!("{what:<12} {schema}"));
         }
     }
 }
 
-fn json_of(skill: &Skill) -> Value {
+fn skill_json(skill: &Skill) -> Value {
     document(&skill.digest, &skill.manifest)
 }

@@ -10,22 +10,22 @@ use anstyle::{AnsiColor, Style};
 use rustix::termios::tcgetwinsize;
 use unicode_width::UnicodeWidthChar;
 
-use super::plain::{coloured, json, one_line, plain};
+use super::plain::{sanitize, sanitize_json, sanitize_keeping_colours, sanitize_line};
 use crate::launch::Notice;
 use crate::manifest::Paint;
 
 /// The size assumed for a terminal that does not report its own, in rows and columns.
-const USUAL: (usize, usize) = (24, 80);
+const DEFAULT_SIZE: (usize, usize) = (24, 80);
 /// Erases everything below the cursor, which is the live view: the cursor stays at its first
 /// character, where typing or a narrower window does not displace it.
 const ERASE: &str = "\r\u{1b}[J";
 
 /// For success.
-pub(super) const GOOD: Style = AnsiColor::Green.on_default();
+pub(super) const SUCCESS: Style = AnsiColor::Green.on_default();
 /// For failure.
-pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
+pub(super) const FAILURE: Style = AnsiColor::Red.on_default().bold();
 /// For what needs the operator's attention.
-pub(super) const ODD: Style = AnsiColor::Yellow.on_default().bold();
+pub(super) const ATTENTION: Style = AnsiColor::Yellow.on_default().bold();
 /// For secondary information.
 pub(super) const FAINT: Style = Style::new().dimmed();
 
@@ -36,17 +36,17 @@ struct Screen {
     /// Whether they are currently drawn.
     drawn: bool,
     /// Whether drawing is suspended.
-    bare: bool,
+    suspended: bool,
     /// The error because of which nothing more is written to stdout.
-    deaf: Option<std::io::Error>,
+    stdout_error: Option<std::io::Error>,
 }
 
 /// It is global because standard error is.
 static SCREEN: Mutex<Screen> = Mutex::new(Screen {
     rows: Vec::new(),
     drawn: false,
-    bare: false,
-    deaf: None,
+    suspended: false,
+    stdout_error: None,
 });
 
 fn screen() -> MutexGuard<'static, Screen> {
@@ -54,40 +54,40 @@ fn screen() -> MutexGuard<'static, Screen> {
 }
 
 /// Returns whether stderr is a terminal that can erase what it shows.
-pub(super) fn is_live() -> bool {
+pub(super) fn can_show_live_view() -> bool {
     std::io::stderr().is_terminal()
         && std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
 }
 
 /// Draws these lines as the live view, each truncated to the width. An empty list removes it.
-pub(super) fn show(rows: Vec<String>) {
+pub(super) fn set_live_rows(rows: Vec<String>) {
     let mut screen = screen();
     screen.rows = rows;
     screen.redraw();
 }
 
 /// Suspends the live view while the operator types.
-pub(super) struct Bare;
+pub(super) struct LiveViewSuspension;
 
 /// Removes the live view until the result is dropped.
-pub(super) fn bare() -> Bare {
+pub(super) fn suspend_live_view() -> LiveViewSuspension {
     let mut screen = screen();
-    screen.bare = true;
+    screen.suspended = true;
     screen.redraw();
-    Bare
+    LiveViewSuspension
 }
 
-impl Drop for Bare {
+impl Drop for LiveViewSuspension {
     fn drop(&mut self) {
         let mut screen = screen();
-        screen.bare = false;
+        screen.suspended = false;
         screen.redraw();
     }
 }
 
 impl Screen {
     /// Calls `write` with the live view erased, and draws it again below what was written.
-    fn above<T>(&mut self, write: impl FnOnce() -> T) -> T {
+    fn write_above<T>(&mut self, write: impl FnOnce() -> T) -> T {
         if self.drawn {
             let _ = std::io::stderr().write_all(ERASE.as_bytes());
         }
@@ -104,7 +104,7 @@ impl Screen {
         } else {
             String::new()
         };
-        self.drawn = !self.bare && !self.rows.is_empty();
+        self.drawn = !self.suspended && !self.rows.is_empty();
         if self.drawn {
             let (height, width) = size();
             // One row is left free for permanent lines.
@@ -112,7 +112,7 @@ impl Screen {
                 .rows
                 .iter()
                 .take(height.saturating_sub(1).max(1))
-                .map(|row| cut(row, width))
+                .map(|row| truncate_to_width(row, width))
                 .collect();
             text += &rows.join("\r\n");
             text += "\r";
@@ -139,12 +139,12 @@ fn size() -> (usize, usize) {
         .ok()
         .map(|size| (size.ws_row.into(), size.ws_col.into()));
     told.filter(|(rows, columns)| *rows > 0 && *columns > 0)
-        .unwrap_or(USUAL)
+        .unwrap_or(DEFAULT_SIZE)
 }
 
 /// Truncates a line so that it does not reach the last column, after which terminals begin a new
 /// line.
-fn cut(row: &str, width: usize) -> String {
+fn truncate_to_width(row: &str, width: usize) -> String {
     let mut left = width.saturating_sub(1);
     let fits = |c: &char| {
         let wide = c.width().unwrap_or(0);
@@ -156,50 +156,53 @@ fn cut(row: &str, width: usize) -> String {
 }
 
 /// Prints JSON to stdout, with invisible characters escaped.
-pub(super) fn show_json(text: &str) {
-    print(&json(text));
+pub(super) fn print_json(text: &str) {
+    print(&sanitize_json(text));
 }
 
 /// Prints a line of data for programs to stdout, unchanged. If this fails, the command continues,
-/// and `all_printed` reports the error at its end.
+/// and `take_stdout_error` reports the error at its end.
 pub(super) fn print(line: &str) {
     let mut screen = screen();
     // Data with a gap would be worse than data that is truncated.
-    if screen.deaf.is_some() {
+    if screen.stdout_error.is_some() {
         return;
     }
-    let written = screen.above(|| {
+    let written = screen.write_above(|| {
         let mut out = std::io::stdout().lock();
         writeln!(out, "{line}").and_then(|()| out.flush())
     });
-    screen.deaf = written.err();
+    screen.stdout_error = written.err();
 }
 
 /// Prints a line for people to stdout. It remains one line, whatever guests put into it.
-pub(super) fn show_line(line: &str) {
-    print(&one_line(line));
+pub(super) fn print_line(line: &str) {
+    print(&sanitize_line(line));
 }
 
 /// Prints a text of any number of lines for people to stdout.
-pub(super) fn show_text(text: &str) {
+pub(super) fn print_text(text: &str) {
     for line in text.split('\n') {
-        show_line(line);
+        print_line(line);
     }
 }
 
 /// Returns whether writing to stdout has failed.
-pub(super) fn is_deaf() -> bool {
-    screen().deaf.is_some()
+pub(super) fn is_stdout_closed() -> bool {
+    screen().stdout_error.is_some()
 }
 
 /// Returns the error of writing to stdout, if there was one. A reader that has gone away is not an
 /// error.
-pub(super) fn all_printed() -> std::io::Result<()> {
-    screen().deaf.take().map_or(Ok(()), unless_gone)
+pub(super) fn take_stdout_error() -> std::io::Result<()> {
+    screen()
+        .stdout_error
+        .take()
+        .map_or(Ok(()), ignore_broken_pipe)
 }
 
 /// Returns an error of writing to stdout, unless the reader has gone away.
-pub(super) fn unless_gone(error: std::io::Error) -> std::io::Result<()> {
+pub(super) fn ignore_broken_pipe(error: std::io::Error) -> std::io::Result<()> {
     if error.kind() == ErrorKind::BrokenPipe {
         Ok(())
     } else {
@@ -209,25 +212,25 @@ pub(super) fn unless_gone(error: std::io::Error) -> std::io::Result<()> {
 
 /// Writes a message to the operator to stderr. Failing to write it does not stop a run.
 pub(super) fn note(text: impl Display) {
-    let text = fit(&text.to_string());
-    let _ = screen().above(|| writeln!(std::io::stderr().lock(), "{text}"));
+    let text = sanitize_for_stderr(&text.to_string());
+    let _ = screen().write_above(|| writeln!(std::io::stderr().lock(), "{text}"));
 }
 
 /// Makes a text safe to print, keeping our own colours.
-fn fit(text: &str) -> String {
+fn sanitize_for_stderr(text: &str) -> String {
     match Paint::for_stderr() {
-        Paint::Plain => plain(text),
-        Paint::Colour => coloured(text),
+        Paint::Plain => sanitize(text),
+        Paint::Colour => sanitize_keeping_colours(text),
     }
 }
 
 /// Writes a warning to stderr.
 pub(super) fn warn(text: impl Display) {
-    note(format_args!("{} {text}", painted(ODD, "warning:")));
+    note(format_args!("{} {text}", styled(ATTENTION, "warning:")));
 }
 
 /// Writes a notice from before a run to stderr.
-pub(super) fn tell(notice: Notice<'_>) {
+pub(super) fn report_notice(notice: Notice<'_>) {
     match notice {
         Notice::Note(text) | Notice::Busy(text) => note(text),
         Notice::Warning(text) => warn(text),
@@ -235,7 +238,7 @@ pub(super) fn tell(notice: Notice<'_>) {
 }
 
 /// Applies a style if stderr shows styles.
-pub(super) fn painted(style: Style, text: &str) -> String {
+pub(super) fn styled(style: Style, text: &str) -> String {
     match Paint::for_stderr() {
         Paint::Plain => text.to_owned(),
         Paint::Colour => format!("{style}{text}{style:#}"),
@@ -252,9 +255,9 @@ pub(super) enum Stream {
 
 impl Write for Stream {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        screen().above(|| match self {
+        screen().write_above(|| match self {
             Self::Log => std::io::stderr()
-                .write_all(fit(&String::from_utf8_lossy(bytes)).as_bytes())
+                .write_all(sanitize_for_stderr(&String::from_utf8_lossy(bytes)).as_bytes())
                 .map(|()| bytes.len()),
             Self::Output => std::io::stdout().write(bytes),
         })
@@ -270,12 +273,12 @@ impl Write for Stream {
 
 #[cfg(test)]
 mod tests {
-    use super::cut;
+    use super::truncate_to_width;
 
     #[test]
     fn lines_stay_clear_of_the_edge_however_wide_their_letters_are() {
         let check = |row: &str, width: usize, expected: &str| {
-            assert_eq!(cut(row, width), expected, "{row} {width}")
+            assert_eq!(truncate_to_width(row, width), expected, "{row} {width}")
         };
         check("abc", 80, "abc");
         check("abc", 4, "abc");

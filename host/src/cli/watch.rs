@@ -9,104 +9,104 @@ use std::time::Duration;
 
 use crate::build;
 use crate::driver::clock::now_ms;
-use crate::launch::{made_from, saved_in};
+use crate::launch::{source_files, storage_files};
 
 /// The polling interval: short for a person, and cheap for a machine.
-const OFTEN: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// How long no further change must follow after a change: editors and version control write several
 /// files.
-const STEADY: Duration = Duration::from_millis(40);
+const SETTLE_TIME: Duration = Duration::from_millis(40);
 
 /// Distinguishes the versions of a file: the time of its last status change in milliseconds since
 /// the epoch and the nanoseconds within the second, its length, and its inode.
-type Stamp = (i64, i64, u64, u64);
+type FileStamp = (i64, i64, u64, u64);
 
 /// The watched files of a team, as they were last seen.
-pub(super) struct Watch {
+pub(super) struct FileWatcher {
     team: PathBuf,
     /// Files and directories of source next to the team file.
-    places: Vec<PathBuf>,
+    sources: Vec<PathBuf>,
     /// Files elsewhere that actions are built from.
-    elsewhere: Vec<PathBuf>,
-    seen: BTreeMap<PathBuf, Stamp>,
+    external_sources: Vec<PathBuf>,
+    stamps: BTreeMap<PathBuf, FileStamp>,
 }
 
 /// Files that have changed.
-pub(super) struct Change {
+pub(super) struct ChangedFiles {
     /// Their paths.
     pub(super) files: Vec<PathBuf>,
     /// When the last one was saved, in milliseconds since the epoch.
     pub(super) saved_ms: i64,
 }
 
-impl Watch {
+impl FileWatcher {
     /// Watches from now on. `builds` says whether sources may be built: files elsewhere are found
     /// by build tools, which execute what the source says.
-    pub(super) fn of(team: &Path, builds: bool) -> Self {
+    pub(super) fn new(team: &Path, builds: bool) -> Self {
         let team = std::path::absolute(team).unwrap_or_else(|_| team.to_owned());
         let mut watch = Self {
             team,
-            places: Vec::new(),
-            elsewhere: Vec::new(),
-            seen: BTreeMap::new(),
+            sources: Vec::new(),
+            external_sources: Vec::new(),
+            stamps: BTreeMap::new(),
         };
-        watch.follow(builds);
-        watch.seen = watch.look();
+        watch.refresh(builds);
+        watch.stamps = watch.scan();
         watch
     }
 
     /// Updates which files are watched. Files that are new are not reported as changed.
-    pub(super) fn follow(&mut self, builds: bool) {
-        let places = made_from(&self.team);
+    pub(super) fn refresh(&mut self, builds: bool) {
+        let places = source_files(&self.team);
         // If the team file cannot be read, the previous files are watched.
         if !places.is_empty() {
-            self.places = places;
+            self.sources = places;
         }
-        let built = self.places.iter().filter(|_| builds);
-        self.elsewhere = built
-            .flat_map(|place| build::files_elsewhere(place))
+        let built = self.sources.iter().filter(|_| builds);
+        self.external_sources = built
+            .flat_map(|place| build::external_inputs(place))
             .collect();
         // Files that the team no longer consists of are not reported as removed.
-        let (places, elsewhere) = (&self.places, &self.elsewhere);
+        let (places, elsewhere) = (&self.sources, &self.external_sources);
         let is_of_it = |file: &Path| places.iter().any(|place| file.starts_with(place));
-        self.seen
+        self.stamps
             .retain(|file, _| *file == self.team || is_of_it(file) || elsewhere.contains(file));
-        for (file, stamp) in self.look() {
-            self.seen.entry(file).or_insert(stamp);
+        for (file, stamp) in self.scan() {
+            self.stamps.entry(file).or_insert(stamp);
         }
     }
 
     /// Returns how many files are watched.
     pub(super) fn count(&self) -> usize {
-        self.seen.len()
+        self.stamps.len()
     }
 
     /// Waits until files have changed. This is cancel safe.
-    pub(super) async fn changed(&mut self) -> Change {
+    pub(super) async fn changed(&mut self) -> ChangedFiles {
         loop {
-            tokio::time::sleep(OFTEN).await;
-            let mut now = self.look();
-            if now == self.seen {
+            tokio::time::sleep(POLL_INTERVAL).await;
+            let mut now = self.scan();
+            if now == self.stamps {
                 continue;
             }
             loop {
-                tokio::time::sleep(STEADY).await;
-                let again = self.look();
+                tokio::time::sleep(SETTLE_TIME).await;
+                let again = self.scan();
                 if std::mem::replace(&mut now, again.clone()) == again {
                     break;
                 }
             }
-            let before = std::mem::replace(&mut self.seen, now);
-            let change = self.since(&before);
+            let before = std::mem::replace(&mut self.stamps, now);
+            let change = self.changes_since(&before);
             if !change.files.is_empty() {
                 return change;
             }
         }
     }
 
-    fn since(&self, before: &BTreeMap<PathBuf, Stamp>) -> Change {
+    fn changes_since(&self, before: &BTreeMap<PathBuf, FileStamp>) -> ChangedFiles {
         let changed = self
-            .seen
+            .stamps
             .iter()
             .filter(|(file, stamp)| before.get(*file) != Some(stamp));
         let saved_ms = changed
@@ -114,27 +114,29 @@ impl Watch {
             .map(|(_, stamp)| stamp.0)
             .max()
             .unwrap_or_else(now_ms);
-        let gone = before.keys().filter(|file| !self.seen.contains_key(*file));
-        Change {
+        let gone = before
+            .keys()
+            .filter(|file| !self.stamps.contains_key(*file));
+        ChangedFiles {
             files: changed.map(|(file, _)| file).chain(gone).cloned().collect(),
             saved_ms,
         }
     }
 
-    fn look(&self) -> BTreeMap<PathBuf, Stamp> {
+    fn scan(&self) -> BTreeMap<PathBuf, FileStamp> {
         let inside = |place: &PathBuf| {
             if place.is_dir() {
-                build::own_files(place)
+                build::source_files(place)
             } else {
                 vec![place.clone()]
             }
         };
         let files = self
-            .places
+            .sources
             .iter()
             .flat_map(inside)
             .chain([self.team.clone()])
-            .chain(self.elsewhere.clone());
+            .chain(self.external_sources.clone());
         files
             .filter_map(|file| Some((stamp(&fs::metadata(&file).ok()?), file)))
             .map(|(stamp, file)| (file, stamp))
@@ -143,11 +145,11 @@ impl Watch {
 }
 
 /// Waits until another process has written to what is saved in a directory, such as an answer.
-pub(super) async fn written(storage: &Path) {
-    let look = || saved_in(storage).map(|file| fs::metadata(file).ok().as_ref().map(stamp));
+pub(super) async fn storage_written(storage: &Path) {
+    let look = || storage_files(storage).map(|file| fs::metadata(file).ok().as_ref().map(stamp));
     let (before, mut now) = (look(), look());
     loop {
-        tokio::time::sleep(OFTEN).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
         let again = look();
         if std::mem::replace(&mut now, again) == again && again != before {
             return;
@@ -155,7 +157,7 @@ pub(super) async fn written(storage: &Path) {
     }
 }
 
-fn stamp(file: &Metadata) -> Stamp {
+fn stamp(file: &Metadata) -> FileStamp {
     (
         file.ctime() * 1000 + file.ctime_nsec() / 1_000_000,
         file.ctime_nsec(),
@@ -182,12 +184,12 @@ mod tests {
             fs::write(home.path().join(name), "").unwrap();
         }
         fs::write(&team, of("one.js")).unwrap();
-        let mut watch = Watch::of(&team, false);
+        let mut watch = FileWatcher::new(&team, false);
         assert_eq!(watch.count(), 2);
         fs::write(&team, of("two.js")).unwrap();
-        watch.follow(false);
+        watch.refresh(false);
         assert_eq!(
-            watch.seen.keys().collect::<Vec<_>>(),
+            watch.stamps.keys().collect::<Vec<_>>(),
             [&team, &home.path().join("two.js")]
         );
     }

@@ -7,37 +7,37 @@
 //! is exhausted, waiting does not help: the guest gets an error, or its attempt is suspended until
 //! the budget is raised.
 
-use strata_core::budget::{Amount, Purse, Reserved};
+use strata_core::budget::{Amount, BudgetScope, Reservation};
 use strata_core::event::{Event, Work};
 use strata_core::fault::FaultCause;
 use strata_core::id::RoleId;
 use strata_core::money::Usd;
 
-use super::attempt::Attempt;
-use super::call::{Outward, ReadyCall};
-use super::flights::Waiting;
-use super::{Driver, DriverError, Equipment, Journal};
+use super::attempt::RunningAttempt;
+use super::call::{OutboundCall, ReadyCall};
+use super::flights::WaitingCall;
+use super::{Driver, DriverError, Journal, Runtime};
 use crate::gateway::{HostError, HostErrorKind};
 use crate::services::llm;
 
 /// Whether a call may be made now.
-enum Means {
+enum Admission {
     /// It may; this amount is reserved for it.
-    Enough(Amount),
+    Granted(Amount),
     /// Not while so much is reserved for other calls.
-    Tied,
+    Blocked,
     /// It is refused with this error, which is returned to the guest.
-    Refused(HostError),
+    Denied(HostError),
     /// Not until the budget is raised.
-    Spent,
+    Exhausted,
 }
 
 impl Driver {
     /// Dispatches waiting calls as far as the budget allows: by role, and in the order in which
     /// each role made them. Must be called whenever calls were added, or a reservation was released
     /// or spent.
-    pub(super) fn make_waiting(&mut self) -> Result<(), DriverError> {
-        let waits = |attempt: &&Attempt| {
+    pub(super) fn dispatch_waiting(&mut self) -> Result<(), DriverError> {
+        let waits = |attempt: &&RunningAttempt| {
             attempt
                 .batch
                 .as_ref()
@@ -47,42 +47,42 @@ impl Driver {
             .attempts
             .values()
             .filter(waits)
-            .map(Attempt::role)
+            .map(RunningAttempt::role)
             .collect();
         let mut ready = Vec::new();
         for role in &roles {
-            self.hold_back(*role, &mut ready)?;
+            self.reserve_budget(*role, &mut ready)?;
         }
         if !roles.is_empty() {
             self.journal.flush()?;
         }
-        for (role, Waiting { nth, request, call }) in ready {
+        for (role, WaitingCall { nth, request, call }) in ready {
             // A request to a model has no idempotency key.
             let ready = ReadyCall {
                 nth,
                 request,
-                call: Outward::Complete(call),
+                call: OutboundCall::Model(call),
                 key: String::new(),
             };
-            self.take_off(role, ready);
+            self.dispatch(role, ready);
         }
         for role in roles {
-            self.reply(role);
+            self.answer_if_complete(role);
         }
         Ok(())
     }
 
     /// Reserves the estimated cost of a role's waiting calls as far as the budget allows, and moves
     /// them to `ready`.
-    fn hold_back(
+    fn reserve_budget(
         &mut self,
         role: RoleId,
-        ready: &mut Vec<(RoleId, Waiting)>,
+        ready: &mut Vec<(RoleId, WaitingCall)>,
     ) -> Result<(), DriverError> {
         let open = self
             .attempts
             .get_mut(&role)
-            .filter(|attempt| !attempt.flights.are_last());
+            .filter(|attempt| !attempt.in_flight.is_draining());
         let Some(attempt) = open else { return Ok(()) };
         let work = attempt.work();
         // A guest that is gone needs no answer.
@@ -93,12 +93,12 @@ impl Driver {
         else {
             return Ok(());
         };
-        let is_away = batch.is_away();
+        let is_away = batch.has_calls_in_flight();
         while let Some(next) = batch.waiting.pop_front() {
-            match means(&self.journal, &self.equipment, role, work, &next.call) {
-                Means::Enough(amount) => {
-                    if amount != Amount::NONE {
-                        let reserved = Reserved {
+            match admit(&self.journal, &self.runtime, role, work, &next.call) {
+                Admission::Granted(amount) => {
+                    if amount != Amount::ZERO {
+                        let reserved = Reservation {
                             request: next.request.clone(),
                             amount,
                         };
@@ -110,11 +110,11 @@ impl Driver {
                     }
                     ready.push((role, next));
                 }
-                Means::Refused(refusal) => batch.answers[next.nth] = Some(Err(refusal)),
-                Means::Spent if !is_away => return self.suspend(role),
+                Admission::Denied(refusal) => batch.answers[next.nth] = Some(Err(refusal)),
+                Admission::Exhausted if !is_away => return self.suspend(role),
                 // Calls in flight are paid for, so their answers are recorded before the attempt
                 // ends.
-                Means::Spent | Means::Tied => {
+                Admission::Exhausted | Admission::Blocked => {
                     batch.waiting.push_front(next);
                     break;
                 }
@@ -139,44 +139,47 @@ impl Driver {
 }
 
 /// Estimates the cost of a call and compares it with what is left.
-fn means(
+fn admit(
     journal: &Journal,
-    equipment: &Equipment,
+    equipment: &Runtime,
     role: RoleId,
     work: Work,
-    call: &llm::Request,
-) -> Means {
+    call: &llm::ModelRequest,
+) -> Admission {
     let at = (role, work);
     let Some(models) = &equipment.models else {
-        return Means::Refused(no_model());
+        return Admission::Denied(no_model_error());
     };
     let (team, env) = (journal.stepper().team(), journal.env());
     let (role, work) = at;
-    if env.exhausted(team, role, work, Amount::NONE).is_none() {
+    if env
+        .exhausted_budget(team, role, work, Amount::ZERO)
+        .is_none()
+    {
         let (usd, tokens) = models.estimate(call);
         // A call that costs nothing needs no durable reservation, unless tokens are limited.
-        let counts = usd > Usd::ZERO || team.policy.purses.cap_tokens();
-        return Means::Enough(if counts {
+        let counts = usd > Usd::ZERO || team.policy.scoped_budgets.has_token_limit();
+        return Admission::Granted(if counts {
             Amount { usd, tokens }
         } else {
-            Amount::NONE
+            Amount::ZERO
         });
     }
-    match env.spent_out(team, role, work) {
-        None => Means::Tied,
-        Some(Purse::Action(_)) => Means::Refused(own_budget_used_up()),
-        Some(Purse::Team | Purse::Role(_)) => Means::Spent,
+    match env.exhausted_without_reservations(team, role, work) {
+        None => Admission::Blocked,
+        Some(BudgetScope::Action(_)) => Admission::Denied(action_budget_error()),
+        Some(BudgetScope::Team | BudgetScope::Role(_)) => Admission::Exhausted,
     }
 }
 
 /// Returns the error for guests of a team without a model.
-pub(super) fn no_model() -> HostError {
+pub(super) fn no_model_error() -> HostError {
     let message = "the team has no model; add `[llm] provider = …` to its file";
     HostError::new(HostErrorKind::Upstream, message).caused_by(FaultCause::NoModel)
 }
 
 /// Returns the error for a guest whose action has used up its own budget.
-pub(super) fn own_budget_used_up() -> HostError {
+pub(super) fn action_budget_error() -> HostError {
     let message = "the action's own budget is used up; raise its `investment` or `tokens`";
     HostError::new(HostErrorKind::OutOfBudget, message).caused_by(FaultCause::OwnBudget)
 }

@@ -2,47 +2,56 @@
 //! bytes are answered at once; those that leave the host are handled by `call`.
 
 use strata_core::environment::scope::ScopeKey;
-use strata_core::event::{Event, HostCall, HostCallKind, Outcome, Source};
+use strata_core::event::{AnswerSource, CallOutcome, Event, HostCall, HostCallKind};
 use strata_core::fault::FaultCause;
-use strata_core::id::{RoleId, hex};
+use strata_core::id::{RoleId, to_hex};
 use strata_core::json::Json;
 use strata_core::money::Usd;
 
-use super::attempt::Attempt;
-use super::call::Outward;
+use super::attempt::RunningAttempt;
+use super::call::OutboundCall;
 use super::clock::now_ms;
 use super::{Driver, DriverError};
-use crate::gateway::{Answer, Ask, AttemptId, HostError, HostErrorKind, Question, START};
+use crate::gateway::{
+    AttemptId, GuestRequest, HostAnswer, HostError, HostErrorKind, PendingGuestRequest,
+    WASI_CLOCK_START,
+};
 use crate::services::llm;
 use crate::sha256::sha256;
 
 impl Driver {
     /// Answers one request, unless its attempt has ended: nothing is done for an ended attempt.
-    pub(super) fn asked(&mut self, question: Question) -> Result<(), DriverError> {
-        match self.running(question.attempt) {
-            Some(_) if !question.reply.is_closed() => self.answer(question),
+    pub(super) fn handle_guest_request(
+        &mut self,
+        question: PendingGuestRequest,
+    ) -> Result<(), DriverError> {
+        match self.running_attempt(question.attempt) {
+            Some(_) if !question.reply.is_closed() => self.answer_guest_request(question),
             _ => Ok(()),
         }
     }
 
     /// Answers one request. It is no error if the guest is gone and does not receive the answer.
-    pub(super) fn answer(&mut self, question: Question) -> Result<(), DriverError> {
-        let Question {
+    pub(super) fn answer_guest_request(
+        &mut self,
+        question: PendingGuestRequest,
+    ) -> Result<(), DriverError> {
+        let PendingGuestRequest {
             attempt: AttemptId { role, .. },
-            ask,
+            request: ask,
             allowance,
             reply,
         } = question;
         let stepper = self.journal.stepper();
         let (team, env) = (stepper.team(), stepper.env());
         let answer = match ask {
-            Ask::Get {
+            GuestRequest::Get {
                 scope,
                 key,
-                seen,
+                last_read: seen,
                 pending,
             } => {
-                let value = env.read(
+                let value = env.read_key(
                     team,
                     role,
                     ScopeKey {
@@ -52,32 +61,33 @@ impl Driver {
                     seen,
                     &pending,
                 );
-                Answer::Value(value.ok_or_else(|| self.no_scope(&scope)))
+                HostAnswer::Value(value.ok_or_else(|| self.unknown_scope_error(&scope)))
             }
-            Ask::Keys { scope, pending } => Answer::Keys(
-                env.keys(team, role, &scope, &pending)
-                    .ok_or_else(|| self.no_scope(&scope)),
+            GuestRequest::Keys { scope, pending } => HostAnswer::Keys(
+                env.scope_keys(team, role, &scope, &pending)
+                    .ok_or_else(|| self.unknown_scope_error(&scope)),
             ),
-            Ask::Recent { limit, label } => Answer::Messages(self.journal.remembered(
-                role,
-                label.as_deref(),
-                limit as usize,
-            )),
-            Ask::Now => self.time(role, "")?,
-            Ask::Start => self.time(role, START)?,
-            Ask::Random { length } => Answer::Bytes(Ok(self.random(role, length)?)),
-            Ask::Person(question) => return self.consult(role, &question, reply),
-            Ask::Complete(requests) => {
+            GuestRequest::Recent { limit, label } => HostAnswer::Messages(
+                self.journal
+                    .recall_messages(role, label.as_deref(), limit as usize),
+            ),
+            GuestRequest::CurrentTime => self.read_clock(role, "")?,
+            GuestRequest::ClockStart => self.read_clock(role, WASI_CLOCK_START)?,
+            GuestRequest::Random { length } => {
+                HostAnswer::Bytes(Ok(self.draw_random_bytes(role, length)?))
+            }
+            GuestRequest::AskHuman(question) => return self.ask_human(role, &question, reply),
+            GuestRequest::Complete(requests) => {
                 let calls = requests
                     .into_iter()
-                    .map(|request| Outward::Complete(self.of_model(request)));
+                    .map(|request| OutboundCall::Model(self.with_default_model(request)));
                 let calls = calls.collect();
-                return self.call(role, calls, allowance, reply);
+                return self.make_calls(role, calls, allowance, reply);
             }
-            Ask::File(digest) => self.file(&digest)?,
-            Ask::Fetch(requests) => {
-                let calls = requests.into_iter().map(Outward::Fetch).collect();
-                return self.call(role, calls, allowance, reply);
+            GuestRequest::StoredFile(digest) => self.read_stored_file(&digest)?,
+            GuestRequest::Fetch(requests) => {
+                let calls = requests.into_iter().map(OutboundCall::Http).collect();
+                return self.make_calls(role, calls, allowance, reply);
             }
         };
         let _ = reply.send(answer);
@@ -86,21 +96,21 @@ impl Driver {
 
     /// Fills in the default model. It is part of the request's digest, so that a reply of another
     /// model is not served for it.
-    fn of_model(&self, request: llm::Request) -> llm::Request {
+    fn with_default_model(&self, request: llm::ModelRequest) -> llm::ModelRequest {
         let default = || {
-            self.equipment
+            self.runtime
                 .models
                 .as_ref()?
                 .default_model()
                 .map(str::to_owned)
         };
-        llm::Request {
+        llm::ModelRequest {
             model: request.model.clone().or_else(default),
             ..request
         }
     }
 
-    fn no_scope(&self, name: &str) -> HostError {
+    fn unknown_scope_error(&self, name: &str) -> HostError {
         let scopes: Vec<_> = self
             .journal
             .stepper()
@@ -120,43 +130,50 @@ impl Driver {
         HostError::new(HostErrorKind::Invalid, message).caused_by(FaultCause::NoScope)
     }
 
-    fn time(&mut self, role: RoleId, request: &str) -> Result<Answer, DriverError> {
-        let now = |_: &mut Attempt| Json::from(serde_json::Value::from(now_ms()));
-        let recorded = self.recorded(role, HostCallKind::Clock, request, now)?;
-        Ok(Answer::Time(recorded.value().as_f64().unwrap_or_default()))
+    fn read_clock(&mut self, role: RoleId, request: &str) -> Result<HostAnswer, DriverError> {
+        let now = |_: &mut RunningAttempt| Json::from(serde_json::Value::from(now_ms()));
+        let recorded = self.answer_at_once(role, HostCallKind::Clock, request, now)?;
+        Ok(HostAnswer::Time(
+            recorded.value().as_f64().unwrap_or_default(),
+        ))
     }
 
-    fn random(&mut self, role: RoleId, length: u32) -> Result<Vec<u8>, DriverError> {
+    fn draw_random_bytes(&mut self, role: RoleId, length: u32) -> Result<Vec<u8>, DriverError> {
         let request = length.to_string();
-        let answer = self.recorded(role, HostCallKind::Random, &request, |attempt| {
-            attempt.draws += 1;
-            let seed = format!("{}/{}/{}", attempt.seed(), attempt.number(), attempt.draws);
-            Json::from(serde_json::Value::from(hex(&stretch(
+        let answer = self.answer_at_once(role, HostCallKind::Random, &request, |attempt| {
+            attempt.random_draws += 1;
+            let seed = format!(
+                "{}/{}/{}",
+                attempt.seed(),
+                attempt.number(),
+                attempt.random_draws
+            );
+            Json::from(serde_json::Value::from(to_hex(&expand_seed(
                 &seed,
                 length as usize,
             ))))
         })?;
-        Ok(answer.value().as_str().map(unhex).unwrap_or_default())
+        Ok(answer.value().as_str().map(decode_hex).unwrap_or_default())
     }
 
     /// Answers a call from the record if it is there, otherwise with the result of `make`, which is
     /// recorded.
-    fn recorded(
+    fn answer_at_once(
         &mut self,
         role: RoleId,
         kind: HostCallKind,
         request: &str,
-        make: impl FnOnce(&mut Attempt) -> Json,
+        make: impl FnOnce(&mut RunningAttempt) -> Json,
     ) -> Result<Json, DriverError> {
         let Some(attempt) = self.attempts.get_mut(&role) else {
             return Ok(Json::null());
         };
-        let (call, source) = match attempt.recall(kind, request) {
-            Some(call) => (call, Source::Recorded),
+        let (call, source) = match attempt.take_recorded(kind, request) {
+            Some(call) => (call, AnswerSource::Recorded),
             None => {
                 let response = make(attempt);
                 let (request, cost, tokens, outcome) =
-                    (request.into(), Usd::ZERO, 0, Outcome::Answered);
+                    (request.into(), Usd::ZERO, 0, CallOutcome::Answered);
                 (
                     HostCall {
                         kind,
@@ -165,9 +182,9 @@ impl Driver {
                         cost,
                         tokens,
                         outcome,
-                        finish: None,
+                        finish_reason: None,
                     },
-                    Source::Live,
+                    AnswerSource::Live,
                 )
             }
         };
@@ -191,7 +208,7 @@ impl Driver {
 }
 
 /// Returns `length` bytes derived from a seed.
-fn stretch(seed: &str, length: usize) -> Vec<u8> {
+fn expand_seed(seed: &str, length: usize) -> Vec<u8> {
     let block = |i: usize| sha256(format!("{seed}/{i}"));
     (0..length.div_ceil(32))
         .flat_map(block)
@@ -199,7 +216,7 @@ fn stretch(seed: &str, length: usize) -> Vec<u8> {
         .collect()
 }
 
-pub(super) fn unhex(text: &str) -> Vec<u8> {
+pub(super) fn decode_hex(text: &str) -> Vec<u8> {
     let pair = |i: usize| {
         text.get(i..i + 2)
             .and_then(|pair| u8::from_str_radix(pair, 16).ok())

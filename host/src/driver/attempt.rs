@@ -4,47 +4,47 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use strata_core::effect::Invocation;
-use strata_core::event::{Finished, HostCall, HostCallKind, Journal, Work};
+use strata_core::event::{CallResult, HostCall, HostCallKind, RecordedCallUse, Work};
 use strata_core::fault::{Fault, FaultKind};
 use strata_core::file::FileChange;
-use strata_core::host_call::{Begun, Known};
-use strata_core::id::{ActionId, Part, RoleId, Slot};
-use strata_core::stepper::slot;
-use strata_core::team::{Candidate, Profile, Role};
+use strata_core::host_call::{ExternalWrite, WriteResult};
+use strata_core::id::{ActionId, RoleId, Slot, SlotKind};
+use strata_core::stepper::component_slot;
+use strata_core::team::{Candidate, Role, RoleProfile};
 
 use super::Driver;
-use super::flights::{Batch, Flights};
-use super::occurrence::{Occurrence, Occurrences, is_answered};
+use super::flights::{CallBatch, InFlight};
+use super::occurrence::{NumberedRequest, RequestSequence, is_answered};
 use crate::blob::Blobs;
-use crate::gateway::{Answer, Ask, AttemptId, Gateway, HostError, HostErrorKind};
+use crate::gateway::{AttemptId, Gateway, GuestRequest, HostAnswer, HostError, HostErrorKind};
 use crate::plugin::Plugin;
-use crate::sandbox::{Call, Entry, Returned, Value};
+use crate::sandbox::{AttemptOutput, EntryPoint, ReturnValue, SandboxCall};
 use crate::services::llm::think;
 
 /// How many digits of a request's digest are part of the key of a write: enough to distinguish the
 /// writes of one call.
-const KEY_DIGITS: usize = 16;
+const WRITE_KEY_DIGITS: usize = 16;
 
 /// What the driver knows about a running attempt.
-pub(super) struct Attempt {
+pub(super) struct RunningAttempt {
     id: AttemptId,
     call: Invocation,
     plugin: Option<Arc<Plugin>>,
     /// Recorded host calls that have not been served to this attempt yet.
     recorded: Vec<HostCall>,
     /// The requests of calls that earlier attempts began and that have no recorded answer.
-    orphans: Vec<String>,
+    unanswered_writes: Vec<String>,
     /// How many times the attempt has drawn random bytes.
-    pub(super) draws: u32,
+    pub(super) random_draws: u32,
     /// How many times the attempt has asked a person.
-    pub(super) consulted: u32,
+    pub(super) human_questions: u32,
     /// Numbers the requests that this attempt makes.
-    made: Occurrences,
+    request_numbers: RequestSequence,
     /// The calls that the guest is waiting for.
-    pub(super) batch: Option<Batch>,
-    pub(super) flights: Flights,
+    pub(super) batch: Option<CallBatch>,
+    pub(super) in_flight: InFlight,
     /// The result of the attempt, if it has ended while calls that must be awaited are in flight.
-    pub(super) ended: Option<Result<Finished, Fault>>,
+    pub(super) result: Option<Result<CallResult, Fault>>,
     /// What it wrote to files, if it succeeded.
     pub(super) files: WrittenFiles,
 }
@@ -58,40 +58,40 @@ pub(super) struct WrittenFiles {
 }
 
 /// The result of an attempt that succeeded.
-struct Succeeded {
-    finished: Finished,
+struct AttemptSuccess {
+    finished: CallResult,
     files: WrittenFiles,
 }
 
 /// The end of an attempt.
-pub(super) struct Ending {
+pub(super) struct AttemptEnd {
     pub(super) attempt: AttemptId,
-    pub(super) result: Result<Finished, Fault>,
+    pub(super) result: Result<CallResult, Fault>,
     pub(super) files: WrittenFiles,
 }
 
-impl Attempt {
+impl RunningAttempt {
     fn new(
         id: AttemptId,
         mut call: Invocation,
         plugin: Option<Arc<Plugin>>,
-        begun: &[Begun],
+        begun: &[ExternalWrite],
     ) -> Self {
-        let orphans = begun
-            .iter()
-            .filter(|begun| call.journal == Journal::Keep && begun.result == Known::No);
+        let orphans = begun.iter().filter(|begun| {
+            call.call_reuse == RecordedCallUse::Reuse && begun.result == WriteResult::Unknown
+        });
         Self {
             id,
-            orphans: orphans.map(|begun| begun.intent.request.clone()).collect(),
-            recorded: std::mem::take(&mut call.recorded),
+            unanswered_writes: orphans.map(|begun| begun.intent.request.clone()).collect(),
+            recorded: std::mem::take(&mut call.recorded_calls),
             call,
             plugin,
-            draws: 0,
-            consulted: 0,
-            made: Occurrences::default(),
+            random_draws: 0,
+            human_questions: 0,
+            request_numbers: RequestSequence::default(),
             batch: None,
-            flights: Flights::new(),
-            ended: None,
+            in_flight: InFlight::new(),
+            result: None,
             files: WrittenFiles::default(),
         }
     }
@@ -125,7 +125,7 @@ impl Attempt {
     }
 
     /// Removes and returns the first recorded call of this kind and request.
-    pub(super) fn recall(&mut self, kind: HostCallKind, request: &str) -> Option<HostCall> {
+    pub(super) fn take_recorded(&mut self, kind: HostCallKind, request: &str) -> Option<HostCall> {
         let fits =
             |call: &HostCall| call.kind == kind && call.request == request && is_answered(call);
         let at = self.recorded.iter().position(fits)?;
@@ -133,13 +133,14 @@ impl Attempt {
     }
 
     /// Numbers a request among equal ones, and takes the record that answers it, if there is one.
-    pub(super) fn next_call(
+    pub(super) fn number_request(
         &mut self,
         kind: HostCallKind,
         digest: &str,
         is_write: bool,
-    ) -> Occurrence {
-        self.made.next(kind, digest, is_write, &mut self.recorded)
+    ) -> NumberedRequest {
+        self.request_numbers
+            .number_next(kind, digest, is_write, &mut self.recorded)
     }
 
     /// Returns the idempotency key of a write. It is the same for the same numbered request in
@@ -149,28 +150,28 @@ impl Attempt {
         format!(
             "{}/{}/{nth}",
             self.key(),
-            digest.get(..KEY_DIGITS).unwrap_or(digest)
+            digest.get(..WRITE_KEY_DIGITS).unwrap_or(digest)
         )
     }
 
     /// Notes that a write whose answer was lost is made again.
-    pub(super) fn claim(&mut self, request: &str) {
-        self.orphans.retain(|orphan| orphan != request);
+    pub(super) fn claim_write(&mut self, request: &str) {
+        self.unanswered_writes.retain(|orphan| orphan != request);
     }
 
     /// Returns the writes of earlier attempts that this attempt, which succeeded, did not make:
     /// their index in `begun` and their descriptions.
-    pub(super) fn unclaimed(&self, begun: &[Begun]) -> Vec<(u32, String)> {
+    pub(super) fn unclaimed_writes(&self, begun: &[ExternalWrite]) -> Vec<(u32, String)> {
         let mut left: Vec<&str> = self
             .recorded
             .iter()
             .filter(|call| is_answered(call))
             .map(|call| call.request.as_str())
             .collect();
-        let mut orphans: Vec<&str> = self.orphans.iter().map(String::as_str).collect();
+        let mut orphans: Vec<&str> = self.unanswered_writes.iter().map(String::as_str).collect();
         let mut unclaimed = Vec::new();
         for (index, begun) in (0..).zip(begun) {
-            let among = if begun.result == Known::Recorded {
+            let among = if begun.result == WriteResult::Recorded {
                 &mut left
             } else {
                 &mut orphans
@@ -180,7 +181,7 @@ impl Attempt {
                 .position(|request| *request == begun.intent.request)
             {
                 among.remove(at);
-                unclaimed.push((index, begun.intent.what.clone()));
+                unclaimed.push((index, begun.intent.description.clone()));
             }
         }
         unclaimed
@@ -189,34 +190,37 @@ impl Attempt {
 
 impl Driver {
     /// Prepares an attempt. Nothing happens until the future is polled.
-    pub(super) fn attempt(&mut self, call: Invocation) -> (Attempt, BoxFuture<'static, Ending>) {
+    pub(super) fn prepare_attempt(
+        &mut self,
+        call: Invocation,
+    ) -> (RunningAttempt, BoxFuture<'static, AttemptEnd>) {
         let attempt = AttemptId {
             role: call.role,
-            serial: self.attempts_made,
+            serial: self.attempts_started,
         };
-        self.attempts_made += 1;
+        self.attempts_started += 1;
         let id = call.role;
         let team = self.journal.stepper().team().clone();
         let role = team.role(id);
-        let gateway = Gateway::new(attempt, self.ask.clone());
-        let slot = slot(role, id, call.work);
-        let result: BoxFuture<'static, Result<Succeeded, Fault>> = match slot {
-            Some(slot) => match (self.equipment.plugins.get(&slot), call.digest.clone()) {
+        let gateway = Gateway::new(attempt, self.guest_request_sender.clone());
+        let slot = component_slot(role, id, call.work);
+        let result: BoxFuture<'static, Result<AttemptSuccess, Fault>> = match slot {
+            Some(slot) => match (self.runtime.plugins.get(&slot), call.digest.clone()) {
                 (Some(plugin), Some(digest)) => {
-                    let call = Call {
+                    let call = SandboxCall {
                         digest,
                         plugin: plugin.clone(),
                         attempt: call.attempt,
                         idempotency_key: call.idempotency_key.clone(),
                         seed: call.seed.clone(),
-                        entry: self.entry(role, &call),
+                        entry: self.entry_point(role, &call),
                         role: profile(role),
                         news: call.news.clone(),
                         outputs: call.outputs.clone(),
-                        view: self.view(id),
+                        view: self.file_view(id),
                     };
-                    let running = self.equipment.sandbox.call(call, gateway);
-                    Box::pin(async move { running.await.result.map(succeeded) })
+                    let running = self.runtime.sandbox.call(call, gateway);
+                    Box::pin(async move { running.await.result.map(attempt_success) })
                 }
                 _ => {
                     let fault = Fault::new(
@@ -230,9 +234,9 @@ impl Driver {
                 let candidates = self.candidates(role, id);
                 let request =
                     think::think_request(&profile(role), &candidates, &call.news, &call.outputs);
-                let choice = choose(gateway, request, candidates.len());
+                let choice = choose_action(gateway, request, candidates.len());
                 Box::pin(async move {
-                    Ok(Succeeded {
+                    Ok(AttemptSuccess {
                         finished: choice.await?,
                         files: WrittenFiles::default(),
                     })
@@ -241,34 +245,36 @@ impl Driver {
         };
         let ending = Box::pin(async move {
             let (result, files) = match result.await {
-                Ok(Succeeded { finished, files }) => (Ok(finished), files),
+                Ok(AttemptSuccess { finished, files }) => (Ok(finished), files),
                 Err(fault) => (Err(fault), WrittenFiles::default()),
             };
-            Ending {
+            AttemptEnd {
                 attempt,
                 result,
                 files,
             }
         });
-        let plugin = slot.and_then(|slot| self.equipment.plugins.get(&slot).cloned());
+        let plugin = slot.and_then(|slot| self.runtime.plugins.get(&slot).cloned());
         let activation = self.journal.env().role(id).activation.as_ref();
-        let begun = activation.map_or(&[][..], |activation| &activation.current.begun);
-        (Attempt::new(attempt, call, plugin, begun), ending)
+        let begun = activation.map_or(&[][..], |activation| {
+            &activation.current_call.external_writes
+        });
+        (RunningAttempt::new(attempt, call, plugin, begun), ending)
     }
 
-    fn entry(&self, role: &Role, call: &Invocation) -> Entry {
+    fn entry_point(&self, role: &Role, call: &Invocation) -> EntryPoint {
         let name = |action: ActionId| role.action(action).name.clone();
         match call.work {
-            Work::Think { round } => Entry::Choose {
+            Work::Think { round } => EntryPoint::Choose {
                 round,
                 candidates: self.candidates(role, call.role),
             },
             Work::Answer => unreachable!("no component answers for a person"),
-            Work::Plan => Entry::Plan {
+            Work::Plan => EntryPoint::Plan {
                 action: name(ActionId(0)),
                 index: 0,
             },
-            Work::Act { action, .. } => Entry::Run {
+            Work::Act { action, .. } => EntryPoint::Run {
                 action: name(action),
                 index: u32::from(action.0),
                 task: call.task.clone(),
@@ -281,10 +287,10 @@ impl Driver {
         for (index, action) in role.actions.iter().enumerate() {
             let slot = Slot {
                 role: id,
-                part: Part::Action(ActionId(index as u16)),
+                kind: SlotKind::Action(ActionId(index as u16)),
             };
             let description = self
-                .equipment
+                .runtime
                 .descriptions
                 .get(&slot)
                 .cloned()
@@ -299,11 +305,11 @@ impl Driver {
 }
 
 /// Spawns an attempt as a task of its own. The task is aborted when the returned future is dropped.
-pub(super) fn elsewhere(
-    attempt: &Attempt,
-    ending: BoxFuture<'static, Ending>,
-) -> BoxFuture<'static, Ending> {
-    struct AbortOnDrop(tokio::task::JoinHandle<Ending>);
+pub(super) fn spawn_attempt(
+    attempt: &RunningAttempt,
+    ending: BoxFuture<'static, AttemptEnd>,
+) -> BoxFuture<'static, AttemptEnd> {
+    struct AbortOnDrop(tokio::task::JoinHandle<AttemptEnd>);
     impl Drop for AbortOnDrop {
         fn drop(&mut self) {
             self.0.abort();
@@ -322,7 +328,7 @@ pub(super) fn elsewhere(
                 FaultKind::Host,
                 format!("the host gave the action up: {error}"),
             );
-            Ending {
+            AttemptEnd {
                 attempt,
                 result: Err(fault),
                 files: WrittenFiles::default(),
@@ -332,13 +338,13 @@ pub(super) fn elsewhere(
 }
 
 /// Asks the team's model to choose the next action.
-async fn choose(
+async fn choose_action(
     gateway: Gateway,
-    request: crate::services::llm::Request,
+    request: crate::services::llm::ModelRequest,
     actions: usize,
-) -> Result<Finished, Fault> {
-    let reply = match gateway.ask(Ask::Complete(vec![request])).await {
-        Some(Answer::Replies(mut replies)) => replies.pop(),
+) -> Result<CallResult, Fault> {
+    let reply = match gateway.request(GuestRequest::Complete(vec![request])).await {
+        Some(HostAnswer::Replies(mut replies)) => replies.pop(),
         _ => None,
     };
     let gone = || HostError::new(HostErrorKind::Upstream, "the host is stopping");
@@ -348,15 +354,15 @@ async fn choose(
         } else {
             FaultKind::Host
         };
-        Fault::new(kind, error.message).caused_by(error.cause.unwrap_or_default())
+        Fault::new(kind, error.message).with_cause(error.cause.unwrap_or_default())
     })?;
     let choice =
         think::parse_choice(&reply, actions).map_err(|why| Fault::new(FaultKind::Think, why))?;
-    Ok(Finished::Chosen(choice))
+    Ok(CallResult::Chosen(choice))
 }
 
-fn succeeded(returned: Returned) -> Succeeded {
-    let Returned {
+fn attempt_success(returned: AttemptOutput) -> AttemptSuccess {
+    let AttemptOutput {
         value,
         emissions,
         writes,
@@ -364,19 +370,19 @@ fn succeeded(returned: Returned) -> Succeeded {
         blobs,
     } = returned;
     let finished = match value {
-        Value::Output(output) => Finished::Returned {
+        ReturnValue::Output(output) => CallResult::Returned {
             output,
             emissions,
             writes,
         },
-        Value::Tasks(tasks) => Finished::Planned {
+        ReturnValue::Tasks(tasks) => CallResult::Planned {
             tasks,
             emissions,
             writes,
         },
-        Value::Choice(choice) => Finished::Chosen(choice),
+        ReturnValue::Choice(choice) => CallResult::Chosen(choice),
     };
-    Succeeded {
+    AttemptSuccess {
         finished,
         files: WrittenFiles {
             changes: files,
@@ -385,8 +391,8 @@ fn succeeded(returned: Returned) -> Succeeded {
     }
 }
 
-fn profile(role: &Role) -> Profile {
-    Profile {
+fn profile(role: &Role) -> RoleProfile {
+    RoleProfile {
         name: role.name.clone(),
         profile: role.profile.clone(),
         goal: role.goal.clone(),

@@ -9,40 +9,42 @@ use std::collections::VecDeque;
 
 use futures_util::future::BoxFuture;
 use strata_core::environment::Environment;
-use strata_core::event::{Event, HostCall, HostCallKind, Outcome, Source};
-use strata_core::host_call::{Again, Finish, Intent};
-use strata_core::id::{RoleId, hex};
+use strata_core::event::{AnswerSource, CallOutcome, Event, HostCall, HostCallKind};
+use strata_core::host_call::{FinishReason, Intent, LostAnswerPolicy};
+use strata_core::id::{RoleId, to_hex};
 use strata_core::json::Json;
 use strata_core::money::Usd;
 use tokio::sync::oneshot;
 use tracing::{Instrument, Span};
 
-use super::afford::no_model;
-use super::attempt::Attempt;
-use super::flights::{Batch, Given, GivenUp, Waiting};
-use super::occurrence::Occurrence;
-use super::{Driver, DriverError, Equipment, spans};
+use super::afford::no_model_error;
+use super::attempt::RunningAttempt;
+use super::flights::{Abandoned, CallAnswer, CallBatch, WaitingCall};
+use super::occurrence::NumberedRequest;
+use super::{Driver, DriverError, Runtime, spans};
 use crate::excerpt::excerpt;
-use crate::gateway::{Allowance, Answer, AttemptId, HostError, HostErrorKind, of_reply};
-use crate::services::http::{self, Sent};
-use crate::services::llm::{self, Completed, Departure, Failed, Hearing, Models, Tokens};
+use crate::gateway::{Allowance, AttemptId, HostAnswer, HostError, HostErrorKind, reply_bytes};
+use crate::services::http::{self, RequestSent};
+use crate::services::llm::{
+    self, CompletedCall, DispatchState, FailedCall, Models, StreamObserver, TokenCounts,
+};
 use crate::sha256::sha256;
 
 /// A call that leaves the host.
-pub(super) enum Outward {
+pub(super) enum OutboundCall {
     /// A request to a language model.
-    Complete(llm::Request),
+    Model(llm::ModelRequest),
     /// A request to an HTTP server.
-    Fetch(http::Request),
+    Http(http::HttpRequest),
 }
 
 /// What is lost if the answer to a call is discarded.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Weight {
+pub(super) enum AwaitPolicy {
     /// Nothing: the call can be made again.
-    Light,
+    Discardable,
     /// Money, or the knowledge whether a write took effect.
-    Heavy,
+    MustAwait,
 }
 
 /// A call of a batch that can be made now.
@@ -51,26 +53,26 @@ pub(super) struct ReadyCall {
     pub(super) nth: usize,
     /// The name of the request in the record.
     pub(super) request: String,
-    pub(super) call: Outward,
+    pub(super) call: OutboundCall,
     /// The idempotency key of a write that has none of its own; empty for other calls.
     pub(super) key: String,
 }
 
 /// The result of a call.
-struct Made {
-    given: Given,
-    outcome: Outcome,
+struct OutboundResult {
+    answer: CallAnswer,
+    outcome: CallOutcome,
     cost: Usd,
     tokens: u64,
-    finish: Option<Finish>,
+    finish: Option<FinishReason>,
 }
 
-impl Made {
+impl OutboundResult {
     /// Returns the result of a call that failed without cost.
     fn failed(error: HostError) -> Self {
         Self {
-            given: Err(error),
-            outcome: Outcome::Failed,
+            answer: Err(error),
+            outcome: CallOutcome::Failed,
             cost: Usd::ZERO,
             tokens: 0,
             finish: None,
@@ -79,24 +81,24 @@ impl Made {
 }
 
 /// A call that has returned.
-pub(super) struct Served {
+pub(super) struct ReturnedCall {
     attempt: AttemptId,
     /// Its index in its batch.
     nth: usize,
     kind: HostCallKind,
     request: String,
-    what: String,
-    weight: Weight,
+    summary: String,
+    await_policy: AwaitPolicy,
     span: Span,
     /// `None` if the call was abandoned.
-    made: Option<Made>,
+    result: Option<OutboundResult>,
 }
 
-impl Outward {
+impl OutboundCall {
     fn kind(&self) -> HostCallKind {
         match self {
-            Self::Complete(_) => HostCallKind::Llm,
-            Self::Fetch(_) => HostCallKind::Http,
+            Self::Model(_) => HostCallKind::Llm,
+            Self::Http(_) => HostCallKind::Http,
         }
     }
 
@@ -104,52 +106,54 @@ impl Outward {
     /// lineage.
     pub(super) fn digest(&self, env: &Environment) -> String {
         match self {
-            Self::Complete(request) => {
+            Self::Model(request) => {
                 let text = serde_json::to_string(request).unwrap_or_default();
-                hex(&sha256(text))
+                to_hex(&sha256(text))
             }
-            Self::Fetch(request) => request.digest(&env.lineage.key(&env.run.0), &env.run.0),
+            Self::Http(request) => {
+                request.digest(&env.lineage.idempotency_prefix(&env.run.0), &env.run.0)
+            }
         }
     }
 
     /// Returns whether the call may change something outside the host.
     fn is_write(&self) -> bool {
-        matches!(self, Self::Fetch(request) if request.is_write())
+        matches!(self, Self::Http(request) if request.is_write())
     }
 
-    fn weight(&self) -> Weight {
+    fn await_policy(&self) -> AwaitPolicy {
         match self {
-            Self::Fetch(_) if !self.is_write() => Weight::Light,
-            Self::Fetch(_) | Self::Complete(_) => Weight::Heavy,
+            Self::Http(_) if !self.is_write() => AwaitPolicy::Discardable,
+            Self::Http(_) | Self::Model(_) => AwaitPolicy::MustAwait,
         }
     }
 
     /// Summarizes the request in one line for people.
-    fn told(&self) -> String {
+    fn summary(&self) -> String {
         match self {
-            Self::Complete(request) => {
-                told(request.messages.last().map_or("", |turn| &turn.content))
+            Self::Model(request) => {
+                summarize(request.messages.last().map_or("", |turn| &turn.content))
             }
-            Self::Fetch(request) => told(&request.told()),
+            Self::Http(request) => summarize(&request.describe()),
         }
     }
 
     /// Returns what must be durable before a write is sent; `None` for other calls.
     fn intent(&self, request: &str) -> Option<Intent> {
-        let Self::Fetch(fetch) = self else {
+        let Self::Http(fetch) = self else {
             return None;
         };
         let again = if fetch.key.is_some() {
-            Again::Repeat
+            LostAnswerPolicy::Repeat
         } else {
-            Again::Ask
+            LostAnswerPolicy::AskOperator
         };
         let (kind, request) = (self.kind(), request.to_owned());
         fetch.is_write().then(|| Intent {
             kind,
             request,
-            what: fetch.told(),
-            again,
+            description: fetch.describe(),
+            if_answer_lost: again,
         })
     }
 }
@@ -160,28 +164,33 @@ struct BatchPlan {
     /// The events to record before the calls are made.
     events: Vec<Event>,
     /// The recorded answers, in the order of the calls; `None` for calls to be made.
-    answers: Vec<Option<Given>>,
+    answers: Vec<Option<CallAnswer>>,
     /// The calls to make at once.
     live: Vec<ReadyCall>,
     /// The calls that wait for the budget.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingCall>,
 }
 
 impl BatchPlan {
     /// Numbers the calls of an attempt, and takes the records that answer them.
-    fn new(role: RoleId, attempt: &mut Attempt, calls: Vec<Outward>, env: &Environment) -> Self {
+    fn new(
+        role: RoleId,
+        attempt: &mut RunningAttempt,
+        calls: Vec<OutboundCall>,
+        env: &Environment,
+    ) -> Self {
         let work = attempt.work();
         let mut plan = Self::default();
         for (nth, call) in calls.into_iter().enumerate() {
             let digest = call.digest(env);
-            let Occurrence {
-                nth: equal,
+            let NumberedRequest {
+                number: equal,
                 name: request,
                 recorded,
-            } = attempt.next_call(call.kind(), &digest, call.is_write());
+            } = attempt.number_request(call.kind(), &digest, call.is_write());
             if let Some(recorded) = recorded {
                 plan.answers.push(Some(Ok(recorded.response.clone())));
-                let (source, what) = (Source::Recorded, call.told());
+                let (source, what) = (AnswerSource::Recorded, call.summary());
                 plan.events.push(Event::HostCalled {
                     role,
                     work,
@@ -198,13 +207,15 @@ impl BatchPlan {
                 .map(|_| attempt.write_key(&digest, equal))
                 .unwrap_or_default();
             if let Some(intent) = intent {
-                attempt.claim(&request);
+                attempt.claim_write(&request);
                 plan.events
                     .push(Event::HostCallBegun { role, work, intent });
             }
             match call {
-                Outward::Complete(call) => plan.waiting.push_back(Waiting { nth, request, call }),
-                Outward::Fetch(_) => plan.live.push(ReadyCall {
+                OutboundCall::Model(call) => {
+                    plan.waiting.push_back(WaitingCall { nth, request, call })
+                }
+                OutboundCall::Http(_) => plan.live.push(ReadyCall {
                     nth,
                     request,
                     call,
@@ -219,17 +230,17 @@ impl BatchPlan {
 impl Driver {
     /// Answers a batch of calls: from the journal if they are recorded. The others are made, all at
     /// once if the budget allows it.
-    pub(super) fn call(
+    pub(super) fn make_calls(
         &mut self,
         role: RoleId,
-        calls: Vec<Outward>,
+        calls: Vec<OutboundCall>,
         allowance: Allowance,
-        reply: oneshot::Sender<Answer>,
+        reply: oneshot::Sender<HostAnswer>,
     ) -> Result<(), DriverError> {
         let Some(attempt) = self.attempts.get_mut(&role) else {
             return Ok(());
         };
-        let kind = calls.first().map_or(HostCallKind::Llm, Outward::kind);
+        let kind = calls.first().map_or(HostCallKind::Llm, OutboundCall::kind);
         let BatchPlan {
             events,
             answers,
@@ -246,7 +257,7 @@ impl Driver {
         let Some(attempt) = self.attempts.get_mut(&role) else {
             return Ok(());
         };
-        let batch = attempt.batch.insert(Batch {
+        let batch = attempt.batch.insert(CallBatch {
             kind,
             answers,
             waiting,
@@ -254,19 +265,19 @@ impl Driver {
             reply,
         });
         if !batch.is_complete() {
-            batch.use_up();
+            batch.charge_recorded();
         }
         for ready in live {
-            self.take_off(role, ready);
+            self.dispatch(role, ready);
         }
-        self.make_waiting()?;
+        self.dispatch_waiting()?;
         self.journal.flush()?;
-        self.reply(role);
+        self.answer_if_complete(role);
         Ok(())
     }
 
     /// Sends one call of a batch.
-    pub(super) fn take_off(&mut self, role: RoleId, ready: ReadyCall) {
+    pub(super) fn dispatch(&mut self, role: RoleId, ready: ReadyCall) {
         let ReadyCall {
             nth,
             request,
@@ -276,63 +287,68 @@ impl Driver {
         let Some(attempt) = self.attempts.get_mut(&role) else {
             return;
         };
-        let (id, kind, weight, what) = (attempt.id(), call.kind(), call.weight(), call.told());
+        let (id, kind, weight, what) = (
+            attempt.id(),
+            call.kind(),
+            call.await_policy(),
+            call.summary(),
+        );
         let departure = if kind == HostCallKind::Llm {
-            Departure::ahead()
+            DispatchState::waiting()
         } else {
-            Departure::over()
+            DispatchState::dispatched()
         };
-        let given_up = attempt.flights.take_off(weight, departure.clone());
+        let given_up = attempt.in_flight.dispatch(weight, departure.clone());
         let name = &self.journal.stepper().team().role(role).name;
         let listener = self
-            .audience
+            .observer_factory
             .as_ref()
             .and_then(|audience| audience(name, kind));
         let hearing = listener
-            .map_or_else(Hearing::default, Hearing::by)
-            .of(departure);
-        let making = making(&self.equipment, attempt, call, key, hearing);
-        let models = self.equipment.models.clone();
+            .map_or_else(StreamObserver::default, StreamObserver::with_listener)
+            .with_dispatch_state(departure);
+        let making = make_call(&self.runtime, attempt, call, key, hearing);
+        let models = self.runtime.models.clone();
         let span = self.journal.spans().host_call(role, kind, &what);
-        self.flights.push(Box::pin(async move {
+        self.calls_in_flight.push(Box::pin(async move {
             let made = tokio::select! {
                 biased;
                 made = making.instrument(span.clone()) => Some(made),
                 given_up = given_up => match given_up {
-                    GivenUp::Unsent(used) => Some(unsent(models.as_deref(), used)),
-                    GivenUp::Unheard => None,
+                    Abandoned::NotSent(used) => Some(unsent_result(models.as_deref(), used)),
+                    Abandoned::AnswerLost => None,
                 },
             };
-            Served {
+            ReturnedCall {
                 attempt: id,
                 nth,
                 kind,
                 request,
-                what,
-                weight,
+                summary: what,
+                await_policy: weight,
                 span,
-                made,
+                result: made,
             }
         }));
     }
 
     /// Records a call that has returned, and answers the guest if its batch is complete.
-    pub(super) fn served(&mut self, served: Served) -> Result<(), DriverError> {
-        let Served {
+    pub(super) fn record_returned_call(&mut self, served: ReturnedCall) -> Result<(), DriverError> {
+        let ReturnedCall {
             attempt: id,
             nth,
             kind,
             request,
-            what,
-            weight,
+            summary: what,
+            await_policy: weight,
             span,
-            made,
+            result: made,
         } = served;
-        let (role, attempt) = (id.role, self.running(id));
+        let (role, attempt) = (id.role, self.running_attempt(id));
         let (
             Some(attempt),
-            Some(Made {
-                given,
+            Some(OutboundResult {
+                answer: given,
                 outcome,
                 cost,
                 tokens,
@@ -350,8 +366,8 @@ impl Driver {
         if let Some(batch) = &mut attempt.batch {
             batch.answers[nth] = Some(given);
         }
-        attempt.flights.land(weight);
-        let over = attempt.ended.is_some() && !attempt.flights.is_heavy();
+        attempt.in_flight.complete(weight);
+        let over = attempt.result.is_some() && !attempt.in_flight.must_await();
         let call = HostCall {
             kind,
             request,
@@ -359,14 +375,14 @@ impl Driver {
             cost,
             tokens,
             outcome,
-            finish,
+            finish_reason: finish,
         };
-        spans::answered(&span, &call);
+        spans::record_outcome(&span, &call);
         self.journal.stage(Event::HostCalled {
             role,
             work,
             call,
-            source: Source::Live,
+            source: AnswerSource::Live,
             what,
         })?;
         if over {
@@ -374,21 +390,21 @@ impl Driver {
             self.conclude(role)?;
         }
         // The part of its reservation that was not used is released.
-        self.make_waiting()?;
+        self.dispatch_waiting()?;
         if self
             .attempts
             .get(&role)
             .and_then(|attempt| attempt.batch.as_ref())
-            .is_some_and(Batch::is_complete)
+            .is_some_and(CallBatch::is_complete)
         {
             self.journal.flush()?;
-            self.reply(role);
+            self.answer_if_complete(role);
         }
         Ok(())
     }
 
     /// Answers the guest if all calls of its batch have an answer.
-    pub(super) fn reply(&mut self, role: RoleId) {
+    pub(super) fn answer_if_complete(&mut self, role: RoleId) {
         let Some(attempt) = self.attempts.get_mut(&role) else {
             return;
         };
@@ -399,28 +415,28 @@ impl Driver {
 }
 
 /// The maximum length of a summary in characters: enough to distinguish calls.
-const TOLD_CHARS: usize = 200;
+const SUMMARY_CHARS: usize = 200;
 
 /// Returns the beginning of a text on one line.
-pub(super) fn told(text: &str) -> String {
-    excerpt(text, TOLD_CHARS)
+pub(super) fn summarize(text: &str) -> String {
+    excerpt(text, SUMMARY_CHARS)
 }
 
 /// A model's reply of up to this size is recorded even if its guest may not receive it: it is paid
 /// for, and an attempt with a higher limit can be served it. No model writes this much in one
 /// reply.
-const KEPT_REPLY_BYTES: usize = 1 << 20;
+const MAX_RECORDED_REPLY_BYTES: usize = 1 << 20;
 
 /// Returns the result of a call that was abandoned before it was sent, or before a retry was sent.
-fn unsent(models: Option<&Models>, used: Tokens) -> Made {
+fn unsent_result(models: Option<&Models>, used: TokenCounts) -> OutboundResult {
     let (cost, tokens) = models.map(|models| models.charge(used)).unwrap_or_default();
     let error = HostError::new(
         HostErrorKind::Upstream,
         "the attempt ended before the request was sent, or sent again",
     );
-    Made {
-        given: Err(error),
-        outcome: Outcome::Failed,
+    OutboundResult {
+        answer: Err(error),
+        outcome: CallOutcome::Failed,
         cost,
         tokens,
         finish: None,
@@ -429,28 +445,28 @@ fn unsent(models: Option<&Models>, used: Tokens) -> Made {
 
 /// Makes a call. `key` is used for a write without an idempotency key of its own; `hearing`
 /// receives a model's reply while it is streamed.
-fn making(
-    equipment: &Equipment,
-    attempt: &Attempt,
-    call: Outward,
+fn make_call(
+    equipment: &Runtime,
+    attempt: &RunningAttempt,
+    call: OutboundCall,
     key: String,
-    hearing: Hearing,
-) -> BoxFuture<'static, Made> {
+    hearing: StreamObserver,
+) -> BoxFuture<'static, OutboundResult> {
     let allowance = attempt
         .batch
         .as_ref()
         .map_or_else(Allowance::unlimited, |batch| batch.allowance.clone());
     match call {
-        Outward::Complete(request) => {
+        OutboundCall::Model(request) => {
             let models = equipment.models.clone();
             Box::pin(async move {
                 match models {
                     Some(models) => call_model(&models, &request, &allowance, hearing).await,
-                    None => Made::failed(no_model()),
+                    None => OutboundResult::failed(no_model_error()),
                 }
             })
         }
-        Outward::Fetch(request) => {
+        OutboundCall::Http(request) => {
             let (client, plugin) = (equipment.http.clone(), attempt.plugin());
             Box::pin(async move {
                 let grants = plugin
@@ -458,12 +474,14 @@ fn making(
                     .map_or(&[][..], |plugin| &plugin.grants.http);
                 let (given, outcome) = match client.fetch(&request, grants, &key, &allowance).await
                 {
-                    Ok(response) => (Ok(response.to_json()), Outcome::Answered),
-                    Err(failed) if failed.sent == Sent::No => (Err(failed.error), Outcome::Failed),
-                    Err(failed) => (Err(failed.error), Outcome::Unknown),
+                    Ok(response) => (Ok(response.to_json()), CallOutcome::Answered),
+                    Err(failed) if failed.sent == RequestSent::No => {
+                        (Err(failed.error), CallOutcome::Failed)
+                    }
+                    Err(failed) => (Err(failed.error), CallOutcome::Unknown),
                 };
-                Made {
-                    given,
+                OutboundResult {
+                    answer: given,
                     outcome,
                     cost: Usd::ZERO,
                     tokens: 0,
@@ -477,42 +495,42 @@ fn making(
 /// Makes a call to a language model.
 async fn call_model(
     models: &Models,
-    request: &llm::Request,
+    request: &llm::ModelRequest,
     allowance: &Allowance,
-    hearing: Hearing,
-) -> Made {
-    match models.complete_heard(request, hearing).await {
-        Ok(Completed {
+    hearing: StreamObserver,
+) -> OutboundResult {
+    match models.complete_observed(request, hearing).await {
+        Ok(CompletedCall {
             reply,
             cost,
             tokens,
         }) => {
-            let (bytes, finish) = (of_reply(&reply), Some(reply.finish));
+            let (bytes, finish) = (reply_bytes(&reply), Some(reply.finish));
             let (given, outcome) = match allowance.take(bytes) {
-                Err(error) if bytes > KEPT_REPLY_BYTES => (Err(error), Outcome::Failed),
+                Err(error) if bytes > MAX_RECORDED_REPLY_BYTES => (Err(error), CallOutcome::Failed),
                 Ok(()) | Err(_) => {
                     let reply = serde_json::to_value(&reply).unwrap_or_default();
-                    (Ok(Json::from(reply)), Outcome::Answered)
+                    (Ok(Json::from(reply)), CallOutcome::Answered)
                 }
             };
-            Made {
-                given,
+            OutboundResult {
+                answer: given,
                 outcome,
                 cost,
                 tokens,
                 finish,
             }
         }
-        Err(Failed {
+        Err(FailedCall {
             error,
             cost,
             tokens,
             finish,
-        }) => Made {
+        }) => OutboundResult {
             cost,
             tokens,
             finish,
-            ..Made::failed(error)
+            ..OutboundResult::failed(error)
         },
     }
 }

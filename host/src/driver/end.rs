@@ -9,47 +9,47 @@ use strata_core::event::{Event, Status};
 use strata_core::fault::{Fault, FaultKind};
 use strata_core::id::RoleId;
 
-use super::attempt::Ending;
-use super::{Arrived, Driver, DriverError};
+use super::attempt::AttemptEnd;
+use super::{Driver, DriverError, DriverEvent};
 use crate::gateway::AttemptId;
 
 /// How long an attempt that has ended (by a limit, or because the run is stopped) is kept open for
 /// answers that are paid for or that tell whether a write was made, and how long the end of a run
 /// waits for a hand-over. Most pending answers arrive within this time, and an operator who waits
 /// for a run to stop is still patient.
-pub(super) const GRACE: Duration = Duration::from_secs(10);
+pub(super) const GRACE_PERIOD: Duration = Duration::from_secs(10);
 
 impl Driver {
     /// Handles the end of an attempt. It is kept open while calls that must be awaited are in
     /// flight: a recorded answer need not be paid for twice, and leaves no doubt about a write.
-    pub(super) fn ended(&mut self, ending: Ending) -> Result<(), DriverError> {
+    pub(super) fn attempt_ended(&mut self, ending: AttemptEnd) -> Result<(), DriverError> {
         // An attempt that asked a person has already been removed.
-        let Some(attempt) = self.running(ending.attempt) else {
+        let Some(attempt) = self.running_attempt(ending.attempt) else {
             return Ok(());
         };
-        attempt.ended = Some(ending.result);
+        attempt.result = Some(ending.result);
         attempt.files = ending.files;
-        attempt.flights.lighten();
-        if !attempt.flights.is_heavy() {
+        attempt.in_flight.abandon_discardable();
+        if !attempt.in_flight.must_await() {
             return self.conclude(ending.attempt.role);
         }
         tracing::warn!(
-            "an action has ended while calls of it are under way; waiting up to {GRACE:?} for their answers"
+            "an action has ended while calls of it are under way; waiting up to {GRACE_PERIOD:?} for their answers"
         );
-        self.arrivals.push(Box::pin(async move {
-            tokio::time::sleep(GRACE).await;
-            Arrived::Overdue(ending.attempt)
+        self.driver_events.push(Box::pin(async move {
+            tokio::time::sleep(GRACE_PERIOD).await;
+            DriverEvent::GracePeriodOver(ending.attempt)
         }));
         Ok(())
     }
 
     /// Concludes an attempt whose grace period is over, if it is still open. Answers that are ready
     /// are recorded first.
-    pub(super) fn overdue(&mut self, attempt: AttemptId) -> Result<(), DriverError> {
-        while let Some(served) = self.flights.next().now_or_never().flatten() {
-            self.served(served)?;
+    pub(super) fn end_grace_period(&mut self, attempt: AttemptId) -> Result<(), DriverError> {
+        while let Some(served) = self.calls_in_flight.next().now_or_never().flatten() {
+            self.record_returned_call(served)?;
         }
-        match self.running(attempt) {
+        match self.running_attempt(attempt) {
             Some(_) => self.conclude(attempt.role),
             None => Ok(()),
         }
@@ -66,8 +66,8 @@ impl Driver {
                 "stopped before it ended",
             ))
         };
-        let result = attempt.ended.clone().unwrap_or_else(stopped);
-        let Some(event) = self.journal.stepper().call_ended(role, result) else {
+        let result = attempt.result.clone().unwrap_or_else(stopped);
+        let Some(event) = self.journal.stepper().call_ended_event(role, result) else {
             return Ok(());
         };
         match &event {
@@ -76,15 +76,16 @@ impl Driver {
                 ..
             } => {
                 let pause = Duration::from_millis(u64::from(*pause));
-                self.arrivals.push(Box::pin(async move {
+                self.driver_events.push(Box::pin(async move {
                     tokio::time::sleep(pause).await;
-                    Arrived::Due(role)
+                    DriverEvent::RetryDue(role)
                 }));
             }
             Event::CallFinished { work, .. } => {
                 let activation = self.journal.env().role(role).activation.as_ref();
-                let writes =
-                    activation.map(|activation| attempt.unclaimed(&activation.current.begun));
+                let writes = activation.map(|activation| {
+                    attempt.unclaimed_writes(&activation.current_call.external_writes)
+                });
                 if let Some(writes) = writes.filter(|writes| !writes.is_empty()) {
                     self.journal.stage(Event::WritesUnclaimed {
                         role,
@@ -93,7 +94,7 @@ impl Driver {
                     })?;
                 }
                 if !attempt.files.changes.is_empty() {
-                    self.journal.keep(attempt.files.blobs);
+                    self.journal.stage_blobs(attempt.files.blobs);
                     self.journal.stage(Event::FilesWritten {
                         role,
                         work: *work,
@@ -109,17 +110,17 @@ impl Driver {
     /// Ends all attempts and saves the state.
     pub(super) async fn interrupt(&mut self) -> Result<Status, DriverError> {
         // Dropping the futures ends the attempts, on whichever thread they run.
-        self.arrivals = FuturesUnordered::new();
+        self.driver_events = FuturesUnordered::new();
         for attempt in self.attempts.values_mut() {
-            attempt.flights.lighten();
+            attempt.in_flight.abandon_discardable();
         }
         if self
             .attempts
             .values()
-            .any(|attempt| attempt.flights.is_heavy())
+            .any(|attempt| attempt.in_flight.must_await())
         {
             tracing::warn!(
-                "stopped while calls are under way; waiting up to {GRACE:?} for their answers"
+                "stopped while calls are under way; waiting up to {GRACE_PERIOD:?} for their answers"
             );
         }
         self.wait_for_answers().await?;
@@ -127,31 +128,31 @@ impl Driver {
             self.conclude(role)?;
         }
         // A file that cannot be written must not keep anything else from being saved.
-        let placed = self.place();
+        let placed = self.place_files();
         self.journal
-            .stage(self.journal.stepper().ended(Status::Interrupted))?;
+            .stage(self.journal.stepper().run_ended_event(Status::Interrupted))?;
         self.journal.flush()?;
         placed.map(|()| Status::Interrupted)
     }
 
-    /// Waits up to `GRACE` for calls and hand-overs that must not be lost.
+    /// Waits up to `GRACE_PERIOD` for calls and hand-overs that must not be lost.
     pub(super) async fn wait_for_answers(&mut self) -> Result<(), DriverError> {
-        let mut timeout = std::pin::pin!(tokio::time::sleep(GRACE));
-        while self.is_heard_out()
-            || !self.handing.is_empty()
+        let mut timeout = std::pin::pin!(tokio::time::sleep(GRACE_PERIOD));
+        while self.drain_external()
+            || !self.hand_overs.is_empty()
             || self
                 .attempts
                 .values()
-                .any(|attempt| attempt.flights.is_heavy())
+                .any(|attempt| attempt.in_flight.must_await())
         {
             tokio::select! {
                 // Answers that are ready count even after the time is over, because their number is
                 // bounded. What the external program sends may have no end.
                 biased;
-                Some(served) = self.flights.next() => self.served(served)?,
-                Some(handed) = self.handing.next() => self.handed(handed)?,
+                Some(served) = self.calls_in_flight.next() => self.record_returned_call(served)?,
+                Some(handed) = self.hand_overs.next() => self.record_hand_over(handed)?,
                 () = &mut timeout => break,
-                incoming = self.outside.incoming(), if self.outside.is_listening() => self.heard(&incoming)?,
+                incoming = self.external.incoming(), if self.external.is_listening() => self.handle_incoming(&incoming)?,
             }
             // A second signal to stop ends the process at once, so everything is flushed here.
             self.journal.flush()?;

@@ -4,41 +4,44 @@
 use std::sync::Arc;
 
 use strata_core::event::Event;
-use strata_core::file::{Content, Placement};
+use strata_core::file::{PathContent, Placement};
 use strata_core::id::RoleId;
 
 use super::{Driver, DriverError};
-use crate::gateway::Answer;
-use crate::sandbox::{Placed, View, is_seen_from};
+use crate::gateway::HostAnswer;
+use crate::sandbox::{FileView, PlacementOutcome, is_visible_in};
 
 impl Driver {
     /// Returns how an attempt of this role sees files.
-    pub(super) fn view(&self, role: RoleId) -> Arc<View> {
-        let base = self.equipment.directories.base().to_path_buf();
+    pub(super) fn file_view(&self, role: RoleId) -> Arc<FileView> {
+        let base = self.runtime.directories.base().to_path_buf();
         let files = self
-            .then
+            .replayed_files
             .clone()
             .unwrap_or_else(|| self.journal.env().files_seen_by(role));
-        Arc::new(View {
+        Arc::new(FileView {
             base,
             files,
-            own: self.equipment.directories.own().clone(),
+            hidden: self.runtime.directories.hidden_storage().clone(),
         })
     }
 
     /// Returns the content of a stored file.
-    pub(super) fn file(&self, digest: &strata_core::id::Digest) -> Result<Answer, DriverError> {
-        Ok(Answer::File(self.journal.records().blob(digest)?))
+    pub(super) fn read_stored_file(
+        &self,
+        digest: &strata_core::id::Digest,
+    ) -> Result<HostAnswer, DriverError> {
+        Ok(HostAnswer::File(self.journal.store_ref().blob(digest)?))
     }
 
     /// Writes recorded files to their paths. Since they are durable, this can be repeated until it
     /// succeeds. A file waits while an attempt of another role is running that could see the
     /// change, so that what the attempt sees does not depend on timing.
-    pub(super) fn place(&mut self) -> Result<(), DriverError> {
+    pub(super) fn place_files(&mut self) -> Result<(), DriverError> {
         let pending = &self.journal.env().files.pending;
         let watched = pending
             .iter()
-            .position(|placement| self.is_watched(&placement.path));
+            .position(|placement| self.is_visible_to_running(&placement.path));
         // Copies only these: many others may be waiting, and this runs after every event.
         let pending = pending[..watched.unwrap_or(pending.len())].to_vec();
         if pending.is_empty() {
@@ -46,8 +49,8 @@ impl Driver {
         }
         self.journal.flush()?;
         let (mut count, mut aside, mut failed) = (0, Vec::new(), Ok(()));
-        for batch in in_rows(&pending) {
-            failed = self.place_row(&batch, &mut aside);
+        for batch in placement_batches(&pending) {
+            failed = self.place_batch(&batch, &mut aside);
             if failed.is_err() {
                 // The files of this batch that were written are written again later.
                 break;
@@ -67,24 +70,24 @@ impl Driver {
 
     /// Writes the files of a batch, and adds the path and new name of each foreign file that was in
     /// the way to `aside`.
-    fn place_row(
+    fn place_batch(
         &self,
         batch: &[&Placement],
         aside: &mut Vec<(String, String)>,
     ) -> Result<(), DriverError> {
         for placement in batch {
-            match self.put(placement)? {
-                Placed::There => {}
-                Placed::Aside(name) => aside.push((placement.path.clone(), name)),
-                Placed::NotGranted => tracing::warn!(
+            match self.place_file(placement)? {
+                PlacementOutcome::Written => {}
+                PlacementOutcome::OtherKept(name) => aside.push((placement.path.clone(), name)),
+                PlacementOutcome::NotGranted => tracing::warn!(
                     "`{}` is not put in its place: no action is granted to write there any more",
                     placement.path
                 ),
-                Placed::NoName => tracing::warn!(
+                PlacementOutcome::InvalidName => tracing::warn!(
                     "`{}` is not put in its place: the file system there takes no such name",
                     placement.path
                 ),
-                Placed::Missing => tracing::warn!(
+                PlacementOutcome::ContentMissing => tracing::warn!(
                     "`{}` is not put in its place: its bytes were not brought along when the team was moved",
                     placement.path
                 ),
@@ -93,31 +96,31 @@ impl Driver {
         Ok(())
     }
 
-    fn put(&self, placement: &Placement) -> Result<Placed, DriverError> {
-        let store = self.journal.records();
+    fn place_file(&self, placement: &Placement) -> Result<PlacementOutcome, DriverError> {
+        let store = self.journal.store_ref();
         let bytes = match &placement.content {
-            Content::File { digest, .. } => store.blob(digest)?,
-            Content::Absent | Content::Directory => None,
+            PathContent::File { digest, .. } => store.blob(digest)?,
+            PathContent::Absent | PathContent::Directory => None,
         };
         let known = |digest: &strata_core::id::Digest| matches!(store.blob(digest), Ok(Some(_)));
         Ok(self
-            .equipment
+            .runtime
             .directories
             .place(placement, bytes.as_deref(), known)?)
     }
 
     /// Returns whether a running attempt of a role that has no change of its own at a path could
     /// see what is there.
-    fn is_watched(&self, path: &str) -> bool {
+    fn is_visible_to_running(&self, path: &str) -> bool {
         let env = self.journal.env();
         let mut running = self.attempts.values();
         running.any(|attempt| {
             let own = env
-                .open_changes(attempt.role())
+                .uncommitted_changes(attempt.role())
                 .any(|(_, change)| change.path == path);
             let plugin = attempt.plugin();
             !own && plugin.is_some_and(|plugin| {
-                is_seen_from(self.equipment.directories.base(), &plugin.grants.dirs, path)
+                is_visible_in(self.runtime.directories.base(), &plugin.grants.dirs, path)
             })
         })
     }
@@ -126,11 +129,11 @@ impl Driver {
 /// Groups pending placements into batches, each in an order in which it can be carried out:
 /// removals first, the contents of a directory before the directory. A new batch starts where a
 /// path is repeated or out of order.
-fn in_rows(pending: &[Placement]) -> impl Iterator<Item = Vec<&Placement>> {
+fn placement_batches(pending: &[Placement]) -> impl Iterator<Item = Vec<&Placement>> {
     pending.chunk_by(|a, b| a.path < b.path).map(|batch| {
         let (removals, others) = batch
             .iter()
-            .partition::<Vec<_>, _>(|placement| placement.content == Content::Absent);
+            .partition::<Vec<_>, _>(|placement| placement.content == PathContent::Absent);
         removals.into_iter().rev().chain(others).collect()
     })
 }
@@ -144,18 +147,18 @@ mod tests {
         let check = |pending: &[&str], expected: &[&[&str]]| {
             let placement = |path: &&str| {
                 let content = if path.starts_with('-') {
-                    Content::Absent
+                    PathContent::Absent
                 } else {
-                    Content::Directory
+                    PathContent::Directory
                 };
                 Placement {
                     path: path.trim_start_matches('-').into(),
-                    expected: Content::Absent,
+                    expected: PathContent::Absent,
                     content,
                 }
             };
             let pending: Vec<Placement> = pending.iter().map(placement).collect();
-            let rows: Vec<Vec<&str>> = in_rows(&pending)
+            let rows: Vec<Vec<&str>> = placement_batches(&pending)
                 .map(|batch| {
                     batch
                         .iter()

@@ -6,38 +6,38 @@ use strata_core::event::HostCallKind;
 use strata_core::json::Json;
 use tokio::sync::{oneshot, watch};
 
-use super::call::Weight;
-use crate::gateway::{Allowance, Answer, HostError, HostErrorKind, of_recorded};
+use super::call::AwaitPolicy;
+use crate::gateway::{Allowance, HostAnswer, HostError, HostErrorKind, recorded_answer_bytes};
 use crate::services::http;
-use crate::services::llm::{self, Departure, Tokens};
+use crate::services::llm::{self, DispatchState, TokenCounts};
 
 /// The answer to a call as it is recorded, or why there is none.
-pub(super) type Given = Result<Json, HostError>;
+pub(super) type CallAnswer = Result<Json, HostError>;
 
 /// Calls that a guest makes at once.
-pub(super) struct Batch {
+pub(super) struct CallBatch {
     pub(super) kind: HostCallKind,
     /// The answers, in the order of the calls; `None` if the call is in flight or waits.
-    pub(super) answers: Vec<Option<Given>>,
+    pub(super) answers: Vec<Option<CallAnswer>>,
     /// Calls that are made as soon as the budget allows it.
-    pub(super) waiting: VecDeque<Waiting>,
+    pub(super) waiting: VecDeque<WaitingCall>,
     /// How many bytes the answers may still have.
     pub(super) allowance: Allowance,
-    pub(super) reply: oneshot::Sender<Answer>,
+    pub(super) reply: oneshot::Sender<HostAnswer>,
 }
 
 /// A call to a model that has not been made yet.
-pub(super) struct Waiting {
+pub(super) struct WaitingCall {
     /// Its index in the batch.
     pub(super) nth: usize,
     /// The name of the request in the record.
     pub(super) request: String,
-    pub(super) call: llm::Request,
+    pub(super) call: llm::ModelRequest,
 }
 
-impl Batch {
+impl CallBatch {
     /// Returns whether calls of this batch are in flight.
-    pub(super) fn is_away(&self) -> bool {
+    pub(super) fn has_calls_in_flight(&self) -> bool {
         self.answers
             .iter()
             .filter(|answer| answer.is_none())
@@ -51,20 +51,22 @@ impl Batch {
     }
 
     /// Counts the recorded answers against the allowance.
-    pub(super) fn use_up(&self) {
+    pub(super) fn charge_recorded(&self) {
         for recorded in self.answers.iter().flatten().flatten() {
             // An error means that the allowance is used up already.
-            let _ = self.allowance.take(of_recorded(self.kind, recorded));
+            let _ = self
+                .allowance
+                .take(recorded_answer_bytes(self.kind, recorded));
         }
     }
 
     /// Sends the answers to the guest. Recorded and new answers are converted in the same way.
     pub(super) fn answer(self) {
         let answer = match self.kind {
-            HostCallKind::Http => {
-                Answer::Responses(told(self.answers, |json| http::Response::from_json(&json)))
-            }
-            _ => Answer::Replies(told(self.answers, |json| {
+            HostCallKind::Http => HostAnswer::Responses(decode_answers(self.answers, |json| {
+                http::HttpResponse::from_json(&json)
+            })),
+            _ => HostAnswer::Replies(decode_answers(self.answers, |json| {
                 serde_json::from_value(json.value()).map_err(|error| error.to_string())
             })),
         };
@@ -73,8 +75,8 @@ impl Batch {
     }
 }
 
-fn told<T>(
-    answers: Vec<Option<Given>>,
+fn decode_answers<T>(
+    answers: Vec<Option<CallAnswer>>,
     read: impl Fn(Json) -> Result<T, String>,
 ) -> Vec<Result<T, HostError>> {
     let lost = || {
@@ -89,7 +91,7 @@ fn told<T>(
             format!("cannot read the recorded answer: {why}"),
         )
     };
-    let one = |answer: Option<Given>| {
+    let one = |answer: Option<CallAnswer>| {
         answer
             .unwrap_or_else(lost)
             .and_then(|json| read(json).map_err(unreadable))
@@ -98,81 +100,81 @@ fn told<T>(
 }
 
 /// Why a call was abandoned.
-pub(super) enum GivenUp {
+pub(super) enum Abandoned {
     /// It was not sent, and nothing is in flight. The tokens were used by earlier tries.
-    Unsent(Tokens),
+    NotSent(TokenCounts),
     /// It may have been made, and its answer is lost.
-    Unheard,
+    AnswerLost,
 }
 
 /// Waits until the sender is dropped. No value is ever sent.
-async fn gone(mut held: watch::Receiver<()>) {
+async fn sender_dropped(mut held: watch::Receiver<()>) {
     let _ = held.changed().await;
 }
 
 /// The calls in flight of one attempt. Dropping a sender abandons the calls that hold its receiver.
-pub(super) struct Flights {
-    light: Option<watch::Sender<()>>,
-    heavy: watch::Sender<()>,
-    heavy_count: u32,
+pub(super) struct InFlight {
+    discardable: Option<watch::Sender<()>>,
+    must_await: watch::Sender<()>,
+    must_await_count: u32,
 }
 
-impl Flights {
+impl InFlight {
     pub(super) fn new() -> Self {
         Self {
-            light: Some(watch::Sender::new(())),
-            heavy: watch::Sender::new(()),
-            heavy_count: 0,
+            discardable: Some(watch::Sender::new(())),
+            must_await: watch::Sender::new(()),
+            must_await_count: 0,
         }
     }
 
     /// Counts a call that is made. The returned future completes when the call must be abandoned: a
     /// call that must be awaited only while it has not been sent, or when the attempt is gone.
-    pub(super) fn take_off(
+    pub(super) fn dispatch(
         &mut self,
-        weight: Weight,
-        departure: Departure,
-    ) -> impl Future<Output = GivenUp> + Send + 'static {
-        let light = self.light.as_ref().map(watch::Sender::subscribe);
-        let heavy = (weight == Weight::Heavy).then(|| {
-            self.heavy_count += 1;
-            self.heavy.subscribe()
+        weight: AwaitPolicy,
+        departure: DispatchState,
+    ) -> impl Future<Output = Abandoned> + Send + 'static {
+        let light = self.discardable.as_ref().map(watch::Sender::subscribe);
+        let heavy = (weight == AwaitPolicy::MustAwait).then(|| {
+            self.must_await_count += 1;
+            self.must_await.subscribe()
         });
         async move {
             if let Some(light) = light {
-                gone(light).await;
+                sender_dropped(light).await;
             }
             let Some(heavy) = heavy else {
-                return GivenUp::Unheard;
+                return Abandoned::AnswerLost;
             };
             tokio::select! {
                 biased;
-                used = departure.here() => GivenUp::Unsent(used),
-                () = gone(heavy) => GivenUp::Unheard,
+                used = departure.wait_until_waiting() => Abandoned::NotSent(used),
+                () = sender_dropped(heavy) => Abandoned::AnswerLost,
             }
         }
     }
 
     /// Counts a call that has returned.
-    pub(super) fn land(&mut self, weight: Weight) {
-        if weight == Weight::Heavy {
-            self.heavy_count -= 1;
+    pub(super) fn complete(&mut self, weight: AwaitPolicy) {
+        if weight == AwaitPolicy::MustAwait {
+            self.must_await_count -= 1;
         }
     }
 
     /// Abandons calls whose answers may be lost, and those that have not been sent yet.
-    pub(super) fn lighten(&mut self) {
-        self.light = None;
+    pub(super) fn abandon_discardable(&mut self) {
+        self.discardable = None;
     }
 
     /// Returns whether `lighten` was called: the attempt has ended or is being stopped, and no
     /// further call may be made.
-    pub(super) fn are_last(&self) -> bool {
-        self.light.is_none()
+    pub(super) fn is_draining(&self) -> bool {
+        self.discardable.is_none()
     }
 
     /// Returns whether calls are in flight whose answers must not be lost.
-    pub(super) fn is_heavy(&self) -> bool {
-        self.heavy_count > 0
+    pub(super) fn must_await(&self) -> bool {
+        self.must_await_count > 0
     }
 }

@@ -3,67 +3,67 @@
 
 use std::time::Duration;
 
-use strata_core::event::{Event, HostCallKind, Source};
+use strata_core::event::{AnswerSource, Event, HostCallKind};
 use strata_core::id::{RequestId, RoleId};
-use strata_core::request::{Answer as Answered, Request};
+use strata_core::request::{HumanAnswer as Answered, HumanRequest};
 use tokio::sync::oneshot;
 
-use super::call::told;
+use super::call::summarize;
 use super::clock::now_ms;
-use super::{Arrived, Driver, DriverError};
-use crate::gateway::Answer;
-use crate::services::human::Question;
+use super::{Driver, DriverError, DriverEvent};
+use crate::gateway::HostAnswer;
+use crate::services::human::HumanQuestion;
 
 /// A request has reached its time limit.
-pub(super) struct Over {
+pub(super) struct RequestExpiry {
     role: RoleId,
     request: RequestId,
 }
 
 impl Driver {
     /// Asks a person, unless the answer is recorded.
-    pub(super) fn consult(
+    pub(super) fn ask_human(
         &mut self,
         role: RoleId,
-        question: &Question,
-        reply: oneshot::Sender<Answer>,
+        question: &HumanQuestion,
+        reply: oneshot::Sender<HostAnswer>,
     ) -> Result<(), DriverError> {
         let Some(attempt) = self.attempts.get_mut(&role) else {
             return Ok(());
         };
-        let before = attempt.consulted;
-        attempt.consulted += 1;
-        let recorded = attempt.recall(HostCallKind::Human, &question.digest());
-        let read = |call: &strata_core::event::HostCall| Answered::recorded(&call.response);
+        let before = attempt.human_questions;
+        attempt.human_questions += 1;
+        let recorded = attempt.take_recorded(HostCallKind::Human, &question.digest());
+        let read = |call: &strata_core::event::HostCall| Answered::from_record(&call.response);
         if let Some((call, answered)) =
             recorded.and_then(|call| read(&call).map(|answered| (call, answered)))
         {
             let work = attempt.work();
-            let what = told(&question.text);
+            let what = summarize(&question.text);
             self.journal.stage(Event::HostCalled {
                 role,
                 work,
                 call,
-                source: Source::Recorded,
+                source: AnswerSource::Recorded,
                 what,
             })?;
             self.journal.flush()?;
-            let _ = reply.send(Answer::Person(answered));
+            let _ = reply.send(HostAnswer::Human(answered));
             return Ok(());
         }
         let stepper = self.journal.stepper();
         // The sandbox has validated the question; validating it again here would block the driver.
         let request = stepper
             .request_id(role, before)
-            .and_then(|id| question.request(id, now_ms()).ok());
+            .and_then(|id| question.to_request(id, now_ms()).ok());
         let Some(request) = request else {
             return Ok(());
         };
-        let Some(event) = stepper.request_opened(role, request.clone()) else {
+        let Some(event) = stepper.request_opened_event(role, request.clone()) else {
             return Ok(());
         };
         self.journal.stage(event)?;
-        self.await_end(role, &request);
+        self.schedule_expiry(role, &request);
         // Removing the attempt and dropping the reply channel ends the guest and releases its
         // resources. Its result is ignored.
         self.attempts.remove(&role);
@@ -72,52 +72,52 @@ impl Driver {
     }
 
     /// Starts a timer for each open request that has a time limit.
-    pub(super) fn await_ends(&mut self) {
+    pub(super) fn schedule_expiries(&mut self) {
         let open: Vec<_> = self
             .journal
             .env()
-            .requests()
+            .open_requests()
             .map(|(role, request)| (role, request.clone()))
             .collect();
         for (role, request) in &open {
-            self.await_end(*role, request);
+            self.schedule_expiry(*role, request);
         }
     }
 
-    fn await_end(&mut self, role: RoleId, request: &Request) {
+    fn schedule_expiry(&mut self, role: RoleId, request: &HumanRequest) {
         let Some(end) = request.expires_ms else {
             return;
         };
         let pause = Duration::from_millis(u64::try_from(end.saturating_sub(now_ms())).unwrap_or(0));
-        let over = Over {
+        let over = RequestExpiry {
             role,
             request: request.id.clone(),
         };
-        self.arrivals.push(Box::pin(async move {
+        self.driver_events.push(Box::pin(async move {
             tokio::time::sleep(pause).await;
-            Arrived::Over(over)
+            DriverEvent::RequestExpired(over)
         }));
     }
 
     /// Ends a request that has expired, unless it was answered.
-    pub(super) fn over(&mut self, over: Over) -> Result<(), DriverError> {
+    pub(super) fn expire_request(&mut self, over: RequestExpiry) -> Result<(), DriverError> {
         let open = self
             .journal
             .env()
-            .requests()
+            .open_requests()
             .find(|(role, open)| (*role, &open.id) == (over.role, &over.request));
         let Some((role, request)) = open.map(|(role, request)| (role, request.clone())) else {
             return Ok(());
         };
-        if !request.is_over(now_ms()) {
+        if !request.is_expired(now_ms()) {
             // The clock was set back, or this timer belongs to an earlier request with the same id.
-            self.await_end(role, &request);
+            self.schedule_expiry(role, &request);
             return Ok(());
         }
         match self
             .journal
             .stepper()
-            .request_answered(role, request.lapse())
+            .request_answered_event(role, request.outcome_when_expired())
         {
             Some(event) => self.journal.stage(event),
             None => Ok(()),

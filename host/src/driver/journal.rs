@@ -7,17 +7,17 @@
 use std::sync::Arc;
 
 use strata_core::environment::Environment;
-use strata_core::event::{Event, HostCallKind, Source};
+use strata_core::event::{AnswerSource, Event, HostCallKind};
 use strata_core::id::{MessageId, RoleId};
 use strata_core::message::Message;
-use strata_core::stepper::{Illegal, Stepper};
+use strata_core::stepper::{IllegalEvent, Stepper};
 
 use super::clock::{now_ms, stopwatch};
 use super::spans::Spans;
-use super::{DriverError, OnLine};
+use super::{DriverError, LineListener};
 use crate::blob::Blobs;
 use crate::metrics::Metrics;
-use crate::public_event::{EventTranslator, count};
+use crate::public_event::{EventTranslator, count_lines};
 use crate::store::{Durability, Record, Store, team_json};
 
 /// The stepper and the store, advanced together.
@@ -25,11 +25,11 @@ pub struct Journal {
     stepper: Stepper,
     store: Box<dyn Store>,
     translator: EventTranslator,
-    on_line: OnLine,
+    listener: LineListener,
     /// The durability of events that others depend on.
     durability: Durability,
     /// How many checkpoints besides the first remain loadable; `None` for all.
-    keep: Option<u32>,
+    kept_checkpoints: Option<u32>,
     next_line: u64,
     staged: Vec<Record>,
     /// The contents of files that staged events name.
@@ -38,7 +38,7 @@ pub struct Journal {
     metrics: Option<Arc<Metrics>>,
     /// Records from before the start of the run, for metrics that are attached later; `None` once
     /// the run has started.
-    opening: Option<Vec<Record>>,
+    records_before_start: Option<Vec<Record>>,
 }
 
 impl Journal {
@@ -54,33 +54,36 @@ impl Journal {
             stepper,
             store,
             translator,
-            on_line: OnLine::nobody(),
+            listener: LineListener::none(),
             durability,
-            keep: None,
+            kept_checkpoints: None,
             next_line,
             staged: Vec::new(),
             blobs: Blobs::new(),
             spans: Spans::default(),
             metrics: None,
-            opening: Some(Vec::new()),
+            records_before_start: Some(Vec::new()),
         }
     }
 
     /// Sets the listener that receives public lines after they are durable.
-    pub fn on_line(mut self, on_line: OnLine) -> Self {
-        self.on_line = on_line;
+    pub fn with_listener(mut self, on_line: LineListener) -> Self {
+        self.listener = on_line;
         self
     }
 
     /// Keeps only the first and the newest `keep` checkpoints from now on; `None` keeps all.
-    pub fn keep_checkpoints(mut self, keep: Option<u32>) -> Self {
-        self.keep = keep;
+    pub fn with_kept_checkpoints(mut self, keep: Option<u32>) -> Self {
+        self.kept_checkpoints = keep;
         self
     }
 
     /// Attaches metrics. They also count the records from before, if the run has not started yet.
-    pub fn count_in(&mut self, metrics: Arc<Metrics>) {
-        metrics.recorded(self.opening.as_deref().unwrap_or_default(), &self.stepper);
+    pub fn attach_metrics(&mut self, metrics: Arc<Metrics>) {
+        metrics.record_events(
+            self.records_before_start.as_deref().unwrap_or_default(),
+            &self.stepper,
+        );
         self.metrics = Some(metrics);
     }
 
@@ -110,13 +113,13 @@ impl Journal {
     }
 
     /// Returns the store for reading.
-    pub(super) fn records(&self) -> &dyn Store {
+    pub(super) fn store_ref(&self) -> &dyn Store {
         self.store.as_ref()
     }
 
     /// Writes `team.json` with the state of everything that was flushed.
     pub fn save(&mut self) -> Result<(), DriverError> {
-        self.project(Durability::Full)
+        self.write_team_json(Durability::Full)
     }
 
     /// Writes `team.json` after something was recorded and flushed. A failure is only logged: a
@@ -132,11 +135,11 @@ impl Journal {
     /// Makes the start of a run durable: what is staged, and the matching `team.json`. The file is
     /// written first, so that the sync of the events also covers it.
     pub fn begin(&mut self) -> Result<(), DriverError> {
-        self.project(Durability::Process)?;
+        self.write_team_json(Durability::Process)?;
         self.flush()
     }
 
-    fn project(&mut self, durability: Durability) -> Result<(), DriverError> {
+    fn write_team_json(&mut self, durability: Durability) -> Result<(), DriverError> {
         let definition = self.store.definition()?;
         let (team, env) = (self.stepper.team(), self.stepper.env());
         Ok(self.store.write_team_json(
@@ -147,26 +150,26 @@ impl Journal {
 
     /// Returns the id of the earlier external message with the same idempotency key, if there is
     /// one.
-    pub(super) fn came_before(&mut self, message: &Message) -> Option<&MessageId> {
-        self.stepper.came_before(message)
+    pub(super) fn find_repetition(&mut self, message: &Message) -> Option<&MessageId> {
+        self.stepper.earlier_with_same_key(message)
     }
 
     /// Returns the newest `limit` messages that a role remembers, oldest first.
-    pub(super) fn remembered(
+    pub(super) fn recall_messages(
         &mut self,
         role: RoleId,
         label: Option<&str>,
         limit: usize,
     ) -> Vec<Arc<Message>> {
-        self.stepper.remembered(role, label, limit)
+        self.stepper.recent_memory(role, label, limit)
     }
 
     /// Applies an event; the next `flush` makes it durable.
     pub fn stage(&mut self, event: Event) -> Result<(), DriverError> {
-        self.spans.event(&event, &self.stepper);
+        self.spans.observe(&event, &self.stepper);
         self.stepper.apply(&event)?;
         let time_ms = now_ms();
-        let lines = count(&event);
+        let lines = count_lines(&event);
         self.staged.push(Record {
             line: self.next_line,
             lines,
@@ -178,17 +181,17 @@ impl Journal {
     }
 
     /// Notes that the run has started.
-    pub(super) fn go(&mut self) {
-        self.opening = None;
+    pub(super) fn mark_started(&mut self) {
+        self.records_before_start = None;
     }
 
     /// Applies an event that was recorded before, without recording it.
-    pub(super) fn repeat(&mut self, event: &Event) -> Result<(), Illegal> {
+    pub(super) fn apply_recorded(&mut self, event: &Event) -> Result<(), IllegalEvent> {
         self.stepper.apply(event)
     }
 
     /// Adds the contents of files that a staged event names.
-    pub(super) fn keep(&mut self, blobs: Blobs) {
+    pub(super) fn stage_blobs(&mut self, blobs: Blobs) {
         self.blobs.extend(blobs);
     }
 
@@ -197,7 +200,10 @@ impl Journal {
         if self.staged.is_empty() {
             return Ok(());
         }
-        let hard = self.staged.iter().any(|record| must_last(&record.event));
+        let hard = self
+            .staged
+            .iter()
+            .any(|record| needs_full_durability(&record.event));
         let durability = if hard {
             self.durability
         } else {
@@ -209,19 +215,19 @@ impl Journal {
         }
         self.store.append(&self.staged, durability)?;
         if let (Some(metrics), Some(timed)) = (&self.metrics, timed) {
-            metrics.committed(&self.staged, &self.stepper, timed.elapsed(), durability);
+            metrics.record_commit(&self.staged, &self.stepper, timed.elapsed(), durability);
         }
         // These events are recorded, so they are no longer staged.
         let mut recorded = std::mem::take(&mut self.staged);
-        self.on_line.tell(&recorded, &mut self.translator);
+        self.listener.notify(&recorded, &mut self.translator);
         let committed = |record: &Record| {
             matches!(
                 record.event,
                 Event::StepCommitted { .. } | Event::RunEnded { .. }
             )
         };
-        self.keep_house(recorded.iter().any(committed));
-        match &mut self.opening {
+        self.maintain_store(recorded.iter().any(committed));
+        match &mut self.records_before_start {
             Some(opening) => opening.append(&mut recorded),
             None => recorded.clear(),
         }
@@ -233,8 +239,8 @@ impl Journal {
     /// Saves a snapshot if it would make resuming faster, and forgets old checkpoints after a
     /// commit. Failures are only logged, because nothing depends on either: a disk with space for
     /// nothing but events is no reason to end the run.
-    fn keep_house(&mut self, committed: bool) {
-        if let (Some(keep), true) = (self.keep, committed)
+    fn maintain_store(&mut self, committed: bool) {
+        if let (Some(keep), true) = (self.kept_checkpoints, committed)
             && let Err(error) = self.store.keep_checkpoints(keep)
         {
             tracing::warn!("older checkpoints cannot be forgotten, which is tried again: {error}");
@@ -252,7 +258,7 @@ impl Journal {
 /// Returns whether something depends on this event that cannot be repeated for free. Events that
 /// the stepper would decide again from the same state (steps, commits, starts) need only survive
 /// the process.
-fn must_last(event: &Event) -> bool {
+fn needs_full_durability(event: &Event) -> bool {
     match event {
         Event::RunStarted { .. }
         | Event::RunResumed { .. }
@@ -272,7 +278,8 @@ fn must_last(event: &Event) -> bool {
         | Event::CallSuspended { .. }
         | Event::DoubtSettled { .. } => true,
         Event::HostCalled { call, source, .. } => {
-            *source == Source::Live && matches!(call.kind, HostCallKind::Llm | HostCallKind::Http)
+            *source == AnswerSource::Live
+                && matches!(call.kind, HostCallKind::Llm | HostCallKind::Http)
         }
         Event::StepStarted { .. }
         | Event::WritesUnclaimed { .. }

@@ -4,21 +4,21 @@ use crate::public_event::{EventLine, EventTranslator};
 use crate::store::Record;
 
 /// Receives public lines after they are durable.
-pub enum OnLine {
+pub enum LineListener {
     /// Receives every line.
     Each(Box<dyn FnMut(&EventLine) + Send>),
     /// Receives only the number of the newest line, for callers that read the lines from the store.
     Newest(Box<dyn FnMut(u64) + Send>),
 }
 
-impl OnLine {
+impl LineListener {
     /// Returns a listener that does nothing.
-    pub(super) fn nobody() -> Self {
+    pub(super) fn none() -> Self {
         Self::Newest(Box::new(|_| ()))
     }
 
     /// Notifies the listener of recorded events.
-    pub(super) fn tell(&mut self, records: &[Record], translator: &mut EventTranslator) {
+    pub(super) fn notify(&mut self, records: &[Record], translator: &mut EventTranslator) {
         match self {
             Self::Each(on_line) => {
                 for record in records {

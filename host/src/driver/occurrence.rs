@@ -4,65 +4,65 @@
 
 use std::collections::BTreeMap;
 
-use strata_core::event::{HostCall, HostCallKind, Outcome};
+use strata_core::event::{CallOutcome, HostCall, HostCallKind};
 
 /// Separates the digest of a request from its number.
-const NTH: char = '#';
+const NUMBER_SEPARATOR: char = '#';
 
 /// Returns the name in the record of the `nth` request with this digest. The first is named by the
 /// digest alone.
-fn name(digest: &str, nth: u32) -> String {
+fn request_name(digest: &str, nth: u32) -> String {
     if nth == 0 {
         digest.to_owned()
     } else {
-        format!("{digest}{NTH}{nth}")
+        format!("{digest}{NUMBER_SEPARATOR}{nth}")
     }
 }
 
 /// Returns the number of the request with this name, if the name belongs to this digest.
-pub(super) fn number(name: &str, digest: &str) -> Option<u32> {
+pub(super) fn request_number(name: &str, digest: &str) -> Option<u32> {
     match name.strip_prefix(digest)? {
         "" => Some(0),
-        rest => rest.strip_prefix(NTH)?.parse().ok(),
+        rest => rest.strip_prefix(NUMBER_SEPARATOR)?.parse().ok(),
     }
 }
 
 /// Returns whether a recorded call can be served again. A call whose answer was lost gets another
 /// record once its outcome is known.
 pub(super) fn is_answered(call: &HostCall) -> bool {
-    call.outcome == Outcome::Answered
+    call.outcome == CallOutcome::Answered
 }
 
 /// The next number for each digest among the requests of an attempt. Numbers only grow, so no two
 /// requests of an attempt have the same name.
 #[derive(Default)]
-pub(super) struct Occurrences {
+pub(super) struct RequestSequence {
     next: BTreeMap<String, u32>,
 }
 
 /// A request with its number.
-pub(super) struct Occurrence {
+pub(super) struct NumberedRequest {
     /// Its number among equal requests.
-    pub nth: u32,
+    pub number: u32,
     /// The name of the request in the record.
     pub name: String,
     /// The recorded call that answers it.
     pub recorded: Option<HostCall>,
 }
 
-impl Occurrences {
+impl RequestSequence {
     /// Numbers a request, and removes the record that answers it from `left`, the unserved records
     /// of earlier attempts.
-    pub(super) fn next(
+    pub(super) fn number_next(
         &mut self,
         kind: HostCallKind,
         digest: &str,
         is_write: bool,
         left: &mut Vec<HostCall>,
-    ) -> Occurrence {
+    ) -> NumberedRequest {
         let next = self.next.entry(digest.to_owned()).or_default();
         let nth = *next;
-        let own = name(digest, nth);
+        let own = request_name(digest, nth);
         let position_of = |name: &str| {
             left.iter()
                 .position(|call| call.kind == kind && call.request == name && is_answered(call))
@@ -71,7 +71,7 @@ impl Occurrences {
         let mut found = position_of(&own)
             .or_else(|| position_of(digest))
             .map(|at| (nth, at));
-        if found.is_none() && is_over(left, kind, &own, is_write) {
+        if found.is_none() && has_failed(left, kind, &own, is_write) {
             // The guest repeated the failed request then, and the answer to the repetition answers
             // this request.
             let rest = left
@@ -79,7 +79,7 @@ impl Occurrences {
                 .enumerate()
                 .filter(|(_, call)| call.kind == kind && is_answered(call));
             found = rest
-                .filter_map(|(at, call)| Some((number(&call.request, digest)?, at)))
+                .filter_map(|(at, call)| Some((request_number(&call.request, digest)?, at)))
                 .min();
         }
         let (taken, at) = found.unzip();
@@ -88,8 +88,8 @@ impl Occurrences {
             request: own.clone(),
             ..left.remove(at)
         });
-        Occurrence {
-            nth,
+        NumberedRequest {
+            number: nth,
             name: own,
             recorded,
         }
@@ -98,12 +98,12 @@ impl Occurrences {
 
 /// Returns whether the recorded call failed for good. A write with an unknown outcome is made again
 /// under its own name instead.
-fn is_over(left: &[HostCall], kind: HostCallKind, name: &str, is_write: bool) -> bool {
+fn has_failed(left: &[HostCall], kind: HostCallKind, name: &str, is_write: bool) -> bool {
     let mut own = left
         .iter()
         .filter(|call| call.kind == kind && call.request == name)
         .peekable();
-    own.peek().is_some() && own.all(|call| call.outcome == Outcome::Failed || !is_write)
+    own.peek().is_some() && own.all(|call| call.outcome == CallOutcome::Failed || !is_write)
 }
 
 #[cfg(test)]
@@ -116,7 +116,7 @@ mod tests {
     const KIND: HostCallKind = HostCallKind::Http;
 
     /// Returns a call of an earlier attempt with this name and outcome.
-    fn call(name: &str, outcome: Outcome, answer: &str) -> HostCall {
+    fn call(name: &str, outcome: CallOutcome, answer: &str) -> HostCall {
         HostCall {
             kind: KIND,
             request: name.to_owned(),
@@ -124,20 +124,24 @@ mod tests {
             cost: Usd::ZERO,
             tokens: 0,
             outcome,
-            finish: None,
+            finish_reason: None,
         }
     }
 
     /// Checks the names of successive requests with the digest `d`, and the records that answer
     /// them.
-    fn check(is_write: bool, left: &[(&str, Outcome, &str)], expected: &[(&str, Option<&str>)]) {
+    fn check(
+        is_write: bool,
+        left: &[(&str, CallOutcome, &str)],
+        expected: &[(&str, Option<&str>)],
+    ) {
         let mut left: Vec<HostCall> = left
             .iter()
             .map(|(name, outcome, answer)| call(name, *outcome, answer))
             .collect();
-        let mut sequence = Occurrences::default();
+        let mut sequence = RequestSequence::default();
         for (name, served) in expected {
-            let next = sequence.next(KIND, "d", is_write, &mut left);
+            let next = sequence.number_next(KIND, "d", is_write, &mut left);
             let answer = next
                 .recorded
                 .map(|call| call.response.value().as_str().unwrap().to_owned());
@@ -147,7 +151,7 @@ mod tests {
 
     #[test]
     fn each_is_served_what_it_was_answered_in_whatever_order_the_answers_came() {
-        use Outcome::Answered;
+        use CallOutcome::Answered;
         let both = [("d#1", Answered, "two"), ("d", Answered, "one")];
         check(
             true,
@@ -160,7 +164,7 @@ mod tests {
 
     #[test]
     fn what_was_recorded_under_the_digest_alone_is_served_in_order() {
-        use Outcome::Answered;
+        use CallOutcome::Answered;
         let old = [("d", Answered, "one"), ("d", Answered, "two")];
         check(
             true,
@@ -171,7 +175,7 @@ mod tests {
 
     #[test]
     fn one_that_failed_and_was_tried_again_is_served_what_that_brought() {
-        use Outcome::{Answered, Failed, Unknown};
+        use CallOutcome::{Answered, Failed, Unknown};
         let again = |first| {
             [
                 ("d", first, "no"),
@@ -191,7 +195,7 @@ mod tests {
 
     #[test]
     fn what_was_made_behind_such_an_answer_is_served_behind_it_again() {
-        use Outcome::{Answered, Failed};
+        use CallOutcome::{Answered, Failed};
         let first = [
             ("d", Failed, "no"),
             ("d#1", Failed, "no"),
@@ -218,17 +222,17 @@ mod tests {
 
     #[test]
     fn other_kinds_and_other_requests_are_left_alone() {
-        use Outcome::Answered;
+        use CallOutcome::Answered;
         check(
             false,
             &[("e", Answered, "e"), ("d2", Answered, "d2")],
             &[("d", None)],
         );
         let mut left = vec![call("d", Answered, "web")];
-        let next = Occurrences::default().next(HostCallKind::Llm, "d", false, &mut left);
+        let next = RequestSequence::default().number_next(HostCallKind::Llm, "d", false, &mut left);
         assert!(next.recorded.is_none() && left.len() == 1);
         assert_eq!(
-            ["d", "d#12", "de", "d#e"].map(|name| number(name, "d")),
+            ["d", "d#12", "de", "d#e"].map(|name| request_number(name, "d")),
             [Some(0), Some(12), None, None]
         );
     }

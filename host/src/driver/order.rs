@@ -7,27 +7,29 @@ use strata_core::message::Message;
 use strata_core::stepper::Stepper;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{AnswerError, Answered, Driver, DriverError, Given, Journal, Motion, ReplyError};
+use super::{
+    AnswerError, AnsweredRequest, Driver, DriverError, HumanReply, Journal, ReplyError, RunState,
+};
 
 /// How many commands may be queued. Each caller waits for its answer, so this is the number of
 /// callers that need not wait to send, not a limit on what is accepted.
-const QUEUE: usize = 64;
+const COMMAND_QUEUE: usize = 64;
 
 /// A command to a running team.
 #[derive(Debug)]
-pub(super) enum Order {
+pub(super) enum DriverCommand {
     /// Publish a message from outside.
     Send {
         message: Box<Message>,
-        reply: oneshot::Sender<Result<Sent, Unserved>>,
+        reply: oneshot::Sender<Result<SendReceipt, CommandError>>,
     },
     /// Record people's answers.
     Answer {
-        given: Vec<Given>,
-        reply: oneshot::Sender<Result<Result<Vec<Answered>, AnswerError>, Unserved>>,
+        given: Vec<HumanReply>,
+        reply: oneshot::Sender<Result<Result<Vec<AnsweredRequest>, AnswerError>, CommandError>>,
     },
     /// Return a copy of the team and its state.
-    Look {
+    Snapshot {
         reply: oneshot::Sender<Box<Stepper>>,
     },
     /// Write `team.json`.
@@ -36,13 +38,13 @@ pub(super) enum Order {
     },
 }
 
-impl Order {
+impl DriverCommand {
     /// Returns whether the caller is gone.
-    fn is_given_up(&self) -> bool {
+    fn is_abandoned(&self) -> bool {
         match self {
             Self::Send { reply, .. } => reply.is_closed(),
             Self::Answer { reply, .. } => reply.is_closed(),
-            Self::Look { reply } => reply.is_closed(),
+            Self::Snapshot { reply } => reply.is_closed(),
             Self::Save { reply } => reply.is_closed(),
         }
     }
@@ -50,7 +52,7 @@ impl Order {
 
 /// What became of a message from outside. It is durable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sent {
+pub struct SendReceipt {
     /// The id that the environment assigned.
     pub id: String,
     /// The roles whose mailboxes received it.
@@ -63,15 +65,15 @@ pub struct Sent {
     pub known: bool,
 }
 
-impl Sent {
+impl SendReceipt {
     /// Returns whether it reached nobody and named no unknown recipient. Joins and the external
     /// program do not receive messages from outside.
-    pub fn is_unheard(&self) -> bool {
+    pub fn is_undelivered(&self) -> bool {
         self.to.is_empty() && self.dead.is_empty() && !self.known
     }
 
     /// Returns the receipt for the recording of a message; `None` for other events.
-    fn of(event: &Event, stepper: &Stepper) -> Option<Self> {
+    fn from_event(event: &Event, stepper: &Stepper) -> Option<Self> {
         let Event::MessageSent { routed, .. } = event else {
             return None;
         };
@@ -80,7 +82,7 @@ impl Sent {
         Some(Self {
             id: routed.id.0.clone(),
             to,
-            dead: routed.dead.clone(),
+            dead: routed.undeliverable.clone(),
             known: false,
         })
     }
@@ -89,30 +91,33 @@ impl Sent {
 impl Journal {
     /// Publishes a message from outside, unless it is a repetition. The next flush makes it
     /// durable.
-    pub(crate) fn take_in(&mut self, message: Message) -> Result<Sent, DriverError> {
-        if let Some(id) = self.came_before(&message) {
-            return Ok(Sent {
+    pub(crate) fn publish_external(
+        &mut self,
+        message: Message,
+    ) -> Result<SendReceipt, DriverError> {
+        if let Some(id) = self.find_repetition(&message) {
+            return Ok(SendReceipt {
                 id: id.0.clone(),
                 to: Vec::new(),
                 dead: Vec::new(),
                 known: true,
             });
         }
-        let event = self.stepper().sent(message);
-        let sent = Sent::of(&event, self.stepper());
+        let event = self.stepper().message_sent_event(message);
+        let sent = SendReceipt::from_event(&event, self.stepper());
         self.stage(event)?;
         Ok(sent.expect("what was sent is told"))
     }
 }
 
 /// Sends commands to one run of a driver. Cheap to clone. A handle may outlive the run; its
-/// commands then fail with `Unserved::Ended`.
+/// commands then fail with `CommandError::Ended`.
 #[derive(Clone, Debug)]
-pub struct Orders(mpsc::Sender<Order>);
+pub struct DriverHandle(mpsc::Sender<DriverCommand>);
 
 /// Why a command has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unserved {
+pub enum CommandError {
     /// The run has ended before the command was carried out.
     #[error("the team does not run any more")]
     Ended,
@@ -122,16 +127,16 @@ pub enum Unserved {
     Unsaved(String),
 }
 
-impl Orders {
-    pub(super) fn channel() -> (Self, mpsc::Receiver<Order>) {
-        let (send, receive) = mpsc::channel(QUEUE);
+impl DriverHandle {
+    pub(super) fn channel() -> (Self, mpsc::Receiver<DriverCommand>) {
+        let (send, receive) = mpsc::channel(COMMAND_QUEUE);
         (Self(send), receive)
     }
 
     /// Publishes a message from outside, unless it is a repetition by its idempotency key, and
     /// returns where it went. It is durable when this returns. The environment assigns its id.
-    pub async fn send(&self, message: Message) -> Result<Sent, Unserved> {
-        self.give(|reply| Order::Send {
+    pub async fn send(&self, message: Message) -> Result<SendReceipt, CommandError> {
+        self.execute(|reply| DriverCommand::Send {
             message: Box::new(message),
             reply,
         })
@@ -142,95 +147,97 @@ impl Orders {
     /// roles that asked continue.
     pub async fn answer(
         &self,
-        given: Vec<Given>,
-    ) -> Result<Result<Vec<Answered>, AnswerError>, Unserved> {
-        self.give(|reply| Order::Answer { given, reply }).await?
+        given: Vec<HumanReply>,
+    ) -> Result<Result<Vec<AnsweredRequest>, AnswerError>, CommandError> {
+        self.execute(|reply| DriverCommand::Answer { given, reply })
+            .await?
     }
 
     /// Returns a copy of the team's definition and state, all of which is durable.
-    pub async fn look(&self) -> Result<Box<Stepper>, Unserved> {
-        self.give(|reply| Order::Look { reply }).await
+    pub async fn snapshot(&self) -> Result<Box<Stepper>, CommandError> {
+        self.execute(|reply| DriverCommand::Snapshot { reply })
+            .await
     }
 
     /// Writes `team.json` with the current state. The inner error does not affect the run.
-    pub async fn save(&self) -> Result<Result<(), DriverError>, Unserved> {
-        self.give(|reply| Order::Save { reply }).await
+    pub async fn save(&self) -> Result<Result<(), DriverError>, CommandError> {
+        self.execute(|reply| DriverCommand::Save { reply }).await
     }
 
     /// Sends a command and waits for its answer.
-    async fn give<T>(
+    async fn execute<T>(
         &self,
-        order: impl FnOnce(oneshot::Sender<T>) -> Order,
-    ) -> Result<T, Unserved> {
+        order: impl FnOnce(oneshot::Sender<T>) -> DriverCommand,
+    ) -> Result<T, CommandError> {
         let (reply, answer) = oneshot::channel();
         self.0
             .send(order(reply))
             .await
-            .map_err(|_| Unserved::Ended)?;
-        answer.await.map_err(|_| Unserved::Ended)
+            .map_err(|_| CommandError::Ended)?;
+        answer.await.map_err(|_| CommandError::Ended)
     }
 }
 
 impl Driver {
     /// Carries out commands while the team is not running, until one has changed the state. Cancel
     /// safe.
-    pub async fn attend(&mut self) -> Result<(), DriverError> {
+    pub async fn handle_commands_until_change(&mut self) -> Result<(), DriverError> {
         let before = self.journal.next_line();
         while self.journal.next_line() == before {
             // The channel never closes, because this driver holds a sender.
-            if let Some(order) = self.orders.recv().await {
-                self.obey(order)?;
+            if let Some(order) = self.commands.recv().await {
+                self.handle_command(order)?;
             }
         }
         // Commands that were sent at the same time are carried out too.
-        while let Ok(order) = self.orders.try_recv() {
-            self.obey(order)?;
+        while let Ok(order) = self.commands.try_recv() {
+            self.handle_command(order)?;
         }
         Ok(())
     }
 
-    /// Rejects queued commands: their callers get `Unserved::Ended`.
-    pub(crate) fn turn_away(&mut self) {
-        (self.give, self.orders) = Orders::channel();
+    /// Rejects queued commands: their callers get `CommandError::Ended`.
+    pub(crate) fn reject_queued_commands(&mut self) {
+        (self.command_sender, self.commands) = DriverHandle::channel();
     }
 
     /// Carries out a command, unless its caller is gone: the caller assumes that it was not carried
     /// out and may have repeated it.
-    pub(super) fn obey(&mut self, order: Order) -> Result<(), DriverError> {
-        if order.is_given_up() {
+    pub(super) fn handle_command(&mut self, order: DriverCommand) -> Result<(), DriverError> {
+        if order.is_abandoned() {
             return Ok(());
         }
         // Whatever a command returns or saves must be durable.
         self.journal.flush()?;
         match order {
-            Order::Send { message, reply } => {
+            DriverCommand::Send { message, reply } => {
                 let sent = self
                     .journal
-                    .take_in(*message)
+                    .publish_external(*message)
                     .and_then(|sent| self.journal.flush().map(|()| sent));
                 // A caller that checks the run state after this answer must see that work is in
                 // progress.
                 if sent.as_ref().is_ok_and(|sent| !sent.known) {
-                    self.motion.send_replace(Motion::Busy);
+                    self.run_state.send_replace(RunState::Busy);
                 }
-                serve(reply, sent)
+                respond(reply, sent)
             }
-            Order::Answer { given, reply } => {
-                let answered = match self.journal.reply(&given) {
+            DriverCommand::Answer { given, reply } => {
+                let answered = match self.journal.record_replies(&given) {
                     Ok(answered) => Ok(Ok(answered)),
                     Err(ReplyError::Refused(why)) => Ok(Err(why)),
                     Err(ReplyError::Driver(error)) => Err(error),
                 };
                 if matches!(answered, Ok(Ok(_))) {
-                    self.motion.send_replace(Motion::Busy);
+                    self.run_state.send_replace(RunState::Busy);
                 }
-                serve(reply, answered)
+                respond(reply, answered)
             }
-            Order::Look { reply } => {
+            DriverCommand::Snapshot { reply } => {
                 let _ = reply.send(Box::new(self.journal.stepper().clone()));
                 Ok(())
             }
-            Order::Save { reply } => {
+            DriverCommand::Save { reply } => {
                 let _ = reply.send(self.journal.save());
                 Ok(())
             }
@@ -239,13 +246,13 @@ impl Driver {
 }
 
 /// Sends the result of a command to its caller. An error ends the run.
-fn serve<T>(
-    reply: oneshot::Sender<Result<T, Unserved>>,
+fn respond<T>(
+    reply: oneshot::Sender<Result<T, CommandError>>,
     result: Result<T, DriverError>,
 ) -> Result<(), DriverError> {
     let (answer, run) = match result {
         Ok(result) => (Ok(result), Ok(())),
-        Err(error) => (Err(Unserved::Unsaved(error.to_string())), Err(error)),
+        Err(error) => (Err(CommandError::Unsaved(error.to_string())), Err(error)),
     };
     // It is no error if the caller is gone.
     let _ = reply.send(answer);

@@ -4,17 +4,17 @@
 use serde::{Deserialize, Serialize};
 use strata_core::environment::Environment;
 use strata_core::id::RoleId;
-use strata_core::request::Answer;
+use strata_core::request::HumanAnswer;
 
 use super::clock::now_ms;
 use super::{DriverError, Journal};
 use crate::public_event::rfc3339;
-use crate::services::human::{self, Refusal};
-use crate::suggest::meant;
+use crate::services::human::{self, InvalidQuestionOrAnswer};
+use crate::suggest::did_you_mean;
 
 /// An answer as it is given: a JSON document, or plain text if the question takes a text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Given {
+pub struct HumanReply {
     /// The request's id.
     pub request: String,
     /// The answer.
@@ -23,7 +23,7 @@ pub struct Given {
 
 /// A request that was answered, durably.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answered {
+pub struct AnsweredRequest {
     /// The request's id.
     pub request: String,
     /// The role that asked.
@@ -34,7 +34,7 @@ pub struct Answered {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
     /// No request with this id is open.
-    #[error("there is no open request `{request}`{}{}", list_open_requests(open), meant(request, open.iter().map(String::as_str)))]
+    #[error("there is no open request `{request}`{}{}", list_open_requests(open), did_you_mean(request, open.iter().map(String::as_str)))]
     Unknown {
         /// The id.
         request: String,
@@ -46,7 +46,7 @@ pub enum AnswerError {
         "request `{request}` is not open: it was answered already, or was not asked yet{}",
         list_open_requests(open)
     )]
-    Before {
+    NotOpen {
         /// The id.
         request: String,
         /// The open requests.
@@ -54,10 +54,10 @@ pub enum AnswerError {
     },
     /// Several answers were given for one request.
     #[error("request `{0}` is answered twice here; it takes one answer")]
-    Twice(String),
+    Duplicate(String),
     /// The request has expired.
     #[error("the time to answer request `{request}` was over at {end}; resume without an answer")]
-    Over {
+    Expired {
         /// The id.
         request: String,
         /// When it expired.
@@ -65,22 +65,22 @@ pub enum AnswerError {
     },
     /// The answer does not fit the question.
     #[error("this does not answer request `{request}`, which stays open: {why}")]
-    Wrong {
+    Invalid {
         /// The id.
         request: String,
         /// What is wrong.
-        why: Refusal,
+        why: InvalidQuestionOrAnswer,
     },
 }
 
 fn list_open_requests(open: &[String]) -> String {
-    const NAMED: usize = 10;
+    const MAX_LISTED_IDS: usize = 10;
     let ids: Vec<String> = open
         .iter()
-        .take(NAMED)
+        .take(MAX_LISTED_IDS)
         .map(|id| format!("`{id}`"))
         .collect();
-    match open.len().saturating_sub(NAMED) {
+    match open.len().saturating_sub(MAX_LISTED_IDS) {
         _ if ids.is_empty() => "; there are no open requests".into(),
         0 => format!("; open requests: {}", ids.join(", ")),
         more => format!(
@@ -102,74 +102,88 @@ pub enum ReplyError {
 }
 
 /// The answer for the open request of a role.
-pub(crate) type Verdict = (RoleId, Answer);
+pub(crate) type RequestResolution = (RoleId, HumanAnswer);
 
 /// Checks answers against the open requests.
-pub(crate) fn judge(env: &Environment, replies: &[Given]) -> Result<Vec<Verdict>, AnswerError> {
+pub(crate) fn check_replies(
+    env: &Environment,
+    replies: &[HumanReply],
+) -> Result<Vec<RequestResolution>, AnswerError> {
     let now_ms = now_ms();
-    let mut verdicts: Vec<Verdict> = Vec::new();
-    for Given { request: id, text } in replies {
-        let Some((role, open)) = env.requests().find(|(_, open)| open.id.0 == *id) else {
+    let mut verdicts: Vec<RequestResolution> = Vec::new();
+    for HumanReply { request: id, text } in replies {
+        let Some((role, open)) = env.open_requests().find(|(_, open)| open.id.0 == *id) else {
             let (request, open) = (
                 id.clone(),
-                env.requests().map(|(_, open)| open.id.0.clone()).collect(),
+                env.open_requests()
+                    .map(|(_, open)| open.id.0.clone())
+                    .collect(),
             );
-            let before = env.may_have_asked(id);
+            let before = env.may_have_had_request(id);
             return Err(if before {
-                AnswerError::Before { request, open }
+                AnswerError::NotOpen { request, open }
             } else {
                 AnswerError::Unknown { request, open }
             });
         };
         if verdicts.iter().any(|(known, _)| *known == role) {
-            return Err(AnswerError::Twice(id.clone()));
+            return Err(AnswerError::Duplicate(id.clone()));
         }
-        if let Some(end) = open.expires_ms.filter(|_| open.is_over(now_ms)) {
-            return Err(AnswerError::Over {
+        if let Some(end) = open.expires_ms.filter(|_| open.is_expired(now_ms)) {
+            return Err(AnswerError::Expired {
                 request: id.clone(),
                 end: rfc3339(end),
             });
         }
-        let wrong = |why| AnswerError::Wrong {
+        let wrong = |why| AnswerError::Invalid {
             request: id.clone(),
             why,
         };
-        verdicts.push((role, Answer::Given(human::read(open, text).map_err(wrong)?)));
+        verdicts.push((
+            role,
+            HumanAnswer::Given(human::parse_answer(open, text).map_err(wrong)?),
+        ));
     }
     Ok(verdicts)
 }
 
 /// Returns the answers for all requests that have expired.
-pub(crate) fn lapsed(env: &Environment) -> Vec<Verdict> {
+pub(crate) fn expired_requests(env: &Environment) -> Vec<RequestResolution> {
     let now_ms = now_ms();
-    env.requests()
-        .filter(|(_, open)| open.is_over(now_ms))
-        .map(|(role, open)| (role, open.lapse()))
+    env.open_requests()
+        .filter(|(_, open)| open.is_expired(now_ms))
+        .map(|(role, open)| (role, open.outcome_when_expired()))
         .collect()
 }
 
 impl Journal {
     /// Records answers: all of them, or none. They are durable when this returns.
-    pub fn reply(&mut self, replies: &[Given]) -> Result<Vec<Answered>, ReplyError> {
-        let verdicts = judge(self.stepper().env(), replies)?;
+    pub fn record_replies(
+        &mut self,
+        replies: &[HumanReply],
+    ) -> Result<Vec<AnsweredRequest>, ReplyError> {
+        let verdicts = check_replies(self.stepper().env(), replies)?;
         let role = |id: &RoleId| self.stepper().team().role(*id).name.clone();
         let answered = replies
             .iter()
             .zip(&verdicts)
-            .map(|(reply, (id, _))| Answered {
+            .map(|(reply, (id, _))| AnsweredRequest {
                 request: reply.request.clone(),
                 role: role(id),
             })
             .collect();
-        self.settle(verdicts)?;
+        self.resolve_requests(verdicts)?;
         self.flush()?;
         Ok(answered)
     }
 
     /// Records answers; the next flush makes them durable.
-    pub(crate) fn settle(&mut self, verdicts: Vec<Verdict>) -> Result<(), DriverError> {
+    pub(crate) fn resolve_requests(
+        &mut self,
+        verdicts: Vec<RequestResolution>,
+    ) -> Result<(), DriverError> {
         for (role, answer) in verdicts {
-            if let Some(event) = self.stepper().request_answered(role, answer) {
+            if let Some(event) = self.stepper().request_answered_event(role, answer) {
                 self.stage(event)?;
             }
         }
@@ -177,10 +191,10 @@ impl Journal {
     }
 
     /// Makes a halted team continue, like a resume that changes nothing.
-    pub fn go_on(&mut self) -> Result<(), DriverError> {
-        self.settle(lapsed(self.env()))?;
-        let (budget, calls) = (self.env().budget, self.env().calls);
-        self.stage(self.stepper().resumed(budget, calls))?;
+    pub fn resume(&mut self) -> Result<(), DriverError> {
+        self.resolve_requests(expired_requests(self.env()))?;
+        let (budget, calls) = (self.env().budget, self.env().call_policy);
+        self.stage(self.stepper().run_resumed_event(budget, calls))?;
         self.flush()
     }
 }

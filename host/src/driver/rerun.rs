@@ -5,43 +5,46 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use strata_core::effect::Invocation;
-use strata_core::event::{Event, HostCall, HostCallKind, Outcome};
-use strata_core::file::{Content, FileChange};
+use strata_core::event::{CallOutcome, Event, HostCall, HostCallKind};
+use strata_core::file::{FileChange, PathContent};
 use strata_core::id::{Digest, RoleId};
-use strata_core::request::Answer as Answered;
-use strata_core::stepper::{Illegal, Stepper};
+use strata_core::request::HumanAnswer as Answered;
+use strata_core::stepper::{IllegalEvent, Stepper};
 use tokio::sync::oneshot;
 
-use super::afford::{no_model, own_budget_used_up};
-use super::call::Outward;
-use super::flights::Batch;
-use super::occurrence::number;
-use super::{Driver, DriverError, Equipment, Journal};
-use crate::gateway::{Allowance, Answer, Ask, HostError, HostErrorKind, Question, START};
+use super::afford::{action_budget_error, no_model_error};
+use super::call::OutboundCall;
+use super::flights::CallBatch;
+use super::occurrence::request_number;
+use super::{Driver, DriverError, Journal, Runtime};
+use crate::gateway::{
+    Allowance, GuestRequest, HostAnswer, HostError, HostErrorKind, PendingGuestRequest,
+    WASI_CLOCK_START,
+};
 use crate::services::llm;
 use crate::store::{Durability, FIRST_LINE, MemoryStore, SavedDefinition, StoreError};
 
 /// Replays the recorded attempts of a team.
-pub(crate) struct Rerun {
+pub(crate) struct Replayer {
     driver: Driver,
-    models: ModelsThen,
-    files: FilesThen,
+    models: RecordedModels,
+    files: RecordedFiles,
 }
 
 /// The files of the recorded run.
-pub(crate) struct FilesThen {
+pub(crate) struct RecordedFiles {
     /// The content at each path that some action changed, before the first change.
-    pub before: BTreeMap<String, Content>,
+    pub before: BTreeMap<String, PathContent>,
     /// Looks up stored contents.
-    pub blobs: Kept,
+    pub blobs: BlobLookup,
 }
 
 /// Returns the content with a digest, if it is stored.
-pub(crate) type Kept = Box<dyn Fn(&Digest) -> Result<Option<Arc<[u8]>>, StoreError>>;
+pub(crate) type BlobLookup = Box<dyn Fn(&Digest) -> Result<Option<Arc<[u8]>>, StoreError>>;
 
 /// What is recorded about an attempt that is replayed.
 #[derive(Default)]
-pub(crate) struct Recorded {
+pub(crate) struct RecordedAttempt {
     /// The host calls it made.
     pub calls: Vec<HostCall>,
     /// Its changes to files.
@@ -52,7 +55,7 @@ pub(crate) struct Recorded {
 
 /// The language models of the recorded run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ModelsThen {
+pub(crate) enum RecordedModels {
     /// The team had no models.
     None,
     /// The team had models, with this default.
@@ -60,43 +63,44 @@ pub(crate) enum ModelsThen {
 }
 
 /// The outcome of replaying an attempt.
-pub(crate) enum Again {
+pub(crate) enum ReplayOutcome {
     /// The attempt ended: the event that would have been recorded, and its changes to files.
     Ended(Box<Event>, Vec<FileChange>),
     /// The attempt asked a person, and no answer is recorded: the digest and the text of the
     /// question.
-    Asked { call: String, question: String },
+    AskedHuman { call: String, question: String },
     /// The attempt made a call that is not recorded.
-    Strayed { kind: HostCallKind, request: String },
+    Diverged { kind: HostCallKind, request: String },
     /// The attempt read a file whose content is not stored any more.
-    FileGone,
+    FileMissing,
     /// The state is not that of a running attempt.
-    Lost,
+    StateMismatch,
 }
 
-impl Recorded {
+impl RecordedAttempt {
     /// Removes and returns the next recorded call with this digest. Equal calls are numbered in the
     /// order in which they were made, and recorded in the order of their answers. Older records are
     /// not numbered; their calls were made one after another.
-    fn next(&mut self, kind: HostCallKind, digest: &str) -> Option<HostCall> {
+    fn take_next(&mut self, kind: HostCallKind, digest: &str) -> Option<HostCall> {
         let equal = self
             .calls
             .iter()
             .enumerate()
             .filter(|(_, call)| call.kind == kind);
-        let numbered = equal.filter_map(|(at, call)| Some((number(&call.request, digest)?, at)));
+        let numbered =
+            equal.filter_map(|(at, call)| Some((request_number(&call.request, digest)?, at)));
         numbered.min().map(|(_, at)| self.calls.remove(at))
     }
 }
 
-impl Rerun {
+impl Replayer {
     /// Starts in the state of the stepper. The models, the HTTP client and the bridge of
     /// `equipment` are not used.
     pub(crate) fn new(
         stepper: Stepper,
-        equipment: Equipment,
-        models: ModelsThen,
-        files: FilesThen,
+        equipment: Runtime,
+        models: RecordedModels,
+        files: RecordedFiles,
     ) -> Self {
         // The definition is never read.
         let nothing = SavedDefinition {
@@ -119,8 +123,8 @@ impl Rerun {
     }
 
     /// Applies a recorded event.
-    pub(crate) fn apply(&mut self, event: &Event) -> Result<(), Illegal> {
-        self.driver.journal.repeat(event)
+    pub(crate) fn apply(&mut self, event: &Event) -> Result<(), IllegalEvent> {
+        self.driver.journal.apply_recorded(event)
     }
 
     /// Replays an attempt in the state just before its recorded end. Afterwards `recorded` has the
@@ -128,33 +132,37 @@ impl Rerun {
     pub(crate) async fn run(
         &mut self,
         call: Invocation,
-        recorded: &mut Recorded,
-    ) -> Result<Again, DriverError> {
+        recorded: &mut RecordedAttempt,
+    ) -> Result<ReplayOutcome, DriverError> {
         let role = call.role;
-        self.driver.then = Some(self.seen_by(role, &recorded.files));
-        let (_, mut ending) = self.driver.attempt(call);
+        self.driver.replayed_files = Some(self.files_seen_before(role, &recorded.files));
+        let (_, mut ending) = self.driver.prepare_attempt(call);
         loop {
             tokio::select! {
                 biased;
-                Some(question) = self.driver.questions.recv() => {
+                Some(question) = self.driver.guest_requests.recv() => {
                     if let Some(strayed) = self.answer(question, recorded)? {
                         return Ok(strayed);
                     }
                 }
                 ended = &mut ending => {
-                    let event = self.stepper().call_ended(role, ended.result);
+                    let event = self.stepper().call_ended_event(role, ended.result);
                     let files = ended.files.changes;
-                    return Ok(event.map_or(Again::Lost, |event| Again::Ended(Box::new(event), files)));
+                    return Ok(event.map_or(ReplayOutcome::StateMismatch, |event| ReplayOutcome::Ended(Box::new(event), files)));
                 }
             }
         }
     }
 
     /// Returns the contents at the paths that actions changed, before this attempt changed them.
-    fn seen_by(&self, role: RoleId, changed: &[FileChange]) -> BTreeMap<String, Content> {
+    fn files_seen_before(
+        &self,
+        role: RoleId,
+        changed: &[FileChange],
+    ) -> BTreeMap<String, PathContent> {
         let env = self.stepper().env();
         let mut seen = self.files.before.clone();
-        seen.extend(env.files.decided.clone());
+        seen.extend(env.files.intended.clone());
         seen.extend(env.files_seen_by(role));
         seen.extend(
             changed
@@ -167,62 +175,81 @@ impl Rerun {
     /// Answers a request of the guest. Returns an outcome if the record has no answer.
     fn answer(
         &mut self,
-        question: Question,
-        known: &mut Recorded,
-    ) -> Result<Option<Again>, DriverError> {
-        let Question {
+        question: PendingGuestRequest,
+        known: &mut RecordedAttempt,
+    ) -> Result<Option<ReplayOutcome>, DriverError> {
+        let PendingGuestRequest {
             attempt,
-            ask,
+            request: ask,
             allowance,
             reply,
         } = question;
         let (role, recorded) = (attempt.role, &mut known.calls);
         match ask {
-            Ask::Now => Ok(told(reply, HostCallKind::Clock, "", recorded, time)),
-            Ask::Start => Ok(told(reply, HostCallKind::Clock, START, recorded, time)),
-            Ask::Random { length } => Ok(told(
+            GuestRequest::CurrentTime => Ok(answer_from_record(
+                reply,
+                HostCallKind::Clock,
+                "",
+                recorded,
+                time_answer,
+            )),
+            GuestRequest::ClockStart => Ok(answer_from_record(
+                reply,
+                HostCallKind::Clock,
+                WASI_CLOCK_START,
+                recorded,
+                time_answer,
+            )),
+            GuestRequest::Random { length } => Ok(answer_from_record(
                 reply,
                 HostCallKind::Random,
                 &length.to_string(),
                 recorded,
                 |call| {
-                    let bytes = call.response.value().as_str().map(super::answer::unhex);
-                    Answer::Bytes(Ok(bytes.unwrap_or_default()))
+                    let bytes = call
+                        .response
+                        .value()
+                        .as_str()
+                        .map(super::answer::decode_hex);
+                    HostAnswer::Bytes(Ok(bytes.unwrap_or_default()))
                 },
             )),
-            Ask::Person(question) => {
+            GuestRequest::AskHuman(question) => {
                 let call = question.digest();
-                let strayed = told(reply, HostCallKind::Human, &call, recorded, |call| {
-                    Answer::Person(Answered::recorded(&call.response).unwrap_or(Answered::Expired))
-                });
-                Ok(strayed.map(|_| Again::Asked {
+                let strayed =
+                    answer_from_record(reply, HostCallKind::Human, &call, recorded, |call| {
+                        HostAnswer::Human(
+                            Answered::from_record(&call.response).unwrap_or(Answered::Expired),
+                        )
+                    });
+                Ok(strayed.map(|_| ReplayOutcome::AskedHuman {
                     call,
                     question: question.text,
                 }))
             }
-            Ask::Complete(requests) => {
+            GuestRequest::Complete(requests) => {
                 let requests = requests
                     .into_iter()
-                    .map(|request| Outward::Complete(self.of_model(request)));
-                Ok(self.batch(role, HostCallKind::Llm, requests.collect(), reply, known))
+                    .map(|request| OutboundCall::Model(self.with_default_model(request)));
+                Ok(self.answer_batch(role, HostCallKind::Llm, requests.collect(), reply, known))
             }
-            Ask::Fetch(requests) => {
-                let requests = requests.into_iter().map(Outward::Fetch).collect();
-                Ok(self.batch(role, HostCallKind::Http, requests, reply, known))
+            GuestRequest::Fetch(requests) => {
+                let requests = requests.into_iter().map(OutboundCall::Http).collect();
+                Ok(self.answer_batch(role, HostCallKind::Http, requests, reply, known))
             }
-            Ask::File(digest) => match (self.files.blobs)(&digest)? {
-                None => Ok(Some(Again::FileGone)),
+            GuestRequest::StoredFile(digest) => match (self.files.blobs)(&digest)? {
+                None => Ok(Some(ReplayOutcome::FileMissing)),
                 bytes => {
                     // It is no error if the guest is gone.
-                    let _ = reply.send(Answer::File(bytes));
+                    let _ = reply.send(HostAnswer::File(bytes));
                     Ok(None)
                 }
             },
             ask => self
                 .driver
-                .answer(Question {
+                .answer_guest_request(PendingGuestRequest {
                     attempt,
-                    ask,
+                    request: ask,
                     allowance,
                     reply,
                 })
@@ -230,28 +257,28 @@ impl Rerun {
         }
     }
 
-    fn of_model(&self, request: llm::Request) -> llm::Request {
-        let ModelsThen::Some(default) = &self.models else {
+    fn with_default_model(&self, request: llm::ModelRequest) -> llm::ModelRequest {
+        let RecordedModels::Some(default) = &self.models else {
             return request;
         };
-        llm::Request {
+        llm::ModelRequest {
             model: request.model.clone().or_else(|| default.clone()),
             ..request
         }
     }
 
     /// Answers a batch of calls.
-    fn batch(
+    fn answer_batch(
         &self,
         role: RoleId,
         kind: HostCallKind,
-        calls: Vec<Outward>,
-        reply: oneshot::Sender<Answer>,
-        recorded: &mut Recorded,
-    ) -> Option<Again> {
+        calls: Vec<OutboundCall>,
+        reply: oneshot::Sender<HostAnswer>,
+        recorded: &mut RecordedAttempt,
+    ) -> Option<ReplayOutcome> {
         let found = calls.into_iter().map(|call| {
             let request = call.digest(self.driver.journal.env());
-            (recorded.next(kind, &request), request)
+            (recorded.take_next(kind, &request), request)
         });
         let found: Vec<(Option<HostCall>, String)> = found.collect();
         // A suspended attempt made no call after the one that suspended it.
@@ -259,15 +286,15 @@ impl Rerun {
         let mut answers = Vec::new();
         for (call, request) in found {
             answers.push(Some(match call {
-                Some(call) if call.outcome == Outcome::Answered => Ok(call.response),
-                Some(call) => Err(refusal(&call)),
-                None => match self.refused(role, kind).filter(|_| !broke_off) {
+                Some(call) if call.outcome == CallOutcome::Answered => Ok(call.response),
+                Some(call) => Err(recorded_error(&call)),
+                None => match self.unrecorded_refusal(role, kind).filter(|_| !broke_off) {
                     Some(refusal) => Err(refusal),
-                    None => return Some(Again::Strayed { kind, request }),
+                    None => return Some(ReplayOutcome::Diverged { kind, request }),
                 },
             }));
         }
-        Batch {
+        CallBatch {
             kind,
             answers,
             waiting: VecDeque::new(),
@@ -279,34 +306,38 @@ impl Rerun {
     }
 
     /// Returns why an unrecorded call was refused, if it was: then it never left the host.
-    fn refused(&self, role: RoleId, kind: HostCallKind) -> Option<HostError> {
+    fn unrecorded_refusal(&self, role: RoleId, kind: HostCallKind) -> Option<HostError> {
         let stepper = self.stepper();
         let (team, env) = (stepper.team(), stepper.env());
-        let work = env.role(role).activation.as_ref()?.work(team.role(role))?;
+        let work = env
+            .role(role)
+            .activation
+            .as_ref()?
+            .current_work(team.role(role))?;
         match self.models {
             _ if kind != HostCallKind::Llm => None,
-            ModelsThen::None => Some(no_model()),
+            RecordedModels::None => Some(no_model_error()),
             // The state has the same budgets as then. If the budget of others had been exhausted,
             // the attempt would have been suspended.
-            ModelsThen::Some(_) => env
-                .own_is_exhausted(team, role, work)
-                .then(own_budget_used_up),
+            RecordedModels::Some(_) => env
+                .is_action_budget_exhausted(team, role, work)
+                .then(action_budget_error),
         }
     }
 }
 
-fn time(call: HostCall) -> Answer {
-    Answer::Time(call.response.value().as_f64().unwrap_or_default())
+fn time_answer(call: HostCall) -> HostAnswer {
+    HostAnswer::Time(call.response.value().as_f64().unwrap_or_default())
 }
 
-/// Answers from the record. Returns `Again::Strayed` if the call is not recorded.
-fn told(
-    reply: oneshot::Sender<Answer>,
+/// Answers from the record. Returns `ReplayOutcome::Diverged` if the call is not recorded.
+fn answer_from_record(
+    reply: oneshot::Sender<HostAnswer>,
     kind: HostCallKind,
     request: &str,
     recorded: &mut Vec<HostCall>,
-    read: impl FnOnce(HostCall) -> Answer,
-) -> Option<Again> {
+    read: impl FnOnce(HostCall) -> HostAnswer,
+) -> Option<ReplayOutcome> {
     match recorded
         .iter()
         .position(|call| call.kind == kind && call.request == request)
@@ -316,7 +347,7 @@ fn told(
             let _ = reply.send(read(recorded.remove(at)));
             None
         }
-        None => Some(Again::Strayed {
+        None => Some(ReplayOutcome::Diverged {
             kind,
             request: request.into(),
         }),
@@ -324,7 +355,7 @@ fn told(
 }
 
 /// Returns the recorded error of a call.
-fn refusal(call: &HostCall) -> HostError {
+fn recorded_error(call: &HostCall) -> HostError {
     let unreadable =
         || HostError::new(HostErrorKind::Upstream, "the recorded error cannot be read");
     serde_json::from_value(call.response.value()).unwrap_or_else(|_| unreadable())

@@ -7,14 +7,14 @@
 use std::collections::BTreeMap;
 
 use futures_util::future::BoxFuture;
-use strata_core::event::{Event, HostCall, HostCallKind, Outcome, Source, Work};
+use strata_core::event::{AnswerSource, CallOutcome, Event, HostCall, HostCallKind, Work};
 use strata_core::fault::Fault;
 use strata_core::id::{CheckpointId, RoleId, RunId};
 use strata_core::stepper::Stepper;
 use tracing::field::Empty;
 use tracing::{Instrument, Span, info_span};
 
-use crate::gateway::START;
+use crate::gateway::WASI_CLOCK_START;
 use crate::public_event::action_name;
 use crate::telemetry::{SPANS, run_span};
 
@@ -24,18 +24,18 @@ pub(super) struct Spans {
     /// `None` if there is no subscriber.
     run: Option<Span>,
     step: Option<Span>,
-    roles: BTreeMap<RoleId, Open>,
+    roles: BTreeMap<RoleId, RoleSpans>,
 }
 
 /// The open spans of a role.
-struct Open {
+struct RoleSpans {
     activation: Span,
     attempt: Option<Span>,
 }
 
-impl Open {
+impl RoleSpans {
     /// Opens the span of an activation in a step.
-    fn of(step: &Span, role: RoleId, stepper: &Stepper) -> Self {
+    fn new(step: &Span, role: RoleId, stepper: &Stepper) -> Self {
         let (name, number) = (&stepper.team().role(role).name, stepper.env().step as i64);
         let activation =
             info_span!(target: SPANS, parent: step, "activation", role = name, step = number);
@@ -48,7 +48,7 @@ impl Open {
 
 impl Spans {
     /// Opens and closes spans for an event that is about to be applied.
-    pub(super) fn event(&mut self, event: &Event, stepper: &Stepper) {
+    pub(super) fn observe(&mut self, event: &Event, stepper: &Stepper) {
         match event {
             Event::RunStarted { run, .. } => self.begin(run, stepper),
             Event::RunResumed { .. } => self.begin(&stepper.env().run, stepper),
@@ -66,7 +66,7 @@ impl Spans {
             Event::CallFailed {
                 role, work, fault, ..
             } => {
-                self.attempt_ends(*role, "failed", Some(&fault.seen(*work)));
+                self.attempt_ends(*role, "failed", Some(&fault.as_reported(*work)));
             }
             Event::CallSuspended { role, .. } => self.attempt_ends(*role, "suspended", None),
             Event::RequestOpened { role, .. } => self.attempt_ends(*role, "asked", None),
@@ -76,13 +76,13 @@ impl Spans {
                 source,
                 what,
                 ..
-            } => self.called(*role, call, *source, what),
+            } => self.record_call(*role, call, *source, what),
             _ => {}
         }
     }
 
     /// Runs the future of an attempt inside the span of its role.
-    pub(super) fn around<T: 'static>(
+    pub(super) fn instrument<T: 'static>(
         &self,
         role: RoleId,
         attempt: BoxFuture<'static, T>,
@@ -96,7 +96,7 @@ impl Spans {
     /// Returns a span for a host call that is about to be made.
     pub(super) fn host_call(&self, role: RoleId, kind: HostCallKind, what: &str) -> Span {
         match self.roles.get(&role).and_then(|open| open.attempt.as_ref()) {
-            Some(attempt) => call_span(attempt, kind, what, Source::Live),
+            Some(attempt) => call_span(attempt, kind, what, AnswerSource::Live),
             None => Span::none(),
         }
     }
@@ -113,7 +113,7 @@ impl Spans {
             run: Some(span).filter(|span| !span.is_disabled()),
             ..Self::default()
         };
-        if env.open {
+        if env.is_step_open {
             // An open step continues without a new `StepStarted` event.
             let roles: Vec<RoleId> = env.activations().map(|(role, _)| role).collect();
             self.step(env.step, &roles, stepper);
@@ -125,7 +125,7 @@ impl Spans {
             return;
         };
         run.record("status", status)
-            .record("spent_dollars", stepper.env().spent.dollars());
+            .record("spent_dollars", stepper.env().spent.to_dollars());
         if matches!(status, "failed" | "in-doubt" | "stalled") {
             run.record("otel.status_code", "ERROR");
         }
@@ -137,7 +137,7 @@ impl Spans {
             info_span!(target: SPANS, parent: run, "step", step = step as i64, checkpoint = Empty);
         self.roles = roles
             .iter()
-            .map(|role| (*role, Open::of(&span, *role, stepper)))
+            .map(|role| (*role, RoleSpans::new(&span, *role, stepper)))
             .collect();
         self.step = Some(span);
     }
@@ -155,7 +155,7 @@ impl Spans {
         let open = self
             .roles
             .entry(role)
-            .or_insert_with(|| Open::of(step, role, stepper));
+            .or_insert_with(|| RoleSpans::new(step, role, stepper));
         let team = stepper.team();
         let (name, action) = (&team.role(role).name, action_name(team.role(role), work));
         open.attempt = Some(info_span!(
@@ -183,21 +183,21 @@ impl Spans {
     }
 
     /// Records a call that was answered at once. Calls that leave the host have spans of their own.
-    fn called(&mut self, role: RoleId, call: &HostCall, source: Source, what: &str) {
+    fn record_call(&mut self, role: RoleId, call: &HostCall, source: AnswerSource, what: &str) {
         let leaves = matches!(call.kind, HostCallKind::Llm | HostCallKind::Http);
         let Some(attempt) = self.roles.get(&role).and_then(|open| open.attempt.as_ref()) else {
             return;
         };
-        if (leaves && source == Source::Live)
-            || (call.kind == HostCallKind::Clock && call.request == START)
+        if (leaves && source == AnswerSource::Live)
+            || (call.kind == HostCallKind::Clock && call.request == WASI_CLOCK_START)
         {
             return;
         }
-        answered(&call_span(attempt, call.kind, what, source), call);
+        record_outcome(&call_span(attempt, call.kind, what, source), call);
     }
 }
 
-fn call_span(attempt: &Span, kind: HostCallKind, what: &str, source: Source) -> Span {
+fn call_span(attempt: &Span, kind: HostCallKind, what: &str, source: AnswerSource) -> Span {
     let source = source.name();
     info_span!(
         target: SPANS, parent: attempt, "host call", otel.name = kind.name(), kind = kind.name(), what, source,
@@ -206,11 +206,11 @@ fn call_span(attempt: &Span, kind: HostCallKind, what: &str, source: Source) -> 
 }
 
 /// Records the outcome of a call in its span.
-pub(super) fn answered(span: &Span, call: &HostCall) {
+pub(super) fn record_outcome(span: &Span, call: &HostCall) {
     span.record("outcome", call.outcome.name());
-    span.record("cost_dollars", call.cost.dollars())
+    span.record("cost_dollars", call.cost.to_dollars())
         .record("tokens", call.tokens as i64);
-    if call.outcome != Outcome::Answered {
+    if call.outcome != CallOutcome::Answered {
         span.record("otel.status_code", "ERROR");
     }
 }

@@ -12,13 +12,13 @@ pub struct Allowance(Arc<AtomicU64>);
 
 impl Allowance {
     /// Creates an allowance of this size.
-    pub fn of(bytes: u64) -> Self {
+    pub fn new(bytes: u64) -> Self {
         Self(Arc::new(AtomicU64::new(bytes)))
     }
 
     /// Creates an unlimited allowance, for requests that are not a guest's.
     pub fn unlimited() -> Self {
-        Self::of(u64::MAX)
+        Self::new(u64::MAX)
     }
 
     /// Takes this many bytes. Fails if fewer are left, and then uses up the rest: the other calls
@@ -42,7 +42,7 @@ impl Allowance {
 
 #[test]
 fn an_allowance_is_shared_and_used_up_by_what_goes_beyond_it() {
-    let allowance = Allowance::of(10);
+    let allowance = Allowance::new(10);
     let other = allowance.clone();
     assert_eq!(allowance.take(4), Ok(()));
     assert_eq!(other.take(6), Ok(()));
@@ -51,7 +51,7 @@ fn an_allowance_is_shared_and_used_up_by_what_goes_beyond_it() {
         allowance.take(1).map_err(|error| error.kind),
         Err(HostErrorKind::BeyondLimit)
     );
-    let allowance = Allowance::of(10);
+    let allowance = Allowance::new(10);
     assert!(allowance.take(11).is_err());
     assert!(allowance.take(1).is_err(), "nothing is left");
     assert_eq!(Allowance::unlimited().take(usize::MAX), Ok(()));

@@ -5,7 +5,7 @@ use strata_core::json::Json;
 use strata_core::message::Message;
 use strata_core::request;
 
-use super::{Answer, Ask, HostError, HostErrorKind};
+use super::{GuestRequest, HostAnswer, HostError, HostErrorKind};
 use crate::services::{http, human, llm};
 
 /// What an item of a list counts besides its text, so that many empty items are not free.
@@ -16,7 +16,7 @@ const MESSAGE_BYTES: usize = 128;
 /// The size of a number.
 const NUMBER_BYTES: usize = 8;
 
-impl Ask {
+impl GuestRequest {
     /// Returns the bytes that come from the guest.
     pub(crate) fn bytes(&self) -> u64 {
         let bytes = match self {
@@ -24,35 +24,42 @@ impl Ask {
             Self::Keys { scope, .. } => scope.len(),
             Self::Recent { label, .. } => NUMBER_BYTES + label.as_ref().map_or(0, String::len),
             // Files are counted by the code that reads them for the guest.
-            Self::Now | Self::Start | Self::File(_) => 0,
+            Self::CurrentTime | Self::ClockStart | Self::StoredFile(_) => 0,
             Self::Random { .. } => NUMBER_BYTES,
-            Self::Complete(requests) => requests.iter().map(llm::Request::bytes).sum(),
-            Self::Person(question) => of_question(question),
-            Self::Fetch(requests) => requests.iter().map(http::Request::bytes).sum(),
+            Self::Complete(requests) => requests.iter().map(llm::ModelRequest::bytes).sum(),
+            Self::AskHuman(question) => question_bytes(question),
+            Self::Fetch(requests) => requests.iter().map(http::HttpRequest::bytes).sum(),
         };
         bytes as u64
     }
 }
 
-impl Answer {
+impl HostAnswer {
     /// Returns the bytes that go to the guest.
     pub(crate) fn bytes(&self) -> u64 {
         let bytes = match self {
-            Self::Value(value) => either(value, |value| value.as_ref().map_or(0, of_json)),
-            Self::Keys(keys) => either(keys, |keys| {
+            Self::Value(value) => {
+                ok_bytes_or_message(value, |value| value.as_ref().map_or(0, json_bytes))
+            }
+            Self::Keys(keys) => ok_bytes_or_message(keys, |keys| {
                 keys.iter().map(|key| key.len() + ITEM_BYTES).sum()
             }),
-            Self::Messages(messages) => messages.iter().map(|message| of_message(message)).sum(),
+            Self::Messages(messages) => messages.iter().map(|message| message_bytes(message)).sum(),
             Self::Time(_) => NUMBER_BYTES,
-            Self::Bytes(bytes) => either(bytes, Vec::len),
-            Self::Replies(replies) => replies.iter().map(|reply| either(reply, of_reply)).sum(),
-            Self::Person(answer) => match answer {
-                request::Answer::Given(value) | request::Answer::Default(value) => of_json(value),
-                request::Answer::Expired => 0,
+            Self::Bytes(bytes) => ok_bytes_or_message(bytes, Vec::len),
+            Self::Replies(replies) => replies
+                .iter()
+                .map(|reply| ok_bytes_or_message(reply, reply_bytes))
+                .sum(),
+            Self::Human(answer) => match answer {
+                request::HumanAnswer::Given(value) | request::HumanAnswer::Default(value) => {
+                    json_bytes(value)
+                }
+                request::HumanAnswer::Expired => 0,
             },
             Self::Responses(responses) => responses
                 .iter()
-                .map(|response| either(response, of_response))
+                .map(|response| ok_bytes_or_message(response, response_bytes))
                 .sum(),
             Self::File(_) => 0,
         };
@@ -75,37 +82,37 @@ impl Answer {
 }
 
 /// Returns the bytes that the recorded answer of a model or server brings to the guest.
-pub(crate) fn of_recorded(kind: HostCallKind, response: &Json) -> usize {
+pub(crate) fn recorded_answer_bytes(kind: HostCallKind, response: &Json) -> usize {
     match kind {
         HostCallKind::Http => {
-            http::Response::from_json(response).map_or(0, |response| of_response(&response))
+            http::HttpResponse::from_json(response).map_or(0, |response| response_bytes(&response))
         }
-        _ => serde_json::from_value(response.value()).map_or(0, |reply| of_reply(&reply)),
+        _ => serde_json::from_value(response.value()).map_or(0, |reply| reply_bytes(&reply)),
     }
 }
 
-fn either<T>(answer: &Result<T, HostError>, bytes: impl Fn(&T) -> usize) -> usize {
+fn ok_bytes_or_message<T>(answer: &Result<T, HostError>, bytes: impl Fn(&T) -> usize) -> usize {
     match answer {
         Ok(value) => bytes(value),
         Err(error) => error.message.len(),
     }
 }
 
-fn of_json(json: &Json) -> usize {
+fn json_bytes(json: &Json) -> usize {
     json.as_str().len()
 }
 
-fn of_message(message: &Message) -> usize {
+fn message_bytes(message: &Message) -> usize {
     let data = message
         .instruct
         .as_ref()
-        .map_or(0, |instruct| of_json(&instruct.value));
+        .map_or(0, |instruct| json_bytes(&instruct.value));
     let to: usize = message.send_to.iter().map(|to| to.len() + ITEM_BYTES).sum();
     let names = message.id.0.len() + message.cause_by.len() + message.sent_from.len();
     MESSAGE_BYTES + message.content.len() + data + to + names
 }
 
-fn of_question(question: &human::Question) -> usize {
+fn question_bytes(question: &human::HumanQuestion) -> usize {
     let texts = question
         .schema
         .iter()
@@ -120,25 +127,25 @@ fn of_question(question: &human::Question) -> usize {
     question.text.len() + texts + choices
 }
 
-pub(crate) fn of_reply(reply: &llm::Reply) -> usize {
+pub(crate) fn reply_bytes(reply: &llm::ModelReply) -> usize {
     let call =
         |call: &llm::ToolCall| call.id.len() + call.name.len() + call.arguments.len() + ITEM_BYTES;
     let data = reply.data.as_ref().map_or(0, String::len);
     reply.text.len() + data + reply.model.len() + reply.tool_calls.iter().map(call).sum::<usize>()
 }
 
-fn of_response(response: &http::Response) -> usize {
-    response.body.len() + of_headers(&response.headers)
+fn response_bytes(response: &http::HttpResponse) -> usize {
+    response.body.len() + header_bytes(&response.headers)
 }
 
-fn of_headers(headers: &[http::Header]) -> usize {
+fn header_bytes(headers: &[http::Header]) -> usize {
     headers
         .iter()
         .map(|header| header.name.len() + header.value.len() + ITEM_BYTES)
         .sum()
 }
 
-impl http::Request {
+impl http::HttpRequest {
     /// Returns the size of everything in the request that can be long.
     fn bytes(&self) -> usize {
         let secrets: usize = self
@@ -147,27 +154,27 @@ impl http::Request {
             .map(|name| name.len() + ITEM_BYTES)
             .sum();
         self.url.as_str().len()
-            + of_headers(&self.headers)
+            + header_bytes(&self.headers)
             + self.body.as_ref().map_or(0, Vec::len)
             + secrets
     }
 }
 
-impl llm::Request {
+impl llm::ModelRequest {
     /// Returns the size of all texts in the request and of the items that hold them. A guest may
     /// pass the same list several times and each one counts.
     pub(crate) fn bytes(&self) -> usize {
         let call = |call: &llm::ToolCall| {
             MESSAGE_BYTES + call.id.len() + call.name.len() + call.arguments.len()
         };
-        let turn = |turn: &llm::Turn| {
+        let turn = |turn: &llm::ChatMessage| {
             let id = turn.tool_call_id.as_ref().map_or(0, String::len);
             MESSAGE_BYTES
                 + turn.content.len()
                 + id
                 + turn.tool_calls.iter().map(call).sum::<usize>()
         };
-        let tool = |tool: &llm::Tool| {
+        let tool = |tool: &llm::ToolDefinition| {
             MESSAGE_BYTES + tool.name.len() + tool.description.len() + tool.parameters.len()
         };
         let rest = [&self.model, &self.output_schema];

@@ -4,13 +4,13 @@
 use std::fmt::Write;
 
 use super::text::wrap;
-use super::{Edge, EdgeKind, Graph, Node, NodeKind};
+use super::{EdgeKind, Graph, GraphEdge, GraphNode, NodeKind};
 
 /// The length at which names and conditions are broken into lines, in columns.
-const COLUMNS: usize = 40;
+const MAX_COLUMNS: usize = 40;
 
 /// Renders a graph as DOT.
-pub fn write(graph: &Graph) -> String {
+pub fn render(graph: &Graph) -> String {
     let mut out = String::new();
     let title = quote(&graph.title);
     let mut line = |text: String| {
@@ -20,15 +20,15 @@ pub fn write(graph: &Graph) -> String {
     line(format!("digraph {title} {{"));
     line(format!(
         "  graph [label={}, labelloc=t, fontname=\"Helvetica,Arial,sans-serif\"];",
-        label(std::slice::from_ref(&graph.title))
+        quote_label(std::slice::from_ref(&graph.title))
     ));
     line("  node [shape=box, style=rounded, fontname=\"Helvetica,Arial,sans-serif\"];".into());
     line("  edge [fontname=\"Helvetica,Arial,sans-serif\", fontsize=11];".into());
     for node in &graph.nodes {
-        line(format!("  {} [{}];", id(node), attributes(node)));
+        line(format!("  {} [{}];", quoted_id(node), attributes(node)));
     }
     for edge in &graph.edges {
-        let [from, to] = [edge.from, edge.to].map(|end| id(&graph.nodes[end.0]));
+        let [from, to] = [edge.from, edge.to].map(|end| quoted_id(&graph.nodes[end.0]));
         line(format!("  {from} -> {to}{};", edge_attributes(edge)));
     }
     line("}".into());
@@ -37,7 +37,7 @@ pub fn write(graph: &Graph) -> String {
 
 /// Returns the id of a node. The names of a team are unique and do not begin with a space, so the
 /// ids of nodes without a name begin with one.
-fn id(node: &Node) -> String {
+fn quoted_id(node: &GraphNode) -> String {
     match node.kind {
         NodeKind::Start => quote(" idea"),
         NodeKind::Label => quote(&format!(" label {}", node.name)),
@@ -46,7 +46,7 @@ fn id(node: &Node) -> String {
     }
 }
 
-fn attributes(node: &Node) -> String {
+fn attributes(node: &GraphNode) -> String {
     let look = match node.kind {
         NodeKind::Start => ", shape=oval, style=bold",
         NodeKind::Role => "",
@@ -56,21 +56,21 @@ fn attributes(node: &Node) -> String {
         NodeKind::Label => ", shape=plaintext",
         NodeKind::Outside => ", style=dashed",
     };
-    let mut lines = wrap(&node.name, COLUMNS, usize::MAX);
+    let mut lines = wrap(&node.name, MAX_COLUMNS, usize::MAX);
     lines.extend(
-        wrap(&node.note, COLUMNS, usize::MAX)
+        wrap(&node.note, MAX_COLUMNS, usize::MAX)
             .into_iter()
             .filter(|line| !line.is_empty()),
     );
     lines.extend(
         node.actions
             .iter()
-            .flat_map(|action| wrap(action, COLUMNS, usize::MAX)),
+            .flat_map(|action| wrap(action, MAX_COLUMNS, usize::MAX)),
     );
-    format!("label={}{look}", label(&lines))
+    format!("label={}{look}", quote_label(&lines))
 }
 
-fn edge_attributes(edge: &Edge) -> String {
+fn edge_attributes(edge: &GraphEdge) -> String {
     let look = match edge.kind {
         EdgeKind::Always => None,
         EdgeKind::Conditional => Some("style=dashed".to_owned()),
@@ -80,9 +80,9 @@ fn edge_attributes(edge: &Edge) -> String {
     let lines: Vec<String> = edge
         .label
         .iter()
-        .flat_map(|line| wrap(line, COLUMNS, usize::MAX))
+        .flat_map(|line| wrap(line, MAX_COLUMNS, usize::MAX))
         .collect();
-    let label = (!lines.is_empty()).then(|| format!("label={}", label(&lines)));
+    let label = (!lines.is_empty()).then(|| format!("label={}", quote_label(&lines)));
     let all: Vec<String> = label.into_iter().chain(look).collect();
     if all.is_empty() {
         String::new()
@@ -92,7 +92,7 @@ fn edge_attributes(edge: &Edge) -> String {
 }
 
 /// Quotes a label of several lines.
-fn label(lines: &[String]) -> String {
+fn quote_label(lines: &[String]) -> String {
     let lines: Vec<String> = lines.iter().map(|line| escape(line)).collect();
     format!("\"{}\"", lines.join("\\n"))
 }

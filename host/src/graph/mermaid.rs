@@ -3,10 +3,10 @@
 
 use std::fmt::Write;
 
-use super::{Edge, EdgeKind, Graph, Node, NodeId, NodeKind};
+use super::{EdgeKind, Graph, GraphEdge, GraphNode, NodeId, NodeKind};
 
 /// Renders a graph as a flowchart.
-pub fn write(graph: &Graph) -> String {
+pub fn render(graph: &Graph) -> String {
     let mut out = String::new();
     let mut line = |text: String| {
         // Writing to a string cannot fail.
@@ -14,11 +14,11 @@ pub fn write(graph: &Graph) -> String {
     };
     line("flowchart TB".into());
     line(format!("  accTitle: {}", escape(&graph.title)));
-    for (id, node) in graph.numbered() {
-        line(format!("  {}", shape(id, node)));
+    for (id, node) in graph.nodes_with_ids() {
+        line(format!("  {}", node_declaration(id, node)));
     }
     for edge in &graph.edges {
-        line(format!("  {}", arrow(edge)));
+        line(format!("  {}", edge_declaration(edge)));
     }
     line("  classDef join stroke-width:2px".into());
     line("  classDef label fill:none,stroke:none".into());
@@ -27,9 +27,9 @@ pub fn write(graph: &Graph) -> String {
 }
 
 /// Returns the declaration of a node, with the shape of its kind.
-fn shape(id: NodeId, node: &Node) -> String {
+fn node_declaration(id: NodeId, node: &GraphNode) -> String {
     let lines = [&node.name, &node.note].into_iter().chain(&node.actions);
-    let text = text(lines.filter(|line| !line.is_empty()));
+    let text = quote_lines(lines.filter(|line| !line.is_empty()));
     match node.kind {
         NodeKind::Start => format!("{id}(({text}))"),
         NodeKind::Role => format!("{id}[{text}]"),
@@ -41,8 +41,8 @@ fn shape(id: NodeId, node: &Node) -> String {
     }
 }
 
-fn arrow(edge: &Edge) -> String {
-    let Edge { from, to, .. } = edge;
+fn edge_declaration(edge: &GraphEdge) -> String {
+    let GraphEdge { from, to, .. } = edge;
     let line = match edge.kind {
         EdgeKind::Always => "-->",
         EdgeKind::Conditional | EdgeKind::Chosen => "-.->",
@@ -50,12 +50,12 @@ fn arrow(edge: &Edge) -> String {
     };
     match edge.label.is_empty() {
         true => format!("{from} {line} {to}"),
-        false => format!("{from} {line}|{}| {to}", text(edge.label.iter())),
+        false => format!("{from} {line}|{}| {to}", quote_lines(edge.label.iter())),
     }
 }
 
 /// Quotes a text of several lines.
-fn text<'a>(lines: impl Iterator<Item = &'a String>) -> String {
+fn quote_lines<'a>(lines: impl Iterator<Item = &'a String>) -> String {
     let lines: Vec<String> = lines.map(|line| escape(line)).collect();
     format!("\"{}\"", lines.join("<br/>"))
 }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use strata_core::id::RoleId;
 
-use super::text::clean;
-use super::{Edge, EdgeKind, Graph, MAX_EDGES, Node, NodeId, NodeKind};
+use super::text::sanitize;
+use super::{EdgeKind, Graph, GraphEdge, GraphNode, MAX_EDGES, NodeId, NodeKind};
 
 /// The recipient of a message.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,23 +20,23 @@ pub enum Recipient {
 }
 
 /// How many messages each role sent to each recipient.
-pub type Sent = BTreeMap<(RoleId, Recipient), usize>;
+pub type SentMessages = BTreeMap<(RoleId, Recipient), usize>;
 
 impl Graph {
     /// Adds an edge for each sender and recipient that the team file does not connect. The graph
     /// must be that of the team in which the messages were sent.
-    pub fn add_sent(&mut self, sent: &Sent) {
-        let ways = self.ways();
+    pub fn add_observed_edges(&mut self, sent: &SentMessages) {
+        let ways = self.connected_pairs();
         for ((from, to), count) in sent {
             // Checked before a node is added, because a guest can choose any number of names.
             if self.edges.len() >= MAX_EDGES {
                 break;
             }
-            let from = self.role(*from);
+            let from = self.role_node(*from);
             let to = match to {
-                Recipient::Role(role) => self.role(*role),
-                Recipient::Join(place) => self.nth(NodeKind::Join, *place),
-                Recipient::Outside(name) => Some(self.outside(name)),
+                Recipient::Role(role) => self.role_node(*role),
+                Recipient::Join(place) => self.nth_node(NodeKind::Join, *place),
+                Recipient::Outside(name) => Some(self.outside_node(name)),
             };
             let (Some(from), Some(to)) = (from, to) else {
                 continue;
@@ -50,7 +50,7 @@ impl Graph {
                 format!("{count} messages")
             };
             let label = vec![messages, "chosen at run time".to_owned()];
-            self.edges.push(Edge {
+            self.edges.push(GraphEdge {
                 from,
                 to,
                 kind: EdgeKind::Chosen,
@@ -60,7 +60,7 @@ impl Graph {
     }
 
     /// Returns the pairs of nodes that are connected, directly or through a group.
-    fn ways(&self) -> BTreeSet<(NodeId, NodeId)> {
+    fn connected_pairs(&self) -> BTreeSet<(NodeId, NodeId)> {
         let is_group = |id: NodeId| self.nodes[id.0].kind == NodeKind::Group;
         let mut members: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
         for edge in self
@@ -85,28 +85,28 @@ impl Graph {
     }
 
     /// Returns the node of a role. Role nodes follow the idea, in the order of the team.
-    fn role(&self, id: RoleId) -> Option<NodeId> {
-        let is_role = |node: &&Node| matches!(node.kind, NodeKind::Role | NodeKind::Human);
+    fn role_node(&self, id: RoleId) -> Option<NodeId> {
+        let is_role = |node: &&GraphNode| matches!(node.kind, NodeKind::Role | NodeKind::Human);
         let node = NodeId(1 + id.index());
         self.nodes.get(node.0).filter(is_role).map(|_| node)
     }
 
-    fn nth(&self, kind: NodeKind, place: usize) -> Option<NodeId> {
-        self.numbered()
+    fn nth_node(&self, kind: NodeKind, place: usize) -> Option<NodeId> {
+        self.nodes_with_ids()
             .filter(|(_, node)| node.kind == kind)
             .nth(place)
             .map(|(id, _)| id)
     }
 
-    fn outside(&mut self, name: &str) -> NodeId {
-        let name = clean(name);
+    fn outside_node(&mut self, name: &str) -> NodeId {
+        let name = sanitize(name);
         let known = self
-            .numbered()
+            .nodes_with_ids()
             .find(|(_, node)| node.kind == NodeKind::Outside && node.name == name);
         if let Some((id, _)) = known {
             return id;
         }
-        self.nodes.push(Node {
+        self.nodes.push(GraphNode {
             kind: NodeKind::Outside,
             name,
             note: "outside".into(),

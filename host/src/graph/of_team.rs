@@ -8,48 +8,48 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use strata_core::id::RoleId;
 use strata_core::message::{IDEA_LABEL, TO_ALL, TO_SELF};
-use strata_core::team::{Outside, React, Role, Route, Team};
+use strata_core::team::{ExternalEnvironment, React, Role, Route, Team};
 
-use super::text::clean;
-use super::{Edge, EdgeKind, Graph, GraphError, MAX_EDGES, Node, NodeId, NodeKind};
+use super::text::sanitize;
+use super::{EdgeKind, Graph, GraphEdge, GraphError, GraphNode, MAX_EDGES, NodeId, NodeKind};
 
 /// The name of the idea's node.
-const IDEA: &str = "idea";
+const IDEA_NODE_NAME: &str = "idea";
 /// The name of the outside's node if no route names a recipient there.
-const OUTSIDE: &str = "outside";
+const OUTSIDE_NODE_NAME: &str = "outside";
 /// The label of an arm that is taken if no other is.
-const DEFAULT: &str = "default";
+const DEFAULT_ARM_LABEL: &str = "default";
 
 /// Builds the graph of a team.
-pub fn graph(team: &Team) -> Result<Graph, GraphError> {
-    let mut drawing = Drawing::new(team);
-    drawing.nodes();
-    drawing.watching()?;
+pub fn build_graph(team: &Team) -> Result<Graph, GraphError> {
+    let mut drawing = GraphBuilder::new(team);
+    drawing.add_declared_nodes();
+    drawing.add_watch_edges()?;
     for route in &team.routes {
-        drawing.route(route)?;
+        drawing.add_route(route)?;
     }
-    drawing.joins()?;
-    drawing.groups()?;
-    drawing.unheard()?;
-    drawing.outside();
+    drawing.add_joins()?;
+    drawing.add_groups()?;
+    drawing.add_unpublished_labels()?;
+    drawing.add_outside();
     Ok(drawing.graph)
 }
 
-struct Drawing<'a> {
+struct GraphBuilder<'a> {
     team: &'a Team,
     graph: Graph,
     /// The nodes by name, except for roles, which can also be referred to by aliases.
-    named: BTreeMap<&'a str, NodeId>,
+    nodes_by_name: BTreeMap<&'a str, NodeId>,
     roles: Vec<NodeId>,
     /// The roles that watch each label.
     watchers: BTreeMap<&'a str, Vec<RoleId>>,
     /// The labels that some edge carries to the roles that watch them.
-    heard: BTreeSet<&'a str>,
+    carried_labels: BTreeSet<&'a str>,
     /// The edges so far, so that none is drawn twice.
-    seen: BTreeSet<(NodeId, NodeId, Vec<String>)>,
+    known_edges: BTreeSet<(NodeId, NodeId, Vec<String>)>,
 }
 
-impl<'a> Drawing<'a> {
+impl<'a> GraphBuilder<'a> {
     fn new(team: &'a Team) -> Self {
         let mut watchers: BTreeMap<&str, Vec<RoleId>> = BTreeMap::new();
         for id in team.role_ids() {
@@ -60,29 +60,29 @@ impl<'a> Drawing<'a> {
         Self {
             team,
             graph: Graph {
-                title: clean(&team.name),
+                title: sanitize(&team.name),
                 ..Graph::default()
             },
-            named: BTreeMap::new(),
+            nodes_by_name: BTreeMap::new(),
             roles: Vec::new(),
             watchers,
-            heard: BTreeSet::new(),
-            seen: BTreeSet::new(),
+            carried_labels: BTreeSet::new(),
+            known_edges: BTreeSet::new(),
         }
     }
 
-    fn node(&mut self, kind: NodeKind, name: &str, note: &str) -> NodeId {
-        let node = Node {
+    fn add_node(&mut self, kind: NodeKind, name: &str, note: &str) -> NodeId {
+        let node = GraphNode {
             kind,
-            name: clean(name),
-            note: clean(note),
+            name: sanitize(name),
+            note: sanitize(note),
             actions: Vec::new(),
         };
         self.graph.nodes.push(node);
         NodeId(self.graph.nodes.len() - 1)
     }
 
-    fn edge(
+    fn add_edge(
         &mut self,
         from: NodeId,
         to: NodeId,
@@ -92,9 +92,9 @@ impl<'a> Drawing<'a> {
         let lines = label
             .iter()
             .flat_map(|text| text.lines())
-            .map(|line| clean(line.trim()));
+            .map(|line| sanitize(line.trim()));
         let label: Vec<String> = lines.filter(|line| !line.is_empty()).collect();
-        if !self.seen.insert((from, to, label.clone())) {
+        if !self.known_edges.insert((from, to, label.clone())) {
             return Ok(());
         }
         if self.graph.edges.len() == MAX_EDGES {
@@ -102,7 +102,7 @@ impl<'a> Drawing<'a> {
                 team: self.graph.title.clone(),
             });
         }
-        self.graph.edges.push(Edge {
+        self.graph.edges.push(GraphEdge {
             from,
             to,
             kind,
@@ -112,52 +112,52 @@ impl<'a> Drawing<'a> {
     }
 
     /// Adds the declared nodes: the idea, the roles, the joins and the groups.
-    fn nodes(&mut self) {
+    fn add_declared_nodes(&mut self) {
         let team = self.team;
-        self.node(NodeKind::Start, IDEA, "");
+        self.add_node(NodeKind::Start, IDEA_NODE_NAME, "");
         for role in &team.roles {
-            let id = self.node(kind(role), &role.name, &note(role));
+            let id = self.add_node(role_kind(role), &role.name, &role_note(role));
             self.graph.nodes[id.0].actions = role
                 .actions
                 .iter()
-                .map(|action| clean(&action.name))
+                .map(|action| sanitize(&action.name))
                 .collect();
             self.roles.push(id);
         }
         for join in &team.joins {
             let note = format!("{}, {}", join.mode.name(), join.deliver.name());
-            let id = self.node(NodeKind::Join, &join.id, &note);
-            self.named.insert(&join.id, id);
+            let id = self.add_node(NodeKind::Join, &join.id, &note);
+            self.nodes_by_name.insert(&join.id, id);
         }
         for name in team.groups.keys() {
-            let id = self.node(NodeKind::Group, name, "group");
-            self.named.insert(name, id);
+            let id = self.add_node(NodeKind::Group, name, "group");
+            self.nodes_by_name.insert(name, id);
         }
     }
 
     /// Adds edges from the idea to the roles that watch its label, and from roles without routes to
     /// the roles that watch their actions.
-    fn watching(&mut self) -> Result<(), GraphError> {
+    fn add_watch_edges(&mut self) -> Result<(), GraphError> {
         let team = self.team;
         for to in self.watchers_of(IDEA_LABEL) {
-            self.edge(
+            self.add_edge(
                 NodeId(0),
                 self.roles[to.index()],
                 EdgeKind::Always,
                 &[IDEA_LABEL],
             )?;
         }
-        self.heard.insert(IDEA_LABEL);
+        self.carried_labels.insert(IDEA_LABEL);
         for from in team.role_ids() {
             if !team.routes.iter().any(|route| route.from == from) {
-                self.broadcast(from, EdgeKind::Always, &[])?;
+                self.add_broadcast_edges(from, EdgeKind::Always, &[])?;
             }
         }
         Ok(())
     }
 
     /// Adds edges from a role to all roles that watch its actions, one for each of them.
-    fn broadcast(
+    fn add_broadcast_edges(
         &mut self,
         from: RoleId,
         kind: EdgeKind,
@@ -166,7 +166,7 @@ impl<'a> Drawing<'a> {
         let mut listeners: BTreeMap<RoleId, Vec<&str>> = BTreeMap::new();
         for action in &self.team.role(from).actions {
             for to in self.watchers_of(&action.name) {
-                self.heard.insert(&action.name);
+                self.carried_labels.insert(&action.name);
                 listeners
                     .entry(to)
                     .or_insert_with(|| label.to_vec())
@@ -174,7 +174,7 @@ impl<'a> Drawing<'a> {
             }
         }
         for (to, label) in listeners {
-            self.edge(
+            self.add_edge(
                 self.roles[from.index()],
                 self.roles[to.index()],
                 kind,
@@ -188,11 +188,11 @@ impl<'a> Drawing<'a> {
         self.watchers.get(label).cloned().unwrap_or_default()
     }
 
-    fn route(&mut self, route: &'a Route) -> Result<(), GraphError> {
+    fn add_route(&mut self, route: &'a Route) -> Result<(), GraphError> {
         for arm in &route.arms {
             let when = match &arm.when {
                 Some(condition) => condition.source(),
-                None if route.arms.len() > 1 => DEFAULT,
+                None if route.arms.len() > 1 => DEFAULT_ARM_LABEL,
                 None => "",
             };
             let kind = if when.is_empty() {
@@ -203,15 +203,15 @@ impl<'a> Drawing<'a> {
             let label = [route.label.as_str(), when];
             for name in &arm.to {
                 if name == TO_ALL {
-                    self.broadcast(route.from, kind, &label)?;
+                    self.add_broadcast_edges(route.from, kind, &label)?;
                 } else {
                     let from = self.roles[route.from.index()];
                     let to = if name == TO_SELF {
                         from
                     } else {
-                        self.target(name)
+                        self.target_node(name)
                     };
-                    self.edge(from, to, kind, &label)?;
+                    self.add_edge(from, to, kind, &label)?;
                 }
             }
         }
@@ -219,24 +219,24 @@ impl<'a> Drawing<'a> {
     }
 
     /// Returns the node that a name refers to. An unknown name is a recipient outside of the team.
-    fn target(&mut self, name: &'a str) -> NodeId {
-        if let Some(role) = self.team.find(name) {
+    fn target_node(&mut self, name: &'a str) -> NodeId {
+        if let Some(role) = self.team.find_role(name) {
             return self.roles[role.index()];
         }
-        if let Some(id) = self.named.get(name) {
+        if let Some(id) = self.nodes_by_name.get(name) {
             return *id;
         }
-        let id = self.node(NodeKind::Outside, name, "outside");
-        self.named.insert(name, id);
+        let id = self.add_node(NodeKind::Outside, name, "outside");
+        self.nodes_by_name.insert(name, id);
         id
     }
 
     /// Adds edges from joins to their targets, and ties from sources that no route connects with
     /// their join, because actions can address a join by name.
-    fn joins(&mut self) -> Result<(), GraphError> {
+    fn add_joins(&mut self) -> Result<(), GraphError> {
         let team = self.team;
         for join in &team.joins {
-            let id = self.named[join.id.as_str()];
+            let id = self.nodes_by_name[join.id.as_str()];
             for source in &join.from {
                 let source = self.roles[source.index()];
                 if !self
@@ -245,20 +245,20 @@ impl<'a> Drawing<'a> {
                     .iter()
                     .any(|edge| edge.from == source && edge.to == id)
                 {
-                    self.edge(source, id, EdgeKind::Tie, &[])?;
+                    self.add_edge(source, id, EdgeKind::Tie, &[])?;
                 }
             }
-            let to = self.target(&join.to);
-            self.edge(id, to, EdgeKind::Always, &[])?;
+            let to = self.target_node(&join.to);
+            self.add_edge(id, to, EdgeKind::Always, &[])?;
         }
         Ok(())
     }
 
-    fn groups(&mut self) -> Result<(), GraphError> {
+    fn add_groups(&mut self) -> Result<(), GraphError> {
         for (name, members) in &self.team.groups {
             for member in members {
-                self.edge(
-                    self.named[name.as_str()],
+                self.add_edge(
+                    self.nodes_by_name[name.as_str()],
                     self.roles[member.index()],
                     EdgeKind::Tie,
                     &[],
@@ -269,33 +269,33 @@ impl<'a> Drawing<'a> {
     }
 
     /// Adds the labels that are watched but that no edge of the graph carries.
-    fn unheard(&mut self) -> Result<(), GraphError> {
+    fn add_unpublished_labels(&mut self) -> Result<(), GraphError> {
         for (label, watchers) in self.watchers.clone() {
-            if self.heard.contains(label) {
+            if self.carried_labels.contains(label) {
                 continue;
             }
-            let id = self.node(NodeKind::Label, label, "label");
+            let id = self.add_node(NodeKind::Label, label, "label");
             for watcher in watchers {
-                self.edge(id, self.roles[watcher.index()], EdgeKind::Always, &[])?;
+                self.add_edge(id, self.roles[watcher.index()], EdgeKind::Always, &[])?;
             }
         }
         Ok(())
     }
 
     /// Adds the outside even if no route leads there, because actions can address it by name.
-    fn outside(&mut self) {
+    fn add_outside(&mut self) {
         let drawn = self
             .graph
             .nodes
             .iter()
             .any(|node| node.kind == NodeKind::Outside);
-        if self.team.outside == Outside::Somebody && !drawn {
-            self.node(NodeKind::Outside, OUTSIDE, "");
+        if self.team.external == ExternalEnvironment::Present && !drawn {
+            self.add_node(NodeKind::Outside, OUTSIDE_NODE_NAME, "");
         }
     }
 }
 
-fn kind(role: &Role) -> NodeKind {
+fn role_kind(role: &Role) -> NodeKind {
     if role.react == React::Human {
         NodeKind::Human
     } else {
@@ -304,7 +304,7 @@ fn kind(role: &Role) -> NodeKind {
 }
 
 /// Returns a role's profile and, unless it is the default, its mode.
-fn note(role: &Role) -> String {
+fn role_note(role: &Role) -> String {
     let mode = match role.react {
         React::ByOrder => String::new(),
         React::Human => "a person".into(),

@@ -10,9 +10,9 @@ mod pack;
 
 use std::fmt::Write;
 
-use self::card::{Card, Line, Style, width};
-use self::layout::{Placed, Point};
-use super::{Edge, EdgeKind, Graph, GraphError, Node, NodeKind};
+use self::card::{Card, TextLine, TextStyle, estimate_width};
+use self::layout::{GraphLayout, Point};
+use super::{EdgeKind, Graph, GraphEdge, GraphError, GraphNode, NodeKind};
 
 /// The margin around the drawing.
 const MARGIN: f64 = 28.0;
@@ -26,48 +26,48 @@ const TITLE_COLUMNS: usize = 60;
 const CSS: &str = include_str!("svg/style.css");
 
 /// Draws a graph.
-pub fn write(graph: &Graph) -> Result<String, GraphError> {
-    let cards: Vec<Card> = graph.nodes.iter().map(Card::of_node).collect();
-    let labels: Vec<Card> = graph.edges.iter().map(Card::of_edge).collect();
-    let placed = layout::place(graph, &cards, &labels)?;
+pub fn render(graph: &Graph) -> Result<String, GraphError> {
+    let cards: Vec<Card> = graph.nodes.iter().map(Card::for_node).collect();
+    let labels: Vec<Card> = graph.edges.iter().map(Card::for_edge_label).collect();
+    let placed = layout::lay_out(graph, &cards, &labels)?;
     let title = super::text::wrap(&graph.title, TITLE_COLUMNS, 1).concat();
-    let wide = placed.width.max(width(&title, Style::Title)) + 2.0 * MARGIN;
+    let wide = placed.width.max(estimate_width(&title, TextStyle::Title)) + 2.0 * MARGIN;
     let high = placed.height + HEADER + 2.0 * MARGIN;
 
     let mut svg = Svg::default();
-    svg.line(format_args!(
+    svg.push_line(format_args!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"strata-graph\" role=\"img\" viewBox=\"0 0 {wide:.0} \
          {high:.0}\" width=\"{wide:.0}\" height=\"{high:.0}\">"
     ));
-    svg.line(format_args!("<title>{}</title>", escape(&graph.title)));
-    svg.line(format_args!("<style>\n{}</style>", CSS.trim_start()));
-    svg.line(format_args!(
+    svg.push_line(format_args!("<title>{}</title>", escape(&graph.title)));
+    svg.push_line(format_args!("<style>\n{}</style>", CSS.trim_start()));
+    svg.push_line(format_args!(
         "<defs><marker id=\"strata-arrow\" viewBox=\"0 0 10 10\" refX=\"9\" refY=\"5\" markerWidth=\"9\" \
          markerHeight=\"9\" markerUnits=\"userSpaceOnUse\" orient=\"auto\"><path class=\"arrow\" d=\"M0 0.8 10 5 0 \
          9.2z\"/></marker></defs>"
     ));
-    svg.line(format_args!(
+    svg.push_line(format_args!(
         "<rect class=\"page\" width=\"100%\" height=\"100%\" rx=\"8\"/>"
     ));
-    svg.line(format_args!(
+    svg.push_line(format_args!(
         "<text class=\"title\" x=\"{MARGIN}\" y=\"{TITLE_BASELINE}\">{}</text>",
         escape(&title)
     ));
     let left = MARGIN + (wide - 2.0 * MARGIN - placed.width) / 2.0;
-    svg.line(format_args!(
+    svg.push_line(format_args!(
         "<g transform=\"translate({left:.1} {:.1})\">",
         MARGIN + HEADER
     ));
-    svg.edges(graph, &cards, &placed);
+    svg.draw_edges(graph, &cards, &placed);
     for ((node, card), at) in graph.nodes.iter().zip(&cards).zip(&placed.nodes) {
-        svg.node(node, card, *at);
+        svg.draw_node(node, card, *at);
     }
     // Labels are drawn last, so that those that a line crosses stay legible.
     for ((edge, card), placed) in graph.edges.iter().zip(&labels).zip(&placed.edges) {
-        svg.label(edge, card, placed.label);
+        svg.draw_label(edge, card, placed.label);
     }
-    svg.line(format_args!("</g>"));
-    svg.line(format_args!("</svg>"));
+    svg.push_line(format_args!("</g>"));
+    svg.push_line(format_args!("</svg>"));
     Ok(svg.0)
 }
 
@@ -76,51 +76,51 @@ pub fn write(graph: &Graph) -> Result<String, GraphError> {
 struct Svg(String);
 
 impl Svg {
-    fn line(&mut self, text: std::fmt::Arguments<'_>) {
+    fn push_line(&mut self, text: std::fmt::Arguments<'_>) {
         // Writing to a string cannot fail.
         let _ = writeln!(self.0, "{text}");
     }
 
-    fn edges(&mut self, graph: &Graph, cards: &[Card], placed: &Placed) {
+    fn draw_edges(&mut self, graph: &Graph, cards: &[Card], placed: &GraphLayout) {
         for (edge, way) in graph.edges.iter().zip(&placed.edges) {
-            let path = curve::path(way, edge, cards, &placed.nodes);
+            let path = curve::edge_path(way, edge, cards, &placed.nodes);
             let class = match edge.kind {
                 EdgeKind::Always => "edge",
                 EdgeKind::Conditional => "edge conditional",
                 EdgeKind::Chosen => "edge conditional chosen",
                 EdgeKind::Tie => "edge tie",
             };
-            self.line(format_args!("<path class=\"{class}\" d=\"{path}\"/>"));
+            self.push_line(format_args!("<path class=\"{class}\" d=\"{path}\"/>"));
         }
     }
 
-    fn node(&mut self, node: &Node, card: &Card, at: Point) {
+    fn draw_node(&mut self, node: &GraphNode, card: &Card, at: Point) {
         let (x, y) = (at.x, at.y);
-        self.line(format_args!(
+        self.push_line(format_args!(
             "<g class=\"node {}\" transform=\"translate({x:.1} {y:.1})\">",
-            node.kind.class()
+            node.kind.css_class()
         ));
-        self.line(format_args!("<title>{}</title>", escape(&node.name)));
-        self.outline(card);
+        self.push_line(format_args!("<title>{}</title>", escape(&node.name)));
+        self.draw_outline(card);
         if let Some(y) = card.rule {
             let half = card.width / 2.0 - 12.0;
-            self.line(format_args!(
+            self.push_line(format_args!(
                 "<path class=\"rule\" d=\"M{:.1} {y:.1}H{half:.1}\"/>",
                 -half
             ));
         }
         for line in &card.lines {
-            self.text(line);
+            self.draw_text(line);
         }
-        self.line(format_args!("</g>"));
+        self.push_line(format_args!("</g>"));
     }
 
-    fn outline(&mut self, card: &Card) {
+    fn draw_outline(&mut self, card: &Card) {
         let (w, h) = (card.width, card.height);
         let (left, top) = (-w / 2.0, -h / 2.0);
         let mut rect = |dx: f64, rx: f64| {
             let (x, y) = (left + dx, top + dx);
-            self.line(format_args!(
+            self.push_line(format_args!(
                 "<rect class=\"box\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{w:.1}\" height=\"{h:.1}\" rx=\"{rx:.1}\"/>"
             ));
         };
@@ -133,11 +133,11 @@ impl Svg {
                 rect(0.0, 6.0);
             }
             NodeKind::Join => {
-                let corners = card::outline(card)
+                let corners = card::outline_corners(card)
                     .iter()
                     .map(|p| format!("{:.1},{:.1}", p.x, p.y))
                     .collect::<Vec<_>>();
-                self.line(format_args!(
+                self.push_line(format_args!(
                     "<polygon class=\"box\" points=\"{}\"/>",
                     corners.join(" ")
                 ));
@@ -146,15 +146,15 @@ impl Svg {
         }
         if card.kind == NodeKind::Human {
             let x = left + card::PERSON_X;
-            self.line(format_args!(
+            self.push_line(format_args!(
                 "<path class=\"person\" d=\"M{x:.1} -8a4 4 0 1 1 0.01 0zM{:.1} 9a8 8 0 0 1 16 0z\"/>",
                 x - 8.0
             ));
         }
     }
 
-    fn text(&mut self, line: &Line) {
-        let (class, x, y) = (line.style.class(), line.x, line.y);
+    fn draw_text(&mut self, line: &TextLine) {
+        let (class, x, y) = (line.style.css_class(), line.x, line.y);
         let text = escape(&line.text);
         // The widths of non-ASCII characters differ between fonts, so the viewer fits such a text
         // into the estimated width.
@@ -162,15 +162,15 @@ impl Svg {
             true => String::new(),
             false => format!(
                 " textLength=\"{:.1}\" lengthAdjust=\"spacingAndGlyphs\"",
-                width(&line.text, line.style)
+                estimate_width(&line.text, line.style)
             ),
         };
-        self.line(format_args!(
+        self.push_line(format_args!(
             "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\"{fitted}>{text}</text>"
         ));
     }
 
-    fn label(&mut self, edge: &Edge, card: &Card, at: Option<Point>) {
+    fn draw_label(&mut self, edge: &GraphEdge, card: &Card, at: Option<Point>) {
         let Some(at) = at.filter(|_| !card.lines.is_empty()) else {
             return;
         };
@@ -180,23 +180,23 @@ impl Svg {
             EdgeKind::Always | EdgeKind::Tie => "at",
         };
         let (w, h) = (card.width, card.height);
-        self.line(format_args!(
+        self.push_line(format_args!(
             "<g class=\"{class}\" transform=\"translate({:.1} {:.1})\">",
             at.x, at.y
         ));
-        self.line(format_args!(
+        self.push_line(format_args!(
             "<title>{}</title>",
             escape(&edge.label.join(" "))
         ));
-        self.line(format_args!(
+        self.push_line(format_args!(
             "<rect class=\"page\" x=\"{:.1}\" y=\"{:.1}\" width=\"{w:.1}\" height=\"{h:.1}\" rx=\"4\"/>",
             -w / 2.0,
             -h / 2.0
         ));
         for line in &card.lines {
-            self.text(line);
+            self.draw_text(line);
         }
-        self.line(format_args!("</g>"));
+        self.push_line(format_args!("</g>"));
     }
 }
 

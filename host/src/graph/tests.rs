@@ -23,7 +23,7 @@ pub(super) fn graph(rest: &str) -> Result<Graph, GraphError> {
     let text = format!("schema = \"strata.team/1\"\nteam = {{ name = \"t\" }}\n{rest}");
     let definition =
         Definition::parse(&text, "team.toml", Path::new("/")).unwrap_or_else(|e| panic!("{e}"));
-    Graph::of(&definition.team)
+    Graph::from_team(&definition.team)
 }
 
 /// Roles with one action each, called like the role in lower case: `NAME` or `NAME<LABEL`.
@@ -51,10 +51,10 @@ fn edges(graph: &Graph) -> String {
         let node = &graph.nodes[id.0];
         match node.kind {
             NodeKind::Role | NodeKind::Start => node.name.clone(),
-            kind => format!("{}:{}", kind.class(), node.name),
+            kind => format!("{}:{}", kind.css_class(), node.name),
         }
     };
-    let line = |edge: &super::Edge| {
+    let line = |edge: &super::GraphEdge| {
         let arrow = match edge.kind {
             EdgeKind::Always => "->",
             EdgeKind::Conditional => "?>",
@@ -135,7 +135,7 @@ fn nodes_say_what_they_are() {
     let nodes = graph.nodes.iter().map(|n| {
         format!(
             "{} {}: {} {}",
-            n.kind.class(),
+            n.kind.css_class(),
             n.name,
             n.note,
             n.actions.join(" ")
@@ -173,9 +173,12 @@ fn a_team_in_which_all_hear_all_is_refused_and_a_large_one_is_written_as_text_on
         "cannot draw the team `t`: it has more than 10000 edges"
     );
     let large = graph(&team(1000, "UserRequirement")).expect("it has few edges");
-    assert!(large.write(super::Format::Dot).is_ok() && large.write(super::Format::Mermaid).is_ok());
+    assert!(
+        large.render(super::RenderFormat::Dot).is_ok()
+            && large.render(super::RenderFormat::Mermaid).is_ok()
+    );
     let error = large
-        .write(super::Format::Svg)
+        .render(super::RenderFormat::Svg)
         .expect_err("it is too large");
     assert!(
         error
@@ -207,7 +210,7 @@ fn what_a_run_sent_elsewhere_is_an_edge_of_its_own() {
         ((RoleId(1), Recipient::Join(0)), 2),
         ((RoleId(3), Recipient::Outside("X".into())), 3),
     ];
-    graph.add_sent(&sent.into_iter().collect());
+    graph.add_observed_edges(&sent.into_iter().collect());
     let added = [
         "A !> C 1 message/chosen at run time",
         "B !> join:j 2 messages/chosen at run time",
@@ -215,13 +218,13 @@ fn what_a_run_sent_elsewhere_is_an_edge_of_its_own() {
     ];
     assert_eq!(edges(&graph), format!("{before}\n{}", added.join("\n")));
     for format in [
-        super::Format::Mermaid,
-        super::Format::Dot,
-        super::Format::Svg,
+        super::RenderFormat::Mermaid,
+        super::RenderFormat::Dot,
+        super::RenderFormat::Svg,
     ] {
         assert!(
             graph
-                .write(format)
+                .render(format)
                 .expect("it is written")
                 .contains("chosen at run time"),
             "{format:?}"

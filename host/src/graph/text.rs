@@ -6,7 +6,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Returns a text on one line, in which invisible characters and those that XML does not allow are
 /// replaced by `U+FFFD`.
-pub fn clean(text: &str) -> String {
+pub fn sanitize(text: &str) -> String {
     let one = |c: char| match c {
         '\n' | '\r' | '\t' => ' ',
         '\u{fffe}' | '\u{ffff}' => char::REPLACEMENT_CHARACTER,

@@ -5,27 +5,27 @@ use serde_json::{Map, Value, json};
 use wit_component::DecodedWasm;
 use wit_parser::{Function, FunctionKind, Resolve, WorldId, WorldItem};
 
-use super::{Schemas, TooLarge};
+use super::{SchemaWriter, SchemasTooLarge};
 use strata_core::id::Digest;
 use strata_core::json;
 
-use crate::sandbox::{Manifest, is_of_tools};
+use crate::sandbox::{ComponentManifest, is_toolchain_function};
 
 /// The prefix of the host's own interfaces. They are excluded, because a component's handler
 /// describes itself.
-const OWN: &str = "strata:action/";
+const HOST_PACKAGE: &str = "strata:action/";
 
 /// Returns `functions.NAME`, with the names that team files use, and the types they share under
 /// `$defs`. Returns an empty object if there are no functions.
-pub fn document(component: &[u8]) -> Result<Value, TooLarge> {
-    let Some((resolve, world)) = decode(component) else {
+pub fn functions_document(component: &[u8]) -> Result<Value, SchemasTooLarge> {
+    let Some((resolve, world)) = decode_component(component) else {
         return Ok(json!({}));
     };
-    let mut schemas = Schemas::new(&resolve);
-    let functions = functions(&resolve, world);
+    let mut schemas = SchemaWriter::new(&resolve);
+    let functions = callable_functions(&resolve, world);
     let functions: Map<String, Value> = functions
         .into_iter()
-        .map(|(name, f)| (name, schemas.function(f)))
+        .map(|(name, f)| (name, schemas.function_schema(f)))
         .collect();
     if functions.is_empty() {
         return Ok(json!({}));
@@ -35,10 +35,10 @@ pub fn document(component: &[u8]) -> Result<Value, TooLarge> {
 }
 
 /// Returns the manifest of a function that is used as an action: its name, and its documentation.
-pub fn manifest(component: &[u8], function: &str) -> Manifest {
-    let decoded = decode(component);
+pub fn function_manifest(component: &[u8], function: &str) -> ComponentManifest {
+    let decoded = decode_component(component);
     let written = decoded.as_ref().and_then(|(resolve, world)| {
-        let functions = functions(resolve, *world);
+        let functions = callable_functions(resolve, *world);
         functions
             .into_iter()
             .find(|(name, _)| name == function)?
@@ -47,15 +47,15 @@ pub fn manifest(component: &[u8], function: &str) -> Manifest {
             .contents
             .clone()
     });
-    Manifest {
+    ComponentManifest {
         name: function.to_owned(),
-        description: super::paragraphs(&written.unwrap_or_default()),
-        ..Manifest::default()
+        description: super::join_lines(&written.unwrap_or_default()),
+        ..ComponentManifest::default()
     }
 }
 
 /// Returns a component's manifest as JSON, with its schemas as JSON rather than as text.
-pub fn manifest_document(digest: &Digest, manifest: &Manifest) -> Value {
+pub fn manifest_document(digest: &Digest, manifest: &ComponentManifest) -> Value {
     let mut document = json!({
         "name": manifest.name,
         "version": manifest.version,
@@ -69,13 +69,14 @@ pub fn manifest_document(digest: &Digest, manifest: &Manifest) -> Value {
     ] {
         if let Some(text) = text {
             // A text that is not valid JSON is shown as it is.
-            document[key] = json::read(text).unwrap_or_else(|_| Value::String(text.clone()));
+            document[key] =
+                json::parse_untrusted(text).unwrap_or_else(|_| Value::String(text.clone()));
         }
     }
     document
 }
 
-fn decode(component: &[u8]) -> Option<(Resolve, WorldId)> {
+fn decode_component(component: &[u8]) -> Option<(Resolve, WorldId)> {
     match wit_component::decode(component) {
         Ok(DecodedWasm::Component(resolve, world)) => Some((resolve, world)),
         Ok(DecodedWasm::WitPackage(..)) | Err(_) => None,
@@ -84,13 +85,13 @@ fn decode(component: &[u8]) -> Option<(Resolve, WorldId)> {
 
 /// Returns the functions of the author's own interfaces that can be called by themselves, which
 /// excludes methods of resources.
-fn functions(resolve: &Resolve, world: WorldId) -> Vec<(String, &Function)> {
+fn callable_functions(resolve: &Resolve, world: WorldId) -> Vec<(String, &Function)> {
     let mut found = Vec::new();
     for (key, item) in &resolve.worlds[world].exports {
         let name = resolve.name_world_key(key);
         match item {
             WorldItem::Function(function) => found.push((name, function)),
-            WorldItem::Interface { id, .. } if !name.starts_with(OWN) => {
+            WorldItem::Interface { id, .. } if !name.starts_with(HOST_PACKAGE) => {
                 let functions = resolve.interfaces[*id].functions.iter();
                 found.extend(functions.map(|(function, it)| (format!("{name}#{function}"), it)));
             }
@@ -99,7 +100,7 @@ fn functions(resolve: &Resolve, world: WorldId) -> Vec<(String, &Function)> {
     }
     found.retain(|(name, function)| {
         let first = function.params.first().map(|param| param.name.as_str());
-        matches!(function.kind, FunctionKind::Freestanding) && !is_of_tools(name, first)
+        matches!(function.kind, FunctionKind::Freestanding) && !is_toolchain_function(name, first)
     });
     found
 }

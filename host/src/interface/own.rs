@@ -3,11 +3,11 @@
 use serde_json::{Map, Value, json};
 use wit_parser::{Interface, PackageId, Resolve, SourceMap, World, WorldItem};
 
-use super::{Schemas, described};
+use super::{SchemaWriter, with_description};
 use crate::build::sdk::WIT;
 
 /// The world that imports everything the host provides.
-const HOST: &str = "host";
+const HOST_WORLD: &str = "host";
 
 /// Returns all interfaces as `interfaces.NAME.functions.NAME`, and the types they share under
 /// `$defs`.
@@ -15,20 +15,23 @@ const HOST: &str = "host";
 /// The parameters of a function are the schema of one object, as in the descriptions of tools for
 /// models.
 pub fn document() -> Value {
-    let (resolve, package) = parse();
+    let (resolve, package) = parse_host_wit();
     let package = &resolve.packages[package];
-    let host = &resolve.worlds[package.worlds[HOST]];
-    let mut schemas = Schemas::new(&resolve);
+    let host = &resolve.worlds[package.worlds[HOST_WORLD]];
+    let mut schemas = SchemaWriter::new(&resolve);
     let mut interfaces = Map::new();
     for (name, id) in &package.interfaces {
         let interface = &resolve.interfaces[*id];
         if !interface.functions.is_empty() {
-            let by = if offers(&resolve, host, interface) {
+            let by = if imports_interface(&resolve, host, interface) {
                 "host"
             } else {
                 "action"
             };
-            interfaces.insert(name.clone(), describe(&mut schemas, interface, by));
+            interfaces.insert(
+                name.clone(),
+                describe_interface(&mut schemas, interface, by),
+            );
         }
     }
     let definitions = schemas
@@ -45,12 +48,12 @@ pub fn document() -> Value {
 }
 
 /// Returns the name and version of the WIT package.
-pub fn package() -> String {
-    let (resolve, package) = parse();
+pub fn package_name() -> String {
+    let (resolve, package) = parse_host_wit();
     resolve.packages[package].name.to_string()
 }
 
-fn parse() -> (Resolve, PackageId) {
+fn parse_host_wit() -> (Resolve, PackageId) {
     let mut map = SourceMap::new();
     for (name, text) in WIT.files() {
         map.push_str(name, String::from_utf8_lossy(text));
@@ -65,19 +68,19 @@ fn parse() -> (Resolve, PackageId) {
 }
 
 /// Returns whether a world imports an interface.
-fn offers(resolve: &Resolve, world: &World, interface: &Interface) -> bool {
+fn imports_interface(resolve: &Resolve, world: &World, interface: &Interface) -> bool {
     world.imports.values().any(|item| match item {
         WorldItem::Interface { id, .. } => std::ptr::eq(&resolve.interfaces[*id], interface),
         _ => false,
     })
 }
 
-fn describe(schemas: &mut Schemas<'_>, interface: &Interface, by: &str) -> Value {
+fn describe_interface(schemas: &mut SchemaWriter<'_>, interface: &Interface, by: &str) -> Value {
     let functions = interface.functions.iter();
     let functions: Map<String, Value> = functions
-        .map(|(name, f)| (name.clone(), schemas.function(f)))
+        .map(|(name, f)| (name.clone(), schemas.function_schema(f)))
         .collect();
-    described(
+    with_description(
         &interface.docs,
         json!({ "provided_by": by, "functions": functions }),
     )

@@ -46,8 +46,8 @@ fn resolve() -> Resolve {
 fn schema(name: &str) -> Value {
     let resolve = resolve();
     let (_, interface) = resolve.interfaces.iter().next().unwrap();
-    let mut schemas = Schemas::new(&resolve);
-    let mut schema = schemas.of(&Type::Id(interface.types[name]));
+    let mut schemas = SchemaWriter::new(&resolve);
+    let mut schema = schemas.type_schema(&Type::Id(interface.types[name]));
     schema["$defs"] = schemas.definitions().unwrap().into();
     schema
 }
@@ -55,7 +55,7 @@ fn schema(name: &str) -> Value {
 fn function(name: &str) -> Value {
     let resolve = resolve();
     let (_, interface) = resolve.interfaces.iter().next().unwrap();
-    Schemas::new(&resolve).function(&interface.functions[name])
+    SchemaWriter::new(&resolve).function_schema(&interface.functions[name])
 }
 
 /// Checks that all `good` values and no `bad` values match the schema of a type.
@@ -204,7 +204,7 @@ fn types_without_names_that_come_to_millions_are_refused() {
                     (canon lift (core func $i \"f\") (memory (core memory $i \"m\")) (realloc (core func $i \"r\")))))",
             levels - 1
         );
-        component::document(&wat::parse_str(text).unwrap())
+        component::functions_document(&wat::parse_str(text).unwrap())
     };
     let small = described(5).unwrap();
     let items = &small["functions"]["f"]["parameters"]["properties"]["x"]["prefixItems"];
@@ -215,7 +215,7 @@ fn types_without_names_that_come_to_millions_are_refused() {
         ),
         (Some(2), 32)
     );
-    assert_eq!(described(16), Err(TooLarge));
+    assert_eq!(described(16), Err(SchemasTooLarge));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use strata_core::budget::{Account, Purses};
+use strata_core::budget::{Account, ScopedBudgets};
 use strata_core::environment::Environment;
 use strata_core::event::Event;
 use strata_core::id::{CheckpointId, Slot};
@@ -10,16 +10,16 @@ use strata_core::money::Usd;
 use strata_core::stepper::Stepper;
 
 use super::LaunchError;
-use super::resume::{Opened, Origin};
+use super::resume::{OpenedTeam, StateOrigin};
 use crate::driver::DriverError;
-use crate::store::{At, CheckpointRow, LineageRow, Saved, Store, StoreError};
+use crate::store::{CheckpointRow, LineageRow, LoadedState, StateSelector, Store, StoreError};
 
 /// How a run continues.
-pub(super) enum Way {
+pub(super) enum ResumePlan {
     /// In the current lineage.
-    On,
+    Continue,
     /// In another lineage, from its newest state.
-    Over {
+    SwitchLineage {
         /// The name of the lineage.
         lineage: String,
         /// The amount spent in all lineages, without what is reserved in this one: that is settled
@@ -27,14 +27,14 @@ pub(super) enum Way {
         spent: Usd,
     },
     /// In a new lineage, which this event begins.
-    Aside(Box<Event>),
+    Fork(Box<Event>),
 }
 
-impl Way {
+impl ResumePlan {
     /// Returns an amount that was spent and that the state which is resumed may not know of. It is
     /// zero for a new lineage, whose account contains everything.
     pub(super) fn spent(&self) -> Usd {
-        if let Self::Over { spent, .. } = self {
+        if let Self::SwitchLineage { spent, .. } = self {
             *spent
         } else {
             Usd::ZERO
@@ -42,12 +42,12 @@ impl Way {
     }
 }
 
-impl Opened {
+impl OpenedTeam {
     /// Selects the checkpoint to resume from: its lineage is continued if the checkpoint is the
     /// newest there, otherwise a new lineage is begun. Nothing is written yet.
-    pub(super) fn go_back(&mut self, id: &CheckpointId) -> Result<(), LaunchError> {
-        let Origin::Database { store, .. } = &self.origin else {
-            return is_held(self.stepper.env(), id);
+    pub(super) fn select_checkpoint(&mut self, id: &CheckpointId) -> Result<(), LaunchError> {
+        let StateOrigin::Database { store, .. } = &self.origin else {
+            return check_only_checkpoint(self.stepper.env(), id);
         };
         let rows = store.checkpoints()?;
         let lineage = rows
@@ -59,31 +59,37 @@ impl Opened {
             return Ok(());
         }
         let lineages = store.lineages()?;
-        let account = account(store.spent()?, &self.stepper, &lineages, &|at| {
+        let account = total_account(store.spent()?, &self.stepper, &lineages, &|at| {
             store.load(at)
         })?;
         if let Some(lineage) = newest {
-            let stepper = sum_up(&self.stepper, store.load(&At::Lineage(lineage.clone()))?)?;
+            let stepper = replay_tail(
+                &self.stepper,
+                store.load(&StateSelector::Lineage(lineage.clone()))?,
+            )?;
             let (env, left) = (stepper.env(), account_left(&stepper));
             // A finished lineage spends nothing more.
             if env.is_finished()
-                || !starts_over(&self.definition.team.policy.purses, &account, &left)
+                || !would_reset_limits(&self.definition.team.policy.scoped_budgets, &account, &left)
             {
                 let held_back = left.spent.0 - env.spent.0;
                 let spent = Usd(account.spent.0.saturating_sub(held_back));
-                self.way = Way::Over { lineage, spent };
+                self.plan = ResumePlan::SwitchLineage { lineage, spent };
                 self.stepper = stepper;
                 return Ok(());
             }
         }
-        let name = next_name(&lineages);
-        self.stepper = sum_up(&self.stepper, store.load(&At::Checkpoint(id.clone()))?)?;
-        let event = self.stepper.forked(name, Vec::new(), account);
+        let name = next_lineage_name(&lineages);
+        self.stepper = replay_tail(
+            &self.stepper,
+            store.load(&StateSelector::Checkpoint(id.clone()))?,
+        )?;
+        let event = self.stepper.forked_event(name, Vec::new(), account);
         let event = event.ok_or_else(|| StoreError::NoCheckpoint {
             id: id.0.clone(),
             known: Vec::new(),
         })?;
-        self.way = Way::Aside(Box::new(event));
+        self.plan = ResumePlan::Fork(Box::new(event));
         Ok(())
     }
 }
@@ -91,7 +97,7 @@ impl Opened {
 /// Returns whether a budget limit would be compared with less than was used up of it, because
 /// `other` knows of less than `known`. Only a new lineage can be given another account; the total
 /// amount of the team is handled separately.
-fn starts_over(purses: &Purses, known: &Account, other: &Account) -> bool {
+fn would_reset_limits(purses: &ScopedBudgets, known: &Account, other: &Account) -> bool {
     let of_role = |slot: &Slot| purses.roles.get(&slot.role).copied().unwrap_or_default();
     let of_action = |slot: &Slot| purses.actions.get(slot).copied().unwrap_or_default();
     known.ledger.iter().any(|(slot, used)| {
@@ -104,8 +110,8 @@ fn starts_over(purses: &Purses, known: &Account, other: &Account) -> bool {
 }
 
 /// Computes the state that was loaded, for the same team as `like`.
-pub(super) fn sum_up(like: &Stepper, saved: Saved) -> Result<Stepper, LaunchError> {
-    let mut stepper = like.at(saved.base);
+pub(super) fn replay_tail(like: &Stepper, saved: LoadedState) -> Result<Stepper, LaunchError> {
+    let mut stepper = like.with_env(saved.base);
     for record in &saved.tail {
         stepper.apply(&record.event).map_err(DriverError::from)?;
     }
@@ -113,7 +119,10 @@ pub(super) fn sum_up(like: &Stepper, saved: Saved) -> Result<Stepper, LaunchErro
 }
 
 /// Fails unless `id` is the checkpoint of `env`. A `team.json` alone has only one checkpoint.
-pub(super) fn is_held(env: &Environment, id: &CheckpointId) -> Result<(), LaunchError> {
+pub(super) fn check_only_checkpoint(
+    env: &Environment,
+    id: &CheckpointId,
+) -> Result<(), LaunchError> {
     if env.checkpoint.as_ref() == Some(id) {
         return Ok(());
     }
@@ -134,7 +143,7 @@ fn is_newest(rows: &[CheckpointRow], lineage: &str, id: &CheckpointId) -> bool {
 
 /// Returns the name of the next lineage. All names in a storage begin with that of the first
 /// lineage, not with that of their parent, so that they stay short.
-pub(super) fn next_name(lineages: &[LineageRow]) -> String {
+pub(super) fn next_lineage_name(lineages: &[LineageRow]) -> String {
     let first = lineages.first().map_or("", |first| first.name.as_str());
     let taken = |name: &String| lineages.iter().any(|row| row.name == *name);
     let mut names = (lineages.len()..).map(|n| format!("{first}.{n}"));
@@ -144,39 +153,39 @@ pub(super) fn next_name(lineages: &[LineageRow]) -> String {
 }
 
 /// A function that loads a state of the same storage.
-pub(super) type Load<'a> = &'a dyn Fn(&At) -> Result<Saved, StoreError>;
+pub(super) type LoadState<'a> = &'a dyn Fn(&StateSelector) -> Result<LoadedState, StoreError>;
 
 /// Computes what was used up in all lineages of a storage, of which the current one is left. What
 /// earlier lineages forfeited is known only to the current one, because each lineage passes it on
 /// to the next.
-pub(super) fn account(
+pub(super) fn total_account(
     spent: Usd,
     current: &Stepper,
     lineages: &[LineageRow],
-    load: Load<'_>,
+    load: LoadState<'_>,
 ) -> Result<Account, LaunchError> {
     let mut account = account_left(current);
     account.spent = account.spent.max(spent);
     // There may be thousands of lineages. They are read only if more than the team's total amount
     // is limited.
-    let is_all = current.team().policy.purses == Purses::default();
+    let is_all = current.team().policy.scoped_budgets == ScopedBudgets::default();
     let others = lineages
         .iter()
         .filter(|row| !is_all && row.name != current.env().lineage.name);
     for row in others {
-        account.learn(&account_left(&sum_up(
+        account.merge_ledger(&account_left(&replay_tail(
             current,
-            load(&At::Lineage(row.name.clone()))?,
+            load(&StateSelector::Lineage(row.name.clone()))?,
         )?));
     }
     Ok(account)
 }
 
 pub(super) fn account_left(stepper: &Stepper) -> Account {
-    stepper.env().account_left(stepper.team())
+    stepper.env().account_at_stop(stepper.team())
 }
 
 /// Returns the absolute form of a path, in which it is hashed and displayed.
-pub(super) fn absolute(path: &Path) -> std::path::PathBuf {
+pub(super) fn absolute_path(path: &Path) -> std::path::PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
 }

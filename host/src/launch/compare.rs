@@ -4,17 +4,19 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use strata_core::environment::lineage::common;
+use strata_core::environment::lineage::last_common_checkpoint;
 use strata_core::id::CheckpointId;
 use strata_core::stepper::Stepper;
 
 use super::LaunchError;
-use super::saved::{SavedTeam, checkpoints, saved};
-use crate::difference::{Difference, compare as compare_states};
-use crate::store::{At, CheckpointRow, Directory, StoreError, follow_link, team_json};
+use super::saved::{SavedTeam, list_checkpoints, load_saved};
+use crate::difference::{StateDifference, compare_states};
+use crate::store::{
+    CheckpointRow, StateSelector, StorageDirectory, StoreError, resolve_link, team_json,
+};
 
 /// A saved state, as one side of a comparison.
-pub struct Side {
+pub struct ComparedState {
     /// The storage directory or its `team.json`.
     pub path: PathBuf,
     /// The lineage.
@@ -28,17 +30,17 @@ pub struct Side {
 /// The comparison of two states.
 pub struct Comparison {
     /// The first state.
-    pub one: Side,
+    pub one: ComparedState,
     /// The second state.
-    pub other: Side,
+    pub other: ComparedState,
     /// The last checkpoint that both states share.
     pub common: Option<CheckpointId>,
     /// How they differ.
-    pub difference: Difference,
+    pub difference: StateDifference,
 }
 
 /// One side, as it was read.
-struct Read {
+struct LoadedSide {
     path: PathBuf,
     team: SavedTeam,
     /// The checkpoints that lead to it, oldest first, as far as its storage lists them.
@@ -48,31 +50,31 @@ struct Read {
 /// Compares two saved states. Each is given as a path, optionally followed by `@` and a checkpoint
 /// or a lineage.
 pub fn compare(one: &str, other: &str) -> Result<Comparison, LaunchError> {
-    let (one, other) = (read(one)?, read(other)?);
+    let (one, other) = (load_side(one)?, load_side(other)?);
     let (team, given) = (
         &one.team.stepper.env().shape,
         &other.team.stepper.env().shape,
     );
     let differences = team.differences(given);
     if !differences.is_empty() {
-        return Err(LaunchError::Unfit(differences));
+        return Err(LaunchError::Mismatch(differences));
     }
-    let common = last_common(&one, &other)?;
+    let common = last_shared_checkpoint(&one, &other)?;
     let difference = compare_states(&one.team.stepper, &other.team.stepper);
     Ok(Comparison {
-        one: one.side(common.as_ref()),
-        other: other.side(common.as_ref()),
+        one: one.into_compared_state(common.as_ref()),
+        other: other.into_compared_state(common.as_ref()),
         common,
         difference,
     })
 }
 
-impl Read {
+impl LoadedSide {
     fn env(&self) -> &strata_core::environment::Environment {
         self.team.stepper.env()
     }
 
-    fn side(self, common: Option<&CheckpointId>) -> Side {
+    fn into_compared_state(self, common: Option<&CheckpointId>) -> ComparedState {
         let shared = common.and_then(|common| self.chain.iter().position(|id| id == common));
         // If the shared checkpoint is not in the list, everything listed is later, unless nothing
         // followed.
@@ -81,7 +83,7 @@ impl Read {
             .get(shared.map_or(0, |shared| shared + 1))
             .cloned();
         let env = self.team.stepper.into_env();
-        Side {
+        ComparedState {
             path: self.path,
             lineage: env.lineage.name,
             checkpoint: env.checkpoint,
@@ -90,40 +92,40 @@ impl Read {
     }
 }
 
-fn read(text: &str) -> Result<Read, LaunchError> {
-    let (path, team) = state_at(text)?;
-    let (rows, _) = checkpoints(&path)?;
-    let chain = chain(&rows, team.stepper.env().checkpoint.clone());
-    Ok(Read { path, team, chain })
+fn load_side(text: &str) -> Result<LoadedSide, LaunchError> {
+    let (path, team) = load_state(text)?;
+    let (rows, _) = list_checkpoints(&path)?;
+    let chain = checkpoint_chain(&rows, team.stepper.env().checkpoint.clone());
+    Ok(LoadedSide { path, team, chain })
 }
 
 /// Loads the state that `PATH` or `PATH@ID` names.
-pub(super) fn state_at(text: &str) -> Result<(PathBuf, SavedTeam), LaunchError> {
-    let (path, at) = place(text)?;
-    let team = saved(&path, &at)?;
+pub(super) fn load_state(text: &str) -> Result<(PathBuf, SavedTeam), LaunchError> {
+    let (path, at) = parse_saved_state(text)?;
+    let team = load_saved(&path, &at)?;
     Ok((path, team))
 }
 
 /// Returns which state `PATH` or `PATH@ID` names.
-pub fn place(text: &str) -> Result<(PathBuf, At), LaunchError> {
-    let (path, id) = parted(text);
-    let path = follow_link(path);
+pub fn parse_saved_state(text: &str) -> Result<(PathBuf, StateSelector), LaunchError> {
+    let (path, id) = split_at_sign(text);
+    let path = resolve_link(path);
     let Some(id) = id else {
-        return Ok((path, At::Head));
+        return Ok((path, StateSelector::Head));
     };
-    let (rows, _) = checkpoints(&path)?;
+    let (rows, _) = list_checkpoints(&path)?;
     let is_lineage = rows.iter().any(|row| row.lineage == id);
     let at = if is_lineage {
-        At::Lineage(id.into())
+        StateSelector::Lineage(id.into())
     } else {
-        At::Checkpoint(id.into())
+        StateSelector::Checkpoint(id.into())
     };
     Ok((path, at))
 }
 
 /// Splits a path from the text behind its last `@`. If the whole text names an existing file, it is
 /// a path.
-pub(super) fn parted(text: &str) -> (&Path, Option<&str>) {
+pub(super) fn split_at_sign(text: &str) -> (&Path, Option<&str>) {
     match text.rsplit_once('@') {
         Some((path, at)) if !Path::new(text).exists() => (Path::new(path), Some(at)),
         _ => (Path::new(text), None),
@@ -131,7 +133,10 @@ pub(super) fn parted(text: &str) -> (&Path, Option<&str>) {
 }
 
 /// Returns the checkpoints that lead to one, oldest first.
-pub(super) fn chain(rows: &[CheckpointRow], mut at: Option<CheckpointId>) -> Vec<CheckpointId> {
+pub(super) fn checkpoint_chain(
+    rows: &[CheckpointRow],
+    mut at: Option<CheckpointId>,
+) -> Vec<CheckpointId> {
     let mut chain = Vec::new();
     // A parent is older than its child, so one pass over the rows finds all ancestors.
     for row in rows.iter().rev() {
@@ -145,10 +150,13 @@ pub(super) fn chain(rows: &[CheckpointRow], mut at: Option<CheckpointId>) -> Vec
 }
 
 /// Returns the last checkpoint that both sides share.
-fn last_common(one: &Read, other: &Read) -> Result<Option<CheckpointId>, LaunchError> {
+fn last_shared_checkpoint(
+    one: &LoadedSide,
+    other: &LoadedSide,
+) -> Result<Option<CheckpointId>, LaunchError> {
     let theirs: BTreeSet<&CheckpointId> = other.chain.iter().collect();
     let shared: Vec<&CheckpointId> = one.chain.iter().filter(|id| theirs.contains(id)).collect();
-    if same_place(&one.path, &other.path) {
+    if is_same_directory(&one.path, &other.path) {
         return Ok(shared.last().map(|id| (*id).clone()));
     }
     if one.env().run != other.env().run {
@@ -159,7 +167,7 @@ fn last_common(one: &Read, other: &Read) -> Result<Option<CheckpointId>, LaunchE
     let (mut equal, mut unknown) = (0, shared.len());
     while equal < unknown {
         let middle = equal + (unknown - equal) / 2;
-        if state(one, shared[middle])? == state(other, shared[middle])? {
+        if exported_state(one, shared[middle])? == exported_state(other, shared[middle])? {
             equal = middle + 1;
         } else {
             unknown = middle;
@@ -169,24 +177,25 @@ fn last_common(one: &Read, other: &Read) -> Result<Option<CheckpointId>, LaunchE
         return Ok(equal.checked_sub(1).map(|last| shared[last].clone()));
     }
     // A fork in a directory of its own lists only the names of the checkpoints before it.
-    let named = |read: &Read| Some((read.env().lineage.clone(), read.env().checkpoint.clone()?));
+    let named =
+        |read: &LoadedSide| Some((read.env().lineage.clone(), read.env().checkpoint.clone()?));
     let (Some(one), Some(other)) = (named(one), named(other)) else {
         return Ok(None);
     };
-    Ok(common(&one.0, &one.1, &other.0, &other.1))
+    Ok(last_common_checkpoint(&one.0, &one.1, &other.0, &other.1))
 }
 
-fn same_place(one: &Path, other: &Path) -> bool {
+fn is_same_directory(one: &Path, other: &Path) -> bool {
     let place = |path: &Path| -> Result<PathBuf, StoreError> {
-        let directory = Directory::locate(path)?;
+        let directory = StorageDirectory::locate(path)?;
         Ok(std::fs::canonicalize(directory.path()).unwrap_or_else(|_| directory.path().into()))
     };
     matches!((place(one), place(other)), (Ok(one), Ok(other)) if one == other)
 }
 
 /// Returns a state as text, so that it can be compared with a state of another storage.
-fn state(read: &Read, id: &CheckpointId) -> Result<String, LaunchError> {
-    let saved = saved(&read.path, &At::Checkpoint(id.clone()))?;
+fn exported_state(read: &LoadedSide, id: &CheckpointId) -> Result<String, LaunchError> {
+    let saved = load_saved(&read.path, &StateSelector::Checkpoint(id.clone()))?;
     let stepper: &Stepper = &saved.stepper;
     let mut definition = saved.definition;
     (definition.base, definition.name) = Default::default();

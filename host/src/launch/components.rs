@@ -8,28 +8,31 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use strata_core::id::{ActionId, Digest, Part, Slot};
+use strata_core::id::{ActionId, Digest, Slot, SlotKind};
 use strata_core::team::React;
 
-use super::source::{Source, Unloadable};
+use super::source::{ComponentSource, UnloadableComponent};
 use super::{LaunchError, Notice};
-use crate::driver::Equipment;
+use crate::driver::Runtime;
 use crate::interface::component;
 use crate::manifest::{Definition, Diagnostic, Diagnostics};
 use crate::plugin::{Limits, Plugin};
-use crate::sandbox::{Directories, FunctionError, Loaded, Metering, Own, WasmSandbox, real_path};
-use crate::services::external::{Bridge, External};
-use crate::services::http::Http;
+use crate::sandbox::{
+    Directories, FunctionError, HiddenStorage, LoadedComponent, Metering, WasmSandbox,
+    resolve_links,
+};
+use crate::services::external::{ExternalConnection, ExternalEndpoint};
+use crate::services::http::HttpClient;
 use crate::services::http::secret::Secrets;
 use crate::services::llm::Models;
 use crate::services::llm::config::ConfigError;
-use crate::shell::path_word;
+use crate::shell::shell_path;
 use crate::suggest::suggest;
-use crate::trust::lock::{Lock, Mismatch, Name};
+use crate::trust::lock::{ComponentLock, LockMismatch, LockedName};
 
 /// A team's components, loaded and checked.
 pub struct Components {
-    loaded: BTreeMap<Slot, Loaded>,
+    loaded: BTreeMap<Slot, LoadedComponent>,
 }
 
 impl Components {
@@ -40,14 +43,14 @@ impl Components {
         report: &mut dyn FnMut(Notice<'_>),
     ) -> Result<Self, Diagnostics> {
         definition.check_ready()?;
-        let lock = Lock::beside(&definition.source.base);
+        let lock = ComponentLock::read_in(&definition.source.base);
         let lock = lock.map_err(|error| Diagnostics::from(Diagnostic::new(error.to_string())))?;
-        let mut loading = Loading {
+        let mut loading = ComponentLoader {
             definition,
             sandbox,
             lock,
             sources: BTreeMap::new(),
-            made: BTreeMap::new(),
+            loaded: BTreeMap::new(),
         };
         let mut loaded = BTreeMap::new();
         let mut problems: Vec<(Slot, Diagnostics)> = Vec::new();
@@ -57,14 +60,14 @@ impl Components {
                 Ok(component) => {
                     loaded.insert(*slot, component);
                 }
-                Err(Refused::Here(problem)) => problems.push((*slot, problem)),
-                Err(Refused::Anywhere(why)) => unloadable.entry(why).or_default().push(*slot),
+                Err(LoadProblem::InSlot(problem)) => problems.push((*slot, problem)),
+                Err(LoadProblem::Unloadable(why)) => unloadable.entry(why).or_default().push(*slot),
             }
         }
         problems.extend(
             unloadable
                 .into_iter()
-                .map(|(why, slots)| (slots[0], nowhere(definition, why, &slots))),
+                .map(|(why, slots)| (slots[0], unloadable_in(definition, why, &slots))),
         );
         problems.sort_by_key(|(slot, _)| *slot);
         match problems
@@ -86,45 +89,48 @@ impl Components {
     }
 
     /// Returns what a driver needs to run the team. The files in `own` are hidden from guests.
-    pub fn equip(
+    pub fn runtime(
         &self,
         definition: &Definition,
         sandbox: WasmSandbox,
-        own: Own,
-    ) -> Result<Equipment, LaunchError> {
-        let bridge = |external: &External| Bridge::new(external.clone(), own.storage());
+        own: HiddenStorage,
+    ) -> Result<Runtime, LaunchError> {
+        let bridge =
+            |external: &ExternalEndpoint| ExternalConnection::new(external.clone(), own.storage());
         let external = definition.external.as_ref().map(bridge);
-        Ok(Equipment {
-            models: models(definition)?.map(Arc::new),
-            http: Arc::new(Http::new(secrets(definition)?)?),
+        Ok(Runtime {
+            models: load_models(definition)?.map(Arc::new),
+            http: Arc::new(HttpClient::new(read_secrets(definition)?)?),
             external,
-            ..self.equip_offline(definition, sandbox, own)?
+            ..self.offline_runtime(definition, sandbox, own)?
         })
     }
 
     /// Returns what a driver needs to run the team without reaching anything: no models, no
     /// secrets, no external program.
-    pub(super) fn equip_offline(
+    pub(super) fn offline_runtime(
         &self,
         definition: &Definition,
         sandbox: WasmSandbox,
-        own: Own,
-    ) -> Result<Equipment, LaunchError> {
+        own: HiddenStorage,
+    ) -> Result<Runtime, LaunchError> {
         let plugins: BTreeMap<Slot, Arc<Plugin>> = definition
             .plugins
             .iter()
-            .map(|(slot, plugin)| (*slot, Arc::new(located(plugin))))
+            .map(|(slot, plugin)| (*slot, Arc::new(with_real_paths(plugin))))
             .collect();
-        let description =
-            |(slot, component): (&Slot, &Loaded)| (*slot, component.manifest.description.clone());
+        let description = |(slot, component): (&Slot, &LoadedComponent)| {
+            (*slot, component.manifest.description.clone())
+        };
         let dirs = plugins.values().flat_map(|plugin| &plugin.grants.dirs);
-        let directories = Directories::new(&real_path(&definition.source.base), dirs).without(own);
-        Ok(Equipment {
+        let directories =
+            Directories::new(&resolve_links(&definition.source.base), dirs).hiding(own);
+        Ok(Runtime {
             sandbox: Arc::new(sandbox),
             plugins,
             descriptions: self.loaded.iter().map(description).collect(),
             models: None,
-            http: Arc::new(Http::new(Secrets::new(BTreeMap::new()))?),
+            http: Arc::new(HttpClient::new(Secrets::new(BTreeMap::new()))?),
             external: None,
             directories,
         })
@@ -133,16 +139,16 @@ impl Components {
 
 /// Returns the plugin with the real paths of its directories, so that a directory granted through a
 /// symbolic link counts as the same directory.
-fn located(plugin: &Plugin) -> Plugin {
+fn with_real_paths(plugin: &Plugin) -> Plugin {
     let mut plugin = plugin.clone();
     for dir in &mut plugin.grants.dirs {
-        dir.host = real_path(&dir.host);
+        dir.host = resolve_links(&dir.host);
     }
     plugin
 }
 
 /// Returns the team's language models, if it uses any.
-fn models(definition: &Definition) -> Result<Option<Models>, LaunchError> {
+fn load_models(definition: &Definition) -> Result<Option<Models>, LaunchError> {
     let Some(llm) = &definition.llm else {
         return Ok(None);
     };
@@ -150,7 +156,7 @@ fn models(definition: &Definition) -> Result<Option<Models>, LaunchError> {
         ConfigError::ApiKey { name, problem } => {
             let message =
                 format!("the model's API key is read from the environment variable `{name}`, which {problem}");
-            LaunchError::Definition(definition.at_api_key(name, message))
+            LaunchError::Definition(definition.api_key_problem(name, message))
         }
         _ => LaunchError::Model(error),
     });
@@ -158,7 +164,7 @@ fn models(definition: &Definition) -> Result<Option<Models>, LaunchError> {
 }
 
 /// Reads the secrets that a team's grants name.
-fn secrets(definition: &Definition) -> Result<Secrets, Diagnostics> {
+fn read_secrets(definition: &Definition) -> Result<Secrets, Diagnostics> {
     let names = definition
         .plugins
         .values()
@@ -166,7 +172,7 @@ fn secrets(definition: &Definition) -> Result<Secrets, Diagnostics> {
     Secrets::read(&definition.variables, names.map(String::as_str)).map_err(|missing| {
         let shown = missing
             .iter()
-            .filter_map(|secret| definition.at_secret(&secret.name, &secret.to_string()));
+            .filter_map(|secret| definition.secret_problem(&secret.name, &secret.to_string()));
         // Every name comes from a grant, and every grant is written somewhere in the file.
         shown
             .reduce(Diagnostics::and)
@@ -175,43 +181,43 @@ fn secrets(definition: &Definition) -> Result<Secrets, Diagnostics> {
 }
 
 /// The components of a team while they are loaded. Several slots often share one.
-struct Loading<'a> {
+struct ComponentLoader<'a> {
     definition: &'a Definition,
     sandbox: &'a WasmSandbox,
-    lock: Option<Lock>,
-    sources: BTreeMap<(PathBuf, u64), Result<Source, Unloadable>>,
-    made: BTreeMap<Making, Result<Loaded, Unloadable>>,
+    lock: Option<ComponentLock>,
+    sources: BTreeMap<(PathBuf, u64), Result<ComponentSource, UnloadableComponent>>,
+    loaded: BTreeMap<LoadKey, Result<LoadedComponent, UnloadableComponent>>,
 }
 
 /// The reason why a component cannot be used in a slot.
-enum Refused {
+enum LoadProblem {
     /// It cannot be used in this slot.
-    Here(Diagnostics),
+    InSlot(Diagnostics),
     /// It cannot be loaded at all.
-    Anywhere(String),
+    Unloadable(String),
 }
 
-impl From<Diagnostics> for Refused {
+impl From<Diagnostics> for LoadProblem {
     fn from(problem: Diagnostics) -> Self {
-        Self::Here(problem)
+        Self::InSlot(problem)
     }
 }
 
 /// Returns the problem of a component that cannot be loaded. It is reported once for all its slots,
 /// because the output of a compiler is long.
-fn nowhere(definition: &Definition, why: String, slots: &[Slot]) -> Diagnostics {
+fn unloadable_in(definition: &Definition, why: String, slots: &[Slot]) -> Diagnostics {
     let name = |slot: &Slot| {
         format!(
             "`{}` ({})",
             definition.team.slot_name(*slot),
-            definition.place(*slot)
+            definition.location(*slot)
         )
     };
     match slots {
-        [only] => definition.at_component(*only, why),
+        [only] => definition.component_problem(*only, why),
         [first, others @ ..] => {
             let others: Vec<String> = others.iter().map(name).collect();
-            definition.refused(
+            definition.component_refusal(
                 *first,
                 why,
                 format!("the same applies to {}", others.join(", ")),
@@ -223,7 +229,7 @@ fn nowhere(definition: &Definition, why: String, slots: &[Slot]) -> Diagnostics 
 
 /// The values that determine whether and how a component can be loaded.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Making {
+struct LoadKey {
     path: PathBuf,
     counts_fuel: bool,
     /// Whether it exports the action interface, rather than plain functions.
@@ -232,8 +238,8 @@ struct Making {
     compile: Duration,
 }
 
-impl Making {
-    fn of(plugin: &Plugin) -> Self {
+impl LoadKey {
+    fn from_plugin(plugin: &Plugin) -> Self {
         let Limits {
             fuel,
             component_bytes,
@@ -250,19 +256,20 @@ impl Making {
     }
 }
 
-impl Loading<'_> {
+impl ComponentLoader<'_> {
     /// Loads the component of a slot. It is compiled only if it may be loaded.
     fn load(
         &mut self,
         slot: Slot,
         plugin: &Plugin,
         report: &mut dyn FnMut(Notice<'_>),
-    ) -> Result<Loaded, Refused> {
+    ) -> Result<LoadedComponent, LoadProblem> {
         let (definition, sandbox, path) = (self.definition, self.sandbox, &plugin.component);
-        let refuse = |why: &Unloadable| Refused::Anywhere(why.told(plugin));
+        let refuse =
+            |why: &UnloadableComponent| LoadProblem::Unloadable(why.message_with_advice(plugin));
         let limit = plugin.limits.component_bytes;
         let read = || {
-            Source::read(path, limit, &definition.trust, &mut |line| {
+            ComponentSource::read(path, limit, &definition.trust, &mut |line| {
                 report(Notice::Busy(line))
             })
         };
@@ -271,29 +278,32 @@ impl Loading<'_> {
             .entry((path.clone(), limit))
             .or_insert_with(read);
         let source = source.as_ref().map_err(refuse)?;
-        admit(definition, slot, plugin, source, self.lock.as_ref())?;
+        check_trust(definition, slot, plugin, source, self.lock.as_ref())?;
         let load = || {
-            if let Some(line) = source.compiling(sandbox, plugin) {
+            if let Some(line) = source.compile_notice(sandbox, plugin) {
                 report(Notice::Busy(&line));
             }
             source.load(sandbox, plugin)
         };
-        let made = self.made.entry(Making::of(plugin)).or_insert_with(load);
+        let made = self
+            .loaded
+            .entry(LoadKey::from_plugin(plugin))
+            .or_insert_with(load);
         let mut made = made.as_ref().map_err(refuse)?.clone();
         if let Some(function) = &plugin.function {
             let checked = sandbox.check_function(
                 &made.digest,
-                Metering::of(&plugin.limits),
+                Metering::for_limits(&plugin.limits),
                 function,
                 &plugin.config,
             );
-            checked.map_err(|error| uncallable(definition, slot, &error))?;
+            checked.map_err(|error| uncallable_function(definition, slot, &error))?;
             // A plain component has no manifest. The documentation of its function is used instead.
-            made.manifest = Arc::new(component::manifest(&source.bytes, function));
+            made.manifest = Arc::new(component::function_manifest(&source.bytes, function));
         }
-        fits(definition, slot, plugin, &made)?;
+        check_exports_and_grants(definition, slot, plugin, &made)?;
         if plugin.function.is_none() {
-            configured::check(definition, slot, plugin, &made, report)?;
+            configured::check_config(definition, slot, plugin, &made, report)?;
         }
         Ok(made)
     }
@@ -302,49 +312,49 @@ impl Loading<'_> {
 /// Checks whether a component may be loaded: that its digest is the pinned and the locked one, and
 /// that it is signed as required. A component given on the command line is not bound by the lock,
 /// which is about the one it replaces.
-fn admit(
+fn check_trust(
     definition: &Definition,
     slot: Slot,
     plugin: &Plugin,
-    source: &Source,
-    lock: Option<&Lock>,
+    source: &ComponentSource,
+    lock: Option<&ComponentLock>,
 ) -> Result<(), Diagnostics> {
     if let Some(pin) = plugin.pin.as_ref().filter(|pin| **pin != source.digest.0) {
         let message = format!(
             "the component's sha256 is `{}`, but the team file pins `{pin}`",
             source.digest
         );
-        return Err(definition.at_pin(slot, message));
+        return Err(definition.pin_problem(slot, message));
     }
-    let lock = lock.filter(|_| !definition.is_given(slot));
+    let lock = lock.filter(|_| !definition.is_overridden(slot));
     let name = || {
-        Name::of(
+        LockedName::for_component(
             &plugin.component,
-            definition.skill(slot),
+            definition.skill_name(slot),
             &definition.source.base,
         )
     };
-    if let Some(mismatch) = lock.and_then(|lock| lock.check(&name(), source.locked()).err()) {
-        let team = path_word(Path::new(&definition.source.name));
+    if let Some(mismatch) = lock.and_then(|lock| lock.check(&name(), source.lock_entry()).err()) {
+        let team = shell_path(Path::new(&definition.source.name));
         let lock = format!("lock it: `strata-host lock {team}`");
         let hint = match mismatch {
-            Mismatch::Changed { .. } => {
+            LockMismatch::Changed { .. } => {
                 format!("put the locked one back, or, if it is meant, {lock}")
             }
             // No component was ever locked under this name.
-            Mismatch::Unlocked { .. } => format!("if it is meant, {lock}"),
+            LockMismatch::Unlocked { .. } => format!("if it is meant, {lock}"),
         };
-        return Err(definition.refused(slot, mismatch.to_string(), hint));
+        return Err(definition.component_refusal(slot, mismatch.to_string(), hint));
     }
     let signed = source.signed.as_ref();
     signed.map_or_else(
-        |why| Err(definition.refused(slot, why.to_string(), why.hint())),
+        |why| Err(definition.component_refusal(slot, why.to_string(), why.hint())),
         |()| Ok(()),
     )
 }
 
 /// Returns the problem of a function that cannot be called, located where the team file names it.
-fn uncallable(definition: &Definition, slot: Slot, error: &FunctionError) -> Diagnostics {
+fn uncallable_function(definition: &Definition, slot: Slot, error: &FunctionError) -> Diagnostics {
     let hint = match error {
         FunctionError::Unknown { function, known } => {
             let known: Vec<&str> = known.iter().map(String::as_str).collect();
@@ -352,23 +362,23 @@ fn uncallable(definition: &Definition, slot: Slot, error: &FunctionError) -> Dia
         }
         FunctionError::NotJson { .. } | FunctionError::Config { .. } => None,
     };
-    definition.at_function(slot, error.to_string(), hint)
+    definition.function_problem(slot, error.to_string(), hint)
 }
 
 /// Checks whether a component exports what its slot requires, and whether everything it needs is
 /// granted.
-fn fits(
+fn check_exports_and_grants(
     definition: &Definition,
     slot: Slot,
     plugin: &Plugin,
-    component: &Loaded,
+    component: &LoadedComponent,
 ) -> Result<(), Diagnostics> {
     let role = definition.team.role(slot.role);
-    let missing = match slot.part {
-        Part::Think if !component.exports.thinker => {
+    let missing = match slot.kind {
+        SlotKind::Think if !component.exports.thinker => {
             Some("thinks, so its component must export `thinker`")
         }
-        Part::Action(ActionId(0))
+        SlotKind::Action(ActionId(0))
             if role.react == React::PlanAndAct && !component.exports.planner =>
         {
             Some("plans, so its component must export `planner`")
@@ -376,25 +386,27 @@ fn fits(
         _ => None,
     };
     if let Some(missing) = missing {
-        let (name, part) = (&role.name, role.part_name(slot.part));
-        return Err(definition.at_component(slot, format!("`{part}` of role `{name}` {missing}")));
+        let (name, part) = (&role.name, role.component_name(slot.kind));
+        return Err(
+            definition.component_problem(slot, format!("`{part}` of role `{name}` {missing}"))
+        );
     }
     let refuse = |need: &String| {
         let needs = format!(
             "`{}` of role `{}` needs `{need}`",
-            role.part_name(slot.part),
+            role.component_name(slot.kind),
             role.name
         );
-        if GIVEN.contains(&need.as_str()) {
+        if ALWAYS_AVAILABLE.contains(&need.as_str()) {
             return None;
         }
-        if !GRANTED.contains(&need.as_str()) {
-            let known = GRANTED.join("`, `");
+        if !GRANTABLE.contains(&need.as_str()) {
+            let known = GRANTABLE.join("`, `");
             let message = format!("{needs}, which this host does not have; it can grant `{known}`");
-            return Some(definition.at_component(slot, message));
+            return Some(definition.component_problem(slot, message));
         }
         let line = line_to_add(plugin, need)?;
-        Some(definition.at_allow(slot, format!("{needs}, which it is not granted"), line))
+        Some(definition.missing_grant(slot, format!("{needs}, which it is not granted"), line))
     };
     component
         .manifest
@@ -406,9 +418,9 @@ fn fits(
 }
 
 /// The capabilities that have to be granted.
-const GRANTED: [&str; 5] = ["env", "files", "http", "llm", "secrets"];
+const GRANTABLE: [&str; 5] = ["env", "files", "http", "llm", "secrets"];
 /// The capabilities that every component has.
-const GIVEN: [&str; 7] = [
+const ALWAYS_AVAILABLE: [&str; 7] = [
     "clock",
     "environment",
     "human",

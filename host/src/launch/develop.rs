@@ -10,19 +10,21 @@ use std::path::{Path, PathBuf};
 use strata_core::activation::{Activation, Phase};
 use strata_core::event::{CallPolicy, Event};
 use strata_core::id::{CheckpointId, RoleId, Slot};
-use strata_core::stepper::{Stepper, slot};
+use strata_core::stepper::{Stepper, component_slot};
 use strata_core::team::Role;
 
-use super::resume::{Continuation, Opened, Origin, go_on};
-use super::{Components, LaunchError, Notes, Notice, Resume, Run, Start, start};
-use crate::driver::{OnLine, lapsed};
+use super::resume::{Continuation, OpenedTeam, StateOrigin, continue_team};
+use super::{Components, LaunchError, Notice, Resume, ResumeNotes, RunHandle, Start, start};
+use crate::driver::{LineListener, expired_requests};
 use crate::manifest::{Definition, Overrides};
 use crate::sandbox::WasmSandbox;
-use crate::store::{Content, Directory, Replace, Store, checkpoint_of, each};
+use crate::store::{
+    DirectoryContent, ReplacePolicy, StorageDirectory, Store, checkpoint_of, read_in_batches,
+};
 
 /// The inputs of a round.
 #[derive(Clone, Debug)]
-pub struct Develop {
+pub struct DevelopRound {
     /// The team file.
     pub team: PathBuf,
     /// The idea, in place of the one in the file.
@@ -36,89 +38,92 @@ pub struct Develop {
 }
 
 /// The outcome of a round.
-pub enum Developed {
+pub enum DevelopOutcome {
     /// There is something to run.
-    Goes(Box<Run>, Notes),
+    Running(Box<RunHandle>, ResumeNotes),
     /// The team is done, and nothing that it ran with has changed.
     Unchanged,
 }
 
 /// The point at which a round begins.
 #[derive(Debug, PartialEq, Eq)]
-enum Place {
+enum RoundStart {
     /// Where the last round ended.
     Newest,
     /// At an earlier checkpoint.
-    Back(CheckpointId),
+    Checkpoint(CheckpointId),
     /// At the beginning.
-    Anew,
+    Beginning,
     /// Nothing is to be done.
-    Nowhere,
+    Nothing,
 }
 
 /// Builds what has changed and continues from where the change matters. `report` receives the slow
 /// operations that begin; `on_line` receives every public event line.
 pub fn develop(
-    round: &Develop,
+    round: &DevelopRound,
     report: &mut dyn FnMut(Notice<'_>),
-    on_line: OnLine,
-) -> Result<Developed, LaunchError> {
-    let content = Directory::new(&round.storage).team();
-    if !matches!(content, Ok(Content::Database | Content::TeamJson)) {
-        return anew(round, report, on_line);
+    on_line: LineListener,
+) -> Result<DevelopOutcome, LaunchError> {
+    let content = StorageDirectory::new(&round.storage).require_team();
+    if !matches!(
+        content,
+        Ok(DirectoryContent::Database | DirectoryContent::TeamJson)
+    ) {
+        return start_over(round, report, on_line);
     }
     let resume = Resume {
         team: Some(round.team.clone()),
         ..Resume::new(&round.storage, round.overrides.clone())
     };
-    let mut opened = match Opened::open(&resume) {
-        Err(LaunchError::Unfit(differences)) => {
+    let mut opened = match OpenedTeam::open(&resume) {
+        Err(LaunchError::Mismatch(differences)) => {
             let differences = differences.join("; ");
             report(Notice::Note(&format!(
                 "the team has changed and begins anew: {differences}"
             )));
-            return anew(round, report, on_line);
+            return start_over(round, report, on_line);
         }
         opened => opened?,
     };
     let sandbox = WasmSandbox::new()?;
     let components = Components::load(&opened.definition, &sandbox, report)?;
-    match place(&opened, &components, round)? {
-        Place::Newest => {}
-        Place::Back(checkpoint) => opened.go_back(&checkpoint)?,
-        Place::Anew => {
+    match round_start(&opened, &components, round)? {
+        RoundStart::Newest => {}
+        RoundStart::Checkpoint(checkpoint) => opened.select_checkpoint(&checkpoint)?,
+        RoundStart::Beginning => {
             // Releases the lock.
             drop(opened);
             report(Notice::Note("the team begins anew"));
-            return anew(round, report, on_line);
+            return start_over(round, report, on_line);
         }
-        Place::Nowhere => return Ok(Developed::Unchanged),
+        RoundStart::Nothing => return Ok(DevelopOutcome::Unchanged),
     }
-    let verdicts = lapsed(opened.stepper.env());
+    let verdicts = expired_requests(opened.stepper.env());
     let continuation = Continuation {
         components,
         sandbox,
         resume: &resume,
         verdicts,
     };
-    let (run, notes) = go_on(opened, continuation, report, on_line)?;
-    Ok(Developed::Goes(Box::new(run), notes))
+    let (run, notes) = continue_team(opened, continuation, report, on_line)?;
+    Ok(DevelopOutcome::Running(Box::new(run), notes))
 }
 
 /// Returns the files in a storage directory that change whenever the team is saved.
-pub fn saved_in(storage: &Path) -> [PathBuf; 2] {
-    let directory = Directory::new(storage);
+pub fn storage_files(storage: &Path) -> [PathBuf; 2] {
+    let directory = StorageDirectory::new(storage);
     [directory.database(), directory.team_json()]
 }
 
-fn anew(
-    round: &Develop,
+fn start_over(
+    round: &DevelopRound,
     report: &mut dyn FnMut(Notice<'_>),
-    on_line: OnLine,
-) -> Result<Developed, LaunchError> {
+    on_line: LineListener,
+) -> Result<DevelopOutcome, LaunchError> {
     let arguments = Start {
         idea: round.idea.clone(),
-        replace: Replace::Unfinished,
+        replace: ReplacePolicy::Unfinished,
         calls: CallPolicy::Auto,
         ..Start::new(&round.team, &round.storage, round.overrides.clone())
     };
@@ -129,28 +134,35 @@ fn anew(
             "the team that was saved there is now in `{aside}`"
         )));
     }
-    Ok(Developed::Goes(Box::new(started.run), Notes::default()))
+    Ok(DevelopOutcome::Running(
+        Box::new(started.run),
+        ResumeNotes::default(),
+    ))
 }
 
 /// Determines where the change matters. A role that failed is tried again where it is. Otherwise
 /// everything that was made with a changed part is made again: the round begins before that part
 /// was first used. If no changed part was used yet, the team just continues.
-fn place(opened: &Opened, components: &Components, round: &Develop) -> Result<Place, LaunchError> {
-    let Origin::Database { store, .. } = &opened.origin else {
-        return Ok(Place::Newest);
+fn round_start(
+    opened: &OpenedTeam,
+    components: &Components,
+    round: &DevelopRound,
+) -> Result<RoundStart, LaunchError> {
+    let StateOrigin::Database { store, .. } = &opened.origin else {
+        return Ok(RoundStart::Newest);
     };
     let (env, definition) = (opened.stepper.env(), &opened.definition);
     if !opened.has_begun() {
-        return Ok(Place::Newest);
+        return Ok(RoundStart::Newest);
     }
     let idea = round.idea.as_ref().or(definition.idea.as_ref());
     if idea.is_some_and(|idea| *idea != env.idea) {
-        return Ok(Place::Anew);
+        return Ok(RoundStart::Beginning);
     }
     let saved = store.definition()?;
-    let before = Definition::parse_alone(&saved.text, &saved.name, &saved.base).ok();
+    let before = Definition::parse_without_files(&saved.text, &saved.name, &saved.base).ok();
     let replaced = opened
-        .changes(components)
+        .changed_components(components)
         .into_iter()
         .filter_map(|event| match event {
             Event::ComponentChanged { slot, .. } => Some(slot),
@@ -158,7 +170,7 @@ fn place(opened: &Opened, components: &Components, round: &Develop) -> Result<Pl
         });
     let rewritten = before
         .iter()
-        .flat_map(|before| rewritten(before, definition));
+        .flat_map(|before| rewritten_slots(before, definition));
     let depends = |slot: &Slot| {
         round
             .changed
@@ -167,23 +179,23 @@ fn place(opened: &Opened, components: &Components, round: &Develop) -> Result<Pl
     };
     let depending = definition.plugins.keys().copied().filter(depends);
     let changed: BTreeSet<Slot> = replaced.chain(rewritten).chain(depending).collect();
-    if at_fault(&opened.stepper).any(|slot| changed.contains(&slot)) {
-        return Ok(Place::Newest);
+    if failed_slots(&opened.stepper).any(|slot| changed.contains(&slot)) {
+        return Ok(RoundStart::Newest);
     }
     let done = env.is_finished();
     Ok(
         match first_use(store.as_ref(), &opened.stepper, &changed)? {
-            Use::At(checkpoint) => Place::Back(checkpoint),
-            Use::Forgotten => Place::Anew,
-            Use::None if done => Place::Nowhere,
-            Use::None => Place::Newest,
+            FirstUse::AfterCheckpoint(checkpoint) => RoundStart::Checkpoint(checkpoint),
+            FirstUse::BeforeCheckpoints => RoundStart::Beginning,
+            FirstUse::Never if done => RoundStart::Nothing,
+            FirstUse::Never => RoundStart::Newest,
         },
     )
 }
 
 /// Returns the slots whose inputs the new team file changes. Limits do not count, because they do
 /// not alter the results.
-fn rewritten(before: &Definition, now: &Definition) -> Vec<Slot> {
+fn rewritten_slots(before: &Definition, now: &Definition) -> Vec<Slot> {
     let description =
         |role: &Role| [&role.profile, &role.goal, &role.constraints, &role.desc].map(Clone::clone);
     let is_rewritten = |slot: &Slot| {
@@ -202,26 +214,26 @@ fn rewritten(before: &Definition, now: &Definition) -> Vec<Slot> {
 }
 
 /// Returns the slots of the calls that failed and are not retried automatically.
-fn at_fault(stepper: &Stepper) -> impl Iterator<Item = Slot> {
+fn failed_slots(stepper: &Stepper) -> impl Iterator<Item = Slot> {
     let slot_of = |(id, activation): (RoleId, &Activation)| {
         let role = stepper.team().role(id);
         let failed = matches!(activation.phase, Phase::Failed(_));
         activation
-            .work(role)
+            .current_work(role)
             .filter(|_| failed)
-            .and_then(|work| slot(role, id, work))
+            .and_then(|work| component_slot(role, id, work))
     };
-    stepper.env().failed().filter_map(slot_of)
+    stepper.env().failed_activations().filter_map(slot_of)
 }
 
 /// When a slot was first used.
-enum Use {
+enum FirstUse {
     /// Not yet, or not successfully.
-    None,
+    Never,
     /// After this checkpoint.
-    At(CheckpointId),
+    AfterCheckpoint(CheckpointId),
     /// Before all checkpoints that are kept.
-    Forgotten,
+    BeforeCheckpoints,
 }
 
 /// Returns the newest checkpoint before one of these slots was first used successfully.
@@ -229,13 +241,13 @@ fn first_use(
     store: &dyn Store,
     stepper: &Stepper,
     slots: &BTreeSet<Slot>,
-) -> Result<Use, LaunchError> {
+) -> Result<FirstUse, LaunchError> {
     if slots.is_empty() {
-        return Ok(Use::None);
+        return Ok(FirstUse::Never);
     }
     let kept: BTreeSet<CheckpointId> = store.checkpoints()?.into_iter().map(|row| row.id).collect();
     let is_one = |id: RoleId, work| {
-        slot(stepper.team().role(id), id, work).is_some_and(|slot| slots.contains(&slot))
+        component_slot(stepper.team().role(id), id, work).is_some_and(|slot| slots.contains(&slot))
     };
     let (mut newest, mut begun) = (None, None);
     let read = |from, limit| {
@@ -243,13 +255,15 @@ fn first_use(
         let last = from + records.len() as u64;
         Ok((records, last))
     };
-    for record in each(0, read) {
+    for record in read_in_batches(0, read) {
         match record?.event {
             Event::CallStarted { role, work, .. } if is_one(role, work) => {
                 begun.get_or_insert_with(|| newest.clone());
             }
             Event::CallFinished { role, work, .. } if is_one(role, work) => {
-                return Ok(begun.flatten().map_or(Use::Forgotten, Use::At));
+                return Ok(begun
+                    .flatten()
+                    .map_or(FirstUse::BeforeCheckpoints, FirstUse::AfterCheckpoint));
             }
             event => {
                 newest = checkpoint_of(&event)
@@ -259,5 +273,5 @@ fn first_use(
             }
         }
     }
-    Ok(Use::None)
+    Ok(FirstUse::Never)
 }

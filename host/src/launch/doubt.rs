@@ -2,18 +2,18 @@
 //! what becomes of recorded writes.
 
 use strata_core::activation::Activation;
-use strata_core::event::{CallPolicy, Event, Journal};
-use strata_core::host_call::{Known, Verdict};
+use strata_core::event::{CallPolicy, Event, RecordedCallUse};
+use strata_core::host_call::{DoubtResolution, WriteResult};
 use strata_core::id::RoleId;
 use strata_core::json;
-use strata_core::stepper::{Stepper, slot};
+use strata_core::stepper::{Stepper, component_slot};
 
 use super::LaunchError;
-use crate::services::http::{Response, operators};
+use crate::services::http::{HttpResponse, parse_operator_response};
 
 /// A call in doubt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Doubt {
+pub struct CallInDoubt {
     /// The name that the operator uses: `ROLE.ACTION`, followed by `:2` and so on if the action has
     /// several.
     pub id: String,
@@ -24,19 +24,19 @@ pub struct Doubt {
 }
 
 /// Returns the calls in doubt.
-pub fn doubts(stepper: &Stepper) -> Vec<Doubt> {
-    let mut doubts: Vec<Doubt> = Vec::new();
-    for (role, place, begun) in stepper.env().doubts() {
-        let name = name(stepper, role);
+pub fn calls_in_doubt(stepper: &Stepper) -> Vec<CallInDoubt> {
+    let mut doubts: Vec<CallInDoubt> = Vec::new();
+    for (role, place, begun) in stepper.env().writes_in_doubt() {
+        let name = current_action_name(stepper, role);
         let nth = 1 + doubts.iter().filter(|doubt| doubt.role == role).count();
         let id = if nth == 1 {
             name
         } else {
             format!("{name}:{nth}")
         };
-        doubts.push(Doubt {
+        doubts.push(CallInDoubt {
             id,
-            what: begun.intent.what.clone(),
+            what: begun.intent.description.clone(),
             role,
             place,
         });
@@ -45,96 +45,100 @@ pub fn doubts(stepper: &Stepper) -> Vec<Doubt> {
 }
 
 /// Returns `ROLE.ACTION` for the current work of a role.
-fn name(stepper: &Stepper, id: RoleId) -> String {
+fn current_action_name(stepper: &Stepper, id: RoleId) -> String {
     let role = stepper.team().role(id);
     let work = stepper
         .env()
         .role(id)
         .activation
         .as_ref()
-        .and_then(|activation| activation.work(role));
-    let slot = work.and_then(|work| slot(role, id, work));
+        .and_then(|activation| activation.current_work(role));
+    let slot = work.and_then(|work| component_slot(role, id, work));
     slot.map_or_else(|| role.name.clone(), |slot| stepper.team().slot_name(slot))
 }
 
 /// Decides the calls in doubt of a run that is resumed. Each element of `given` is `redo`, `skip`
 /// or a response; it applies to all calls, or to one if its name and `=` precede it. The events are
 /// returned in an order in which they can be applied.
-pub(super) fn settle(
+pub(super) fn resolve_doubts(
     stepper: &Stepper,
     given: &[String],
     calls: CallPolicy,
 ) -> Result<Vec<Event>, LaunchError> {
-    let mut open = doubts(stepper);
-    let mut settled: Vec<(Doubt, Verdict)> = Vec::new();
+    let mut open = calls_in_doubt(stepper);
+    let mut settled: Vec<(CallInDoubt, DoubtResolution)> = Vec::new();
     // A decision about one call takes precedence over one about all.
     let (named, general) = given
         .iter()
-        .partition::<Vec<&String>, _>(|words| one(&open, words).is_some());
+        .partition::<Vec<&String>, _>(|words| split_call_name(&open, words).is_some());
     for words in named {
-        let Some((at, verdict)) = one(&open, words) else {
-            return Err(LaunchError::Missing(format!(
+        let Some((at, verdict)) = split_call_name(&open, words) else {
+            return Err(LaunchError::InvalidInput(format!(
                 "`{words}`: that call was settled before"
             )));
         };
-        settled.push((open.remove(at), read(verdict, stepper)?));
+        settled.push((open.remove(at), parse_verdict(verdict, stepper)?));
     }
     for words in general {
-        let verdict = read(words, stepper)?;
+        let verdict = parse_verdict(words, stepper)?;
         settled.extend(open.drain(..).map(|doubt| (doubt, verdict.clone())));
     }
     if calls == CallPolicy::Fresh
         && settled
             .iter()
-            .any(|(_, verdict)| matches!(verdict, Verdict::Answer(_)))
+            .any(|(_, verdict)| matches!(verdict, DoubtResolution::Answer(_)))
     {
         let why =
             "`--calls fresh` forgets all answers, also one given with `--in-doubt`; leave it out";
-        return Err(LaunchError::Missing(why.into()));
+        return Err(LaunchError::InvalidInput(why.into()));
     }
     // Sorted from the last to the first, so that an event does not change the places of the
     // following ones.
     settled.sort_by_key(|(doubt, _)| (doubt.role, std::cmp::Reverse(doubt.place)));
     Ok(settled
         .into_iter()
-        .filter_map(|(doubt, verdict)| event(stepper, doubt, verdict))
+        .filter_map(|(doubt, verdict)| doubt_settled_event(stepper, doubt, verdict))
         .collect())
 }
 
-fn event(stepper: &Stepper, doubt: Doubt, verdict: Verdict) -> Option<Event> {
-    let Doubt {
+fn doubt_settled_event(
+    stepper: &Stepper,
+    doubt: CallInDoubt,
+    verdict: DoubtResolution,
+) -> Option<Event> {
+    let CallInDoubt {
         role, place, what, ..
     } = doubt;
     let activation = stepper.env().role(role).activation.as_ref()?;
-    let work = activation.work(stepper.team().role(role))?;
+    let work = activation.current_work(stepper.team().role(role))?;
     Some(Event::DoubtSettled {
         role,
         work,
-        place: u32::try_from(place).ok()?,
+        index: u32::try_from(place).ok()?,
         what,
-        verdict,
+        resolution: verdict,
     })
 }
 
 /// Returns the call that a decision is about, and the rest of its text.
-fn one<'a>(open: &[Doubt], words: &'a str) -> Option<(usize, &'a str)> {
-    let about = |doubt: &Doubt| words.strip_prefix(&doubt.id)?.strip_prefix('=');
+fn split_call_name<'a>(open: &[CallInDoubt], words: &'a str) -> Option<(usize, &'a str)> {
+    let about = |doubt: &CallInDoubt| words.strip_prefix(&doubt.id)?.strip_prefix('=');
     open.iter()
         .enumerate()
         .find_map(|(at, doubt)| about(doubt).map(|verdict| (at, verdict)))
 }
 
-fn read(words: &str, stepper: &Stepper) -> Result<Verdict, LaunchError> {
-    let answer = |response: Response| Verdict::Answer(response.to_json());
+fn parse_verdict(words: &str, stepper: &Stepper) -> Result<DoubtResolution, LaunchError> {
+    let answer = |response: HttpResponse| DoubtResolution::Answer(response.to_json());
     match words {
-        "redo" => Ok(Verdict::Redo),
-        "skip" => Ok(answer(Response::default())),
+        "redo" => Ok(DoubtResolution::Redo),
+        "skip" => Ok(answer(HttpResponse::default())),
         _ => {
-            let response = json::read(words).map_err(|error| format!("it is {error}"));
-            response.and_then(|value| operators(&value)).map(answer).map_err(|why| {
-                let names: Vec<String> = doubts(stepper).into_iter().map(|doubt| format!("`{}`", doubt.id)).collect();
+            let response = json::parse_untrusted(words).map_err(|error| format!("it is {error}"));
+            response.and_then(|value| parse_operator_response(&value)).map(answer).map_err(|why| {
+                let names: Vec<String> = calls_in_doubt(stepper).into_iter().map(|doubt| format!("`{}`", doubt.id)).collect();
                 let known = if names.is_empty() { "nothing".into() } else { names.join(", ") };
-                LaunchError::Missing(format!(
+                LaunchError::InvalidInput(format!(
                     "`--in-doubt {words}` is neither `redo` nor `skip` nor a response in JSON ({why}); in doubt is {known}"
                 ))
             })
@@ -147,21 +151,24 @@ fn read(words: &str, stepper: &Stepper) -> Result<Verdict, LaunchError> {
 pub(super) fn recorded_writes(stepper: &Stepper, changed: &[Event]) -> Vec<String> {
     let note_for = |(id, activation): (RoleId, &Activation)| {
         let role = stepper.team().role(id);
-        let at = activation.work(role).and_then(|work| slot(role, id, work));
+        let at = activation
+            .current_work(role)
+            .and_then(|work| component_slot(role, id, work));
         let recorded = activation
-            .current
-            .begun
+            .current_call
+            .external_writes
             .iter()
-            .filter(|begun| begun.result == Known::Recorded);
+            .filter(|begun| begun.result == WriteResult::Recorded);
         let writes: Vec<String> = recorded
-            .map(|begun| format!("`{}`", begun.intent.what))
+            .map(|begun| format!("`{}`", begun.intent.description))
             .collect();
         if writes.is_empty() || !activation.phase.is_ready() {
             return None;
         }
-        let (name, writes) = (name(stepper, id), writes.join(", "));
+        let (name, writes) = (current_action_name(stepper, id), writes.join(", "));
         let replaced = |event: &Event| matches!(event, Event::ComponentChanged { slot, .. } if Some(*slot) == at);
-        let served = stepper.journal(activation) == Journal::Keep && changed.iter().any(replaced);
+        let served = stepper.call_reuse(activation) == RecordedCallUse::Reuse
+            && changed.iter().any(replaced);
         served.then(|| format!("writes are recorded for {name}, and served if its new component makes them: {writes}"))
     };
     stepper.env().activations().filter_map(note_for).collect()

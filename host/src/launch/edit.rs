@@ -1,19 +1,19 @@
 //! Parses the argument of `--set`: `SCOPE/KEY=JSON`, or a bare word for a string. Scopes are named
 //! as in `team.json`: a shared scope by its name, that of a role as `role/NAME`.
 
-use strata_core::edit::{Edit, Edited};
+use strata_core::edit::{Edit, EditedScope};
 use strata_core::environment::scope::ROLE_SCOPE;
 use strata_core::json::Json;
 use strata_core::team::Team;
 
-use crate::services::human::begins_as_json;
-use crate::suggest::meant;
+use crate::services::human::looks_like_json;
+use crate::suggest::did_you_mean;
 
 /// Parses an edit of a team's state.
-pub(super) fn parse(team: &Team, text: &str) -> Result<Edit, String> {
-    let scopes = scopes(team);
+pub(super) fn parse_edit(team: &Team, text: &str) -> Result<Edit, String> {
+    let scopes = editable_scopes(team);
     // Names may contain slashes. The longest matching name wins.
-    let fits = |(name, _): &&(String, Edited)| {
+    let fits = |(name, _): &&(String, EditedScope)| {
         text.strip_prefix(name.as_str())
             .is_some_and(|rest| rest.starts_with('/'))
     };
@@ -26,7 +26,7 @@ pub(super) fn parse(team: &Team, text: &str) -> Result<Edit, String> {
         let known = known.join(", ");
         let place = text.split_once('=').map_or(text, |(place, _)| place);
         let name = place.rsplit_once('/').map_or(place, |(name, _)| name);
-        let meant = meant(name, scopes.iter().map(|(name, _)| name.as_str()));
+        let meant = did_you_mean(name, scopes.iter().map(|(name, _)| name.as_str()));
         return Err(format!(
             "`{text}` sets nothing: it has to be SCOPE/KEY=JSON, and the scopes are {known}{meant}"
         ));
@@ -38,7 +38,7 @@ pub(super) fn parse(team: &Team, text: &str) -> Result<Edit, String> {
     let Some((key, value)) = rest
         .match_indices('=')
         .find_map(read)
-        .or_else(|| bare_word(rest))
+        .or_else(|| parse_bare_word(rest))
     else {
         return Err(format!(
             "`{text}` sets no value: JSON or a text has to follow `=`, and what begins as JSON has to end as it"
@@ -58,29 +58,29 @@ pub(super) fn parse(team: &Team, text: &str) -> Result<Edit, String> {
 
 /// Returns the key before the first equal sign, and the rest as a string. Returns `None` if the
 /// rest is empty or looks like the beginning of a JSON object, array or string.
-fn bare_word(rest: &str) -> Option<(&str, Json)> {
+fn parse_bare_word(rest: &str) -> Option<(&str, Json)> {
     let (key, text) = rest.split_once('=')?;
-    (!text.is_empty() && !begins_as_json(text))
+    (!text.is_empty() && !looks_like_json(text))
         .then(|| (key, Json::from(serde_json::Value::from(text))))
 }
 
 /// Returns the `SCOPE/KEY` that an edit changes.
-pub(super) fn place(team: &Team, edit: &Edit) -> String {
+pub(super) fn edit_target(team: &Team, edit: &Edit) -> String {
     match &edit.scope {
-        Edited::Shared(name) => format!("{name}/{}", edit.key),
-        Edited::Role(id) => format!("{ROLE_SCOPE}/{}/{}", team.role(*id).name, edit.key),
+        EditedScope::Shared(name) => format!("{name}/{}", edit.key),
+        EditedScope::Role(id) => format!("{ROLE_SCOPE}/{}/{}", team.role(*id).name, edit.key),
     }
 }
 
-fn scopes(team: &Team) -> Vec<(String, Edited)> {
+fn editable_scopes(team: &Team) -> Vec<(String, EditedScope)> {
     let shared = team
         .scopes
         .keys()
-        .map(|name| (name.clone(), Edited::Shared(name.clone())));
+        .map(|name| (name.clone(), EditedScope::Shared(name.clone())));
     let own = team.role_ids().map(|id| {
         (
             format!("{ROLE_SCOPE}/{}", team.role(id).name),
-            Edited::Role(id),
+            EditedScope::Role(id),
         )
     });
     shared.chain(own).collect()
@@ -112,11 +112,11 @@ name = "y"
 component = "x.wasm"
 "#;
 
-    fn check(text: &str, expected: Result<(Edited, &str, &str), &str>) {
+    fn check(text: &str, expected: Result<(EditedScope, &str, &str), &str>) {
         let team = Definition::parse(TEAM, "team.toml", std::path::Path::new("/"))
             .expect("a team")
             .team;
-        match (parse(&team, text), expected) {
+        match (parse_edit(&team, text), expected) {
             (Ok(edit), Ok((scope, key, value))) => {
                 assert_eq!(
                     (edit.scope, edit.key.as_str(), edit.value.as_str()),
@@ -131,7 +131,7 @@ component = "x.wasm"
 
     #[test]
     fn edits_name_scope_key_and_value() {
-        let shared = |name: &str| Edited::Shared(name.into());
+        let shared = |name: &str| EditedScope::Shared(name.into());
         check("tracking/k=9", Ok((shared("tracking"), "k", "9")));
         check(
             "tracking/k=\"a=b\"",
@@ -148,10 +148,13 @@ component = "x.wasm"
         check("tracking/k=1a", Ok((shared("tracking"), "k", "\"1a\"")));
         check("a/k=[1,2]", Ok((shared("a"), "k", "[1,2]")));
         check("a/b/k={}", Ok((shared("a/b"), "k", "{}")));
-        check("role/X/k=true", Ok((Edited::Role(RoleId(0)), "k", "true")));
+        check(
+            "role/X/k=true",
+            Ok((EditedScope::Role(RoleId(0)), "k", "true")),
+        );
         check(
             "role/X/Y=Z/k=true",
-            Ok((Edited::Role(RoleId(1)), "k", "true")),
+            Ok((EditedScope::Role(RoleId(1)), "k", "true")),
         );
     }
 

@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
-use strata_core::file::{Content, Placement};
+use strata_core::file::{PathContent, Placement};
 use strata_core::stepper::Stepper;
 
 use super::LaunchError;
-use super::compare::state_at;
-use super::saved::reader;
+use super::compare::load_state;
+use super::saved::open_reader;
 use crate::blob::Blobs;
 use crate::sandbox::Directories;
 use crate::store::StoreError;
@@ -23,12 +23,12 @@ pub struct SavedFiles {
 
 /// Returns which files actions wrote up to a state that is given as `PATH` or `PATH@ID`. Extracts
 /// them into the directory `to`, if one is given.
-pub fn files(at: &str, to: Option<&Path>) -> Result<SavedFiles, LaunchError> {
-    let (path, team) = state_at(at)?;
+pub fn saved_files(at: &str, to: Option<&Path>) -> Result<SavedFiles, LaunchError> {
+    let (path, team) = load_state(at)?;
     let stepper = team.stepper;
-    let blobs = blobs(&path, &stepper)?;
-    let seen = stepper.env().files.decided.iter();
-    let kept = |content: &Content| {
+    let blobs = load_blobs(&path, &stepper)?;
+    let seen = stepper.env().files.intended.iter();
+    let kept = |content: &PathContent| {
         content
             .digest()
             .is_none_or(|digest| blobs.contains_key(digest))
@@ -39,14 +39,14 @@ pub fn files(at: &str, to: Option<&Path>) -> Result<SavedFiles, LaunchError> {
         .map(|(path, _)| path.clone())
         .collect();
     if let Some(to) = to {
-        let directories = Directories::apart(to);
+        let directories = Directories::single(to);
         for (name, content) in seen.filter(|(_, content)| kept(content)) {
             // The names of files outside the team's directory are absolute. Here they are all
             // extracted into one directory.
             let path = name.trim_start_matches('/').to_owned();
             let placement = Placement {
                 path,
-                expected: Content::Absent,
+                expected: PathContent::Absent,
                 content: content.clone(),
             };
             let bytes = content.digest().and_then(|digest| blobs.get(digest));
@@ -61,10 +61,10 @@ pub fn files(at: &str, to: Option<&Path>) -> Result<SavedFiles, LaunchError> {
 
 /// Returns the contents of the files that a state refers to, as far as the storage has them. A
 /// `team.json` alone has none.
-pub(super) fn blobs(path: &Path, stepper: &Stepper) -> Result<Blobs, LaunchError> {
+pub(super) fn load_blobs(path: &Path, stepper: &Stepper) -> Result<Blobs, LaunchError> {
     let needed = stepper.env().file_digests();
     let mut blobs = Blobs::new();
-    let reader = match reader(path) {
+    let reader = match open_reader(path) {
         Err(LaunchError::Store(StoreError::NoRecords { .. })) => return Ok(blobs),
         reader => reader?,
     };

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{LaunchError, Notice, define_again};
+use super::{LaunchError, Notice, parse_saved_definition};
 use crate::manifest::{Definition, OutwardUse, Overrides, outward_uses};
 use crate::store::SavedDefinition;
 use crate::trust::mark::{self, Recognition};
@@ -25,10 +25,10 @@ pub enum SavedTeamFile {
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{}, so the team file that is saved in it is not used. It would:{}\nNothing of this was done",
-    reason(path, why),
-    lines(uses)
+    format_reason(path, why),
+    format_uses(uses)
 )]
-pub struct Unrecognized {
+pub struct UnrecognizedTeamFile {
     /// The storage directory.
     pub path: PathBuf,
     /// Everything outside the storage directory that running the team would use.
@@ -49,7 +49,7 @@ pub enum UnrecognizedReason {
     NoMarks(String),
 }
 
-fn reason(path: &Path, why: &UnrecognizedReason) -> String {
+fn format_reason(path: &Path, why: &UnrecognizedReason) -> String {
     let path = path.display();
     let unknown = format!("`{path}` is not known as written by your own strata-host");
     match why {
@@ -66,7 +66,7 @@ fn reason(path: &Path, why: &UnrecognizedReason) -> String {
     }
 }
 
-fn lines(uses: &[OutwardUse]) -> String {
+fn format_uses(uses: &[OutwardUse]) -> String {
     // One line for each use. Line breaks are removed so that a value cannot imitate further lines.
     uses.iter()
         .map(|used| format!("\n  {}", used.to_string().replace('\n', " ")))
@@ -76,9 +76,9 @@ fn lines(uses: &[OutwardUse]) -> String {
 /// Reads the team file that is saved in a directory and applies the overrides of the command line.
 ///
 /// # Errors
-/// Fails with `Unrecognized` if the team file must not be used. None of the files that it names is
+/// Fails with `UnrecognizedTeamFile` if the team file must not be used. None of the files that it names is
 /// opened in that case.
-pub(super) fn define_saved(
+pub(super) fn definition_from_saved(
     storage: &Path,
     saved: &SavedDefinition,
     overrides: &Overrides,
@@ -94,11 +94,11 @@ pub(super) fn define_saved(
         },
     };
     if let Some(why) = why {
-        let mut alone = define_again(saved, Definition::parse_alone)?;
-        alone.apply(overrides)?;
+        let mut alone = parse_saved_definition(saved, Definition::parse_without_files)?;
+        alone.apply_overrides(overrides)?;
         let uses = outward_uses(&alone, storage);
         if !uses.is_empty() {
-            return Err(Box::new(Unrecognized {
+            return Err(Box::new(UnrecognizedTeamFile {
                 path: storage.to_owned(),
                 uses,
                 why,
@@ -106,8 +106,8 @@ pub(super) fn define_saved(
             .into());
         }
     }
-    let mut definition = define_again(saved, Definition::parse)?;
-    definition.apply(overrides)?;
+    let mut definition = parse_saved_definition(saved, Definition::parse)?;
+    definition.apply_overrides(overrides)?;
     Ok(definition)
 }
 
@@ -121,7 +121,7 @@ pub(super) fn mark_as_own(
     if is_confined {
         return;
     }
-    if let Err(error) = mark::mark(storage, saved) {
+    if let Err(error) = mark::add_mark(storage, saved) {
         report(Notice::Note(&format!(
             "it cannot be noted that this storage is your own, so a resume has to name the team file: {error}"
         )));

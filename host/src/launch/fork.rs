@@ -6,24 +6,30 @@ use std::path::{Path, PathBuf};
 use strata_core::budget::Account;
 use strata_core::edit::Edit;
 use strata_core::event::Event;
-use strata_core::id::{CheckpointId, hex};
+use strata_core::id::{CheckpointId, to_hex};
 use strata_core::stepper::Stepper;
 use strata_core::team::Team;
 
-use super::back::{absolute, account, account_left, is_held, next_name, sum_up};
-use super::resume::{Opened, Origin};
-use super::saved::{reader, saved};
-use super::start::chance;
+use super::back::{
+    absolute_path, account_left, check_only_checkpoint, next_lineage_name, replay_tail,
+    total_account,
+};
+use super::resume::{OpenedTeam, StateOrigin};
+use super::saved::{load_saved, open_reader};
+use super::start::random_id;
 use super::{LaunchError, edit, files, saved_definition};
 use crate::driver::{DriverError, clock};
-use crate::public_event::{action_name, count};
+use crate::public_event::{action_name, count_lines};
 use crate::sha256::sha256;
-use crate::store::{At, Content, Directory, Durability, Record, Store, StoreError, team_json};
+use crate::store::{
+    DirectoryContent, Durability, Record, StateSelector, StorageDirectory, Store, StoreError,
+    team_json,
+};
 use crate::trust::mark;
 
 /// The arguments of a fork.
 #[derive(Clone, Debug)]
-pub struct Fork {
+pub struct ForkRequest {
     /// The storage directory or its `team.json`.
     pub path: PathBuf,
     /// Where the new lineage begins.
@@ -36,7 +42,7 @@ pub struct Fork {
 
 /// A new fork.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Forked {
+pub struct CreatedFork {
     /// The new lineage.
     pub lineage: String,
     /// Its first checkpoint.
@@ -63,54 +69,57 @@ pub struct Pending {
 }
 
 /// Makes a fork.
-pub fn fork(fork: &Fork) -> Result<Forked, LaunchError> {
+pub fn fork(fork: &ForkRequest) -> Result<CreatedFork, LaunchError> {
     match &fork.to {
-        Some(to) => give(fork, to),
-        None => put_aside(fork),
+        Some(to) => fork_into_directory(fork, to),
+        None => fork_in_storage(fork),
     }
 }
 
 /// Writes the new lineage into a directory of its own. Only reads the records of the original
 /// storage, which a run may be writing at the same time.
-fn give(fork: &Fork, to: &Path) -> Result<Forked, LaunchError> {
-    let directory = Directory::new(to);
-    if matches!(directory.content()?, Content::TeamJson | Content::Database) {
+fn fork_into_directory(fork: &ForkRequest, to: &Path) -> Result<CreatedFork, LaunchError> {
+    let directory = StorageDirectory::new(to);
+    if matches!(
+        directory.content()?,
+        DirectoryContent::TeamJson | DirectoryContent::Database
+    ) {
         return Err(StoreError::Occupied { path: to.into() }.into());
     }
-    let origin = saved(&fork.path, &At::Checkpoint(fork.at.clone()))?;
-    let head = saved(&fork.path, &At::Head)?;
-    let account = match Directory::locate(&fork.path)?.team()? {
-        Content::Database => {
-            let reader = reader(&fork.path)?;
-            account(reader.spent()?, &head.stepper, &reader.lineages()?, &|at| {
+    let origin = load_saved(&fork.path, &StateSelector::Checkpoint(fork.at.clone()))?;
+    let head = load_saved(&fork.path, &StateSelector::Head)?;
+    let account = match StorageDirectory::locate(&fork.path)?.require_team()? {
+        DirectoryContent::Database => {
+            let reader = open_reader(&fork.path)?;
+            total_account(reader.spent()?, &head.stepper, &reader.lineages()?, &|at| {
                 reader.load(at)
             })?
         }
         _ => account_left(&head.stepper),
     };
     let mut stepper = origin.stepper;
-    let edits = edits(stepper.team(), &fork.set)?;
-    let name = given_name(&stepper, &edits, to);
-    let known = mark::known(Directory::locate(&fork.path)?.path());
-    let event = begin(&stepper, fork, name, edits, account)?;
+    let edits = parse_edits(stepper.team(), &fork.set)?;
+    let name = unique_lineage_name(&stepper, &edits, to);
+    let known = mark::known_definitions(StorageDirectory::locate(&fork.path)?.path());
+    let event = fork_event(&stepper, fork, name, edits, account)?;
     stepper.apply(&event).map_err(DriverError::from)?;
     let text = team_json::export(stepper.team(), stepper.env(), &origin.definition);
-    match files::blobs(&fork.path, &stepper)? {
+    match files::load_blobs(&fork.path, &stepper)? {
         blobs if blobs.is_empty() && text.len() as u64 <= team_json::MAX_BYTES => {
-            directory.give(&text)?
+            directory.place_team_json(&text)?
         }
         // File contents, which `team.json` cannot hold, are written into a database, and so is a
         // state that is too large to be read from `team.json`.
-        blobs => directory.give_with(&text, stepper.env(), &origin.definition, &blobs)?,
+        blobs => directory.place_team(&text, stepper.env(), &origin.definition, &blobs)?,
     }
-    mark::carry(known, to);
-    forked(event, &stepper, to)
+    mark::mark_copy(known, to);
+    created_fork(event, &stepper, to)
 }
 
 /// Returns a lineage name that no other fork has. It is derived from the contents, the destination,
 /// and a random number, because a fork may be made again after it was removed. Two lineages with
 /// the same name would take each other's recorded effects for their own.
-fn given_name(stepper: &Stepper, edits: &[Edit], to: &Path) -> String {
+fn unique_lineage_name(stepper: &Stepper, edits: &[Edit], to: &Path) -> String {
     /// The number of hexadecimal digits, enough to distinguish the forks of one run.
     const DIGITS: usize = 8;
     let env = stepper.env();
@@ -118,39 +127,44 @@ fn given_name(stepper: &Stepper, edits: &[Edit], to: &Path) -> String {
     let seed = format!(
         "{}\n{from}\n{edits:?}\n{}\n{:x}",
         env.run,
-        absolute(to).display(),
-        chance()
+        absolute_path(to).display(),
+        random_id()
     );
     let first = env.lineage.name.split('.').next().unwrap_or_default();
-    format!("{first}.{}", &hex(&sha256(seed))[..DIGITS])
+    format!("{first}.{}", &to_hex(&sha256(seed))[..DIGITS])
 }
 
 /// Records the new lineage in the same storage. The current lineage stays the current one.
-fn put_aside(fork: &Fork) -> Result<Forked, LaunchError> {
-    let opened = Opened::at_rest(&fork.path)?;
+fn fork_in_storage(fork: &ForkRequest) -> Result<CreatedFork, LaunchError> {
+    let opened = OpenedTeam::open_without_running(&fork.path)?;
     let current = opened.stepper;
     let mut stepper = current.clone();
     let mut store = match opened.origin {
-        Origin::Database { store, .. } => {
-            stepper = sum_up(&stepper, store.load(&At::Checkpoint(fork.at.clone()))?)?;
+        StateOrigin::Database { store, .. } => {
+            stepper = replay_tail(
+                &stepper,
+                store.load(&StateSelector::Checkpoint(fork.at.clone()))?,
+            )?;
             *store
         }
-        Origin::TeamJson(bytes) => {
-            is_held(current.env(), &fork.at)?;
+        StateOrigin::TeamJson(bytes) => {
+            check_only_checkpoint(current.env(), &fork.at)?;
             // The edits are checked before the `team.json` is converted to a database.
-            edits(stepper.team(), &fork.set)?;
-            opened
-                .directory
-                .adopt(&bytes, current.env(), &saved_definition(&opened.definition))?
+            parse_edits(stepper.team(), &fork.set)?;
+            opened.directory.import_team_json(
+                &bytes,
+                current.env(),
+                &saved_definition(&opened.definition),
+            )?
         }
     };
-    let edits = edits(stepper.team(), &fork.set)?;
+    let edits = parse_edits(stepper.team(), &fork.set)?;
     let lineages = store.lineages()?;
-    let account = account(store.spent()?, &current, &lineages, &|at| store.load(at))?;
-    let event = begin(&stepper, fork, next_name(&lineages), edits, account)?;
+    let account = total_account(store.spent()?, &current, &lineages, &|at| store.load(at))?;
+    let event = fork_event(&stepper, fork, next_lineage_name(&lineages), edits, account)?;
     stepper.apply(&event).map_err(DriverError::from)?;
-    let (line, time_ms) = (store.load(&At::Head)?.next_line, clock::now_ms());
-    let lines = count(&event);
+    let (line, time_ms) = (store.load(&StateSelector::Head)?.next_line, clock::now_ms());
+    let lines = count_lines(&event);
     store.append(
         &[Record {
             line,
@@ -160,23 +174,23 @@ fn put_aside(fork: &Fork) -> Result<Forked, LaunchError> {
         }],
         Durability::Full,
     )?;
-    forked(event, &stepper, &fork.path)
+    created_fork(event, &stepper, &fork.path)
 }
 
-fn edits(team: &Team, set: &[String]) -> Result<Vec<Edit>, LaunchError> {
+fn parse_edits(team: &Team, set: &[String]) -> Result<Vec<Edit>, LaunchError> {
     set.iter()
-        .map(|text| edit::parse(team, text).map_err(LaunchError::Missing))
+        .map(|text| edit::parse_edit(team, text).map_err(LaunchError::InvalidInput))
         .collect()
 }
 
-fn begin(
+fn fork_event(
     stepper: &Stepper,
-    fork: &Fork,
+    fork: &ForkRequest,
     name: String,
     edits: Vec<Edit>,
     account: Account,
 ) -> Result<Event, LaunchError> {
-    let event = stepper.forked(name, edits, account);
+    let event = stepper.forked_event(name, edits, account);
     let none = || StoreError::NoCheckpoint {
         id: fork.at.0.clone(),
         known: Vec::new(),
@@ -184,7 +198,7 @@ fn begin(
     Ok(event.ok_or_else(none)?)
 }
 
-fn forked(event: Event, stepper: &Stepper, path: &Path) -> Result<Forked, LaunchError> {
+fn created_fork(event: Event, stepper: &Stepper, path: &Path) -> Result<CreatedFork, LaunchError> {
     let Event::Forked {
         lineage,
         from,
@@ -196,8 +210,8 @@ fn forked(event: Event, stepper: &Stepper, path: &Path) -> Result<Forked, Launch
     else {
         unreachable!("a fork begins with the event that says so")
     };
-    let pending = pending(stepper, &edits);
-    Ok(Forked {
+    let pending = overwritten_edits(stepper, &edits);
+    Ok(CreatedFork {
         lineage,
         checkpoint,
         parent: from,
@@ -207,7 +221,7 @@ fn forked(event: Event, stepper: &Stepper, path: &Path) -> Result<Forked, Launch
     })
 }
 
-fn pending(stepper: &Stepper, edits: &[Edit]) -> Vec<Pending> {
+fn overwritten_edits(stepper: &Stepper, edits: &[Edit]) -> Vec<Pending> {
     let team = stepper.team();
     let finished = stepper.env().activations().flat_map(|(id, activation)| {
         activation
@@ -222,7 +236,7 @@ fn pending(stepper: &Stepper, edits: &[Edit]) -> Vec<Pending> {
             let action = format!("{}.{}", role.name, action_name(role, work));
             let new = Pending {
                 action,
-                place: edit::place(team, edit),
+                place: edit::edit_target(team, edit),
             };
             if !pending.contains(&new) {
                 pending.push(new);

@@ -8,15 +8,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::is_saved_in;
-use super::saved::saved_definition;
+use super::saved::read_saved_definition;
 use crate::build::sources;
-use crate::manifest::{Definition, files_named_in, named_files};
+use crate::manifest::{Definition, referenced_files, referenced_files_in_text};
 use crate::open;
 use crate::plugin::Access;
-use crate::sandbox::real_path;
-use crate::tidy::tidy;
-use crate::trust::lock::Lock;
-use crate::trust::signature::signature_of;
+use crate::sandbox::resolve_links;
+use crate::tidy::display_path;
+use crate::trust::lock::ComponentLock;
+use crate::trust::signature::signature_path;
 
 /// The maximum number of symbolic links that are followed to a missing file. The kernel has the
 /// same limit.
@@ -27,7 +27,7 @@ const MAX_ENTRIES: usize = 100_000;
 
 /// A team whose input files must not be overwritten.
 #[derive(Clone, Debug, Default)]
-pub struct Inputs<'a> {
+pub struct TeamInputs<'a> {
     /// The team file, if one is given.
     pub team: Option<&'a Path>,
     /// The directory in which it is saved or will be saved.
@@ -63,18 +63,18 @@ pub enum WriteTime {
 /// The reason why a file must not be written. The displayed text completes a sentence that begins
 /// with the name of the option.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Conflict {
+pub enum OutputConflict {
     /// It is an input of the run.
     Input(&'static str),
     /// It exists, in a directory that an action is granted.
-    InGranted(GrantedTo),
+    InGranted(ActionDirectory),
     /// It would be written while an action can read or change it.
-    Exposed(GrantedTo),
+    Exposed(ActionDirectory),
 }
 
 /// A directory that an action is granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GrantedTo {
+pub struct ActionDirectory {
     /// `ROLE.ACTION`.
     pub action: String,
     /// The directory.
@@ -83,7 +83,7 @@ pub struct GrantedTo {
     pub access: Access,
 }
 
-impl fmt::Display for Conflict {
+impl fmt::Display for OutputConflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Input(what) => {
@@ -92,13 +92,13 @@ impl fmt::Display for Conflict {
                     "{what}, which would be written over; give it another name"
                 )
             }
-            Self::InGranted(GrantedTo { action, dir, .. }) => write!(
+            Self::InGranted(ActionDirectory { action, dir, .. }) => write!(
                 f,
                 "a file in `{}`, a directory that `{action}` is granted, which would be written over; give it another \
                  name",
-                tidy(dir)
+                display_path(dir)
             ),
-            Self::Exposed(GrantedTo {
+            Self::Exposed(ActionDirectory {
                 action,
                 dir,
                 access,
@@ -111,7 +111,7 @@ impl fmt::Display for Conflict {
                     f,
                     "a file in `{}`, a directory that `{action}` is granted, so that it could {may} what is written there \
                      during the run; name a file outside of it",
-                    tidy(dir)
+                    display_path(dir)
                 )
             }
         }
@@ -120,56 +120,57 @@ impl fmt::Display for Conflict {
 
 /// The files that the team files of a run name.
 #[derive(Default)]
-struct Named {
+struct NamedFiles {
     /// The team files themselves.
     teams: Vec<PathBuf>,
     /// All other files, and the source directories of components.
     others: BTreeSet<PathBuf>,
     /// The directories that actions are granted.
-    granted: Vec<GrantedTo>,
+    granted: Vec<ActionDirectory>,
 }
 
-impl Inputs<'_> {
+impl TeamInputs<'_> {
     /// Returns why a file must not be written, if it is an input of the run or exposed to its
     /// actions.
-    pub fn find(&self, output: &OutputFile<'_>) -> Option<Conflict> {
+    pub fn find(&self, output: &OutputFile<'_>) -> Option<OutputConflict> {
         let file = output.path;
         if self
             .storage
             .is_some_and(|storage| is_saved_in(file, storage))
         {
-            return Some(Conflict::Input("a file in which the team is saved"));
+            return Some(OutputConflict::Input("a file in which the team is saved"));
         }
-        let Named {
+        let NamedFiles {
             teams,
             mut others,
             granted,
-        } = self.named();
-        let signatures: Vec<PathBuf> = others.iter().map(|file| signature_of(file)).collect();
+        } = self.named_files();
+        let signatures: Vec<PathBuf> = others.iter().map(|file| signature_path(file)).collect();
         others.extend(signatures);
-        const PART: Conflict = Conflict::Input("a file that the team is made from");
+        const PART: OutputConflict = OutputConflict::Input("a file that the team is made from");
         // A lock file or a signature that does not exist yet would be read from then on, so these
         // are compared by name.
-        if others.iter().any(|other| is_called_alike(other, file)) {
+        if others
+            .iter()
+            .any(|other| has_same_name_and_parent(other, file))
+        {
             return Some(PART);
         }
         // No other file that does not exist yet can be an input.
-        if let Some(place) = place(file) {
-            if teams.iter().any(|team| self::place(team) == Some(place)) {
-                return Some(Conflict::Input("the team file"));
+        if let Some(place) = file_id(file) {
+            if teams.iter().any(|team| file_id(team) == Some(place)) {
+                return Some(OutputConflict::Input("the team file"));
             }
             let is_source = |dir: &Path| {
-                let files = sources::of(dir).unwrap_or_default();
-                files
-                    .iter()
-                    .any(|source| self::place(source) == Some(place))
-                    && !begins(file, output.beginning)
+                let files = sources::list_sources(dir).unwrap_or_default();
+                files.iter().any(|source| file_id(source) == Some(place))
+                    && !begins_with(file, output.beginning)
             };
             let is_other = |other: &PathBuf| {
                 if other.is_dir() {
                     is_source(other)
                 } else {
-                    self::place(other) == Some(place)
+                    file_id(other) == Some(place)
                 }
             };
             if others.iter().any(is_other) {
@@ -181,14 +182,18 @@ impl Inputs<'_> {
 
     /// Returns why a file must not be written because of a granted directory. Files in the storage
     /// directory are hidden from actions, so they never conflict.
-    fn find_granted(&self, output: &OutputFile<'_>, granted: Vec<GrantedTo>) -> Option<Conflict> {
+    fn find_granted(
+        &self,
+        output: &OutputFile<'_>,
+        granted: Vec<ActionDirectory>,
+    ) -> Option<OutputConflict> {
         let there = fs::metadata(output.path).ok();
         // A device or a pipe has no contents that could be overwritten or read later.
         if there.as_ref().is_some_and(|meta| !meta.is_file()) {
             return None;
         }
-        let real = followed(output.path);
-        let storage = self.storage.map(real_path);
+        let real = resolve_output_path(output.path);
+        let storage = self.storage.map(resolve_links);
         if storage.is_some_and(|storage| real.starts_with(storage)) {
             return None;
         }
@@ -199,32 +204,35 @@ impl Inputs<'_> {
         let found = writable
             .into_iter()
             .chain(readable)
-            .find(|granted| lies_in(&real, there.as_ref(), &granted.dir))?;
+            .find(|granted| is_in_directory(&real, there.as_ref(), &granted.dir))?;
         match output.time {
-            WriteTime::DuringRun => Some(Conflict::Exposed(found)),
-            WriteTime::AfterRun => (there.is_some() && !begins(output.path, output.beginning))
-                .then_some(Conflict::InGranted(found)),
+            WriteTime::DuringRun => Some(OutputConflict::Exposed(found)),
+            WriteTime::AfterRun => (there.is_some() && !begins_with(output.path, output.beginning))
+                .then_some(OutputConflict::InGranted(found)),
         }
     }
 
-    fn named(&self) -> Named {
-        let mut named = Named {
+    fn named_files(&self) -> NamedFiles {
+        let mut named = NamedFiles {
             others: self.policies.iter().cloned().collect(),
-            ..Named::default()
+            ..NamedFiles::default()
         };
         let mut given = self.components.to_vec();
         if let Some(team) = self.team {
-            let definition = Definition::read_alone(team).ok();
-            named.add(named_files(team), definition.as_ref());
+            let definition = Definition::read_without_files(team).ok();
+            named.add(referenced_files(team), definition.as_ref());
             named.teams.push(team.to_owned());
         }
         if let Some(saved) = self
             .storage
-            .and_then(|storage| saved_definition(storage).ok())
+            .and_then(|storage| read_saved_definition(storage).ok())
         {
             let (text, name, base) = (&saved.text, &saved.name, &saved.base);
-            let definition = Definition::parse_alone(text, name, base).ok();
-            named.add(files_named_in(text, name, base), definition.as_ref());
+            let definition = Definition::parse_without_files(text, name, base).ok();
+            named.add(
+                referenced_files_in_text(text, name, base),
+                definition.as_ref(),
+            );
             given.extend(saved.components.iter().cloned());
             named.teams.push(saved.file());
         }
@@ -234,9 +242,9 @@ impl Inputs<'_> {
     }
 }
 
-impl Named {
+impl NamedFiles {
     fn add(&mut self, files: BTreeSet<PathBuf>, definition: Option<&Definition>) {
-        self.others.extend(all_parts(files, definition));
+        self.others.extend(with_implicit_files(files, definition));
         let plugins = definition.iter().flat_map(|read| {
             let action = |slot| read.team.slot_name(slot);
             read.plugins
@@ -244,51 +252,59 @@ impl Named {
                 .map(move |(slot, plugin)| (action(*slot), &plugin.grants.dirs))
         });
         for (action, dirs) in plugins {
-            self.granted.extend(dirs.iter().map(|grant| GrantedTo {
-                action: action.clone(),
-                dir: grant.host.clone(),
-                access: grant.access,
-            }));
+            self.granted
+                .extend(dirs.iter().map(|grant| ActionDirectory {
+                    action: action.clone(),
+                    dir: grant.host.clone(),
+                    access: grant.access,
+                }));
         }
     }
 }
 
 /// Returns the files and directories of source that a team is made from, as far as its file can be
 /// read.
-pub fn made_from(team: &Path) -> Vec<PathBuf> {
-    let definition = Definition::read_alone(team).ok();
-    all_parts(named_files(team), definition.as_ref())
+pub fn source_files(team: &Path) -> Vec<PathBuf> {
+    let definition = Definition::read_without_files(team).ok();
+    with_implicit_files(referenced_files(team), definition.as_ref())
         .into_iter()
         .collect()
 }
 
 /// Adds the files that belong to a team without being named in its file: the components of skills,
 /// which are in the shelf directory, and the lock file beside the team file.
-fn all_parts(mut files: BTreeSet<PathBuf>, definition: Option<&Definition>) -> BTreeSet<PathBuf> {
+fn with_implicit_files(
+    mut files: BTreeSet<PathBuf>,
+    definition: Option<&Definition>,
+) -> BTreeSet<PathBuf> {
     if let Some(definition) = definition {
         let components = definition.plugins.values().map(|plugin| &plugin.component);
         files.extend(components.cloned());
-        files.insert(Lock::new(&definition.source.base).path().to_owned());
+        files.insert(
+            ComponentLock::new(&definition.source.base)
+                .path()
+                .to_owned(),
+        );
     }
     files
 }
 
 /// Returns whether a file is or will be in a directory, under any of its names. `real` is its path
 /// without symbolic links, and `there` its metadata if it exists.
-fn lies_in(real: &Path, there: Option<&Metadata>, dir: &Path) -> bool {
-    let granted = place(dir);
+fn is_in_directory(real: &Path, there: Option<&Metadata>, dir: &Path) -> bool {
+    let granted = file_id(dir);
     // A directory that does not exist yet is created by the run.
-    let is_below = real.starts_with(real_path(dir))
+    let is_below = real.starts_with(resolve_links(dir))
         || (granted.is_some()
             && real
                 .ancestors()
                 .skip(1)
-                .any(|above| place(above) == granted));
-    is_below || there.is_some_and(|meta| meta.nlink() > 1 && has_node(dir, meta))
+                .any(|above| file_id(above) == granted));
+    is_below || there.is_some_and(|meta| meta.nlink() > 1 && contains_inode(dir, meta))
 }
 
 /// Returns whether one of the names of a file is in a directory or below it.
-fn has_node(dir: &Path, file: &Metadata) -> bool {
+fn contains_inode(dir: &Path, file: &Metadata) -> bool {
     let mut open = vec![dir.to_owned()];
     let mut seen = 0;
     while let Some(dir) = open.pop() {
@@ -310,7 +326,7 @@ fn has_node(dir: &Path, file: &Metadata) -> bool {
 
 /// Returns the path of a file without symbolic links. The last link may lead to a missing file,
 /// which writing would create.
-fn followed(file: &Path) -> PathBuf {
+fn resolve_output_path(file: &Path) -> PathBuf {
     let mut path = file.to_owned();
     for _ in 0..MAX_LINKS {
         match fs::read_link(&path) {
@@ -318,26 +334,26 @@ fn followed(file: &Path) -> PathBuf {
             Err(_) => break,
         }
     }
-    real_path(&path)
+    resolve_links(&path)
 }
 
 /// Returns whether both paths have the same file name and the same parent directory.
-fn is_called_alike(one: &Path, other: &Path) -> bool {
+fn has_same_name_and_parent(one: &Path, other: &Path) -> bool {
     let above = |path: &Path| {
         let above = path.parent().filter(|above| !above.as_os_str().is_empty());
-        place(above.unwrap_or(Path::new(".")))
+        file_id(above.unwrap_or(Path::new(".")))
     };
     one.file_name() == other.file_name() && above(one).is_some() && above(one) == above(other)
 }
 
 /// Returns the device and inode numbers of a file, which identify it whatever its path is.
-fn place(file: &Path) -> Option<(u64, u64)> {
+fn file_id(file: &Path) -> Option<(u64, u64)> {
     let meta = fs::metadata(file).ok()?;
     Some((meta.dev(), meta.ino()))
 }
 
 /// Returns whether a file begins with these bytes or is empty.
-fn begins(file: &Path, beginning: &[u8]) -> bool {
+fn begins_with(file: &Path, beginning: &[u8]) -> bool {
     use std::io::Read;
     let mut found = Vec::new();
     let read = open::regular(file)

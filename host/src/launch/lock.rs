@@ -4,46 +4,48 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::LaunchError;
-use super::source::Source;
-use crate::manifest::operator::Operator;
+use super::source::ComponentSource;
+use crate::manifest::operator::OperatorPolicy;
 use crate::manifest::{Definition, Diagnostics};
 use crate::plugin::Plugin;
-use crate::trust::lock::{Lock, Locked, Name};
+use crate::trust::lock::{ComponentLock, LockedComponent, LockedName};
 
 /// The result of locking.
-pub struct Written {
+pub struct LockResult {
     /// The lock file.
     pub path: PathBuf,
     /// The number of components that the team has.
     pub components: usize,
     /// The components that were locked with other contents before: the name, the previous entry,
     /// the new entry.
-    pub changed: Vec<(String, Locked, Locked)>,
+    pub changed: Vec<(String, LockedComponent, LockedComponent)>,
 }
 
 /// Locks a team's components, as far as these policies allow them. Entries of other teams in the
 /// same directory stay. `report` receives the slow operations that begin.
-pub fn lock(
+pub fn lock_components(
     team: &Path,
-    operators: &[Operator],
+    operators: &[OperatorPolicy],
     report: &mut dyn FnMut(&str),
-) -> Result<Written, LaunchError> {
+) -> Result<LockResult, LaunchError> {
     let mut definition = Definition::read(team)?;
-    definition.bind(operators)?;
+    definition.apply_policies(operators)?;
     definition.check_ready()?;
     let base = &definition.source.base;
-    let mut lock = Lock::beside(base)?.unwrap_or_else(|| Lock::new(base));
-    lock.forget_missing();
+    let mut lock = ComponentLock::read_in(base)?.unwrap_or_else(|| ComponentLock::new(base));
+    lock.remove_missing();
     let mut changed = Vec::new();
     let mut problems: Vec<Diagnostics> = Vec::new();
     let mut seen = BTreeSet::new();
-    let name = |slot, plugin: &Plugin| Name::of(&plugin.component, definition.skill(slot), base);
+    let name = |slot, plugin: &Plugin| {
+        LockedName::for_component(&plugin.component, definition.skill_name(slot), base)
+    };
     for (slot, plugin) in definition
         .plugins
         .iter()
         .filter(|(slot, plugin)| seen.insert(name(**slot, plugin)))
     {
-        let source = match Source::read(
+        let source = match ComponentSource::read(
             &plugin.component,
             plugin.limits.component_bytes,
             &definition.trust,
@@ -51,14 +53,18 @@ pub fn lock(
         ) {
             Ok(source) => source,
             Err(why) => {
-                problems.push(definition.at_component(*slot, why.told(plugin)));
+                problems.push(definition.component_problem(*slot, why.message_with_advice(plugin)));
                 continue;
             }
         };
         if let Err(untrusted) = &source.signed {
-            problems.push(definition.refused(*slot, untrusted.to_string(), untrusted.hint()));
+            problems.push(definition.component_refusal(
+                *slot,
+                untrusted.to_string(),
+                untrusted.hint(),
+            ));
         }
-        let now = source.locked();
+        let now = source.lock_entry();
         let name = name(*slot, plugin);
         match lock.set(name.clone(), now.clone()) {
             Some(before) if before != now => changed.push((name.to_string(), before, now)),
@@ -69,7 +75,7 @@ pub fn lock(
         return Err(problems.into());
     }
     lock.write()?;
-    Ok(Written {
+    Ok(LockResult {
         path: lock.path().to_owned(),
         components: seen.len(),
         changed,

@@ -12,37 +12,37 @@ use crate::manifest::Definition;
 
 /// Where a team comes from.
 #[derive(Clone, Debug)]
-pub struct Makings {
+pub struct Provenance {
     /// The team file.
     pub file: PathBuf,
     /// The most that the operator allows the team to spend, and the policy that says so.
-    pub most: Option<(Usd, String)>,
+    pub max_spend: Option<(Usd, String)>,
     /// The line that configures how the external program is reached.
     pub external: Option<String>,
-    parts: BTreeMap<Slot, Made>,
+    components: BTreeMap<Slot, ComponentOrigin>,
 }
 
 /// Where a component comes from.
 #[derive(Clone, Debug)]
-pub struct Made {
+pub struct ComponentOrigin {
     /// A `.wasm` file, a directory of source or a script.
     pub from: PathBuf,
     /// The line of the team file that names it: `team.toml:17`.
-    pub place: String,
+    pub line: String,
     /// The grants that the operator's policies removed, each with the policy.
     pub withheld: Vec<(Grant, String)>,
 }
 
-impl Makings {
+impl Provenance {
     /// Returns the provenance of a team as its file is now.
-    pub(super) fn of(definition: &Definition) -> Self {
+    pub(super) fn from_definition(definition: &Definition) -> Self {
         let source = &definition.source;
-        let made = |slot: &Slot| Made {
+        let made = |slot: &Slot| ComponentOrigin {
             from: definition.plugins[slot].component.clone(),
-            place: definition.place(*slot),
-            withheld: definition.withheld(*slot),
+            line: definition.location(*slot),
+            withheld: definition.withheld_grants(*slot),
         };
-        let parts = definition
+        let components = definition
             .plugins
             .keys()
             .map(|slot| (*slot, made(slot)))
@@ -50,14 +50,14 @@ impl Makings {
         let name = Path::new(&source.name).file_name().unwrap_or_default();
         Self {
             file: source.base.join(name),
-            most: definition.most().cloned(),
-            external: definition.place_of_external(),
-            parts,
+            max_spend: definition.budget_ceiling().cloned(),
+            external: definition.external_location(),
+            components,
         }
     }
 
     /// Returns where the component of a slot comes from.
-    pub fn made(&self, slot: Slot) -> Option<&Made> {
-        self.parts.get(&slot)
+    pub fn component_origin(&self, slot: Slot) -> Option<&ComponentOrigin> {
+        self.components.get(&slot)
     }
 }

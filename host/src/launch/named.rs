@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::manifest::{Definition, team_name};
-use crate::store::{Content, Directory, Reader, named_directories, team_json};
+use crate::store::{DirectoryContent, Reader, StorageDirectory, default_directories, team_json};
 
 /// Returns the directory in which a new run of a team file is saved if no storage is given.
 ///
@@ -22,10 +22,10 @@ pub fn development_storage(team: &Path) -> PathBuf {
 
 fn directory_for(team: &Path, suffix: &str) -> PathBuf {
     // A file that cannot be read or does not name a team is reported by the caller that runs it.
-    let name = Definition::text(team)
+    let name = Definition::read_text(team)
         .and_then(|text| team_name(&text))
         .unwrap_or_default();
-    let (usual, other) = named_directories(&name, suffix);
+    let (usual, other) = default_directories(&name, suffix);
     let is_of_another = || saved_name(&usual).is_some_and(|saved| saved != name);
     if other.exists() || is_of_another() {
         other
@@ -36,9 +36,9 @@ fn directory_for(team: &Path, suffix: &str) -> PathBuf {
 
 /// Returns the name of the team that is saved in a directory, if it can be read.
 fn saved_name(directory: &Path) -> Option<String> {
-    let directory = Directory::locate(directory).ok()?;
-    let definition = match directory.team().ok()? {
-        Content::Database => Reader::open(&directory).ok()?.definition().ok()?,
+    let directory = StorageDirectory::locate(directory).ok()?;
+    let definition = match directory.require_team().ok()? {
+        DirectoryContent::Database => Reader::open(&directory).ok()?.definition().ok()?,
         _ => team_json::saved_definition(&directory.read_team_json().ok()?).ok()??,
     };
     team_name(&definition.text)

@@ -3,16 +3,16 @@
 use std::path::Path;
 
 use super::LaunchError;
-use super::back::sum_up;
-use super::resume::{Opened, Origin};
-use super::saved::reader;
+use super::back::replay_tail;
+use super::resume::{OpenedTeam, StateOrigin};
+use super::saved::open_reader;
 use crate::store::{Pruned, Store};
 
 /// The number of checkpoints to keep if neither the operator nor the team file says otherwise.
-pub const KEPT: u32 = 10;
+pub const DEFAULT_KEPT_CHECKPOINTS: u32 = 10;
 
 /// The result of pruning.
-pub struct Kept {
+pub struct PruneResult {
     /// The number of checkpoints that were kept in each lineage.
     pub keep: u32,
     /// What was freed.
@@ -21,24 +21,24 @@ pub struct Kept {
 
 /// Removes old checkpoints of a saved team and frees what only they needed. Keeps `keep`
 /// checkpoints, or the number in the team file if that is `None`.
-pub fn prune(path: &Path, keep: Option<u32>) -> Result<Kept, LaunchError> {
-    let opened = Opened::at_rest(path)?;
+pub fn prune(path: &Path, keep: Option<u32>) -> Result<PruneResult, LaunchError> {
+    let opened = OpenedTeam::open_without_running(path)?;
     let keep = keep
         .or(opened.definition.run.checkpoints_kept)
-        .unwrap_or(KEPT);
+        .unwrap_or(DEFAULT_KEPT_CHECKPOINTS);
     let stepper = opened.stepper;
     match opened.origin {
-        Origin::Database { mut store, .. } => {
-            let mut sum_up = |saved| match sum_up(&stepper, saved) {
+        StateOrigin::Database { mut store, .. } => {
+            let mut sum_up = |saved| match replay_tail(&stepper, saved) {
                 Ok(state) => Ok(state.into_env()),
                 Err(error) => Err(error.to_string()),
             };
             let pruned = store.prune(keep, &mut sum_up)?;
-            Ok(Kept { keep, pruned })
+            Ok(PruneResult { keep, pruned })
         }
         // It has no records. Returns the same error as other commands that need them.
-        Origin::TeamJson(_) => Err(reader(path)
+        StateOrigin::TeamJson(_) => Err(open_reader(path)
             .err()
-            .unwrap_or_else(|| LaunchError::Missing("no records".into()))),
+            .unwrap_or_else(|| LaunchError::InvalidInput("no records".into()))),
     }
 }

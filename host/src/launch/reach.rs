@@ -7,35 +7,35 @@ use std::time::Duration;
 
 use strata_core::message::Message;
 
-use super::control::Reached;
-use super::resume::Opened;
+use super::control::ControlOutcome;
+use super::resume::OpenedTeam;
 use super::{LaunchError, control};
-use crate::driver::{Answered, Given, Sent};
-use crate::shell::path_word;
+use crate::driver::{AnsweredRequest, HumanReply, SendReceipt};
+use crate::shell::shell_path;
 use crate::store::StoreError;
 
 /// The number of attempts if the team changes its owner in between.
-const TRIES: u32 = 10;
+const MAX_ATTEMPTS: u32 = 10;
 /// The number of times that a process may own the storage without listening. It may be about to
 /// release the storage.
-const UNREACHABLE: u32 = 4;
+const MAX_UNREACHABLE: u32 = 4;
 /// The delay after the first attempt. It grows linearly: twice that after the second, and so on.
-const PAUSE: Duration = Duration::from_millis(20);
+const RETRY_DELAY: Duration = Duration::from_millis(20);
 
 /// Answers that were accepted.
 #[derive(Debug)]
-pub struct Taken {
+pub struct AcceptedAnswers {
     /// The requests that they answer, in the order in which they were given.
-    pub answers: Vec<Answered>,
+    pub answers: Vec<AnsweredRequest>,
     /// Where the answers went.
-    pub taker: Taker,
+    pub recipient: AnswerRecipient,
 }
 
 /// Where answers go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taker {
+pub enum AnswerRecipient {
     /// Into the storage. A resume uses them.
-    Saved,
+    Storage,
     /// To the process that runs the team, which continues by itself.
     Process,
 }
@@ -46,73 +46,75 @@ pub enum Taker {
 /// Fails if one of them answers no open request, or is not valid for its request; if nothing is
 /// saved there, or it cannot be read or written; or if a process that runs the team cannot be
 /// reached.
-pub fn answer(path: &Path, given: &[Given]) -> Result<Taken, LaunchError> {
-    let record = |opened: Opened| {
+pub fn answer(path: &Path, given: &[HumanReply]) -> Result<AcceptedAnswers, LaunchError> {
+    let record = |opened: OpenedTeam| {
         // Checked before a `team.json` alone is converted to a database.
-        opened.judge(given)?;
-        let (mut journal, _) = opened.journal(None)?;
-        let answers = journal.reply(given)?;
+        opened.check_answers(given)?;
+        let (mut journal, _) = opened.into_journal(None)?;
+        let answers = journal.record_replies(given)?;
         journal.save_if_possible();
-        Ok(Taken {
+        Ok(AcceptedAnswers {
             answers,
-            taker: Taker::Saved,
+            recipient: AnswerRecipient::Storage,
         })
     };
-    let taken = |answers| Taken {
+    let taken = |answers| AcceptedAnswers {
         answers,
-        taker: Taker::Process,
+        recipient: AnswerRecipient::Process,
     };
-    reach(path, record, || control::answer(path, given).map(taken))
+    via_owner(path, record, || {
+        control::send_answers(path, given).map(taken)
+    })
 }
 
 /// Durably puts a message into a team's mailboxes. Assigns its id.
-pub fn send(path: &Path, message: Message) -> Result<Sent, LaunchError> {
-    let put = |opened: Opened| {
+pub fn send(path: &Path, message: Message) -> Result<SendReceipt, LaunchError> {
+    let put = |opened: OpenedTeam| {
         if !opened.has_begun() {
-            let (place, path) = (path.display(), path_word(path));
+            let (place, path) = (path.display(), shell_path(path));
             let what = format!("the run in `{place}` was killed before it began; resume it first");
-            return Err(LaunchError::Missing(format!(
+            return Err(LaunchError::InvalidInput(format!(
                 "{what}: `strata-host run --recover_path {path}`"
             )));
         }
-        let (mut journal, _) = opened.journal(None)?;
-        let sent = journal.take_in(message.clone())?;
+        let (mut journal, _) = opened.into_journal(None)?;
+        let sent = journal.publish_external(message.clone())?;
         journal.flush()?;
         journal.save_if_possible();
         Ok(sent)
     };
-    reach(path, put, || control::hand_over(path, &message))
+    via_owner(path, put, || control::send_message(path, &message))
 }
 
 /// Calls `ours` with the storage or, if another process owns that, `theirs`, which asks that
 /// process.
-fn reach<T>(
+fn via_owner<T>(
     path: &Path,
-    ours: impl Fn(Opened) -> Result<T, LaunchError>,
-    theirs: impl Fn() -> Reached<T>,
+    ours: impl Fn(OpenedTeam) -> Result<T, LaunchError>,
+    theirs: impl Fn() -> ControlOutcome<T>,
 ) -> Result<T, LaunchError> {
     let (mut tried, mut unreachable) = (1, 0);
     loop {
-        let in_use = match Opened::at_rest(path) {
+        let in_use = match OpenedTeam::open_without_running(path) {
             Ok(opened) => match ours(opened) {
                 // Another process converted the `team.json` to a database first.
                 Err(LaunchError::Store(in_use @ StoreError::Locked { .. })) => in_use,
                 done => return done,
             },
             Err(LaunchError::Store(in_use @ StoreError::Locked { .. })) => match theirs() {
-                Reached::Told(told) => return told,
-                Reached::Nobody => {
+                ControlOutcome::Answered(told) => return told,
+                ControlOutcome::Nobody => {
                     unreachable += 1;
                     in_use
                 }
-                Reached::Ended => in_use,
+                ControlOutcome::Ended => in_use,
             },
             Err(error) => return Err(error),
         };
-        if tried == TRIES || unreachable == UNREACHABLE {
+        if tried == MAX_ATTEMPTS || unreachable == MAX_UNREACHABLE {
             return Err(in_use.into());
         }
-        std::thread::sleep(PAUSE * tried);
+        std::thread::sleep(RETRY_DELAY * tried);
         tried += 1;
     }
 }

@@ -7,22 +7,24 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use strata_core::event::Event;
-use strata_core::file::Content;
+use strata_core::file::PathContent;
 use strata_core::stepper::Stepper;
 
-use super::foreign::define_saved;
-use super::resume::fits;
+use super::foreign::definition_from_saved;
+use super::resume::check_shape;
 use super::{Components, LaunchError, Notice, SavedTeamFile};
-use crate::driver::{FilesThen, ModelsThen, Rerun};
+use crate::driver::{RecordedFiles, RecordedModels, Replayer};
 use crate::manifest::{Definition, Overrides};
-use crate::replay::{Next, OnDifference, Replay as Through, Report, Selection};
-use crate::sandbox::{Own, WasmSandbox};
-use crate::store::{Directory, Reader};
+use crate::replay::{
+    AttemptSelection, OnDifference, ReplayControl, ReplayReport, ReplaySession as Through,
+};
+use crate::sandbox::{HiddenStorage, WasmSandbox};
+use crate::store::{Reader, StorageDirectory};
 use crate::suggest::suggest;
 
 /// The arguments of a replay.
 #[derive(Clone, Debug)]
-pub struct Replay {
+pub struct ReplayRequest {
     /// The storage directory or its `team.json`.
     pub path: PathBuf,
     /// The team file, if not the saved one.
@@ -34,7 +36,7 @@ pub struct Replay {
     /// The lineage, if not the current one.
     pub lineage: Option<String>,
     /// The attempts to repeat.
-    pub selection: Selection,
+    pub selection: AttemptSelection,
     /// What to do at the first difference.
     pub on_difference: OnDifference,
 }
@@ -42,35 +44,35 @@ pub struct Replay {
 /// Repeats recorded attempts and compares the results. `report` receives the slow operations that
 /// begin, and notes about events that were pruned.
 pub async fn replay(
-    replay: Replay,
+    replay: ReplayRequest,
     report: &mut dyn FnMut(Notice<'_>),
-) -> Result<Report, LaunchError> {
-    let mut reader = super::reader(&replay.path)?;
+) -> Result<ReplayReport, LaunchError> {
+    let mut reader = super::open_reader(&replay.path)?;
     if let Some(lineage) = &replay.lineage {
-        reader.turn_to(lineage)?;
+        reader.switch_lineage(lineage)?;
     }
-    let storage = Directory::locate(&replay.path)?;
+    let storage = StorageDirectory::locate(&replay.path)?;
     let definition = match &replay.team {
         Some(team) => {
             let mut definition = Definition::read(team)?;
-            definition.apply(&replay.overrides)?;
+            definition.apply_overrides(&replay.overrides)?;
             definition
         }
-        None => define_saved(
+        None => definition_from_saved(
             storage.path(),
             &reader.definition()?,
             &replay.overrides,
             replay.saved_team_file,
         )?,
     };
-    for line in definition.cut() {
+    for line in definition.describe_reductions() {
         report(Notice::Note(&line));
     }
     if let Some(action) = &replay.selection.action {
         check_action(&definition, action)?;
     }
-    let beginning = reader.beginning()?;
-    fits(&beginning.env, &definition.team)?;
+    let beginning = reader.earliest_state()?;
+    check_shape(&beginning.env, &definition.team)?;
     if beginning.dropped > 0 {
         let dropped = beginning.dropped;
         report(Notice::Note(&format!(
@@ -79,21 +81,20 @@ pub async fn replay(
     }
     let sandbox = WasmSandbox::one_shot()?;
     let components = Components::load(&definition, &sandbox, report)?;
-    let own = Own::of(storage.path());
-    let equipment = components.equip_offline(&definition, sandbox, own)?;
+    let own = HiddenStorage::new(storage.path());
+    let equipment = components.offline_runtime(&definition, sandbox, own)?;
     let plugins: BTreeMap<_, _> = equipment.plugins.clone();
-    let models = definition
-        .llm
-        .as_ref()
-        .map_or(ModelsThen::None, |llm| ModelsThen::Some(llm.model.clone()));
+    let models = definition.llm.as_ref().map_or(RecordedModels::None, |llm| {
+        RecordedModels::Some(llm.model.clone())
+    });
     let stepper = Stepper::new(Arc::new(definition.team.clone()), beginning.env);
     let reader = Rc::new(reader);
     let kept = Rc::clone(&reader);
-    let files = FilesThen {
-        before: before(&reader, beginning.from)?,
+    let files = RecordedFiles {
+        before: contents_before(&reader, beginning.position)?,
         blobs: Box::new(move |digest| kept.blob(digest)),
     };
-    let rerun = Rerun::new(stepper, equipment, models, files);
+    let rerun = Replayer::new(stepper, equipment, models, files);
     let mut through = Through::new(
         rerun,
         plugins,
@@ -101,12 +102,12 @@ pub async fn replay(
         replay.selection,
         replay.on_difference,
     );
-    for record in reader.all(beginning.from) {
-        if through.event(&record?.event).await? == Next::Stop {
+    for record in reader.records_after(beginning.position) {
+        if through.handle_event(&record?.event).await? == ReplayControl::Stop {
             break;
         }
     }
-    Ok(through.report())
+    Ok(through.into_report())
 }
 
 /// Fails if the team has no action of this name.
@@ -122,16 +123,19 @@ fn check_action(definition: &Definition, action: &String) -> Result<(), LaunchEr
     let known: Vec<&str> = names.iter().map(String::as_str).collect();
     let hint = suggest(action, &known);
     let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
-    Err(LaunchError::Missing(format!(
+    Err(LaunchError::InvalidInput(format!(
         "the team has no action `{action}`{hint}"
     )))
 }
 
 /// Returns what was at each path before the first action changed it. Later attempts and later
 /// observers find other contents there.
-fn before(reader: &Reader, from: u64) -> Result<BTreeMap<String, Content>, LaunchError> {
+fn contents_before(
+    reader: &Reader,
+    from: u64,
+) -> Result<BTreeMap<String, PathContent>, LaunchError> {
     let mut before = BTreeMap::new();
-    for record in reader.all(from) {
+    for record in reader.records_after(from) {
         let Event::FilesWritten { files, .. } = record?.event else {
             continue;
         };

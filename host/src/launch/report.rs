@@ -6,103 +6,103 @@ use std::collections::BTreeSet;
 use strata_core::stepper::Stepper;
 
 use super::LaunchError;
-use super::back::sum_up;
-use super::compare::{chain, place};
-use super::saved::{SavedTeam, checkpoints, reader, saved};
+use super::back::replay_tail;
+use super::compare::{checkpoint_chain, parse_saved_state};
+use super::saved::{SavedTeam, list_checkpoints, load_saved, open_reader};
 use crate::driver::DriverError;
-use crate::report::{Beside, Gathering, Report};
-use crate::store::{At, CheckpointRow, Reader, StoreError};
+use crate::report::{Report, ReportBuilder, StorageOverview};
+use crate::store::{CheckpointRow, Reader, StateSelector, StoreError};
 
 /// The maximum number of states of other lineages that are loaded. The newest are chosen; each has
 /// to be read separately.
-const MAX_ELSEWHERE: usize = 40;
+const MAX_OTHER_STATES: usize = 40;
 
 /// Collects the data about the state that is given as `PATH` or `PATH@ID`, and about everything
 /// that led to it.
-pub fn report(at: &str) -> Result<Report, LaunchError> {
-    let (path, at) = place(at)?;
-    let (rows, current) = checkpoints(&path)?;
-    let team = saved(&path, &at)?;
-    let mut beside = Beside {
+pub fn gather_report(at: &str) -> Result<Report, LaunchError> {
+    let (path, at) = parse_saved_state(at)?;
+    let (rows, current) = list_checkpoints(&path)?;
+    let team = load_saved(&path, &at)?;
+    let mut beside = StorageOverview {
         path: path.display().to_string(),
         checkpoints: rows,
-        ..Beside::default()
+        ..StorageOverview::default()
     };
-    let reader = match reader(&path) {
+    let reader = match open_reader(&path) {
         Ok(reader) => reader,
         // A `team.json` alone has no records.
         Err(LaunchError::Store(StoreError::NoRecords { .. })) => {
-            return Ok(Gathering::new(team.stepper, []).finish(beside, Vec::new()));
+            return Ok(ReportBuilder::new(team.stepper, []).finish(beside, Vec::new()));
         }
         Err(error) => return Err(error),
     };
     let lineage = match &at {
-        At::Head => current,
-        At::Lineage(name) => name.clone(),
-        At::Checkpoint(id) => {
+        StateSelector::Head => current,
+        StateSelector::Lineage(name) => name.clone(),
+        StateSelector::Checkpoint(id) => {
             let row = beside.checkpoints.iter().find(|row| row.id == *id);
             row.map_or(current, |row| row.lineage.clone())
         }
     };
     beside.lineages = reader.lineages()?;
-    beside.events = true;
-    let elsewhere = elsewhere(&reader, &team.stepper, &beside.checkpoints)?;
-    let gathering = through(reader, &team, &at, &lineage, &mut beside)?;
+    beside.has_events = true;
+    let elsewhere = load_other_states(&reader, &team.stepper, &beside.checkpoints)?;
+    let gathering = gather_events(reader, &team, &at, &lineage, &mut beside)?;
     Ok(gathering.finish(beside, elsewhere))
 }
 
 /// Reads the events that lead to a state.
-fn through(
+fn gather_events(
     mut reader: Reader,
     team: &SavedTeam,
-    at: &At,
+    at: &StateSelector,
     lineage: &str,
-    beside: &mut Beside,
-) -> Result<Gathering, LaunchError> {
-    reader.turn_to(lineage)?;
-    let last = if let At::Checkpoint(id) = at {
+    beside: &mut StorageOverview,
+) -> Result<ReportBuilder, LaunchError> {
+    reader.switch_lineage(lineage)?;
+    let last = if let StateSelector::Checkpoint(id) = at {
         Some(id)
     } else {
         None
     };
     let end = team.stepper.env().checkpoint.clone();
-    let beginning = reader.beginning()?;
-    beside.pruned = beginning.dropped;
-    let mut gathering = Gathering::new(
-        team.stepper.at(beginning.env),
-        chain(&beside.checkpoints, end),
+    let beginning = reader.earliest_state()?;
+    beside.pruned_events = beginning.dropped;
+    let mut gathering = ReportBuilder::new(
+        team.stepper.with_env(beginning.env),
+        checkpoint_chain(&beside.checkpoints, end),
     );
-    let is_reached = |gathering: &Gathering| {
+    let is_reached = |gathering: &ReportBuilder| {
         last.is_some() && gathering.stepper().env().checkpoint.as_ref() == last
     };
-    for record in reader.all(beginning.from) {
+    for record in reader.records_after(beginning.position) {
         if is_reached(&gathering) {
             break;
         }
-        gathering.record(&record?).map_err(DriverError::from)?;
+        gathering.add_event(&record?).map_err(DriverError::from)?;
     }
     Ok(gathering)
 }
 
 /// Returns the newest states that are not ancestors of this one, with their times.
-fn elsewhere(
+fn load_other_states(
     reader: &Reader,
     here: &Stepper,
     rows: &[CheckpointRow],
 ) -> Result<Vec<(Stepper, Option<i64>)>, LaunchError> {
-    let passed: BTreeSet<_> = chain(rows, here.env().checkpoint.clone())
+    let passed: BTreeSet<_> = checkpoint_chain(rows, here.env().checkpoint.clone())
         .into_iter()
         .collect();
     let others: Vec<_> = rows
         .iter()
         .filter(|row| !passed.contains(&row.id))
         .collect();
-    let newest = &others[others.len().saturating_sub(MAX_ELSEWHERE)..];
+    let newest = &others[others.len().saturating_sub(MAX_OTHER_STATES)..];
     let ids: Vec<_> = newest.iter().map(|row| row.id.clone()).collect();
     let states = reader
         .load_each(&ids)?
         .into_iter()
-        .map(|saved| sum_up(here, saved));
+        .map(|saved| replay_tail(here, saved));
     states
         .zip(newest)
         .map(|(stepper, row)| Ok((stepper?, row.time_ms)))

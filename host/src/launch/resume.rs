@@ -15,23 +15,24 @@ use strata_core::shape::Shape;
 use strata_core::stepper::Stepper;
 use strata_core::team::Team;
 
-use super::back::Way;
-use super::foreign::{define_saved, mark_as_own};
-use super::saved::{definition as saved_definition_of, import};
-use super::start::run_id;
+use super::back::ResumePlan;
+use super::foreign::{definition_from_saved, mark_as_own};
+use super::saved::{definition_in_team_json as saved_definition_of, import_team_json};
+use super::start::new_run_id;
 use super::{
-    Components, LaunchError, Makings, Notice, Run, SavedTeamFile, doubt, durability,
-    saved_definition, share,
+    Components, LaunchError, Notice, Provenance, RunHandle, SavedTeamFile, doubt, join_group_log,
+    saved_definition, store_durability,
 };
 use crate::driver::{
-    AnswerError, Driver, DriverError, Given, Journal, OnLine, Verdict, WhenIdle, judge, lapsed,
+    AnswerError, Driver, DriverError, HumanReply, Journal, LineListener, RequestResolution,
+    WhenIdle, check_replies, expired_requests,
 };
 use crate::manifest::{Definition, Overrides, is_confined};
-use crate::sandbox::{Own, WasmSandbox, real_path};
-use crate::shell::path_word;
+use crate::sandbox::{HiddenStorage, WasmSandbox, resolve_links};
+use crate::shell::shell_path;
 use crate::store::{
-    At, Content, Directory, Durability, FIRST_LINE, Fill, GroupLog, Saved, SavedDefinition,
-    SqliteStore, Store, StoreError, team_json,
+    DirectoryContent, Durability, FIRST_LINE, GroupLog, LoadedState, SavedDefinition, SqliteStore,
+    StateSelector, StorageDirectory, Store, StoreError, WriteContent, team_json,
 };
 
 /// The arguments of a resume.
@@ -46,7 +47,7 @@ pub struct Resume {
     /// What the command line changes.
     pub overrides: Overrides,
     /// Answers to open requests.
-    pub answers: Vec<Given>,
+    pub answers: Vec<HumanReply>,
     /// Which recorded host calls are served again.
     pub calls: CallPolicy,
     /// Whether to fail if the components differ from the saved ones.
@@ -82,16 +83,16 @@ impl Resume {
 }
 
 /// The outcome of a resume.
-pub enum Resumed {
+pub enum ResumeOutcome {
     /// The run continues.
-    Goes(Box<Run>, Notes),
+    Running(Box<RunHandle>, ResumeNotes),
     /// The team was finished and was not to stay. Nothing is run.
-    Finished(Box<Stepper>, Notes),
+    Finished(Box<Stepper>, ResumeNotes),
 }
 
 /// Information for the operator.
 #[derive(Clone, Debug, Default)]
-pub struct Notes {
+pub struct ResumeNotes {
     /// Whether the `team.json` beside the database was edited. The edits are ignored.
     pub team_json_differs: bool,
     /// Whether decisions about calls in doubt were given although there are none.
@@ -104,20 +105,20 @@ pub struct Notes {
 }
 
 /// A saved team that was read and can be resumed. Nothing was changed yet.
-pub(super) struct Opened {
-    pub(super) directory: Directory,
+pub(super) struct OpenedTeam {
+    pub(super) directory: StorageDirectory,
     pub(super) definition: Definition,
     pub(super) stepper: Stepper,
     next_line: u64,
-    pub(super) origin: Origin,
-    pub(super) way: Way,
+    pub(super) origin: StateOrigin,
+    pub(super) plan: ResumePlan,
 }
 
 /// A function that reads the saved team file.
-type SavedNow<'a> = Box<dyn FnOnce() -> Result<SavedDefinition, LaunchError> + 'a>;
+type ReadSavedDefinition<'a> = Box<dyn FnOnce() -> Result<SavedDefinition, LaunchError> + 'a>;
 
 /// Where a saved state comes from.
-pub(super) enum Origin {
+pub(super) enum StateOrigin {
     /// The database.
     Database {
         store: Box<SqliteStore>,
@@ -129,29 +130,33 @@ pub(super) enum Origin {
 
 /// Runs `work` while the newest state is read. If no thread can be created, the state is read
 /// afterwards.
-fn load_beside<T>(
+fn load_while<T>(
     store: &mut SqliteStore,
     work: impl FnOnce() -> T,
-) -> (T, Result<Saved, StoreError>) {
+) -> (T, Result<LoadedState, StoreError>) {
     let reading = &mut *store;
     let (done, loaded) = thread::scope(|scope| {
-        let loading = thread::Builder::new().spawn_scoped(scope, move || reading.load(&At::Head));
+        let loading =
+            thread::Builder::new().spawn_scoped(scope, move || reading.load(&StateSelector::Head));
         let done = work();
         (
             done,
             loading.map(|loading| loading.join().unwrap_or_else(|panic| resume_unwind(panic))),
         )
     });
-    (done, loaded.unwrap_or_else(|_| store.load(&At::Head)))
+    (
+        done,
+        loaded.unwrap_or_else(|_| store.load(&StateSelector::Head)),
+    )
 }
 
-impl Opened {
+impl OpenedTeam {
     /// Opens what is saved at a path, with the given team file or the saved one.
     pub(super) fn open(resume: &Resume) -> Result<Self, LaunchError> {
-        let storage = Directory::locate(&resume.path)?;
-        Self::with(&resume.path, |saved| match &resume.team {
-            Some(team) => define_given(team, &resume.overrides, saved),
-            None => define_saved(
+        let storage = StorageDirectory::locate(&resume.path)?;
+        Self::open_with(&resume.path, |saved| match &resume.team {
+            Some(team) => read_given_definition(team, &resume.overrides, saved),
+            None => definition_from_saved(
                 storage.path(),
                 &saved()?,
                 &resume.overrides,
@@ -162,32 +167,32 @@ impl Opened {
 
     /// Opens what is saved at a path in order to change it without running anything. The files that
     /// the team file names need not exist.
-    pub(super) fn at_rest(path: &Path) -> Result<Self, LaunchError> {
-        Self::with(path, |saved| {
-            super::define_again(&saved()?, Definition::parse_alone)
+    pub(super) fn open_without_running(path: &Path) -> Result<Self, LaunchError> {
+        Self::open_with(path, |saved| {
+            super::parse_saved_definition(&saved()?, Definition::parse_without_files)
         })
     }
 
-    fn with(
+    fn open_with(
         path: &Path,
-        define: impl FnOnce(SavedNow<'_>) -> Result<Definition, LaunchError>,
+        define: impl FnOnce(ReadSavedDefinition<'_>) -> Result<Definition, LaunchError>,
     ) -> Result<Self, LaunchError> {
-        let directory = Directory::locate(path)?;
-        match directory.team()? {
-            Content::Database => {
+        let directory = StorageDirectory::locate(path)?;
+        match directory.require_team()? {
+            DirectoryContent::Database => {
                 let opened = directory.open()?;
                 let (mut store, team_json_differs) = (opened.store, opened.team_json_differs);
                 let saved = store.definition();
                 // Parsing a large team file takes about as long as reading its state.
                 let (definition, saved) =
-                    load_beside(&mut store, || define(Box::new(|| Ok(saved?))));
+                    load_while(&mut store, || define(Box::new(|| Ok(saved?))));
                 let (definition, saved) = (definition?, saved?);
-                fits(&saved.base, &definition.team)?;
+                check_shape(&saved.base, &definition.team)?;
                 let mut stepper = Stepper::new(Arc::new(definition.team.clone()), saved.base);
                 for record in &saved.tail {
                     stepper.apply(&record.event).map_err(DriverError::from)?;
                 }
-                let origin = Origin::Database {
+                let origin = StateOrigin::Database {
                     store: Box::new(store),
                     team_json_differs,
                 };
@@ -197,23 +202,23 @@ impl Opened {
                     stepper,
                     next_line: saved.next_line,
                     origin,
-                    way: Way::On,
+                    plan: ResumePlan::Continue,
                 })
             }
             _ => {
                 let bytes = directory.read_team_json()?;
                 let definition = define(Box::new(|| saved_definition_of(&directory, &bytes)))?;
-                let env = import(&directory, &definition.team, &bytes)?;
-                fits(&env, &definition.team)?;
+                let env = import_team_json(&directory, &definition.team, &bytes)?;
+                check_shape(&env, &definition.team)?;
                 let stepper = Stepper::new(Arc::new(definition.team.clone()), env);
-                let origin = Origin::TeamJson(bytes);
+                let origin = StateOrigin::TeamJson(bytes);
                 Ok(Self {
                     directory,
                     definition,
                     stepper,
                     next_line: FIRST_LINE,
                     origin,
-                    way: Way::On,
+                    plan: ResumePlan::Continue,
                 })
             }
         }
@@ -221,26 +226,28 @@ impl Opened {
 
     /// Opens a journal that continues at the end of the records, according to the resume plan. A
     /// `team.json` alone is converted to a database here.
-    pub(super) fn journal(
+    pub(super) fn into_journal(
         self,
         group: Option<&GroupLog>,
-    ) -> Result<(Journal, Directory), LaunchError> {
+    ) -> Result<(Journal, StorageDirectory), LaunchError> {
         let mut store = match self.origin {
-            Origin::Database { store, .. } => *store,
-            Origin::TeamJson(bytes) => self.directory.adopt(
+            StateOrigin::Database { store, .. } => *store,
+            StateOrigin::TeamJson(bytes) => self.directory.import_team_json(
                 &bytes,
                 self.stepper.env(),
                 &saved_definition(&self.definition),
             )?,
         };
-        let durability = durability(&self.definition);
-        share(&mut store, group, durability);
+        let durability = store_durability(&self.definition);
+        join_group_log(&mut store, group, durability);
         let mut journal = Journal::new(self.stepper, Box::new(store), self.next_line, durability)
-            .keep_checkpoints(self.definition.run.checkpoints_kept);
-        match self.way {
-            Way::On => {}
-            Way::Over { lineage, .. } => journal.store().turn_to(&lineage)?,
-            Way::Aside(event) => journal.stage(*event)?,
+            .with_kept_checkpoints(self.definition.run.checkpoints_kept);
+        match self.plan {
+            ResumePlan::Continue => {}
+            ResumePlan::SwitchLineage { lineage, .. } => {
+                journal.store().switch_lineage(&lineage)?
+            }
+            ResumePlan::Fork(event) => journal.stage(*event)?,
         }
         Ok((journal, self.directory))
     }
@@ -252,20 +259,23 @@ impl Opened {
     }
 
     /// Checks answers against the open requests.
-    pub(super) fn judge(&self, given: &[Given]) -> Result<Vec<Verdict>, AnswerError> {
-        judge(self.stepper.env(), given)
+    pub(super) fn check_answers(
+        &self,
+        given: &[HumanReply],
+    ) -> Result<Vec<RequestResolution>, AnswerError> {
+        check_replies(self.stepper.env(), given)
     }
 
     /// Ends the resume of a finished team, whose state does not change. Writes `team.json` if the
     /// run was killed before it could do so.
-    fn finish(mut self) -> Result<Resumed, LaunchError> {
+    fn finish(mut self) -> Result<ResumeOutcome, LaunchError> {
         let notes = self.notes();
-        if let (Way::Over { lineage, .. }, Origin::Database { store, .. }) =
-            (&self.way, &mut self.origin)
+        if let (ResumePlan::SwitchLineage { lineage, .. }, StateOrigin::Database { store, .. }) =
+            (&self.plan, &mut self.origin)
         {
-            store.turn_to(lineage)?;
-            project(store, &self.stepper)?;
-        } else if let Origin::Database {
+            store.switch_lineage(lineage)?;
+            write_team_json(store, &self.stepper)?;
+        } else if let StateOrigin::Database {
             mut store,
             team_json_differs: false,
         } = self.origin
@@ -273,53 +283,54 @@ impl Opened {
             let saved = self.directory.read_team_json();
             let checkpoint = self.stepper.env().checkpoint.as_ref();
             if !saved.is_ok_and(|bytes| team_json::is_finished_at(&bytes, checkpoint)) {
-                project(&mut store, &self.stepper)?;
+                write_team_json(&mut store, &self.stepper)?;
             }
         }
-        Ok(Resumed::Finished(Box::new(self.stepper), notes))
+        Ok(ResumeOutcome::Finished(Box::new(self.stepper), notes))
     }
 
     /// Returns the events for the components that differ from the saved ones.
-    pub(super) fn changes(&self, components: &Components) -> Vec<Event> {
+    pub(super) fn changed_components(&self, components: &Components) -> Vec<Event> {
         if self.has_begun() {
-            changes(self.stepper.env(), components.digests())
+            changed_components(self.stepper.env(), components.digests())
         } else {
             Vec::new()
         }
     }
 
     /// Fails if there are such components.
-    fn refuse(&self, changes: &[Event]) -> Result<(), LaunchError> {
+    fn refuse_changes(&self, changes: &[Event]) -> Result<(), LaunchError> {
         let differences: Vec<String> = changes
             .iter()
-            .map(|event| difference(&self.definition, event))
+            .map(|event| describe_change(&self.definition, event))
             .collect();
         if differences.is_empty() {
             Ok(())
         } else {
-            Err(LaunchError::Unfit(differences))
+            Err(LaunchError::Mismatch(differences))
         }
     }
 
-    fn notes(&self) -> Notes {
+    fn notes(&self) -> ResumeNotes {
         let team_json_differs = matches!(
             self.origin,
-            Origin::Database {
+            StateOrigin::Database {
                 team_json_differs: true,
                 ..
             }
         );
-        Notes {
+        ResumeNotes {
             team_json_differs,
-            ..Notes::default()
+            ..ResumeNotes::default()
         }
     }
 }
 
 /// Writes `team.json` with the state of the team.
-fn project(store: &mut SqliteStore, stepper: &Stepper) -> Result<(), StoreError> {
+fn write_team_json(store: &mut SqliteStore, stepper: &Stepper) -> Result<(), StoreError> {
     let definition = store.definition()?;
-    let fill: &Fill<'_> = &|out| team_json::write(stepper.team(), stepper.env(), &definition, out);
+    let fill: &WriteContent<'_> =
+        &|out| team_json::write(stepper.team(), stepper.env(), &definition, out);
     store.write_team_json(fill, Durability::Full)
 }
 
@@ -328,20 +339,20 @@ fn project(store: &mut SqliteStore, stepper: &Stepper) -> Result<(), StoreError>
 pub fn resume(
     resume: Resume,
     report: &mut dyn FnMut(Notice<'_>),
-    on_line: OnLine,
-) -> Result<Resumed, LaunchError> {
-    let mut opened = Opened::open(&resume)?;
+    on_line: LineListener,
+) -> Result<ResumeOutcome, LaunchError> {
+    let mut opened = OpenedTeam::open(&resume)?;
     if resume.team.is_none() {
-        if let Some(line) = moved(&opened.definition, opened.directory.path()) {
+        if let Some(line) = warn_if_moved(&opened.definition, opened.directory.path()) {
             report(Notice::Warning(&line));
         }
     }
     if let Some(checkpoint) = &resume.checkpoint {
-        opened.go_back(checkpoint)?;
+        opened.select_checkpoint(checkpoint)?;
     }
-    let mut verdicts = opened.judge(&resume.answers)?;
+    let mut verdicts = opened.check_answers(&resume.answers)?;
     let env = opened.stepper.env();
-    verdicts.extend(lapsed(env));
+    verdicts.extend(expired_requests(env));
     let is_finished = env.is_finished() && resume.when_idle == WhenIdle::End;
     if is_finished && !resume.strict {
         return opened.finish();
@@ -349,7 +360,7 @@ pub fn resume(
     let sandbox = WasmSandbox::new()?;
     let components = Components::load(&opened.definition, &sandbox, report)?;
     if is_finished {
-        opened.refuse(&opened.changes(&components))?;
+        opened.refuse_changes(&opened.changed_components(&components))?;
         return opened.finish();
     }
     let continuation = Continuation {
@@ -358,8 +369,8 @@ pub fn resume(
         resume: &resume,
         verdicts,
     };
-    let (run, notes) = go_on(opened, continuation, report, on_line)?;
-    Ok(Resumed::Goes(Box::new(run), notes))
+    let (run, notes) = continue_team(opened, continuation, report, on_line)?;
+    Ok(ResumeOutcome::Running(Box::new(run), notes))
 }
 
 /// What a saved team continues with.
@@ -367,16 +378,16 @@ pub(super) struct Continuation<'a> {
     pub(super) components: Components,
     pub(super) sandbox: WasmSandbox,
     pub(super) resume: &'a Resume,
-    pub(super) verdicts: Vec<Verdict>,
+    pub(super) verdicts: Vec<RequestResolution>,
 }
 
 /// Continues a team that was opened, according to its resume plan.
-pub(super) fn go_on(
-    opened: Opened,
+pub(super) fn continue_team(
+    opened: OpenedTeam,
     continuation: Continuation<'_>,
     report: &mut dyn FnMut(Notice<'_>),
-    on_line: OnLine,
-) -> Result<(Run, Notes), LaunchError> {
+    on_line: LineListener,
+) -> Result<(RunHandle, ResumeNotes), LaunchError> {
     let Continuation {
         components,
         sandbox,
@@ -385,29 +396,36 @@ pub(super) fn go_on(
     } = continuation;
     let (definition, env) = (&opened.definition, opened.stepper.env());
     let begun = opened.has_begun();
-    let changes = opened.changes(&components);
+    let changes = opened.changed_components(&components);
     if resume.strict {
-        opened.refuse(&changes)?;
+        opened.refuse_changes(&changes)?;
     }
-    let equipment = components.equip(definition, sandbox, Own::of(opened.directory.path()))?;
-    for cut in definition.cut() {
+    let equipment = components.runtime(
+        definition,
+        sandbox,
+        HiddenStorage::new(opened.directory.path()),
+    )?;
+    for cut in definition.describe_reductions() {
         report(Notice::Note(&cut));
     }
     let budget = budget_after_resume(definition, resume, env);
     let mut notes = opened.notes();
-    let (saved, makings) = (saved_definition(definition), Makings::of(definition));
+    let (saved, makings) = (
+        saved_definition(definition),
+        Provenance::from_definition(definition),
+    );
     let is_confined = is_confined(&definition);
     let mut settled = Vec::new();
     if begun {
         let stepper = after_resume(&opened.stepper, &verdicts, &changes, budget, resume.calls)?;
-        settled = doubt::settle(&stepper, &resume.in_doubt, resume.calls)?;
+        settled = doubt::resolve_doubts(&stepper, &resume.in_doubt, resume.calls)?;
         notes.nothing_in_doubt = settled.is_empty() && !resume.in_doubt.is_empty();
         notes.unsent_idea = has_unsent_idea(env);
         notes.writes = doubt::recorded_writes(&stepper, &changes);
     }
-    let elsewhere = opened.way.spent();
-    let (journal, directory) = opened.journal(resume.group.as_ref())?;
-    let mut journal = journal.on_line(on_line);
+    let elsewhere = opened.plan.spent();
+    let (journal, directory) = opened.into_journal(resume.group.as_ref())?;
+    let mut journal = journal.with_listener(on_line);
     let is_new = resume.team.is_some() || !resume.overrides.components.is_empty();
     if is_new || resume.saved_team_file == SavedTeamFile::Trusted {
         mark_as_own(directory.path(), &saved, is_confined, report);
@@ -415,13 +433,17 @@ pub(super) fn go_on(
     if is_new {
         journal.store().set_definition(&saved)?;
     }
-    journal.settle(verdicts)?;
+    journal.resolve_requests(verdicts)?;
     let event = if begun {
         let spent = journal.store().spent()?.max(elsewhere);
-        journal.stepper().resumed_with(spent, budget, resume.calls)
+        journal
+            .stepper()
+            .run_resumed_event_with_spent(spent, budget, resume.calls)
     } else {
-        let (run, idea) = (run_id(directory.path()), journal.env().idea.clone());
-        journal.stepper().started(run, idea, components.digests())
+        let (run, idea) = (new_run_id(directory.path()), journal.env().idea.clone());
+        journal
+            .stepper()
+            .run_started_event(run, idea, components.digests())
     };
     journal.stage(event)?;
     for event in changes.into_iter().chain(settled) {
@@ -430,11 +452,11 @@ pub(super) fn go_on(
     journal.flush()?;
     let driver = Driver::new(journal, equipment);
     Ok((
-        Run {
+        RunHandle {
             control: None,
             driver,
             path: directory.path().into(),
-            makings,
+            provenance: makings,
         },
         notes,
     ))
@@ -442,9 +464,9 @@ pub(super) fn go_on(
 
 /// Returns the budget of the resumed run. That of the arguments takes precedence over the saved one.
 fn budget_after_resume(definition: &Definition, resume: &Resume, env: &Environment) -> Option<Usd> {
-    let is_given =
-        resume.overrides.investment.is_some() || (resume.team.is_some() && definition.says_budget);
-    definition.within_budget(if is_given {
+    let is_given = resume.overrides.investment.is_some()
+        || (resume.team.is_some() && definition.declares_budget);
+    definition.bounded_budget(if is_given {
         definition.team.policy.budget
     } else {
         env.budget
@@ -454,18 +476,18 @@ fn budget_after_resume(definition: &Definition, resume: &Resume, env: &Environme
 /// Returns the state after the resume, in which the calls in doubt can be seen.
 fn after_resume(
     stepper: &Stepper,
-    verdicts: &[Verdict],
+    verdicts: &[RequestResolution],
     changes: &[Event],
     budget: Option<Usd>,
     calls: CallPolicy,
 ) -> Result<Stepper, DriverError> {
     let mut stepper = stepper.clone();
     for (role, answer) in verdicts {
-        if let Some(answered) = stepper.request_answered(*role, answer.clone()) {
+        if let Some(answered) = stepper.request_answered_event(*role, answer.clone()) {
             stepper.apply(&answered)?;
         }
     }
-    let resumed = stepper.resumed(budget, calls);
+    let resumed = stepper.run_resumed_event(budget, calls);
     stepper.apply(&resumed)?;
     for event in changes {
         stepper.apply(event)?;
@@ -484,24 +506,24 @@ fn has_unsent_idea(env: &Environment) -> bool {
 
 /// Returns a warning if the storage is near another team file of the same name than the one it
 /// uses: it was copied or moved, and the files that its team file names are still in the old place.
-fn moved(definition: &Definition, storage: &Path) -> Option<String> {
+fn warn_if_moved(definition: &Definition, storage: &Path) -> Option<String> {
     /// The maximum number of directory levels between the storage and a team file that belongs to
     /// it.
-    const NEAR: usize = 4;
+    const MAX_LEVELS: usize = 4;
     let (base, storage) = (
-        real_path(&definition.source.base),
-        real_path(&std::path::absolute(storage).ok()?),
+        resolve_links(&definition.source.base),
+        resolve_links(&std::path::absolute(storage).ok()?),
     );
     let name = Path::new(&definition.source.name).file_name()?;
     let beside = storage
         .ancestors()
         .skip(1)
-        .take(NEAR)
+        .take(MAX_LEVELS)
         .map(|above| above.join(name))
         .find(|file| file.is_file())?;
     let own = base.join(name);
     (beside != own && !storage.starts_with(&base)).then(|| {
-        let (team, storage) = (path_word(&beside), path_word(&storage));
+        let (team, storage) = (shell_path(&beside), shell_path(&storage));
         let (own, beside) = (own.display(), beside.display());
         format!(
             "the team goes by `{own}` and the files beside that; to go by `{beside}`: `strata-host run {team} \
@@ -511,31 +533,33 @@ fn moved(definition: &Definition, storage: &Path) -> Option<String> {
 }
 
 /// Reads the team file that was given for the resume.
-fn define_given(
+fn read_given_definition(
     team: &Path,
     overrides: &Overrides,
-    saved: SavedNow<'_>,
+    saved: ReadSavedDefinition<'_>,
 ) -> Result<Definition, LaunchError> {
     let mut definition = Definition::read(team)?;
     // If the previous team file set a budget and the given one does not, there is none.
-    let named =
-        || super::define_again(&saved()?, Definition::parse_alone).map(|before| before.says_budget);
-    definition.says_budget = definition.says_budget || named().unwrap_or(false);
-    definition.apply(overrides)?;
+    let named = || {
+        super::parse_saved_definition(&saved()?, Definition::parse_without_files)
+            .map(|before| before.declares_budget)
+    };
+    definition.declares_budget = definition.declares_budget || named().unwrap_or(false);
+    definition.apply_overrides(overrides)?;
     Ok(definition)
 }
 
-pub(super) fn fits(env: &Environment, team: &Team) -> Result<(), LaunchError> {
-    let differences = env.shape.differences(&Shape::of(team));
+pub(super) fn check_shape(env: &Environment, team: &Team) -> Result<(), LaunchError> {
+    let differences = env.shape.differences(&Shape::from_team(team));
     if differences.is_empty() {
         Ok(())
     } else {
-        Err(LaunchError::Unfit(differences))
+        Err(LaunchError::Mismatch(differences))
     }
 }
 
 /// Returns an event for each component that was replaced.
-fn changes(env: &Environment, now: BTreeMap<Slot, Digest>) -> Vec<Event> {
+fn changed_components(env: &Environment, now: BTreeMap<Slot, Digest>) -> Vec<Event> {
     let changed = now
         .into_iter()
         .filter(|(slot, digest)| env.components.get(slot) != Some(digest));
@@ -548,7 +572,7 @@ fn changes(env: &Environment, now: BTreeMap<Slot, Digest>) -> Vec<Event> {
         .collect()
 }
 
-fn difference(definition: &Definition, event: &Event) -> String {
+fn describe_change(definition: &Definition, event: &Event) -> String {
     let Event::ComponentChanged { slot, old, new } = event else {
         return String::new();
     };

@@ -8,15 +8,15 @@ use strata_core::environment::Environment;
 use strata_core::stepper::Stepper;
 use strata_core::team::Team;
 
-use super::back::is_held;
-use super::{LaunchError, define_again};
+use super::back::check_only_checkpoint;
+use super::{LaunchError, parse_saved_definition};
 use crate::driver::DriverError;
 use crate::manifest::Definition;
-use crate::shell::path_word;
+use crate::shell::shell_path;
 use crate::store::team_json::{self, ImportError};
 use crate::store::{
-    At, CheckpointRow, Content, Directory, Holder, Reader, SavedDefinition, StoreError,
-    checkpoints_held,
+    CheckpointRow, DirectoryContent, LockHolder, Reader, SavedDefinition, StateSelector,
+    StorageDirectory, StoreError, checkpoints_of_state,
 };
 
 /// A saved state.
@@ -29,13 +29,15 @@ pub struct SavedTeam {
 }
 
 /// Reads a saved state: the newest one, or that of a checkpoint.
-pub fn saved(path: &Path, at: &At) -> Result<SavedTeam, LaunchError> {
-    let directory = Directory::locate(path)?;
-    match directory.team()? {
-        Content::Database => {
+pub fn load_saved(path: &Path, at: &StateSelector) -> Result<SavedTeam, LaunchError> {
+    let directory = StorageDirectory::locate(path)?;
+    match directory.require_team()? {
+        DirectoryContent::Database => {
             let reader = Reader::open(&directory)?;
             let definition = reader.definition()?;
-            let team = Arc::new(define_again(&definition, Definition::parse_alone)?.team);
+            let team = Arc::new(
+                parse_saved_definition(&definition, Definition::parse_without_files)?.team,
+            );
             let saved = reader.load(at)?;
             let mut stepper = Stepper::new(team, saved.base);
             for record in &saved.tail {
@@ -48,21 +50,21 @@ pub fn saved(path: &Path, at: &At) -> Result<SavedTeam, LaunchError> {
         }
         _ => {
             let bytes = directory.read_team_json()?;
-            let (team, definition) = match described(&directory, &bytes)? {
+            let (team, definition) = match team_of_metagpt(&directory, &bytes)? {
                 Some(team) => (team, SavedDefinition::default()),
                 None => {
-                    let definition = definition(&directory, &bytes)?;
+                    let definition = definition_in_team_json(&directory, &bytes)?;
                     (
-                        define_again(&definition, Definition::parse_alone)?.team,
+                        parse_saved_definition(&definition, Definition::parse_without_files)?.team,
                         definition,
                     )
                 }
             };
             let team = Arc::new(team);
-            let env = import(&directory, &team, &bytes)?;
+            let env = import_team_json(&directory, &team, &bytes)?;
             match at {
-                At::Checkpoint(id) => is_held(&env, id)?,
-                At::Head | At::Lineage(_) => {}
+                StateSelector::Checkpoint(id) => check_only_checkpoint(&env, id)?,
+                StateSelector::Head | StateSelector::Lineage(_) => {}
             }
             Ok(SavedTeam {
                 stepper: Stepper::new(team, env),
@@ -73,9 +75,9 @@ pub fn saved(path: &Path, at: &At) -> Result<SavedTeam, LaunchError> {
 }
 
 /// Returns the checkpoints of a saved team, oldest first, and the name of its current lineage.
-pub fn checkpoints(path: &Path) -> Result<(Vec<CheckpointRow>, String), LaunchError> {
-    let directory = Directory::locate(path)?;
-    if directory.team()? == Content::Database {
+pub fn list_checkpoints(path: &Path) -> Result<(Vec<CheckpointRow>, String), LaunchError> {
+    let directory = StorageDirectory::locate(path)?;
+    if directory.require_team()? == DirectoryContent::Database {
         let reader = Reader::open(&directory)?;
         let current = reader.lineages()?.into_iter().find(|row| row.current);
         return Ok((
@@ -84,30 +86,30 @@ pub fn checkpoints(path: &Path) -> Result<(Vec<CheckpointRow>, String), LaunchEr
         ));
     }
     // A `team.json` alone has one.
-    let env = saved(path, &At::Head)?.stepper.into_env();
+    let env = load_saved(path, &StateSelector::Head)?.stepper.into_env();
     let name = env.lineage.name.clone();
-    Ok((checkpoints_held(&env), name))
+    Ok((checkpoints_of_state(&env), name))
 }
 
 /// Opens the records of a saved team. Fails for a `team.json` alone, which has none.
-pub fn reader(path: &Path) -> Result<Reader, LaunchError> {
-    let directory = Directory::locate(path)?;
-    match directory.team()? {
-        Content::Database => Ok(Reader::open(&directory)?),
+pub fn open_reader(path: &Path) -> Result<Reader, LaunchError> {
+    let directory = StorageDirectory::locate(path)?;
+    match directory.require_team()? {
+        DirectoryContent::Database => Ok(Reader::open(&directory)?),
         _ => Err(StoreError::NoRecords { path: path.into() }.into()),
     }
 }
 
 /// Returns which process owns what is saved at a path, if any.
-pub fn holder(path: &Path) -> Result<Holder, LaunchError> {
-    Ok(Directory::locate(path)?.holder()?)
+pub fn holder(path: &Path) -> Result<LockHolder, LaunchError> {
+    Ok(StorageDirectory::locate(path)?.holder()?)
 }
 
 /// Returns whether the `team.json` beside a `team.db` was edited. The database takes precedence.
-pub fn is_edited(path: &Path) -> Result<bool, LaunchError> {
-    let directory = Directory::locate(path)?;
-    match directory.team()? {
-        Content::Database => Ok(Reader::open(&directory)?.team_json_differs()?),
+pub fn is_team_json_edited(path: &Path) -> Result<bool, LaunchError> {
+    let directory = StorageDirectory::locate(path)?;
+    match directory.require_team()? {
+        DirectoryContent::Database => Ok(Reader::open(&directory)?.team_json_differs()?),
         _ => Ok(false),
     }
 }
@@ -115,40 +117,40 @@ pub fn is_edited(path: &Path) -> Result<bool, LaunchError> {
 /// Returns the path of the team file from which the saved team was read, if its text has changed
 /// since.
 pub fn edited_team_file(path: &Path) -> Result<Option<PathBuf>, LaunchError> {
-    let saved = saved_definition(path)?;
+    let saved = read_saved_definition(path)?;
     let file = saved.file();
     // A file that no longer exists cannot be used, so it does not count as changed.
-    let is_edited = Definition::text(&file).is_some_and(|text| text != saved.text);
+    let is_edited = Definition::read_text(&file).is_some_and(|text| text != saved.text);
     Ok(is_edited.then_some(file))
 }
 
 /// Returns the team file that is saved at a path.
-pub(super) fn saved_definition(path: &Path) -> Result<SavedDefinition, LaunchError> {
-    let directory = Directory::locate(path)?;
-    match directory.team()? {
-        Content::Database => Ok(Reader::open(&directory)?.definition()?),
-        _ => definition(&directory, &directory.read_team_json()?),
+pub(super) fn read_saved_definition(path: &Path) -> Result<SavedDefinition, LaunchError> {
+    let directory = StorageDirectory::locate(path)?;
+    match directory.require_team()? {
+        DirectoryContent::Database => Ok(Reader::open(&directory)?.definition()?),
+        _ => definition_in_team_json(&directory, &directory.read_team_json()?),
     }
 }
 
 /// Returns whether a file is one of those in which a team is saved, so that nothing else may be
 /// written to it.
 pub fn is_saved_in(file: &Path, path: &Path) -> bool {
-    Directory::locate(path).is_ok_and(|directory| directory.holds(file))
+    StorageDirectory::locate(path).is_ok_and(|directory| directory.is_storage_file(file))
 }
 
 /// Returns the team file that a `team.json` contains.
-pub(super) fn definition(
-    directory: &Directory,
+pub(super) fn definition_in_team_json(
+    directory: &StorageDirectory,
     bytes: &[u8],
 ) -> Result<SavedDefinition, LaunchError> {
     let path = directory.team_json();
     match team_json::saved_definition(bytes) {
         Ok(Some(definition)) => Ok(definition),
         Ok(None) => {
-            let (file, place) = (path.display(), path_word(directory.path()));
+            let (file, place) = (path.display(), shell_path(directory.path()));
             let hint = format!("give it: `strata-host run TEAM.toml --recover_path {place}`");
-            Err(LaunchError::Missing(format!(
+            Err(LaunchError::InvalidInput(format!(
                 "`{file}` does not hold the team file it goes by; {hint}"
             )))
         }
@@ -158,7 +160,10 @@ pub(super) fn definition(
 
 /// Returns the team that a `team.json` of MetaGPT describes, which contains no team file. Returns
 /// `None` for a `team.json` of this host.
-fn described(directory: &Directory, bytes: &[u8]) -> Result<Option<Team>, LaunchError> {
+fn team_of_metagpt(
+    directory: &StorageDirectory,
+    bytes: &[u8],
+) -> Result<Option<Team>, LaunchError> {
     if !team_json::is_foreign(bytes) {
         return Ok(None);
     }
@@ -171,13 +176,13 @@ fn described(directory: &Directory, bytes: &[u8]) -> Result<Option<Team>, Launch
 }
 
 /// Returns the state that a `team.json` contains.
-pub(super) fn import(
-    directory: &Directory,
+pub(super) fn import_team_json(
+    directory: &StorageDirectory,
     team: &Team,
     bytes: &[u8],
 ) -> Result<Environment, LaunchError> {
     let imported = team_json::import_with_warnings(team, bytes).map_err(|source| match source {
-        ImportError::Misfit(differences) => LaunchError::Unfit(differences),
+        ImportError::Misfit(differences) => LaunchError::Mismatch(differences),
         source => LaunchError::Import {
             path: directory.team_json(),
             source,

@@ -10,48 +10,50 @@ use strata_core::id::Digest;
 use crate::blob::digest_of;
 use crate::build::{self, script};
 use crate::open;
-use crate::plugin::{Limits, Plugin, Reached};
-use crate::sandbox::{InterpreterComponent, LoadError, Loaded, Metering, ScriptFile, WasmSandbox};
-use crate::tidy::tidy;
-use crate::trust::lock::Locked;
-use crate::trust::signature::{Keys, Untrusted};
+use crate::plugin::{LimitReached, Limits, Plugin};
+use crate::sandbox::{
+    InterpreterComponent, LoadError, LoadedComponent, Metering, ScriptFile, WasmSandbox,
+};
+use crate::tidy::display_path;
+use crate::trust::lock::LockedComponent;
+use crate::trust::signature::{TrustedKeys, UntrustedComponent};
 
 /// The maximum size of a script in bytes. A script is passed with each call; anything larger is a
 /// bundle and should be built.
 const MAX_SCRIPT_BYTES: u64 = 1 << 20;
 
 /// The size in bytes above which compiling a component takes seconds.
-const LONG_TO_COMPILE: usize = 4 << 20;
+const SLOW_COMPILE_BYTES: usize = 4 << 20;
 
 /// What a team file names as a component.
-pub(super) struct Source {
+pub(super) struct ComponentSource {
     /// The file that was read. If the team file names a directory, this is the built component.
     file: PathBuf,
     /// The bytes of the component, or of the interpreter of a script.
     pub(super) bytes: Vec<u8>,
-    script: Option<Interpreted>,
+    script: Option<ScriptWithInterpreter>,
     /// The digest of everything that is run.
     pub(super) digest: Digest,
     /// Whether a trusted key has signed it.
-    pub(super) signed: Result<(), Box<Untrusted>>,
+    pub(super) signed: Result<(), Box<UntrustedComponent>>,
 }
 
 /// A script and its interpreter.
-struct Interpreted {
+struct ScriptWithInterpreter {
     script: ScriptFile,
     /// The digest of the interpreter, under which its compiled code is cached.
     interpreter: Digest,
 }
 
-impl Source {
+impl ComponentSource {
     /// Reads a component of at most `limit` bytes. A directory is built first. `report` receives
     /// the slow operations that begin.
     pub(super) fn read(
         component: &Path,
         limit: u64,
-        trusted: &Keys,
+        trusted: &TrustedKeys,
         report: &mut dyn FnMut(&str),
-    ) -> Result<Self, Unloadable> {
+    ) -> Result<Self, UnloadableComponent> {
         if script::is_script(component) && !component.is_dir() {
             return Self::read_script(component, limit, trusted, report);
         }
@@ -62,7 +64,7 @@ impl Source {
         } else {
             component.to_owned()
         };
-        let bytes = read_within(&file, limit)?;
+        let bytes = read_component_bytes(&file, limit)?;
         let digest = digest_of(&bytes);
         let signed = trusted.check(&file, &bytes, &digest);
         Ok(Self {
@@ -79,19 +81,19 @@ impl Source {
     fn read_script(
         path: &Path,
         limit: u64,
-        trusted: &Keys,
+        trusted: &TrustedKeys,
         report: &mut dyn FnMut(&str),
-    ) -> Result<Self, Unloadable> {
-        let written = if script::is_newest(path) {
+    ) -> Result<Self, UnloadableComponent> {
+        let written = if script::is_newest_message_script(path) {
             None
         } else {
             Some(read_text(path)?)
         };
-        let script::Interpreter {
+        let script::BuiltInterpreter {
             component: file,
-            made_from,
+            source_digest: made_from,
         } = script::interpreter(path, report).map_err(|error| error.to_string())?;
-        let bytes = read_within(&file, limit)?;
+        let bytes = read_component_bytes(&file, limit)?;
         let name = path
             .file_name()
             .unwrap_or_default()
@@ -113,7 +115,7 @@ impl Source {
         Ok(Self {
             file,
             bytes,
-            script: Some(Interpreted {
+            script: Some(ScriptWithInterpreter {
                 script,
                 interpreter,
             }),
@@ -123,16 +125,16 @@ impl Source {
     }
 
     /// Returns the notice to display while it is compiled, if that takes a while.
-    pub(super) fn compiling(&self, sandbox: &WasmSandbox, plugin: &Plugin) -> Option<String> {
+    pub(super) fn compile_notice(&self, sandbox: &WasmSandbox, plugin: &Plugin) -> Option<String> {
         let (name, digest) = match &self.script {
-            Some(Interpreted {
+            Some(ScriptWithInterpreter {
                 script,
                 interpreter,
             }) => (format!("the interpreter of {}", script.name), interpreter),
-            None => (tidy(&self.file), &self.digest),
+            None => (display_path(&self.file), &self.digest),
         };
-        let waits = self.bytes.len() > LONG_TO_COMPILE
-            && !sandbox.is_compiled(digest, Metering::of(&plugin.limits));
+        let waits = self.bytes.len() > SLOW_COMPILE_BYTES
+            && !sandbox.is_compiled(digest, Metering::for_limits(&plugin.limits));
         waits.then(|| format!("compiling {name} to machine code, once"))
     }
 
@@ -141,15 +143,17 @@ impl Source {
         &self,
         sandbox: &WasmSandbox,
         plugin: &Plugin,
-    ) -> Result<Loaded, Unloadable> {
-        let (metering, limits) = (Metering::of(&plugin.limits), &plugin.limits);
+    ) -> Result<LoadedComponent, UnloadableComponent> {
+        let (metering, limits) = (Metering::for_limits(&plugin.limits), &plugin.limits);
         let loaded = match (&self.script, &plugin.function) {
-            (None, None) => sandbox.load_as(self.digest.clone(), &self.bytes, metering, limits),
+            (None, None) => {
+                sandbox.load_with_digest(self.digest.clone(), &self.bytes, metering, limits)
+            }
             (None, Some(_)) => {
-                sandbox.load_plain(self.digest.clone(), &self.bytes, metering, limits)
+                sandbox.load_functions(self.digest.clone(), &self.bytes, metering, limits)
             }
             (
-                Some(Interpreted {
+                Some(ScriptWithInterpreter {
                     script,
                     interpreter,
                 }),
@@ -162,35 +166,41 @@ impl Source {
                 sandbox.load_script(script, &self.digest, interpreter, metering, limits)
             }
         };
-        loaded.map_err(|error| Unloadable::of(&self.file, &error))
+        loaded.map_err(|error| UnloadableComponent::from_load_error(&self.file, &error))
     }
 
     /// Returns its entry for the lock file.
-    pub(super) fn locked(&self) -> Locked {
+    pub(super) fn lock_entry(&self) -> LockedComponent {
         // For a script, only the size of the script counts, because the interpreter's size varies
         // between builds.
         let size = match &self.script {
             Some(interpreted) => interpreted.script.text.as_ref().map_or(0, String::len),
             None => self.bytes.len(),
         };
-        Locked {
+        LockedComponent {
             sha256: self.digest.clone(),
             size: size as u64,
         }
     }
 }
 
-fn read_within(file: &Path, limit: u64) -> Result<Vec<u8>, Unloadable> {
-    let unreadable =
-        |error: io::Error| format!("cannot read the component `{}`: {error}", tidy(file));
-    bounded(file, limit)
+fn read_component_bytes(file: &Path, limit: u64) -> Result<Vec<u8>, UnloadableComponent> {
+    let unreadable = |error: io::Error| {
+        format!(
+            "cannot read the component `{}`: {error}",
+            display_path(file)
+        )
+    };
+    read_bounded(file, limit)
         .map_err(unreadable)?
-        .map_err(|length| Unloadable::of(file, &LoadError::TooLarge { length, limit }))
+        .map_err(|length| {
+            UnloadableComponent::from_load_error(file, &LoadError::TooLarge { length, limit })
+        })
 }
 
 /// Reads a regular file of at most `limit` bytes. Returns its length as the inner error if it is
 /// longer.
-fn bounded(file: &Path, limit: u64) -> io::Result<Result<Vec<u8>, u64>> {
+fn read_bounded(file: &Path, limit: u64) -> io::Result<Result<Vec<u8>, u64>> {
     let file = open::regular(file)?;
     let length = file.metadata()?.len();
     if length > limit {
@@ -205,10 +215,15 @@ fn bounded(file: &Path, limit: u64) -> io::Result<Result<Vec<u8>, u64>> {
     })
 }
 
-fn read_text(script: &Path) -> Result<String, Unloadable> {
-    let refused =
-        |why: String| Unloadable::from(format!("cannot read the script `{}`: {why}", tidy(script)));
-    let read = bounded(script, MAX_SCRIPT_BYTES).map_err(|error| refused(error.to_string()))?;
+fn read_text(script: &Path) -> Result<String, UnloadableComponent> {
+    let refused = |why: String| {
+        UnloadableComponent::from(format!(
+            "cannot read the script `{}`: {why}",
+            display_path(script)
+        ))
+    };
+    let read =
+        read_bounded(script, MAX_SCRIPT_BYTES).map_err(|error| refused(error.to_string()))?;
     let bytes = read.map_err(|length| {
         refused(format!(
             "it has {length} bytes, at most {MAX_SCRIPT_BYTES} are run; build an action of it"
@@ -227,37 +242,40 @@ pub fn read_component(
         return Err(format!("`{}` is a script, not a component", path.display()));
     }
     let limit = Limits::default().component_bytes;
-    let source =
-        Source::read(path, limit, &Keys::default(), report).map_err(|error| error.message)?;
+    let source = ComponentSource::read(path, limit, &TrustedKeys::default(), report)
+        .map_err(|error| error.message)?;
     Ok((source.file, source.bytes))
 }
 
 /// The reason why a component cannot be loaded.
-pub(super) struct Unloadable {
+pub(super) struct UnloadableComponent {
     message: String,
     /// The limit that was exceeded.
-    reached: Option<Reached>,
+    reached: Option<LimitReached>,
 }
 
-impl Unloadable {
-    pub(super) fn of(file: &Path, error: &LoadError) -> Self {
-        let message = format!("cannot load the component `{}`: {error}", tidy(file));
+impl UnloadableComponent {
+    pub(super) fn from_load_error(file: &Path, error: &LoadError) -> Self {
+        let message = format!(
+            "cannot load the component `{}`: {error}",
+            display_path(file)
+        );
         Self {
             message,
-            reached: error.reached(),
+            reached: error.limit_reached(),
         }
     }
 
     /// Returns the message with advice for the plugin.
-    pub(super) fn told(&self, plugin: &Plugin) -> String {
+    pub(super) fn message_with_advice(&self, plugin: &Plugin) -> String {
         match self.reached {
-            Some(reached) => format!("{}; {}", self.message, plugin.advice.on(reached)),
+            Some(reached) => format!("{}; {}", self.message, plugin.advice.for_limit(reached)),
             None => self.message.clone(),
         }
     }
 }
 
-impl From<String> for Unloadable {
+impl From<String> for UnloadableComponent {
     fn from(message: String) -> Self {
         Self {
             message,

@@ -6,16 +6,19 @@ use std::sync::Arc;
 use ring::rand::{SecureRandom, SystemRandom};
 use strata_core::environment::Environment;
 use strata_core::event::CallPolicy;
-use strata_core::id::{RunId, hex};
+use strata_core::id::{RunId, to_hex};
 use strata_core::stepper::Stepper;
 
 use super::foreign::mark_as_own;
-use super::{Components, LaunchError, Makings, Notice, Run, durability, saved_definition, share};
-use crate::driver::{Driver, Journal, OnLine, clock};
-use crate::manifest::{Definition, Overrides, doubts, is_confined};
-use crate::sandbox::{Own, WasmSandbox};
+use super::{
+    Components, LaunchError, Notice, Provenance, RunHandle, join_group_log, saved_definition,
+    store_durability,
+};
+use crate::driver::{Driver, Journal, LineListener, clock};
+use crate::manifest::{Definition, Overrides, is_confined, warnings};
+use crate::sandbox::{HiddenStorage, WasmSandbox};
 use crate::sha256::sha256;
-use crate::store::{Directory, FIRST_LINE, GroupLog, Replace};
+use crate::store::{FIRST_LINE, GroupLog, ReplacePolicy, StorageDirectory};
 use crate::trust::mark;
 
 /// The arguments of a new run.
@@ -30,7 +33,7 @@ pub struct Start {
     /// The storage directory.
     pub storage: PathBuf,
     /// What happens to an unfinished team that is saved there.
-    pub replace: Replace,
+    pub replace: ReplacePolicy,
     /// Which recorded host calls are served to another attempt.
     pub calls: CallPolicy,
     /// A log to share with other teams of this process.
@@ -50,7 +53,7 @@ impl Start {
             idea: None,
             overrides,
             storage: storage.into(),
-            replace: Replace::Never,
+            replace: ReplacePolicy::Never,
             calls: CallPolicy::Auto,
             group: None,
         }
@@ -58,9 +61,9 @@ impl Start {
 }
 
 /// A new run.
-pub struct Started {
+pub struct StartedRun {
     /// The run.
-    pub run: Run,
+    pub run: RunHandle,
     /// Where the team was moved that was saved there before.
     pub moved_to: Option<PathBuf>,
 }
@@ -70,56 +73,63 @@ pub struct Started {
 pub fn start(
     start: Start,
     report: &mut dyn FnMut(Notice<'_>),
-    on_line: OnLine,
-) -> Result<Started, LaunchError> {
+    on_line: LineListener,
+) -> Result<StartedRun, LaunchError> {
     let mut definition = Definition::read(&start.team)?;
-    definition.apply(&start.overrides)?;
+    definition.apply_overrides(&start.overrides)?;
     let idea = start.idea.or_else(|| definition.idea.clone());
     let missing =
         || "no idea given; add one after the team file or set `[team] idea = \"…\"`".to_owned();
-    let idea = idea.ok_or_else(|| LaunchError::Missing(missing()))?;
+    let idea = idea.ok_or_else(|| LaunchError::InvalidInput(missing()))?;
     let sandbox = WasmSandbox::new()?;
     let components = Components::load(&definition, &sandbox, report)?;
-    let equipment = components.equip(&definition, sandbox, Own::of(&start.storage))?;
-    for cut in definition.cut() {
+    let equipment = components.runtime(&definition, sandbox, HiddenStorage::new(&start.storage))?;
+    for cut in definition.describe_reductions() {
         report(Notice::Note(&cut));
     }
-    for doubt in doubts(&definition) {
+    for doubt in warnings(&definition) {
         report(Notice::Warning(&doubt));
     }
 
-    let (saved, makings) = (saved_definition(&definition), Makings::of(&definition));
+    let (saved, makings) = (
+        saved_definition(&definition),
+        Provenance::from_definition(&definition),
+    );
     let mut env = Environment::new(&definition.team);
     // Saved from the start, so that a run that is killed before its first event is recorded can
     // still begin with it.
     env.idea = idea.clone();
-    env.calls = start.calls;
-    let (durability, keep) = (durability(&definition), definition.run.checkpoints_kept);
-    let before = mark::known(&start.storage);
-    let vacant = Directory::new(&start.storage).vacate(start.replace)?;
+    env.call_policy = start.calls;
+    let (durability, keep) = (
+        store_durability(&definition),
+        definition.run.checkpoints_kept,
+    );
+    let before = mark::known_definitions(&start.storage);
+    let vacant = StorageDirectory::new(&start.storage).vacate(start.replace)?;
     if let Some(aside) = &vacant.moved_to {
-        mark::carry(before, aside);
+        mark::mark_copy(before, aside);
     }
     // Marked before the database is created, so that every database has a mark even if the process
     // is killed in between.
     mark_as_own(&start.storage, &saved, is_confined(&definition), report);
     let mut created = vacant.create(&env, &saved)?;
-    share(&mut created.store, start.group.as_ref(), durability);
+    join_group_log(&mut created.store, start.group.as_ref(), durability);
     let stepper = Stepper::new(Arc::new(definition.team), env);
     let journal = Journal::new(stepper, Box::new(created.store), FIRST_LINE, durability);
-    let mut journal = journal.keep_checkpoints(keep).on_line(on_line);
-    let started = journal
-        .stepper()
-        .started(run_id(&start.storage), idea, components.digests());
+    let mut journal = journal.with_kept_checkpoints(keep).with_listener(on_line);
+    let started =
+        journal
+            .stepper()
+            .run_started_event(new_run_id(&start.storage), idea, components.digests());
     journal.stage(started)?;
     journal.begin()?;
-    let run = Run {
+    let run = RunHandle {
         control: None,
         driver: Driver::new(journal, equipment),
         path: start.storage,
-        makings,
+        provenance: makings,
     };
-    Ok(Started {
+    Ok(StartedRun {
         run,
         moved_to: created.moved_to,
     })
@@ -128,19 +138,19 @@ pub fn start(
 /// Returns an id that no other run has. It is derived from the time, the process id, the path, and
 /// a random number. In containers the first three are often equal, and a server that recognizes
 /// repetitions by their keys would confuse the writes of two runs.
-pub(super) fn run_id(storage: &Path) -> RunId {
+pub(super) fn new_run_id(storage: &Path) -> RunId {
     let seed = format!(
         "{}/{}/{}/{:x}",
         clock::now_ms(),
         std::process::id(),
         storage.display(),
-        chance()
+        random_id()
     );
-    RunId(hex(&sha256(seed)[..6]))
+    RunId(to_hex(&sha256(seed)[..6]))
 }
 
 /// Returns a random number that has not been used before.
-pub(super) fn chance() -> u128 {
+pub(super) fn random_id() -> u128 {
     let mut bytes = [0; 16];
     // On Linux this does not fail once the system has booted. If it does, the other parts of the
     // name remain.

@@ -6,46 +6,46 @@ use std::path::{Path, PathBuf};
 use strata_core::event::Event;
 use strata_core::host_call::HostCall;
 
-use super::compare::parted;
-use super::{LaunchError, holder, reader};
+use super::compare::split_at_sign;
+use super::{LaunchError, holder, open_reader};
 use crate::public_event::{EventLine, EventTranslator};
-use crate::store::{At, Holder, PIECE, Reader, StoreError};
+use crate::store::{LockHolder, RECORDS_PER_BATCH, Reader, StateSelector, StoreError};
 
 /// Converts the records of a saved team to public event lines. The team may run at the same time.
-pub struct Telling {
+pub struct EventReader {
     path: PathBuf,
     reader: Reader,
     translator: EventTranslator,
     /// The position of the last record that was returned.
-    told: u64,
+    position: u64,
 }
 
-impl Telling {
+impl EventReader {
     /// Begins with the first record of what is saved at a path.
     pub fn open(path: &Path) -> Result<Self, LaunchError> {
-        Self::of(path, None)
+        Self::open_lineage(path, None)
     }
 
     /// Begins with the events that lead to the newest state of a lineage. `None` selects the
     /// current one.
-    pub fn of(path: &Path, lineage: Option<&str>) -> Result<Self, LaunchError> {
-        let mut reader = reader(path)?;
+    pub fn open_lineage(path: &Path, lineage: Option<&str>) -> Result<Self, LaunchError> {
+        let mut reader = open_reader(path)?;
         if let Some(name) = lineage {
-            reader.turn_to(name)?;
+            reader.switch_lineage(name)?;
         }
         let translator = event_translator(&reader)?;
         Ok(Self {
             path: path.to_owned(),
             reader,
             translator,
-            told: 0,
+            position: 0,
         })
     }
 
     /// Opens what is given as `PATH` or `PATH@LINEAGE`.
-    pub fn at(text: &str) -> Result<Self, LaunchError> {
-        let (path, lineage) = parted(text);
-        Self::of(path, lineage)
+    pub fn parse_and_open(text: &str) -> Result<Self, LaunchError> {
+        let (path, lineage) = split_at_sign(text);
+        Self::open_lineage(path, lineage)
     }
 
     /// Returns the names of all lineages that are saved there, in the order in which they began.
@@ -59,19 +59,19 @@ impl Telling {
     }
 
     /// Returns how many events were pruned, and the total number.
-    pub fn dropped(&self) -> Result<(u64, u64), StoreError> {
+    pub fn pruned_events(&self) -> Result<(u64, u64), StoreError> {
         self.reader.dropped()
     }
 
     /// Returns which process is recording more, if any.
-    pub fn holder(&self) -> Result<Holder, LaunchError> {
+    pub fn holder(&self) -> Result<LockHolder, LaunchError> {
         holder(&self.path)
     }
 
     /// Returns the next lines, or `None` if there are no more at present.
-    pub fn more(&mut self) -> Result<Option<Vec<EventLine>>, StoreError> {
-        let (records, last) = self.reader.after(self.told, PIECE)?;
-        self.told = last;
+    pub fn next_lines(&mut self) -> Result<Option<Vec<EventLine>>, StoreError> {
+        let (records, last) = self.reader.batch_after(self.position, RECORDS_PER_BATCH)?;
+        self.position = last;
         let tell = |record: &crate::store::Record| {
             self.translator
                 .translate(&record.event, record.line, record.time_ms)
@@ -82,10 +82,13 @@ impl Telling {
 }
 
 /// Passes every recorded call at a path to `tell`, oldest first: its public line, and the call.
-pub fn calls(path: &Path, tell: &mut dyn FnMut(&EventLine, &HostCall)) -> Result<(), LaunchError> {
-    let reader = reader(path)?;
+pub fn for_each_call(
+    path: &Path,
+    tell: &mut dyn FnMut(&EventLine, &HostCall),
+) -> Result<(), LaunchError> {
+    let reader = open_reader(path)?;
     let mut translator = event_translator(&reader)?;
-    for record in reader.all(0) {
+    for record in reader.records_after(0) {
         let record = record?;
         let lines = translator.translate(&record.event, record.line, record.time_ms);
         if let Event::HostCalled { call, .. } = &record.event {
@@ -99,15 +102,15 @@ pub fn calls(path: &Path, tell: &mut dyn FnMut(&EventLine, &HostCall)) -> Result
 
 /// Returns a translator for all records from the first that was not pruned.
 fn event_translator(reader: &Reader) -> Result<EventTranslator, StoreError> {
-    let beginning = reader.beginning()?;
+    let beginning = reader.earliest_state()?;
     // Events that remain before the newest gap begin where the run does.
-    let step = if beginning.from == beginning.dropped {
+    let step = if beginning.position == beginning.dropped {
         beginning.env.step
     } else {
         0
     };
     Ok(EventTranslator::new(
-        reader.load(&At::Head)?.base.shape,
+        reader.load(&StateSelector::Head)?.base.shape,
         step,
     ))
 }

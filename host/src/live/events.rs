@@ -8,13 +8,13 @@ use std::path::Path;
 use futures_util::stream::{self, Stream};
 use tokio::sync::watch;
 
-use crate::launch::{LaunchError, Telling};
+use crate::launch::{EventReader, LaunchError};
 use crate::public_event::EventLine;
 use crate::store::StoreError;
 
 /// The public events of an environment, oldest first, then as they happen.
-pub struct Events {
-    telling: Telling,
+pub struct LiveEvents {
+    reader: EventReader,
     /// Lines that were read from the records and not returned yet.
     ready: VecDeque<EventLine>,
     newest: watch::Receiver<u64>,
@@ -22,7 +22,7 @@ pub struct Events {
     read: u64,
 }
 
-impl fmt::Debug for Events {
+impl fmt::Debug for LiveEvents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Events")
             .field("read", &self.read)
@@ -30,10 +30,10 @@ impl fmt::Debug for Events {
     }
 }
 
-impl Events {
+impl LiveEvents {
     pub(super) fn open(path: &Path, newest: watch::Receiver<u64>) -> Result<Self, LaunchError> {
         Ok(Self {
-            telling: Telling::open(path)?,
+            reader: EventReader::open(path)?,
             ready: VecDeque::new(),
             newest,
             read: 0,
@@ -60,7 +60,7 @@ impl Events {
     /// Returns the next event if it has happened already.
     pub fn next_now(&mut self) -> Result<Option<EventLine>, StoreError> {
         while self.ready.is_empty() {
-            let Some(lines) = self.telling.more()? else {
+            let Some(lines) = self.reader.next_lines()? else {
                 return Ok(None);
             };
             self.ready.extend(lines);

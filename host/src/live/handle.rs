@@ -8,34 +8,34 @@ use strata_core::message::Message;
 use strata_core::stepper::Stepper;
 use tokio::sync::watch;
 
-use super::{Answered, Given, LiveError, Sent};
-use crate::driver::{Motion, Orders};
+use super::{AnsweredRequest, HumanReply, LiveError, SendReceipt};
+use crate::driver::{DriverHandle, RunState};
 
 /// A handle to a `LiveEnvironment` while it runs, usable from any task or thread. It is cheap to
 /// clone, borrows nothing, and stays valid when the environment is stopped and started again.
 #[derive(Clone)]
 pub struct Handle {
-    reins: watch::Receiver<Option<Reins>>,
-    motion: watch::Receiver<Motion>,
+    control: watch::Receiver<Option<ControlHandle>>,
+    run_state: watch::Receiver<RunState>,
 }
 
 /// How to reach a run.
 #[derive(Clone)]
-pub(super) struct Reins {
-    pub(super) orders: Orders,
+pub(super) struct ControlHandle {
+    pub(super) orders: DriverHandle,
     pub(super) stop: watch::Sender<bool>,
 }
 
 impl Handle {
     pub(super) fn new(
-        reins: watch::Receiver<Option<Reins>>,
-        motion: watch::Receiver<Motion>,
+        control: watch::Receiver<Option<ControlHandle>>,
+        run_state: watch::Receiver<RunState>,
     ) -> Self {
-        Self { reins, motion }
+        Self { control, run_state }
     }
 
-    fn orders(&self) -> Result<Orders, LiveError> {
-        let reins = self.reins.borrow();
+    fn orders(&self) -> Result<DriverHandle, LiveError> {
+        let reins = self.control.borrow();
         reins
             .as_ref()
             .map(|reins| reins.orders.clone())
@@ -48,7 +48,7 @@ impl Handle {
     /// before, it is not published again. The sender is recorded as given: check it first if the
     /// message comes from somebody you do not trust. The message is durable when the future
     /// completes.
-    pub fn send(&self, message: Message) -> BoxFuture<'static, Result<Sent, LiveError>> {
+    pub fn send(&self, message: Message) -> BoxFuture<'static, Result<SendReceipt, LiveError>> {
         let orders = self.orders();
         Box::pin(async move { Ok(orders?.send(message).await?) })
     }
@@ -59,8 +59,8 @@ impl Handle {
         &self,
         label: &str,
         text: impl Into<String>,
-    ) -> BoxFuture<'static, Result<Sent, LiveError>> {
-        self.send(Message::of_user("".into(), text.into(), label.into()))
+    ) -> BoxFuture<'static, Result<SendReceipt, LiveError>> {
+        self.send(Message::from_user("".into(), text.into(), label.into()))
     }
 
     /// Answers open requests: all of them, or none. The answers are durable when the future
@@ -68,8 +68,8 @@ impl Handle {
     /// `request-opened` events and are part of the `state`.
     pub fn answer(
         &self,
-        given: Vec<Given>,
-    ) -> BoxFuture<'static, Result<Vec<Answered>, LiveError>> {
+        given: Vec<HumanReply>,
+    ) -> BoxFuture<'static, Result<Vec<AnsweredRequest>, LiveError>> {
         let orders = self.orders();
         Box::pin(async move { Ok(orders?.answer(given).await??) })
     }
@@ -79,7 +79,7 @@ impl Handle {
     /// contents.
     pub fn state(&self) -> BoxFuture<'static, Result<Box<Stepper>, LiveError>> {
         let orders = self.orders();
-        Box::pin(async move { Ok(orders?.look().await?) })
+        Box::pin(async move { Ok(orders?.snapshot().await?) })
     }
 
     /// Writes the current state to `team.json`. This is not needed for durability; the file is for
@@ -92,7 +92,7 @@ impl Handle {
     /// Requests a stop as soon as possible. `LiveEnvironment::ended` waits for it, and so does
     /// `idle`.
     pub fn stop(&self) {
-        if let Some(reins) = &*self.reins.borrow() {
+        if let Some(reins) = &*self.control.borrow() {
             reins.stop.send_replace(true);
         }
     }
@@ -100,7 +100,7 @@ impl Handle {
     /// Returns whether the environment is idle; see `idle`.
     pub fn is_idle(&self) -> bool {
         // If the driver was dropped together with its runtime, the environment stays idle.
-        *self.motion.borrow() != Motion::Busy || self.motion.has_changed().is_err()
+        *self.run_state.borrow() != RunState::Busy || self.run_state.has_changed().is_err()
     }
 
     /// Waits until the environment is idle: nothing can be done without input from outside, or it
@@ -108,16 +108,16 @@ impl Handle {
     /// `Failed` and so on if the run has ended. Returns `None` if it was not started yet, or was
     /// ended by an error or the end of its runtime. Stopping it also ends the wait.
     pub fn idle(&self) -> BoxFuture<'static, Option<Status>> {
-        let mut motion = self.motion.clone();
+        let mut motion = self.run_state.clone();
         Box::pin(async move {
             match *motion
-                .wait_for(|motion| *motion != Motion::Busy)
+                .wait_for(|motion| *motion != RunState::Busy)
                 .await
                 .ok()?
             {
-                Motion::Still(status) => status,
-                Motion::Idle(status) => Some(status),
-                Motion::Busy => None,
+                RunState::NotRunning(status) => status,
+                RunState::Idle(status) => Some(status),
+                RunState::Busy => None,
             }
         })
     }
@@ -126,7 +126,7 @@ impl Handle {
 impl fmt::Debug for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Handle")
-            .field("motion", &*self.motion.borrow())
+            .field("motion", &*self.run_state.borrow())
             .finish_non_exhaustive()
     }
 }

@@ -10,28 +10,32 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::LiveError;
-use crate::driver::{DriverError, Stop};
-use crate::launch::Run;
+use crate::driver::{DriverError, StopSignal};
+use crate::launch::RunHandle;
 
 /// The outcome of a run. A run that an error ended is dropped and releases its storage.
-type End = Result<Box<Run>, DriverError>;
+type RunEnd = Result<Box<RunHandle>, DriverError>;
 
 /// A run on its thread.
-pub(super) struct Running {
-    end: oneshot::Receiver<End>,
+pub(super) struct RunThread {
+    end: oneshot::Receiver<RunEnd>,
 }
 
 /// Returns the current runtime, which provides timers and executes calls and actions in parallel.
-pub(super) fn runtime() -> Result<Handle, LiveError> {
+pub(super) fn current_runtime() -> Result<Handle, LiveError> {
     Handle::try_current().map_err(|_| LiveError::Runtime)
 }
 
-impl Running {
+impl RunThread {
     /// Starts a run, which goes on until it is stopped or ends by itself.
-    pub(super) fn begin(runtime: Handle, run: Box<Run>, stopped: Stop) -> Result<Self, LiveError> {
+    pub(super) fn spawn(
+        runtime: Handle,
+        run: Box<RunHandle>,
+        stopped: StopSignal,
+    ) -> Result<Self, LiveError> {
         let (tell, end) = oneshot::channel();
         let begin = move || {
-            if let Some(end) = to_its_end(&runtime, run, stopped) {
+            if let Some(end) = run_to_end(&runtime, run, stopped) {
                 // The environment may have been dropped, so nobody receives this.
                 let _ = tell.send(end);
             }
@@ -44,7 +48,7 @@ impl Running {
     }
 
     /// Waits until the run has ended.
-    pub(super) async fn ended(&mut self) -> Result<End, LiveError> {
+    pub(super) async fn ended(&mut self) -> Result<RunEnd, LiveError> {
         let torn = |_| {
             LiveError::Thread("its thread was torn down, with the runtime or by a panic".into())
         };
@@ -55,11 +59,15 @@ impl Running {
 /// Runs a team. Returns `None` if the runtime is shut down first. If the team starts a timer after
 /// that, tokio panics instead, which ends this thread. Which of the two happens depends on what the
 /// team is doing.
-fn to_its_end(runtime: &Handle, mut run: Box<Run>, mut stopped: Stop) -> Option<End> {
+fn run_to_end(
+    runtime: &Handle,
+    mut run: Box<RunHandle>,
+    mut stopped: StopSignal,
+) -> Option<RunEnd> {
     // Nothing that the driver waits for fails when the runtime is shut down. This task is dropped
     // then, which closes the channel.
     let (lives, gone) = oneshot::channel::<()>();
-    let canary = runtime.spawn(async move {
+    let shutdown_detector = runtime.spawn(async move {
         let _lives = lives;
         std::future::pending::<()>().await;
     });
@@ -70,6 +78,6 @@ fn to_its_end(runtime: &Handle, mut run: Box<Run>, mut stopped: Stop) -> Option<
             ended = run.run(&mut stopped) => Some(ended),
         }
     });
-    canary.abort();
+    shutdown_detector.abort();
     Some(ended?.map(|_| run))
 }

@@ -3,30 +3,30 @@
 
 use std::ops::Range;
 
-use strata_core::id::Part;
+use strata_core::id::SlotKind;
 
-use super::authored::limits::Patch;
-use super::diagnostic::Source;
-use crate::plugin::{Advice, Limit, Limits, Place};
+use super::authored::limits::LimitsPatch;
+use super::diagnostic::SourceText;
+use crate::plugin::{Limit, LimitAdvice, LimitLocation, Limits};
 
 /// A component, and where its limits are written or could be added.
-pub(super) struct Limited<'a> {
+pub(super) struct LimitContext<'a> {
     /// Whether the component is an action or what a role thinks with.
-    pub(super) part: Part,
+    pub(super) part: SlotKind,
     /// The span of the header of its table.
     pub(super) entry: &'a Range<usize>,
     /// Its own limits, completed with those of the team.
-    pub(super) patch: &'a Patch,
+    pub(super) patch: &'a LimitsPatch,
 }
 
 /// Returns, for each limit, where it can be changed.
-pub(super) fn advice(source: &Source, limited: &Limited<'_>) -> Advice {
+pub(super) fn limit_advice(source: &SourceText, limited: &LimitContext<'_>) -> LimitAdvice {
     let limits = limited.patch.limits();
-    let mut advice = Advice::default();
+    let mut advice = LimitAdvice::default();
     for limit in Limit::ALL {
         let place = match limited.patch.written.get(&limit) {
-            Some(written) => Place::Written(source.place(&written.span)),
-            None => to_add(source, limited, &limits, limit),
+            Some(written) => LimitLocation::Set(source.format_location(&written.span)),
+            None => missing_limit(source, limited, &limits, limit),
         };
         advice.set(limit, place);
     }
@@ -34,25 +34,36 @@ pub(super) fn advice(source: &Source, limited: &Limited<'_>) -> Advice {
 }
 
 /// Returns the line that sets a limit which is not written, and where to add it.
-fn to_add(source: &Source, limited: &Limited<'_>, limits: &Limits, limit: Limit) -> Place {
+fn missing_limit(
+    source: &SourceText,
+    limited: &LimitContext<'_>,
+    limits: &Limits,
+    limit: Limit,
+) -> LimitLocation {
     let key = limit.key();
     let (before, after) = match (&limited.patch.span, limited.part) {
-        (Some(table), Part::Action(_)) => (
+        (Some(table), SlotKind::Action(_)) => (
             format!("add `{key} = "),
-            format!("` to `[role.action.limits]`, {}", source.place(table)),
+            format!(
+                "` to `[role.action.limits]`, {}",
+                source.format_location(table)
+            ),
         ),
-        (Some(table), Part::Think) => (
+        (Some(table), SlotKind::Think) => (
             format!("add `{key} = "),
-            format!("` to `limits` of `think`, {}", source.place(table)),
+            format!(
+                "` to `limits` of `think`, {}",
+                source.format_location(table)
+            ),
         ),
         (None, _) => (
             format!("add `limits = {{ {key} = "),
-            format!(" }}`, {}", source.place(limited.entry)),
+            format!(" }}`, {}", source.format_location(limited.entry)),
         ),
     };
-    Place::Missing {
+    LimitLocation::Unset {
         before,
         after,
-        now: limits.get(limit).unwrap_or_default(),
+        current: limits.get(limit).unwrap_or_default(),
     }
 }

@@ -2,22 +2,22 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Source;
+use super::SourceText;
 use crate::suggest::closest;
 
 /// How many entries of a directory are compared at most.
-const MOST: usize = 1000;
+const MAX_ENTRIES: usize = 1000;
 
 /// Returns the path of a file or a directory in the same directory with a similar name, if there is
 /// one. One with the same extension is preferred.
-pub(crate) fn beside(path: &Path) -> Option<PathBuf> {
+pub(crate) fn similar_path(path: &Path) -> Option<PathBuf> {
     let directory = path
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
     let entries = std::fs::read_dir(directory)
         .ok()?
-        .take(MOST)
+        .take(MAX_ENTRIES)
         .filter_map(Result::ok);
     let names: Vec<String> = entries
         .filter_map(|entry| entry.file_name().into_string().ok())
@@ -29,14 +29,14 @@ pub(crate) fn beside(path: &Path) -> Option<PathBuf> {
         .copied()
         .filter(|other| other.extension() == path.extension())
         .collect();
-    let near = nearest(stem, &alike).or_else(|| nearest(stem, &names))?;
+    let near = most_similar(stem, &alike).or_else(|| most_similar(stem, &names))?;
     Some(path.with_file_name(near))
 }
 
-impl Source {
+impl SourceText {
     /// Returns a path as it would be written in the text: relative, if it lies below the base
     /// directory.
-    pub(super) fn shown(&self, path: &Path) -> String {
+    pub(super) fn relative_to_base(&self, path: &Path) -> String {
         path.strip_prefix(&self.base)
             .unwrap_or(path)
             .display()
@@ -45,7 +45,7 @@ impl Source {
 }
 
 /// Returns the name whose stem (the name without its extension) is most similar to `stem`.
-fn nearest<'a>(stem: &str, names: &[&'a Path]) -> Option<&'a Path> {
+fn most_similar<'a>(stem: &str, names: &[&'a Path]) -> Option<&'a Path> {
     let of = |name: &'a Path| name.file_stem().and_then(|stem| stem.to_str());
     let near = closest(stem, names.iter().filter_map(|name| of(name)))?;
     names.iter().copied().find(|name| of(name) == Some(near))
@@ -64,7 +64,7 @@ mod tests {
         }
         let check = |name: &str, expected: Option<&str>| {
             assert_eq!(
-                beside(&dir.path().join(name)),
+                similar_path(&dir.path().join(name)),
                 expected.map(|near| dir.path().join(near)),
                 "{name}"
             );

@@ -6,64 +6,65 @@ mod join;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use strata_core::budget::{Caps, Purses};
-use strata_core::id::{ActionId, Part, RoleId, Slot};
+use strata_core::budget::{BudgetLimits, ScopedBudgets};
+use strata_core::id::{ActionId, RoleId, Slot, SlotKind};
 use strata_core::json::Json;
 use strata_core::message::IDEA_LABEL;
 use strata_core::team::{
-    self, Outside, Policy, React, Route, Team, Thinker, saved_action, saved_thinker,
+    self, ExternalEnvironment, Policy, React, Route, Team, Thinker, saved_action_name,
+    saved_thinker_name,
 };
 
-use super::advice::{Limited, advice};
+use super::advice::{LimitContext, limit_advice};
 use super::authored::edge;
-use super::authored::limits::Patch;
-use super::authored::role::{Mode, Role};
-use super::authored::{Authored, slot};
+use super::authored::limits::LimitsPatch;
+use super::authored::role::{AuthoredRole, ReactMode};
+use super::authored::{AuthoredTeam, slot};
 use super::condition;
 use super::diagnostic::Problems;
-use super::names::{self, Names};
-use super::place::Place;
-use super::table::At;
+use super::names::{self, TeamNames};
+use super::place::ComponentLocation;
+use super::table::Located;
 use crate::plugin::Plugin;
 use crate::services::variables::Variables;
 
 /// The result of checking a team file. Complete only if no problem was found.
-pub(super) struct Checked {
+pub(super) struct CheckedTeam {
     pub(super) team: Team,
     pub(super) plugins: BTreeMap<Slot, Plugin>,
-    pub(super) places: BTreeMap<Slot, Place>,
+    pub(super) locations: BTreeMap<Slot, ComponentLocation>,
     /// For each role, the span of its `react`, or of the role where that is absent.
-    pub(super) modes: Vec<Range<usize>>,
+    pub(super) react_spans: Vec<Range<usize>>,
 }
 
 /// Checks a team file, and builds the team it describes.
-pub(super) fn check(authored: &Authored, problems: &Problems) -> Checked {
-    let names = Names::collect(authored, problems);
-    let mut checked = Checked {
+pub(super) fn check_team(authored: &AuthoredTeam, problems: &Problems) -> CheckedTeam {
+    let names = TeamNames::collect(authored, problems);
+    let mut checked = CheckedTeam {
         team: Team {
-            outside: if authored.env.external.is_some() {
-                Outside::Somebody
+            external: if authored.env.external.is_some() {
+                ExternalEnvironment::Present
             } else {
-                Outside::Nobody
+                ExternalEnvironment::Absent
             },
             name: team_name(authored, problems),
             desc: authored.env.desc.clone(),
             roles: Vec::new(),
-            groups: groups(authored, &names, problems),
-            routes: routes(authored, &names, problems),
-            joins: join::joins(authored, &names, problems),
+            groups: build_groups(authored, &names, problems),
+            routes: build_routes(authored, &names, problems),
+            joins: join::build_joins(authored, &names, problems),
             scopes: authored.env.scopes.clone(),
             policy: Policy {
                 on_fault: authored.on_fault,
                 max_steps: authored.run.max_steps,
                 max_parallel: authored.run.max_parallel,
-                budget: authored.caps.usd,
-                purses: purses(authored),
+                budget: authored.budget_limits.usd,
+                scoped_budgets: budget_scopes(authored),
             },
         },
         plugins: BTreeMap::new(),
-        places: BTreeMap::new(),
-        modes: Vec::new(),
+        locations: BTreeMap::new(),
+        react_spans: Vec::new(),
     };
     for (role, id) in authored.roles.iter().zip(0..) {
         check_role(role, problems);
@@ -72,16 +73,16 @@ pub(super) fn check(authored: &Authored, problems: &Problems) -> Checked {
             .roles
             .push(build_role(role, &authored.limits, authored.llm.is_some()));
         let mode = role.react.as_ref().map_or(&role.span, |react| &react.span);
-        checked.modes.push(mode.clone());
+        checked.react_spans.push(mode.clone());
         checked.add_slots(role, RoleId(id), &authored.limits, problems);
     }
-    check_places(authored, problems);
+    check_saved_names(authored, problems);
     checked
 }
 
 /// Reports actions and thinkers whose saved names collide. The saved name of an action is
 /// `ROLE/ACTION`; since roles and actions may have a `/` in their names, two of them can be equal.
-fn check_places(authored: &Authored, problems: &Problems) {
+fn check_saved_names(authored: &AuthoredTeam, problems: &Problems) {
     let mut taken = BTreeMap::new();
     for role in &authored.roles {
         let Some(of) = &role.name else { continue };
@@ -91,10 +92,10 @@ fn check_places(authored: &Authored, problems: &Problems) {
             .filter_map(|action| action.name.as_ref());
         let acts = names
             .clone()
-            .map(|name| (saved_action(&of.value, &name.value), &name.span, false));
+            .map(|name| (saved_action_name(&of.value, &name.value), &name.span, false));
         let thinks = role.think.iter().map(|think| {
             (
-                saved_thinker(&of.value, names.clone().map(|name| name.value.as_str())),
+                saved_thinker_name(&of.value, names.clone().map(|name| name.value.as_str())),
                 &think.span,
                 true,
             )
@@ -116,61 +117,73 @@ fn check_places(authored: &Authored, problems: &Problems) {
     }
 }
 
-fn purses(authored: &Authored) -> Purses {
-    let mut purses = Purses {
-        tokens: authored.caps.tokens,
-        ..Purses::default()
+fn budget_scopes(authored: &AuthoredTeam) -> ScopedBudgets {
+    let mut purses = ScopedBudgets {
+        tokens: authored.budget_limits.tokens,
+        ..ScopedBudgets::default()
     };
     for (role, id) in authored.roles.iter().zip((0..).map(RoleId)) {
-        purses.roles.insert(id, role.caps);
+        purses.roles.insert(id, role.budget_limits);
         for (action, index) in role.actions.iter().zip(0..) {
             purses.actions.insert(
                 Slot {
                     role: id,
-                    part: Part::Action(ActionId(index)),
+                    kind: SlotKind::Action(ActionId(index)),
                 },
-                action.caps,
+                action.budget_limits,
             );
         }
     }
-    let is_cap = |caps: &mut Caps| *caps != Caps::default();
+    let is_cap = |caps: &mut BudgetLimits| *caps != BudgetLimits::default();
     purses.roles.retain(|_, caps| is_cap(caps));
     purses.actions.retain(|_, caps| is_cap(caps));
     purses
 }
 
-fn team_name(authored: &Authored, problems: &Problems) -> String {
+fn team_name(authored: &AuthoredTeam, problems: &Problems) -> String {
     let name = authored.name.as_ref();
-    name.filter(|name| names::valid(name, problems))
+    name.filter(|name| names::check_name(name, problems))
         .map(|name| name.value.clone())
         .unwrap_or_default()
 }
 
-impl Checked {
-    fn add_slots(&mut self, role: &Role, id: RoleId, defaults: &Patch, problems: &Problems) {
+impl CheckedTeam {
+    fn add_slots(
+        &mut self,
+        role: &AuthoredRole,
+        id: RoleId,
+        defaults: &LimitsPatch,
+        problems: &Problems,
+    ) {
         if let Some(think) = &role.think {
             let slot = Slot {
                 role: id,
-                part: Part::Think,
+                kind: SlotKind::Think,
             };
             self.add_slot(slot, &think.value, defaults, problems);
         }
         for (action, index) in role.actions.iter().zip(0..) {
             let slot = Slot {
                 role: id,
-                part: Part::Action(ActionId(index)),
+                kind: SlotKind::Action(ActionId(index)),
             };
             self.add_slot(slot, &action.slot, defaults, problems);
         }
     }
 
-    fn add_slot(&mut self, at: Slot, slot: &slot::Slot, defaults: &Patch, problems: &Problems) {
+    fn add_slot(
+        &mut self,
+        at: Slot,
+        slot: &slot::AuthoredSlot,
+        defaults: &LimitsPatch,
+        problems: &Problems,
+    ) {
         let Some(component) = &slot.component else {
             return;
         };
-        let patch = slot.limits.or(defaults);
-        let limited = Limited {
-            part: at.part,
+        let patch = slot.limits.completed_with(defaults);
+        let limited = LimitContext {
+            part: at.kind,
             entry: &slot.span,
             patch: &patch,
         };
@@ -187,12 +200,12 @@ impl Checked {
                 .as_ref()
                 .map(|(schema, _)| schema.clone()),
             limits: patch.limits(),
-            advice: advice(&problems.source, &limited),
+            advice: limit_advice(&problems.source, &limited),
             grants: slot.allow.grants.clone(),
             variables: Variables::default(),
         };
         self.plugins.insert(at, plugin);
-        let place = Place {
+        let place = ComponentLocation {
             entry: slot.span.clone(),
             component: component.span.clone(),
             skill: slot.skill.clone(),
@@ -204,21 +217,21 @@ impl Checked {
             limits: patch.written.into_keys().collect(),
             secrets: slot.allow.secrets.clone(),
         };
-        self.places.insert(at, place);
+        self.locations.insert(at, place);
     }
 }
 
-fn check_role(role: &Role, problems: &Problems) {
+fn check_role(role: &AuthoredRole, problems: &Problems) {
     for label in &role.watch {
         if label.value.is_empty() {
             let problem = problems.at(&label.span, "a label cannot be empty");
             problems.add(problem.hint("labels are names of actions"));
         }
-        names::is_legible(label, problems);
+        names::check_legible(label, problems);
     }
     let mut taken = BTreeMap::new();
     for name in role.actions.iter().filter_map(|a| a.name.as_ref()) {
-        if !names::valid_action(name, problems) {
+        if !names::check_action_name(name, problems) {
             continue;
         }
         if let Some(first) = taken.insert(&name.value, &name.span) {
@@ -237,7 +250,7 @@ fn check_role(role: &Role, problems: &Problems) {
     }
 }
 
-fn check_human(role: &Role, problems: &Problems) {
+fn check_human(role: &AuthoredRole, problems: &Problems) {
     let hint = "a human role answers messages; it has neither components nor modes";
     let refuse = |span, what: &str| {
         let message = format!("a human role cannot have {what}");
@@ -266,15 +279,15 @@ fn check_human(role: &Role, problems: &Problems) {
     }
 }
 
-fn check_agent(role: &Role, problems: &Problems) {
-    let react = mode(role);
+fn check_agent(role: &AuthoredRole, problems: &Problems) {
+    let react = react_mode(role);
     // If some keys could not be read, actions may only seem to be missing.
-    let complete = problems.is_read(&["", "role.kind", "role.action"]);
+    let complete = problems.are_read(&["", "role.kind", "role.action"]);
     if role.actions.is_empty() && complete {
         let problem = problems.at(&role.span, "the role has no actions");
         problems.add(problem.hint("add a `[[role.action]]`, or `kind = \"human\"`"));
     }
-    if react != Mode::Choose && problems.is_read(&["role.react"]) {
+    if react != ReactMode::Choose && problems.are_read(&["role.react"]) {
         // `max_react_loop = 1` is the default, so it is harmless.
         let max = role
             .max_react_loop
@@ -290,12 +303,15 @@ fn check_agent(role: &Role, problems: &Problems) {
             }
         }
     }
-    if react == Mode::PlanAndAct && role.actions.len() == 1 && complete {
+    if react == ReactMode::PlanAndAct && role.actions.len() == 1 && complete {
         let span = role.react.as_ref().map_or(&role.span, |react| &react.span);
         let problem = problems.at(span, "`plan_and_act` needs at least two actions");
         problems.add(problem.hint("the first plans, the others carry out the plan"));
     }
-    let planner = role.actions.first().filter(|_| react == Mode::PlanAndAct);
+    let planner = role
+        .actions
+        .first()
+        .filter(|_| react == ReactMode::PlanAndAct);
     if let Some(planner) = planner.filter(|planner| planner.slot.output_schema.is_some()) {
         let problem = problems.at(
             &planner.slot.span,
@@ -306,19 +322,19 @@ fn check_agent(role: &Role, problems: &Problems) {
     }
 }
 
-fn mode(role: &Role) -> Mode {
-    role.react.as_ref().map_or(Mode::ByOrder, |r| r.value)
+fn react_mode(role: &AuthoredRole) -> ReactMode {
+    role.react.as_ref().map_or(ReactMode::ByOrder, |r| r.value)
 }
 
-fn build_role(role: &Role, defaults: &Patch, has_model: bool) -> team::Role {
-    let values = |texts: &[At<String>]| -> Vec<String> {
+fn build_role(role: &AuthoredRole, defaults: &LimitsPatch, has_model: bool) -> team::Role {
+    let values = |texts: &[Located<String>]| -> Vec<String> {
         texts.iter().map(|text| text.value.clone()).collect()
     };
-    let react = match mode(role) {
+    let react = match react_mode(role) {
         _ if role.human.is_some() => React::Human,
-        Mode::ByOrder => React::ByOrder,
-        Mode::PlanAndAct => React::PlanAndAct,
-        Mode::Choose => {
+        ReactMode::ByOrder => React::ByOrder,
+        ReactMode::PlanAndAct => React::PlanAndAct,
+        ReactMode::Choose => {
             let max_loop = role.max_react_loop.as_ref().map_or(1, |max| max.value);
             let thinker = match role.think {
                 Some(_) => Thinker::Component,
@@ -332,13 +348,13 @@ fn build_role(role: &Role, defaults: &Patch, has_model: bool) -> team::Role {
             React::Choose { max_loop, thinker }
         }
     };
-    let name = |name: &Option<At<String>>| {
+    let name = |name: &Option<Located<String>>| {
         let name = name.as_ref().map(|name| name.value.clone());
         name.unwrap_or_default()
     };
     let actions = role.actions.iter().map(|action| team::Action {
         name: name(&action.name),
-        retry: action.slot.limits.or(defaults).retry(),
+        retry: action.slot.limits.completed_with(defaults).retry(),
     });
     team::Role {
         name: name(&role.name),
@@ -353,9 +369,9 @@ fn build_role(role: &Role, defaults: &Patch, has_model: bool) -> team::Role {
     }
 }
 
-fn groups(
-    authored: &Authored,
-    names: &Names,
+fn build_groups(
+    authored: &AuthoredTeam,
+    names: &TeamNames,
     problems: &Problems,
 ) -> BTreeMap<String, Vec<RoleId>> {
     let mut groups = BTreeMap::new();
@@ -363,7 +379,7 @@ fn groups(
         let mut seen = BTreeSet::new();
         let mut ids = Vec::new();
         for member in members {
-            let Some(id) = names.role(member, problems) else {
+            let Some(id) = names.resolve_role(member, problems) else {
                 continue;
             };
             if !seen.insert(id) {
@@ -378,11 +394,11 @@ fn groups(
     groups
 }
 
-fn routes(authored: &Authored, names: &Names, problems: &Problems) -> Vec<Route> {
+fn build_routes(authored: &AuthoredTeam, names: &TeamNames, problems: &Problems) -> Vec<Route> {
     let routes = authored.routes.iter().filter_map(|route| {
         let arms = route.arms.iter().map(|arm| build_arm(arm, names, problems));
         let arms = arms.collect();
-        let from = names.role(route.from.as_ref()?, problems)?;
+        let from = names.resolve_role(route.from.as_ref()?, problems)?;
         Some(Route {
             from,
             label: route.label.clone(),
@@ -392,17 +408,27 @@ fn routes(authored: &Authored, names: &Names, problems: &Problems) -> Vec<Route>
     routes.collect()
 }
 
-fn build_arm(arm: &edge::Arm, names: &Names, problems: &Problems) -> team::Arm {
+fn build_arm(arm: &edge::AuthoredArm, names: &TeamNames, problems: &Problems) -> team::RouteArm {
     for target in &arm.to {
-        names.target(target, problems);
+        names.check_target(target, problems);
     }
-    team::Arm {
-        when: arm.when.as_ref().and_then(|when| compile(when, problems)),
-        to: arm.to.iter().map(|target| names.lasting(target)).collect(),
+    team::RouteArm {
+        when: arm
+            .when
+            .as_ref()
+            .and_then(|when| compile_condition(when, problems)),
+        to: arm
+            .to
+            .iter()
+            .map(|target| names.canonical(target))
+            .collect(),
     }
 }
 
-fn compile(when: &At<String>, problems: &Problems) -> Option<strata_core::condition::Condition> {
+fn compile_condition(
+    when: &Located<String>,
+    problems: &Problems,
+) -> Option<strata_core::condition::Condition> {
     let refusal = match condition::compile(&when.value) {
         Ok(condition) => return Some(condition),
         Err(refusal) => refusal,
@@ -412,7 +438,7 @@ fn compile(when: &At<String>, problems: &Problems) -> Option<strata_core::condit
     // If the string is written without escapes, between single quotes, the error itself can be
     // underlined.
     let verbatim = text.get(1..text.len().saturating_sub(1)) == Some(when.value.as_str());
-    if let Some(at) = refusal.at.filter(|_| verbatim) {
+    if let Some(at) = refusal.char_index.filter(|_| verbatim) {
         let skipped: usize = when.value.chars().take(at).map(char::len_utf8).sum();
         span.start += 1 + skipped;
         span.end = (span.end - 1).max(span.start + 1);

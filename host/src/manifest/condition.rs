@@ -21,8 +21,8 @@ use strata_core::condition::{Condition, WorkBudget};
 use strata_core::json::Json;
 use strata_core::message::Message;
 
-use check::Parts;
-use pattern::Matching;
+use check::ConditionReferences;
+use pattern::PatternMatcher;
 
 /// The longest condition, in characters. What needs a longer one belongs into an action.
 const MAX_CHARS: usize = 1000;
@@ -54,56 +54,64 @@ const VARIABLES: [&str; 5] = ["content", "data", "cause_by", "sent_from", "meta_
 
 /// Why a condition cannot be used.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(super) struct ConditionError {
     /// The reason, as the end of a sentence about the condition.
     pub(super) reason: String,
     /// How to correct it.
     pub(super) hint: String,
     /// The index of the character at which parsing fails.
-    pub(super) at: Option<usize>,
+    pub(super) char_index: Option<usize>,
 }
 
-impl Refusal {
+impl ConditionError {
     fn new(reason: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {
             reason: reason.into(),
             hint: hint.into(),
-            at: None,
+            char_index: None,
         }
     }
 }
 
 /// Compiles a condition.
-pub(super) fn compile(source: &str) -> Result<Condition, Refusal> {
+pub(super) fn compile(source: &str) -> Result<Condition, ConditionError> {
     if source.chars().count() > MAX_CHARS {
         let reason = format!("it has more than {MAX_CHARS} characters");
-        return Err(Refusal::new(reason, "decide in an action instead"));
+        return Err(ConditionError::new(reason, "decide in an action instead"));
     }
-    let program = contained(|| Program::compile(source))
-        .map_err(|reason| Refusal::new(reason, "write it differently"))?
-        .map_err(|errors| check::explain(&errors, source))?;
-    let parts = contained(|| check::check(program.expression()))
-        .map_err(|reason| Refusal::new(reason, "write it differently"))??;
+    let program = catch_panic(|| Program::compile(source))
+        .map_err(|reason| ConditionError::new(reason, "write it differently"))?
+        .map_err(|errors| check::explain_parse_error(&errors, source))?;
+    let parts = catch_panic(|| check::check_expression(program.expression()))
+        .map_err(|reason| ConditionError::new(reason, "write it differently"))??;
     let checked = CheckedProgram { program, parts };
     // Evaluating the condition on an empty message finds some type errors before the run.
-    if let Ok(value) = evaluate(&checked, &Subject::default(), &mut WorkBudget::default())
-        && !matches!(value, Value::Bool(_))
+    if let Ok(value) = evaluate(
+        &checked,
+        &MessageVariables::default(),
+        &mut WorkBudget::default(),
+    ) && !matches!(value, Value::Bool(_))
     {
-        let reason = not_a_truth(value.type_of());
-        return Err(Refusal::new(reason, "compare it with something: `== …`"));
+        let reason = not_boolean_message(value.type_of());
+        return Err(ConditionError::new(
+            reason,
+            "compare it with something: `== …`",
+        ));
     }
-    let judge = move |message: &Message, budget: &mut WorkBudget| judge(&checked, message, budget);
+    let judge = move |message: &Message, budget: &mut WorkBudget| {
+        evaluate_message(&checked, message, budget)
+    };
     Ok(Condition::new(source.to_owned(), Box::new(judge)))
 }
 
 /// A parsed condition, and what its evaluation depends on.
 struct CheckedProgram {
     program: Program,
-    parts: Parts,
+    parts: ConditionReferences,
 }
 
 /// Returns the message for a condition whose value is not a boolean.
-fn not_a_truth(found: impl std::fmt::Display) -> String {
+fn not_boolean_message(found: impl std::fmt::Display) -> String {
     let found = found.to_string();
     let article = if found.starts_with(['a', 'e', 'i', 'o']) {
         "an"
@@ -115,7 +123,7 @@ fn not_a_truth(found: impl std::fmt::Display) -> String {
 
 /// The values of the variables.
 #[derive(Default)]
-struct Subject {
+struct MessageVariables {
     content: String,
     data: serde_json::Value,
     cause_by: String,
@@ -125,25 +133,25 @@ struct Subject {
 
 /// Evaluates a condition on a message. A condition that refers to something missing does not hold;
 /// values that cannot be compared are an error.
-fn judge(
+fn evaluate_message(
     checked: &CheckedProgram,
     message: &Message,
     budget: &mut WorkBudget,
 ) -> Result<bool, String> {
     let parts = &checked.parts;
-    let mut subject = read(parts, message, budget)?;
-    pay(parts, &subject, budget)?;
+    let mut subject = read_variables(parts, message, budget)?;
+    charge(parts, &subject, budget)?;
     let mut outcome = evaluate(checked, &subject, budget);
     if outcome.as_ref().is_err_and(is_missing) && subject.data.is_null() {
         // Absent data has no fields, so `!has(data.x)` holds. `data == null` does not come here,
         // because it does not fail.
         subject.data = serde_json::json!({});
-        pay(parts, &subject, budget)?;
+        charge(parts, &subject, budget)?;
         outcome = evaluate(checked, &subject, budget);
     }
     match outcome {
         Ok(Value::Bool(holds)) => Ok(holds),
-        Ok(other) => Err(not_a_truth(other.type_of())),
+        Ok(other) => Err(not_boolean_message(other.type_of())),
         Err(error) if is_missing(&error) => Ok(false),
         Err(error) => Err(error.to_string()),
     }
@@ -151,7 +159,11 @@ fn judge(
 
 /// Reads the parts of a message that a condition refers to. Data is parsed only after the budget
 /// has been charged for it.
-fn read(parts: &Parts, message: &Message, budget: &mut WorkBudget) -> Result<Subject, String> {
+fn read_variables(
+    parts: &ConditionReferences,
+    message: &Message,
+    budget: &mut WorkBudget,
+) -> Result<MessageVariables, String> {
     let uses = |name: &str| parts.named.contains_key(name);
     let data = message
         .instruct
@@ -184,7 +196,7 @@ fn read(parts: &Parts, message: &Message, budget: &mut WorkBudget) -> Result<Sub
             String::new()
         }
     };
-    Ok(Subject {
+    Ok(MessageVariables {
         content: text("content", &message.content),
         data: data.map(Json::value).unwrap_or_default(),
         cause_by: text("cause_by", &message.cause_by),
@@ -197,8 +209,15 @@ fn read(parts: &Parts, message: &Message, budget: &mut WorkBudget) -> Result<Sub
 
 /// Charges the budget for an evaluation, except for its patterns. Fails if the budget does not
 /// suffice.
-fn pay(parts: &Parts, subject: &Subject, budget: &mut WorkBudget) -> Result<(), String> {
-    let (data, meta) = (Extent::of(&subject.data), Extent::of(&subject.meta_info));
+fn charge(
+    parts: &ConditionReferences,
+    subject: &MessageVariables,
+    budget: &mut WorkBudget,
+) -> Result<(), String> {
+    let (data, meta) = (
+        JsonExtent::measure(&subject.data),
+        JsonExtent::measure(&subject.meta_info),
+    );
     let bytes_of = |name: &str| match name {
         "content" => subject.content.len(),
         "data" => data.bytes,
@@ -212,14 +231,14 @@ fn pay(parts: &Parts, subject: &Subject, budget: &mut WorkBudget) -> Result<(), 
             .map(|(name, times)| bytes_of(name).saturating_mul(*times))
             .sum()
     };
-    let (once, each) = (bytes(&parts.named), bytes(&parts.each));
+    let (once, each) = (bytes(&parts.named), bytes(&parts.named_per_item));
     budget
         .spend(EVALUATION_COST + once as u64 / BYTES_PER_COST)
         .ok_or_else(|| format!("it looks at {once} bytes, {BUDGET_EXHAUSTED}"))?;
-    if parts.looped == 0 {
+    if parts.nodes_per_item == 0 {
         return Ok(());
     }
-    let (items, looped) = (data.longest.max(meta.longest), parts.looped);
+    let (items, looped) = (data.max_items.max(meta.max_items), parts.nodes_per_item);
     let steps = (items as u64)
         .saturating_mul(looped as u64)
         .saturating_mul(STEP_COST);
@@ -235,15 +254,15 @@ fn pay(parts: &Parts, subject: &Subject, budget: &mut WorkBudget) -> Result<(), 
 
 /// The size of a JSON value.
 #[derive(Default)]
-struct Extent {
+struct JsonExtent {
     /// The approximate size of everything in it, in bytes.
     bytes: usize,
     /// The length of its longest array or object.
-    longest: usize,
+    max_items: usize,
 }
 
-impl Extent {
-    fn of(json: &serde_json::Value) -> Self {
+impl JsonExtent {
+    fn measure(json: &serde_json::Value) -> Self {
         let mut extent = Self::default();
         let mut open = vec![json];
         while let Some(next) = open.pop() {
@@ -251,11 +270,11 @@ impl Extent {
             match next {
                 serde_json::Value::String(text) => extent.bytes += text.len(),
                 serde_json::Value::Array(items) => {
-                    extent.longest = extent.longest.max(items.len());
+                    extent.max_items = extent.max_items.max(items.len());
                     open.extend(items);
                 }
                 serde_json::Value::Object(entries) => {
-                    extent.longest = extent.longest.max(entries.len());
+                    extent.max_items = extent.max_items.max(entries.len());
                     extent.bytes += entries.keys().map(String::len).sum::<usize>();
                     open.extend(entries.values());
                 }
@@ -281,14 +300,17 @@ fn is_missing(error: &ExecutionError) -> bool {
 
 fn evaluate(
     checked: &CheckedProgram,
-    subject: &Subject,
+    subject: &MessageVariables,
     budget: &mut WorkBudget,
 ) -> Result<Value, ExecutionError> {
     let CheckedProgram { program, parts } = checked;
     static LIBRARY: OnceLock<Arc<Env>> = OnceLock::new();
     let library = LIBRARY.get_or_init(|| Arc::new(Env::stdlib()));
     let mut context = Context::with_env(Arc::clone(library));
-    let matching = Arc::new(Matching::within(budget.left(), &parts.patterns));
+    let matching = Arc::new(PatternMatcher::with_budget(
+        budget.remaining(),
+        &parts.patterns,
+    ));
     if !parts.patterns.is_empty() {
         let matching = Arc::clone(&matching);
         let matches = move |This(text): This<Arc<String>>, pattern: Arc<String>| {
@@ -311,7 +333,7 @@ fn evaluate(
     bind("cause_by", &|| Value::from(subject.cause_by.as_str()));
     bind("sent_from", &|| Value::from(subject.sent_from.as_str()));
     bind("meta_info", &|| to_cel(&subject.meta_info));
-    let outcome = contained(|| program.execute(&context));
+    let outcome = catch_panic(|| program.execute(&context));
     // The matcher never spends more than is left, so this cannot fail.
     let _ = budget.spend(matching.spent());
     outcome.unwrap_or_else(|reason| Err(ExecutionError::InternalError(reason)))
@@ -319,7 +341,7 @@ fn evaluate(
 
 /// Runs `work` on a large stack and catches panics. A condition is untrusted data, and a panic in
 /// the CEL library must not end the host.
-fn contained<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+fn catch_panic<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(|| stacker::grow(STACK_BYTES, work)))
         .map_err(|_| "the condition cannot be evaluated".to_owned())
 }

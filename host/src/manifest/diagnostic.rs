@@ -18,7 +18,7 @@ const MAX_SHOWN: usize = 20;
 
 /// A text and where it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
+pub struct SourceText {
     /// The text, as it was read, without a byte order mark.
     pub text: String,
     /// The name that is shown to people.
@@ -27,17 +27,17 @@ pub struct Source {
     pub base: PathBuf,
     /// The offsets of the line feeds, so that line numbers are found quickly: one is computed for
     /// every limit of every component.
-    ends: Vec<usize>,
+    line_ends: Vec<usize>,
 }
 
-impl Source {
+impl SourceText {
     /// Creates a source. A byte order mark at the beginning of the text is removed.
     pub fn new(mut text: String, name: String, base: PathBuf) -> Self {
         // A byte order mark, which some editors write, must not count as a column.
         if text.starts_with('\u{feff}') {
             text.remove(0);
         }
-        let ends = text
+        let line_ends = text
             .bytes()
             .enumerate()
             .filter_map(|(at, byte)| (byte == b'\n').then_some(at))
@@ -46,23 +46,26 @@ impl Source {
             text,
             name,
             base,
-            ends,
+            line_ends,
         }
     }
 
     /// Formats the beginning of a span for people: `team.toml:34`.
-    pub(super) fn place(&self, span: &Range<usize>) -> String {
-        format!("{}:{}", self.name, self.line(span.start))
+    pub(super) fn format_location(&self, span: &Range<usize>) -> String {
+        format!("{}:{}", self.name, self.line_number(span.start))
     }
 
-    fn line(&self, at: usize) -> usize {
-        1 + self.ends.partition_point(|end| *end < at)
+    fn line_number(&self, at: usize) -> usize {
+        1 + self.line_ends.partition_point(|end| *end < at)
     }
 
     /// Returns the line and the column (in characters) of a byte offset. Both count from 1.
     fn position(&self, at: usize) -> (usize, usize) {
         let begin = self.text[..at].rfind('\n').map_or(0, |end| end + 1);
-        (self.line(at), 1 + self.text[begin..at].chars().count())
+        (
+            self.line_number(at),
+            1 + self.text[begin..at].chars().count(),
+        )
     }
 }
 
@@ -70,18 +73,18 @@ impl Source {
 #[derive(Clone, Debug)]
 pub struct Diagnostic {
     message: String,
-    place: Option<Place>,
+    location: Option<DiagnosticSpan>,
     hint: Option<String>,
 }
 
 #[derive(Clone, Debug)]
-struct Place {
-    source: Arc<Source>,
+struct DiagnosticSpan {
+    source: Arc<SourceText>,
     span: Range<usize>,
     /// Another span that explains this one, with the reason.
-    also: Option<(Range<usize>, &'static str)>,
+    related: Option<(Range<usize>, &'static str)>,
     /// Whether the lines of the span are shown. They are not if they may contain a secret.
-    shown: bool,
+    shows_lines: bool,
 }
 
 /// Whether rendered problems carry terminal colours.
@@ -109,29 +112,29 @@ impl Diagnostic {
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
-            place: None,
+            location: None,
             hint: None,
         }
     }
 
     /// Creates a problem at a range of bytes of a text.
-    pub fn at(source: &Arc<Source>, span: Range<usize>, message: impl Into<String>) -> Self {
-        let place = Place {
-            span: within(&source.text, span),
+    pub fn at(source: &Arc<SourceText>, span: Range<usize>, message: impl Into<String>) -> Self {
+        let place = DiagnosticSpan {
+            span: clamp_to_characters(&source.text, span),
             source: Arc::clone(source),
-            also: None,
-            shown: true,
+            related: None,
+            shows_lines: true,
         };
         Self {
-            place: Some(place),
+            location: Some(place),
             ..Self::new(message)
         }
     }
 
     /// Returns the position of the problem: line and column (both count from 1; columns in
     /// characters), and the range of bytes. Returns `None` if it has no position.
-    pub fn place(&self) -> Option<((usize, usize), Range<usize>)> {
-        let Place { source, span, .. } = self.place.as_ref()?;
+    pub fn location(&self) -> Option<((usize, usize), Range<usize>)> {
+        let DiagnosticSpan { source, span, .. } = self.location.as_ref()?;
         Some((source.position(span.start), span.clone()))
     }
 
@@ -147,15 +150,15 @@ impl Diagnostic {
     }
 
     /// Sets or removes the hint.
-    pub(super) fn hint_if(mut self, hint: Option<String>) -> Self {
+    pub(super) fn with_optional_hint(mut self, hint: Option<String>) -> Self {
         self.hint = hint;
         self
     }
 
     /// Adds another span of the same text, with its relation to the problem.
     pub fn also(mut self, span: Range<usize>, reason: &'static str) -> Self {
-        if let Some(place) = &mut self.place {
-            place.also = Some((within(&place.source.text, span), reason));
+        if let Some(place) = &mut self.location {
+            place.related = Some((clamp_to_characters(&place.source.text, span), reason));
         }
         self
     }
@@ -167,8 +170,8 @@ impl Diagnostic {
 
     fn render(&self, renderer: &Renderer) -> String {
         let mut group = Group::with_title(Level::ERROR.primary_title(self.message.as_str()));
-        if let Some(place) = &self.place {
-            group = place.show(group);
+        if let Some(place) = &self.location {
+            group = place.add_to(group);
         }
         if let Some(hint) = &self.hint {
             group = group.element(Level::HELP.message(normalize_untrusted_str(hint)));
@@ -177,10 +180,10 @@ impl Diagnostic {
     }
 }
 
-impl Place {
-    fn show<'a>(&'a self, group: Group<'a>) -> Group<'a> {
+impl DiagnosticSpan {
+    fn add_to<'a>(&'a self, group: Group<'a>) -> Group<'a> {
         // An empty text has nothing to underline.
-        if self.source.text.is_empty() || !self.shown {
+        if self.source.text.is_empty() || !self.shows_lines {
             let (line, column) = self.source.position(self.span.start);
             return group.element(
                 Origin::path(&self.source.name)
@@ -191,7 +194,7 @@ impl Place {
         let mut snippet = Snippet::source(self.source.text.as_str())
             .path(self.source.name.as_str())
             .annotation(AnnotationKind::Primary.span(self.span.clone()));
-        if let Some((span, reason)) = &self.also {
+        if let Some((span, reason)) = &self.related {
             let context = AnnotationKind::Context.span(span.clone());
             snippet = snippet.annotation(context.label(*reason));
         }
@@ -199,8 +202,8 @@ impl Place {
     }
 
     /// Returns the range of bytes of all lines that would be shown.
-    fn lines(&self) -> Range<usize> {
-        let also = self.also.as_ref().map_or(&self.span, |(span, _)| span);
+    fn line_range(&self) -> Range<usize> {
+        let also = self.related.as_ref().map_or(&self.span, |(span, _)| span);
         let (start, end) = (self.span.start.min(also.start), self.span.end.max(also.end));
         let text = &self.source.text;
         let begin = text[..start].rfind('\n').map_or(0, |at| at + 1);
@@ -209,7 +212,7 @@ impl Place {
 }
 
 /// Clamps a range to the text and extends it to character boundaries.
-fn within(text: &str, span: Range<usize>) -> Range<usize> {
+fn clamp_to_characters(text: &str, span: Range<usize>) -> Range<usize> {
     let start = text.floor_char_boundary(span.start);
     let end = text.ceil_char_boundary(span.end).max(start);
     start..end
@@ -232,7 +235,7 @@ impl Diagnostics {
     }
 
     /// Appends a note to the message of the first problem, in parentheses.
-    pub(super) fn remark(mut self, what: &str) -> Self {
+    pub(super) fn with_note(mut self, what: &str) -> Self {
         if let Some(first) = self.0.first_mut() {
             first.message.push_str(&format!(" ({what})"));
         }
@@ -277,7 +280,7 @@ impl std::error::Error for Diagnostics {}
 /// Collects the problems found in one text. Reading continues after each, so that all can be
 /// reported at once.
 pub(super) struct Problems {
-    pub(super) source: Arc<Source>,
+    pub(super) source: Arc<SourceText>,
     found: RefCell<Vec<Diagnostic>>,
     /// The paths of keys, as `schema::places` names them, whose values could not be read. A key
     /// that seems to be missing may be among these values.
@@ -286,39 +289,42 @@ pub(super) struct Problems {
     files: RefCell<BTreeSet<PathBuf>>,
     /// The spans of rejected values that may be secrets. Lines that contain one are never shown,
     /// whatever other problems they have.
-    secret: RefCell<Vec<Range<usize>>>,
+    secret_spans: RefCell<Vec<Range<usize>>>,
     /// Whether the files that are named are checked.
-    beside: Beside,
+    referenced_files: ReferencedFiles,
 }
 
 /// Whether the files that a text names are checked while it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Beside {
+pub(super) enum ReferencedFiles {
     /// They must exist and be valid.
-    Looked,
+    Checked,
     /// They may be missing, because the team is only inspected.
-    Left,
+    Ignored,
 }
 
 impl Problems {
-    pub(super) fn new(source: Arc<Source>) -> Self {
-        Self::with(source, Beside::Looked)
+    pub(super) fn new(source: Arc<SourceText>) -> Self {
+        Self::with_referenced_files(source, ReferencedFiles::Checked)
     }
 
-    pub(super) fn with(source: Arc<Source>, beside: Beside) -> Self {
+    pub(super) fn with_referenced_files(
+        source: Arc<SourceText>,
+        referenced_files: ReferencedFiles,
+    ) -> Self {
         Self {
             source,
             found: RefCell::default(),
             unread: RefCell::default(),
             files: RefCell::default(),
-            secret: RefCell::default(),
-            beside,
+            secret_spans: RefCell::default(),
+            referenced_files,
         }
     }
 
     /// Returns whether the files that are named are checked.
-    pub(super) fn looks_beside(&self) -> bool {
-        self.beside == Beside::Looked
+    pub(super) fn checks_files(&self) -> bool {
+        self.referenced_files == ReferencedFiles::Checked
     }
 
     /// Creates a problem at a span of the text. It is not added yet.
@@ -338,12 +344,12 @@ impl Problems {
     /// Returns whether there are so many problems that hints for further ones are not worth their
     /// cost. The bound is a multiple of what is shown, because problems are not found in the order
     /// in which they are shown.
-    pub(super) fn are_many(&self) -> bool {
+    pub(super) fn has_many(&self) -> bool {
         self.found.borrow().len() > 5 * MAX_SHOWN
     }
 
     /// Records a file that the text names.
-    pub(super) fn names(&self, file: PathBuf) {
+    pub(super) fn add_file(&self, file: PathBuf) {
         self.files.borrow_mut().insert(file);
     }
 
@@ -353,18 +359,18 @@ impl Problems {
     }
 
     /// Records that a span may contain a secret.
-    pub(super) fn hide(&self, span: Range<usize>) {
-        self.secret.borrow_mut().push(span);
+    pub(super) fn mark_secret(&self, span: Range<usize>) {
+        self.secret_spans.borrow_mut().push(span);
     }
 
     /// Records that the value at a path of keys could not be read.
-    pub(super) fn unread(&self, place: String) {
+    pub(super) fn mark_unread(&self, place: String) {
         self.unread.borrow_mut().insert(place);
     }
 
     /// Returns whether all values at these paths could be read. A path that ends in a point stands
     /// for everything below it.
-    pub(super) fn is_read(&self, places: &[&str]) -> bool {
+    pub(super) fn are_read(&self, places: &[&str]) -> bool {
         let lies_in = |unread: &String, place: &str| match place.ends_with('.') {
             true => unread.starts_with(place),
             false => unread == place,
@@ -377,22 +383,22 @@ impl Problems {
     }
 
     /// Fails if there is any problem.
-    pub(super) fn finish(self) -> Result<(), Diagnostics> {
+    pub(super) fn into_result(self) -> Result<(), Diagnostics> {
         let mut found = self.found.into_inner();
         if found.is_empty() {
             return Ok(());
         }
-        let secret = self.secret.into_inner();
+        let secret = self.secret_spans.into_inner();
         for place in found
             .iter_mut()
-            .filter_map(|problem| problem.place.as_mut())
+            .filter_map(|problem| problem.location.as_mut())
         {
-            let lines = place.lines();
-            place.shown = !secret
+            let lines = place.line_range();
+            place.shows_lines = !secret
                 .iter()
                 .any(|secret| secret.start <= lines.end && lines.start <= secret.end);
         }
-        found.sort_by_key(|problem| problem.place.as_ref().map(|p| p.span.start));
+        found.sort_by_key(|problem| problem.location.as_ref().map(|p| p.span.start));
         Err(Diagnostics(found))
     }
 }

@@ -6,28 +6,28 @@ use std::path::Path;
 
 use strata_core::id::{RoleId, Slot};
 use strata_core::message::IDEA_LABEL;
-use strata_core::team::{Join, Mode, Team};
+use strata_core::team::{Join, JoinMode, Team};
 
 use super::Definition;
 use crate::plugin::Access;
 use crate::suggest::closest;
-use crate::tidy::tidy;
+use crate::tidy::display_path;
 
 /// The size of a WebAssembly page, the smallest memory that is not empty, in bytes.
-const PAGE: u64 = 64 << 10;
+const WASM_PAGE_BYTES: u64 = 64 << 10;
 
 /// The common HTTP methods, and those of some servers with similar names.
-const METHODS: [&str; 12] = [
+const KNOWN_METHODS: [&str; 12] = [
     "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "LIST",
     "REPORT", "SEARCH",
 ];
 
 /// Returns the warnings about the team, one line each.
-pub fn doubts(definition: &Definition) -> Vec<String> {
+pub fn warnings(definition: &Definition) -> Vec<String> {
     let team = &definition.team;
-    let waiting = team.joins.iter().filter(|join| join.mode == Mode::All);
+    let waiting = team.joins.iter().filter(|join| join.mode == JoinMode::All);
     let doubts = waiting.flat_map(|join| {
-        let unfed = join.from.iter().filter(|source| !is_fed(team, join, **source));
+        let unfed = join.from.iter().filter(|source| !can_reach(team, join, **source));
         unfed.map(|source| {
             let (id, name) = (&join.id, &team.role(*source).name);
             format!(
@@ -36,25 +36,27 @@ pub fn doubts(definition: &Definition) -> Vec<String> {
             )
         })
     });
-    let doubts = doubts.chain(mistyped(team)).chain(unreachable(definition));
+    let doubts = doubts
+        .chain(mistyped_labels(team))
+        .chain(missing_external_program(definition));
     doubts
         .chain(
             definition
                 .plugins
                 .keys()
-                .flat_map(|slot| ungiven(definition, *slot)),
+                .flat_map(|slot| grant_warnings(definition, *slot)),
         )
         .collect()
 }
 
 /// Returns a warning if no role handles the idea. Teams that receive messages from outside may
 /// need no role for it.
-pub fn unheard(definition: &Definition) -> Option<String> {
-    let idea = Word::of(IDEA_LABEL);
+pub fn unwatched_idea(definition: &Definition) -> Option<String> {
+    let idea = ComparableWord::new(IDEA_LABEL);
     // A misspelt label is reported by `mistyped`.
     let is_idea = |label: &String| {
-        let label = Word::of(label);
-        label.small == idea.small || label.is_slip_for(&idea)
+        let label = ComparableWord::new(label);
+        label.lowercase == idea.lowercase || label.is_typo_of(&idea)
     };
     let hears = definition
         .team
@@ -71,10 +73,10 @@ pub fn unheard(definition: &Definition) -> Option<String> {
 }
 
 /// Returns a warning if the program of `[env.external]` cannot be started.
-fn unreachable(definition: &Definition) -> Option<String> {
+fn missing_external_program(definition: &Definition) -> Option<String> {
     let (program, place) = (
-        definition.external.as_ref()?.missing()?,
-        definition.place_of_external()?,
+        definition.external.as_ref()?.missing_program()?,
+        definition.external_location()?,
     );
     let program = program.display();
     Some(format!(
@@ -83,7 +85,7 @@ fn unreachable(definition: &Definition) -> Option<String> {
 }
 
 /// Returns warnings about grants and limits of an action that cannot work as written.
-fn ungiven(definition: &Definition, slot: Slot) -> Vec<String> {
+fn grant_warnings(definition: &Definition, slot: Slot) -> Vec<String> {
     let (plugin, name) = (&definition.plugins[&slot], definition.team.slot_name(slot));
     let mut doubts = Vec::new();
     if plugin.grants.llm.is_some() && definition.llm.is_none() {
@@ -92,23 +94,26 @@ fn ungiven(definition: &Definition, slot: Slot) -> Vec<String> {
         ));
     }
     if let Some(grant) = &plugin.grants.llm
-        && let Some(default) = grant.default.as_ref().filter(|default| !grant.has(default))
+        && let Some(default) = grant
+            .default
+            .as_ref()
+            .filter(|default| !grant.allows(default))
     {
         let models = grant.models.join(", ");
         doubts.push(format!(
             "`{name}` may ask the models {models}, and not `{default}` of `[llm]`: requests that name no model are denied"
         ));
     }
-    if plugin.limits.memory_bytes < PAGE {
+    if plugin.limits.memory_bytes < WASM_PAGE_BYTES {
         let memory = plugin.limits.memory_bytes;
         doubts.push(format!(
             "`{name}` has a memory of only {memory} bytes; did you mean a unit, such as `{memory}MiB`?"
         ));
     }
     let methods = plugin.grants.http.iter().flat_map(|grant| &grant.methods);
-    let unknown = methods.filter(|method| !METHODS.contains(&method.as_str()));
+    let unknown = methods.filter(|method| !KNOWN_METHODS.contains(&method.as_str()));
     doubts.extend(unknown.filter_map(|method| {
-        let meant = closest(method, METHODS)?;
+        let meant = closest(method, KNOWN_METHODS)?;
         Some(format!(
             "`{name}` may call servers by `{method}`, which few know; did you mean `{meant}`?"
         ))
@@ -127,7 +132,7 @@ fn ungiven(definition: &Definition, slot: Slot) -> Vec<String> {
         .iter()
         .filter(|dir| !dir.host.exists() && !is_made(&dir.host));
     doubts.extend(missing.map(|dir| {
-        let (guest, host) = (&dir.guest, tidy(&dir.host));
+        let (guest, host) = (&dir.guest, display_path(&dir.host));
         format!("`{name}` may read `{guest}`, and `{host}` is not there")
     }));
     doubts
@@ -136,16 +141,19 @@ fn ungiven(definition: &Definition, slot: Slot) -> Vec<String> {
 /// Returns warnings about watched labels that no action has but that are similar to the name of an
 /// action, or equal to the name of a role. Other labels are not reported, because guests and
 /// operators may give messages any label.
-fn mistyped(team: &Team) -> impl Iterator<Item = String> {
+fn mistyped_labels(team: &Team) -> impl Iterator<Item = String> {
     let actions = team
         .roles
         .iter()
         .flat_map(|role| &role.actions)
         .map(|action| action.name.as_str());
     let labels: BTreeSet<&str> = actions.chain([IDEA_LABEL]).collect();
-    let known: Vec<Word> = labels.iter().map(|label| Word::of(label)).collect();
+    let known: Vec<ComparableWord> = labels
+        .iter()
+        .map(|label| ComparableWord::new(label))
+        .collect();
     let acts = |name: &str| {
-        team.role(team.find(name)?)
+        team.role(team.find_role(name)?)
             .actions
             .last()
             .map(|action| action.name.as_str())
@@ -162,32 +170,32 @@ fn mistyped(team: &Team) -> impl Iterator<Item = String> {
                  `{action}`"
             ));
         }
-        let written = Word::of(label);
-        let in_case = known.iter().find(|meant| written.small == meant.small);
-        let meant = in_case.or_else(|| known.iter().find(|meant| written.is_slip_for(meant)))?.text;
+        let written = ComparableWord::new(label);
+        let in_case = known.iter().find(|meant| written.lowercase == meant.lowercase);
+        let meant = in_case.or_else(|| known.iter().find(|meant| written.is_typo_of(meant)))?.text;
         Some(format!("`{role}` watches `{label}`, and no action is called that; did you mean `{meant}`?"))
     })
 }
 
 /// A word prepared for being compared with many others.
-struct Word<'a> {
+struct ComparableWord<'a> {
     text: &'a str,
-    small: String,
+    lowercase: String,
     length: usize,
 }
 
-impl<'a> Word<'a> {
-    fn of(text: &'a str) -> Self {
-        let small = text.to_lowercase();
+impl<'a> ComparableWord<'a> {
+    fn new(text: &'a str) -> Self {
+        let lowercase = text.to_lowercase();
         Self {
             text,
-            length: small.chars().count(),
-            small,
+            length: lowercase.chars().count(),
+            lowercase,
         }
     }
 
     /// Returns whether this word is most likely a misspelling of `meant`.
-    fn is_slip_for(&self, meant: &Word<'_>) -> bool {
+    fn is_typo_of(&self, meant: &ComparableWord<'_>) -> bool {
         /// A change of one letter in a shorter word most likely makes another word.
         const SHORTEST: usize = 4;
         /// The time to compare two words grows with the product of their lengths.
@@ -200,13 +208,13 @@ impl<'a> Word<'a> {
         };
         (SHORTEST..=LONGEST).contains(&self.length)
             && self.length.abs_diff(meant.length) <= 1
-            && strsim::damerau_levenshtein(&self.small, &meant.small) <= 1
+            && strsim::damerau_levenshtein(&self.lowercase, &meant.lowercase) <= 1
             && letters(self.text) != letters(meant.text)
     }
 }
 
 /// Returns whether messages of a source can reach a join: through a route, or through another join.
-fn is_fed(team: &Team, join: &Join, source: RoleId) -> bool {
+fn can_reach(team: &Team, join: &Join, source: RoleId) -> bool {
     let mut routes = team
         .routes
         .iter()
@@ -215,6 +223,6 @@ fn is_fed(team: &Team, join: &Join, source: RoleId) -> bool {
     let mut joins = team
         .joins
         .iter()
-        .filter(|before| before.source(source).is_some());
+        .filter(|before| before.source_index(source).is_some());
     routes.any(|arm| arm.to.contains(&join.id)) || joins.any(|before| before.to == join.id)
 }

@@ -2,27 +2,27 @@
 
 use reqwest::header::HeaderName;
 
-use super::authored::slot::read_named;
-use super::table::{At, Item, Table};
-use crate::plugin::http::header::{HeaderEffect, effect, normalized};
-use crate::plugin::http::{ANY_PATH, HostPattern, HttpGrant, READS};
-use crate::services::endpoint::{self, Service, Unfit};
+use super::authored::slot::read_located_variables;
+use super::table::{Located, TomlItem, TomlTable};
+use crate::plugin::http::header::{HeaderEffect, effect_of, normalize};
+use crate::plugin::http::{DEFAULT_METHODS, DEFAULT_PATH, HostPattern, HttpGrant};
+use crate::services::endpoint::{self, InvalidAddress, ServiceKind};
 
 /// Reads the URL of a service.
-pub(super) fn read_url(item: &Item<'_>, service: Service) -> Option<At<String>> {
+pub(super) fn read_url(item: &TomlItem<'_>, service: ServiceKind) -> Option<Located<String>> {
     let text = item.text()?;
-    match endpoint::read(&text.value, service) {
+    match endpoint::parse_address(&text.value, service) {
         Ok(_) => Some(text),
-        Err(Unfit {
-            shown,
+        Err(InvalidAddress {
+            display_text: shown,
             problem,
             hint,
         }) => {
             let message = format!("`{shown}` cannot be called: {problem}");
             if shown == text.value {
-                item.refuse(message, hint)
+                item.reject(message, hint)
             } else {
-                item.refuse_unseen(message, hint)
+                item.reject_secret(message, hint)
             }
             None
         }
@@ -30,7 +30,10 @@ pub(super) fn read_url(item: &Item<'_>, service: Service) -> Option<At<String>> 
 }
 
 /// Reads `allow.http`. The secrets that it names are added to `secrets`.
-pub(super) fn read(item: &Item<'_>, secrets: &mut Vec<At<String>>) -> Vec<HttpGrant> {
+pub(super) fn read_grants(
+    item: &TomlItem<'_>,
+    secrets: &mut Vec<Located<String>>,
+) -> Vec<HttpGrant> {
     item.tables("`http`")
         .iter()
         .filter_map(|table| read_grant(table, secrets))
@@ -38,19 +41,19 @@ pub(super) fn read(item: &Item<'_>, secrets: &mut Vec<At<String>>) -> Vec<HttpGr
 }
 
 /// Reads the model endpoints that an operator's policy allows. They are grants without `methods`.
-pub(super) fn read_endpoints(item: &Item<'_>) -> Vec<HttpGrant> {
+pub(super) fn read_endpoints(item: &TomlItem<'_>) -> Vec<HttpGrant> {
     let mut sent = Vec::new();
     item.tables("`endpoints`")
         .iter()
-        .filter_map(|table| read_place(table, vec!["POST".into()], &mut sent))
+        .filter_map(|table| read_target(table, vec!["POST".into()], &mut sent))
         .collect()
 }
 
-fn read_grant(table: &Table<'_>, secrets: &mut Vec<At<String>>) -> Option<HttpGrant> {
+fn read_grant(table: &TomlTable<'_>, secrets: &mut Vec<Located<String>>) -> Option<HttpGrant> {
     let methods = table.item("methods").map(|item| read_methods(table, &item));
-    let mut grant = read_place(
+    let mut grant = read_target(
         table,
-        methods.unwrap_or_else(|| READS.map(String::from).into()),
+        methods.unwrap_or_else(|| DEFAULT_METHODS.map(String::from).into()),
         secrets,
     )?;
     grant.headers = table
@@ -60,15 +63,15 @@ fn read_grant(table: &Table<'_>, secrets: &mut Vec<At<String>>) -> Option<HttpGr
     Some(grant)
 }
 
-fn read_place(
-    table: &Table<'_>,
+fn read_target(
+    table: &TomlTable<'_>,
     methods: Vec<String>,
-    secrets: &mut Vec<At<String>>,
+    secrets: &mut Vec<Located<String>>,
 ) -> Option<HttpGrant> {
     let host = table.required("host").and_then(|item| {
         let text = item.text()?.value;
         let read = HostPattern::parse(&text);
-        read.map_err(|why| item.refuse(format!("`{}` cannot be `{text}`", item.key), why))
+        read.map_err(|why| item.reject(format!("`{}` cannot be `{text}`", item.key), why))
             .ok()
     });
     let path = table.item("path").and_then(|item| {
@@ -76,30 +79,30 @@ fn read_place(
         if !text.starts_with('/') {
             let expected =
                 "expected a path that begins with `/`; `*` stands for any run of characters";
-            item.refuse(format!("`{}` cannot be `{text}`", item.key), expected);
+            item.reject(format!("`{}` cannot be `{text}`", item.key), expected);
         } else if text.contains(['?', '#']) {
             let hint = "queries are not looked at: leave out what begins with `?` or `#`";
-            item.refuse(
+            item.reject(
                 format!("`{}` cannot be `{text}`, which is no path alone", item.key),
                 hint,
             );
         }
         Some(text)
     });
-    let named = read_named(table, "secrets");
+    let named = read_located_variables(table, "secrets");
     let names = named.iter().map(|name| name.value.clone()).collect();
     secrets.extend(named);
     Some(HttpGrant {
         host: host?,
         methods,
-        path: path.unwrap_or_else(|| ANY_PATH.into()),
+        path: path.unwrap_or_else(|| DEFAULT_PATH.into()),
         secrets: names,
         headers: Vec::new(),
     })
 }
 
-fn read_headers(table: &Table<'_>, item: &Item<'_>) -> Vec<String> {
-    let headers = item.texts();
+fn read_headers(table: &TomlTable<'_>, item: &TomlItem<'_>) -> Vec<String> {
+    let headers = item.unique_strings();
     for header in &headers {
         let refuse = |message: String, hint: &str| {
             table
@@ -111,7 +114,7 @@ fn read_headers(table: &Table<'_>, item: &Item<'_>) -> Vec<String> {
                 format!("`{}` is not the name of a header", header.value),
                 "names are like `x-forwarded-for`",
             );
-        } else if effect(&header.value) == HeaderEffect::Connection {
+        } else if effect_of(&header.value) == HeaderEffect::Connection {
             let hint = "it belongs to the connection, which is the host's part; remove it";
             refuse(
                 format!("the header `{}` cannot be granted", header.value),
@@ -121,14 +124,14 @@ fn read_headers(table: &Table<'_>, item: &Item<'_>) -> Vec<String> {
     }
     headers
         .into_iter()
-        .map(|header| normalized(&header.value))
+        .map(|header| normalize(&header.value))
         .collect()
 }
 
-fn read_methods(table: &Table<'_>, item: &Item<'_>) -> Vec<String> {
-    let methods = item.texts();
+fn read_methods(table: &TomlTable<'_>, item: &TomlItem<'_>) -> Vec<String> {
+    let methods = item.unique_strings();
     if item.is_empty_list() {
-        item.refuse(
+        item.reject(
             "`methods` grants no method",
             "leave it out for `GET` and `HEAD`",
         );

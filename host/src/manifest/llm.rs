@@ -8,12 +8,12 @@ use std::sync::Arc;
 use strata_core::money::Usd;
 
 use super::authored::slot;
-use super::diagnostic::Source;
+use super::diagnostic::SourceText;
 use super::http;
-use super::table::{Item, Table};
-use crate::services::endpoint::{self, Service};
-use crate::services::llm::config::{Config, Endpoint, Price, Provider};
-use crate::tidy::tidy;
+use super::table::{TomlItem, TomlTable};
+use crate::services::endpoint::{self, ServiceKind};
+use crate::services::llm::config::{Endpoint, ModelsConfig, Price, ProviderConfig};
+use crate::tidy::display_path;
 
 /// The largest number of retries of a request.
 pub(super) const MAX_RETRIES: u64 = 100;
@@ -23,23 +23,23 @@ const FILE_KEYS: [&str; 1] = ["replies"];
 const OPENAI_KEYS: [&str; 4] = ["base_url", "api_key", "retries", "timeout"];
 
 /// Reads `[llm]`.
-pub(super) fn read(table: &Table<'_>) -> Option<Config> {
+pub(super) fn read_llm(table: &TomlTable<'_>) -> Option<ModelsConfig> {
     #[derive(Clone, Copy)]
-    enum Word {
+    enum ProviderName {
         Scripted,
         Recorded,
         OpenAi,
     }
     let words = [
-        ("scripted", Word::Scripted),
-        ("recorded", Word::Recorded),
-        ("openai", Word::OpenAi),
+        ("scripted", ProviderName::Scripted),
+        ("recorded", ProviderName::Recorded),
+        ("openai", ProviderName::OpenAi),
     ];
     let provider = table.required("provider");
-    let provider = provider.and_then(|item| match compatible(&item) {
+    let provider = provider.and_then(|item| match compatible_service(&item) {
         Some((name, base_url)) => {
             let message = format!("`{}` cannot be `{name}`", item.key);
-            item.refuse(
+            item.reject(
                 message,
                 format!("it speaks the protocol of `openai`: write that, with `base_url = \"{base_url}\"`"),
             );
@@ -47,26 +47,26 @@ pub(super) fn read(table: &Table<'_>) -> Option<Config> {
         }
         None => item.choice(&words),
     });
-    let model = table.item("model").and_then(|item| item.legible());
+    let model = table.item("model").and_then(|item| item.legible_text());
     let price = table.item("price").and_then(|item| read_price(&item));
     let pace = table
         .item("requests_per_minute")
-        .and_then(|item| item.whole(1..=u64::from(u32::MAX)));
+        .and_then(|item| item.integer(1..=u64::from(u32::MAX)));
     let provider = match provider {
-        Some(word @ (Word::Scripted | Word::Recorded)) => {
-            refuse(table, &OPENAI_KEYS, "openai");
+        Some(word @ (ProviderName::Scripted | ProviderName::Recorded)) => {
+            reject_keys_of_other_provider(table, &OPENAI_KEYS, "openai");
             let replies = table.required("replies").and_then(|i| read_replies(&i))?;
             match word {
-                Word::Recorded => Provider::Recorded { replies },
-                _ => Provider::Scripted { replies },
+                ProviderName::Recorded => ProviderConfig::Recorded { replies },
+                _ => ProviderConfig::Scripted { replies },
             }
         }
-        Some(Word::OpenAi) => {
-            refuse(table, &FILE_KEYS, "scripted");
+        Some(ProviderName::OpenAi) => {
+            reject_keys_of_other_provider(table, &FILE_KEYS, "scripted");
             if model.is_none() {
                 table.required("model");
             }
-            Provider::OpenAi(read_openai(table)?)
+            ProviderConfig::OpenAi(read_openai(table)?)
         }
         None => {
             // The invalid provider is reported already. Which keys belong to it is unknown, so all
@@ -77,7 +77,7 @@ pub(super) fn read(table: &Table<'_>) -> Option<Config> {
             return None;
         }
     };
-    Some(Config {
+    Some(ModelsConfig {
         model: model.map(|model| model.value),
         price: price.unwrap_or_default(),
         requests_per_minute: pace.and_then(|pace| NonZeroU32::new(pace as u32)),
@@ -88,7 +88,7 @@ pub(super) fn read(table: &Table<'_>) -> Option<Config> {
 
 /// Well-known services with an OpenAI-compatible API, by the names that people write, and their
 /// base URLs.
-const COMPATIBLE: [(&str, &str); 12] = [
+const COMPATIBLE_SERVICES: [(&str, &str); 12] = [
     ("anthropic", "https://api.anthropic.com/v1"),
     ("claude", "https://api.anthropic.com/v1"),
     (
@@ -110,17 +110,17 @@ const COMPATIBLE: [(&str, &str); 12] = [
 ];
 
 /// Returns the name and the base URL of the service that a provider's name refers to, if it is one
-/// of `COMPATIBLE`.
-fn compatible(item: &Item<'_>) -> Option<(&'static str, &'static str)> {
+/// of `COMPATIBLE_SERVICES`.
+fn compatible_service(item: &TomlItem<'_>) -> Option<(&'static str, &'static str)> {
     let written = item.is_text().then(|| item.text()).flatten()?.value;
-    COMPATIBLE
+    COMPATIBLE_SERVICES
         .into_iter()
         .find(|(name, _)| written.eq_ignore_ascii_case(name))
 }
 
 /// Reports keys that belong to another provider.
-fn refuse(table: &Table<'_>, keys: &[&'static str], provider: &str) {
-    table.bar(keys);
+fn reject_keys_of_other_provider(table: &TomlTable<'_>, keys: &[&'static str], provider: &str) {
+    table.exclude(keys);
     for key in keys {
         if let Some(item) = table.item(key) {
             let message = format!("`{key}` is for the provider `{provider}`");
@@ -132,11 +132,11 @@ fn refuse(table: &Table<'_>, keys: &[&'static str], provider: &str) {
     }
 }
 
-fn read_replies(item: &Item<'_>) -> Option<PathBuf> {
-    let replies = slot::file(item)?.value;
-    if item.looks_beside() && !replies.is_file() {
-        let message = format!("there is no file `{}`", tidy(&replies));
-        item.refuse(
+fn read_replies(item: &TomlItem<'_>) -> Option<PathBuf> {
+    let replies = slot::read_file_path(item)?.value;
+    if item.checks_files() && !replies.is_file() {
+        let message = format!("there is no file `{}`", display_path(&replies));
+        item.reject(
             message,
             "it holds the replies: `[[reply]]` tables, or what `--record` wrote",
         );
@@ -145,23 +145,25 @@ fn read_replies(item: &Item<'_>) -> Option<PathBuf> {
     Some(replies)
 }
 
-fn read_openai(table: &Table<'_>) -> Option<Endpoint> {
+fn read_openai(table: &TomlTable<'_>) -> Option<Endpoint> {
     let base_url = table
         .required("base_url")
-        .and_then(|i| http::read_url(&i, Service::Models));
+        .and_then(|i| http::read_url(&i, ServiceKind::Models));
     let key = table.item("api_key");
     let api_key = key.as_ref().and_then(read_api_key);
     if let (Some(url), Some(key), Some(_)) = (&base_url, &key, &api_key)
-        && endpoint::completions(&url.value).is_ok_and(|url| !endpoint::takes_keys(&url))
+        && endpoint::completions_url(&url.value).is_ok_and(|url| !endpoint::may_receive_keys(&url))
     {
         let why = "keys are sent over https, or to a machine that is named by its address";
-        key.refuse(format!("`api_key` cannot be sent to `{}`", url.value), why);
+        key.reject(format!("`api_key` cannot be sent to `{}`", url.value), why);
     }
-    let retries = table.item("retries").and_then(|i| i.whole(0..=MAX_RETRIES));
+    let retries = table
+        .item("retries")
+        .and_then(|i| i.integer(0..=MAX_RETRIES));
     let timeout = table.item("timeout").and_then(|item| {
         let timeout = item.duration()?;
         if timeout.is_zero() {
-            item.refuse(
+            item.reject(
                 "`timeout` cannot be zero",
                 "no request could be answered; leave the key out for the default",
             );
@@ -171,15 +173,15 @@ fn read_openai(table: &Table<'_>) -> Option<Endpoint> {
     Some(Endpoint {
         base_url: base_url?.value.trim_end_matches('/').to_owned(),
         api_key_env: api_key,
-        retries: retries.map_or(Endpoint::RETRIES, |retries| retries as u32),
-        timeout: timeout.unwrap_or(Endpoint::TIMEOUT),
+        retries: retries.map_or(Endpoint::DEFAULT_RETRIES, |retries| retries as u32),
+        timeout: timeout.unwrap_or(Endpoint::DEFAULT_TIMEOUT),
     })
 }
 
-fn read_api_key(item: &Item<'_>) -> Option<String> {
+fn read_api_key(item: &TomlItem<'_>) -> Option<String> {
     if item.is_text() {
         let message = "a key is never written into a team file";
-        item.refuse_unseen(
+        item.reject_secret(
             message,
             "name the variable that holds it: `{ env = \"OPENAI_API_KEY\" }`",
         );
@@ -192,13 +194,13 @@ fn read_api_key(item: &Item<'_>) -> Option<String> {
 }
 
 /// Returns the span of `api_key` in a team file.
-pub(super) fn place_of_key(source: &Arc<Source>) -> Option<Range<usize>> {
-    let document = super::document(source).ok()?;
+pub(super) fn api_key_span(source: &Arc<SourceText>) -> Option<Range<usize>> {
+    let document = super::parse_document(source).ok()?;
     let key = document.get_ref().get("llm")?.get_ref().get("api_key")?;
     Some(key.span())
 }
 
-fn read_price(item: &Item<'_>) -> Option<Price> {
+fn read_price(item: &TomlItem<'_>) -> Option<Price> {
     let table = item.table("`price`")?;
     let usd = |key| {
         let amount = table.item(key).and_then(|item| item.amount());

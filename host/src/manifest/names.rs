@@ -6,12 +6,12 @@ use std::ops::Range;
 
 use strata_core::id::RoleId;
 use strata_core::message::{IDEA_LABEL, TO_ALL, TO_SELF};
-use strata_core::text::unfit_for_name;
+use strata_core::text::find_unfit_for_name;
 use toml::de::DeTable;
 
-use super::authored::Authored;
+use super::authored::AuthoredTeam;
 use super::diagnostic::Problems;
-use super::table::At;
+use super::table::Located;
 use crate::suggest::suggest;
 
 /// The longest name, in characters. Longer ones would not fit on a screen.
@@ -26,7 +26,7 @@ pub(crate) fn team_name(text: &str) -> Option<String> {
 
 /// What a name refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Named {
+pub(super) enum NameTarget {
     Role(RoleId),
     Alias(RoleId),
     Group,
@@ -34,63 +34,63 @@ pub(super) enum Named {
 }
 
 /// All names of a team.
-pub(super) struct Names {
-    known: BTreeMap<String, (Named, Range<usize>)>,
+pub(super) struct TeamNames {
+    targets: BTreeMap<String, (NameTarget, Range<usize>)>,
     /// The names of the roles, in their order; empty where a name could not be read.
     roles: Vec<String>,
     /// Whether names may refer to something outside of the team, because it has an
     /// `[env.external]`.
-    outside: bool,
+    has_external: bool,
     /// Whether some name could not be read. In that case unknown names are not reported, because
     /// they may refer to it.
     incomplete: bool,
 }
 
-impl Names {
+impl TeamNames {
     /// Collects the names and reports those that are invalid or taken.
-    pub(super) fn collect(authored: &Authored, problems: &Problems) -> Self {
+    pub(super) fn collect(authored: &AuthoredTeam, problems: &Problems) -> Self {
         let mut names = Self {
-            known: BTreeMap::new(),
+            targets: BTreeMap::new(),
             roles: authored
                 .roles
                 .iter()
                 .map(|role| role.name.as_ref().map_or("", |name| &name.value).into())
                 .collect(),
-            outside: authored.env.external.is_some(),
+            has_external: authored.env.external.is_some(),
             incomplete: authored.roles.iter().any(|role| role.name.is_none())
                 || authored.joins.iter().any(|join| join.id.is_none())
-                || !problems.is_read(&["", "role", "role.addresses", "join", "env", "env."]),
+                || !problems.are_read(&["", "role", "role.addresses", "join", "env", "env."]),
         };
         let roles = || authored.roles.iter().zip(0..).map(|(r, i)| (r, RoleId(i)));
         for (role, id) in roles() {
             if let Some(name) = &role.name {
-                names.declare(name, Named::Role(id), problems);
+                names.declare(name, NameTarget::Role(id), problems);
             }
         }
         // Aliases are declared after all roles, so that the alias is reported if it equals the name
         // of a role.
         for (role, id) in roles() {
             for alias in &role.addresses {
-                names.declare(alias, Named::Alias(id), problems);
+                names.declare(alias, NameTarget::Alias(id), problems);
             }
         }
         for (group, _) in &authored.env.groups {
-            names.declare(group, Named::Group, problems);
+            names.declare(group, NameTarget::Group, problems);
         }
         for join in &authored.joins {
             if let Some(id) = &join.id {
-                names.declare(id, Named::Join, problems);
+                names.declare(id, NameTarget::Join, problems);
             }
         }
         names
     }
 
-    fn declare(&mut self, name: &At<String>, named: Named, problems: &Problems) {
-        if !valid(name, problems) {
+    fn declare(&mut self, name: &Located<String>, named: NameTarget, problems: &Problems) {
+        if !check_name(name, problems) {
             self.incomplete = true;
             return;
         }
-        if let Some((_, first)) = self.known.get(&name.value) {
+        if let Some((_, first)) = self.targets.get(&name.value) {
             let message = format!("the name `{}` is taken", name.value);
             let problem = problems.at(&name.span, message);
             let hint = "roles, aliases, groups and joins share one space of names";
@@ -98,32 +98,39 @@ impl Names {
             return;
         }
         let entry = (named, name.span.clone());
-        self.known.insert(name.value.clone(), entry);
+        self.targets.insert(name.value.clone(), entry);
     }
 
     /// Returns what a name refers to. Reports nothing.
-    pub(super) fn get(&self, name: &str) -> Option<Named> {
-        self.known.get(name).map(|(named, _)| *named)
+    pub(super) fn lookup(&self, name: &str) -> Option<NameTarget> {
+        self.targets.get(name).map(|(named, _)| *named)
     }
 
     /// Returns what a name refers to. Reports an unknown name.
-    pub(super) fn find(&self, name: &At<String>, problems: &Problems) -> Option<Named> {
-        self.get(&name.value)
-            .or_else(|| self.missing(name, |_| true, problems))
+    pub(super) fn resolve(
+        &self,
+        name: &Located<String>,
+        problems: &Problems,
+    ) -> Option<NameTarget> {
+        self.lookup(&name.value)
+            .or_else(|| self.report_unknown(name, |_| true, problems))
     }
 
     /// Reports an unknown name, with similar names that would be valid in its place.
-    fn missing(
+    fn report_unknown(
         &self,
-        name: &At<String>,
-        would_do: fn(Named) -> bool,
+        name: &Located<String>,
+        would_do: fn(NameTarget) -> bool,
         problems: &Problems,
-    ) -> Option<Named> {
-        if !self.incomplete && is_legible(name, problems) {
+    ) -> Option<NameTarget> {
+        if !self.incomplete && check_legible(name, problems) {
             let problem = problems.at(&name.span, format!("there is no `{}`", name.value));
-            let candidates = self.known.iter().filter(|(_, (named, _))| would_do(*named));
+            let candidates = self
+                .targets
+                .iter()
+                .filter(|(_, (named, _))| would_do(*named));
             let candidates = candidates.map(|(name, _)| name.as_str());
-            let hint = if problems.are_many() {
+            let hint = if problems.has_many() {
                 None
             } else {
                 suggest(&name.value, &candidates.collect::<Vec<_>>())
@@ -136,15 +143,19 @@ impl Names {
     }
 
     /// Returns the role that a name or an alias refers to. Anything else is reported.
-    pub(super) fn role(&self, name: &At<String>, problems: &Problems) -> Option<RoleId> {
-        let is_role = |named| matches!(named, Named::Role(_) | Named::Alias(_));
+    pub(super) fn resolve_role(
+        &self,
+        name: &Located<String>,
+        problems: &Problems,
+    ) -> Option<RoleId> {
+        let is_role = |named| matches!(named, NameTarget::Role(_) | NameTarget::Alias(_));
         let what = match self
-            .get(&name.value)
-            .or_else(|| self.missing(name, is_role, problems))?
+            .lookup(&name.value)
+            .or_else(|| self.report_unknown(name, is_role, problems))?
         {
-            Named::Role(id) | Named::Alias(id) => return Some(id),
-            Named::Group => "a group",
-            Named::Join => "a join",
+            NameTarget::Role(id) | NameTarget::Alias(id) => return Some(id),
+            NameTarget::Group => "a group",
+            NameTarget::Join => "a join",
         };
         let problem = problems.at(&name.span, format!("`{}` is {what}", name.value));
         problems.add(problem.hint("a role or an alias is needed here"));
@@ -152,41 +163,41 @@ impl Names {
     }
 
     /// Returns the role that a name or an alias refers to. Reports nothing.
-    pub(super) fn known_role(&self, name: &str) -> Option<RoleId> {
-        match self.get(name)? {
-            Named::Role(id) | Named::Alias(id) => Some(id),
-            Named::Group | Named::Join => None,
+    pub(super) fn lookup_role(&self, name: &str) -> Option<RoleId> {
+        match self.lookup(name)? {
+            NameTarget::Role(id) | NameTarget::Alias(id) => Some(id),
+            NameTarget::Group | NameTarget::Join => None,
         }
     }
 
     /// Checks a target of a route.
-    pub(super) fn target(&self, name: &At<String>, problems: &Problems) {
+    pub(super) fn check_target(&self, name: &Located<String>, problems: &Problems) {
         // With an `[env.external]`, every legible name that is not empty may exist outside.
-        if !is_special(&name.value) && (!self.outside || name.value.is_empty()) {
-            self.find(name, problems);
+        if !is_reserved(&name.value) && (!self.has_external || name.value.is_empty()) {
+            self.resolve(name, problems);
         } else {
-            is_legible(name, problems);
+            check_legible(name, problems);
         }
     }
 
     /// Returns a name as it is saved: that of the role for an alias. Otherwise a saved team would
     /// still seem to fit a team file in which the alias belongs to another role.
-    pub(super) fn lasting(&self, name: &At<String>) -> String {
-        match self.get(&name.value) {
-            Some(Named::Alias(id)) => self.roles[id.index()].clone(),
+    pub(super) fn canonical(&self, name: &Located<String>) -> String {
+        match self.lookup(&name.value) {
+            Some(NameTarget::Alias(id)) => self.roles[id.index()].clone(),
             _ => name.value.clone(),
         }
     }
 }
 
 /// Returns whether a name is reserved: `<all>` or `<self>`.
-fn is_special(name: &str) -> bool {
+fn is_reserved(name: &str) -> bool {
     name == TO_ALL || name == TO_SELF
 }
 
 /// Returns whether a name is valid, and reports it if it is not.
-pub(super) fn valid(name: &At<String>, problems: &Problems) -> bool {
-    if !is_legible(name, problems) {
+pub(super) fn check_name(name: &Located<String>, problems: &Problems) -> bool {
+    if !check_legible(name, problems) {
         return false;
     }
     let reason = if name.value.is_empty() {
@@ -195,7 +206,7 @@ pub(super) fn valid(name: &At<String>, problems: &Problems) -> bool {
         "a name cannot begin or end with a space"
     } else if name.value.chars().count() > MAX_NAME_CHARS {
         "a name cannot be longer than 200 characters"
-    } else if is_special(&name.value) {
+    } else if is_reserved(&name.value) {
         "`<all>` and `<self>` have a meaning of their own"
     } else {
         return true;
@@ -207,8 +218,8 @@ pub(super) fn valid(name: &At<String>, problems: &Problems) -> bool {
 
 /// Returns whether a name, or a reference to one, is free of invisible characters, and reports it
 /// if it is not. With such characters two different names could look the same.
-pub(super) fn is_legible(name: &At<String>, problems: &Problems) -> bool {
-    let Some(unfit) = unfit_for_name(&name.value) else {
+pub(super) fn check_legible(name: &Located<String>, problems: &Problems) -> bool {
+    let Some(unfit) = find_unfit_for_name(&name.value) else {
         return true;
     };
     let message = format!(
@@ -224,12 +235,12 @@ pub(super) fn is_legible(name: &At<String>, problems: &Problems) -> bool {
 }
 
 /// Returns whether an action can have this name, and reports it if it cannot.
-pub(super) fn valid_action(name: &At<String>, problems: &Problems) -> bool {
+pub(super) fn check_action_name(name: &Located<String>, problems: &Problems) -> bool {
     if name.value == IDEA_LABEL {
         let message = format!("an action cannot be named `{IDEA_LABEL}`");
         let problem = problems.at(&name.span, message);
         problems.add(problem.hint("that is the label of the idea"));
         return false;
     }
-    valid(name, problems)
+    check_name(name, problems)
 }

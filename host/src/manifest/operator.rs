@@ -9,37 +9,37 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use strata_core::budget::Caps;
+use strata_core::budget::BudgetLimits;
 
 use super::authored::limits::read_limits;
-use super::authored::slot::{self, read_names};
-use super::authored::{read_caps, section};
-use super::diagnostic::{Diagnostic, Diagnostics, Problems, Source};
+use super::authored::slot::{self, read_variable_names};
+use super::authored::{optional_table, read_budget_limits};
+use super::diagnostic::{Diagnostic, Diagnostics, Problems, SourceText};
 use super::http;
-use super::table::{At, Table};
-use crate::plugin::{Access, Bounds, DirBound, Limit};
+use super::table::{Located, TomlTable};
+use crate::plugin::{Access, DirBound, GrantBounds, Limit};
 
-pub(super) use bind::Cut;
-pub use search::{files, in_force};
+pub(super) use bind::PolicyReduction;
+pub use search::{in_force, policy_files};
 
 /// The version of the format that this program reads.
 const SCHEMA: &str = "strata.policy/1";
 
 /// An operator's policy.
 #[derive(Clone, Debug)]
-pub struct Operator {
-    source: Arc<Source>,
+pub struct OperatorPolicy {
+    source: Arc<SourceText>,
     /// The upper bound of each limit.
-    limits: BTreeMap<Limit, At<u64>>,
+    limits: BTreeMap<Limit, Located<u64>>,
     /// What may be granted; `None` if the policy does not restrict grants.
-    bounds: Option<Bounds>,
+    bounds: Option<GrantBounds>,
     /// Whether a team may have an `[env.external]`.
     external: Permission,
     /// Whether components may be built from source directories. Building runs code from the
     /// directory.
     build: Permission,
     /// The largest budget of a team.
-    caps: Caps,
+    budget_limits: BudgetLimits,
 }
 
 /// Whether an operator allows something.
@@ -49,7 +49,7 @@ enum Permission {
     Forbidden,
 }
 
-impl Operator {
+impl OperatorPolicy {
     /// Reads a policy file.
     pub fn read(path: &Path) -> Result<Self, Diagnostics> {
         Self::parse(super::read_source(path, "policy")?)
@@ -61,45 +61,45 @@ impl Operator {
         self.build == Permission::Allowed
     }
 
-    fn parse(source: Source) -> Result<Self, Diagnostics> {
+    fn parse(source: SourceText) -> Result<Self, Diagnostics> {
         let source = Arc::new(source);
         let problems = Problems::new(Arc::clone(&source));
-        let document = super::document(&source)?;
-        let operator = read(
-            Table::root_of("a policy file", document.get_ref(), &problems),
+        let document = super::parse_document(&source)?;
+        let operator = read_policy(
+            TomlTable::root_of_other_file("a policy file", document.get_ref(), &problems),
             Arc::clone(&source),
         );
-        problems.finish()?;
+        problems.into_result()?;
         Ok(operator)
     }
 }
 
-fn read(root: Table<'_>, source: Arc<Source>) -> Operator {
-    if let Some(item) = root.required_as("schema", &format!("schema = \"{SCHEMA}\""))
+fn read_policy(root: TomlTable<'_>, source: Arc<SourceText>) -> OperatorPolicy {
+    if let Some(item) = root.required_with_line("schema", &format!("schema = \"{SCHEMA}\""))
         && item.text().is_some_and(|schema| schema.value != SCHEMA)
     {
-        item.refuse(
+        item.reject(
             "this schema of policies is not supported",
             format!("this version reads `{SCHEMA}`"),
         );
     }
-    let mut operator = Operator {
+    let mut operator = OperatorPolicy {
         source,
         limits: BTreeMap::new(),
         bounds: None,
         external: Permission::Allowed,
         build: Permission::Allowed,
-        caps: Caps::default(),
+        budget_limits: BudgetLimits::default(),
     };
-    if let Some(limits) = section(&root, "limits", "`[limits]`") {
+    if let Some(limits) = optional_table(&root, "limits", "`[limits]`") {
         operator.limits = read_limits(&limits);
     }
-    if let Some(budget) = section(&root, "budget", "`[budget]`") {
-        operator.caps = read_caps(&budget);
+    if let Some(budget) = optional_table(&root, "budget", "`[budget]`") {
+        operator.budget_limits = read_budget_limits(&budget);
     }
-    if let Some(allow) = section(&root, "allow", "`[allow]`") {
+    if let Some(allow) = optional_table(&root, "allow", "`[allow]`") {
         operator.bounds = Some(read_bounds(&allow));
-        let permission = |key| match allow.item(key).and_then(|item| item.flag()) {
+        let permission = |key| match allow.item(key).and_then(|item| item.boolean()) {
             Some(true) => Permission::Allowed,
             Some(false) | None => Permission::Forbidden,
         };
@@ -108,38 +108,40 @@ fn read(root: Table<'_>, source: Arc<Source>) -> Operator {
     operator
 }
 
-fn read_bounds(allow: &Table<'_>) -> Bounds {
+fn read_bounds(allow: &TomlTable<'_>) -> GrantBounds {
     let mut sent = Vec::new();
     let dirs = allow
         .item("dirs")
         .map(|dirs| dirs.tables("`dirs`"))
         .unwrap_or_default();
-    let llm = section(allow, "llm", "`llm`");
+    let llm = optional_table(allow, "llm", "`llm`");
     let endpoints = llm.as_ref().and_then(|llm| llm.item("endpoints"));
-    Bounds {
+    GrantBounds {
         endpoints: endpoints
             .map(|item| http::read_endpoints(&item))
             .unwrap_or_default(),
         llm: llm.and_then(|llm| slot::read_llm(&llm)),
         dirs: dirs.iter().filter_map(read_dir).collect(),
-        env: read_names(allow, "env"),
+        env: read_variable_names(allow, "env"),
         http: allow
             .item("http")
-            .map(|item| http::read(&item, &mut sent))
+            .map(|item| http::read_grants(&item, &mut sent))
             .unwrap_or_default(),
-        secrets: read_names(allow, "secrets"),
+        secrets: read_variable_names(allow, "secrets"),
     }
 }
 
-fn read_dir(table: &Table<'_>) -> Option<DirBound> {
-    let host = table.required("host").and_then(|item| slot::path(&item));
-    let write = table.item("write").and_then(|item| item.flag());
+fn read_dir(table: &TomlTable<'_>) -> Option<DirBound> {
+    let host = table
+        .required("host")
+        .and_then(|item| slot::read_path(&item));
+    let write = table.item("write").and_then(|item| item.boolean());
     let access = if write == Some(true) {
         Access::Write
     } else {
         Access::Read
     };
-    let max_bytes = slot::read_max_size(table, access);
+    let max_bytes = slot::read_max_bytes(table, access);
     Some(DirBound {
         host: host?.value,
         access,
@@ -154,7 +156,7 @@ impl From<Diagnostics> for super::OverrideError {
 }
 
 /// Returns a refusal that names the policy file.
-fn refuse(operator: &Operator, message: String) -> Diagnostics {
+fn refusal(operator: &OperatorPolicy, message: String) -> Diagnostics {
     let name = &operator.source.name;
     Diagnostic::new(message)
         .hint(format!("see `[allow]` of the operator's policy `{name}`"))

@@ -9,15 +9,15 @@ use std::sync::Arc;
 
 use strata_core::id::Slot;
 
-use super::diagnostic::{Beside, Problems, Source};
-use super::place::Given;
-use super::table::Table;
-use super::{Definition, authored, document, read_source};
+use super::diagnostic::{Problems, ReferencedFiles, SourceText};
+use super::place::ComponentOverride;
+use super::table::TomlTable;
+use super::{Definition, authored, parse_document, read_source};
 use crate::plugin::http::HttpGrant;
 use crate::plugin::{Access, Grants, Plugin};
-use crate::services::external::External;
-use crate::services::llm::config::{Endpoint, Provider};
-use crate::tidy::tidy;
+use crate::services::external::ExternalEndpoint;
+use crate::services::llm::config::{Endpoint, ProviderConfig};
+use crate::tidy::display_path;
 
 /// Something outside of the storage directory that a team would use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,7 +90,11 @@ impl fmt::Display for OutwardUse {
                 write!(f, "start the program {command:?} (`[env.external]`)")
             }
             Self::Build { action, dir } => {
-                write!(f, "build the source in `{}` (`{action}`)", tidy(dir))
+                write!(
+                    f,
+                    "build the source in `{}` (`{action}`)",
+                    display_path(dir)
+                )
             }
             Self::Post { url } => write!(f, "send messages to `{url}` (`[env.external]`)"),
             Self::Model {
@@ -135,13 +139,17 @@ impl fmt::Display for OutwardUse {
                 } else {
                     "read"
                 };
-                write!(f, "let `{action}` {verb} the directory `{}`", tidy(dir))
+                write!(
+                    f,
+                    "let `{action}` {verb} the directory `{}`",
+                    display_path(dir)
+                )
             }
             Self::Variable { action, name } => {
                 write!(f, "let `{action}` read the variable `{name}`")
             }
             Self::Secret { action, name } => write!(f, "let `{action}` use the secret `{name}`"),
-            Self::File { file } => write!(f, "read the file `{}`", tidy(file)),
+            Self::File { file } => write!(f, "read the file `{}`", display_path(file)),
         }
     }
 }
@@ -149,10 +157,13 @@ impl fmt::Display for OutwardUse {
 /// Returns whether the file names nothing that could be outside of a storage directory, even
 /// before the operators' policies were applied.
 pub fn is_confined(definition: &Definition) -> bool {
-    let has_model =
-        definition.llm.is_some() || definition.cuts.iter().any(|cut| cut.slot.is_none());
+    let has_model = definition.llm.is_some()
+        || definition
+            .policy_reductions
+            .iter()
+            .any(|cut| cut.slot.is_none());
     let grants = definition
-        .places
+        .locations
         .values()
         .any(|place| place.allow.is_some());
     let builds = definition
@@ -164,26 +175,28 @@ pub fn is_confined(definition: &Definition) -> bool {
 
 /// Returns the files and directories that a team file names, as far as the file can be read:
 /// the components or their sources, schemas and scripted replies.
-pub fn named_files(path: &Path) -> BTreeSet<PathBuf> {
-    read_source(path, "team").map(named).unwrap_or_default()
+pub fn referenced_files(path: &Path) -> BTreeSet<PathBuf> {
+    read_source(path, "team")
+        .map(collect_referenced_files)
+        .unwrap_or_default()
 }
 
 /// Returns the files and directories that the text of a team file names, as far as it can be
 /// read.
-pub fn files_named_in(text: &str, name: &str, base: &Path) -> BTreeSet<PathBuf> {
-    named(Source::new(
+pub fn referenced_files_in_text(text: &str, name: &str, base: &Path) -> BTreeSet<PathBuf> {
+    collect_referenced_files(SourceText::new(
         text.to_owned(),
         name.to_owned(),
         base.to_owned(),
     ))
 }
 
-fn named(source: Source) -> BTreeSet<PathBuf> {
+fn collect_referenced_files(source: SourceText) -> BTreeSet<PathBuf> {
     let source = Arc::new(source);
     // The named files are not read, because the text may come from someone who is not trusted.
-    let problems = Problems::with(Arc::clone(&source), Beside::Left);
-    if let Ok(document) = document(&source) {
-        authored::read(Table::root(document.get_ref(), &problems));
+    let problems = Problems::with_referenced_files(Arc::clone(&source), ReferencedFiles::Ignored);
+    if let Ok(document) = parse_document(&source) {
+        authored::read_team_file(TomlTable::root(document.get_ref(), &problems));
     }
     problems.files()
 }
@@ -201,15 +214,15 @@ pub fn outward_uses(definition: &Definition, storage: &Path) -> Vec<OutwardUse> 
     let is_outside = |path: &Path| !path.canonicalize().is_ok_and(is_inside);
     let mut uses = Vec::new();
     match &definition.external {
-        Some(External::Stdio { command, .. }) => uses.push(OutwardUse::Start {
+        Some(ExternalEndpoint::Stdio { command, .. }) => uses.push(OutwardUse::Start {
             command: command.clone(),
         }),
-        Some(External::Http { url }) => uses.push(OutwardUse::Post {
+        Some(ExternalEndpoint::Http { url }) => uses.push(OutwardUse::Post {
             url: url.to_string(),
         }),
         None => {}
     }
-    if let Some(Provider::OpenAi(Endpoint {
+    if let Some(ProviderConfig::OpenAi(Endpoint {
         base_url,
         api_key_env,
         ..
@@ -224,27 +237,27 @@ pub fn outward_uses(definition: &Definition, storage: &Path) -> Vec<OutwardUse> 
         let action = definition.team.slot_name(*slot);
         if plugin.component.is_dir()
             && !definition
-                .given
+                .component_overrides
                 .get(slot)
-                .is_some_and(Given::is_of_this_call)
+                .is_some_and(ComponentOverride::is_from_current_command)
         {
             uses.push(OutwardUse::Build {
                 action: action.clone(),
-                dir: absolute(&plugin.component),
+                dir: absolute_path(&plugin.component),
             });
         }
-        granted(&action, &plugin.grants, &mut uses, &is_outside);
+        add_granted_uses(&action, &plugin.grants, &mut uses, &is_outside);
     }
     let files = definition.files.iter().filter(|file| is_outside(file));
     uses.extend(files.map(|file| OutwardUse::File {
-        file: absolute(file),
+        file: absolute_path(file),
     }));
     uses
 }
 
 /// Returns the files that a team file refers to apart from components: schemas and scripted
 /// replies.
-pub(super) fn files_beside(
+pub(super) fn auxiliary_files(
     problems: &Problems,
     plugins: &BTreeMap<Slot, Plugin>,
 ) -> BTreeSet<PathBuf> {
@@ -253,7 +266,7 @@ pub(super) fn files_beside(
     files
 }
 
-fn granted(
+fn add_granted_uses(
     action: &str,
     grants: &Grants,
     uses: &mut Vec<OutwardUse>,
@@ -269,7 +282,7 @@ fn granted(
     for grant in grants.dirs.iter().filter(|grant| is_outside(&grant.host)) {
         uses.push(OutwardUse::Directory {
             action: action(),
-            dir: absolute(&grant.host),
+            dir: absolute_path(&grant.host),
             access: grant.access,
         });
     }
@@ -287,6 +300,6 @@ fn granted(
     }
 }
 
-fn absolute(path: &Path) -> PathBuf {
+fn absolute_path(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
 }

@@ -8,10 +8,10 @@ use strata_core::id::Slot;
 use strata_core::team::Team;
 
 use super::Definition;
-use super::authored::{MAX_PARALLEL, budget};
+use super::authored::{MAX_PARALLEL, budget_from_dollars};
 use super::diagnostic::Diagnostics;
-use super::operator::Operator;
-use super::place::{CommandLine, Given};
+use super::operator::OperatorPolicy;
+use super::place::{ComponentOverride, OverrideOrigin};
 use super::units::AMOUNTS;
 use crate::services::variables::Variables;
 use crate::suggest::suggest;
@@ -31,7 +31,7 @@ pub struct Overrides {
     /// looked up. By default they are read from the environment of this process.
     pub variables: Variables,
     /// The operators' policies that restrict the team. All of them apply.
-    pub operators: Vec<Operator>,
+    pub operators: Vec<OperatorPolicy>,
     /// Components that replace the ones in the file: `ROLE.ACTION=FILE`, or `ROLE.think=FILE` for
     /// what a role thinks with. Files are relative to the working directory.
     pub components: Vec<String>,
@@ -88,7 +88,7 @@ pub enum OverrideError {
 impl Definition {
     /// Applies the overrides. They take precedence over the file. A `sha256` in the file pins the
     /// component that the file names, and does not apply to a component that is given here.
-    pub fn apply(&mut self, overrides: &Overrides) -> Result<(), OverrideError> {
+    pub fn apply_overrides(&mut self, overrides: &Overrides) -> Result<(), OverrideError> {
         let policy = &mut self.team.policy;
         if let Some(steps) = overrides.max_steps {
             policy.max_steps = Some(steps).filter(|steps| *steps > 0);
@@ -111,7 +111,7 @@ impl Definition {
                     expected: "an amount in USD, not negative and at most 18 million",
                 });
             }
-            policy.budget = budget(dollars);
+            policy.budget = budget_from_dollars(dollars);
         }
         if let (Some(llm), Some(record)) = (&mut self.llm, &overrides.record) {
             llm.record = Some(record.clone());
@@ -120,22 +120,29 @@ impl Definition {
         for plugin in self.plugins.values_mut() {
             plugin.variables = overrides.variables.clone();
         }
-        self.give(&overrides.components, CommandLine::Current)?;
-        self.bind(&overrides.operators)?;
+        self.override_components(&overrides.components, OverrideOrigin::Current)?;
+        self.apply_policies(&overrides.operators)?;
         Ok(())
     }
 
     /// Applies the components that an earlier command line gave, as
-    /// [`given_components`](Self::given_components) returned them then. Call this before `apply`,
+    /// [`overridden_components`](Self::overridden_components) returned them then. Call this before `apply`,
     /// so that the current command line takes precedence.
-    pub(crate) fn give_again(&mut self, components: &[String]) -> Result<(), OverrideError> {
-        self.give(components, CommandLine::Earlier)
+    pub(crate) fn restore_overridden_components(
+        &mut self,
+        components: &[String],
+    ) -> Result<(), OverrideError> {
+        self.override_components(components, OverrideOrigin::Earlier)
     }
 
-    fn give(&mut self, components: &[String], from: CommandLine) -> Result<(), OverrideError> {
+    fn override_components(
+        &mut self,
+        components: &[String],
+        from: OverrideOrigin,
+    ) -> Result<(), OverrideError> {
         let slots = slots_by_name(&self.team, self.plugins.keys());
         for argument in components {
-            let (slot, file) = resolve(&slots, argument)?;
+            let (slot, file) = resolve_component_argument(&slots, argument)?;
             let file = std::path::absolute(&file).map_err(|source| OverrideError::Path {
                 argument: argument.clone(),
                 source,
@@ -144,16 +151,17 @@ impl Definition {
                 plugin.component = file;
                 plugin.pin = None;
             }
-            self.given.insert(slot, Given::new(argument, from));
+            self.component_overrides
+                .insert(slot, ComponentOverride::new(argument, from));
         }
         Ok(())
     }
 
     /// Returns the components that replace the ones in the file, in the form of arguments of
     /// `--component`, with absolute paths.
-    pub fn given_components(&self) -> Vec<String> {
+    pub fn overridden_components(&self) -> Vec<String> {
         let given = self
-            .given
+            .component_overrides
             .keys()
             .filter_map(|slot| Some((slot, self.plugins.get(slot)?)));
         given
@@ -181,7 +189,7 @@ fn slots_by_name<'a>(
 
 /// Splits `ROLE.ACTION=FILE`. Both parts may contain dots and equals signs, so the argument is
 /// split at the first equals sign that leaves a known name.
-fn resolve(
+fn resolve_component_argument(
     slots: &BTreeMap<String, Vec<Slot>>,
     argument: &str,
 ) -> Result<(Slot, PathBuf), OverrideError> {

@@ -6,19 +6,19 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::diagnostic::{Diagnostic, Source};
-use super::skill::Chosen;
-use super::table::At;
+use super::diagnostic::{Diagnostic, SourceText};
+use super::skill::SkillReference;
+use super::table::Located;
 use crate::plugin::Limit;
 
 /// Where a component and the keys that belong to it are written.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct ComponentLocation {
     /// The span of the header of the table.
     pub(super) entry: Range<usize>,
     pub(super) component: Range<usize>,
     /// The skill, if the component is named as one.
-    pub(super) skill: Option<Chosen>,
+    pub(super) skill: Option<SkillReference>,
     pub(super) pin: Option<Range<usize>>,
     pub(super) function: Option<Range<usize>>,
     pub(super) config: Option<Range<usize>>,
@@ -28,43 +28,43 @@ pub(super) struct Place {
     /// The limits that the team file sets for this component, or for all components.
     pub(super) limits: BTreeSet<Limit>,
     /// The names of its secrets, where they are written.
-    pub(super) secrets: Vec<At<String>>,
+    pub(super) secrets: Vec<Located<String>>,
 }
 
 /// A component given on the command line that replaces the one in the team file, together with the
 /// argument.
 #[derive(Clone, Debug)]
-pub(super) struct Given {
-    source: Arc<Source>,
-    from: CommandLine,
+pub(super) struct ComponentOverride {
+    source: Arc<SourceText>,
+    origin: OverrideOrigin,
 }
 
 /// Which command line gave a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CommandLine {
+pub(super) enum OverrideOrigin {
     /// The command line of this process.
     Current,
     /// An earlier command line, which was saved with the team.
     Earlier,
 }
 
-impl Given {
-    pub(super) fn new(argument: &str, from: CommandLine) -> Self {
-        let by = match from {
-            CommandLine::Current => "command line",
-            CommandLine::Earlier => "an earlier command line",
+impl ComponentOverride {
+    pub(super) fn new(argument: &str, origin: OverrideOrigin) -> Self {
+        let by = match origin {
+            OverrideOrigin::Current => "command line",
+            OverrideOrigin::Earlier => "an earlier command line",
         };
-        let source = Arc::new(Source::new(
+        let source = Arc::new(SourceText::new(
             format!("--component {argument}"),
             by.into(),
             "/".into(),
         ));
-        Self { source, from }
+        Self { source, origin }
     }
 
     /// Returns whether it was given on the command line of this process.
-    pub(super) fn is_of_this_call(&self) -> bool {
-        self.from == CommandLine::Current
+    pub(super) fn is_from_current_command(&self) -> bool {
+        self.origin == OverrideOrigin::Current
     }
 
     pub(super) fn problem(&self, message: String) -> Diagnostic {

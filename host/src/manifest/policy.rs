@@ -6,14 +6,14 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use serde::Serialize;
-use strata_core::id::{Digest, Part, Slot};
-use strata_core::team::Retry;
+use strata_core::id::{Digest, Slot, SlotKind};
+use strata_core::team::RetryPolicy;
 
 use super::Definition;
-use super::units::{show_duration, show_size};
+use super::units::{format_duration, format_size};
 use crate::plugin::http::HttpGrant;
 use crate::plugin::{Access, Limits};
-use crate::tidy::tidy;
+use crate::tidy::display_path;
 
 /// The effective policy of one component.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -94,21 +94,21 @@ pub struct HttpPolicy {
 pub fn rows(definition: &Definition, digests: &BTreeMap<Slot, Digest>) -> Vec<PolicyRow> {
     let slots = definition.plugins.keys();
     slots
-        .map(|slot| row(definition, *slot, digests.get(slot)))
+        .map(|slot| policy_row(definition, *slot, digests.get(slot)))
         .collect()
 }
 
-fn row(definition: &Definition, slot: Slot, digest: Option<&Digest>) -> PolicyRow {
+fn policy_row(definition: &Definition, slot: Slot, digest: Option<&Digest>) -> PolicyRow {
     let team = &definition.team;
     let plugin = &definition.plugins[&slot];
     let grants = &plugin.grants;
     let role = team.role(slot.role);
-    let action = match slot.part {
-        Part::Think => None,
-        Part::Action(id) => Some(role.action(id)),
+    let action = match slot.kind {
+        SlotKind::Think => None,
+        SlotKind::Action(id) => Some(role.action(id)),
     };
     // What a role thinks with is not retried by itself.
-    let never = Retry {
+    let never = RetryPolicy {
         retries: 0,
         backoff_ms: 0,
     };
@@ -127,12 +127,12 @@ fn row(definition: &Definition, slot: Slot, digest: Option<&Digest>) -> PolicyRo
             models: llm.models.clone(),
             calls: llm.calls,
         }),
-        dirs: grants.dirs.iter().map(dir).collect(),
+        dirs: grants.dirs.iter().map(dir_policy).collect(),
         env: grants.env.clone(),
-        http: grants.http.iter().map(http).collect(),
+        http: grants.http.iter().map(http_policy).collect(),
         secrets: grants.secrets.clone(),
         bounded: definition
-            .cuts
+            .policy_reductions
             .iter()
             .filter(|cut| cut.slot == Some(slot))
             .map(|cut| cut.text.clone())
@@ -140,7 +140,7 @@ fn row(definition: &Definition, slot: Slot, digest: Option<&Digest>) -> PolicyRo
     }
 }
 
-fn http(grant: &HttpGrant) -> HttpPolicy {
+fn http_policy(grant: &HttpGrant) -> HttpPolicy {
     let HttpGrant {
         host,
         methods,
@@ -157,7 +157,7 @@ fn http(grant: &HttpGrant) -> HttpPolicy {
     }
 }
 
-fn dir(grant: &crate::plugin::DirGrant) -> DirPolicy {
+fn dir_policy(grant: &crate::plugin::DirGrant) -> DirPolicy {
     DirPolicy {
         host: grant.host.clone(),
         guest: grant.guest.clone(),
@@ -168,52 +168,52 @@ fn dir(grant: &crate::plugin::DirGrant) -> DirPolicy {
 
 /// Renders the policy as text for people.
 pub fn render(rows: &[PolicyRow]) -> String {
-    let blocks: Vec<String> = rows.iter().map(block).collect();
+    let blocks: Vec<String> = rows.iter().map(render_row).collect();
     blocks.join("\n")
 }
 
-fn block(row: &PolicyRow) -> String {
+fn render_row(row: &PolicyRow) -> String {
     let mut text = format!("{}\n", row.slot);
     let mut line = |name: &str, value: String| {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "  {name:<11}{value}");
     };
     let limits = &row.limits;
-    line("component", tidy(&row.component));
+    line("component", display_path(&row.component));
     if let Some(function) = &row.function {
         line("function", function.clone());
     }
     if let Some(digest) = &row.digest {
         line("sha256", digest.clone());
     }
-    line("memory", show_size(limits.memory_bytes));
+    line("memory", format_size(limits.memory_bytes));
     line("tables", format!("{} elements", limits.table_elements));
-    line("cpu", show_duration(limits.cpu));
-    line("timeout", show_duration(limits.timeout));
+    line("cpu", format_duration(limits.cpu));
+    line("timeout", format_duration(limits.timeout));
     line(
         "fuel",
         limits.fuel.map_or("off".into(), |fuel| fuel.to_string()),
     );
-    line("output", show_size(limits.output_bytes));
-    line("log", show_size(limits.log_bytes));
+    line("output", format_size(limits.output_bytes));
+    line("log", format_size(limits.log_bytes));
     line(
         "host calls",
         format!(
             "{}, with {}",
             limits.host_calls,
-            show_size(limits.host_bytes)
+            format_size(limits.host_bytes)
         ),
     );
     line(
         "to load",
         format!(
             "{}, compiled in {}",
-            show_size(limits.component_bytes),
-            show_duration(limits.compile)
+            format_size(limits.component_bytes),
+            format_duration(limits.compile)
         ),
     );
-    line("retries", retries(row));
-    let grants = grants(row);
+    line("retries", format_retries(row));
+    let grants = grant_lines(row);
     let none = grants.is_empty();
     for (kind, grant) in grants {
         line(&format!("may {kind}"), grant);
@@ -227,7 +227,7 @@ fn block(row: &PolicyRow) -> String {
     text
 }
 
-fn retries(row: &PolicyRow) -> String {
+fn format_retries(row: &PolicyRow) -> String {
     if row.retries == 0 {
         return "none".into();
     }
@@ -235,11 +235,11 @@ fn retries(row: &PolicyRow) -> String {
     format!(
         "{}, the first after {}",
         row.retries,
-        show_duration(backoff)
+        format_duration(backoff)
     )
 }
 
-fn grants(row: &PolicyRow) -> Vec<(&'static str, String)> {
+fn grant_lines(row: &PolicyRow) -> Vec<(&'static str, String)> {
     let mut grants = Vec::new();
     if let Some(llm) = &row.llm {
         let calls = match llm.calls {
@@ -253,9 +253,12 @@ fn grants(row: &PolicyRow) -> Vec<(&'static str, String)> {
         let verb = if dir.write { "write" } else { "read" };
         let most = dir
             .max_bytes
-            .map(|bytes| format!(", up to {}", show_size(bytes)))
+            .map(|bytes| format!(", up to {}", format_size(bytes)))
             .unwrap_or_default();
-        grants.push((verb, format!("{} = {}{most}", dir.guest, tidy(&dir.host))));
+        grants.push((
+            verb,
+            format!("{} = {}{most}", dir.guest, display_path(&dir.host)),
+        ));
     }
     if !row.env.is_empty() {
         grants.push(("see", format!("env {}", row.env.join(", "))));

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 /// Returns the complete schema.
 pub fn document() -> Value {
-    let mut schema = team::file();
+    let mut schema = team::team_file();
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
     schema["title"] = "strata-host team file".into();
     schema["$defs"] = json!({
@@ -32,46 +32,46 @@ pub fn document() -> Value {
 }
 
 /// A key of a table, with the schema of its value.
-struct Key {
+struct KeySchema {
     name: &'static str,
     schema: Value,
-    need: Need,
+    presence: KeyPresence,
 }
 
 /// Whether a key is required.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Need {
+enum KeyPresence {
     Optional,
     Required,
 }
 
 /// Creates an optional key.
-fn key(name: &'static str, about: &str, schema: Value) -> Key {
-    Key {
+fn optional_key(name: &'static str, about: &str, schema: Value) -> KeySchema {
+    KeySchema {
         name,
-        schema: described(about, schema),
-        need: Need::Optional,
+        schema: with_description(about, schema),
+        presence: KeyPresence::Optional,
     }
 }
 
 /// Creates a required key.
-fn needed(name: &'static str, about: &str, schema: Value) -> Key {
-    Key {
-        need: Need::Required,
-        ..key(name, about, schema)
+fn required_key(name: &'static str, about: &str, schema: Value) -> KeySchema {
+    KeySchema {
+        presence: KeyPresence::Required,
+        ..optional_key(name, about, schema)
     }
 }
 
-fn described(about: &str, mut schema: Value) -> Value {
+fn with_description(about: &str, mut schema: Value) -> Value {
     schema["description"] = about.into();
     schema
 }
 
 /// Returns the schema of a table with these keys and no others.
-fn table(keys: Vec<Key>) -> Value {
+fn table_schema(keys: Vec<KeySchema>) -> Value {
     let required: Vec<&str> = keys
         .iter()
-        .filter(|key| key.need == Need::Required)
+        .filter(|key| key.presence == KeyPresence::Required)
         .map(|key| key.name)
         .collect();
     let mut table = json!({ "type": "object", "additionalProperties": false });
@@ -86,7 +86,7 @@ fn table(keys: Vec<Key>) -> Value {
 }
 
 /// Returns the schema of a table whose keys are names that the author chooses.
-fn named(value: Value) -> Value {
+fn map_schema(value: Value) -> Value {
     json!({ "type": "object", "additionalProperties": value })
 }
 
@@ -95,20 +95,20 @@ fn reference(name: &str) -> Value {
 }
 
 /// Returns the schema of a list of tables.
-fn tables(name: &str) -> Value {
+fn list_of_tables(name: &str) -> Value {
     json!({ "type": "array", "items": reference(name) })
 }
 
 /// Returns a rule for tables in which `key` has the value `word`: the `needed` keys must be
 /// present, the `refused` keys absent.
-fn when(key: &str, word: &str, needed: &[&str], refused: &[&str]) -> Value {
-    let mut then = without(refused);
+fn conditional(key: &str, word: &str, needed: &[&str], refused: &[&str]) -> Value {
+    let mut then = forbidding(refused);
     then["required"] = needed.into();
     json!({ "if": { "properties": { key: { "const": word } }, "required": [key] }, "then": then })
 }
 
 /// Returns the schema of a table that has none of these keys.
-fn without(refused: &[&str]) -> Value {
+fn forbidding(refused: &[&str]) -> Value {
     let refused = refused
         .iter()
         .map(|key| ((*key).to_owned(), Value::Bool(false)));

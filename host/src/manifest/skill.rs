@@ -6,41 +6,41 @@
 
 use std::path::PathBuf;
 
-use super::table::{At, Item};
-use crate::skills::{Shelf, Skill, Wanted};
+use super::table::{Located, TomlItem};
+use crate::skills::{Shelf, Skill, SkillSpec};
 
 /// The result of looking up a skill.
-pub(super) struct Placed {
+pub(super) struct ResolvedSkill {
     /// The path of its component; the file does not exist if the skill was not found.
-    pub(super) component: At<PathBuf>,
+    pub(super) component: Located<PathBuf>,
     /// The SHA-256 that the component must have, if the skill was found.
     pub(super) pin: Option<String>,
     /// The reference, and what it resolves to.
-    pub(super) chosen: Chosen,
+    pub(super) reference: SkillReference,
 }
 
 /// A reference to a skill, and the skill that it resolves to.
 #[derive(Clone, Debug)]
-pub(super) struct Chosen {
-    pub(super) wanted: Wanted,
+pub(super) struct SkillReference {
+    pub(super) wanted: SkillSpec,
     /// The name and version of the matching skill on the shelf; `None` if there is none.
     pub(super) found: Option<String>,
 }
 
 /// Reads a reference to a skill and looks it up on the user's shelf.
-pub(super) fn read(item: &Item<'_>) -> Option<Placed> {
+pub(super) fn resolve_skill(item: &TomlItem<'_>) -> Option<ResolvedSkill> {
     let text = item.text()?;
-    let wanted: Wanted = match text.value.parse() {
+    let wanted: SkillSpec = match text.value.parse() {
         Ok(wanted) => wanted,
         Err(error) => {
-            item.refuse(
+            item.reject(
                 error.to_string(),
                 "`strata-host skill list` shows what there is",
             );
             return None;
         }
     };
-    let found = Shelf::of_user().and_then(|shelf| {
+    let found = Shelf::for_user().and_then(|shelf| {
         let skill = shelf.find(&wanted)?;
         Ok((shelf.file(&skill), skill))
     });
@@ -48,23 +48,23 @@ pub(super) fn read(item: &Item<'_>) -> Option<Placed> {
         |_| (PathBuf::from(&text.value), None),
         |(file, skill)| (file, Some(skill)),
     );
-    let component = At {
-        value: item.base().join(file),
+    let component = Located {
+        value: item.base_dir().join(file),
         span: text.span,
     };
-    let chosen = Chosen {
+    let chosen = SkillReference {
         wanted,
         found: found.as_ref().map(Skill::name),
     };
-    Some(Placed {
+    Some(ResolvedSkill {
         component,
         pin: found.map(|skill| skill.digest.0),
-        chosen,
+        reference: chosen,
     })
 }
 
 /// Returns why a skill cannot be used: it is missing or damaged. Returns `None` if it can be used.
-pub(super) fn problem(wanted: &Wanted) -> Option<String> {
-    let usable = Shelf::of_user().and_then(|shelf| shelf.component(&shelf.find(wanted)?));
+pub(super) fn skill_problem(wanted: &SkillSpec) -> Option<String> {
+    let usable = Shelf::for_user().and_then(|shelf| shelf.component(&shelf.find(wanted)?));
     usable.err().map(|error| error.to_string())
 }

@@ -12,20 +12,20 @@ use std::ops::Range;
 
 use toml::de::{DeArray, DeTable, DeValue};
 
-pub(super) use self::item::Item;
+pub(super) use self::item::TomlItem;
 use super::diagnostic::Problems;
-use super::schema::places::{ANY, below, places};
-use crate::suggest::{almost, closest, suggest};
+use super::schema::places::{ANY_NAME, child_path, table_index};
+use crate::suggest::{closest, closest_typo, suggest};
 
 /// A value with its span in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct At<T> {
+pub(super) struct Located<T> {
     pub(super) value: T,
     pub(super) span: Range<usize>,
 }
 
 /// Keys of other programs, with what to do instead.
-const EXPLAINED: [(&str, &str); 1] = [(
+const EXPLAINED_KEYS: [(&str, &str); 1] = [(
     "n_round",
     "there is no count of rounds: a run ends when no message is left; `max_steps` under `[run]` is a safety stop",
 )];
@@ -41,34 +41,34 @@ const SYNONYMS: [(&str, &str); 6] = [
 ];
 
 /// A table being read.
-pub(super) struct Table<'a> {
-    what: String,
-    /// Its path in a team file, as in `schema::places`; `None` in other files.
-    at: Option<String>,
+pub(super) struct TomlTable<'a> {
+    description: String,
+    /// Its path in a team file, as in `schema::table_index`; `None` in other files.
+    path: Option<String>,
     pub(super) span: Range<usize>,
     entries: &'a DeTable<'a>,
-    asked: RefCell<Vec<&'static str>>,
+    known_keys: RefCell<Vec<&'static str>>,
     /// Keys that exclude others that are present.
-    barred: RefCell<Vec<&'static str>>,
-    missing: RefCell<Vec<Missing>>,
-    names: Cell<Names>,
+    excluded_keys: RefCell<Vec<&'static str>>,
+    missing: RefCell<Vec<MissingKeys>>,
+    key_owner: Cell<KeyOwner>,
     pub(super) problems: &'a Problems,
 }
 
 /// Missing keys, one of which is required, and the lines to add.
-struct Missing {
+struct MissingKeys {
     keys: Vec<&'static str>,
     lines: Vec<String>,
 }
 
 /// Who determines the keys of a table.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Names {
-    Ours,
-    Theirs,
+enum KeyOwner {
+    Schema,
+    Author,
 }
 
-impl<'a> Table<'a> {
+impl<'a> TomlTable<'a> {
     /// Creates the root table of a team file.
     pub(super) fn root(entries: &'a DeTable<'a>, problems: &'a Problems) -> Self {
         Self::new(
@@ -81,38 +81,42 @@ impl<'a> Table<'a> {
     }
 
     /// Creates the root table of another kind of file.
-    pub(super) fn root_of(what: &str, entries: &'a DeTable<'a>, problems: &'a Problems) -> Self {
+    pub(super) fn root_of_other_file(
+        what: &str,
+        entries: &'a DeTable<'a>,
+        problems: &'a Problems,
+    ) -> Self {
         Self::new(what.into(), None, 0..0, entries, problems)
     }
 
     fn new(
-        what: String,
-        at: Option<String>,
+        description: String,
+        path: Option<String>,
         span: Range<usize>,
         entries: &'a DeTable<'a>,
         problems: &'a Problems,
     ) -> Self {
         Self {
-            what,
-            at,
+            description,
+            path,
             span,
             entries,
-            asked: RefCell::default(),
-            barred: RefCell::default(),
+            known_keys: RefCell::default(),
+            excluded_keys: RefCell::default(),
             missing: RefCell::default(),
-            names: Cell::new(Names::Ours),
+            key_owner: Cell::new(KeyOwner::Schema),
             problems,
         }
     }
 
     /// Returns the value of a key.
-    pub(super) fn item(&self, key: &'static str) -> Option<Item<'a>> {
-        self.asked.borrow_mut().push(key);
+    pub(super) fn item(&self, key: &'static str) -> Option<TomlItem<'a>> {
+        self.known_keys.borrow_mut().push(key);
         let (name, value) = self.entries.get_key_value(key)?;
-        let at = self.at.as_ref().map(|at| below(at, key));
-        let item = Item::new(key, name.span(), at, value, self.problems);
-        Some(if self.slip_for(key).is_some() {
-            item.torn()
+        let at = self.path.as_ref().map(|at| child_path(at, key));
+        let item = TomlItem::new(key, name.span(), at, value, self.problems);
+        Some(if self.misspelling_of(key).is_some() {
+            item.into_split()
         } else {
             item
         })
@@ -120,9 +124,9 @@ impl<'a> Table<'a> {
 
     /// Returns an unknown key that is a misspelling of this one, if both are present: a list
     /// `[[roles]]`, and the table that `[role.think]` below it implies.
-    fn slip_for(&self, key: &str) -> Option<&str> {
-        let (at, is_tables) = (self.at.as_ref()?, |value: &DeValue<'_>| {
-            value.as_array().is_some_and(is_of_tables)
+    fn misspelling_of(&self, key: &str) -> Option<&str> {
+        let (at, is_tables) = (self.path.as_ref()?, |value: &DeValue<'_>| {
+            value.as_array().is_some_and(is_list_of_tables)
         });
         let is_torn = !self.entries.get(key)?.get_ref().is_array();
         let lists = self
@@ -133,22 +137,22 @@ impl<'a> Table<'a> {
         // The index is consulted last: building it takes as long as reading a short file.
         names.find(|name| {
             closest(name, [key]).is_some()
-                && places().is_list(&below(at, key))
-                && !places().has(at, name)
-                && closest(name, places().keys(at)) == Some(key)
+                && table_index().is_list(&child_path(at, key))
+                && !table_index().has(at, name)
+                && closest(name, table_index().keys(at)) == Some(key)
         })
     }
 
     /// Returns the value of a key, and reports a problem if it is missing.
-    pub(super) fn required(&self, key: &'static str) -> Option<Item<'a>> {
-        self.required_as(key, &format!("{key} = …"))
+    pub(super) fn required(&self, key: &'static str) -> Option<TomlItem<'a>> {
+        self.required_with_line(key, &format!("{key} = …"))
     }
 
     /// Returns the value of a key, and reports a problem with the line to add if it is missing.
-    pub(super) fn required_as(&self, key: &'static str, line: &str) -> Option<Item<'a>> {
+    pub(super) fn required_with_line(&self, key: &'static str, line: &str) -> Option<TomlItem<'a>> {
         let item = self.item(key);
         if item.is_none() {
-            self.missing.borrow_mut().push(Missing {
+            self.missing.borrow_mut().push(MissingKeys {
                 keys: vec![key],
                 lines: vec![line.to_owned()],
             });
@@ -157,27 +161,27 @@ impl<'a> Table<'a> {
     }
 
     /// Reports that none of these keys is present, one of which is required.
-    pub(super) fn lacks(&self, keys: &[&'static str]) {
+    pub(super) fn report_missing_one_of(&self, keys: &[&'static str]) {
         let lines = keys.iter().map(|key| format!("{key} = …")).collect();
-        self.missing.borrow_mut().push(Missing {
+        self.missing.borrow_mut().push(MissingKeys {
             keys: keys.to_vec(),
             lines,
         });
     }
 
     /// Excludes keys from suggestions, because they conflict with keys that are present.
-    pub(super) fn bar(&self, keys: &[&'static str]) {
-        self.barred.borrow_mut().extend(keys);
+    pub(super) fn exclude(&self, keys: &[&'static str]) {
+        self.excluded_keys.borrow_mut().extend(keys);
     }
 
     /// Returns all entries of a table whose keys are names that the author chose.
-    pub(super) fn entries(&self) -> impl Iterator<Item = Item<'a>> {
-        self.names.set(Names::Theirs);
+    pub(super) fn entries(&self) -> impl Iterator<Item = TomlItem<'a>> {
+        self.key_owner.set(KeyOwner::Author);
         let problems = self.problems;
-        let at = self.at.as_ref().map(|at| below(at, ANY));
+        let at = self.path.as_ref().map(|at| child_path(at, ANY_NAME));
         self.entries.iter().map(move |(name, value)| {
             let key: &str = name.get_ref();
-            Item::new(key, name.span(), at.clone(), value, problems)
+            TomlItem::new(key, name.span(), at.clone(), value, problems)
         })
     }
 
@@ -186,9 +190,9 @@ impl<'a> Table<'a> {
     }
 
     /// Returns the keys that could be added.
-    fn free(&self) -> Vec<&'static str> {
-        let barred = self.barred.borrow();
-        let asked = self.asked.borrow();
+    fn available_keys(&self) -> Vec<&'static str> {
+        let barred = self.excluded_keys.borrow();
+        let asked = self.known_keys.borrow();
         asked
             .iter()
             .copied()
@@ -198,28 +202,35 @@ impl<'a> Table<'a> {
 
     /// Returns the hint for an unknown key. It never suggests a key that is present already or that
     /// conflicts with one.
-    fn hint(&self, key: &str, free: &[&str]) -> String {
-        if self.problems.are_many() {
+    fn unknown_key_hint(&self, key: &str, free: &[&str]) -> String {
+        if self.problems.has_many() {
             // It would not be shown, and computing it means comparing all keys.
             return String::new();
         }
-        if let Some((_, text)) = EXPLAINED.iter().find(|(known, _)| *known == key) {
+        if let Some((_, text)) = EXPLAINED_KEYS.iter().find(|(known, _)| *known == key) {
             return (*text).to_owned();
         }
-        let mut torn = self.asked.borrow().clone();
-        torn.retain(|asked| self.slip_for(asked) == Some(key));
-        if let (Some(at), Some(meant)) = (&self.at, torn.first()) {
-            return format!("write {}", places().head(&below(at, meant)));
+        let mut torn = self.known_keys.borrow().clone();
+        torn.retain(|asked| self.misspelling_of(asked) == Some(key));
+        if let (Some(at), Some(meant)) = (&self.path, torn.first()) {
+            return format!(
+                "write {}",
+                table_index().quoted_header(&child_path(at, meant))
+            );
         }
-        let can_be = |table: &str| !self.barred.borrow().contains(&table);
+        let can_be = |table: &str| !self.excluded_keys.borrow().contains(&table);
         let near = self
-            .at
+            .path
             .as_ref()
-            .and_then(|at| places().near(at, key, can_be));
-        near.or_else(|| meant(key, free).map(|meant| format!("did you mean `{meant}`?")))
-            .or_else(|| self.at.as_ref().and_then(|at| places().elsewhere(at, key)))
+            .and_then(|at| table_index().nearby_hint(at, key, can_be));
+        near.or_else(|| intended_key(key, free).map(|meant| format!("did you mean `{meant}`?")))
             .or_else(|| {
-                self.written(key)
+                self.path
+                    .as_ref()
+                    .and_then(|at| table_index().unique_table_hint(at, key))
+            })
+            .or_else(|| {
+                self.duplicated_key(key)
                     .map(|meant| format!("`{meant}` is there already; remove one of the two"))
             })
             .or_else(|| suggest(key, free))
@@ -227,10 +238,10 @@ impl<'a> Table<'a> {
     }
 
     /// Returns the key that was most likely meant, if that key is present as well.
-    fn written(&self, key: &str) -> Option<&'static str> {
-        almost(
+    fn duplicated_key(&self, key: &str) -> Option<&'static str> {
+        closest_typo(
             key,
-            self.asked
+            self.known_keys
                 .borrow()
                 .iter()
                 .copied()
@@ -240,22 +251,22 @@ impl<'a> Table<'a> {
 
     /// Records the path of the value of an unknown key as unread, since other keys may seem to be
     /// missing because of it.
-    fn unread(&self, key: &str, meant: Option<&str>) {
-        let Some(at) = &self.at else { return };
+    fn mark_unread(&self, key: &str, meant: Option<&str>) {
+        let Some(at) = &self.path else { return };
         let value = self.entries.get(key).map(|value| value.get_ref());
         let holds_more = value.is_some_and(|value| value.is_table() || value.is_array());
         match meant {
             // At the root it may have been meant as any of the tables.
-            _ if at.is_empty() && holds_more => self.problems.unread(String::new()),
-            Some(meant) => self.problems.unread(below(at, meant)),
-            None if holds_more => self.problems.unread(below(at, key)),
+            _ if at.is_empty() && holds_more => self.problems.mark_unread(String::new()),
+            Some(meant) => self.problems.mark_unread(child_path(at, meant)),
+            None if holds_more => self.problems.mark_unread(child_path(at, key)),
             None => {}
         }
     }
 }
 
 /// Returns the key that was most likely meant by a word.
-fn meant<'k>(word: &str, free: &[&'k str]) -> Option<&'k str> {
+fn intended_key<'k>(word: &str, free: &[&'k str]) -> Option<&'k str> {
     let ours = SYNONYMS
         .iter()
         .filter(|(known, _)| *known == word)
@@ -267,12 +278,12 @@ fn meant<'k>(word: &str, free: &[&'k str]) -> Option<&'k str> {
     synonym.or_else(|| closest(word, free.iter().copied()))
 }
 
-fn is_of_tables(array: &DeArray<'_>) -> bool {
+fn is_list_of_tables(array: &DeArray<'_>) -> bool {
     !array.is_empty() && array.iter().all(|item| item.get_ref().is_table())
 }
 
 /// Joins alternatives, each quoted: `` `a`, `b` or `c` ``.
-fn one_of<T: std::fmt::Display>(codes: &[T]) -> String {
+fn join_alternatives<T: std::fmt::Display>(codes: &[T]) -> String {
     let codes: Vec<String> = codes.iter().map(|code| format!("`{code}`")).collect();
     match codes.split_last() {
         Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
@@ -280,35 +291,36 @@ fn one_of<T: std::fmt::Display>(codes: &[T]) -> String {
     }
 }
 
-impl Drop for Table<'_> {
+impl Drop for TomlTable<'_> {
     fn drop(&mut self) {
-        if self.names.get() == Names::Theirs {
+        if self.key_owner.get() == KeyOwner::Author {
             return;
         }
-        let asked = self.asked.borrow();
+        let asked = self.known_keys.borrow();
         let unknown = self.entries.keys().filter(|name| {
             let key: &str = name.get_ref();
             !asked.contains(&key)
         });
-        let free = self.free();
+        let free = self.available_keys();
         let mut missing = self.missing.take();
         for name in unknown {
             let key: &str = name.get_ref();
             // A misspelt key is reported once, not as an unknown key and a missing one.
-            let meant = meant(key, &free);
+            let meant = intended_key(key, &free);
             missing.retain(|missing| !missing.keys.iter().any(|key| Some(*key) == meant));
-            self.unread(key, meant);
-            let hint = self.hint(key, &free);
-            let message = format!("{} has no key `{key}`", self.what);
+            self.mark_unread(key, meant);
+            let hint = self.unknown_key_hint(key, &free);
+            let message = format!("{} has no key `{key}`", self.description);
             let problem = self.problems.at(&name.span(), message);
             self.problems.add(problem.hint(hint));
         }
-        for Missing { keys, lines } in missing {
-            let problem = self
-                .problems
-                .at(&self.span, format!("{} needs {}", self.what, one_of(&keys)));
+        for MissingKeys { keys, lines } in missing {
+            let problem = self.problems.at(
+                &self.span,
+                format!("{} needs {}", self.description, join_alternatives(&keys)),
+            );
             self.problems
-                .add(problem.hint(format!("add {}", one_of(&lines))));
+                .add(problem.hint(format!("add {}", join_alternatives(&lines))));
         }
     }
 }

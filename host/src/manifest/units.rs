@@ -7,7 +7,7 @@ use std::time::Duration;
 use strata_core::money::Usd;
 
 /// The amounts in USD that are valid as a budget or a price.
-pub(super) const AMOUNTS: RangeInclusive<f64> = 0.0..=Usd::MOST_DOLLARS;
+pub(super) const AMOUNTS: RangeInclusive<f64> = 0.0..=Usd::MAX_DOLLARS;
 
 /// The longest duration. It keeps every duration within 32 bits of milliseconds.
 const MAX_DURATION: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -50,7 +50,7 @@ const DURATION_WORDS: [(&str, &str); 13] = [
 
 /// Returns a question whether `number` with `unit` was meant, followed by a space; empty if there
 /// is no unit.
-fn meant_by(number: &str, unit: Option<&str>) -> String {
+fn unit_suggestion(number: &str, unit: Option<&str>) -> String {
     let unit = unit.filter(|_| !number.is_empty());
     unit.map(|unit| format!("did you mean `{number}{unit}`? "))
         .unwrap_or_default()
@@ -58,31 +58,32 @@ fn meant_by(number: &str, unit: Option<&str>) -> String {
 
 /// Parses a size, such as `64MiB`, `1.5 GB` or `4096`, into bytes. Fails with a hint.
 pub(super) fn parse_size(text: &str) -> Result<u64, String> {
-    let (number, unit) = split(text);
+    let (number, unit) = split_unit(text);
     let Some((_, factor)) = SIZES.iter().find(|(name, _)| *name == unit) else {
         let meant = SIZES
             .iter()
             .find(|(name, _)| name.eq_ignore_ascii_case(unit))
             .map(|(name, _)| *name);
         let what = "a size is a number with B, KB, MB, GB, KiB, MiB or GiB: `64MiB`";
-        return Err(meant_by(number, meant) + what);
+        return Err(unit_suggestion(number, meant) + what);
     };
-    scale(number, *factor).ok_or_else(|| "expected a number that fits 64 bits: `64MiB`".into())
+    parse_scaled(number, *factor)
+        .ok_or_else(|| "expected a number that fits 64 bits: `64MiB`".into())
 }
 
 /// Parses a duration, such as `500ms`, `1.5s`, `2m` or `1h`. Fails with a hint.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let (number, unit) = split(text);
+    let (number, unit) = split_unit(text);
     let Some((_, factor)) = DURATIONS.iter().find(|(name, _)| *name == unit) else {
         let unit = unit.to_ascii_lowercase();
         let meant = DURATION_WORDS
             .iter()
             .find(|(word, _)| *word == unit || format!("{word}s") == unit);
         let what = "a duration is a number with ms, s, m or h: `1.5s`";
-        return Err(meant_by(number, meant.map(|(_, name)| *name)) + what);
+        return Err(unit_suggestion(number, meant.map(|(_, name)| *name)) + what);
     };
-    let nanos =
-        scale(number, *factor).ok_or("expected a number that comes to at most `720h`: `1.5s`")?;
+    let nanos = parse_scaled(number, *factor)
+        .ok_or("expected a number that comes to at most `720h`: `1.5s`")?;
     let duration = Duration::from_nanos(nanos);
     if duration > MAX_DURATION {
         return Err("the longest duration is `720h`".into());
@@ -95,15 +96,15 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
 
 /// Returns a regular expression that matches sizes.
 pub(super) fn size_pattern() -> String {
-    pattern(&SIZES.map(|(unit, _)| unit))
+    quantity_pattern(&SIZES.map(|(unit, _)| unit))
 }
 
 /// Returns a regular expression that matches durations.
 pub(super) fn duration_pattern() -> String {
-    pattern(&DURATIONS.map(|(unit, _)| unit))
+    quantity_pattern(&DURATIONS.map(|(unit, _)| unit))
 }
 
-fn pattern(units: &[&str]) -> String {
+fn quantity_pattern(units: &[&str]) -> String {
     format!(
         r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(?:{})\s*",
         units.join("|")
@@ -111,7 +112,7 @@ fn pattern(units: &[&str]) -> String {
 }
 
 /// Splits a quantity into its number and its unit.
-fn split(text: &str) -> (&str, &str) {
+fn split_unit(text: &str) -> (&str, &str) {
     let end = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(text.len());
@@ -121,7 +122,7 @@ fn split(text: &str) -> (&str, &str) {
 
 /// Multiplies a decimal number by a factor. Returns `None` if it is not a number or the product
 /// does not fit.
-fn scale(number: &str, factor: u64) -> Option<u64> {
+fn parse_scaled(number: &str, factor: u64) -> Option<u64> {
     if let Ok(whole) = number.parse::<u64>() {
         return whole.checked_mul(factor);
     }
@@ -131,7 +132,7 @@ fn scale(number: &str, factor: u64) -> Option<u64> {
 }
 
 /// Formats a size in the largest unit that represents it exactly.
-pub fn show_size(bytes: u64) -> String {
+pub fn format_size(bytes: u64) -> String {
     let unit = SIZES
         .iter()
         .find(|(_, factor)| bytes >= *factor && bytes.is_multiple_of(*factor));
@@ -142,7 +143,7 @@ pub fn show_size(bytes: u64) -> String {
 }
 
 /// Formats a duration in the largest unit that represents it exactly.
-pub fn show_duration(duration: Duration) -> String {
+pub fn format_duration(duration: Duration) -> String {
     let ms = duration.as_millis();
     let units = [("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
     match units
@@ -248,13 +249,13 @@ mod tests {
     #[test]
     fn units_are_shown_exactly_and_read_back() {
         for bytes in [0, 1, 1000, 1024, 1536, 64 << 20, 64_000_000, 4 << 30, 12345] {
-            assert_eq!(parse_size(&show_size(bytes)), Ok(bytes));
+            assert_eq!(parse_size(&format_size(bytes)), Ok(bytes));
         }
         for ms in [0, 1, 999, 1000, 1500, 60_000, 90_000, 3_600_000] {
             let duration = Duration::from_millis(ms);
-            assert_eq!(parse_duration(&show_duration(duration)), Ok(duration));
+            assert_eq!(parse_duration(&format_duration(duration)), Ok(duration));
         }
-        assert_eq!(show_size(32 << 20), "32 MiB");
-        assert_eq!(show_duration(Duration::from_secs(120)), "2 m");
+        assert_eq!(format_size(32 << 20), "32 MiB");
+        assert_eq!(format_duration(Duration::from_secs(120)), "2 m");
     }
 }

@@ -16,11 +16,11 @@ const MAX_CLIENTS: usize = 64;
 /// The maximum size of a request head in bytes. Collectors send a few hundred.
 const MAX_HEAD: usize = 8 << 10;
 /// Terminates a head.
-const END: &str = "\r\n\r\n";
+const HEAD_END: &str = "\r\n\r\n";
 /// The maximum duration of an exchange.
-const PATIENCE: Duration = Duration::from_secs(2);
+const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The pause after a failed accept, for example because no file descriptor is left.
-const PAUSE: Duration = Duration::from_millis(200);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(200);
 
 /// Starts the server, which runs until the runtime ends. Returns the address that it listens on.
 pub async fn serve(address: SocketAddr, metrics: Arc<Metrics>) -> std::io::Result<SocketAddr> {
@@ -34,11 +34,12 @@ pub async fn serve(address: SocketAddr, metrics: Arc<Metrics>) -> std::io::Resul
                     let metrics = metrics.clone();
                     tokio::spawn(async move {
                         // An exchange that fails or takes too long concerns only its client.
-                        let _ = tokio::time::timeout(PATIENCE, exchange(stream, &metrics)).await;
+                        let _ = tokio::time::timeout(EXCHANGE_TIMEOUT, exchange(stream, &metrics))
+                            .await;
                         drop(place);
                     });
                 }
-                Err(_) => tokio::time::sleep(PAUSE).await,
+                Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
             }
         }
     });
@@ -49,11 +50,14 @@ async fn exchange(mut stream: TcpStream, metrics: &Metrics) -> std::io::Result<(
     let mut head = Vec::new();
     let mut piece = [0; 1024];
     let answer = loop {
-        if head.windows(END.len()).any(|end| end == END.as_bytes()) {
-            break answer(&head, metrics);
+        if head
+            .windows(HEAD_END.len())
+            .any(|end| end == HEAD_END.as_bytes())
+        {
+            break respond(&head, metrics);
         }
         if head.len() > MAX_HEAD {
-            break said(
+            break text_response(
                 "431 Request Header Fields Too Large",
                 "the request is too large\n",
             );
@@ -67,7 +71,7 @@ async fn exchange(mut stream: TcpStream, metrics: &Metrics) -> std::io::Result<(
     stream.shutdown().await
 }
 
-fn answer(head: &[u8], metrics: &Metrics) -> String {
+fn respond(head: &[u8], metrics: &Metrics) -> String {
     let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let mut words = line.split(|byte| *byte == b' ');
     let (method, path) = (
@@ -76,32 +80,36 @@ fn answer(head: &[u8], metrics: &Metrics) -> String {
     );
     let path = path.split(|byte| *byte == b'?').next().unwrap_or_default();
     let answer = match (method, path) {
-        (b"GET" | b"HEAD", b"/metrics") => with_type(
+        (b"GET" | b"HEAD", b"/metrics") => response(
             "200 OK",
             "text/plain; version=0.0.4; charset=utf-8",
-            &metrics.text(),
+            &metrics.to_text(),
         ),
-        (b"GET" | b"HEAD", _) => said("404 Not Found", "metrics are at /metrics\n"),
-        _ => said("405 Method Not Allowed", "metrics are read with GET\n"),
+        (b"GET" | b"HEAD", _) => text_response("404 Not Found", "metrics are at /metrics\n"),
+        _ => text_response("405 Method Not Allowed", "metrics are read with GET\n"),
     };
     if method == b"HEAD" {
-        head_of(answer)
+        head_only(answer)
     } else {
         answer
     }
 }
 
 /// Returns the response to a HEAD request: the head of the response to GET.
-fn head_of(mut answer: String) -> String {
-    answer.truncate(answer.find(END).map_or(answer.len(), |at| at + END.len()));
+fn head_only(mut answer: String) -> String {
+    answer.truncate(
+        answer
+            .find(HEAD_END)
+            .map_or(answer.len(), |at| at + HEAD_END.len()),
+    );
     answer
 }
 
-fn said(status: &str, text: &str) -> String {
-    with_type(status, "text/plain; charset=utf-8", text)
+fn text_response(status: &str, text: &str) -> String {
+    response(status, "text/plain; charset=utf-8", text)
 }
 
-fn with_type(status: &str, kind: &str, body: &str) -> String {
+fn response(status: &str, kind: &str, body: &str) -> String {
     let length = body.len();
     format!(
         "HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\ncache-control: no-store\r\n\

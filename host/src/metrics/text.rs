@@ -3,24 +3,24 @@
 
 use std::fmt::{Display, Write};
 
-use super::{ATTEMPT_SECONDS, COMMIT_SECONDS, Counts, Histogram, OTHER};
+use super::{ATTEMPT_BUCKETS_SECONDS, COMMIT_BUCKETS_SECONDS, Counts, Histogram, OTHER_ROLES};
 
 /// The name of a label and its value.
-type Label<'a> = (&'a str, &'a str);
+type MetricLabel<'a> = (&'a str, &'a str);
 
 impl Counts {
     /// Returns all metrics.
-    pub(super) fn text(&self) -> String {
-        let mut out = Writer(String::new());
-        self.run_text(&mut out);
-        self.work_text(&mut out);
-        self.world_text(&mut out);
-        self.messages_text(&mut out);
-        self.store_text(&mut out);
+    pub(super) fn to_text(&self) -> String {
+        let mut out = MetricsWriter(String::new());
+        self.write_run(&mut out);
+        self.write_work(&mut out);
+        self.write_calls(&mut out);
+        self.write_messages(&mut out);
+        self.write_storage(&mut out);
         out.0
     }
 
-    fn run_text(&self, out: &mut Writer) {
+    fn write_run(&self, out: &mut MetricsWriter) {
         let Some(run) = &self.run else { return };
         out.family(
             "strata_run_info",
@@ -43,18 +43,18 @@ impl Counts {
             "gauge",
             "What the run spent in all, over its resumes.",
         );
-        out.sample("strata_spent_dollars", &[], run.spent.dollars());
+        out.sample("strata_spent_dollars", &[], run.spent.to_dollars());
         if let Some(budget) = run.budget {
             out.family(
                 "strata_budget_dollars",
                 "gauge",
                 "What the run may spend in all.",
             );
-            out.sample("strata_budget_dollars", &[], budget.dollars());
+            out.sample("strata_budget_dollars", &[], budget.to_dollars());
         }
     }
 
-    fn work_text(&self, out: &mut Writer) {
+    fn write_work(&self, out: &mut MetricsWriter) {
         out.family("strata_steps_total", "counter", "Steps begun.");
         out.sample("strata_steps_total", &[], self.steps);
         out.family(
@@ -88,7 +88,7 @@ impl Counts {
             out.sample("strata_faults_total", &labels, count);
         }
         out.family("strata_actions_running", "gauge", "Attempts under way.");
-        out.sample("strata_actions_running", &[], self.begun.len());
+        out.sample("strata_actions_running", &[], self.attempt_starts_ms.len());
         out.family(
             "strata_action_duration_seconds",
             "histogram",
@@ -97,12 +97,12 @@ impl Counts {
         out.histogram(
             "strata_action_duration_seconds",
             &[],
-            &ATTEMPT_SECONDS,
-            &self.durations,
+            &ATTEMPT_BUCKETS_SECONDS,
+            &self.attempt_durations,
         );
     }
 
-    fn world_text(&self, out: &mut Writer) {
+    fn write_calls(&self, out: &mut MetricsWriter) {
         out.family(
             "strata_host_calls_total",
             "counter",
@@ -133,7 +133,7 @@ impl Counts {
             out.sample(
                 "strata_cost_dollars_total",
                 &[("role", role), ("action", action)],
-                usd.dollars(),
+                usd.to_dollars(),
             );
         }
         out.family(
@@ -141,10 +141,10 @@ impl Counts {
             "counter",
             "What calls had cost that the journal served again.",
         );
-        out.sample("strata_saved_dollars_total", &[], self.saved.dollars());
+        out.sample("strata_saved_dollars_total", &[], self.saved.to_dollars());
     }
 
-    fn messages_text(&self, out: &mut Writer) {
+    fn write_messages(&self, out: &mut MetricsWriter) {
         out.family(
             "strata_messages_total",
             "counter",
@@ -162,10 +162,14 @@ impl Counts {
             "gauge",
             "Messages that a role has not finished with.",
         );
-        let names = self.names.iter().map(String::as_str).chain([OTHER]);
+        let names = self
+            .role_names
+            .iter()
+            .map(String::as_str)
+            .chain([OTHER_ROLES]);
         for (role, count) in names
-            .zip(&self.mail)
-            .filter(|(role, count)| *role != OTHER || **count > 0)
+            .zip(&self.mailbox_sizes)
+            .filter(|(role, count)| *role != OTHER_ROLES || **count > 0)
         {
             out.sample("strata_mailbox_messages", &[("role", role)], count);
         }
@@ -174,10 +178,10 @@ impl Counts {
             "gauge",
             "Questions that wait for a person.",
         );
-        out.sample("strata_open_requests", &[], self.requests);
+        out.sample("strata_open_requests", &[], self.open_requests);
     }
 
-    fn store_text(&self, out: &mut Writer) {
+    fn write_storage(&self, out: &mut MetricsWriter) {
         out.family(
             "strata_events_total",
             "counter",
@@ -191,26 +195,26 @@ impl Counts {
             out.histogram(
                 "strata_commit_duration_seconds",
                 &labels,
-                &COMMIT_SECONDS,
+                &COMMIT_BUCKETS_SECONDS,
                 commits,
             );
         }
     }
 }
 
-struct Writer(String);
+struct MetricsWriter(String);
 
-impl Writer {
-    fn put(&mut self, text: std::fmt::Arguments<'_>) {
+impl MetricsWriter {
+    fn write_line(&mut self, text: std::fmt::Arguments<'_>) {
         // Writing to a string cannot fail.
         let _ = writeln!(self.0, "{text}");
     }
 
     fn family(&mut self, name: &str, kind: &str, help: &str) {
-        self.put(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}"));
+        self.write_line(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}"));
     }
 
-    fn sample(&mut self, name: &str, labels: &[Label<'_>], value: impl Display) {
+    fn sample(&mut self, name: &str, labels: &[MetricLabel<'_>], value: impl Display) {
         let labels: Vec<String> = labels
             .iter()
             .map(|(name, value)| format!("{name}=\"{}\"", escape(value)))
@@ -220,13 +224,19 @@ impl Writer {
         } else {
             format!("{{{}}}", labels.join(","))
         };
-        self.put(format_args!("{name}{labels} {value}"));
+        self.write_line(format_args!("{name}{labels} {value}"));
     }
 
-    fn histogram(&mut self, name: &str, labels: &[Label<'_>], ends: &[f64], histogram: &Histogram) {
+    fn histogram(
+        &mut self,
+        name: &str,
+        labels: &[MetricLabel<'_>],
+        ends: &[f64],
+        histogram: &Histogram,
+    ) {
         let mut below = 0;
         for (class, end) in ends.iter().enumerate() {
-            below += histogram.classes.get(class).copied().unwrap_or_default();
+            below += histogram.buckets.get(class).copied().unwrap_or_default();
             let end = end.to_string();
             self.sample(
                 &format!("{name}_bucket"),
@@ -258,7 +268,7 @@ mod tests {
 
     #[test]
     fn samples_are_written_as_the_format_has_it() {
-        let mut out = Writer(String::new());
+        let mut out = MetricsWriter(String::new());
         out.family("x_total", "counter", "What is counted.");
         out.sample("x_total", &[], 3);
         out.sample("x_total", &[("role", "a \"b\" \\ \n"), ("kind", "k")], 0.5);
@@ -269,7 +279,7 @@ mod tests {
 
     #[test]
     fn classes_of_a_histogram_hold_all_below() {
-        let (mut out, mut histogram) = (Writer(String::new()), Histogram::default());
+        let (mut out, mut histogram) = (MetricsWriter(String::new()), Histogram::default());
         for value in [0.5, 1.0, 1.5, 99.0] {
             histogram.observe(&[1.0, 2.0], value);
         }

@@ -22,29 +22,29 @@ pub struct HttpGrant {
     /// The names of the secrets that may be sent there.
     pub secrets: Vec<String>,
     /// The headers that may be set although they can make servers treat a request as a different
-    /// one, in the spelling of [`header::normalized`]. Other headers need no grant.
+    /// one, in the spelling of [`header::normalize`]. Other headers need no grant.
     pub headers: Vec<String>,
 }
 
 /// The methods that are granted if an entry has none.
-pub const READS: [&str; 2] = ["GET", "HEAD"];
+pub const DEFAULT_METHODS: [&str; 2] = ["GET", "HEAD"];
 /// The path that is granted if an entry has none.
-pub const ANY_PATH: &str = "/*";
+pub const DEFAULT_PATH: &str = "/*";
 
 /// A set of hosts and a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostPattern {
-    host: Hosts,
+    host: HostSet,
     /// `None` for the default port of the scheme.
     port: Option<u16>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Hosts {
+enum HostSet {
     /// One host: a name or an address.
-    One(String),
+    Single(String),
     /// All names that end in this text, which starts with a dot.
-    Below(String),
+    Subdomains(String),
     /// All names.
     All,
 }
@@ -82,9 +82,9 @@ impl HostPattern {
         let is_name = matches!(http.host(), Some(url::Host::Domain(_)));
         let host = match (stars, rest.starts_with('.')) {
             (true, _) if !is_name => return Err(EXPECTED),
-            (true, true) => Hosts::Below(format!(".{host}")),
-            (true, false) => Hosts::All,
-            (false, _) => Hosts::One(host.to_owned()),
+            (true, true) => HostSet::Subdomains(format!(".{host}")),
+            (true, false) => HostSet::All,
+            (false, _) => HostSet::Single(host.to_owned()),
         };
         Ok(Self {
             host,
@@ -94,28 +94,31 @@ impl HostPattern {
 
     /// Returns the hosts that match both patterns. The ports must be equal: whether a port is the
     /// default depends on the scheme, which is unknown here.
-    pub(super) fn meet(one: &Self, other: &Self) -> Option<Self> {
+    pub(super) fn intersect(one: &Self, other: &Self) -> Option<Self> {
         // A star matches public names only.
         let below =
             |name: &str, end: &str| name.contains('.') && name.ends_with(end) && !is_address(name);
         let host = match (&one.host, &other.host) {
-            (Hosts::One(a), Hosts::One(b)) => (a == b).then(|| Hosts::One(a.clone())),
-            (Hosts::One(name), Hosts::Below(end)) | (Hosts::Below(end), Hosts::One(name)) => {
-                below(name, end).then(|| Hosts::One(name.clone()))
+            (HostSet::Single(a), HostSet::Single(b)) => {
+                (a == b).then(|| HostSet::Single(a.clone()))
             }
-            (Hosts::One(name), Hosts::All) | (Hosts::All, Hosts::One(name)) => {
-                below(name, "").then(|| Hosts::One(name.clone()))
+            (HostSet::Single(name), HostSet::Subdomains(end))
+            | (HostSet::Subdomains(end), HostSet::Single(name)) => {
+                below(name, end).then(|| HostSet::Single(name.clone()))
             }
-            (Hosts::Below(a), Hosts::Below(b)) if a.ends_with(b.as_str()) => {
-                Some(Hosts::Below(a.clone()))
+            (HostSet::Single(name), HostSet::All) | (HostSet::All, HostSet::Single(name)) => {
+                below(name, "").then(|| HostSet::Single(name.clone()))
             }
-            (Hosts::Below(a), Hosts::Below(b)) => {
-                b.ends_with(a.as_str()).then(|| Hosts::Below(b.clone()))
+            (HostSet::Subdomains(a), HostSet::Subdomains(b)) if a.ends_with(b.as_str()) => {
+                Some(HostSet::Subdomains(a.clone()))
             }
-            (Hosts::Below(end), Hosts::All) | (Hosts::All, Hosts::Below(end)) => {
-                Some(Hosts::Below(end.clone()))
+            (HostSet::Subdomains(a), HostSet::Subdomains(b)) => b
+                .ends_with(a.as_str())
+                .then(|| HostSet::Subdomains(b.clone())),
+            (HostSet::Subdomains(end), HostSet::All) | (HostSet::All, HostSet::Subdomains(end)) => {
+                Some(HostSet::Subdomains(end.clone()))
             }
-            (Hosts::All, Hosts::All) => Some(Hosts::All),
+            (HostSet::All, HostSet::All) => Some(HostSet::All),
         };
         host.filter(|_| one.port == other.port).map(|host| Self {
             host,
@@ -136,9 +139,9 @@ impl HostPattern {
         };
         let public = matches!(url.host(), Some(url::Host::Domain(name)) if name.contains('.'));
         port && match &self.host {
-            Hosts::One(one) => one == host,
-            Hosts::Below(end) => public && host.ends_with(end),
-            Hosts::All => public,
+            HostSet::Single(one) => one == host,
+            HostSet::Subdomains(end) => public && host.ends_with(end),
+            HostSet::All => public,
         }
     }
 }
@@ -151,9 +154,9 @@ fn is_address(host: &str) -> bool {
 impl std::fmt::Display for HostPattern {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.host {
-            Hosts::One(host) => f.write_str(host)?,
-            Hosts::Below(end) => write!(f, "*{end}")?,
-            Hosts::All => f.write_str("*")?,
+            HostSet::Single(host) => f.write_str(host)?,
+            HostSet::Subdomains(end) => write!(f, "*{end}")?,
+            HostSet::All => f.write_str("*")?,
         }
         self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
     }
@@ -169,7 +172,7 @@ impl HttpGrant {
 
 /// Returns the secrets that may be sent to the host of a URL. Responses from there may repeat them,
 /// and its operator may know them.
-pub fn entitled<'a>(grants: &'a [HttpGrant], url: &Url) -> impl Iterator<Item = &'a String> {
+pub fn secrets_for<'a>(grants: &'a [HttpGrant], url: &Url) -> impl Iterator<Item = &'a String> {
     let matches_host = |grant: &&HttpGrant| grant.host.matches(url);
     grants
         .iter()
@@ -181,7 +184,7 @@ pub fn entitled<'a>(grants: &'a [HttpGrant], url: &Url) -> impl Iterator<Item = 
 
 /// Why a request is not granted. The messages name what to add.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum HttpRefusal {
     /// No entry covers the request.
     #[error(
         "`{method} {url}` is not granted; add to `allow.http`: \
@@ -236,7 +239,7 @@ pub enum Refusal {
 
 /// The parts of a request that its grant must name.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Carried<'a> {
+pub struct GrantedParts<'a> {
     /// The names of the secrets it sends.
     pub secrets: &'a [String],
     /// The names of its headers.
@@ -244,14 +247,14 @@ pub struct Carried<'a> {
 }
 
 /// Checks that a request is granted with the secrets and headers it carries.
-pub fn permit(
+pub fn check_grants(
     grants: &[HttpGrant],
     method: &str,
     url: &Url,
-    carried: Carried<'_>,
-) -> Result<(), Refusal> {
-    let Some(paths) = readings(url.path()) else {
-        return Err(Refusal::Ambiguous {
+    carried: GrantedParts<'_>,
+) -> Result<(), HttpRefusal> {
+    let Some(paths) = path_readings(url.path()) else {
+        return Err(HttpRefusal::Ambiguous {
             path: url.path().to_owned(),
         });
     };
@@ -261,8 +264,8 @@ pub fn permit(
         .collect();
     let host = authority(url);
     if covering.is_empty() {
-        let (method, url, path) = (method.to_owned(), shown(url), url.path().to_owned());
-        return Err(Refusal::Request {
+        let (method, url, path) = (method.to_owned(), display_url(url), url.path().to_owned());
+        return Err(HttpRefusal::Request {
             method,
             url,
             host,
@@ -270,21 +273,23 @@ pub fn permit(
         });
     }
     for header in carried.headers {
-        let (name, normalized) = ((*header).to_owned(), header::normalized(header));
+        let (name, normalized) = ((*header).to_owned(), header::normalize(header));
         let is_named = || {
             covering
                 .iter()
                 .any(|grant| grant.headers.contains(&normalized))
         };
-        match header::effect(header) {
-            HeaderEffect::Connection => return Err(Refusal::Connection { name }),
-            HeaderEffect::Redirects if !is_named() => return Err(Refusal::Header { name, host }),
-            HeaderEffect::Redirects | HeaderEffect::Plain => {}
+        match header::effect_of(header) {
+            HeaderEffect::Connection => return Err(HttpRefusal::Connection { name }),
+            HeaderEffect::ChangesRequest if !is_named() => {
+                return Err(HttpRefusal::Header { name, host });
+            }
+            HeaderEffect::ChangesRequest | HeaderEffect::Plain => {}
         }
     }
     let unknown = |name: &&String| !covering.iter().any(|grant| grant.secrets.contains(name));
     match carried.secrets.iter().find(unknown) {
-        Some(name) => Err(Refusal::Secret {
+        Some(name) => Err(HttpRefusal::Secret {
             name: name.clone(),
             host,
         }),
@@ -293,7 +298,7 @@ pub fn permit(
 }
 
 /// Formats a URL for people, without parts that may contain secrets.
-pub fn shown(url: &Url) -> String {
+pub fn display_url(url: &Url) -> String {
     format!("{}://{}{}", url.scheme(), authority(url), url.path())
 }
 
@@ -310,7 +315,7 @@ pub fn authority(url: &Url) -> String {
 /// A grant must cover both. Returns `None` if decoding reveals dot segments or further encoded
 /// characters that could change the meaning. (Plain dot segments were resolved when the URL was
 /// parsed.)
-fn readings(path: &str) -> Option<[String; 2]> {
+fn path_readings(path: &str) -> Option<[String; 2]> {
     let decoded = percent_decode_str(path)
         .decode_utf8()
         .ok()?

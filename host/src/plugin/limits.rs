@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-use crate::manifest::units::{show_duration, show_size};
+use crate::manifest::units::{format_duration, format_size};
 
 /// The limits of one call. Every field is enforced; see `sandbox::limits`, `sandbox::ctx` and
 /// `sandbox::component`.
@@ -119,29 +119,29 @@ impl Limit {
     }
 
     /// Returns the unit of the limit.
-    pub fn unit(self) -> Unit {
+    pub fn unit(self) -> LimitUnit {
         match self {
             Self::Memory | Self::Output | Self::Log | Self::HostBytes | Self::Component => {
-                Unit::Bytes
+                LimitUnit::Bytes
             }
-            Self::Cpu | Self::Timeout | Self::Compile => Unit::Milliseconds,
-            Self::TableElements | Self::Fuel | Self::HostCalls => Unit::Count,
+            Self::Cpu | Self::Timeout | Self::Compile => LimitUnit::Milliseconds,
+            Self::TableElements | Self::Fuel | Self::HostCalls => LimitUnit::Count,
         }
     }
 
     /// Formats a value of the limit for people.
-    pub fn show(self, value: u64) -> String {
+    pub fn format_value(self, value: u64) -> String {
         match self.unit() {
-            Unit::Bytes => show_size(value),
-            Unit::Milliseconds => show_duration(Duration::from_millis(value)),
-            Unit::Count => value.to_string(),
+            LimitUnit::Bytes => format_size(value),
+            LimitUnit::Milliseconds => format_duration(Duration::from_millis(value)),
+            LimitUnit::Count => value.to_string(),
         }
     }
 }
 
 /// The unit of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
+pub enum LimitUnit {
     /// A size in bytes.
     Bytes,
     /// A duration in milliseconds.
@@ -153,7 +153,7 @@ pub enum Unit {
 impl Limits {
     /// Returns the value of a limit in its unit; `None` if there is no limit.
     pub fn get(&self, limit: Limit) -> Option<u64> {
-        let ms = |time| Some(in_ms(time));
+        let ms = |time| Some(to_milliseconds(time));
         match limit {
             Limit::Memory => Some(self.memory_bytes),
             Limit::TableElements => Some(self.table_elements),
@@ -188,72 +188,85 @@ impl Limits {
     }
 }
 
-fn in_ms(time: Duration) -> u64 {
+fn to_milliseconds(time: Duration) -> u64 {
     // Durations in files are bounded; see the units of `manifest`.
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn milliseconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_u64(in_ms(*time))
+    serializer.serialize_u64(to_milliseconds(*time))
 }
 
 /// A limit that was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reached {
+pub struct LimitReached {
     /// The limit.
     pub limit: Limit,
     /// The value that would have been reached, if it is known. The real demand may be higher.
-    pub asked: Option<u64>,
+    pub demand: Option<u64>,
 }
 
-impl Reached {
+impl LimitReached {
     /// Creates the value without a known demand.
-    pub fn at(limit: Limit) -> Self {
-        Self { limit, asked: None }
+    pub fn new(limit: Limit) -> Self {
+        Self {
+            limit,
+            demand: None,
+        }
     }
 
     /// Creates the value with a known demand.
-    pub fn by(limit: Limit, asked: u64) -> Self {
+    pub fn with_demand(limit: Limit, asked: u64) -> Self {
         Self {
             limit,
-            asked: Some(asked),
+            demand: Some(asked),
         }
     }
 }
 
 /// Where a limit can be changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum LimitLocation {
     /// It is set at this location.
-    Written(String),
+    Set(String),
     /// It is not set in any file.
-    Missing {
+    Unset {
         /// The text to add, up to the value.
         before: String,
         /// The text after the value, and where to add it.
         after: String,
         /// The value that applies now.
-        now: u64,
+        current: u64,
     },
 }
 
 /// Where each limit of a plugin can be changed. Empty for a plugin that does not come from a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Advice(BTreeMap<Limit, Place>);
+pub struct LimitAdvice(BTreeMap<Limit, LimitLocation>);
 
-impl Advice {
+impl LimitAdvice {
     /// Stores where a limit is set, or can be set.
-    pub fn set(&mut self, limit: Limit, location: Place) {
+    pub fn set(&mut self, limit: Limit, location: LimitLocation) {
         self.0.insert(limit, location);
     }
 
     /// Returns the advice about a limit that was reached: ``raise `limits.cpu` (team.toml:34)``.
-    pub fn on(&self, Reached { limit, asked }: Reached) -> String {
+    pub fn for_limit(
+        &self,
+        LimitReached {
+            limit,
+            demand: asked,
+        }: LimitReached,
+    ) -> String {
         let location = match self.0.get(&limit) {
-            Some(Place::Written(location)) => format!(" ({location})"),
-            Some(Place::Missing { before, after, now }) => {
-                let value = limit.show(enough(*now, asked));
-                let value = if limit.unit() == Unit::Count {
+            Some(LimitLocation::Set(location)) => format!(" ({location})"),
+            Some(LimitLocation::Unset {
+                before,
+                after,
+                current: now,
+            }) => {
+                let value = limit.format_value(sufficient_value(*now, asked));
+                let value = if limit.unit() == LimitUnit::Count {
                     value
                 } else {
                     format!("\"{value}\"")
@@ -267,29 +280,29 @@ impl Advice {
 }
 
 /// Returns twice the current value, or the multiple of it that covers the demand.
-fn enough(now: u64, asked: Option<u64>) -> u64 {
+fn sufficient_value(now: u64, asked: Option<u64>) -> u64 {
     let times = asked.map_or(2, |asked| asked.div_ceil(now.max(1)).max(2));
     now.saturating_mul(times)
 }
 
 #[test]
 fn what_is_advised_is_enough_for_what_was_asked() {
-    let check = |now, asked, expected| assert_eq!(enough(now, asked), expected);
+    let check = |now, asked, expected| assert_eq!(sufficient_value(now, asked), expected);
     check(4 << 20, None, 8 << 20);
     check(4 << 20, Some((4 << 20) + 1), 8 << 20);
     check(4 << 20, Some(9 << 20), 12 << 20);
     check(1024, Some(1025), 2048);
     check(0, Some(5), 0);
     check(2, Some(u64::MAX), u64::MAX);
-    let mut advice = Advice::default();
+    let mut advice = LimitAdvice::default();
     advice.set(
         Limit::Output,
-        Place::Missing {
+        LimitLocation::Unset {
             before: "add `".into(),
             after: "`, there".into(),
-            now: 4 << 20,
+            current: 4 << 20,
         },
     );
-    let text = advice.on(Reached::by(Limit::Output, 9 << 20));
+    let text = advice.for_limit(LimitReached::with_demand(Limit::Output, 9 << 20));
     assert_eq!(text, "raise `limits.output` (add `\"12 MiB\"`, there)");
 }

@@ -9,7 +9,7 @@ use super::{Access, DirGrant, Grants, LlmGrant, pattern};
 
 /// What an operator allows. The default is nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Bounds {
+pub struct GrantBounds {
     /// Language models.
     pub llm: Option<LlmGrant>,
     /// The endpoints of models, with the keys that may be sent there.
@@ -37,11 +37,11 @@ pub struct DirBound {
 
 impl Grants {
     /// Returns the part of these grants that the bounds allow.
-    pub fn within(&self, bounds: &Bounds) -> Self {
+    pub fn within(&self, bounds: &GrantBounds) -> Self {
         let named = |names: &[String], allowed: &[String]| -> Vec<String> {
             names
                 .iter()
-                .filter(|name| is_named(allowed, name))
+                .filter(|name| matches_any(allowed, name))
                 .cloned()
                 .collect()
         };
@@ -50,45 +50,45 @@ impl Grants {
                 .llm
                 .as_ref()
                 .zip(bounds.llm.as_ref())
-                .and_then(|(grant, bound)| llm(grant, bound)),
+                .and_then(|(grant, bound)| intersect_llm(grant, bound)),
             dirs: self
                 .dirs
                 .iter()
-                .filter_map(|grant| dir(grant, &bounds.dirs))
+                .filter_map(|grant| intersect_dir(grant, &bounds.dirs))
                 .collect(),
             env: named(&self.env, &bounds.env),
             http: self
                 .http
                 .iter()
-                .flat_map(|grant| http(grant, bounds))
+                .flat_map(|grant| intersect_http(grant, bounds))
                 .collect(),
             secrets: named(&self.secrets, &bounds.secrets),
         }
     }
 }
 
-impl Bounds {
+impl GrantBounds {
     /// Returns whether a model may be used.
     pub fn has_model(&self, name: &str) -> bool {
         self.llm
             .as_ref()
-            .is_some_and(|llm| is_named(&llm.models, name))
+            .is_some_and(|llm| matches_any(&llm.models, name))
     }
 }
 
-fn is_named(patterns: &[String], name: &str) -> bool {
+fn matches_any(patterns: &[String], name: &str) -> bool {
     patterns
         .iter()
         .any(|pattern| pattern::matches(pattern, name))
 }
 
-fn llm(grant: &LlmGrant, bound: &LlmGrant) -> Option<LlmGrant> {
+fn intersect_llm(grant: &LlmGrant, bound: &LlmGrant) -> Option<LlmGrant> {
     let pairs = grant
         .models
         .iter()
         .flat_map(|model| bound.models.iter().map(move |allowed| (model, allowed)));
     let mut models: Vec<String> = pairs
-        .filter_map(|(model, allowed)| pattern::meet(model, allowed))
+        .filter_map(|(model, allowed)| pattern::intersect(model, allowed))
         .map(str::to_owned)
         .collect();
     models.dedup();
@@ -100,17 +100,17 @@ fn llm(grant: &LlmGrant, bound: &LlmGrant) -> Option<LlmGrant> {
     })
 }
 
-fn http(grant: &HttpGrant, bounds: &Bounds) -> Vec<HttpGrant> {
+fn intersect_http(grant: &HttpGrant, bounds: &GrantBounds) -> Vec<HttpGrant> {
     let meet = |allowed: &HttpGrant| {
-        let host = HostPattern::meet(&grant.host, &allowed.host)?;
-        let path = pattern::meet(&grant.path, &allowed.path)?.to_owned();
+        let host = HostPattern::intersect(&grant.host, &allowed.host)?;
+        let path = pattern::intersect(&grant.path, &allowed.path)?.to_owned();
         let methods: Vec<String> = grant
             .methods
             .iter()
             .filter(|m| allowed.methods.contains(m))
             .cloned()
             .collect();
-        let sent = |name: &&String| is_named(&allowed.secrets, name);
+        let sent = |name: &&String| matches_any(&allowed.secrets, name);
         let secrets = grant.secrets.iter().filter(sent).cloned().collect();
         let headers = grant
             .headers
@@ -131,11 +131,11 @@ fn http(grant: &HttpGrant, bounds: &Bounds) -> Vec<HttpGrant> {
 
 /// Returns the allowed part of a directory grant, with links in its path resolved: a link must not
 /// lead out of what is allowed.
-fn dir(grant: &DirGrant, bounds: &[DirBound]) -> Option<DirGrant> {
-    let host = resolve(&grant.host)?;
+fn intersect_dir(grant: &DirGrant, bounds: &[DirBound]) -> Option<DirGrant> {
+    let host = resolve_links(&grant.host)?;
     let holding = bounds
         .iter()
-        .filter(|bound| resolve(&bound.host).is_some_and(|dir| host.starts_with(dir)));
+        .filter(|bound| resolve_links(&bound.host).is_some_and(|dir| host.starts_with(dir)));
     // If several bounds match, the one that allows most is used, since each of them alone would be
     // sufficient.
     let bound = holding.max_by_key(|bound| {
@@ -165,7 +165,7 @@ fn dir(grant: &DirGrant, bounds: &[DirBound]) -> Option<DirGrant> {
 
 /// Resolves the links of a path, which need not exist yet. Returns `None` if they cannot be
 /// resolved.
-fn resolve(path: &Path) -> Option<PathBuf> {
+fn resolve_links(path: &Path) -> Option<PathBuf> {
     match path.canonicalize() {
         Ok(real) => Some(real),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -174,7 +174,7 @@ fn resolve(path: &Path) -> Option<PathBuf> {
                 return None;
             }
             let name = path.file_name()?;
-            Some(resolve(path.parent()?)?.join(name))
+            Some(resolve_links(path.parent()?)?.join(name))
         }
         Err(_) => None,
     }
@@ -207,7 +207,7 @@ mod tests {
                 access: Access::Write,
                 max_bytes: Some(10),
             };
-            let left = dir(&grant, &[bound]);
+            let left = intersect_dir(&grant, &[bound]);
             let expected = expected.map(|(host, access, max_bytes)| DirGrant {
                 host: home.join(host),
                 guest: "/x".into(),
@@ -251,9 +251,9 @@ mod tests {
             headers: Vec::new(),
         };
         let check = |team: HttpGrant, allowed: HttpGrant, expected: Vec<HttpGrant>| {
-            let bounds = Bounds {
+            let bounds = GrantBounds {
                 http: vec![allowed],
-                ..Bounds::default()
+                ..GrantBounds::default()
             };
             let left = Grants {
                 http: vec![team],
@@ -314,10 +314,10 @@ mod tests {
             default: None,
             calls,
         };
-        let met = llm(&models(&["*"], None), &models(&["small-*", "m"], Some(3)));
+        let met = intersect_llm(&models(&["*"], None), &models(&["small-*", "m"], Some(3)));
         assert_eq!(met, Some(models(&["small-*", "m"], Some(3))));
         assert_eq!(
-            llm(&models(&["large"], None), &models(&["small-*"], None)),
+            intersect_llm(&models(&["large"], None), &models(&["small-*"], None)),
             None
         );
     }

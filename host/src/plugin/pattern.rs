@@ -22,7 +22,7 @@ pub(crate) fn matches(pattern: &str, text: &str) -> bool {
 
 /// Returns the intersection of two patterns if one of them includes the other. Other overlaps
 /// cannot be expressed as a pattern; they count as empty.
-pub(crate) fn meet<'a>(one: &'a str, other: &'a str) -> Option<&'a str> {
+pub(crate) fn intersect<'a>(one: &'a str, other: &'a str) -> Option<&'a str> {
     // A pattern that matches the text of another one matches everything that the other matches.
     match (matches(one, other), matches(other, one)) {
         (true, _) => Some(other),
@@ -33,13 +33,13 @@ pub(crate) fn meet<'a>(one: &'a str, other: &'a str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{matches, meet};
+    use super::{intersect, matches};
 
     #[test]
     fn of_two_patterns_the_narrower_one_is_what_they_have_in_common() {
         let check = |one: &str, other: &str, expected| {
-            assert_eq!(meet(one, other), expected, "{one} {other}");
-            assert_eq!(meet(other, one), expected, "{other} {one}");
+            assert_eq!(intersect(one, other), expected, "{one} {other}");
+            assert_eq!(intersect(other, one), expected, "{other} {one}");
         };
         check("*", "small-*", Some("small-*"));
         check("/v1/*", "/v1/x/*", Some("/v1/x/*"));

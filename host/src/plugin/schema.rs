@@ -11,72 +11,72 @@ use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
 
 use crate::excerpt::excerpt;
-use bounded::Measure;
+use bounded::SchemaCost;
 
 /// How many backtracking steps a pattern in an operator's schema may take on one text. Only
 /// patterns that are meant to be slow need more.
-const BACKTRACKS: usize = 100_000;
+const MAX_BACKTRACKING_STEPS: usize = 100_000;
 /// The cache size for matching a pattern in a guest's schema. With less, matching is slower.
-const REMEMBERED_BYTES: usize = 128 << 10;
+const DFA_CACHE_BYTES: usize = 128 << 10;
 /// The format of texts that are regular expressions.
-const REGEX: &str = "regex";
+const REGEX_FORMAT: &str = "regex";
 /// The maximum length of a pattern in an error, in characters.
-const TOLD_CHARS: usize = 40;
+const PATTERN_EXCERPT_CHARS: usize = 40;
 
 /// A compiled JSON Schema.
 #[derive(Clone, Debug)]
-pub struct Schema {
+pub struct CompiledSchema {
     validator: Arc<jsonschema::Validator>,
     /// The size of the schema; `None` for an operator's schema, which is not limited.
-    measure: Option<Measure>,
+    cost: Option<SchemaCost>,
 }
 
-impl Schema {
+impl CompiledSchema {
     /// Compiles an operator's schema. References to other documents are not followed.
     pub fn compile(schema: &Value) -> Result<Self, String> {
         let options = jsonschema::options();
-        let patterns = PatternOptions::fancy_regex().backtrack_limit(BACKTRACKS);
+        let patterns = PatternOptions::fancy_regex().backtrack_limit(MAX_BACKTRACKING_STEPS);
         let validator = options
             .with_pattern_options(patterns)
             .build(schema)
             .map_err(|error| error.to_string())?;
         Ok(Self {
             validator: Arc::new(validator),
-            measure: None,
+            cost: None,
         })
     }
 
     /// Compiles a guest's schema. Fails if validating could take unreasonably long. Its patterns
     /// are matched in one pass, without backtracking.
     pub fn compile_bounded(schema: &Value) -> Result<Self, String> {
-        let mut measure = Measure::of(schema)?;
+        let mut measure = SchemaCost::measure(schema)?;
         loop {
-            let kib = measure.kib;
+            let kib = measure.pattern_kib;
             let patterns = PatternOptions::regex()
                 .size_limit(kib << 10)
-                .dfa_size_limit(REMEMBERED_BYTES);
+                .dfa_size_limit(DFA_CACHE_BYTES);
             // Texts that are regular expressions are not validated, because their compiled size is
             // not bounded.
             let options = jsonschema::options()
                 .with_pattern_options(patterns)
-                .with_format(REGEX, |_: &str| true);
+                .with_format(REGEX_FORMAT, |_: &str| true);
             let error = match options.build(schema) {
                 Ok(validator) => {
                     return Ok(Self {
                         validator: Arc::new(validator),
-                        measure: Some(measure),
+                        cost: Some(measure),
                     });
                 }
-                Err(error) if is_of_a_pattern(&error) => error,
+                Err(error) if is_pattern_error(&error) => error,
                 Err(error) => return Err(error.to_string()),
             };
-            let Some(larger) = measure.larger(kib) else {
-                let pattern = excerpt(&error.instance().to_string(), TOLD_CHARS);
+            let Some(larger) = measure.next_pattern_kib(kib) else {
+                let pattern = excerpt(&error.instance().to_string(), PATTERN_EXCERPT_CHARS);
                 return Err(format!(
                     "{pattern} is no pattern, or looks around or back, or is larger than {kib} KiB when compiled"
                 ));
             };
-            measure.kib = larger;
+            measure.pattern_kib = larger;
         }
     }
 
@@ -86,15 +86,15 @@ impl Schema {
     }
 
     /// Fails if validating a document with a guest's schema could take unreasonably long.
-    pub fn affords(&self, document: &Value) -> Result<(), String> {
-        self.measure
-            .map_or(Ok(()), |measure| measure.affords(document))
+    pub fn check_cost(&self, document: &Value) -> Result<(), String> {
+        self.cost
+            .map_or(Ok(()), |measure| measure.check_document(document))
     }
 
     /// Validates a document. The error tells where and why it does not match, or why it is not
     /// validated.
     pub fn check(&self, document: &Value) -> Result<(), String> {
-        self.affords(document)?;
+        self.check_cost(document)?;
         // Only the first error is used: all of them could be many times as large as the document.
         match self.validator.validate(document) {
             Ok(()) => Ok(()),
@@ -110,8 +110,8 @@ impl Schema {
     }
 }
 
-fn is_of_a_pattern(error: &jsonschema::ValidationError<'_>) -> bool {
-    matches!(error.kind(), ValidationErrorKind::Format { format } if format == REGEX)
+fn is_pattern_error(error: &jsonschema::ValidationError<'_>) -> bool {
+    matches!(error.kind(), ValidationErrorKind::Format { format } if format == REGEX_FORMAT)
 }
 
 #[cfg(test)]
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn a_guests_schema_that_would_keep_the_host_busy_is_refused() {
         let check = |schema: Value, expected: &str| {
-            let got = Schema::compile_bounded(&schema)
+            let got = CompiledSchema::compile_bounded(&schema)
                 .map(|_| ())
                 .err()
                 .unwrap_or_default();
@@ -161,13 +161,16 @@ mod tests {
             "",
         );
         check(json!({ "enum": vec![0; 5_000] }), "more than 4000 parts");
-        assert!(Schema::compile(&doubling(12)).is_ok(), "an operator may");
+        assert!(
+            CompiledSchema::compile(&doubling(12)).is_ok(),
+            "an operator may"
+        );
     }
 
     #[test]
     fn a_guests_patterns_are_counted_before_they_are_compiled_and_small_when_they_are() {
         let check = |schema: Value, expected: &str| {
-            let got = Schema::compile_bounded(&schema)
+            let got = CompiledSchema::compile_bounded(&schema)
                 .map(|_| ())
                 .err()
                 .unwrap_or_default();
@@ -233,7 +236,7 @@ mod tests {
     #[test]
     fn a_guests_schema_means_to_its_bounds_what_it_means_to_who_checks_by_it() {
         let check = |schema: Value, expected: &str| {
-            let got = Schema::compile_bounded(&schema)
+            let got = CompiledSchema::compile_bounded(&schema)
                 .map(|_| ())
                 .err()
                 .unwrap_or_default();
@@ -254,15 +257,17 @@ mod tests {
             "no place in it",
         );
         assert!(
-            Schema::compile_bounded(&json!({ "$id": "https://example.com/x", "type": "string" }))
-                .is_ok()
+            CompiledSchema::compile_bounded(
+                &json!({ "$id": "https://example.com/x", "type": "string" })
+            )
+            .is_ok()
         );
     }
 
     #[test]
     fn a_document_that_could_not_be_held_against_a_guests_schema_in_time_is_refused() {
         let check = |schema: &Value, document: &Value, expected: &str| {
-            let got = Schema::compile_bounded(schema)
+            let got = CompiledSchema::compile_bounded(schema)
                 .and_then(|schema| schema.check(document))
                 .err()
                 .unwrap_or_default();
@@ -309,8 +314,8 @@ mod tests {
 
     #[test]
     fn a_pattern_that_never_ends_is_ended() {
-        let schema =
-            Schema::compile(&json!({ "pattern": "^(?=(a|a)*$)(a|a)*(?!c)b$" })).expect("a schema");
+        let schema = CompiledSchema::compile(&json!({ "pattern": "^(?=(a|a)*$)(a|a)*(?!c)b$" }))
+            .expect("a schema");
         assert!(schema.check(&json!("a".repeat(2_000))).is_err());
         assert!(schema.check(&json!("aab")).is_err() || schema.check(&json!("b")).is_ok());
     }

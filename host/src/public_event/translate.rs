@@ -3,21 +3,24 @@
 
 use std::collections::BTreeMap;
 
-use strata_core::event::{Event, Finished, HostCallKind, Released, Routed, Source, Work, Writer};
+use strata_core::event::{
+    AnswerSource, CallResult, ConflictingWriter, Event, HostCallKind, JoinRelease, RoutingResult,
+    Work,
+};
 use strata_core::fault::{Fault, FaultCause, FaultKind};
-use strata_core::file::{Content, FileChange};
+use strata_core::file::{FileChange, PathContent};
 use strata_core::host_call::HostCall;
-use strata_core::id::{Digest, JoinId, MessageId, Part, RoleId, Slot};
+use strata_core::id::{Digest, JoinId, MessageId, RoleId, Slot, SlotKind};
 use strata_core::message::Draft;
-use strata_core::request::Request;
+use strata_core::request::HumanRequest;
 use strata_core::shape::Shape;
-use strata_core::stepper::conflict;
+use strata_core::stepper::conflict_message;
 use strata_core::team::Role;
 
 use super::{
     ActionOutput, ActionRef, EventLine, PublicEvent, WrittenContent, WrittenFile, rfc3339,
 };
-use crate::gateway::START;
+use crate::gateway::WASI_CLOCK_START;
 
 /// The name of a role, an action or a join that the team does not have. Records are translated as
 /// they are found, and some may not fit the state.
@@ -36,28 +39,30 @@ pub fn action_name(role: &Role, work: Work) -> &str {
 
 /// Returns how many lines a recorded event becomes, without building them. Lines are numbered as
 /// events are recorded, and built only if somebody reads them.
-pub fn count(event: &Event) -> u32 {
+pub fn count_lines(event: &Event) -> u32 {
     let mut lines = 0;
-    visit(event, &mut |_: &dyn Fn(&Names) -> PublicEvent| lines += 1);
+    visit(event, &mut |_: &dyn Fn(&EventNames) -> PublicEvent| {
+        lines += 1
+    });
     lines
 }
 
 /// Returns whether a message has a line `message-routed`. It may have no recipients, unless all that
 /// it had do not exist.
-pub fn is_routed(routed: &Routed) -> bool {
-    routed.dropped.is_none() && has_recipients_or_needs_none(routed)
+pub fn is_routed(routed: &RoutingResult) -> bool {
+    routed.drop_reason.is_none() && has_recipients_or_needs_none(routed)
 }
 
 /// Translates the recorded events of one team.
 #[derive(Clone, Debug)]
 pub struct EventTranslator {
-    names: Names,
+    names: EventNames,
 }
 
 impl EventTranslator {
     /// Returns a translator of the events that follow in a team of this shape, in this step.
     pub fn new(shape: Shape, step: u64) -> Self {
-        let names = Names {
+        let names = EventNames {
             shape,
             step,
             running: BTreeMap::new(),
@@ -67,31 +72,31 @@ impl EventTranslator {
 
     /// Translates one recorded event. `n` is the number of its first line.
     pub fn translate(&mut self, event: &Event, n: u64, time_ms: i64) -> Vec<EventLine> {
-        self.names.before(event);
+        self.names.update_before(event);
         let mut lines = Vec::new();
-        visit(event, &mut |build: &dyn Fn(&Names) -> PublicEvent| {
+        visit(event, &mut |build: &dyn Fn(&EventNames) -> PublicEvent| {
             lines.push(EventLine {
                 n: n + lines.len() as u64,
                 time_ms,
                 event: build(&self.names),
             });
         });
-        self.names.after(event);
+        self.names.update_after(event);
         lines
     }
 }
 
 /// What is needed to name what an event is about.
 #[derive(Clone, Debug)]
-struct Names {
+struct EventNames {
     shape: Shape,
     step: u64,
     /// The components of the attempts in progress. A role has one attempt at a time.
     running: BTreeMap<RoleId, Option<Digest>>,
 }
 
-impl Names {
-    fn before(&mut self, event: &Event) {
+impl EventNames {
+    fn update_before(&mut self, event: &Event) {
         match event {
             Event::RunStarted { .. } => self.step = 0,
             Event::RunResumed { step, .. }
@@ -104,57 +109,60 @@ impl Names {
         }
     }
 
-    fn after(&mut self, event: &Event) {
+    fn update_after(&mut self, event: &Event) {
         if let Event::CallFinished { role, .. } = event {
             self.running.remove(role);
         }
     }
 
-    fn role(&self, id: RoleId) -> String {
+    fn role_name(&self, id: RoleId) -> String {
         let role = self.shape.roles.get(id.index());
         role.map_or(UNKNOWN, |role| &role.name).to_owned()
     }
 
-    fn action(&self, id: RoleId, action: usize) -> String {
+    fn action_of_role(&self, id: RoleId, action: usize) -> String {
         let actions = self.shape.roles.get(id.index()).map(|role| &role.actions);
         let name = actions.and_then(|actions| actions.get(action));
         name.map_or(UNKNOWN, String::as_str).to_owned()
     }
 
-    fn join(&self, id: JoinId) -> String {
+    fn join_id(&self, id: JoinId) -> String {
         let join = self.shape.joins.get(id.index());
         join.map_or(UNKNOWN, |join| &join.id).to_owned()
     }
 
     /// Returns the names of roles, then those of joins.
     fn recipients(&self, roles: &[RoleId], joins: &[JoinId]) -> Vec<String> {
-        let roles = roles.iter().map(|role| self.role(*role));
+        let roles = roles.iter().map(|role| self.role_name(*role));
         roles
-            .chain(joins.iter().map(|join| self.join(*join)))
+            .chain(joins.iter().map(|join| self.join_id(*join)))
             .collect()
     }
 
-    fn work(&self, role: RoleId, work: Work) -> ActionRef {
+    fn action_ref(&self, role: RoleId, work: Work) -> ActionRef {
         let (index, action) = match work {
             Work::Think { .. } => (-1, "think".to_owned()),
             Work::Answer => (-1, "answer".to_owned()),
-            Work::Plan => (0, self.action(role, 0)),
-            Work::Act { action, .. } => (i32::from(action.0), self.action(role, action.index())),
+            Work::Plan => (0, self.action_of_role(role, 0)),
+            Work::Act { action, .. } => (
+                i32::from(action.0),
+                self.action_of_role(role, action.index()),
+            ),
         };
         ActionRef {
             step: self.step,
-            role: self.role(role),
+            role: self.role_name(role),
             index,
             action,
         }
     }
 
-    fn slot(&self, slot: Slot) -> (String, String) {
-        let action = match slot.part {
-            Part::Think => "think".to_owned(),
-            Part::Action(action) => self.action(slot.role, action.index()),
+    fn slot_names(&self, slot: Slot) -> (String, String) {
+        let action = match slot.kind {
+            SlotKind::Think => "think".to_owned(),
+            SlotKind::Action(action) => self.action_of_role(slot.role, action.index()),
         };
-        (self.role(slot.role), action)
+        (self.role_name(slot.role), action)
     }
 
     fn dead_letter(&self, id: &MessageId, to: &str) -> PublicEvent {
@@ -172,7 +180,7 @@ impl Names {
 }
 
 /// Receives, for each public event that a recorded event becomes, a function that builds it.
-type Visitor<'a> = dyn FnMut(&dyn Fn(&Names) -> PublicEvent) + 'a;
+type Visitor<'a> = dyn FnMut(&dyn Fn(&EventNames) -> PublicEvent) + 'a;
 
 /// Visits the public events that a recorded event becomes, in order. Which ones there are depends on
 /// the recorded event alone, so they can be counted without being built.
@@ -190,7 +198,7 @@ fn visit(event: &Event, visitor: &mut Visitor<'_>) {
         Event::RunResumed {
             checkpoint,
             step,
-            kept,
+            finished: kept,
             ..
         } => {
             visitor(&|_| PublicEvent::RunResumed {
@@ -199,7 +207,7 @@ fn visit(event: &Event, visitor: &mut Visitor<'_>) {
             });
             for (role, work) in kept.iter().filter(|(_, work)| !is_choice(*work)) {
                 visitor(&|names| PublicEvent::ActionReplayed {
-                    action: names.work(*role, *work),
+                    action: names.action_ref(*role, *work),
                 });
             }
         }
@@ -214,7 +222,7 @@ fn visit(event: &Event, visitor: &mut Visitor<'_>) {
             parent: from.0.clone(),
         }),
         Event::ComponentChanged { slot, old, new } => visitor(&|names| {
-            let (role, action) = names.slot(*slot);
+            let (role, action) = names.slot_names(*slot);
             PublicEvent::ComponentChanged {
                 role,
                 action,
@@ -233,10 +241,12 @@ fn visit(event: &Event, visitor: &mut Visitor<'_>) {
         } => {
             for writer in writers {
                 visitor(&|names| {
-                    let roles: Vec<String> =
-                        writers.iter().map(|other| names.role(other.role)).collect();
+                    let roles: Vec<String> = writers
+                        .iter()
+                        .map(|other| names.role_name(other.role))
+                        .collect();
                     let roles: Vec<&str> = roles.iter().map(String::as_str).collect();
-                    conflicted(names, writer, conflict(scope, key, &roles))
+                    conflict_event(names, writer, conflict_message(scope, key, &roles))
                 });
             }
         }
@@ -287,9 +297,14 @@ fn visit(event: &Event, visitor: &mut Visitor<'_>) {
     }
 }
 
-fn visit_routed(routed: &Routed, visitor: &mut Visitor<'_>) {
-    let from = |names: &Names| routed.from.map(|role| names.role(role)).unwrap_or_default();
-    if let Some(reason) = &routed.dropped {
+fn visit_routed(routed: &RoutingResult, visitor: &mut Visitor<'_>) {
+    let from = |names: &EventNames| {
+        routed
+            .from
+            .map(|role| names.role_name(role))
+            .unwrap_or_default()
+    };
+    if let Some(reason) = &routed.drop_reason {
         visitor(&|names| PublicEvent::MessageDropped {
             id: routed.id.0.clone(),
             from: from(names),
@@ -303,31 +318,31 @@ fn visit_routed(routed: &Routed, visitor: &mut Visitor<'_>) {
             from: from(names),
             to: names.recipients(&routed.to, &routed.joins),
             cause_by: routed.cause_by.clone(),
-            outside: routed.outside.clone(),
+            outside: routed.external.clone(),
         });
     }
     for join in &routed.joins {
         visitor(&|names| PublicEvent::JoinBuffered {
-            join: names.join(*join),
+            join: names.join_id(*join),
             from: from(names),
             id: routed.id.0.clone(),
         });
     }
-    for to in &routed.dead {
+    for to in &routed.undeliverable {
         visitor(&|names| names.dead_letter(&routed.id, to));
     }
 }
 
-fn has_recipients_or_needs_none(routed: &Routed) -> bool {
+fn has_recipients_or_needs_none(routed: &RoutingResult) -> bool {
     let has_recipients =
-        !routed.to.is_empty() || !routed.joins.is_empty() || !routed.outside.is_empty();
-    has_recipients || routed.dead.is_empty()
+        !routed.to.is_empty() || !routed.joins.is_empty() || !routed.external.is_empty();
+    has_recipients || routed.undeliverable.is_empty()
 }
 
-fn visit_released(released: &[Released], visitor: &mut Visitor<'_>) {
+fn visit_released(released: &[JoinRelease], visitor: &mut Visitor<'_>) {
     for released in released {
         visitor(&|names| PublicEvent::JoinReleased {
-            join: names.join(released.join),
+            join: names.join_id(released.join),
             messages: released
                 .messages
                 .iter()
@@ -338,8 +353,8 @@ fn visit_released(released: &[Released], visitor: &mut Visitor<'_>) {
         let Some(next) = released.into else { continue };
         for (from, id) in &released.messages {
             visitor(&|names| PublicEvent::JoinBuffered {
-                join: names.join(next),
-                from: names.role(*from),
+                join: names.join_id(next),
+                from: names.role_name(*from),
                 id: id.0.clone(),
             });
         }
@@ -349,7 +364,7 @@ fn visit_released(released: &[Released], visitor: &mut Visitor<'_>) {
 fn visit_files(event: &Event, visitor: &mut Visitor<'_>) {
     match event {
         Event::FilesWritten { role, work, files } => visitor(&|names| PublicEvent::FilesWritten {
-            action: names.work(*role, *work),
+            action: names.action_ref(*role, *work),
             files: files.iter().map(written_file).collect(),
         }),
         Event::FilesPlaced { aside, .. } => {
@@ -368,9 +383,9 @@ fn visit_host_call(event: &Event, visitor: &mut Visitor<'_>) {
     match event {
         Event::HostCallBegun { role, work, intent } => {
             visitor(&|names| PublicEvent::HostCallBegun {
-                action: names.work(*role, *work),
+                action: names.action_ref(*role, *work),
                 call: intent.kind,
-                what: intent.what.clone(),
+                what: intent.description.clone(),
             });
         }
         Event::HostCalled { call, .. } if records_start(call) => {}
@@ -381,31 +396,31 @@ fn visit_host_call(event: &Event, visitor: &mut Visitor<'_>) {
             source,
             what,
         } => visitor(&|names| PublicEvent::HostCall {
-            action: names.work(*role, *work),
+            action: names.action_ref(*role, *work),
             call: call.kind,
             source: *source,
             // A recorded answer was paid for when it was recorded.
             cost: match source {
-                Source::Live => call.cost.dollars(),
-                Source::Recorded => 0.0,
+                AnswerSource::Live => call.cost.to_dollars(),
+                AnswerSource::Recorded => 0.0,
             },
             what: what.clone(),
-            finish: call.finish,
+            finish: call.finish_reason,
         }),
         Event::DoubtSettled {
             role,
             work,
             what,
-            verdict,
+            resolution: verdict,
             ..
         } => visitor(&|names| PublicEvent::DoubtSettled {
-            action: names.work(*role, *work),
+            action: names.action_ref(*role, *work),
             what: what.clone(),
             verdict: verdict.name(),
         }),
         Event::WritesUnclaimed { role, work, writes } => {
             visitor(&|names| PublicEvent::WritesUnclaimed {
-                action: names.work(*role, *work),
+                action: names.action_ref(*role, *work),
                 writes: writes.iter().map(|(_, what)| what.clone()).collect(),
             });
         }
@@ -413,7 +428,7 @@ fn visit_host_call(event: &Event, visitor: &mut Visitor<'_>) {
             role,
             work,
             request,
-        } => visitor(&|names| request_opened(names.work(*role, *work), request)),
+        } => visitor(&|names| request_opened_event(names.action_ref(*role, *work), request)),
         Event::RequestAnswered {
             role,
             request,
@@ -421,9 +436,9 @@ fn visit_host_call(event: &Event, visitor: &mut Visitor<'_>) {
             checkpoint,
             ..
         } => visitor(&|names| PublicEvent::RequestAnswered {
-            role: names.role(*role),
+            role: names.role_name(*role),
             request: request.0.clone(),
-            by: answer.by(),
+            by: answer.answered_by(),
             checkpoint: checkpoint.0.clone(),
             answer: answer.value().map(|value| value.value()),
         }),
@@ -443,7 +458,7 @@ fn visit_attempt(event: &Event, visitor: &mut Visitor<'_>) {
         } => {
             if !forgotten.is_empty() {
                 visitor(&|names| PublicEvent::WritesForgotten {
-                    action: names.work(*role, *work),
+                    action: names.action_ref(*role, *work),
                     writes: forgotten.clone(),
                 });
             }
@@ -454,7 +469,7 @@ fn visit_attempt(event: &Event, visitor: &mut Visitor<'_>) {
                         index,
                         action,
                         ..
-                    } = names.work(*role, *work);
+                    } = names.action_ref(*role, *work);
                     PublicEvent::PluginInstantiated {
                         role,
                         index,
@@ -465,7 +480,7 @@ fn visit_attempt(event: &Event, visitor: &mut Visitor<'_>) {
             }
             if !is_choice(*work) {
                 visitor(&|names| PublicEvent::ActionStarted {
-                    action: names.work(*role, *work),
+                    action: names.action_ref(*role, *work),
                     attempt: *attempt,
                     digest: digest.as_ref().map(|digest| digest.0.clone()),
                 });
@@ -476,7 +491,7 @@ fn visit_attempt(event: &Event, visitor: &mut Visitor<'_>) {
             work,
             attempt,
         } => visitor(&|names| PublicEvent::ActionSuspended {
-            action: names.work(*role, *work),
+            action: names.action_ref(*role, *work),
             attempt: *attempt,
             reason: "out-of-budget",
         }),
@@ -485,7 +500,7 @@ fn visit_attempt(event: &Event, visitor: &mut Visitor<'_>) {
             work,
             attempt,
             result,
-        } => visitor(&|names| finished(names, *role, *work, *attempt, result)),
+        } => visitor(&|names| finished_event(names, *role, *work, *attempt, result)),
         Event::CallFailed {
             role,
             work,
@@ -500,9 +515,9 @@ fn visit_attempt(event: &Event, visitor: &mut Visitor<'_>) {
                 message,
                 backtrace,
                 ..
-            } = fault.seen(*work).into_owned();
+            } = fault.as_reported(*work).into_owned();
             PublicEvent::ActionFailed {
-                action: names.work(*role, *work),
+                action: names.action_ref(*role, *work),
                 attempt: *attempt,
                 fault: kind,
                 cause,
@@ -516,21 +531,21 @@ fn visit_attempt(event: &Event, visitor: &mut Visitor<'_>) {
     }
 }
 
-fn finished(
-    names: &Names,
+fn finished_event(
+    names: &EventNames,
     role: RoleId,
     work: Work,
     attempt: u32,
-    result: &Finished,
+    result: &CallResult,
 ) -> PublicEvent {
     let output = match result {
-        Finished::Chosen(choice) => {
+        CallResult::Chosen(choice) => {
             return PublicEvent::Think {
-                role: names.role(role),
+                role: names.role_name(role),
                 choice: *choice,
             };
         }
-        Finished::Planned { tasks, .. } => {
+        CallResult::Planned { tasks, .. } => {
             let texts: Vec<&str> = tasks.iter().map(|task| task.text.as_str()).collect();
             ActionOutput {
                 content: texts.join("\n"),
@@ -539,11 +554,11 @@ fn finished(
                 tasks: Some(tasks.clone()),
             }
         }
-        Finished::Returned { output, .. } => action_output(output),
+        CallResult::Returned { output, .. } => action_output(output),
     };
     let digest = names.running.get(&role).cloned().flatten();
     PublicEvent::ActionFinished {
-        action: names.work(role, work),
+        action: names.action_ref(role, work),
         attempt,
         digest: digest.map(|digest| digest.0),
         output,
@@ -560,9 +575,9 @@ fn action_output(output: &Draft) -> ActionOutput {
 }
 
 /// Returns the failure of an attempt whose result was taken back.
-fn conflicted(names: &Names, writer: &Writer, message: String) -> PublicEvent {
+fn conflict_event(names: &EventNames, writer: &ConflictingWriter, message: String) -> PublicEvent {
     PublicEvent::ActionFailed {
-        action: names.work(writer.role, writer.work),
+        action: names.action_ref(writer.role, writer.work),
         attempt: writer.attempt,
         fault: FaultKind::StateConflict,
         cause: FaultCause::Unspecified,
@@ -573,7 +588,7 @@ fn conflicted(names: &Names, writer: &Writer, message: String) -> PublicEvent {
     }
 }
 
-fn request_opened(action: ActionRef, request: &Request) -> PublicEvent {
+fn request_opened_event(action: ActionRef, request: &HumanRequest) -> PublicEvent {
     PublicEvent::RequestOpened {
         action,
         request: request.id.0.clone(),
@@ -589,9 +604,9 @@ fn written_file(change: &FileChange) -> WrittenFile {
     WrittenFile {
         path: change.path.clone(),
         change: match &change.after {
-            Content::Absent => WrittenContent::Removed,
-            Content::Directory => WrittenContent::Made,
-            Content::File { digest, bytes } => WrittenContent::Written {
+            PathContent::Absent => WrittenContent::Removed,
+            PathContent::Directory => WrittenContent::Made,
+            PathContent::File { digest, bytes } => WrittenContent::Written {
                 bytes: *bytes,
                 digest: digest.0.clone(),
             },
@@ -606,5 +621,5 @@ fn is_choice(work: Work) -> bool {
 
 /// Returns whether a call only records when an attempt began.
 fn records_start(call: &HostCall) -> bool {
-    call.kind == HostCallKind::Clock && call.request == START
+    call.kind == HostCallKind::Clock && call.request == WASI_CLOCK_START
 }

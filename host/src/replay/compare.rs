@@ -1,23 +1,23 @@
 //! Compares what was recorded of an attempt with what it does now.
 
 use strata_core::environment::scope::Write;
-use strata_core::event::{Event, Finished, HostCall};
-use strata_core::file::{Content, FileChange};
+use strata_core::event::{CallResult, Event, HostCall};
+use strata_core::file::{FileChange, PathContent};
 use strata_core::message::Draft;
 
-use super::Place;
-use crate::driver::{Again, Recorded};
+use super::AttemptLocation;
+use crate::driver::{RecordedAttempt, ReplayOutcome};
 
 /// The number of characters that are displayed of each text around their first difference.
-const SHOWN_CHARS: usize = 160;
+const MAX_DISPLAYED_CHARS: usize = 160;
 /// The number of these characters before the difference.
-const BEFORE_CHARS: usize = 40;
+const CONTEXT_CHARS: usize = 40;
 
 /// A difference between an attempt and its record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Difference {
+pub struct AttemptDifference {
     /// The attempt.
-    pub place: Place,
+    pub attempt: AttemptLocation,
     /// What differs.
     pub what: String,
     /// What is recorded.
@@ -27,58 +27,67 @@ pub struct Difference {
 }
 
 /// What differs, the recorded value, and the present one.
-type Parted = (String, String, String);
+type DifferenceParts = (String, String, String);
 
 /// Compares the recorded end of an attempt with its present end. `rest` contains the recorded calls
 /// that it did not make.
-pub(super) fn compare(recorded: &Event, again: &Again, rest: &Recorded) -> Option<Parted> {
+pub(super) fn compare_attempt(
+    recorded: &Event,
+    again: &ReplayOutcome,
+    rest: &RecordedAttempt,
+) -> Option<DifferenceParts> {
     let unmade = &rest.calls;
     // If it diverged or asked a person, its end follows from its calls.
     let ended = match (recorded, again) {
-        (Event::CallSuspended { .. }, Again::Strayed { .. }) => None,
-        (Event::RequestOpened { request, .. }, Again::Asked { call, question }) => {
-            let same = request.call == *call;
-            (!same).then(|| part("the question to a person", &request.question, question))
+        (Event::CallSuspended { .. }, ReplayOutcome::Diverged { .. }) => None,
+        (Event::RequestOpened { request, .. }, ReplayOutcome::AskedHuman { call, question }) => {
+            let same = request.call_digest == *call;
+            (!same)
+                .then(|| text_difference("the question to a person", &request.question, question))
         }
-        (_, Again::Strayed { kind, request }) => {
+        (_, ReplayOutcome::Diverged { kind, request }) => {
             let found = format!("a call of `{}` with the request `{request}`", kind.name());
             let expected = unmade
                 .first()
-                .map_or_else(|| "no further call".into(), call);
+                .map_or_else(|| "no further call".into(), describe_call);
             return Some(("a host call".into(), expected, found));
         }
-        (Event::CallFinished { result: one, .. }, Again::Ended(event, files)) => {
+        (Event::CallFinished { result: one, .. }, ReplayOutcome::Ended(event, files)) => {
             match event.as_ref() {
                 Event::CallFinished { result: other, .. } => {
-                    finished(one, other).or_else(|| changed(&rest.files, files))
+                    compare_results(one, other).or_else(|| compare_files(&rest.files, files))
                 }
-                _ => Some(ends(recorded, again)),
+                _ => Some(end_difference(recorded, again)),
             }
         }
-        (Event::CallFailed { fault: one, .. }, Again::Ended(event, _)) => match event.as_ref() {
-            Event::CallFailed { fault: other, .. } if one.kind != other.kind => {
-                Some(ends(recorded, again))
+        (Event::CallFailed { fault: one, .. }, ReplayOutcome::Ended(event, _)) => {
+            match event.as_ref() {
+                Event::CallFailed { fault: other, .. } if one.kind != other.kind => {
+                    Some(end_difference(recorded, again))
+                }
+                Event::CallFailed { fault: other, .. } if one.cause != other.cause => Some(
+                    text_difference("the fault's cause", one.cause.name(), other.cause.name()),
+                ),
+                Event::CallFailed { fault: other, .. } => (one.message != other.message)
+                    .then(|| text_difference("the fault's message", &one.message, &other.message)),
+                _ => Some(end_difference(recorded, again)),
             }
-            Event::CallFailed { fault: other, .. } if one.cause != other.cause => Some(part(
-                "the fault's cause",
-                one.cause.name(),
-                other.cause.name(),
-            )),
-            Event::CallFailed { fault: other, .. } => (one.message != other.message)
-                .then(|| part("the fault's message", &one.message, &other.message)),
-            _ => Some(ends(recorded, again)),
-        },
-        _ => Some(ends(recorded, again)),
+        }
+        _ => Some(end_difference(recorded, again)),
     };
     let call = || {
-        unmade
-            .first()
-            .map(|unmade| ("a host call".into(), call(unmade), "not made".into()))
+        unmade.first().map(|unmade| {
+            (
+                "a host call".into(),
+                describe_call(unmade),
+                "not made".into(),
+            )
+        })
     };
     ended.or_else(call)
 }
 
-fn call(call: &HostCall) -> String {
+fn describe_call(call: &HostCall) -> String {
     format!(
         "a call of `{}` with the request `{}`",
         call.kind.name(),
@@ -87,16 +96,18 @@ fn call(call: &HostCall) -> String {
 }
 
 /// Returns the difference between two attempts that ended in different ways.
-fn ends(recorded: &Event, again: &Again) -> Parted {
+fn end_difference(recorded: &Event, again: &ReplayOutcome) -> DifferenceParts {
     let now = match again {
-        Again::Ended(event, _) => end(event),
-        Again::Asked { question, .. } => format!("asks a person: {question}"),
-        Again::Strayed { .. } | Again::FileGone | Again::Lost => "no end".into(),
+        ReplayOutcome::Ended(event, _) => describe_end(event),
+        ReplayOutcome::AskedHuman { question, .. } => format!("asks a person: {question}"),
+        ReplayOutcome::Diverged { .. }
+        | ReplayOutcome::FileMissing
+        | ReplayOutcome::StateMismatch => "no end".into(),
     };
-    part("the end", &end(recorded), &now)
+    text_difference("the end", &describe_end(recorded), &now)
 }
 
-fn end(event: &Event) -> String {
+fn describe_end(event: &Event) -> String {
     match event {
         Event::CallFinished { .. } => "success".into(),
         Event::CallFailed { fault, .. } => format!("{}: {}", fault.kind.name(), fault.message),
@@ -106,75 +117,83 @@ fn end(event: &Event) -> String {
     }
 }
 
-fn finished(one: &Finished, other: &Finished) -> Option<Parted> {
+fn compare_results(one: &CallResult, other: &CallResult) -> Option<DifferenceParts> {
     match (one, other) {
-        (Finished::Chosen(a), Finished::Chosen(b)) => {
-            (a != b).then(|| part("the choice", &shown(a), &shown(b)))
+        (CallResult::Chosen(a), CallResult::Chosen(b)) => {
+            (a != b).then(|| text_difference("the choice", &debug_text(a), &debug_text(b)))
         }
         (
-            Finished::Planned {
+            CallResult::Planned {
                 tasks,
                 emissions,
                 writes,
             },
-            Finished::Planned {
+            CallResult::Planned {
                 tasks: tasks_now,
                 emissions: emissions_now,
                 writes: writes_now,
             },
         ) => (tasks != tasks_now)
-            .then(|| part("the plan", &shown(tasks), &shown(tasks_now)))
-            .or_else(|| listed("emission", emissions, emissions_now))
-            .or_else(|| written(writes, writes_now)),
+            .then(|| text_difference("the plan", &debug_text(tasks), &debug_text(tasks_now)))
+            .or_else(|| compare_drafts("emission", emissions, emissions_now))
+            .or_else(|| compare_writes(writes, writes_now)),
         (
-            Finished::Returned {
+            CallResult::Returned {
                 output,
                 emissions,
                 writes,
             },
-            Finished::Returned {
+            CallResult::Returned {
                 output: output_now,
                 emissions: emissions_now,
                 writes: writes_now,
             },
         ) => (output != output_now)
-            .then(|| drafts("the output", output, output_now))
-            .or_else(|| listed("emission", emissions, emissions_now))
-            .or_else(|| written(writes, writes_now)),
-        (one, other) => Some(part("what is returned", &shown(one), &shown(other))),
+            .then(|| draft_difference("the output", output, output_now))
+            .or_else(|| compare_drafts("emission", emissions, emissions_now))
+            .or_else(|| compare_writes(writes, writes_now)),
+        (one, other) => Some(text_difference(
+            "what is returned",
+            &debug_text(one),
+            &debug_text(other),
+        )),
     }
 }
 
 /// Compares the contents of two messages or, if they are equal, the whole messages.
-fn drafts(what: &str, one: &Draft, other: &Draft) -> Parted {
+fn draft_difference(what: &str, one: &Draft, other: &Draft) -> DifferenceParts {
     match one.content == other.content {
-        false => part(what, &one.content, &other.content),
-        true => part(what, &shown(one), &shown(other)),
+        false => text_difference(what, &one.content, &other.content),
+        true => text_difference(what, &debug_text(one), &debug_text(other)),
     }
 }
 
-fn listed(what: &str, one: &[Draft], other: &[Draft]) -> Option<Parted> {
+fn compare_drafts(what: &str, one: &[Draft], other: &[Draft]) -> Option<DifferenceParts> {
     let at = first_difference(one, other)?;
     let what = format!("{what} {}", at + 1);
     Some(match (one.get(at), other.get(at)) {
-        (Some(one), Some(other)) => drafts(&what, one, other),
-        (one, other) => part(&what, &or_none(one), &or_none(other)),
+        (Some(one), Some(other)) => draft_difference(&what, one, other),
+        (one, other) => text_difference(&what, &or_none(one), &or_none(other)),
     })
 }
 
-fn written(one: &[Write], other: &[Write]) -> Option<Parted> {
+fn compare_writes(one: &[Write], other: &[Write]) -> Option<DifferenceParts> {
     let at = first_difference(one, other)?;
     let key = one
         .get(at)
         .or(other.get(at))
         .map(|write| format!("{}/{}", write.scope, write.key));
     let what = format!("state write {} (`{}`)", at + 1, key.unwrap_or_default());
-    Some(part(&what, &or_none(one.get(at)), &or_none(other.get(at))))
+    Some(text_difference(
+        &what,
+        &or_none(one.get(at)),
+        &or_none(other.get(at)),
+    ))
 }
 
 /// Compares the contents that two attempts left at paths. What they found there does not count.
-fn changed(one: &[FileChange], other: &[FileChange]) -> Option<Parted> {
-    let left = |changes: &[FileChange]| -> Vec<(String, Content)> {
+fn compare_files(one: &[FileChange], other: &[FileChange]) -> Option<DifferenceParts> {
+    let left = |changes: &[FileChange]| -> Vec<(String, PathContent)> {
         changes
             .iter()
             .map(|change| (change.path.clone(), change.after.clone()))
@@ -184,7 +203,11 @@ fn changed(one: &[FileChange], other: &[FileChange]) -> Option<Parted> {
     let at = first_difference(&one, &other)?;
     let path = one.get(at).or(other.get(at)).map(|(path, _)| path.as_str());
     let what = format!("file change {} (`{}`)", at + 1, path.unwrap_or_default());
-    Some(part(&what, &or_none(one.get(at)), &or_none(other.get(at))))
+    Some(text_difference(
+        &what,
+        &or_none(one.get(at)),
+        &or_none(other.get(at)),
+    ))
 }
 
 fn first_difference<T: PartialEq>(one: &[T], other: &[T]) -> Option<usize> {
@@ -192,24 +215,24 @@ fn first_difference<T: PartialEq>(one: &[T], other: &[T]) -> Option<usize> {
 }
 
 fn or_none<T: std::fmt::Debug>(it: Option<&T>) -> String {
-    it.map_or_else(|| "none".into(), shown)
+    it.map_or_else(|| "none".into(), debug_text)
 }
 
-fn shown<T: std::fmt::Debug + ?Sized>(it: &T) -> String {
+fn debug_text<T: std::fmt::Debug + ?Sized>(it: &T) -> String {
     format!("{it:?}")
 }
 
 /// Returns a difference with the parts of two texts around their first difference.
-fn part(what: &str, one: &str, other: &str) -> Parted {
+fn text_difference(what: &str, one: &str, other: &str) -> DifferenceParts {
     let same = one
         .chars()
         .zip(other.chars())
         .take_while(|(a, b)| a == b)
         .count();
     let cut = |text: &str| {
-        let skip = same.saturating_sub(BEFORE_CHARS);
-        let rest: String = text.chars().skip(skip).take(SHOWN_CHARS).collect();
-        let (before, after) = (skip > 0, text.chars().count() > skip + SHOWN_CHARS);
+        let skip = same.saturating_sub(CONTEXT_CHARS);
+        let rest: String = text.chars().skip(skip).take(MAX_DISPLAYED_CHARS).collect();
+        let (before, after) = (skip > 0, text.chars().count() > skip + MAX_DISPLAYED_CHARS);
         format!(
             "{}{rest}{}",
             if before { "…" } else { "" },
@@ -226,7 +249,7 @@ mod tests {
     #[test]
     fn long_texts_are_shown_where_they_part() {
         let (a, b) = ("x".repeat(1000) + "a", "x".repeat(1000) + "b");
-        let (_, one, other) = part("it", &a, &b);
+        let (_, one, other) = text_difference("it", &a, &b);
         assert_eq!(
             (one, other),
             (
@@ -234,7 +257,7 @@ mod tests {
                 format!("…{}b", "x".repeat(40))
             )
         );
-        let (_, one, other) = part("it", "short", "sho");
+        let (_, one, other) = text_difference("it", "short", "sho");
         assert_eq!((one.as_str(), other.as_str()), ("short", "sho"));
     }
 }

@@ -9,18 +9,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use strata_core::event::{Event, Status};
 use strata_core::id::{CheckpointId, RoleId};
-use strata_core::request::{Answer, Request};
-use strata_core::stepper::{Illegal, Stepper};
+use strata_core::request::{HumanAnswer, HumanRequest};
+use strata_core::stepper::{IllegalEvent, Stepper};
 
-use super::room::{Kept, Text};
+use super::room::{Excerpt, FirstAndNewest};
 use super::{
-    Beside, Facts, Mark, MarkKind, Output, Question, Report, Spending, State, Step, state,
+    ActionSpending, HumanRequestEntry, PublishedOutput, Report, RunMarker, RunMarkerKind,
+    RunOverview, StateEntry, StepEntry, StorageOverview, state,
 };
 use crate::excerpt::excerpt;
-use crate::graph::{Format, Graph};
+use crate::graph::{Graph, RenderFormat};
 use crate::store::{CheckpointRow, Record};
-use attempts::{Attempts, EventTime};
-use messages::Ways;
+use attempts::{AttemptTracker, EventTime};
+use messages::Deliveries;
 
 /// The maximum number of steps shown.
 const MAX_STEPS: usize = 3_000;
@@ -30,7 +31,7 @@ const MAX_ATTEMPTS: usize = 3_000;
 /// delay.
 const MAX_MESSAGES: usize = 5_000;
 /// The maximum number of faults, of requests to humans, and of run markers shown.
-const MAX_RARE: usize = 400;
+const MAX_RARE_ENTRIES: usize = 400;
 /// The maximum number of states shown.
 const MAX_STATES: usize = 120;
 /// The maximum number of characters of a message, an output or a response.
@@ -41,32 +42,32 @@ const RESULT_CHARS: usize = 400_000;
 const SHORT_CHARS: usize = 2_000;
 
 /// A report under construction.
-pub struct Gathering {
+pub struct ReportBuilder {
     stepper: Stepper,
     /// How many events were processed.
-    events: u64,
+    event_count: u64,
     span_ms: Option<(i64, i64)>,
-    running: bool,
-    steps: Kept<Step>,
-    marks: Kept<Mark>,
-    questions: Kept<Question>,
-    asked: BTreeMap<RoleId, Question>,
+    is_running: bool,
+    steps: FirstAndNewest<StepEntry>,
+    marks: FirstAndNewest<RunMarker>,
+    questions: FirstAndNewest<HumanRequestEntry>,
+    open_requests: BTreeMap<RoleId, HumanRequestEntry>,
     /// The checkpoints whose states are to be shown and have not been reached yet.
-    chosen: BTreeSet<CheckpointId>,
+    pending_checkpoints: BTreeSet<CheckpointId>,
     /// How many checkpoints were left out, and the first one that follows them.
     left_out: Option<(usize, CheckpointId)>,
-    states: Vec<State>,
+    states: Vec<StateEntry>,
     /// Whether anything in the team changed after the newest checkpoint.
-    moved: bool,
-    attempts: Attempts,
-    ways: Ways,
+    team_changed: bool,
+    attempts: AttemptTracker,
+    deliveries: Deliveries,
 }
 
-impl Gathering {
+impl ReportBuilder {
     /// Begins with the state of `stepper`. `shown` are the checkpoints whose states are to be
     /// shown; if there are too many, the first and the newest are chosen.
     pub fn new(stepper: Stepper, shown: impl IntoIterator<Item = CheckpointId>) -> Self {
-        let mut chosen = Kept::at_most(MAX_STATES);
+        let mut chosen = FirstAndNewest::at_most(MAX_STATES);
         for id in shown {
             chosen.push(id);
         }
@@ -80,23 +81,23 @@ impl Gathering {
             .as_ref()
             .is_some_and(|id| chosen.iter().any(|chosen| chosen == id))
         {
-            states.push(state::of(&stepper, None));
+            states.push(state::summarize_state(&stepper, None));
         }
         Self {
             stepper,
-            events: 0,
+            event_count: 0,
             span_ms: None,
-            running: false,
-            steps: Kept::at_most(MAX_STEPS),
-            marks: Kept::at_most(MAX_RARE),
-            questions: Kept::at_most(MAX_RARE),
-            asked: BTreeMap::new(),
-            chosen: chosen.iter().cloned().collect(),
+            is_running: false,
+            steps: FirstAndNewest::at_most(MAX_STEPS),
+            marks: FirstAndNewest::at_most(MAX_RARE_ENTRIES),
+            questions: FirstAndNewest::at_most(MAX_RARE_ENTRIES),
+            open_requests: BTreeMap::new(),
+            pending_checkpoints: chosen.iter().cloned().collect(),
             left_out,
             states,
-            moved: false,
-            attempts: Attempts::new(),
-            ways: Ways::default(),
+            team_changed: false,
+            attempts: AttemptTracker::new(),
+            deliveries: Deliveries::default(),
         }
     }
 
@@ -110,19 +111,19 @@ impl Gathering {
     /// # Errors
     ///
     /// Returns an error if the event does not fit the state.
-    pub fn record(&mut self, record: &Record) -> Result<(), Illegal> {
-        self.stepper.has_what_is_named(&record.event)?;
-        self.events += 1;
+    pub fn add_event(&mut self, record: &Record) -> Result<(), IllegalEvent> {
+        self.stepper.ensure_names_exist(&record.event)?;
+        self.event_count += 1;
         let time_ms = record.time_ms;
         self.span_ms = Some((self.span_ms.map_or(time_ms, |(first, _)| first), time_ms));
-        self.run(&record.event, time_ms);
-        self.step(&record.event, time_ms);
+        self.add_run_marker(&record.event, time_ms);
+        self.add_step(&record.event, time_ms);
         let at = EventTime {
-            event: self.events,
+            event: self.event_count,
             time_ms,
         };
-        self.attempts.event(&record.event, &self.stepper, at);
-        self.person(&record.event, time_ms);
+        self.attempts.add_event(&record.event, &self.stepper, at);
+        self.add_human_request(&record.event, time_ms);
         let before = self.stepper.env().checkpoint.clone();
         self.stepper.apply(&record.event)?;
         // The end of a run and a resume do not change the team.
@@ -130,49 +131,52 @@ impl Gathering {
             record.event,
             Event::RunEnded { .. } | Event::RunResumed { .. }
         );
-        self.moved = self.stepper.env().checkpoint == before && (self.moved || !is_of_run);
-        self.ways.event(&record.event, &self.stepper, time_ms);
+        self.team_changed =
+            self.stepper.env().checkpoint == before && (self.team_changed || !is_of_run);
+        self.deliveries
+            .add_event(&record.event, &self.stepper, time_ms);
         if self
             .stepper
             .env()
             .checkpoint
             .as_ref()
-            .is_some_and(|id| self.chosen.remove(id))
+            .is_some_and(|id| self.pending_checkpoints.remove(id))
         {
-            self.states.push(state::of(&self.stepper, Some(time_ms)));
+            self.states
+                .push(state::summarize_state(&self.stepper, Some(time_ms)));
         }
         Ok(())
     }
 
     /// Records what happened to the run as a whole.
-    fn run(&mut self, event: &Event, time_ms: i64) {
-        let mut mark = |kind: MarkKind, text: String| {
-            self.marks.push(Mark {
-                at: self.events,
+    fn add_run_marker(&mut self, event: &Event, time_ms: i64) {
+        let mut mark = |kind: RunMarkerKind, text: String| {
+            self.marks.push(RunMarker {
+                event: self.event_count,
                 time_ms,
                 kind,
                 text: excerpt(&text, SHORT_CHARS),
             });
         };
         match event {
-            Event::RunStarted { .. } => mark(MarkKind::Began, "started".into()),
+            Event::RunStarted { .. } => mark(RunMarkerKind::Started, "started".into()),
             Event::RunResumed { checkpoint, .. } => {
-                if self.running {
-                    mark(MarkKind::Broke, "the host was killed".into());
+                if self.is_running {
+                    mark(RunMarkerKind::Failed, "the host was killed".into());
                 }
                 let from = checkpoint.as_ref().map(|id| format!(" from {id}"));
                 mark(
-                    MarkKind::Began,
+                    RunMarkerKind::Started,
                     format!("resumed{}", from.unwrap_or_default()),
                 );
             }
-            Event::RunEnded { status, .. } => mark(ended(*status), status.name().into()),
+            Event::RunEnded { status, .. } => mark(end_marker_kind(*status), status.name().into()),
             Event::Forked { lineage, from, .. } => {
-                mark(MarkKind::Changed, format!("{lineage} left at {from}"))
+                mark(RunMarkerKind::Changed, format!("{lineage} left at {from}"))
             }
             Event::ComponentChanged { slot, .. } => {
                 mark(
-                    MarkKind::Changed,
+                    RunMarkerKind::Changed,
                     format!(
                         "{} has another component",
                         self.stepper.team().slot_name(*slot)
@@ -181,38 +185,45 @@ impl Gathering {
             }
             Event::HandOverFailed { id, why } => {
                 mark(
-                    MarkKind::Broke,
+                    RunMarkerKind::Failed,
                     format!("message {id} was not handed over: {why}"),
                 );
             }
-            Event::DoubtSettled { what, verdict, .. } => {
+            Event::DoubtSettled {
+                what,
+                resolution: verdict,
+                ..
+            } => {
                 mark(
-                    MarkKind::Changed,
+                    RunMarkerKind::Changed,
                     format!("`{what}` was in doubt, settled: {}", verdict.name()),
                 );
             }
             _ => {}
         }
         match event {
-            Event::RunStarted { .. } | Event::RunResumed { .. } => self.running = true,
-            Event::RunEnded { .. } => self.running = false,
+            Event::RunStarted { .. } | Event::RunResumed { .. } => self.is_running = true,
+            Event::RunEnded { .. } => self.is_running = false,
             _ => {}
         }
     }
 
-    fn step(&mut self, event: &Event, time_ms: i64) {
+    fn add_step(&mut self, event: &Event, time_ms: i64) {
         match event {
             // A step that was interrupted continues under its number.
             Event::StepStarted { step, .. }
-                if self.steps.last().is_none_or(|last| last.is_over(*step)) =>
+                if self
+                    .steps
+                    .last()
+                    .is_none_or(|last| last.is_followed_by(*step)) =>
             {
-                let at = self.events;
-                self.steps.push(Step {
+                let at = self.event_count;
+                self.steps.push(StepEntry {
                     number: *step,
-                    at,
-                    began_ms: time_ms,
+                    start_event: at,
+                    started_ms: time_ms,
                     committed: None,
-                    sent: 0,
+                    sent_messages: 0,
                 });
             }
             Event::StepCommitted {
@@ -220,7 +231,7 @@ impl Gathering {
             } => {
                 if let Some(step) = self.steps.last_mut() {
                     step.committed = Some((time_ms, checkpoint.0.clone()));
-                    step.sent = routed.len();
+                    step.sent_messages = routed.len();
                 }
             }
             _ => {}
@@ -228,33 +239,33 @@ impl Gathering {
     }
 
     /// Records requests to humans and their answers.
-    fn person(&mut self, event: &Event, time_ms: i64) {
+    fn add_human_request(&mut self, event: &Event, time_ms: i64) {
         match event {
             Event::RequestOpened { role, request, .. } => {
-                let Request { id, question, .. } = request;
-                let asked = Question {
+                let HumanRequest { id, question, .. } = request;
+                let asked = HumanRequestEntry {
                     id: id.0.clone(),
                     role: self.stepper.team().role(*role).name.clone(),
-                    text: Text::of(question, SHORT_CHARS),
+                    text: Excerpt::from_text(question, SHORT_CHARS),
                     time_ms,
                     answer: None,
                 };
-                self.asked.insert(*role, asked);
+                self.open_requests.insert(*role, asked);
             }
             Event::RequestAnswered { role, answer, .. } => {
-                let Some(question) = self.asked.remove(role) else {
+                let Some(question) = self.open_requests.remove(role) else {
                     return;
                 };
                 let said = answer
                     .value()
                     .map_or_else(String::new, |value| value.as_str().to_owned());
-                let said = Text::of(&said, SHORT_CHARS);
-                let by = if matches!(answer, Answer::Given(_)) {
+                let said = Excerpt::from_text(&said, SHORT_CHARS);
+                let by = if matches!(answer, HumanAnswer::Given(_)) {
                     "a person"
                 } else {
-                    answer.by()
+                    answer.answered_by()
                 };
-                self.questions.push(Question {
+                self.questions.push(HumanRequestEntry {
                     answer: Some((by, said, time_ms)),
                     ..question
                 });
@@ -265,38 +276,42 @@ impl Gathering {
 
     /// Completes the report. `elsewhere` are states of other lineages with the time at which each
     /// was reached, if known.
-    pub fn finish(mut self, beside: Beside, elsewhere: Vec<(Stepper, Option<i64>)>) -> Report {
+    pub fn finish(
+        mut self,
+        beside: StorageOverview,
+        elsewhere: Vec<(Stepper, Option<i64>)>,
+    ) -> Report {
         let end = EventTime {
-            event: self.events + 1,
+            event: self.event_count + 1,
             time_ms: self.span_ms.map_or(0, |(_, last_ms)| last_ms),
         };
-        self.attempts.finish(end, self.running);
-        for question in std::mem::take(&mut self.asked).into_values() {
+        self.attempts.finish(end, self.is_running);
+        for question in std::mem::take(&mut self.open_requests).into_values() {
             self.questions.push(question);
         }
-        let states = self.all_states(&beside.checkpoints, &elsewhere);
-        let facts = facts(&self.stepper, self.span_ms);
-        let messages = self.ways.messages(&self.stepper);
+        let states = self.collect_states(&beside.checkpoints, &elsewhere);
+        let facts = run_overview(&self.stepper, self.span_ms);
+        let messages = self.deliveries.messages(&self.stepper);
         let team = self.stepper.team();
-        let drawn = Graph::of(team).map(|mut graph| {
-            graph.add_sent(&self.ways.sent);
+        let drawn = Graph::from_team(team).map(|mut graph| {
+            graph.add_observed_edges(&self.deliveries.sent_counts);
             graph
         });
         let picture = drawn
-            .and_then(|graph| graph.write(Format::Svg))
+            .and_then(|graph| graph.render(RenderFormat::Svg))
             .map_err(|error| error.to_string());
         let mut report = Report {
-            facts,
-            result: result(&self.stepper),
+            overview: facts,
+            result: last_output(&self.stepper),
             picture,
             roles: team.roles.iter().map(|role| role.name.clone()).collect(),
             steps: self.steps,
-            marks: self.marks,
+            markers: self.marks,
             messages,
-            questions: self.questions,
-            spending: spending(&self.stepper),
+            human_requests: self.questions,
+            spending: action_spending(&self.stepper),
             states,
-            beside,
+            storage: beside,
             calls: self.attempts.calls,
             models: self.attempts.models,
             faults: self.attempts.faults,
@@ -304,20 +319,20 @@ impl Gathering {
             outcomes: self.attempts.outcomes,
             shortened: 0,
         };
-        report.fit();
+        report.shorten_texts();
         report
     }
 
     /// Returns the states to show: those of other lineages, those that were reached, and the
     /// current one.
-    fn all_states(
+    fn collect_states(
         &mut self,
         checkpoints: &[CheckpointRow],
         elsewhere: &[(Stepper, Option<i64>)],
-    ) -> Kept<State> {
-        let mut states: Vec<State> = elsewhere
+    ) -> FirstAndNewest<StateEntry> {
+        let mut states: Vec<StateEntry> = elsewhere
             .iter()
-            .map(|(stepper, time)| state::of(stepper, *time))
+            .map(|(stepper, time)| state::summarize_state(stepper, *time))
             .collect();
         states.append(&mut self.states);
         let env = self.stepper.env();
@@ -325,9 +340,9 @@ impl Gathering {
         let newest = states.last().is_some_and(|last| {
             last.checkpoint.as_ref() == env.checkpoint.as_ref().map(|id| &id.0)
         });
-        if !newest || (env.open && self.moved) {
-            let now = state::of(&self.stepper, self.span_ms.map(|span| span.1));
-            states.push(State {
+        if !newest || (env.is_step_open && self.team_changed) {
+            let now = state::summarize_state(&self.stepper, self.span_ms.map(|span| span.1));
+            states.push(StateEntry {
                 checkpoint: None,
                 ..now
             });
@@ -345,7 +360,7 @@ impl Gathering {
         let place = states
             .iter()
             .position(|state| state.checkpoint.as_ref() == next.as_ref().map(|id| &id.0));
-        Kept::of(
+        FirstAndNewest::from_parts(
             states,
             place.unwrap_or_default(),
             left_out.unwrap_or_default(),
@@ -354,57 +369,57 @@ impl Gathering {
 }
 
 /// Returns the newest output that a role published.
-fn result(stepper: &Stepper) -> Option<Output> {
+fn last_output(stepper: &Stepper) -> Option<PublishedOutput> {
     let output = stepper.env().last_output(stepper.team())?;
-    Some(Output {
+    Some(PublishedOutput {
         id: output.id.0.clone(),
         from: output.sent_from.clone(),
         cause: output.cause_by.clone(),
-        text: Text::of(&output.content, RESULT_CHARS),
+        text: Excerpt::from_text(&output.content, RESULT_CHARS),
         data: output
             .instruct
             .as_ref()
-            .map(|data| Text::of(data.value.as_str(), TEXT_CHARS)),
+            .map(|data| Excerpt::from_text(data.value.as_str(), TEXT_CHARS)),
     })
 }
 
-fn ended(status: Status) -> MarkKind {
+fn end_marker_kind(status: Status) -> RunMarkerKind {
     match status {
-        Status::Failed | Status::InDoubt | Status::Stalled => MarkKind::Broke,
-        _ => MarkKind::Stopped,
+        Status::Failed | Status::InDoubt | Status::Stalled => RunMarkerKind::Failed,
+        _ => RunMarkerKind::Stopped,
     }
 }
 
-fn facts(stepper: &Stepper, span_ms: Option<(i64, i64)>) -> Facts {
+fn run_overview(stepper: &Stepper, span_ms: Option<(i64, i64)>) -> RunOverview {
     let (team, env) = (stepper.team(), stepper.env());
     let mut troubles = Vec::new();
-    for (id, _, fault) in env.faults() {
-        troubles.push(Text::of(
+    for (id, _, fault) in env.open_faults() {
+        troubles.push(Excerpt::from_text(
             &format!("{}: {}: {}", team.role(id).name, fault.kind, fault.message),
             SHORT_CHARS,
         ));
     }
-    for (id, request) in env.requests() {
+    for (id, request) in env.open_requests() {
         let text = format!(
             "{} asks: {} ({})",
             team.role(id).name,
             request.question,
             request.id
         );
-        troubles.push(Text::of(&text, SHORT_CHARS));
+        troubles.push(Excerpt::from_text(&text, SHORT_CHARS));
     }
-    for (id, _, begun) in env.doubts() {
+    for (id, _, begun) in env.writes_in_doubt() {
         let text = format!(
             "{}: nobody knows whether `{}` took effect",
             team.role(id).name,
-            begun.intent.what
+            begun.intent.description
         );
-        troubles.push(Text::of(&text, SHORT_CHARS));
+        troubles.push(Excerpt::from_text(&text, SHORT_CHARS));
     }
-    Facts {
+    RunOverview {
         team: team.name.clone(),
         run: env.run.0.clone(),
-        idea: Text::of(&env.idea, SHORT_CHARS),
+        idea: Excerpt::from_text(&env.idea, SHORT_CHARS),
         status: env.status.name(),
         step: env.step,
         lineage: env.lineage.name.clone(),
@@ -412,17 +427,17 @@ fn facts(stepper: &Stepper, span_ms: Option<(i64, i64)>) -> Facts {
         spent: env.spent,
         budget: env.budget,
         span_ms,
-        troubles,
+        stop_reasons: troubles,
     }
 }
 
-fn spending(stepper: &Stepper) -> Vec<Spending> {
+fn action_spending(stepper: &Stepper) -> Vec<ActionSpending> {
     let mut rows = Vec::new();
     for (slot, used) in &stepper.env().ledger {
         let role = stepper.team().role(slot.role);
-        rows.push(Spending {
+        rows.push(ActionSpending {
             role: role.name.clone(),
-            action: role.part_name(slot.part).to_owned(),
+            action: role.component_name(slot.kind).to_owned(),
             used: *used,
         });
     }

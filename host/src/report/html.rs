@@ -24,7 +24,7 @@ use std::fmt::Write;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{Kept, Report, Text};
+use super::{Excerpt, FirstAndNewest, Report};
 use crate::excerpt::excerpt;
 use crate::sha256::sha256;
 use escape::esc;
@@ -36,18 +36,18 @@ const FOLD_CHARS: usize = 160;
 
 /// Renders the page.
 pub fn page(report: &Report) -> String {
-    let mut page = Page(String::new());
-    let title = esc(&report.facts.team);
-    page.put(format_args!(
+    let mut page = HtmlPage(String::new());
+    let title = esc(&report.overview.team);
+    page.write(format_args!(
         "<!doctype html>\n<!-- strata-host report -->\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta http-equiv=\"Content-Security-Policy\" \
          content=\"{}\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta \
          name=\"color-scheme\" content=\"light dark\">\n<meta name=\"referrer\" content=\"no-referrer\">\n\
          <title>{title} – {} – strata-host report</title>\n<style>{CSS}</style>\n</head>\n<body>\n",
-        policy(report),
-        report.facts.status,
+        security_policy(report),
+        report.overview.status,
     ));
     overview::head(&mut page, report);
-    page.put(format_args!("<main>\n"));
+    page.write(format_args!("<main>\n"));
     result::section(&mut page, report);
     overview::summary(&mut page, report);
     faults::section(&mut page, report);
@@ -56,26 +56,26 @@ pub fn page(report: &Report) -> String {
     overview::picture(&mut page, report);
     messages::section(&mut page, report);
     calls::section(&mut page, report);
-    calls::questions(&mut page, report);
+    calls::human_requests(&mut page, report);
     costs::section(&mut page, report);
     states::section(&mut page, report);
     states::lineages(&mut page, report);
-    page.put(format_args!("</main>\n"));
-    overview::limits(&mut page, report);
-    page.put(format_args!(
+    page.write(format_args!("</main>\n"));
+    overview::omissions(&mut page, report);
+    page.write(format_args!(
         "<script>{SCRIPT}</script>\n</body>\n</html>\n"
     ));
     page.0
 }
 
 /// Returns the content security policy, which allows the page's own script and styles only.
-fn policy(report: &Report) -> String {
+fn security_policy(report: &Report) -> String {
     let of = |text: &str| format!("'sha256-{}'", STANDARD.encode(sha256(text)));
     let picture = report
         .picture
         .as_deref()
         .ok()
-        .and_then(style_of)
+        .and_then(embedded_style)
         .map(|style| format!(" {}", of(style)));
     format!(
         "default-src 'none'; script-src {}; style-src {}{}; base-uri 'none'; form-action 'none'",
@@ -86,74 +86,81 @@ fn policy(report: &Report) -> String {
 }
 
 /// Returns the styles of a picture.
-fn style_of(svg: &str) -> Option<&str> {
+fn embedded_style(svg: &str) -> Option<&str> {
     let (_, rest) = svg.split_once("<style>")?;
     rest.split_once("</style>").map(|(style, _)| style)
 }
 
 /// The part of the page that is written so far.
-struct Page(String);
+struct HtmlPage(String);
 
-impl Page {
-    fn put(&mut self, text: std::fmt::Arguments<'_>) {
+impl HtmlPage {
+    fn write(&mut self, text: std::fmt::Arguments<'_>) {
         // Writing to a string cannot fail.
         let _ = self.0.write_fmt(text);
     }
 
     /// Opens a section. `count`, the number of its rows, is shown after its title.
-    fn open(&mut self, id: &str, title: &str, count: Option<usize>) {
-        let count =
-            count.map(|count| format!(" <span class=\"count\">{}</span>", time::grouped(count)));
-        self.put(format_args!(
+    fn open_section(&mut self, id: &str, title: &str, count: Option<usize>) {
+        let count = count.map(|count| {
+            format!(
+                " <span class=\"count\">{}</span>",
+                time::format_number(count)
+            )
+        });
+        self.write(format_args!(
             "<section id=\"{id}\" aria-labelledby=\"{id}-title\">\n<h2 id=\"{id}-title\">{title}{}</h2>\n",
             count.unwrap_or_default()
         ));
     }
 
-    fn close(&mut self) {
-        self.put(format_args!("</section>\n"));
+    fn close_section(&mut self) {
+        self.write(format_args!("</section>\n"));
     }
 
     /// Writes a note about the rows that are left out, if there are any.
-    fn gap<T>(&mut self, rows: &Kept<T>, what: &str) {
+    fn note_omitted_rows<T>(&mut self, rows: &FirstAndNewest<T>, what: &str) {
         if let Some((_, count)) = rows.gap() {
-            let (all, count) = (time::grouped(rows.all()), time::grouped(count));
-            self.put(format_args!(
+            let (all, count) = (
+                time::format_number(rows.total()),
+                time::format_number(count),
+            );
+            self.write(format_args!(
                 "<p class=\"cut\">Of {all} {what}, {count} are left out: the page holds the first and the newest.</p>\n"
             ));
         }
     }
 
     /// Writes a text. It is folded if it is long.
-    fn text(&mut self, text: &Text) {
-        if text.shown.trim().is_empty() && text.cut == 0 {
-            self.put(format_args!("<span class=\"none\">nothing</span>"));
-        } else if text.cut == 0
+    fn write_text(&mut self, text: &Excerpt) {
+        if text.shown.trim().is_empty() && text.hidden_chars == 0 {
+            self.write(format_args!("<span class=\"none\">nothing</span>"));
+        } else if text.hidden_chars == 0
             && text.shown.chars().count() <= FOLD_CHARS
             && !text.shown.trim_end().contains('\n')
         {
-            self.put(format_args!(
+            self.write(format_args!(
                 "<span class=\"text\">{}</span>",
                 esc(text.shown.trim_end())
             ));
         } else {
             let shown = excerpt(&text.shown, FOLD_CHARS);
-            self.put(format_args!(
+            self.write(format_args!(
                 "<details class=\"text\"><summary>{}</summary>",
                 esc(&shown)
             ));
-            self.whole(text);
-            self.put(format_args!("</details>"));
+            self.write_whole_text(text);
+            self.write(format_args!("</details>"));
         }
     }
 
     /// Writes a text without folding it.
-    fn whole(&mut self, text: &Text) {
-        self.put(format_args!("<pre>{}</pre>", esc(&text.shown)));
-        if text.cut > 0 {
-            self.put(format_args!(
+    fn write_whole_text(&mut self, text: &Excerpt) {
+        self.write(format_args!("<pre>{}</pre>", esc(&text.shown)));
+        if text.hidden_chars > 0 {
+            self.write(format_args!(
                 "<p class=\"cut\">{} more characters are left out.</p>",
-                time::grouped(text.cut)
+                time::format_number(text.hidden_chars)
             ));
         }
     }

@@ -5,30 +5,30 @@ use std::collections::VecDeque;
 
 /// The limit for all texts of a report together, as HTML. With everything else, a page stays below
 /// 40 MiB, which browsers open within seconds.
-const ROOM_BYTES: usize = 12 << 20;
+const MAX_TEXT_BYTES: usize = 12 << 20;
 /// The length to which texts are still shown when the limit is reached: enough to recognize them.
-const LEAST_CHARS: usize = 80;
+const MIN_SHOWN_CHARS: usize = 80;
 
 /// A text that may have been shortened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Text {
+pub struct Excerpt {
     /// The beginning of the text, which is shown.
     pub shown: String,
     /// How many characters follow it and are not shown.
-    pub cut: usize,
+    pub hidden_chars: usize,
 }
 
-impl Text {
+impl Excerpt {
     /// Returns at most the first `most` characters of `text`.
-    pub(super) fn of(text: &str, most: usize) -> Self {
+    pub(super) fn from_text(text: &str, most: usize) -> Self {
         match text.char_indices().nth(most) {
             Some((end, _)) => Self {
                 shown: text[..end].to_owned(),
-                cut: text[end..].chars().count(),
+                hidden_chars: text[end..].chars().count(),
             },
             None => Self {
                 shown: text.to_owned(),
-                cut: 0,
+                hidden_chars: 0,
             },
         }
     }
@@ -36,42 +36,45 @@ impl Text {
 
 /// The number of bytes that the texts of a page may still take.
 #[derive(Debug)]
-pub(super) struct Room {
-    left: usize,
+pub(super) struct TextBudget {
+    bytes_left: usize,
     shortened: usize,
 }
 
-impl Room {
+impl TextBudget {
     pub(super) fn new() -> Self {
-        Self::of(ROOM_BYTES)
+        Self::with_bytes(MAX_TEXT_BYTES)
     }
 
-    pub(super) fn of(bytes: usize) -> Self {
+    pub(super) fn with_bytes(bytes: usize) -> Self {
         Self {
-            left: bytes,
+            bytes_left: bytes,
             shortened: 0,
         }
     }
 
     /// Shortens `text` if it exceeds what is left, and subtracts its size.
-    pub(super) fn fit(&mut self, text: &mut Text) {
+    pub(super) fn shorten_to_fit(&mut self, text: &mut Excerpt) {
         let mut bytes = 0;
         for (count, (at, c)) in text.shown.char_indices().enumerate() {
-            if count >= LEAST_CHARS && bytes + weight(c) > self.left {
-                text.cut += text.shown[at..].chars().count();
+            if count >= MIN_SHOWN_CHARS && bytes + max_escaped_bytes(c) > self.bytes_left {
+                text.hidden_chars += text.shown[at..].chars().count();
                 text.shown.truncate(at);
                 self.shortened += 1;
                 break;
             }
-            bytes += weight(c);
+            bytes += max_escaped_bytes(c);
         }
-        self.left = self.left.saturating_sub(bytes);
+        self.bytes_left = self.bytes_left.saturating_sub(bytes);
     }
 
     /// Shortens each of `texts` that exceeds what is left.
-    pub(super) fn fit_all<'a>(&mut self, texts: impl IntoIterator<Item = &'a mut Text>) {
+    pub(super) fn shorten_all_to_fit<'a>(
+        &mut self,
+        texts: impl IntoIterator<Item = &'a mut Excerpt>,
+    ) {
         for text in texts {
-            self.fit(text);
+            self.shorten_to_fit(text);
         }
     }
 
@@ -82,7 +85,7 @@ impl Room {
 }
 
 /// Returns the maximum number of bytes that a character takes in the page, escaped or not.
-fn weight(c: char) -> usize {
+fn max_escaped_bytes(c: char) -> usize {
     match c {
         ' '..='~' if !matches!(c, '&' | '<' | '>' | '"' | '\'') => 1,
         c if c.is_alphanumeric() => c.len_utf8(),
@@ -92,45 +95,45 @@ fn weight(c: char) -> usize {
 
 /// A list that keeps only its first and its newest entries.
 #[derive(Clone, Debug)]
-pub struct Kept<T> {
+pub struct FirstAndNewest<T> {
     first: Vec<T>,
     newest: VecDeque<T>,
-    all: usize,
-    most: usize,
+    total: usize,
+    max_rows: usize,
 }
 
-impl<T> Kept<T> {
+impl<T> FirstAndNewest<T> {
     /// Creates a list that keeps at most `most` entries; one in eight of them are the first ones.
-    pub fn at_most(most: usize) -> Self {
+    pub fn at_most(max_rows: usize) -> Self {
         Self {
             first: Vec::new(),
             newest: VecDeque::new(),
-            all: 0,
-            most,
+            total: 0,
+            max_rows,
         }
     }
 
     /// Creates a list from the entries that were kept. `left_out` further entries were dropped
     /// before the entry at index `place`.
-    pub(super) fn of(mut rows: Vec<T>, place: usize, left_out: usize) -> Self {
+    pub(super) fn from_parts(mut rows: Vec<T>, place: usize, left_out: usize) -> Self {
         let newest = VecDeque::from(rows.split_off(place.min(rows.len())));
         let kept = rows.len() + newest.len();
         Self {
             first: rows,
             newest,
-            all: kept + left_out,
-            most: kept,
+            total: kept + left_out,
+            max_rows: kept,
         }
     }
 
     /// Adds an entry.
     pub fn push(&mut self, row: T) {
-        self.all += 1;
-        if self.first.len() < self.most / 8 {
+        self.total += 1;
+        if self.first.len() < self.max_rows / 8 {
             self.first.push(row);
             return;
         }
-        if self.newest.len() == self.most - self.most / 8 {
+        if self.newest.len() == self.max_rows - self.max_rows / 8 {
             self.newest.pop_front();
         }
         self.newest.push_back(row);
@@ -159,34 +162,34 @@ impl<T> Kept<T> {
     }
 
     /// Converts each entry.
-    pub(super) fn map<U>(self, convert: impl Fn(T) -> U) -> Kept<U> {
+    pub(super) fn map<U>(self, convert: impl Fn(T) -> U) -> FirstAndNewest<U> {
         let Self {
             first,
             newest,
-            all,
-            most,
+            total: all,
+            max_rows: most,
         } = self;
         let (first, newest) = (
             first.into_iter().map(&convert).collect(),
             newest.into_iter().map(&convert).collect(),
         );
-        Kept {
+        FirstAndNewest {
             first,
             newest,
-            all,
-            most,
+            total: all,
+            max_rows: most,
         }
     }
 
     /// Returns how many entries were added, including those that were not kept.
-    pub fn all(&self) -> usize {
-        self.all
+    pub fn total(&self) -> usize {
+        self.total
     }
 
     /// Returns the index, among the entries that were kept, before which entries were dropped, and
     /// how many were dropped. Returns `None` if all were kept.
     pub fn gap(&self) -> Option<(usize, usize)> {
-        let left_out = self.all - self.first.len() - self.newest.len();
+        let left_out = self.total - self.first.len() - self.newest.len();
         (left_out > 0).then_some((self.first.len(), left_out))
     }
 }
@@ -198,13 +201,13 @@ mod tests {
     #[test]
     fn texts_are_cut_where_they_are_too_long_and_where_there_is_no_room() {
         let check = |bytes: usize, text: &str, most: usize, shown: &str, cut: usize| {
-            let mut fitted = Text::of(text, most);
-            Room::of(bytes).fit(&mut fitted);
+            let mut fitted = Excerpt::from_text(text, most);
+            TextBudget::with_bytes(bytes).shorten_to_fit(&mut fitted);
             assert_eq!(
                 fitted,
-                Text {
+                Excerpt {
                     shown: shown.into(),
-                    cut
+                    hidden_chars: cut
                 },
                 "{text}"
             );
@@ -213,7 +216,7 @@ mod tests {
         check(1000, "exactly", 7, "exactly", 0);
         check(1000, "too long", 3, "too", 5);
         check(1000, "äöü€", 2, "äö", 2);
-        check(0, &"x".repeat(100), 1000, &"x".repeat(LEAST_CHARS), 20);
+        check(0, &"x".repeat(100), 1000, &"x".repeat(MIN_SHOWN_CHARS), 20);
         check(90, &"x".repeat(100), 1000, &"x".repeat(90), 10);
         check(90, &"x".repeat(100), 95, &"x".repeat(90), 10);
         // Each counts as ten bytes, since it may have to be escaped.
@@ -222,11 +225,11 @@ mod tests {
 
     #[test]
     fn room_is_used_up_and_what_is_shortened_for_that_is_counted() {
-        let mut budget = Room::of(100);
-        for cut in [0, 99 - LEAST_CHARS, 99 - LEAST_CHARS] {
-            let mut text = Text::of(&"x".repeat(99), 1000);
-            budget.fit(&mut text);
-            assert_eq!(text.cut, cut);
+        let mut budget = TextBudget::with_bytes(100);
+        for cut in [0, 99 - MIN_SHOWN_CHARS, 99 - MIN_SHOWN_CHARS] {
+            let mut text = Excerpt::from_text(&"x".repeat(99), 1000);
+            budget.shorten_to_fit(&mut text);
+            assert_eq!(text.hidden_chars, cut);
         }
         assert_eq!(budget.shortened(), 2);
     }
@@ -234,13 +237,13 @@ mod tests {
     #[test]
     fn the_first_and_the_newest_rows_are_kept() {
         let check = |count: usize, expected: &[usize], gap: Option<(usize, usize)>| {
-            let mut kept = Kept::at_most(8);
+            let mut kept = FirstAndNewest::at_most(8);
             for row in 0..count {
                 kept.push(row);
             }
             assert_eq!(kept.iter().copied().collect::<Vec<_>>(), expected);
             assert_eq!(
-                (kept.gap(), kept.all(), kept.last()),
+                (kept.gap(), kept.total(), kept.last()),
                 (gap, count, expected.last())
             );
         };

@@ -6,7 +6,7 @@ use strata_core::id::RoleId;
 use strata_core::stepper::Stepper;
 use strata_core::team::Role;
 
-use super::{RoleState, State, Text};
+use super::{Excerpt, RoleStateEntry, StateEntry};
 use crate::public_event::action_name;
 
 /// The maximum number of roles shown per state.
@@ -22,16 +22,16 @@ const MAIL_CHARS: usize = 120;
 const VALUE_CHARS: usize = 1000;
 
 /// Returns what a report shows of a state that was reached at `time_ms`.
-pub(super) fn of(stepper: &Stepper, time_ms: Option<i64>) -> State {
+pub(super) fn summarize_state(stepper: &Stepper, time_ms: Option<i64>) -> StateEntry {
     let (team, env) = (stepper.team(), stepper.env());
-    let roles: Vec<RoleState> = team
+    let roles: Vec<RoleStateEntry> = team
         .role_ids()
-        .filter(|id| speaks(stepper, *id))
+        .filter(|id| has_content(stepper, *id))
         .take(MAX_ROLES)
-        .map(|id| role(stepper, id))
+        .map(|id| summarize_role(stepper, id))
         .collect();
     let shared = env
-        .shared
+        .shared_scopes
         .iter()
         .flat_map(|(name, scope)| scope.iter().map(move |(key, value)| (name, key, value)));
     let shared = shared.take(MAX_KEYS);
@@ -39,7 +39,7 @@ pub(super) fn of(stepper: &Stepper, time_ms: Option<i64>) -> State {
         (
             name.clone(),
             key.clone(),
-            Text::of(value.as_str(), VALUE_CHARS),
+            Excerpt::from_text(value.as_str(), VALUE_CHARS),
         )
     });
     let shared = shared.collect();
@@ -54,7 +54,7 @@ pub(super) fn of(stepper: &Stepper, time_ms: Option<i64>) -> State {
             sources.map(|(from, queue)| format!("{} from {}", queue.len(), team.role(*from).name));
         (join.id.clone(), held.collect())
     });
-    State {
+    StateEntry {
         checkpoint: env.checkpoint.as_ref().map(|id| id.0.clone()),
         lineage: env.lineage.name.clone(),
         step: env.step,
@@ -62,67 +62,66 @@ pub(super) fn of(stepper: &Stepper, time_ms: Option<i64>) -> State {
         time_ms,
         spent: env.spent,
         messages: env.messages.len(),
-        others: env.roles.len() - roles.len(),
-        silent: roles.len() < MAX_ROLES,
+        hidden_roles: env.roles.len() - roles.len(),
+        hidden_roles_are_empty: roles.len() < MAX_ROLES,
         roles,
-        shared,
+        shared_scopes: shared,
         joins: joins.collect(),
     }
 }
 
 /// Returns whether a role has anything to show.
-fn speaks(stepper: &Stepper, id: RoleId) -> bool {
+fn has_content(stepper: &Stepper, id: RoleId) -> bool {
     let role = stepper.env().role(id);
     role.activation.is_some() || !role.mailbox.is_empty() || !role.scope.is_empty()
 }
 
-fn role(stepper: &Stepper, id: RoleId) -> RoleState {
+fn summarize_role(stepper: &Stepper, id: RoleId) -> RoleStateEntry {
     let (env, role) = (stepper.env(), stepper.team().role(id));
-    let mail: Vec<_> = env.buffer(id).collect();
+    let mail: Vec<_> = env.unfinished_mail(id).collect();
     let shown = mail.iter().take(MAX_MAIL).map(|message| {
         let message = env.message(*message);
         (
             message.sent_from.clone(),
             message.cause_by.clone(),
-            Text::of(&message.content, MAIL_CHARS),
+            Excerpt::from_text(&message.content, MAIL_CHARS),
         )
     });
-    RoleState {
+    RoleStateEntry {
         name: role.name.clone(),
-        at: env
-            .role(id)
-            .activation
-            .as_ref()
-            .map_or_else(|| "idle".into(), |activation| standing(role, activation)),
+        activity: env.role(id).activation.as_ref().map_or_else(
+            || "idle".into(),
+            |activation| describe_activity(role, activation),
+        ),
         mail: shown.collect(),
-        more_mail: mail.len().saturating_sub(MAX_MAIL),
+        hidden_mail: mail.len().saturating_sub(MAX_MAIL),
         memory: env.memory(id).count(),
-        scope: values(&env.role(id).scope),
+        scope: scope_values(&env.role(id).scope),
     }
 }
 
-fn values(scope: &Scope) -> Vec<(String, Text)> {
+fn scope_values(scope: &Scope) -> Vec<(String, Excerpt)> {
     let shown = scope.iter().take(MAX_KEYS);
     shown
-        .map(|(key, value)| (key.clone(), Text::of(value.as_str(), VALUE_CHARS)))
+        .map(|(key, value)| (key.clone(), Excerpt::from_text(value.as_str(), VALUE_CHARS)))
         .collect()
 }
 
 /// Describes what a role is doing.
-fn standing(role: &Role, activation: &Activation) -> String {
-    let what = match activation.work(role) {
+fn describe_activity(role: &Role, activation: &Activation) -> String {
+    let what = match activation.current_work(role) {
         Some(work) => action_name(role, work),
         None => return "finished, waits for the step to commit".into(),
     };
     let how = match &activation.phase {
-        Phase::Ready | Phase::Again(_) => "is next",
+        Phase::Ready | Phase::ReadyAfterFault(_) => "is next",
         Phase::Running => "is running",
-        Phase::Resting => "waits for another try",
+        Phase::BackingOff => "waits for another try",
         Phase::Failed(_) => "failed",
         Phase::Complete => "is finished",
-        Phase::Waiting(_) => "waits for a person",
+        Phase::WaitingForHuman(_) => "waits for a person",
     };
-    match activation.current.attempts {
+    match activation.current_call.attempts {
         0 => format!("{what} {how}"),
         attempts => format!("{what} {how}, attempt {attempts}"),
     }

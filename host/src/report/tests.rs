@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use strata_core::environment::{Environment, Mail};
 use strata_core::event::{
-    Event, HostCall, HostCallKind, Journal, Outcome, Source, Status, Work, Writer,
+    AnswerSource, CallOutcome, ConflictingWriter, Event, HostCall, HostCallKind, RecordedCallUse,
+    Status, Work,
 };
 use strata_core::fault::{Fault, FaultKind};
-use strata_core::id::{ActionId, CheckpointId, Part, RoleId, Slot};
+use strata_core::id::{ActionId, CheckpointId, RoleId, Slot, SlotKind};
 use strata_core::json::Json;
 use strata_core::message::Message;
 use strata_core::money::Usd;
@@ -17,14 +18,14 @@ use strata_core::stepper::Stepper;
 use strata_core::team::Team;
 use strata_core::text::is_invisible;
 
-use super::{Beside, Gathering, html};
+use super::{ReportBuilder, StorageOverview, html};
 use crate::manifest::Definition;
-use crate::store::{CheckpointRow, LineageRow, Origin, Record};
+use crate::store::{CheckpointOrigin, CheckpointRow, LineageRow, Record};
 
 /// A text that tries to break out of every context of the page.
 const HOSTILE: &str = "</script></style></pre><script>boo()</script><img src=x onerror=boo()>\" onclick=\"boo()\u{202e}\u{2028}\0.";
 /// The maximum size of a page. Browsers open it within seconds.
-const MOST_BYTES: usize = 40 << 20;
+const MAX_PAGE_BYTES: usize = 40 << 20;
 
 fn team(text: &str) -> Arc<Team> {
     let definition = Definition::parse(text, "team.toml", Path::new("/"))
@@ -44,23 +45,24 @@ fn small() -> Arc<Team> {
 }
 
 /// A report of a small run, built from events.
-struct Life {
-    gathering: Gathering,
+struct ReportedRun {
+    gathering: ReportBuilder,
 }
 
-impl Life {
-    fn of(team: &Arc<Team>) -> Self {
+impl ReportedRun {
+    fn new(team: &Arc<Team>) -> Self {
         let env = Environment::new(team);
-        let gathering = Gathering::new(Stepper::new(team.clone(), env), []);
-        let started = gathering
-            .stepper()
-            .started("run".into(), HOSTILE.into(), Default::default());
+        let gathering = ReportBuilder::new(Stepper::new(team.clone(), env), []);
+        let started =
+            gathering
+                .stepper()
+                .run_started_event("run".into(), HOSTILE.into(), Default::default());
         let mut life = Self { gathering };
-        life.happens(started);
+        life.apply(started);
         life
     }
 
-    fn happens(&mut self, event: Event) {
+    fn apply(&mut self, event: Event) {
         let record = Record {
             line: 0,
             lines: 0,
@@ -68,12 +70,16 @@ impl Life {
             event,
         };
         self.gathering
-            .record(&record)
+            .add_event(&record)
             .unwrap_or_else(|error| panic!("{error}"));
     }
 
     fn page(self) -> String {
-        html::page(&self.gathering.finish(Beside::default(), Vec::new()))
+        html::page(
+            &self
+                .gathering
+                .finish(StorageOverview::default(), Vec::new()),
+        )
     }
 }
 
@@ -84,38 +90,38 @@ const WORK: Work = Work::Act {
 };
 const ROLE: RoleId = RoleId(0);
 
-fn begin_attempt(life: &mut Life) {
-    life.happens(Event::StepStarted {
+fn begin_attempt(life: &mut ReportedRun) {
+    life.apply(Event::StepStarted {
         step: 0,
         roles: vec![ROLE],
     });
     let digest = Some(HOSTILE.into());
-    let (attempt, journal, forgotten) = (1, Journal::Fresh, Vec::new());
-    life.happens(Event::CallStarted {
+    let (attempt, journal, forgotten) = (1, RecordedCallUse::Fresh, Vec::new());
+    life.apply(Event::CallStarted {
         role: ROLE,
         work: WORK,
         attempt,
         digest,
-        journal,
+        call_reuse: journal,
         forgotten,
     });
 }
 
-fn call(life: &mut Life, kind: HostCallKind, response: serde_json::Value) {
+fn call(life: &mut ReportedRun, kind: HostCallKind, response: serde_json::Value) {
     let call = HostCall {
         kind,
         request: HOSTILE.into(),
         response: Json::from(response),
         cost: Usd(1),
         tokens: 1,
-        outcome: Outcome::Answered,
-        finish: None,
+        outcome: CallOutcome::Answered,
+        finish_reason: None,
     };
-    life.happens(Event::HostCalled {
+    life.apply(Event::HostCalled {
         role: ROLE,
         work: WORK,
         call,
-        source: Source::Live,
+        source: AnswerSource::Live,
         what: HOSTILE.into(),
     });
 }
@@ -134,10 +140,10 @@ fn an_event_of_a_role_or_an_action_that_is_not_there_is_refused() {
         work,
         attempt: 1,
         digest: None,
-        journal: Journal::Fresh,
+        call_reuse: RecordedCallUse::Fresh,
         forgotten: Vec::new(),
     };
-    let writer = Writer {
+    let writer = ConflictingWriter {
         role: nobody,
         work: WORK,
         attempt: 1,
@@ -150,7 +156,7 @@ fn an_event_of_a_role_or_an_action_that_is_not_there_is_refused() {
         Event::ComponentChanged {
             slot: Slot {
                 role: nobody,
-                part: Part::Think,
+                kind: SlotKind::Think,
             },
             old: None,
             new: "x".into(),
@@ -163,7 +169,7 @@ fn an_event_of_a_role_or_an_action_that_is_not_there_is_refused() {
         },
     ];
     for event in forged {
-        let mut life = Life::of(&small());
+        let mut life = ReportedRun::new(&small());
         let record = Record {
             line: 0,
             lines: 0,
@@ -171,7 +177,7 @@ fn an_event_of_a_role_or_an_action_that_is_not_there_is_refused() {
             event,
         };
         assert!(
-            life.gathering.record(&record).is_err(),
+            life.gathering.add_event(&record).is_err(),
             "{:?}",
             record.event
         );
@@ -180,7 +186,7 @@ fn an_event_of_a_role_or_an_action_that_is_not_there_is_refused() {
 
 #[test]
 fn nothing_that_anybody_wrote_is_taken_for_markup() {
-    let mut life = Life::of(&small());
+    let mut life = ReportedRun::new(&small());
     begin_attempt(&mut life);
     let reply = serde_json::json!({
         "text": HOSTILE, "data": null, "tool_calls": [], "model": HOSTILE, "input_tokens": 1, "output_tokens": 1,
@@ -199,7 +205,7 @@ fn nothing_that_anybody_wrote_is_taken_for_markup() {
         ..Fault::new(FaultKind::Trap, HOSTILE)
     };
     let digest = Some(HOSTILE.into());
-    life.happens(Event::CallFailed {
+    life.apply(Event::CallFailed {
         role: ROLE,
         work: WORK,
         attempt: 1,
@@ -246,18 +252,19 @@ fn nothing_that_anybody_wrote_is_taken_for_markup() {
 fn a_hundred_thousand_messages_are_a_page_of_bounded_size_that_says_what_is_left_out() {
     let team = small();
     let mut env = Environment::new(&team);
-    (env.checkpoint, env.rules) = (Some(CheckpointId("main-0".into())), Rules::of(&team));
+    (env.checkpoint, env.rules) = (Some(CheckpointId("main-0".into())), Rules::from_team(&team));
     for number in 0..100_000 {
         let text = format!("message {number} {}", "<&> ".repeat(2_000));
         let id = format!("m-{number}").as_str().into();
-        let message = env.add(Message::of_user(id, text, "Label".into()));
+        let message = env.add_message(Message::from_user(id, text, "Label".into()));
         env.history.push(message);
-        env.roles[0].mailbox.push(Mail::together(message));
+        env.roles[0].mailbox.push(Mail::batched(message));
     }
     let page = html::page(
-        &Gathering::new(Stepper::new(team, env), []).finish(Beside::default(), Vec::new()),
+        &ReportBuilder::new(Stepper::new(team, env), [])
+            .finish(StorageOverview::default(), Vec::new()),
     );
-    assert!(page.len() < MOST_BYTES, "{} bytes", page.len());
+    assert!(page.len() < MAX_PAGE_BYTES, "{} bytes", page.len());
     assert!(page.contains("Of 100,000 messages, 95,000 are left out"));
     assert!(page.contains("shortened to keep the page small"));
     assert!(
@@ -275,23 +282,23 @@ fn a_team_that_is_too_large_for_a_picture_is_reported_without_one() {
         )
     };
     let roles: String = (0..800).map(role).collect();
-    let page = Life::of(&team(&format!(
+    let page = ReportedRun::new(&team(&format!(
         "schema = \"strata.team/1\"\n[team]\nname = \"many\"\n{roles}"
     )))
     .page();
     assert!(page.contains("cannot lay out the team &#96;many&#96;"));
     assert!(page.contains("740 more roles"));
-    assert!(page.len() < MOST_BYTES);
+    assert!(page.len() < MAX_PAGE_BYTES);
 }
 
 #[test]
 fn all_attempts_are_counted_however_few_are_kept() {
-    let mut life = Life::of(&small());
+    let mut life = ReportedRun::new(&small());
     begin_attempt(&mut life);
     for number in 1..=4_000 {
         let digest = Some(HOSTILE.into());
         let (fault, retry_ms) = (Fault::new(FaultKind::Error, "no"), Some(0));
-        life.happens(Event::CallFailed {
+        life.apply(Event::CallFailed {
             role: ROLE,
             work: WORK,
             attempt: number,
@@ -299,14 +306,15 @@ fn all_attempts_are_counted_however_few_are_kept() {
             fault,
             retry_ms,
         });
-        life.happens(Event::RetryDue { role: ROLE });
-        let (digest, journal, forgotten) = (Some(HOSTILE.into()), Journal::Fresh, Vec::new());
-        life.happens(Event::CallStarted {
+        life.apply(Event::RetryDue { role: ROLE });
+        let (digest, journal, forgotten) =
+            (Some(HOSTILE.into()), RecordedCallUse::Fresh, Vec::new());
+        life.apply(Event::CallStarted {
             role: ROLE,
             work: WORK,
             attempt: number + 1,
             digest,
-            journal,
+            call_reuse: journal,
             forgotten,
         });
     }
@@ -321,14 +329,14 @@ fn states_that_are_left_out_are_counted_and_nothing_leads_to_them() {
     let id = |number: usize| CheckpointId(format!("main-{number}"));
     let team = small();
     let mut env = Environment::new(&team);
-    (env.checkpoint, env.rules) = (Some(id(0)), Rules::of(&team));
-    let gathering = Gathering::new(Stepper::new(team, env), (0..300).map(id));
+    (env.checkpoint, env.rules) = (Some(id(0)), Rules::from_team(&team));
+    let gathering = ReportBuilder::new(Stepper::new(team, env), (0..300).map(id));
     let row = |number: usize| CheckpointRow {
         id: id(number),
         lineage: if number == 299 { "aside" } else { "main" }.into(),
         parent: number.checked_sub(1).map(id),
         step: number as u64,
-        source: Origin::Entry,
+        source: CheckpointOrigin::Entry,
         status: Status::Running,
         time_ms: None,
     };
@@ -337,10 +345,10 @@ fn states_that_are_left_out_are_counted_and_nothing_leads_to_them() {
         events: 1,
         current: true,
     };
-    let beside = Beside {
+    let beside = StorageOverview {
         checkpoints: (0..300).map(row).collect(),
         lineages: vec![aside],
-        ..Beside::default()
+        ..StorageOverview::default()
     };
     let page = html::page(&gathering.finish(beside, Vec::new()));
     assert!(

@@ -9,36 +9,39 @@ use strata_core::message::Draft;
 use wasmtime::Store;
 
 use super::bindings::{thinker, types};
-use super::component::{Ready, ScriptFile};
+use super::component::{LinkedComponent, ScriptFile};
 use super::ctx::Ctx;
-use super::{Call, Ended, Entry, Returned, Usage, Value, convert, fault, plain};
+use super::{
+    AttemptOutput, EntryPoint, ResourceUsage, ReturnValue, SandboxCall, SandboxOutcome, convert,
+    fault, plain,
+};
 use crate::blob::Blobs;
 use crate::gateway::Gateway;
 use crate::plugin::Grants;
 
 // The parameters and results of the exported functions as the WIT defines them.
-pub(super) type Acting<'a> = (&'a types::Attempt, &'a types::Input);
-pub(super) type Choosing<'a> = (&'a types::Attempt, &'a thinker::Situation);
-pub(super) type Run = (Result<types::Output, types::Failure>,);
-pub(super) type Plan = (Result<Vec<types::Task>, types::Failure>,);
-pub(super) type Choose = (Result<i32, types::Failure>,);
+pub(super) type ActParams<'a> = (&'a types::Attempt, &'a types::Input);
+pub(super) type ChooseParams<'a> = (&'a types::Attempt, &'a thinker::Situation);
+pub(super) type RunResult = (Result<types::Output, types::Failure>,);
+pub(super) type PlanResult = (Result<Vec<types::Task>, types::Failure>,);
+pub(super) type ChooseResult = (Result<i32, types::Failure>,);
 
 /// Runs an attempt. It ends within its limits whatever the guest does. `script` is what the
 /// component interprets, if it is an interpreter.
 pub(super) async fn run(
-    ready: &Ready,
+    ready: &LinkedComponent,
     script: Option<&ScriptFile>,
-    call: Call,
+    call: SandboxCall,
     gateway: Gateway,
-) -> Ended {
+) -> SandboxOutcome {
     let mut ctx = Ctx::new(&call, gateway);
     if ready.uses_wasi() {
         match tokio::time::timeout_at(ctx.meter.deadline(), ctx.capabilities.files.stage()).await {
             Ok(Ok(())) => {}
-            Ok(Err(why)) => return ended(Err(fault::of_files(why, &ctx)), &ctx),
-            Err(_) => return ended(Err(fault::of_staging(&ctx)), &ctx),
+            Ok(Err(why)) => return attempt_outcome(Err(fault::from_files_fault(why, &ctx)), &ctx),
+            Err(_) => return attempt_outcome(Err(fault::staging_timeout(&ctx)), &ctx),
         }
-        let dirs = ctx.capabilities.files.dirs();
+        let dirs = ctx.capabilities.files.granted_dirs();
         ctx.add_wasi(
             &Grants {
                 dirs,
@@ -49,8 +52,8 @@ pub(super) async fn run(
     }
     // Pinned in place: a future that is moved into another becomes part of it, and would be copied
     // by each function on the way.
-    let overflow = pin!(ctx.capabilities.files.overflow());
-    let mut store = store(ready, ctx);
+    let overflow = pin!(ctx.capabilities.files.wait_for_overflow());
+    let mut store = new_store(ready, ctx);
     let meter = Arc::clone(&store.data().meter);
     let result = {
         let attempt = pin!(tokio::time::timeout_at(
@@ -69,58 +72,63 @@ pub(super) async fn run(
     let ctx = store.data_mut();
     ctx.capabilities.flush();
     let result = match result {
-        Err(why) => Err(fault::of_files(why, ctx)),
-        Ok(result) => finished(result, &call, ctx).await,
+        Err(why) => Err(fault::from_files_fault(why, ctx)),
+        Ok(result) => attempt_result(result, &call, ctx).await,
     };
-    ctx.capabilities.files.let_go().await;
-    let mut ended = ended(result, ctx);
+    ctx.capabilities.files.discard_staged().await;
+    let mut ended = attempt_outcome(result, ctx);
     if let (Some(script), Err(fault)) = (script, &mut ended.result) {
-        script.locate(fault, ctx.script_line);
+        script.replace_backtrace(fault, ctx.script_line);
     }
     ended
 }
 
 /// Builds the result of the attempt.
-async fn finished(
-    result: Result<wasmtime::Result<Result<Given, Fault>>, tokio::time::error::Elapsed>,
-    call: &Call,
+async fn attempt_result(
+    result: Result<wasmtime::Result<Result<GuestOutput, Fault>>, tokio::time::error::Elapsed>,
+    call: &SandboxCall,
     ctx: &mut Ctx,
-) -> Result<Returned, Fault> {
+) -> Result<AttemptOutput, Fault> {
     let output = match result {
         Ok(Ok(output)) => output?,
-        Ok(Err(error)) => return Err(fault::of_error(&error, ctx)),
-        Err(_) => return Err(fault::of_error(&ctx.meter.timed_out(None).into(), ctx)),
+        Ok(Err(error)) => return Err(fault::from_error(&error, ctx)),
+        Err(_) => {
+            return Err(fault::from_error(
+                &ctx.meter.timeout_error(None).into(),
+                ctx,
+            ));
+        }
     };
-    let returned = returned(output, call, ctx)?;
-    if matches!(returned.value, Value::Choice(_)) {
+    let returned = validate_output(output, call, ctx)?;
+    if matches!(returned.value, ReturnValue::Choice(_)) {
         // A choice has no effects, whatever the guest wrote.
         return Ok(returned);
     }
     let (files, blobs) = ctx
         .capabilities
         .files
-        .finish()
+        .take_all_changes()
         .await
-        .map_err(|why| fault::of_files(why, ctx))?;
-    Ok(Returned {
+        .map_err(|why| fault::from_files_fault(why, ctx))?;
+    Ok(AttemptOutput {
         files,
         blobs,
         ..returned
     })
 }
 
-fn ended(result: Result<Returned, Fault>, ctx: &Ctx) -> Ended {
-    let cpu_us = u64::try_from(ctx.meter.spent().as_micros()).unwrap_or(u64::MAX);
-    let usage = Usage {
+fn attempt_outcome(result: Result<AttemptOutput, Fault>, ctx: &Ctx) -> SandboxOutcome {
+    let cpu_us = u64::try_from(ctx.meter.cpu_time().as_micros()).unwrap_or(u64::MAX);
+    let usage = ResourceUsage {
         cpu_us,
         peak_memory_bytes: ctx.memory.peak(),
         host_calls: ctx.calls(),
     };
-    Ended { result, usage }
+    SandboxOutcome { result, usage }
 }
 
 /// Creates a store with all limits set.
-pub(super) fn store(ready: &Ready, mut ctx: Ctx) -> Store<Ctx> {
+pub(super) fn new_store(ready: &LinkedComponent, mut ctx: Ctx) -> Store<Ctx> {
     ctx.sources = Arc::clone(ready.sources());
     let fuel = ctx.limits.fuel;
     let transfer_bytes = fault::transfer_bytes(ctx.limits.memory_bytes);
@@ -140,10 +148,10 @@ pub(super) fn store(ready: &Ready, mut ctx: Ctx) -> Store<Ctx> {
 }
 
 /// What the guest returned, not yet validated.
-enum Given {
+enum GuestOutput {
     Output(types::Output),
     /// Returned by a function of a foreign component.
-    Made(Draft),
+    Foreign(Draft),
     Tasks(Vec<types::Task>),
     Choice(i32),
 }
@@ -151,55 +159,56 @@ enum Given {
 /// Instantiates the component and calls it. The inner error is the guest's own failure.
 async fn execute(
     store: &mut Store<Ctx>,
-    ready: &Ready,
-    call: &Call,
-) -> wasmtime::Result<Result<Given, Fault>> {
+    ready: &LinkedComponent,
+    call: &SandboxCall,
+) -> wasmtime::Result<Result<GuestOutput, Fault>> {
     let instance = ready.instantiate(&mut *store).await?;
     let attempt = convert::attempt(call);
     let output = match &call.entry {
-        Entry::Run { .. } if let Some(function) = &call.plugin.function => {
+        EntryPoint::Run { .. } if let Some(function) = &call.plugin.function => {
             plain::call(&mut *store, &instance, ready.functions(), function, call)
                 .await?
-                .map(Given::Made)
+                .map(GuestOutput::Foreign)
         }
-        Entry::Run {
+        EntryPoint::Run {
             action,
             index,
             task,
         } => {
             let input = convert::input(call, action, *index, task.as_ref());
             let Some(run) = ready.run() else {
-                return Ok(Err(lacks("handler")));
+                return Ok(Err(missing_export("handler")));
             };
-            let run = instance.get_typed_func::<Acting<'_>, Run>(&mut *store, run)?;
+            let run = instance.get_typed_func::<ActParams<'_>, RunResult>(&mut *store, run)?;
             let (result,) = run.call_async(&mut *store, (&attempt, &input)).await?;
-            result.map(Given::Output)
+            result.map(GuestOutput::Output)
         }
-        Entry::Plan { action, index } => {
+        EntryPoint::Plan { action, index } => {
             let Some(plan) = ready.plan() else {
-                return Ok(Err(lacks("planner")));
+                return Ok(Err(missing_export("planner")));
             };
             let input = convert::input(call, action, *index, None);
-            let plan = instance.get_typed_func::<Acting<'_>, Plan>(&mut *store, plan)?;
+            let plan = instance.get_typed_func::<ActParams<'_>, PlanResult>(&mut *store, plan)?;
             let (result,) = plan.call_async(&mut *store, (&attempt, &input)).await?;
-            result.map(Given::Tasks)
+            result.map(GuestOutput::Tasks)
         }
-        Entry::Choose { round, candidates } => {
+        EntryPoint::Choose { round, candidates } => {
             let Some(choose) = ready.choose() else {
-                return Ok(Err(lacks("thinker")));
+                return Ok(Err(missing_export("thinker")));
             };
             let situation = convert::situation(call, *round, candidates);
-            let choose = instance.get_typed_func::<Choosing<'_>, Choose>(&mut *store, choose)?;
+            let choose =
+                instance.get_typed_func::<ChooseParams<'_>, ChooseResult>(&mut *store, choose)?;
             let (result,) = choose
                 .call_async(&mut *store, (&attempt, &situation))
                 .await?;
-            result.map(Given::Choice)
+            result.map(GuestOutput::Choice)
         }
     };
-    Ok(output.map_err(|failure| fault::of_failure(failure, store.data())))
+    Ok(output.map_err(|failure| fault::from_guest_failure(failure, store.data())))
 }
 
-fn lacks(interface: &str) -> Fault {
+fn missing_export(interface: &str) -> Fault {
     Fault::new(
         FaultKind::Error,
         format!("the component does not export `{interface}`"),
@@ -207,25 +216,29 @@ fn lacks(interface: &str) -> Fault {
 }
 
 /// Validates what the guest returned and adds its effects.
-fn returned(output: Given, call: &Call, ctx: &mut Ctx) -> Result<Returned, Fault> {
+fn validate_output(
+    output: GuestOutput,
+    call: &SandboxCall,
+    ctx: &mut Ctx,
+) -> Result<AttemptOutput, Fault> {
     let value = match output {
-        Given::Choice(index) => Value::Choice(index),
-        Given::Tasks(tasks) => {
+        GuestOutput::Choice(index) => ReturnValue::Choice(index),
+        GuestOutput::Tasks(tasks) => {
             let tasks = convert::tasks(tasks);
             let counted = ctx.count_output("the plan", convert::tasks_bytes(&tasks));
-            counted.map_err(|stop| fault::of_error(&stop.into(), ctx))?;
-            Value::Tasks(tasks)
+            counted.map_err(|stop| fault::from_error(&stop.into(), ctx))?;
+            ReturnValue::Tasks(tasks)
         }
-        Given::Output(output) => {
+        GuestOutput::Output(output) => {
             let draft = convert::output(output).map_err(|error| {
-                fault::of_output(format!("the output's `data` is {error}"), ctx)
+                fault::invalid_output(format!("the output's `data` is {error}"), ctx)
             })?;
-            Value::Output(fitting(draft, call, ctx)?)
+            ReturnValue::Output(check_output(draft, call, ctx)?)
         }
-        Given::Made(draft) => Value::Output(fitting(draft, call, ctx)?),
+        GuestOutput::Foreign(draft) => ReturnValue::Output(check_output(draft, call, ctx)?),
     };
     let (emissions, writes) = ctx.take_effects();
-    Ok(Returned {
+    Ok(AttemptOutput {
         value,
         emissions,
         writes,
@@ -235,14 +248,14 @@ fn returned(output: Given, call: &Call, ctx: &mut Ctx) -> Result<Returned, Fault
 }
 
 /// Returns the output if it is within its limit and matches its schema.
-fn fitting(draft: Draft, call: &Call, ctx: &mut Ctx) -> Result<Draft, Fault> {
+fn check_output(draft: Draft, call: &SandboxCall, ctx: &mut Ctx) -> Result<Draft, Fault> {
     let counted = ctx.count_output("the output", convert::draft_bytes(&draft));
-    counted.map_err(|stop| fault::of_error(&stop.into(), ctx))?;
-    fits_schema(&draft, call).map_err(|message| fault::of_output(message, ctx))?;
+    counted.map_err(|stop| fault::from_error(&stop.into(), ctx))?;
+    check_schema(&draft, call).map_err(|message| fault::invalid_output(message, ctx))?;
     Ok(draft)
 }
 
-fn fits_schema(draft: &Draft, call: &Call) -> Result<(), String> {
+fn check_schema(draft: &Draft, call: &SandboxCall) -> Result<(), String> {
     let Some(schema) = &call.plugin.output_schema else {
         return Ok(());
     };

@@ -7,18 +7,18 @@ use strata_core::json::Json;
 
 use std::sync::Arc;
 
-use super::Call;
+use super::SandboxCall;
 use super::bindings::{files as wit_files, llm as wit_llm, types};
 use super::convert;
-use super::ctx::{Ctx, Reply, invalid, undescribed, unexpected};
+use super::ctx::{Ctx, HostResult, invalid, unavailable_in_describe, unexpected_answer};
 use super::limits::format_bytes;
-use crate::gateway::{Answer, Ask, Gateway};
+use crate::gateway::{Gateway, GuestRequest, HostAnswer};
 use crate::plugin::http::HttpGrant;
 use crate::plugin::{Grants, LlmGrant};
 use crate::services::llm;
 use crate::services::variables::Variables;
-use files::Files;
-use wasi::Wasi;
+use files::AttemptFiles;
+use wasi::WasiState;
 
 pub(super) mod files;
 mod http;
@@ -27,38 +27,41 @@ mod quota;
 pub(super) mod wasi;
 
 /// The maximum size of the texts of one request to a model. No model accepts more.
-const PROMPT_BYTES: usize = 8 << 20;
+const MAX_PROMPT_BYTES: usize = 8 << 20;
 /// The maximum number of requests of one `complete-many` or `fetch-many` call.
-const MANY: usize = 64;
+const MAX_BATCH: usize = 64;
 
 /// The grants of one attempt, and how much of them is used.
 pub(super) struct Capabilities {
     llm: Option<LlmGrant>,
     llm_calls: u32,
-    pub(super) files: Files,
+    pub(super) files: AttemptFiles,
     http: Vec<HttpGrant>,
     secrets: Vec<String>,
     env: Vec<String>,
     pub(super) variables: Variables,
-    wasi: Option<Box<Wasi>>,
+    wasi: Option<Box<WasiState>>,
 }
 
 impl Capabilities {
     /// Creates the capabilities of an attempt.
-    pub(super) fn new(call: &Call, gateway: &Gateway) -> Self {
+    pub(super) fn new(call: &SandboxCall, gateway: &Gateway) -> Self {
         let grants = &call.plugin.grants;
-        let files = Files::new(&grants.dirs, &call.view, Some(gateway.clone()));
+        let files = AttemptFiles::new(&grants.dirs, &call.view, Some(gateway.clone()));
         Self {
             variables: call.plugin.variables.clone(),
-            ..Self::of(grants, files)
+            ..Self::from_grants(grants, files)
         }
     }
 
     pub(super) fn none() -> Self {
-        Self::of(&Grants::default(), Files::new(&[], &Arc::default(), None))
+        Self::from_grants(
+            &Grants::default(),
+            AttemptFiles::new(&[], &Arc::default(), None),
+        )
     }
 
-    fn of(grants: &Grants, files: Files) -> Self {
+    fn from_grants(grants: &Grants, files: AttemptFiles) -> Self {
         Self {
             llm: grants.llm.clone(),
             llm_calls: 0,
@@ -72,11 +75,11 @@ impl Capabilities {
     }
 
     /// Adds WASI, for a component that imports it.
-    pub(super) fn add_wasi(&mut self, wasi: Wasi) {
+    pub(super) fn add_wasi(&mut self, wasi: WasiState) {
         self.wasi = Some(Box::new(wasi));
     }
 
-    fn wasi(&mut self) -> &mut Wasi {
+    fn wasi(&mut self) -> &mut WasiState {
         self.wasi
             .as_mut()
             .expect("a component that imports WASI was given it")
@@ -90,13 +93,13 @@ impl Capabilities {
     }
 
     /// Counts a request against the grant. Fails with the reason if it is not granted.
-    fn allow(&mut self, request: &llm::Request) -> Result<(), String> {
+    fn authorize(&mut self, request: &llm::ModelRequest) -> Result<(), String> {
         let Some(grant) = &self.llm else {
             return Err("no language model is granted; add `llm` to the action's `allow`".into());
         };
         // A request that names no model uses the team's default.
         if let Some(model) = request.model.as_ref().or(grant.default.as_ref())
-            && !grant.has(model)
+            && !grant.allows(model)
         {
             let model: String = model.chars().take(64).collect();
             return Err(format!(
@@ -116,12 +119,12 @@ impl Capabilities {
 }
 
 /// Validates a request before it costs anything.
-fn sound(request: &llm::Request) -> Result<(), types::HostError> {
+fn validate_request(request: &llm::ModelRequest) -> Result<(), types::HostError> {
     let length = request.bytes();
-    if length > PROMPT_BYTES {
+    if length > MAX_PROMPT_BYTES {
         let (length, limit) = (
             format_bytes(length as u64),
-            format_bytes(PROMPT_BYTES as u64),
+            format_bytes(MAX_PROMPT_BYTES as u64),
         );
         return Err(invalid(format!(
             "cannot ask the model: the request is {length}, at most {limit} are sent"
@@ -162,8 +165,8 @@ async fn complete_all(
     let mut allowed = Vec::new();
     let mut refusals = Vec::new();
     for request in requests.into_iter().map(convert::request) {
-        let refusal = sound(&request).and_then(|()| {
-            let allowed = ctx.capabilities.allow(&request);
+        let refusal = validate_request(&request).and_then(|()| {
+            let allowed = ctx.capabilities.authorize(&request);
             allowed.map_err(|why| ctx.deny(Grant::Llm, why))
         });
         let refusal = refusal.err();
@@ -174,15 +177,18 @@ async fn complete_all(
     }
     let mut replies = Vec::new();
     if !allowed.is_empty() {
-        match ctx.ask(function, Ask::Complete(allowed)).await? {
+        match ctx
+            .request(function, GuestRequest::Complete(allowed))
+            .await?
+        {
             None => {
                 return Ok(refusals
                     .iter()
-                    .map(|_| Err(undescribed(function)))
+                    .map(|_| Err(unavailable_in_describe(function)))
                     .collect());
             }
-            Some(Answer::Replies(answered)) => replies = answered,
-            Some(other) => unexpected(function, &other),
+            Some(HostAnswer::Replies(answered)) => replies = answered,
+            Some(other) => unexpected_answer(function, &other),
         }
     }
     let mut replies = replies.into_iter();
@@ -198,8 +204,8 @@ async fn complete_all(
 }
 
 impl wit_llm::Host for Ctx {
-    async fn complete(&mut self, request: wit_llm::Request) -> Reply<wit_llm::Reply> {
-        self.count("llm.complete", 1)?;
+    async fn complete(&mut self, request: wit_llm::Request) -> HostResult<wit_llm::Reply> {
+        self.count_calls("llm.complete", 1)?;
         let mut replies = complete_all(self, "llm.complete", vec![request]).await?;
         Ok(replies.pop().expect("one request has one reply"))
     }
@@ -210,9 +216,10 @@ impl wit_llm::Host for Ctx {
     ) -> wasmtime::Result<Vec<Result<wit_llm::Reply, types::HostError>>> {
         // Each request counts as a call, so that calling for many at once does not evade the limit.
         let count = u32::try_from(requests.len()).unwrap_or(u32::MAX).max(1);
-        self.count("llm.complete-many", count)?;
-        if requests.len() > MANY {
-            let message = format!("asked for {count} replies at once; at most {MANY} are given");
+        self.count_calls("llm.complete-many", count)?;
+        if requests.len() > MAX_BATCH {
+            let message =
+                format!("asked for {count} replies at once; at most {MAX_BATCH} are given");
             return Ok(requests
                 .iter()
                 .map(|_| Err(invalid(message.clone())))
@@ -223,8 +230,8 @@ impl wit_llm::Host for Ctx {
 }
 
 impl wit_files::Host for Ctx {
-    async fn read(&mut self, path: String) -> Reply<Vec<u8>> {
-        self.count("files.read", 1)?;
+    async fn read(&mut self, path: String) -> HostResult<Vec<u8>> {
+        self.count_calls("files.read", 1)?;
         // A file larger than the guest's memory could not be returned to it.
         let limit = self.limits.memory_bytes;
         let read = self.capabilities.files.read(path, limit);
@@ -233,10 +240,10 @@ impl wit_files::Host for Ctx {
         Ok(read.map_err(|error| self.refuse(error)))
     }
 
-    async fn write(&mut self, path: String, content: Vec<u8>) -> Reply<()> {
-        self.count("files.write", 1)?;
+    async fn write(&mut self, path: String, content: Vec<u8>) -> HostResult<()> {
+        self.count_calls("files.write", 1)?;
         self.count_bytes("files.write", (path.len() + content.len()) as u64)?;
-        if let Err(refusal) = self.refuse_effects() {
+        if let Err(refusal) = self.check_effects_allowed() {
             return Ok(Err(refusal));
         }
         let write = self.capabilities.files.write(path, content);
@@ -244,10 +251,10 @@ impl wit_files::Host for Ctx {
         Ok(written.map_err(|error| self.refuse(error)))
     }
 
-    async fn remove(&mut self, path: String) -> Reply<()> {
-        self.count("files.remove", 1)?;
+    async fn remove(&mut self, path: String) -> HostResult<()> {
+        self.count_calls("files.remove", 1)?;
         self.count_bytes("files.remove", path.len() as u64)?;
-        if let Err(refusal) = self.refuse_effects() {
+        if let Err(refusal) = self.check_effects_allowed() {
             return Ok(Err(refusal));
         }
         let remove = self.capabilities.files.remove(path);
@@ -255,8 +262,8 @@ impl wit_files::Host for Ctx {
         Ok(removed.map_err(|error| self.refuse(error)))
     }
 
-    async fn list(&mut self, path: String) -> Reply<Vec<String>> {
-        self.count("files.list", 1)?;
+    async fn list(&mut self, path: String) -> HostResult<Vec<String>> {
+        self.count_calls("files.list", 1)?;
         let list = self.capabilities.files.list(path);
         let list = self.meter.by_deadline("files.list", list).await?;
         let names = list.iter().flatten().map(|name| convert::item_bytes(name));

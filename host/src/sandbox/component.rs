@@ -13,18 +13,18 @@ use tokio::sync::Semaphore;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-use super::engine::cache::Cache;
-use super::engine::{Allocation, CacheHealth, Engines, Metering, Work};
+use super::engine::cache::CompileCache;
+use super::engine::{Allocation, CacheHealth, Engines, Metering, SandboxUse};
 use super::plain::FunctionError;
-use super::{Call, Calling, Sandbox, SandboxError, attempt};
+use super::{AttemptFuture, Sandbox, SandboxCall, SandboxError, attempt};
 use crate::blob::digest_of;
 use crate::gateway::Gateway;
 use crate::plugin::Limits;
 
 pub use problem::LoadError;
-pub(super) use ready::Ready;
+pub(super) use ready::LinkedComponent;
 pub use script::{InterpreterComponent, ScriptFile};
-use shelf::{Held, Shared, Shelved};
+use shelf::{ReadyComponent, SharedComponents, TeamComponents};
 
 mod compile;
 mod describe;
@@ -47,7 +47,7 @@ pub struct Exports {
 
 /// A component's description of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Manifest {
+pub struct ComponentManifest {
     /// A short name.
     pub name: String,
     /// A semantic version.
@@ -64,33 +64,33 @@ pub struct Manifest {
 
 /// A loaded component, which can be called by its digest.
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub struct LoadedComponent {
     /// The SHA-256 of its bytes.
     pub digest: Digest,
     /// The interfaces it exports.
     pub exports: Exports,
     /// Its description of itself; empty for a component that does not use the host's interfaces.
-    pub manifest: Arc<Manifest>,
+    pub manifest: Arc<ComponentManifest>,
 }
 
 /// Runs the components of a team: those that this value or a clone of it has loaded. They stay
 /// loaded as long as one of them exists.
 #[derive(Clone)]
 pub struct WasmSandbox {
-    inner: Arc<Inner>,
-    held: Arc<Held>,
+    inner: Arc<SandboxInner>,
+    team_components: Arc<TeamComponents>,
 }
 
 /// Shared by the teams of this process: a pool reserves terabytes of address space, and a few dozen
 /// pools do not fit.
-static SHARED: Mutex<Weak<Inner>> = Mutex::new(Weak::new());
+static SHARED: Mutex<Weak<SandboxInner>> = Mutex::new(Weak::new());
 
-struct Inner {
+struct SandboxInner {
     engines: Engines,
-    cache: Cache,
+    cache: CompileCache,
     /// Has at most as many entries as the teams of this process have components.
-    shared: Shared,
-    slots: Semaphore,
+    shared_components: SharedComponents,
+    attempt_slots: Semaphore,
     /// Held while a component describes itself. Only one does so at a time, so that it never takes
     /// the slot of an attempt.
     describing: Mutex<()>,
@@ -98,7 +98,7 @@ struct Inner {
 
 /// The purpose of loading a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Use {
+enum LoadPurpose {
     /// To call its handler.
     Action,
     /// To call its other functions.
@@ -112,9 +112,9 @@ impl WasmSandbox {
     pub fn new() -> Result<Self, SandboxError> {
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(inner) = shared.upgrade() {
-            return Ok(Self::of(inner));
+            return Ok(Self::from_inner(inner));
         }
-        let sandbox = Self::with_cache(Cache::of_user(), Work::Teams)?;
+        let sandbox = Self::with_cache(CompileCache::user_cache(), SandboxUse::Teams)?;
         *shared = Arc::downgrade(&sandbox.inner);
         Ok(sandbox)
     }
@@ -122,18 +122,18 @@ impl WasmSandbox {
     /// Sets up a separate engine for a few calls, one after another. It has a small pool and uses
     /// the same compiled code.
     pub fn one_shot() -> Result<Self, SandboxError> {
-        Self::with_cache(Cache::of_user(), Work::OneShot)
+        Self::with_cache(CompileCache::user_cache(), SandboxUse::OneShot)
     }
 
     /// Sets up the engine, with compiled code cached in this directory, which is created if it is
     /// missing. A directory that other users can enter is not used.
     pub fn caching_in(dir: &Path) -> Result<Self, SandboxError> {
-        Self::with_cache(Cache::at(dir), Work::Teams)
+        Self::with_cache(CompileCache::in_directory(dir), SandboxUse::Teams)
     }
 
     /// Sets up the engine without a cache: each component is compiled anew.
     pub fn uncached() -> Result<Self, SandboxError> {
-        Self::with_cache(Cache::none(), Work::Teams)
+        Self::with_cache(CompileCache::disabled(), SandboxUse::Teams)
     }
 
     /// Returns whether compiled code of a component is cached, so that loading it takes no time.
@@ -142,25 +142,25 @@ impl WasmSandbox {
         engine.is_ok_and(|engine| {
             self.inner
                 .cache
-                .holds(&self.inner.cache.key(digest, engine))
+                .contains(&self.inner.cache.key(digest, engine))
         })
     }
 
-    fn with_cache(cache: Cache, work: Work) -> Result<Self, SandboxError> {
-        Ok(Self::of(Arc::new(Inner {
+    fn with_cache(cache: CompileCache, work: SandboxUse) -> Result<Self, SandboxError> {
+        Ok(Self::from_inner(Arc::new(SandboxInner {
             engines: Engines::new(work)?,
             cache,
-            shared: Shared::default(),
-            slots: Semaphore::new(work.attempts() as usize),
+            shared_components: SharedComponents::default(),
+            attempt_slots: Semaphore::new(work.max_attempts() as usize),
             describing: Mutex::default(),
         })))
     }
 
     /// Creates a sandbox with nothing loaded.
-    fn of(inner: Arc<Inner>) -> Self {
+    fn from_inner(inner: Arc<SandboxInner>) -> Self {
         Self {
             inner,
-            held: Arc::default(),
+            team_components: Arc::default(),
         }
     }
 
@@ -179,7 +179,7 @@ impl WasmSandbox {
     /// Calls with a fuel limit need a component that was loaded with `Metering::Fuel`, others with
     /// `Metering::Plain`. Compiling takes a few milliseconds for a small component and seconds for
     /// a language runtime.
-    pub fn load(&self, bytes: &[u8], metering: Metering) -> Result<Loaded, LoadError> {
+    pub fn load(&self, bytes: &[u8], metering: Metering) -> Result<LoadedComponent, LoadError> {
         self.load_within(bytes, metering, &Limits::default())
     }
 
@@ -190,31 +190,31 @@ impl WasmSandbox {
         bytes: &[u8],
         metering: Metering,
         limits: &Limits,
-    ) -> Result<Loaded, LoadError> {
-        self.load_as(digest_of(bytes), bytes, metering, limits)
+    ) -> Result<LoadedComponent, LoadError> {
+        self.load_with_digest(digest_of(bytes), bytes, metering, limits)
     }
 
     /// Like `load_within`, if the digest of the bytes is known already.
-    pub fn load_as(
+    pub fn load_with_digest(
         &self,
         digest: Digest,
         bytes: &[u8],
         metering: Metering,
         limits: &Limits,
-    ) -> Result<Loaded, LoadError> {
-        self.load_for(Use::Action, digest, bytes, metering, limits)
+    ) -> Result<LoadedComponent, LoadError> {
+        self.load_for(LoadPurpose::Action, digest, bytes, metering, limits)
     }
 
-    /// Like `load_as`, for a component that need not be an action because only its functions are
+    /// Like `load_with_digest`, for a component that need not be an action because only its functions are
     /// called.
-    pub fn load_plain(
+    pub fn load_functions(
         &self,
         digest: Digest,
         bytes: &[u8],
         metering: Metering,
         limits: &Limits,
-    ) -> Result<Loaded, LoadError> {
-        self.load_for(Use::Functions, digest, bytes, metering, limits)
+    ) -> Result<LoadedComponent, LoadError> {
+        self.load_for(LoadPurpose::Functions, digest, bytes, metering, limits)
     }
 
     /// Checks that a function of a loaded component can be called as an action with this
@@ -226,7 +226,7 @@ impl WasmSandbox {
         function: &str,
         config: &Json,
     ) -> Result<(), FunctionError> {
-        let component = self.held.get(digest, metering);
+        let component = self.team_components.get(digest, metering);
         let component = component
             .expect("a component is loaded, with its metering, before a function of it is checked");
         component.ready.functions().check(function, config)
@@ -234,54 +234,57 @@ impl WasmSandbox {
 
     fn load_for(
         &self,
-        wanted: Use,
+        wanted: LoadPurpose,
         digest: Digest,
         bytes: &[u8],
         metering: Metering,
         limits: &Limits,
-    ) -> Result<Loaded, LoadError> {
-        problem::check_form(bytes)?;
+    ) -> Result<LoadedComponent, LoadError> {
+        problem::check_header(bytes)?;
         compile::check_size(bytes, limits)?;
-        let shelved = match self.shelved(&digest, metering) {
+        let shelved = match self.find_loaded(&digest, metering) {
             Some(shelved) => shelved,
-            None => self.put(metering, self.make_ready(bytes, &digest, metering, limits)?),
+            None => self.register(
+                metering,
+                self.compile_or_load_cached(bytes, &digest, metering, limits)?,
+            ),
         };
         match wanted {
-            Use::Action => shelved.ready.check_handler()?,
-            Use::Functions => {}
+            LoadPurpose::Action => shelved.ready.check_handler()?,
+            LoadPurpose::Functions => {}
         }
         Ok(shelved.loaded.clone())
     }
 
-    fn put(&self, metering: Metering, shelved: Shelved) -> Arc<Shelved> {
-        let shelved = self.inner.shared.put(metering, shelved);
-        self.held.put(metering, &shelved);
+    fn register(&self, metering: Metering, shelved: ReadyComponent) -> Arc<ReadyComponent> {
+        let shelved = self.inner.shared_components.put(metering, shelved);
+        self.team_components.put(metering, &shelved);
         shelved
     }
 
     /// Returns a component that this team or another one has loaded.
-    fn shelved(&self, digest: &Digest, metering: Metering) -> Option<Arc<Shelved>> {
-        self.held.get(digest, metering).or_else(|| {
-            let shelved = self.inner.shared.get(digest, metering)?;
-            self.held.put(metering, &shelved);
+    fn find_loaded(&self, digest: &Digest, metering: Metering) -> Option<Arc<ReadyComponent>> {
+        self.team_components.get(digest, metering).or_else(|| {
+            let shelved = self.inner.shared_components.get(digest, metering)?;
+            self.team_components.put(metering, &shelved);
             Some(shelved)
         })
     }
 
-    fn make_ready(
+    fn compile_or_load_cached(
         &self,
         bytes: &[u8],
         digest: &Digest,
         metering: Metering,
         limits: &Limits,
-    ) -> Result<Shelved, LoadError> {
+    ) -> Result<ReadyComponent, LoadError> {
         let engine = self.inner.engines.get(metering)?;
         let key = self.inner.cache.key(digest, engine);
         let load_from_cache = || {
-            let (component, manifest) = self.cached(engine, &key)?;
+            let (component, manifest) = self.load_cached(engine, &key)?;
             Some(
-                Ready::new(&component, bytes, metering)
-                    .map(|ready| shelve(ready, digest, manifest)),
+                LinkedComponent::new(&component, bytes, metering)
+                    .map(|ready| ready_component(ready, digest, manifest)),
             )
         };
         if let Some(loaded) = load_from_cache() {
@@ -289,13 +292,13 @@ impl WasmSandbox {
         }
         // If another process is compiling the component, this waits for it and then finds it in the
         // cache.
-        let _turn = self.inner.cache.turn(digest);
+        let _turn = self.inner.cache.lock_for_compiling(digest);
         if let Some(loaded) = load_from_cache() {
             return loaded;
         }
         tracing::debug!("compiling component {digest}");
         let component = compile::compile(engine, bytes, limits)?;
-        let ready = Ready::new(&component, bytes, metering)?;
+        let ready = LinkedComponent::new(&component, bytes, metering)?;
         let manifest = {
             let _alone = self
                 .inner
@@ -303,19 +306,19 @@ impl WasmSandbox {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
             if ready.exports().handler {
-                describe::ask(&ready, limits)?
+                describe::describe_component(&ready, limits)?
             } else {
-                Manifest::default()
+                ComponentManifest::default()
             }
         };
         if let (Ok(code), Ok(manifest)) = (component.serialize(), serde_json::to_vec(&manifest)) {
             self.inner.cache.put(&key, &manifest, &code);
         }
-        Ok(shelve(ready, digest, manifest))
+        Ok(ready_component(ready, digest, manifest))
     }
 
     /// Returns the cached component. Any defect of the cached data counts as its absence.
-    fn cached(&self, engine: &Engine, key: &str) -> Option<(Component, Manifest)> {
+    fn load_cached(&self, engine: &Engine, key: &str) -> Option<(Component, ComponentManifest)> {
         let entry = self.inner.cache.get(key)?;
         let manifest = serde_json::from_slice(entry.manifest()).ok()?;
         Some((entry.component(engine)?, manifest))
@@ -323,33 +326,37 @@ impl WasmSandbox {
 }
 
 impl Sandbox for WasmSandbox {
-    fn call(&self, mut call: Call, gateway: Gateway) -> Calling {
+    fn call(&self, mut call: SandboxCall, gateway: Gateway) -> AttemptFuture {
         let metering = match call.plugin.limits.fuel {
             None => Metering::Plain,
             Some(_) => Metering::Fuel,
         };
-        let component = self.held.get(&call.digest, metering);
+        let component = self.team_components.get(&call.digest, metering);
         let component =
             component.expect("a component is loaded, with its metering, before it is called");
         if let Some(script) = &component.script {
-            call.plugin = Arc::new(script.configure(&call.plugin));
+            call.plugin = Arc::new(script.interpreter_plugin(&call.plugin));
         }
         let inner = Arc::clone(&self.inner);
         Box::pin(async move {
             // Waiting for a slot does not count against the guest's time.
-            let _slot = inner.slots.acquire().await;
+            let _slot = inner.attempt_slots.acquire().await;
             attempt::run(&component.ready, component.script.as_ref(), call, gateway).await
         })
     }
 }
 
-fn shelve(ready: Ready, digest: &Digest, manifest: Manifest) -> Shelved {
-    let loaded = Loaded {
+fn ready_component(
+    ready: LinkedComponent,
+    digest: &Digest,
+    manifest: ComponentManifest,
+) -> ReadyComponent {
+    let loaded = LoadedComponent {
         digest: digest.clone(),
         exports: ready.exports(),
         manifest: Arc::new(manifest),
     };
-    Shelved {
+    ReadyComponent {
         ready: Arc::new(ready),
         loaded,
         script: None,

@@ -5,25 +5,30 @@ use std::sync::Arc;
 
 use strata_core::json::{Json, JsonError};
 use strata_core::message::{Draft, Hop, Message};
-use strata_core::team::{Candidate, Profile, Task};
+use strata_core::team::{Candidate, RoleProfile, Task};
 
-use super::Call;
+use super::SandboxCall;
 use super::bindings::{environment, handler, llm as wit_llm, thinker, types};
-use super::component::Manifest;
+use super::component::ComponentManifest;
 use crate::gateway::{HostError, HostErrorKind, ITEM_BYTES};
 use crate::services::llm;
 
 /// What an emission counts besides its texts.
 const EMISSION_BYTES: u64 = 128;
 
-pub(super) fn attempt(call: &Call) -> types::Attempt {
+pub(super) fn attempt(call: &SandboxCall) -> types::Attempt {
     types::Attempt {
         number: call.attempt,
         idempotency_key: call.idempotency_key.clone(),
     }
 }
 
-pub(super) fn input(call: &Call, action: &str, index: u32, task: Option<&Task>) -> types::Input {
+pub(super) fn input(
+    call: &SandboxCall,
+    action: &str,
+    index: u32,
+    task: Option<&Task>,
+) -> types::Input {
     types::Input {
         role: profile(&call.role),
         action: action.to_owned(),
@@ -38,7 +43,11 @@ pub(super) fn input(call: &Call, action: &str, index: u32, task: Option<&Task>) 
     }
 }
 
-pub(super) fn situation(call: &Call, round: u32, candidates: &[Candidate]) -> thinker::Situation {
+pub(super) fn situation(
+    call: &SandboxCall,
+    round: u32,
+    candidates: &[Candidate],
+) -> thinker::Situation {
     let candidates = candidates.iter().map(|candidate| thinker::Candidate {
         name: candidate.name.clone(),
         description: candidate.description.clone(),
@@ -53,7 +62,7 @@ pub(super) fn situation(call: &Call, round: u32, candidates: &[Candidate]) -> th
     }
 }
 
-fn profile(role: &Profile) -> types::Profile {
+fn profile(role: &RoleProfile) -> types::Profile {
     types::Profile {
         name: role.name.clone(),
         profile: role.profile.clone(),
@@ -115,7 +124,7 @@ pub(super) fn tasks(tasks: Vec<types::Task>) -> Vec<Task> {
 }
 
 /// Returns how much an emission adds to the bytes exchanged with the host, before it is converted.
-pub(super) fn handed_bytes(content: &str, data: Option<&str>) -> u64 {
+pub(super) fn emission_input_bytes(content: &str, data: Option<&str>) -> u64 {
     EMISSION_BYTES + (content.len() + data.map_or(0, str::len)) as u64
 }
 
@@ -167,8 +176,8 @@ pub(super) fn host_error(error: HostError) -> types::HostError {
     }
 }
 
-pub(super) fn manifest(manifest: handler::Manifest) -> Manifest {
-    Manifest {
+pub(super) fn manifest(manifest: handler::Manifest) -> ComponentManifest {
+    ComponentManifest {
         name: manifest.name,
         version: manifest.version,
         description: manifest.description,
@@ -178,19 +187,19 @@ pub(super) fn manifest(manifest: handler::Manifest) -> Manifest {
     }
 }
 
-pub(super) fn request(request: wit_llm::Request) -> llm::Request {
-    let turn = |turn: wit_llm::ChatMessage| llm::Turn {
+pub(super) fn request(request: wit_llm::Request) -> llm::ModelRequest {
+    let turn = |turn: wit_llm::ChatMessage| llm::ChatMessage {
         speaker: speaker(turn.speaker),
         content: turn.content,
         tool_calls: turn.tool_calls.into_iter().map(tool_call).collect(),
         tool_call_id: turn.tool_call_id,
     };
-    let tool = |tool: wit_llm::Tool| llm::Tool {
+    let tool = |tool: wit_llm::Tool| llm::ToolDefinition {
         name: tool.name,
         description: tool.description,
         parameters: tool.parameters,
     };
-    llm::Request {
+    llm::ModelRequest {
         model: request.model,
         messages: request.messages.into_iter().map(turn).collect(),
         tools: request.tools.into_iter().map(tool).collect(),
@@ -219,7 +228,7 @@ fn tool_call(call: wit_llm::ToolCall) -> llm::ToolCall {
     }
 }
 
-pub(super) fn reply(reply: llm::Reply) -> wit_llm::Reply {
+pub(super) fn reply(reply: llm::ModelReply) -> wit_llm::Reply {
     let tool_call = |call: llm::ToolCall| wit_llm::ToolCall {
         id: call.id,
         name: call.name,

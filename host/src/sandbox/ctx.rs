@@ -14,37 +14,37 @@ use strata_core::message::Draft;
 
 use super::bindings::{clock, environment, log, memory, random, script, types};
 use super::capability::Capabilities;
-use super::capability::wasi::{Wasi, WasiSetup};
-use super::limits::memory::Memory;
-use super::limits::{Meter, Stop};
-use super::log::{Level, Log};
-use super::source::Sources;
-use super::{Call, Entry, convert};
-use crate::gateway::{Allowance, Answer, Ask, Gateway, HostError, HostErrorKind};
-use crate::plugin::{Grants, Limits, Plugin, Reached};
+use super::capability::wasi::{WasiSetup, WasiState};
+use super::limits::memory::MemoryLimiter;
+use super::limits::{AbortReason, Meter};
+use super::log::{GuestLog, LogLevel};
+use super::source::DebugInfo;
+use super::{EntryPoint, SandboxCall, convert};
+use crate::gateway::{Allowance, Gateway, GuestRequest, HostAnswer, HostError, HostErrorKind};
+use crate::plugin::{Grants, LimitReached, Limits, Plugin};
 
 /// The maximum length of the name of a scope, key or label, and of a path. Longer ones make no
 /// sense, and names are copied often.
-pub(super) const NAME_BYTES: usize = 4 << 10;
+pub(super) const MAX_NAME_BYTES: usize = 4 << 10;
 /// How many messages `memory` returns at most; the WIT documents this.
-const RECENT: u32 = 1000;
+const MAX_MESSAGES: u32 = 1000;
 /// How many random bytes are returned at most; the WIT documents this.
-const RANDOM_BYTES: u32 = 65536;
+const MAX_RANDOM_BYTES: u32 = 65536;
 
 /// The result of a host function that can refuse. The outer error ends the attempt.
-pub(super) type Reply<T> = wasmtime::Result<Result<T, types::HostError>>;
+pub(super) type HostResult<T> = wasmtime::Result<Result<T, types::HostError>>;
 
 /// Whether the called function may have effects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Effects {
-    Kept,
+    Allowed,
     /// A component that chooses or describes itself must not have effects.
-    Refused,
+    Forbidden,
 }
 
 /// The state of one attempt.
 pub(super) struct Ctx {
-    pub(super) memory: Memory,
+    pub(super) memory: MemoryLimiter,
     pub(super) meter: Arc<Meter>,
     pub(super) capabilities: Capabilities,
     pub(super) limits: Limits,
@@ -52,11 +52,11 @@ pub(super) struct Ctx {
     /// driver.
     plugin: Option<Arc<Plugin>>,
     gateway: Option<Gateway>,
-    log: Arc<Mutex<Log>>,
+    log: Arc<Mutex<GuestLog>>,
     effects: Effects,
     calls: u32,
     /// Why the last host call was refused, if it was.
-    refused: Option<FaultCause>,
+    last_refusal: Option<FaultCause>,
     exchanged_bytes: u64,
     output_bytes: u64,
     emissions: Vec<Draft>,
@@ -64,55 +64,55 @@ pub(super) struct Ctx {
     known_scopes: BTreeSet<String>,
     /// The keys that the attempt has written, by scope and key, with the value it last read and its
     /// writes since. Without this map each read would cost as much as all writes before it.
-    places: HashMap<(String, String), scopes::Place>,
+    written_keys: HashMap<(String, String), scopes::WrittenKey>,
     /// The debug information for the backtraces of its faults.
-    pub(super) sources: Arc<Sources>,
+    pub(super) sources: Arc<DebugInfo>,
     /// The line that an interpreter reported last, counted from 1.
     pub(super) script_line: Option<u32>,
 }
 
 impl Ctx {
     /// Creates the data for an attempt.
-    pub(super) fn new(call: &Call, gateway: Gateway) -> Self {
+    pub(super) fn new(call: &SandboxCall, gateway: Gateway) -> Self {
         let limits = &call.plugin.limits;
-        let log = Arc::new(Mutex::new(Log::new(&call.role.name, &call.plugin)));
+        let log = Arc::new(Mutex::new(GuestLog::new(&call.role.name, &call.plugin)));
         let effects = match call.entry {
-            Entry::Run { .. } | Entry::Plan { .. } => Effects::Kept,
-            Entry::Choose { .. } => Effects::Refused,
+            EntryPoint::Run { .. } | EntryPoint::Plan { .. } => Effects::Allowed,
+            EntryPoint::Choose { .. } => Effects::Forbidden,
         };
         Self {
             capabilities: Capabilities::new(call, &gateway),
             plugin: Some(Arc::clone(&call.plugin)),
             gateway: Some(gateway),
             effects,
-            ..Self::bare(limits.clone(), log)
+            ..Self::with_limits(limits.clone(), log)
         }
     }
 
     /// Creates the data for a component that describes itself.
-    pub(super) fn describing(limits: Limits) -> Self {
-        let log = Arc::new(Mutex::new(Log::describing(limits.log_bytes)));
-        Self::bare(limits, log)
+    pub(super) fn for_describe(limits: Limits) -> Self {
+        let log = Arc::new(Mutex::new(GuestLog::for_describe(limits.log_bytes)));
+        Self::with_limits(limits, log)
     }
 
-    fn bare(limits: Limits, log: Arc<Mutex<Log>>) -> Self {
+    fn with_limits(limits: Limits, log: Arc<Mutex<GuestLog>>) -> Self {
         Self {
-            memory: Memory::new(&limits),
+            memory: MemoryLimiter::new(&limits),
             meter: Arc::new(Meter::start(&limits)),
             capabilities: Capabilities::none(),
             limits,
             plugin: None,
             gateway: None,
             log,
-            effects: Effects::Refused,
+            effects: Effects::Forbidden,
             calls: 0,
-            refused: None,
+            last_refusal: None,
             exchanged_bytes: 0,
             output_bytes: 0,
             emissions: Vec::new(),
             writes: Vec::new(),
             known_scopes: BTreeSet::new(),
-            places: HashMap::new(),
+            written_keys: HashMap::new(),
             sources: Arc::default(),
             script_line: None,
         }
@@ -126,18 +126,18 @@ impl Ctx {
     /// Adds WASI, for components that import it. Its randomness is derived from `seed`.
     pub(super) fn add_wasi(&mut self, grants: &Grants, seed: &str) {
         let (files, variables) = (&self.capabilities.files, &self.capabilities.variables);
-        let wasi = Wasi::new(WasiSetup {
+        let wasi = WasiState::new(WasiSetup {
             grants,
             variables,
             seed,
             log: &self.log,
-            opened: files.opened(),
-            own: files.own(),
+            open_files: files.open_files(),
+            hidden: files.hidden_storage(),
         });
         self.capabilities.add_wasi(wasi);
     }
 
-    pub(super) fn log(&self) -> MutexGuard<'_, Log> {
+    pub(super) fn log(&self) -> MutexGuard<'_, GuestLog> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -148,12 +148,16 @@ impl Ctx {
     }
 
     /// Counts calls of a host function.
-    pub(super) fn count(&mut self, function: &'static str, calls: u32) -> Result<(), Stop> {
-        self.refused = None;
+    pub(super) fn count_calls(
+        &mut self,
+        function: &'static str,
+        calls: u32,
+    ) -> Result<(), AbortReason> {
+        self.last_refusal = None;
         self.calls = self.calls.saturating_add(calls);
         let limit = self.limits.host_calls;
         if self.calls > limit {
-            return Err(Stop::HostCalls {
+            return Err(AbortReason::HostCalls {
                 limit,
                 function,
                 asked: self.calls,
@@ -163,11 +167,15 @@ impl Ctx {
     }
 
     /// Counts bytes that a host function receives or returns.
-    pub(super) fn count_bytes(&mut self, function: &'static str, bytes: u64) -> Result<(), Stop> {
+    pub(super) fn count_bytes(
+        &mut self,
+        function: &'static str,
+        bytes: u64,
+    ) -> Result<(), AbortReason> {
         let limit = self.limits.host_bytes;
         self.exchanged_bytes = self.exchanged_bytes.saturating_add(bytes);
         if self.exchanged_bytes > limit {
-            return Err(Stop::HostBytes {
+            return Err(AbortReason::HostBytes {
                 limit,
                 function,
                 asked: Some(self.exchanged_bytes),
@@ -177,46 +185,50 @@ impl Ctx {
     }
 
     /// Appends advice to a text about a limit that was reached.
-    pub(super) fn reached(&self, reached: Reached, text: String) -> String {
+    pub(super) fn with_advice(&self, reached: LimitReached, text: String) -> String {
         match &self.plugin {
-            Some(plugin) => format!("{text}; {}", plugin.advice.on(reached)),
+            Some(plugin) => format!("{text}; {}", plugin.advice.for_limit(reached)),
             None => text,
         }
     }
 
     /// Counts the guest's output as it arrives, so that never more than the limit accumulates.
-    pub(super) fn count_output(&mut self, what: &'static str, bytes: u64) -> Result<(), Stop> {
+    pub(super) fn count_output(
+        &mut self,
+        what: &'static str,
+        bytes: u64,
+    ) -> Result<(), AbortReason> {
         let limit = self.limits.output_bytes;
         self.output_bytes = self.output_bytes.saturating_add(bytes);
         if self.output_bytes > limit {
             let asked = self.output_bytes;
-            return Err(Stop::Output { what, limit, asked });
+            return Err(AbortReason::Output { what, limit, asked });
         }
         Ok(())
     }
 
     /// Sends a request to the driver. Returns `None` while a component describes itself.
-    pub(super) async fn ask(
+    pub(super) async fn request(
         &mut self,
         function: &'static str,
-        ask: Ask,
-    ) -> Result<Option<Answer>, Stop> {
+        ask: GuestRequest,
+    ) -> Result<Option<HostAnswer>, AbortReason> {
         self.count_bytes(function, ask.bytes())?;
         let Some(gateway) = &self.gateway else {
             return Ok(None);
         };
         let limit = self.limits.host_bytes;
-        let allowance = Allowance::of(limit.saturating_sub(self.exchanged_bytes));
+        let allowance = Allowance::new(limit.saturating_sub(self.exchanged_bytes));
         let Some(answer) = self
             .meter
-            .by_deadline(function, gateway.ask_within(ask, allowance))
+            .by_deadline(function, gateway.request_within(ask, allowance))
             .await?
         else {
-            return Err(Stop::Interrupted);
+            return Err(AbortReason::Interrupted);
         };
         if answer.is_beyond_limit() {
             // Does not include the number of bytes, which would differ each time and in a replay.
-            return Err(Stop::HostBytes {
+            return Err(AbortReason::HostBytes {
                 limit,
                 function,
                 asked: None,
@@ -224,7 +236,7 @@ impl Ctx {
         }
         self.count_bytes(function, answer.bytes())?;
         if let Some(refusal) = answer.refusal() {
-            self.refused = refusal.cause;
+            self.last_refusal = refusal.cause;
         }
         Ok(Some(answer))
     }
@@ -232,17 +244,17 @@ impl Ctx {
     /// Returns the cause of a failure that the guest reports now: the refusal of its last host
     /// call, if that was refused.
     pub(super) fn cause_of_failure(&self) -> FaultCause {
-        self.refused.unwrap_or(FaultCause::Declared)
+        self.last_refusal.unwrap_or(FaultCause::Declared)
     }
 
     /// Records why the last operation of WASI was refused, if it was.
     pub(super) fn note_refusal(&mut self, cause: Option<FaultCause>) {
-        self.refused = cause;
+        self.last_refusal = cause;
     }
 
     /// Refuses the current host call with this error.
     pub(super) fn refuse(&mut self, error: HostError) -> types::HostError {
-        self.refused = error.cause;
+        self.last_refusal = error.cause;
         convert::host_error(error)
     }
 
@@ -253,10 +265,10 @@ impl Ctx {
         )
     }
 
-    pub(super) fn refuse_effects(&self) -> Result<(), types::HostError> {
+    pub(super) fn check_effects_allowed(&self) -> Result<(), types::HostError> {
         match self.effects {
-            Effects::Kept => Ok(()),
-            Effects::Refused => Err(invalid(
+            Effects::Allowed => Ok(()),
+            Effects::Forbidden => Err(invalid(
                 "nothing can be emitted or written here: a choice changes nothing",
             )),
         }
@@ -269,38 +281,38 @@ pub(super) fn invalid(message: impl Into<String>) -> types::HostError {
 }
 
 /// Returns the error of host functions while a component describes itself.
-pub(super) fn undescribed(function: &str) -> types::HostError {
+pub(super) fn unavailable_in_describe(function: &str) -> types::HostError {
     let message = format!("`{function}` is not available while an action describes itself");
     convert::host_error(HostError::new(HostErrorKind::Denied, message))
 }
 
 /// The driver answers each kind of request with its own kind of answer; anything else is a bug of
 /// the host.
-pub(super) fn unexpected(function: &str, answer: &Answer) -> ! {
+pub(super) fn unexpected_answer(function: &str, answer: &HostAnswer) -> ! {
     panic!("the driver answered `{function}` with {answer:?}")
 }
 
-pub(super) fn name_fits(what: &str, name: &str) -> Result<(), types::HostError> {
-    if name.len() <= NAME_BYTES {
+pub(super) fn check_name(what: &str, name: &str) -> Result<(), types::HostError> {
+    if name.len() <= MAX_NAME_BYTES {
         return Ok(());
     }
     let length = name.len();
     Err(invalid(format!(
-        "the {what} is {length} bytes long; at most {NAME_BYTES} are taken"
+        "the {what} is {length} bytes long; at most {MAX_NAME_BYTES} are taken"
     )))
 }
 
 impl types::Host for Ctx {}
 
 impl environment::Host for Ctx {
-    fn emit(&mut self, emission: environment::Emission) -> Reply<()> {
-        self.count("environment.emit", 1)?;
-        if let Err(refusal) = self.refuse_effects() {
+    fn emit(&mut self, emission: environment::Emission) -> HostResult<()> {
+        self.count_calls("environment.emit", 1)?;
+        if let Err(refusal) = self.check_effects_allowed() {
             return Ok(Err(refusal));
         }
         self.count_bytes(
             "environment.emit",
-            convert::handed_bytes(&emission.content, emission.data.as_deref()),
+            convert::emission_input_bytes(&emission.content, emission.data.as_deref()),
         )?;
         let draft = match convert::emission(emission) {
             Ok(draft) => draft,
@@ -314,7 +326,7 @@ impl environment::Host for Ctx {
 
 impl memory::Host for Ctx {
     async fn recent(&mut self, limit: u32) -> wasmtime::Result<Vec<types::Message>> {
-        self.remember("memory.recent", limit, None).await
+        self.recall_messages("memory.recent", limit, None).await
     }
 
     async fn by_label(
@@ -322,26 +334,33 @@ impl memory::Host for Ctx {
         label: String,
         limit: u32,
     ) -> wasmtime::Result<Vec<types::Message>> {
-        self.remember("memory.by-label", limit, Some(label)).await
+        self.recall_messages("memory.by-label", limit, Some(label))
+            .await
     }
 }
 
 impl Ctx {
-    async fn remember(
+    async fn recall_messages(
         &mut self,
         function: &'static str,
         limit: u32,
         label: Option<String>,
     ) -> wasmtime::Result<Vec<types::Message>> {
-        self.count(function, 1)?;
-        if label.as_ref().is_some_and(|label| label.len() > NAME_BYTES) {
+        self.count_calls(function, 1)?;
+        if label
+            .as_ref()
+            .is_some_and(|label| label.len() > MAX_NAME_BYTES)
+        {
             return Ok(Vec::new());
         }
-        let limit = limit.min(RECENT);
-        match self.ask(function, Ask::Recent { limit, label }).await? {
+        let limit = limit.min(MAX_MESSAGES);
+        match self
+            .request(function, GuestRequest::Recent { limit, label })
+            .await?
+        {
             None => Ok(Vec::new()),
-            Some(Answer::Messages(messages)) => Ok(convert::messages(&messages)),
-            Some(other) => unexpected(function, &other),
+            Some(HostAnswer::Messages(messages)) => Ok(convert::messages(&messages)),
+            Some(other) => unexpected_answer(function, &other),
         }
     }
 }
@@ -350,10 +369,10 @@ impl log::Host for Ctx {
     // Not counted as a host call: the log has its own limit, and reaching that is no fault.
     fn write(&mut self, level: log::Level, message: String) -> wasmtime::Result<()> {
         let level = match level {
-            log::Level::Debug => Level::Debug,
-            log::Level::Info => Level::Info,
-            log::Level::Warn => Level::Warn,
-            log::Level::Error => Level::Error,
+            log::Level::Debug => LogLevel::Debug,
+            log::Level::Info => LogLevel::Info,
+            log::Level::Warn => LogLevel::Warn,
+            log::Level::Error => LogLevel::Error,
         };
         self.log().write(level, &message);
         Ok(())
@@ -371,17 +390,17 @@ impl script::Host for Ctx {
 impl clock::Host for Ctx {
     async fn unix_time_ms(&mut self) -> wasmtime::Result<f64> {
         const NAME: &str = "clock.unix-time-ms";
-        self.count(NAME, 1)?;
-        match self.ask(NAME, Ask::Now).await? {
+        self.count_calls(NAME, 1)?;
+        match self.request(NAME, GuestRequest::CurrentTime).await? {
             None => Ok(0.0),
-            Some(Answer::Time(time)) => Ok(time),
-            Some(other) => unexpected(NAME, &other),
+            Some(HostAnswer::Time(time)) => Ok(time),
+            Some(other) => unexpected_answer(NAME, &other),
         }
     }
 
     async fn sleep(&mut self, duration_ms: u32) -> wasmtime::Result<()> {
         const NAME: &str = "clock.sleep";
-        self.count(NAME, 1)?;
+        self.count_calls(NAME, 1)?;
         let duration = Duration::from_millis(duration_ms.into());
         Ok(self
             .meter
@@ -391,24 +410,24 @@ impl clock::Host for Ctx {
 }
 
 impl random::Host for Ctx {
-    async fn bytes(&mut self, length: u32) -> Reply<Vec<u8>> {
+    async fn bytes(&mut self, length: u32) -> HostResult<Vec<u8>> {
         const NAME: &str = "random.bytes";
-        self.count(NAME, 1)?;
-        if length > RANDOM_BYTES {
+        self.count_calls(NAME, 1)?;
+        if length > MAX_RANDOM_BYTES {
             let message = format!(
-                "asked for {length} random bytes; at most {RANDOM_BYTES} are given at once"
+                "asked for {length} random bytes; at most {MAX_RANDOM_BYTES} are given at once"
             );
             return Ok(Err(invalid(message)));
         }
-        match self.ask(NAME, Ask::Random { length }).await? {
-            None => Ok(Err(undescribed(NAME))),
-            Some(Answer::Bytes(bytes)) => Ok(bytes.map_err(convert::host_error)),
-            Some(other) => unexpected(NAME, &other),
+        match self.request(NAME, GuestRequest::Random { length }).await? {
+            None => Ok(Err(unavailable_in_describe(NAME))),
+            Some(HostAnswer::Bytes(bytes)) => Ok(bytes.map_err(convert::host_error)),
+            Some(other) => unexpected_answer(NAME, &other),
         }
     }
 }
 
 /// Returns the start of a name of any length.
-fn short(name: &str) -> &str {
+fn truncate_name(name: &str) -> &str {
     &name[..name.floor_char_boundary(64)]
 }

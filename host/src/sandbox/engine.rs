@@ -12,7 +12,7 @@ use wasmtime::{
 };
 
 use super::SandboxError;
-use super::limits::memory::{INSTANCES, MEMORIES, TABLES};
+use super::limits::memory::{MAX_INSTANCES, MAX_MEMORIES, MAX_TABLES};
 use crate::plugin::Limits;
 
 pub(super) mod cache;
@@ -23,20 +23,20 @@ pub use cache::CacheHealth;
 /// How often running guests are interrupted to check their limits. Short enough that a guest delays
 /// other tasks on its thread by no more than the usual error of a timer, long enough that the cost
 /// of the switch (about 1 µs) is negligible.
-pub(super) const TICK: Duration = Duration::from_millis(5);
+pub(super) const TICK_INTERVAL: Duration = Duration::from_millis(5);
 /// How many attempts run at once; more wait for a slot. This bounds the address space that the pool
 /// reserves.
-const SLOTS: u32 = 128;
+const MAX_ATTEMPTS: u32 = 128;
 /// The stack of a guest. Deeper recursion is a fault. This is a setting of the engine for all
 /// guests, so plugins cannot change it.
 pub(super) const STACK_BYTES: usize = 1 << 20;
 /// The size of the stack for a guest and the host functions it calls.
 const FIBER_BYTES: usize = 2 << 20;
 /// The maximum number of elements of a table in the pool. It only costs address space.
-const TABLE_ELEMENTS: usize = 1 << 20;
+const MAX_TABLE_ELEMENTS: usize = 1 << 20;
 /// The maximum size of the data of a core or component instance in the pool. A runtime with 100,000
 /// functions needs less.
-const INSTANCE_BYTES: usize = 16 << 20;
+const MAX_INSTANCE_BYTES: usize = 16 << 20;
 /// How much of a memory is zeroed instead of being returned to the system. Most actions use less.
 const KEEP_RESIDENT_BYTES: usize = 256 << 10;
 /// How much a memory outside the pool reserves when it grows, so that not every growth moves it.
@@ -46,7 +46,7 @@ const GROWTH_BYTES: u64 = 1 << 20;
 /// WebAssembly 2.0, some optimise with the features listed besides it, and modules of one component
 /// that call each other are linked with several memories. All other features are off, because each
 /// is one more thing to attack.
-const NEEDED: WasmFeatures = WasmFeatures::WASM2
+const ENABLED_FEATURES: WasmFeatures = WasmFeatures::WASM2
     .union(WasmFeatures::EXTENDED_CONST)
     .union(WasmFeatures::TAIL_CALL)
     .union(WasmFeatures::RELAXED_SIMD)
@@ -64,7 +64,7 @@ pub enum Metering {
 
 impl Metering {
     /// Returns what calls with these limits need.
-    pub fn of(limits: &Limits) -> Self {
+    pub fn for_limits(limits: &Limits) -> Self {
         if limits.fuel.is_some() {
             Self::Fuel
         } else {
@@ -76,18 +76,18 @@ impl Metering {
 /// The use of a sandbox, which determines how much the pool reserves. Reserving it for many
 /// attempts takes a millisecond, as long as some commands take in total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Work {
+pub(super) enum SandboxUse {
     /// Running teams, any number of them.
     Teams,
     /// A few calls, one after another.
     OneShot,
 }
 
-impl Work {
+impl SandboxUse {
     /// Returns how many attempts run at once.
-    pub(super) fn attempts(self) -> u32 {
+    pub(super) fn max_attempts(self) -> u32 {
         match self {
-            Self::Teams => SLOTS,
+            Self::Teams => MAX_ATTEMPTS,
             Self::OneShot => 1,
         }
     }
@@ -109,15 +109,15 @@ pub enum Allocation {
 pub(super) struct Engines {
     plain: Engine,
     pub(super) allocation: Allocation,
-    work: Work,
+    sandbox_use: SandboxUse,
     fuel: OnceLock<Engine>,
     ticking: Arc<Mutex<Vec<EngineWeak>>>,
 }
 
 impl Engines {
-    pub(super) fn new(work: Work) -> Result<Self, SandboxError> {
-        executable::check()?;
-        let (plain, allocation) = engine(Metering::Plain, work)?;
+    pub(super) fn new(work: SandboxUse) -> Result<Self, SandboxError> {
+        executable::check_executable_memory()?;
+        let (plain, allocation) = new_engine(Metering::Plain, work)?;
         let ticking = Arc::new(Mutex::new(vec![plain.weak()]));
         let engines = Arc::clone(&ticking);
         thread::Builder::new()
@@ -131,7 +131,7 @@ impl Engines {
         Ok(Self {
             plain,
             allocation,
-            work,
+            sandbox_use: work,
             fuel: OnceLock::new(),
             ticking,
         })
@@ -144,7 +144,7 @@ impl Engines {
         if let Some(engine) = self.fuel.get() {
             return Ok(engine);
         }
-        let (made, _) = engine(Metering::Fuel, self.work)?;
+        let (made, _) = new_engine(Metering::Fuel, self.sandbox_use)?;
         let kept = self.fuel.get_or_init(|| made);
         let mut ticking = self.ticking.lock().unwrap_or_else(PoisonError::into_inner);
         ticking.push(kept.weak());
@@ -155,7 +155,7 @@ impl Engines {
 /// Advances the epoch of all engines until they are gone.
 fn tick(engines: &Mutex<Vec<EngineWeak>>) {
     loop {
-        thread::sleep(TICK);
+        thread::sleep(TICK_INTERVAL);
         let mut engines = engines.lock().unwrap_or_else(PoisonError::into_inner);
         engines.retain(|weak| {
             let engine = weak.upgrade();
@@ -168,18 +168,18 @@ fn tick(engines: &Mutex<Vec<EngineWeak>>) {
 }
 
 /// Creates an engine with a pool of instances, or without one if there is not enough address space.
-fn engine(metering: Metering, work: Work) -> Result<(Engine, Allocation), SandboxError> {
+fn new_engine(metering: Metering, work: SandboxUse) -> Result<(Engine, Allocation), SandboxError> {
     let mut config = config(metering);
     config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(work)));
     if let Ok(pooled) = Engine::new(&config) {
         return Ok((
             pooled,
             Allocation::Pool {
-                attempts: work.attempts(),
+                attempts: work.max_attempts(),
             },
         ));
     }
-    let frugal = Engine::new(frugal(&mut config));
+    let frugal = Engine::new(on_demand_config(&mut config));
     let frugal = frugal.map_err(|error| {
         SandboxError::Machine(format!("cannot set up the WebAssembly engine: {error:#}"))
     })?;
@@ -187,7 +187,7 @@ fn engine(metering: Metering, work: Work) -> Result<(Engine, Allocation), Sandbo
 }
 
 /// Configures memories that reserve only what they use, at the cost of a check of each access.
-fn frugal(config: &mut Config) -> &Config {
+fn on_demand_config(config: &mut Config) -> &Config {
     config
         .allocation_strategy(InstanceAllocationStrategy::OnDemand)
         .memory_reservation(0)
@@ -198,7 +198,7 @@ fn frugal(config: &mut Config) -> &Config {
 fn config(metering: Metering) -> Config {
     let mut config = Config::new();
     config
-        .wasm_features(WasmFeatures::all().difference(NEEDED), false)
+        .wasm_features(WasmFeatures::all().difference(ENABLED_FEATURES), false)
         .wasm_component_model(true)
         .concurrency_support(false)
         .epoch_interruption(true)
@@ -214,23 +214,23 @@ fn config(metering: Metering) -> Config {
 }
 
 /// Configures the pool. Its size does not affect the compiled code.
-fn pool(work: Work) -> PoolingAllocationConfig {
+fn pool(work: SandboxUse) -> PoolingAllocationConfig {
     // One more for the component that may describe itself at the same time.
-    let slots = work.attempts() + 1;
+    let slots = work.max_attempts() + 1;
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(slots)
-        .total_core_instances(slots * INSTANCES)
-        .total_memories(slots * MEMORIES)
-        .total_tables(slots * TABLES)
+        .total_core_instances(slots * MAX_INSTANCES)
+        .total_memories(slots * MAX_MEMORIES)
+        .total_tables(slots * MAX_TABLES)
         .total_stacks(slots)
-        .max_core_instances_per_component(INSTANCES)
-        .max_memories_per_component(MEMORIES)
-        .max_memories_per_module(MEMORIES)
-        .max_tables_per_component(TABLES)
-        .max_tables_per_module(TABLES)
-        .max_component_instance_size(INSTANCE_BYTES)
-        .max_core_instance_size(INSTANCE_BYTES)
-        .table_elements(TABLE_ELEMENTS)
+        .max_core_instances_per_component(MAX_INSTANCES)
+        .max_memories_per_component(MAX_MEMORIES)
+        .max_memories_per_module(MAX_MEMORIES)
+        .max_tables_per_component(MAX_TABLES)
+        .max_tables_per_module(MAX_TABLES)
+        .max_component_instance_size(MAX_INSTANCE_BYTES)
+        .max_core_instance_size(MAX_INSTANCE_BYTES)
+        .table_elements(MAX_TABLE_ELEMENTS)
         .linear_memory_keep_resident(KEEP_RESIDENT_BYTES)
         .table_keep_resident(KEEP_RESIDENT_BYTES)
         .pagemap_scan(Enabled::Auto);
@@ -241,18 +241,18 @@ fn pool(work: Work) -> PoolingAllocationConfig {
 mod tests {
     use strata_core::id::Digest;
 
-    use super::cache::Cache;
+    use super::cache::CompileCache;
     use super::*;
 
     #[test]
     fn compiled_code_is_the_same_whatever_the_work() {
         let key = |work| {
             let engines = Engines::new(work).unwrap();
-            Cache::none().key(
+            CompileCache::disabled().key(
                 &Digest("ab12".into()),
                 engines.get(Metering::Plain).unwrap(),
             )
         };
-        assert_eq!(key(Work::OneShot), key(Work::Teams));
+        assert_eq!(key(SandboxUse::OneShot), key(SandboxUse::Teams));
     }
 }

@@ -1,123 +1,125 @@
 //! Converts whatever ended an attempt into a fault: its kind, a message with the limit and the key
 //! that changes it, the guest's backtrace, and the end of its log.
 
-use strata_core::fault::{Fault, FaultCause, FaultKind, Hope};
+use strata_core::fault::{Fault, FaultCause, FaultKind, Retryability};
 use wasmtime::{FrameInfo, Trap, WasmBacktrace};
 
 use super::bindings::types;
 use super::capability::files::FilesFault;
 use super::ctx::Ctx;
 use super::engine::STACK_BYTES;
-use super::limits::{Stop, format_bytes};
-use super::source::{Place, Sources, Symbol};
-use crate::plugin::{Limit, Reached};
+use super::limits::{AbortReason, format_bytes};
+use super::source::{CodePosition, DebugInfo, Symbol};
+use crate::plugin::{Limit, LimitReached};
 
 /// The maximum number of frames of a backtrace; the innermost explain the fault.
-const FRAMES: usize = 32;
+const MAX_FRAMES: usize = 32;
 /// The maximum length of a message that a guest wrote, or that quotes what it returned.
-const MESSAGE_BYTES: usize = 64 << 10;
+const MAX_MESSAGE_BYTES: usize = 64 << 10;
 /// The maximum length of a function name or source location in a frame. Names of generic functions
 /// can be long.
-const PART_BYTES: usize = 1 << 10;
+const MAX_PART_BYTES: usize = 1 << 10;
 
 /// Returns the fault of an attempt that wasmtime or the host ended.
-pub(super) fn of_error(error: &wasmtime::Error, ctx: &Ctx) -> Fault {
-    let mut fault = match error.downcast_ref::<Stop>() {
-        Some(stop) => of_stop(stop, ctx),
+pub(super) fn from_error(error: &wasmtime::Error, ctx: &Ctx) -> Fault {
+    let mut fault = match error.downcast_ref::<AbortReason>() {
+        Some(stop) => from_abort(stop, ctx),
         None => match error.downcast_ref::<Trap>() {
-            Some(trap) => of_trap(*trap, ctx),
-            None => of_other(error, ctx),
+            Some(trap) => from_trap(*trap, ctx),
+            None => from_other_error(error, ctx),
         },
     };
     if let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() {
-        fault.backtrace = lines(backtrace.frames(), &ctx.sources);
+        fault.backtrace = format_backtrace(backtrace.frames(), &ctx.sources);
     }
     fault.log = ctx.log().tail();
     fault
 }
 
 /// Returns the fault of an attempt whose guest reported its own failure.
-pub(super) fn of_failure(failure: types::Failure, ctx: &Ctx) -> Fault {
+pub(super) fn from_guest_failure(failure: types::Failure, ctx: &Ctx) -> Fault {
     let kind = match failure.kind {
         types::FailureKind::Error | types::FailureKind::Retryable => FaultKind::Error,
         types::FailureKind::Denied => FaultKind::Denied,
         types::FailureKind::Host => FaultKind::Host,
     };
-    let mut message = bounded(failure.message);
+    let mut message = truncate_message(failure.message);
     if message.trim().is_empty() {
         message = "the action gave no reason".into();
     }
-    let mut fault = match (failure.kind, refusal(ctx)) {
+    let mut fault = match (failure.kind, memory_refusal(ctx)) {
         // In languages where a failed allocation is an exception, the guest itself reports the
         // failure.
-        (types::FailureKind::Error, Some(refusal)) => of_memory(format!("{refusal}\n{message}")),
-        _ => Fault::new(kind, message).caused_by(ctx.cause_of_failure()),
+        (types::FailureKind::Error, Some(refusal)) => memory_fault(format!("{refusal}\n{message}")),
+        _ => Fault::new(kind, message).with_cause(ctx.cause_of_failure()),
     };
     if matches!(failure.kind, types::FailureKind::Retryable) {
-        fault.hope = Hope::Retryable;
+        fault.retryability = Retryability::Retryable;
     }
     fault.log = ctx.log().tail();
     fault
 }
 
-fn bounded(mut message: String) -> String {
-    message.truncate(message.floor_char_boundary(MESSAGE_BYTES));
+fn truncate_message(mut message: String) -> String {
+    message.truncate(message.floor_char_boundary(MAX_MESSAGE_BYTES));
     message
 }
 
 /// Returns the fault of an attempt that returned an invalid output.
-pub(super) fn of_output(message: String, ctx: &Ctx) -> Fault {
-    let mut fault = Fault::new(FaultKind::OutputInvalid, bounded(message));
+pub(super) fn invalid_output(message: String, ctx: &Ctx) -> Fault {
+    let mut fault = Fault::new(FaultKind::OutputInvalid, truncate_message(message));
     fault.log = ctx.log().tail();
     fault
 }
 
 /// Returns the fault of an attempt whose files cannot be staged or stored.
-pub(super) fn of_files(why: FilesFault, ctx: &Ctx) -> Fault {
-    let mut fault = Fault::new(FaultKind::Host, why.message).caused_by(why.cause);
+pub(super) fn from_files_fault(why: FilesFault, ctx: &Ctx) -> Fault {
+    let mut fault = Fault::new(FaultKind::Host, why.message).with_cause(why.cause);
     // The next attempt would fail in the same way.
-    fault.hope = Hope::Final;
+    fault.retryability = Retryability::Final;
     fault.log = ctx.log().tail();
     fault
 }
 
 /// Returns the fault of an attempt whose time was used up before it started.
-pub(super) fn of_staging(ctx: &Ctx) -> Fault {
-    let mut fault = of_stop(&ctx.meter.timed_out(None), ctx);
+pub(super) fn staging_timeout(ctx: &Ctx) -> Fault {
+    let mut fault = from_abort(&ctx.meter.timeout_error(None), ctx);
     fault
         .message
         .push_str("\nits directories were still being copied");
     fault
 }
 
-pub(super) fn of_stop(stop: &Stop, ctx: &Ctx) -> Fault {
+pub(super) fn from_abort(stop: &AbortReason, ctx: &Ctx) -> Fault {
     let (kind, cause) = match stop {
-        Stop::Cpu(_) => (FaultKind::Cpu, FaultCause::CpuLimit),
-        Stop::Timeout { .. } => (FaultKind::Timeout, FaultCause::TimeLimit),
-        Stop::HostCalls { .. } | Stop::HostBytes { .. } => (FaultKind::Host, FaultCause::Limit),
-        Stop::Output { .. } => (FaultKind::OutputLimit, FaultCause::Limit),
-        Stop::Interrupted => (FaultKind::Interrupted, FaultCause::Unspecified),
+        AbortReason::Cpu(_) => (FaultKind::Cpu, FaultCause::CpuLimit),
+        AbortReason::Timeout { .. } => (FaultKind::Timeout, FaultCause::TimeLimit),
+        AbortReason::HostCalls { .. } | AbortReason::HostBytes { .. } => {
+            (FaultKind::Host, FaultCause::Limit)
+        }
+        AbortReason::Output { .. } => (FaultKind::OutputLimit, FaultCause::Limit),
+        AbortReason::Interrupted => (FaultKind::Interrupted, FaultCause::Unspecified),
     };
-    let message = match stop.reached() {
-        Some(reached) => ctx.reached(reached, stop.to_string()),
+    let message = match stop.limit_reached() {
+        Some(reached) => ctx.with_advice(reached, stop.to_string()),
         None => stop.to_string(),
     };
-    Fault::new(kind, message).caused_by(cause)
+    Fault::new(kind, message).with_cause(cause)
 }
 
-fn of_memory(message: String) -> Fault {
-    Fault::new(FaultKind::Memory, message).caused_by(FaultCause::Limit)
+fn memory_fault(message: String) -> Fault {
+    Fault::new(FaultKind::Memory, message).with_cause(FaultCause::Limit)
 }
 
-fn of_trap(trap: Trap, ctx: &Ctx) -> Fault {
+fn from_trap(trap: Trap, ctx: &Ctx) -> Fault {
     match trap {
         Trap::OutOfFuel => {
             let message = format!(
                 "limit of {} units of fuel reached",
                 ctx.limits.fuel.unwrap_or_default()
             );
-            let message = ctx.reached(Reached::at(Limit::Fuel), message);
-            Fault::new(FaultKind::Fuel, message).caused_by(FaultCause::FuelLimit)
+            let message = ctx.with_advice(LimitReached::new(Limit::Fuel), message);
+            Fault::new(FaultKind::Fuel, message).with_cause(FaultCause::FuelLimit)
         }
         Trap::StackOverflow => {
             let size = format_bytes(STACK_BYTES as u64);
@@ -128,22 +130,22 @@ fn of_trap(trap: Trap, ctx: &Ctx) -> Fault {
         }
         // A guest's allocator traps in this way after its memory could not grow.
         Trap::UnreachableCodeReached | Trap::MemoryOutOfBounds | Trap::TableOutOfBounds => {
-            match refusal(ctx) {
-                Some(refusal) => of_memory(format!("{refusal}\n{}", told(trap))),
-                None => Fault::new(FaultKind::Trap, told(trap)),
+            match memory_refusal(ctx) {
+                Some(refusal) => memory_fault(format!("{refusal}\n{}", describe_trap(trap))),
+                None => Fault::new(FaultKind::Trap, describe_trap(trap)),
             }
         }
-        _ => Fault::new(FaultKind::Trap, told(trap)),
+        _ => Fault::new(FaultKind::Trap, describe_trap(trap)),
     }
 }
 
 /// Returns which growth of a memory or table was refused, if the guest has not grown one since.
-fn refusal(ctx: &Ctx) -> Option<String> {
+fn memory_refusal(ctx: &Ctx) -> Option<String> {
     let (reached, text) = ctx.memory.refusal()?;
-    Some(ctx.reached(reached, text))
+    Some(ctx.with_advice(reached, text))
 }
 
-fn told(trap: Trap) -> String {
+fn describe_trap(trap: Trap) -> String {
     let text = trap.to_string();
     let text = text.strip_prefix("wasm trap: ").unwrap_or(&text);
     match trap {
@@ -156,12 +158,12 @@ fn told(trap: Trap) -> String {
 /// The message of wasmtime's error if a guest passes too much data. The error's type is private, so
 /// only the message identifies it. A guest cannot forge it: none of these errors consists of a
 /// guest's text, and the whole message is compared. A test fails if wasmtime changes it.
-const TRANSFER_REFUSED: &str = "too much data is being copied between the host and the guest: \
+const TRANSFER_ERROR: &str = "too much data is being copied between the host and the guest: \
      fuel allocated for hostcalls has been exhausted";
 
 /// Handles errors that are neither the host's nor traps: failures of instantiation or of passing
 /// arguments.
-fn of_other(error: &wasmtime::Error, ctx: &Ctx) -> Fault {
+fn from_other_error(error: &wasmtime::Error, ctx: &Ctx) -> Fault {
     if let Some(exit) = error.downcast_ref::<wasmtime_wasi::I32Exit>() {
         return Fault::new(
             FaultKind::Trap,
@@ -169,16 +171,16 @@ fn of_other(error: &wasmtime::Error, ctx: &Ctx) -> Fault {
         );
     }
     let cause = error.root_cause().to_string();
-    if cause == TRANSFER_REFUSED {
+    if cause == TRANSFER_ERROR {
         let limit = format_bytes(transfer_bytes(ctx.limits.memory_bytes) as u64);
         let message =
             format!("handed over more than {limit} at once, more than its memory can hold");
-        let message = ctx.reached(Reached::at(Limit::Memory), message);
-        return Fault::new(FaultKind::OutputLimit, message).caused_by(FaultCause::Limit);
+        let message = ctx.with_advice(LimitReached::new(Limit::Memory), message);
+        return Fault::new(FaultKind::OutputLimit, message).with_cause(FaultCause::Limit);
     }
-    match refusal(ctx) {
+    match memory_refusal(ctx) {
         // The refused memory or table is one that the component starts with.
-        Some(refusal) => of_memory(format!("{refusal}\n{cause}")),
+        Some(refusal) => memory_fault(format!("{refusal}\n{cause}")),
         None => Fault::new(FaultKind::Trap, cause),
     }
 }
@@ -192,15 +194,15 @@ pub(super) fn transfer_bytes(memory_bytes: u64) -> usize {
 
 /// Formats the frames that are meaningful to a reader. The adapters that toolchains add have no
 /// names; they are shown only if no frame has a name.
-fn lines(frames: &[FrameInfo], sources: &Sources) -> Vec<String> {
+fn format_backtrace(frames: &[FrameInfo], sources: &DebugInfo) -> Vec<String> {
     let place = |info: &FrameInfo| {
         let offset = info.module_offset().unwrap_or_default();
-        Place {
+        CodePosition {
             offset,
             function: offset - info.func_offset().unwrap_or_default(),
         }
     };
-    let symbols = sources.at(&frames.iter().map(place).collect::<Vec<_>>());
+    let symbols = sources.symbols_at(&frames.iter().map(place).collect::<Vec<_>>());
     let all: Vec<(&FrameInfo, Vec<Symbol>)> = frames.iter().zip(symbols).collect();
     let is_named = |(info, symbols): &&(&FrameInfo, Vec<Symbol>)| {
         info.func_name().is_some() || !symbols.is_empty()
@@ -211,32 +213,32 @@ fn lines(frames: &[FrameInfo], sources: &Sources) -> Vec<String> {
     }
     shown
         .into_iter()
-        .flat_map(|(info, symbols)| frame(info, symbols))
-        .take(FRAMES)
+        .flat_map(|(info, symbols)| format_frame(info, symbols))
+        .take(MAX_FRAMES)
         .collect()
 }
 
 /// Returns one line for each function, including inlined ones: `name (file:line)` or `name
 /// (module+0xoffset)`.
-fn frame(frame: &FrameInfo, symbols: &[Symbol]) -> Vec<String> {
-    let module = cut(frame.module().name().unwrap_or("module"));
+fn format_frame(frame: &FrameInfo, symbols: &[Symbol]) -> Vec<String> {
+    let module = truncate_part(frame.module().name().unwrap_or("module"));
     let place = frame
         .module_offset()
         .map_or_else(|| module.clone(), |offset| format!("{module}+{offset:#x}"));
     let own = frame
         .func_name()
-        .map_or_else(|| format!("function {}", frame.func_index()), demangled);
+        .map_or_else(|| format!("function {}", frame.func_index()), demangle);
     if symbols.is_empty() {
         return vec![format!("{own} ({place})")];
     }
     let symbol = |symbol: &Symbol| {
-        let name = symbol
-            .name
-            .as_deref()
-            .map_or_else(|| own.clone(), demangled);
+        let name = symbol.name.as_deref().map_or_else(|| own.clone(), demangle);
         format!(
             "{name} ({})",
-            symbol.source.as_deref().map_or_else(|| place.clone(), cut)
+            symbol
+                .source
+                .as_deref()
+                .map_or_else(|| place.clone(), truncate_part)
         )
     };
     symbols.iter().map(symbol).collect()
@@ -244,21 +246,24 @@ fn frame(frame: &FrameInfo, symbols: &[Symbol]) -> Vec<String> {
 
 /// Demangles a name and limits its length before and after, because a short mangled name can expand
 /// to a long one.
-fn demangled(name: &str) -> String {
-    cut(&format!("{:#}", rustc_demangle::demangle(&cut(name))))
+fn demangle(name: &str) -> String {
+    truncate_part(&format!(
+        "{:#}",
+        rustc_demangle::demangle(&truncate_part(name))
+    ))
 }
 
 /// Limits the length of a part of a line. A component can contain texts of any length.
-fn cut(part: &str) -> String {
+fn truncate_part(part: &str) -> String {
     match part.len() {
-        0..=PART_BYTES => part.to_owned(),
-        _ => format!("{}…", &part[..part.floor_char_boundary(PART_BYTES)]),
+        0..=MAX_PART_BYTES => part.to_owned(),
+        _ => format!("{}…", &part[..part.floor_char_boundary(MAX_PART_BYTES)]),
     }
 }
 
 #[test]
 fn what_a_guest_wrote_is_told_as_far_as_there_is_room() {
-    assert_eq!(bounded("short".into()), "short");
-    let long = bounded("é".repeat(MESSAGE_BYTES));
-    assert!(long.len() <= MESSAGE_BYTES && long.len() > MESSAGE_BYTES - 2);
+    assert_eq!(truncate_message("short".into()), "short");
+    let long = truncate_message("é".repeat(MAX_MESSAGE_BYTES));
+    assert!(long.len() <= MAX_MESSAGE_BYTES && long.len() > MAX_MESSAGE_BYTES - 2);
 }

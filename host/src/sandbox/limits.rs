@@ -12,17 +12,17 @@ use std::time::{Duration, Instant};
 use rustix::time::{ClockId, clock_gettime};
 use wasmtime::UpdateDeadline;
 
-use crate::plugin::{Limit, Limits, Reached};
+use crate::plugin::{Limit, LimitReached, Limits};
 
 pub(super) mod memory;
 
 /// Replaces timeouts that are too long for date arithmetic.
-const FOREVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Why the host ends an attempt. It passes through wasmtime as an error and is converted in
 /// `fault`.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Stop {
+pub(super) enum AbortReason {
     /// The processor time is used up.
     #[error("CPU limit of {} reached", format_duration(*.0))]
     Cpu(Duration),
@@ -76,18 +76,20 @@ pub(super) enum Stop {
     Interrupted,
 }
 
-impl Stop {
+impl AbortReason {
     /// Returns the limit that was reached.
-    pub(super) fn reached(&self) -> Option<Reached> {
+    pub(super) fn limit_reached(&self) -> Option<LimitReached> {
         match self {
-            Self::Cpu(_) => Some(Reached::at(Limit::Cpu)),
-            Self::Timeout { .. } => Some(Reached::at(Limit::Timeout)),
-            Self::HostCalls { asked, .. } => Some(Reached::by(Limit::HostCalls, (*asked).into())),
-            Self::HostBytes { asked, .. } => Some(Reached {
+            Self::Cpu(_) => Some(LimitReached::new(Limit::Cpu)),
+            Self::Timeout { .. } => Some(LimitReached::new(Limit::Timeout)),
+            Self::HostCalls { asked, .. } => {
+                Some(LimitReached::with_demand(Limit::HostCalls, (*asked).into()))
+            }
+            Self::HostBytes { asked, .. } => Some(LimitReached {
                 limit: Limit::HostBytes,
-                asked: *asked,
+                demand: *asked,
             }),
-            Self::Output { asked, .. } => Some(Reached::by(Limit::Output, *asked)),
+            Self::Output { asked, .. } => Some(LimitReached::with_demand(Limit::Output, *asked)),
             Self::Interrupted => None,
         }
     }
@@ -118,7 +120,7 @@ impl Meter {
         Self {
             start: Instant::now(),
             cpu: limits.cpu,
-            timeout: limits.timeout.min(FOREVER),
+            timeout: limits.timeout.min(MAX_TIMEOUT),
             spent_ns: AtomicU64::new(0),
             polled_since_ns: AtomicU64::new(0),
         }
@@ -130,9 +132,9 @@ impl Meter {
     }
 
     /// Returns the error of an attempt whose wall time is used up.
-    pub(super) fn timed_out(&self, waiting_in: Option<&'static str>) -> Stop {
+    pub(super) fn timeout_error(&self, waiting_in: Option<&'static str>) -> AbortReason {
         let limit = self.timeout;
-        Stop::Timeout { limit, waiting_in }
+        AbortReason::Timeout { limit, waiting_in }
     }
 
     /// Waits no longer than the attempt's deadline. Ending the attempt inside the call shows where
@@ -141,14 +143,14 @@ impl Meter {
         &self,
         function: &'static str,
         wait: F,
-    ) -> Result<F::Output, Stop> {
+    ) -> Result<F::Output, AbortReason> {
         tokio::time::timeout_at(self.deadline(), wait)
             .await
-            .map_err(|_| self.timed_out(Some(function)))
+            .map_err(|_| self.timeout_error(Some(function)))
     }
 
     /// Returns the processor time so far. Only valid while the future is not being polled.
-    pub(super) fn spent(&self) -> Duration {
+    pub(super) fn cpu_time(&self) -> Duration {
         Duration::from_nanos(self.spent_ns.load(Relaxed))
     }
 
@@ -156,7 +158,7 @@ impl Meter {
     pub(super) async fn measure<F: Future>(&self, future: F) -> F::Output {
         let mut future = pin!(future);
         poll_fn(|context| {
-            self.polled_since_ns.store(thread_ns(), Relaxed);
+            self.polled_since_ns.store(thread_cpu_ns(), Relaxed);
             let poll = future.as_mut().poll(context);
             self.spent_ns.fetch_add(self.running_ns(), Relaxed);
             poll
@@ -166,24 +168,24 @@ impl Meter {
 
     /// Decides whether a running guest may continue; called at each tick. It yields to other tasks
     /// first.
-    pub(super) fn tick(&self) -> Result<UpdateDeadline, Stop> {
-        if self.spent() + Duration::from_nanos(self.running_ns()) >= self.cpu {
-            return Err(Stop::Cpu(self.cpu));
+    pub(super) fn tick(&self) -> Result<UpdateDeadline, AbortReason> {
+        if self.cpu_time() + Duration::from_nanos(self.running_ns()) >= self.cpu {
+            return Err(AbortReason::Cpu(self.cpu));
         }
         if self.start.elapsed() >= self.timeout {
-            return Err(self.timed_out(None));
+            return Err(self.timeout_error(None));
         }
         let turn = Box::pin(tokio::task::yield_now());
         Ok(UpdateDeadline::YieldCustom(1, turn))
     }
 
     fn running_ns(&self) -> u64 {
-        thread_ns().saturating_sub(self.polled_since_ns.load(Relaxed))
+        thread_cpu_ns().saturating_sub(self.polled_since_ns.load(Relaxed))
     }
 }
 
 /// Returns the processor time of this thread so far.
-fn thread_ns() -> u64 {
+fn thread_cpu_ns() -> u64 {
     let spent = clock_gettime(ClockId::ThreadCPUTime);
     let (seconds, nanoseconds) = (spent.tv_sec.unsigned_abs(), spent.tv_nsec.unsigned_abs());
     seconds

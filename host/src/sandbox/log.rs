@@ -5,16 +5,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::limits::format_bytes;
-use crate::plugin::{Limit, Plugin, Reached};
+use crate::plugin::{Limit, LimitReached, Plugin};
 
 /// How many lines a fault shows: enough for a panic's message and what led to it.
 const TAIL_LINES: usize = 20;
 /// The maximum length of a line in a fault.
-const LINE_BYTES: usize = 4 << 10;
+const MAX_LINE_BYTES: usize = 4 << 10;
 
 /// The severity of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Level {
+pub(super) enum LogLevel {
     Debug,
     Info,
     Warn,
@@ -23,94 +23,97 @@ pub(super) enum Level {
 
 /// The log of one attempt.
 #[derive(Debug)]
-pub(super) struct Log {
+pub(super) struct GuestLog {
     role: String,
     limit: u64,
     /// The plugin with the limit; `None` if the limit is the host's.
     plugin: Option<Arc<Plugin>>,
-    left: u64,
-    cut: bool,
+    bytes_left: u64,
+    is_cut: bool,
     tail: VecDeque<String>,
 }
 
-impl Log {
+impl GuestLog {
     pub(super) fn new(role: &str, plugin: &Arc<Plugin>) -> Self {
         let limit = plugin.limits.log_bytes;
         Self {
             role: role.to_owned(),
             plugin: Some(Arc::clone(plugin)),
-            ..Self::describing(limit)
+            ..Self::for_describe(limit)
         }
     }
 
     /// Creates the log of a component that describes itself.
-    pub(super) fn describing(limit: u64) -> Self {
+    pub(super) fn for_describe(limit: u64) -> Self {
         Self {
             role: "describe".into(),
             limit,
             plugin: None,
-            left: limit,
-            cut: false,
+            bytes_left: limit,
+            is_cut: false,
             tail: VecDeque::new(),
         }
     }
 
     /// Logs a text of one or more lines.
-    pub(super) fn write(&mut self, level: Level, text: &str) {
+    pub(super) fn write(&mut self, level: LogLevel, text: &str) {
         for line in text.trim_end_matches('\n').split('\n') {
-            self.line(level, line);
+            self.write_line(level, line);
         }
     }
 
     /// Returns the last lines. They are kept beyond the limit too, because the last output of a
     /// guest explains its fault.
     pub(super) fn tail(&self) -> Vec<String> {
-        let note = self.cut.then(|| self.note());
+        let note = self.is_cut.then(|| self.limit_note());
         note.into_iter().chain(self.tail.iter().cloned()).collect()
     }
 
-    fn line(&mut self, level: Level, line: &str) {
+    fn write_line(&mut self, level: LogLevel, line: &str) {
         if self.tail.len() == TAIL_LINES {
             self.tail.pop_front();
         }
-        self.tail.push_back(start_of(line, LINE_BYTES).to_owned());
-        if self.cut {
+        self.tail
+            .push_back(truncate(line, MAX_LINE_BYTES).to_owned());
+        if self.is_cut {
             return;
         }
         // A line counts one byte more than its text, so that empty lines are limited too.
         let cost = line.len() as u64 + 1;
-        let shown = start_of(line, usize::try_from(self.left).unwrap_or(usize::MAX));
-        self.pass_on(level, shown);
-        self.cut = cost > self.left;
-        self.left = self.left.saturating_sub(cost);
-        if self.cut {
-            self.pass_on(Level::Warn, &self.note());
+        let shown = truncate(line, usize::try_from(self.bytes_left).unwrap_or(usize::MAX));
+        self.forward(level, shown);
+        self.is_cut = cost > self.bytes_left;
+        self.bytes_left = self.bytes_left.saturating_sub(cost);
+        if self.is_cut {
+            self.forward(LogLevel::Warn, &self.limit_note());
         }
     }
 
-    fn note(&self) -> String {
+    fn limit_note(&self) -> String {
         let limit = format_bytes(self.limit);
-        let advice = self
-            .plugin
-            .as_ref()
-            .map(|plugin| format!("; {}", plugin.advice.on(Reached::at(Limit::Log))));
+        let advice = self.plugin.as_ref().map(|plugin| {
+            format!(
+                "; {}",
+                plugin.advice.for_limit(LimitReached::new(Limit::Log))
+            )
+        });
         let advice = advice.unwrap_or_default();
         format!("log limit of {limit} reached, the rest is cut{advice}")
     }
 
-    fn pass_on(&self, level: Level, line: &str) {
+    fn forward(&self, level: LogLevel, line: &str) {
         let role = self.role.as_str();
         match level {
-            Level::Debug => tracing::debug!(target: "guest", role, "{line}"),
-            Level::Info => tracing::info!(target: "guest", role, "{line}"),
-            Level::Warn => tracing::warn!(target: "guest", role, "{line}"),
-            Level::Error => tracing::error!(target: "guest", role, "{line}"),
+            LogLevel::Debug => tracing::debug!(target: "guest", role, "{line}"),
+            LogLevel::Info => tracing::info!(target: "guest", role, "{line}"),
+            LogLevel::Warn => tracing::warn!(target: "guest", role, "{line}"),
+            LogLevel::Error => tracing::error!(target: "guest", role, "{line}"),
         }
     }
 }
 
 /// Returns at most `limit` bytes of a text, without splitting a character.
-fn start_of(text: &str, limit: usize) -> &str {
+fn truncate(text: &str, limit: usize) -> &str {
     &text[..text.floor_char_boundary(limit)]
 }
 
@@ -120,14 +123,14 @@ mod tests {
 
     #[test]
     fn what_goes_beyond_the_limit_is_cut_and_noted_and_the_last_lines_stay() {
-        let mut log = Log::describing(10);
-        log.write(Level::Info, "one\ntwo\n");
+        let mut log = GuestLog::for_describe(10);
+        log.write(LogLevel::Info, "one\ntwo\n");
         assert_eq!(log.tail(), ["one", "two"]);
-        log.write(Level::Info, "three");
+        log.write(LogLevel::Info, "three");
         let note = "log limit of 10 bytes reached, the rest is cut";
         assert_eq!(log.tail(), [note, "one", "two", "three"]);
         for n in 0..100 {
-            log.write(Level::Info, &format!("line {n}"));
+            log.write(LogLevel::Info, &format!("line {n}"));
         }
         assert_eq!(log.tail().len(), TAIL_LINES + 1);
         assert_eq!(log.tail().last().unwrap(), "line 99");
@@ -135,8 +138,8 @@ mod tests {
 
     #[test]
     fn a_long_line_is_kept_in_part_and_never_split_inside_a_character() {
-        let mut log = Log::describing(1 << 20);
-        log.write(Level::Info, &format!("x{}", "ä".repeat(LINE_BYTES)));
-        assert_eq!(log.tail()[0].len(), LINE_BYTES - 1);
+        let mut log = GuestLog::for_describe(1 << 20);
+        log.write(LogLevel::Info, &format!("x{}", "ä".repeat(MAX_LINE_BYTES)));
+        assert_eq!(log.tail()[0].len(), MAX_LINE_BYTES - 1);
     }
 }

@@ -1,17 +1,17 @@
 //! The host function that asks a person. It needs no grant; `services::human` validates questions.
 
-use strata_core::request::Answer as Answered;
+use strata_core::request::HumanAnswer as Answered;
 
 use super::bindings::human;
 use super::convert;
-use super::ctx::{Ctx, Reply, invalid, undescribed, unexpected};
-use crate::gateway::{Answer, Ask, HostError, HostErrorKind};
-use crate::services::human::Question;
+use super::ctx::{Ctx, HostResult, invalid, unavailable_in_describe, unexpected_answer};
+use crate::gateway::{GuestRequest, HostAnswer, HostError, HostErrorKind};
+use crate::services::human::HumanQuestion;
 
 impl human::Host for Ctx {
-    async fn ask(&mut self, question: human::Question) -> Reply<human::Answer> {
+    async fn ask(&mut self, question: human::Question) -> HostResult<human::Answer> {
         const NAME: &str = "human.ask";
-        self.count(NAME, 1)?;
+        self.count_calls(NAME, 1)?;
         let human::Question {
             text,
             schema,
@@ -19,7 +19,7 @@ impl human::Host for Ctx {
             expires_s,
             default,
         } = question;
-        let question = Question {
+        let question = HumanQuestion {
             text,
             schema,
             choices,
@@ -30,15 +30,17 @@ impl human::Host for Ctx {
         if let Err(why) = question.check() {
             return Ok(Err(invalid(format!("cannot ask a person: {why}"))));
         }
-        match Ctx::ask(self, NAME, Ask::Person(question)).await? {
-            None => Ok(Err(undescribed(NAME))),
-            Some(Answer::Person(answered)) => Ok(answer(answered).map_err(convert::host_error)),
-            Some(other) => unexpected(NAME, &other),
+        match Ctx::request(self, NAME, GuestRequest::AskHuman(question)).await? {
+            None => Ok(Err(unavailable_in_describe(NAME))),
+            Some(HostAnswer::Human(answered)) => {
+                Ok(to_wit_answer(answered).map_err(convert::host_error))
+            }
+            Some(other) => unexpected_answer(NAME, &other),
         }
     }
 }
 
-fn answer(answered: Answered) -> Result<human::Answer, HostError> {
+fn to_wit_answer(answered: Answered) -> Result<human::Answer, HostError> {
     let (value, source) = match answered {
         Answered::Given(value) => (value, human::Source::Person),
         Answered::Default(value) => (value, human::Source::Default),

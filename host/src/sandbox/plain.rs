@@ -11,7 +11,7 @@ use wasmtime::Store;
 use wasmtime::component::types::{ComponentFunc, ComponentItem};
 use wasmtime::component::{Component, ComponentExportIndex, Instance, Type, Val};
 
-use super::Call;
+use super::SandboxCall;
 use super::bindings::types::{Failure, FailureKind};
 use super::ctx::Ctx;
 
@@ -20,12 +20,12 @@ mod mismatch;
 mod value;
 
 /// The prefix of the host's own interfaces. Their functions are not listed.
-const OWN: &str = "strata:action/";
+const HOST_PREFIX: &str = "strata:action/";
 /// The functions that the JavaScript and Python toolchains use to start their engines while they
 /// build a component, with their first parameter. They remain in the component and are not actions.
-const STARTS: [(&str, &str); 2] = [("init", "shim"), ("exports#init", "app-name")];
+const TOOLCHAIN_FUNCTIONS: [(&str, &str); 2] = [("init", "shim"), ("exports#init", "app-name")];
 /// How many names an error lists at most.
-const SHOWN: usize = 20;
+const MAX_LISTED_NAMES: usize = 20;
 
 /// Why a function of a component cannot be called as an action.
 #[derive(Debug, thiserror::Error)]
@@ -59,35 +59,35 @@ pub enum FunctionError {
 }
 
 /// The functions that a component exports outside the host's interfaces.
-pub(super) struct Functions(BTreeMap<String, Function>);
+pub(super) struct ForeignFunctions(BTreeMap<String, ForeignFunction>);
 
-struct Function {
+struct ForeignFunction {
     index: ComponentExportIndex,
     ty: ComponentFunc,
 }
 
 /// Returns whether a function, identified by its name and first parameter, was added by a
 /// toolchain.
-pub fn is_of_tools(name: &str, first: Option<&str>) -> bool {
-    STARTS
+pub fn is_toolchain_function(name: &str, first: Option<&str>) -> bool {
+    TOOLCHAIN_FUNCTIONS
         .iter()
         .any(|start| (start.0, Some(start.1)) == (name, first))
 }
 
-impl Functions {
+impl ForeignFunctions {
     /// Lists the functions under the names that team files use: `name`, or
     /// `package:name/interface@version#function`.
-    pub(super) fn of(component: &Component) -> Self {
+    pub(super) fn of_component(component: &Component) -> Self {
         let mut found = BTreeMap::new();
         let engine = component.engine();
         for (name, export) in component.component_type().exports(engine) {
             match export.ty {
                 ComponentItem::ComponentFunc(ty) => {
                     if let Some(index) = component.get_export_index(None, name) {
-                        found.insert(name.to_owned(), Function { index, ty });
+                        found.insert(name.to_owned(), ForeignFunction { index, ty });
                     }
                 }
-                ComponentItem::ComponentInstance(interface) if !name.starts_with(OWN) => {
+                ComponentItem::ComponentInstance(interface) if !name.starts_with(HOST_PREFIX) => {
                     let Some(parent) = component.get_export_index(None, name) else {
                         continue;
                     };
@@ -95,15 +95,15 @@ impl Functions {
                         let index = component.get_export_index(Some(&parent), inner);
                         if let (ComponentItem::ComponentFunc(ty), Some(index)) = (export.ty, index)
                         {
-                            found.insert(format!("{name}#{inner}"), Function { index, ty });
+                            found.insert(format!("{name}#{inner}"), ForeignFunction { index, ty });
                         }
                     }
                 }
                 _ => {}
             }
         }
-        found.retain(|name, Function { ty, .. }| {
-            !is_of_tools(name, ty.params().next().map(|(first, _)| first))
+        found.retain(|name, ForeignFunction { ty, .. }| {
+            !is_toolchain_function(name, ty.params().next().map(|(first, _)| first))
         });
         Self(found)
     }
@@ -111,7 +111,7 @@ impl Functions {
     /// Checks that a function exists, can be called with JSON, and accepts the configured
     /// arguments.
     pub(super) fn check(&self, function: &str, config: &Json) -> Result<(), FunctionError> {
-        let Some(Function { ty, .. }) = self.0.get(function) else {
+        let Some(ForeignFunction { ty, .. }) = self.0.get(function) else {
             let known = self.0.keys().cloned().collect();
             return Err(FunctionError::Unknown {
                 function: function.to_owned(),
@@ -122,7 +122,7 @@ impl Functions {
             .params()
             .map(|(name, ty)| (format!("its parameter `{name}`"), ty));
         for (place, ty) in params.chain(ty.results().map(|ty| ("its result".to_owned(), ty))) {
-            if let Some(what) = value::without_json(&ty) {
+            if let Some(what) = value::type_without_json(&ty) {
                 return Err(FunctionError::NotJson {
                     function: function.to_owned(),
                     place,
@@ -144,10 +144,13 @@ fn list_names(known: &[String]) -> String {
     }
     let shown: Vec<String> = known
         .iter()
-        .take(SHOWN)
+        .take(MAX_LISTED_NAMES)
         .map(|name| format!("`{name}`"))
         .collect();
-    let more = known.len().checked_sub(SHOWN).filter(|more| *more > 0);
+    let more = known
+        .len()
+        .checked_sub(MAX_LISTED_NAMES)
+        .filter(|more| *more > 0);
     let more = more
         .map(|more| format!(" and {more} more"))
         .unwrap_or_default();
@@ -159,9 +162,9 @@ fn list_names(known: &[String]) -> String {
 pub(super) async fn call(
     store: &mut Store<Ctx>,
     instance: &Instance,
-    functions: &Functions,
+    functions: &ForeignFunctions,
     function: &str,
-    call: &Call,
+    call: &SandboxCall,
 ) -> wasmtime::Result<Result<Draft, Failure>> {
     let refused = |message: String| {
         Ok(Err(Failure {
@@ -169,10 +172,10 @@ pub(super) async fn call(
             message,
         }))
     };
-    let Some(Function { index, ty }) = functions.0.get(function) else {
+    let Some(ForeignFunction { index, ty }) = functions.0.get(function) else {
         return refused(format!("the component has no function `{function}`"));
     };
-    let arguments = match arguments::gather(ty, call) {
+    let arguments = match arguments::collect_arguments(ty, call) {
         Ok(arguments) => arguments,
         Err(why) => return refused(format!("cannot call `{function}`: {why}")),
     };
@@ -185,19 +188,19 @@ pub(super) async fn call(
         .await?;
     // A function has at most one result.
     Ok(match ty.results().zip(results).next() {
-        None => Ok(draft(Value::Null)),
-        Some((ty, value)) => outcome(&ty, value),
+        None => Ok(to_draft(Value::Null)),
+        Some((ty, value)) => convert_result(&ty, value),
     })
 }
 
 /// Converts a function's result. A `result` type is the function's own way to fail; any other value
 /// is its output.
-fn outcome(ty: &Type, value: Val) -> Result<Draft, Failure> {
+fn convert_result(ty: &Type, value: Val) -> Result<Draft, Failure> {
     let refused = |why| Failure {
         kind: FailureKind::Error,
         message: format!("the result is {why}"),
     };
-    value::fits(&value).map_err(refused)?;
+    value::check_size(&value).map_err(refused)?;
     let part = |ty: Option<Type>, value: Option<Box<Val>>| match (ty, value) {
         (Some(ty), Some(value)) => value::to_json(&ty, *value),
         _ => Value::Null,
@@ -207,20 +210,20 @@ fn outcome(ty: &Type, value: Val) -> Result<Draft, Failure> {
         (Type::Result(ty), Val::Result(Err(value))) => {
             return Err(Failure {
                 kind: FailureKind::Error,
-                message: text(&part(ty.err(), value)),
+                message: to_text(&part(ty.err(), value)),
             });
         }
         (ty, value) => value::to_json(ty, value),
     };
     if depth(&made) > MAX_DEPTH {
-        return Err(refused(JsonError::Deep));
+        return Err(refused(JsonError::TooDeep));
     }
-    Ok(draft(made))
+    Ok(to_draft(made))
 }
 
-fn draft(made: Value) -> Draft {
+fn to_draft(made: Value) -> Draft {
     Draft {
-        content: text(&made),
+        content: to_text(&made),
         data: (!made.is_null()).then(|| Json::from(made)),
         to: Vec::new(),
         cause_by: None,
@@ -230,7 +233,7 @@ fn draft(made: Value) -> Draft {
 
 /// Returns a value as the text of a message: a string as it is, null as an empty text, everything
 /// else as JSON.
-fn text(value: &Value) -> String {
+fn to_text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),

@@ -7,7 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use strata_core::fault::Fault;
 use strata_core::message::Draft;
 
-use super::{Call, Calling, Ended, Entry, Returned, Sandbox, Usage, Value};
+use super::{
+    AttemptFuture, AttemptOutput, EntryPoint, ResourceUsage, ReturnValue, Sandbox, SandboxCall,
+    SandboxOutcome,
+};
 use crate::blob::Blobs;
 use crate::gateway::Gateway;
 
@@ -15,14 +18,14 @@ use crate::gateway::Gateway;
 pub const THINK: &str = "think";
 
 /// Plays one attempt.
-pub type Script = dyn Fn(Call, Gateway) -> Calling + Send + Sync;
+pub type AttemptScript = dyn Fn(SandboxCall, Gateway) -> AttemptFuture + Send + Sync;
 
 /// Plays scripts by role and action. Without a script, an action returns `<action> ok`, a plan is
 /// empty, and a choice is -1.
 #[derive(Clone, Default)]
 pub struct ScriptedSandbox {
-    scripts: BTreeMap<(String, String), Arc<Script>>,
-    calls: Arc<Mutex<Vec<Call>>>,
+    scripts: BTreeMap<(String, String), Arc<AttemptScript>>,
+    calls: Arc<Mutex<Vec<SandboxCall>>>,
 }
 
 impl ScriptedSandbox {
@@ -33,28 +36,28 @@ impl ScriptedSandbox {
 
     /// Scripts the outcomes of attempts: the n-th attempt has the n-th outcome, later ones the
     /// last. `action` is `think` for choices.
-    pub fn attempts(
+    pub fn with_outcomes(
         self,
         role: &str,
         action: &str,
-        outcomes: Vec<Result<Returned, Fault>>,
+        outcomes: Vec<Result<AttemptOutput, Fault>>,
     ) -> Self {
-        self.with(role, action, move |call, _| {
+        self.with_script(role, action, move |call, _| {
             let nth = usize::try_from(call.attempt)
                 .unwrap_or(usize::MAX)
                 .saturating_sub(1);
             let outcome = outcomes.get(nth).or(outcomes.last()).cloned();
-            let result = outcome.unwrap_or_else(|| Ok(fallback(&call.entry)));
-            Box::pin(ready(ended(result)))
+            let result = outcome.unwrap_or_else(|| Ok(default_output(&call.entry)));
+            Box::pin(ready(outcome_without_usage(result)))
         })
     }
 
     /// Scripts attempts with a function, which may use the gateway and wait.
-    pub fn with(
+    pub fn with_script(
         mut self,
         role: &str,
         action: &str,
-        script: impl Fn(Call, Gateway) -> Calling + Send + Sync + 'static,
+        script: impl Fn(SandboxCall, Gateway) -> AttemptFuture + Send + Sync + 'static,
     ) -> Self {
         let place = (role.to_owned(), action.to_owned());
         self.scripts.insert(place, Arc::new(script));
@@ -62,7 +65,7 @@ impl ScriptedSandbox {
     }
 
     /// Returns all calls so far, in the order in which they started.
-    pub fn calls(&self) -> Vec<Call> {
+    pub fn calls(&self) -> Vec<SandboxCall> {
         self.calls
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -71,32 +74,34 @@ impl ScriptedSandbox {
 }
 
 impl Sandbox for ScriptedSandbox {
-    fn call(&self, call: Call, gateway: Gateway) -> Calling {
+    fn call(&self, call: SandboxCall, gateway: Gateway) -> AttemptFuture {
         self.calls
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push(call.clone());
         let action = match &call.entry {
-            Entry::Run { action, .. } | Entry::Plan { action, .. } => action.as_str(),
-            Entry::Choose { .. } => THINK,
+            EntryPoint::Run { action, .. } | EntryPoint::Plan { action, .. } => action.as_str(),
+            EntryPoint::Choose { .. } => THINK,
         };
         let place = (call.role.name.clone(), action.to_owned());
         match self.scripts.get(&place) {
             Some(script) => script(call, gateway),
-            None => Box::pin(ready(ended(Ok(fallback(&call.entry))))),
+            None => Box::pin(ready(outcome_without_usage(Ok(default_output(
+                &call.entry,
+            ))))),
         }
     }
 }
 
 /// Returns the end of an attempt that used no resources.
-pub fn ended(result: Result<Returned, Fault>) -> Ended {
-    let usage = Usage::default();
-    Ended { result, usage }
+pub fn outcome_without_usage(result: Result<AttemptOutput, Fault>) -> SandboxOutcome {
+    let usage = ResourceUsage::default();
+    SandboxOutcome { result, usage }
 }
 
 /// Returns the result of a successful attempt without effects.
-pub fn returned(value: Value) -> Returned {
-    Returned {
+pub fn output_without_effects(value: ReturnValue) -> AttemptOutput {
+    AttemptOutput {
         value,
         emissions: Vec::new(),
         writes: Vec::new(),
@@ -105,14 +110,14 @@ pub fn returned(value: Value) -> Returned {
     }
 }
 
-fn fallback(entry: &Entry) -> Returned {
-    returned(match entry {
-        Entry::Run { action, .. } => Value::Output(Draft {
+fn default_output(entry: &EntryPoint) -> AttemptOutput {
+    output_without_effects(match entry {
+        EntryPoint::Run { action, .. } => ReturnValue::Output(Draft {
             content: format!("{action} ok"),
             ..Draft::default()
         }),
-        Entry::Plan { .. } => Value::Tasks(Vec::new()),
-        Entry::Choose { .. } => Value::Choice(-1),
+        EntryPoint::Plan { .. } => ReturnValue::Tasks(Vec::new()),
+        EntryPoint::Choose { .. } => ReturnValue::Choice(-1),
     })
 }
 
@@ -124,24 +129,24 @@ mod tests {
 
     use strata_core::fault::FaultKind;
     use strata_core::id::{Digest, RoleId};
-    use strata_core::team::Profile;
+    use strata_core::team::RoleProfile;
 
     use super::*;
     use crate::gateway::AttemptId;
     use crate::plugin::Plugin;
 
-    fn call(role: &str, action: &str, attempt: u32) -> Call {
-        let role = Profile {
+    fn call(role: &str, action: &str, attempt: u32) -> SandboxCall {
+        let role = RoleProfile {
             name: role.into(),
-            ..Profile::default()
+            ..RoleProfile::default()
         };
-        Call {
+        SandboxCall {
             attempt,
-            ..Call::first(Digest::from("d"), Plugin::new("a.wasm"), role, action)
+            ..SandboxCall::first_attempt(Digest::from("d"), Plugin::new("a.wasm"), role, action)
         }
     }
 
-    fn play(sandbox: &ScriptedSandbox, call: Call) -> Result<Returned, Fault> {
+    fn play(sandbox: &ScriptedSandbox, call: SandboxCall) -> Result<AttemptOutput, Fault> {
         let (questions, _) = tokio::sync::mpsc::channel(1);
         let calling = pin!(sandbox.call(
             call,
@@ -162,13 +167,13 @@ mod tests {
     #[test]
     fn each_attempt_has_its_outcome_and_what_is_not_scripted_succeeds() {
         let fault = Fault::new(FaultKind::Trap, "boom");
-        let done = returned(Value::Choice(1));
+        let done = output_without_effects(ReturnValue::Choice(1));
         let outcomes = vec![Err(fault.clone()), Ok(done.clone())];
-        let sandbox = ScriptedSandbox::new().attempts("R", "A", outcomes);
+        let sandbox = ScriptedSandbox::new().with_outcomes("R", "A", outcomes);
         assert_eq!(play(&sandbox, call("R", "A", 1)), Err(fault));
         assert_eq!(play(&sandbox, call("R", "A", 2)), Ok(done.clone()));
         assert_eq!(play(&sandbox, call("R", "A", 9)), Ok(done));
-        let Value::Output(draft) = play(&sandbox, call("R", "B", 1)).unwrap().value else {
+        let ReturnValue::Output(draft) = play(&sandbox, call("R", "B", 1)).unwrap().value else {
             panic!("not an output");
         };
         assert_eq!(draft.content, "B ok");

@@ -2,7 +2,7 @@
 //! ones, and the source lines.
 //!
 //! The author of the component wrote this information, and any guest that fails makes the host read
-//! it, so it is not trusted: everything that is read counts against a `Budget`, nothing is expanded
+//! it, so it is not trusted: everything that is read counts against a `ReadBudget`, nothing is expanded
 //! recursively without bound, and texts are cut. `unit` reads units and their functions, `line`
 //! their lines.
 
@@ -12,34 +12,34 @@ use std::ops::Range;
 use gimli::{Dwarf, EndianSlice, LittleEndian};
 use wasmparser::{BinaryReader, Chunk, CodeSectionReader, Encoding, Parser, Payload};
 
-use line::Lines;
-use unit::Unit;
+use line::LineTable;
+use unit::DebugUnit;
 
 mod line;
 mod unit;
 
 /// The maximum size of the debug information of one component. If there is more, faults only have
 /// the names of functions.
-const KEPT_BYTES: usize = 16 << 20;
+const MAX_DEBUG_BYTES: usize = 16 << 20;
 /// How much is read for one fault, in entries, attributes and bytes.
-const STEPS: usize = 16 << 20;
+const MAX_STEPS: usize = 16 << 20;
 /// The maximum number of functions in one frame that are inlined into each other.
-const LEVELS: usize = 32;
+const MAX_INLINE_LEVELS: usize = 32;
 /// The maximum length of a name, which may be mangled; `fault` shows less.
-const NAME_BYTES: usize = 4 << 10;
+const MAX_NAME_BYTES: usize = 4 << 10;
 
 /// A slice of debug information.
-type Bytes<'a> = EndianSlice<'a, LittleEndian>;
+type DebugSlice<'a> = EndianSlice<'a, LittleEndian>;
 
 /// The debug information of a component.
 #[derive(Debug, Default)]
-pub(super) struct Sources {
-    modules: Vec<Module>,
+pub(super) struct DebugInfo {
+    modules: Vec<DebugModule>,
 }
 
 /// A module with debug information.
 #[derive(Debug)]
-struct Module {
+struct DebugModule {
     /// The range of its code section in the component. Addresses are relative to its start.
     code: Range<usize>,
     /// The offsets at which its functions start.
@@ -49,7 +49,7 @@ struct Module {
 
 /// A position in the code of a component.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct CodePosition {
     /// The offset in the component.
     pub offset: usize,
     /// The offset at which its function starts.
@@ -65,9 +65,9 @@ pub(super) struct Symbol {
 }
 
 /// How much may still be read.
-struct Budget(usize);
+struct ReadBudget(usize);
 
-impl Budget {
+impl ReadBudget {
     /// Takes this many steps. After a failure nothing more may be read.
     fn take(&mut self, steps: usize) -> Option<()> {
         let left = self.0.checked_sub(steps);
@@ -76,28 +76,28 @@ impl Budget {
     }
 }
 
-impl Sources {
+impl DebugInfo {
     /// Collects the debug information of a component, unless there is too much of it.
-    pub(super) fn of(component: &[u8]) -> Self {
+    pub(super) fn collect(component: &[u8]) -> Self {
         Self {
-            modules: modules(component).unwrap_or_default(),
+            modules: find_modules(component).unwrap_or_default(),
         }
     }
 
     /// Returns the functions at each of these positions, the innermost first; none if nothing is
     /// known.
-    pub(super) fn at(&self, places: &[Place]) -> Vec<Vec<Symbol>> {
-        let mut budget = Budget(STEPS);
+    pub(super) fn symbols_at(&self, places: &[CodePosition]) -> Vec<Vec<Symbol>> {
+        let mut budget = ReadBudget(MAX_STEPS);
         let mut found = vec![Vec::new(); places.len()];
         for module in &self.modules {
-            let mut addresses: Vec<Address> =
+            let mut addresses: Vec<CodeAddress> =
                 places.iter().map(|place| module.address(*place)).collect();
-            if addresses.iter().any(|address| address.at.is_some()) {
-                module.look(&mut addresses, &mut budget);
+            if addresses.iter().any(|address| address.address.is_some()) {
+                module.resolve_addresses(&mut addresses, &mut budget);
                 for (found, address) in found
                     .iter_mut()
                     .zip(addresses)
-                    .filter(|(_, address)| address.at.is_some())
+                    .filter(|(_, address)| address.address.is_some())
                 {
                     *found = address.symbols;
                 }
@@ -108,25 +108,29 @@ impl Sources {
 }
 
 /// An address in the code of a module, and the functions found for it.
-struct Address {
+struct CodeAddress {
     /// `None` if it is in another module.
-    at: Option<u64>,
+    address: Option<u64>,
     symbols: Vec<Symbol>,
 }
 
-impl Module {
-    fn address(&self, place: Place) -> Address {
+impl DebugModule {
+    fn address(&self, place: CodePosition) -> CodeAddress {
         // Modules that wasmtime generates to link others have offsets that may fall into any range.
         let is_here = self.code.contains(&place.offset)
             && self.functions.binary_search(&place.function).is_ok();
-        Address {
-            at: is_here.then(|| (place.offset - self.code.start) as u64),
+        CodeAddress {
+            address: is_here.then(|| (place.offset - self.code.start) as u64),
             symbols: Vec::new(),
         }
     }
 
     /// Reads the units until all addresses are resolved or the budget is used up.
-    fn look(&self, addresses: &mut [Address], budget: &mut Budget) -> Option<()> {
+    fn resolve_addresses(
+        &self,
+        addresses: &mut [CodeAddress],
+        budget: &mut ReadBudget,
+    ) -> Option<()> {
         let section = |id: gimli::SectionId| {
             let there = self.sections.iter().find(|(name, _)| name == id.name());
             Ok::<_, Infallible>(EndianSlice::new(
@@ -136,41 +140,41 @@ impl Module {
         };
         let Ok(dwarf) = Dwarf::load(section);
         let mut units = dwarf.units();
-        while addresses.iter().any(Address::is_open)
+        while addresses.iter().any(CodeAddress::is_unresolved)
             && let Some(header) = units.next().ok()?
         {
             budget.take(1)?;
             // An error in one unit does not prevent reading the next.
-            let Some(unit) = Unit::read(&dwarf, header, budget) else {
+            let Some(unit) = DebugUnit::read(&dwarf, header, budget) else {
                 continue;
             };
-            let mut open: Vec<&mut Address> = addresses
+            let mut open: Vec<&mut CodeAddress> = addresses
                 .iter_mut()
-                .filter(|address| address.is_open())
+                .filter(|address| address.is_unresolved())
                 .collect();
-            if unit.covers(open.iter().filter_map(|address| address.at), budget) {
-                resolve(&unit, &mut open, budget);
+            if unit.covers(open.iter().filter_map(|address| address.address), budget) {
+                resolve_in_unit(&unit, &mut open, budget);
             }
         }
         Some(())
     }
 }
 
-impl Address {
-    fn is_open(&self) -> bool {
-        self.at.is_some() && self.symbols.is_empty()
+impl CodeAddress {
+    fn is_unresolved(&self) -> bool {
+        self.address.is_some() && self.symbols.is_empty()
     }
 }
 
 /// Combines functions and lines. The line of a function is where execution was, or where the next
 /// inner function was called.
-fn resolve(unit: &Unit<'_>, open: &mut [&mut Address], budget: &mut Budget) {
-    let at: Vec<u64> = open.iter().filter_map(|address| address.at).collect();
-    let scopes = unit.functions(&at, budget);
-    let lines = Lines::of(unit, &at, budget);
+fn resolve_in_unit(unit: &DebugUnit<'_>, open: &mut [&mut CodeAddress], budget: &mut ReadBudget) {
+    let at: Vec<u64> = open.iter().filter_map(|address| address.address).collect();
+    let scopes = unit.scopes_at(&at, budget);
+    let lines = LineTable::read(unit, &at, budget);
     for (i, address) in open.iter_mut().enumerate() {
         let mut line = lines.as_ref().and_then(|lines| lines.rows[i]);
-        let mut source = |line| lines.as_ref()?.source(unit, line?, budget);
+        let mut source = |line| lines.as_ref()?.format_location(unit, line?, budget);
         let mut symbols = Vec::new();
         for scope in scopes[i].iter().rev() {
             symbols.push((scope, source(line)));
@@ -192,17 +196,17 @@ fn resolve(unit: &Unit<'_>, open: &mut [&mut Address], budget: &mut Budget) {
 }
 
 /// Returns a text up to its maximum length. Invalid Unicode is replaced.
-fn text(bytes: Bytes<'_>, budget: &mut Budget) -> Option<String> {
+fn read_text(bytes: DebugSlice<'_>, budget: &mut ReadBudget) -> Option<String> {
     // Finding its end has read all of it.
     budget.take(bytes.slice().len())?;
-    let told = bytes.slice().get(..NAME_BYTES).unwrap_or(bytes.slice());
+    let told = bytes.slice().get(..MAX_NAME_BYTES).unwrap_or(bytes.slice());
     Some(String::from_utf8_lossy(told).into_owned())
 }
 
 /// Returns the modules of a component that have debug information; `None` if there is too much of
 /// it.
-fn modules(component: &[u8]) -> Option<Vec<Module>> {
-    let (mut modules, mut current, mut left) = (Vec::new(), None, KEPT_BYTES);
+fn find_modules(component: &[u8]) -> Option<Vec<DebugModule>> {
+    let (mut modules, mut current, mut left) = (Vec::new(), None, MAX_DEBUG_BYTES);
     let (mut parser, mut outer, mut rest) = (Parser::new(0), Vec::new(), component);
     loop {
         let Chunk::Parsed { consumed, payload } = parser.parse(rest, true).ok()? else {
@@ -214,7 +218,7 @@ fn modules(component: &[u8]) -> Option<Vec<Module>> {
                 encoding: Encoding::Module,
                 ..
             } => {
-                current = Some(Module {
+                current = Some(DebugModule {
                     code: 0..0,
                     functions: Vec::new(),
                     sections: Vec::new(),
@@ -242,9 +246,9 @@ fn modules(component: &[u8]) -> Option<Vec<Module>> {
             Payload::End(_) => {
                 if let Some(mut module) = current
                     .take()
-                    .filter(|module: &Module| !module.sections.is_empty())
+                    .filter(|module: &DebugModule| !module.sections.is_empty())
                 {
-                    module.functions = functions(component, &module.code)?;
+                    module.functions = function_offsets(component, &module.code)?;
                     modules.push(module);
                 }
                 let Some(next) = outer.pop() else {
@@ -257,7 +261,7 @@ fn modules(component: &[u8]) -> Option<Vec<Module>> {
     }
 }
 
-fn functions(component: &[u8], code: &Range<usize>) -> Option<Vec<usize>> {
+fn function_offsets(component: &[u8], code: &Range<usize>) -> Option<Vec<usize>> {
     let reader =
         CodeSectionReader::new(BinaryReader::new(component.get(code.clone())?, code.start)).ok()?;
     reader

@@ -1,66 +1,66 @@
 //! The templates that are embedded in the program: one entry per language, and the team. The files
 //! are in the SDKs' directories.
 
-use crate::build::sdk::{Embedded, Kit, RUST, embedded};
+use crate::build::sdk::{EmbeddedFile, Kit, RUST, embedded};
 
 /// A language in which new actions can be created.
 #[derive(Debug)]
-pub struct Language {
+pub struct TemplateLanguage {
     /// The name, as in `--lang`.
     pub name: &'static str,
     /// The command that runs the tests, in the action's directory.
     pub test: &'static str,
     /// The files. `{{name}}` and `{{module}}` are replaced by the action's name; `gitignore`
     /// becomes `.gitignore`.
-    pub(super) template: &'static [Embedded],
+    pub(super) template: &'static [EmbeddedFile],
     /// An SDK that is copied into the action's directory, with the name of its subdirectory,
     /// because the language's tools must find it by themselves.
-    pub(super) beside: Option<(&'static str, Kit)>,
+    pub(super) vendored_sdk: Option<(&'static str, Kit)>,
 }
 
 /// The languages. The first is the default.
-pub const LANGUAGES: &[Language] = &[
-    Language {
+pub const LANGUAGES: &[TemplateLanguage] = &[
+    TemplateLanguage {
         name: "rust",
         test: "cargo test",
         template: embedded!["guest-sdk/rust/template":
             "Cargo.toml", "gitignore", "src/lib.rs", "tests/respond.rs",
         ],
-        beside: Some(("strata-action", RUST)),
+        vendored_sdk: Some(("strata-action", RUST)),
     },
-    Language {
+    TemplateLanguage {
         name: "python",
         test: "PYTHONPATH=\"$(strata-host sdk python)\" python3 -m unittest",
         template: embedded!["guest-sdk/python/template":
             "action.py", "gitignore", "pyproject.toml", "test_action.py",
         ],
-        beside: None,
+        vendored_sdk: None,
     },
-    Language {
+    TemplateLanguage {
         name: "js",
         // The build links the SDK to where node finds it.
         test: "strata-host build && npm test",
         template: embedded!["guest-sdk/js/template/js":
             "gitignore", "package.json", "src/action.js", "tests/respond.test.js",
         ],
-        beside: None,
+        vendored_sdk: None,
     },
-    Language {
+    TemplateLanguage {
         name: "ts",
         test: "strata-host build && npm test",
         template: embedded!["guest-sdk/js/template/ts":
             "gitignore", "package.json", "src/action.ts", "tests/respond.test.ts", "tsconfig.json",
         ],
-        beside: None,
+        vendored_sdk: None,
     },
-    Language {
+    TemplateLanguage {
         name: "c",
         test: "make test",
         template: embedded!["guest-sdk/c/template": "Makefile", "action.c", "gitignore", "tests/respond.c"],
-        beside: None,
+        vendored_sdk: None,
     },
 ];
 
 /// A team of two roles that needs no language model.
-pub(super) const TEAM: &[Embedded] =
+pub(super) const TEAM: &[EmbeddedFile] =
     embedded!["plugins/teams/template": "README.md", "gitignore", "replies.toml", "team.toml"];

@@ -30,7 +30,7 @@ fn files(dir: &Path) -> BTreeSet<String> {
 fn an_action_carries_its_name() {
     for language in LANGUAGES {
         let parent = tempfile::tempdir().expect("a directory");
-        let dir = action(parent.path(), "greet-people", language).expect("it is made");
+        let dir = create_action(parent.path(), "greet-people", language).expect("it is made");
         assert_eq!(dir, parent.path().join("greet-people"));
         let found = files(parent.path());
         assert!(found.contains("greet-people/.gitignore"), "{found:?}");
@@ -67,7 +67,7 @@ fn an_action_carries_its_name() {
 fn a_team_holds_the_action_that_it_names() {
     for language in LANGUAGES {
         let parent = tempfile::tempdir().expect("a directory");
-        let dir = team(parent.path(), "press", language).expect("it is made");
+        let dir = create_team(parent.path(), "press", language).expect("it is made");
         let text = fs::read_to_string(dir.join("team.toml")).expect("a team file");
         assert!(text.contains("name = \"press\""));
         assert!(text.contains(&format!("component = \"{TEAM_ACTION_DIR}\"")));
@@ -98,7 +98,7 @@ fn a_name_that_will_not_do_is_refused() {
     ];
     let parent = tempfile::tempdir().expect("a directory");
     for name in cases {
-        let error = action(parent.path(), name, &LANGUAGES[0]).expect_err(name);
+        let error = create_action(parent.path(), name, &LANGUAGES[0]).expect_err(name);
         assert!(matches!(error, ScaffoldError::Name { .. }), "{error}");
     }
     assert_eq!(fs::read_dir(parent.path()).expect("it is there").count(), 0);
@@ -111,12 +111,12 @@ fn nothing_is_overwritten_and_nothing_half_made_is_left() {
     fs::write(parent.path().join("b"), "mine").expect("a file");
     std::os::unix::fs::symlink("nowhere", parent.path().join("c")).expect("a link");
     for name in ["a", "b", "c"] {
-        let error = team(parent.path(), name, &LANGUAGES[0]).expect_err(name);
+        let error = create_team(parent.path(), name, &LANGUAGES[0]).expect_err(name);
         assert!(matches!(error, ScaffoldError::Exists { .. }), "{error}");
     }
     let absent = parent.path().join("absent");
     assert!(matches!(
-        action(&absent, "x", &LANGUAGES[0]),
+        create_action(&absent, "x", &LANGUAGES[0]),
         Err(ScaffoldError::File { .. })
     ));
     assert_eq!(

@@ -17,12 +17,12 @@ use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 use reqwest::{Client, ClientBuilder, redirect};
 
 /// The delay before the first retry.
-pub(super) const FIRST: Duration = Duration::from_millis(500);
+pub(super) const FIRST_RETRY_DELAY: Duration = Duration::from_millis(500);
 /// The maximum delay that is chosen here.
-const LONGEST: Duration = Duration::from_secs(30);
+const MAX_DELAY: Duration = Duration::from_secs(30);
 /// The maximum delay that a server can request. An action that waited longer would exceed its own
 /// time limit.
-const LONGEST_ASKED: Duration = Duration::from_secs(60);
+const MAX_REQUESTED_DELAY: Duration = Duration::from_secs(60);
 /// The longest delay that a server is believed to mean. A longer one is ignored.
 const LONGEST_MEANT: Duration = Duration::from_secs(24 * 60 * 60);
 /// The header for the delay in milliseconds, which some endpoints of models send in addition to
@@ -41,7 +41,7 @@ pub(crate) fn builder() -> ClientBuilder {
 }
 
 /// Returns the text of an error followed by those of its causes.
-pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
+pub(crate) fn error_with_causes(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -52,44 +52,44 @@ pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
 }
 
 /// Returns the delay after a number of retries, where `first` is the first delay.
-pub(super) fn doubled(first: Duration, retries: u32) -> Duration {
+pub(super) fn backoff_delay(first: Duration, retries: u32) -> Duration {
     first
         .saturating_mul(2_u32.saturating_pow(retries))
-        .min(LONGEST)
+        .min(MAX_DELAY)
 }
 
 /// Returns the delay that a server requests, limited to the maximum. What is no time, or none that
 /// can be meant, is ignored.
-pub(super) fn asked(headers: &HeaderMap) -> Option<Duration> {
+pub(super) fn requested_delay(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
-    if let Some(wait) = text(RETRY_AFTER_MS).and_then(|asked| seconds(asked, 1000.0)) {
+    if let Some(wait) = text(RETRY_AFTER_MS).and_then(|asked| parse_duration(asked, 1000.0)) {
         return Some(wait);
     }
     let asked = text(RETRY_AFTER.as_str())?;
-    if let Some(wait) = seconds(asked, 1.0) {
+    if let Some(wait) = parse_duration(asked, 1.0) {
         return Some(wait);
     }
-    let then = timestamp(asked)?;
+    let then = parse_http_date(asked)?;
     let now = text(DATE.as_str())
-        .and_then(timestamp)
+        .and_then(parse_http_date)
         .unwrap_or_else(Timestamp::now);
     // A date in the past means no delay.
     meant(Duration::try_from(then.duration_since(now)).unwrap_or_default())
 }
 
 /// Parses a number of units, `units` of which are a second.
-fn seconds(text: &str, units: f64) -> Option<Duration> {
+fn parse_duration(text: &str, units: f64) -> Option<Duration> {
     let seconds = text.parse::<f64>().ok()? / units;
     // Fails for negative numbers and for those that are not finite.
     meant(Duration::try_from_secs_f64(seconds).ok()?)
 }
 
 fn meant(wait: Duration) -> Option<Duration> {
-    (wait <= LONGEST_MEANT).then(|| wait.min(LONGEST_ASKED))
+    (wait <= LONGEST_MEANT).then(|| wait.min(MAX_REQUESTED_DELAY))
 }
 
 /// Parses an HTTP date, in the current or one of the two obsolete formats.
-fn timestamp(text: &str) -> Option<Timestamp> {
+fn parse_http_date(text: &str) -> Option<Timestamp> {
     let obsolete = |format: &str| {
         Some(
             DateTime::strptime(format, text)

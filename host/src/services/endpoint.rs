@@ -5,7 +5,7 @@ use reqwest::Url;
 
 /// The purpose of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Service {
+pub(crate) enum ServiceKind {
     /// A language model.
     Models,
     /// Messages for recipients outside of a team.
@@ -14,13 +14,13 @@ pub(crate) enum Service {
 
 /// The only query parameter that endpoints of models require. Other parameters may be keys, which
 /// must not be written down.
-const VERSION: &str = "api-version";
+const VERSION_PARAMETER: &str = "api-version";
 
 /// The reason why an address cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Unfit {
+pub(crate) struct InvalidAddress {
     /// The address, without the parts that may be secret.
-    pub(crate) shown: String,
+    pub(crate) display_text: String,
     /// What is wrong with it.
     pub(crate) problem: String,
     /// What to do.
@@ -29,9 +29,9 @@ pub(crate) struct Unfit {
 
 /// Parses an address. It has to be `http` or `https` and must not contain anything that may be
 /// secret.
-pub(crate) fn read(text: &str, service: Service) -> Result<Url, Unfit> {
-    let unfit = |problem: &str, hint| Unfit {
-        shown: without_secrets(text),
+pub(crate) fn parse_address(text: &str, service: ServiceKind) -> Result<Url, InvalidAddress> {
+    let unfit = |problem: &str, hint| InvalidAddress {
+        display_text: without_secrets(text),
         problem: problem.to_owned(),
         hint,
     };
@@ -48,8 +48,8 @@ pub(crate) fn read(text: &str, service: Service) -> Result<Url, Unfit> {
         ));
     }
     let elsewhere = match service {
-        Service::Models => "put the key into a variable and name it under `api_key`",
-        Service::Messages => "leave them out",
+        ServiceKind::Models => "put the key into a variable and name it under `api_key`",
+        ServiceKind::Messages => "leave them out",
     };
     if !url.username().is_empty() || url.password().is_some() {
         return Err(unfit("it holds credentials", elsewhere));
@@ -61,25 +61,27 @@ pub(crate) fn read(text: &str, service: Service) -> Result<Url, Unfit> {
         ));
     }
     match service {
-        Service::Models if url.query_pairs().any(|(name, _)| name != VERSION) => Err(unfit(
-            &format!("its query holds more than `{VERSION}`"),
-            elsewhere,
-        )),
-        Service::Messages if url.query().is_some() => Err(unfit(
+        ServiceKind::Models if url.query_pairs().any(|(name, _)| name != VERSION_PARAMETER) => {
+            Err(unfit(
+                &format!("its query holds more than `{VERSION_PARAMETER}`"),
+                elsewhere,
+            ))
+        }
+        ServiceKind::Messages if url.query().is_some() => Err(unfit(
             "it holds a query",
             "leave out the `?` and what follows it",
         )),
-        Service::Models | Service::Messages => Ok(url),
+        ServiceKind::Models | ServiceKind::Messages => Ok(url),
     }
 }
 
 /// The path of the completions below a base address.
-const COMPLETIONS: [&str; 2] = ["chat", "completions"];
+const COMPLETIONS_PATH: [&str; 2] = ["chat", "completions"];
 
 /// Returns the address of the completions below a base address, or the address itself if it is that
 /// of completions.
-pub(crate) fn completions(base_url: &str) -> Result<Url, Unfit> {
-    let mut url = read(base_url, Service::Models)?;
+pub(crate) fn completions_url(base_url: &str) -> Result<Url, InvalidAddress> {
+    let mut url = parse_address(base_url, ServiceKind::Models)?;
     let path: Vec<String> = url
         .path_segments()
         .into_iter()
@@ -88,13 +90,13 @@ pub(crate) fn completions(base_url: &str) -> Result<Url, Unfit> {
         .collect();
     let is_slash = |segment: &&String| segment.is_empty();
     let slashes = path.iter().rev().take_while(is_slash).count();
-    let is_complete = path[..path.len() - slashes].ends_with(&COMPLETIONS.map(str::to_owned));
+    let is_complete = path[..path.len() - slashes].ends_with(&COMPLETIONS_PATH.map(str::to_owned));
     if let Ok(mut path) = url.path_segments_mut() {
         for _ in 0..slashes {
             path.pop_if_empty();
         }
         if !is_complete {
-            path.extend(COMPLETIONS);
+            path.extend(COMPLETIONS_PATH);
         }
     }
     Ok(url)
@@ -102,7 +104,7 @@ pub(crate) fn completions(base_url: &str) -> Result<Url, Unfit> {
 
 /// Returns whether a key can be sent to an address: over TLS, or to a host that is named by its IP
 /// address or is this machine. The same rule applies to guests' secrets.
-pub(crate) fn takes_keys(url: &Url) -> bool {
+pub(crate) fn may_receive_keys(url: &Url) -> bool {
     url.scheme() == "https"
         || !matches!(url.host(), Some(url::Host::Domain(name)) if name != "localhost")
 }
@@ -129,7 +131,7 @@ mod tests {
     #[test]
     fn of_a_query_a_version_may_be_there_and_nothing_else() {
         let check = |text: &str, service, problem: &str| {
-            let found = read(text, service).map_err(|unfit| unfit.problem);
+            let found = parse_address(text, service).map_err(|unfit| unfit.problem);
             match problem {
                 "" => assert_eq!(found.expect(text).as_str(), text),
                 problem => assert_eq!(found, Err(problem.into()), "{text}"),
@@ -137,48 +139,52 @@ mod tests {
         };
         check(
             "https://a.example/v1?api-version=2024-10-21",
-            Service::Models,
+            ServiceKind::Models,
             "",
         );
-        check("https://a.example/v1", Service::Messages, "");
+        check("https://a.example/v1", ServiceKind::Messages, "");
         check(
             "https://a.example/v1?key=1",
-            Service::Models,
+            ServiceKind::Models,
             "its query holds more than `api-version`",
         );
         check(
             "https://a.example/v1?api-version=1&key=1",
-            Service::Models,
+            ServiceKind::Models,
             "its query holds more than `api-version`",
         );
         check(
             "https://a.example/v1?s3cret",
-            Service::Models,
+            ServiceKind::Models,
             "its query holds more than `api-version`",
         );
         check(
             "https://a.example/v1?api-version=1",
-            Service::Messages,
+            ServiceKind::Messages,
             "it holds a query",
         );
         check(
             "https://a.example/v1#x",
-            Service::Models,
+            ServiceKind::Models,
             "it holds a fragment",
         );
         check(
             "https://me@a.example/",
-            Service::Messages,
+            ServiceKind::Messages,
             "it holds credentials",
         );
-        check("ftp://a.example/", Service::Models, "it is no HTTP address");
+        check(
+            "ftp://a.example/",
+            ServiceKind::Models,
+            "it is no HTTP address",
+        );
     }
 
     #[test]
     fn a_key_is_sent_over_tls_or_to_an_address() {
         let check = |text: &str, expected: bool| {
-            let url = read(text, Service::Models).expect(text);
-            assert_eq!(takes_keys(&url), expected, "{text}");
+            let url = parse_address(text, ServiceKind::Models).expect(text);
+            assert_eq!(may_receive_keys(&url), expected, "{text}");
         };
         check("https://a.example/v1", true);
         check("http://a.example/v1", false);
@@ -192,8 +198,8 @@ mod tests {
     #[test]
     fn an_address_that_will_not_do_is_shown_without_what_may_be_secret() {
         let check = |text: &str, expected: &str| {
-            let unfit = read(text, Service::Models).expect_err(text);
-            assert_eq!(unfit.shown, expected, "{text}");
+            let unfit = parse_address(text, ServiceKind::Models).expect_err(text);
+            assert_eq!(unfit.display_text, expected, "{text}");
             assert!(!format!("{unfit:?}").contains("s3cret"), "{unfit:?}");
         };
         check(

@@ -17,11 +17,11 @@ use reqwest::Url;
 use crate::children;
 
 /// The mode bits that make a file executable.
-const EXECUTABLE: u32 = 0o111;
+const EXECUTABLE_BITS: u32 = 0o111;
 
 /// How the outside is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum External {
+pub enum ExternalEndpoint {
     /// A program that reads messages from its standard input and writes messages to its standard
     /// output.
     Stdio {
@@ -37,16 +37,17 @@ pub enum External {
     },
 }
 
-impl External {
+impl ExternalEndpoint {
     /// Returns the program if it does not exist or is not executable.
-    pub fn missing(&self) -> Option<PathBuf> {
+    pub fn missing_program(&self) -> Option<PathBuf> {
         let Self::Stdio { command, dir } = self else {
             return None;
         };
-        let program = stdio::program(command.first()?, dir);
+        let program = stdio::program_path(command.first()?, dir);
         let can_be = |file: &Path| {
-            file.metadata()
-                .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & EXECUTABLE != 0)
+            file.metadata().is_ok_and(|meta| {
+                meta.is_file() && meta.permissions().mode() & EXECUTABLE_BITS != 0
+            })
         };
         let is_there = if program.is_absolute() {
             can_be(&program)
@@ -60,7 +61,7 @@ impl External {
 
 /// A message as text, with a key that identifies it.
 #[derive(Clone, Debug)]
-pub struct Letter {
+pub struct OutboundMessage {
     /// Its run and its id. The key is unique and stays the same if the message is delivered again
     /// after a crash.
     pub key: String,
@@ -70,39 +71,39 @@ pub struct Letter {
 
 /// How often the delivery of a message is retried that a server does not accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tries {
+pub enum DeliveryRetries {
     /// A limited number of times, because somebody waits for the end of the run.
-    Few,
+    Limited,
     /// Until it is accepted.
-    Endless,
+    Unlimited,
 }
 
 /// What the program sends on its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Incoming {
+pub enum ExternalEvent {
     /// A message, as text.
     Message(String),
     /// The program sends nothing more.
     Closed {
         /// How the program ended.
-        how: String,
+        reason: String,
         /// Whether it ended as expected.
         well: bool,
     },
 }
 
 /// The connection to the outside. It is opened with the first message at the latest.
-pub struct Bridge {
-    external: External,
+pub struct ExternalConnection {
+    external: ExternalEndpoint,
     /// The storage directory of the team.
     storage: Option<PathBuf>,
-    program: Option<stdio::Program>,
-    client: Option<http::Client>,
+    program: Option<stdio::ExternalProgram>,
+    client: Option<http::MessagePoster>,
 }
 
-impl Bridge {
+impl ExternalConnection {
     /// Creates a connection for a team that is saved in `storage`, without opening it.
-    pub fn new(external: External, storage: Option<&Path>) -> Self {
+    pub fn new(external: ExternalEndpoint, storage: Option<&Path>) -> Self {
         Self {
             external,
             storage: storage.map(Path::to_owned),
@@ -113,34 +114,34 @@ impl Bridge {
 
     /// Opens the connection if the outside may send messages on its own.
     pub fn open(&mut self) -> Result<(), String> {
-        if let (External::Stdio { command, dir }, None) = (&self.external, &self.program) {
+        if let (ExternalEndpoint::Stdio { command, dir }, None) = (&self.external, &self.program) {
             // If an earlier process was killed, its program may still be running until its watcher
             // kills it.
             let storage = self.storage.as_deref();
             if let Some(storage) = storage {
-                children::take_over(storage);
+                children::wait_for_previous_children(storage);
             }
-            self.program = Some(stdio::Program::start(command, dir, storage)?);
+            self.program = Some(stdio::ExternalProgram::start(command, dir, storage)?);
         }
         Ok(())
     }
 
     /// Delivers a message. Returns the messages that are the direct response, or why the delivery
     /// failed.
-    pub fn hand_over(
+    pub fn deliver(
         &mut self,
-        letter: Letter,
-        tries: Tries,
+        letter: OutboundMessage,
+        tries: DeliveryRetries,
     ) -> BoxFuture<'static, Result<Vec<String>, String>> {
         let opened = self.open();
         let made = match &self.external {
-            External::Stdio { .. } => match (opened, &mut self.program) {
+            ExternalEndpoint::Stdio { .. } => match (opened, &mut self.program) {
                 (Ok(()), Some(program)) => Ok(program.write(letter.text, tries)),
                 (opened, _) => Err(opened.err().unwrap_or_default()),
             },
-            External::Http { url } => match &self.client {
+            ExternalEndpoint::Http { url } => match &self.client {
                 Some(client) => Ok(client.post(letter, tries)),
-                None => http::Client::new(url)
+                None => http::MessagePoster::new(url)
                     .map(|client| self.client.insert(client).post(letter, tries)),
             },
         };
@@ -155,25 +156,27 @@ impl Bridge {
     /// Returns whether a message can be delivered now. A program whose input was closed has to end
     /// before it is started again.
     pub fn is_open(&self) -> bool {
-        self.program.as_ref().is_none_or(stdio::Program::is_open)
+        self.program
+            .as_ref()
+            .is_none_or(stdio::ExternalProgram::is_open)
     }
 
     /// Notes that there is nothing more to deliver. If the program writes nothing for a moment, its
     /// input is closed. It can still write then, and has some time to end.
-    pub fn rest(&mut self) {
+    pub fn close_input_when_idle(&mut self) {
         if let Some(program) = &mut self.program {
-            program.rest();
+            program.close_input_soon();
         }
     }
 
     /// Returns the next thing that the program sends on its own. May be called while
     /// `is_listening`. Cancelling the future loses nothing.
-    pub async fn incoming(&mut self) -> Incoming {
+    pub async fn next_incoming(&mut self) -> ExternalEvent {
         let Some(program) = &mut self.program else {
             return std::future::pending().await;
         };
-        let incoming = program.incoming().await;
-        if matches!(incoming, Incoming::Closed { .. }) {
+        let incoming = program.next_event().await;
+        if matches!(incoming, ExternalEvent::Closed { .. }) {
             self.program = None;
         }
         incoming

@@ -10,21 +10,21 @@ mod client;
 mod record;
 pub mod secret;
 
-pub use client::{Failed, Http, HttpError, Lookup, Sent};
-pub use record::operators;
+pub use client::{FailedExchange, HostLookup, HttpClient, HttpClientError, RequestSent};
+pub use record::parse_operator_response;
 
 use reqwest::Url;
 
 /// The maximum size of a body in bytes, in both directions. A record of an exchange contains the
 /// whole response, and a run keeps its records in memory.
-pub const BODY_BYTES: usize = 8 << 20;
+pub const MAX_BODY_BYTES: usize = 8 << 20;
 /// The maximum size of all headers of a request or a response in bytes. It is more than servers
 /// accept.
-pub const HEADERS_BYTES: usize = 64 << 10;
+pub const MAX_HEADERS_BYTES: usize = 64 << 10;
 /// The maximum length of an address in bytes. Servers accept less.
-pub const URL_BYTES: usize = 8 << 10;
+pub const MAX_URL_BYTES: usize = 8 << 10;
 /// The timeout of an exchange in milliseconds if the request sets none.
-pub const TIMEOUT_MS: u32 = 30_000;
+pub const DEFAULT_TIMEOUT_MS: u32 = 30_000;
 /// The maximum timeout of an exchange in milliseconds.
 pub const MAX_TIMEOUT_MS: u32 = 600_000;
 /// The header by which servers recognize a repeated request.
@@ -41,7 +41,7 @@ pub struct Header {
 
 /// A request of a guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct HttpRequest {
     /// The method, in upper case.
     pub method: String,
     /// The address.
@@ -58,21 +58,25 @@ pub struct Request {
     pub timeout_ms: Option<u32>,
 }
 
-impl Request {
+impl HttpRequest {
     /// Returns whether the request may change something.
     pub fn is_write(&self) -> bool {
         !matches!(self.method.as_str(), "GET" | "HEAD")
     }
 
     /// Describes the request for display: its method and its address without the query.
-    pub fn told(&self) -> String {
-        format!("{} {}", self.method, crate::plugin::http::shown(&self.url))
+    pub fn describe(&self) -> String {
+        format!(
+            "{} {}",
+            self.method,
+            crate::plugin::http::display_url(&self.url)
+        )
     }
 }
 
 /// The response to a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Response {
+pub struct HttpResponse {
     /// The status. It is 0 for a write that the operator chose to skip.
     pub status: u16,
     /// The headers.

@@ -2,26 +2,26 @@
 //! call waits for its answer, and the command line how a request is displayed.
 
 use serde::Serialize;
-use strata_core::id::{RequestId, hex};
+use strata_core::id::{RequestId, to_hex};
 use strata_core::json::Json;
-use strata_core::request::Request;
+use strata_core::request::HumanRequest;
 
-use crate::plugin::Schema;
+use crate::plugin::CompiledSchema;
 use crate::sha256::sha256;
 
 /// The maximum size of a request in bytes, including its schema, choices and default. More would
 /// not be read, and every attempt's record contains it.
-const QUESTION_BYTES: usize = 64 << 10;
+const MAX_QUESTION_BYTES: usize = 64 << 10;
 /// The maximum number of choices.
-const CHOICES: usize = 100;
+const MAX_CHOICES: usize = 100;
 /// The maximum size of an answer in bytes. It is recorded, and served to every further attempt.
-const ANSWER_BYTES: usize = 1 << 20;
+const MAX_ANSWER_BYTES: usize = 1 << 20;
 /// The maximum number of characters of an invalid answer that are quoted.
-const SHOWN_CHARS: usize = 60;
+const MAX_QUOTED_CHARS: usize = 60;
 
 /// A question that an action asks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Question {
+pub struct HumanQuestion {
     /// The question.
     pub text: String,
     /// The JSON Schema that the answer has to follow.
@@ -37,56 +37,61 @@ pub struct Question {
 /// The reason why a question or an answer is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Refusal(String);
+pub struct InvalidQuestionOrAnswer(String);
 
-impl Question {
+impl HumanQuestion {
     /// Fails if nobody could answer the question.
-    pub fn check(&self) -> Result<(), Refusal> {
+    pub fn check(&self) -> Result<(), InvalidQuestionOrAnswer> {
         let parts = [&self.schema, &self.default]
             .into_iter()
             .flatten()
             .chain(&self.choices)
             .chain([&self.text]);
         let bytes: usize = parts.map(String::len).sum();
-        if bytes > QUESTION_BYTES {
-            return refuse(format!(
-                "the question has {bytes} bytes in all; at most {QUESTION_BYTES} are asked"
+        if bytes > MAX_QUESTION_BYTES {
+            return fail(format!(
+                "the question has {bytes} bytes in all; at most {MAX_QUESTION_BYTES} are asked"
             ));
         }
-        if self.choices.len() > CHOICES {
+        if self.choices.len() > MAX_CHOICES {
             let count = self.choices.len();
-            return refuse(format!(
-                "the question has {count} choices; at most {CHOICES} are shown"
+            return fail(format!(
+                "the question has {count} choices; at most {MAX_CHOICES} are shown"
             ));
         }
         // The time and the id do not matter for this check.
-        let request = self.request(RequestId::from(""), 0)?;
-        let schema = compile(&request)?;
+        let request = self.to_request(RequestId::from(""), 0)?;
+        let schema = compile_schema(&request)?;
         if let (Some(schema), Some(text)) = (&schema, &request.schema) {
             if schema.is_impossible(&text.value()) {
-                return refuse("nobody could answer it: no value follows its schema");
+                return fail("nobody could answer it: no value follows its schema");
             }
             let fits = |choice: &String| schema.check(&choice.as_str().into()).is_ok();
             if !self.choices.is_empty() && !self.choices.iter().any(fits) {
-                return refuse("nobody could answer it: none of its choices follows its schema");
+                return fail("nobody could answer it: none of its choices follows its schema");
             }
         }
         match &request.default {
-            Some(default) => fits(&request, schema.as_ref(), default)
-                .map_err(|why| Refusal(format!("the default is not a valid answer: {why}"))),
+            Some(default) => check_answer(&request, schema.as_ref(), default).map_err(|why| {
+                InvalidQuestionOrAnswer(format!("the default is not a valid answer: {why}"))
+            }),
             None => Ok(()),
         }
     }
 
     /// Creates the request for a question that was checked. `now_ms` is in milliseconds since 1970.
-    pub fn request(&self, id: RequestId, now_ms: i64) -> Result<Request, Refusal> {
+    pub fn to_request(
+        &self,
+        id: RequestId,
+        now_ms: i64,
+    ) -> Result<HumanRequest, InvalidQuestionOrAnswer> {
         let json = |what: &str, text: &Option<String>| match text {
             Some(text) => Json::parse(text)
                 .map(Some)
-                .map_err(|error| Refusal(format!("the {what} is {error}"))),
+                .map_err(|error| InvalidQuestionOrAnswer(format!("the {what} is {error}"))),
             None => Ok(None),
         };
-        Ok(Request {
+        Ok(HumanRequest {
             id,
             question: self.text.clone(),
             schema: json("schema", &self.schema)?,
@@ -95,7 +100,7 @@ impl Question {
             expires_ms: self
                 .expires_s
                 .map(|time| now_ms.saturating_add(i64::from(time) * 1000)),
-            call: self.digest(),
+            call_digest: self.digest(),
         })
     }
 
@@ -103,48 +108,52 @@ impl Question {
     /// asked.
     pub fn digest(&self) -> String {
         let text = serde_json::to_string(self).unwrap_or_default();
-        hex(&sha256(text))
+        to_hex(&sha256(text))
     }
 }
 
 /// Parses an answer: a JSON document, or bare text if the question accepts a string.
-pub fn read(request: &Request, text: &str) -> Result<Json, Refusal> {
-    if text.len() > ANSWER_BYTES {
-        return refuse(format!(
-            "the answer has {} bytes; at most {ANSWER_BYTES} are taken",
+pub fn parse_answer(request: &HumanRequest, text: &str) -> Result<Json, InvalidQuestionOrAnswer> {
+    if text.len() > MAX_ANSWER_BYTES {
+        return fail(format!(
+            "the answer has {} bytes; at most {MAX_ANSWER_BYTES} are taken",
             text.len()
         ));
     }
     if text.trim().is_empty() {
-        return refuse("the answer is empty; an empty text is `\"\"`");
+        return fail("the answer is empty; an empty text is `\"\"`");
     }
-    let schema = compile(request)?;
-    let check = |value: &Json| fits(request, schema.as_ref(), value);
+    let schema = compile_schema(request)?;
+    let check = |value: &Json| check_answer(request, schema.as_ref(), value);
     let as_text = || Json::from(serde_json::Value::from(text.trim()));
     match Json::parse(text) {
         Ok(value) => check(&value).map(|()| value).or_else(|why| {
             // A number or a literal such as `true` may be meant as a string.
-            let bare = !begins_as_json(text);
+            let bare = !looks_like_json(text);
             if bare && check(&as_text()).is_ok() {
                 Ok(as_text())
             } else {
                 Err(why)
             }
         }),
-        Err(error) if begins_as_json(text) => refuse(format!("`{}` is {error}", shown(text))),
+        Err(error) if looks_like_json(text) => fail(format!("`{}` is {error}", quote_start(text))),
         Err(_) => check(&as_text()).map(|()| as_text()),
     }
 }
 
 /// Returns whether a text begins like a JSON object, array or string, and so cannot be a bare word.
-pub(crate) fn begins_as_json(text: &str) -> bool {
+pub(crate) fn looks_like_json(text: &str) -> bool {
     text.trim_start_matches(['\u{feff}', ' '])
         .trim_start()
         .starts_with(['{', '[', '"'])
 }
 
 /// Checks whether a value answers a request.
-fn fits(request: &Request, schema: Option<&Schema>, value: &Json) -> Result<(), Refusal> {
+fn check_answer(
+    request: &HumanRequest,
+    schema: Option<&CompiledSchema>,
+    value: &Json,
+) -> Result<(), InvalidQuestionOrAnswer> {
     let value = value.value();
     if !request.choices.is_empty()
         && !value
@@ -154,41 +163,43 @@ fn fits(request: &Request, schema: Option<&Schema>, value: &Json) -> Result<(), 
         let choices: Vec<String> = request
             .choices
             .iter()
-            .map(|choice| format!("`{}`", shown(choice)))
+            .map(|choice| format!("`{}`", quote_start(choice)))
             .collect();
-        return refuse(format!(
+        return fail(format!(
             "`{}` is none of the choices {}",
-            shown(&value.to_string()),
+            quote_start(&value.to_string()),
             choices.join(", ")
         ));
     }
     match schema {
-        Some(schema) => schema
-            .check(&value)
-            .map_err(|why| Refusal(format!("it does not follow the schema: {why}"))),
+        Some(schema) => schema.check(&value).map_err(|why| {
+            InvalidQuestionOrAnswer(format!("it does not follow the schema: {why}"))
+        }),
         None => Ok(()),
     }
 }
 
-fn compile(request: &Request) -> Result<Option<Schema>, Refusal> {
+fn compile_schema(
+    request: &HumanRequest,
+) -> Result<Option<CompiledSchema>, InvalidQuestionOrAnswer> {
     let schema = request
         .schema
         .as_ref()
-        .map(|schema| Schema::compile_bounded(&schema.value()))
+        .map(|schema| CompiledSchema::compile_bounded(&schema.value()))
         .transpose();
-    schema.map_err(|why| Refusal(format!("its schema cannot be used: {why}")))
+    schema.map_err(|why| InvalidQuestionOrAnswer(format!("its schema cannot be used: {why}")))
 }
 
 /// Returns the beginning of a text, for display.
-fn shown(text: &str) -> String {
-    match text.char_indices().nth(SHOWN_CHARS) {
+fn quote_start(text: &str) -> String {
+    match text.char_indices().nth(MAX_QUOTED_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.into(),
     }
 }
 
-fn refuse<T>(why: impl Into<String>) -> Result<T, Refusal> {
-    Err(Refusal(why.into()))
+fn fail<T>(why: impl Into<String>) -> Result<T, InvalidQuestionOrAnswer> {
+    Err(InvalidQuestionOrAnswer(why.into()))
 }
 
 #[cfg(test)]
@@ -243,7 +254,7 @@ mod tests {
             r##"{"$schema":"http://json-schema.org/draft-07/schema#","$ref":"#/definitions/x","type":"integer","definitions":{"x":{"type":"string"}}}"##,
         ];
         for schema in possible {
-            let asked = asked(&Question {
+            let asked = asked(&HumanQuestion {
                 schema: Some(schema.into()),
                 ..question()
             });
@@ -251,8 +262,8 @@ mod tests {
         }
     }
 
-    fn question() -> Question {
-        Question {
+    fn question() -> HumanQuestion {
+        HumanQuestion {
             text: "how many?".into(),
             schema: None,
             choices: Vec::new(),
@@ -261,16 +272,16 @@ mod tests {
         }
     }
 
-    fn asked(question: &Question) -> Result<Request, String> {
+    fn asked(question: &HumanQuestion) -> Result<HumanRequest, String> {
         let request = question
             .check()
-            .and_then(|()| question.request(RequestId::from("ask-0-0-0-0"), 1_000));
+            .and_then(|()| question.to_request(RequestId::from("ask-0-0-0-0"), 1_000));
         request.map_err(|why| why.to_string())
     }
 
-    fn of(schema: &str, choices: &[&str]) -> Request {
+    fn of(schema: &str, choices: &[&str]) -> HumanRequest {
         let schema = (!schema.is_empty()).then(|| schema.into());
-        asked(&Question {
+        asked(&HumanQuestion {
             schema,
             choices: choices.iter().map(|c| (*c).into()).collect(),
             ..question()
@@ -282,7 +293,7 @@ mod tests {
     fn an_answer_is_json_or_a_text_where_a_text_fits() {
         let check =
             |schema: &str, choices: &[&str], text: &str, expected: Result<&str, &str>| match (
-                read(&of(schema, choices), text),
+                parse_answer(&of(schema, choices), text),
                 expected,
             ) {
                 (Ok(value), Ok(expected)) => assert_eq!(value.as_str(), expected, "{text}"),
@@ -329,10 +340,10 @@ mod tests {
             "{}",
             Err("required"),
         );
-        check("", &[], &"x".repeat(ANSWER_BYTES + 1), Err("at most"));
+        check("", &[], &"x".repeat(MAX_ANSWER_BYTES + 1), Err("at most"));
     }
 
-    fn check_refused(question: Question, part: &str) {
+    fn check_refused(question: HumanQuestion, part: &str) {
         let why = asked(&question).unwrap_err();
         assert!(why.contains(part), "{why}");
     }
@@ -344,35 +355,35 @@ mod tests {
     #[test]
     fn what_is_no_question_is_not_asked() {
         check_refused(
-            Question {
-                text: "x".repeat(QUESTION_BYTES + 1),
+            HumanQuestion {
+                text: "x".repeat(MAX_QUESTION_BYTES + 1),
                 ..question()
             },
             "at most 65536 are asked",
         );
         check_refused(
-            Question {
-                choices: vec!["x".into(); CHOICES + 1],
+            HumanQuestion {
+                choices: vec!["x".into(); MAX_CHOICES + 1],
                 ..question()
             },
             "at most 100 are shown",
         );
         check_refused(
-            Question {
+            HumanQuestion {
                 schema: some("{"),
                 ..question()
             },
             "the schema is not a JSON document",
         );
         check_refused(
-            Question {
+            HumanQuestion {
                 schema: some(r#"{"type":"sand"}"#),
                 ..question()
             },
             "its schema cannot be used",
         );
         check_refused(
-            Question {
+            HumanQuestion {
                 default: some("nine"),
                 ..question()
             },
@@ -380,7 +391,7 @@ mod tests {
         );
         let (schema, default) = (some(r#"{"type":"integer"}"#), some("\"nine\""));
         check_refused(
-            Question {
+            HumanQuestion {
                 schema,
                 default,
                 ..question()
@@ -393,7 +404,7 @@ mod tests {
     fn what_nobody_could_answer_is_not_asked() {
         for schema in IMPOSSIBLE {
             check_refused(
-                Question {
+                HumanQuestion {
                     schema: some(schema),
                     ..question()
                 },
@@ -402,7 +413,7 @@ mod tests {
         }
         let (choices, schema) = (vec!["a".into(), "b".into()], some(r#"{"type":"integer"}"#));
         check_refused(
-            Question {
+            HumanQuestion {
                 choices,
                 schema,
                 ..question()
@@ -414,7 +425,7 @@ mod tests {
             .collect();
         let schema = Some(format!(r#"{{"anyOf":[{}]}}"#, many.join(",")));
         check_refused(
-            Question {
+            HumanQuestion {
                 schema,
                 ..question()
             },
@@ -422,7 +433,7 @@ mod tests {
         );
         let back = some(r#"{"items":{"pattern":"^(?=(a|a)*$)(a|a)*(?!c)b$"}}"#);
         check_refused(
-            Question {
+            HumanQuestion {
                 schema: back,
                 default: some("[\"aaaa\"]"),
                 ..question()
@@ -430,7 +441,7 @@ mod tests {
             "looks around or back",
         );
         check_refused(
-            Question {
+            HumanQuestion {
                 choices: vec!["a".into()],
                 default: some("\"b\""),
                 ..question()
@@ -441,17 +452,20 @@ mod tests {
 
     #[test]
     fn the_time_for_an_answer_counts_from_the_asking_and_the_digest_does_not() {
-        let timed = Question {
+        let timed = HumanQuestion {
             expires_s: Some(u32::MAX),
             default: Some(" 9".into()),
             ..question()
         };
         let request = asked(&timed).unwrap();
         assert_eq!(request.expires_ms, Some(1_000 + i64::from(u32::MAX) * 1000));
-        assert!(!request.is_over(1_000) && request.is_over(i64::MAX));
+        assert!(!request.is_expired(1_000) && request.is_expired(i64::MAX));
         assert_eq!(
-            timed.request(request.id.clone(), 5_000).unwrap().call,
-            request.call
+            timed
+                .to_request(request.id.clone(), 5_000)
+                .unwrap()
+                .call_digest,
+            request.call_digest
         );
         assert_ne!(question().digest(), timed.digest());
     }

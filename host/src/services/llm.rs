@@ -17,27 +17,29 @@ pub mod think;
 mod thinking;
 mod tokens;
 
-pub use hearing::{Audience, Departure, Heard, Hearing, Listener};
-pub use models::{Completed, Failed, Models};
-pub(crate) use record::BEGINNING as RECORD_BEGINNING;
-pub use strata_core::host_call::Finish;
-pub use tokens::Tokens;
+pub use hearing::{
+    DispatchState, StreamEvent, StreamListener, StreamObserver, StreamObserverFactory,
+};
+pub use models::{CompletedCall, FailedCall, Models};
+pub(crate) use record::LINE_BEGINNING as RECORD_BEGINNING;
+pub use strata_core::host_call::FinishReason;
+pub use tokens::TokenCounts;
 
 use serde::{Deserialize, Serialize};
 
 use crate::gateway::HostError;
-use tokens::Used;
+use tokens::FailedUsage;
 
 /// A request to a model. The order of the fields matters: recorded calls are matched by the
 /// serialized request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Request {
+pub struct ModelRequest {
     /// The model. `None` selects the team's model.
     pub model: Option<String>,
     /// The conversation, oldest message first.
-    pub messages: Vec<Turn>,
+    pub messages: Vec<ChatMessage>,
     /// The tools that the model may call.
-    pub tools: Vec<Tool>,
+    pub tools: Vec<ToolDefinition>,
     /// JSON Schema text that the reply has to follow.
     pub output_schema: Option<String>,
     /// Sampling temperature.
@@ -50,9 +52,9 @@ pub struct Request {
     pub seed: Option<u32>,
 }
 
-impl Request {
+impl ModelRequest {
     /// Returns a request to the team's model that contains only the conversation.
-    pub fn new(messages: Vec<Turn>) -> Self {
+    pub fn new(messages: Vec<ChatMessage>) -> Self {
         Self {
             model: None,
             messages,
@@ -103,7 +105,7 @@ pub enum Speaker {
 
 /// A message of a conversation with a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Turn {
+pub struct ChatMessage {
     /// The author.
     pub speaker: Speaker,
     /// The text.
@@ -114,7 +116,7 @@ pub struct Turn {
     pub tool_call_id: Option<String>,
 }
 
-impl Turn {
+impl ChatMessage {
     /// Returns a message that consists of text only.
     pub fn new(speaker: Speaker, content: impl Into<String>) -> Self {
         Self {
@@ -139,7 +141,7 @@ pub struct ToolCall {
 
 /// A tool that a model may call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tool {
+pub struct ToolDefinition {
     /// The name.
     pub name: String,
     /// What it does.
@@ -150,7 +152,7 @@ pub struct Tool {
 
 /// The reply of a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reply {
+pub struct ModelReply {
     /// The text.
     pub text: String,
     /// The structured reply as JSON text.
@@ -168,13 +170,13 @@ pub struct Reply {
     pub cached_tokens: u32,
     /// Why the reply ended.
     #[serde(default, skip_serializing_if = "is_stop")]
-    pub finish: Finish,
+    pub finish: FinishReason,
 }
 
-impl Reply {
+impl ModelReply {
     /// Returns the tokens of the request and the reply.
-    fn tokens(&self) -> Tokens {
-        Tokens {
+    fn tokens(&self) -> TokenCounts {
+        TokenCounts {
             input: self.input_tokens,
             output: self.output_tokens,
             cached: self.cached_tokens,
@@ -184,18 +186,18 @@ impl Reply {
 
 /// A request without a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Unanswered {
+struct FailedRequest {
     /// Why there is none.
     error: HostError,
     /// What it used.
-    used: Used,
+    used: FailedUsage,
 }
 
-impl From<HostError> for Unanswered {
+impl From<HostError> for FailedRequest {
     fn from(error: HostError) -> Self {
         Self {
             error,
-            used: Used::Nothing,
+            used: FailedUsage::Nothing,
         }
     }
 }
@@ -204,6 +206,6 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-fn is_stop(finish: &Finish) -> bool {
-    *finish == Finish::Stop
+fn is_stop(finish: &FinishReason) -> bool {
+    *finish == FinishReason::Stop
 }

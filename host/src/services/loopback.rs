@@ -8,7 +8,7 @@ use std::thread;
 
 /// A received request.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct ReceivedRequest {
     /// The request line and the headers.
     pub head: String,
     /// The body.
@@ -16,16 +16,19 @@ pub struct Seen {
 }
 
 /// The server. It runs until the process ends.
-pub struct Loopback {
+pub struct LoopbackServer {
     /// Its port.
     pub port: u16,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    seen: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
 
-impl Loopback {
+impl LoopbackServer {
     /// Returns a server that handles its first request by the first of `plays`, and so on. The last
     /// one is repeated.
-    pub fn new<P>(plays: Vec<P>, perform: fn(&P, &Seen, &TcpStream) -> io::Result<()>) -> Self
+    pub fn new<P>(
+        plays: Vec<P>,
+        perform: fn(&P, &ReceivedRequest, &TcpStream) -> io::Result<()>,
+    ) -> Self
     where
         P: Clone + Send + 'static,
     {
@@ -49,7 +52,7 @@ impl Loopback {
     }
 
     /// Returns the requests that it received.
-    pub fn seen(&self) -> Vec<Seen> {
+    pub fn requests(&self) -> Vec<ReceivedRequest> {
         self.seen
             .lock()
             .expect("no test panics while it holds this")
@@ -59,8 +62,8 @@ impl Loopback {
 
 fn serve(
     stream: &TcpStream,
-    log: &Mutex<Vec<Seen>>,
-    answer: impl FnOnce(usize, &Seen) -> io::Result<()>,
+    log: &Mutex<Vec<ReceivedRequest>>,
+    answer: impl FnOnce(usize, &ReceivedRequest) -> io::Result<()>,
 ) -> io::Result<()> {
     let mut reader = BufReader::new(stream);
     let mut head = String::new();
@@ -71,7 +74,7 @@ fn serve(
         .find_map(|line| line.strip_prefix("content-length: "));
     let mut body = vec![0; length.and_then(|length| length.parse().ok()).unwrap_or(0)];
     reader.read_exact(&mut body)?;
-    let seen = Seen {
+    let seen = ReceivedRequest {
         head,
         body: String::from_utf8_lossy(&body).into_owned(),
     };

@@ -12,28 +12,28 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 
 /// The minimum length of a value in bytes. Shorter values are not secret, and replacing them would
 /// destroy ordinary words.
-const HIDDEN_FROM: usize = 4;
+const MIN_SECRET_BYTES: usize = 4;
 /// The minimum length in bytes for finding a value within a longer base64 text. The characters that
 /// depend only on a shorter value could occur by chance.
-const WITHIN_FROM: usize = 6;
+const MIN_EMBEDDED_BYTES: usize = 6;
 /// The maximum length of an HTML entity: `&#x10FFFF;`.
 const ENTITY_BYTES: usize = 10;
 /// The maximum length of an escape of any kind: a surrogate pair, `\ud83d\ude00`.
 const ESCAPE_BYTES: usize = 12;
 
 /// Finds and replaces one secret.
-pub(crate) struct Trace {
-    mark: Vec<u8>,
+pub(crate) struct SecretRedactor {
+    replacement: Vec<u8>,
     value: Vec<u8>,
-    forms: Vec<Form>,
+    encodings: Vec<SecretEncoding>,
     /// The encodings in lower case, as they occur in names of headers.
-    lowered: Vec<Vec<u8>>,
+    lower_case_encodings: Vec<Vec<u8>>,
     /// The bytes with which the value or an encoding may begin.
-    begins: [bool; 256],
+    first_bytes: [bool; 256],
 }
 
 /// An encoding of a value.
-struct Form {
+struct SecretEncoding {
     text: Vec<u8>,
     /// Whether the preceding base64 character contains bits of the value, too.
     before: bool,
@@ -43,19 +43,19 @@ struct Form {
 
 /// An occurrence of a value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Found {
+struct SecretOccurrence {
     length: usize,
     before: bool,
 }
 
-impl Trace {
+impl SecretRedactor {
     /// Returns a redactor for a secret with this value, or `None` if the value is too short.
-    pub(crate) fn of(name: &str, value: &str) -> Option<Self> {
-        if value.len() < HIDDEN_FROM {
+    pub(crate) fn for_secret(name: &str, value: &str) -> Option<Self> {
+        if value.len() < MIN_SECRET_BYTES {
             return None;
         }
         let value = value.as_bytes().to_vec();
-        let whole = |text: String| Form {
+        let whole = |text: String| SecretEncoding {
             text: text.into_bytes(),
             before: false,
             after: false,
@@ -66,10 +66,10 @@ impl Trace {
             whole(STANDARD.encode(&value)),
             whole(URL_SAFE.encode(&value)),
         ]);
-        if value.len() >= WITHIN_FROM {
-            forms.extend((0..3).flat_map(|skip| within(&value, skip)));
+        if value.len() >= MIN_EMBEDDED_BYTES {
+            forms.extend((0..3).flat_map(|skip| embedded_encodings(&value, skip)));
         }
-        forms.push(Form {
+        forms.push(SecretEncoding {
             text: value.clone(),
             before: false,
             after: false,
@@ -87,11 +87,11 @@ impl Trace {
             begins[usize::from(*first)] = true;
         }
         Some(Self {
-            mark: format!("[secret {name}]").into_bytes(),
+            replacement: format!("[secret {name}]").into_bytes(),
             value,
-            forms,
-            lowered,
-            begins,
+            encodings: forms,
+            lower_case_encodings: lowered,
+            first_bytes: begins,
         })
     }
 
@@ -100,61 +100,67 @@ impl Trace {
         let (name, value) = (name.as_bytes(), self.value.to_ascii_lowercase());
         (0..name.len()).any(|at| {
             let rest = &name[at..];
-            self.lowered.iter().any(|form| rest.starts_with(form))
-                || written(rest, &value).is_some()
+            self.lower_case_encodings
+                .iter()
+                .any(|form| rest.starts_with(form))
+                || match_escaped(rest, &value).is_some()
         })
     }
 
     /// Returns the longest occurrence at the beginning of a text.
-    fn at(&self, text: &[u8]) -> Option<Found> {
-        if !self.begins[usize::from(*text.first()?)] {
+    fn find_at_start(&self, text: &[u8]) -> Option<SecretOccurrence> {
+        if !self.first_bytes[usize::from(*text.first()?)] {
             return None;
         }
-        let of_form = |form: &Form| {
+        let of_form = |form: &SecretEncoding| {
             let after = form.after
                 && text
                     .get(form.text.len())
-                    .is_some_and(|byte| is_base64(*byte));
+                    .is_some_and(|byte| is_base64_digit(*byte));
             let length = form.text.len() + usize::from(after);
-            text.starts_with(&form.text).then_some(Found {
+            text.starts_with(&form.text).then_some(SecretOccurrence {
                 length,
                 before: form.before,
             })
         };
-        let escaped = written(text, &self.value).map(|length| Found {
+        let escaped = match_escaped(text, &self.value).map(|length| SecretOccurrence {
             length,
             before: false,
         });
-        self.forms.iter().filter_map(of_form).chain(escaped).max()
+        self.encodings
+            .iter()
+            .filter_map(of_form)
+            .chain(escaped)
+            .max()
     }
 
     /// Returns whether more text is needed to decide if the text begins with an occurrence, and
     /// with which.
-    fn is_open(&self, text: &[u8]) -> bool {
-        let begun = |form: &Form| {
+    fn is_undecided_at_start(&self, text: &[u8]) -> bool {
+        let begun = |form: &SecretEncoding| {
             form.text.len() + usize::from(form.after) > text.len() && form.text.starts_with(text)
         };
         let may_begin = text
             .first()
-            .is_some_and(|first| self.begins[usize::from(*first)]);
-        may_begin && (self.forms.iter().any(begun) || is_cut(text, &self.value))
+            .is_some_and(|first| self.first_bytes[usize::from(*first)]);
+        may_begin && (self.encodings.iter().any(begun) || is_undecided(text, &self.value))
     }
 }
 
 /// Returns a text in which the values of secrets are replaced by their names. At each position, the
 /// longest occurrence is replaced.
-pub(crate) fn hidden(text: &[u8], traces: &[&Trace]) -> Vec<u8> {
-    hide(text, traces, |_| false).0
+pub(crate) fn redact(text: &[u8], traces: &[&SecretRedactor]) -> Vec<u8> {
+    redact_until(text, traces, |_| false).0
 }
 
 /// Like `hidden`, for the beginning of a text. Returns the part that further text cannot change,
 /// and the number of bytes at the end that have to be processed again with the rest.
-pub(crate) fn hidden_so_far(text: &[u8], traces: &[&Trace]) -> (Vec<u8>, usize) {
-    let (mut out, mut left) = hide(text, traces, |rest| {
-        traces.iter().any(|trace| trace.is_open(rest))
+pub(crate) fn redact_prefix(text: &[u8], traces: &[&SecretRedactor]) -> (Vec<u8>, usize) {
+    let (mut out, mut left) = redact_until(text, traces, |rest| {
+        traces.iter().any(|trace| trace.is_undecided_at_start(rest))
     });
     // If a value in base64 follows, it would remove this character.
-    if out.last().is_some_and(|byte| is_base64(*byte)) {
+    if out.last().is_some_and(|byte| is_base64_digit(*byte)) {
         out.pop();
         left += 1;
     }
@@ -163,7 +169,11 @@ pub(crate) fn hidden_so_far(text: &[u8], traces: &[&Trace]) -> (Vec<u8>, usize) 
 
 /// Replaces secrets up to the first position at which `stops` returns true. Also returns the number
 /// of bytes left.
-fn hide(text: &[u8], traces: &[&Trace], stops: impl Fn(&[u8]) -> bool) -> (Vec<u8>, usize) {
+fn redact_until(
+    text: &[u8],
+    traces: &[&SecretRedactor],
+    stops: impl Fn(&[u8]) -> bool,
+) -> (Vec<u8>, usize) {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some(first) = rest.first() {
@@ -172,13 +182,13 @@ fn hide(text: &[u8], traces: &[&Trace], stops: impl Fn(&[u8]) -> bool) -> (Vec<u
         }
         let found = traces
             .iter()
-            .filter_map(|trace| trace.at(rest).map(|found| (found, trace)));
+            .filter_map(|trace| trace.find_at_start(rest).map(|found| (found, trace)));
         match found.max_by_key(|(found, _)| *found) {
             Some((found, trace)) => {
-                if found.before && out.last().is_some_and(|byte| is_base64(*byte)) {
+                if found.before && out.last().is_some_and(|byte| is_base64_digit(*byte)) {
                     out.pop();
                 }
-                out.extend_from_slice(&trace.mark);
+                out.extend_from_slice(&trace.replacement);
                 rest = &rest[found.length..];
             }
             None => {
@@ -192,25 +202,25 @@ fn hide(text: &[u8], traces: &[&Trace], stops: impl Fn(&[u8]) -> bool) -> (Vec<u
 
 /// Returns the base64 characters that depend only on the value, if the value begins `skip` bytes
 /// after a multiple of three in a longer text.
-fn within(value: &[u8], skip: usize) -> [Form; 2] {
+fn embedded_encodings(value: &[u8], skip: usize) -> [SecretEncoding; 2] {
     let text = [vec![0; skip], value.to_vec()].concat();
     let (first, last) = ((skip * 8).div_ceil(6), text.len() * 8 / 6);
-    [STANDARD.encode(&text), URL_SAFE.encode(&text)].map(|encoded| Form {
+    [STANDARD.encode(&text), URL_SAFE.encode(&text)].map(|encoded| SecretEncoding {
         text: encoded.as_bytes()[first..last].to_vec(),
         before: skip > 0,
         after: text.len() % 3 > 0,
     })
 }
 
-fn is_base64(byte: u8) -> bool {
+fn is_base64_digit(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"+/-_".contains(&byte)
 }
 
 /// Returns how many bytes of a text are the value, with any of its characters escaped.
-fn written(text: &[u8], value: &[u8]) -> Option<usize> {
+fn match_escaped(text: &[u8], value: &[u8]) -> Option<usize> {
     let (mut at, mut left) = (0, value);
     while !left.is_empty() {
-        let (length, meant) = character(&text[at..], left)?;
+        let (length, meant) = match_character(&text[at..], left)?;
         at += length;
         left = &left[meant..];
     }
@@ -218,14 +228,14 @@ fn written(text: &[u8], value: &[u8]) -> Option<usize> {
 }
 
 /// Returns whether a text ends before it is clear whether it is the value.
-fn is_cut(text: &[u8], value: &[u8]) -> bool {
+fn is_undecided(text: &[u8], value: &[u8]) -> bool {
     let (mut rest, mut left) = (text, value);
     while !left.is_empty() {
         let escape = rest.first().is_none_or(|first| b"%\\&".contains(first));
         if escape && rest.len() < ESCAPE_BYTES {
             return true;
         }
-        let Some((length, meant)) = character(rest, left) else {
+        let Some((length, meant)) = match_character(rest, left) else {
             return false;
         };
         (rest, left) = (&rest[length..], &left[meant..]);
@@ -235,22 +245,22 @@ fn is_cut(text: &[u8], value: &[u8]) -> bool {
 
 /// Returns how many bytes of a text encode the next character of the value, and how many bytes of
 /// the value that is.
-fn character(text: &[u8], value: &[u8]) -> Option<(usize, usize)> {
+fn match_character(text: &[u8], value: &[u8]) -> Option<(usize, usize)> {
     let plain = || (text.first()? == value.first()?).then_some((1, 1));
-    escaped(text, value).or_else(plain)
+    match_escape(text, value).or_else(plain)
 }
 
 /// Returns the length of the escape at the beginning of a text, and how many bytes of the value it
 /// represents, if it matches.
-fn escaped(text: &[u8], value: &[u8]) -> Option<(usize, usize)> {
+fn match_escape(text: &[u8], value: &[u8]) -> Option<(usize, usize)> {
     let (length, meant) = match text.first()? {
         b'%' => {
-            let byte = u8::try_from(number(text.get(1..3)?, 16)?).ok()?;
+            let byte = u8::try_from(parse_digits(text.get(1..3)?, 16)?).ok()?;
             return (value.first() == Some(&byte)).then_some((3, 1));
         }
         b'+' => (1, ' '),
-        b'\\' => of_json(text)?,
-        b'&' => of_html(text)?,
+        b'\\' => parse_json_escape(text)?,
+        b'&' => parse_html_entity(text)?,
         _ => return None,
     };
     let mut room = [0; 4];
@@ -258,9 +268,9 @@ fn escaped(text: &[u8], value: &[u8]) -> Option<(usize, usize)> {
     value.starts_with(meant).then_some((length, meant.len()))
 }
 
-fn of_json(text: &[u8]) -> Option<(usize, char)> {
+fn parse_json_escape(text: &[u8]) -> Option<(usize, char)> {
     let unit = |at: usize| match text.get(at..at + 2)? {
-        b"\\u" => number(text.get(at + 2..at + 6)?, 16),
+        b"\\u" => parse_digits(text.get(at + 2..at + 6)?, 16),
         _ => None,
     };
     let short = |meant: char| Some((2, meant));
@@ -285,7 +295,7 @@ fn of_json(text: &[u8]) -> Option<(usize, char)> {
     }
 }
 
-fn of_html(text: &[u8]) -> Option<(usize, char)> {
+fn parse_html_entity(text: &[u8]) -> Option<(usize, char)> {
     let end = text
         .iter()
         .take(ENTITY_BYTES)
@@ -296,15 +306,15 @@ fn of_html(text: &[u8]) -> Option<(usize, char)> {
         b"gt" => '>',
         b"quot" => '"',
         b"apos" => '\'',
-        [b'#', b'x' | b'X', digits @ ..] => char::from_u32(number(digits, 16)?)?,
-        [b'#', digits @ ..] => char::from_u32(number(digits, 10)?)?,
+        [b'#', b'x' | b'X', digits @ ..] => char::from_u32(parse_digits(digits, 16)?)?,
+        [b'#', digits @ ..] => char::from_u32(parse_digits(digits, 10)?)?,
         _ => return None,
     };
     Some((end + 1, meant))
 }
 
 /// Parses a number that consists of digits only.
-fn number(digits: &[u8], radix: u32) -> Option<u32> {
+fn parse_digits(digits: &[u8], radix: u32) -> Option<u32> {
     let text = std::str::from_utf8(digits).ok()?;
     let digits = !text.is_empty() && text.chars().all(|digit| digit.is_digit(radix));
     digits
@@ -319,8 +329,8 @@ mod tests {
     const VALUE: &str = "ab-cd_ef/gh+ij&kl=\"é😀";
 
     fn hide(value: &str, text: &str) -> String {
-        let trace = Trace::of("T", value).expect("long enough");
-        String::from_utf8_lossy(&hidden(text.as_bytes(), &[&trace])).into_owned()
+        let trace = SecretRedactor::for_secret("T", value).expect("long enough");
+        String::from_utf8_lossy(&redact(text.as_bytes(), &[&trace])).into_owned()
     }
 
     #[test]
@@ -410,8 +420,8 @@ mod tests {
     #[test]
     fn a_text_that_comes_in_pieces_is_hidden_as_it_would_be_in_one() {
         let traces = ["secret7", "ab&c%2/=", "sk-é😀x"]
-            .map(|value| Trace::of("T", value).expect("long enough"));
-        let traces: Vec<&Trace> = traces.iter().collect();
+            .map(|value| SecretRedactor::for_secret("T", value).expect("long enough"));
+        let traces: Vec<&SecretRedactor> = traces.iter().collect();
         let texts = [
             "secret7 secret secre secret7".to_owned(),
             format!(
@@ -426,7 +436,7 @@ mod tests {
             "%73ecret7 \\u0073ecret7 &#115;ecret&#55; &".to_owned(),
         ];
         for text in &texts {
-            let whole = String::from_utf8(hidden(text.as_bytes(), &traces)).expect("a text");
+            let whole = String::from_utf8(redact(text.as_bytes(), &traces)).expect("a text");
             let ends: Vec<usize> = (1..=text.len())
                 .filter(|end| text.is_char_boundary(*end))
                 .collect();
@@ -435,11 +445,11 @@ mod tests {
                 for end in ends.iter().skip(size - 1).step_by(size).chain(ends.last()) {
                     held += &text[from..*end];
                     from = *end;
-                    let (clear, left) = hidden_so_far(held.as_bytes(), &traces);
+                    let (clear, left) = redact_prefix(held.as_bytes(), &traces);
                     heard.extend(clear);
                     held.drain(..held.len() - left);
                 }
-                heard.extend(hidden(held.as_bytes(), &traces));
+                heard.extend(redact(held.as_bytes(), &traces));
                 assert_eq!(
                     String::from_utf8_lossy(&heard),
                     whole,
@@ -449,14 +459,14 @@ mod tests {
         }
         // Only text that may be the beginning of an occurrence is withheld.
         assert_eq!(
-            hidden_so_far(b"all is well. ", &traces),
+            redact_prefix(b"all is well. ", &traces),
             (b"all is well. ".to_vec(), 0)
         );
     }
 
     #[test]
     fn names_of_headers_repeat_a_value_in_lower_case() {
-        let trace = Trace::of("T", "Ab-Cd%9").expect("long enough");
+        let trace = SecretRedactor::for_secret("T", "Ab-Cd%9").expect("long enough");
         for (name, expected) in [
             ("x-ab-cd%9", true),
             ("ab-cd%259-x", true),
@@ -465,7 +475,7 @@ mod tests {
         ] {
             assert_eq!(trace.is_in_name(name), expected, "{name}");
         }
-        assert!(Trace::of("PIN", "123").is_none());
+        assert!(SecretRedactor::for_secret("PIN", "123").is_none());
     }
 
     #[test]

@@ -6,17 +6,17 @@ use std::fmt;
 use std::sync::Arc;
 
 /// A function that returns the value of a variable.
-type Lookup = dyn Fn(&str) -> Result<String, VarError> + Send + Sync;
+type VariableLookup = dyn Fn(&str) -> Result<String, VarError> + Send + Sync;
 
 /// A source of variables, by default the environment of this process. A program that runs teams of
 /// several owners can give each team a source of its own.
 #[derive(Clone)]
-pub struct Variables(Arc<Lookup>);
+pub struct Variables(Arc<VariableLookup>);
 
 impl Variables {
     /// Returns variables that are looked up by a function. It is called when a team is started, and
     /// whenever an action reads a granted variable. It should not block.
-    pub fn of(find: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
+    pub fn from_fn(find: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         Self(Arc::new(move |name| find(name).ok_or(VarError::NotPresent)))
     }
 

@@ -8,18 +8,18 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use strata_core::id::{Digest, hex};
+use strata_core::id::{Digest, to_hex};
 
 use super::{Skill, SkillError};
 use crate::open;
 use crate::replace::{Replacement, replace, sync_directory};
 use crate::sha256::sha256;
-use crate::trust::signature::signature_of;
+use crate::trust::signature::signature_path;
 
 const COMPONENTS: &str = "components";
 const ENTRY_SUFFIX: &str = ".skill";
 const COMPONENT_SUFFIX: &str = ".wasm";
-const LOCK: &str = "lock";
+const LOCK_FILE: &str = "lock";
 /// The maximum size of an entry in bytes. It contains a manifest, whose size is limited when a
 /// component returns it.
 const MAX_ENTRY_BYTES: u64 = 4 << 20;
@@ -27,33 +27,33 @@ const MAX_ENTRY_BYTES: u64 = 4 << 20;
 const MAX_ENTRIES: usize = 10_000;
 
 /// Returns the path of a component.
-pub(super) fn component(shelf: &Path, digest: &Digest) -> PathBuf {
+pub(super) fn component_path(shelf: &Path, digest: &Digest) -> PathBuf {
     shelf
         .join(COMPONENTS)
         .join(format!("{digest}{COMPONENT_SUFFIX}"))
 }
 
-fn entry(shelf: &Path, name: &str) -> PathBuf {
+fn entry_path(shelf: &Path, name: &str) -> PathBuf {
     shelf.join(format!("{name}{ENTRY_SUFFIX}"))
 }
 
 /// Returns the names of all entries. A shelf that does not exist is empty.
-pub(super) fn names(shelf: &Path) -> Result<Vec<String>, SkillError> {
+pub(super) fn entry_names(shelf: &Path) -> Result<Vec<String>, SkillError> {
     let entries = match fs::read_dir(shelf) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => at(shelf, entries)?,
+        entries => with_path(shelf, entries)?,
     };
     let mut names = Vec::new();
     for entry in entries {
         if names.len() == MAX_ENTRIES {
-            return at(
+            return with_path(
                 shelf,
                 Err(io::Error::other(format!(
                     "it holds more than {MAX_ENTRIES} skills"
                 ))),
             );
         }
-        let name = at(shelf, entry)?.file_name();
+        let name = with_path(shelf, entry)?.file_name();
         names.extend(
             name.to_str()
                 .and_then(|name| name.strip_suffix(ENTRY_SUFFIX))
@@ -66,7 +66,7 @@ pub(super) fn names(shelf: &Path) -> Result<Vec<String>, SkillError> {
 
 /// Reads an entry. Returns `None` if there is none.
 pub(super) fn read_entry(shelf: &Path, name: &str) -> Result<Option<Skill>, SkillError> {
-    let path = entry(shelf, name);
+    let path = entry_path(shelf, name);
     let damaged = || SkillError::Damaged {
         name: name.into(),
         path: path.clone(),
@@ -74,10 +74,10 @@ pub(super) fn read_entry(shelf: &Path, name: &str) -> Result<Option<Skill>, Skil
     match fs::metadata(&path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Ok(meta) if meta.len() > MAX_ENTRY_BYTES => return Err(damaged()),
-        meta => at(&path, meta)?,
+        meta => with_path(&path, meta)?,
     };
-    let bytes = at(&path, open::read(&path))?;
-    let skill = unseal(&bytes).ok_or_else(damaged)?;
+    let bytes = with_path(&path, open::read(&path))?;
+    let skill = decode_entry(&bytes).ok_or_else(damaged)?;
     // An entry whose file was renamed is damaged.
     if skill.name() == name {
         Ok(Some(skill))
@@ -86,55 +86,55 @@ pub(super) fn read_entry(shelf: &Path, name: &str) -> Result<Option<Skill>, Skil
     }
 }
 
-fn seal(skill: &Skill) -> io::Result<Vec<u8>> {
+fn encode_entry(skill: &Skill) -> io::Result<Vec<u8>> {
     let body = serde_json::to_vec_pretty(skill)?;
-    Ok([hex(&sha256(&body)).as_bytes(), b"\n", &body].concat())
+    Ok([to_hex(&sha256(&body)).as_bytes(), b"\n", &body].concat())
 }
 
-fn unseal(bytes: &[u8]) -> Option<Skill> {
+fn decode_entry(bytes: &[u8]) -> Option<Skill> {
     let end = bytes.iter().position(|byte| *byte == b'\n')?;
     let (sum, body) = (&bytes[..end], &bytes[end + 1..]);
-    (sum == hex(&sha256(body)).as_bytes()).then_some(())?;
+    (sum == to_hex(&sha256(body)).as_bytes()).then_some(())?;
     serde_json::from_slice(body).ok()
 }
 
 /// The exclusive right to change a shelf.
-pub(super) struct Change<'a> {
+pub(super) struct ShelfWriter<'a> {
     shelf: &'a Path,
     _lock: File,
 }
 
-impl<'a> Change<'a> {
+impl<'a> ShelfWriter<'a> {
     /// Waits until no other process changes the shelf.
-    pub(super) fn begin(shelf: &'a Path) -> Result<Self, SkillError> {
+    pub(super) fn lock(shelf: &'a Path) -> Result<Self, SkillError> {
         let components = shelf.join(COMPONENTS);
-        at(
+        with_path(
             &components,
             DirBuilder::new()
                 .recursive(true)
                 .mode(0o700)
                 .create(&components),
         )?;
-        let path = shelf.join(LOCK);
-        let lock = at(&path, File::options().create(true).append(true).open(&path))?;
-        at(&path, lock.lock())?;
+        let path = shelf.join(LOCK_FILE);
+        let lock = with_path(&path, File::options().create(true).append(true).open(&path))?;
+        with_path(&path, lock.lock())?;
         Ok(Self { shelf, _lock: lock })
     }
 
     pub(super) fn put_component(&self, digest: &Digest, bytes: &[u8]) -> Result<(), SkillError> {
-        self.put(&component(self.shelf, digest), bytes)
+        self.replace_file(&component_path(self.shelf, digest), bytes)
     }
 
     pub(super) fn put_signature(&self, digest: &Digest, signature: &str) -> Result<(), SkillError> {
-        self.put(
-            &signature_of(&component(self.shelf, digest)),
+        self.replace_file(
+            &signature_path(&component_path(self.shelf, digest)),
             signature.as_bytes(),
         )
     }
 
     pub(super) fn put_entry(&self, skill: &Skill) -> Result<(), SkillError> {
-        let path = entry(self.shelf, &skill.name());
-        let sealed = at(&path, seal(skill))?;
+        let path = entry_path(self.shelf, &skill.name());
+        let sealed = with_path(&path, encode_entry(skill))?;
         if sealed.len() as u64 > MAX_ENTRY_BYTES {
             let why = format!(
                 "its manifest takes {} bytes as JSON, more than {MAX_ENTRY_BYTES}",
@@ -142,28 +142,35 @@ impl<'a> Change<'a> {
             );
             return Err(SkillError::Unfit(why));
         }
-        self.put(&path, &sealed)
+        self.replace_file(&path, &sealed)
     }
 
     /// Removes an entry. Returns whether there was one.
     pub(super) fn remove_entry(&self, name: &str) -> Result<bool, SkillError> {
-        let path = entry(self.shelf, name);
+        let path = entry_path(self.shelf, name);
         match fs::remove_file(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-            removed => at(&path, removed.and_then(|()| sync_directory(self.shelf))).map(|()| true),
+            removed => {
+                with_path(&path, removed.and_then(|()| sync_directory(self.shelf))).map(|()| true)
+            }
         }
     }
 
     /// Removes components that no entry names, including remains of additions that were
     /// interrupted. A signature is kept as long as its component.
-    pub(super) fn remove_components_but(&self, used: &BTreeSet<Digest>) -> Result<(), SkillError> {
+    pub(super) fn remove_components_except(
+        &self,
+        used: &BTreeSet<Digest>,
+    ) -> Result<(), SkillError> {
         let dir = self.shelf.join(COMPONENTS);
-        let used = used.iter().map(|digest| component(self.shelf, digest));
-        let used: BTreeSet<PathBuf> = used.flat_map(|path| [signature_of(&path), path]).collect();
-        for file in at(&dir, fs::read_dir(&dir))? {
-            let path = at(&dir, file)?.path();
+        let used = used.iter().map(|digest| component_path(self.shelf, digest));
+        let used: BTreeSet<PathBuf> = used
+            .flat_map(|path| [signature_path(&path), path])
+            .collect();
+        for file in with_path(&dir, fs::read_dir(&dir))? {
+            let path = with_path(&dir, file)?.path();
             if !used.contains(&path) {
-                at(&path, fs::remove_file(&path))?;
+                with_path(&path, fs::remove_file(&path))?;
             }
         }
         Ok(())
@@ -171,8 +178,8 @@ impl<'a> Change<'a> {
 
     /// Replaces a file atomically. A reader finds the old file or the new one, even after a power
     /// failure.
-    fn put(&self, path: &Path, bytes: &[u8]) -> Result<(), SkillError> {
-        at(
+    fn replace_file(&self, path: &Path, bytes: &[u8]) -> Result<(), SkillError> {
+        with_path(
             path,
             replace(path, Replacement::Private, |new| new.write_all(bytes)),
         )
@@ -180,7 +187,7 @@ impl<'a> Change<'a> {
 }
 
 /// Adds the path to an I/O error.
-fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, SkillError> {
+fn with_path<T>(path: &Path, result: io::Result<T>) -> Result<T, SkillError> {
     result.map_err(|source| SkillError::File {
         path: path.to_owned(),
         source,

@@ -4,15 +4,15 @@
 use semver::Version;
 use strata_core::json;
 
-use crate::plugin::Schema;
-use crate::sandbox::Manifest;
+use crate::plugin::CompiledSchema;
+use crate::sandbox::ComponentManifest;
 
 /// The maximum length of a name in bytes. Names are displayed and are parts of file names.
-const MAX_NAME: usize = 64;
+const MAX_NAME_BYTES: usize = 64;
 
 /// Checks a manifest. The error describes what is wrong.
-pub(super) fn check(manifest: &Manifest) -> Result<(), String> {
-    name(&manifest.name).map_err(|why| format!("its name {why}"))?;
+pub(super) fn check_manifest(manifest: &ComponentManifest) -> Result<(), String> {
+    check_name(&manifest.name).map_err(|why| format!("its name {why}"))?;
     let version = &manifest.version;
     Version::parse(version).map_err(|error| {
         format!("its version `{version}` is not a semantic one ({error}); write it as `1.0.0`")
@@ -27,21 +27,21 @@ pub(super) fn check(manifest: &Manifest) -> Result<(), String> {
         ("output", &manifest.output_schema),
     ] {
         if let Some(text) = text {
-            schema(text).map_err(|why| format!("its {what} schema is none: {why}"))?;
+            check_schema(text).map_err(|why| format!("its {what} schema is none: {why}"))?;
         }
     }
     Ok(())
 }
 
 /// Checks a name. The error describes what is wrong.
-pub(super) fn name(name: &str) -> Result<(), String> {
+pub(super) fn check_name(name: &str) -> Result<(), String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if name.is_empty() {
         return Err("is empty".into());
     }
-    if name.len() > MAX_NAME {
+    if name.len() > MAX_NAME_BYTES {
         return Err(format!(
-            "has {} characters; at most {MAX_NAME} are taken",
+            "has {} characters; at most {MAX_NAME_BYTES} are taken",
             name.len()
         ));
     }
@@ -53,7 +53,7 @@ pub(super) fn name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn schema(text: &str) -> Result<(), String> {
-    let schema = json::read(text).map_err(|error| format!("it is {error}"))?;
-    Schema::compile_bounded(&schema).map(|_| ())
+fn check_schema(text: &str) -> Result<(), String> {
+    let schema = json::parse_untrusted(text).map_err(|error| format!("it is {error}"))?;
+    CompiledSchema::compile_bounded(&schema).map(|_| ())
 }

@@ -8,8 +8,8 @@ use tempfile::TempDir;
 use super::*;
 use crate::trust::signature;
 
-fn manifest(name: &str, version: &str) -> Manifest {
-    Manifest {
+fn manifest(name: &str, version: &str) -> ComponentManifest {
+    ComponentManifest {
         name: name.into(),
         version: version.into(),
         description: "Writes code.".into(),
@@ -21,7 +21,7 @@ fn manifest(name: &str, version: &str) -> Manifest {
 
 fn shelf() -> (TempDir, Shelf) {
     let dir = tempfile::tempdir().unwrap();
-    let shelf = Shelf::at(&dir.path().join("a/shelf"));
+    let shelf = Shelf::in_directory(&dir.path().join("a/shelf"));
     (dir, shelf)
 }
 
@@ -39,7 +39,7 @@ fn what_is_added_is_found_with_its_manifest() {
     let (skill, added) = shelf.add(b"one", &manifest("write-code", "1.0.0")).unwrap();
     assert_eq!(
         (added, skill.name()),
-        (Added::New, "write-code@1.0.0".into())
+        (AddOutcome::New, "write-code@1.0.0".into())
     );
     assert_eq!(
         shelf.find(&"write-code@1.0.0".parse().unwrap()).unwrap(),
@@ -51,7 +51,7 @@ fn what_is_added_is_found_with_its_manifest() {
             .add(b"one", &manifest("write-code", "1.0.0"))
             .unwrap()
             .1,
-        Added::Already
+        AddOutcome::Unchanged
     );
     let refused = shelf
         .add(b"two", &manifest("write-code", "1.0.0"))
@@ -72,7 +72,7 @@ fn what_is_added_is_found_with_its_manifest() {
 #[test]
 fn manifests_that_say_too_little_are_refused() {
     let (dir, shelf) = shelf();
-    let check = |change: &dyn Fn(&mut Manifest), expected: &str| {
+    let check = |change: &dyn Fn(&mut ComponentManifest), expected: &str| {
         let mut manifest = manifest("write-code", "1.0.0");
         change(&mut manifest);
         let error = shelf
@@ -164,7 +164,7 @@ fn what_is_not_there_is_told_with_what_may_have_been_meant() {
 #[test]
 fn words_are_looked_for_in_names_and_descriptions() {
     let (_dir, shelf) = shelf();
-    let about = |name: &str, description: &str| Manifest {
+    let about = |name: &str, description: &str| ComponentManifest {
         description: description.into(),
         ..manifest(name, "1.0.0")
     };
@@ -231,7 +231,7 @@ fn a_signature_stays_as_long_as_its_component() {
         }
         skill
     });
-    let signed = |skill: &Skill| signature::beside(&shelf.file(skill)).unwrap();
+    let signed = |skill: &Skill| signature::read_signature_of(&shelf.file(skill)).unwrap();
     assert_eq!(
         (signed(&one).as_deref(), signed(&two).as_deref()),
         (Some("1.0.0"), Some("2.0.0"))
@@ -297,7 +297,10 @@ fn a_flipped_byte_anywhere_is_found_and_adding_again_mends_it() {
                 .and_then(|skill| shelf.component(&skill))
                 .is_err()
         );
-        assert_eq!(shelf.add(b"some component", &of).unwrap().1, Added::New);
+        assert_eq!(
+            shelf.add(b"some component", &of).unwrap().1,
+            AddOutcome::New
+        );
         assert_eq!(
             shelf
                 .find(&wanted)

@@ -11,24 +11,24 @@ use crate::suggest::suggest;
 
 /// The name of a skill and the acceptable versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct SkillSpec {
     /// The name.
     pub name: String,
     /// The versions.
-    pub versions: Versions,
+    pub versions: SkillVersions,
 }
 
 /// The acceptable versions of a skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Versions {
+pub enum SkillVersions {
     /// Exactly this one.
     Exactly(Version),
     /// The newest of these.
     Newest(VersionReq),
 }
 
-impl Versions {
-    pub(super) fn fit(&self, version: &Version) -> bool {
+impl SkillVersions {
+    pub(super) fn matches(&self, version: &Version) -> bool {
         match self {
             Self::Exactly(wanted) => wanted == version,
             Self::Newest(wanted) => wanted.matches(version),
@@ -36,9 +36,9 @@ impl Versions {
     }
 }
 
-impl Wanted {
+impl SkillSpec {
     /// Returns a suggestion if there is no such skill.
-    pub(super) fn hint(&self, skills: &[Skill]) -> String {
+    pub(super) fn suggestion(&self, skills: &[Skill]) -> String {
         let versions = skills
             .iter()
             .filter(|skill| skill.manifest.name == self.name);
@@ -55,7 +55,7 @@ impl Wanted {
     }
 }
 
-impl FromStr for Wanted {
+impl FromStr for SkillSpec {
     type Err = SkillError;
 
     fn from_str(text: &str) -> Result<Self, SkillError> {
@@ -65,12 +65,12 @@ impl FromStr for Wanted {
         };
         let form = "expected a name and a version: `write-code@1.0.0`, or `write-code@^1` for the newest of those";
         let (name, version) = text.split_once('@').ok_or_else(|| refuse(form.into()))?;
-        fit::name(name).map_err(|why| refuse(format!("the name {why}")))?;
+        fit::check_name(name).map_err(|why| refuse(format!("the name {why}")))?;
         let wrong =
             |error: semver::Error| refuse(format!("the version is wrong ({error}); {form}"));
         let versions = match version.starts_with(['^', '~']) {
-            true => Versions::Newest(version.parse().map_err(wrong)?),
-            false => Versions::Exactly(version.parse().map_err(wrong)?),
+            true => SkillVersions::Newest(version.parse().map_err(wrong)?),
+            false => SkillVersions::Exactly(version.parse().map_err(wrong)?),
         };
         Ok(Self {
             name: name.into(),
@@ -79,11 +79,11 @@ impl FromStr for Wanted {
     }
 }
 
-impl fmt::Display for Wanted {
+impl fmt::Display for SkillSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.versions {
-            Versions::Exactly(version) => write!(f, "{}@{version}", self.name),
-            Versions::Newest(versions) => write!(f, "{}@{versions}", self.name),
+            SkillVersions::Exactly(version) => write!(f, "{}@{version}", self.name),
+            SkillVersions::Newest(versions) => write!(f, "{}@{versions}", self.name),
         }
     }
 }

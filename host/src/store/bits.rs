@@ -10,35 +10,42 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use strata_core::environment::Environment;
 
-use super::conformance::{state, turns};
-use super::script::{definition, run, team};
+use super::conformance::{loaded_state, pseudorandom};
+use super::script::{definition, scripted_run, team};
 use super::team_json::write;
-use super::{At, Content, Directory, Durability, Reader, Record, Replace, Store, StoreError};
+use super::{
+    DirectoryContent, Durability, Reader, Record, ReplacePolicy, StateSelector, StorageDirectory,
+    Store, StoreError,
+};
 
 /// The environment variable that says how many bits there are per bit that is flipped.
-const VARIABLE: &str = "STRATA_TEST_BITS";
+const STRIDE_VARIABLE: &str = "STRATA_TEST_BITS";
 /// The default for it.
-const STRIDE: usize = 4999;
+const DEFAULT_STRIDE: usize = 4999;
 /// The number of events in the storage.
 const EVENTS: usize = 12;
 
 /// The content of the files of a storage, by their names.
-type Files = BTreeMap<String, Vec<u8>>;
+type FileContents = BTreeMap<String, Vec<u8>>;
 
 /// A storage, and what has to be found in it.
-struct Saved {
-    files: Files,
+struct SavedStorage {
+    files: FileContents,
     records: Vec<Record>,
     end: Environment,
 }
 
 /// Returns a storage as a process leaves it that stopped in an orderly way, or was killed.
-fn saved(killed: bool) -> Saved {
-    let (records, end) = run(&turns(21, 8 * EVENTS), EVENTS);
+fn saved(killed: bool) -> SavedStorage {
+    let (records, end) = scripted_run(&pseudorandom(21, 8 * EVENTS), EVENTS);
     let temp = tempfile::tempdir().unwrap();
-    let directory = Directory::new(temp.path().join("store"));
+    let directory = StorageDirectory::new(temp.path().join("store"));
     let mut store = directory
-        .create(Replace::Never, &Environment::new(&team()), &definition())
+        .create(
+            ReplacePolicy::Never,
+            &Environment::new(&team()),
+            &definition(),
+        )
         .unwrap()
         .store;
     for (record, n) in records.iter().zip(0..) {
@@ -59,21 +66,21 @@ fn saved(killed: bool) -> Saved {
         .unwrap();
     if killed {
         // The files as they are while the store is open.
-        return Saved {
+        return SavedStorage {
             files: files(directory.path()),
             records,
             end,
         };
     }
     drop(store);
-    Saved {
+    SavedStorage {
         files: files(directory.path()),
         records,
         end,
     }
 }
 
-fn files(directory: &Path) -> Files {
+fn files(directory: &Path) -> FileContents {
     let names = std::fs::read_dir(directory)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -84,26 +91,36 @@ fn files(directory: &Path) -> Files {
 
 /// Reads the storage, continues it, and tries to start a fresh run in it. Returns whether the right
 /// data was found; fails on anything but the right data or an error.
-fn outcome(directory: &Directory, saved: &Saved) -> Result<bool, String> {
+fn outcome(directory: &StorageDirectory, saved: &SavedStorage) -> Result<bool, String> {
     let read = || -> Result<bool, StoreError> {
         let reader = Reader::open(directory)?;
-        Ok(state(&reader.load(&At::Head)?) == saved.end
-            && reader.records(0, usize::MAX)? == saved.records
-            && reader.definition()? == definition()
-            && !reader.checkpoints()?.is_empty())
+        Ok(
+            loaded_state(&reader.load(&StateSelector::Head)?) == saved.end
+                && reader.records(0, usize::MAX)? == saved.records
+                && reader.definition()? == definition()
+                && !reader.checkpoints()?.is_empty(),
+        )
     };
-    let anew = || directory.create(Replace::Never, &Environment::new(&team()), &definition());
-    let go_on = || -> Result<bool, StoreError> {
+    let start_fresh = || {
+        directory.create(
+            ReplacePolicy::Never,
+            &Environment::new(&team()),
+            &definition(),
+        )
+    };
+    let continue_run = || -> Result<bool, StoreError> {
         let store = directory.open()?.store;
-        Ok(state(&store.load(&At::Head)?) == saved.end
-            && store.records(0, usize::MAX)? == saved.records)
+        Ok(
+            loaded_state(&store.load(&StateSelector::Head)?) == saved.end
+                && store.records(0, usize::MAX)? == saved.records,
+        )
     };
-    let begun = anew().is_ok();
-    let found = [read(), go_on()];
+    let begun = start_fresh().is_ok();
+    let found = [read(), continue_run()];
     if begun
         && directory
             .content()
-            .is_ok_and(|content| content == Content::Database)
+            .is_ok_and(|content| content == DirectoryContent::Database)
     {
         return Err("a run began anew".into());
     }
@@ -118,7 +135,7 @@ fn outcome(directory: &Directory, saved: &Saved) -> Result<bool, String> {
 
 /// Flips bits of one file. Returns how many were flipped, and how often the right data was found
 /// nevertheless.
-fn flip(saved: &Saved, name: &str, stride: usize) -> (usize, usize) {
+fn flip(saved: &SavedStorage, name: &str, stride: usize) -> (usize, usize) {
     let place = if Path::new("/dev/shm").is_dir() {
         "/dev/shm".into()
     } else {
@@ -145,7 +162,7 @@ fn flip(saved: &Saved, name: &str, stride: usize) -> (usize, usize) {
                 }
                 std::fs::write(path.join(file), bytes).unwrap();
             }
-            let found = outcome(&Directory::new(&path), saved);
+            let found = outcome(&StorageDirectory::new(&path), saved);
             let found = found.unwrap_or_else(|what| {
                 panic!("bit {} of byte {} of `{name}`: {what}", bit % 8, bit / 8)
             });
@@ -157,7 +174,8 @@ fn flip(saved: &Saved, name: &str, stride: usize) -> (usize, usize) {
 }
 
 fn check(killed: bool, expected: &[&str]) {
-    let stride = std::env::var(VARIABLE).map_or(STRIDE, |stride| stride.parse().unwrap());
+    let stride =
+        std::env::var(STRIDE_VARIABLE).map_or(DEFAULT_STRIDE, |stride| stride.parse().unwrap());
     let saved = saved(killed);
     assert_eq!(saved.files.keys().collect::<Vec<_>>(), expected);
     for name in expected {
@@ -204,7 +222,7 @@ fn every_bit_of_the_header_of_a_log_matters_and_none_of_it_is_taken_for_an_empty
             }
             std::fs::write(path.join(file), bytes).unwrap();
         }
-        outcome(&Directory::new(&path), &saved)
+        outcome(&StorageDirectory::new(&path), &saved)
     };
     for bit in 0..32 * 8 {
         assert_eq!(of(&|_| true, bit), Ok(false), "{bit}");

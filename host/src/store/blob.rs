@@ -13,7 +13,7 @@ use crate::blob::{Blobs, digest_of};
 impl Reader {
     /// Returns the bytes with this digest, or `None` if they are not stored here.
     pub fn blob(&self, digest: &Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
-        self.steadily(|reader| reader.blob_now(digest))
+        self.read_consistently(|reader| reader.blob_now(digest))
     }
 
     fn blob_now(&self, digest: &Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
@@ -33,7 +33,7 @@ impl Reader {
 }
 
 /// Inserts the blobs that are not stored yet.
-pub(super) fn put(conn: &Connection, blobs: &Blobs) -> rusqlite::Result<()> {
+pub(super) fn insert_blobs(conn: &Connection, blobs: &Blobs) -> rusqlite::Result<()> {
     let mut statement = conn.prepare_cached("INSERT OR IGNORE INTO blob VALUES (?1, ?2)")?;
     for (digest, body) in blobs {
         statement.execute(params![digest.0, &body[..]])?;
@@ -42,6 +42,6 @@ pub(super) fn put(conn: &Connection, blobs: &Blobs) -> rusqlite::Result<()> {
 }
 
 /// Whether any blobs are stored.
-pub(super) fn any(conn: &Connection) -> rusqlite::Result<bool> {
+pub(super) fn has_blobs(conn: &Connection) -> rusqlite::Result<bool> {
     conn.query_row("SELECT EXISTS (SELECT 1 FROM blob)", [], |row| row.get(0))
 }

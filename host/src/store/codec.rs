@@ -15,25 +15,25 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use strata_core::environment::Environment;
-use strata_core::environment::sound::Unsound;
+use strata_core::environment::sound::InvalidState;
 use strata_core::event::Event;
 use strata_core::message::Message;
 
-use seen::Seen;
+use seen::MessageSize;
 
 /// The format of events and states: postcard. A later format gets the next number.
 const POSTCARD: u8 = 3;
 
 /// The same encoding, compressed: its length in four bytes, then a block of LZ4.
-const PACKED: u8 = 4;
+const COMPRESSED: u8 = 4;
 /// The number of bytes before the block.
-const HEAD: usize = 5;
+const HEADER_BYTES: usize = 5;
 /// Smaller blobs are not compressed, so that a new run is saved quickly.
-const MIN_PACKED_BYTES: u32 = 4 << 10;
+const MIN_COMPRESSED_BYTES: u32 = 4 << 10;
 /// Up to this decompressed size, any compression ratio is accepted. Beyond it, the ratio may be at
-/// most `LEAST_PART`, so that a small file cannot fill the memory.
-const UNPACKED_BYTES: usize = 16 << 20;
-const LEAST_PART: usize = 16;
+/// most `MAX_RATIO`, so that a small file cannot fill the memory.
+const ANY_RATIO_BYTES: usize = 16 << 20;
+const MAX_RATIO: usize = 16;
 
 /// How much is put into one bundle, not counting its last message: small compared with a state, but
 /// large enough that the number of bundles does not matter.
@@ -41,16 +41,16 @@ const BUNDLE_BYTES: usize = 128 << 10;
 
 /// A sequence of messages that is stored in one blob, as a state refers to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Bundle {
+pub(super) struct MessageBundle {
     /// Its key.
-    pub n: i64,
+    pub key: i64,
     /// How many messages it contains.
     pub messages: u32,
 }
 
 /// Why stored bytes are invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Damage {
+pub(super) enum DecodeError {
     #[error("its checksum does not match")]
     Checksum,
     #[error("its format {0} is unknown")]
@@ -58,13 +58,13 @@ pub(super) enum Damage {
     #[error("it is empty")]
     Empty,
     #[error("it cannot be unpacked")]
-    Packing,
+    Compression,
     #[error("it cannot be decoded: {0}")]
     Content(postcard::Error),
     #[error("no storage has these numbers")]
-    Numbers,
+    OutOfRange,
     #[error("{0}")]
-    Parts(#[from] Unsound),
+    Inconsistent(#[from] InvalidState),
     #[error("its bundles are not in order")]
     Order,
 }
@@ -74,7 +74,7 @@ pub(super) fn encode_event(event: &Event, buffer: Vec<u8>) -> Vec<u8> {
     encode(event, buffer)
 }
 
-pub(super) fn decode_event(bytes: &[u8]) -> Result<Event, Damage> {
+pub(super) fn decode_event(bytes: &[u8]) -> Result<Event, DecodeError> {
     decode(bytes)
 }
 
@@ -82,28 +82,30 @@ pub(super) fn decode_event(bytes: &[u8]) -> Result<Event, Damage> {
 pub(super) fn encode_snapshot(env: &Environment) -> Vec<u8> {
     let open: Vec<&Arc<Message>> = env
         .messages
-        .range(env.settled()..env.messages.len())
+        .range(env.final_message_count()..env.messages.len())
         .collect();
-    packed(encode(&(open, env), Vec::new()))
+    compress(encode(&(open, env), Vec::new()))
 }
 
 /// Returns the messages of a state that may still change, and the rest of the state.
-pub(super) fn decode_snapshot(bytes: &[u8]) -> Result<(Vec<Arc<Message>>, Environment), Damage> {
-    decode(&unpacked(bytes)?)
+pub(super) fn decode_snapshot(
+    bytes: &[u8],
+) -> Result<(Vec<Arc<Message>>, Environment), DecodeError> {
+    decode(&decompress(bytes)?)
 }
 
 /// Encodes the list of bundles of a state.
-pub(super) fn encode_bundles(bundles: &[Bundle]) -> Vec<u8> {
+pub(super) fn encode_bundles(bundles: &[MessageBundle]) -> Vec<u8> {
     encode(&bundles, Vec::new())
 }
 
 /// Decodes the list of bundles of a state. Fails unless their keys ascend.
-pub(super) fn decode_bundles(bytes: &[u8]) -> Result<Vec<Bundle>, Damage> {
-    let bundles: Vec<Bundle> = decode(bytes)?;
-    if bundles.is_sorted_by(|one, next| one.n < next.n) {
+pub(super) fn decode_bundles(bytes: &[u8]) -> Result<Vec<MessageBundle>, DecodeError> {
+    let bundles: Vec<MessageBundle> = decode(bytes)?;
+    if bundles.is_sorted_by(|one, next| one.key < next.key) {
         Ok(bundles)
     } else {
-        Err(Damage::Order)
+        Err(DecodeError::Order)
     }
 }
 
@@ -119,31 +121,31 @@ pub(super) fn encode_messages<'a>(
         buffer = append(message, buffer);
         count += 1;
     }
-    (count, packed(buffer))
+    (count, compress(buffer))
 }
 
 /// Returns how many bytes of memory `count` messages of a bundle will take. Fails if they cannot be
 /// decoded. This takes a fraction of the time of decoding them.
-pub(super) fn check_messages(bytes: &[u8], count: u32) -> Result<u64, Damage> {
-    each::<Seen>(body(&unpacked(bytes)?)?, count)
-        .map(|message| Ok(message?.room() as u64))
+pub(super) fn measure_messages(bytes: &[u8], count: u32) -> Result<u64, DecodeError> {
+    decode_sequence::<MessageSize>(strip_format(&decompress(bytes)?)?, count)
+        .map(|message| Ok(message?.memory_bytes() as u64))
         .sum()
 }
 
 /// Decodes the messages of a bundle.
-pub(super) fn decode_messages(bytes: &[u8], count: u32) -> Result<Vec<Arc<Message>>, Damage> {
-    each(body(&unpacked(bytes)?)?, count)
+pub(super) fn decode_messages(bytes: &[u8], count: u32) -> Result<Vec<Arc<Message>>, DecodeError> {
+    decode_sequence(strip_format(&decompress(bytes)?)?, count)
         .map(|message| message.map(Arc::new))
         .collect()
 }
 
 /// Decodes `count` consecutive values.
-fn each<'a, T: Deserialize<'a>>(
+fn decode_sequence<'a, T: Deserialize<'a>>(
     mut left: &'a [u8],
     count: u32,
-) -> impl Iterator<Item = Result<T, Damage>> {
+) -> impl Iterator<Item = Result<T, DecodeError>> {
     (0..count).map(move |_| {
-        let (value, rest) = postcard::take_from_bytes(left).map_err(Damage::Content)?;
+        let (value, rest) = postcard::take_from_bytes(left).map_err(DecodeError::Content)?;
         left = rest;
         Ok(value)
     })
@@ -159,33 +161,33 @@ fn append<T: Serialize>(value: &T, buffer: Vec<u8>) -> Vec<u8> {
     postcard::to_extend(value, buffer).expect("events and environments can always be encoded")
 }
 
-fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Damage> {
-    postcard::from_bytes(body(bytes)?).map_err(Damage::Content)
+fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
+    postcard::from_bytes(strip_format(bytes)?).map_err(DecodeError::Content)
 }
 
 /// Returns the bytes after the format byte. Fails if the format is not `POSTCARD`.
-fn body(bytes: &[u8]) -> Result<&[u8], Damage> {
+fn strip_format(bytes: &[u8]) -> Result<&[u8], DecodeError> {
     match bytes.split_first() {
         Some((&POSTCARD, body)) => Ok(body),
-        Some((&other, _)) => Err(Damage::Format(other)),
-        None => Err(Damage::Empty),
+        Some((&other, _)) => Err(DecodeError::Format(other)),
+        None => Err(DecodeError::Empty),
     }
 }
 
 /// Compresses an encoded blob, if that makes it smaller.
-fn packed(plain: Vec<u8>) -> Vec<u8> {
+fn compress(plain: Vec<u8>) -> Vec<u8> {
     let Some(length) = u32::try_from(plain.len())
         .ok()
-        .filter(|length| *length >= MIN_PACKED_BYTES)
+        .filter(|length| *length >= MIN_COMPRESSED_BYTES)
     else {
         return plain;
     };
-    let mut packed = vec![0; HEAD + get_maximum_output_size(plain.len())];
-    match compress_into(&plain, &mut packed[HEAD..]) {
-        Ok(size) if HEAD + size < plain.len() && may_become(size, plain.len()) => {
-            packed.truncate(HEAD + size);
-            packed[0] = PACKED;
-            packed[1..HEAD].copy_from_slice(&length.to_le_bytes());
+    let mut packed = vec![0; HEADER_BYTES + get_maximum_output_size(plain.len())];
+    match compress_into(&plain, &mut packed[HEADER_BYTES..]) {
+        Ok(size) if HEADER_BYTES + size < plain.len() && is_ratio_allowed(size, plain.len()) => {
+            packed.truncate(HEADER_BYTES + size);
+            packed[0] = COMPRESSED;
+            packed[1..HEADER_BYTES].copy_from_slice(&length.to_le_bytes());
             packed.shrink_to_fit();
             packed
         }
@@ -194,25 +196,25 @@ fn packed(plain: Vec<u8>) -> Vec<u8> {
 }
 
 /// Whether a block of `block` bytes may decompress to `plain` bytes.
-fn may_become(block: usize, plain: usize) -> bool {
-    plain <= UNPACKED_BYTES.max(block.saturating_mul(LEAST_PART))
+fn is_ratio_allowed(block: usize, plain: usize) -> bool {
+    plain <= ANY_RATIO_BYTES.max(block.saturating_mul(MAX_RATIO))
 }
 
 /// Decompresses a blob, if it is compressed.
-fn unpacked(bytes: &[u8]) -> Result<Cow<'_, [u8]>, Damage> {
-    let Some((&PACKED, rest)) = bytes.split_first() else {
+fn decompress(bytes: &[u8]) -> Result<Cow<'_, [u8]>, DecodeError> {
+    let Some((&COMPRESSED, rest)) = bytes.split_first() else {
         return Ok(Cow::Borrowed(bytes));
     };
-    let (length, block) = rest.split_first_chunk().ok_or(Damage::Packing)?;
+    let (length, block) = rest.split_first_chunk().ok_or(DecodeError::Compression)?;
     let length = u32::from_le_bytes(*length) as usize;
     // Checked before memory is allocated for the claimed length.
-    if !may_become(block.len(), length) {
-        return Err(Damage::Packing);
+    if !is_ratio_allowed(block.len(), length) {
+        return Err(DecodeError::Compression);
     }
     let mut plain = vec![0; length];
     match decompress_into(block, &mut plain) {
         Ok(size) if size == length => Ok(Cow::Owned(plain)),
-        _ => Err(Damage::Packing),
+        _ => Err(DecodeError::Compression),
     }
 }
 
@@ -227,11 +229,11 @@ pub(super) fn checksum(numbers: &[i64], bytes: &[u8]) -> u32 {
 }
 
 /// Fails if the stored checksum does not match.
-pub(super) fn verify(stored: u32, numbers: &[i64], bytes: &[u8]) -> Result<(), Damage> {
+pub(super) fn verify(stored: u32, numbers: &[i64], bytes: &[u8]) -> Result<(), DecodeError> {
     if checksum(numbers, bytes) == stored {
         Ok(())
     } else {
-        Err(Damage::Checksum)
+        Err(DecodeError::Checksum)
     }
 }
 
@@ -241,10 +243,10 @@ mod tests {
     use strata_core::message::{Hop, Instruct};
 
     use super::*;
-    use crate::store::conformance::turns;
+    use crate::store::conformance::pseudorandom;
 
     fn check(plain: Vec<u8>, expected: u8) {
-        let packed = packed(plain.clone());
+        let packed = compress(plain.clone());
         assert_eq!(
             packed.first().copied(),
             Some(expected),
@@ -252,39 +254,48 @@ mod tests {
             plain.len()
         );
         assert!(packed.len() <= plain.len());
-        assert_eq!(unpacked(&packed).unwrap(), plain);
+        assert_eq!(decompress(&packed).unwrap(), plain);
     }
 
     #[test]
     fn what_becomes_smaller_is_packed_and_all_of_it_is_unpacked() {
         let encoded = |body: Vec<u8>| [vec![POSTCARD], body].concat();
-        let least = MIN_PACKED_BYTES as usize;
+        let least = MIN_COMPRESSED_BYTES as usize;
         check(encoded(vec![7; least - 2]), POSTCARD);
-        check(encoded(vec![7; least - 1]), PACKED);
-        check(encoded(vec![7; 10 << 20]), PACKED);
+        check(encoded(vec![7; least - 1]), COMPRESSED);
+        check(encoded(vec![7; 10 << 20]), COMPRESSED);
         // Too high a ratio: it would be taken for a decompression bomb.
         check(encoded(vec![7; 17 << 20]), POSTCARD);
-        check(encoded(turns(1, 2 << 20).repeat(10)), POSTCARD);
-        check(encoded(turns(1, 100_000)), POSTCARD);
-        check(encoded(turns(1, 50_000).repeat(2)), PACKED);
+        check(encoded(pseudorandom(1, 2 << 20).repeat(10)), POSTCARD);
+        check(encoded(pseudorandom(1, 100_000)), POSTCARD);
+        check(encoded(pseudorandom(1, 50_000).repeat(2)), COMPRESSED);
     }
 
     #[test]
     fn what_lies_about_its_length_is_refused() {
-        let whole = packed([vec![POSTCARD], vec![7; 100_000]].concat());
+        let whole = compress([vec![POSTCARD], vec![7; 100_000]].concat());
         for length in [0, 99_999, 100_002, 16 << 20, 90_000_000, u32::MAX] {
-            let lie = [&[PACKED][..], &length.to_le_bytes(), &whole[HEAD..]].concat();
-            assert_eq!(unpacked(&lie), Err(Damage::Packing), "{length}");
+            let lie = [
+                &[COMPRESSED][..],
+                &length.to_le_bytes(),
+                &whole[HEADER_BYTES..],
+            ]
+            .concat();
+            assert_eq!(decompress(&lie), Err(DecodeError::Compression), "{length}");
         }
-        for end in 1..HEAD + 10 {
-            assert_eq!(unpacked(&whole[..end]), Err(Damage::Packing), "{end}");
+        for end in 1..HEADER_BYTES + 10 {
+            assert_eq!(
+                decompress(&whole[..end]),
+                Err(DecodeError::Compression),
+                "{end}"
+            );
         }
     }
 
     #[test]
     fn a_bundle_ends_with_the_message_that_fills_it() {
         let message = |size| {
-            Arc::new(Message::of_user(
+            Arc::new(Message::from_user(
                 "m".into(),
                 "x".repeat(size),
                 "label".into(),
@@ -305,7 +316,7 @@ mod tests {
 
     #[test]
     fn what_is_found_good_can_be_decoded_and_nothing_else() {
-        let plain = Message::of_user("m".into(), "said".into(), "label".into());
+        let plain = Message::from_user("m".into(), "said".into(), "label".into());
         let full = Message {
             instruct: Some(Instruct::untyped(Json::null())),
             send_to: vec!["A".into(), "é".into()],
@@ -326,7 +337,7 @@ mod tests {
         let (count, good) = encode_messages(&mut messages.iter());
         assert_eq!(good[0], POSTCARD);
         let check = |bytes: &[u8], count| {
-            let found = check_messages(bytes, count);
+            let found = measure_messages(bytes, count);
             assert_eq!(
                 found.as_ref().map(drop),
                 decode_messages(bytes, count).as_ref().map(drop)
@@ -346,22 +357,25 @@ mod tests {
 
     #[test]
     fn what_would_take_far_more_room_than_it_has_is_given_none() {
-        let plain = [vec![POSTCARD], vec![0; UNPACKED_BYTES]].concat();
+        let plain = [vec![POSTCARD], vec![0; ANY_RATIO_BYTES]].concat();
         let mut block = vec![0; get_maximum_output_size(plain.len())];
         let size = compress_into(&plain, &mut block).unwrap();
         let bomb = [
-            &[PACKED][..],
+            &[COMPRESSED][..],
             &(plain.len() as u32).to_le_bytes(),
             &block[..size],
         ]
         .concat();
-        assert_eq!(unpacked(&bomb), Err(Damage::Packing));
-        assert_eq!(unpacked(&packed(plain.clone())).unwrap(), plain);
+        assert_eq!(decompress(&bomb), Err(DecodeError::Compression));
+        assert_eq!(decompress(&compress(plain.clone())).unwrap(), plain);
     }
 
     #[test]
     fn a_list_names_each_bundle_once() {
-        let bundle = |n| Bundle { n, messages: 1 };
+        let bundle = |n| MessageBundle {
+            key: n,
+            messages: 1,
+        };
         let check = |list: &[i64]| {
             decode_bundles(&encode_bundles(
                 &list.iter().map(|n| bundle(*n)).collect::<Vec<_>>(),
@@ -370,7 +384,7 @@ mod tests {
         assert_eq!(check(&[1, 2, 7]).unwrap().len(), 3);
         assert_eq!(
             (check(&[1, 1]), check(&[2, 1])),
-            (Err(Damage::Order), Err(Damage::Order))
+            (Err(DecodeError::Order), Err(DecodeError::Order))
         );
     }
 }

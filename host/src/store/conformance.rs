@@ -10,20 +10,21 @@ use strata_core::environment::Environment;
 use strata_core::event::{Event, Status};
 use strata_core::stepper::Stepper;
 
-use super::script::{copy, definition, run, team};
+use super::script::{copy, definition, scripted_run, team};
 use super::{
-    At, CheckpointRow, Directory, Durability, FIRST_LINE, GroupLog, MemoryStore, Origin, Record,
-    Replace, Saved, SavedDefinition, Store, StoreError, checkpoint_of,
+    CheckpointOrigin, CheckpointRow, Durability, FIRST_LINE, GroupLog, LoadedState, MemoryStore,
+    Record, ReplacePolicy, SavedDefinition, StateSelector, StorageDirectory, Store, StoreError,
+    checkpoint_of,
 };
 use crate::blob::digest_of;
 
 /// A store that can be closed and opened again, unless it is in memory.
-trait Kept {
+trait TestStore {
     fn store(&mut self) -> &mut dyn Store;
     fn reopen(&mut self);
 }
 
-impl Kept for MemoryStore {
+impl TestStore for MemoryStore {
     fn store(&mut self) -> &mut dyn Store {
         self
     }
@@ -31,13 +32,13 @@ impl Kept for MemoryStore {
     fn reopen(&mut self) {}
 }
 
-struct InFile {
+struct FileStore {
     store: Option<super::SqliteStore>,
-    directory: Directory,
+    directory: StorageDirectory,
     _temp: TempDir,
 }
 
-impl Kept for InFile {
+impl TestStore for FileStore {
     fn store(&mut self) -> &mut dyn Store {
         self.store.as_mut().unwrap()
     }
@@ -49,9 +50,9 @@ impl Kept for InFile {
 }
 
 /// A store that shares a log, and whose process is killed before it is opened again.
-struct Killed(InFile);
+struct KilledStore(FileStore);
 
-impl Kept for Killed {
+impl TestStore for KilledStore {
     fn store(&mut self) -> &mut dyn Store {
         self.0.store()
     }
@@ -61,7 +62,7 @@ impl Kept for Killed {
         copy(self.0.directory.path(), temp.path(), |name| {
             !["team.lock", "team.db-shm"].contains(&name)
         });
-        self.0.directory = Directory::new(temp.path());
+        self.0.directory = StorageDirectory::new(temp.path());
         self.0.reopen();
         self.0.store.as_mut().unwrap().join(&GroupLog::new());
         self.0._temp = temp;
@@ -69,22 +70,22 @@ impl Kept for Killed {
 }
 
 /// Runs a check against every kind of store, each starting from a state.
-fn check(base: &Environment, check: impl Fn(&mut dyn Kept)) {
+fn check(base: &Environment, check: impl Fn(&mut dyn TestStore)) {
     check(&mut MemoryStore::new(base.clone(), definition()));
     let in_file = || {
         let temp = tempfile::tempdir().unwrap();
-        let directory = Directory::new(temp.path().join("a % strange?name#/store"));
+        let directory = StorageDirectory::new(temp.path().join("a % strange?name#/store"));
         let created = directory
-            .create(Replace::Never, base, &definition())
+            .create(ReplacePolicy::Never, base, &definition())
             .unwrap();
-        InFile {
+        FileStore {
             store: Some(created.store),
             directory,
             _temp: temp,
         }
     };
     check(&mut in_file());
-    let (mut killed, group) = (Killed(in_file()), GroupLog::new());
+    let (mut killed, group) = (KilledStore(in_file()), GroupLog::new());
     killed.0.store.as_mut().unwrap().join(&group);
     check(&mut killed);
 }
@@ -94,7 +95,7 @@ fn fresh() -> Environment {
 }
 
 /// Returns pseudorandom bytes.
-pub(super) fn turns(seed: u64, count: usize) -> Vec<u8> {
+pub(super) fn pseudorandom(seed: u64, count: usize) -> Vec<u8> {
     let mut state = seed | 1;
     let mut next = || {
         state ^= state << 13;
@@ -106,7 +107,7 @@ pub(super) fn turns(seed: u64, count: usize) -> Vec<u8> {
 }
 
 /// Returns the state that was loaded.
-pub(super) fn state(saved: &Saved) -> Environment {
+pub(super) fn loaded_state(saved: &LoadedState) -> Environment {
     let mut stepper = Stepper::new(team(), saved.base.clone());
     for record in &saved.tail {
         stepper.apply(&record.event).unwrap();
@@ -115,7 +116,7 @@ pub(super) fn state(saved: &Saved) -> Environment {
 }
 
 pub(super) fn replay(records: &[Record]) -> Environment {
-    state(&Saved {
+    loaded_state(&LoadedState {
         base: fresh(),
         tail: records.to_vec(),
         next_line: 0,
@@ -124,7 +125,7 @@ pub(super) fn replay(records: &[Record]) -> Environment {
 
 #[test]
 fn what_is_kept_of_checkpoints_is_the_first_and_the_newest() {
-    let (records, end) = run(&turns(7, 3000), 200);
+    let (records, end) = scripted_run(&pseudorandom(7, 3000), 200);
     check(&fresh(), |kept| {
         kept.store().append(&records, Durability::Process).unwrap();
         let all = kept.store().checkpoints().unwrap();
@@ -134,8 +135,9 @@ fn what_is_kept_of_checkpoints_is_the_first_and_the_newest() {
         let rows = kept.store().checkpoints().unwrap();
         let newest = all.len() - 3;
         // Checkpoints where the run waited for a person stay, too.
-        let waits =
-            |row: &CheckpointRow| row.status == Status::Waiting && row.source != Origin::Answer;
+        let waits = |row: &CheckpointRow| {
+            row.status == Status::Waiting && row.source != CheckpointOrigin::Answer
+        };
         let stays = |(at, row): &(usize, &CheckpointRow)| *at == 0 || *at >= newest || waits(row);
         let expected: Vec<_> = all
             .iter()
@@ -153,23 +155,28 @@ fn what_is_kept_of_checkpoints_is_the_first_and_the_newest() {
             assert_eq!(pair[1].parent.as_ref(), Some(&pair[0].id));
         }
         let gone = all.iter().find(|row| !expected.contains(&row.id)).unwrap();
-        let forgotten = kept.store().load(&At::Checkpoint(gone.id.clone()));
+        let forgotten = kept
+            .store()
+            .load(&StateSelector::Checkpoint(gone.id.clone()));
         assert!(
             matches!(forgotten, Err(StoreError::NoCheckpoint { .. })),
             "{forgotten:?}"
         );
         assert_eq!(kept.store().records(0, usize::MAX).unwrap(), records);
-        assert_eq!(state(&kept.store().load(&At::Head).unwrap()), end);
+        assert_eq!(
+            loaded_state(&kept.store().load(&StateSelector::Head).unwrap()),
+            end
+        );
     });
 }
 
 #[test]
 fn what_is_appended_is_loaded() {
-    let (records, end) = run(&turns(1, 3000), 400);
+    let (records, end) = scripted_run(&pseudorandom(1, 3000), 400);
     check(&fresh(), |kept| {
         assert_eq!(
-            kept.store().load(&At::Head).unwrap(),
-            Saved {
+            kept.store().load(&StateSelector::Head).unwrap(),
+            LoadedState {
                 base: fresh(),
                 tail: vec![],
                 next_line: FIRST_LINE
@@ -185,9 +192,9 @@ fn what_is_appended_is_loaded() {
             kept.store().append(&[], durability).unwrap();
         }
         for _ in 0..2 {
-            let saved = kept.store().load(&At::Head).unwrap();
+            let saved = kept.store().load(&StateSelector::Head).unwrap();
             assert_eq!(saved.tail, records);
-            assert_eq!(state(&saved), end);
+            assert_eq!(loaded_state(&saved), end);
             let last = records.last().unwrap();
             assert_eq!(saved.next_line, last.line + u64::from(last.lines));
             assert_eq!(kept.store().records(0, usize::MAX).unwrap(), records);
@@ -201,7 +208,7 @@ fn what_is_appended_is_loaded() {
 
 #[test]
 fn a_checkpoint_is_the_state_after_the_event_that_made_it() {
-    let (records, _) = run(&turns(2, 3000), 300);
+    let (records, _) = scripted_run(&pseudorandom(2, 3000), 300);
     let made: Vec<_> = records
         .iter()
         .enumerate()
@@ -213,12 +220,18 @@ fn a_checkpoint_is_the_state_after_the_event_that_made_it() {
         kept.store().save_snapshot(&replay(&records)).unwrap();
         kept.reopen();
         for (i, id) in &made {
-            let saved = kept.store().load(&At::Checkpoint((*id).clone())).unwrap();
-            assert_eq!(state(&saved), replay(&records[..=*i]));
+            let saved = kept
+                .store()
+                .load(&StateSelector::Checkpoint((*id).clone()))
+                .unwrap();
+            assert_eq!(loaded_state(&saved), replay(&records[..=*i]));
             let last = records.last().unwrap();
             assert_eq!(saved.next_line, last.line + u64::from(last.lines));
         }
-        match kept.store().load(&At::Checkpoint("none-such".into())) {
+        match kept
+            .store()
+            .load(&StateSelector::Checkpoint("none-such".into()))
+        {
             Err(StoreError::NoCheckpoint { id, known }) if !known.is_empty() => {
                 assert_eq!(id, "none-such")
             }
@@ -229,7 +242,7 @@ fn a_checkpoint_is_the_state_after_the_event_that_made_it() {
 
 #[test]
 fn checkpoints_are_listed_as_a_chain_and_the_first_step_below_the_entry() {
-    let (records, _) = run(&turns(3, 3000), 300);
+    let (records, _) = scripted_run(&pseudorandom(3, 3000), 300);
     check(&fresh(), |kept| {
         assert_eq!(kept.store().checkpoints().unwrap(), []);
         kept.store().append(&records, Durability::Process).unwrap();
@@ -242,10 +255,10 @@ fn checkpoints_are_listed_as_a_chain_and_the_first_step_below_the_entry() {
         assert_eq!(rows.iter().map(|row| &row.id).collect::<Vec<_>>(), made);
         assert_eq!(
             (rows[0].source, rows[0].step, rows[0].parent.clone()),
-            (Origin::Entry, 0, None)
+            (CheckpointOrigin::Entry, 0, None)
         );
         for pair in rows.windows(2) {
-            let is_first = pair[1].source == Origin::Step && pair[1].step == 0;
+            let is_first = pair[1].source == CheckpointOrigin::Step && pair[1].step == 0;
             assert_eq!(
                 pair[1].parent.as_ref(),
                 Some(if is_first { &rows[0].id } else { &pair[0].id })
@@ -274,20 +287,23 @@ fn checkpoints_are_listed_as_a_chain_and_the_first_step_below_the_entry() {
 #[test]
 fn the_newest_checkpoint_says_how_the_run_ended() {
     // Without random bytes everything succeeds, and the team is done.
-    let (records, end) = run(&[], 500);
+    let (records, end) = scripted_run(&[], 500);
     assert_eq!(end.status, Status::Done);
     check(&fresh(), |kept| {
         kept.store().append(&records, Durability::Process).unwrap();
         let rows = kept.store().checkpoints().unwrap();
         let (last, before) = rows.split_last().unwrap();
-        assert_eq!((last.source, last.status), (Origin::Step, Status::Done));
+        assert_eq!(
+            (last.source, last.status),
+            (CheckpointOrigin::Step, Status::Done)
+        );
         assert!(before.iter().all(|row| row.status == Status::Running));
     });
 }
 
 #[test]
 fn snapshots_do_not_change_what_is_loaded() {
-    let (records, end) = run(&turns(4, 3000), 200);
+    let (records, end) = scripted_run(&pseudorandom(4, 3000), 200);
     check(&fresh(), |kept| {
         for (i, record) in records.iter().enumerate() {
             kept.store()
@@ -296,13 +312,13 @@ fn snapshots_do_not_change_what_is_loaded() {
             if i % 17 == 3 {
                 kept.store().save_snapshot(&replay(&records[..=i])).unwrap();
             }
-            let saved = kept.store().load(&At::Head).unwrap();
+            let saved = kept.store().load(&StateSelector::Head).unwrap();
             assert!(saved.tail.len() <= 17.max(i % 17 + 1));
             assert_eq!(saved.next_line, record.line + u64::from(record.lines));
         }
         kept.store().save_snapshot(&end).unwrap();
         kept.reopen();
-        let saved = kept.store().load(&At::Head).unwrap();
+        let saved = kept.store().load(&StateSelector::Head).unwrap();
         assert_eq!((saved.tail.len(), &saved.base), (0, &end));
         assert_eq!(
             saved.next_line,
@@ -314,7 +330,7 @@ fn snapshots_do_not_change_what_is_loaded() {
 
 #[test]
 fn a_run_can_start_from_any_state() {
-    let (_, base) = run(&turns(5, 3000), 120);
+    let (_, base) = scripted_run(&pseudorandom(5, 3000), 120);
     let (id, parent) = (base.checkpoint.clone().unwrap(), base.parent.clone());
     assert!(parent.is_some());
     check(&base, |kept| {
@@ -322,13 +338,13 @@ fn a_run_can_start_from_any_state() {
         assert_eq!((rows.len(), &rows[0].id, &rows[0].parent), (1, &id, &None));
         assert_eq!(
             (rows[0].source, rows[0].status),
-            (Origin::Import, base.status)
+            (CheckpointOrigin::Import, base.status)
         );
         kept.reopen();
-        for at in [At::Head, At::Checkpoint(id.clone())] {
+        for at in [StateSelector::Head, StateSelector::Checkpoint(id.clone())] {
             assert_eq!(
                 kept.store().load(&at).unwrap(),
-                Saved {
+                LoadedState {
                     base: base.clone(),
                     tail: vec![],
                     next_line: 1
@@ -377,7 +393,7 @@ fn the_definition_is_kept_and_can_be_replaced() {
 
 #[test]
 fn ten_thousand_events_are_kept_and_summed_up_now_and_then() {
-    let (records, end) = run(&turns(6, 60_000), 10_000);
+    let (records, end) = scripted_run(&pseudorandom(6, 60_000), 10_000);
     assert_eq!(records.len(), 10_000);
     check(&fresh(), |kept| {
         let mut stepper = Stepper::new(team(), fresh());
@@ -395,7 +411,10 @@ fn ten_thousand_events_are_kept_and_summed_up_now_and_then() {
         }
         assert!((1..20).contains(&snapshots), "{snapshots}");
         kept.reopen();
-        assert_eq!(state(&kept.store().load(&At::Head).unwrap()), end);
+        assert_eq!(
+            loaded_state(&kept.store().load(&StateSelector::Head).unwrap()),
+            end
+        );
         assert_eq!(kept.store().records(0, usize::MAX).unwrap(), records);
     });
 }

@@ -9,16 +9,17 @@ use strata_core::budget::Account;
 use strata_core::environment::Environment;
 use strata_core::stepper::Stepper;
 
-use super::conformance::{state, turns};
-use super::script::{definition, run, team};
+use super::conformance::{loaded_state, pseudorandom};
+use super::script::{definition, scripted_run, team};
 use super::{
-    At, Directory, Durability, GroupLog, Record, Replace, Store, StoreError, checkpoint_of,
+    Durability, GroupLog, Record, ReplacePolicy, StateSelector, StorageDirectory, Store,
+    StoreError, checkpoint_of,
 };
 
 /// The environment variable with the directory that the child process writes to.
-const DIRECTORY: &str = "STRATA_TEST_CRASH_DIRECTORY";
+const DIRECTORY_VARIABLE: &str = "STRATA_TEST_CRASH_DIRECTORY";
 /// The environment variable that makes the child process use a shared log.
-const SHARES: &str = "STRATA_TEST_CRASH_SHARES";
+const SHARED_LOG_VARIABLE: &str = "STRATA_TEST_CRASH_SHARES";
 /// The seed and the length of the run that the child process records.
 const RUN: (u64, usize) = (11, 4000);
 
@@ -27,15 +28,15 @@ const RUN: (u64, usize) = (11, 4000);
 /// directory was killed.
 #[test]
 fn child_appends_until_it_is_killed() {
-    let Ok(path) = std::env::var(DIRECTORY) else {
+    let Ok(path) = std::env::var(DIRECTORY_VARIABLE) else {
         return;
     };
-    let (records, _) = run(&turns(RUN.0, 8 * RUN.1), RUN.1);
-    let mut store = Directory::new(path).open().unwrap().store;
-    if std::env::var_os(SHARES).is_some() {
+    let (records, _) = scripted_run(&pseudorandom(RUN.0, 8 * RUN.1), RUN.1);
+    let mut store = StorageDirectory::new(path).open().unwrap().store;
+    if std::env::var_os(SHARED_LOG_VARIABLE).is_some() {
         store.join(&GroupLog::new());
     }
-    let saved = state(&store.load(&At::Head).unwrap());
+    let saved = loaded_state(&store.load(&StateSelector::Head).unwrap());
     let mut stepper = Stepper::new(team(), saved);
     let mut at = store.records(0, usize::MAX).unwrap().len();
     while at < records.len() {
@@ -65,11 +66,11 @@ fn child_appends_until_it_is_killed() {
 /// fork.
 #[test]
 fn child_forks_and_prunes_until_it_is_killed() {
-    let Ok(path) = std::env::var(DIRECTORY) else {
+    let Ok(path) = std::env::var(DIRECTORY_VARIABLE) else {
         return;
     };
-    let (records, _) = run(&turns(RUN.0, 8 * RUN.1), RUN.1);
-    let mut store = Directory::new(path).open().unwrap().store;
+    let (records, _) = scripted_run(&pseudorandom(RUN.0, 8 * RUN.1), RUN.1);
+    let mut store = StorageDirectory::new(path).open().unwrap().store;
     let mut at = store.lineages().unwrap()[0].events as usize;
     while at < records.len() {
         let next = (at + 23).min(records.len());
@@ -85,16 +86,16 @@ fn child_forks_and_prunes_until_it_is_killed() {
             .find(|row| row.lineage == "main")
             .unwrap()
             .id;
-        let env = state(&store.load(&At::Checkpoint(from)).unwrap());
+        let env = loaded_state(&store.load(&StateSelector::Checkpoint(from)).unwrap());
         let forks = store.lineages().unwrap().len();
         let account = Account {
             spent: store.spent().unwrap(),
             ..Account::default()
         };
         let event = Stepper::new(team(), env)
-            .forked(format!("main.{forks}"), Vec::new(), account)
+            .forked_event(format!("main.{forks}"), Vec::new(), account)
             .unwrap();
-        let line = store.load(&At::Head).unwrap().next_line;
+        let line = store.load(&StateSelector::Head).unwrap().next_line;
         store
             .append(
                 &[Record {
@@ -108,12 +109,14 @@ fn child_forks_and_prunes_until_it_is_killed() {
             .unwrap();
         println!("saved {forks}");
         if forks.is_multiple_of(3) {
-            store.prune(2, &mut |saved| Ok(state(&saved))).unwrap();
+            store
+                .prune(2, &mut |saved| Ok(loaded_state(&saved)))
+                .unwrap();
         }
     }
 }
 
-fn child(directory: &Directory) -> Child {
+fn child(directory: &StorageDirectory) -> Child {
     spawn(
         directory,
         "store::crash::child_appends_until_it_is_killed",
@@ -121,11 +124,11 @@ fn child(directory: &Directory) -> Child {
     )
 }
 
-fn spawn(directory: &Directory, test: &str, told: Option<(&str, &str)>) -> Child {
+fn spawn(directory: &StorageDirectory, test: &str, told: Option<(&str, &str)>) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--nocapture"]);
     command
-        .env(DIRECTORY, directory.path())
+        .env(DIRECTORY_VARIABLE, directory.path())
         .envs(told)
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
@@ -158,20 +161,24 @@ fn kill_after(mut child: Child, pause: Duration) -> usize {
 
 #[test]
 fn what_a_killed_process_saved_is_there() {
-    let (records, _) = run(&turns(RUN.0, 8 * RUN.1), RUN.1);
+    let (records, _) = scripted_run(&pseudorandom(RUN.0, 8 * RUN.1), RUN.1);
     assert_eq!(records.len(), RUN.1);
     let temp = tempfile::tempdir().unwrap();
-    let directory = Directory::new(temp.path());
+    let directory = StorageDirectory::new(temp.path());
     drop(
         directory
-            .create(Replace::Never, &Environment::new(&team()), &definition())
+            .create(
+                ReplacePolicy::Never,
+                &Environment::new(&team()),
+                &definition(),
+            )
             .unwrap(),
     );
     for round in 0..12u64 {
         let shares = if round % 2 == 0 {
             None
         } else {
-            Some((SHARES, ""))
+            Some((SHARED_LOG_VARIABLE, ""))
         };
         let child = spawn(
             &directory,
@@ -182,7 +189,7 @@ fn what_a_killed_process_saved_is_there() {
         // A reader sees the files as they are, before anything is repaired.
         let read = super::Reader::open(&directory)
             .unwrap()
-            .load(&At::Head)
+            .load(&StateSelector::Head)
             .unwrap();
         let opened = directory.open().unwrap();
         assert!(
@@ -196,19 +203,26 @@ fn what_a_killed_process_saved_is_there() {
         for record in &kept {
             expected.apply(&record.event).unwrap();
         }
-        let now = state(&opened.store.load(&At::Head).unwrap());
-        assert_eq!((&now, &state(&read)), (expected.env(), expected.env()));
+        let now = loaded_state(&opened.store.load(&StateSelector::Head).unwrap());
+        assert_eq!(
+            (&now, &loaded_state(&read)),
+            (expected.env(), expected.env())
+        );
     }
 }
 
 #[test]
 fn what_a_process_that_was_killed_while_it_forked_or_pruned_saved_is_there() {
-    let (records, _) = run(&turns(RUN.0, 8 * RUN.1), RUN.1);
+    let (records, _) = scripted_run(&pseudorandom(RUN.0, 8 * RUN.1), RUN.1);
     let temp = tempfile::tempdir().unwrap();
-    let directory = Directory::new(temp.path());
+    let directory = StorageDirectory::new(temp.path());
     drop(
         directory
-            .create(Replace::Never, &Environment::new(&team()), &definition())
+            .create(
+                ReplacePolicy::Never,
+                &Environment::new(&team()),
+                &definition(),
+            )
             .unwrap(),
     );
     let mut states = std::collections::BTreeMap::new();
@@ -234,14 +248,18 @@ fn what_a_process_that_was_killed_while_it_forked_or_pruned_saved_is_there() {
         let rows = store.checkpoints().unwrap();
         assert_eq!(rows.iter().filter(|row| row.parent.is_none()).count(), 1);
         for row in &rows {
-            let found = state(&store.load(&At::Checkpoint(row.id.clone())).unwrap());
+            let found = loaded_state(
+                &store
+                    .load(&StateSelector::Checkpoint(row.id.clone()))
+                    .unwrap(),
+            );
             match states.get(&row.id) {
                 Some(expected) => assert_eq!(found, *expected),
                 None => {
                     let from = &states[row.parent.as_ref().unwrap()];
                     assert_eq!(
-                        (found.roles, found.shared, found.step),
-                        (from.roles.clone(), from.shared.clone(), from.step)
+                        (found.roles, found.shared_scopes, found.step),
+                        (from.roles.clone(), from.shared_scopes.clone(), from.step)
                     );
                 }
             }
@@ -250,7 +268,7 @@ fn what_a_process_that_was_killed_while_it_forked_or_pruned_saved_is_there() {
             rows.iter().filter(|row| row.lineage != "main").count() + 1,
             lineages.len()
         );
-        let head = state(&store.load(&At::Head).unwrap());
+        let head = loaded_state(&store.load(&StateSelector::Head).unwrap());
         assert_eq!(
             head,
             super::conformance::replay(&records[..lineages[0].events as usize])
@@ -261,10 +279,14 @@ fn what_a_process_that_was_killed_while_it_forked_or_pruned_saved_is_there() {
 #[test]
 fn a_directory_is_locked_while_a_process_works_on_it_and_no_longer() {
     let temp = tempfile::tempdir().unwrap();
-    let directory = Directory::new(temp.path());
+    let directory = StorageDirectory::new(temp.path());
     drop(
         directory
-            .create(Replace::Never, &Environment::new(&team()), &definition())
+            .create(
+                ReplacePolicy::Never,
+                &Environment::new(&team()),
+                &definition(),
+            )
             .unwrap(),
     );
     let mut child = child(&directory);

@@ -10,31 +10,34 @@ use strata_core::environment::Environment;
 use strata_core::event::{Event, Status};
 use strata_core::stepper::Stepper;
 
-use super::conformance::{state, turns};
-use super::script::{definition, run, team};
+use super::conformance::{loaded_state, pseudorandom};
+use super::script::{definition, scripted_run, team};
 use super::team_json::{import, write};
-use super::{At, Content, Directory, Durability, Reader, Record, Replace, Store, StoreError};
+use super::{
+    DirectoryContent, Durability, Reader, Record, ReplacePolicy, StateSelector, StorageDirectory,
+    Store, StoreError,
+};
 
 /// The lineage in the saved runs that is not the current one.
-const ASIDE: &str = "main.1";
+const OTHER_LINEAGE: &str = "main.1";
 
 /// Saves a run with this many events and its `team.json`, and closes it in an orderly way.
-pub(super) fn saved(events: usize) -> (TempDir, Directory, Vec<Record>, Environment) {
-    let (records, end) = run(&turns(21, 8 * events), events);
+pub(super) fn saved(events: usize) -> (TempDir, StorageDirectory, Vec<Record>, Environment) {
+    let (records, end) = scripted_run(&pseudorandom(21, 8 * events), events);
     let temp = tempfile::tempdir().unwrap();
-    let directory = Directory::new(temp.path().join("store"));
+    let directory = StorageDirectory::new(temp.path().join("store"));
     let base = Environment::new(&team());
     let mut store = directory
-        .create(Replace::Never, &base, &definition())
+        .create(ReplacePolicy::Never, &base, &definition())
         .unwrap()
         .store;
     let (first, rest) = records.split_at(events / 2);
     store.append(first, Durability::Process).unwrap();
     store
-        .save_snapshot(&state(&store.load(&At::Head).unwrap()))
+        .save_snapshot(&loaded_state(&store.load(&StateSelector::Head).unwrap()))
         .unwrap();
     store.append(rest, Durability::Full).unwrap();
-    put_aside(&mut store);
+    add_lineage(&mut store);
     store
         .write_team_json(
             &|out| write(&team(), &end, &definition(), out),
@@ -46,18 +49,18 @@ pub(super) fn saved(events: usize) -> (TempDir, Directory, Vec<Record>, Environm
 }
 
 /// Forks the newest checkpoint, if there is one. The current lineage stays the same.
-fn put_aside(store: &mut super::SqliteStore) {
+fn add_lineage(store: &mut super::SqliteStore) {
     let Some(from) = store.checkpoints().unwrap().pop() else {
         return;
     };
-    let saved = store.load(&At::Checkpoint(from.id)).unwrap();
-    let (line, env) = (saved.next_line, state(&saved));
+    let saved = store.load(&StateSelector::Checkpoint(from.id)).unwrap();
+    let (line, env) = (saved.next_line, loaded_state(&saved));
     let account = Account {
         spent: store.spent().unwrap(),
         ..Account::default()
     };
     let event = Stepper::new(team(), env)
-        .forked(ASIDE.into(), Vec::new(), account)
+        .forked_event(OTHER_LINEAGE.into(), Vec::new(), account)
         .unwrap();
     store
         .append(
@@ -74,29 +77,35 @@ fn put_aside(store: &mut super::SqliteStore) {
 
 /// Reads everything. Each result is right, or this fails.
 pub(super) fn read_all(
-    directory: &Directory,
+    directory: &StorageDirectory,
     records: &[Record],
     end: &Environment,
 ) -> Result<(), StoreError> {
     let reader = Reader::open(directory)?;
-    assert_eq!(state(&reader.load(&At::Head)?), *end);
+    assert_eq!(loaded_state(&reader.load(&StateSelector::Head)?), *end);
     assert_eq!(reader.records(0, usize::MAX)?, records);
     assert_eq!(reader.definition()?, definition());
     let forked = reader
         .checkpoints()?
         .into_iter()
-        .find(|row| row.lineage == ASIDE)
+        .find(|row| row.lineage == OTHER_LINEAGE)
         .expect("it was made");
-    let from = state(&reader.load(&At::Checkpoint(forked.parent.expect("where it left")))?);
-    let forked = state(&reader.load(&At::Lineage(ASIDE.into()))?);
+    let from = loaded_state(&reader.load(&StateSelector::Checkpoint(
+        forked.parent.expect("where it left"),
+    ))?);
+    let forked = loaded_state(&reader.load(&StateSelector::Lineage(OTHER_LINEAGE.into()))?);
     assert_eq!((forked.roles, forked.messages), (from.roles, from.messages));
     Ok(())
 }
 
 /// Opens the store, reads its state, and appends an event.
-fn go_on(directory: &Directory, records: &[Record], end: &Environment) -> Result<(), StoreError> {
+fn continue_run(
+    directory: &StorageDirectory,
+    records: &[Record],
+    end: &Environment,
+) -> Result<(), StoreError> {
     let mut store = directory.open()?.store;
-    assert_eq!(state(&store.load(&At::Head)?), *end);
+    assert_eq!(loaded_state(&store.load(&StateSelector::Head)?), *end);
     let more = Record {
         event: Event::RetryDue {
             role: strata_core::id::RoleId(0),
@@ -113,11 +122,16 @@ fn go_on(directory: &Directory, records: &[Record], end: &Environment) -> Result
 }
 
 /// Replaces the database by a file, and reads and continues it. Returns whether that was refused.
-fn refused(with: &[u8], directory: &Directory, records: &[Record], end: &Environment) -> bool {
+fn refused(
+    with: &[u8],
+    directory: &StorageDirectory,
+    records: &[Record],
+    end: &Environment,
+) -> bool {
     let path = directory.path().join("team.db");
     std::fs::write(&path, with).unwrap();
     let first = read_all(directory, records, end);
-    let second = go_on(directory, records, end);
+    let second = continue_run(directory, records, end);
     for error in [&first, &second]
         .into_iter()
         .filter_map(|result| result.as_ref().err())
@@ -134,7 +148,7 @@ fn refused(with: &[u8], directory: &Directory, records: &[Record], end: &Environ
 fn flipped_bytes_are_noticed_or_do_not_matter() {
     let (_temp, directory, records, end) = saved(120);
     let good = std::fs::read(directory.path().join("team.db")).unwrap();
-    let random = turns(31, 4 * 300);
+    let random = pseudorandom(31, 4 * 300);
     let anywhere = random
         .chunks(4)
         .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]) as usize % good.len());
@@ -199,7 +213,7 @@ fn a_damaged_log_is_noticed_and_without_what_lies_beside_it_loses_what_it_held_a
     let (_temp, directory, records, _) = saved(40);
     let path = directory.path().join("team.db");
     let mut store = directory.open().unwrap().store;
-    let (more, _) = run(&turns(21, 8 * 60), 60);
+    let (more, _) = scripted_run(&pseudorandom(21, 8 * 60), 60);
     assert_eq!(more[..40], records);
     for record in &more[40..] {
         store
@@ -256,12 +270,16 @@ fn check(content: &[u8], expected: &str) {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("team.db");
     std::fs::write(&path, content).unwrap();
-    let directory = Directory::new(temp.path());
+    let directory = StorageDirectory::new(temp.path());
     let errors = [
         Reader::open(&directory).unwrap_err(),
         directory.open().unwrap_err(),
         directory
-            .create(Replace::Never, &Environment::new(&team()), &definition())
+            .create(
+                ReplacePolicy::Never,
+                &Environment::new(&team()),
+                &definition(),
+            )
             .unwrap_err(),
     ];
     for error in errors {
@@ -343,14 +361,25 @@ fn a_lost_team_json_is_written_again_and_a_changed_one_is_noticed() {
 fn a_lost_database_is_made_again_from_team_json() {
     let (_temp, directory, _, end) = saved(90);
     std::fs::remove_file(directory.path().join("team.db")).unwrap();
-    assert_eq!(directory.team().unwrap(), Content::TeamJson);
+    assert_eq!(
+        directory.require_team().unwrap(),
+        DirectoryContent::TeamJson
+    );
     let bytes = directory.read_team_json().unwrap();
     let base = import(&team(), &bytes).unwrap();
-    let store = directory.adopt(&bytes, &base, &definition()).unwrap();
-    assert_eq!(store.load(&At::Head).unwrap().base, base);
-    assert_eq!(super::script::normal(&base), super::script::normal(&end));
+    let store = directory
+        .import_team_json(&bytes, &base, &definition())
+        .unwrap();
+    assert_eq!(store.load(&StateSelector::Head).unwrap().base, base);
+    assert_eq!(
+        super::script::normalized(&base),
+        super::script::normalized(&end)
+    );
     drop(store);
-    assert_eq!(directory.team().unwrap(), Content::Database);
+    assert_eq!(
+        directory.require_team().unwrap(),
+        DirectoryContent::Database
+    );
     assert!(!directory.open().unwrap().team_json_differs);
     assert_eq!(std::fs::read(directory.team_json()).unwrap(), bytes);
 }
@@ -459,5 +488,8 @@ fn a_reader_is_not_disturbed_by_a_writer() {
             assert!(reader.checkpoints().unwrap().len() > 3);
         }
     }
-    assert_eq!(store.load(&At::Head).unwrap().tail.len(), 31 + 600 * 40);
+    assert_eq!(
+        store.load(&StateSelector::Head).unwrap().tail.len(),
+        31 + 600 * 40
+    );
 }

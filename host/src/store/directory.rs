@@ -16,11 +16,11 @@ use strata_core::environment::Environment;
 use strata_core::event::{Event, Status};
 
 use super::error::StoreError;
-use super::lock::{Holder, LOCK_FILE, Lock};
-use super::progress::Progress;
+use super::lock::{LOCK_FILE, LockHolder, StorageLock};
+use super::progress::WriteProgress;
 use super::reader::Reader;
-use super::sqlite::{NEW_DATABASE, SqliteStore};
-use super::{At, Durability, SavedDefinition, Store, file, group, schema, team_json};
+use super::sqlite::{SqliteStore, TEMPORARY_DATABASE};
+use super::{Durability, SavedDefinition, StateSelector, Store, file, group, schema, team_json};
 use crate::blob::Blobs;
 
 /// The name of the database.
@@ -28,13 +28,14 @@ pub(super) const DATABASE: &str = "team.db";
 /// SQLite's write-ahead log.
 pub(super) const WAL_FILE: &str = "team.db-wal";
 /// SQLite's index of that log.
-pub(super) const LOG_INDEX: &str = "team.db-shm";
+pub(super) const WAL_INDEX_FILE: &str = "team.db-shm";
 /// How far the database got; see `progress`.
 pub(super) const PROGRESS_FILE: &str = "team.db-progress";
 /// SQLite's rollback journal, for a database that is not in WAL mode.
-pub(super) const JOURNAL: &str = "team.db-journal";
+pub(super) const ROLLBACK_JOURNAL: &str = "team.db-journal";
 /// The files that belong to a database.
-pub(super) const BESIDE: [&str; 4] = [WAL_FILE, LOG_INDEX, JOURNAL, PROGRESS_FILE];
+pub(super) const DATABASE_SIDE_FILES: [&str; 4] =
+    [WAL_FILE, WAL_INDEX_FILE, ROLLBACK_JOURNAL, PROGRESS_FILE];
 /// The name of the file with the state as JSON.
 pub(super) const TEAM_JSON: &str = "team.json";
 /// The prefix of the names under which a file that MetaGPT wrote is preserved.
@@ -48,13 +49,13 @@ const MAX_ASIDE_DIRECTORIES: u32 = 100_000;
 
 /// A directory that holds a team, or may hold one later.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Directory {
+pub struct StorageDirectory {
     path: PathBuf,
 }
 
 /// What a directory contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Content {
+pub enum DirectoryContent {
     /// The directory does not exist.
     Absent,
     /// Nothing.
@@ -69,7 +70,7 @@ pub enum Content {
 
 /// What happens to an unfinished team when a fresh run is to start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Replace {
+pub enum ReplacePolicy {
     /// Starting the fresh run fails.
     Never,
     /// The team is moved aside.
@@ -78,7 +79,7 @@ pub enum Replace {
 
 /// A database that was opened.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenedStore {
     /// The store, which holds the directory's lock.
     pub store: SqliteStore,
     /// Whether another program changed the `team.json` beside it. The database takes precedence.
@@ -87,22 +88,22 @@ pub struct Opened {
 
 /// A directory that is locked for a fresh run and has no database yet.
 #[derive(Debug)]
-pub struct Vacant {
+pub struct VacantDirectory {
     path: PathBuf,
-    lock: Lock,
+    lock: StorageLock,
     /// The directory to which the previous team was moved.
     pub moved_to: Option<PathBuf>,
 }
 
-impl Vacant {
+impl VacantDirectory {
     /// Creates the database.
     pub fn create(
         self,
         base: &Environment,
         definition: &SavedDefinition,
-    ) -> Result<Created, StoreError> {
+    ) -> Result<CreatedStore, StoreError> {
         let store = SqliteStore::create(self.lock, &self.path, base, definition, &Blobs::new())?;
-        Ok(Created {
+        Ok(CreatedStore {
             store,
             moved_to: self.moved_to,
         })
@@ -111,14 +112,14 @@ impl Vacant {
 
 /// A database that was created.
 #[derive(Debug)]
-pub struct Created {
+pub struct CreatedStore {
     /// The store, which holds the directory's lock.
     pub store: SqliteStore,
     /// The directory to which the previous team was moved.
     pub moved_to: Option<PathBuf>,
 }
 
-impl Directory {
+impl StorageDirectory {
     /// Refers to the directory at this path, which need not exist.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
@@ -171,19 +172,21 @@ impl Directory {
     }
 
     /// Returns which process holds its lock.
-    pub fn holder(&self) -> Result<Holder, StoreError> {
-        Holder::of(&self.path)
+    pub fn holder(&self) -> Result<LockHolder, StoreError> {
+        LockHolder::query(&self.path)
     }
 
     /// Whether a file is one of those in which the team is saved, or has the name of one.
-    pub fn holds(&self, file: &Path) -> bool {
+    pub fn is_storage_file(&self, file: &Path) -> bool {
         let whole = |path: &Path| path.canonicalize().ok();
         let above = |path: &Path| {
             let above = path.parent().filter(|above| !above.as_os_str().is_empty());
             whole(above.unwrap_or(Path::new(".")))
         };
         let is_ours = |name: &str| {
-            file::NAMES.contains(&name) || group::is_link(name) || name.starts_with(METAGPT_PREFIX)
+            file::STORAGE_FILES.contains(&name)
+                || group::is_log_link(name)
+                || name.starts_with(METAGPT_PREFIX)
         };
         let is_named = file
             .file_name()
@@ -191,7 +194,7 @@ impl Directory {
             .is_some_and(is_ours)
             && above(file).is_some_and(|above| Some(above) == whole(&self.path));
         let is_one = |file: PathBuf| {
-            file::NAMES
+            file::STORAGE_FILES
                 .iter()
                 .any(|name| whole(&self.path.join(name)).as_ref() == Some(&file))
         };
@@ -199,22 +202,22 @@ impl Directory {
     }
 
     /// Returns what the directory contains.
-    pub fn content(&self) -> Result<Content, StoreError> {
+    pub fn content(&self) -> Result<DirectoryContent, StoreError> {
         let entries = match std::fs::read_dir(&self.path) {
             Ok(entries) => entries,
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Content::Absent),
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(DirectoryContent::Absent),
             Err(e) => return Err(StoreError::io(&self.path, "open", e)),
         };
-        let mut content = Content::Empty;
+        let mut content = DirectoryContent::Empty;
         for entry in entries {
             let name = entry
                 .map_err(|e| StoreError::io(&self.path, "open", e))?
                 .file_name();
             match name.to_str() {
-                Some(DATABASE) => return Ok(Content::Database),
-                Some(TEAM_JSON) => content = Content::TeamJson,
+                Some(DATABASE) => return Ok(DirectoryContent::Database),
+                Some(TEAM_JSON) => content = DirectoryContent::TeamJson,
                 Some(name) if is_leftover(name) => {}
-                _ if content == Content::Empty => content = Content::Foreign,
+                _ if content == DirectoryContent::Empty => content = DirectoryContent::Foreign,
                 _ => {}
             }
         }
@@ -223,17 +226,17 @@ impl Directory {
 
     /// Fails if the database is missing although changes were recorded in it: continuing without it
     /// would repeat all of them.
-    fn check_no_loss(&self, content: Content) -> Result<(), StoreError> {
+    fn check_no_loss(&self, content: DirectoryContent) -> Result<(), StoreError> {
         let may_lack = match content {
-            Content::TeamJson => true,
+            DirectoryContent::TeamJson => true,
             // Otherwise the recorded changes are those of the team that was moved aside.
-            Content::Empty | Content::Foreign => self.newest_aside().is_none(),
-            Content::Database | Content::Absent => false,
+            DirectoryContent::Empty | DirectoryContent::Foreign => self.newest_aside().is_none(),
+            DirectoryContent::Database | DirectoryContent::Absent => false,
         };
         if !may_lack {
             return Ok(());
         }
-        match Progress::read(&self.path)?.map_or(0, |progress| progress.required()) {
+        match WriteProgress::read(&self.path)?.map_or(0, |progress| progress.required()) {
             0 => Ok(()),
             changes => {
                 let what = format!("it is not there, and {changes} changes were recorded in it");
@@ -243,7 +246,7 @@ impl Directory {
     }
 
     /// Returns what the directory contains. Fails if that is not a team.
-    pub fn team(&self) -> Result<Content, StoreError> {
+    pub fn require_team(&self) -> Result<DirectoryContent, StoreError> {
         let none = |what: &str| {
             Err(StoreError::NoTeam {
                 path: self.path.clone(),
@@ -253,24 +256,28 @@ impl Directory {
         let content = self.content()?;
         self.check_no_loss(content)?;
         match content {
-            Content::Absent => Err(StoreError::Absent {
+            DirectoryContent::Absent => Err(StoreError::Absent {
                 path: self.path.clone(),
             }),
-            Content::Empty | Content::Foreign if let Some(aside) = self.newest_aside() => {
+            DirectoryContent::Empty | DirectoryContent::Foreign
+                if let Some(aside) = self.newest_aside() =>
+            {
                 let aside = aside.display();
                 none(&format!(
                     "a fresh run was cut off before it began; the team before it lies in `{aside}`"
                 ))
             }
-            Content::Empty => none("the directory is empty"),
-            Content::Foreign => none("the directory holds neither `team.db` nor `team.json`"),
-            team @ (Content::TeamJson | Content::Database) => Ok(team),
+            DirectoryContent::Empty => none("the directory is empty"),
+            DirectoryContent::Foreign => {
+                none("the directory holds neither `team.db` nor `team.json`")
+            }
+            team @ (DirectoryContent::TeamJson | DirectoryContent::Database) => Ok(team),
         }
     }
 
     /// Returns the content of its `team.json`.
     pub fn read_team_json(&self) -> Result<Vec<u8>, StoreError> {
-        file::require_files(&self.path)?;
+        file::require_regular_files(&self.path)?;
         let path = self.team_json();
         let size = std::fs::metadata(&path).map(|meta| meta.len()).unwrap_or(0);
         if size > team_json::MAX_BYTES {
@@ -280,15 +287,15 @@ impl Directory {
             );
             return Err(StoreError::NoTeam { path, what });
         }
-        file::read(&path)?.ok_or(StoreError::Absent { path })
+        file::read_if_exists(&path)?.ok_or(StoreError::Absent { path })
     }
 
     /// Opens its database, to continue the run.
-    pub fn open(&self) -> Result<Opened, StoreError> {
-        let lock = Lock::take(&self.path)?;
+    pub fn open(&self) -> Result<OpenedStore, StoreError> {
+        let lock = StorageLock::acquire(&self.path)?;
         let store = SqliteStore::open(lock, &self.path)?;
         let team_json_differs = store.team_json_differs()?;
-        Ok(Opened {
+        Ok(OpenedStore {
             store,
             team_json_differs,
         })
@@ -296,15 +303,15 @@ impl Directory {
 
     /// Creates a database from its `team.json`. `bytes` is the content of that file, and `base` the
     /// state that it describes.
-    pub fn adopt(
+    pub fn import_team_json(
         &self,
         bytes: &[u8],
         base: &Environment,
         definition: &SavedDefinition,
     ) -> Result<SqliteStore, StoreError> {
-        let lock = Lock::take(&self.path)?;
+        let lock = StorageLock::acquire(&self.path)?;
         let content = self.content()?;
-        if content == Content::Database {
+        if content == DirectoryContent::Database {
             // Another process has imported it in the meantime, and its run may have continued
             // since.
             return Err(StoreError::Locked {
@@ -314,16 +321,16 @@ impl Directory {
         }
         self.check_no_loss(content)?;
         if team_json::is_foreign(bytes) {
-            self.keep_foreign(bytes)?;
+            self.preserve_metagpt_json(bytes)?;
         }
         let mut store = SqliteStore::create(lock, &self.path, base, definition, &Blobs::new())?;
-        store.know_team_json(bytes)?;
+        store.remember_team_json(bytes)?;
         Ok(store)
     }
 
     /// Preserves the file of another program, which ours will replace: as `team.metagpt.json`, or
     /// with a number if that name is taken. Only the holder of the lock may do so.
-    fn keep_foreign(&self, bytes: &[u8]) -> Result<(), StoreError> {
+    fn preserve_metagpt_json(&self, bytes: &[u8]) -> Result<(), StoreError> {
         for n in 1..=MAX_METAGPT_FILES {
             let number = if n == 1 {
                 String::new()
@@ -333,11 +340,13 @@ impl Directory {
             let name = format!("{METAGPT_PREFIX}{number}.json");
             match std::fs::symlink_metadata(self.path.join(&name)) {
                 Err(_) => {
-                    return file::prepare(&self.path, &name, &|out| out.write_all(bytes))?
+                    return file::prepare_file(&self.path, &name, &|out| out.write_all(bytes))?
                         .publish();
                 }
                 Ok(meta) if meta.is_file() && meta.len() == bytes.len() as u64 => {
-                    if file::read(&self.path.join(&name))?.is_some_and(|kept| kept == bytes) {
+                    if file::read_if_exists(&self.path.join(&name))?
+                        .is_some_and(|kept| kept == bytes)
+                    {
                         return Ok(());
                     }
                 }
@@ -354,80 +363,80 @@ impl Directory {
     }
 
     /// Writes a `team.json` into a directory that contains no team yet.
-    pub fn give(&self, text: &str) -> Result<(), StoreError> {
-        let _lock = self.take_empty()?;
-        file::prepare(&self.path, TEAM_JSON, &|out| out.write_all(text.as_bytes()))?.publish()
+    pub fn place_team_json(&self, text: &str) -> Result<(), StoreError> {
+        let _lock = self.lock_empty()?;
+        file::prepare_file(&self.path, TEAM_JSON, &|out| out.write_all(text.as_bytes()))?.publish()
     }
 
     /// Creates a database and its `team.json` in a directory that contains no team yet. `blobs` are
     /// the bytes of the team's files.
-    pub fn give_with(
+    pub fn place_team(
         &self,
         text: &str,
         base: &Environment,
         definition: &SavedDefinition,
         blobs: &Blobs,
     ) -> Result<(), StoreError> {
-        let lock = self.take_empty()?;
+        let lock = self.lock_empty()?;
         let mut store = SqliteStore::create(lock, &self.path, base, definition, blobs)?;
         store.write_team_json(&|out| out.write_all(text.as_bytes()), Durability::Full)
     }
 
     /// Creates the directory if necessary, and locks it. Fails if it contains a team.
-    fn take_empty(&self) -> Result<Lock, StoreError> {
+    fn lock_empty(&self) -> Result<StorageLock, StoreError> {
         std::fs::create_dir_all(&self.path).map_err(|e| StoreError::creating(&self.path, e))?;
-        let lock = Lock::take(&self.path)?;
+        let lock = StorageLock::acquire(&self.path)?;
         match self.content()? {
-            Content::TeamJson | Content::Database => Err(StoreError::Occupied {
+            DirectoryContent::TeamJson | DirectoryContent::Database => Err(StoreError::Occupied {
                 path: self.path.clone(),
             }),
             _ => Ok(lock),
         }
     }
 
-    /// Creates a database for a fresh run, like `vacate` followed by `Vacant::create`.
+    /// Creates a database for a fresh run, like `vacate` followed by `VacantDirectory::create`.
     pub fn create(
         &self,
-        replace: Replace,
+        replace: ReplacePolicy,
         base: &Environment,
         definition: &SavedDefinition,
-    ) -> Result<Created, StoreError> {
+    ) -> Result<CreatedStore, StoreError> {
         self.vacate(replace)?.create(base, definition)
     }
 
     /// Locks the directory for a fresh run. A finished team is moved aside; an unfinished one only
     /// if `replace` says so.
-    pub fn vacate(&self, replace: Replace) -> Result<Vacant, StoreError> {
+    pub fn vacate(&self, replace: ReplacePolicy) -> Result<VacantDirectory, StoreError> {
         std::fs::create_dir_all(&self.path).map_err(|e| StoreError::creating(&self.path, e))?;
-        let mut lock = Lock::take(&self.path)?;
-        if replace == Replace::Never
-            && self.content()? == Content::Database
-            && !group::links(&self.path)?.is_empty()
+        let mut lock = StorageLock::acquire(&self.path)?;
+        if replace == ReplacePolicy::Never
+            && self.content()? == DirectoryContent::Database
+            && !group::log_links(&self.path)?.is_empty()
         {
             // Whether the team is finished is read from the database. Opening it restores what a
             // shared log has of the team.
             drop(SqliteStore::open(lock, &self.path)?);
-            lock = Lock::take(&self.path)?;
+            lock = StorageLock::acquire(&self.path)?;
         }
         let content = self.content()?;
-        if replace == Replace::Never {
+        if replace == ReplacePolicy::Never {
             self.check_no_loss(content)?;
         }
         let moved_to = match content {
-            Content::Absent | Content::Empty | Content::Foreign => None,
-            Content::TeamJson | Content::Database
-                if replace == Replace::Unfinished || self.is_finished()? =>
+            DirectoryContent::Absent | DirectoryContent::Empty | DirectoryContent::Foreign => None,
+            DirectoryContent::TeamJson | DirectoryContent::Database
+                if replace == ReplacePolicy::Unfinished || self.is_finished()? =>
             {
                 Some(self.move_aside()?)
             }
-            Content::TeamJson | Content::Database => {
+            DirectoryContent::TeamJson | DirectoryContent::Database => {
                 return Err(StoreError::Unfinished {
                     path: self.path.clone(),
-                    file: self.team_file(),
+                    file: self.team_file_name(),
                 });
             }
         };
-        Ok(Vacant {
+        Ok(VacantDirectory {
             path: self.path.clone(),
             lock,
             moved_to,
@@ -435,9 +444,9 @@ impl Directory {
     }
 
     /// Returns the name of the team file of the saved team.
-    fn team_file(&self) -> Option<String> {
+    fn team_file_name(&self) -> Option<String> {
         let definition = match self.content().ok()? {
-            Content::Database => Reader::open(self).ok()?.definition().ok()?,
+            DirectoryContent::Database => Reader::open(self).ok()?.definition().ok()?,
             _ => team_json::saved_definition(&self.read_team_json().ok()?).ok()??,
         };
         Some(definition.name)
@@ -445,14 +454,14 @@ impl Directory {
 
     /// Whether a resume of the saved team would have nothing to do.
     fn is_finished(&self) -> Result<bool, StoreError> {
-        if self.content()? != Content::Database {
+        if self.content()? != DirectoryContent::Database {
             let finished = team_json::is_finished(&self.read_team_json()?);
             return finished.map_err(|e| StoreError::Foreign {
                 path: self.team_json(),
                 what: e.to_string(),
             });
         }
-        let saved = Reader::open(self)?.load(&At::Head)?;
+        let saved = Reader::open(self)?.load(&StateSelector::Head)?;
         // A message that came later is not handled yet, unless it was routed to nobody.
         let counts = |event: &Event| !matches!(event, Event::MessageSent { routed, .. } if routed.to.is_empty());
         Ok(
@@ -473,7 +482,7 @@ impl Directory {
     fn move_aside(&self) -> Result<PathBuf, StoreError> {
         let database = self.database();
         if database.exists() {
-            match schema::recognise(&database) {
+            match schema::require_own_database(&database) {
                 Err(e @ StoreError::Foreign { .. }) => return Err(e),
                 // Closing the database moves the log into it. If that fails, both are moved as they
                 // are.
@@ -483,18 +492,18 @@ impl Directory {
                 }
             }
         }
-        let aside = self.make_aside()?;
+        let aside = self.create_aside()?;
         // The log and a shared log also stay here until there is another database: wherever this is
         // interrupted, one of the two directories has the complete state.
-        for link in group::links(&self.path)? {
-            link.put_into(&aside)?;
+        for link in group::log_links(&self.path)? {
+            link.link_into(&aside)?;
         }
         for name in [WAL_FILE, PROGRESS_FILE] {
-            file::put_into(&self.path.join(name), &aside.join(name))?;
+            file::link_or_copy(&self.path.join(name), &aside.join(name))?;
         }
         file::sync_directory(&aside)?;
         file::sync_directory(&self.path)?;
-        for name in [TEAM_JSON, DATABASE, LOG_INDEX] {
+        for name in [TEAM_JSON, DATABASE, WAL_INDEX_FILE] {
             match std::fs::rename(self.path.join(name), aside.join(name)) {
                 Err(e) if e.kind() != ErrorKind::NotFound => {
                     return Err(StoreError::io(&aside, "move to", e));
@@ -516,7 +525,7 @@ impl Directory {
             .map(|n| aside(&n))
     }
 
-    fn make_aside(&self) -> Result<PathBuf, StoreError> {
+    fn create_aside(&self) -> Result<PathBuf, StoreError> {
         for n in 1..MAX_ASIDE_DIRECTORIES {
             let aside = self.path.join(format!("{ASIDE_PREFIX}{n}"));
             match std::fs::create_dir(&aside) {
@@ -534,8 +543,10 @@ impl Directory {
 
 /// Whether a name is that of a file or directory that this program leaves beside teams.
 fn is_leftover(name: &str) -> bool {
-    let starts = [NEW_DATABASE, ASIDE_PREFIX]
+    let starts = [TEMPORARY_DATABASE, ASIDE_PREFIX]
         .iter()
         .any(|start| name.starts_with(start));
-    starts || [LOCK_FILE, PROGRESS_FILE, ".team.json.new"].contains(&name) || group::is_link(name)
+    starts
+        || [LOCK_FILE, PROGRESS_FILE, ".team.json.new"].contains(&name)
+        || group::is_log_link(name)
 }

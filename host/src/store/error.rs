@@ -6,12 +6,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
-use strata_core::environment::lineage::place;
+use strata_core::environment::lineage::parse_checkpoint_id;
 use strata_core::id::CheckpointId;
 
 use super::directory::TEAM_JSON;
-use super::group::is_link;
-use crate::shell::path_word;
+use super::group::is_log_link;
+use crate::shell::shell_path;
 use crate::suggest::{closest, suggest};
 
 /// Why the storage directory cannot be used.
@@ -104,7 +104,7 @@ pub enum StoreError {
          `--force`, which moves it aside",
         path.display(),
         of_file(file.as_deref()),
-        path_word(path)
+        shell_path(path)
     )]
     Unfinished {
         /// The directory.
@@ -210,7 +210,7 @@ fn lineage_hint(wanted: &str, known: &[String]) -> String {
 /// Whether `one` was made before `other` in the same lineage. Their ids contain a counter.
 fn is_before(one: &str, other: &str) -> bool {
     let (one, other) = (CheckpointId::from(one), CheckpointId::from(other));
-    matches!((place(&one), place(&other)), (Some((name, one)), Some((of, other))) if name == of && one < other)
+    matches!((parse_checkpoint_id(&one), parse_checkpoint_id(&other)), (Some((name, one)), Some((of, other))) if name == of && one < other)
 }
 
 impl StoreError {
@@ -369,7 +369,7 @@ fn remedy(path: &Path) -> &'static str {
     let is_link = path
         .file_name()
         .and_then(OsStr::to_str)
-        .is_some_and(is_link);
+        .is_some_and(is_log_link);
     match path.with_file_name(TEAM_JSON).exists() && !path.ends_with(TEAM_JSON) {
         _ if is_link => "restore it from a backup, or move it away to use what `team.db` has",
         // Whoever makes a database anew removes the log of the one that was there.

@@ -9,24 +9,30 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 
-use super::Fill;
-use super::directory::{BESIDE, DATABASE, TEAM_JSON};
+use super::WriteContent;
+use super::directory::{DATABASE, DATABASE_SIDE_FILES, TEAM_JSON};
 use super::error::StoreError;
 use super::lock::LOCK_FILE;
 
 /// The size of the buffer with which files are read piecewise.
-pub(super) const PIECE_BYTES: usize = 64 << 10;
+pub(super) const READ_BUFFER_BYTES: usize = 64 << 10;
 
 /// The names of the files in which a team is saved.
-pub(super) const NAMES: [&str; 7] = [
-    DATABASE, BESIDE[0], BESIDE[1], BESIDE[2], BESIDE[3], TEAM_JSON, LOCK_FILE,
+pub(super) const STORAGE_FILES: [&str; 7] = [
+    DATABASE,
+    DATABASE_SIDE_FILES[0],
+    DATABASE_SIDE_FILES[1],
+    DATABASE_SIDE_FILES[2],
+    DATABASE_SIDE_FILES[3],
+    TEAM_JSON,
+    LOCK_FILE,
 ];
 
 /// A file that was written and synced under a temporary name.
 #[derive(Debug)]
-pub(super) struct Prepared {
-    /// Its content checksum; see `Sum`.
-    pub(super) sum: String,
+pub(super) struct PreparedFile {
+    /// Its content checksum; see `ContentChecksum`.
+    pub(super) checksum: String,
     directory: PathBuf,
     new: PathBuf,
     path: PathBuf,
@@ -34,18 +40,18 @@ pub(super) struct Prepared {
 
 /// Writes the file that will replace `name`, under a temporary name. Only the holder of the
 /// directory's lock may do so, since there is one temporary name per file.
-pub(super) fn prepare(
+pub(super) fn prepare_file(
     directory: &Path,
     name: &str,
-    fill: &Fill<'_>,
-) -> Result<Prepared, StoreError> {
+    fill: &WriteContent<'_>,
+) -> Result<PreparedFile, StoreError> {
     let (path, new) = (directory.join(name), directory.join(format!(".{name}.new")));
     let write = || {
-        remove(&new)?;
+        remove_if_exists(&new)?;
         let file = OpenOptions::new().write(true).create_new(true).open(&new)?;
-        let mut out = Summing {
+        let mut out = ChecksumWriter {
             file,
-            sum: Sum::default(),
+            sum: ContentChecksum::default(),
         };
         fill(&mut out)?;
         out.file.sync_all()?;
@@ -53,11 +59,11 @@ pub(super) fn prepare(
     };
     let sum = write().map_err(|e| {
         // An incomplete file would only take up space, which may be what was missing.
-        let _ = remove(&new);
+        let _ = remove_if_exists(&new);
         StoreError::io(&path, "write", e)
     })?;
-    Ok(Prepared {
-        sum,
+    Ok(PreparedFile {
+        checksum: sum,
         directory: directory.into(),
         new,
         path,
@@ -68,12 +74,12 @@ pub(super) fn prepare(
 /// forgery, and it has to be fast, since it covers the complete `team.json` at the end of a long
 /// run.
 #[derive(Default)]
-struct Sum {
+struct ContentChecksum {
     bytes: u64,
     crc: crc32fast::Hasher,
 }
 
-impl Sum {
+impl ContentChecksum {
     fn update(&mut self, bytes: &[u8]) {
         self.bytes += bytes.len() as u64;
         self.crc.update(bytes);
@@ -85,12 +91,12 @@ impl Sum {
 }
 
 /// A file together with the checksum of what was written to it.
-struct Summing {
+struct ChecksumWriter {
     file: File,
-    sum: Sum,
+    sum: ContentChecksum,
 }
 
-impl Write for Summing {
+impl Write for ChecksumWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.file.write(bytes)?;
         self.sum.update(&bytes[..written]);
@@ -102,29 +108,29 @@ impl Write for Summing {
     }
 }
 
-impl Prepared {
+impl PreparedFile {
     /// Returns the change stamp of the file. Publishing the file does not change it.
-    pub(super) fn stamp(&self) -> Option<String> {
-        stamp(&self.new)
+    pub(super) fn change_stamp(&self) -> Option<String> {
+        change_stamp(&self.new)
     }
 
     /// Renames the file to its final name, and syncs the directory.
     pub(super) fn publish(self) -> Result<(), StoreError> {
         let directory = self.directory.clone();
-        self.put_in_place()?;
+        self.rename_into_place()?;
         sync_directory(&directory)
     }
 
     /// Renames the file to its final name. Until the directory is synced, a loss of power may bring
     /// back the old file.
-    pub(super) fn put_in_place(self) -> Result<(), StoreError> {
+    pub(super) fn rename_into_place(self) -> Result<(), StoreError> {
         std::fs::rename(&self.new, &self.path).map_err(|e| StoreError::io(&self.path, "write", e))
     }
 }
 
 /// Returns a value that changes whenever a file is changed, without reading the file: its inode,
 /// size and modification time. Returns `None` if the file does not exist.
-pub(super) fn stamp(path: &Path) -> Option<String> {
+pub(super) fn change_stamp(path: &Path) -> Option<String> {
     let meta = std::fs::metadata(path).ok()?;
     Some(format!(
         "{}/{}/{}.{}",
@@ -136,7 +142,7 @@ pub(super) fn stamp(path: &Path) -> Option<String> {
 }
 
 /// Returns options to open a file of the directory, or to create one. A symbolic link is not followed, also not one that
-/// replaced the file after `require_files` looked at it, and nothing waits for a pipe.
+/// replaced the file after `require_regular_files` looked at it, and nothing waits for a pipe.
 pub(super) fn options() -> OpenOptions {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let mut options = OpenOptions::new();
@@ -152,7 +158,7 @@ pub(super) fn sync_directory(directory: &Path) -> Result<(), StoreError> {
 
 /// Makes a file, if it exists, available under a second path: by a hard link, or by a copy if the
 /// file system has no hard links.
-pub(super) fn put_into(path: &Path, new: &Path) -> Result<(), StoreError> {
+pub(super) fn link_or_copy(path: &Path, new: &Path) -> Result<(), StoreError> {
     let copy = |_| std::fs::copy(path, new).and_then(|_| File::open(new)?.sync_all());
     match std::fs::hard_link(path, new).or_else(copy) {
         Err(e) if e.kind() != ErrorKind::NotFound => Err(StoreError::io(new, "create", e)),
@@ -161,7 +167,7 @@ pub(super) fn put_into(path: &Path, new: &Path) -> Result<(), StoreError> {
 }
 
 /// Removes a file, if it exists.
-pub(super) fn remove(path: &Path) -> io::Result<()> {
+pub(super) fn remove_if_exists(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
         _ => Ok(()),
@@ -170,8 +176,8 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
 
 /// Fails if anything but a regular file has one of our names in a directory. A symbolic link would
 /// let whoever created it redirect what is read and written; reading a pipe would block forever.
-pub(super) fn require_files(directory: &Path) -> Result<(), StoreError> {
-    for path in NAMES.map(|name| directory.join(name)) {
+pub(super) fn require_regular_files(directory: &Path) -> Result<(), StoreError> {
+    for path in STORAGE_FILES.map(|name| directory.join(name)) {
         let what = match std::fs::symlink_metadata(&path) {
             Ok(meta) if meta.is_symlink() => "it is a symbolic link",
             Ok(meta) if !meta.is_file() => "it is no regular file",
@@ -187,7 +193,7 @@ pub(super) fn require_files(directory: &Path) -> Result<(), StoreError> {
 }
 
 /// Returns the content of a file, or `None` if it does not exist.
-pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
+pub(super) fn read_if_exists(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
     let mut bytes = Vec::new();
     let read = options()
         .read(true)
@@ -201,12 +207,12 @@ pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
 }
 
 /// Returns the content checksum of a file, or `None` if it does not exist.
-pub(super) fn sum_of(path: &Path) -> Result<Option<String>, StoreError> {
+pub(super) fn checksum_of_file(path: &Path) -> Result<Option<String>, StoreError> {
     let sum = || -> io::Result<String> {
         let (mut file, mut sum, mut piece) = (
             options().read(true).open(path)?,
-            Sum::default(),
-            vec![0; PIECE_BYTES],
+            ContentChecksum::default(),
+            vec![0; READ_BUFFER_BYTES],
         );
         loop {
             match file.read(&mut piece)? {
@@ -223,14 +229,14 @@ pub(super) fn sum_of(path: &Path) -> Result<Option<String>, StoreError> {
 }
 
 /// Returns the content checksum of `bytes`.
-pub(super) fn sum(bytes: &[u8]) -> String {
-    let mut sum = Sum::default();
+pub(super) fn checksum_of_bytes(bytes: &[u8]) -> String {
+    let mut sum = ContentChecksum::default();
     sum.update(bytes);
     sum.finish()
 }
 
 /// The size of a database page.
-const PAGE_BYTES: usize = 4096;
+const SYNC_SAMPLE_BYTES: usize = 4096;
 /// The number of measurements. It is large enough for the median to ignore a few outliers.
 const SYNC_SAMPLES: usize = 21;
 
@@ -241,7 +247,7 @@ pub fn measure_sync(directory: &Path) -> io::Result<Duration> {
     let mut times = Vec::with_capacity(SYNC_SAMPLES);
     for _ in 0..SYNC_SAMPLES {
         let begin = Instant::now();
-        file.write_all(&[1; PAGE_BYTES])?;
+        file.write_all(&[1; SYNC_SAMPLE_BYTES])?;
         file.sync_data()?;
         times.push(begin.elapsed());
     }

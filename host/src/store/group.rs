@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-pub(super) use file::{Link, is_link, links};
 use file::{LogFile, MAX_BATCH_BYTES, MAX_ENTRY_BYTES};
+pub(super) use file::{LogLink, is_log_link, log_links};
 
 /// A log that the teams of a process share, so that teams that commit at the same moment wait for a
 /// single sync ("group commit"). It pays off when a dozen teams or more run at once. It is passed
@@ -27,7 +27,7 @@ use file::{LogFile, MAX_BATCH_BYTES, MAX_ENTRY_BYTES};
 ///
 /// A team syncs by itself if it cannot join: if its storage lies on another file system than that
 /// of the first team, or if its `durability` is `process`. While a team belongs to the log, its
-/// storage directory contains a link to it, `team.shared-log-…`. The link is part of the saved
+/// storage directory contains a link to it, `team.log-log-…`. The link is part of the saved
 /// team: a copy of the directory of a team that was killed has to include it.
 ///
 /// The next run of the team needs no `GroupLog`. After a loss of power, that run restores the
@@ -35,73 +35,73 @@ use file::{LogFile, MAX_BATCH_BYTES, MAX_ENTRY_BYTES};
 /// as of the last time it synced its own database.
 #[derive(Clone, Debug, Default)]
 pub struct GroupLog {
-    shared: Arc<Shared>,
+    log: Arc<SharedLog>,
 }
 
 /// How many batches one team writes in a row while others wait for the next one.
-const MAX_BATCHES: usize = 8;
+const MAX_BATCHES_IN_A_ROW: usize = 8;
 
 /// How long the writer of a batch waits for others. If fewer teams are active than before, each of
 /// them pays this once or twice.
 const MAX_WAIT: Duration = Duration::from_micros(200);
 
 /// Over how many time slots the teams spread the syncs of their own logs.
-const PARTS: u64 = 64;
+const SYNC_SLOTS: u64 = 64;
 
 #[derive(Debug, Default)]
-struct Shared {
-    state: Mutex<State>,
+struct SharedLog {
+    state: Mutex<SharedLogState>,
     /// Signals that a batch was written. Waiters use the condition variable of their batch's
     /// parity, so that those of the other batch are not woken.
-    written: [Condvar; 2],
+    batch_written: [Condvar; 2],
     /// Signals the writer of the next batch that enough entries have been added.
-    gathered: Condvar,
+    batch_filled: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    members: BTreeMap<u64, Place>,
+struct SharedLogState {
+    members: BTreeMap<u64, MemberState>,
     /// How many members there ever were. Their numbers in the log are taken from it.
-    joined: u64,
+    last_id: u64,
     /// The file; `None` while a member writes a batch to it.
     file: Option<LogFile>,
     /// The generation of the file's current half; see `file`.
     generation: u64,
-    /// How much of that half is used, in units of 1 / `PARTS`.
+    /// How much of that half is used, in units of 1 / `SYNC_SLOTS`.
     filled: u64,
     /// The encoded entries of the next batch.
     batch: Vec<u8>,
     /// How many entries `batch` holds.
-    gathered: usize,
+    batch_entries: usize,
     /// How many entries the writer of `batch` waits for.
-    wanted: usize,
+    awaited_entries: usize,
     /// How many entries the last two batches had.
-    sizes: [usize; 2],
+    recent_sizes: [usize; 2],
     /// A buffer to reuse for the batch after the next.
-    spare: Vec<u8>,
+    spare_buffer: Vec<u8>,
     /// How many batches have been started.
-    begun: u64,
+    started_batches: u64,
     /// How many batches are durable.
-    safe: u64,
+    durable_batches: u64,
     /// Whether writing failed. From then on every team syncs its own log.
-    broken: bool,
+    is_broken: bool,
 }
 
 /// What the log knows of a member.
 #[derive(Debug)]
-struct Place {
+struct MemberState {
     link: PathBuf,
     /// The log of its own database, once it has written to it.
-    own: Option<Arc<File>>,
+    own_log: Option<Arc<File>>,
     /// The generation during which that log was last synced. Entries of earlier generations are not
     /// needed any more.
-    synced: u64,
+    synced_generation: u64,
 }
 
 /// The membership of a team in a shared log. Dropping it leaves the log.
 #[derive(Debug)]
 pub(super) struct Member {
-    shared: Arc<Shared>,
+    log: Arc<SharedLog>,
     id: u64,
     link: PathBuf,
 }
@@ -114,15 +114,15 @@ impl GroupLog {
 
     /// Adds the team of a directory. The link to the log is durable once the directory is synced.
     pub(super) fn join(&self, directory: &Path) -> io::Result<Member> {
-        let mut state = self.shared.lock();
-        state.joined += 1;
-        let id = state.joined;
-        let link = file::link(directory, id);
+        let mut state = self.log.lock();
+        state.last_id += 1;
+        let id = state.last_id;
+        let link = file::link_path(directory, id);
         if state.members.is_empty() {
             state.file = Some(LogFile::create(&link)?);
-            (state.generation, state.broken) = (0, false);
+            (state.generation, state.is_broken) = (0, false);
             // Discards what was pending when the last file broke.
-            (state.batch, state.gathered) = (Vec::new(), 0);
+            (state.batch, state.batch_entries) = (Vec::new(), 0);
         } else {
             // The link of a member whose directory was moved cannot be used, so all are tried.
             let mut linked = state
@@ -135,14 +135,14 @@ impl GroupLog {
         let synced = state.generation;
         state.members.insert(
             id,
-            Place {
+            MemberState {
                 link: link.clone(),
-                own: None,
-                synced,
+                own_log: None,
+                synced_generation: synced,
             },
         );
         Ok(Member {
-            shared: self.shared.clone(),
+            log: self.log.clone(),
             id,
             link,
         })
@@ -153,27 +153,27 @@ impl Member {
     /// Returns the current generation, to be passed to `synced` once what is now written to the
     /// team's own log is durable.
     pub(super) fn generation(&self) -> u64 {
-        self.shared.lock().generation
+        self.log.lock().generation
     }
 
     /// Returns a number below `turns` that differs between neighbouring members, to spread their
     /// work.
-    pub(super) fn turn(&self, turns: u64) -> u64 {
+    pub(super) fn stagger(&self, turns: u64) -> u64 {
         self.id % turns
     }
 
     /// Notes that the team's own log is durable, with all that was written to it up to that
     /// generation.
-    pub(super) fn synced(&self, own: &Arc<File>, generation: u64) {
-        if let Some(place) = self.shared.lock().members.get_mut(&self.id) {
+    pub(super) fn note_synced(&self, own: &Arc<File>, generation: u64) {
+        if let Some(place) = self.log.lock().members.get_mut(&self.id) {
             if !place
-                .own
+                .own_log
                 .as_ref()
                 .is_some_and(|known| Arc::ptr_eq(known, own))
             {
-                place.own = Some(own.clone());
+                place.own_log = Some(own.clone());
             }
-            place.synced = place.synced.max(generation);
+            place.synced_generation = place.synced_generation.max(generation);
         }
     }
 
@@ -181,33 +181,33 @@ impl Member {
     /// the team has to sync its own log. Each team has to do that now and then anyway, so that the
     /// space of old entries can be reused.
     pub(super) fn commit(&self, entry: &[u8]) -> bool {
-        let mut state = self.shared.lock();
-        let is_due = state.is_due(self.id);
+        let mut state = self.log.lock();
+        let is_due = state.must_sync_own_log(self.id);
         let is_large =
             entry.len() > MAX_ENTRY_BYTES || state.batch.len() + entry.len() > MAX_BATCH_BYTES;
-        if state.broken || is_due || is_large {
+        if state.is_broken || is_due || is_large {
             return false;
         }
-        file::add(&mut state.batch, self.id, entry);
-        state.gathered += 1;
-        if state.gathered == state.wanted {
-            self.shared.gathered.notify_one();
+        file::add_entry(&mut state.batch, self.id, entry);
+        state.batch_entries += 1;
+        if state.batch_entries == state.awaited_entries {
+            self.log.batch_filled.notify_one();
         }
-        let own = state.begun + 1;
-        while state.safe < own && !state.broken {
+        let own = state.started_batches + 1;
+        while state.durable_batches < own && !state.is_broken {
             if let Some(file) = state.file.take() {
-                return self.shared.lead(state, file);
+                return self.log.write_batches(state, file);
             }
-            state = self.shared.written[own as usize & 1]
+            state = self.log.batch_written[own as usize & 1]
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
         }
-        state.safe >= own
+        state.durable_batches >= own
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl SharedLog {
+    fn lock(&self) -> MutexGuard<'_, SharedLogState> {
         // A thread that panicked leaves the state consistent: nothing panics between two dependent
         // changes.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -216,115 +216,129 @@ impl Shared {
     /// Writes the pending batch, which contains an entry of the caller, and returns whether it is
     /// durable. If entries for another batch were added meanwhile, it writes that, too: waking
     /// another member to do it would take longer.
-    fn lead<'a>(&'a self, mut state: MutexGuard<'a, State>, mut file: LogFile) -> bool {
-        let own = state.begun + 1;
-        for _ in 0..MAX_BATCHES {
-            state = self.write(self.gather(state), &mut file);
-            if state.batch.is_empty() || state.broken {
+    fn write_batches<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, SharedLogState>,
+        mut file: LogFile,
+    ) -> bool {
+        let own = state.started_batches + 1;
+        for _ in 0..MAX_BATCHES_IN_A_ROW {
+            state = self.write_batch(self.wait_for_entries(state), &mut file);
+            if state.batch.is_empty() || state.is_broken {
                 break;
             }
         }
-        let (is_safe, next) = (state.safe >= own, state.begun + 1);
+        let (is_safe, next) = (state.durable_batches >= own, state.started_batches + 1);
         state.file = Some(file);
         drop(state);
-        self.written[next as usize & 1].notify_one();
+        self.batch_written[next as usize & 1].notify_one();
         is_safe
     }
 
     /// Waits until the batch has as many entries as the recent batches had, but not for more than
     /// half of all members, since the others are to work while it is written. Waits `MAX_WAIT` at
     /// most.
-    fn gather<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        state.wanted = (state.sizes.iter().sum::<usize>() / 2).min(state.members.len() / 2);
-        if state.gathered < state.wanted {
-            let is_short = |state: &mut State| state.gathered < state.wanted;
-            let waited = self.gathered.wait_timeout_while(state, MAX_WAIT, is_short);
+    fn wait_for_entries<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, SharedLogState>,
+    ) -> MutexGuard<'a, SharedLogState> {
+        state.awaited_entries =
+            (state.recent_sizes.iter().sum::<usize>() / 2).min(state.members.len() / 2);
+        if state.batch_entries < state.awaited_entries {
+            let is_short = |state: &mut SharedLogState| state.batch_entries < state.awaited_entries;
+            let waited = self
+                .batch_filled
+                .wait_timeout_while(state, MAX_WAIT, is_short);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        (state.wanted, state.sizes) = (0, [state.sizes[1], state.gathered]);
+        (state.awaited_entries, state.recent_sizes) =
+            (0, [state.recent_sizes[1], state.batch_entries]);
         state
     }
 
     /// Writes the pending batch. Entries for the next one can be added meanwhile.
-    fn write<'a>(
+    fn write_batch<'a>(
         &'a self,
-        mut state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, SharedLogState>,
         file: &mut LogFile,
-    ) -> MutexGuard<'a, State> {
-        let spare = std::mem::take(&mut state.spare);
+    ) -> MutexGuard<'a, SharedLogState> {
+        let spare = std::mem::take(&mut state.spare_buffer);
         let mut batch = std::mem::replace(&mut state.batch, spare);
-        (state.begun, state.gathered) = (state.begun + 1, 0);
-        let (own, generation) = (state.begun, state.generation);
-        let turns = !file.has_room(batch.len());
-        let late = if turns { state.late() } else { Vec::new() };
+        (state.started_batches, state.batch_entries) = (state.started_batches + 1, 0);
+        let (own, generation) = (state.started_batches, state.generation);
+        let turns = !file.fits(batch.len());
+        let behind = if turns {
+            state.members_behind()
+        } else {
+            Vec::new()
+        };
         drop(state);
         let mut write = || {
-            late.iter().try_for_each(|(_, own)| own.sync_data())?;
+            behind.iter().try_for_each(|(_, own)| own.sync_data())?;
             if turns {
-                file.turn();
+                file.switch_half();
             }
-            file.write(&mut batch)
+            file.write_batch(&mut batch)
         };
         let written = write();
         batch.clear();
         let mut state = self.lock();
-        for (id, _) in late {
-            state
-                .members
-                .entry(id)
-                .and_modify(|place| place.synced = place.synced.max(generation));
+        for (id, _) in behind {
+            state.members.entry(id).and_modify(|place| {
+                place.synced_generation = place.synced_generation.max(generation)
+            });
         }
-        (state.generation, state.filled) = (file.generation(), file.filled(PARTS));
-        state.spare = batch;
+        (state.generation, state.filled) = (file.generation(), file.filled(SYNC_SLOTS));
+        state.spare_buffer = batch;
         match written {
-            Ok(()) => state.safe = own,
+            Ok(()) => state.durable_batches = own,
             Err(error) => {
                 tracing::warn!("teams cannot share a log, so each syncs its own: {error}");
-                state.broken = true;
+                state.is_broken = true;
             }
         }
-        let is_broken = state.broken;
+        let is_broken = state.is_broken;
         // Those that are woken need the mutex.
         drop(state);
-        self.written[own as usize & 1].notify_all();
+        self.batch_written[own as usize & 1].notify_all();
         if is_broken {
-            self.written[own as usize & 1 ^ 1].notify_all();
+            self.batch_written[own as usize & 1 ^ 1].notify_all();
         }
         self.lock()
     }
 }
 
-impl State {
+impl SharedLogState {
     /// Whether a member has to sync its own log, so that the half that is full now can be
     /// overwritten in time. Members do this in different time slots, since the others wait during a
     /// sync.
-    fn is_due(&self, id: u64) -> bool {
-        let turn = self.filled * 4 / 3 >= id % PARTS;
+    fn must_sync_own_log(&self, id: u64) -> bool {
+        let turn = self.filled * 4 / 3 >= id % SYNC_SLOTS;
         self.members
             .get(&id)
-            .is_none_or(|place| place.synced < self.generation && turn)
+            .is_none_or(|place| place.synced_generation < self.generation && turn)
     }
 
     /// Returns the members that still need the half that is about to be overwritten: those that
     /// have not synced their own log since the other half was started.
-    fn late(&self) -> Vec<(u64, Arc<File>)> {
+    fn members_behind(&self) -> Vec<(u64, Arc<File>)> {
         let late = self
             .members
             .iter()
-            .filter(|(_, place)| place.synced < self.generation);
-        late.filter_map(|(id, place)| Some((*id, place.own.clone()?)))
+            .filter(|(_, place)| place.synced_generation < self.generation);
+        late.filter_map(|(id, place)| Some((*id, place.own_log.clone()?)))
             .collect()
     }
 }
 
 impl Drop for Member {
     fn drop(&mut self) {
-        let place = self.shared.lock().members.remove(&self.id);
+        let place = self.log.lock().members.remove(&self.id);
         // If the file was removed, it was moved into the database, and that was synced. If entries
         // in the log are still needed, the link stays, and the next run restores them.
         let is_removed = |own: &File| rustix::fs::fstat(own).is_ok_and(|meta| meta.st_nlink == 0);
         let is_safe = |own: Arc<File>| is_removed(&own) || own.sync_data().is_ok();
-        let is_safe = place.and_then(|place| place.own).is_none_or(is_safe);
+        let is_safe = place.and_then(|place| place.own_log).is_none_or(is_safe);
         if is_safe && let Err(error) = std::fs::remove_file(&self.link) {
             tracing::warn!(
                 "`{}` is not needed any more and cannot be removed: {error}",

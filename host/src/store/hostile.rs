@@ -4,15 +4,15 @@
 use rusqlite::{Connection, params};
 
 use strata_core::activation::Activation;
-use strata_core::environment::sound::Unsound;
+use strata_core::environment::sound::InvalidState;
 use strata_core::environment::{Environment, MessageRef};
-use strata_core::id::{ActionId, Part, RoleId, Slot};
+use strata_core::id::{ActionId, RoleId, Slot, SlotKind};
 
-use super::conformance::turns;
+use super::conformance::pseudorandom;
 use super::damage::saved;
-use super::lineage::{Head, Row};
-use super::script::{run, team};
-use super::{At, Reader, Store, StoreError, codec};
+use super::lineage::{CurrentLineage, StoredLineage};
+use super::script::{scripted_run, team};
+use super::{Reader, StateSelector, Store, StoreError, codec};
 
 /// Changes a saved run, and checks the error when it is read and continued.
 fn check(change: impl Fn(&Connection), expected: &str) {
@@ -22,11 +22,11 @@ fn check(change: impl Fn(&Connection), expected: &str) {
     conn.close().unwrap();
     let read = || {
         let reader = Reader::open(&directory)?;
-        reader.load(&At::Head)?;
+        reader.load(&StateSelector::Head)?;
         reader.checkpoints()?;
         reader.dropped()
     };
-    let go_on = || directory.open()?.store.load(&At::Head);
+    let go_on = || directory.open()?.store.load(&StateSelector::Head);
     for error in [read().err(), go_on().err()].into_iter().flatten() {
         assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}");
     }
@@ -35,7 +35,7 @@ fn check(change: impl Fn(&Connection), expected: &str) {
 }
 
 /// Returns the first lineage.
-fn first(conn: &Connection) -> Row {
+fn first(conn: &Connection) -> StoredLineage {
     let read = |row: &rusqlite::Row<'_>| {
         let name: String = row.get(0)?;
         let events: i64 = row.get(1)?;
@@ -48,14 +48,14 @@ fn first(conn: &Connection) -> Row {
         read,
     );
     let (name, events, last) = row.unwrap();
-    Row {
+    StoredLineage {
         events,
-        last,
-        ..Row::first(&name)
+        last_checksum: last,
+        ..StoredLineage::first(&name)
     }
 }
 
-fn check_line(change: fn(&mut Row)) {
+fn check_lineage(change: fn(&mut StoredLineage)) {
     let put = |conn: &Connection| {
         let mut row = first(conn);
         change(&mut row);
@@ -71,25 +71,25 @@ fn check_line(change: fn(&mut Row)) {
 
 #[test]
 fn a_lineage_with_numbers_that_none_has_is_refused() {
-    check_line(|row| row.events = 1 << 41);
-    check_line(|row| row.events = -5);
-    check_line(|row| row.events = i64::MAX);
-    check_line(|row| row.forgotten = 1 << 50);
-    check_line(|row| row.since = -1);
-    check_line(|row| row.spent = i64::MIN);
-    check_line(|row| row.origin = Some((0, 3)));
-    check_line(|row| row.origin = Some((-7, 1 << 50)));
+    check_lineage(|row| row.events = 1 << 41);
+    check_lineage(|row| row.events = -5);
+    check_lineage(|row| row.events = i64::MAX);
+    check_lineage(|row| row.forgotten_until = 1 << 50);
+    check_lineage(|row| row.bytes_since_snapshot = -1);
+    check_lineage(|row| row.spent = i64::MIN);
+    check_lineage(|row| row.origin = Some((0, 3)));
+    check_lineage(|row| row.origin = Some((-7, 1 << 50)));
     let far = |conn: &Connection| {
-        Row {
+        StoredLineage {
             id: 5_000_000,
             name: "far".into(),
             ..first(conn)
         }
         .insert(conn)
         .unwrap();
-        Head {
+        CurrentLineage {
             lineage: 5_000_000,
-            line: 9,
+            next_line: 9,
         }
         .write(conn)
         .unwrap();
@@ -99,9 +99,9 @@ fn a_lineage_with_numbers_that_none_has_is_refused() {
         "a lineage cannot be read: no storage has these numbers",
     );
     let before = |conn: &Connection| {
-        Head {
+        CurrentLineage {
             lineage: 0,
-            line: -1,
+            next_line: -1,
         }
         .write(conn)
         .unwrap()
@@ -152,45 +152,45 @@ fn a_state_that_speaks_of_messages_it_does_not_have_is_refused() {
 
 #[test]
 fn a_state_whose_parts_do_not_go_together_is_none() {
-    let (_, good) = run(&turns(21, 960), 120);
-    assert_eq!(good.clone().checked().as_ref(), Ok(&good));
-    let check = |change: &dyn Fn(&mut Environment), expected: Unsound| {
+    let (_, good) = scripted_run(&pseudorandom(21, 960), 120);
+    assert_eq!(good.clone().validate().as_ref(), Ok(&good));
+    let check = |change: &dyn Fn(&mut Environment), expected: InvalidState| {
         let mut env = good.clone();
         change(&mut env);
-        assert_eq!(env.checked().err(), Some(expected));
+        assert_eq!(env.validate().err(), Some(expected));
     };
     let nowhere = Slot {
         role: RoleId(1),
-        part: Part::Action(ActionId(3)),
+        kind: SlotKind::Action(ActionId(3)),
     };
     let nobody = Slot {
         role: RoleId(9),
-        part: Part::Think,
+        kind: SlotKind::Think,
     };
-    check(&|env| drop(env.roles.pop()), Unsound::Roles);
-    check(&|env| drop(env.rules.roles.pop()), Unsound::Roles);
-    check(&|env| drop(env.joins.pop()), Unsound::Joins);
-    check(&|env| drop(env.joins[0].queues.pop()), Unsound::Joins);
+    check(&|env| drop(env.roles.pop()), InvalidState::Roles);
+    check(&|env| drop(env.rules.roles.pop()), InvalidState::Roles);
+    check(&|env| drop(env.joins.pop()), InvalidState::Joins);
+    check(&|env| drop(env.joins[0].queues.pop()), InvalidState::Joins);
     check(
         &|env| env.history.push(MessageRef(1 << 20)),
-        Unsound::Messages,
+        InvalidState::Messages,
     );
     check(
         &|env| env.roles[4].latest = Some(MessageRef(u32::MAX)),
-        Unsound::Messages,
+        InvalidState::Messages,
     );
     check(
         &|env| drop(env.components.insert(nowhere, "d".into())),
-        Unsound::Actions,
+        InvalidState::Actions,
     );
     check(
         &|env| assert!(env.ledger.insert(nobody, Default::default()).is_none()),
-        Unsound::Actions,
+        InvalidState::Actions,
     );
     let choice = |env: &mut Environment| {
-        let mut open = Activation::open(0, Vec::new(), team().role(RoleId(2)));
+        let mut open = Activation::new(0, Vec::new(), team().role(RoleId(2)));
         open.choices = vec![2];
         env.roles[2].activation = Some(open);
     };
-    check(&choice, Unsound::Actions);
+    check(&choice, InvalidState::Actions);
 }

@@ -8,22 +8,22 @@ use strata_core::event::{Event, Status};
 use strata_core::id::CheckpointId;
 
 use super::error::StoreError;
-use super::{CheckpointRow, Origin, Record};
+use super::{CheckpointOrigin, CheckpointRow, Record};
 
 /// How many events a resume without anything to do records: that it resumed, and that it ended.
-const RESUMED: u64 = 2;
+const IDLE_RESUME_EVENTS: u64 = 2;
 
 /// What the list has to know of a lineage. Lineages are identified by their index in the order of
 /// creation.
 #[derive(Debug, Default)]
-pub(super) struct Marks {
+pub(super) struct LineageHistory {
     /// Its name.
     pub name: String,
     /// The lineage that it left, and the position of the event after which it did.
     pub origin: Option<(usize, u64)>,
     /// Checkpoints that were made by events up to this position are forgotten, except those that
     /// have to be kept.
-    pub forgotten: u64,
+    pub forgotten_until: u64,
     /// Its own events that concern checkpoints, with their positions.
     pub events: Vec<(u64, Record)>,
     /// The last positions of gaps (events that were dropped), each with the next step after the
@@ -32,7 +32,7 @@ pub(super) struct Marks {
 }
 
 /// Returns the error for a checkpoint that is not listed.
-pub(super) fn no_checkpoint(id: &CheckpointId, listed: &[Listed]) -> StoreError {
+pub(super) fn unknown_checkpoint(id: &CheckpointId, listed: &[ListedCheckpoint]) -> StoreError {
     let known = listed
         .iter()
         .map(|listed| listed.row.id.0.clone())
@@ -45,31 +45,38 @@ pub(super) fn no_checkpoint(id: &CheckpointId, listed: &[Listed]) -> StoreError 
 
 /// A checkpoint of the list, with its position.
 #[derive(Clone, Debug)]
-pub(super) struct Listed {
+pub(super) struct ListedCheckpoint {
     /// What users see of it.
     pub row: CheckpointRow,
     /// The index of its lineage.
     pub lineage: usize,
     /// The position of the event that made it; 0 for the state at the beginning.
-    pub at: u64,
+    pub position: u64,
     /// The position of the last event that says with which status the run ended there, if there is
     /// one.
-    pub told: Option<u64>,
+    pub status_event: Option<u64>,
     /// The first public line of the event that made it.
-    line: u64,
+    first_line: u64,
     /// The status that is part of the state itself.
-    state: Status,
+    state_status: Status,
     /// The index of its parent.
-    parent: Option<usize>,
+    parent_index: Option<usize>,
 }
 
 /// Returns all checkpoints that are not forgotten, oldest first.
-pub(super) fn list(base: &Environment, lineages: &[Marks]) -> Vec<Listed> {
-    let mut all = Listing::default();
+pub(super) fn list_checkpoints(
+    base: &Environment,
+    lineages: &[LineageHistory],
+) -> Vec<ListedCheckpoint> {
+    let mut all = CheckpointListing::default();
     if let (Some(id), Some(first)) = (&base.checkpoint, lineages.first()) {
         // A state that another storage exported as a fork has its fork as parent.
         let given = base.parent.is_some() && base.parent.as_ref() == base.lineage.forks.last();
-        let source = if given { Origin::Fork } else { Origin::Import };
+        let source = if given {
+            CheckpointOrigin::Fork
+        } else {
+            CheckpointOrigin::Import
+        };
         let row = CheckpointRow {
             id: id.clone(),
             lineage: first.name.clone(),
@@ -80,25 +87,25 @@ pub(super) fn list(base: &Environment, lineages: &[Marks]) -> Vec<Listed> {
             time_ms: None,
         };
         let told = None;
-        all.add(Listed {
+        all.add(ListedCheckpoint {
             row,
             lineage: 0,
-            at: 0,
-            told,
-            line: 0,
-            state: base.status,
-            parent: None,
+            position: 0,
+            status_event: told,
+            first_line: 0,
+            state_status: base.status,
+            parent_index: None,
         });
     }
     for (lineage, marks) in lineages.iter().enumerate() {
-        all.lineage(lineage, marks, base.step);
+        all.add_lineage(lineage, marks, base.step);
     }
-    all.kept(lineages)
+    all.keep(lineages)
 }
 
 #[derive(Default)]
-struct Listing {
-    rows: Vec<Listed>,
+struct CheckpointListing {
+    rows: Vec<ListedCheckpoint>,
     by_id: BTreeMap<CheckpointId, usize>,
 }
 
@@ -108,7 +115,7 @@ struct NewCheckpoint<'a> {
     step: u64,
     /// The index of its parent, if that was not dropped.
     parent: Option<usize>,
-    source: Origin,
+    source: CheckpointOrigin,
     status: Status,
 }
 
@@ -117,7 +124,7 @@ impl<'a> NewCheckpoint<'a> {
         id: &'a CheckpointId,
         step: u64,
         parent: Option<usize>,
-        source: Origin,
+        source: CheckpointOrigin,
         status: Status,
     ) -> Self {
         Self {
@@ -130,14 +137,14 @@ impl<'a> NewCheckpoint<'a> {
     }
 }
 
-impl Listing {
-    fn add(&mut self, listed: Listed) {
+impl CheckpointListing {
+    fn add(&mut self, listed: ListedCheckpoint) {
         self.by_id.insert(listed.row.id.clone(), self.rows.len());
         self.rows.push(listed);
     }
 
     /// Adds the checkpoints that the events of a lineage made.
-    fn lineage(&mut self, lineage: usize, marks: &Marks, first_step: u64) {
+    fn add_lineage(&mut self, lineage: usize, marks: &LineageHistory, first_step: u64) {
         let mut next_step = first_step;
         let mut gaps = marks.gaps.iter().peekable();
         let mut newest = None;
@@ -145,7 +152,7 @@ impl Listing {
             while let Some((_, step)) = gaps.next_if(|(last, _)| last < at) {
                 next_step = next_step.max(*step);
             }
-            let Some(made) = self.made_by(&record.event, *at, &mut next_step) else {
+            let Some(made) = self.checkpoint_of_event(&record.event, *at, &mut next_step) else {
                 continue;
             };
             // If the event of the parent was dropped, the nearest ancestor takes its place.
@@ -160,21 +167,21 @@ impl Listing {
                 time_ms: Some(record.time_ms),
             };
             newest = Some(self.rows.len());
-            self.add(Listed {
+            self.add(ListedCheckpoint {
                 row,
                 lineage,
-                at: *at,
-                told: None,
-                line: record.line,
-                state: made.status,
-                parent,
+                position: *at,
+                status_event: None,
+                first_line: record.line,
+                state_status: made.status,
+                parent_index: parent,
             });
         }
     }
 
     /// Returns the checkpoint that an event at a position made, if it made one, and updates the next step. If a run
     /// ended in a state that is a checkpoint already, updates that.
-    fn made_by<'a>(
+    fn checkpoint_of_event<'a>(
         &mut self,
         event: &'a Event,
         at: u64,
@@ -182,9 +189,13 @@ impl Listing {
     ) -> Option<NewCheckpoint<'a>> {
         let step = *next_step;
         let made = match event {
-            Event::RunStarted { checkpoint, .. } => {
-                NewCheckpoint::new(checkpoint, step, None, Origin::Entry, Status::Running)
-            }
+            Event::RunStarted { checkpoint, .. } => NewCheckpoint::new(
+                checkpoint,
+                step,
+                None,
+                CheckpointOrigin::Entry,
+                Status::Running,
+            ),
             Event::StepCommitted {
                 step,
                 checkpoint,
@@ -193,7 +204,13 @@ impl Listing {
             } => {
                 *next_step = step + 1;
                 let parent = self.index_of(parent.as_ref());
-                NewCheckpoint::new(checkpoint, *step, parent, Origin::Step, Status::Running)
+                NewCheckpoint::new(
+                    checkpoint,
+                    *step,
+                    parent,
+                    CheckpointOrigin::Step,
+                    Status::Running,
+                )
             }
             Event::RunEnded {
                 status,
@@ -204,18 +221,24 @@ impl Listing {
                 let Some(id) = checkpoint else {
                     if let Some(ended) = parent {
                         self.rows[ended].row.status = *status;
-                        self.rows[ended].told = Some(at);
+                        self.rows[ended].status_event = Some(at);
                     }
                     return None;
                 };
-                NewCheckpoint::new(id, step, parent, Origin::Stop(*status), *status)
+                NewCheckpoint::new(id, step, parent, CheckpointOrigin::Stop(*status), *status)
             }
             // The status does not change; most requests are answered while the run waits.
             Event::RequestAnswered {
                 checkpoint, parent, ..
             } => {
                 let parent = self.index_of(parent.as_ref());
-                NewCheckpoint::new(checkpoint, step, parent, Origin::Answer, Status::Waiting)
+                NewCheckpoint::new(
+                    checkpoint,
+                    step,
+                    parent,
+                    CheckpointOrigin::Answer,
+                    Status::Waiting,
+                )
             }
             Event::Forked {
                 from,
@@ -226,10 +249,10 @@ impl Listing {
                 *next_step = *step;
                 let parent = self.index_of(Some(from));
                 let (step, status) = match parent {
-                    Some(from) => (self.rows[from].row.step, self.rows[from].state),
+                    Some(from) => (self.rows[from].row.step, self.rows[from].state_status),
                     None => (*step, Status::Running),
                 };
-                NewCheckpoint::new(checkpoint, step, parent, Origin::Fork, status)
+                NewCheckpoint::new(checkpoint, step, parent, CheckpointOrigin::Fork, status)
             }
             _ => return None,
         };
@@ -244,7 +267,7 @@ impl Listing {
     /// Removes forgotten checkpoints: those that are older than their lineage keeps them. The first
     /// checkpoint of each lineage, those where another lineage left, and those where the run waits
     /// for a person are kept.
-    fn kept(self, lineages: &[Marks]) -> Vec<Listed> {
+    fn keep(self, lineages: &[LineageHistory]) -> Vec<ListedCheckpoint> {
         let parted: BTreeSet<(usize, u64)> =
             lineages.iter().filter_map(|marks| marks.origin).collect();
         let mut begun = BTreeSet::new();
@@ -254,24 +277,30 @@ impl Listing {
             // A checkpoint made by an answer does not count as waiting, even if other requests are
             // open; nor does one where the run was only resumed and ended again, since its parent
             // waits already.
-            let again = listed.parent.is_some_and(|parent| {
+            let again = listed.parent_index.is_some_and(|parent| {
                 let parent = &self.rows[parent];
-                let waited = parent.row.source != Origin::Answer
-                    && [parent.row.status, parent.state].contains(&Status::Waiting);
-                waited && parent.lineage == listed.lineage && listed.at - parent.at <= RESUMED
+                let waited = parent.row.source != CheckpointOrigin::Answer
+                    && [parent.row.status, parent.state_status].contains(&Status::Waiting);
+                waited
+                    && parent.lineage == listed.lineage
+                    && listed.position - parent.position <= IDLE_RESUME_EVENTS
             });
-            let waits = !(again || listed.row.source == Origin::Answer)
-                && [listed.row.status, listed.state].contains(&Status::Waiting);
-            let fresh = listed.at > lineages[listed.lineage].forgotten;
-            kept.push(first || fresh || waits || parted.contains(&(listed.lineage, listed.at)));
+            let waits = !(again || listed.row.source == CheckpointOrigin::Answer)
+                && [listed.row.status, listed.state_status].contains(&Status::Waiting);
+            let fresh = listed.position > lineages[listed.lineage].forgotten_until;
+            kept.push(
+                first || fresh || waits || parted.contains(&(listed.lineage, listed.position)),
+            );
         }
         // The nearest kept ancestor-or-self of each checkpoint. Parents come before their children.
         let mut nearest: Vec<Option<usize>> = Vec::with_capacity(self.rows.len());
         for (place, listed) in self.rows.iter().enumerate() {
-            let above = listed.parent.and_then(|parent| nearest[parent]);
+            let above = listed.parent_index.and_then(|parent| nearest[parent]);
             nearest.push(if kept[place] { Some(place) } else { above });
         }
-        let parent = |listed: &Listed| Some(self.rows[nearest[listed.parent?]?].row.id.clone());
+        let parent = |listed: &ListedCheckpoint| {
+            Some(self.rows[nearest[listed.parent_index?]?].row.id.clone())
+        };
         let parents: Vec<_> = self.rows.iter().map(parent).collect();
         let all = self
             .rows
@@ -279,13 +308,13 @@ impl Listing {
             .zip(parents)
             .zip(&kept)
             .filter(|(_, kept)| **kept);
-        let mut rows: Vec<Listed> = all
+        let mut rows: Vec<ListedCheckpoint> = all
             .map(|((mut listed, parent), _)| {
                 listed.row.parent = parent;
                 listed
             })
             .collect();
-        rows.sort_by_key(|listed| listed.line);
+        rows.sort_by_key(|listed| listed.first_line);
         rows
     }
 }

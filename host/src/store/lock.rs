@@ -24,33 +24,33 @@ pub(super) const MAX_LOCK_BYTES: usize = 8 << 10;
 
 /// How often to retry if the holder removes its file just as we open it. Each time another process
 /// held the lock and released it; more than a few in a row mean that the directory is in use.
-const ATTEMPTS: usize = 8;
+const MAX_ATTEMPTS: usize = 8;
 
 /// How often to poll for the release of a holder that cannot be reached. Such a holder sends a
 /// message, for example, or is about to run the team and to listen. A holder that runs the team is
 /// reported at once.
-const GLANCES: u32 = 100;
+const MAX_POLLS_PER_HOLDER: u32 = 100;
 /// How often to poll in total, if the lock was released but other processes were faster to take it.
-const GLANCES_IN_ALL: u32 = 6 * GLANCES;
+const MAX_POLLS: u32 = 6 * MAX_POLLS_PER_HOLDER;
 /// The time between two polls.
-const GLANCE: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A held lock.
 #[derive(Debug)]
-pub struct Lock {
+pub struct StorageLock {
     path: PathBuf,
     /// Holds the lock as long as it is open.
     _file: File,
 }
 
-impl Lock {
+impl StorageLock {
     /// Acquires the lock of a directory. Waits a moment if the holder is expected to release it
     /// soon.
-    pub fn take(directory: &Path) -> Result<Self, StoreError> {
-        file::require_files(directory)?;
+    pub fn acquire(directory: &Path) -> Result<Self, StoreError> {
+        file::require_regular_files(directory)?;
         let path = directory.join(LOCK_FILE);
-        let (mut attempts, mut patience) = (0, Patience::default());
-        while attempts < ATTEMPTS {
+        let (mut attempts, mut wait) = (0, LockWait::default());
+        while attempts < MAX_ATTEMPTS {
             let open = file::options()
                 .read(true)
                 .write(true)
@@ -60,15 +60,15 @@ impl Lock {
             let mut file = open.map_err(|e| StoreError::io(&path, "lock", e))?;
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
-                Err(Errno::WOULDBLOCK) if !listens(&file) && patience.waits_for(&file) => {
-                    std::thread::sleep(GLANCE);
+                Err(Errno::WOULDBLOCK) if !is_reachable(&file) && wait.try_poll(&file) => {
+                    std::thread::sleep(POLL_INTERVAL);
                     continue;
                 }
-                Err(Errno::WOULDBLOCK) => return Err(in_use(directory, &mut file)),
+                Err(Errno::WOULDBLOCK) => return Err(locked_error(directory, &mut file)),
                 Err(e) => return Err(StoreError::io(&path, "lock", e.into())),
             }
-            if is_at(&file, &path) {
-                sign(&mut file).map_err(|e| StoreError::io(&path, "write", e))?;
+            if is_file_at(&file, &path) {
+                write_pid(&mut file).map_err(|e| StoreError::io(&path, "write", e))?;
                 return Ok(Self { path, _file: file });
             }
             attempts += 1;
@@ -82,7 +82,7 @@ impl Lock {
 
 /// Who holds the lock of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holder {
+pub enum LockHolder {
     /// Nobody.
     Nobody,
     /// A process.
@@ -92,11 +92,11 @@ pub enum Holder {
     },
 }
 
-impl Holder {
+impl LockHolder {
     /// Returns who holds the lock of a directory now. The content of the file counts only while the
     /// file is locked, since a killed process leaves it behind.
-    pub(super) fn of(directory: &Path) -> Result<Self, StoreError> {
-        file::require_files(directory)?;
+    pub(super) fn query(directory: &Path) -> Result<Self, StoreError> {
+        file::require_regular_files(directory)?;
         let path = directory.join(LOCK_FILE);
         let mut file = match file::options().read(true).open(&path) {
             Ok(file) => file,
@@ -107,14 +107,14 @@ impl Holder {
         match flock(&file, FlockOperation::NonBlockingLockShared) {
             Ok(()) => Ok(Self::Nobody),
             Err(Errno::WOULDBLOCK) => Ok(Self::Process {
-                pid: signed(&mut file),
+                pid: read_pid(&mut file),
             }),
             Err(e) => Err(StoreError::io(&path, "lock", e.into())),
         }
     }
 }
 
-impl Drop for Lock {
+impl Drop for StorageLock {
     fn drop(&mut self) {
         // Removed while the lock is still held: a process that has opened the file notices that it
         // is gone. A file that cannot be removed does no harm.
@@ -124,7 +124,7 @@ impl Drop for Lock {
 
 /// Limits how often the lock is polled.
 #[derive(Default)]
-struct Patience {
+struct LockWait {
     /// How often the lock was polled in total.
     polls: u32,
     /// How often it was polled since the current holder took it.
@@ -133,9 +133,9 @@ struct Patience {
     holder: Option<(u64, i64, i64)>,
 }
 
-impl Patience {
+impl LockWait {
     /// Counts a poll of the lock file that is held, and returns whether the limits allow it.
-    fn waits_for(&mut self, file: &File) -> bool {
+    fn try_poll(&mut self, file: &File) -> bool {
         let holder = file
             .metadata()
             .ok()
@@ -147,13 +147,13 @@ impl Patience {
         }
         self.holder = holder;
         self.polls += 1;
-        self.polls <= GLANCES_IN_ALL && self.polls_of_holder <= GLANCES
+        self.polls <= MAX_POLLS && self.polls_of_holder <= MAX_POLLS_PER_HOLDER
     }
 }
 
 /// Whether an open file is still the one at a path. The former holder may have removed it before we
 /// had the lock.
-fn is_at(file: &File, path: &Path) -> bool {
+fn is_file_at(file: &File, path: &Path) -> bool {
     match (file.metadata(), std::fs::metadata(path)) {
         (Ok(ours), Ok(there)) => (ours.dev(), ours.ino()) == (there.dev(), there.ino()),
         _ => false,
@@ -161,7 +161,7 @@ fn is_at(file: &File, path: &Path) -> bool {
 }
 
 /// Whether the holder can be reached: it has written the path of its socket, and that exists.
-fn listens(file: &File) -> bool {
+fn is_reachable(file: &File) -> bool {
     let mut bytes = vec![0; MAX_LOCK_BYTES];
     let read = file.read_at(&mut bytes, 0).unwrap_or(0);
     let at = bytes[..read]
@@ -171,21 +171,21 @@ fn listens(file: &File) -> bool {
     at.is_some_and(|path| Path::new(OsStr::from_bytes(path)).exists())
 }
 
-fn sign(file: &mut File) -> std::io::Result<()> {
+fn write_pid(file: &mut File) -> std::io::Result<()> {
     file.set_len(0)?;
     file.rewind()?;
     writeln!(file, "{}", std::process::id())
 }
 
-fn in_use(directory: &Path, file: &mut File) -> StoreError {
+fn locked_error(directory: &Path, file: &mut File) -> StoreError {
     StoreError::Locked {
         path: directory.to_path_buf(),
-        pid: signed(file),
+        pid: read_pid(file),
     }
 }
 
 /// Returns the process id in a lock file.
-fn signed(file: &mut File) -> Option<u32> {
+fn read_pid(file: &mut File) -> Option<u32> {
     let mut bytes = Vec::new();
     // The longest process id has ten digits. The path of the holder's socket follows it.
     let read = file.take(16).read_to_end(&mut bytes);
@@ -203,37 +203,37 @@ mod tests {
     #[test]
     fn a_second_lock_names_the_holder() {
         let dir = tempfile::tempdir().unwrap();
-        let held = Lock::take(dir.path()).unwrap();
+        let held = StorageLock::acquire(dir.path()).unwrap();
         // flock belongs to the open file: a second one in the same process is refused like that of
         // another process.
-        match Lock::take(dir.path()) {
+        match StorageLock::acquire(dir.path()) {
             Err(StoreError::Locked { pid, .. }) => assert_eq!(pid, Some(std::process::id())),
             other => panic!("{other:?}"),
         }
         drop(held);
         assert!(!dir.path().join(LOCK_FILE).exists());
-        Lock::take(dir.path()).unwrap();
+        StorageLock::acquire(dir.path()).unwrap();
     }
 
     #[test]
     fn a_lock_that_is_held_for_a_moment_is_waited_for() {
         let dir = tempfile::tempdir().unwrap();
-        let held = Lock::take(dir.path()).unwrap();
+        let held = StorageLock::acquire(dir.path()).unwrap();
         std::thread::scope(|threads| {
-            let other = threads.spawn(|| Lock::take(dir.path()));
-            std::thread::sleep(GLANCE * 5);
+            let other = threads.spawn(|| StorageLock::acquire(dir.path()));
+            std::thread::sleep(POLL_INTERVAL * 5);
             drop(held);
             other.join().unwrap().unwrap();
         });
         // A holder that listens keeps the lock for long, so it is not waited for.
-        let lock = Lock::take(dir.path()).unwrap();
+        let lock = StorageLock::acquire(dir.path()).unwrap();
         std::fs::write(&lock.path, format!("1\n{}\n", dir.path().display())).unwrap();
         let asked = Instant::now();
         assert!(matches!(
-            Lock::take(dir.path()),
+            StorageLock::acquire(dir.path()),
             Err(StoreError::Locked { pid: Some(1), .. })
         ));
-        assert!(asked.elapsed() < GLANCE * GLANCES);
+        assert!(asked.elapsed() < POLL_INTERVAL * MAX_POLLS_PER_HOLDER);
     }
 
     #[test]
@@ -245,14 +245,17 @@ mod tests {
                 .unwrap();
             file
         };
-        let waits = |patience: &mut Patience, file: &File| {
-            (0..).take_while(|_| patience.waits_for(file)).count()
+        let waits = |patience: &mut LockWait, file: &File| {
+            (0..).take_while(|_| patience.try_poll(file)).count()
         };
-        let mut patience = Patience::default();
-        assert_eq!(waits(&mut patience, &held_by(0)), GLANCES as usize);
+        let mut patience = LockWait::default();
+        assert_eq!(
+            waits(&mut patience, &held_by(0)),
+            MAX_POLLS_PER_HOLDER as usize
+        );
         let all: usize = (1..10).map(|n| waits(&mut patience, &held_by(n))).sum();
         assert!(
-            (3 * GLANCES..=GLANCES_IN_ALL - GLANCES).contains(&(all as u32)),
+            (3 * MAX_POLLS_PER_HOLDER..=MAX_POLLS - MAX_POLLS_PER_HOLDER).contains(&(all as u32)),
             "{all}"
         );
     }
@@ -261,7 +264,7 @@ mod tests {
     fn a_lock_file_left_behind_locks_nothing() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join(LOCK_FILE), "999999\n and more").unwrap();
-        let held = Lock::take(dir.path()).unwrap();
+        let held = StorageLock::acquire(dir.path()).unwrap();
         let text = std::fs::read_to_string(dir.path().join(LOCK_FILE)).unwrap();
         assert_eq!(text, format!("{}\n", std::process::id()));
         drop(held);
@@ -270,17 +273,17 @@ mod tests {
     #[test]
     fn who_holds_a_lock_can_be_asked_and_a_file_left_behind_names_nobody() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(Holder::of(dir.path()).unwrap(), Holder::Nobody);
+        assert_eq!(LockHolder::query(dir.path()).unwrap(), LockHolder::Nobody);
         std::fs::write(dir.path().join(LOCK_FILE), "999999\n").unwrap();
-        assert_eq!(Holder::of(dir.path()).unwrap(), Holder::Nobody);
-        let held = Lock::take(dir.path()).unwrap();
+        assert_eq!(LockHolder::query(dir.path()).unwrap(), LockHolder::Nobody);
+        let held = StorageLock::acquire(dir.path()).unwrap();
         assert_eq!(
-            Holder::of(dir.path()).unwrap(),
-            Holder::Process {
+            LockHolder::query(dir.path()).unwrap(),
+            LockHolder::Process {
                 pid: Some(std::process::id())
             }
         );
         drop(held);
-        assert_eq!(Holder::of(dir.path()).unwrap(), Holder::Nobody);
+        assert_eq!(LockHolder::query(dir.path()).unwrap(), LockHolder::Nobody);
     }
 }

@@ -7,43 +7,50 @@ use tempfile::TempDir;
 
 use strata_core::environment::Environment;
 
-use super::conformance::turns;
-use super::progress::{Progress, ProgressFile};
-use super::script::{copy, definition, run, team};
-use super::{At, Directory, Durability, Reader, Record, Replace, SqliteStore, Store, StoreError};
+use super::conformance::pseudorandom;
+use super::progress::{ProgressFile, WriteProgress};
+use super::script::{copy, definition, scripted_run, team};
+use super::{
+    Durability, Reader, Record, ReplacePolicy, SqliteStore, StateSelector, StorageDirectory, Store,
+    StoreError,
+};
 
 /// A store that is open, and how many of its records have been appended.
-struct Under {
+struct OpenRun {
     temp: TempDir,
     store: SqliteStore,
     records: Vec<Record>,
     at: usize,
 }
 
-impl Under {
+impl OpenRun {
     /// Creates a store, and appends this many records, one by one.
-    fn way(records: usize) -> Self {
+    fn new(records: usize) -> Self {
         let temp = tempfile::tempdir().unwrap();
-        let directory = Directory::new(temp.path().join("store"));
+        let directory = StorageDirectory::new(temp.path().join("store"));
         let store = directory
-            .create(Replace::Never, &Environment::new(&team()), &definition())
+            .create(
+                ReplacePolicy::Never,
+                &Environment::new(&team()),
+                &definition(),
+            )
             .unwrap()
             .store;
         let mut under = Self {
             temp,
             store,
-            records: run(&turns(9, 8 * 400), 400).0,
+            records: scripted_run(&pseudorandom(9, 8 * 400), 400).0,
             at: 0,
         };
-        under.go_on(records);
+        under.append_next(records);
         under
     }
 
-    fn directory(&self) -> Directory {
-        Directory::new(self.temp.path().join("store"))
+    fn directory(&self) -> StorageDirectory {
+        StorageDirectory::new(self.temp.path().join("store"))
     }
 
-    fn go_on(&mut self, records: usize) {
+    fn append_next(&mut self, records: usize) {
         for record in &self.records[self.at..self.at + records] {
             self.store
                 .append(std::slice::from_ref(record), Durability::Full)
@@ -53,18 +60,18 @@ impl Under {
     }
 
     /// Returns a copy of the files, as a kill would leave them.
-    fn killed(&self, wanted: impl Fn(&str) -> bool) -> (TempDir, Directory) {
+    fn copy_files(&self, wanted: impl Fn(&str) -> bool) -> (TempDir, StorageDirectory) {
         let copied = tempfile::tempdir().unwrap();
         copy(self.directory().path(), copied.path(), |name| {
             name != "team.lock" && wanted(name)
         });
-        let directory = Directory::new(copied.path());
+        let directory = StorageDirectory::new(copied.path());
         (copied, directory)
     }
 }
 
 /// Returns how many records are found, both by a reader and by opening the store.
-fn found(directory: &Directory) -> Result<usize, StoreError> {
+fn found(directory: &StorageDirectory) -> Result<usize, StoreError> {
     let read = Reader::open(directory).and_then(|reader| Ok(reader.records(0, usize::MAX)?.len()));
     let opened = directory
         .open()
@@ -83,51 +90,55 @@ fn found(directory: &Directory) -> Result<usize, StoreError> {
 }
 
 #[track_caller]
-fn refused(directory: &Directory, expected: &str) {
+fn check_refused(directory: &StorageDirectory, expected: &str) {
     // Repeatedly, since a refusal must not change anything.
     for _ in 0..2 {
         let error = found(directory).unwrap_err();
         assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}");
         assert!(error.to_string().contains(expected), "{error}");
     }
-    let anew = directory.create(Replace::Never, &Environment::new(&team()), &definition());
+    let anew = directory.create(
+        ReplacePolicy::Never,
+        &Environment::new(&team()),
+        &definition(),
+    );
     assert!(anew.is_err());
 }
 
 #[test]
 fn a_log_that_is_lost_emptied_or_cut_off_is_noticed_early_and_late_in_a_run() {
-    let mut under = Under::way(10);
+    let mut under = OpenRun::new(10);
     // At first, after the log was moved into the database, and after a stop and a resume.
     for round in 0..3 {
         let at = under.at;
-        let log = |directory: &Directory| directory.path().join("team.db-wal");
-        let (_temp, whole) = under.killed(|_| true);
+        let log = |directory: &StorageDirectory| directory.path().join("team.db-wal");
+        let (_temp, whole) = under.copy_files(|_| true);
         assert_eq!(found(&whole).unwrap(), at, "round {round}");
-        let (_temp, gone) = under.killed(|name| name != "team.db-wal");
-        refused(&gone, "`team.db-wal` is missing or empty");
-        let (_temp, emptied) = under.killed(|_| true);
+        let (_temp, gone) = under.copy_files(|name| name != "team.db-wal");
+        check_refused(&gone, "`team.db-wal` is missing or empty");
+        let (_temp, emptied) = under.copy_files(|_| true);
         std::fs::write(log(&emptied), b"").unwrap();
-        refused(&emptied, "`team.db-wal` is missing or empty");
-        let (_temp, header) = under.killed(|_| true);
+        check_refused(&emptied, "`team.db-wal` is missing or empty");
+        let (_temp, header) = under.copy_files(|_| true);
         let mut bytes = std::fs::read(log(&header)).unwrap();
         bytes[17] ^= 1;
         std::fs::write(log(&header), &bytes).unwrap();
-        refused(&header, "`team.db-wal` has a damaged header");
-        let (_temp, cut) = under.killed(|_| true);
+        check_refused(&header, "`team.db-wal` has a damaged header");
+        let (_temp, cut) = under.copy_files(|_| true);
         bytes[17] ^= 1;
         std::fs::write(log(&cut), &bytes[..32 + 4120 * 3]).unwrap();
-        refused(&cut, "changes were recorded in it");
-        let (_temp, alone) = under.killed(|name| name == "team.db");
-        refused(&alone, "what follows is not there");
+        check_refused(&cut, "changes were recorded in it");
+        let (_temp, alone) = under.copy_files(|name| name == "team.db");
+        check_refused(&alone, "what follows is not there");
         match round {
             0 => {
                 under.store.limit_log(10);
-                under.go_on(100);
+                under.append_next(100);
                 under.store.limit_log(2000);
-                under.go_on(7);
+                under.append_next(7);
             }
             _ => {
-                let Under {
+                let OpenRun {
                     temp,
                     store,
                     records,
@@ -140,17 +151,17 @@ fn a_log_that_is_lost_emptied_or_cut_off_is_noticed_early_and_late_in_a_run() {
                         .count(),
                     1
                 );
-                let store = Directory::new(temp.path().join("store"))
+                let store = StorageDirectory::new(temp.path().join("store"))
                     .open()
                     .unwrap()
                     .store;
-                under = Under {
+                under = OpenRun {
                     temp,
                     store,
                     records,
                     at,
                 };
-                under.go_on(9);
+                under.append_next(9);
             }
         }
     }
@@ -158,9 +169,9 @@ fn a_log_that_is_lost_emptied_or_cut_off_is_noticed_early_and_late_in_a_run() {
 
 #[test]
 fn what_another_program_moved_into_the_database_is_not_missed() {
-    let under = Under::way(30);
+    let under = OpenRun::new(30);
     let with = |work: &dyn Fn(&Connection)| {
-        let (temp, directory) = under.killed(|_| true);
+        let (temp, directory) = under.copy_files(|_| true);
         let conn = Connection::open(directory.database()).unwrap();
         work(&conn);
         conn.close().unwrap();
@@ -175,7 +186,7 @@ fn what_another_program_moved_into_the_database_is_not_missed() {
     assert!(!moved.path().join("team.db-wal").exists());
     let alone = tempfile::tempdir().unwrap();
     copy(moved.path(), alone.path(), |name| name == "team.db");
-    assert_eq!(found(&Directory::new(alone.path())).unwrap(), 30);
+    assert_eq!(found(&StorageDirectory::new(alone.path())).unwrap(), 30);
     assert_eq!(found(&moved).unwrap(), 30);
     for mode in ["delete", "truncate", "persist", "memory", "off"] {
         let change = |conn: &Connection| {
@@ -197,22 +208,22 @@ fn what_another_program_moved_into_the_database_is_not_missed() {
             .map(drop)
             .unwrap()
     });
-    assert_eq!(found(&Directory::new(copied.path())).unwrap(), 30);
+    assert_eq!(found(&StorageDirectory::new(copied.path())).unwrap(), 30);
 }
 
 #[test]
 fn a_database_that_is_only_just_there_has_lost_nothing() {
-    let under = Under::way(0);
-    let (_temp, whole) = under.killed(|_| true);
+    let under = OpenRun::new(0);
+    let (_temp, whole) = under.copy_files(|_| true);
     assert_eq!(found(&whole).unwrap(), 0);
     // Before the log was started.
-    let (_temp, early) = under.killed(|name| name != "team.db-wal" && name != "team.db-shm");
+    let (_temp, early) = under.copy_files(|name| name != "team.db-wal" && name != "team.db-shm");
     assert_eq!(found(&early).unwrap(), 0);
 }
 
 #[test]
 fn a_loss_of_power_may_take_what_was_not_synced_and_no_more() {
-    let mut under = Under::way(20);
+    let mut under = OpenRun::new(20);
     let record = under.records[20].clone();
     under
         .store
@@ -220,9 +231,9 @@ fn a_loss_of_power_may_take_what_was_not_synced_and_no_more() {
         .unwrap();
     let boot = |directory: &Path| {
         let path = directory.join("team.db-progress");
-        let Progress {
+        let WriteProgress {
             written, synced, ..
-        } = Progress::read(directory).unwrap().unwrap();
+        } = WriteProgress::read(directory).unwrap().unwrap();
         assert_eq!((written, synced), (21, 20));
         let mut bytes = std::fs::read(&path).unwrap();
         bytes[8] ^= 1;
@@ -232,36 +243,36 @@ fn a_loss_of_power_may_take_what_was_not_synced_and_no_more() {
         std::fs::write(&path, bytes).unwrap();
     };
     let end = 32 + 4120 * u64::from(under.store.log_length());
-    let log = |directory: &Directory| {
+    let log = |directory: &StorageDirectory| {
         std::fs::File::options()
             .write(true)
             .open(directory.path().join("team.db-wal"))
             .unwrap()
     };
     for (lost, expected) in [(1, Ok(20)), (4, Err(()))] {
-        let (_temp, copied) = under.killed(|_| true);
+        let (_temp, copied) = under.copy_files(|_| true);
         boot(copied.path());
         log(&copied).set_len(end - 4120 * lost).unwrap();
         assert_eq!(found(&copied).map_err(drop), expected, "{lost}");
     }
     // Without a loss of power, nothing may be missing.
-    let (_temp, copied) = under.killed(|_| true);
+    let (_temp, copied) = under.copy_files(|_| true);
     log(&copied).set_len(end - 4120).unwrap();
-    refused(&copied, "21 changes were recorded in it, and it has 20");
+    check_refused(&copied, "21 changes were recorded in it, and it has 20");
 }
 
 #[test]
 fn a_lost_change_that_is_no_event_is_noticed() {
-    let mut under = Under::way(5);
+    let mut under = OpenRun::new(5);
     let changed = super::SavedDefinition {
         text: "[team]\nname = \"other\"\n".into(),
         ..definition()
     };
     under.store.set_definition(&changed).unwrap();
-    let (_temp, copied) = under.killed(|_| true);
+    let (_temp, copied) = under.copy_files(|_| true);
     let path = copied.path().join("team.db-wal");
     let log = std::fs::read(&path).unwrap();
-    let is_old = |directory: &Directory| {
+    let is_old = |directory: &StorageDirectory| {
         Reader::open(directory).is_ok_and(|r| r.definition().unwrap() == definition())
     };
     // Wherever the log is cut off.
@@ -274,18 +285,18 @@ fn a_lost_change_that_is_no_event_is_noticed() {
 #[test]
 fn the_file_is_read_as_it_was_written_or_not_at_all() {
     let temp = tempfile::tempdir().unwrap();
-    assert_eq!(Progress::read(temp.path()).unwrap(), None);
-    let file = ProgressFile::of(temp.path(), 7).unwrap();
-    file.begin().unwrap();
-    file.add(2);
-    file.put();
-    let read = || Progress::read(temp.path()).unwrap();
+    assert_eq!(WriteProgress::read(temp.path()).unwrap(), None);
+    let file = ProgressFile::for_database(temp.path(), 7).unwrap();
+    file.open().unwrap();
+    file.count_changes(2);
+    file.flush();
+    let read = || WriteProgress::read(temp.path()).unwrap();
     assert_eq!(
         read().map(|found| (found.written, found.synced)),
         Some((9, 0))
     );
-    file.synced();
-    file.put();
+    file.mark_synced();
+    file.flush();
     assert_eq!(
         read().map(|found| (found.written, found.synced)),
         Some((9, 9))
@@ -307,20 +318,20 @@ fn the_file_is_read_as_it_was_written_or_not_at_all() {
 
 #[test]
 fn a_run_that_is_turned_aside_and_resumed_goes_on_with_what_it_has() {
-    let under = Under::way(12);
-    let (_temp, copied) = under.killed(|_| true);
+    let under = OpenRun::new(12);
+    let (_temp, copied) = under.copy_files(|_| true);
     let created = copied
         .create(
-            Replace::Unfinished,
+            ReplacePolicy::Unfinished,
             &Environment::new(&team()),
             &definition(),
         )
         .unwrap();
-    let aside = Directory::new(created.moved_to.unwrap());
+    let aside = StorageDirectory::new(created.moved_to.unwrap());
     drop(created.store);
     assert_eq!(found(&aside).unwrap(), 12);
     assert_eq!(found(&copied).unwrap(), 0);
     assert!(
-        matches!(Reader::open(&copied).unwrap().load(&At::Head), Ok(saved) if saved.tail.is_empty())
+        matches!(Reader::open(&copied).unwrap().load(&StateSelector::Head), Ok(saved) if saved.tail.is_empty())
     );
 }

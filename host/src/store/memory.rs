@@ -9,22 +9,22 @@ use strata_core::id::{CheckpointId, Digest};
 use strata_core::money::Usd;
 
 use super::error::StoreError;
-use super::list::{Listed, Marks, list, no_checkpoint};
-use super::reader::begins;
+use super::list::{LineageHistory, ListedCheckpoint, list_checkpoints, unknown_checkpoint};
+use super::reader::branch_of;
 use super::{
-    At, CheckpointRow, Durability, FIRST_LINE, Fill, LineageRow, Pruned, Record, Saved,
-    SavedDefinition, Store, SumUp, cost_of, marks, next_line,
+    BuildState, CheckpointRow, Durability, FIRST_LINE, LineageRow, LoadedState, Pruned, Record,
+    SavedDefinition, StateSelector, Store, WriteContent, concerns_checkpoint, cost_of, next_line,
 };
 use crate::blob::Blobs;
 
 /// With fewer events a snapshot is not worth its cost.
-const MIN_EVENTS: u64 = 100;
+const MIN_SNAPSHOT_EVENTS: u64 = 100;
 
 /// A store whose run is lost when the process ends.
 #[derive(Clone, Debug)]
 pub struct MemoryStore {
     base: Environment,
-    lineages: Vec<Line>,
+    lineages: Vec<MemoryLineage>,
     current: usize,
     next_line: u64,
     spent: Usd,
@@ -36,7 +36,7 @@ pub struct MemoryStore {
 /// A lineage: its own events and snapshots, by their positions on the path from the beginning of
 /// the run.
 #[derive(Clone, Debug, Default)]
-struct Line {
+struct MemoryLineage {
     name: String,
     /// The lineage that it left, and the position of the event after which it did.
     origin: Option<(usize, u64)>,
@@ -44,14 +44,14 @@ struct Line {
     end: u64,
     records: BTreeMap<u64, Record>,
     snapshots: BTreeMap<u64, Environment>,
-    forgotten: u64,
+    forgotten_until: u64,
     /// The gaps where events were dropped: the first position of each, with the last one and the
     /// next step after it.
     gaps: BTreeMap<u64, (u64, u64)>,
 }
 
-impl Line {
-    fn begin(&self) -> u64 {
+impl MemoryLineage {
+    fn start(&self) -> u64 {
         self.origin.map_or(0, |(_, at)| at)
     }
 }
@@ -59,9 +59,9 @@ impl Line {
 impl MemoryStore {
     /// Creates a store whose run starts from `base`.
     pub fn new(base: Environment, definition: SavedDefinition) -> Self {
-        let first = Line {
+        let first = MemoryLineage {
             name: base.lineage.name.clone(),
-            ..Line::default()
+            ..MemoryLineage::default()
         };
         let spent = base.spent;
         Self {
@@ -81,35 +81,35 @@ impl MemoryStore {
         self.team_json.as_deref()
     }
 
-    fn listed(&self) -> Vec<Listed> {
-        let lineage = |line: &Line| Marks {
+    fn listed_checkpoints(&self) -> Vec<ListedCheckpoint> {
+        let lineage = |line: &MemoryLineage| LineageHistory {
             name: line.name.clone(),
             origin: line.origin,
-            forgotten: line.forgotten,
+            forgotten_until: line.forgotten_until,
             events: line
                 .records
                 .iter()
-                .filter(|(_, r)| marks(&r.event))
+                .filter(|(_, r)| concerns_checkpoint(&r.event))
                 .map(|(at, r)| (*at, r.clone()))
                 .collect(),
             gaps: line.gaps.values().copied().collect(),
         };
-        list(
+        list_checkpoints(
             &self.base,
             &self.lineages.iter().map(lineage).collect::<Vec<_>>(),
         )
     }
 
-    fn find(&self, id: &CheckpointId) -> Result<(usize, u64), StoreError> {
-        let listed = self.listed();
+    fn find_checkpoint(&self, id: &CheckpointId) -> Result<(usize, u64), StoreError> {
+        let listed = self.listed_checkpoints();
         let found = listed
             .iter()
             .find(|listed| listed.row.id == *id)
-            .map(|listed| (listed.lineage, listed.at));
-        found.ok_or_else(|| no_checkpoint(id, &listed))
+            .map(|listed| (listed.lineage, listed.position));
+        found.ok_or_else(|| unknown_checkpoint(id, &listed))
     }
 
-    fn named(&self, name: &str) -> Result<usize, StoreError> {
+    fn lineage_index(&self, name: &str) -> Result<usize, StoreError> {
         let known = || self.lineages.iter().map(|line| line.name.clone()).collect();
         let found = self.lineages.iter().position(|line| line.name == name);
         found.ok_or_else(|| StoreError::NoLineage {
@@ -120,7 +120,7 @@ impl MemoryStore {
 
     /// Returns the lineages on the path to a position, each with the position where it is left,
     /// youngest first.
-    fn path(&self, to: (usize, u64)) -> Vec<(usize, u64)> {
+    fn path_to(&self, to: (usize, u64)) -> Vec<(usize, u64)> {
         let mut lineage = to.0;
         let mut path = vec![to];
         while let Some(origin) = self.lineages[lineage].origin {
@@ -131,49 +131,49 @@ impl MemoryStore {
     }
 
     /// Returns the events that lead to a position and were not dropped.
-    fn events(&self, to: (usize, u64)) -> impl DoubleEndedIterator<Item = (u64, &Record)> {
-        let pieces = self.path(to).into_iter().rev();
+    fn events_until(&self, to: (usize, u64)) -> impl DoubleEndedIterator<Item = (u64, &Record)> {
+        let pieces = self.path_to(to).into_iter().rev();
         pieces
             .flat_map(|(lineage, end)| self.lineages[lineage].records.range(..=end))
             .map(|(at, record)| (*at, record))
     }
 
-    fn state_at(&self, to: (usize, u64)) -> Saved {
-        let path = self.path(to);
+    fn state_at(&self, to: (usize, u64)) -> LoadedState {
+        let path = self.path_to(to);
         let snapshot = path
             .iter()
             .find_map(|&(lineage, end)| self.lineages[lineage].snapshots.range(..=end).next_back());
         let (start, base) = snapshot.map_or((0, &self.base), |(at, env)| (*at, env));
         let tail = self
-            .events(to)
+            .events_until(to)
             .filter(|(at, _)| *at > start)
             .map(|(_, record)| record.clone())
             .collect();
-        Saved {
+        LoadedState {
             base: base.clone(),
             tail,
             next_line: self.next_line,
         }
     }
 
-    fn branch(&self, name: &str, from: &CheckpointId) -> Result<Line, StoreError> {
-        if self.named(name).is_ok() {
+    fn branch(&self, name: &str, from: &CheckpointId) -> Result<MemoryLineage, StoreError> {
+        if self.lineage_index(name).is_ok() {
             return Err(StoreError::Lineage {
                 name: name.into(),
                 what: "there is one with this name already".into(),
             });
         }
-        let origin = self.find(from)?;
-        Ok(Line {
+        let origin = self.find_checkpoint(from)?;
+        Ok(MemoryLineage {
             name: name.into(),
             origin: Some(origin),
             end: origin.1,
-            ..Line::default()
+            ..MemoryLineage::default()
         })
     }
 
-    fn forget(&mut self, lineage: usize, keep: u32) {
-        let begin = self.lineages[lineage].begin();
+    fn forget_checkpoints(&mut self, lineage: usize, keep: u32) {
+        let begin = self.lineages[lineage].start();
         let made = self.lineages[lineage]
             .records
             .iter()
@@ -183,8 +183,8 @@ impl MemoryStore {
         let made: Vec<u64> = made.map(|(at, _)| *at).collect();
         let over = made.len().saturating_sub(keep as usize);
         let line = &mut self.lineages[lineage];
-        line.forgotten = line
-            .forgotten
+        line.forgotten_until = line
+            .forgotten_until
             .max(made[..over].last().copied().unwrap_or(0));
     }
 }
@@ -195,7 +195,7 @@ impl Store for MemoryStore {
             return Ok(());
         };
         let mut lineage = self.current;
-        if let Some((name, from)) = begins(records) {
+        if let Some((name, from)) = branch_of(records) {
             let branch = self.branch(name, from)?;
             lineage = self.lineages.len();
             self.lineages.push(branch);
@@ -216,12 +216,12 @@ impl Store for MemoryStore {
 
     fn snapshot_due(&self) -> bool {
         let line = &self.lineages[self.current];
-        let path = self.path((self.current, line.end));
+        let path = self.path_to((self.current, line.end));
         let newest = path.iter().find_map(|(lineage, end)| {
             self.lineages[*lineage].snapshots.range(..=*end).next_back()
         });
         let at = newest.map_or(0, |(at, _)| *at);
-        line.end - at > at.max(MIN_EVENTS)
+        line.end - at > at.max(MIN_SNAPSHOT_EVENTS)
     }
 
     fn save_snapshot(&mut self, env: &Environment) -> Result<(), StoreError> {
@@ -230,19 +230,19 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    fn load(&self, at: &At) -> Result<Saved, StoreError> {
+    fn load(&self, at: &StateSelector) -> Result<LoadedState, StoreError> {
         let to = match at {
-            At::Head => (self.current, self.lineages[self.current].end),
-            At::Lineage(name) => self
-                .named(name)
+            StateSelector::Head => (self.current, self.lineages[self.current].end),
+            StateSelector::Lineage(name) => self
+                .lineage_index(name)
                 .map(|lineage| (lineage, self.lineages[lineage].end))?,
-            At::Checkpoint(id) => self.find(id)?,
+            StateSelector::Checkpoint(id) => self.find_checkpoint(id)?,
         };
         Ok(self.state_at(to))
     }
 
-    fn turn_to(&mut self, lineage: &str) -> Result<(), StoreError> {
-        self.current = self.named(lineage)?;
+    fn switch_lineage(&mut self, lineage: &str) -> Result<(), StoreError> {
+        self.current = self.lineage_index(lineage)?;
         Ok(())
     }
 
@@ -263,57 +263,68 @@ impl Store for MemoryStore {
     }
 
     fn checkpoints(&self) -> Result<Vec<CheckpointRow>, StoreError> {
-        Ok(self.listed().into_iter().map(|listed| listed.row).collect())
+        Ok(self
+            .listed_checkpoints()
+            .into_iter()
+            .map(|listed| listed.row)
+            .collect())
     }
 
     fn keep_checkpoints(&mut self, keep: u32) -> Result<(), StoreError> {
-        self.forget(self.current, keep);
+        self.forget_checkpoints(self.current, keep);
         Ok(())
     }
 
-    fn prune(&mut self, keep: u32, sum_up: &mut SumUp<'_>) -> Result<Pruned, StoreError> {
-        let before = self.listed().len();
+    fn prune(&mut self, keep: u32, sum_up: &mut BuildState<'_>) -> Result<Pruned, StoreError> {
+        let before = self.listed_checkpoints().len();
         for lineage in 0..self.lineages.len() {
-            self.forget(lineage, keep.max(1));
+            self.forget_checkpoints(lineage, keep.max(1));
         }
-        let mut listed = self.listed();
+        let mut listed = self.listed_checkpoints();
         let checkpoints = (before - listed.len()) as u64;
-        listed.sort_by_key(|listed| (listed.lineage, listed.at));
+        listed.sort_by_key(|listed| (listed.lineage, listed.position));
         let mut pruned = Pruned {
             checkpoints,
             ..Pruned::default()
         };
-        for (i, one) in listed.iter().enumerate().filter(|(_, one)| one.at > 0) {
+        for (i, one) in listed
+            .iter()
+            .enumerate()
+            .filter(|(_, one)| one.position > 0)
+        {
             let previous = i
                 .checked_sub(1)
                 .map(|i| &listed[i])
-                .filter(|p| p.lineage == one.lineage && p.at > 0);
-            let after = previous.map_or(self.lineages[one.lineage].begin(), |previous| previous.at);
-            let told = previous.and_then(|previous| previous.told);
-            if after + 1 + u64::from(told.is_some()) >= one.at {
+                .filter(|p| p.lineage == one.lineage && p.position > 0);
+            let after = previous.map_or(self.lineages[one.lineage].start(), |previous| {
+                previous.position
+            });
+            let told = previous.and_then(|previous| previous.status_event);
+            if after + 1 + u64::from(told.is_some()) >= one.position {
                 continue;
             }
             let corrupt = |what| StoreError::Corrupt {
                 path: "memory".into(),
                 what,
             };
-            let state = sum_up(self.state_at((one.lineage, one.at))).map_err(corrupt)?;
+            let state = sum_up(self.state_at((one.lineage, one.position))).map_err(corrupt)?;
             let line = &mut self.lineages[one.lineage];
             line.snapshots
-                .retain(|at, _| !(after + 1..one.at).contains(at));
-            line.snapshots.insert(one.at, state);
+                .retain(|at, _| !(after + 1..one.position).contains(at));
+            line.snapshots.insert(one.position, state);
             let kept = line.records.len();
             line.records
-                .retain(|at, _| !(after + 1..one.at).contains(at) || Some(*at) == told);
+                .retain(|at, _| !(after + 1..one.position).contains(at) || Some(*at) == told);
             pruned.events += (kept - line.records.len()) as u64;
-            line.gaps.insert(after + 1, (one.at - 1, one.row.step));
+            line.gaps
+                .insert(after + 1, (one.position - 1, one.row.step));
         }
         Ok(pruned)
     }
 
     fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
         let from = usize::try_from(from).unwrap_or(usize::MAX);
-        let all = self.events((self.current, self.lineages[self.current].end));
+        let all = self.events_until((self.current, self.lineages[self.current].end));
         Ok(all
             .skip(from)
             .take(limit)
@@ -339,7 +350,11 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    fn write_team_json(&mut self, fill: &Fill<'_>, _: Durability) -> Result<(), StoreError> {
+    fn write_team_json(
+        &mut self,
+        fill: &WriteContent<'_>,
+        _: Durability,
+    ) -> Result<(), StoreError> {
         let mut text = Vec::new();
         fill(&mut text).expect("memory takes all");
         self.team_json = Some(String::from_utf8(text).expect("JSON is UTF-8"));

@@ -5,13 +5,13 @@ use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
 use std::path::{Component, Path, PathBuf};
 
-use strata_core::id::hex;
+use strata_core::id::to_hex;
 
 use crate::sha256::sha256;
 
 /// The parent of these directories, relative to the current directory. MetaGPT saves its team
 /// there, too.
-const STORAGES: &str = "workspace/storage";
+const STORAGE_PARENT: &str = "workspace/storage";
 /// The name of the link. It is MetaGPT's name for the directory of its team.
 const LINK: &str = "team";
 /// The maximum number of links that are followed, since links can form a cycle.
@@ -19,10 +19,10 @@ const MAX_LINKS: usize = 16;
 
 /// Returns the directories in which a team with this name may be saved: first the usual one, then the one that it uses
 /// if the usual one belongs to another team whose name becomes the same. Their names end with the suffix.
-pub fn named_directories(team: &str, suffix: &str) -> (PathBuf, PathBuf) {
+pub fn default_directories(team: &str, suffix: &str) -> (PathBuf, PathBuf) {
     let name = directory_name(team);
-    let other = format!("{name}-{}{suffix}", hex(&sha256(team)[..4]));
-    let storages = Path::new(STORAGES);
+    let other = format!("{name}-{}{suffix}", to_hex(&sha256(team)[..4]));
+    let storages = Path::new(STORAGE_PARENT);
     (storages.join(name + suffix), storages.join(other))
 }
 
@@ -44,7 +44,7 @@ fn directory_name(team: &str) -> String {
 
 /// Makes the link beside a team's directory point to it. Anything of that name that is not such a
 /// link is left alone.
-pub fn link_to_last(directory: &Path) -> io::Result<()> {
+pub fn update_latest_link(directory: &Path) -> io::Result<()> {
     let (Some(storages), Some(name)) = (directory.parent(), directory.file_name()) else {
         return Ok(());
     };
@@ -76,7 +76,7 @@ fn is_name(path: &Path) -> bool {
 /// Returns where a path leads if its last component, or the directory of a `team.json`, is a
 /// symbolic link. A command that is suggested with the result keeps its meaning when the link is
 /// changed.
-pub fn follow_link(path: &Path) -> PathBuf {
+pub fn resolve_link(path: &Path) -> PathBuf {
     // Collecting the components removes a slash at the end, with which `read_link` would not see
     // the link.
     let mut real: PathBuf = path.components().collect();
@@ -128,8 +128,8 @@ mod tests {
     #[test]
     fn names_that_become_the_same_have_directories_of_their_own() {
         let ((one, other_one), (two, other_two)) = (
-            named_directories("a b", ".x"),
-            named_directories("a?b", ".x"),
+            default_directories("a b", ".x"),
+            default_directories("a?b", ".x"),
         );
         assert_eq!(one, Path::new("workspace/storage/a_b.x"));
         assert_eq!(one, two);
@@ -142,26 +142,26 @@ mod tests {
         let at = |name: &str| dir.path().join(name);
         for name in ["one", "two", "two", "one"] {
             std::fs::create_dir_all(at(name)).unwrap();
-            link_to_last(&at(name)).unwrap();
+            update_latest_link(&at(name)).unwrap();
             assert_eq!(std::fs::read_link(at("team")).unwrap(), Path::new(name));
-            assert_eq!(follow_link(&at("team")), at(name));
+            assert_eq!(resolve_link(&at("team")), at(name));
             assert_eq!(
-                follow_link(&at("team/team.json")),
+                resolve_link(&at("team/team.json")),
                 at(name).join("team.json")
             );
-            assert_eq!(follow_link(&at("team/")), at(name));
+            assert_eq!(resolve_link(&at("team/")), at(name));
         }
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 3);
         std::fs::remove_file(at("team")).unwrap();
         std::os::unix::fs::symlink("../elsewhere", at("team")).unwrap();
-        link_to_last(&at("one")).unwrap();
+        update_latest_link(&at("one")).unwrap();
         assert_eq!(
             std::fs::read_link(at("team")).unwrap(),
             Path::new("../elsewhere")
         );
         std::fs::remove_file(at("team")).unwrap();
         std::fs::create_dir(at("team")).unwrap();
-        link_to_last(&at("one")).unwrap();
+        update_latest_link(&at("one")).unwrap();
         assert!(at("team").symlink_metadata().unwrap().is_dir());
     }
 
@@ -169,11 +169,11 @@ mod tests {
     fn a_path_that_is_no_link_stays_as_it_is_and_links_in_a_circle_end() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
-        assert_eq!(follow_link(Path::new("nowhere")), Path::new("nowhere"));
-        assert_eq!(follow_link(Path::new("team.json")), Path::new("team.json"));
-        assert_eq!(follow_link(dir.path()), dir.path());
+        assert_eq!(resolve_link(Path::new("nowhere")), Path::new("nowhere"));
+        assert_eq!(resolve_link(Path::new("team.json")), Path::new("team.json"));
+        assert_eq!(resolve_link(dir.path()), dir.path());
         std::os::unix::fs::symlink("b", at("a")).unwrap();
         std::os::unix::fs::symlink("a", at("b")).unwrap();
-        assert_eq!(follow_link(&at("a")), at("a"));
+        assert_eq!(resolve_link(&at("a")), at("a"));
     }
 }

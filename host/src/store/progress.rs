@@ -22,32 +22,32 @@ use super::reader::Reader;
 /// The first bytes of the file.
 const MAGIC: [u8; 8] = *b"STRTPRG1";
 /// The size of the file: the magic bytes, the boot id, two numbers, and a CRC-32 of all these.
-const LENGTH: usize = 64;
+const FILE_BYTES: usize = 64;
 /// The length of the id that Linux gives to a boot.
-const BOOT: usize = 36;
+const BOOT_ID_BYTES: usize = 36;
 
 /// How often a reader retries if a process writes while it reads.
-const LOOKS: usize = 8;
+const MAX_READS: usize = 8;
 
 /// The id of a boot of the machine; zeros if it has none.
-type Boot = [u8; BOOT];
+type BootId = [u8; BOOT_ID_BYTES];
 
 /// How many changes were recorded: events of all lineages, and other changes that must not be lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Progress {
+pub(super) struct WriteProgress {
     /// The boot during which this was written. While it lasts, everything that was written is
     /// present.
-    boot: Boot,
+    boot: BootId,
     /// How many changes were written.
     pub(super) written: u64,
     /// How many of them survive a loss of power.
     pub(super) synced: u64,
 }
 
-impl Progress {
+impl WriteProgress {
     fn new(written: u64, synced: u64) -> Self {
         Self {
-            boot: boot(),
+            boot: current_boot(),
             written,
             synced,
         }
@@ -61,7 +61,7 @@ impl Progress {
         let read = file::options()
             .read(true)
             .open(&path)
-            .and_then(|file| file.take(LENGTH as u64 + 1).read_to_end(&mut bytes));
+            .and_then(|file| file.take(FILE_BYTES as u64 + 1).read_to_end(&mut bytes));
         match read {
             Ok(_) => Ok(Self::decode(&bytes)),
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
@@ -71,12 +71,12 @@ impl Progress {
 
     /// Returns how many changes a database must have.
     pub(super) fn required(&self) -> u64 {
-        let same = self.boot == boot() && self.boot != [0; BOOT];
+        let same = self.boot == current_boot() && self.boot != [0; BOOT_ID_BYTES];
         if same { self.written } else { self.synced }
     }
 
-    fn encode(&self) -> [u8; LENGTH] {
-        let mut bytes = [0; LENGTH];
+    fn encode(&self) -> [u8; FILE_BYTES] {
+        let mut bytes = [0; FILE_BYTES];
         let parts: [&[u8]; 4] = [
             &MAGIC,
             &self.boot,
@@ -96,7 +96,7 @@ impl Progress {
     fn decode(bytes: &[u8]) -> Option<Self> {
         let (content, sum) = bytes.split_last_chunk::<4>()?;
         let is_whole =
-            bytes.len() == LENGTH && crc32fast::hash(content) == u32::from_le_bytes(*sum);
+            bytes.len() == FILE_BYTES && crc32fast::hash(content) == u32::from_le_bytes(*sum);
         let content = content.strip_prefix(&MAGIC).filter(|_| is_whole)?;
         let (boot, content) = content.split_first_chunk()?;
         let (written, content) = content.split_first_chunk()?;
@@ -110,11 +110,11 @@ impl Progress {
 }
 
 /// Returns the id of the current boot of this machine.
-fn boot() -> Boot {
-    static BOOT_ID: OnceLock<Boot> = OnceLock::new();
+fn current_boot() -> BootId {
+    static BOOT_ID: OnceLock<BootId> = OnceLock::new();
     *BOOT_ID.get_or_init(|| {
         let id = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        id.first_chunk().copied().unwrap_or([0; BOOT])
+        id.first_chunk().copied().unwrap_or([0; BOOT_ID_BYTES])
     })
 }
 
@@ -125,9 +125,9 @@ pub(super) struct ProgressFile {
     directory: PathBuf,
     /// Opened at the first change.
     file: OnceCell<File>,
-    now: Cell<Progress>,
+    current: Cell<WriteProgress>,
     /// Whether the file on the disk says less than `now`.
-    is_behind: Cell<bool>,
+    is_dirty: Cell<bool>,
 }
 
 impl ProgressFile {
@@ -139,29 +139,29 @@ impl ProgressFile {
             .create(true)
             .truncate(true)
             .open(&path)
-            .and_then(|mut file| file.write_all(&Progress::new(0, 0).encode()))
+            .and_then(|mut file| file.write_all(&WriteProgress::new(0, 0).encode()))
             .map_err(|e| StoreError::io(&path, "create", e))
     }
 
     /// Returns the file of a database with `written` changes, without writing to it.
-    pub(super) fn of(directory: &Path, written: u64) -> Result<Self, StoreError> {
-        let synced = Progress::read(directory)?.map_or(0, |found| found.synced.min(written));
-        let now = Cell::new(Progress::new(written, synced));
+    pub(super) fn for_database(directory: &Path, written: u64) -> Result<Self, StoreError> {
+        let synced = WriteProgress::read(directory)?.map_or(0, |found| found.synced.min(written));
+        let now = Cell::new(WriteProgress::new(written, synced));
         Ok(Self {
             directory: directory.into(),
             file: OnceCell::new(),
-            now,
-            is_behind: Cell::new(false),
+            current: now,
+            is_dirty: Cell::new(false),
         })
     }
 
     /// Whether the file was created and is kept up to date.
-    pub(super) fn is_begun(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         self.file.get().is_some()
     }
 
     /// Creates the file if it does not exist, and writes it.
-    pub(super) fn begin(&self) -> Result<(), StoreError> {
+    pub(super) fn open(&self) -> Result<(), StoreError> {
         let path = self.directory.join(PROGRESS_FILE);
         let open = || {
             let file = file::options()
@@ -169,8 +169,8 @@ impl ProgressFile {
                 .create(true)
                 .truncate(false)
                 .open(&path)?;
-            file.write_all_at(&self.now.get().encode(), 0)?;
-            file.set_len(LENGTH as u64)?;
+            file.write_all_at(&self.current.get().encode(), 0)?;
+            file.set_len(FILE_BYTES as u64)?;
             Ok(file)
         };
         let file = open().map_err(|e| StoreError::io(&path, "write", e))?;
@@ -180,34 +180,34 @@ impl ProgressFile {
     }
 
     /// Counts changes that were committed.
-    pub(super) fn add(&self, changes: u64) {
-        let now = self.now.get();
-        self.now.set(Progress {
+    pub(super) fn count_changes(&self, changes: u64) {
+        let now = self.current.get();
+        self.current.set(WriteProgress {
             written: now.written.saturating_add(changes),
             ..now
         });
-        self.is_behind.set(true);
+        self.is_dirty.set(true);
     }
 
     /// Counts all changes as synced.
-    pub(super) fn synced(&self) {
-        let now = self.now.get();
+    pub(super) fn mark_synced(&self) {
+        let now = self.current.get();
         if now.synced != now.written {
-            self.now.set(Progress {
+            self.current.set(WriteProgress {
                 synced: now.written,
                 ..now
             });
-            self.is_behind.set(true);
+            self.is_dirty.set(true);
         }
     }
 
     /// Writes the file, if its content has changed.
-    pub(super) fn put(&self) {
-        let Some(file) = self.file.get().filter(|_| self.is_behind.get()) else {
+    pub(super) fn flush(&self) {
+        let Some(file) = self.file.get().filter(|_| self.is_dirty.get()) else {
             return;
         };
-        match file.write_all_at(&self.now.get().encode(), 0) {
-            Ok(()) => self.is_behind.set(false),
+        match file.write_all_at(&self.current.get().encode(), 0) {
+            Ok(()) => self.is_dirty.set(false),
             // The file still makes a true, though weaker, statement.
             Err(error) => tracing::debug!("`{PROGRESS_FILE}` stays behind: {error}"),
         }
@@ -215,7 +215,7 @@ impl ProgressFile {
 
     /// Makes the file survive a loss of power.
     pub(super) fn sync(&self) -> io::Result<()> {
-        self.put();
+        self.flush();
         self.file.get().map_or(Ok(()), File::sync_data)
     }
 }
@@ -235,11 +235,11 @@ impl Reader {
     pub(super) fn check_complete(&self) -> Result<u64, StoreError> {
         let directory = self.path.parent().unwrap_or(Path::new("."));
         let mut found = Ok(0);
-        for _ in 0..LOOKS {
+        for _ in 0..MAX_READS {
             // The order matters: a concurrent writer changes the database first, then the file.
-            let progress = Progress::read(directory)?;
-            let (changes, is_expected) = self.changes()?;
-            let log = || log_state(directory);
+            let progress = WriteProgress::read(directory)?;
+            let (changes, is_expected) = self.count_changes()?;
+            let log = || describe_log(directory);
             found = match progress.map(|progress| progress.required()) {
                 Some(required) if changes < required => Err(format!(
                     "{required} changes were recorded in it, and it has {changes}: {}",
@@ -257,28 +257,28 @@ impl Reader {
 }
 
 /// Describes what is wrong with the log of an incomplete database.
-pub(super) fn log_state(directory: &Path) -> String {
+pub(super) fn describe_log(directory: &Path) -> String {
     let mut header = Vec::new();
     let read = file::options()
         .read(true)
         .open(directory.join(WAL_FILE))
-        .and_then(|file| file.take(HEADER as u64).read_to_end(&mut header));
+        .and_then(|file| file.take(WAL_HEADER_BYTES as u64).read_to_end(&mut header));
     let what = match read {
         // SQLite creates an empty log when it looks for one.
         Ok(0) => "is missing or empty",
         Err(e) if e.kind() == ErrorKind::NotFound => "is missing or empty",
         Err(_) => "cannot be read",
-        Ok(_) if !is_header(&header) => "has a damaged header",
+        Ok(_) if !is_valid_wal_header(&header) => "has a damaged header",
         Ok(_) => "is damaged, or its end is missing",
     };
     format!("its log `{WAL_FILE}` {what}")
 }
 
 /// The length of a log's header.
-const HEADER: usize = 32;
+const WAL_HEADER_BYTES: usize = 32;
 
 /// Whether SQLite would accept this as the header of a log.
-fn is_header(header: &[u8]) -> bool {
+fn is_valid_wal_header(header: &[u8]) -> bool {
     const MAGIC: u32 = 0x377f_0682;
     const VERSION: u32 = 3_007_000;
     let words: Vec<[u8; 4]> = header

@@ -18,19 +18,19 @@ use strata_core::event::Event;
 use strata_core::id::CheckpointId;
 use strata_core::money::Usd;
 
-use super::codec::Damage;
+use super::codec::DecodeError;
 use super::error::StoreError;
-use super::lineage::{Path, Row};
-use super::list::{Listed, Marks, list, no_checkpoint};
+use super::lineage::{EventPath, StoredLineage};
+use super::list::{LineageHistory, ListedCheckpoint, list_checkpoints, unknown_checkpoint};
 use super::{
-    At, CheckpointRow, FIRST_LINE, LineageRow, Record, Saved, SavedDefinition, checkpoint_of,
-    next_line, schema,
+    CheckpointRow, FIRST_LINE, LineageRow, LoadedState, Record, SavedDefinition, StateSelector,
+    checkpoint_of, next_line, schema,
 };
 
-pub(crate) use records::{PIECE, each};
-pub(super) use rows::{definition_bytes, number};
-use sight::Sight;
-pub(super) use state::Outline;
+pub(crate) use records::{RECORDS_PER_BATCH, read_in_batches};
+pub(super) use rows::{definition_checksum_input, line_number};
+use sight::ReadMode;
+pub(super) use state::SnapshotInfo;
 
 /// The size of SQLite's page cache, in KiB. It can be small: appending needs the end of the tables
 /// and the pages that lead there, and reading goes through the file once.
@@ -38,7 +38,7 @@ const CACHE_KIB: i64 = 512;
 
 /// Databases up to this size are checked page by page when they are opened, which takes a few
 /// milliseconds at most.
-const CHECKED_BYTES: u64 = 4 << 20;
+const MAX_CHECKED_BYTES: u64 = 4 << 20;
 
 /// A `team.db` that is open for reading.
 #[derive(Debug)]
@@ -46,19 +46,19 @@ pub struct Reader {
     pub(super) conn: Connection,
     pub(super) path: PathBuf,
     /// The lineage that is read instead of the current one.
-    pub(super) turned: Option<i64>,
+    pub(super) selected: Option<i64>,
     /// The version of its schema.
     pub(super) version: usize,
-    sight: Sight,
+    sight: ReadMode,
 }
 
 /// The earliest state from which the later ones can be followed without a gap.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Beginning {
+pub struct EarliestState {
     /// The state.
     pub env: Environment,
     /// The position of the last event before it.
-    pub from: u64,
+    pub position: u64,
     /// How many events were dropped before it.
     pub dropped: u64,
 }
@@ -66,8 +66,8 @@ pub struct Beginning {
 impl Reader {
     /// Configures a connection, and checks the schema of its database. Nothing may have been read
     /// from it before.
-    pub(super) fn ready(mut conn: Connection, path: PathBuf) -> Result<Self, StoreError> {
-        schema::limit(&mut conn).map_err(|e| StoreError::sqlite(&path, "open", e))?;
+    pub(super) fn from_connection(mut conn: Connection, path: PathBuf) -> Result<Self, StoreError> {
+        schema::limit_schema_work(&mut conn).map_err(|e| StoreError::sqlite(&path, "open", e))?;
         let set = || {
             // The file may come from anyone: nothing in its schema may be executed, and cells are
             // checked when pages are read.
@@ -76,63 +76,69 @@ impl Reader {
             conn.pragma_update(None, "cache_size", -CACHE_KIB)?;
             conn.pragma_update(None, "temp_store", "memory")
         };
-        set().map_err(|e| schema::unreadable(&path, e))?;
-        let version = schema::version(&conn, &path)?;
-        schema::check(&mut conn, version, &path)?;
+        set().map_err(|e| schema::schema_error(&path, e))?;
+        let version = schema::schema_version(&conn, &path)?;
+        schema::check_schema(&mut conn, version, &path)?;
         Ok(Self {
             conn,
             path,
-            turned: None,
+            selected: None,
             version,
-            sight: Sight::Commits,
+            sight: ReadMode::Commits,
         })
     }
 
     /// From now on, reads this lineage instead of the current one.
-    pub fn turn_to(&mut self, lineage: &str) -> Result<(), StoreError> {
-        self.turned = Some(self.known(lineage)?.id);
+    pub fn switch_lineage(&mut self, lineage: &str) -> Result<(), StoreError> {
+        self.selected = Some(self.require_lineage(lineage)?.id);
         Ok(())
     }
 
     /// Loads a state.
-    pub fn load(&self, at: &At) -> Result<Saved, StoreError> {
-        self.steadily(|reader| reader.load_now(at))
+    pub fn load(&self, at: &StateSelector) -> Result<LoadedState, StoreError> {
+        self.read_consistently(|reader| reader.load_now(at))
     }
 
     /// Loads the states of these checkpoints, in the same order. The checkpoints are listed once
     /// for all of them.
-    pub fn load_each(&self, ids: &[CheckpointId]) -> Result<Vec<Saved>, StoreError> {
-        self.steadily(|reader| {
-            let _same = reader.stand_still()?;
-            let (listed, rows) = (reader.listed()?, reader.rows()?);
+    pub fn load_each(&self, ids: &[CheckpointId]) -> Result<Vec<LoadedState>, StoreError> {
+        self.read_consistently(|reader| {
+            let _same = reader.begin_read()?;
+            let (listed, rows) = (reader.listed_checkpoints()?, reader.stored_lineages()?);
             ids.iter()
-                .map(|id| reader.at_checkpoint(id, &listed, &rows))
+                .map(|id| reader.load_checkpoint(id, &listed, &rows))
                 .collect()
         })
     }
 
-    fn load_now(&self, at: &At) -> Result<Saved, StoreError> {
-        let _same = self.stand_still()?;
+    fn load_now(&self, at: &StateSelector) -> Result<LoadedState, StoreError> {
+        let _same = self.begin_read()?;
         let line = match at {
-            At::Head => self.line()?,
-            At::Lineage(name) => self.known(name)?,
-            At::Checkpoint(id) => return self.at_checkpoint(id, &self.listed()?, &self.rows()?),
+            StateSelector::Head => self.selected_lineage()?,
+            StateSelector::Lineage(name) => self.require_lineage(name)?,
+            StateSelector::Checkpoint(id) => {
+                return self.load_checkpoint(
+                    id,
+                    &self.listed_checkpoints()?,
+                    &self.stored_lineages()?,
+                );
+            }
         };
-        self.state_at(&self.path(&line, line.events)?, line.events)
+        self.state_at(&self.path_to(&line, line.events)?, line.events)
     }
 
-    fn at_checkpoint(
+    fn load_checkpoint(
         &self,
         id: &CheckpointId,
-        listed: &[Listed],
-        rows: &[Row],
-    ) -> Result<Saved, StoreError> {
+        listed: &[ListedCheckpoint],
+        rows: &[StoredLineage],
+    ) -> Result<LoadedState, StoreError> {
         let found = listed
             .iter()
             .find(|listed| listed.row.id == *id)
-            .ok_or_else(|| no_checkpoint(id, listed))?;
-        let (line, end) = (&rows[found.lineage], found.at as i64);
-        let saved = self.state_at(&self.path(line, end)?, end)?;
+            .ok_or_else(|| unknown_checkpoint(id, listed))?;
+        let (line, end) = (&rows[found.lineage], found.position as i64);
+        let saved = self.state_at(&self.path_to(line, end)?, end)?;
         let made = saved
             .tail
             .iter()
@@ -147,10 +153,10 @@ impl Reader {
     }
 
     /// Loads the state at the end of a path.
-    pub(super) fn state_at(&self, path: &Path, end: i64) -> Result<Saved, StoreError> {
-        let (start, base) = self.snapshot(path)?;
-        let tail = self.range(path, start + 1, end)?;
-        Ok(Saved {
+    pub(super) fn state_at(&self, path: &EventPath, end: i64) -> Result<LoadedState, StoreError> {
+        let (start, base) = self.load_snapshot(path)?;
+        let tail = self.records_between(path, start + 1, end)?;
+        Ok(LoadedState {
             base,
             tail,
             next_line: self.next_line()?,
@@ -159,38 +165,41 @@ impl Reader {
 
     /// Returns the number of the public line after the last one of the storage.
     pub(super) fn next_line(&self) -> Result<u64, StoreError> {
-        let current = self.current()?;
-        let line = self.row(current.lineage)?;
+        let current = self.current_lineage()?;
+        let line = self.lineage_by_id(current.lineage)?;
         let newest = match line.events {
             0 => FIRST_LINE,
-            at => next_line(self.range(&self.path(&line, at)?, at, at)?.last()),
+            at => next_line(
+                self.records_between(&self.path_to(&line, at)?, at, at)?
+                    .last(),
+            ),
         };
-        Ok(newest.max(current.line as u64))
+        Ok(newest.max(current.next_line as u64))
     }
 
     /// Returns all lineages, in the order in which they were created.
     pub fn lineages(&self) -> Result<Vec<LineageRow>, StoreError> {
-        self.steadily(Self::lineages_now)
+        self.read_consistently(Self::lineages_now)
     }
 
     fn lineages_now(&self) -> Result<Vec<LineageRow>, StoreError> {
-        let _same = self.stand_still()?;
-        let current = self.current()?.lineage;
-        let row = |row: Row| LineageRow {
+        let _same = self.begin_read()?;
+        let current = self.current_lineage()?.lineage;
+        let row = |row: StoredLineage| LineageRow {
             current: row.id == current,
             name: row.name,
             events: row.events as u64,
         };
-        Ok(self.rows()?.into_iter().map(row).collect())
+        Ok(self.stored_lineages()?.into_iter().map(row).collect())
     }
 
     /// Returns how many of the events that lead to the newest state of the lineage that is read
     /// were dropped, and how many there were in total.
     pub fn dropped(&self) -> Result<(u64, u64), StoreError> {
-        self.steadily(|reader| {
-            let _same = reader.stand_still()?;
-            let line = reader.line()?;
-            let gaps = reader.gaps_on(&reader.path(&line, line.events)?)?;
+        self.read_consistently(|reader| {
+            let _same = reader.begin_read()?;
+            let line = reader.selected_lineage()?;
+            let gaps = reader.gaps_on(&reader.path_to(&line, line.events)?)?;
             Ok((
                 gaps.iter()
                     .map(|gap| (gap.last - gap.first + 1) as u64)
@@ -202,16 +211,16 @@ impl Reader {
 
     /// Returns the earliest state from which the lineage that is read can be followed to its newest
     /// state.
-    pub fn beginning(&self) -> Result<Beginning, StoreError> {
-        self.steadily(|reader| {
-            let _same = reader.stand_still()?;
-            let line = reader.line()?;
-            let mut path = reader.path(&line, line.events)?;
+    pub fn earliest_state(&self) -> Result<EarliestState, StoreError> {
+        self.read_consistently(|reader| {
+            let _same = reader.begin_read()?;
+            let line = reader.selected_lineage()?;
+            let mut path = reader.path_to(&line, line.events)?;
             let gaps = reader.gaps_on(&path)?;
             let Some(last) = gaps.last().map(|gap| gap.last) else {
-                return Ok(Beginning {
+                return Ok(EarliestState {
                     env: reader.base()?,
-                    from: 0,
+                    position: 0,
                     dropped: 0,
                 });
             };
@@ -220,10 +229,10 @@ impl Reader {
             path.iter_mut()
                 .for_each(|piece| piece.until = piece.until.min(at));
             let dropped: i64 = gaps.iter().map(|gap| gap.last - gap.first + 1).sum();
-            let (_, env) = reader.snapshot(&path)?;
-            Ok(Beginning {
+            let (_, env) = reader.load_snapshot(&path)?;
+            Ok(EarliestState {
                 env,
-                from: at as u64,
+                position: at as u64,
                 dropped: dropped as u64,
             })
         })
@@ -231,10 +240,10 @@ impl Reader {
 
     /// Returns what all lineages have spent together.
     pub fn spent(&self) -> Result<Usd, StoreError> {
-        self.steadily(|reader| {
-            let _same = reader.stand_still()?;
+        self.read_consistently(|reader| {
+            let _same = reader.begin_read()?;
             Ok(reader
-                .rows()?
+                .stored_lineages()?
                 .iter()
                 .fold(Usd::ZERO, |sum, row| sum + Usd(row.spent as u64)))
         })
@@ -242,47 +251,50 @@ impl Reader {
 
     /// Returns all checkpoints of all lineages, oldest first.
     pub fn checkpoints(&self) -> Result<Vec<CheckpointRow>, StoreError> {
-        let listed = self.steadily(Self::listed)?;
+        let listed = self.read_consistently(Self::listed_checkpoints)?;
         Ok(listed.into_iter().map(|listed| listed.row).collect())
     }
 
-    pub(super) fn listed(&self) -> Result<Vec<Listed>, StoreError> {
-        let _same = self.stand_still()?;
-        self.listed_under(self.rows()?)
+    pub(super) fn listed_checkpoints(&self) -> Result<Vec<ListedCheckpoint>, StoreError> {
+        let _same = self.begin_read()?;
+        self.list_checkpoints_with(self.stored_lineages()?)
     }
 
     /// Lists the checkpoints as if the lineages were these.
-    pub(super) fn listed_under(&self, rows: Vec<Row>) -> Result<Vec<Listed>, StoreError> {
-        let marks = |row: Row| {
+    pub(super) fn list_checkpoints_with(
+        &self,
+        rows: Vec<StoredLineage>,
+    ) -> Result<Vec<ListedCheckpoint>, StoreError> {
+        let marks = |row: StoredLineage| {
             let gaps = self.gaps(row.id)?;
-            Ok(Marks {
+            Ok(LineageHistory {
                 name: row.name.clone(),
                 origin: row.origin.map(|(origin, at)| (origin as usize, at as u64)),
-                forgotten: row.forgotten as u64,
-                events: self.marking(row.id)?,
+                forgotten_until: row.forgotten_until as u64,
+                events: self.checkpoint_events(row.id)?,
                 gaps: gaps
                     .into_iter()
                     .map(|gap| (gap.last as u64, gap.step as u64))
                     .collect(),
             })
         };
-        let lineages: Vec<Marks> = rows
+        let lineages: Vec<LineageHistory> = rows
             .into_iter()
             .map(marks)
             .collect::<Result<_, StoreError>>()?;
-        Ok(list(&self.base()?, &lineages))
+        Ok(list_checkpoints(&self.base()?, &lineages))
     }
 
     /// Returns the team file of the run.
     pub fn definition(&self) -> Result<SavedDefinition, StoreError> {
-        self.steadily(Self::definition_now)
+        self.read_consistently(Self::definition_now)
     }
 
-    fn known(&self, name: &str) -> Result<Row, StoreError> {
-        let found = self.row_named(name)?;
+    fn require_lineage(&self, name: &str) -> Result<StoredLineage, StoreError> {
+        let found = self.lineage_by_name(name)?;
         let known = || {
             Ok::<_, StoreError>(
-                self.rows()?
+                self.stored_lineages()?
                     .into_iter()
                     .map(|row| row.name)
                     .collect::<Vec<_>>(),
@@ -301,7 +313,7 @@ impl Reader {
 
     /// Starts a read transaction, if there is none yet: until it is dropped, all reads see the same
     /// state, whatever another process commits.
-    fn stand_still(&self) -> Result<Option<rusqlite::Transaction<'_>>, StoreError> {
+    fn begin_read(&self) -> Result<Option<rusqlite::Transaction<'_>>, StoreError> {
         if !self.conn.is_autocommit() {
             return Ok(None);
         }
@@ -321,7 +333,7 @@ impl Reader {
         StoreError::sqlite(&self.path, action, source)
     }
 
-    pub(super) fn damaged(&self, what: &str, damage: Damage) -> StoreError {
+    pub(super) fn decode_error(&self, what: &str, damage: DecodeError) -> StoreError {
         self.corrupt(format!("{what} cannot be read: {damage}"))
     }
 
@@ -332,7 +344,7 @@ impl Reader {
 
 /// Returns the name of the lineage that a batch of events creates, and the checkpoint where it
 /// branches off.
-pub(super) fn begins(records: &[Record]) -> Option<(&str, &CheckpointId)> {
+pub(super) fn branch_of(records: &[Record]) -> Option<(&str, &CheckpointId)> {
     match &records.first()?.event {
         Event::Forked { lineage, from, .. } => Some((lineage, from)),
         _ => None,
@@ -344,7 +356,7 @@ pub(super) fn check_pages(reader: &Reader) -> Result<(), StoreError> {
     let size = std::fs::metadata(&reader.path)
         .map_err(|e| StoreError::io(&reader.path, "open", e))?
         .len();
-    if size > CHECKED_BYTES {
+    if size > MAX_CHECKED_BYTES {
         return Ok(());
     }
     let check = reader

@@ -11,7 +11,7 @@ use std::path::Path;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, ErrorCode};
 
-use super::directory::JOURNAL;
+use super::directory::ROLLBACK_JOURNAL;
 use super::error::StoreError;
 use super::file;
 
@@ -125,7 +125,7 @@ const MIGRATIONS: &[&str] = &["
 "];
 
 /// The first version that has the table `log`.
-pub(super) const HAS_LOG: usize = 3;
+pub(super) const LOG_TABLE_VERSION: usize = 3;
 
 /// The version this program writes.
 pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;
@@ -145,7 +145,7 @@ pub(super) fn migrate(conn: &Connection, from: usize) -> rusqlite::Result<()> {
 }
 
 /// Fails unless a file is one of our databases. Called before SQLite opens the file.
-pub(super) fn recognise(path: &Path) -> Result<(), StoreError> {
+pub(super) fn require_own_database(path: &Path) -> Result<(), StoreError> {
     /// The offset of the application id in the header of an SQLite file.
     const ID_OFFSET: usize = 68;
     const HEADER: usize = 100;
@@ -168,7 +168,7 @@ pub(super) fn recognise(path: &Path) -> Result<(), StoreError> {
     if header[ID_OFFSET..ID_OFFSET + 4] != APPLICATION_ID.to_be_bytes() {
         return Err(foreign("it is the database of another program"));
     }
-    refuse_named_file(&path.with_file_name(JOURNAL))
+    refuse_named_file(&path.with_file_name(ROLLBACK_JOURNAL))
 }
 
 /// Fails if a rollback journal names a file, since SQLite would remove that file after the
@@ -193,19 +193,19 @@ fn refuse_named_file(journal: &Path) -> Result<(), StoreError> {
 }
 
 /// How many steps SQLite may take to read the schema. Ours takes some hundreds.
-const STEPS: i32 = 5_000;
+const MAX_SCHEMA_STEPS: i32 = 5_000;
 /// The maximum length of a statement that SQLite parses, be it ours or one in the schema.
-const STATEMENT_BYTES: i32 = 64 << 10;
+const MAX_STATEMENT_BYTES: i32 = 64 << 10;
 
 /// Limits the work of reading the schema, which SQLite does before it first reads anything else.
 /// The limit holds until the schema was checked.
-pub(super) fn limit(conn: &mut Connection) -> rusqlite::Result<()> {
-    conn.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, STATEMENT_BYTES)?;
-    conn.progress_handler(STEPS, Some(|| true))
+pub(super) fn limit_schema_work(conn: &mut Connection) -> rusqlite::Result<()> {
+    conn.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, MAX_STATEMENT_BYTES)?;
+    conn.progress_handler(MAX_SCHEMA_STEPS, Some(|| true))
 }
 
 /// Returns the error for a schema that cannot be read, within these limits or at all.
-pub(super) fn unreadable(path: &Path, source: rusqlite::Error) -> StoreError {
+pub(super) fn schema_error(path: &Path, source: rusqlite::Error) -> StoreError {
     match source.sqlite_error_code() {
         Some(ErrorCode::OperationInterrupted | ErrorCode::TooBig) => StoreError::Foreign {
             path: path.to_path_buf(),
@@ -217,9 +217,9 @@ pub(super) fn unreadable(path: &Path, source: rusqlite::Error) -> StoreError {
 
 /// The objects of a schema: the type and the name of each, with the table that it belongs to and
 /// its statement.
-type Objects = BTreeMap<(String, String), (String, Option<String>)>;
+type SchemaObjects = BTreeMap<(String, String), (String, Option<String>)>;
 
-fn objects(conn: &Connection, limit: usize) -> rusqlite::Result<Objects> {
+fn read_objects(conn: &Connection, limit: usize) -> rusqlite::Result<SchemaObjects> {
     let mut statement =
         conn.prepare("SELECT type, name, tbl_name, sql FROM sqlite_schema LIMIT ?1")?;
     let rows = statement.query_map([limit as i64], |row| {
@@ -236,9 +236,9 @@ const AUTOMATIC_INDEXES: [(&str, &str); 2] = [
 
 /// Returns the schema of a version. It is read from the text of the migrations, which only create tables: to let SQLite
 /// carry them out takes 0.3 ms, a tenth of the time in which a team is resumed. A test compares the two.
-fn known(version: usize) -> Objects {
+fn known_schemas(version: usize) -> SchemaObjects {
     const CREATE: &str = "CREATE TABLE ";
-    let mut objects: Objects = AUTOMATIC_INDEXES
+    let mut objects: SchemaObjects = AUTOMATIC_INDEXES
         .iter()
         .map(|&(name, table)| (("index".into(), name.into()), (table.into(), None)))
         .collect();
@@ -260,9 +260,13 @@ fn known(version: usize) -> Objects {
 
 /// Fails unless the schema is exactly that of a version. Nothing else may be read before: views and
 /// triggers are statements of whoever made the file.
-pub(super) fn check(conn: &mut Connection, version: usize, path: &Path) -> Result<(), StoreError> {
-    let known = known(version);
-    let found = objects(conn, known.len() + 1).map_err(|e| unreadable(path, e))?;
+pub(super) fn check_schema(
+    conn: &mut Connection,
+    version: usize,
+    path: &Path,
+) -> Result<(), StoreError> {
+    let known = known_schemas(version);
+    let found = read_objects(conn, known.len() + 1).map_err(|e| schema_error(path, e))?;
     // The greatest unknown object is reported, so views and triggers come first: they are what
     // matters.
     if let Some((kind, name)) = found
@@ -303,7 +307,7 @@ pub(super) fn check(conn: &mut Connection, version: usize, path: &Path) -> Resul
 
 /// Sets the WAL mode. Another tool may have copied or changed the database and left it in another
 /// mode.
-pub(super) fn use_log(conn: &Connection, path: &Path) -> Result<(), StoreError> {
+pub(super) fn enable_wal(conn: &Connection, path: &Path) -> Result<(), StoreError> {
     let mode: String = conn
         .query_row("PRAGMA journal_mode = wal", [], |row| row.get(0))
         .map_err(|e| StoreError::sqlite(path, "use a log with", e))?;
@@ -321,17 +325,17 @@ pub(super) fn use_log(conn: &Connection, path: &Path) -> Result<(), StoreError> 
 }
 
 /// Makes the database file survive a loss of power.
-pub(super) fn sync(path: &Path) -> Result<(), StoreError> {
+pub(super) fn sync_database(path: &Path) -> Result<(), StoreError> {
     File::open(path)
         .and_then(|file| file.sync_data())
         .map_err(|e| StoreError::io(path, "write", e))
 }
 
 /// Returns the version of an open database. Fails if this program cannot use it.
-pub(super) fn version(conn: &Connection, path: &Path) -> Result<usize, StoreError> {
+pub(super) fn schema_version(conn: &Connection, path: &Path) -> Result<usize, StoreError> {
     let found: i64 = conn
         .pragma_query_value(None, "user_version", |row| row.get(0))
-        .map_err(|e| unreadable(path, e))?;
+        .map_err(|e| schema_error(path, e))?;
     if found > VERSION {
         return Err(StoreError::Newer {
             path: path.to_path_buf(),

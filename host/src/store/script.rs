@@ -6,22 +6,22 @@ use std::sync::Arc;
 
 use strata_core::activation::Phase;
 use strata_core::effect::Effect;
-use strata_core::environment::scope::{Change, Write};
+use strata_core::environment::scope::{ScopeChange, Write};
 use strata_core::environment::{Environment, MessageRef};
 use strata_core::event::{
-    CallPolicy, Event, Finished, HostCall, HostCallKind, Outcome, Source, Status, Work,
+    AnswerSource, CallOutcome, CallPolicy, CallResult, Event, HostCall, HostCallKind, Status, Work,
 };
-use strata_core::fault::{Fault, FaultCause, FaultKind, Hope};
-use strata_core::host_call::{Again, Finish, Intent, Verdict};
-use strata_core::id::{ActionId, Digest, Part, RoleId, Slot};
+use strata_core::fault::{Fault, FaultCause, FaultKind, Retryability};
+use strata_core::host_call::{DoubtResolution, FinishReason, Intent, LostAnswerPolicy};
+use strata_core::id::{ActionId, Digest, RoleId, Slot, SlotKind};
 use strata_core::json::Json;
 use strata_core::message::{Draft, Hop, Message};
 use strata_core::money::Usd;
-use strata_core::request::{Answer, Request};
+use strata_core::request::{HumanAnswer, HumanRequest};
 use strata_core::stepper::Stepper;
 use strata_core::team::{
-    Action, Deliver, Join, Mode, OnFault, Outside, Policy, React, Reducer, Retry, Role, Task, Team,
-    Thinker,
+    Action, DeliveryMode, ExternalEnvironment, Join, JoinMode, OnFault, Policy, React, Reducer,
+    RetryPolicy, Role, Task, Team, Thinker,
 };
 
 use super::{Record, SavedDefinition};
@@ -30,7 +30,7 @@ use super::{Record, SavedDefinition};
 fn role(name: &str, watch: &[&str], react: React, actions: &[&str]) -> Role {
     let action = |name: &&str| Action {
         name: (*name).into(),
-        retry: Retry {
+        retry: RetryPolicy {
             retries: 1,
             backoff_ms: 10,
         },
@@ -51,7 +51,7 @@ fn role(name: &str, watch: &[&str], react: React, actions: &[&str]) -> Role {
     }
 }
 
-fn join(id: &str, from: &[u16], to: &str, mode: Mode, deliver: Deliver) -> Join {
+fn join(id: &str, from: &[u16], to: &str, mode: JoinMode, deliver: DeliveryMode) -> Join {
     Join {
         id: id.into(),
         from: from.iter().copied().map(RoleId).collect(),
@@ -85,20 +85,26 @@ pub(super) fn team() -> Arc<Team> {
         groups: [("pair".into(), vec![RoleId(0), RoleId(1)])].into(),
         routes: Vec::new(),
         joins: vec![
-            join("wait/~1", &[1, 0], "D", Mode::All, Deliver::Each),
-            join("quiet", &[0, 2], "pair", Mode::Active, Deliver::Batch),
+            join("wait/~1", &[1, 0], "D", JoinMode::All, DeliveryMode::Each),
+            join(
+                "quiet",
+                &[0, 2],
+                "pair",
+                JoinMode::Active,
+                DeliveryMode::Batch,
+            ),
         ],
         scopes: scopes
             .into_iter()
             .map(|(name, reducer)| (name.into(), reducer))
             .collect(),
-        outside: Outside::Nobody,
+        external: ExternalEnvironment::Absent,
         policy: Policy {
             on_fault: OnFault::Stop,
             max_steps: Some(12),
             max_parallel: 2,
             budget: Some(Usd::from_dollars(0.5)),
-            purses: Default::default(),
+            scoped_budgets: Default::default(),
         },
         roles,
     })
@@ -136,38 +142,38 @@ pub(super) fn record(n: usize, event: &Event) -> Record {
 }
 
 /// A run in progress. Each of its decisions is made by the next byte.
-pub(super) struct Run<'a> {
+pub(super) struct ScriptedRun<'a> {
     pub stepper: Stepper,
     pub events: Vec<Event>,
-    turns: std::slice::Iter<'a, u8>,
+    choices: std::slice::Iter<'a, u8>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> ScriptedRun<'a> {
     pub(super) fn new(turns: &'a [u8]) -> Self {
         let team = team();
         let env = Environment::new(&team);
         Self {
             stepper: Stepper::new(team, env),
             events: Vec::new(),
-            turns: turns.iter(),
+            choices: turns.iter(),
         }
     }
 
     /// Continues a run from a state.
-    pub(super) fn on(env: Environment, turns: &'a [u8]) -> Self {
+    pub(super) fn from_state(env: Environment, turns: &'a [u8]) -> Self {
         Self {
             stepper: Stepper::new(team(), env),
             events: Vec::new(),
-            turns: turns.iter(),
+            choices: turns.iter(),
         }
     }
 
     /// Returns a number below `n`; 0 once the bytes are used up.
-    fn turn(&mut self, n: u8) -> u8 {
-        self.turns.next().map_or(0, |turn| turn % n)
+    fn choose(&mut self, n: u8) -> u8 {
+        self.choices.next().map_or(0, |turn| turn % n)
     }
 
-    fn happen(&mut self, event: Event) {
+    fn apply(&mut self, event: Event) {
         self.stepper.apply(&event).unwrap();
         self.events.push(event);
     }
@@ -178,29 +184,31 @@ impl<'a> Run<'a> {
             let components = [(slot(0, 0), "d0"), (slot(1, 1), "d1")]
                 .map(|(slot, digest)| (slot, Digest::from(digest)))
                 .into();
-            let event =
-                self.stepper
-                    .started("run-1".into(), "an idea\n\"quoted\" ✓".into(), components);
-            self.happen(event);
+            let event = self.stepper.run_started_event(
+                "run-1".into(),
+                "an idea\n\"quoted\" ✓".into(),
+                components,
+            );
+            self.apply(event);
             return true;
         }
         match self.stepper.next() {
-            Effect::Record(event) => self.happen(event),
+            Effect::Record(event) => self.apply(event),
             Effect::Call(call) => {
-                let event = self.stepper.call_started(&call);
-                self.happen(event);
+                let event = self.stepper.call_started_event(&call);
+                self.apply(event);
             }
             Effect::Wait => self.outcome(),
             Effect::Halt(_) => return self.resume(),
         }
-        if self.turn(6) == 5 {
-            self.hear();
+        if self.choose(6) == 5 {
+            self.answer_request();
         }
-        if self.turn(40) == 39 && self.stepper.env().status == Status::Running {
+        if self.choose(40) == 39 && self.stepper.env().status == Status::Running {
             let env = self.stepper.env();
-            let checkpoint = env.open.then(|| env.next_checkpoint());
+            let checkpoint = env.is_step_open.then(|| env.next_checkpoint_id());
             let parent = env.checkpoint.clone();
-            self.happen(Event::RunEnded {
+            self.apply(Event::RunEnded {
                 status: Status::Interrupted,
                 checkpoint,
                 parent,
@@ -211,11 +219,11 @@ impl<'a> Run<'a> {
 
     /// Resumes the run after a stop, unless the bytes are used up.
     fn resume(&mut self) -> bool {
-        if self.turns.len() == 0 {
+        if self.choices.len() == 0 {
             return false;
         }
-        self.hear();
-        match self.turn(4) {
+        self.answer_request();
+        match self.choose(4) {
             0 => {
                 let mut message = Message {
                     id: "".into(),
@@ -232,12 +240,12 @@ impl<'a> Run<'a> {
                     from: "A".into(),
                     to: vec!["C".into(), "D".into()],
                 });
-                let event = self.stepper.sent(message);
-                self.happen(event);
+                let event = self.stepper.message_sent_event(message);
+                self.apply(event);
             }
             1 => {
                 let old = self.stepper.env().components.get(&slot(1, 1)).cloned();
-                self.happen(Event::ComponentChanged {
+                self.apply(Event::ComponentChanged {
                     slot: slot(1, 1),
                     old,
                     new: Digest::from("d2"),
@@ -246,10 +254,10 @@ impl<'a> Run<'a> {
             2 => {
                 let slot = Slot {
                     role: RoleId(2),
-                    part: Part::Think,
+                    kind: SlotKind::Think,
                 };
                 let old = self.stepper.env().components.get(&slot).cloned();
-                self.happen(Event::ComponentChanged {
+                self.apply(Event::ComponentChanged {
                     slot,
                     old,
                     new: Digest::from("d3"),
@@ -258,9 +266,11 @@ impl<'a> Run<'a> {
             _ => {}
         }
         let calls =
-            [CallPolicy::Auto, CallPolicy::Reuse, CallPolicy::Fresh][usize::from(self.turn(3))];
-        let event = self.stepper.resumed(Some(Usd::from_dollars(100.0)), calls);
-        self.happen(event);
+            [CallPolicy::Auto, CallPolicy::Reuse, CallPolicy::Fresh][usize::from(self.choose(3))];
+        let event = self
+            .stepper
+            .run_resumed_event(Some(Usd::from_dollars(100.0)), calls);
+        self.apply(event);
         self.settle_doubt();
         true
     }
@@ -270,23 +280,25 @@ impl<'a> Run<'a> {
         let doubt = self
             .stepper
             .env()
-            .doubts()
+            .writes_in_doubt()
             .next()
-            .map(|(role, place, begun)| (role, place, begun.intent.what.clone()));
-        if let (Some((role, place, what)), true) = (doubt, self.turn(2) == 0) {
+            .map(|(role, place, begun)| (role, place, begun.intent.description.clone()));
+        if let (Some((role, place, what)), true) = (doubt, self.choose(2) == 0) {
             let activation = self.stepper.env().role(role).activation.as_ref().unwrap();
-            let work = activation.work(self.stepper.team().role(role)).unwrap();
-            let verdict = if self.turn(2) == 0 {
-                Verdict::Redo
+            let work = activation
+                .current_work(self.stepper.team().role(role))
+                .unwrap();
+            let verdict = if self.choose(2) == 0 {
+                DoubtResolution::Redo
             } else {
-                Verdict::Answer(self.document())
+                DoubtResolution::Answer(self.document())
             };
-            self.happen(Event::DoubtSettled {
+            self.apply(Event::DoubtSettled {
                 role,
                 work,
-                place: place as u32,
+                index: place as u32,
                 what,
-                verdict,
+                resolution: verdict,
             });
         }
     }
@@ -296,43 +308,45 @@ impl<'a> Run<'a> {
         let env = self.stepper.env();
         let busy: Vec<(RoleId, Phase)> = env
             .activations()
-            .filter(|(_, activation)| matches!(activation.phase, Phase::Running | Phase::Resting))
+            .filter(|(_, activation)| {
+                matches!(activation.phase, Phase::Running | Phase::BackingOff)
+            })
             .map(|(id, activation)| (id, activation.phase.clone()))
             .collect();
-        let (id, phase) = busy[usize::from(self.turn(busy.len() as u8))].clone();
-        if phase == Phase::Resting {
-            return self.happen(Event::RetryDue { role: id });
+        let (id, phase) = busy[usize::from(self.choose(busy.len() as u8))].clone();
+        if phase == Phase::BackingOff {
+            return self.apply(Event::RetryDue { role: id });
         }
         let role = self.stepper.team().role(id).clone();
         let activation = self.stepper.env().role(id).activation.clone().unwrap();
-        let work = activation.work(&role).unwrap();
-        let result = match self.turn(11) {
-            10 => return self.consult(id),
+        let work = activation.current_work(&role).unwrap();
+        let result = match self.choose(11) {
+            10 => return self.open_request(id),
             0..=5 => Ok(self.finished(work)),
             6 | 7 => return self.host_call(id, work),
             8 => return self.begin_host_call(id, work),
             _ => Err(self.fault()),
         };
-        let event = self.stepper.call_ended(id, result).unwrap();
-        self.happen(event);
+        let event = self.stepper.call_ended_event(id, result).unwrap();
+        self.apply(event);
     }
 
     fn host_call(&mut self, role: RoleId, work: Work) {
         let call = HostCall {
-            kind: HostCallKind::ALL[usize::from(self.turn(HostCallKind::ALL.len() as u8))],
+            kind: HostCallKind::ALL[usize::from(self.choose(HostCallKind::ALL.len() as u8))],
             request: "0123".into(),
             response: self.document(),
             cost: Usd::from_dollars(0.125),
-            outcome: Outcome::ALL[usize::from(self.turn(Outcome::ALL.len() as u8))],
+            outcome: CallOutcome::ALL[usize::from(self.choose(CallOutcome::ALL.len() as u8))],
             tokens: 7,
-            finish: Some(Finish::Length),
+            finish_reason: Some(FinishReason::Length),
         };
-        let source = if self.turn(3) == 2 {
-            Source::Recorded
+        let source = if self.choose(3) == 2 {
+            AnswerSource::Recorded
         } else {
-            Source::Live
+            AnswerSource::Live
         };
-        self.happen(Event::HostCalled {
+        self.apply(Event::HostCalled {
             role,
             work,
             call,
@@ -342,30 +356,31 @@ impl<'a> Run<'a> {
     }
 
     fn begin_host_call(&mut self, role: RoleId, work: Work) {
-        let again = Again::ALL[usize::from(self.turn(Again::ALL.len() as u8))];
-        self.happen(Event::HostCallBegun {
+        let again =
+            LostAnswerPolicy::ALL[usize::from(self.choose(LostAnswerPolicy::ALL.len() as u8))];
+        self.apply(Event::HostCallBegun {
             role,
             work,
             intent: Intent {
                 kind: HostCallKind::Http,
                 request: "0123".into(),
-                what: "POST http://a/b".into(),
-                again,
+                description: "POST http://a/b".into(),
+                if_answer_lost: again,
             },
         });
     }
 
     fn fault(&mut self) -> Fault {
-        let kind = FaultKind::ALL[usize::from(self.turn(FaultKind::ALL.len() as u8))];
-        let hope = if self.turn(2) == 0 {
-            Hope::Final
+        let kind = FaultKind::ALL[usize::from(self.choose(FaultKind::ALL.len() as u8))];
+        let hope = if self.choose(2) == 0 {
+            Retryability::Final
         } else {
-            Hope::Retryable
+            Retryability::Retryable
         };
-        let cause = FaultCause::ALL[usize::from(self.turn(FaultCause::ALL.len() as u8))];
+        let cause = FaultCause::ALL[usize::from(self.choose(FaultCause::ALL.len() as u8))];
         Fault {
             kind,
-            hope,
+            retryability: hope,
             cause,
             message: "went wrong".into(),
             backtrace: vec!["frame".into()],
@@ -374,11 +389,11 @@ impl<'a> Run<'a> {
     }
 
     /// Lets a running call ask a person.
-    fn consult(&mut self, role: RoleId) {
-        let before = u32::from(self.turn(3));
+    fn open_request(&mut self, role: RoleId) {
+        let before = u32::from(self.choose(3));
         let id = self.stepper.request_id(role, before).unwrap();
-        let some = self.turn(2) == 1;
-        let request = Request {
+        let some = self.choose(2) == 1;
+        let request = HumanRequest {
             id,
             question: "how\n\"many\"?".into(),
             schema: some.then(|| Json::parse("{\"type\":\"integer\"}").unwrap()),
@@ -387,54 +402,54 @@ impl<'a> Run<'a> {
             } else {
                 Vec::new()
             },
-            default: (self.turn(2) == 1).then(|| self.document()),
-            expires_ms: some.then(|| 1_700_000_000_123 + i64::from(self.turn(9))),
-            call: "4567".into(),
+            default: (self.choose(2) == 1).then(|| self.document()),
+            expires_ms: some.then(|| 1_700_000_000_123 + i64::from(self.choose(9))),
+            call_digest: "4567".into(),
         };
-        let event = self.stepper.request_opened(role, request).unwrap();
-        self.happen(event);
+        let event = self.stepper.request_opened_event(role, request).unwrap();
+        self.apply(event);
     }
 
     /// Answers one of the open requests, if there are any.
-    fn hear(&mut self) {
+    fn answer_request(&mut self) {
         let open: Vec<_> = self
             .stepper
             .env()
-            .requests()
-            .map(|(id, request)| (id, request.lapse()))
+            .open_requests()
+            .map(|(id, request)| (id, request.outcome_when_expired()))
             .collect();
         if open.is_empty() {
             return;
         }
-        let (id, lapse) = open[usize::from(self.turn(open.len() as u8))].clone();
-        let answer = if self.turn(3) == 0 {
+        let (id, lapse) = open[usize::from(self.choose(open.len() as u8))].clone();
+        let answer = if self.choose(3) == 0 {
             lapse
         } else {
-            Answer::Given(self.document())
+            HumanAnswer::Given(self.document())
         };
-        if let Some(event) = self.stepper.request_answered(id, answer) {
-            self.happen(event);
+        if let Some(event) = self.stepper.request_answered_event(id, answer) {
+            self.apply(event);
         }
     }
 
-    fn finished(&mut self, work: Work) -> Finished {
-        let emissions = (0..self.turn(3)).map(|_| self.draft()).collect();
-        let writes = (0..self.turn(3)).map(|_| self.write()).collect();
+    fn finished(&mut self, work: Work) -> CallResult {
+        let emissions = (0..self.choose(3)).map(|_| self.draft()).collect();
+        let writes = (0..self.choose(3)).map(|_| self.write()).collect();
         match work {
-            Work::Think { .. } => Finished::Chosen([0, 1, -1, 7][usize::from(self.turn(4))]),
+            Work::Think { .. } => CallResult::Chosen([0, 1, -1, 7][usize::from(self.choose(4))]),
             Work::Plan => {
                 let task = |turn| Task {
                     text: format!("task {turn}"),
                     action: [None, Some("rest".into())][usize::from(turn)].clone(),
                 };
-                let tasks = (0..self.turn(4)).map(|_| task(self.turn(2))).collect();
-                Finished::Planned {
+                let tasks = (0..self.choose(4)).map(|_| task(self.choose(2))).collect();
+                CallResult::Planned {
                     tasks,
                     emissions,
                     writes,
                 }
             }
-            Work::Act { .. } => Finished::Returned {
+            Work::Act { .. } => CallResult::Returned {
                 output: self.draft(),
                 emissions,
                 writes,
@@ -453,7 +468,7 @@ impl<'a> Run<'a> {
             &["wait/~1"],
             &["quiet", "wait/~1", "D"],
         ];
-        let to = to[usize::from(self.turn(7))];
+        let to = to[usize::from(self.choose(7))];
         let hops = [
             vec![],
             vec![Hop {
@@ -462,25 +477,25 @@ impl<'a> Run<'a> {
             }],
         ];
         Draft {
-            content: format!("said {}", self.turn(9)),
-            data: (self.turn(2) == 1).then(|| self.document()),
+            content: format!("said {}", self.choose(9)),
+            data: (self.choose(2) == 1).then(|| self.document()),
             to: to.iter().map(|to| String::from(*to)).collect(),
-            cause_by: [None, Some("odd".into()), Some(String::new())][usize::from(self.turn(3))]
+            cause_by: [None, Some("odd".into()), Some(String::new())][usize::from(self.choose(3))]
                 .clone(),
-            route: hops[usize::from(self.turn(4) / 3)].clone(),
+            route: hops[usize::from(self.choose(4) / 3)].clone(),
         }
     }
 
     fn write(&mut self) -> Write {
-        let scope = ["role", "log", "sum", "plain"][usize::from(self.turn(4))];
-        let change = if self.turn(4) == 3 {
-            Change::Delete
+        let scope = ["role", "log", "sum", "plain"][usize::from(self.choose(4))];
+        let change = if self.choose(4) == 3 {
+            ScopeChange::Delete
         } else {
-            Change::Set(self.document())
+            ScopeChange::Set(self.document())
         };
         Write {
             scope: scope.into(),
-            key: ["k", "a/b~1"][usize::from(self.turn(2))].into(),
+            key: ["k", "a/b~1"][usize::from(self.choose(2))].into(),
             change,
         }
     }
@@ -494,13 +509,13 @@ impl<'a> Run<'a> {
             "[1,[2],{\"a\":0.30000000000000004}]",
             "{\"z\":1,\"a\":{\"b\":[]}}",
         ];
-        Json::parse(texts[usize::from(self.turn(6))]).unwrap()
+        Json::parse(texts[usize::from(self.choose(6))]).unwrap()
     }
 }
 
 /// Returns the records of a run of at most `limit` events, and the state after them.
-pub(super) fn run(turns: &[u8], limit: usize) -> (Vec<Record>, Environment) {
-    let mut run = Run::new(turns);
+pub(super) fn scripted_run(turns: &[u8], limit: usize) -> (Vec<Record>, Environment) {
+    let mut run = ScriptedRun::new(turns);
     while run.events.len() < limit && run.advance() {}
     run.events.truncate(limit);
     let mut stepper = Stepper::new(team(), Environment::new(&team()));
@@ -520,15 +535,15 @@ pub(super) fn run(turns: &[u8], limit: usize) -> (Vec<Record>, Environment) {
 fn slot(role: u16, action: u16) -> Slot {
     Slot {
         role: RoleId(role),
-        part: Part::Action(ActionId(action)),
+        kind: SlotKind::Action(ActionId(action)),
     }
 }
 
 /// Returns a state whose messages are sorted by id, without those that nothing refers to.
-pub(super) fn normal(env: &Environment) -> Environment {
+pub(super) fn normalized(env: &Environment) -> Environment {
     let mut env = env.clone();
     let mut used: Vec<MessageRef> = Vec::new();
-    env.each_reference(&mut |id| used.push(*id));
+    env.for_each_message_ref(&mut |id| used.push(*id));
     let old = std::mem::take(&mut env.messages);
     let sorted: BTreeMap<String, MessageRef> = used
         .iter()
@@ -544,6 +559,6 @@ pub(super) fn normal(env: &Environment) -> Environment {
             .position(|name| *name == old.get(id.0 as usize).id.0)
             .unwrap()
     };
-    env.each_reference(&mut |id| *id = MessageRef(place(*id) as u32));
+    env.for_each_message_ref(&mut |id| *id = MessageRef(place(*id) as u32));
     env
 }

@@ -12,28 +12,29 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, test_kill_process};
-use strata_core::id::hex;
+use strata_core::id::to_hex;
 
 use super::lock::{LOCK_FILE, MAX_LOCK_BYTES};
-use super::{Directory, StoreError, file};
+use super::{StorageDirectory, StoreError, file};
 use crate::sha256::sha256;
-use crate::user::{self, is_own, is_private};
+use crate::user::{self, is_owned_by_user, is_private};
 
 /// A socket that accepts connections until it is dropped.
 #[derive(Debug)]
-pub struct Socket {
+pub struct RunSocket {
     path: PathBuf,
     listener: UnixListener,
 }
 
-impl Socket {
+impl RunSocket {
     /// Opens a socket for the team in a directory. Only the holder of its lock may do so.
     pub fn open(directory: &Path) -> Result<Self, StoreError> {
-        let place = user::temporary().map_err(|e| StoreError::io(directory, "listen for", e))?;
-        sweep(&place);
-        let name = hex(&sha256(directory.as_os_str().as_bytes())[..6]);
+        let place =
+            user::temporary_dir().map_err(|e| StoreError::io(directory, "listen for", e))?;
+        remove_stale_sockets(&place);
+        let name = to_hex(&sha256(directory.as_os_str().as_bytes())[..6]);
         let path = place.join(format!("{}-{name}.sock", std::process::id()));
-        file::remove(&path).map_err(|e| StoreError::io(&path, "replace", e))?;
+        file::remove_if_exists(&path).map_err(|e| StoreError::io(&path, "replace", e))?;
         let fail = |e| StoreError::io(&path, "listen at", e);
         let listener = UnixListener::bind(&path).map_err(fail)?;
         // From here on, dropping `socket` removes the file, also if something fails.
@@ -56,14 +57,14 @@ impl Socket {
     }
 }
 
-impl Drop for Socket {
+impl Drop for RunSocket {
     fn drop(&mut self) {
         // A file that cannot be removed is removed by a later run; see `sweep`.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-impl Directory {
+impl StorageDirectory {
     /// Connects to the process that runs the team here, if there is one that listens. The lock file
     /// may have been written by another user, who could redirect messages for the team to a process
     /// of theirs. So only sockets that a host of this user has made are connected to.
@@ -81,7 +82,7 @@ impl Directory {
             .nth(1)
             .filter(|path| !path.is_empty())?;
         let path = PathBuf::from(OsString::from_vec(path.to_vec()));
-        is_of_a_host(&path)
+        is_own_host_socket(&path)
             .then(|| UnixStream::connect(path).ok())
             .flatten()
     }
@@ -89,10 +90,10 @@ impl Directory {
 
 /// Whether a path is that of a socket made by a host of this user. The directory for temporary
 /// files of that host may differ from ours.
-fn is_of_a_host(path: &Path) -> bool {
+fn is_own_host_socket(path: &Path) -> bool {
     let Some(place) = path
         .parent()
-        .filter(|place| place.ends_with(user::temporary_name()))
+        .filter(|place| place.ends_with(user::temporary_dir_name()))
     else {
         return false;
     };
@@ -101,11 +102,11 @@ fn is_of_a_host(path: &Path) -> bool {
     // In a private directory, no other user can replace the socket after this check.
     private
         && path.is_absolute()
-        && of(path).is_ok_and(|meta| meta.file_type().is_socket() && is_own(&meta))
+        && of(path).is_ok_and(|meta| meta.file_type().is_socket() && is_owned_by_user(&meta))
 }
 
 /// Removes sockets that killed processes left behind.
-fn sweep(place: &Path) {
+fn remove_stale_sockets(place: &Path) {
     for entry in std::fs::read_dir(place).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let pid = name
@@ -124,7 +125,7 @@ mod tests {
     use std::fs::DirBuilder;
     use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 
-    use super::super::lock::Lock;
+    use super::super::lock::StorageLock;
     use super::*;
 
     #[test]
@@ -132,10 +133,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let deep = dir.path().join("x".repeat(100)).join("y".repeat(100));
         std::fs::create_dir_all(&deep).unwrap();
-        let directory = Directory::new(&deep);
-        let _lock = Lock::take(&deep).unwrap();
+        let directory = StorageDirectory::new(&deep);
+        let _lock = StorageLock::acquire(&deep).unwrap();
         assert!(directory.connect().is_none());
-        let socket = Socket::open(&deep).unwrap();
+        let socket = RunSocket::open(&deep).unwrap();
         directory.connect().unwrap().write_all(b"hello").unwrap();
         socket.listener.set_nonblocking(false).unwrap();
         let mut heard = String::new();
@@ -156,9 +157,9 @@ mod tests {
     #[test]
     fn a_lock_file_leads_to_sockets_of_the_users_own_hosts_only() {
         let dir = tempfile::tempdir().unwrap();
-        let directory = Directory::new(dir.path());
+        let directory = StorageDirectory::new(dir.path());
         let (private, other) = (
-            dir.path().join(user::temporary_name()),
+            dir.path().join(user::temporary_dir_name()),
             dir.path().join("other"),
         );
         for place in [&private, &other] {

@@ -29,24 +29,24 @@ use strata_core::money::Usd;
 
 use super::directory::{DATABASE, WAL_FILE};
 use super::error::StoreError;
-use super::lineage::{Head, Row, key};
-use super::lock::Lock;
+use super::lineage::{CurrentLineage, StoredLineage, event_key};
+use super::lock::StorageLock;
 use super::progress::ProgressFile;
-use super::reader::{Outline, Reader, begins, check_pages};
+use super::reader::{Reader, SnapshotInfo, branch_of, check_pages};
 use super::{
-    At, CheckpointRow, Durability, Fill, LineageRow, Pruned, Record, Saved, SavedDefinition, Store,
-    SumUp, blob, codec, file, schema, team_json,
+    BuildState, CheckpointRow, Durability, LineageRow, LoadedState, Pruned, Record,
+    SavedDefinition, StateSelector, Store, WriteContent, blob, codec, file, schema, team_json,
 };
 
 use crate::blob::Blobs;
 
-pub(super) use create::NEW_DATABASE;
-use joined::Joined;
-use known::KnownFile;
-use line::makes;
-use log::Log;
-use snapshot::Snapshot;
-use write::{insert, put_definition};
+pub(super) use create::TEMPORARY_DATABASE;
+use joined::GroupCommit;
+use known::KnownTeamJson;
+use line::makes_checkpoint;
+use log::WalFile;
+use snapshot::EncodedSnapshot;
+use write::{insert_event, write_definition};
 
 /// The size at which the log is moved into the database, in pages of 4 KiB. It is large, because
 /// moving costs two syncs each time, but small enough that reading the log after a crash takes
@@ -68,37 +68,37 @@ pub struct SqliteStore {
     /// How far the database got. Dropped after the database is closed.
     progress: ProgressFile,
     /// The current lineage.
-    line: Row,
+    lineage: StoredLineage,
     /// The same as it is stored in its row.
-    told: Row,
+    lineage_row: StoredLineage,
     /// The newest snapshot on its path.
-    snapshot: Outline,
+    snapshot: SnapshotInfo,
     /// The log file, to sync it. It is opened at the first sync, which also syncs the directory.
-    log: Option<Log>,
+    wal_file: Option<WalFile>,
     /// The positions of its checkpoints that are not forgotten, oldest first. They are determined
     /// when they are first needed.
-    made: Option<VecDeque<i64>>,
+    checkpoint_positions: Option<VecDeque<i64>>,
     /// The buffer in which events are encoded.
     buffer: Vec<u8>,
     /// Its membership in a log that several teams share. Dropped after the database is closed,
     /// while the lock is held.
-    joined: Option<Joined>,
+    group_commit: Option<GroupCommit>,
     /// The size at which the log is moved into the database, in pages.
-    log_pages: u32,
+    max_log_pages: u32,
     lock: LockedDirectory,
 }
 
 #[derive(Debug)]
 struct LockedDirectory {
     path: std::path::PathBuf,
-    _lock: Lock,
+    _lock: StorageLock,
 }
 
 impl SqliteStore {
     /// Opens the database of a directory.
-    pub(super) fn open(lock: Lock, directory: &Path) -> Result<Self, StoreError> {
+    pub(super) fn open(lock: StorageLock, directory: &Path) -> Result<Self, StoreError> {
         let path = directory.join(DATABASE);
-        schema::recognise(&path)?;
+        schema::require_own_database(&path)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let fail = |e| StoreError::sqlite(&path, "open", e);
         let conn = Connection::open_with_flags(&path, flags).map_err(fail)?;
@@ -106,48 +106,48 @@ impl SqliteStore {
         let has_log = std::fs::metadata(directory.join(WAL_FILE)).is_ok_and(|log| log.len() > 0);
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log)
             .map_err(fail)?;
-        let reader = Reader::ready(conn, path.clone())?;
-        line::forbid_checkpoints(&reader.conn).map_err(fail)?;
+        let reader = Reader::from_connection(conn, path.clone())?;
+        line::disable_auto_checkpoints(&reader.conn).map_err(fail)?;
         reader
             .conn
             .pragma_update(None, "synchronous", write::SYNCHRONOUS)
             .map_err(fail)?;
         check_pages(&reader)?;
         let changes = reader.check_complete()?;
-        schema::use_log(&reader.conn, &path)?;
+        schema::enable_wal(&reader.conn, &path)?;
         if (reader.version as i64) < schema::VERSION {
             let tx = reader.conn.unchecked_transaction().map_err(fail)?;
             schema::migrate(&reader.conn, reader.version).map_err(fail)?;
             // A database that cannot be read is left unchanged.
-            reader.line()?;
+            reader.selected_lineage()?;
             tx.commit().map_err(fail)?;
         }
         reader
             .conn
             .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
             .map_err(fail)?;
-        let progress = ProgressFile::of(directory, changes)?;
-        let line = reader.line()?;
-        let told = reader.row_as_it_is(line.id)?;
+        let progress = ProgressFile::for_database(directory, changes)?;
+        let line = reader.selected_lineage()?;
+        let told = reader.lineage_as_stored(line.id)?;
         let lock = LockedDirectory {
             path: directory.to_path_buf(),
             _lock: lock,
         };
-        let snapshot = reader.newest_snapshot(&reader.path(&line, line.events)?)?;
+        let snapshot = reader.newest_snapshot(&reader.path_to(&line, line.events)?)?;
         let mut store = Self {
             reader,
             progress,
-            line,
-            told,
+            lineage: line,
+            lineage_row: told,
             snapshot,
-            log: None,
-            made: None,
+            wal_file: None,
+            checkpoint_positions: None,
             buffer: Vec::new(),
-            joined: None,
-            log_pages: LOG_PAGES,
+            group_commit: None,
+            max_log_pages: LOG_PAGES,
             lock,
         };
-        store.take_in()?;
+        store.restore_from_shared_logs()?;
         Ok(store)
     }
 
@@ -167,8 +167,8 @@ impl SqliteStore {
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
         let made = self.commit(work)?;
-        if let Some(joined) = &mut self.joined {
-            joined.note_other();
+        if let Some(joined) = &mut self.group_commit {
+            joined.note_other_change();
         }
         if durability == Durability::Full {
             self.sync_log()?;
@@ -177,7 +177,7 @@ impl SqliteStore {
     }
 
     /// The same, for a change that is no event and must not be lost.
-    fn change(
+    fn commit_change(
         &mut self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<()>,
     ) -> Result<(), StoreError> {
@@ -186,7 +186,7 @@ impl SqliteStore {
             conn.execute("UPDATE log SET changes = changes + 1", [])
                 .map(drop)
         })?;
-        self.progress.add(1);
+        self.progress.count_changes(1);
         self.sync_log()
     }
 
@@ -196,7 +196,7 @@ impl SqliteStore {
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        self.begin()?;
+        self.ensure_log_started()?;
         let conn = &self.reader.conn;
         let run = |sql: &str| conn.prepare_cached(sql)?.execute([]).map(drop);
         let all = || {
@@ -216,12 +216,12 @@ impl SqliteStore {
 
     /// Makes everything that was committed survive a loss of power. Events, and what is known of
     /// `team.json`, are committed together with those of other teams if possible.
-    fn sync(&mut self, known: Option<&KnownFile>) -> Result<(), StoreError> {
+    fn sync(&mut self, known: Option<&KnownTeamJson>) -> Result<(), StoreError> {
         // Until its own log was synced for the first time, the directory has to be synced, too.
-        let (Some(log), Some(joined)) = (&mut self.log, &mut self.joined) else {
+        let (Some(log), Some(joined)) = (&mut self.wal_file, &mut self.group_commit) else {
             return self.sync_log();
         };
-        log.keep_room()
+        log.preallocate_if_grown()
             .map_err(|e| StoreError::io(&self.lock.path.join(WAL_FILE), "write", e))?;
         if joined.commit(known) {
             Ok(())
@@ -234,21 +234,21 @@ impl SqliteStore {
     fn sync_log(&mut self) -> Result<(), StoreError> {
         let path = self.lock.path.join(WAL_FILE);
         let fail = |e| StoreError::io(&path, "write", e);
-        let log = match &mut self.log {
+        let log = match &mut self.wal_file {
             Some(log) => log,
             none => {
-                let log = Log::open(&path, self.log_pages).map_err(fail)?;
+                let log = WalFile::open(&path, self.max_log_pages).map_err(fail)?;
                 file::sync_directory(&self.lock.path)?;
                 none.insert(log)
             }
         };
-        match &mut self.joined {
+        match &mut self.group_commit {
             Some(joined) => joined.sync(log),
             None => log.sync(),
         }
         .map_err(fail)?;
-        self.progress.synced();
-        self.progress.put();
+        self.progress.mark_synced();
+        self.progress.flush();
         Ok(())
     }
 
@@ -261,10 +261,10 @@ impl SqliteStore {
     }
     /// Notes which of the records that were appended to the current lineage are checkpoints. `line` is the lineage after
     /// the append.
-    fn note_checkpoints(&mut self, line: &Row, records: &[Record]) {
-        if let Some(made) = &mut self.made {
-            for (at, record) in (self.line.events + 1..).zip(records) {
-                if makes(line, at, record) {
+    fn note_checkpoints(&mut self, line: &StoredLineage, records: &[Record]) {
+        if let Some(made) = &mut self.checkpoint_positions {
+            for (at, record) in (self.lineage.events + 1..).zip(records) {
+                if makes_checkpoint(line, at, record) {
                     made.push_back(at);
                 }
             }
@@ -278,25 +278,25 @@ impl Store for SqliteStore {
             return Ok(());
         };
         self.check_directory()?;
-        let branch = begins(records)
-            .map(|(name, from)| self.branch(name, from))
+        let branch = branch_of(records)
+            .map(|(name, from)| self.new_branch(name, from))
             .transpose()?;
         if branch.is_some() {
-            self.settle()?;
+            self.write_row_if_behind()?;
         }
         // A new lineage becomes the current one if the run continues with it.
         let moves = branch.is_some() && records.len() > 1;
-        let current = Head {
-            lineage: self.line.id,
-            line: super::next_line(Some(newest)) as i64,
+        let current = CurrentLineage {
+            lineage: self.lineage.id,
+            next_line: super::next_line(Some(newest)) as i64,
         };
-        let mut line = branch.clone().unwrap_or_else(|| self.line.clone());
+        let mut line = branch.clone().unwrap_or_else(|| self.lineage.clone());
         let mut buffer = std::mem::take(&mut self.buffer);
-        let mut joined = self.joined.take();
+        let mut joined = self.group_commit.take();
         let result = self.commit(|conn| {
             if let Some(branch) = &branch {
                 branch.insert(conn)?;
-                Head {
+                CurrentLineage {
                     lineage: if moves { branch.id } else { current.lineage },
                     ..current
                 }
@@ -305,10 +305,10 @@ impl Store for SqliteStore {
             for record in records {
                 buffer.clear();
                 buffer = codec::encode_event(&record.event, std::mem::take(&mut buffer));
-                let sum = insert(conn, key(line.id, line.events + 1), record, &buffer)?;
-                line.add(&record.event, buffer.len(), sum);
+                let sum = insert_event(conn, event_key(line.id, line.events + 1), record, &buffer)?;
+                line.count_event(&record.event, buffer.len(), sum);
                 if let Some(joined) = &mut joined {
-                    joined.note(line.id, line.events, record, &buffer);
+                    joined.add_event(line.id, line.events, record, &buffer);
                 }
             }
             let is_due = branch.is_some() || self.row_is_due(&line);
@@ -318,74 +318,83 @@ impl Store for SqliteStore {
             Ok(is_due)
         });
         if let (Some(joined), true) = (&mut joined, branch.is_some() || result.is_err()) {
-            joined.note_other();
+            joined.note_other_change();
         }
-        (self.buffer, self.joined) = (buffer, joined);
+        (self.buffer, self.group_commit) = (buffer, joined);
         let is_told = result?;
-        self.progress.add(records.len() as u64);
+        self.progress.count_changes(records.len() as u64);
         if is_told && branch.is_none() {
-            self.told_of(&line);
+            self.note_row_written(&line);
         }
         if durability == Durability::Full {
             self.sync(None)?;
         }
-        self.progress.put();
+        self.progress.flush();
         if branch.is_none() {
             self.note_checkpoints(&line, records);
-            self.line = line;
+            self.lineage = line;
         } else if moves {
-            self.go_on_with(line)?;
+            self.continue_with(line)?;
         }
         Ok(())
     }
 
     fn snapshot_due(&self) -> bool {
-        self.line.since as u64 > self.snapshot.weight.max(MIN_SNAPSHOT_BYTES)
+        self.lineage.bytes_since_snapshot as u64 > self.snapshot.bytes.max(MIN_SNAPSHOT_BYTES)
     }
 
     fn save_snapshot(&mut self, env: &Environment) -> Result<(), StoreError> {
-        let new = Snapshot::of(env);
-        if new.weight() <= MAX_SNAPSHOT_BYTES {
+        let new = EncodedSnapshot::encode(env);
+        if new.bytes() <= MAX_SNAPSHOT_BYTES {
             let (at, line) = (
-                key(self.line.id, self.line.events),
-                Row {
-                    since: 0,
-                    ..self.line.clone()
+                event_key(self.lineage.id, self.lineage.events),
+                StoredLineage {
+                    bytes_since_snapshot: 0,
+                    ..self.lineage.clone()
                 },
             );
             let bundles = self.snapshot.bundles.clone();
             // The snapshot may be lost with the power, since the events that it covers are not.
-            let put = self.commit_row(&line, |conn| {
-                snapshot::thin(conn, at)?;
-                new.put(conn, at, bundles)
+            let put = self.commit_with_row(&line, |conn| {
+                snapshot::delete_old_snapshots(conn, at)?;
+                new.insert(conn, at, bundles)
             });
             // If there was no space for the snapshot, it is not tried again at once: sizes are
             // counted from here.
-            (self.line.since, self.told.since) = (0, 0);
+            (
+                self.lineage.bytes_since_snapshot,
+                self.lineage_row.bytes_since_snapshot,
+            ) = (0, 0);
             self.snapshot.bundles = put?;
-            self.snapshot.n = at;
+            self.snapshot.key = at;
         }
-        (self.line.since, self.snapshot.weight) = (0, new.weight() as u64);
+        (self.lineage.bytes_since_snapshot, self.snapshot.bytes) = (0, new.bytes() as u64);
         Ok(())
     }
 
-    fn load(&self, at: &At) -> Result<Saved, StoreError> {
+    fn load(&self, at: &StateSelector) -> Result<LoadedState, StoreError> {
         self.reader.load(at)
     }
 
-    fn turn_to(&mut self, lineage: &str) -> Result<(), StoreError> {
-        if self.line.name == lineage {
+    fn switch_lineage(&mut self, lineage: &str) -> Result<(), StoreError> {
+        if self.lineage.name == lineage {
             return Ok(());
         }
-        self.settle()?;
+        self.write_row_if_behind()?;
         let line = self.reader.next_line()? as i64;
-        self.reader.turn_to(lineage)?;
-        let found = self.reader.line();
-        self.reader.turned = None;
+        self.reader.switch_lineage(lineage)?;
+        let found = self.reader.selected_lineage();
+        self.reader.selected = None;
         let row = found?;
         let lineage = row.id;
-        self.change(|conn| Head { lineage, line }.write(conn))?;
-        self.go_on_with(row)
+        self.commit_change(|conn| {
+            CurrentLineage {
+                lineage,
+                next_line: line,
+            }
+            .write(conn)
+        })?;
+        self.continue_with(row)
     }
 
     fn lineages(&self) -> Result<Vec<LineageRow>, StoreError> {
@@ -401,25 +410,25 @@ impl Store for SqliteStore {
     }
 
     fn keep_checkpoints(&mut self, keep: u32) -> Result<(), StoreError> {
-        let mut made = match self.made.take() {
+        let mut made = match self.checkpoint_positions.take() {
             Some(made) => made,
-            None => self.made(&self.line)?,
+            None => self.checkpoint_positions(&self.lineage)?,
         };
         let over = made.len().saturating_sub(keep as usize);
         let last = made.drain(..over).next_back();
-        self.made = Some(made);
+        self.checkpoint_positions = Some(made);
         let Some(last) = last else { return Ok(()) };
-        let line = Row {
-            forgotten: last,
-            ..self.line.clone()
+        let line = StoredLineage {
+            forgotten_until: last,
+            ..self.lineage.clone()
         };
-        self.commit_row(&line, |_| Ok(()))?;
-        self.line = line;
+        self.commit_with_row(&line, |_| Ok(()))?;
+        self.lineage = line;
         Ok(())
     }
 
-    fn prune(&mut self, keep: u32, sum_up: &mut SumUp<'_>) -> Result<Pruned, StoreError> {
-        self.made = None;
+    fn prune(&mut self, keep: u32, sum_up: &mut BuildState<'_>) -> Result<Pruned, StoreError> {
+        self.checkpoint_positions = None;
         self.prune_all(keep, sum_up)
     }
 
@@ -429,12 +438,12 @@ impl Store for SqliteStore {
 
     fn put_blobs(&mut self, blobs: &Blobs) -> Result<(), StoreError> {
         self.check_directory()?;
-        let line = self.line.clone();
+        let line = self.lineage.clone();
         // Blobs may be large, and the log is moved into the database only after the row was
         // written.
-        self.commit_row(&line, |conn| blob::put(conn, blobs))?;
-        if let Some(joined) = &mut self.joined {
-            joined.note_other();
+        self.commit_with_row(&line, |conn| blob::insert_blobs(conn, blobs))?;
+        if let Some(joined) = &mut self.group_commit {
+            joined.note_other_change();
         }
         Ok(())
     }
@@ -448,14 +457,14 @@ impl Store for SqliteStore {
     }
 
     fn set_definition(&mut self, definition: &SavedDefinition) -> Result<(), StoreError> {
-        self.change(|conn| put_definition(conn, definition))
+        self.commit_change(|conn| write_definition(conn, definition))
     }
 
     fn write_team_json(
         &mut self,
-        fill: &Fill<'_>,
+        fill: &WriteContent<'_>,
         durability: Durability,
     ) -> Result<(), StoreError> {
-        self.write_team_json_within(team_json::MAX_BYTES, fill, durability)
+        self.write_team_json_limited(team_json::MAX_BYTES, fill, durability)
     }
 }

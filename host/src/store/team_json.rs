@@ -32,19 +32,19 @@ use strata_core::json::{self, Json};
 use strata_core::message::Message;
 
 use super::SavedDefinition;
-use place::Place;
+use place::LocatedValue;
 
 pub use described::described_team;
 pub use export::{export, write};
-pub use import::{Imported, import, import_with_warnings};
-use layout::Text;
-use lines::Line;
+pub use import::{ImportedState, import, import_with_warnings};
+use layout::MessageJson;
+use lines::OneLine;
 
 /// Returns a message as JSON, in the format of the file.
-pub fn message(message: &Message) -> String {
-    serde_json::to_string(&Text {
+pub fn message_json(message: &Message) -> String {
+    serde_json::to_string(&MessageJson {
         message,
-        line: &Line::default(),
+        line: &OneLine::default(),
     })
     .unwrap_or_default()
 }
@@ -147,22 +147,22 @@ pub fn saved_definition(bytes: &[u8]) -> Result<Option<SavedDefinition>, ImportE
 /// Whether another program wrote a file.
 pub fn is_foreign(bytes: &[u8]) -> bool {
     #[derive(serde::Deserialize)]
-    struct Ours {
+    struct StrataMarker {
         strata: Option<serde::de::IgnoredAny>,
     }
     let text = std::str::from_utf8(bytes).unwrap_or_default();
     let read = json::foreign::parse(text, json::foreign::NonFinite::Null, |text| {
-        serde_json::from_str::<Ours>(text)
+        serde_json::from_str::<StrataMarker>(text)
     });
     read.is_ok_and(|file| file.strata.is_none())
 }
 
 /// Returns a message as one line of JSON for programs outside of the team: in the format of the
 /// file, with its recipients in `to`.
-pub fn letter(message: &Message, to: &[String]) -> String {
-    let line = Line::default();
-    let letter = layout::Letter {
-        message: Text {
+pub fn external_message_json(message: &Message, to: &[String]) -> String {
+    let line = OneLine::default();
+    let letter = layout::ExternalMessageJson {
+        message: MessageJson {
             message,
             line: &line,
         },
@@ -173,11 +173,14 @@ pub fn letter(message: &Message, to: &[String]) -> String {
 }
 
 /// Parses a message from outside of the team, in any of the formats that messages have in files.
-pub fn read_letter(text: &str) -> Result<Message, ImportError> {
-    json::fits(text).map_err(|error| ImportError::Syntax(format!("it is {error}")))?;
-    let mut document = parse::parse_letter(text)?;
-    read_recipients(&mut document)?;
-    let mut message = messages::parse(&Place::root(&document), &metagpt::Names::default())?;
+pub fn parse_external_message(text: &str) -> Result<Message, ImportError> {
+    json::check_limits(text).map_err(|error| ImportError::Syntax(format!("it is {error}")))?;
+    let mut document = parse::parse_strict(text)?;
+    merge_recipients(&mut document)?;
+    let mut message = messages::parse_message(
+        &LocatedValue::root(&document),
+        &metagpt::ForeignNames::default(),
+    )?;
     // The environment assigns the id of the message.
     if !message.id.0.is_empty() {
         let id = Json::from(Value::from(std::mem::take(&mut message.id.0)));
@@ -188,7 +191,7 @@ pub fn read_letter(text: &str) -> Result<Message, ImportError> {
 
 /// Renames the field `to` to `send_to`. Outbound messages name their recipients in `to`, so that
 /// inbound ones may, too: a message that is sent back as it came reaches only these recipients.
-fn read_recipients(document: &mut Value) -> Result<(), ImportError> {
+fn merge_recipients(document: &mut Value) -> Result<(), ImportError> {
     let Some(fields) = document.as_object_mut() else {
         return Ok(());
     };
@@ -204,12 +207,12 @@ fn read_recipients(document: &mut Value) -> Result<(), ImportError> {
             names.clone()
         }
     };
-    let said = messages::SEND_TO
+    let existing = messages::SEND_TO_FIELDS
         .iter()
         .find(|name| fields.get(**name).is_some_and(|names| !names.is_null()));
-    match said {
+    match existing {
         None => {
-            fields.insert(messages::SEND_TO[0].into(), to);
+            fields.insert(messages::SEND_TO_FIELDS[0].into(), to);
         }
         Some(name) if list(&fields[*name]) == list(&to) => {}
         Some(name) => {
@@ -226,7 +229,7 @@ fn read_recipients(document: &mut Value) -> Result<(), ImportError> {
 /// Whether a resume of the team in this file would have nothing to do. Fails if the file cannot be
 /// parsed.
 pub fn is_finished(bytes: &[u8]) -> Result<bool, ImportError> {
-    Ok(is_at_its_end(&parse::parse(bytes)?))
+    Ok(is_document_finished(&parse::parse(bytes)?))
 }
 
 /// Whether this is the file of a finished team, and its state is a certain checkpoint.
@@ -237,11 +240,11 @@ pub fn is_finished_at(bytes: &[u8], checkpoint: Option<&CheckpointId>) -> bool {
             .map(str::to_owned)
     };
     parse::parse(bytes).is_ok_and(|file| {
-        is_at_its_end(&file) && at(&file).as_deref() == checkpoint.map(|id| &*id.0)
+        is_document_finished(&file) && at(&file).as_deref() == checkpoint.map(|id| &*id.0)
     })
 }
 
-fn is_at_its_end(file: &Value) -> bool {
+fn is_document_finished(file: &Value) -> bool {
     let done = file.pointer("/strata/status").and_then(Value::as_str) == Some("done");
     let unread = |list: &Value| list.as_array().is_none_or(|list| !list.is_empty());
     let any_unread = |lists: Option<&Value>| {

@@ -19,20 +19,20 @@ const TIMEOUTS: [&str; 2] = [
     "OTEL_EXPORTER_OTLP_TIMEOUT",
 ];
 /// The timeout if none is set.
-const TIMEOUT: Duration = Duration::from_secs(10);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum number of bytes read of a response. It contains at most what was rejected.
-const ANSWER_BYTES: usize = 64 << 10;
+const MAX_RESPONSE_BYTES: usize = 64 << 10;
 
 /// Sends batches.
-pub(super) struct Client {
+pub(super) struct CollectorClient {
     http: reqwest::Client,
     runtime: Runtime,
     endpoint: String,
     /// Whether a failure was reported already.
-    told: AtomicBool,
+    has_warned: AtomicBool,
 }
 
-impl fmt::Debug for Client {
+impl fmt::Debug for CollectorClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client")
             .field("endpoint", &self.endpoint)
@@ -40,12 +40,12 @@ impl fmt::Debug for Client {
     }
 }
 
-impl Client {
+impl CollectorClient {
     pub(super) fn new(endpoint: &str) -> Result<Self, String> {
         let set = TIMEOUTS
             .iter()
             .find_map(|name| env::var(name).ok()?.trim().parse().ok());
-        let timeout = set.map_or(TIMEOUT, Duration::from_millis);
+        let timeout = set.map_or(DEFAULT_TIMEOUT, Duration::from_millis);
         let http = builder()
             .no_proxy()
             .timeout(timeout)
@@ -59,7 +59,7 @@ impl Client {
             http,
             runtime,
             endpoint: endpoint.to_owned(),
-            told: AtomicBool::new(false),
+            has_warned: AtomicBool::new(false),
         })
     }
 
@@ -68,27 +68,27 @@ impl Client {
         let status = answer.status();
         let mut body = Vec::new();
         while let Some(piece) = answer.chunk().await? {
-            body.extend(piece.iter().take(ANSWER_BYTES - body.len()));
-            if body.len() == ANSWER_BYTES {
+            body.extend(piece.iter().take(MAX_RESPONSE_BYTES - body.len()));
+            if body.len() == MAX_RESPONSE_BYTES {
                 break;
             }
         }
         if !status.is_success() {
-            self.tell(&format!("it answers {status}"));
+            self.warn_once(&format!("it answers {status}"));
         }
         Ok(Response::builder().status(status).body(body.into())?)
     }
 
     /// Warns of the first failure only.
-    fn tell(&self, why: &str) {
-        if !self.told.swap(true, Ordering::Relaxed) {
+    fn warn_once(&self, why: &str) {
+        if !self.has_warned.swap(true, Ordering::Relaxed) {
             let endpoint = without_secrets(&self.endpoint.to_string());
             tracing::warn!("traces do not reach `{endpoint}`: {why}; the run is none the worse");
         }
     }
 }
 
-impl HttpClient for Client {
+impl HttpClient for CollectorClient {
     // The signature that `async_trait` generates for the trait's function.
     fn send_bytes<'a, 'b>(
         &'a self,
@@ -105,7 +105,7 @@ impl HttpClient for Client {
             while let Some(source) = deepest.source() {
                 deepest = source;
             }
-            self.tell(&deepest.to_string());
+            self.warn_once(&deepest.to_string());
         }
         Box::pin(async move { result })
     }

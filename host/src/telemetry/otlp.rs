@@ -20,7 +20,7 @@ use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::registry::LookupSpan;
 
 use super::SPANS;
-use super::client::Client;
+use super::client::CollectorClient;
 use crate::services::endpoint::without_secrets;
 use crate::sha256::sha256;
 
@@ -35,11 +35,11 @@ const PROTOCOLS: [&str; 2] = [
     "OTEL_EXPORTER_OTLP_PROTOCOL",
 ];
 /// How long the end of the program waits for the last spans to be exported.
-const LAST_CALL: Duration = Duration::from_secs(2);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 thread_local! {
     /// The trace id for the span that is being created on this thread.
-    static TRACE: Cell<Option<TraceId>> = const { Cell::new(None) };
+    static CURRENT_TRACE: Cell<Option<TraceId>> = const { Cell::new(None) };
 }
 
 /// A running export, which must be finished with `finish`; without a collector, it does nothing.
@@ -55,8 +55,8 @@ impl SpanExport {
     pub fn start() -> Result<Self, String> {
         let Some(endpoint) = ENDPOINTS
             .iter()
-            .find_map(|name| set(name))
-            .filter(|_| wanted())
+            .find_map(|name| env_value(name))
+            .filter(|_| is_enabled())
         else {
             return Ok(Self::default());
         };
@@ -68,7 +68,7 @@ impl SpanExport {
         };
         if let Some((name, _)) = PROTOCOLS
             .iter()
-            .find_map(|name| Some((name, set(name)?)))
+            .find_map(|name| Some((name, env_value(name)?)))
             .filter(|(_, it)| it == "grpc")
         {
             let why = format!(
@@ -76,7 +76,7 @@ impl SpanExport {
             );
             return Err(refused(why));
         }
-        let client = Client::new(&endpoint).map_err(&refused)?;
+        let client = CollectorClient::new(&endpoint).map_err(&refused)?;
         let exporter = SpanExporter::builder()
             .with_http()
             .with_protocol(Protocol::HttpBinary)
@@ -86,7 +86,7 @@ impl SpanExport {
             .map_err(|error| refused(error.to_string()))?;
         let provider = SdkTracerProvider::builder()
             .with_batch_exporter(exporter)
-            .with_id_generator(Ids::default());
+            .with_id_generator(SpanIds::default());
         Ok(Self(Some(provider.with_resource(resource()).build())))
     }
 
@@ -109,7 +109,7 @@ impl SpanExport {
     pub fn finish(self) {
         if let Some(Err(error)) = self
             .0
-            .map(|provider| provider.shutdown_with_timeout(LAST_CALL))
+            .map(|provider| provider.shutdown_with_timeout(SHUTDOWN_TIMEOUT))
         {
             tracing::debug!("the last spans were not exported: {error}");
         }
@@ -117,20 +117,21 @@ impl SpanExport {
 }
 
 /// Returns the value of an environment variable that is set and not blank.
-fn set(name: &str) -> Option<String> {
+fn env_value(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.trim().is_empty())
 }
 
-fn wanted() -> bool {
-    let off = set("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
-    !off && set("OTEL_TRACES_EXPORTER").is_none_or(|exporter| exporter != "none")
+fn is_enabled() -> bool {
+    let off =
+        env_value("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    !off && env_value("OTEL_TRACES_EXPORTER").is_none_or(|exporter| exporter != "none")
 }
 
 /// Returns the resource that identifies this program. The standard variables take precedence over
 /// its own name.
 fn resource() -> Resource {
-    let named = set("OTEL_SERVICE_NAME").is_some()
-        || set("OTEL_RESOURCE_ATTRIBUTES")
+    let named = env_value("OTEL_SERVICE_NAME").is_some()
+        || env_value("OTEL_RESOURCE_ATTRIBUTES")
             .is_some_and(|attributes| attributes.contains("service.name="));
     let resource = Resource::builder();
     let resource = if named {
@@ -155,16 +156,16 @@ fn concerns_runs(metadata: &Metadata<'_>) -> bool {
 
 /// Creates the span of a run within the run's trace. All resumes of a run share the trace.
 pub(crate) fn run_span(run: &RunId, make: impl FnOnce() -> Span) -> Span {
-    TRACE.set(Some(trace_of(run)));
+    CURRENT_TRACE.set(Some(trace_id(run)));
     let span = make();
     // The span receives its ids only when its context is requested.
     let _ = span.context();
-    TRACE.set(None);
+    CURRENT_TRACE.set(None);
     span
 }
 
 /// Returns the trace id of a run: the first bytes of the SHA-256 of its run id.
-fn trace_of(run: &RunId) -> TraceId {
+fn trace_id(run: &RunId) -> TraceId {
     let digest = sha256(&run.0);
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&digest[..16]);
@@ -173,11 +174,11 @@ fn trace_of(run: &RunId) -> TraceId {
 
 /// Generates trace ids from run ids, and span ids at random.
 #[derive(Debug, Default)]
-struct Ids(RandomIdGenerator);
+struct SpanIds(RandomIdGenerator);
 
-impl IdGenerator for Ids {
+impl IdGenerator for SpanIds {
     fn new_trace_id(&self) -> TraceId {
-        TRACE.get().unwrap_or_else(|| self.0.new_trace_id())
+        CURRENT_TRACE.get().unwrap_or_else(|| self.0.new_trace_id())
     }
 
     fn new_span_id(&self) -> SpanId {

@@ -18,22 +18,22 @@ use crate::open;
 use crate::replace::{Replacement, replace};
 
 /// The name of the lock file.
-const NAME: &str = "strata.lock";
+const FILE_NAME: &str = "strata.lock";
 /// The version of the format.
-const VERSION: u32 = 1;
+const FORMAT_VERSION: u32 = 1;
 /// The maximum size of a lock file in bytes, enough for ten thousand components.
 const MAX_BYTES: u64 = 4 << 20;
 
 /// A lock file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lock {
+pub struct ComponentLock {
     path: PathBuf,
-    components: BTreeMap<Name, Locked>,
+    components: BTreeMap<LockedName, LockedComponent>,
 }
 
 /// The name of a component in a lock file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Name {
+pub enum LockedName {
     /// Its path relative to the directory.
     File(String),
     /// The name of a skill with its version: `NAME@VERSION`. Each machine has its own shelf.
@@ -42,7 +42,7 @@ pub enum Name {
 
 /// The entry of a component.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Locked {
+pub struct LockedComponent {
     /// The SHA-256 of its bytes. For a script, that of its text and of the sources of its
     /// interpreter.
     pub sha256: Digest,
@@ -52,7 +52,7 @@ pub struct Locked {
 
 /// The error for a component that differs from the locked one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Mismatch {
+pub enum LockMismatch {
     /// Its bytes differ.
     #[error(
         "the component `{component}` has the sha256 `{}` ({} bytes), locked is `{}` ({} bytes)",
@@ -62,9 +62,9 @@ pub enum Mismatch {
         /// Its name in the lock.
         component: String,
         /// What was found.
-        found: Locked,
+        found: LockedComponent,
         /// What was locked.
-        locked: Locked,
+        locked: LockedComponent,
     },
     /// The lock file does not contain it.
     #[error("the component `{component}` (sha256 `{}`) is not in `{}`", found.sha256, lock.display())]
@@ -72,7 +72,7 @@ pub enum Mismatch {
         /// Its name in the lock file.
         component: String,
         /// What was found.
-        found: Locked,
+        found: LockedComponent,
         /// The lock file.
         lock: PathBuf,
     },
@@ -104,26 +104,26 @@ pub enum LockError {
 /// The contents of a lock file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct LockFile {
     version: u32,
     #[serde(default, rename = "component")]
-    components: Vec<Entry>,
+    components: Vec<LockFileEntry>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct LockFileEntry {
     source: Option<String>,
     skill: Option<String>,
-    #[serde(deserialize_with = "digest")]
+    #[serde(deserialize_with = "deserialize_digest")]
     sha256: Digest,
     size: u64,
 }
 
-impl Lock {
+impl ComponentLock {
     /// Reads the lock file in a directory. Returns `None` if there is none.
-    pub fn beside(base: &Path) -> Result<Option<Self>, LockError> {
-        let path = base.join(NAME);
+    pub fn read_in(base: &Path) -> Result<Option<Self>, LockError> {
+        let path = base.join(FILE_NAME);
         let mut text = String::new();
         let read =
             open::regular(&path).and_then(|file| file.take(MAX_BYTES).read_to_string(&mut text));
@@ -147,7 +147,7 @@ impl Lock {
     /// Returns an empty lock for a directory. Writes nothing.
     pub fn new(base: &Path) -> Self {
         Self {
-            path: base.join(NAME),
+            path: base.join(FILE_NAME),
             components: BTreeMap::new(),
         }
     }
@@ -158,16 +158,16 @@ impl Lock {
     }
 
     /// Fails unless a component is the locked one.
-    pub fn check(&self, name: &Name, found: Locked) -> Result<(), Mismatch> {
+    pub fn check(&self, name: &LockedName, found: LockedComponent) -> Result<(), LockMismatch> {
         let component = name.to_string();
         match self.components.get(name) {
             Some(locked) if *locked == found => Ok(()),
-            Some(locked) => Err(Mismatch::Changed {
+            Some(locked) => Err(LockMismatch::Changed {
                 component,
                 found,
                 locked: locked.clone(),
             }),
-            None => Err(Mismatch::Unlocked {
+            None => Err(LockMismatch::Unlocked {
                 component,
                 found,
                 lock: self.path.clone(),
@@ -176,17 +176,19 @@ impl Lock {
     }
 
     /// Locks a component. Returns its previous entry.
-    pub fn set(&mut self, name: Name, found: Locked) -> Option<Locked> {
+    pub fn set(&mut self, name: LockedName, found: LockedComponent) -> Option<LockedComponent> {
         self.components.insert(name, found)
     }
 
     /// Removes components whose files do not exist any more. Skills are kept, because they may be
     /// on the shelf of another machine.
-    pub fn forget_missing(&mut self) {
+    pub fn remove_missing(&mut self) {
         let base = self.base().to_owned();
         self.components.retain(|name, _| match name {
-            Name::File(file) => script::is_newest(Path::new(file)) || base.join(file).exists(),
-            Name::Skill(_) => true,
+            LockedName::File(file) => {
+                script::is_newest_message_script(Path::new(file)) || base.join(file).exists()
+            }
+            LockedName::Skill(_) => true,
         });
     }
 
@@ -209,10 +211,10 @@ impl Lock {
     fn text(&self) -> String {
         let mut text = format!(
             "# The components of the teams in this folder. Others are refused.\n\
-             # Written by `strata-host lock`.\nversion = {VERSION}\n"
+             # Written by `strata-host lock`.\nversion = {FORMAT_VERSION}\n"
         );
-        for (name, Locked { sha256, size }) in &self.components {
-            let (key, Name::File(name) | Name::Skill(name)) = (name.key(), name);
+        for (name, LockedComponent { sha256, size }) in &self.components {
+            let (key, LockedName::File(name) | LockedName::Skill(name)) = (name.key(), name);
             let name = toml::Value::from(name.as_str());
             // Writing to a string cannot fail.
             let _ = write!(
@@ -224,10 +226,10 @@ impl Lock {
     }
 }
 
-impl Name {
+impl LockedName {
     /// Returns the name of a component in the lock file of a directory: that of the skill, if it
     /// was named as one, or its path.
-    pub fn of(file: &Path, skill: Option<&str>, base: &Path) -> Self {
+    pub fn for_component(file: &Path, skill: Option<&str>, base: &Path) -> Self {
         let file = || {
             file.strip_prefix(base)
                 .unwrap_or(file)
@@ -246,24 +248,24 @@ impl Name {
     }
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for LockedName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Self::File(name) | Self::Skill(name)) = self;
         f.write_str(name)
     }
 }
 
-fn parse(text: &str) -> Result<BTreeMap<Name, Locked>, String> {
-    let written: Written =
+fn parse(text: &str) -> Result<BTreeMap<LockedName, LockedComponent>, String> {
+    let written: LockFile =
         toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
-    if written.version != VERSION {
+    if written.version != FORMAT_VERSION {
         return Err(format!(
-            "its version is `{}`, this program reads `{VERSION}`",
+            "its version is `{}`, this program reads `{FORMAT_VERSION}`",
             written.version
         ));
     }
     let mut components = BTreeMap::new();
-    for Entry {
+    for LockFileEntry {
         source,
         skill,
         sha256,
@@ -271,12 +273,12 @@ fn parse(text: &str) -> Result<BTreeMap<Name, Locked>, String> {
     } in written.components
     {
         let name = match (source, skill) {
-            (Some(file), None) => Name::File(file),
-            (None, Some(skill)) => Name::Skill(skill),
+            (Some(file), None) => LockedName::File(file),
+            (None, Some(skill)) => LockedName::Skill(skill),
             _ => return Err("a component has either a `source` or a `skill`".into()),
         };
         if components
-            .insert(name.clone(), Locked { sha256, size })
+            .insert(name.clone(), LockedComponent { sha256, size })
             .is_some()
         {
             return Err(format!("`{name}` is there twice"));
@@ -285,7 +287,7 @@ fn parse(text: &str) -> Result<BTreeMap<Name, Locked>, String> {
     Ok(components)
 }
 
-fn digest<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Digest, D::Error> {
+fn deserialize_digest<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Digest, D::Error> {
     let text = String::deserialize(from)?;
     match text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
         true => Ok(Digest(text)),
@@ -301,8 +303,8 @@ mod tests {
 
     use super::*;
 
-    fn locked(digit: &str, size: u64) -> Locked {
-        Locked {
+    fn locked(digit: &str, size: u64) -> LockedComponent {
+        LockedComponent {
             sha256: Digest(digit.repeat(64)),
             size,
         }
@@ -311,13 +313,14 @@ mod tests {
     #[test]
     fn what_is_written_is_read_again_and_looks_as_it_should() {
         let home = tempfile::tempdir().unwrap();
-        assert_eq!(Lock::beside(home.path()).unwrap(), None);
-        let mut lock = Lock::new(home.path());
-        let file = |file: &str| Name::of(&home.path().join(file), None, home.path());
+        assert_eq!(ComponentLock::read_in(home.path()).unwrap(), None);
+        let mut lock = ComponentLock::new(home.path());
+        let file =
+            |file: &str| LockedName::for_component(&home.path().join(file), None, home.path());
         lock.set(file("z.wasm"), locked("1", 3));
         lock.set(file("../a \"b\".wasm"), locked("2", 4));
         lock.set(
-            Name::of(
+            LockedName::for_component(
                 Path::new("/shelf/12.wasm"),
                 Some("write@1.0.0"),
                 home.path(),
@@ -330,8 +333,8 @@ mod tests {
             Some(locked("3", 5))
         );
         lock.write().unwrap();
-        assert_eq!(Lock::beside(home.path()).unwrap(), Some(lock));
-        let text = fs::read_to_string(home.path().join(NAME)).unwrap();
+        assert_eq!(ComponentLock::read_in(home.path()).unwrap(), Some(lock));
+        let text = fs::read_to_string(home.path().join(FILE_NAME)).unwrap();
         let sources: Vec<_> = text
             .lines()
             .filter_map(|line| line.strip_prefix("source = "))
@@ -348,9 +351,10 @@ mod tests {
 
     #[test]
     fn another_component_is_refused_with_both_digests() {
-        let mut lock = Lock::new(Path::new("/teams"));
-        let [a, b] = ["a", "b"]
-            .map(|name| Name::of(&Path::new("/teams").join(name), None, Path::new("/teams")));
+        let mut lock = ComponentLock::new(Path::new("/teams"));
+        let [a, b] = ["a", "b"].map(|name| {
+            LockedName::for_component(&Path::new("/teams").join(name), None, Path::new("/teams"))
+        });
         lock.set(a.clone(), locked("1", 3));
         assert_eq!(lock.check(&a, locked("1", 3)), Ok(()));
         let changed = lock.check(&a, locked("2", 3)).unwrap_err().to_string();

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-use strata_core::id::hex;
+use strata_core::id::to_hex;
 
 use crate::replace::{Replacement, replace};
 use crate::sha256::Sha256;
@@ -28,7 +28,7 @@ const MAX_DEFINITIONS: usize = 32;
 const MAX_BYTES: u64 = 64 << 10;
 /// How long the mark of a missing directory is kept. The directory may be on a disk that is not
 /// mounted.
-const KEPT: Duration = Duration::from_secs(90 * 24 * 60 * 60);
+const MISSING_KEPT: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
 /// Serializes a path as bytes, because it may not be valid UTF-8.
 mod path_bytes {
@@ -67,7 +67,7 @@ pub enum MarkError {
 
 /// The mark of a storage directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Mark {
+struct StorageMark {
     /// Its path.
     #[serde(with = "path_bytes")]
     path: PathBuf,
@@ -79,9 +79,9 @@ struct Mark {
     definitions: Vec<String>,
 }
 
-impl Mark {
+impl StorageMark {
     /// Returns a mark of a directory as it is now, without team files.
-    fn of(path: PathBuf, meta: &Metadata) -> Self {
+    fn for_directory(path: PathBuf, meta: &Metadata) -> Self {
         let born = meta
             .created()
             .ok()
@@ -96,11 +96,11 @@ impl Mark {
     }
 
     /// Returns whether both marks are about the same directory.
-    fn is_of_same(&self, other: &Self) -> bool {
+    fn is_same_directory(&self, other: &Self) -> bool {
         (&self.path, self.inode, self.born_ns) == (&other.path, other.inode, other.born_ns)
     }
 
-    fn add(&mut self, definition: String) {
+    fn add_definition(&mut self, definition: String) {
         self.definitions.retain(|known| *known != definition);
         self.definitions.push(definition);
         let excess = self.definitions.len().saturating_sub(MAX_DEFINITIONS);
@@ -125,27 +125,27 @@ pub(crate) fn recognize(
     storage: &Path,
     definition: &SavedDefinition,
 ) -> Result<Recognition, MarkError> {
-    Ok(match marked(storage)? {
+    Ok(match find_mark(storage)? {
         None => Recognition::Unknown,
-        Some(mark) if mark.definitions.contains(&digest(definition)) => Recognition::Own,
+        Some(mark) if mark.definitions.contains(&definition_digest(definition)) => Recognition::Own,
         Some(_) => Recognition::OtherTeamFile,
     })
 }
 
 /// Marks a storage directory as written with this team file.
-pub(crate) fn mark(storage: &Path, definition: &SavedDefinition) -> Result<(), MarkError> {
-    add(storage, [digest(definition)])
+pub(crate) fn add_mark(storage: &Path, definition: &SavedDefinition) -> Result<(), MarkError> {
+    add_definitions(storage, [definition_digest(definition)])
 }
 
 /// The team files with which this user's host wrote a storage directory.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Known(Vec<String>);
+pub(crate) struct KnownDefinitions(Vec<String>);
 
 /// Returns the team files that are known for a storage directory. There are none if it has no mark
 /// or the mark cannot be read.
-pub(crate) fn known(storage: &Path) -> Known {
-    Known(
-        marked(storage)
+pub(crate) fn known_definitions(storage: &Path) -> KnownDefinitions {
+    KnownDefinitions(
+        find_mark(storage)
             .ok()
             .flatten()
             .map(|mark| mark.definitions)
@@ -155,60 +155,68 @@ pub(crate) fn known(storage: &Path) -> Known {
 
 /// Marks a storage directory to which the host itself moved or copied a team. If the mark cannot be
 /// written, the directory has none.
-pub(crate) fn carry(known: Known, to: &Path) {
+pub(crate) fn mark_copy(known: KnownDefinitions, to: &Path) {
     if !known.0.is_empty() {
-        let _ = add(to, known.0);
+        let _ = add_definitions(to, known.0);
     }
 }
 
-fn add(storage: &Path, definitions: impl IntoIterator<Item = String>) -> Result<(), MarkError> {
-    let (file, now) = place(storage)?;
+fn add_definitions(
+    storage: &Path,
+    definitions: impl IntoIterator<Item = String>,
+) -> Result<(), MarkError> {
+    let (file, now) = locate_mark(storage)?;
     let directory = file.parent().unwrap_or(&file);
-    user::make_private(directory)
-        .map_err(|error| unusable(directory, io::Error::other(error.to_string())))?;
-    let found = read(&file)?.filter(|mark| mark.is_of_same(&now));
+    user::create_private_dir(directory)
+        .map_err(|error| unusable_error(directory, io::Error::other(error.to_string())))?;
+    let found = read_mark(&file)?.filter(|mark| mark.is_same_directory(&now));
     let mut mark = found.clone().unwrap_or(now);
     for definition in definitions {
-        mark.add(definition);
+        mark.add_definition(definition);
     }
     // Every resume marks its directory. Usually the mark does not change.
     if found.as_ref() == Some(&mark) {
         return Ok(());
     }
-    forget_gone(directory);
+    remove_stale_marks(directory);
     let written = serde_json::to_vec(&mark)
         .map_err(io::Error::from)
         .and_then(|bytes| replace(&file, Replacement::Private, |new| new.write_all(&bytes)));
-    written.map_err(|source| unusable(&file, source))
+    written.map_err(|source| unusable_error(&file, source))
 }
 
 /// Returns the mark of a storage directory, if it is about this very directory.
-fn marked(storage: &Path) -> Result<Option<Mark>, MarkError> {
-    let (file, now) = place(storage)?;
-    Ok(read(&file)?.filter(|mark| mark.is_of_same(&now)))
+fn find_mark(storage: &Path) -> Result<Option<StorageMark>, MarkError> {
+    let (file, now) = locate_mark(storage)?;
+    Ok(read_mark(&file)?.filter(|mark| mark.is_same_directory(&now)))
 }
 
 /// Returns the path of the mark of a storage directory, and a new mark of the directory as it is
 /// now.
-fn place(storage: &Path) -> Result<(PathBuf, Mark), MarkError> {
+fn locate_mark(storage: &Path) -> Result<(PathBuf, StorageMark), MarkError> {
     let path = storage
         .canonicalize()
-        .map_err(|source| unusable(storage, source))?;
-    let meta = fs::metadata(&path).map_err(|source| unusable(&path, source))?;
-    let name = hex(&Sha256::new()
-        .with(path.as_os_str().as_encoded_bytes())
-        .finish());
+        .map_err(|source| unusable_error(storage, source))?;
+    let meta = fs::metadata(&path).map_err(|source| unusable_error(&path, source))?;
+    let name = to_hex(
+        &Sha256::new()
+            .with(path.as_os_str().as_encoded_bytes())
+            .finish(),
+    );
     // Marks are distributed over subdirectories, because a whole subdirectory is scanned when a
     // mark is added.
     let (part, name) = name.split_at(2);
-    let directory = user::state()
+    let directory = user::state_dir()
         .ok_or(MarkError::NoHome)?
         .join("strata-host/written")
         .join(part);
-    Ok((directory.join(name), Mark::of(path, &meta)))
+    Ok((
+        directory.join(name),
+        StorageMark::for_directory(path, &meta),
+    ))
 }
 
-fn read(file: &Path) -> Result<Option<Mark>, MarkError> {
+fn read_mark(file: &Path) -> Result<Option<StorageMark>, MarkError> {
     let opened = match fs::File::open(file) {
         Err(error)
             if matches!(
@@ -218,12 +226,14 @@ fn read(file: &Path) -> Result<Option<Mark>, MarkError> {
         {
             return Ok(None);
         }
-        opened => opened.map_err(|source| unusable(file, source))?,
+        opened => opened.map_err(|source| unusable_error(file, source))?,
     };
-    let meta = opened.metadata().map_err(|source| unusable(file, source))?;
+    let meta = opened
+        .metadata()
+        .map_err(|source| unusable_error(file, source))?;
     // A mark that others can write proves nothing.
     if !meta.is_file() || !user::is_private(&meta) {
-        return Err(unusable(
+        return Err(unusable_error(
             file,
             io::Error::other("it is not a private file of this user"),
         ));
@@ -232,29 +242,30 @@ fn read(file: &Path) -> Result<Option<Mark>, MarkError> {
     opened
         .take(MAX_BYTES)
         .read_to_end(&mut bytes)
-        .map_err(|source| unusable(file, source))?;
+        .map_err(|source| unusable_error(file, source))?;
     Ok(serde_json::from_slice(&bytes).ok())
 }
 
 /// Removes marks of directories that have been missing for long. Errors are ignored.
-fn forget_gone(directory: &Path) {
+fn remove_stale_marks(directory: &Path) {
     let Ok(entries) = fs::read_dir(directory) else {
         return;
     };
     for entry in entries.flatten() {
         let is_old = |meta: Metadata| {
             meta.modified()
-                .is_ok_and(|at| at.elapsed().is_ok_and(|age| age > KEPT))
+                .is_ok_and(|at| at.elapsed().is_ok_and(|age| age > MISSING_KEPT))
         };
-        let is_gone =
-            || read(&entry.path()).is_ok_and(|mark| mark.is_none_or(|mark| !mark.path.exists()));
+        let is_gone = || {
+            read_mark(&entry.path()).is_ok_and(|mark| mark.is_none_or(|mark| !mark.path.exists()))
+        };
         if entry.metadata().is_ok_and(is_old) && is_gone() {
             let _ = fs::remove_file(entry.path());
         }
     }
 }
 
-fn digest(definition: &SavedDefinition) -> String {
+fn definition_digest(definition: &SavedDefinition) -> String {
     let SavedDefinition {
         name,
         base,
@@ -272,10 +283,10 @@ fn digest(definition: &SavedDefinition) -> String {
     // Each part is preceded by its length, so that different parts never have the same
     // concatenation.
     let add = |sum: Sha256, part: &[u8]| sum.with((part.len() as u64).to_le_bytes()).with(part);
-    hex(&parts.fold(Sha256::new(), add).finish())
+    to_hex(&parts.fold(Sha256::new(), add).finish())
 }
 
-fn unusable(path: &Path, source: io::Error) -> MarkError {
+fn unusable_error(path: &Path, source: io::Error) -> MarkError {
     MarkError::Unusable {
         path: path.to_owned(),
         source,

@@ -27,39 +27,39 @@ pub struct KeyId(u64);
 
 /// A public key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Key {
+pub struct TrustedKey {
     id: KeyId,
     public: PublicKey,
 }
 
 /// The keys that may sign components. If there are none, no signature is required.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Keys(pub Vec<Key>);
+pub struct TrustedKeys(pub Vec<TrustedKey>);
 
 /// The error for a component that no trusted key has signed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the component `{}` (sha256 `{digest}`) is not trusted: {why}; trusted {trusted}", file.display())]
-pub struct Untrusted {
+pub struct UntrustedComponent {
     file: PathBuf,
     digest: Digest,
-    why: Why,
-    trusted: Keys,
+    why: SignatureProblem,
+    trusted: TrustedKeys,
 }
 
 /// What is wrong with a component's signature.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-enum Why {
+enum SignatureProblem {
     #[error("there is no signature `{}`", .0.display())]
-    Absent(PathBuf),
+    Missing(PathBuf),
     #[error("its signature `{}` cannot be read: {}", .0.display(), .1)]
     Unreadable(PathBuf, String),
     #[error("it is signed with the key `{0}`")]
-    Stranger(KeyId),
+    UntrustedKey(KeyId),
     #[error("its signature with the key `{0}` was made for other bytes, or not with that key")]
-    Forged(KeyId),
+    Invalid(KeyId),
 }
 
-impl Key {
+impl TrustedKey {
     /// Parses a public key: the second line of a `.pub` file of minisign.
     pub fn parse(text: &str) -> Result<Self, String> {
         let public = PublicKey::from_base64(text).map_err(|error| error.to_string())?;
@@ -70,14 +70,19 @@ impl Key {
     }
 }
 
-impl Keys {
+impl TrustedKeys {
     /// Fails unless one of the keys has signed these bytes of a file, or there are no keys.
-    pub fn check(&self, file: &Path, bytes: &[u8], digest: &Digest) -> Result<(), Box<Untrusted>> {
+    pub fn check(
+        &self,
+        file: &Path,
+        bytes: &[u8],
+        digest: &Digest,
+    ) -> Result<(), Box<UntrustedComponent>> {
         if self.0.is_empty() {
             return Ok(());
         }
         self.verify(file, bytes).map_err(|why| {
-            Box::new(Untrusted {
+            Box::new(UntrustedComponent {
                 file: file.to_owned(),
                 digest: digest.clone(),
                 why,
@@ -86,12 +91,14 @@ impl Keys {
         })
     }
 
-    fn verify(&self, file: &Path, bytes: &[u8]) -> Result<(), Why> {
-        let path = signature_of(file);
-        let unreadable = |why: String| Why::Unreadable(path.clone(), why);
-        let text = match read(&path) {
+    fn verify(&self, file: &Path, bytes: &[u8]) -> Result<(), SignatureProblem> {
+        let path = signature_path(file);
+        let unreadable = |why: String| SignatureProblem::Unreadable(path.clone(), why);
+        let text = match read_signature(&path) {
             Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Why::Absent(path)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(SignatureProblem::Missing(path));
+            }
             Err(error) => return Err(unreadable(error.to_string())),
         };
         let signature = Signature::decode(&text).map_err(|error| unreadable(error.to_string()))?;
@@ -100,7 +107,7 @@ impl Keys {
             .nth(1)
             .and_then(key_id)
             .ok_or_else(|| unreadable("it is too short".into()))?;
-        let mut wrong = Why::Stranger(id);
+        let mut wrong = SignatureProblem::UntrustedKey(id);
         for key in self.0.iter().filter(|key| key.id == id) {
             match key.public.verify(bytes, &signature, false) {
                 Ok(()) => return Ok(()),
@@ -109,14 +116,14 @@ impl Keys {
                         "it is of minisign's old format; sign with version 0.10 or newer".into(),
                     );
                 }
-                Err(_) => wrong = Why::Forged(id),
+                Err(_) => wrong = SignatureProblem::Invalid(id),
             }
         }
         Err(wrong)
     }
 }
 
-impl Untrusted {
+impl UntrustedComponent {
     /// Returns what to do about it.
     pub fn hint(&self) -> String {
         let file = self.file.display();
@@ -132,7 +139,7 @@ impl fmt::Display for KeyId {
     }
 }
 
-impl fmt::Display for Keys {
+impl fmt::Display for TrustedKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ids: Vec<String> = self.0.iter().map(|key| format!("`{}`", key.id)).collect();
         let word = if ids.len() == 1 { "is" } else { "are" };
@@ -143,30 +150,30 @@ impl fmt::Display for Keys {
 /// The error for a signature that cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read the signature `{}`: {source}", path.display())]
-pub struct Unreadable {
+pub struct UnreadableSignature {
     path: PathBuf,
     source: io::Error,
 }
 
 /// Reads the signature beside a component. Returns `None` if there is none. The signature is
 /// verified when the component is used.
-pub fn beside(file: &Path) -> Result<Option<String>, Unreadable> {
-    let path = signature_of(file);
-    match read(&path) {
+pub fn read_signature_of(file: &Path) -> Result<Option<String>, UnreadableSignature> {
+    let path = signature_path(file);
+    match read_signature(&path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(Unreadable { path, source }),
+        Err(source) => Err(UnreadableSignature { path, source }),
     }
 }
 
 /// Returns the path of the signature of a component.
-pub fn signature_of(file: &Path) -> PathBuf {
+pub fn signature_path(file: &Path) -> PathBuf {
     let mut path = file.as_os_str().to_owned();
     path.push(".minisig");
     path.into()
 }
 
-fn read(path: &Path) -> io::Result<String> {
+fn read_signature(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     open::regular(path)?
         .take(MAX_SIGNATURE_BYTES)

@@ -23,7 +23,7 @@ fn the_command_line_has_the_last_word() {
         ],
         ..Overrides::default()
     };
-    whole.apply(&overrides).unwrap();
+    whole.apply_overrides(&overrides).unwrap();
     let policy = &whole.team.policy;
     assert_eq!((policy.max_steps, policy.max_parallel), (None, 1));
     assert_eq!(policy.budget, Some(Usd::from_dollars(0.5)));
@@ -33,14 +33,14 @@ fn the_command_line_has_the_last_word() {
     let component = |slot| whole.plugins[&slot].component.clone();
     assert_eq!(component(action(0, 1)), Path::new("/tried/b.wasm"));
     assert_eq!(component(think(1)), Path::new("/tried/c.wasm"));
-    let error = whole.at_component(think(1), "broken").to_string();
+    let error = whole.component_problem(think(1), "broken").to_string();
     assert!(error.contains("--component Chooser.think=/tried/c.wasm"));
 }
 
 #[test]
 fn overrides_that_do_not_fit_are_refused() {
     let check = |overrides: Overrides, reason: &str| {
-        let error = good("whole.toml").apply(&overrides).unwrap_err();
+        let error = good("whole.toml").apply_overrides(&overrides).unwrap_err();
         assert!(error.to_string().contains(reason), "{error}");
     };
     let component = |argument: &str| Overrides {

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value as Json, json};
 use strata_host::manifest::schema;
-use strata_host::plugin::{Advice, Plugin};
+use strata_host::plugin::{LimitAdvice, Plugin};
 use toml::{Table, Value};
 
 use super::*;
@@ -50,36 +50,36 @@ fn values() -> Vec<Value> {
 
 /// A step of a path in a file.
 #[derive(Clone)]
-enum At {
+enum PathStep {
     Key(String),
     Index(usize),
 }
 
-fn at<'a>(value: &'a mut Value, path: &[At]) -> &'a mut Value {
+fn at<'a>(value: &'a mut Value, path: &[PathStep]) -> &'a mut Value {
     path.iter().fold(value, |value, at| match at {
-        At::Key(key) => &mut value[key.as_str()],
-        At::Index(index) => &mut value[*index],
+        PathStep::Key(key) => &mut value[key.as_str()],
+        PathStep::Index(index) => &mut value[*index],
     })
 }
 
 /// Collects the paths of all tables whose keys the host defines.
-fn tables(value: &Value, path: &[At], found: &mut Vec<Vec<At>>) {
-    let below = |at: At| [path, &[at]].concat();
+fn tables(value: &Value, path: &[PathStep], found: &mut Vec<Vec<PathStep>>) {
+    let below = |at: PathStep| [path, &[at]].concat();
     match value {
         Value::Table(table) => {
             let theirs = |key: &str| matches!(key, "config" | "groups");
-            let names = matches!(path.last(), Some(At::Key(key)) if key == "scope");
+            let names = matches!(path.last(), Some(PathStep::Key(key)) if key == "scope");
             if !names {
                 found.push(path.to_vec());
             }
             let ours = table.iter().filter(|(key, _)| !theirs(key));
-            ours.for_each(|(key, value)| tables(value, &below(At::Key(key.clone())), found));
+            ours.for_each(|(key, value)| tables(value, &below(PathStep::Key(key.clone())), found));
         }
         Value::Array(items) => {
             items
                 .iter()
                 .enumerate()
-                .for_each(|(index, value)| tables(value, &below(At::Index(index)), found));
+                .for_each(|(index, value)| tables(value, &below(PathStep::Index(index)), found));
         }
         _ => {}
     }
@@ -87,7 +87,7 @@ fn tables(value: &Value, path: &[At], found: &mut Vec<Vec<At>>) {
 
 /// Returns the tables of all good files with their files, once for each kind of table and set of
 /// keys.
-fn kinds_of_tables() -> Vec<(Value, Vec<At>)> {
+fn kinds_of_tables() -> Vec<(Value, Vec<PathStep>)> {
     let mut seen = BTreeSet::new();
     let mut kinds = Vec::new();
     for file in files("good") {
@@ -98,7 +98,7 @@ fn kinds_of_tables() -> Vec<(Value, Vec<At>)> {
             let path: Vec<String> = place
                 .iter()
                 .filter_map(|at| {
-                    if let At::Key(key) = at {
+                    if let PathStep::Key(key) = at {
                         Some(key.clone())
                     } else {
                         None
@@ -330,7 +330,13 @@ fn values_of_all_kinds_are_judged_alike() {
             judge.compare(&changed);
             let path = place
                 .iter()
-                .map(|at| if let At::Key(key) = at { key } else { "[]" })
+                .map(|at| {
+                    if let PathStep::Key(key) = at {
+                        key
+                    } else {
+                        "[]"
+                    }
+                })
                 .collect::<Vec<_>>()
                 .join(".");
             let new = seen.insert(format!("{path}.{key}"));
@@ -386,7 +392,7 @@ fn what_the_schema_calls_a_default_changes_nothing() {
             (
                 slot,
                 Plugin {
-                    advice: Advice::default(),
+                    advice: LimitAdvice::default(),
                     ..plugin
                 },
             )

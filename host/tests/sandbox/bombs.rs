@@ -7,7 +7,7 @@ use strata_core::fault::FaultKind;
 use strata_core::json::Json;
 use strata_host::blob::digest_of;
 use strata_host::plugin::{Grants, Limits, LlmGrant, Plugin};
-use strata_host::sandbox::{Metering, Value};
+use strata_host::sandbox::{Metering, ReturnValue};
 
 use crate::driver::{SANDBOX, call, limits, plugin, run};
 use crate::guest::Guest;
@@ -15,7 +15,7 @@ use crate::guest::Guest;
 /// The address and length of the document: 1.5 MiB that would be 130 MiB as values.
 const BOMB: &str = "(i32.const 131072) (i32.const 1600003)";
 /// Writes the document `[ {"":0}, … 0]`.
-const LAY: &str = r#"
+const WRITE_BOMB: &str = r#"
     (func $lay (local $at i32)
         (i32.store8 (i32.const 131072) (i32.const 91))
         (local.set $at (i32.const 131073))
@@ -26,10 +26,10 @@ const LAY: &str = r#"
         (i32.store16 (local.get $at) (i32.const 0x5d30)))"#;
 
 /// Runs a guest with the document. Returns its text or its fault.
-fn told(run_body: &str) -> Result<String, (FaultKind, String)> {
+fn run_with_bomb(run_body: &str) -> Result<String, (FaultKind, String)> {
     let run_body = format!("(call $lay) {run_body}");
     let guest = Guest {
-        items: LAY,
+        items: WRITE_BOMB,
         run: &run_body,
         memory: "30",
         ..Guest::default()
@@ -49,7 +49,7 @@ fn told(run_body: &str) -> Result<String, (FaultKind, String)> {
     };
     match run(call(&guest, plugin)).result {
         Ok(returned) => match returned.value {
-            Value::Output(draft) => Ok(draft.content),
+            ReturnValue::Output(draft) => Ok(draft.content),
             other => panic!("not an output: {other:?}"),
         },
         Err(fault) => Err((fault.kind, fault.message)),
@@ -59,7 +59,7 @@ fn told(run_body: &str) -> Result<String, (FaultKind, String)> {
 #[test]
 fn a_document_of_too_many_values_is_refused_whichever_way_it_comes() {
     let check = |run: &str, kind: FaultKind, expected: &str| {
-        let (got, message) = told(run).expect_err(run);
+        let (got, message) = run_with_bomb(run).expect_err(run);
         assert_eq!(got, kind, "{message}");
         assert!(
             message.contains(expected) && message.contains("128 MiB"),
@@ -216,7 +216,7 @@ fn a_refused_document_is_nothing_that_a_guest_could_not_handle() {
          (if (i32.eqz (i32.load8_u (i32.const 2048))) (then unreachable))
          (call $ok (i32.const 640) (i32.const 5))"
     );
-    assert_eq!(told(&handled), Ok("guest".into()));
+    assert_eq!(run_with_bomb(&handled), Ok("guest".into()));
 }
 
 #[test]
@@ -286,11 +286,11 @@ fn a_text_of_a_gibibyte_that_is_there_counts_like_any_other() {
 }
 
 /// Loads a component. Returns the error.
-fn put_together(text: &str) -> Result<(), String> {
+fn load_component(text: &str) -> Result<(), String> {
     let component = wat::parse_str(text).expect("the component's text is right");
     let digest = digest_of(&component);
     SANDBOX
-        .load_plain(digest, &component, Metering::Plain, &Limits::default())
+        .load_functions(digest, &component, Metering::Plain, &Limits::default())
         .map(drop)
         .map_err(|error| error.to_string())
 }
@@ -298,7 +298,7 @@ fn put_together(text: &str) -> Result<(), String> {
 #[test]
 fn a_component_of_components_is_counted_before_it_is_put_together() {
     let check = |text: String, expected: &str| {
-        let told = put_together(&format!("(component {text})")).expect_err(&text);
+        let told = load_component(&format!("(component {text})")).expect_err(&text);
         assert!(
             told.starts_with("the component") && told.contains(expected),
             "{told}"
@@ -414,7 +414,7 @@ fn components_that_are_composed_of_others_are_put_together() {
         .expect("it is called")
         .value
     {
-        Value::Output(draft) => assert_eq!(draft.content, last.to_string()),
+        ReturnValue::Output(draft) => assert_eq!(draft.content, last.to_string()),
         other => panic!("not an output: {other:?}"),
     }
 }

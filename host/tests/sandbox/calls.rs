@@ -2,22 +2,24 @@
 
 use std::time::Duration;
 
-use strata_core::environment::scope::{Change, Write};
-use strata_core::fault::{FaultCause, FaultKind, Hope};
+use strata_core::environment::scope::{ScopeChange, Write};
+use strata_core::fault::{FaultCause, FaultKind, Retryability};
 use strata_core::id::RoleId;
 use strata_core::json::Json;
 use strata_core::team::Candidate;
 use strata_host::gateway::{AttemptId, Gateway};
-use strata_host::plugin::Schema;
-use strata_host::sandbox::{Call, Entry, Metering, Returned, Sandbox, Value, WasmSandbox};
+use strata_host::plugin::CompiledSchema;
+use strata_host::sandbox::{
+    AttemptOutput, EntryPoint, Metering, ReturnValue, Sandbox, SandboxCall, WasmSandbox,
+};
 
 use crate::driver::{SANDBOX, block_on, call, gateway, limits, plugin, run, run_within};
 use crate::guest::{self, Guest};
 
 /// Returns the text of a successful run.
-fn content(returned: &Returned) -> &str {
+fn content(returned: &AttemptOutput) -> &str {
     match &returned.value {
-        Value::Output(draft) => &draft.content,
+        ReturnValue::Output(draft) => &draft.content,
         other => panic!("not an output: {other:?}"),
     }
 }
@@ -93,7 +95,7 @@ fn a_trap_is_a_fault_with_the_names_of_the_functions_on_the_stack() {
     let guest = guest::with("(func $inner unreachable)", "(call $inner) (i32.const 0)");
     let fault = run_within(limits(), &guest).result.unwrap_err();
     assert_eq!(fault.kind, FaultKind::Trap);
-    assert_eq!(fault.hope, Hope::Final);
+    assert_eq!(fault.retryability, Retryability::Final);
     assert!(fault.message.contains("unreachable"), "{}", fault.message);
     assert!(
         fault.backtrace[0].starts_with("inner (guest+0x"),
@@ -120,26 +122,33 @@ fn a_fault_shows_what_the_guest_logged_last() {
 
 #[test]
 fn a_guests_own_failures_keep_their_kind_and_message() {
-    let check = |kind: u32, length: u32, expected: (FaultKind, Hope, &str)| {
+    let check = |kind: u32, length: u32, expected: (FaultKind, Retryability, &str)| {
         let fail = format!("(call $fail (i32.const {kind}) (i32.const 640) (i32.const {length}))");
         let fault = run_within(limits(), &guest::running(&fail))
             .result
             .unwrap_err();
-        assert_eq!((fault.kind, fault.hope, fault.message.as_str()), expected);
+        assert_eq!(
+            (fault.kind, fault.retryability, fault.message.as_str()),
+            expected
+        );
         assert_eq!(
             fault.cause,
             FaultCause::Declared,
             "the host refused it nothing"
         );
     };
-    check(0, 5, (FaultKind::Error, Hope::Final, "guest"));
-    check(1, 5, (FaultKind::Error, Hope::Retryable, "guest"));
-    check(2, 5, (FaultKind::Denied, Hope::Final, "guest"));
-    check(3, 5, (FaultKind::Host, Hope::Retryable, "guest"));
+    check(0, 5, (FaultKind::Error, Retryability::Final, "guest"));
+    check(1, 5, (FaultKind::Error, Retryability::Retryable, "guest"));
+    check(2, 5, (FaultKind::Denied, Retryability::Final, "guest"));
+    check(3, 5, (FaultKind::Host, Retryability::Retryable, "guest"));
     check(
         0,
         0,
-        (FaultKind::Error, Hope::Final, "the action gave no reason"),
+        (
+            FaultKind::Error,
+            Retryability::Final,
+            "the action gave no reason",
+        ),
     );
 }
 
@@ -170,8 +179,8 @@ fn emissions_and_writes_come_back_in_order_and_only_on_success() {
         key: "key".into(),
         change,
     };
-    let set = Change::Set(Json::parse("12").unwrap());
-    assert_eq!(returned.writes, [write(set), write(Change::Delete)]);
+    let set = ScopeChange::Set(Json::parse("12").unwrap());
+    assert_eq!(returned.writes, [write(set), write(ScopeChange::Delete)]);
 
     let failed = run_within(limits(), &guest::with(items, "(call $do) unreachable"));
     assert_eq!(failed.result.unwrap_err().kind, FaultKind::Trap);
@@ -241,7 +250,7 @@ fn an_output_must_be_json_and_of_its_schema() {
         };
         let mut plugin = plugin(limits());
         let schema = serde_json::json!({"properties": {"n": {"type": "integer"}}, "required": ["n"], "type": "object"});
-        plugin.output_schema = Some(Schema::compile(&schema).unwrap());
+        plugin.output_schema = Some(CompiledSchema::compile(&schema).unwrap());
         let result = crate::driver::run(call(&guest::with(&items, &run), plugin)).result;
         match (&result, expected) {
             (Ok(_), Ok(())) => {}
@@ -262,27 +271,27 @@ fn an_output_must_be_json_and_of_its_schema() {
 #[test]
 fn a_component_chooses_and_plans_and_a_choice_changes_nothing() {
     let guest = versatile();
-    let choose = Entry::Choose {
+    let choose = EntryPoint::Choose {
         round: 0,
         candidates: vec![Candidate {
             name: "A".into(),
             description: String::new(),
         }],
     };
-    let plan = Entry::Plan {
+    let plan = EntryPoint::Plan {
         action: "A".into(),
         index: 0,
     };
     let enter = |entry| {
         let call = call(&guest, plugin(limits()));
-        run(Call { entry, ..call }).result.unwrap()
+        run(SandboxCall { entry, ..call }).result.unwrap()
     };
     let chosen = enter(choose);
     assert_eq!(
         (chosen.value, chosen.emissions.len()),
-        (Value::Choice(-1), 0)
+        (ReturnValue::Choice(-1), 0)
     );
-    let Value::Tasks(tasks) = enter(plan).value else {
+    let ReturnValue::Tasks(tasks) = enter(plan).value else {
         panic!("not a plan");
     };
     let texts: Vec<&str> = tasks.iter().map(|task| task.text.as_str()).collect();
@@ -292,11 +301,11 @@ fn a_component_chooses_and_plans_and_a_choice_changes_nothing() {
 #[test]
 fn a_component_that_cannot_choose_says_so_when_it_is_asked_to() {
     let call = call(&Guest::default().build(), plugin(limits()));
-    let entry = Entry::Plan {
+    let entry = EntryPoint::Plan {
         action: "A".into(),
         index: 0,
     };
-    let fault = run(Call { entry, ..call }).result.unwrap_err();
+    let fault = run(SandboxCall { entry, ..call }).result.unwrap_err();
     assert_eq!(fault.message, "the component does not export `planner`");
 }
 

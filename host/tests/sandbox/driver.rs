@@ -3,18 +3,19 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use strata_core::environment::scope::{Change, ROLE_SCOPE, Write};
+use strata_core::environment::scope::{ROLE_SCOPE, ScopeChange, Write};
 use strata_core::id::RoleId;
 use strata_core::json::Json;
-use strata_core::request::Answer as Answered;
-use strata_core::team::Profile;
+use strata_core::request::HumanAnswer as Answered;
+use strata_core::team::RoleProfile;
 use strata_host::blob::digest_of;
 use strata_host::gateway::{
-    self, Answer, Ask, AttemptId, Gateway, HostError, HostErrorKind, QUEUE,
+    self, AttemptId, GUEST_REQUEST_QUEUE, Gateway, GuestRequest, HostAnswer, HostError,
+    HostErrorKind,
 };
 use strata_host::plugin::{Limits, Plugin};
-use strata_host::sandbox::{Call, Ended, Metering, Sandbox, WasmSandbox};
-use strata_host::services::human::Question;
+use strata_host::sandbox::{Metering, Sandbox, SandboxCall, SandboxOutcome, WasmSandbox};
+use strata_host::services::human::HumanQuestion;
 use strata_host::services::{http, llm};
 use tokio::sync::mpsc;
 
@@ -43,34 +44,34 @@ pub fn limits() -> Limits {
 }
 
 /// Loads a guest and returns a call of it.
-pub fn call(guest: &[u8], plugin: Plugin) -> Call {
+pub fn call(guest: &[u8], plugin: Plugin) -> SandboxCall {
     let metering = match plugin.limits.fuel {
         None => Metering::Plain,
         Some(_) => Metering::Fuel,
     };
     let loaded = match plugin.function {
         None => SANDBOX.load(guest, metering),
-        Some(_) => SANDBOX.load_plain(digest_of(guest), guest, metering, &plugin.limits),
+        Some(_) => SANDBOX.load_functions(digest_of(guest), guest, metering, &plugin.limits),
     };
     let loaded = loaded.expect("the guest loads");
-    Call::first(
+    SandboxCall::first_attempt(
         loaded.digest,
         plugin,
-        Profile {
+        RoleProfile {
             name: "R".into(),
-            ..Profile::default()
+            ..RoleProfile::default()
         },
         "A",
     )
 }
 
 /// Makes a call; the driver answers on another thread.
-pub fn run(call: Call) -> Ended {
+pub fn run(call: SandboxCall) -> SandboxOutcome {
     block_on(SANDBOX.call(call, gateway()))
 }
 
 /// Runs a guest with these limits and no grants.
-pub fn run_within(limits: Limits, guest: &[u8]) -> Ended {
+pub fn run_within(limits: Limits, guest: &[u8]) -> SandboxOutcome {
     run(call(guest, plugin(limits)))
 }
 
@@ -84,11 +85,11 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
 
 /// Returns a gateway to a driver on a thread of its own.
 pub fn gateway() -> Gateway {
-    let (questions, mut asked) = mpsc::channel::<gateway::Question>(QUEUE);
+    let (questions, mut asked) = mpsc::channel::<gateway::PendingGuestRequest>(GUEST_REQUEST_QUEUE);
     std::thread::spawn(move || {
         while let Some(question) = asked.blocking_recv() {
             // It is no error if the guest is gone.
-            let _ = question.reply.send(answer(question.ask));
+            let _ = question.reply.send(answer(question.request));
         }
     });
     Gateway::new(
@@ -100,54 +101,56 @@ pub fn gateway() -> Gateway {
     )
 }
 
-fn answer(ask: Ask) -> Answer {
+fn answer(ask: GuestRequest) -> HostAnswer {
     match ask {
-        Ask::Get {
+        GuestRequest::Get {
             scope,
             key,
-            seen,
+            last_read: seen,
             pending,
         } => {
             let seen = seen.filter(|_| pending.is_empty());
-            Answer::Value(known(&scope).map(|()| seen.unwrap_or_else(|| value(&key, &pending))))
+            HostAnswer::Value(
+                check_scope(&scope).map(|()| seen.unwrap_or_else(|| pending_value(&key, &pending))),
+            )
         }
-        Ask::Keys { scope, pending } => Answer::Keys(
-            known(&scope).map(|()| pending.into_iter().map(|write| write.key).collect()),
+        GuestRequest::Keys { scope, pending } => HostAnswer::Keys(
+            check_scope(&scope).map(|()| pending.into_iter().map(|write| write.key).collect()),
         ),
-        Ask::Recent { .. } => Answer::Messages(Vec::new()),
-        Ask::Now | Ask::Start => Answer::Time(1234.0),
-        Ask::File(_) => Answer::File(None),
-        Ask::Random { length } => Answer::Bytes(Ok(vec![b'r'; length as usize])),
-        Ask::Person(question) => Answer::Person(person(&question)),
+        GuestRequest::Recent { .. } => HostAnswer::Messages(Vec::new()),
+        GuestRequest::CurrentTime | GuestRequest::ClockStart => HostAnswer::Time(1234.0),
+        GuestRequest::StoredFile(_) => HostAnswer::File(None),
+        GuestRequest::Random { length } => HostAnswer::Bytes(Ok(vec![b'r'; length as usize])),
+        GuestRequest::AskHuman(question) => HostAnswer::Human(human_answer(&question)),
         // The body repeats the request.
-        Ask::Fetch(requests) => {
-            let response = |request: http::Request| http::Response {
+        GuestRequest::Fetch(requests) => {
+            let response = |request: http::HttpRequest| http::HttpResponse {
                 status: 200,
                 headers: Vec::new(),
-                body: said(&request),
+                body: request_text(&request),
             };
-            Answer::Responses(
+            HostAnswer::Responses(
                 requests
                     .into_iter()
                     .map(|request| Ok(response(request)))
                     .collect(),
             )
         }
-        Ask::Complete(requests) => {
-            Answer::Replies(requests.into_iter().map(|_| Ok(reply())).collect())
+        GuestRequest::Complete(requests) => {
+            HostAnswer::Replies(requests.into_iter().map(|_| Ok(reply())).collect())
         }
     }
 }
 
 /// Answers with the number of choices, or not at all if the question expires at once.
-fn person(question: &Question) -> Answered {
+fn human_answer(question: &HumanQuestion) -> Answered {
     match question.expires_s {
         Some(0) => Answered::Expired,
         _ => Answered::Given(Json::parse(&question.choices.len().to_string()).expect("a number")),
     }
 }
 
-fn said(request: &http::Request) -> Vec<u8> {
+fn request_text(request: &http::HttpRequest) -> Vec<u8> {
     let headers: Vec<String> = request
         .headers
         .iter()
@@ -156,7 +159,7 @@ fn said(request: &http::Request) -> Vec<u8> {
     format!("{} {}{}", request.method, request.url, headers.concat()).into_bytes()
 }
 
-fn known(scope: &str) -> Result<(), HostError> {
+fn check_scope(scope: &str) -> Result<(), HostError> {
     if scope == ROLE_SCOPE || scope == "shared" {
         return Ok(());
     }
@@ -166,16 +169,16 @@ fn known(scope: &str) -> Result<(), HostError> {
     ))
 }
 
-fn value(key: &str, pending: &[Write]) -> Option<Json> {
+fn pending_value(key: &str, pending: &[Write]) -> Option<Json> {
     let last = pending.iter().rev().find(|write| write.key == key)?;
     match &last.change {
-        Change::Set(value) => Some(value.clone()),
-        Change::Delete => None,
+        ScopeChange::Set(value) => Some(value.clone()),
+        ScopeChange::Delete => None,
     }
 }
 
-fn reply() -> llm::Reply {
-    llm::Reply {
+fn reply() -> llm::ModelReply {
+    llm::ModelReply {
         text: "yes".into(),
         data: None,
         tool_calls: Vec::new(),
@@ -183,6 +186,6 @@ fn reply() -> llm::Reply {
         input_tokens: 1,
         output_tokens: 1,
         cached_tokens: 0,
-        finish: llm::Finish::Stop,
+        finish: llm::FinishReason::Stop,
     }
 }

@@ -9,19 +9,19 @@ use std::time::Duration;
 use strata_core::fault::FaultKind;
 use strata_core::file::{FileChange, Placement};
 use strata_host::plugin::{Access, DirGrant, Grants, Limits, LlmGrant};
-use strata_host::sandbox::{Directories, Placed, Returned, Value};
+use strata_host::sandbox::{AttemptOutput, Directories, PlacementOutcome, ReturnValue};
 
 use crate::driver::{call, limits, plugin, run, run_within};
 use crate::guest::{self, Guest};
 
 /// Runs a guest with grants. Returns its text, or the kind and message of its fault.
-pub fn told(guest: &[u8], grants: Grants) -> Result<String, (FaultKind, String)> {
+pub fn run_with_grants(guest: &[u8], grants: Grants) -> Result<String, (FaultKind, String)> {
     let mut plugin = plugin(limits());
     let dirs = grants.dirs.clone();
     plugin.grants = grants;
     match run(call(guest, plugin)).result {
-        Ok(returned) => match placed(returned, &dirs) {
-            Value::Output(draft) => Ok(draft.content),
+        Ok(returned) => match place_files(returned, &dirs) {
+            ReturnValue::Output(draft) => Ok(draft.content),
             other => panic!("not an output: {other:?}"),
         },
         Err(fault) => Err((fault.kind, fault.message)),
@@ -30,7 +30,7 @@ pub fn told(guest: &[u8], grants: Grants) -> Result<String, (FaultKind, String)>
 
 /// Writes the guest's files to the disk, as the driver does after recording them, and returns the
 /// guest's value.
-fn placed(returned: Returned, grants: &[DirGrant]) -> Value {
+fn place_files(returned: AttemptOutput, grants: &[DirGrant]) -> ReturnValue {
     let directories = Directories::new(Path::new(""), grants.iter());
     for FileChange {
         path,
@@ -45,7 +45,7 @@ fn placed(returned: Returned, grants: &[DirGrant]) -> Value {
             content: after,
         };
         let placed = directories.place(&placement, bytes.as_deref(), |_| false);
-        assert_eq!(placed.expect("it can be placed"), Placed::There);
+        assert_eq!(placed.expect("it can be placed"), PlacementOutcome::Written);
     }
     returned.value
 }
@@ -141,7 +141,7 @@ fn files_outside_of_the_granted_directories_are_denied() {
     symlink("../secret", inside.join("upward")).unwrap();
     symlink("deep/b", inside.join("within")).unwrap();
     let check = |path: &str, expected: Result<&str, (FaultKind, &str)>| {
-        let got = told(&read(path), dirs(&[(&inside, "/in", Access::Read)]));
+        let got = run_with_grants(&read(path), dirs(&[(&inside, "/in", Access::Read)]));
         match (&got, expected) {
             (Ok(text), Ok(expected)) => assert_eq!(text, expected),
             (Err((kind, message)), Err((expected, part))) => {
@@ -197,9 +197,9 @@ fn a_pipe_or_a_file_larger_than_the_guests_memory_is_not_read() {
         .set_len(100 << 20)
         .unwrap();
     let grants = || dirs(&[(home.path(), "/in", Access::Read)]);
-    let (_, message) = told(&read("/in/pipe"), grants()).unwrap_err();
+    let (_, message) = run_with_grants(&read("/in/pipe"), grants()).unwrap_err();
     assert_eq!(message, "`/in/pipe` is not a regular file");
-    let (_, message) = told(&read("/in/large"), grants()).unwrap_err();
+    let (_, message) = run_with_grants(&read("/in/large"), grants()).unwrap_err();
     assert_eq!(
         message,
         "`/in/large` is larger than the 8 MiB of `limits.memory`"
@@ -217,22 +217,28 @@ fn the_longest_grant_decides_and_writing_needs_its_own() {
             (&out, "/in/out", Access::Write),
         ])
     };
-    assert_eq!(told(&write("/in/out/x/y/z"), grants()).unwrap(), "guest");
+    assert_eq!(
+        run_with_grants(&write("/in/out/x/y/z"), grants()).unwrap(),
+        "guest"
+    );
     assert_eq!(fs::read(out.join("x/y/z")).unwrap(), b"guest");
     assert_eq!(fs::read_dir(out.join("x/y")).unwrap().count(), 1);
-    assert_eq!(told(&read("/in/out/x/y/z"), grants()).unwrap(), "guest");
+    assert_eq!(
+        run_with_grants(&read("/in/out/x/y/z"), grants()).unwrap(),
+        "guest"
+    );
 
-    let (kind, message) = told(&write("/in/a"), grants()).unwrap_err();
+    let (kind, message) = run_with_grants(&write("/in/a"), grants()).unwrap_err();
     assert_eq!(kind, FaultKind::Denied);
     assert_eq!(
         message,
         "cannot write `/in/a`: `/in` is granted for reading; add `write = true`"
     );
-    let (kind, _) = told(&write("/in/out/../a"), grants()).unwrap_err();
+    let (kind, _) = run_with_grants(&write("/in/out/../a"), grants()).unwrap_err();
     assert_eq!(kind, FaultKind::Denied);
-    let (_, message) = told(&write("/in/out"), grants()).unwrap_err();
+    let (_, message) = run_with_grants(&write("/in/out"), grants()).unwrap_err();
     assert_eq!(message, "`/in/out` does not name a file");
-    let (_, message) = told(&write("/in/out/x"), grants()).unwrap_err();
+    let (_, message) = run_with_grants(&write("/in/out/x"), grants()).unwrap_err();
     assert!(
         message.starts_with("cannot write `/in/out/x`: "),
         "{message}"
@@ -250,7 +256,7 @@ fn a_directory_grows_no_larger_than_granted() {
     let within = |limit: u64, path: &str| {
         let mut grants = dirs(&[(home.path(), "/out", Access::Write)]);
         grants.dirs[0].max_bytes = Some(limit);
-        told(&write(path), grants)
+        run_with_grants(&write(path), grants)
     };
     // Each file has the five bytes of `guest`. What a link leads to is not counted.
     symlink("/etc", home.path().join("etc")).unwrap();
@@ -277,14 +283,20 @@ fn a_path_leads_no_deeper_than_sixty_four_levels() {
     let home = tempfile::tempdir().unwrap();
     let grants = || dirs(&[(home.path(), "/out", Access::Write)]);
     let deep = |levels: usize| format!("/out/{}x", "d/".repeat(levels - 1));
-    assert_eq!(told(&write(&deep(64)), grants()).unwrap(), "guest");
+    assert_eq!(
+        run_with_grants(&write(&deep(64)), grants()).unwrap(),
+        "guest"
+    );
     assert_eq!(
         fs::read(home.path().join(&deep(64)["/out/".len()..])).unwrap(),
         b"guest"
     );
-    assert_eq!(told(&read(&deep(64)), grants()).unwrap(), "guest");
+    assert_eq!(
+        run_with_grants(&read(&deep(64)), grants()).unwrap(),
+        "guest"
+    );
     for levels in [65, 600] {
-        let (kind, message) = told(&write(&deep(levels)), grants()).unwrap_err();
+        let (kind, message) = run_with_grants(&write(&deep(levels)), grants()).unwrap_err();
         assert_eq!(kind, FaultKind::Error);
         assert!(
             message.ends_with("is not a path: more than 64 names below `/out`"),
@@ -299,13 +311,14 @@ fn a_name_is_no_longer_than_file_systems_take_whether_its_directory_is_there_or_
     for there in [home.path().to_owned(), home.path().join("not-yet")] {
         let grants = || dirs(&[(&there, "/out", Access::Write)]);
         let fits = format!("/out/{}", "n".repeat(255));
-        assert_eq!(told(&write(&fits), grants()).unwrap(), "guest");
+        assert_eq!(run_with_grants(&write(&fits), grants()).unwrap(), "guest");
         for long in [
             "n".repeat(256),
             "ü".repeat(128),
             format!("{}/f", "n".repeat(300)),
         ] {
-            let (kind, message) = told(&write(&format!("/out/{long}")), grants()).unwrap_err();
+            let (kind, message) =
+                run_with_grants(&write(&format!("/out/{long}")), grants()).unwrap_err();
             assert_eq!(kind, FaultKind::Error);
             assert!(
                 message.ends_with("a name in it is longer than 255 bytes"),
@@ -323,11 +336,14 @@ fn a_directory_is_listed_sorted_with_its_directories_marked() {
     }
     fs::create_dir(home.path().join("dir")).unwrap();
     let grants = || dirs(&[(home.path(), "/in", Access::Read)]);
-    assert_eq!(told(&list("/in"), grants()).unwrap(), "a b c dir/ ");
-    assert_eq!(told(&list("/in/dir"), grants()).unwrap(), "");
-    let (_, message) = told(&list("/in/a"), grants()).unwrap_err();
+    assert_eq!(
+        run_with_grants(&list("/in"), grants()).unwrap(),
+        "a b c dir/ "
+    );
+    assert_eq!(run_with_grants(&list("/in/dir"), grants()).unwrap(), "");
+    let (_, message) = run_with_grants(&list("/in/a"), grants()).unwrap_err();
     assert!(message.starts_with("cannot list `/in/a`: "), "{message}");
-    let (kind, _) = told(&list("/"), grants()).unwrap_err();
+    let (kind, _) = run_with_grants(&list("/"), grants()).unwrap_err();
     assert_eq!(kind, FaultKind::Denied);
 }
 
@@ -344,7 +360,7 @@ fn models_are_denied_unless_granted() {
                 calls,
             }
         });
-        let got = told(
+        let got = run_with_grants(
             &ask(model),
             Grants {
                 llm,
@@ -373,7 +389,7 @@ fn models_are_denied_unless_granted() {
         calls: None,
     };
     let unnamed = |default| {
-        told(
+        run_with_grants(
             &ask(None),
             Grants {
                 llm: Some(llm(default)),
@@ -429,11 +445,11 @@ fn wasi_gives_only_what_is_granted_and_the_same_randomness_in_each_attempt() {
         "(i64.store (i32.const 4096) (i64.and (call $wasi_random) (i64.const 0x0f0f0f0f0f0f0f0f)))
         (call $ok (i32.const 4096) (i32.const 8))";
     let guest = guest::wasi(random);
-    let first = told(&guest, Grants::default()).unwrap();
-    assert_eq!(told(&guest, Grants::default()).unwrap(), first);
+    let first = run_with_grants(&guest, Grants::default()).unwrap();
+    assert_eq!(run_with_grants(&guest, Grants::default()).unwrap(), first);
     let mut other = call(&guest, plugin(limits()));
     other.seed = "run/0/R/1".into();
-    let Value::Output(draft) = run(other).result.unwrap().value else {
+    let ReturnValue::Output(draft) = run(other).result.unwrap().value else {
         panic!("not an output");
     };
     assert_ne!(draft.content, first);
@@ -449,7 +465,7 @@ fn wasi_gives_only_what_is_granted_and_the_same_randomness_in_each_attempt() {
             (i64.eq (local.get $insecure) (i64.load (i32.const 2048)))))))
          (call $ok (i32.const 4096) (i32.const 1))",
     );
-    assert_eq!(told(&sources, Grants::default()).unwrap(), "0");
+    assert_eq!(run_with_grants(&sources, Grants::default()).unwrap(), "0");
 
     // Returns the numbers of variables and directories as one digit each.
     let count = guest::wasi(
@@ -458,11 +474,11 @@ fn wasi_gives_only_what_is_granted_and_the_same_randomness_in_each_attempt() {
          (i32.store8 (i32.const 4097) (i32.add (i32.const 48) (i32.load (i32.const 2060))))
          (call $ok (i32.const 4096) (i32.const 2))",
     );
-    assert_eq!(told(&count, Grants::default()).unwrap(), "00");
+    assert_eq!(run_with_grants(&count, Grants::default()).unwrap(), "00");
     let home = tempfile::tempdir().unwrap();
     let mut grants = dirs(&[(home.path(), "/in", Access::Read)]);
     grants.env = vec!["PATH".into(), "A_VARIABLE_THAT_IS_NOT_THERE".into()];
-    assert_eq!(told(&count, grants).unwrap(), "11");
+    assert_eq!(run_with_grants(&count, grants).unwrap(), "11");
 }
 
 #[test]

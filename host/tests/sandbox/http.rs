@@ -3,13 +3,13 @@
 use strata_core::fault::FaultKind;
 use strata_host::plugin::Grants;
 use strata_host::plugin::http::{HostPattern, HttpGrant};
-use strata_host::sandbox::Value;
+use strata_host::sandbox::ReturnValue;
 
 use crate::driver::{call, limits, plugin, run};
 use crate::guest;
 
 /// The request that a guest makes.
-pub struct Asked<'a> {
+pub struct TestHttpRequest<'a> {
     method: &'a str,
     url: &'a str,
     /// At most one header.
@@ -19,7 +19,7 @@ pub struct Asked<'a> {
     body_bytes: usize,
 }
 
-impl Default for Asked<'_> {
+impl Default for TestHttpRequest<'_> {
     fn default() -> Self {
         Self {
             method: "GET",
@@ -33,7 +33,7 @@ impl Default for Asked<'_> {
 }
 
 /// Returns a guest that makes a request and returns the body of the response.
-pub fn asking(asked: &Asked<'_>) -> Vec<u8> {
+pub fn asking(asked: &TestHttpRequest<'_>) -> Vec<u8> {
     let (name, value) = asked.header.unwrap_or_default();
     let (secret, key) = (
         asked.secret.unwrap_or_default(),
@@ -108,21 +108,21 @@ fn grant() -> Grants {
     }
 }
 
-fn told(guest: &[u8], grants: Grants) -> Result<String, (FaultKind, String)> {
+fn run_with_grants(guest: &[u8], grants: Grants) -> Result<String, (FaultKind, String)> {
     let mut plugin = plugin(limits());
     plugin.limits.memory_bytes = 32 << 20;
     plugin.grants = grants;
     match run(call(guest, plugin)).result {
         Ok(returned) => match returned.value {
-            Value::Output(draft) => Ok(draft.content),
+            ReturnValue::Output(draft) => Ok(draft.content),
             other => panic!("not an output: {other:?}"),
         },
         Err(fault) => Err((fault.kind, fault.message)),
     }
 }
 
-fn check(asked: &Asked<'_>, expected: Result<&str, (FaultKind, &str)>) {
-    let got = told(&asking(asked), grant());
+fn check(asked: &TestHttpRequest<'_>, expected: Result<&str, (FaultKind, &str)>) {
+    let got = run_with_grants(&asking(asked), grant());
     let what = format!("{} {} {:?}", asked.method, asked.url, asked.header);
     match (&got, expected) {
         (Ok(text), Ok(expected)) => assert_eq!(text, expected, "{what}"),
@@ -137,72 +137,76 @@ fn check(asked: &Asked<'_>, expected: Result<&str, (FaultKind, &str)>) {
 #[test]
 fn a_request_is_made_only_where_it_is_granted() {
     let denied = |part| Err((FaultKind::Denied, part));
-    check(&Asked::default(), Ok("GET http://api.example.com/v1/x"));
     check(
-        &Asked {
+        &TestHttpRequest::default(),
+        Ok("GET http://api.example.com/v1/x"),
+    );
+    check(
+        &TestHttpRequest {
             method: "POST",
             body_bytes: 9,
-            ..Asked::default()
+            ..TestHttpRequest::default()
         },
         Ok("POST http://api.example.com/v1/x"),
     );
     check(
-        &Asked {
+        &TestHttpRequest {
             method: "PUT",
-            ..Asked::default()
+            ..TestHttpRequest::default()
         },
         denied("`PUT http://api.example.com/v1/x` is not granted"),
     );
     check(
-        &Asked {
+        &TestHttpRequest {
             url: "https://api.example.com/v1/x#part",
-            ..Asked::default()
+            ..TestHttpRequest::default()
         },
         Ok("GET https://api.example.com/v1/x"),
     );
     check(
-        &Asked {
+        &TestHttpRequest {
             url: "http://api.example.com/v2/x",
-            ..Asked::default()
+            ..TestHttpRequest::default()
         },
         denied("is not granted"),
     );
     check(
-        &Asked {
+        &TestHttpRequest {
             url: "http://api.example.com/v1/../v2/x",
-            ..Asked::default()
+            ..TestHttpRequest::default()
         },
         denied("is not granted"),
     );
     check(
-        &Asked {
+        &TestHttpRequest {
             url: "http://api.example.com/v1/..%2fv2/x",
-            ..Asked::default()
+            ..TestHttpRequest::default()
         },
         denied("several ways"),
     );
     check(
-        &Asked {
+        &TestHttpRequest {
             url: "http://evil.org/v1/x",
-            ..Asked::default()
+            ..TestHttpRequest::default()
         },
         denied("host = \"evil.org\""),
     );
     check(
-        &Asked {
+        &TestHttpRequest {
             secret: Some("TOKEN"),
-            ..Asked::default()
+            ..TestHttpRequest::default()
         },
         Ok("GET http://api.example.com/v1/x"),
     );
     check(
-        &Asked {
+        &TestHttpRequest {
             secret: Some("OTHER"),
-            ..Asked::default()
+            ..TestHttpRequest::default()
         },
         denied("the secret `OTHER` is not granted for"),
     );
-    let (kind, message) = told(&asking(&Asked::default()), Grants::default()).unwrap_err();
+    let (kind, message) =
+        run_with_grants(&asking(&TestHttpRequest::default()), Grants::default()).unwrap_err();
     assert_eq!(kind, FaultKind::Denied);
     assert!(message.contains("add to `allow.http`"), "{message}");
 }
@@ -210,9 +214,9 @@ fn a_request_is_made_only_where_it_is_granted() {
 #[test]
 fn a_header_that_cannot_be_set_says_why() {
     let invalid = |part| Err((FaultKind::Error, part));
-    let header = |name, value| Asked {
+    let header = |name, value| TestHttpRequest {
         header: Some((name, value)),
-        ..Asked::default()
+        ..TestHttpRequest::default()
     };
     check(
         &header("X-Mine", "1"),
@@ -263,66 +267,66 @@ fn a_header_that_cannot_be_set_says_why() {
 fn a_request_with_another_method_address_key_or_body_than_http_has_says_why() {
     let invalid = |part| Err((FaultKind::Error, part));
     check(
-        &Asked {
+        &TestHttpRequest {
             method: "get",
-            ..Asked::default()
+            ..TestHttpRequest::default()
         },
         invalid("`get` is not a method"),
     );
     check(
-        &Asked {
+        &TestHttpRequest {
             method: "CONNECT",
-            ..Asked::default()
+            ..TestHttpRequest::default()
         },
         invalid("is not a method that can be asked for"),
     );
     check(
-        &Asked {
+        &TestHttpRequest {
             method: "",
-            ..Asked::default()
+            ..TestHttpRequest::default()
         },
         invalid("is not a method"),
     );
     check(
-        &Asked {
+        &TestHttpRequest {
             url: "api.example.com/v1/x",
-            ..Asked::default()
+            ..TestHttpRequest::default()
         },
         invalid("address cannot be read"),
     );
     check(
-        &Asked {
+        &TestHttpRequest {
             url: "file:///etc/passwd",
-            ..Asked::default()
+            ..TestHttpRequest::default()
         },
         invalid("scheme `file`"),
     );
     check(
-        &Asked {
+        &TestHttpRequest {
             url: "http://u:p@api.example.com/v1/x",
-            ..Asked::default()
+            ..TestHttpRequest::default()
         },
         invalid("holds credentials"),
     );
     check(
-        &Asked {
+        &TestHttpRequest {
             key: Some(""),
-            ..Asked::default()
+            ..TestHttpRequest::default()
         },
         invalid("an idempotency key has 1 to 255"),
     );
     check(
-        &Asked {
+        &TestHttpRequest {
             key: Some("a\nb"),
-            ..Asked::default()
+            ..TestHttpRequest::default()
         },
         invalid("an idempotency key has 1 to 255"),
     );
     check(
-        &Asked {
+        &TestHttpRequest {
             method: "POST",
             body_bytes: (8 << 20) + 1,
-            ..Asked::default()
+            ..TestHttpRequest::default()
         },
         invalid("at most 8 MiB are sent"),
     );
@@ -330,7 +334,7 @@ fn a_request_with_another_method_address_key_or_body_than_http_has_says_why() {
 
 /// Returns a guest that calls a function with a name, and returns the text at `skip` bytes into the
 /// answer.
-fn named(function: &str, name: &str, skip: u32) -> Vec<u8> {
+fn calling_with_name(function: &str, name: &str, skip: u32) -> Vec<u8> {
     let length = name.len();
     guest::with(
         &format!(r#"(data (i32.const 4096) "{name}")"#),
@@ -342,35 +346,35 @@ fn named(function: &str, name: &str, skip: u32) -> Vec<u8> {
 
 /// Returns a guest that requests the placeholder of a secret.
 pub fn placeholder(name: &str) -> Vec<u8> {
-    named("placeholder", name, 0)
+    calling_with_name("placeholder", name, 0)
 }
 
 /// Returns a guest that reads a variable.
 pub fn variable(name: &str) -> Vec<u8> {
-    named("variable", name, 4)
+    calling_with_name("variable", name, 4)
 }
 
 #[test]
 fn a_secret_is_a_placeholder_and_a_variable_its_value_where_they_are_granted() {
     assert_eq!(
-        told(&placeholder("TOKEN"), grant()).unwrap(),
+        run_with_grants(&placeholder("TOKEN"), grant()).unwrap(),
         "{{secret:TOKEN}}"
     );
     assert_eq!(
-        told(&placeholder("OTHER"), grant()).unwrap(),
+        run_with_grants(&placeholder("OTHER"), grant()).unwrap(),
         "{{secret:OTHER}}"
     );
-    let (kind, message) = told(&placeholder("PATH"), grant()).unwrap_err();
+    let (kind, message) = run_with_grants(&placeholder("PATH"), grant()).unwrap_err();
     assert_eq!(
         (kind, message.contains("`allow.secrets`")),
         (FaultKind::Denied, true),
         "{message}"
     );
     assert_eq!(
-        told(&variable("PATH"), grant()).unwrap(),
+        run_with_grants(&variable("PATH"), grant()).unwrap(),
         std::env::var("PATH").unwrap()
     );
-    let (kind, message) = told(&variable("TOKEN"), grant()).unwrap_err();
+    let (kind, message) = run_with_grants(&variable("TOKEN"), grant()).unwrap_err();
     assert_eq!(
         (kind, message.contains("`allow.env`")),
         (FaultKind::Denied, true),

@@ -38,7 +38,7 @@ fn keys(table: &str) -> Vec<String> {
 }
 
 /// Returns limits, and a guest that exceeds one of them.
-fn beyond(limit: Limit) -> (Limits, String) {
+fn exceeding(limit: Limit) -> (Limits, String) {
     let short = Duration::from_millis(30);
     let spin = "(loop $again (br $again)) unreachable";
     let (limits, run) = match limit {
@@ -126,7 +126,7 @@ fn beyond(limit: Limit) -> (Limits, String) {
 #[test]
 fn every_limit_bites_and_names_its_key() {
     for limit in Limit::ALL {
-        let (limits, run) = beyond(limit);
+        let (limits, run) = exceeding(limit);
         if run.is_empty() {
             // Another function name makes another component, which is not compiled yet.
             let guest = guest::with(&format!("(func $only_for_{})", limit.key()), "unreachable");
@@ -134,7 +134,7 @@ fn every_limit_bites_and_names_its_key() {
                 .load_within(&guest, Metering::Plain, &limits)
                 .unwrap_err();
             assert_eq!(
-                refused.reached().map(|reached| reached.limit),
+                refused.limit_reached().map(|reached| reached.limit),
                 Some(limit),
                 "{refused}"
             );
@@ -177,11 +177,11 @@ fn every_grant_is_missed_by_a_guest_that_lacks_it() {
             "llm" => grants::ask(None),
             "dirs" => grants::read("/in/a"),
             "env" => http::variable("PATH"),
-            "http" => http::asking(&http::Asked::default()),
+            "http" => http::asking(&http::TestHttpRequest::default()),
             "secrets" => http::placeholder("TOKEN"),
             "human" => {
                 assert!(
-                    people::said(run_within(limits(), &people::asking("", None))).is_ok(),
+                    people::text_or_fault(run_within(limits(), &people::asking("", None))).is_ok(),
                     "needs no grant"
                 );
                 continue;

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use strata_core::fault::{Fault, FaultKind, Hope};
+use strata_core::fault::{Fault, FaultKind, Retryability};
 use strata_host::plugin::Limits;
 use strata_host::sandbox::Sandbox;
 
@@ -60,7 +60,7 @@ fn a_spinning_guest_runs_out_of_wall_time() {
         FaultKind::Timeout,
         "timeout of 50ms reached; raise `limits.timeout`",
     );
-    assert_eq!(fault.hope, Hope::Retryable);
+    assert_eq!(fault.retryability, Retryability::Retryable);
     assert!(!fault.backtrace.is_empty());
 }
 
@@ -383,7 +383,7 @@ fn calling_the_host_too_often_is_a_host_fault_like_others() {
     let run = "(loop $again (drop (call $now)) (br $again)) unreachable";
     let message = "limit of 1024 host calls reached in `clock.unix-time-ms` (came to 1025); raise `limits.host_calls`";
     let fault = check(limits(), &guest::running(run), FaultKind::Host, message);
-    assert_eq!(fault.hope, Hope::Retryable);
+    assert_eq!(fault.retryability, Retryability::Retryable);
 }
 
 #[test]

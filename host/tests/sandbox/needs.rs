@@ -8,11 +8,11 @@ use strata_host::plugin::Grants;
 use strata_host::sandbox::{Metering, WasmSandbox};
 
 use crate::driver::SANDBOX;
-use crate::grants::{self, told};
+use crate::grants::{self, run_with_grants};
 use crate::guest::Guest;
 
 /// Returns a guest that declares a need.
-fn needing(need: &str) -> Guest<'static> {
+fn guest_that_needs(need: &str) -> Guest<'static> {
     let length = need.len();
     let items = format!(
         "(data (i32.const 700) \"{need}\") (func $needs
@@ -27,7 +27,7 @@ fn needing(need: &str) -> Guest<'static> {
 }
 
 /// Loads a team of one action with this `allow`. Returns the errors.
-fn checked(component: &[u8], allow: &str) -> String {
+fn load_errors(component: &[u8], allow: &str) -> String {
     let home = tempfile::tempdir().expect("a directory");
     std::fs::write(home.path().join("a.wasm"), component).expect("it is written");
     let text = format!(
@@ -42,8 +42,8 @@ fn checked(component: &[u8], allow: &str) -> String {
 #[test]
 fn what_a_component_needs_is_granted_or_an_error_with_the_line_to_add() {
     let check = |need: &str, line: &str| {
-        let guest = needing(need).build();
-        let told = checked(&guest, "");
+        let guest = guest_that_needs(need).build();
+        let told = load_errors(&guest, "");
         assert!(
             told.contains(&format!(
                 "`A` of role `R` needs `{need}`, which it is not granted"
@@ -54,7 +54,7 @@ fn what_a_component_needs_is_granted_or_an_error_with_the_line_to_add() {
             told.contains(&format!("add to `[role.action.allow]`: `{line}`")),
             "{told}"
         );
-        assert_eq!(checked(&guest, line), "", "the line is right");
+        assert_eq!(load_errors(&guest, line), "", "the line is right");
     };
     check("env", "env = [\"LANG\"]");
     check(
@@ -66,7 +66,7 @@ fn what_a_component_needs_is_granted_or_an_error_with_the_line_to_add() {
         "http = [{ host = \"api.example.com\", methods = [\"GET\"], path = \"/*\" }]",
     );
     check("secrets", "secrets = [\"TOKEN\"]");
-    let llm = checked(&needing("llm").build(), "");
+    let llm = load_errors(&guest_that_needs("llm").build(), "");
     assert!(
         llm.contains("needs `llm`") && llm.contains("`llm = { models = [\"*\"] }`"),
         "{llm}"
@@ -76,9 +76,9 @@ fn what_a_component_needs_is_granted_or_an_error_with_the_line_to_add() {
 #[test]
 fn what_needs_no_grant_may_be_needed_and_what_nobody_has_may_not() {
     for need in ["human", "state", "clock"] {
-        assert_eq!(checked(&needing(need).build(), ""), "");
+        assert_eq!(load_errors(&guest_that_needs(need).build(), ""), "");
     }
-    let told = checked(&needing("telepathy").build(), "");
+    let told = load_errors(&guest_that_needs("telepathy").build(), "");
     assert!(
         told.contains(
             "needs `telepathy`, which this host does not have; it can grant `env`, `files`"
@@ -90,9 +90,9 @@ fn what_needs_no_grant_may_be_needed_and_what_nobody_has_may_not() {
 #[test]
 fn a_component_that_needs_more_than_it_says_is_denied_it() {
     let liar = grants::read("/etc/passwd");
-    assert_eq!(checked(&liar, ""), "", "it says that it needs nothing");
+    assert_eq!(load_errors(&liar, ""), "", "it says that it needs nothing");
     assert_eq!(
-        told(&liar, Grants::default()).unwrap_err().0,
+        run_with_grants(&liar, Grants::default()).unwrap_err().0,
         FaultKind::Denied
     );
 }

@@ -2,8 +2,8 @@
 
 use strata_core::fault::FaultKind;
 use strata_core::id::RoleId;
-use strata_host::gateway::{AttemptId, Gateway, QUEUE, Question};
-use strata_host::sandbox::{Ended, Sandbox, Value};
+use strata_host::gateway::{AttemptId, GUEST_REQUEST_QUEUE, Gateway, PendingGuestRequest};
+use strata_host::sandbox::{ReturnValue, Sandbox, SandboxOutcome};
 use tokio::sync::mpsc;
 
 use crate::driver::{SANDBOX, block_on, call, limits, plugin, run_within};
@@ -31,10 +31,10 @@ pub fn asking(schema: &str, expires_s: Option<u32>) -> Vec<u8> {
     guest.build()
 }
 
-pub fn said(ended: Ended) -> Result<String, (FaultKind, String)> {
+pub fn text_or_fault(ended: SandboxOutcome) -> Result<String, (FaultKind, String)> {
     match ended.result {
         Ok(returned) => match returned.value {
-            Value::Output(draft) => Ok(draft.content),
+            ReturnValue::Output(draft) => Ok(draft.content),
             other => panic!("not an output: {other:?}"),
         },
         Err(fault) => Err((fault.kind, fault.message)),
@@ -44,12 +44,13 @@ pub fn said(ended: Ended) -> Result<String, (FaultKind, String)> {
 #[test]
 fn a_guest_gets_the_answer_or_why_there_is_none() {
     assert_eq!(
-        said(run_within(limits(), &asking("", None))),
+        text_or_fault(run_within(limits(), &asking("", None))),
         Ok("0".into())
     );
-    let (kind, why) = said(run_within(limits(), &asking("", Some(0)))).unwrap_err();
+    let (kind, why) = text_or_fault(run_within(limits(), &asking("", Some(0)))).unwrap_err();
     assert!(why.contains("nobody answered in time"), "{kind}: {why}");
-    let (_, why) = said(run_within(limits(), &asking("{\"type\":\"sand\"}", None))).unwrap_err();
+    let (_, why) =
+        text_or_fault(run_within(limits(), &asking("{\"type\":\"sand\"}", None))).unwrap_err();
     assert!(
         why.contains("cannot ask a person: its schema cannot be used"),
         "{why}"
@@ -62,7 +63,7 @@ fn asking_counts_as_a_host_call() {
         host_calls: 0,
         ..limits()
     };
-    let (kind, why) = said(run_within(none, &asking("", None))).unwrap_err();
+    let (kind, why) = text_or_fault(run_within(none, &asking("", None))).unwrap_err();
     assert_eq!(
         (kind, why.contains("human.ask")),
         (FaultKind::Host, true),
@@ -74,7 +75,7 @@ fn asking_counts_as_a_host_call() {
 fn an_attempt_whose_question_is_not_answered_ends_at_once_and_holds_nothing() {
     let guest = asking("", None);
     let ended = block_on(async {
-        let (questions, mut asked) = mpsc::channel::<Question>(QUEUE);
+        let (questions, mut asked) = mpsc::channel::<PendingGuestRequest>(GUEST_REQUEST_QUEUE);
         let calling = SANDBOX.call(
             call(&guest, plugin(limits())),
             Gateway::new(
@@ -93,6 +94,6 @@ fn an_attempt_whose_question_is_not_answered_ends_at_once_and_holds_nothing() {
         ended
     });
     // It ends when the reply channel is closed, not by its time limit.
-    let (kind, _) = said(ended).unwrap_err();
+    let (kind, _) = text_or_fault(ended).unwrap_err();
     assert_eq!(kind, FaultKind::Interrupted);
 }

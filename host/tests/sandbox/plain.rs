@@ -11,7 +11,7 @@ use strata_core::message::{Draft, Instruct, Message};
 use strata_core::team::Task;
 use strata_host::blob::digest_of;
 use strata_host::plugin::{Limits, Plugin};
-use strata_host::sandbox::{self, Entry, Metering};
+use strata_host::sandbox::{self, EntryPoint, Metering};
 
 use crate::driver::{SANDBOX, call, limits, plugin, run};
 
@@ -112,12 +112,12 @@ fn tools() -> Vec<u8> {
 
 /// Returns a message as it is delivered.
 fn message(content: &str, data: Option<Value>) -> Arc<Message> {
-    let mut message = Message::of_user(MessageId("m".into()), content.into(), "L".into());
+    let mut message = Message::from_user(MessageId("m".into()), content.into(), "L".into());
     message.instruct = data.map(|data| Instruct::untyped(Json::from(data)));
     Arc::new(message)
 }
 
-fn calling(function: &str, config: Value) -> Plugin {
+fn plugin_calling(function: &str, config: Value) -> Plugin {
     Plugin {
         function: Some(function.into()),
         config: Json::from(config),
@@ -125,15 +125,15 @@ fn calling(function: &str, config: Value) -> Plugin {
     }
 }
 
-fn output(result: Result<sandbox::Returned, Fault>) -> Result<Draft, Fault> {
+fn output(result: Result<sandbox::AttemptOutput, Fault>) -> Result<Draft, Fault> {
     result.map(|returned| match returned.value {
-        sandbox::Value::Output(draft) => draft,
+        sandbox::ReturnValue::Output(draft) => draft,
         other => panic!("not an output: {other:?}"),
     })
 }
 
 /// Calls a function with a message. Returns its output.
-fn made(component: &[u8], plugin: Plugin, news: Arc<Message>) -> Result<Draft, Fault> {
+fn call_function(component: &[u8], plugin: Plugin, news: Arc<Message>) -> Result<Draft, Fault> {
     let mut call = call(component, plugin);
     call.news = vec![
         message("an older one", Some(json!({ "a": 40, "b": 50 }))),
@@ -144,9 +144,9 @@ fn made(component: &[u8], plugin: Plugin, news: Arc<Message>) -> Result<Draft, F
 
 /// Calls a function with the data of a message. Returns the data of its output.
 pub fn data(component: &[u8], function: &str, data: Value) -> Result<Value, String> {
-    let made = made(
+    let made = call_function(
         component,
-        calling(function, Value::Null),
+        plugin_calling(function, Value::Null),
         message("", Some(data)),
     );
     made.map(|draft| draft.data.map_or(Value::Null, |data| data.value()))
@@ -163,7 +163,7 @@ fn check(
     expected: Result<(&str, Value), &str>,
 ) {
     let news = message(content, (!data.is_null()).then_some(data));
-    let got = match made(&tools(), calling(function, config), news) {
+    let got = match call_function(&tools(), plugin_calling(function, config), news) {
         Ok(draft) => Ok((
             draft.content,
             draft.data.map_or(Value::Null, |data| data.value()),
@@ -369,7 +369,7 @@ fn a_result_tells_whether_the_function_failed() {
 #[test]
 fn the_newest_output_or_the_planned_task_comes_before_the_news() {
     let tools = tools();
-    let mut call = call(&tools, calling("echo", Value::Null));
+    let mut call = call(&tools, plugin_calling("echo", Value::Null));
     call.news = vec![message("news", None)];
     call.outputs = vec![message("older", None), message("newest", None)];
     assert_eq!(output(run(call.clone()).result).unwrap().content, "newest");
@@ -377,7 +377,7 @@ fn the_newest_output_or_the_planned_task_comes_before_the_news() {
         text: "do it".into(),
         action: None,
     };
-    call.entry = Entry::Run {
+    call.entry = EntryPoint::Run {
         action: "A".into(),
         index: 0,
         task: Some(task),
@@ -391,9 +391,9 @@ fn limits_and_faults_are_those_of_any_action() {
     let fault = |function: &str, limits: Limits, content: &str| {
         let plugin = Plugin {
             limits,
-            ..calling(function, Value::Null)
+            ..plugin_calling(function, Value::Null)
         };
-        made(&tools, plugin, message(content, None)).unwrap_err()
+        call_function(&tools, plugin, message(content, None)).unwrap_err()
     };
     let boom = fault("boom", limits(), "");
     assert_eq!((boom.kind, boom.backtrace.len()), (FaultKind::Trap, 1));
@@ -427,10 +427,10 @@ fn limits_and_faults_are_those_of_any_action() {
         fault("echo", narrow, "more than ten bytes").kind,
         FaultKind::OutputLimit
     );
-    let mut plugin = calling("add", json!({ "args": { "a": 1, "b": 2 } }));
+    let mut plugin = plugin_calling("add", json!({ "args": { "a": 1, "b": 2 } }));
     plugin.output_schema =
-        Some(strata_host::plugin::Schema::compile(&json!({ "type": "string" })).unwrap());
-    let broken = made(&tools, plugin, message("", None)).unwrap_err();
+        Some(strata_host::plugin::CompiledSchema::compile(&json!({ "type": "string" })).unwrap());
+    let broken = call_function(&tools, plugin, message("", None)).unwrap_err();
     assert_eq!(broken.kind, FaultKind::OutputInvalid);
     assert!(
         broken.message.contains("breaks `output_schema`"),
@@ -444,7 +444,7 @@ fn what_cannot_be_called_is_found_when_the_component_is_loaded() {
     let tools = tools();
     let digest = digest_of(&tools);
     let loaded = SANDBOX
-        .load_plain(digest, &tools, Metering::Plain, &Limits::default())
+        .load_functions(digest, &tools, Metering::Plain, &Limits::default())
         .unwrap();
     assert!(!loaded.exports.handler);
     let check = |function: &str, config: Value, expected: Result<(), &str>| {

@@ -8,7 +8,7 @@ use crate::driver::{call, limits, plugin, run};
 
 /// The abbreviations of entries: 1 is a unit with lines, a directory and code, 2 a function, 3 an
 /// inlined call, 4 the function that was inlined, 5 a unit with a list of ranges.
-const SHAPES: &[u8] = &[
+const ABBREVIATIONS: &[u8] = &[
     1, 0x11, 1, 0x10, 0x17, 0x1b, 0x08, 0x11, 0x01, 0x12, 0x06, 0, 0, //
     2, 0x2e, 1, 0x03, 0x0e, 0x11, 0x01, 0x12, 0x06, 0, 0, //
     3, 0x1d, 1, 0x31, 0x13, 0x11, 0x01, 0x12, 0x06, 0x58, 0x0b, 0x59, 0x0b, 0, 0, //
@@ -23,7 +23,7 @@ const LINES: &[u8] = &[
     0, 5, 2, 2, 0, 0, 0, 3, 41, 1, 2, 4, 0, 1, 1,
 ];
 /// The offset of a unit's first entry.
-const FIRST: u32 = 11;
+const FIRST_ENTRY: u32 = 11;
 /// A function that fails at once, two bytes into the code.
 const FAILS: &str = r#"(func $f (export "boom") unreachable)"#;
 /// A function that calls itself before it fails.
@@ -77,7 +77,7 @@ fn numbers(numbers: &[u32]) -> Vec<u8> {
 fn inlined(levels: usize, outer: [u32; 2], inner: [u32; 2]) -> Vec<u8> {
     let names = [numbers(&[0]), numbers(&[6])];
     let root = [&[1][..], &numbers(&[0]), b"/src\0", &numbers(&[0, 0x1000])].concat();
-    let origin = FIRST + u32::try_from(root.len()).expect("it is short");
+    let origin = FIRST_ENTRY + u32::try_from(root.len()).expect("it is short");
     let level = [&[3][..], &numbers(&[origin]), &numbers(&inner), &[1, 7]].concat();
     let entries = [
         [&root[..], &[4], &names[1]].concat(),
@@ -92,7 +92,7 @@ fn inlined(levels: usize, outer: [u32; 2], inner: [u32; 2]) -> Vec<u8> {
 fn a_fault_names_inlined_functions_and_their_lines() {
     let info = inlined(1, [2, 4], [2, 2]);
     let sections: [(&str, &[u8]); 4] = [
-        (".debug_abbrev", SHAPES),
+        (".debug_abbrev", ABBREVIATIONS),
         (".debug_info", &info),
         (".debug_line", LINES),
         (".debug_str", b"outer\0inner\0"),
@@ -130,7 +130,7 @@ fn long_names_and_many_levels_make_no_large_fault() {
     let long = [b"outer\0", "é".repeat(100_000).as_bytes(), b"\0"].concat();
     let info = inlined(60, [0, 0x1000], [0, 0x1000]);
     let sections: [(&str, &[u8]); 3] = [
-        (".debug_abbrev", SHAPES),
+        (".debug_abbrev", ABBREVIATIONS),
         (".debug_info", &info),
         (".debug_str", &long),
     ];
@@ -162,7 +162,7 @@ fn debug_information_that_refers_to_itself_over_and_over_is_read_only_so_far() {
     // The budget is used up before this unit is read.
     let info = [units, inlined(1, [0, 0x1000], [0, 0x1000])].concat();
     let sections: [(&str, &[u8]); 4] = [
-        (".debug_abbrev", SHAPES),
+        (".debug_abbrev", ABBREVIATIONS),
         (".debug_info", &info),
         (".debug_ranges", &ranges),
         (".debug_str", b"outer\0inner\0"),
@@ -181,7 +181,7 @@ fn more_debug_information_than_is_kept_is_as_good_as_none() {
     let kept = |padding: usize| {
         let padding = vec![b'x'; padding];
         let sections: [(&str, &[u8]); 4] = [
-            (".debug_abbrev", SHAPES),
+            (".debug_abbrev", ABBREVIATIONS),
             (".debug_info", &info),
             (".debug_str", b"outer\0inner\0"),
             (".debug_types", &padding),
@@ -196,7 +196,7 @@ fn more_debug_information_than_is_kept_is_as_good_as_none() {
 fn damaged_debug_information_is_read_as_far_as_it_makes_sense() {
     let info = inlined(1, [2, 4], [2, 2]);
     let sections: [(&str, &[u8]); 4] = [
-        (".debug_abbrev", SHAPES),
+        (".debug_abbrev", ABBREVIATIONS),
         (".debug_info", &info),
         (".debug_line", LINES),
         (".debug_str", b"outer\0inner\0"),

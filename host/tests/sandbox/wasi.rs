@@ -4,11 +4,11 @@
 use std::fs;
 use std::time::Duration;
 
-use strata_core::fault::{FaultKind, Hope};
+use strata_core::fault::{FaultKind, Retryability};
 use strata_host::plugin::{Access, Grants, Limits};
 
 use crate::driver::{call, limits, plugin, run, run_within};
-use crate::grants::{dirs, told};
+use crate::grants::{dirs, run_with_grants};
 use crate::guest::wasi_worker;
 
 const SLEEP: &str = "(call $wasi_block (call $wasi_alarm (i64.const 20000000)))";
@@ -28,9 +28,9 @@ fn clocks_begin_at_a_recorded_moment_and_go_on_by_what_the_guest_does() {
          (call $ok (i32.const 4200) (i32.const 10))"
     );
     let guest = wasi_worker("", &run);
-    let first = told(&guest, Grants::default()).unwrap();
+    let first = run_with_grants(&guest, Grants::default()).unwrap();
     assert!(first.starts_with("11"), "{first}");
-    assert_eq!(told(&guest, Grants::default()).unwrap(), first);
+    assert_eq!(run_with_grants(&guest, Grants::default()).unwrap(), first);
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn files_are_written_with_the_action_or_not_at_all() {
         let home = tempfile::tempdir().unwrap();
         fs::write(home.path().join("old"), "old").unwrap();
         fs::write(home.path().join("same"), "same").unwrap();
-        let got = told(&worker(then), dirs(&[(home.path(), "/out", Access::Write)]));
+        let got = run_with_grants(&worker(then), dirs(&[(home.path(), "/out", Access::Write)]));
         let left = |name: &str| fs::read_to_string(home.path().join(name)).ok();
         assert_eq!(left("same").as_deref(), Some("same"));
         match (got, expected) {
@@ -120,7 +120,7 @@ fn a_file_tells_neither_the_time_of_the_machine_nor_the_numbers_of_its_file_syst
     let home = tempfile::tempdir().unwrap();
     let told = || {
         fs::write(home.path().join("old"), "old").unwrap();
-        told(&run, dirs(&[(home.path(), "/out", Access::Write)])).unwrap()
+        run_with_grants(&run, dirs(&[(home.path(), "/out", Access::Write)])).unwrap()
     };
     let first = told();
     // A new file gets the inode number of a removed one.
@@ -155,7 +155,7 @@ fn a_directory_is_listed_sorted_and_with_what_is_in_it() {
     fs::write(home.path().join("a"), "").unwrap();
     for access in [Access::Read, Access::Write] {
         assert_eq!(
-            told(&guest, dirs(&[(home.path(), "/in", access)])),
+            run_with_grants(&guest, dirs(&[(home.path(), "/in", access)])),
             Ok("a6m3z6".into())
         );
     }
@@ -181,7 +181,7 @@ fn a_guest_holds_so_many_listings_and_no_more() {
         let home = tempfile::tempdir().unwrap();
         (0..files).for_each(|i| fs::write(home.path().join(i.to_string()), "").unwrap());
         assert_eq!(
-            told(
+            run_with_grants(
                 &wasi_worker("", &run),
                 dirs(&[(home.path(), "/in", Access::Read)])
             ),
@@ -219,7 +219,7 @@ fn a_guest_has_so_many_files_open_and_no_more() {
         let home = tempfile::tempdir().unwrap();
         fs::write(home.path().join("new"), "").unwrap();
         assert_eq!(
-            told(&guest, dirs(&[(home.path(), "/in", access)])),
+            run_with_grants(&guest, dirs(&[(home.path(), "/in", access)])),
             Ok(expected.clone())
         );
     }
@@ -249,7 +249,7 @@ fn a_directory_grows_no_larger_than_granted_whatever_a_guest_writes_with() {
         fs::write(home.path().join("same"), "same").unwrap();
         let mut grants = dirs(&[(home.path(), "/out", Access::Write)]);
         grants.dirs[0].max_bytes = max_bytes;
-        match (told(guest, grants), expected) {
+        match (run_with_grants(guest, grants), expected) {
             (Ok(_), Ok(())) => assert!(home.path().join("new").exists()),
             (Err((kind, message)), Err(part)) => {
                 assert_eq!(kind, FaultKind::Host, "{message}");
@@ -311,7 +311,7 @@ fn a_pipe_is_not_opened_and_nobody_waits_for_its_other_end() {
         )
         .unwrap();
         assert_eq!(
-            told(&guest, dirs(&[(home.path(), "/in", access)])),
+            run_with_grants(&guest, dirs(&[(home.path(), "/in", access)])),
             Ok("guest".into())
         );
     }
@@ -347,14 +347,14 @@ fn a_directory_that_is_too_large_to_be_copied_is_not_lent() {
         let home = tempfile::tempdir().unwrap();
         fill(home.path());
         let (kind, message) =
-            told(&guest, dirs(&[(home.path(), "/out", Access::Write)])).unwrap_err();
+            run_with_grants(&guest, dirs(&[(home.path(), "/out", Access::Write)])).unwrap_err();
         assert_eq!(kind, FaultKind::Host);
         assert_eq!(
             message,
             "cannot stage `/out`: it holds more than 256 MiB or 10000 files; grant a smaller directory"
         );
         assert!(
-            told(&guest, dirs(&[(home.path(), "/out", Access::Read)])).is_ok(),
+            run_with_grants(&guest, dirs(&[(home.path(), "/out", Access::Read)])).is_ok(),
             "what is only read is not copied"
         );
     };
@@ -374,7 +374,7 @@ fn a_directory_that_is_nested_too_deep_is_not_copied() {
         let home = tempfile::tempdir().unwrap();
         fs::create_dir_all(home.path().join("d/".repeat(levels))).unwrap();
         assert_eq!(
-            told(&guest, dirs(&[(home.path(), "/out", Access::Write)])),
+            run_with_grants(&guest, dirs(&[(home.path(), "/out", Access::Write)])),
             expected,
             "{levels}"
         );
@@ -396,8 +396,8 @@ fn copying_directories_is_wall_time_too() {
     let guest = wasi_worker("", "(call $ok (i32.const 640) (i32.const 5))");
     let fault = run(call(&guest, plugin)).result.unwrap_err();
     assert_eq!(
-        (fault.kind, fault.hope),
-        (FaultKind::Timeout, Hope::Retryable)
+        (fault.kind, fault.retryability),
+        (FaultKind::Timeout, Retryability::Retryable)
     );
     assert!(
         fault.message.contains("; raise `limits.timeout`"),

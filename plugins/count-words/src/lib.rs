@@ -16,7 +16,7 @@ const MAX_WORD_CHARS: usize = 64;
 
 /// The files to be counted: the data of the newest message.
 #[derive(Debug, Deserialize)]
-struct Dealt {
+struct FileShares {
     shares: BTreeMap<String, Vec<String>>,
 }
 
@@ -42,7 +42,7 @@ impl Action for CountWords {
     const NEEDS: &'static [&'static str] = &["files"];
 
     fn run(cx: &Context<()>) -> Result<Output<Counts>, Failure> {
-        let mut dealt: Dealt = cx.data()?;
+        let mut dealt: FileShares = cx.data()?;
         let name = &cx.role.name;
         let share = dealt.shares.remove(name);
         let share = share.ok_or_else(|| {
@@ -56,7 +56,7 @@ impl Action for CountWords {
         for path in share {
             match String::from_utf8(files::read(&path)?) {
                 Ok(text) if !text.contains('\0') => {
-                    let count = count(&text, &mut counts.words)?;
+                    let count = count_words(&text, &mut counts.words)?;
                     counts.files.insert(path, count);
                 }
                 _ => counts.skipped.push(path),
@@ -78,7 +78,7 @@ impl Action for CountWords {
 action!(CountWords);
 
 /// Counts the words of a text. A word consists of letters, digits, and apostrophes between them.
-fn count(text: &str, words: &mut BTreeMap<String, u32>) -> Result<u32, Failure> {
+fn count_words(text: &str, words: &mut BTreeMap<String, u32>) -> Result<u32, Failure> {
     let mut sum: u32 = 0;
     for word in text.split(|c: char| !c.is_alphanumeric() && c != '\'' && c != '’') {
         let word = word.trim_matches(['\'', '’']);

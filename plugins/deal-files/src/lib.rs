@@ -25,7 +25,7 @@ pub struct Config {
 
 /// The distributed files.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub struct Dealt {
+pub struct FileShares {
     /// The files of each worker, by their guest paths. The list is empty for a worker if there are
     /// not enough files.
     pub shares: BTreeMap<String, Vec<String>>,
@@ -36,13 +36,13 @@ pub struct DealFiles;
 
 impl Action for DealFiles {
     type Config = Config;
-    type Data = Dealt;
+    type Data = FileShares;
 
     const CONFIG_SCHEMA: Option<&'static str> = Some(include_str!("../config.schema.json"));
     const OUTPUT_SCHEMA: Option<&'static str> = Some(include_str!("../output.schema.json"));
     const NEEDS: &'static [&'static str] = &["files"];
 
-    fn run(cx: &Context<Config>) -> Result<Output<Dealt>, Failure> {
+    fn run(cx: &Context<Config>) -> Result<Output<FileShares>, Failure> {
         let Config { directory, workers } = &cx.config;
         if workers.is_empty() {
             return Err(Failure::error(
@@ -50,8 +50,8 @@ impl Action for DealFiles {
             ));
         }
         let mut found = Vec::new();
-        list(directory.trim_end_matches('/'), 0, &mut found)?;
-        let mut dealt = Dealt {
+        list_files(directory.trim_end_matches('/'), 0, &mut found)?;
+        let mut dealt = FileShares {
             shares: BTreeMap::new(),
         };
         for (i, worker) in workers.iter().enumerate() {
@@ -72,7 +72,7 @@ impl Action for DealFiles {
 action!(DealFiles);
 
 /// Lists the files below a directory, sorted by name.
-fn list(directory: &str, depth: usize, found: &mut Vec<String>) -> Result<(), Failure> {
+fn list_files(directory: &str, depth: usize, found: &mut Vec<String>) -> Result<(), Failure> {
     let refuse = |why: String| Err(Failure::error(format!("listing `{directory}`: {why}")));
     if depth == MAX_DEPTH {
         return refuse(format!("it lies more than {MAX_DEPTH} directories deep"));
@@ -80,7 +80,7 @@ fn list(directory: &str, depth: usize, found: &mut Vec<String>) -> Result<(), Fa
     for name in files::list(directory)? {
         let path = format!("{directory}/{name}");
         match path.strip_suffix('/') {
-            Some(inner) => list(inner, depth + 1, found)?,
+            Some(inner) => list_files(inner, depth + 1, found)?,
             None if found.len() == MAX_FILES => {
                 return refuse(format!("there are more than {MAX_FILES} files"));
             }

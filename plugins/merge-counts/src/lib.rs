@@ -36,7 +36,7 @@ struct Counts {
 
 /// The totals of all workers.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub struct Sum {
+pub struct Totals {
     /// The number of files that contain text.
     pub files: usize,
     /// The number of words in them.
@@ -52,13 +52,13 @@ pub struct MergeCounts;
 
 impl Action for MergeCounts {
     type Config = Config;
-    type Data = Sum;
+    type Data = Totals;
 
     const CONFIG_SCHEMA: Option<&'static str> = Some(include_str!("../config.schema.json"));
     const OUTPUT_SCHEMA: Option<&'static str> = Some(include_str!("../output.schema.json"));
     const NEEDS: &'static [&'static str] = &["files"];
 
-    fn run(cx: &Context<Config>) -> Result<Output<Sum>, Failure> {
+    fn run(cx: &Context<Config>) -> Result<Output<Totals>, Failure> {
         let mut all = Counts {
             files: BTreeMap::new(),
             skipped: Vec::new(),
@@ -76,9 +76,9 @@ impl Action for MergeCounts {
         }
         all.skipped.sort();
         let Config { path, top } = &cx.config;
-        files::write(path, table(&all, *top))?;
+        files::write(path, render_table(&all, *top))?;
         let words = all.files.values().sum();
-        let sum = Sum {
+        let sum = Totals {
             files: all.files.len(),
             words,
             different: all.words.len(),
@@ -95,13 +95,13 @@ impl Action for MergeCounts {
 action!(MergeCounts);
 
 /// Renders the table in Markdown.
-fn table(all: &Counts, top: usize) -> String {
+fn render_table(all: &Counts, top: usize) -> String {
     let mut text = "# Words\n\n| file | words |\n|---|---:|\n".to_owned();
     for (file, count) in &all.files {
-        text.push_str(&format!("| {} | {count} |\n", cell(file)));
+        text.push_str(&format!("| {} | {count} |\n", escape_cell(file)));
     }
     for file in &all.skipped {
-        text.push_str(&format!("| {} | no text |\n", cell(file)));
+        text.push_str(&format!("| {} | no text |\n", escape_cell(file)));
     }
     text.push_str("\n| word | times |\n|---|---:|\n");
     let mut words: Vec<(&String, &u64)> = all.words.iter().collect();
@@ -113,7 +113,7 @@ fn table(all: &Counts, top: usize) -> String {
 }
 
 /// Escapes a file name for a cell of a Markdown table.
-fn cell(name: &str) -> String {
+fn escape_cell(name: &str) -> String {
     name.replace('\\', "\\\\")
         .replace('|', "\\|")
         .replace(char::is_control, " ")

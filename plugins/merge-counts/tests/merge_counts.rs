@@ -1,6 +1,6 @@
 //! Tests how the counts of the workers are added up.
 
-use merge_counts::{MergeCounts, Sum};
+use merge_counts::{MergeCounts, Totals};
 use serde_json::{Value, json};
 use strata_action::testing::{Call, Host};
 use strata_action::{Action, FailureKind, Message};
@@ -34,7 +34,7 @@ fn counts_are_added_up_whoever_counted() {
         );
         assert_eq!(
             output.data,
-            Some(Sum {
+            Some(Totals {
                 files: 2,
                 words: 6,
                 different: 4,

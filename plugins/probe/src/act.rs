@@ -1,7 +1,7 @@
 //! Executes the steps of the probe. How they are written in a team file is defined in `steps`.
 
 use crate::excess;
-use crate::steps::{Config, Deed, Leg, Planned};
+use crate::steps::{Config, ItineraryHop, Operation, PlannedTask};
 use serde_json::Value;
 use std::sync::atomic::{AtomicU32, Ordering};
 use strata_action::environment::{Emission, emit};
@@ -11,7 +11,7 @@ use strata_action::{
 
 /// The call for which steps are executed.
 #[derive(Clone, Copy, Debug)]
-pub struct Scene<'a> {
+pub struct CallContext<'a> {
     /// The action's name.
     pub action: &'a str,
     /// The number of the attempt.
@@ -22,13 +22,13 @@ pub struct Scene<'a> {
 
 /// The results of the steps.
 #[derive(Debug, Default)]
-pub struct Deeds {
+pub struct StepResults {
     /// The last output that was set.
     pub output: Option<Output<Value>>,
     /// The choices of a thinker, by round.
     pub choices: Option<Vec<i32>>,
     /// The tasks of a planner.
-    pub plan: Option<Vec<Planned>>,
+    pub plan: Option<Vec<PlannedTask>>,
     /// The values read so far, as text.
     reads: Vec<String>,
 }
@@ -37,44 +37,44 @@ pub struct Deeds {
 ///
 /// # Errors
 /// Returns the failure of the first step that fails.
-pub fn act(config: &Config, scene: &Scene<'_>) -> Result<Deeds, Failure> {
-    let mut deeds = Deeds::default();
+pub fn run_steps(config: &Config, scene: &CallContext<'_>) -> Result<StepResults, Failure> {
+    let mut deeds = StepResults::default();
     for step in config
         .steps
         .iter()
-        .filter(|step| step.acts_in(scene.attempt))
+        .filter(|step| step.applies_to(scene.attempt))
     {
-        if let Deed::Fail { fail } = step.deed {
-            if let Some(output) = excess::commit(fail, scene.action)? {
-                return Ok(Deeds {
+        if let Operation::Fail { fail } = step.operation {
+            if let Some(output) = excess::misbehave(fail, scene.action)? {
+                return Ok(StepResults {
                     output: Some(output),
                     ..deeds
                 });
             }
         } else {
-            deeds.carry_out(&step.deed, scene)?;
+            deeds.run_step(&step.operation, scene)?;
         }
     }
     Ok(deeds)
 }
 
-impl Deeds {
-    fn carry_out(&mut self, deed: &Deed, scene: &Scene<'_>) -> Result<(), Failure> {
+impl StepResults {
+    fn run_step(&mut self, deed: &Operation, scene: &CallContext<'_>) -> Result<(), Failure> {
         match deed {
-            Deed::Say {
+            Operation::Say {
                 say,
                 data,
                 to,
                 route,
             } => {
                 self.output = Some(Output {
-                    content: self.fill_in(say, scene.news),
+                    content: self.replace_placeholders(say, scene.news),
                     data: data.clone(),
                     to: to.clone(),
                     route: route.iter().map(hop).collect(),
                 });
             }
-            Deed::Emit {
+            Operation::Emit {
                 emit: text,
                 data,
                 to,
@@ -90,34 +90,39 @@ impl Deeds {
                     ..emission
                 })?;
             }
-            Deed::Set { set, value, scope } => state::scope(scope).set(set, value)?,
-            Deed::Get { get, scope } => {
-                self.reads
-                    .push(state::scope(scope).get(get)?.map_or(String::new(), print));
+            Operation::Set { set, value, scope } => state::scope(scope).set(set, value)?,
+            Operation::Get { get, scope } => {
+                self.reads.push(
+                    state::scope(scope)
+                        .get(get)?
+                        .map_or(String::new(), format_value),
+                );
             }
-            Deed::Delete { delete, scope } => state::scope(scope).delete(delete)?,
-            Deed::Llm { llm: prompt } => self.reads.push(llm::ask(prompt)?.text),
-            Deed::Now { now } if *now => self.reads.push(format!("{:.0}", clock::unix_time_ms())),
-            Deed::Count { count } if *count => self.reads.push(counted().to_string()),
-            Deed::Now { .. } | Deed::Count { .. } => {}
-            Deed::Random { random: length } => self.reads.push(hex(&random::bytes(*length)?)),
-            Deed::Sleep { sleep } => clock::sleep(*sleep),
-            Deed::Read { read } => self.reads.push(files::read_text(read)?),
-            Deed::Write { write, text } => files::write(write, text)?,
-            Deed::Remove { remove } => files::remove(remove)?,
-            Deed::Http { .. } => self.reads.push(fetch(deed)?),
-            Deed::GetEnv { getenv } => self.reads.push(env::var(getenv)?.unwrap_or_default()),
-            Deed::Secret { secret } => self.reads.push(secrets::named(secret)?.to_string()),
-            Deed::Choose { choose } => self.choices = Some(choose.clone()),
-            Deed::Plan { plan } => self.plan = Some(plan.clone()),
-            Deed::Fail { .. } => {}
-            Deed::Ask { .. } => self.reads.push(print(ask_person(deed)?)),
+            Operation::Delete { delete, scope } => state::scope(scope).delete(delete)?,
+            Operation::Llm { llm: prompt } => self.reads.push(llm::ask(prompt)?.text),
+            Operation::Now { now } if *now => {
+                self.reads.push(format!("{:.0}", clock::unix_time_ms()))
+            }
+            Operation::Count { count } if *count => self.reads.push(count_calls().to_string()),
+            Operation::Now { .. } | Operation::Count { .. } => {}
+            Operation::Random { random: length } => self.reads.push(hex(&random::bytes(*length)?)),
+            Operation::Sleep { sleep } => clock::sleep(*sleep),
+            Operation::Read { read } => self.reads.push(files::read_text(read)?),
+            Operation::Write { write, text } => files::write(write, text)?,
+            Operation::Remove { remove } => files::remove(remove)?,
+            Operation::Http { .. } => self.reads.push(fetch(deed)?),
+            Operation::GetEnv { getenv } => self.reads.push(env::var(getenv)?.unwrap_or_default()),
+            Operation::Secret { secret } => self.reads.push(secrets::named(secret)?.to_string()),
+            Operation::Choose { choose } => self.choices = Some(choose.clone()),
+            Operation::Plan { plan } => self.plan = Some(plan.clone()),
+            Operation::Fail { .. } => {}
+            Operation::Ask { .. } => self.reads.push(format_value(ask_person(deed)?)),
         }
         Ok(())
     }
 
     /// Replaces `{inputs}` and `{reads}`. Replaced text is not searched for placeholders again.
-    fn fill_in(&self, text: &str, news: &[Message]) -> String {
+    fn replace_placeholders(&self, text: &str, news: &[Message]) -> String {
         let mut filled = String::new();
         let mut rest = text;
         while let Some(at) = rest.find('{') {
@@ -140,8 +145,8 @@ impl Deeds {
 }
 
 /// Asks a person and returns the answer.
-fn ask_person(deed: &Deed) -> Result<Value, Failure> {
-    let Deed::Ask {
+fn ask_person(deed: &Operation) -> Result<Value, Failure> {
+    let Operation::Ask {
         ask,
         schema,
         choices,
@@ -165,8 +170,8 @@ fn ask_person(deed: &Deed) -> Result<Value, Failure> {
 }
 
 /// Makes a request and returns the body of the response, whatever its status.
-fn fetch(deed: &Deed) -> Result<String, Failure> {
-    let Deed::Http {
+fn fetch(deed: &Operation) -> Result<String, Failure> {
+    let Operation::Http {
         http: url,
         method,
         body,
@@ -191,7 +196,7 @@ fn fetch(deed: &Deed) -> Result<String, Failure> {
 
 /// Formats a value for `{reads}`: strings without quotes, null as an empty text, everything else as
 /// compact JSON.
-fn print(value: Value) -> String {
+fn format_value(value: Value) -> String {
     match value {
         Value::String(text) => text,
         Value::Null => String::new(),
@@ -201,7 +206,7 @@ fn print(value: Value) -> String {
 
 /// Returns how many times this instance has counted. The result is always 1 unless an instance is
 /// used for more than one call.
-fn counted() -> u32 {
+fn count_calls() -> u32 {
     static CALLS: AtomicU32 = AtomicU32::new(0);
     CALLS.fetch_add(1, Ordering::Relaxed) + 1
 }
@@ -210,7 +215,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn hop(leg: &Leg) -> Hop {
+fn hop(leg: &ItineraryHop) -> Hop {
     Hop {
         from: leg.from.clone(),
         to: leg.to.clone(),

@@ -12,7 +12,7 @@ use strata_action::{Failure, Output, log, state};
 /// A kind of misbehaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Excess {
+pub enum Misbehaviour {
     /// Executes an `unreachable` instruction.
     Trap,
     /// Returns a permanent failure.
@@ -45,30 +45,30 @@ const ALLOCATION_BYTES: usize = 1024 * 1024;
 ///
 /// # Errors
 /// Returns the requested failures, and the host's error for too many calls.
-pub fn commit(excess: Excess, action: &str) -> Result<Option<Output<Value>>, Failure> {
+pub fn misbehave(excess: Misbehaviour, action: &str) -> Result<Option<Output<Value>>, Failure> {
     match excess {
-        Excess::Trap => trap(),
-        Excess::Spin => spin(),
-        Excess::Alloc => take_all_memory(),
-        Excess::Recurse => {
+        Misbehaviour::Trap => trap(),
+        Misbehaviour::Spin => spin(),
+        Misbehaviour::Alloc => take_all_memory(),
+        Misbehaviour::Recurse => {
             black_box(recurse(1));
             Ok(None)
         }
-        Excess::Error => Err(Failure::error("the probe was told to fail")),
-        Excess::Retryable => Err(Failure::retryable("the probe was told to fail in passing")),
-        Excess::Invalid => {
+        Misbehaviour::Error => Err(Failure::error("the probe was told to fail")),
+        Misbehaviour::Retryable => Err(Failure::retryable("the probe was told to fail in passing")),
+        Misbehaviour::Invalid => {
             let data = Value::from("no schema asks for this");
             Ok(Some(Output::new(format!("{action} ok")).data(data)))
         }
-        Excess::BigOutput => Ok(Some(Output::new("x".repeat(BIG_OUTPUT_BYTES)))),
-        Excess::FloodLog => {
+        Misbehaviour::BigOutput => Ok(Some(Output::new("x".repeat(BIG_OUTPUT_BYTES)))),
+        Misbehaviour::FloodLog => {
             let line = "flood ".repeat(LOG_LINE_BYTES / 6);
             for _ in 0..LOG_LINES {
                 log::info(&line);
             }
             Ok(None)
         }
-        Excess::FloodCalls => {
+        Misbehaviour::FloodCalls => {
             for _ in 0..FLOOD_CALLS {
                 state::role().get::<Value>("flood")?;
             }
@@ -87,11 +87,11 @@ fn trap() -> ! {
     panic!("the probe was told to trap")
 }
 
-static TURNS: AtomicU32 = AtomicU32::new(0);
+static ITERATIONS: AtomicU32 = AtomicU32::new(0);
 
 fn spin() -> ! {
     loop {
-        TURNS.fetch_add(1, Ordering::Relaxed);
+        ITERATIONS.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -108,7 +108,7 @@ fn take_all_memory() -> ! {
 /// loop.
 #[inline(never)]
 fn recurse(depth: u32) -> u32 {
-    if depth == TURNS.load(Ordering::Relaxed) {
+    if depth == ITERATIONS.load(Ordering::Relaxed) {
         return 0;
     }
     recurse(depth.wrapping_add(1)).rotate_left(3) ^ depth

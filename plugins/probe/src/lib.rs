@@ -9,9 +9,9 @@ pub mod act;
 pub mod excess;
 pub mod steps;
 
-use act::{Scene, act};
+use act::{CallContext, run_steps};
 use serde_json::Value;
-use steps::{Config, Planned};
+use steps::{Config, PlannedTask};
 use strata_action::{
     Action, Choice, Context, Failure, Output, Planner, Situation, Task, Thinker, action,
 };
@@ -24,7 +24,7 @@ impl Action for Probe {
     type Data = Value;
 
     fn run(cx: &Context<Config>) -> Result<Output<Value>, Failure> {
-        let deeds = act(&cx.config, &scene(cx))?;
+        let deeds = run_steps(&cx.config, &call_context(cx))?;
         Ok(deeds.output.unwrap_or_else(|| default_output(&cx.action)))
     }
 }
@@ -34,12 +34,12 @@ impl Thinker for Probe {
 
     /// Chooses by the `choose` step. Without one, the first action is chosen, once.
     fn choose(situation: &Situation<Config>) -> Result<Choice, Failure> {
-        let scene = Scene {
+        let scene = CallContext {
             action: "think",
             attempt: situation.attempt.number,
             news: &situation.news,
         };
-        let choices = act(&situation.config, &scene)?
+        let choices = run_steps(&situation.config, &scene)?
             .choices
             .unwrap_or_else(|| vec![0]);
         let round = usize::try_from(situation.round).unwrap_or(usize::MAX);
@@ -56,7 +56,7 @@ impl Planner for Probe {
     /// Plans by the `plan` step. Without one, there is one task, whose text is the output of the
     /// action.
     fn plan(cx: &Context<Config>) -> Result<Vec<Task>, Failure> {
-        let deeds = act(&cx.config, &scene(cx))?;
+        let deeds = run_steps(&cx.config, &call_context(cx))?;
         let Some(plan) = deeds.plan else {
             let output = deeds.output.unwrap_or_else(|| default_output(&cx.action));
             return Ok(vec![Task {
@@ -65,8 +65,8 @@ impl Planner for Probe {
             }]);
         };
         let tasks = plan.into_iter().map(|planned| match planned {
-            Planned::Text(text) => Task { text, action: None },
-            Planned::Task { text, action } => Task { text, action },
+            PlannedTask::Text(text) => Task { text, action: None },
+            PlannedTask::Task { text, action } => Task { text, action },
         });
         Ok(tasks.collect())
     }
@@ -74,8 +74,8 @@ impl Planner for Probe {
 
 action!(Probe, thinker = Probe, planner = Probe);
 
-fn scene(cx: &Context<Config>) -> Scene<'_> {
-    Scene {
+fn call_context(cx: &Context<Config>) -> CallContext<'_> {
+    CallContext {
         action: &cx.action,
         attempt: cx.attempt.number,
         news: &cx.news,

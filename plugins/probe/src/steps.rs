@@ -1,6 +1,6 @@
 //! The probe's steps, as they are written in a team file. They are executed in `act`.
 
-use crate::excess::Excess;
+use crate::excess::Misbehaviour;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
@@ -21,7 +21,7 @@ pub struct Step {
     /// The attempts in which the step is executed; `None` for all.
     pub attempts: Option<Vec<u32>>,
     /// What it does.
-    pub deed: Deed,
+    pub operation: Operation,
 }
 
 /// The operations of steps. The first field of each is the name of the step in the team file.
@@ -31,7 +31,7 @@ pub struct Step {
     missing_docs,
     reason = "the fields are those of the team file, described at the variant"
 )]
-pub enum Deed {
+pub enum Operation {
     /// Sets the output.
     Say {
         say: String,
@@ -39,7 +39,7 @@ pub enum Deed {
         #[serde(default)]
         to: Vec<String>,
         #[serde(default)]
-        route: Vec<Leg>,
+        route: Vec<ItineraryHop>,
     },
     /// Publishes one more message.
     Emit {
@@ -86,11 +86,11 @@ pub enum Deed {
     /// Removes a file or an empty directory.
     Remove { remove: String },
     /// Misbehaves.
-    Fail { fail: Excess },
+    Fail { fail: Misbehaviour },
     /// As a thinker: the choices, by round.
     Choose { choose: Vec<i32> },
     /// As a planner: the tasks.
-    Plan { plan: Vec<Planned> },
+    Plan { plan: Vec<PlannedTask> },
     /// Reads the instance's counter after adding 1.
     Count { count: bool },
     /// Makes a web request.
@@ -123,7 +123,7 @@ pub enum Deed {
 /// A hop of an itinerary.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Leg {
+pub struct ItineraryHop {
     /// The role that handles the message at this hop.
     pub from: String,
     /// The recipients of its output.
@@ -134,7 +134,7 @@ pub struct Leg {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 #[allow(missing_docs, reason = "described at the type")]
-pub enum Planned {
+pub enum PlannedTask {
     /// The text alone.
     Text(String),
     /// The text and the action.
@@ -146,7 +146,7 @@ pub enum Planned {
 
 impl Step {
     /// Returns whether the step is executed in this attempt.
-    pub fn acts_in(&self, attempt: u32) -> bool {
+    pub fn applies_to(&self, attempt: u32) -> bool {
         self.attempts
             .as_ref()
             .is_none_or(|attempts| attempts.contains(&attempt))
@@ -163,8 +163,11 @@ impl<'de> Deserialize<'de> for Step {
             None => None,
         };
         let step = Value::Object(fields);
-        match Deed::deserialize(&step) {
-            Ok(deed) => Ok(Self { attempts, deed }),
+        match Operation::deserialize(&step) {
+            Ok(deed) => Ok(Self {
+                attempts,
+                operation: deed,
+            }),
             Err(_) => Err(D::Error::custom(format!(
                 "`{step}` is no step of the probe"
             ))),

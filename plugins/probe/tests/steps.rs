@@ -11,7 +11,7 @@ fn call(steps: Value) -> Call {
     Call::new().action("p").config(json!({ "steps": steps }))
 }
 
-fn said(host: &mut Host, steps: Value) -> String {
+fn output_of(host: &mut Host, steps: Value) -> String {
     host.run::<Probe>(call(steps).news("one").news("two"))
         .unwrap()
         .content
@@ -22,8 +22,8 @@ fn without_a_say_the_content_is_the_actions_name_and_ok() {
     let mut host = Host::new();
     let bare = host.run::<Probe>(Call::new().action("p")).unwrap();
     assert_eq!(bare, Output::new("p ok"));
-    assert_eq!(said(&mut host, json!([])), "p ok");
-    assert_eq!(said(&mut host, json!([{ "sleep": "2s" }])), "p ok");
+    assert_eq!(output_of(&mut host, json!([])), "p ok");
+    assert_eq!(output_of(&mut host, json!([{ "sleep": "2s" }])), "p ok");
     assert!((host.slept_ms() - 2000.0).abs() < 1.0);
 }
 
@@ -65,7 +65,7 @@ fn what_is_read_joins_reads_and_prints_bare() {
             .state("role", "s", "text")
             .state("role", "o", json!({ "a": [1] }))
             .file("/in/a", "apple");
-        assert_eq!(said(&mut host, steps.clone()), expected, "{steps}");
+        assert_eq!(output_of(&mut host, steps.clone()), expected, "{steps}");
     }
 }
 
@@ -78,7 +78,7 @@ fn a_person_is_asked_with_all_that_a_step_says() {
         { "ask": "when?", "expires": "2m", "default": { "on": "monday" } },
         { "say": "{reads}" },
     ]);
-    assert_eq!(said(&mut host, steps), "7,red,{\"on\":\"monday\"}");
+    assert_eq!(output_of(&mut host, steps), "7,red,{\"on\":\"monday\"}");
     let questions = host.questions();
     assert_eq!(
         questions[0].schema.as_deref(),
@@ -98,13 +98,13 @@ fn a_person_is_asked_with_all_that_a_step_says() {
 #[test]
 fn random_bytes_print_as_hex_and_the_counter_counts() {
     let mut host = Host::new();
-    let text = said(&mut host, json!([{ "random": 8 }, { "say": "{reads}" }]));
+    let text = output_of(&mut host, json!([{ "random": 8 }, { "say": "{reads}" }]));
     assert_eq!(
         (text.len(), text.chars().all(|c| c.is_ascii_hexdigit())),
         (16, true)
     );
     let steps = json!([{ "count": true }, { "count": true }, { "say": "{reads}" }]);
-    let counted: Vec<u32> = said(&mut host, steps)
+    let counted: Vec<u32> = output_of(&mut host, steps)
         .split(',')
         .map(|n| n.parse().unwrap())
         .collect();
@@ -140,7 +140,7 @@ fn outputs_and_emissions_carry_data_recipients_and_routes() {
 #[test]
 fn one_prompt_is_one_turn_of_the_user() {
     let mut host = Host::new().reply("r");
-    said(&mut host, json!([{ "llm": "hi" }]));
+    output_of(&mut host, json!([{ "llm": "hi" }]));
     let turns = &host.requests()[0].messages;
     assert_eq!(
         (turns.len(), turns[0].speaker, turns[0].content.as_str()),
@@ -160,7 +160,7 @@ fn requests_secrets_and_variables_are_what_the_steps_say() {
         { "http": "http://a/y", "method": "POST", "body": "b", "key": "k", "secret": "TOKEN" },
         { "getenv": "LANG" }, { "secret": "TOKEN" }, { "say": "{reads}" },
     ]);
-    assert_eq!(said(&mut host, steps), "no,made,C,{{secret:TOKEN}}");
+    assert_eq!(output_of(&mut host, steps), "no,made,C,{{secret:TOKEN}}");
     let [get, post] = host.fetched() else {
         panic!("two requests")
     };
@@ -218,7 +218,7 @@ fn failures_have_the_kind_that_is_asked_for() {
 #[test]
 fn excesses_of_output_are_returned_and_floods_go_on() {
     let mut host = Host::new();
-    let big = said(
+    let big = output_of(
         &mut host,
         json!([{ "fail": "big-output" }, { "say": "never" }]),
     );
@@ -228,13 +228,16 @@ fn excesses_of_output_are_returned_and_floods_go_on() {
         .unwrap();
     assert!(output.data.is_some_and(|data| data.is_string()));
     assert_eq!(
-        said(
+        output_of(
             &mut host,
             json!([{ "fail": "flood-calls" }, { "say": "dry" }])
         ),
         "dry"
     );
-    assert_eq!(said(&mut host, json!([{ "fail": "flood-log" }])), "p ok");
+    assert_eq!(
+        output_of(&mut host, json!([{ "fail": "flood-log" }])),
+        "p ok"
+    );
     let bytes: usize = host.logged().iter().map(|(_, line)| line.len()).sum();
     assert!(bytes > 2 * 1024 * 1024);
 }

@@ -65,7 +65,7 @@ impl Action for ReviewCode {
         let mut request = llm::Request::new(prompt).system(cx.persona());
         request.model.clone_from(&cx.config.model);
         let text = request.send()?.text.trim().to_owned();
-        let (verdict, remarks) = verdict::read(&text).ok_or_else(|| {
+        let (verdict, remarks) = verdict::parse_review(&text).ok_or_else(|| {
             Failure::retryable("reviewing: the model's reply does not open with a verdict")
         })?;
         Ok(Output::new(text).data(Review { verdict, remarks }))

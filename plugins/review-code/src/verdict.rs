@@ -25,16 +25,16 @@ impl Verdict {
 /// Returns the verdict in the first line and the list items below it. Punctuation around the words
 /// is ignored, because models like to format them, but the verdict is never guessed from other
 /// words.
-pub fn read(reply: &str) -> Option<(Verdict, Vec<String>)> {
+pub fn parse_review(reply: &str) -> Option<(Verdict, Vec<String>)> {
     let mut lines = reply.lines().skip_while(|line| line.trim().is_empty());
     let words = lines.next()?.trim_matches(|c: char| !c.is_alphanumeric());
     let verdict = [Verdict::Approved, Verdict::ChangesRequested]
         .into_iter()
         .find(|verdict| words.eq_ignore_ascii_case(verdict.line()))?;
-    Some((verdict, lines.filter_map(item).collect()))
+    Some((verdict, lines.filter_map(list_item).collect()))
 }
 
-fn item(line: &str) -> Option<String> {
+fn list_item(line: &str) -> Option<String> {
     let line = line.trim();
     let after_number = line.trim_start_matches(|c: char| c.is_ascii_digit());
     let rest = match line.strip_prefix(['-', '*', '+']) {
@@ -79,7 +79,7 @@ mod tests {
         ];
         for (reply, expected) in cases {
             let expected = expected.map(|(v, r)| (v, r.iter().map(|r| (*r).to_owned()).collect()));
-            assert_eq!(read(reply), expected, "{reply:?}");
+            assert_eq!(parse_review(reply), expected, "{reply:?}");
         }
     }
 }

@@ -51,7 +51,7 @@ impl Action for SaveFile {
             language,
             code,
         } = cx.data()?;
-        let path = path(&cx.config.directory, &file)?;
+        let path = file_path(&cx.config.directory, &file)?;
         files::write(&path, &code)?;
         let saved = Saved {
             path,
@@ -67,7 +67,7 @@ action!(SaveFile);
 /// Returns the path of the file. Its name comes from a message and is checked: it must be a name
 /// below the directory. The host prevents access outside of the directory anyway, but a name such
 /// as `a/../b` could refer to another file in it.
-fn path(directory: &str, file: &str) -> Result<String, Failure> {
+fn file_path(directory: &str, file: &str) -> Result<String, Failure> {
     let is_name = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(['\\', '\0']);
     if !file.split('/').all(is_name) {
         return Err(Failure::error(format!(

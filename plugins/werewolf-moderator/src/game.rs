@@ -55,7 +55,7 @@ pub struct Game {
 
 /// The result of a night or a day.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Verdict {
+pub struct RoundResult {
     /// The player who died.
     pub dead: Option<String>,
     /// How often each player was chosen by those who decide, in descending order.
@@ -116,7 +116,7 @@ impl Game {
     }
 
     /// Counts the ballots and proceeds to the next night or day.
-    pub fn close(&mut self) -> Verdict {
+    pub fn finish_phase(&mut self) -> RoundResult {
         let deciders = match self.time {
             Time::Night => self.living_with(Card::Werewolf),
             Time::Day => self.voters(),
@@ -162,7 +162,7 @@ impl Game {
                 self.round += 1;
             }
         }
-        Verdict {
+        RoundResult {
             dead,
             tally,
             vision,
@@ -170,7 +170,7 @@ impl Game {
     }
 
     /// Returns how the game ended, if it has ended. `most` is the largest number of rounds.
-    pub fn end(&self, most: u32) -> Option<End> {
+    pub fn outcome(&self, most: u32) -> Option<End> {
         let wolves = self.living_with(Card::Werewolf).len();
         if wolves == 0 {
             Some(End::Village)
@@ -202,7 +202,7 @@ mod tests {
     }
 
     /// Plays ballots `AB`: A chooses B; `A-`: A chooses nobody.
-    fn play(game: &mut Game, ballots: &str) -> Verdict {
+    fn play(game: &mut Game, ballots: &str) -> RoundResult {
         for ballot in ballots.split(' ') {
             let (voter, choice) = ballot.split_at(1);
             game.vote(
@@ -211,7 +211,7 @@ mod tests {
             );
         }
         assert!(game.is_decided(), "{ballots}");
-        game.close()
+        game.finish_phase()
     }
 
     #[test]
@@ -265,10 +265,10 @@ mod tests {
         for (living, end) in cases {
             let mut game = game();
             game.living.retain(|name| living.contains(name.as_str()));
-            assert_eq!(game.end(3), end, "{living}");
+            assert_eq!(game.outcome(3), end, "{living}");
         }
         let mut game = game();
         game.round = 4;
-        assert_eq!(game.end(3), Some(End::Nobody));
+        assert_eq!(game.outcome(3), Some(End::Nobody));
     }
 }

@@ -14,7 +14,7 @@ use strata_action::environment::{Emission, emit};
 use strata_action::{Action, Context, Failure, Message, Output, action, files, state};
 use werewolf::{Ask, Ballot, Step};
 
-pub use game::{Card, End, Game, Time, Verdict};
+pub use game::{Card, End, Game, RoundResult, Time};
 
 /// The key of the game in the role's state.
 const KEY: &str = "game";
@@ -41,7 +41,7 @@ fn default_days() -> u32 {
 
 /// The game and its story.
 #[derive(Serialize, Deserialize)]
-struct Table {
+struct SavedGame {
     game: Game,
     /// The paragraphs of the story so far.
     story: Vec<String>,
@@ -61,10 +61,10 @@ impl Action for Moderate {
 
     fn run(cx: &Context<Config>) -> Result<Output, Failure> {
         let (mut table, said) = match state::role().get(KEY)? {
-            None => begin(cx)?,
-            Some(table) => go_on(cx, table)?,
+            None => start_game(cx)?,
+            Some(table) => continue_game(cx, table)?,
         };
-        if let (Some(end), false) = (table.game.end(cx.config.most_days), table.over) {
+        if let (Some(end), false) = (table.game.outcome(cx.config.most_days), table.over) {
             table.over = true;
             table.story.push(story::end(&table.game, end));
         }
@@ -82,18 +82,18 @@ impl Action for Moderate {
 action!(Moderate);
 
 /// Starts the game with the first night.
-fn begin(cx: &Context<Config>) -> Result<(Table, String), Failure> {
+fn start_game(cx: &Context<Config>) -> Result<(SavedGame, String), Failure> {
     let game = Game::new(cx.config.cards.clone());
-    if game.end(cx.config.most_days).is_some() {
+    if game.outcome(cx.config.most_days).is_some() {
         return Err(Failure::error(
             "dealing the cards: there must be werewolves, and more others than werewolves",
         ));
     }
     let story = vec![story::title(&cx.text(), &game), story::night(&game)];
-    night(cx, &game)?;
+    ask_at_night(cx, &game)?;
     let said = story::headline(&game);
     Ok((
-        Table {
+        SavedGame {
             game,
             story,
             over: false,
@@ -103,21 +103,24 @@ fn begin(cx: &Context<Config>) -> Result<(Table, String), Failure> {
 }
 
 /// Processes the messages of the players, and proceeds when all of them have chosen.
-fn go_on(cx: &Context<Config>, mut table: Table) -> Result<(Table, String), Failure> {
+fn continue_game(
+    cx: &Context<Config>,
+    mut table: SavedGame,
+) -> Result<(SavedGame, String), Failure> {
     for message in &cx.news {
-        hear(&mut table, message);
+        record_message(&mut table, message);
     }
     if table.over || !table.game.is_decided() {
         return Ok((table, "listens".into()));
     }
     let seer = table.game.living_with(Card::Seer).into_iter().next();
     let closed = table.game.time;
-    let verdict = table.game.close();
+    let verdict = table.game.finish_phase();
     table
         .story
         .push(story::verdict(&table.game, closed, &verdict));
     let mut said = story::public(closed, &verdict);
-    if table.game.end(cx.config.most_days).is_none() {
+    if table.game.outcome(cx.config.most_days).is_none() {
         match table.game.time {
             Time::Night => {
                 table.story.push(story::night(&table.game));
@@ -125,7 +128,7 @@ fn go_on(cx: &Context<Config>, mut table: Table) -> Result<(Table, String), Fail
                 // The result of the day is announced in the next morning, when the players can talk
                 // about it.
                 state::role().set("dusk", &story::public(closed, &verdict))?;
-                night(cx, &table.game)?;
+                ask_at_night(cx, &table.game)?;
             }
             Time::Day => {
                 table.story.push(story::day(&table.game));
@@ -136,7 +139,7 @@ fn go_on(cx: &Context<Config>, mut table: Table) -> Result<(Table, String), Fail
                 if let Some(((name, wolf), seer)) = vision {
                     emit(&Emission::new(story::vision(name, *wolf)).to(seer))?;
                 }
-                day(cx, &table.game, &said)?;
+                ask_by_day(cx, &table.game, &said)?;
             }
         }
     }
@@ -144,7 +147,7 @@ fn go_on(cx: &Context<Config>, mut table: Table) -> Result<(Table, String), Fail
 }
 
 /// Records a speech or a ballot. Other messages are ignored.
-fn hear(table: &mut Table, message: &Message) {
+fn record_message(table: &mut SavedGame, message: &Message) {
     let name = &message.sent_from;
     if let Ok(Ballot { choice }) = message.parse() {
         table.game.vote(name, choice);
@@ -156,7 +159,7 @@ fn hear(table: &mut Table, message: &Message) {
 }
 
 /// Asks the werewolves and the seer.
-fn night(cx: &Context<Config>, game: &Game) -> Result<(), Failure> {
+fn ask_at_night(cx: &Context<Config>, game: &Game) -> Result<(), Failure> {
     let Config { pack, .. } = &cx.config;
     let wolves = game.living_with(Card::Werewolf);
     let prey: Vec<String> = game
@@ -200,7 +203,7 @@ fn night(cx: &Context<Config>, game: &Game) -> Result<(), Failure> {
 }
 
 /// Announces the result of the night to the living, and asks them to talk and vote.
-fn day(cx: &Context<Config>, game: &Game, dawn: &str) -> Result<(), Failure> {
+fn ask_by_day(cx: &Context<Config>, game: &Game, dawn: &str) -> Result<(), Failure> {
     let living: Vec<String> = game.living.iter().cloned().collect();
     let mut hearers = living.clone();
     hearers.push(cx.role.name.clone());

@@ -1,7 +1,7 @@
 //! The texts of the game: the story, and what each player is told. Villagers are told of *beasts*;
 //! cards and werewolves are mentioned only in the story and to the werewolves.
 
-use crate::game::{Card, End, Game, Time, Verdict};
+use crate::game::{Card, End, Game, RoundResult, Time};
 
 /// Returns the opening of the story.
 pub fn title(idea: &str, game: &Game) -> String {
@@ -53,7 +53,7 @@ pub fn speech(time: Time, name: &str, text: &str) -> String {
 }
 
 /// Returns the result of a night or a day, with the cards.
-pub fn verdict(game: &Game, closed: Time, verdict: &Verdict) -> String {
+pub fn verdict(game: &Game, closed: Time, verdict: &RoundResult) -> String {
     let mut text = public(closed, verdict);
     if let Some(card) = verdict.dead.as_ref().and_then(|name| game.cards.get(name)) {
         text.push_str(&format!(" The card: {}.", card_name(*card)));
@@ -89,7 +89,7 @@ pub fn end(game: &Game, end: End) -> String {
 }
 
 /// Returns the part of the result of a night or a day that everybody may know.
-pub fn public(closed: Time, verdict: &Verdict) -> String {
+pub fn public(closed: Time, verdict: &RoundResult) -> String {
     let counts: Vec<String> = verdict
         .tally
         .iter()

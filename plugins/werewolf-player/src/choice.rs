@@ -5,7 +5,7 @@ pub const MARK: &str = "CHOICE:";
 
 /// Returns the name in the last line with a choice, as it is written in `choices`. Returns `None`
 /// if it is not one of them.
-pub fn read(text: &str, choices: &[String]) -> Option<String> {
+pub fn parse_choice(text: &str, choices: &[String]) -> Option<String> {
     let plain = |c: char| c.is_alphanumeric();
     let given = text.lines().rev().find_map(|line| {
         let line = line.trim_matches(|c: char| !plain(c) && c != ':');
@@ -43,7 +43,11 @@ mod tests {
             ("日本CHOICE: Anna", None),
         ];
         for (text, expected) in cases {
-            assert_eq!(read(text, &choices).as_deref(), expected, "{text:?}");
+            assert_eq!(
+                parse_choice(text, &choices).as_deref(),
+                expected,
+                "{text:?}"
+            );
         }
     }
 }

@@ -63,7 +63,7 @@ impl Action for Play {
                 })))
             }
             Step::Choose => {
-                let choice = choice::read(&text, &ask.choices);
+                let choice = choice::parse_choice(&text, &ask.choices);
                 // It has no recipient, so it goes to the role that watches it: the moderator, who
                 // counts.
                 Ok(output.data(Answer::Ballot(Ballot { choice })))

@@ -10,7 +10,7 @@ fn ask(step: &str) -> Value {
         "choices": ["Anna", "Bruno"], "hearers": ["Anna", "Bruno", "Moderator"] })
 }
 
-fn told(from: &str, text: &str, data: Option<Value>) -> Message {
+fn message_from(from: &str, text: &str, data: Option<Value>) -> Message {
     let data = data.map(|data| data.to_string());
     Message {
         sent_from: from.into(),
@@ -36,11 +36,15 @@ fn who_is_asked_to_speak_speaks_to_all_who_shall_hear_it() {
     let mut host =
         Host::new()
             .reply(" It was Bruno. ")
-            .remember(told("Bruno", "I am hungry", None));
+            .remember(message_from("Bruno", "I am hungry", None));
     let output = play(
         &mut host,
         "Anna",
-        vec![told("Moderator", "Edda is dead.", Some(ask("speak")))],
+        vec![message_from(
+            "Moderator",
+            "Edda is dead.",
+            Some(ask("speak")),
+        )],
     );
     assert_eq!(
         (output.content.as_str(), output.to.join(" ")),
@@ -64,8 +68,8 @@ fn who_is_asked_to_speak_speaks_to_all_who_shall_hear_it() {
 #[test]
 fn who_has_heard_the_others_chooses_and_addresses_nobody() {
     let speeches = vec![
-        told("Bruno", "Anna!", Some(ask("choose"))),
-        told("Anna", "No!", Some(ask("choose"))),
+        message_from("Bruno", "Anna!", Some(ask("choose"))),
+        message_from("Anna", "No!", Some(ask("choose"))),
     ];
     for (reply, choice) in [
         ("He lies.\nCHOICE: bruno", json!("Bruno")),
@@ -85,8 +89,8 @@ fn who_has_heard_the_others_chooses_and_addresses_nobody() {
 #[test]
 fn who_is_not_asked_listens_and_asks_no_model() {
     let cases = [
-        vec![told("Moderator", "x", Some(ask("speak")))],
-        vec![told("Moderator", "x", None)],
+        vec![message_from("Moderator", "x", Some(ask("speak")))],
+        vec![message_from("Moderator", "x", None)],
         vec![],
     ];
     for news in cases {

@@ -46,7 +46,7 @@ impl Action for WriteCode {
     fn run(cx: &Context<Config>) -> Result<Output<SourceFile>, Failure> {
         let mut request = llm::Request::new(prompt(cx)).system(cx.persona());
         request.model.clone_from(&cx.config.model);
-        let code = code(&request.send()?, &cx.config.file)?;
+        let code = extract_code(&request.send()?, &cx.config.file)?;
         let Config { file, language, .. } = &cx.config;
         let source = SourceFile {
             file: file.clone(),
@@ -79,7 +79,7 @@ fn prompt(cx: &Context<Config>) -> String {
 }
 
 /// Returns the code in a reply. Failures are retryable, because another reply may contain code.
-fn code(reply: &llm::Reply, file: &str) -> Result<String, Failure> {
+fn extract_code(reply: &llm::Reply, file: &str) -> Result<String, Failure> {
     let refuse =
         |why: &str| Failure::retryable(format!("writing `{file}`: the model's reply {why}"));
     match reply.code() {

@@ -50,7 +50,7 @@ impl Action for WriteDocument {
         let mut request = llm::Request::new(prompt(cx)).system(cx.persona());
         request.model.clone_from(&cx.config.model);
         let text = request.send()?.text.trim().to_owned();
-        let document = read(&text, &cx.config)?;
+        let document = parse_document(&text, &cx.config)?;
         Ok(Output::new(text).data(document))
     }
 }
@@ -80,14 +80,14 @@ fn prompt(cx: &Context<Config>) -> String {
 }
 
 /// Parses the reply. The failure is retryable, because another reply may have the missing sections.
-fn read(text: &str, config: &Config) -> Result<Document, Failure> {
+fn parse_document(text: &str, config: &Config) -> Result<Document, Failure> {
     let kind = &config.document;
     if text.is_empty() {
         return Err(Failure::retryable(format!(
             "writing the {kind}: the model replied nothing"
         )));
     }
-    let (title, sections) = markdown::split(text);
+    let (title, sections) = markdown::split_sections(text);
     for wanted in &config.sections {
         if !sections
             .iter()

@@ -13,7 +13,7 @@ pub struct Section {
 
 /// Returns the title (the first heading, if its level is 1) and the sections. Lines in code blocks
 /// are not headings.
-pub fn split(text: &str) -> (Option<String>, Vec<Section>) {
+pub fn split_sections(text: &str) -> (Option<String>, Vec<Section>) {
     let mut title = None;
     let mut sections: Vec<Section> = Vec::new();
     let mut in_code = false;
@@ -21,7 +21,7 @@ pub fn split(text: &str) -> (Option<String>, Vec<Section>) {
         if line.trim_start().starts_with("```") {
             in_code = !in_code;
         }
-        match heading(line).filter(|_| !in_code) {
+        match parse_heading(line).filter(|_| !in_code) {
             Some((1, text)) if title.is_none() && sections.is_empty() => {
                 title = Some(text.to_owned())
             }
@@ -45,7 +45,7 @@ pub fn split(text: &str) -> (Option<String>, Vec<Section>) {
     (title, sections)
 }
 
-fn heading(line: &str) -> Option<(usize, &str)> {
+fn parse_heading(line: &str) -> Option<(usize, &str)> {
     let level = line.bytes().take_while(|byte| *byte == b'#').count();
     let text = line[level..].strip_prefix(' ')?.trim();
     (level > 0 && !text.is_empty()).then_some((level, text))
@@ -75,7 +75,7 @@ mod tests {
             ),
         ];
         for (text, title, sections) in cases {
-            let (found, parts) = split(text);
+            let (found, parts) = split_sections(text);
             let parts: Vec<_> = parts
                 .iter()
                 .map(|s| (s.heading.as_str(), s.text.as_str()))

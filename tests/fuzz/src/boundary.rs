@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 
 use strata_core::id::{Digest, RoleId};
 use strata_core::json::Json;
-use strata_core::request::Answer as Answered;
-use strata_core::team::Profile;
+use strata_core::request::HumanAnswer as Answered;
+use strata_core::team::RoleProfile;
 use strata_host::gateway::{
-    Answer, Ask, AttemptId, Gateway, HostError, HostErrorKind, QUEUE, Question,
+    AttemptId, GUEST_REQUEST_QUEUE, Gateway, GuestRequest, HostAnswer, HostError, HostErrorKind,
+    PendingGuestRequest,
 };
 use strata_host::manifest::Definition;
 use strata_host::plugin::Plugin;
-use strata_host::sandbox::{Call, Metering, Sandbox, WasmSandbox};
+use strata_host::sandbox::{Metering, Sandbox, SandboxCall, WasmSandbox};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
@@ -92,13 +93,13 @@ impl Stage {
     fn play(&self, bytes: &[u8]) {
         let mut plugin = self.plugin.clone();
         plugin.config = Json::from(serde_json::json!({ "bytes": bytes }));
-        let role = Profile {
+        let role = RoleProfile {
             name: "R".into(),
-            ..Profile::default()
+            ..RoleProfile::default()
         };
-        let call = Call::first(self.digest.clone(), plugin, role, "A");
+        let call = SandboxCall::first_attempt(self.digest.clone(), plugin, role, "A");
         self.runtime.block_on(async {
-            let (questions, asked) = mpsc::channel(QUEUE);
+            let (questions, asked) = mpsc::channel(GUEST_REQUEST_QUEUE);
             let answering = tokio::spawn(answer_all(asked));
             let ended = self
                 .sandbox
@@ -126,28 +127,32 @@ impl Stage {
 }
 
 /// Answers whatever comes through the gateway.
-async fn answer_all(mut asked: mpsc::Receiver<Question>) {
+async fn answer_all(mut asked: mpsc::Receiver<PendingGuestRequest>) {
     while let Some(question) = asked.recv().await {
         // A guest that is gone no longer listens.
-        let _ = question.reply.send(answer(question.ask));
+        let _ = question.reply.send(answer(question.request));
     }
 }
 
-fn answer(ask: Ask) -> Answer {
+fn answer(ask: GuestRequest) -> HostAnswer {
     let failed = || HostError::new(HostErrorKind::Upstream, "nobody is there");
     match ask {
-        Ask::Get { pending, .. } => Answer::Value(Ok((pending.len() % 2 == 0).then(Json::null))),
-        Ask::Keys { pending, .. } => {
-            Answer::Keys(Ok(pending.into_iter().map(|write| write.key).collect()))
+        GuestRequest::Get { pending, .. } => {
+            HostAnswer::Value(Ok((pending.len() % 2 == 0).then(Json::null)))
         }
-        Ask::Recent { .. } => Answer::Messages(Vec::new()),
-        Ask::Now | Ask::Start => Answer::Time(1234.0),
-        Ask::File(_) => Answer::File(None),
-        Ask::Random { length } => Answer::Bytes(Ok(vec![b'r'; length as usize])),
-        Ask::Person(_) => Answer::Person(Answered::Given(Json::null())),
-        Ask::Fetch(requests) => Answer::Responses(requests.iter().map(|_| Err(failed())).collect()),
-        Ask::Complete(requests) => {
-            Answer::Replies(requests.iter().map(|_| Err(failed())).collect())
+        GuestRequest::Keys { pending, .. } => {
+            HostAnswer::Keys(Ok(pending.into_iter().map(|write| write.key).collect()))
+        }
+        GuestRequest::Recent { .. } => HostAnswer::Messages(Vec::new()),
+        GuestRequest::CurrentTime | GuestRequest::ClockStart => HostAnswer::Time(1234.0),
+        GuestRequest::StoredFile(_) => HostAnswer::File(None),
+        GuestRequest::Random { length } => HostAnswer::Bytes(Ok(vec![b'r'; length as usize])),
+        GuestRequest::AskHuman(_) => HostAnswer::Human(Answered::Given(Json::null())),
+        GuestRequest::Fetch(requests) => {
+            HostAnswer::Responses(requests.iter().map(|_| Err(failed())).collect())
+        }
+        GuestRequest::Complete(requests) => {
+            HostAnswer::Replies(requests.iter().map(|_| Err(failed())).collect())
         }
     }
 }

@@ -13,12 +13,12 @@ fn take(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else {
         return;
     };
-    let Ok(message) = team_json::read_letter(text) else {
+    let Ok(message) = team_json::parse_external_message(text) else {
         return;
     };
-    let written = team_json::letter(&message, &[]);
-    let again =
-        team_json::read_letter(&written).unwrap_or_else(|error| panic!("{error}: {written}"));
+    let written = team_json::external_message_json(&message, &[]);
+    let again = team_json::parse_external_message(&written)
+        .unwrap_or_else(|error| panic!("{error}: {written}"));
     // Where it is to go is said beside the message, not in it.
     assert_eq!(
         (again.content, again.cause_by, again.instruct),

@@ -8,7 +8,9 @@ use strata_core::shape::Shape;
 use strata_core::stepper::Stepper;
 use strata_host::manifest::{Definition, Overrides};
 use strata_host::public_event::EventTranslator;
-use strata_host::store::{At, Directory, Reader, Record, Saved, Store, StoreError};
+use strata_host::store::{
+    LoadedState, Reader, Record, StateSelector, StorageDirectory, Store, StoreError,
+};
 use strata_host::{LiveEnvironment, Start, WhenIdle};
 use tempfile::TempDir;
 
@@ -99,42 +101,42 @@ fn saved() -> TempDir {
 
 /// Everything that can be asked of a storage.
 fn read_all(path: &Path, team: &Path) -> Result<(), StoreError> {
-    let reader = Reader::open(&Directory::new(path))?;
-    replay(reader.load(&At::Head), team)?;
+    let reader = Reader::open(&StorageDirectory::new(path))?;
+    replay(reader.load(&StateSelector::Head), team)?;
     for row in reader.checkpoints()? {
         // One that is damaged says nothing of the others.
-        let _ = replay(reader.load(&At::Checkpoint(row.id)), team);
+        let _ = replay(reader.load(&StateSelector::Checkpoint(row.id)), team);
     }
     for row in reader.lineages()? {
-        let _ = replay(reader.load(&At::Lineage(row.name)), team);
+        let _ = replay(reader.load(&StateSelector::Lineage(row.name)), team);
     }
     reader.dropped()?;
-    reader.beginning()?;
-    let mut translator = EventTranslator::new(reader.load(&At::Head)?.base.shape, 0);
+    reader.earliest_state()?;
+    let mut translator = EventTranslator::new(reader.load(&StateSelector::Head)?.base.shape, 0);
     for record in reader.records(0, usize::MAX)? {
         translator.translate(&record.event, record.line, record.time_ms);
     }
     reader.spent()?;
     reader.definition()?;
     // What is told of attempts before they are applied, and all that is shown of a state.
-    let _ = path.to_str().map(strata_host::launch::report);
+    let _ = path.to_str().map(strata_host::launch::gather_report);
     Ok(())
 }
 
 /// The same by who works on it.
 fn go_on(path: &Path, team: &Path) -> Result<(), StoreError> {
-    let mut opened = Directory::new(path).open()?;
-    let saved = opened.store.load(&At::Head)?;
+    let mut opened = StorageDirectory::new(path).open()?;
+    let saved = opened.store.load(&StateSelector::Head)?;
     let base = saved.base.clone();
     replay(Ok(saved), team)?;
     opened.store.save_snapshot(&base)
 }
 
 /// Applies what was read, event by event: an event that does not fit is refused.
-fn replay(saved: Result<Saved, StoreError>, team: &Path) -> Result<(), StoreError> {
+fn replay(saved: Result<LoadedState, StoreError>, team: &Path) -> Result<(), StoreError> {
     let saved = saved?;
     let definition = Definition::read(team).unwrap();
-    if saved.base.shape != Shape::of(&definition.team) {
+    if saved.base.shape != Shape::from_team(&definition.team) {
         // Whoever goes on is told of it before.
         return Ok(());
     }

@@ -28,7 +28,7 @@ impl Directories {
     }
 
     pub fn read(&self, path: &str) -> Result<Vec<u8>, HostError> {
-        granted(&self.readable, path, "reading")?;
+        check_granted(&self.readable, path, "reading")?;
         let not_found = || {
             error(
                 HostErrorKind::NotFound,
@@ -39,13 +39,13 @@ impl Directories {
     }
 
     pub fn write(&mut self, path: &str, content: &[u8]) -> Result<(), HostError> {
-        granted(&self.writable, path, "writing")?;
+        check_granted(&self.writable, path, "writing")?;
         self.contents.insert(path.to_owned(), content.to_vec());
         Ok(())
     }
 
     pub fn remove(&mut self, path: &str) -> Result<(), HostError> {
-        granted(&self.writable, path, "removing")?;
+        check_granted(&self.writable, path, "removing")?;
         let not_found = || {
             error(
                 HostErrorKind::NotFound,
@@ -57,7 +57,7 @@ impl Directories {
 
     pub fn list(&self, path: &str) -> Result<Vec<String>, HostError> {
         let directory = path.trim_end_matches('/');
-        granted(&self.readable, directory, "listing")?;
+        check_granted(&self.readable, directory, "listing")?;
         let inside = self.contents.keys().filter_map(|file| {
             let rest = file.strip_prefix(directory)?.strip_prefix('/')?;
             Some(
@@ -70,7 +70,7 @@ impl Directories {
     }
 }
 
-fn granted(directories: &BTreeSet<String>, path: &str, verb: &str) -> Result<(), HostError> {
+fn check_granted(directories: &BTreeSet<String>, path: &str, verb: &str) -> Result<(), HostError> {
     let inside = |directory: &String| {
         path.strip_prefix(directory.as_str())
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

@@ -8,12 +8,12 @@ use super::Host;
 use std::cell::RefCell;
 
 thread_local! {
-    static SERVING: RefCell<Option<Host>> = const { RefCell::new(None) };
+    static CURRENT_HOST: RefCell<Option<Host>> = const { RefCell::new(None) };
 }
 
 /// Runs `function` with `host` as the host of this thread.
 pub fn serve<R>(host: &mut Host, function: impl FnOnce() -> R) -> R {
-    let outer = SERVING.replace(Some(std::mem::take(host)));
+    let outer = CURRENT_HOST.replace(Some(std::mem::take(host)));
     // The host is returned to its owner even if the function panics, so that the owner can inspect
     // it.
     struct Return<'a> {
@@ -22,7 +22,7 @@ pub fn serve<R>(host: &mut Host, function: impl FnOnce() -> R) -> R {
     }
     impl Drop for Return<'_> {
         fn drop(&mut self) {
-            if let Some(host) = SERVING.replace(self.outer.take()) {
+            if let Some(host) = CURRENT_HOST.replace(self.outer.take()) {
                 *self.owner = host;
             }
         }
@@ -31,8 +31,8 @@ pub fn serve<R>(host: &mut Host, function: impl FnOnce() -> R) -> R {
     function()
 }
 
-fn with<R>(function: impl FnOnce(&mut Host) -> R) -> R {
-    SERVING.with_borrow_mut(|host| match host {
+fn with_host<R>(function: impl FnOnce(&mut Host) -> R) -> R {
+    CURRENT_HOST.with_borrow_mut(|host| match host {
         Some(host) => function(host),
         None => panic!("a host function was called outside of `strata_action::testing::Host`"),
     })
@@ -53,8 +53,8 @@ fn invalid(message: String) -> crate::HostError {
 }
 
 /// Fails if a thinker is running, since it may not change anything.
-fn effect() -> Result<(), crate::HostError> {
-    match with(|host| host.choosing) {
+fn check_may_change() -> Result<(), crate::HostError> {
+    match with_host(|host| host.choosing) {
         true => Err(invalid(
             "nothing can be emitted or written here: a choice changes nothing".into(),
         )),
@@ -63,19 +63,19 @@ fn effect() -> Result<(), crate::HostError> {
 }
 
 pub mod environment {
-    use super::{effect, with};
+    use super::{check_may_change, with_host};
     use crate::HostError;
     use crate::environment::Emission;
 
     pub fn emit(emission: &Emission) -> Result<(), HostError> {
-        effect()?;
-        with(|host| host.emitted.push(emission.clone()));
+        check_may_change()?;
+        with_host(|host| host.emitted.push(emission.clone()));
         Ok(())
     }
 }
 
 pub mod state {
-    use super::{effect, invalid, with};
+    use super::{check_may_change, invalid, with_host};
     use crate::HostError;
     use std::collections::BTreeMap;
 
@@ -83,7 +83,7 @@ pub mod state {
         name: &str,
         function: impl FnOnce(&mut BTreeMap<String, String>) -> R,
     ) -> Result<R, HostError> {
-        with(|host| match host.scopes.get_mut(name) {
+        with_host(|host| match host.scopes.get_mut(name) {
             Some(scope) => Ok(function(scope)),
             None => Err(invalid(format!(
                 "using scope `{name}`: the team declares no such scope"
@@ -96,14 +96,14 @@ pub mod state {
     }
 
     pub fn set(name: &str, key: &str, value: &str) -> Result<(), HostError> {
-        effect()?;
+        check_may_change()?;
         scope(name, |scope| {
             scope.insert(key.to_owned(), value.to_owned());
         })
     }
 
     pub fn delete(name: &str, key: &str) -> Result<(), HostError> {
-        effect()?;
+        check_may_change()?;
         scope(name, |scope| {
             scope.remove(key);
         })
@@ -115,7 +115,7 @@ pub mod state {
 }
 
 pub mod memory {
-    use super::with;
+    use super::with_host;
     use crate::Message;
 
     pub fn recent(limit: u32) -> Vec<Message> {
@@ -128,7 +128,7 @@ pub mod memory {
 
     fn newest(limit: u32, wanted: impl Fn(&Message) -> bool) -> Vec<Message> {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        let mut found: Vec<Message> = with(|host| {
+        let mut found: Vec<Message> = with_host(|host| {
             let newest_first = host.memory.iter().rev().filter(|message| wanted(message));
             newest_first.take(limit).cloned().collect()
         });
@@ -138,23 +138,23 @@ pub mod memory {
 }
 
 pub mod log {
-    use super::with;
+    use super::with_host;
     use crate::log::Level;
 
     pub fn write(level: Level, message: &str) {
-        with(|host| host.log.push((level, message.to_owned())));
+        with_host(|host| host.log.push((level, message.to_owned())));
     }
 }
 
 pub mod clock {
-    use super::with;
+    use super::with_host;
 
     pub fn unix_time_ms() -> f64 {
-        with(|host| host.now_ms)
+        with_host(|host| host.now_ms)
     }
 
     pub fn sleep(duration_ms: u32) {
-        with(|host| {
+        with_host(|host| {
             host.now_ms += f64::from(duration_ms);
             host.slept_ms += f64::from(duration_ms);
         });
@@ -162,7 +162,7 @@ pub mod clock {
 }
 
 pub mod random {
-    use super::{invalid, with};
+    use super::{invalid, with_host};
     use crate::HostError;
 
     pub fn bytes(length: u32) -> Result<Vec<u8>, HostError> {
@@ -171,7 +171,7 @@ pub mod random {
                 "getting `{length}` random bytes: more than 65536"
             )));
         }
-        Ok(with(|host| {
+        Ok(with_host(|host| {
             (0..length)
                 .map(|_| next_byte(&mut host.random_state))
                 .collect()
@@ -187,7 +187,7 @@ pub mod random {
 }
 
 pub mod llm {
-    use super::with;
+    use super::with_host;
     use crate::llm::{Reply, Request};
     use crate::{HostError, HostErrorKind};
 
@@ -198,7 +198,7 @@ pub mod llm {
                 message: message.to_owned(),
             })
         };
-        with(|host| {
+        with_host(|host| {
             host.requests.push(request.clone());
             let Some(replies) = &mut host.llm else {
                 return refuse(HostErrorKind::Denied, "asking the llm: not granted");
@@ -214,12 +214,12 @@ pub mod llm {
 }
 
 pub mod human {
-    use super::with;
+    use super::with_host;
     use crate::human::{Answer, Question, Source};
     use crate::{HostError, HostErrorKind};
 
     pub fn ask(question: &Question) -> Result<Answer, HostError> {
-        with(|host| {
+        with_host(|host| {
             host.questions.push(question.clone());
             match (host.answers.pop_front(), &question.default) {
                 (Some(Err(error)), Some(default)) if error.kind == HostErrorKind::Expired => {
@@ -236,12 +236,12 @@ pub mod human {
 }
 
 pub mod http {
-    use super::{denied, with};
+    use super::{denied, with_host};
     use crate::http::{Request, Response};
     use crate::{HostError, HostErrorKind};
 
     pub fn fetch(request: &Request) -> Result<Response, HostError> {
-        with(|host| {
+        with_host(|host| {
             host.fetched.push(request.clone());
             let Some(responses) = &mut host.http else {
                 return Err(denied("making a request: not granted".to_owned()));
@@ -267,11 +267,11 @@ pub mod http {
 }
 
 pub mod secrets {
-    use super::{denied, with};
+    use super::{denied, with_host};
     use crate::HostError;
 
     pub fn placeholder(name: &str) -> Result<String, HostError> {
-        match with(|host| host.secrets.contains(name)) {
+        match with_host(|host| host.secrets.contains(name)) {
             true => Ok(format!("{{{{secret:{name}}}}}")),
             false => Err(denied(format!("naming the secret `{name}`: not granted"))),
         }
@@ -279,11 +279,11 @@ pub mod secrets {
 }
 
 pub mod env {
-    use super::{denied, with};
+    use super::{denied, with_host};
     use crate::HostError;
 
     pub fn get(name: &str) -> Result<Option<String>, HostError> {
-        let value = with(|host| host.variables.get(name).cloned());
+        let value = with_host(|host| host.variables.get(name).cloned());
         value
             .map(Some)
             .ok_or_else(|| denied(format!("reading the variable `{name}`: not granted")))
@@ -291,24 +291,24 @@ pub mod env {
 }
 
 pub mod files {
-    use super::{effect, with};
+    use super::{check_may_change, with_host};
     use crate::HostError;
 
     pub fn read(path: &str) -> Result<Vec<u8>, HostError> {
-        with(|host| host.directories.read(path))
+        with_host(|host| host.directories.read(path))
     }
 
     pub fn write(path: &str, content: &[u8]) -> Result<(), HostError> {
-        effect()?;
-        with(|host| host.directories.write(path, content))
+        check_may_change()?;
+        with_host(|host| host.directories.write(path, content))
     }
 
     pub fn remove(path: &str) -> Result<(), HostError> {
-        effect()?;
-        with(|host| host.directories.remove(path))
+        check_may_change()?;
+        with_host(|host| host.directories.remove(path))
     }
 
     pub fn list(path: &str) -> Result<Vec<String>, HostError> {
-        with(|host| host.directories.list(path))
+        with_host(|host| host.directories.list(path))
     }
 }

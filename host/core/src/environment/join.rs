@@ -8,9 +8,9 @@ use core::iter;
 use serde::{Deserialize, Serialize};
 
 use super::MessageRef;
-use super::routing::{AddressBook, Named};
+use super::routing::{AddressBook, Addressee};
 use crate::id::{JoinId, RoleId};
-use crate::team::{Join, Mode, Team};
+use crate::team::{Join, JoinMode, Team};
 
 /// The messages that wait in a join.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,7 +49,7 @@ pub struct Firing {
 
 /// What kinds of joins can fire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment {
+pub enum JoinPhase {
     /// There is other work: joins of mode `active` wait.
     Busy,
     /// The team is quiet: all joins can fire.
@@ -58,7 +58,7 @@ pub enum Moment {
 
 impl JoinState {
     /// Returns the empty state of a join.
-    pub fn of(join: &Join) -> Self {
+    pub fn new(join: &Join) -> Self {
         Self {
             queues: join.from.iter().map(|_| VecDeque::new()).collect(),
         }
@@ -70,7 +70,7 @@ impl JoinState {
     }
 
     /// Returns the sources of which no message waits.
-    pub fn missing<'a>(&'a self, join: &'a Join) -> impl Iterator<Item = RoleId> + 'a {
+    pub fn missing_sources<'a>(&'a self, join: &'a Join) -> impl Iterator<Item = RoleId> + 'a {
         join.from
             .iter()
             .zip(&self.queues)
@@ -79,7 +79,7 @@ impl JoinState {
     }
 
     /// Appends a message to the queue of its sender.
-    pub(crate) fn put(&mut self, join: &Join, from: RoleId, message: MessageRef) {
+    pub(crate) fn enqueue(&mut self, join: &Join, from: RoleId, message: MessageRef) {
         if let Some(queue) = self.queue(join, from) {
             queue.push_back(message);
         }
@@ -87,7 +87,7 @@ impl JoinState {
 
     /// Appends a message released by another join, unless it waits here already; it may have
     /// arrived by both paths.
-    pub(crate) fn pass(&mut self, join: &Join, from: RoleId, message: MessageRef) {
+    pub(crate) fn enqueue_once(&mut self, join: &Join, from: RoleId, message: MessageRef) {
         if let Some(queue) = self
             .queue(join, from)
             .filter(|queue| !queue.contains(&message))
@@ -97,7 +97,7 @@ impl JoinState {
     }
 
     /// Removes the oldest message of each of these senders.
-    pub(crate) fn take(&mut self, join: &Join, from: impl Iterator<Item = RoleId>) {
+    pub(crate) fn dequeue(&mut self, join: &Join, from: impl Iterator<Item = RoleId>) {
         for source in from {
             if let Some(queue) = self.queue(join, source) {
                 queue.pop_front();
@@ -106,7 +106,7 @@ impl JoinState {
     }
 
     fn queue(&mut self, join: &Join, from: RoleId) -> Option<&mut VecDeque<MessageRef>> {
-        join.source(from)
+        join.source_index(from)
             .and_then(|source| self.queues.get_mut(source))
     }
 }
@@ -120,28 +120,28 @@ pub fn firings(
     book: &AddressBook,
     joins: &[JoinState],
     arrivals: &[Arrival],
-    moment: Moment,
+    phase: JoinPhase,
 ) -> Vec<Firing> {
-    let mut hall = Hall::of(team, book, joins);
+    let mut simulation = JoinSimulation::new(team, book, joins);
     let mut fired = Vec::new();
     for same in arrivals.chunk_by(|one, next| one.publication == next.publication) {
         for arrival in same {
-            hall.put(arrival.join, arrival.from, arrival.message);
+            simulation.enqueue(arrival.join, arrival.from, arrival.message);
         }
-        hall.fire(moment, same[0].publication, &mut fired);
+        simulation.fire_all(phase, same[0].publication, &mut fired);
     }
     if arrivals.is_empty() {
-        hall.fire(moment, 0, &mut fired);
+        simulation.fire_all(phase, 0, &mut fired);
     }
     fired
 }
 
 /// Returns where a join sends its messages: to roles, or into another join.
-fn target(team: &Team, book: &AddressBook, join: JoinId) -> (Vec<RoleId>, Option<JoinId>) {
-    let (mut to, into) = match book.named(team, &team.join(join).to) {
-        Some(Named::Role(role)) => (alloc::vec![role], None),
-        Some(Named::Group(members)) => (members.to_vec(), None),
-        Some(Named::Join(next)) => (Vec::new(), Some(next)),
+fn join_target(team: &Team, book: &AddressBook, join: JoinId) -> (Vec<RoleId>, Option<JoinId>) {
+    let (mut to, into) = match book.resolve(team, &team.join(join).to) {
+        Some(Addressee::Role(role)) => (alloc::vec![role], None),
+        Some(Addressee::Group(members)) => (members.to_vec(), None),
+        Some(Addressee::Join(next)) => (Vec::new(), Some(next)),
         None => (Vec::new(), None),
     };
     to.sort_unstable();
@@ -151,74 +151,74 @@ fn target(team: &Team, book: &AddressBook, join: JoinId) -> (Vec<RoleId>, Option
 
 /// The joins while firings are computed. Waiting messages are borrowed, because there may be many
 /// of them.
-struct Hall<'a> {
+struct JoinSimulation<'a> {
     team: &'a Team,
     book: &'a AddressBook,
     /// In the order of the team.
-    rows: Vec<Row<'a>>,
+    joins: Vec<SimulatedJoin<'a>>,
 }
 
 /// The state of one join in the simulation.
-struct Row<'a> {
-    queues: Vec<Queue<'a>>,
+struct SimulatedJoin<'a> {
+    queues: Vec<SimulatedQueue<'a>>,
     /// The sources of the messages that arrived, in order of arrival.
-    came: VecDeque<usize>,
+    arrived: VecDeque<usize>,
 }
 
 /// A queue: the messages that waited before, how many were taken, and the messages that arrived
 /// since.
-struct Queue<'a> {
+struct SimulatedQueue<'a> {
     waiting: &'a VecDeque<MessageRef>,
     taken: usize,
-    came: Vec<MessageRef>,
+    arrived: Vec<MessageRef>,
 }
 
-impl<'a> Hall<'a> {
-    fn of(team: &'a Team, book: &'a AddressBook, joins: &'a [JoinState]) -> Self {
-        let queue = |waiting| Queue {
+impl<'a> JoinSimulation<'a> {
+    fn new(team: &'a Team, book: &'a AddressBook, joins: &'a [JoinState]) -> Self {
+        let queue = |waiting| SimulatedQueue {
             waiting,
             taken: 0,
-            came: Vec::new(),
+            arrived: Vec::new(),
         };
-        let row = |join: &'a JoinState| Row {
+        let row = |join: &'a JoinState| SimulatedJoin {
             queues: join.queues.iter().map(queue).collect(),
-            came: VecDeque::new(),
+            arrived: VecDeque::new(),
         };
         Self {
             team,
             book,
-            rows: joins.iter().map(row).collect(),
+            joins: joins.iter().map(row).collect(),
         }
     }
 
-    fn put(&mut self, join: JoinId, from: RoleId, message: MessageRef) {
-        if let Some(source) = self.team.join(join).source(from) {
-            let row = &mut self.rows[join.index()];
-            row.queues[source].came.push(message);
-            row.came.push_back(source);
+    fn enqueue(&mut self, join: JoinId, from: RoleId, message: MessageRef) {
+        if let Some(source) = self.team.join(join).source_index(from) {
+            let row = &mut self.joins[join.index()];
+            row.queues[source].arrived.push(message);
+            row.arrived.push_back(source);
         }
     }
 
     /// Enqueues a message released by another join, unless it waits there already.
-    fn pass(&mut self, join: JoinId, from: RoleId, message: MessageRef) {
-        let source = self.team.join(join).source(from);
-        if source.is_some_and(|source| !self.rows[join.index()].queues[source].holds(message)) {
-            self.put(join, from, message);
+    fn enqueue_once(&mut self, join: JoinId, from: RoleId, message: MessageRef) {
+        let source = self.team.join(join).source_index(from);
+        if source.is_some_and(|source| !self.joins[join.index()].queues[source].contains(message)) {
+            self.enqueue(join, from, message);
         }
     }
 
     /// Fires joins until none can fire.
-    fn fire(&mut self, mut moment: Moment, publication: usize, fired: &mut Vec<Firing>) {
-        while let Some(join) = self.ready(moment) {
+    fn fire_all(&mut self, mut phase: JoinPhase, publication: usize, fired: &mut Vec<Firing>) {
+        while let Some(join) = self.next_to_fire(phase) {
             // Messages released by a join of mode `active` may create other work.
-            if self.team.join(join).mode == Mode::Active {
-                moment = Moment::Busy;
+            if self.team.join(join).mode == JoinMode::Active {
+                phase = JoinPhase::Busy;
             }
-            let messages = self.take(join);
-            let (to, into) = target(self.team, self.book, join);
+            let messages = self.release(join);
+            let (to, into) = join_target(self.team, self.book, join);
             if let Some(next) = into {
                 for (from, message) in &messages {
-                    self.pass(next, *from, *message);
+                    self.enqueue_once(next, *from, *message);
                 }
             }
             fired.push(Firing {
@@ -232,31 +232,31 @@ impl<'a> Hall<'a> {
     }
 
     /// Returns the first join that can fire.
-    fn ready(&self, moment: Moment) -> Option<JoinId> {
+    fn next_to_fire(&self, phase: JoinPhase) -> Option<JoinId> {
         let team = self.team;
-        let first = |modes: &[Mode]| {
+        let first = |modes: &[JoinMode]| {
             let fires = |id: &JoinId| {
-                let (mode, queues) = (team.join(*id).mode, &self.rows[id.index()].queues);
-                let waits = |queue: &Queue<'_>| queue.first().is_some();
+                let (mode, queues) = (team.join(*id).mode, &self.joins[id.index()].queues);
+                let waits = |queue: &SimulatedQueue<'_>| queue.front().is_some();
                 modes.contains(&mode)
                     && queues.iter().any(waits)
-                    && (mode != Mode::All || queues.iter().all(waits))
+                    && (mode != JoinMode::All || queues.iter().all(waits))
             };
             team.join_ids().find(fires)
         };
-        let ready = first(&[Mode::All, Mode::Any]);
-        if ready.is_none() && moment == Moment::Quiet {
-            return first(&[Mode::Active]);
+        let ready = first(&[JoinMode::All, JoinMode::Any]);
+        if ready.is_none() && phase == JoinPhase::Quiet {
+            return first(&[JoinMode::Active]);
         }
         ready
     }
 
     /// Takes the messages that a join releases: one of each source; for a join of mode `active`,
     /// all of them; for one of mode `any`, the one that arrived first.
-    fn take(&mut self, id: JoinId) -> Vec<(RoleId, MessageRef)> {
-        let (join, row) = (self.team.join(id), &mut self.rows[id.index()]);
-        if join.mode == Mode::Any
-            && let Some(source) = row.came.pop_front()
+    fn release(&mut self, id: JoinId) -> Vec<(RoleId, MessageRef)> {
+        let (join, row) = (self.team.join(id), &mut self.joins[id.index()]);
+        if join.mode == JoinMode::Any
+            && let Some(source) = row.arrived.pop_front()
         {
             return row.queues[source]
                 .pop()
@@ -264,7 +264,7 @@ impl<'a> Hall<'a> {
                 .into_iter()
                 .collect();
         }
-        let of_each = if join.mode == Mode::Active {
+        let of_each = if join.mode == JoinMode::Active {
             usize::MAX
         } else {
             1
@@ -276,7 +276,7 @@ impl<'a> Hall<'a> {
                 .map(move |message| (*source, message))
         });
         taken
-            .take(if join.mode == Mode::Any {
+            .take(if join.mode == JoinMode::Any {
                 1
             } else {
                 usize::MAX
@@ -285,22 +285,22 @@ impl<'a> Hall<'a> {
     }
 }
 
-impl Queue<'_> {
-    fn first(&self) -> Option<MessageRef> {
-        let came = || self.came.get(self.taken - self.waiting.len());
+impl SimulatedQueue<'_> {
+    fn front(&self) -> Option<MessageRef> {
+        let came = || self.arrived.get(self.taken - self.waiting.len());
         self.waiting.get(self.taken).or_else(came).copied()
     }
 
-    fn holds(&self, message: MessageRef) -> bool {
+    fn contains(&self, message: MessageRef) -> bool {
         self.waiting
             .iter()
-            .chain(&self.came)
+            .chain(&self.arrived)
             .skip(self.taken)
             .any(|held| *held == message)
     }
 
     fn pop(&mut self) -> Option<MessageRef> {
-        let first = self.first()?;
+        let first = self.front()?;
         self.taken += 1;
         Some(first)
     }

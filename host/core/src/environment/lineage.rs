@@ -44,29 +44,29 @@ impl Lineage {
     }
 
     /// Returns whether this is the name of the lineage or of one of its ancestors.
-    pub fn passes(&self, name: &str) -> bool {
+    pub fn includes(&self, name: &str) -> bool {
         self.name == name
             || self
                 .forks
                 .iter()
-                .filter_map(place)
+                .filter_map(parse_checkpoint_id)
                 .any(|(lineage, _)| lineage == name)
     }
 
     /// Returns the id of its checkpoint with this number. Numbers count from the start of the run.
-    pub fn checkpoint(&self, number: u64) -> CheckpointId {
+    pub fn checkpoint_id(&self, number: u64) -> CheckpointId {
         CheckpointId(alloc::format!("{}-{number}", self.name))
     }
 
     /// Returns the first checkpoint that it does not share with an ancestor.
-    pub fn beginning(&self) -> CheckpointId {
-        let left = self.forks.last().and_then(place);
-        self.checkpoint(left.map_or(0, |(_, number)| number + 1))
+    pub fn first_checkpoint(&self) -> CheckpointId {
+        let left = self.forks.last().and_then(parse_checkpoint_id);
+        self.checkpoint_id(left.map_or(0, |(_, number)| number + 1))
     }
 
     /// Returns the first part of its idempotency keys. Lineages differ in it, because what another
     /// lineage does outside is a separate effect.
-    pub fn key(&self, run: &str) -> String {
+    pub fn idempotency_prefix(&self, run: &str) -> String {
         if self.name == FIRST_LINEAGE {
             run.into()
         } else {
@@ -76,7 +76,7 @@ impl Lineage {
 }
 
 /// Returns the lineage of a checkpoint and its number, or `None` if the id does not have this form.
-pub fn place(id: &CheckpointId) -> Option<(&str, u64)> {
+pub fn parse_checkpoint_id(id: &CheckpointId) -> Option<(&str, u64)> {
     let (lineage, number) = id.0.rsplit_once('-')?;
     Some((lineage, number.parse().ok()?))
 }
@@ -84,7 +84,7 @@ pub fn place(id: &CheckpointId) -> Option<(&str, u64)> {
 /// Returns the last checkpoint that two states have in common, each given by its lineage and its
 /// newest checkpoint. Only the ids are compared. Returns `None` if one does not have the usual
 /// form, or if the lineages do not begin with the same one.
-pub fn common(
+pub fn last_common_checkpoint(
     one: &Lineage,
     one_head: &CheckpointId,
     other: &Lineage,
@@ -92,7 +92,7 @@ pub fn common(
 ) -> Option<CheckpointId> {
     let path = |lineage: &Lineage, head: &CheckpointId| -> Option<Vec<(String, u64)>> {
         let all = lineage.forks.iter().chain([head]);
-        all.map(|id| place(id).map(|(name, number)| (name.into(), number)))
+        all.map(|id| parse_checkpoint_id(id).map(|(name, number)| (name.into(), number)))
             .collect()
     };
     let (one, other) = (path(one, one_head)?, path(other, other_head)?);
@@ -118,7 +118,9 @@ mod tests {
         let given = |path: &[&str]| {
             let ids: Vec<CheckpointId> = path.iter().map(|id| CheckpointId::from(*id)).collect();
             let (head, forks) = ids.split_last().expect("a head");
-            let name = place(head).map_or("", |(name, _)| name).into();
+            let name = parse_checkpoint_id(head)
+                .map_or("", |(name, _)| name)
+                .into();
             (
                 Lineage {
                     name,
@@ -129,8 +131,14 @@ mod tests {
         };
         let (one, other) = (given(one), given(other));
         let expected = expected.map(CheckpointId::from);
-        assert_eq!(common(&one.0, &one.1, &other.0, &other.1), expected);
-        assert_eq!(common(&other.0, &other.1, &one.0, &one.1), expected);
+        assert_eq!(
+            last_common_checkpoint(&one.0, &one.1, &other.0, &other.1),
+            expected
+        );
+        assert_eq!(
+            last_common_checkpoint(&other.0, &other.1, &one.0, &one.1),
+            expected
+        );
     }
 
     #[test]
@@ -169,13 +177,16 @@ mod tests {
         let first = Lineage::default();
         let second = first.fork("main.1", &"main-2".into());
         assert_eq!(
-            (first.key("r").as_str(), second.key("r").as_str()),
+            (
+                first.idempotency_prefix("r").as_str(),
+                second.idempotency_prefix("r").as_str()
+            ),
             ("r", "r@main.1")
         );
         assert_eq!(
             (
-                first.checkpoint(3).0.as_str(),
-                second.checkpoint(3).0.as_str()
+                first.checkpoint_id(3).0.as_str(),
+                second.checkpoint_id(3).0.as_str()
             ),
             ("main-3", "main.1-3")
         );

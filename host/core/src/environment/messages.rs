@@ -9,7 +9,7 @@ use core::ops::Range;
 use crate::message::Message;
 
 /// Messages that may be stored elsewhere until one of them is needed.
-pub trait Page: fmt::Debug + Send + Sync {
+pub trait MessagePage: fmt::Debug + Send + Sync {
     /// Returns how many there are. The number never changes.
     fn count(&self) -> usize;
 
@@ -20,25 +20,28 @@ pub trait Page: fmt::Debug + Send + Sync {
 /// All messages of a run, each once.
 #[derive(Clone, Debug, Default)]
 pub struct Messages {
-    pages: Vec<Paged>,
+    pages: Vec<IndexedPage>,
     /// The messages after those in pages.
     own: Vec<Arc<Message>>,
 }
 
 #[derive(Clone, Debug)]
-struct Paged {
+struct IndexedPage {
     /// The index of the first message after the page.
     end: usize,
-    page: Arc<dyn Page>,
+    page: Arc<dyn MessagePage>,
 }
 
 impl Messages {
     /// Returns messages that consist of pages, oldest first, and the messages after them.
-    pub fn new(pages: impl IntoIterator<Item = Arc<dyn Page>>, own: Vec<Arc<Message>>) -> Self {
+    pub fn new(
+        pages: impl IntoIterator<Item = Arc<dyn MessagePage>>,
+        own: Vec<Arc<Message>>,
+    ) -> Self {
         let mut end = 0;
-        let paged = |page: Arc<dyn Page>| {
+        let paged = |page: Arc<dyn MessagePage>| {
             end += page.count();
-            Paged { end, page }
+            IndexedPage { end, page }
         };
         Self {
             pages: pages.into_iter().map(paged).collect(),
@@ -48,7 +51,7 @@ impl Messages {
 
     /// Returns how many messages there are.
     pub fn len(&self) -> usize {
-        self.paged() + self.own.len()
+        self.paged_len() + self.own.len()
     }
 
     /// Returns whether there are none.
@@ -58,11 +61,11 @@ impl Messages {
 
     /// Returns the message at an index. Panics if there is none.
     pub fn get(&self, place: usize) -> &Arc<Message> {
-        if let Some(at) = place.checked_sub(self.paged()) {
+        if let Some(at) = place.checked_sub(self.paged_len()) {
             return &self.own[at];
         }
         let index = self.pages.partition_point(|paged| paged.end <= place);
-        let Paged { end, page } = &self.pages[index];
+        let IndexedPage { end, page } = &self.pages[index];
         &page.messages()[place + page.count() - end]
     }
 
@@ -73,12 +76,12 @@ impl Messages {
 
     /// Returns a mutable reference to the message at an index. Panics if there is none.
     pub fn get_mut(&mut self, place: usize) -> &mut Arc<Message> {
-        while place < self.paged()
-            && let Some(Paged { page, .. }) = self.pages.pop()
+        while place < self.paged_len()
+            && let Some(IndexedPage { page, .. }) = self.pages.pop()
         {
             self.own.splice(..0, page.messages().iter().cloned());
         }
-        let at = place - self.paged();
+        let at = place - self.paged_len();
         &mut self.own[at]
     }
 
@@ -102,7 +105,7 @@ impl Messages {
     }
 
     /// Returns how many messages are in pages.
-    fn paged(&self) -> usize {
+    fn paged_len(&self) -> usize {
         self.pages.last().map_or(0, |paged| paged.end)
     }
 }
@@ -131,9 +134,9 @@ mod tests {
 
     /// A page that counts how often it is read.
     #[derive(Debug)]
-    struct Counted(Vec<Arc<Message>>, AtomicUsize);
+    struct CountingPage(Vec<Arc<Message>>, AtomicUsize);
 
-    impl Page for Counted {
+    impl MessagePage for CountingPage {
         fn count(&self) -> usize {
             self.0.len()
         }
@@ -146,7 +149,7 @@ mod tests {
 
     fn made(places: Range<usize>) -> Vec<Arc<Message>> {
         let message = |n| {
-            Message::of_user(
+            Message::from_user(
                 alloc::format!("m{n}").as_str().into(),
                 "said".into(),
                 "label".into(),
@@ -156,7 +159,7 @@ mod tests {
     }
 
     /// Returns messages up to the last of these indices, in pages that end at the others.
-    fn paged(ends: &[usize]) -> (Vec<Arc<Counted>>, Messages) {
+    fn paged(ends: &[usize]) -> (Vec<Arc<CountingPage>>, Messages) {
         let starts = [0].iter().chain(ends);
         let mut parts: Vec<_> = starts
             .zip(ends)
@@ -165,9 +168,14 @@ mod tests {
         let own = parts.pop().expect("there are some");
         let pages: Vec<_> = parts
             .into_iter()
-            .map(|part| Arc::new(Counted(part, AtomicUsize::new(0))))
+            .map(|part| Arc::new(CountingPage(part, AtomicUsize::new(0))))
             .collect();
-        let messages = Messages::new(pages.iter().map(|page| page.clone() as Arc<dyn Page>), own);
+        let messages = Messages::new(
+            pages
+                .iter()
+                .map(|page| page.clone() as Arc<dyn MessagePage>),
+            own,
+        );
         (pages, messages)
     }
 

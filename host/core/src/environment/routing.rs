@@ -6,21 +6,21 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::OwnMessages;
-use crate::activation::Addressed;
+use crate::activation::Addressing;
 use crate::condition::WorkBudget;
-use crate::event::Routed;
+use crate::event::RoutingResult;
 use crate::id::{JoinId, RoleId};
 use crate::message::{Hop, Message, TO_ALL, TO_SELF};
-use crate::team::{Outside, Team};
+use crate::team::{ExternalEnvironment, Team};
 
 /// A message that is about to be published.
-pub struct Parcel<'a> {
+pub struct RouteInput<'a> {
     /// The message.
     pub message: &'a Message,
     /// The sending role; `None` if it comes from outside.
     pub from: Option<RoleId>,
     /// Whether its sender named the recipients.
-    pub addressed: Addressed,
+    pub addressing: Addressing,
     /// The hops that it may follow: its own, or those of the mail it answers.
     pub itinerary: Vec<Hop>,
 }
@@ -29,39 +29,39 @@ pub struct Parcel<'a> {
 /// be examined for every message and every name.
 #[derive(Clone, Debug, Default)]
 pub struct AddressBook {
-    watching: BTreeMap<String, Vec<RoleId>>,
+    watchers: BTreeMap<String, Vec<RoleId>>,
     roles: BTreeMap<String, RoleId>,
     joins: BTreeMap<String, JoinId>,
     /// The roles that receive messages from joins.
-    joined: BTreeSet<RoleId>,
+    join_targets: BTreeSet<RoleId>,
     own_messages: OwnMessages,
 }
 
 impl AddressBook {
     /// Returns the address book of a team.
-    pub fn of(team: &Team, own_messages: OwnMessages) -> Self {
+    pub fn new(team: &Team, own_messages: OwnMessages) -> Self {
         let mut book = Self {
             own_messages,
             ..Self::default()
         };
         for id in team.role_ids() {
             for label in &team.role(id).watch {
-                book.watching.entry(label.clone()).or_default().push(id);
+                book.watchers.entry(label.clone()).or_default().push(id);
             }
         }
-        for (name, id) in team.callings() {
+        for (name, id) in team.names() {
             book.roles.entry(name.into()).or_insert(id);
         }
         for id in team.join_ids() {
             book.joins.entry(team.join(id).id.clone()).or_insert(id);
         }
         for id in team.join_ids() {
-            match book.named(team, &team.join(id).to) {
-                Some(Named::Role(role)) => {
-                    book.joined.insert(role);
+            match book.resolve(team, &team.join(id).to) {
+                Some(Addressee::Role(role)) => {
+                    book.join_targets.insert(role);
                 }
-                Some(Named::Group(members)) => book.joined.extend(members),
-                Some(Named::Join(_)) | None => {}
+                Some(Addressee::Group(members)) => book.join_targets.extend(members),
+                Some(Addressee::Join(_)) | None => {}
             }
         }
         book
@@ -69,27 +69,31 @@ impl AddressBook {
 
     /// Returns whether a role may receive a message again that it has already handled, because a
     /// join leads to it.
-    pub(crate) fn is_joined(&self, role: RoleId) -> bool {
-        self.joined.contains(&role)
+    pub(crate) fn is_join_target(&self, role: RoleId) -> bool {
+        self.join_targets.contains(&role)
     }
 
-    fn watching(&self, label: &str) -> &[RoleId] {
-        self.watching.get(label).map_or(&[], Vec::as_slice)
+    fn watchers_of(&self, label: &str) -> &[RoleId] {
+        self.watchers.get(label).map_or(&[], Vec::as_slice)
     }
 
     /// Returns what has this name: a role, an alias, a group or a join, in this order of
     /// precedence.
-    pub fn named<'a>(&self, team: &'a Team, name: &str) -> Option<Named<'a>> {
-        let role = || self.roles.get(name).copied().map(Named::Role);
-        let group = || team.groups.get(name).map(|members| Named::Group(members));
-        let join = || self.joins.get(name).copied().map(Named::Join);
+    pub fn resolve<'a>(&self, team: &'a Team, name: &str) -> Option<Addressee<'a>> {
+        let role = || self.roles.get(name).copied().map(Addressee::Role);
+        let group = || {
+            team.groups
+                .get(name)
+                .map(|members| Addressee::Group(members))
+        };
+        let join = || self.joins.get(name).copied().map(Addressee::Join);
         role().or_else(group).or_else(join)
     }
 }
 
 /// What a name refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Named<'a> {
+pub enum Addressee<'a> {
     /// A role, by its name or alias.
     Role(RoleId),
     /// The members of a group.
@@ -104,40 +108,40 @@ pub enum Named<'a> {
 pub fn route(
     team: &Team,
     book: &AddressBook,
-    parcel: Parcel<'_>,
+    input: RouteInput<'_>,
     budget: &mut WorkBudget,
-) -> Routed {
-    let Parcel {
+) -> RoutingResult {
+    let RouteInput {
         message,
         from,
-        addressed,
+        addressing: addressed,
         itinerary,
-    } = parcel;
-    let (legs, rest) = split(book, from, message.claimed_sender().as_deref(), itinerary);
-    let mut routed = Routed {
+    } = input;
+    let (hops, rest) = split_itinerary(book, from, message.claimed_sender().as_deref(), itinerary);
+    let mut routed = RoutingResult {
         id: message.id.clone(),
         from,
         cause_by: message.cause_by.clone(),
         to: Vec::new(),
         joins: Vec::new(),
-        dead: Vec::new(),
-        dropped: None,
-        rest,
-        outside: Vec::new(),
+        undeliverable: Vec::new(),
+        drop_reason: None,
+        remaining_route: rest,
+        external: Vec::new(),
     };
     let has_routes = team.routes.iter().any(|route| Some(route.from) == from);
-    if addressed == Addressed::Named {
-        address(team, book, &mut routed, &message.send_to);
-    } else if !legs.is_empty() {
-        if legs.iter().all(|leg| leg.to.is_empty()) {
-            routed.dropped = Some("its itinerary names nobody for this leg".into());
+    if addressed == Addressing::Explicit {
+        add_recipients(team, book, &mut routed, &message.send_to);
+    } else if !hops.is_empty() {
+        if hops.iter().all(|leg| leg.to.is_empty()) {
+            routed.drop_reason = Some("its itinerary names nobody for this leg".into());
         }
-        let names = legs.iter().flat_map(|leg| &leg.to);
-        address(team, book, &mut routed, names);
+        let names = hops.iter().flat_map(|leg| &leg.to);
+        add_recipients(team, book, &mut routed, names);
     } else if has_routes {
-        follow(team, book, &mut routed, message, budget);
+        follow_routes(team, book, &mut routed, message, budget);
     } else {
-        address(team, book, &mut routed, &[TO_ALL.into()]);
+        add_recipients(team, book, &mut routed, &[TO_ALL.into()]);
     }
     routed.to.sort_unstable();
     routed.to.dedup();
@@ -149,7 +153,7 @@ pub fn route(
 /// Splits an itinerary into the hops that begin at the sender and the remaining ones, without
 /// duplicates. A sender outside is matched by the name it claims. Duplicates are removed because
 /// hops that nobody makes would double whenever copies of a message meet.
-fn split(
+fn split_itinerary(
     book: &AddressBook,
     from: Option<RoleId>,
     claimed: Option<&str>,
@@ -172,10 +176,10 @@ fn split(
 
 /// Takes the first arm that holds of each route of the sender. A condition that cannot be evaluated
 /// does not hold.
-fn follow(
+fn follow_routes(
     team: &Team,
     book: &AddressBook,
-    routed: &mut Routed,
+    routed: &mut RoutingResult,
     message: &Message,
     budget: &mut WorkBudget,
 ) {
@@ -188,7 +192,7 @@ fn follow(
         for arm in &route.arms {
             let holds = match &arm.when {
                 None => true,
-                Some(condition) => condition.holds(message, budget).unwrap_or_else(|error| {
+                Some(condition) => condition.evaluate(message, budget).unwrap_or_else(|error| {
                     why = Some(format!(
                         "condition `{}` cannot be judged: {error}",
                         condition.source()
@@ -203,18 +207,19 @@ fn follow(
         }
     }
     if taken.is_empty() {
-        routed.dropped = Some(why.unwrap_or_else(|| "no route of its sender matches it".into()));
+        routed.drop_reason =
+            Some(why.unwrap_or_else(|| "no route of its sender matches it".into()));
     }
-    address(team, book, routed, taken.into_iter().flatten());
+    add_recipients(team, book, routed, taken.into_iter().flatten());
 }
 
 /// Adds the roles and joins with these names. Other names belong to the external environment, if
 /// there is one; otherwise they are undeliverable, like the name of a join that does not wait for
 /// the sender. A guest may name very many recipients, and name them repeatedly.
-fn address<'a>(
+fn add_recipients<'a>(
     team: &Team,
     book: &AddressBook,
-    routed: &mut Routed,
+    routed: &mut RoutingResult,
     names: impl IntoIterator<Item = &'a String>,
 ) {
     let mut seen = BTreeSet::new();
@@ -224,28 +229,28 @@ fn address<'a>(
                 let silent = routed
                     .from
                     .filter(|_| book.own_messages == OwnMessages::Withheld);
-                let watching = book.watching(&routed.cause_by).iter().copied();
+                let watching = book.watchers_of(&routed.cause_by).iter().copied();
                 routed
                     .to
                     .extend(watching.filter(|role| Some(*role) != silent));
             }
             TO_SELF if routed.from.is_some() => routed.to.extend(routed.from),
-            name => match book.named(team, name) {
-                Some(Named::Role(role)) => routed.to.push(role),
-                Some(Named::Group(members)) => routed.to.extend(members),
-                Some(Named::Join(join)) if takes(team, join, routed.from) => {
+            name => match book.resolve(team, name) {
+                Some(Addressee::Role(role)) => routed.to.push(role),
+                Some(Addressee::Group(members)) => routed.to.extend(members),
+                Some(Addressee::Join(join)) if waits_for(team, join, routed.from) => {
                     routed.joins.push(join)
                 }
                 other => {
                     // A message from outside is not sent back there, or it would circulate for
                     // ever.
                     let leaves = other.is_none()
-                        && team.outside == Outside::Somebody
+                        && team.external == ExternalEnvironment::Present
                         && routed.from.is_some();
                     let names = if leaves {
-                        &mut routed.outside
+                        &mut routed.external
                     } else {
-                        &mut routed.dead
+                        &mut routed.undeliverable
                     };
                     names.push(name.into());
                 }
@@ -255,6 +260,6 @@ fn address<'a>(
 }
 
 /// Returns whether a join waits for messages of a sender.
-fn takes(team: &Team, join: JoinId, from: Option<RoleId>) -> bool {
-    from.is_some_and(|from| team.join(join).source(from).is_some())
+fn waits_for(team: &Team, join: JoinId, from: Option<RoleId>) -> bool {
+    from.is_some_and(|from| team.join(join).source_index(from).is_some())
 }

@@ -32,12 +32,12 @@ pub struct Write {
     /// The key.
     pub key: String,
     /// The change.
-    pub change: Change,
+    pub change: ScopeChange,
 }
 
 /// A change of the value of a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Change {
+pub enum ScopeChange {
     /// Sets the value, or passes it to the reducer of the scope.
     Set(Json),
     /// Removes the key.
@@ -46,10 +46,10 @@ pub enum Change {
 
 /// Applies changes to the value of a key, in order, and returns the new value. The cost grows with
 /// the size of all texts together, not with how often a large value is changed.
-pub fn unite<'a>(
+pub fn apply_changes<'a>(
     reducer: Option<Reducer>,
     old: Option<Json>,
-    changes: impl IntoIterator<Item = &'a Change>,
+    changes: impl IntoIterator<Item = &'a ScopeChange>,
 ) -> Option<Json> {
     let combine: Option<fn(Value, Value) -> Value> = match reducer {
         Some(Reducer::Add) => Some(add),
@@ -61,22 +61,22 @@ pub fn unite<'a>(
     let (mut text, mut apart) = (old, None);
     for change in changes {
         match (change, combine) {
-            (Change::Delete, _) => (text, apart) = (None, None),
-            (Change::Set(new), Some(combine)) => {
+            (ScopeChange::Delete, _) => (text, apart) = (None, None),
+            (ScopeChange::Set(new), Some(combine)) => {
                 match apart.take().or_else(|| Some(text.take()?.value())) {
                     Some(before) => apart = Some(combine(before, new.value())),
                     None => text = Some(new.clone()),
                 }
             }
-            (Change::Set(new), None) if reducer == Some(Reducer::Append) => {
+            (ScopeChange::Set(new), None) if reducer == Some(Reducer::Append) => {
                 let new = new.clone().into_list();
                 text = Some(if let Some(old) = text {
-                    old.into_list().join(&new)
+                    old.into_list().concat(&new)
                 } else {
                     new
                 });
             }
-            (Change::Set(new), None) => text = Some(new.clone()),
+            (ScopeChange::Set(new), None) => text = Some(new.clone()),
         }
     }
     apart.map(Json::from).or(text)
@@ -87,8 +87,8 @@ pub fn unite<'a>(
 fn add(old: Value, new: Value) -> Value {
     match (old, new) {
         (Value::Number(a), Value::Number(b)) => {
-            let exact = whole(&a)
-                .zip(whole(&b))
+            let exact = as_integer(&a)
+                .zip(as_integer(&b))
                 .and_then(|(a, b)| Number::from_i128(a + b));
             let rounded = || Number::from_f64(a.as_f64()? + b.as_f64()?);
             Value::Number(exact.or_else(rounded).unwrap_or(b))
@@ -99,7 +99,7 @@ fn add(old: Value, new: Value) -> Value {
 }
 
 /// Returns a number without a fraction. `i128` can hold the sum of any two of type `u64` or `i64`.
-fn whole(number: &Number) -> Option<i128> {
+fn as_integer(number: &Number) -> Option<i128> {
     number
         .as_i64()
         .map(i128::from)
@@ -109,7 +109,7 @@ fn whole(number: &Number) -> Option<i128> {
 /// Returns the larger of two numbers or strings; what cannot be compared is replaced.
 fn max(old: Value, new: Value) -> Value {
     let keep_old = match (&old, &new) {
-        (Value::Number(a), Value::Number(b)) => match (whole(a), whole(b)) {
+        (Value::Number(a), Value::Number(b)) => match (as_integer(a), as_integer(b)) {
             (Some(a), Some(b)) => a >= b,
             _ => a.as_f64() >= b.as_f64(),
         },
@@ -140,11 +140,14 @@ mod tests {
     /// Folds the writes of several roles, in their order, into an empty key.
     fn check(reducer: Option<Reducer>, writes: &[&str], expected: &str) {
         let text = |text: &str| Json::parse(text).expect("a document");
-        let writes: Vec<Change> = writes.iter().map(|new| Change::Set(text(new))).collect();
+        let writes: Vec<ScopeChange> = writes
+            .iter()
+            .map(|new| ScopeChange::Set(text(new)))
+            .collect();
         let one_by_one = writes
             .iter()
-            .fold(None, |old, new| unite(reducer, old, [new]));
-        for value in [one_by_one, unite(reducer, None, &writes)] {
+            .fold(None, |old, new| apply_changes(reducer, old, [new]));
+        for value in [one_by_one, apply_changes(reducer, None, &writes)] {
             assert_eq!(value, Some(text(expected)), "{reducer:?} {writes:?}");
         }
     }
@@ -230,12 +233,18 @@ mod tests {
             Some(Reducer::Add),
             Some(Reducer::Last),
         ] {
-            assert_eq!(unite(reducer, one.clone(), [&Change::Delete]), None);
-            assert_eq!(unite(reducer, None, [&Change::Delete]), None);
-            let again = [Change::Delete, Change::Set(Json::from(Value::from(2)))];
             assert_eq!(
-                unite(reducer, one.clone(), &again),
-                unite(reducer, None, &again[1..])
+                apply_changes(reducer, one.clone(), [&ScopeChange::Delete]),
+                None
+            );
+            assert_eq!(apply_changes(reducer, None, [&ScopeChange::Delete]), None);
+            let again = [
+                ScopeChange::Delete,
+                ScopeChange::Set(Json::from(Value::from(2))),
+            ];
+            assert_eq!(
+                apply_changes(reducer, one.clone(), &again),
+                apply_changes(reducer, None, &again[1..])
             );
         }
     }

@@ -4,12 +4,12 @@
 use super::{Environment, MessageRef};
 use crate::activation::Activation;
 use crate::event::Work;
-use crate::id::{Part, RoleId, Slot};
+use crate::id::{RoleId, Slot, SlotKind};
 use crate::shape::RoleShape;
 
 /// Why a state is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unsound {
+pub enum InvalidState {
     /// Its roles do not match its shape.
     #[error("it has other roles than the team that it is of")]
     Roles,
@@ -26,29 +26,29 @@ pub enum Unsound {
 
 impl Environment {
     /// Returns the state if it is consistent.
-    pub fn checked(mut self) -> Result<Self, Unsound> {
+    pub fn validate(mut self) -> Result<Self, InvalidState> {
         let shape = &self.shape;
         if self.roles.len() != shape.roles.len() || self.rules.roles.len() != shape.roles.len() {
-            return Err(Unsound::Roles);
+            return Err(InvalidState::Roles);
         }
         let sources = shape.joins.iter().map(|join| join.from.len());
         if !sources.eq(self.joins.iter().map(|join| join.queues.len())) {
-            return Err(Unsound::Joins);
+            return Err(InvalidState::Joins);
         }
-        if !self.names_actions() {
-            return Err(Unsound::Actions);
+        if !self.has_all_actions() {
+            return Err(InvalidState::Actions);
         }
         let (messages, mut is_there) = (self.messages.len(), true);
-        self.each_reference(&mut |id| is_there &= (id.0 as usize) < messages);
+        self.for_each_message_ref(&mut |id| is_there &= (id.0 as usize) < messages);
         if is_there {
             Ok(self)
         } else {
-            Err(Unsound::Messages)
+            Err(InvalidState::Messages)
         }
     }
 
     /// Calls `visit` with every reference to a message. The references may be changed.
-    pub fn each_reference(&mut self, visit: &mut dyn FnMut(&mut MessageRef)) {
+    pub fn for_each_message_ref(&mut self, visit: &mut dyn FnMut(&mut MessageRef)) {
         for message in &mut self.history {
             visit(message);
         }
@@ -89,41 +89,41 @@ impl Environment {
 
     /// Returns whether every action that the state refers to exists in the role it is attributed
     /// to.
-    fn names_actions(&self) -> bool {
+    fn has_all_actions(&self) -> bool {
         let role = |id: RoleId| self.shape.roles.get(id.index());
-        let has = |slot: &Slot| match slot.part {
-            Part::Think => role(slot.role).is_some(),
-            Part::Action(action) => {
+        let has = |slot: &Slot| match slot.kind {
+            SlotKind::Think => role(slot.role).is_some(),
+            SlotKind::Action(action) => {
                 role(slot.role).is_some_and(|role| action.index() < role.actions.len())
             }
         };
-        let kept = self.files.kept.values();
+        let kept = self.files.committed.values();
         self.components.keys().chain(self.ledger.keys()).all(has)
             && kept
                 .into_iter()
-                .all(|kept| role(kept.role).is_some_and(|role| is_of(kept.work, role)))
-            && self
-                .activations()
-                .all(|(id, activation)| role(id).is_some_and(|role| goes_with(activation, role)))
+                .all(|kept| role(kept.role).is_some_and(|role| exists_in(kept.work, role)))
+            && self.activations().all(|(id, activation)| {
+                role(id).is_some_and(|role| has_actions_of(activation, role))
+            })
     }
 }
 
 /// Returns whether a role has all actions that its activation refers to.
-fn goes_with(activation: &Activation, role: &RoleShape) -> bool {
+fn has_actions_of(activation: &Activation, role: &RoleShape) -> bool {
     let works = activation
         .done
         .iter()
         .map(|done| done.work)
-        .chain(activation.undone.iter().map(|undone| undone.work));
+        .chain(activation.reverted.iter().map(|undone| undone.work));
     let choices = -1..role.actions.len() as i32;
-    works.into_iter().all(|work| is_of(work, role))
+    works.into_iter().all(|work| exists_in(work, role))
         && activation
             .choices
             .iter()
             .all(|choice| choices.contains(choice))
 }
 
-fn is_of(work: Work, role: &RoleShape) -> bool {
+fn exists_in(work: Work, role: &RoleShape) -> bool {
     match work {
         Work::Act { action, .. } => action.index() < role.actions.len(),
         Work::Plan | Work::Think { .. } | Work::Answer => true,

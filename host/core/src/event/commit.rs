@@ -12,7 +12,7 @@ use crate::message::Hop;
 
 /// Who receives a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Routed {
+pub struct RoutingResult {
     /// The message.
     pub id: MessageId,
     /// The role that sent it; `None` if it came from outside.
@@ -24,18 +24,18 @@ pub struct Routed {
     /// The joins it enters, ascending, without duplicates.
     pub joins: Vec<JoinId>,
     /// Recipient names that nobody has, and joins that do not wait for the sender.
-    pub dead: Vec<String>,
+    pub undeliverable: Vec<String>,
     /// Why the message has no recipients at all, e.g. because no condition of a route holds.
-    pub dropped: Option<String>,
+    pub drop_reason: Option<String>,
     /// The rest of the itinerary, which the message keeps.
-    pub rest: Vec<Hop>,
+    pub remaining_route: Vec<Hop>,
     /// Recipient names that belong to the external environment.
-    pub outside: Vec<String>,
+    pub external: Vec<String>,
 }
 
 /// What a join released.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Released {
+pub struct JoinRelease {
     /// The join.
     pub join: JoinId,
     /// The messages, in the order of the sources of the join, each with its sender.
@@ -49,7 +49,7 @@ pub struct Released {
 /// A role that is set back to before a call, because what that call wrote conflicts with the writes
 /// of other roles.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Writer {
+pub struct ConflictingWriter {
     /// The role.
     pub role: RoleId,
     /// The call.

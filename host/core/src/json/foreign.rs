@@ -80,7 +80,7 @@ fn repair(text: &str) -> Option<Repaired> {
 /// Replaces every flaw by what `write` appends for it. Returns `None` if there is none.
 fn replace_flaws(text: &str, mut write: impl FnMut(FlawKind, &mut String)) -> Option<String> {
     let (mut replaced, mut copied) = (String::new(), 0);
-    for flaw in Flaws::of(text) {
+    for flaw in Flaws::new(text) {
         replaced.push_str(&text[copied..flaw.at]);
         copied = flaw.at + flaw.len;
         write(flaw.kind, &mut replaced);
@@ -94,8 +94,8 @@ const REPLACEMENT: &str = "\\ufffd";
 /// The length of the escape of one UTF-16 unit.
 const ESCAPE_BYTES: usize = 6;
 /// The units that begin a surrogate pair, and those that end one.
-const FIRST_HALVES: RangeInclusive<u16> = 0xd800..=0xdbff;
-const SECOND_HALVES: RangeInclusive<u16> = 0xdc00..=0xdfff;
+const HIGH_SURROGATES: RangeInclusive<u16> = 0xd800..=0xdbff;
+const LOW_SURROGATES: RangeInclusive<u16> = 0xdc00..=0xdfff;
 /// The numbers that JSON does not have.
 const NON_FINITE: [&str; 3] = ["NaN", "Infinity", "-Infinity"];
 
@@ -122,7 +122,7 @@ struct Flaws<'a> {
 }
 
 impl<'a> Flaws<'a> {
-    fn of(text: &'a str) -> Self {
+    fn new(text: &'a str) -> Self {
         Self {
             bytes: text.as_bytes(),
             at: 0,
@@ -131,7 +131,7 @@ impl<'a> Flaws<'a> {
     }
 
     /// Returns the surrogate whose escape begins at this position, if one does.
-    fn half(&self, at: usize) -> Option<u16> {
+    fn surrogate_at(&self, at: usize) -> Option<u16> {
         let digits = self
             .bytes
             .get(at..at + ESCAPE_BYTES)?
@@ -139,12 +139,12 @@ impl<'a> Flaws<'a> {
         let digits = core::str::from_utf8(digits).ok()?;
         u16::from_str_radix(digits, 16)
             .ok()
-            .filter(|unit| FIRST_HALVES.contains(unit) || SECOND_HALVES.contains(unit))
+            .filter(|unit| HIGH_SURROGATES.contains(unit) || LOW_SURROGATES.contains(unit))
     }
 
     /// Returns the number that JSON does not have at the current position, if there is one. It must
     /// not be part of a longer word.
-    fn non_finite(&self) -> Option<&'static str> {
+    fn non_finite_at_cursor(&self) -> Option<&'static str> {
         let is_word = |byte: Option<&u8>| {
             byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(byte))
         };
@@ -160,11 +160,11 @@ impl<'a> Flaws<'a> {
     /// surrogate.
     fn skip_escape(&mut self) -> Option<Flaw> {
         let at = self.at;
-        let half = self.half(at);
-        let is_pair = half.is_some_and(|half| FIRST_HALVES.contains(&half))
+        let half = self.surrogate_at(at);
+        let is_pair = half.is_some_and(|half| HIGH_SURROGATES.contains(&half))
             && self
-                .half(at + ESCAPE_BYTES)
-                .is_some_and(|half| SECOND_HALVES.contains(&half));
+                .surrogate_at(at + ESCAPE_BYTES)
+                .is_some_and(|half| LOW_SURROGATES.contains(&half));
         self.at += match half {
             None => 2,
             Some(_) if is_pair => 2 * ESCAPE_BYTES,
@@ -185,7 +185,7 @@ impl Iterator for Flaws<'_> {
         while let Some(byte) = self.bytes.get(self.at) {
             let flaw = match (self.in_text, byte) {
                 (true, b'\\') => self.skip_escape(),
-                (false, b'N' | b'I' | b'-') if let Some(word) = self.non_finite() => {
+                (false, b'N' | b'I' | b'-') if let Some(word) = self.non_finite_at_cursor() => {
                     self.at += word.len();
                     Some(Flaw {
                         at: self.at - word.len(),
@@ -213,11 +213,11 @@ mod tests {
 
     use serde_json::{Value, json};
 
-    use super::super::read;
+    use super::super::parse_untrusted;
     use super::*;
 
     fn check(text: &str, expected: Value) {
-        assert_eq!(read(text), Ok(expected), "{text}");
+        assert_eq!(parse_untrusted(text), Ok(expected), "{text}");
     }
 
     fn nulled(text: &str) -> Result<Value, JsonError> {
@@ -228,9 +228,9 @@ mod tests {
     fn a_byte_order_mark_at_the_start_is_skipped() {
         check("\u{feff}{\"a\": 1}", json!({ "a": 1 }));
         check("\u{feff} [\"\u{feff}\"]", json!(["\u{feff}"]));
-        assert!(read("[\u{feff}]").is_err());
-        assert!(read("\u{feff}\u{feff}1").is_err());
-        assert!(read("\u{feff}").is_err());
+        assert!(parse_untrusted("[\u{feff}]").is_err());
+        assert!(parse_untrusted("\u{feff}\u{feff}1").is_err());
+        assert!(parse_untrusted("\u{feff}").is_err());
     }
 
     #[test]
@@ -252,7 +252,7 @@ mod tests {
             r#"\ud83d"#,
             r#""\"#,
         ] {
-            assert!(read(text).is_err(), "{text}");
+            assert!(parse_untrusted(text).is_err(), "{text}");
         }
     }
 
@@ -281,14 +281,20 @@ mod tests {
                 format!("{{\"a\": {word} }}"),
                 format!("\u{feff}{word}"),
             ] {
-                assert_eq!(read(&text), Err(JsonError::NonFinite(word)), "{text}");
+                assert_eq!(
+                    parse_untrusted(&text),
+                    Err(JsonError::NonFinite(word)),
+                    "{text}"
+                );
                 let expected =
                     serde_json::from_str(&text.replace(word, "null").replace('\u{feff}', ""));
                 assert_eq!(nulled(&text), Ok(expected.expect("a document")), "{text}");
             }
             check(&format!("[\"{word}\"]"), json!([word]));
         }
-        let error = read("[NaN, Infinity]").expect_err("refused").to_string();
+        let error = parse_untrusted("[NaN, Infinity]")
+            .expect_err("refused")
+            .to_string();
         assert!(error.contains("`NaN` is not JSON"), "{error}");
     }
 
@@ -305,7 +311,10 @@ mod tests {
             "+Infinity",
             "nan",
         ] {
-            assert!(matches!(read(text), Err(JsonError::Syntax(_))), "{text}");
+            assert!(
+                matches!(parse_untrusted(text), Err(JsonError::Syntax(_))),
+                "{text}"
+            );
             assert!(matches!(nulled(text), Err(JsonError::Syntax(_))), "{text}");
         }
     }

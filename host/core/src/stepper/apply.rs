@@ -7,12 +7,12 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use super::Stepper;
-use super::awake::Awake;
-use super::names::{Applied, Illegal, ensure};
-use super::report::idle_task;
-use crate::activation::{Activation, Addressed, Done, Outgoing, Phase};
+use super::awake::ReadyIndex;
+use super::names::{ApplyResult, IllegalEvent, ensure};
+use super::report::unassignable_task;
+use crate::activation::{Activation, Addressing, FinishedCall, Phase, UncommittedMessage};
 use crate::environment::scope::Write;
-use crate::event::{Event, Finished, Journal, Routed, Status, Work};
+use crate::event::{CallResult, Event, RecordedCallUse, RoutingResult, Status, Work};
 use crate::fault::Fault;
 use crate::id::{CheckpointId, Digest, RoleId, Slot};
 use crate::message::{Draft, IDEA_LABEL, Instruct, Message, TO_ALL};
@@ -20,26 +20,26 @@ use crate::rules::Rules;
 
 impl Stepper {
     /// Applies an event. Fails, without changing anything, if it does not fit the state.
-    pub fn apply(&mut self, event: &Event) -> Applied {
-        self.happen(event)?;
-        self.awake.follow(&self.team, &self.env, event);
+    pub fn apply(&mut self, event: &Event) -> ApplyResult {
+        self.apply_event(event)?;
+        self.ready_index.apply_event(&self.team, &self.env, event);
         debug_assert_eq!(
-            self.awake,
-            Awake::of(&self.team, &self.env),
+            self.ready_index,
+            ReadyIndex::build(&self.team, &self.env),
             "who is awake is known after each event"
         );
         Ok(())
     }
 
-    fn happen(&mut self, event: &Event) -> Applied {
+    fn apply_event(&mut self, event: &Event) -> ApplyResult {
         match event {
-            Event::RunStarted { .. } => self.run_started(event),
-            Event::RunResumed { .. } => self.run_resumed(event),
+            Event::RunStarted { .. } => self.apply_run_started(event),
+            Event::RunResumed { .. } => self.apply_run_resumed(event),
             Event::ComponentChanged { slot, old, new } => {
-                self.component_changed(*slot, old.as_ref(), new)
+                self.apply_component_changed(*slot, old.as_ref(), new)
             }
-            Event::MessageSent { message, routed } => self.message_sent(message, routed),
-            Event::StepStarted { step, roles } => self.step_started(*step, roles),
+            Event::MessageSent { message, routed } => self.apply_message_sent(message, routed),
+            Event::StepStarted { step, roles } => self.apply_step_started(*step, roles),
             Event::CallStarted { .. }
             | Event::CallSuspended { .. }
             | Event::CallFinished { .. }
@@ -49,59 +49,64 @@ impl Stepper {
             | Event::HostCalled { .. }
             | Event::MoneyReserved { .. }
             | Event::DoubtSettled { .. }
-            | Event::WritesUnclaimed { .. } => self.host_call(event),
+            | Event::WritesUnclaimed { .. } => self.apply_host_call_event(event),
             Event::StepConflicted {
                 scope,
                 key,
                 writers,
                 ..
             } => {
-                ensure(self.settled(), "a conflict in a step that is not settled")?;
                 ensure(
-                    self.conflict().as_ref() == Some(event),
+                    self.is_step_settled(),
+                    "a conflict in a step that is not settled",
+                )?;
+                ensure(
+                    self.step_conflicted_event().as_ref() == Some(event),
                     "a conflict that is none",
                 )?;
-                self.undo(scope, key, writers);
+                self.revert_conflict(scope, key, writers);
                 Ok(())
             }
-            Event::StepCommitted { .. } => self.step_committed(event),
+            Event::StepCommitted { .. } => self.apply_step_committed(event),
             Event::JoinReleased { .. } => self.apply_join_released(event),
             Event::RequestOpened {
                 role,
                 work,
                 request,
-            } => self.open_request(*role, *work, request),
-            Event::RequestAnswered { .. } => self.answer_request(event),
-            Event::HandedOver { id } => self.handed_over(id, None),
-            Event::HandOverFailed { id, why } => self.handed_over(id, Some(why)),
+            } => self.apply_request_opened(*role, *work, request),
+            Event::RequestAnswered { .. } => self.apply_request_answered(event),
+            Event::HandedOver { id } => self.apply_handed_over(id, None),
+            Event::HandOverFailed { id, why } => self.apply_handed_over(id, Some(why)),
             Event::RunEnded {
                 status,
                 checkpoint,
                 parent,
             } => self.apply_run_ended(*status, checkpoint.as_ref(), parent.as_ref()),
-            Event::Forked { .. } => self.fork(event),
-            Event::FilesWritten { role, work, files } => self.files_written(*role, *work, files),
-            Event::FilesPlaced { count, .. } => self.files_placed(*count as usize),
+            Event::Forked { .. } => self.apply_forked(event),
+            Event::FilesWritten { role, work, files } => {
+                self.apply_files_written(*role, *work, files)
+            }
+            Event::FilesPlaced { count, .. } => self.apply_files_placed(*count as usize),
         }
     }
 
     /// Applies the events of attempts, except those of host calls.
-    fn apply_call_event(&mut self, event: &Event) -> Applied {
+    fn apply_call_event(&mut self, event: &Event) -> ApplyResult {
         match event {
             Event::CallStarted {
                 role,
                 work,
                 attempt,
-                journal,
+                call_reuse: journal,
                 ..
-            } => self.begin_call(*role, *work, *attempt, *journal),
+            } => self.apply_call_started(*role, *work, *attempt, *journal),
             Event::CallSuspended {
                 role,
                 work,
                 attempt,
             } => {
-                self.attempted(*role, *work, *attempt)?;
-                self.call_suspended(*role, *work)
+                self.ensure_current_attempt(*role, *work, *attempt)?;
+                self.apply_call_suspended(*role, *work)
             }
             Event::CallFinished {
                 role,
@@ -109,8 +114,8 @@ impl Stepper {
                 attempt,
                 result,
             } => {
-                self.attempted(*role, *work, *attempt)?;
-                self.call_finished(*role, *work, result)
+                self.ensure_current_attempt(*role, *work, *attempt)?;
+                self.apply_call_finished(*role, *work, result)
             }
             Event::CallFailed {
                 role,
@@ -120,14 +125,14 @@ impl Stepper {
                 retry_ms,
                 ..
             } => {
-                self.attempted(*role, *work, *attempt)?;
-                self.call_failed(*role, *work, fault, *retry_ms)
+                self.ensure_current_attempt(*role, *work, *attempt)?;
+                self.apply_call_failed(*role, *work, fault, *retry_ms)
             }
             Event::RetryDue { role } => {
-                self.going()?;
-                let activation = self.activation(*role)?;
+                self.ensure_running()?;
+                let activation = self.activation_mut(*role)?;
                 ensure(
-                    activation.phase == Phase::Resting,
+                    activation.phase == Phase::BackingOff,
                     "a retry of a role that does not rest",
                 )?;
                 activation.phase = Phase::Ready;
@@ -137,18 +142,18 @@ impl Stepper {
         }
     }
 
-    fn apply_join_released(&mut self, event: &Event) -> Applied {
-        self.started_run()?;
-        self.going()?;
+    fn apply_join_released(&mut self, event: &Event) -> ApplyResult {
+        self.ensure_started()?;
+        self.ensure_running()?;
         ensure(
-            !self.env.open,
+            !self.env.is_step_open,
             "joins that fire by themselves within a step",
         )?;
         ensure(
-            self.release().as_ref() == Some(event),
+            self.join_released_event().as_ref() == Some(event),
             "joins that cannot fire",
         )?;
-        self.join(&[], &self.fired_between_steps());
+        self.apply_joins(&[], &self.fired_between_steps());
         Ok(())
     }
 
@@ -157,18 +162,18 @@ impl Stepper {
         status: Status,
         checkpoint: Option<&CheckpointId>,
         parent: Option<&CheckpointId>,
-    ) -> Applied {
-        self.started_run()?;
-        self.going()?;
+    ) -> ApplyResult {
+        self.ensure_started()?;
+        self.ensure_running()?;
         ensure(status != Status::Running, "an end that is none")?;
         self.env.status = status;
         if let Some(id) = checkpoint {
-            self.mark(id.clone(), parent.cloned());
+            self.set_checkpoint(id.clone(), parent.cloned());
         }
         Ok(())
     }
 
-    fn run_started(&mut self, event: &Event) -> Applied {
+    fn apply_run_started(&mut self, event: &Event) -> ApplyResult {
         let Event::RunStarted {
             run,
             idea,
@@ -186,28 +191,30 @@ impl Stepper {
             "a start of a run that has started",
         )?;
         ensure(!run.0.is_empty(), "a run without a name")?;
-        components.keys().try_for_each(|slot| self.has(*slot))?;
-        self.incoming(routed)?;
-        self.rule(rules)?;
+        components
+            .keys()
+            .try_for_each(|slot| self.ensure_slot_exists(*slot))?;
+        self.ensure_routed_from_outside(routed)?;
+        self.adopt_rules(rules)?;
         (self.env.run, self.env.idea) = (run.clone(), idea.clone());
         self.env.budget = *budget;
         self.env.components = components.clone();
-        let message = self.env.add(Message::of_user(
+        let message = self.env.add_message(Message::from_user(
             routed.id.clone(),
             idea.clone(),
             IDEA_LABEL.into(),
         ));
         self.deliver(message, routed);
-        self.mark(checkpoint.clone(), None);
+        self.set_checkpoint(checkpoint.clone(), None);
         Ok(())
     }
 
-    fn run_resumed(&mut self, event: &Event) -> Applied {
+    fn apply_run_resumed(&mut self, event: &Event) -> ApplyResult {
         let Event::RunResumed {
             checkpoint,
             step,
             budget,
-            calls,
+            call_policy: calls,
             rules,
             spent,
             ..
@@ -215,7 +222,7 @@ impl Stepper {
         else {
             return Ok(());
         };
-        self.started_run()?;
+        self.ensure_started()?;
         ensure(
             *checkpoint == self.env.checkpoint && *step == self.env.step,
             "a resume from another place",
@@ -225,16 +232,16 @@ impl Stepper {
         // was in progress.
         let mut at_work = Vec::new();
         for (id, activation) in self.env.activations() {
-            if let Some(work) = activation.work(self.team.role(id)) {
+            if let Some(work) = activation.current_work(self.team.role(id)) {
                 at_work.push((id, work));
             }
         }
-        self.rule(rules)?;
+        self.adopt_rules(rules)?;
         self.env.status = Status::Running;
         (self.env.spent, self.env.budget) = (*spent, *budget);
-        self.env.calls = *calls;
+        self.env.call_policy = *calls;
         for (id, work) in at_work {
-            self.env.forfeit(id, work);
+            self.env.charge_reservations(id, work);
         }
         for outbound in &mut self.env.outbox {
             outbound.failed = None;
@@ -248,19 +255,24 @@ impl Stepper {
     }
 
     /// Adopts these rules from now on.
-    fn rule(&mut self, rules: &Rules) -> Applied {
+    fn adopt_rules(&mut self, rules: &Rules) -> ApplyResult {
         ensure(
             rules.roles.len() == self.env.roles.len(),
             "rules for another team",
         )?;
-        self.team = rules.over(&self.given);
+        self.team = rules.apply_to(&self.defined_team);
         self.env.rules = rules.clone();
         Ok(())
     }
 
-    fn component_changed(&mut self, slot: Slot, old: Option<&Digest>, new: &Digest) -> Applied {
-        self.started_run()?;
-        self.has(slot)?;
+    fn apply_component_changed(
+        &mut self,
+        slot: Slot,
+        old: Option<&Digest>,
+        new: &Digest,
+    ) -> ApplyResult {
+        self.ensure_started()?;
+        self.ensure_slot_exists(slot)?;
         let role = self.team.role(slot.role);
         ensure(
             self.env.components.get(&slot) == old,
@@ -269,103 +281,109 @@ impl Stepper {
         self.env.components.insert(slot, new.clone());
         if let Some(activation) = &mut self.env.roles[slot.role.index()].activation {
             let at = activation
-                .work(role)
-                .and_then(|work| super::slot(role, slot.role, work));
+                .current_work(role)
+                .and_then(|work| super::component_slot(role, slot.role, work));
             if at == Some(slot) {
-                activation.reconsider();
+                activation.component_replaced();
             }
         }
         Ok(())
     }
 
-    fn message_sent(&mut self, message: &Message, routed: &Routed) -> Applied {
-        self.started_run()?;
+    fn apply_message_sent(&mut self, message: &Message, routed: &RoutingResult) -> ApplyResult {
+        self.ensure_started()?;
         ensure(
-            message.id == self.env.next_sent(),
+            message.id == self.env.next_external_message_id(),
             "a message from outside out of turn",
         )?;
         ensure(
             message.id == routed.id,
             "a message that was routed under another id",
         )?;
-        self.incoming(routed)?;
-        self.env.sent += 1;
-        let message = self.env.add(message.clone());
+        self.ensure_routed_from_outside(routed)?;
+        self.env.external_message_count += 1;
+        let message = self.env.add_message(message.clone());
         self.deliver(message, routed);
         Ok(())
     }
 
-    fn step_started(&mut self, step: u64, roles: &[RoleId]) -> Applied {
+    fn apply_step_started(&mut self, step: u64, roles: &[RoleId]) -> ApplyResult {
         ensure(
-            self.env.status == Status::Running && !self.env.open,
+            self.env.status == Status::Running && !self.env.is_step_open,
             "a step while another is open",
         )?;
         ensure(step == self.env.step, "a step out of turn")?;
         ensure(
-            !roles.is_empty() && roles == self.due(),
+            !roles.is_empty() && roles == self.due_roles(),
             "a step with other roles than those that are due",
         )?;
-        self.env.open = true;
+        self.env.is_step_open = true;
         for id in roles {
             let state = &mut self.env.roles[id.index()];
             if state.activation.is_none() {
                 let news = state.take_mail();
                 state.latest = news.last().copied();
-                state.activation = Some(Activation::open(step, news, self.team.role(*id)));
+                state.activation = Some(Activation::new(step, news, self.team.role(*id)));
             }
         }
         Ok(())
     }
 
-    fn begin_call(&mut self, id: RoleId, work: Work, attempt: u32, journal: Journal) -> Applied {
-        self.going()?;
-        ensure(self.env.open, "a call outside of a step")?;
+    fn apply_call_started(
+        &mut self,
+        id: RoleId,
+        work: Work,
+        attempt: u32,
+        journal: RecordedCallUse,
+    ) -> ApplyResult {
+        self.ensure_running()?;
+        ensure(self.env.is_step_open, "a call outside of a step")?;
         let team = self.team.clone();
-        let activation = self.activation(id)?;
+        let activation = self.activation_mut(id)?;
         let role = team.role(id);
         ensure(
             activation.phase.is_ready(),
             "a call of a role that is not ready",
         )?;
         ensure(
-            activation.work(role) == Some(work),
+            activation.current_work(role) == Some(work),
             "a call that is not the next one",
         )?;
         ensure(
-            activation.goes_on_with(work, attempt),
+            activation.is_next_attempt(work, attempt),
             "an attempt out of turn",
         )?;
-        activation.current.attempts = attempt;
-        activation.current.answered = false;
-        if journal == Journal::Fresh {
-            activation.current.journal.clear();
-            activation.current.begun.clear();
+        activation.current_call.attempts = attempt;
+        activation.current_call.was_suspended = false;
+        if journal == RecordedCallUse::Fresh {
+            activation.current_call.recorded_calls.clear();
+            activation.current_call.external_writes.clear();
         }
         activation.phase = Phase::Running;
         Ok(())
     }
 
-    fn call_finished(&mut self, id: RoleId, work: Work, result: &Finished) -> Applied {
+    fn apply_call_finished(&mut self, id: RoleId, work: Work, result: &CallResult) -> ApplyResult {
         let fits = match result {
-            Finished::Chosen(choice) => {
+            CallResult::Chosen(choice) => {
                 let known = -1..self.team.role(id).actions.len() as i32;
                 ensure(known.contains(choice), "a choice of an action that is none")?;
                 matches!(work, Work::Think { .. })
             }
-            Finished::Planned { tasks, .. } => {
+            CallResult::Planned { tasks, .. } => {
                 ensure(
-                    idle_task(self.team.role(id), tasks).is_none(),
+                    unassignable_task(self.team.role(id), tasks).is_none(),
                     "a plan that nobody can carry out",
                 )?;
                 work == Work::Plan
             }
-            Finished::Returned { .. } => matches!(work, Work::Act { .. }),
+            CallResult::Returned { .. } => matches!(work, Work::Act { .. }),
         };
         ensure(fits, "a result of another kind of call")?;
-        self.env.forfeit(id, work);
+        self.env.charge_reservations(id, work);
         match result {
-            Finished::Chosen(choice) => self.activation(id)?.choose(work, *choice),
-            Finished::Planned {
+            CallResult::Chosen(choice) => self.activation_mut(id)?.record_choice(work, *choice),
+            CallResult::Planned {
                 tasks,
                 emissions,
                 writes,
@@ -375,70 +393,75 @@ impl Stepper {
                     content: texts.join("\n"),
                     ..Draft::default()
                 };
-                self.keep(id, work, &output, emissions, writes)?;
-                self.activation(id)?.tasks = tasks.clone();
+                self.keep_result(id, work, &output, emissions, writes)?;
+                self.activation_mut(id)?.tasks = tasks.clone();
             }
-            Finished::Returned {
+            CallResult::Returned {
                 output,
                 emissions,
                 writes,
-            } => self.keep(id, work, output, emissions, writes)?,
+            } => self.keep_result(id, work, output, emissions, writes)?,
         }
         let team = self.team.clone();
-        self.activation(id)?.proceed(team.role(id));
+        self.activation_mut(id)?.proceed(team.role(id));
         Ok(())
     }
 
     /// Keeps the result of a call until the commit.
-    pub(super) fn keep(
+    pub(super) fn keep_result(
         &mut self,
         id: RoleId,
         work: Work,
         output: &Draft,
         emissions: &[Draft],
         writes: &[Write],
-    ) -> Applied {
+    ) -> ApplyResult {
         let emissions = emissions
             .iter()
-            .map(|draft| self.make(id, work, draft))
+            .map(|draft| self.make_message(id, work, draft))
             .collect::<Result<_, _>>()?;
-        let output = self.make(id, work, output)?;
-        let activation = self.activation(id)?;
-        let tried = core::mem::take(&mut activation.current);
-        activation.done.push(Done {
+        let output = self.make_message(id, work, output)?;
+        let activation = self.activation_mut(id)?;
+        let tried = core::mem::take(&mut activation.current_call);
+        activation.done.push(FinishedCall {
             work,
             output,
             emissions,
             writes: writes.to_vec(),
-            tried,
+            progress: tried,
         });
         Ok(())
     }
 
     /// Makes a message from a draft. Its id is derived from where it was made, so that it is the
     /// same when the run is repeated.
-    fn make(&mut self, id: RoleId, work: Work, draft: &Draft) -> Result<Outgoing, Illegal> {
+    fn make_message(
+        &mut self,
+        id: RoleId,
+        work: Work,
+        draft: &Draft,
+    ) -> Result<UncommittedMessage, IllegalEvent> {
         let team = self.team.clone();
         let role = team.role(id);
-        let activation = self.activation(id)?;
-        let number = activation.made;
-        activation.made += 1;
-        let name = format!("{}-{}-{number}", activation.opened, id.0);
+        let activation = self.activation_mut(id)?;
+        let number = activation.message_count;
+        activation.message_count += 1;
+        let name = format!("{}-{}-{number}", activation.opened_in_step, id.0);
         let action = match work {
             Work::Act { action, .. } => &role.action(action).name,
             Work::Plan | Work::Think { .. } => &role.actions[0].name,
             Work::Answer => &role.name,
         };
         let addressed = if draft.to.is_empty() {
-            Addressed::Open
+            Addressing::ByEnvironment
         } else {
-            Addressed::Named
+            Addressing::Explicit
         };
         let message = Message {
             id: name.as_str().into(),
             content: draft.content.clone(),
             instruct: draft.data.clone().map(Instruct::untyped),
-            role: role.speaker(),
+            role: role.speaker_name(),
             cause_by: draft.cause_by.clone().unwrap_or_else(|| action.clone()),
             sent_from: role.name.clone(),
             send_to: if draft.to.is_empty() {
@@ -449,39 +472,42 @@ impl Stepper {
             meta: Default::default(),
             route: draft.route.clone(),
         };
-        Ok(Outgoing {
-            message: self.env.add(message),
-            addressed,
+        Ok(UncommittedMessage {
+            message: self.env.add_message(message),
+            addressing: addressed,
         })
     }
 
-    fn call_suspended(&mut self, id: RoleId, work: Work) -> Applied {
-        self.env.forfeit(id, work);
-        let activation = self.activation(id)?;
-        (activation.current.keep, activation.current.answered) = (true, true);
-        activation.phase = activation.ready();
+    fn apply_call_suspended(&mut self, id: RoleId, work: Work) -> ApplyResult {
+        self.env.charge_reservations(id, work);
+        let activation = self.activation_mut(id)?;
+        (
+            activation.current_call.keeps_calls,
+            activation.current_call.was_suspended,
+        ) = (true, true);
+        activation.phase = activation.ready_or_in_doubt();
         Ok(())
     }
 
-    fn call_failed(
+    fn apply_call_failed(
         &mut self,
         id: RoleId,
         work: Work,
         fault: &Fault,
         retry_ms: Option<u32>,
-    ) -> Applied {
-        self.env.forfeit(id, work);
-        let activation = self.running(id, work)?;
-        activation.current.failures += 1;
-        activation.current.keep = fault.kind.keeps_calls();
+    ) -> ApplyResult {
+        self.env.charge_reservations(id, work);
+        let activation = self.running_activation_mut(id, work)?;
+        activation.current_call.failures += 1;
+        activation.current_call.keeps_calls = fault.kind.keeps_recorded_calls();
         activation.phase = match retry_ms {
-            Some(_) => Phase::Resting,
-            None => Phase::Failed(fault.seen(work).into_owned()),
+            Some(_) => Phase::BackingOff,
+            None => Phase::Failed(fault.as_reported(work).into_owned()),
         };
         Ok(())
     }
 
-    fn step_committed(&mut self, event: &Event) -> Applied {
+    fn apply_step_committed(&mut self, event: &Event) -> ApplyResult {
         let Event::StepCommitted {
             step,
             checkpoint,
@@ -493,10 +519,13 @@ impl Stepper {
             return Ok(());
         };
         ensure(
-            self.settled() && *step == self.env.step,
+            self.is_step_settled() && *step == self.env.step,
             "a commit of a step that is not settled",
         )?;
-        ensure(self.conflict().is_none(), "a commit of conflicting writes")?;
+        ensure(
+            self.step_conflicted_event().is_none(),
+            "a commit of conflicting writes",
+        )?;
         let published = self.publications();
         let sent = published
             .iter()
@@ -505,25 +534,27 @@ impl Stepper {
             sent.eq(routed.iter().map(|r| (r.from, &r.id))),
             "a commit that publishes something else",
         )?;
-        routed.iter().try_for_each(|r| self.routed(r))?;
+        routed
+            .iter()
+            .try_for_each(|r| self.ensure_valid_routing(r))?;
         let arrivals = self.arrivals(&published, routed);
         let fired = self.fired_by(&arrivals);
         ensure(
-            self.told(&fired) == *released,
+            self.release_records(&fired) == *released,
             "a commit that makes other joins fire",
         )?;
-        self.merge();
+        self.merge_activations();
         self.deliver_all(&published, routed, &arrivals, &fired);
         self.env.step += 1;
-        self.env.open = false;
-        self.mark(checkpoint.clone(), parent.clone());
+        self.env.is_step_open = false;
+        self.set_checkpoint(checkpoint.clone(), parent.clone());
         Ok(())
     }
 
     /// Makes this the newest checkpoint.
-    pub(super) fn mark(&mut self, id: CheckpointId, parent: Option<CheckpointId>) {
+    pub(super) fn set_checkpoint(&mut self, id: CheckpointId, parent: Option<CheckpointId>) {
         self.env.checkpoint = Some(id);
         self.env.parent = parent;
-        self.env.checkpoints += 1;
+        self.env.checkpoint_count += 1;
     }
 }

@@ -15,125 +15,127 @@ use crate::team::{Role, Team};
 
 /// The state of a role that has mail or open work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stand {
+pub(super) enum RoleStatus {
     /// It has mail and no open work.
-    Mail,
+    HasMail,
     /// It can make a call.
     Ready,
     /// It is a human role whose request is not opened yet.
-    Asking,
+    OpeningRequest,
     /// An attempt is in progress.
     Running,
     /// It waits before a retry.
-    Resting,
+    BackingOff,
     /// Its call failed.
     Failed,
     /// It waits for a human.
-    Waiting,
+    WaitingForHuman,
     /// Its activation waits for the commit.
     Complete,
 }
 
 /// The index of all roles that have mail or open work.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Awake {
-    stands: BTreeMap<RoleId, Stand>,
+pub(super) struct ReadyIndex {
+    by_role: BTreeMap<RoleId, RoleStatus>,
     ready: BTreeSet<RoleId>,
-    asking: BTreeSet<RoleId>,
-    counts: [usize; Stand::Complete as usize + 1],
+    opening_request: BTreeSet<RoleId>,
+    counts: [usize; RoleStatus::Complete as usize + 1],
 }
 
-impl Stand {
+impl RoleStatus {
     /// Returns the status of a role, or `None` if it has neither mail nor open work.
-    fn of(role: &Role, state: &RoleState) -> Option<Self> {
+    fn from_state(role: &Role, state: &RoleState) -> Option<Self> {
         let Some(activation) = &state.activation else {
-            return (!state.mailbox.is_empty()).then_some(Self::Mail);
+            return (!state.mailbox.is_empty()).then_some(Self::HasMail);
         };
         Some(match activation.phase {
-            Phase::Ready | Phase::Again(_) if activation.work(role) == Some(Work::Answer) => {
-                Self::Asking
+            Phase::Ready | Phase::ReadyAfterFault(_)
+                if activation.current_work(role) == Some(Work::Answer) =>
+            {
+                Self::OpeningRequest
             }
-            Phase::Ready | Phase::Again(_) => Self::Ready,
+            Phase::Ready | Phase::ReadyAfterFault(_) => Self::Ready,
             Phase::Running => Self::Running,
-            Phase::Resting => Self::Resting,
+            Phase::BackingOff => Self::BackingOff,
             Phase::Failed(_) => Self::Failed,
-            Phase::Waiting(_) => Self::Waiting,
+            Phase::WaitingForHuman(_) => Self::WaitingForHuman,
             Phase::Complete => Self::Complete,
         })
     }
 }
 
-impl Awake {
+impl ReadyIndex {
     /// Builds the index by examining every role of an environment.
-    pub(super) fn of(team: &Team, env: &Environment) -> Self {
+    pub(super) fn build(team: &Team, env: &Environment) -> Self {
         let mut awake = Self::default();
-        awake.look(team, env, team.role_ids());
+        awake.update(team, env, team.role_ids());
         awake
     }
 
     /// Updates the entries of these roles.
-    pub(super) fn look(
+    pub(super) fn update(
         &mut self,
         team: &Team,
         env: &Environment,
         ids: impl IntoIterator<Item = RoleId>,
     ) {
         for id in ids {
-            let now = Stand::of(team.role(id), env.role(id));
+            let now = RoleStatus::from_state(team.role(id), env.role(id));
             let before = match now {
-                Some(stand) => self.stands.insert(id, stand),
-                None => self.stands.remove(&id),
+                Some(stand) => self.by_role.insert(id, stand),
+                None => self.by_role.remove(&id),
             };
             if before != now {
                 if let Some(stand) = before {
-                    self.leave(id, stand);
+                    self.remove(id, stand);
                 }
                 if let Some(stand) = now {
-                    self.enter(id, stand);
+                    self.insert(id, stand);
                 }
             }
         }
     }
 
-    fn leave(&mut self, id: RoleId, stand: Stand) {
-        self.counts[stand as usize] -= 1;
-        match stand {
-            Stand::Ready => {
+    fn remove(&mut self, id: RoleId, status: RoleStatus) {
+        self.counts[status as usize] -= 1;
+        match status {
+            RoleStatus::Ready => {
                 self.ready.remove(&id);
             }
-            Stand::Asking => {
-                self.asking.remove(&id);
+            RoleStatus::OpeningRequest => {
+                self.opening_request.remove(&id);
             }
             _ => {}
         }
     }
 
-    fn enter(&mut self, id: RoleId, stand: Stand) {
-        self.counts[stand as usize] += 1;
-        match stand {
-            Stand::Ready => {
+    fn insert(&mut self, id: RoleId, status: RoleStatus) {
+        self.counts[status as usize] += 1;
+        match status {
+            RoleStatus::Ready => {
                 self.ready.insert(id);
             }
-            Stand::Asking => {
-                self.asking.insert(id);
+            RoleStatus::OpeningRequest => {
+                self.opening_request.insert(id);
             }
             _ => {}
         }
     }
 
     /// Returns how many roles have this status.
-    pub(super) fn count(&self, stand: Stand) -> usize {
-        self.counts[stand as usize]
+    pub(super) fn count(&self, status: RoleStatus) -> usize {
+        self.counts[status as usize]
     }
 
     /// Returns how many roles have open work.
-    pub(super) fn open(&self) -> usize {
-        self.stands.len() - self.count(Stand::Mail)
+    pub(super) fn open_count(&self) -> usize {
+        self.by_role.len() - self.count(RoleStatus::HasMail)
     }
 
     /// Returns all entries, in the order of the roles.
-    pub(super) fn all(&self) -> impl Iterator<Item = (RoleId, Stand)> {
-        self.stands.iter().map(|(id, stand)| (*id, *stand))
+    pub(super) fn iter(&self) -> impl Iterator<Item = (RoleId, RoleStatus)> {
+        self.by_role.iter().map(|(id, stand)| (*id, *stand))
     }
 
     /// Returns the roles that can make a call, in order.
@@ -142,12 +144,12 @@ impl Awake {
     }
 
     /// Returns the first human role whose request is to be opened.
-    pub(super) fn asking(&self) -> Option<RoleId> {
-        self.asking.first().copied()
+    pub(super) fn first_opening_request(&self) -> Option<RoleId> {
+        self.opening_request.first().copied()
     }
 
     /// Updates the index after an event was applied.
-    pub(super) fn follow(&mut self, team: &Team, env: &Environment, event: &Event) {
+    pub(super) fn apply_event(&mut self, team: &Team, env: &Environment, event: &Event) {
         match event {
             Event::CallStarted { role, .. }
             | Event::HostCallBegun { role, .. }
@@ -161,24 +163,24 @@ impl Awake {
             | Event::RetryDue { role }
             | Event::FilesWritten { role, .. }
             | Event::RequestOpened { role, .. }
-            | Event::RequestAnswered { role, .. } => self.look(team, env, [*role]),
+            | Event::RequestAnswered { role, .. } => self.update(team, env, [*role]),
             Event::RunStarted { routed, .. } | Event::MessageSent { routed, .. } => {
-                self.look(team, env, routed.to.iter().copied());
+                self.update(team, env, routed.to.iter().copied());
             }
-            Event::StepStarted { roles, .. } => self.look(team, env, roles.iter().copied()),
-            Event::ComponentChanged { slot, .. } => self.look(team, env, [slot.role]),
+            Event::StepStarted { roles, .. } => self.update(team, env, roles.iter().copied()),
+            Event::ComponentChanged { slot, .. } => self.update(team, env, [slot.role]),
             Event::StepCommitted {
                 routed, released, ..
             } => {
-                let closed: Vec<RoleId> = self.stands.keys().copied().collect();
-                let told = routed.iter().flat_map(|routed| &routed.to);
-                let told = told
+                let closed: Vec<RoleId> = self.by_role.keys().copied().collect();
+                let receivers = routed.iter().flat_map(|routed| &routed.to);
+                let receivers = receivers
                     .chain(released.iter().flat_map(|released| &released.to))
                     .copied();
-                self.look(team, env, closed.into_iter().chain(told));
+                self.update(team, env, closed.into_iter().chain(receivers));
             }
             Event::JoinReleased { released } => {
-                self.look(
+                self.update(
                     team,
                     env,
                     released.iter().flat_map(|released| &released.to).copied(),
@@ -188,7 +190,7 @@ impl Awake {
             Event::RunResumed { .. }
             | Event::StepConflicted { .. }
             | Event::Forked { .. }
-            | Event::RunEnded { .. } => *self = Self::of(team, env),
+            | Event::RunEnded { .. } => *self = Self::build(team, env),
             Event::HandedOver { .. } | Event::HandOverFailed { .. } | Event::FilesPlaced { .. } => {
             }
         }

@@ -8,16 +8,16 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::Stepper;
-use super::awake::Stand;
+use super::awake::RoleStatus;
 use super::files::{FILES_SCOPE, first_change};
-use super::names::{Applied, ensure};
-use crate::activation::{Activation, Done, Outgoing};
+use super::names::{ApplyResult, ensure};
+use crate::activation::{Activation, FinishedCall, UncommittedMessage};
 use crate::condition::WorkBudget;
 use crate::environment::join::{Arrival, Firing};
-use crate::environment::routing::{Parcel, route};
-use crate::environment::scope::{Change, ROLE_SCOPE, Write, unite};
-use crate::environment::{DeadLetter, Mail, MessageRef, Outbound};
-use crate::event::{Event, Routed, Writer};
+use crate::environment::routing::{RouteInput, route};
+use crate::environment::scope::{ROLE_SCOPE, ScopeChange, Write, apply_changes};
+use crate::environment::{DeadLetter, Mail, MessageRef, OutboxMessage};
+use crate::event::{ConflictingWriter, Event, RoutingResult};
 use crate::fault::{Fault, FaultKind};
 use crate::id::{CheckpointId, MessageId, RoleId};
 use crate::message::Hop;
@@ -26,14 +26,14 @@ use crate::team::Reducer;
 impl Stepper {
     /// Returns the event that commits the open step, or `None` if `goes_on` returned false before
     /// everything was decided.
-    pub(super) fn commit(&self, goes_on: &dyn Fn() -> bool) -> Option<Event> {
+    pub(super) fn step_committed_event(&self, goes_on: &dyn Fn() -> bool) -> Option<Event> {
         let published = self.publications();
-        let routed = self.post_all(&published, goes_on)?;
-        let released = self.told(&self.fired_by(&self.arrivals(&published, &routed)));
+        let routed = self.route_all(&published, goes_on)?;
+        let released = self.release_records(&self.fired_by(&self.arrivals(&published, &routed)));
         Some(Event::StepCommitted {
             step: self.env.step,
-            checkpoint: self.env.next_checkpoint(),
-            parent: self.above_step(),
+            checkpoint: self.env.next_checkpoint_id(),
+            parent: self.parent_checkpoint(),
             routed,
             released,
         })
@@ -42,17 +42,17 @@ impl Stepper {
     /// Returns the parent of the checkpoint of the open step: the newest checkpoint. The parent of
     /// the first step is the first checkpoint of the lineage, even if the run was stopped during
     /// the step, because from there all of it is made again.
-    fn above_step(&self) -> Option<CheckpointId> {
+    fn parent_checkpoint(&self) -> Option<CheckpointId> {
         match self.env.step {
-            0 if self.env.checkpoint.is_some() => Some(self.env.lineage.beginning()),
+            0 if self.env.checkpoint.is_some() => Some(self.env.lineage.first_checkpoint()),
             _ => self.env.checkpoint.clone(),
         }
     }
 
     /// Returns the event that says why the open step cannot be committed, if there is a conflict.
-    pub(super) fn conflict(&self) -> Option<Event> {
+    pub(super) fn step_conflicted_event(&self) -> Option<Event> {
         let mut writers: BTreeMap<(&str, &str), Vec<RoleId>> = BTreeMap::new();
-        for (id, activation) in self.complete() {
+        for (id, activation) in self.complete_activations() {
             for write in activation.done.iter().flat_map(|done| &done.writes) {
                 if write.scope != ROLE_SCOPE && self.reducer(&write.scope).is_none() {
                     let roles = writers.entry((&write.scope, &write.key)).or_default();
@@ -63,7 +63,7 @@ impl Stepper {
             }
         }
         let files = self
-            .file_writers()
+            .conflicting_file_writers()
             .into_iter()
             .map(|(path, roles)| ((FILES_SCOPE, path), roles));
         let ((scope, key), roles) = writers
@@ -72,7 +72,7 @@ impl Stepper {
             .find(|(_, roles)| roles.len() > 1)?;
         let writers = roles
             .into_iter()
-            .filter_map(|id| self.writer(id, scope, key))
+            .filter_map(|id| self.conflicting_writer(id, scope, key))
             .collect();
         let (scope, key) = (String::from(scope), String::from(key));
         Some(Event::StepConflicted {
@@ -84,22 +84,22 @@ impl Stepper {
     }
 
     /// Returns the first call of a role that wrote a key.
-    fn writer(&self, id: RoleId, scope: &str, key: &str) -> Option<Writer> {
+    fn conflicting_writer(&self, id: RoleId, scope: &str, key: &str) -> Option<ConflictingWriter> {
         let done = &self.env.role(id).activation.as_ref()?.done;
         let first = &done[first_write(done, scope, key)?];
         let digest = self.component(id, first.work).cloned();
-        Some(Writer {
+        Some(ConflictingWriter {
             role: id,
             work: first.work,
-            attempt: first.tried.attempts,
+            attempt: first.progress.attempts,
             digest,
         })
     }
 
     /// Returns the messages that the open step publishes, in order.
-    pub(super) fn publications(&self) -> Vec<(RoleId, Outgoing)> {
+    pub(super) fn publications(&self) -> Vec<(RoleId, UncommittedMessage)> {
         let mut all = Vec::new();
-        for (id, activation) in self.complete() {
+        for (id, activation) in self.complete_activations() {
             let emissions = activation.done.iter().flat_map(|done| &done.emissions);
             all.extend(emissions.copied().map(|outgoing| (id, outgoing)));
             all.extend(activation.output().map(|outgoing| (id, outgoing)));
@@ -107,22 +107,22 @@ impl Stepper {
         all
     }
 
-    pub(super) fn complete(&self) -> impl Iterator<Item = (RoleId, &Activation)> {
+    pub(super) fn complete_activations(&self) -> impl Iterator<Item = (RoleId, &Activation)> {
         let complete = self
-            .awake
-            .all()
-            .filter(|(_, stand)| *stand == Stand::Complete);
+            .ready_index
+            .iter()
+            .filter(|(_, stand)| *stand == RoleStatus::Complete);
         complete.filter_map(|(id, _)| Some((id, self.env.role(id).activation.as_ref()?)))
     }
 
     /// Decides who receives the published messages. Returns `None` if `goes_on` returns false
     /// before the end. Each sender has its own budget for the conditions of its routes, so that
     /// what one publishes does not use up the budget of others.
-    fn post_all(
+    fn route_all(
         &self,
-        published: &[(RoleId, Outgoing)],
+        published: &[(RoleId, UncommittedMessage)],
         goes_on: &dyn Fn() -> bool,
-    ) -> Option<Vec<Routed>> {
+    ) -> Option<Vec<RoutingResult>> {
         let mut routed = Vec::with_capacity(published.len());
         for of_sender in published.chunk_by(|one, next| one.0 == next.0) {
             let mut budget = WorkBudget::default();
@@ -130,26 +130,31 @@ impl Stepper {
                 if !goes_on() {
                     return None;
                 }
-                routed.push(self.post(*id, *outgoing, &mut budget));
+                routed.push(self.route_one(*id, *outgoing, &mut budget));
             }
         }
         Some(routed)
     }
 
-    fn post(&self, id: RoleId, outgoing: Outgoing, budget: &mut WorkBudget) -> Routed {
+    fn route_one(
+        &self,
+        id: RoleId,
+        outgoing: UncommittedMessage,
+        budget: &mut WorkBudget,
+    ) -> RoutingResult {
         let message = self.env.message(outgoing.message);
-        let parcel = Parcel {
+        let input = RouteInput {
             message,
             from: Some(id),
-            addressed: outgoing.addressed,
+            addressing: outgoing.addressing,
             itinerary: self.itinerary(id, outgoing),
         };
-        route(&self.team, &self.book, parcel, budget)
+        route(&self.team, &self.address_book, input, budget)
     }
 
     /// Returns the hops that a message may follow: its own; or else, for the output of an
     /// activation, those of the mail it answers.
-    fn itinerary(&self, id: RoleId, outgoing: Outgoing) -> Vec<Hop> {
+    fn itinerary(&self, id: RoleId, outgoing: UncommittedMessage) -> Vec<Hop> {
         let own = &self.env.message(outgoing.message).route;
         let activation = self.env.role(id).activation.as_ref();
         match activation {
@@ -165,15 +170,19 @@ impl Stepper {
     }
 
     /// Merges the memories and writes of the roles of the step into the state.
-    pub(super) fn merge(&mut self) {
-        for id in self.complete().map(|(id, _)| id).collect::<Vec<_>>() {
+    pub(super) fn merge_activations(&mut self) {
+        for id in self
+            .complete_activations()
+            .map(|(id, _)| id)
+            .collect::<Vec<_>>()
+        {
             if let Some(activation) = self.env.roles[id.index()].activation.take() {
-                let news = self.unremembered(id, &activation.news);
+                let news = self.not_in_memory(id, &activation.news);
                 let memory = &mut self.env.roles[id.index()].memory;
                 memory.extend(news);
                 memory.extend(activation.done.iter().map(|done| done.output.message));
-                self.write(id, &activation.done);
-                self.keep_files(id, &activation.done);
+                self.apply_writes(id, &activation.done);
+                self.commit_files(id, &activation.done);
             }
         }
     }
@@ -182,8 +191,8 @@ impl Stepper {
     /// that its release is in a mailbox before anything published later.
     pub(super) fn deliver_all(
         &mut self,
-        published: &[(RoleId, Outgoing)],
-        routed: &[Routed],
+        published: &[(RoleId, UncommittedMessage)],
+        routed: &[RoutingResult],
         mut arrivals: &[Arrival],
         mut fired: &[Firing],
     ) {
@@ -195,33 +204,33 @@ impl Stepper {
             let firing;
             (firing, fired) =
                 fired.split_at(fired.partition_point(|firing| firing.publication <= at));
-            self.join(arrived, firing);
+            self.apply_joins(arrived, firing);
         }
         // Joins that were filled by an edit of the saved state fire even if nothing was published.
-        self.join(arrivals, fired);
+        self.apply_joins(arrivals, fired);
     }
 
     /// Adds a message to the history, the mailboxes, the dead letters and the outbox.
-    pub(super) fn deliver(&mut self, message: MessageRef, routed: &Routed) {
+    pub(super) fn deliver(&mut self, message: MessageRef, routed: &RoutingResult) {
         let stored = self.env.messages.get_mut(message.0 as usize);
-        if stored.route != routed.rest {
-            Arc::make_mut(stored).route = routed.rest.clone();
+        if stored.route != routed.remaining_route {
+            Arc::make_mut(stored).route = routed.remaining_route.clone();
         }
         self.env.history.push(message);
         for id in &routed.to {
             self.env.roles[id.index()]
                 .mailbox
-                .push(Mail::together(message));
+                .push(Mail::batched(message));
         }
-        let dead = routed.dead.iter().map(|to| DeadLetter {
+        let dead = routed.undeliverable.iter().map(|to| DeadLetter {
             message,
             to: to.clone(),
         });
         self.env.dead_letters.extend(dead);
-        if !routed.outside.is_empty() {
-            self.env.outbox.push(Outbound {
+        if !routed.external.is_empty() {
+            self.env.outbox.push(OutboxMessage {
                 message,
-                to: routed.outside.clone(),
+                to: routed.external.clone(),
                 failed: None,
             });
         }
@@ -229,8 +238,12 @@ impl Stepper {
 
     /// Applies the delivery of the oldest message in the outbox, or the failure of the delivery;
     /// then it stays the oldest.
-    pub(super) fn handed_over(&mut self, id: &MessageId, failed: Option<&String>) -> Applied {
-        self.going()?;
+    pub(super) fn apply_handed_over(
+        &mut self,
+        id: &MessageId,
+        failed: Option<&String>,
+    ) -> ApplyResult {
+        self.ensure_running()?;
         let next = self
             .env
             .outbox
@@ -254,8 +267,8 @@ impl Stepper {
         self.team.scopes.get(scope).copied().flatten()
     }
 
-    fn write(&mut self, id: RoleId, done: &[Done]) {
-        let mut changes: BTreeMap<(&str, &str), Vec<&Change>> = BTreeMap::new();
+    fn apply_writes(&mut self, id: RoleId, done: &[FinishedCall]) {
+        let mut changes: BTreeMap<(&str, &str), Vec<&ScopeChange>> = BTreeMap::new();
         for write in done.iter().flat_map(|done| &done.writes) {
             changes
                 .entry((&write.scope, &write.key))
@@ -267,43 +280,51 @@ impl Stepper {
                 (&mut self.env.roles[id.index()].scope, None)
             } else {
                 let reducer = self.reducer(scope);
-                (self.env.shared.entry(scope.into()).or_default(), reducer)
+                (
+                    self.env.shared_scopes.entry(scope.into()).or_default(),
+                    reducer,
+                )
             };
             // The old value is removed, not copied: a list that is appended to may be long.
-            let value = unite(reducer, values.remove(key), changes);
+            let value = apply_changes(reducer, values.remove(key), changes);
             values.extend(value.map(|value| (key.into(), value)));
         }
     }
 
     /// Reverts conflicting writes: every writer goes back to before the first call that wrote the
     /// key.
-    pub(super) fn undo(&mut self, scope: &str, key: &str, writers: &[Writer]) {
+    pub(super) fn revert_conflict(
+        &mut self,
+        scope: &str,
+        key: &str,
+        writers: &[ConflictingWriter],
+    ) {
         let names: Vec<&str> = writers
             .iter()
             .map(|writer| self.team.role(writer.role).name.as_str())
             .collect();
-        let message = conflict(scope, key, &names);
+        let message = conflict_message(scope, key, &names);
         let (mut files, mut since) = (Vec::new(), self.env.step);
-        for Writer { role, .. } in writers {
+        for ConflictingWriter { role, .. } in writers {
             if let Some(activation) = &mut self.env.roles[role.index()].activation
                 && let Some(first) = first_write(&activation.done, scope, key)
             {
                 files.extend(
                     activation.done[first..]
                         .iter()
-                        .flat_map(|done| done.tried.files.iter().cloned()),
+                        .flat_map(|done| done.progress.files.iter().cloned()),
                 );
-                since = since.min(activation.opened);
-                activation.rewind(first, Fault::new(FaultKind::StateConflict, message.clone()));
+                since = since.min(activation.opened_in_step);
+                activation.revert_to(first, Fault::new(FaultKind::StateConflict, message.clone()));
             }
         }
-        self.take_back(files, since);
+        self.revert_files(files, since);
     }
 }
 
 /// Returns the message about several roles that wrote one key in one step. Every one of them gets
 /// it, so not all roles are named if there are many.
-pub fn conflict(scope: &str, key: &str, roles: &[&str]) -> String {
+pub fn conflict_message(scope: &str, key: &str, roles: &[&str]) -> String {
     const NAMED: usize = 8;
     let names = match roles.split_at_checked(NAMED) {
         Some((named, others)) if others.len() > 1 => {
@@ -325,7 +346,7 @@ pub fn conflict(scope: &str, key: &str, roles: &[&str]) -> String {
 }
 
 /// Returns the index of the first of these calls that wrote a key.
-fn first_write(done: &[Done], scope: &str, key: &str) -> Option<usize> {
+fn first_write(done: &[FinishedCall], scope: &str, key: &str) -> Option<usize> {
     if scope == FILES_SCOPE {
         return first_change(done, key);
     }
@@ -335,12 +356,12 @@ fn first_write(done: &[Done], scope: &str, key: &str) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::conflict;
+    use super::conflict_message;
 
     #[test]
     fn of_many_writers_some_are_named() {
         let named = |roles: &[&str]| {
-            conflict("s", "k", roles)
+            conflict_message("s", "k", roles)
                 .split(" in one step")
                 .next()
                 .map(alloc::string::String::from)

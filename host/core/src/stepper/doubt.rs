@@ -4,21 +4,22 @@
 use alloc::string::String;
 
 use super::Stepper;
-use super::names::{Applied, ensure};
+use super::names::{ApplyResult, ensure};
 use crate::activation::Phase;
-use crate::budget::spender;
-use crate::event::{Event, HostCall, Outcome, Source, Work};
-use crate::host_call::{Known, Verdict};
+use crate::budget::charged_slot;
+use crate::event::{AnswerSource, CallOutcome, Event, HostCall, Work};
+use crate::host_call::{DoubtResolution, WriteResult};
 use crate::id::RoleId;
 use crate::money::Usd;
 
 impl Stepper {
     /// Applies an event about host calls.
-    pub(super) fn host_call(&mut self, event: &Event) -> Applied {
+    pub(super) fn apply_host_call_event(&mut self, event: &Event) -> ApplyResult {
         match event {
-            Event::HostCallBegun { role, work, intent } => {
-                self.running(*role, *work)?.current.begin(intent)
-            }
+            Event::HostCallBegun { role, work, intent } => self
+                .running_activation_mut(*role, *work)?
+                .current_call
+                .begin_write(intent),
             Event::HostCalled {
                 role,
                 work,
@@ -26,16 +27,20 @@ impl Stepper {
                 source,
                 ..
             } => {
-                let activation = self.running(*role, *work)?;
-                if *source == Source::Live {
-                    activation.current.answered(call);
-                    activation.release(&call.request);
+                let activation = self.running_activation_mut(*role, *work)?;
+                if *source == AnswerSource::Live {
+                    activation.current_call.record_answer(call);
+                    activation.release_reservation(&call.request);
                     self.env.spent += call.cost;
                 }
-                let spending = self.env.ledger.entry(spender(*role, *work)).or_default();
+                let spending = self
+                    .env
+                    .ledger
+                    .entry(charged_slot(*role, *work))
+                    .or_default();
                 match source {
-                    Source::Live => spending.made(call),
-                    Source::Recorded => spending.served(call),
+                    AnswerSource::Live => spending.add_made_call(call),
+                    AnswerSource::Recorded => spending.add_served_call(call),
                 }
             }
             Event::MoneyReserved {
@@ -43,22 +48,22 @@ impl Stepper {
                 work,
                 reserved,
             } => {
-                self.running(*role, *work)?
-                    .current
-                    .reserved
+                self.running_activation_mut(*role, *work)?
+                    .current_call
+                    .reservations
                     .push(reserved.clone());
             }
             Event::DoubtSettled {
                 role,
                 work,
-                place,
-                verdict,
+                index: place,
+                resolution: verdict,
                 ..
             } => {
-                self.settle(*role, *work, *place, verdict)?;
+                self.apply_doubt_settled(*role, *work, *place, verdict)?;
             }
             Event::WritesUnclaimed { role, work, writes } => {
-                self.unclaimed(*role, *work, writes)?
+                self.apply_writes_unclaimed(*role, *work, writes)?
             }
             _ => {}
         }
@@ -67,47 +72,64 @@ impl Stepper {
 
     /// Applies the decision of the operator about a call in doubt. After the last one, the action
     /// can continue.
-    fn settle(&mut self, id: RoleId, work: Work, place: u32, verdict: &Verdict) -> Applied {
-        self.going()?;
+    fn apply_doubt_settled(
+        &mut self,
+        id: RoleId,
+        work: Work,
+        place: u32,
+        verdict: &DoubtResolution,
+    ) -> ApplyResult {
+        self.ensure_running()?;
         let team = self.team.clone();
-        let activation = self.activation(id)?;
+        let activation = self.activation_mut(id)?;
         ensure(
-            activation.work(team.role(id)) == Some(work),
+            activation.current_work(team.role(id)) == Some(work),
             "a doubt about a call that is not the open one",
         )?;
-        let doubtful = activation.doubts().any(|(at, _)| at == place as usize);
+        let doubtful = activation
+            .writes_in_doubt()
+            .any(|(at, _)| at == place as usize);
         ensure(doubtful, "a doubt about a call that is in none")?;
-        let current = &mut activation.current;
+        let current = &mut activation.current_call;
         match verdict {
-            Verdict::Redo => {
-                current.begun.remove(place as usize);
+            DoubtResolution::Redo => {
+                current.external_writes.remove(place as usize);
             }
-            Verdict::Answer(response) => {
-                let begun = &mut current.begun[place as usize];
-                begun.result = Known::Recorded;
+            DoubtResolution::Answer(response) => {
+                let begun = &mut current.external_writes[place as usize];
+                begun.result = WriteResult::Recorded;
                 let (kind, request) = (begun.intent.kind, begun.intent.request.clone());
-                let (response, cost, outcome) = (response.clone(), Usd::ZERO, Outcome::Answered);
-                current.journal.push(HostCall {
+                let (response, cost, outcome) =
+                    (response.clone(), Usd::ZERO, CallOutcome::Answered);
+                current.recorded_calls.push(HostCall {
                     kind,
                     request,
                     response,
                     cost,
                     tokens: 0,
                     outcome,
-                    finish: None,
+                    finish_reason: None,
                 });
             }
         }
-        current.keep = true;
-        if !activation.leaves_doubts() {
+        current.keeps_calls = true;
+        if !activation.leaves_writes_in_doubt() {
             activation.phase = Phase::Ready;
         }
         Ok(())
     }
 
     /// Forgets external writes of earlier attempts that the attempt which succeeds did not repeat.
-    fn unclaimed(&mut self, id: RoleId, work: Work, writes: &[(u32, String)]) -> Applied {
-        let begun = &mut self.running(id, work)?.current.begun;
+    fn apply_writes_unclaimed(
+        &mut self,
+        id: RoleId,
+        work: Work,
+        writes: &[(u32, String)],
+    ) -> ApplyResult {
+        let begun = &mut self
+            .running_activation_mut(id, work)?
+            .current_call
+            .external_writes;
         ensure(
             !writes.is_empty() && writes.is_sorted_by(|a, b| a.0 < b.0),
             "unclaimed calls that are not in order",

@@ -5,36 +5,36 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::Stepper;
-use super::names::{Applied, ensure};
-use crate::activation::Done;
+use super::names::{ApplyResult, ensure};
+use crate::activation::FinishedCall;
 use crate::event::Work;
-use crate::file::{Content, FileChange};
+use crate::file::{FileChange, PathContent};
 use crate::id::RoleId;
 
 /// Stands in place of the name of a scope when a conflict over a file is reported.
 pub const FILES_SCOPE: &str = "<files>";
 
 impl Stepper {
-    pub(super) fn files_written(
+    pub(super) fn apply_files_written(
         &mut self,
         id: RoleId,
         work: Work,
         files: &[FileChange],
-    ) -> Applied {
+    ) -> ApplyResult {
         let once =
-            files.is_sorted_by(|a, b| a.path < b.path) && files.iter().all(FileChange::is_one);
+            files.is_sorted_by(|a, b| a.path < b.path) && files.iter().all(FileChange::is_recorded);
         ensure(
             once && !files.is_empty(),
             "changes of files that are not in order",
         )?;
-        self.running(id, work)?.current.files = files.to_vec();
+        self.running_activation_mut(id, work)?.current_call.files = files.to_vec();
         for change in files {
-            self.env.files.record(change);
+            self.env.files.record_change(change);
         }
         Ok(())
     }
 
-    pub(super) fn files_placed(&mut self, count: usize) -> Applied {
+    pub(super) fn apply_files_placed(&mut self, count: usize) -> ApplyResult {
         let pending = &mut self.env.files.pending;
         ensure(
             (1..=pending.len()).contains(&count),
@@ -48,11 +48,11 @@ impl Stepper {
     /// as well. Several roles may create the same directory, or write a file again with the bytes
     /// it has. A role that leaves something below a path conflicts with one that left no directory
     /// at that path.
-    pub(super) fn file_writers(&self) -> BTreeMap<&str, Vec<RoleId>> {
+    pub(super) fn conflicting_file_writers(&self) -> BTreeMap<&str, Vec<RoleId>> {
         let changes = || {
-            self.complete().flat_map(|(id, _)| {
+            self.complete_activations().flat_map(|(id, _)| {
                 self.env
-                    .open_changes(id)
+                    .uncommitted_changes(id)
                     .map(move |(_, change)| (id, change))
             })
         };
@@ -65,14 +65,14 @@ impl Stepper {
         };
         for (id, change) in changes() {
             let (roles, harmless) = writers.entry(&change.path).or_insert((Vec::new(), true));
-            *harmless &= change.after == Content::Directory || change.before == change.after;
+            *harmless &= change.after == PathContent::Directory || change.before == change.after;
             join(roles, id);
-            if change.after != Content::Directory {
+            if change.after != PathContent::Directory {
                 join(closed.entry(&change.path).or_default(), id);
             }
         }
-        for (id, change) in changes().filter(|(_, change)| change.after != Content::Absent) {
-            let others = above(&change.path)
+        for (id, change) in changes().filter(|(_, change)| change.after != PathContent::Absent) {
+            let others = ancestors(&change.path)
                 .filter_map(|above| closed.get(above))
                 .flatten()
                 .filter(|other| **other != id);
@@ -95,10 +95,10 @@ impl Stepper {
 
     /// Commits the file changes of an activation: for each path, the content before the first
     /// change and after the last one.
-    pub(super) fn keep_files(&mut self, id: RoleId, done: &[Done]) {
+    pub(super) fn commit_files(&mut self, id: RoleId, done: &[FinishedCall]) {
         let mut whole: BTreeMap<&str, (FileChange, Work)> = BTreeMap::new();
         for done in done {
-            for change in &done.tried.files {
+            for change in &done.progress.files {
                 let (sum, work) = whole
                     .entry(&change.path)
                     .or_insert_with(|| (change.clone(), done.work));
@@ -106,14 +106,16 @@ impl Stepper {
             }
         }
         for (change, work) in whole.into_values() {
-            self.env.files.keep(&change, id, work, self.env.step);
+            self.env
+                .files
+                .commit_change(&change, id, work, self.env.step);
         }
     }
 
     /// Reverts the file changes of calls that are reverted. These were made in step `since` or
     /// later, so whatever was committed from that step on came after them.
-    pub(super) fn take_back(&mut self, files: Vec<FileChange>, since: u64) {
-        let mut first: BTreeMap<&str, &Content> = BTreeMap::new();
+    pub(super) fn revert_files(&mut self, files: Vec<FileChange>, since: u64) {
+        let mut first: BTreeMap<&str, &PathContent> = BTreeMap::new();
         for change in &files {
             first.entry(&change.path).or_insert(&change.before);
         }
@@ -122,12 +124,12 @@ impl Stepper {
             let ids: Vec<RoleId> = self.env.activations().map(|(id, _)| id).collect();
             let left = ids
                 .into_iter()
-                .flat_map(|id| self.env.open_changes(id))
+                .flat_map(|id| self.env.uncommitted_changes(id))
                 .filter(|(_, change)| change.path == path);
             let kept = self
                 .env
                 .files
-                .kept
+                .committed
                 .get(path)
                 .filter(|kept| kept.step >= since)
                 .map(|kept| &kept.content);
@@ -137,22 +139,23 @@ impl Stepper {
                 .or(kept)
                 .unwrap_or(before)
                 .clone();
-            self.env.files.decide(path, &content, &content);
+            self.env.files.set_intended(path, &content, &content);
         }
     }
 }
 
 /// Returns the index of the first of these calls that changed this path or one above it.
-pub(super) fn first_change(done: &[Done], path: &str) -> Option<usize> {
+pub(super) fn first_change(done: &[FinishedCall], path: &str) -> Option<usize> {
     let concerns = |change: &FileChange| {
         change.path == path
-            || change.after != Content::Directory && above(path).any(|above| above == change.path)
+            || change.after != PathContent::Directory
+                && ancestors(path).any(|above| above == change.path)
     };
     done.iter()
-        .position(|done| done.tried.files.iter().any(concerns))
+        .position(|done| done.progress.files.iter().any(concerns))
 }
 
 /// Returns the paths above a path.
-fn above(path: &str) -> impl Iterator<Item = &str> {
+fn ancestors(path: &str) -> impl Iterator<Item = &str> {
     path.match_indices('/').map(|(at, _)| &path[..at])
 }

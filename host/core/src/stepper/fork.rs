@@ -5,21 +5,26 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::Stepper;
-use super::names::{Applied, ensure};
+use super::names::{ApplyResult, ensure};
 use crate::budget::Account;
-use crate::edit::{Edit, Edited};
+use crate::edit::{Edit, EditedScope};
 use crate::event::Event;
 
 impl Stepper {
     /// Returns the event that starts another lineage with this state, or `None` if the state is not
     /// that of a checkpoint. `account` is that of all lineages together.
-    pub fn forked(&self, lineage: String, edits: Vec<Edit>, account: Account) -> Option<Event> {
+    pub fn forked_event(
+        &self,
+        lineage: String,
+        edits: Vec<Edit>,
+        account: Account,
+    ) -> Option<Event> {
         let from = self.env.checkpoint.clone()?;
         let checkpoint = self
             .env
             .lineage
             .fork(&lineage, &from)
-            .checkpoint(self.env.checkpoints);
+            .checkpoint_id(self.env.checkpoint_count);
         let account = Account {
             spent: account.spent.max(self.env.spent),
             ..account
@@ -34,7 +39,7 @@ impl Stepper {
         })
     }
 
-    pub(super) fn fork(&mut self, event: &Event) -> Applied {
+    pub(super) fn apply_forked(&mut self, event: &Event) -> ApplyResult {
         let Event::Forked {
             lineage,
             from,
@@ -46,39 +51,44 @@ impl Stepper {
         else {
             return Ok(());
         };
-        self.started_run()?;
+        self.ensure_started()?;
         ensure(
             self.env.checkpoint.as_ref() == Some(from) && *step == self.env.step,
             "a fork from another place",
         )?;
         ensure(
-            !lineage.is_empty() && !self.env.lineage.passes(lineage),
+            !lineage.is_empty() && !self.env.lineage.includes(lineage),
             "a fork that is no other lineage",
         )?;
         let forked = self.env.lineage.fork(lineage, from);
         ensure(
-            *checkpoint == forked.checkpoint(self.env.checkpoints),
+            *checkpoint == forked.checkpoint_id(self.env.checkpoint_count),
             "a fork that does not count on",
         )?;
         ensure(
             account.spent >= self.env.spent,
             "a fork that gives money back",
         )?;
-        account.ledger.keys().try_for_each(|slot| self.has(*slot))?;
+        account
+            .ledger
+            .keys()
+            .try_for_each(|slot| self.ensure_slot_exists(*slot))?;
         ensure(
-            edits.iter().all(|edit| edit.scope.is_in(&self.team)),
+            edits.iter().all(|edit| edit.scope.exists_in(&self.team)),
             "an edit of a scope that does not exist",
         )?;
         for Edit { scope, key, value } in edits {
             let scope = match scope {
-                Edited::Shared(name) => self.env.shared.entry(name.clone()).or_default(),
-                Edited::Role(id) => &mut self.env.roles[id.index()].scope,
+                EditedScope::Shared(name) => {
+                    self.env.shared_scopes.entry(name.clone()).or_default()
+                }
+                EditedScope::Role(id) => &mut self.env.roles[id.index()].scope,
             };
             scope.insert(key.clone(), value.clone());
         }
-        self.env.charge(account);
+        self.env.adopt_account(account);
         self.env.lineage = forked;
-        self.mark(checkpoint.clone(), Some(from.clone()));
+        self.set_checkpoint(checkpoint.clone(), Some(from.clone()));
         Ok(())
     }
 }

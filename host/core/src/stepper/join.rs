@@ -4,17 +4,17 @@
 use alloc::vec::Vec;
 
 use super::Stepper;
-use crate::activation::Outgoing;
-use crate::environment::join::{Arrival, Firing, Moment, firings};
-use crate::event::{Event, Released, Routed};
+use crate::activation::UncommittedMessage;
+use crate::environment::join::{Arrival, Firing, JoinPhase, firings};
+use crate::event::{Event, JoinRelease, RoutingResult};
 use crate::id::RoleId;
 
 impl Stepper {
     /// Returns the entries of these messages into joins.
     pub(super) fn arrivals(
         &self,
-        published: &[(RoleId, Outgoing)],
-        routed: &[Routed],
+        published: &[(RoleId, UncommittedMessage)],
+        routed: &[RoutingResult],
     ) -> Vec<Arrival> {
         let all = published.iter().zip(routed).enumerate();
         let arrivals = all.flat_map(|(publication, ((from, outgoing), routed))| {
@@ -33,38 +33,38 @@ impl Stepper {
     pub(super) fn fired_by(&self, arrivals: &[Arrival]) -> Vec<Firing> {
         firings(
             &self.team,
-            &self.book,
+            &self.address_book,
             &self.env.joins,
             arrivals,
-            Moment::Busy,
+            JoinPhase::Busy,
         )
     }
 
     /// Returns the same as `Environment::is_quiet`, without examining every role.
     fn is_quiet(&self) -> bool {
-        self.env.outbox.is_empty() && self.awake.all().next().is_none()
+        self.env.outbox.is_empty() && self.ready_index.iter().next().is_none()
     }
 
     /// Returns the joins that fire between steps. While there is other work these are only joins
     /// that were filled by an edit of the saved state.
     pub(super) fn fired_between_steps(&self) -> Vec<Firing> {
-        let moment = if self.is_quiet() {
-            Moment::Quiet
+        let phase = if self.is_quiet() {
+            JoinPhase::Quiet
         } else {
-            Moment::Busy
+            JoinPhase::Busy
         };
-        firings(&self.team, &self.book, &self.env.joins, &[], moment)
+        firings(&self.team, &self.address_book, &self.env.joins, &[], phase)
     }
 
     /// Returns the event that makes joins fire between steps, if any can.
-    pub(super) fn release(&self) -> Option<Event> {
-        let released = self.told(&self.fired_between_steps());
+    pub(super) fn join_released_event(&self) -> Option<Event> {
+        let released = self.release_records(&self.fired_between_steps());
         (!released.is_empty()).then_some(Event::JoinReleased { released })
     }
 
     /// Returns the record of what these joins release.
-    pub(super) fn told(&self, firings: &[Firing]) -> Vec<Released> {
-        let released = |firing: &Firing| Released {
+    pub(super) fn release_records(&self, firings: &[Firing]) -> Vec<JoinRelease> {
+        let released = |firing: &Firing| JoinRelease {
             join: firing.join,
             messages: firing
                 .messages
@@ -78,7 +78,7 @@ impl Stepper {
     }
 
     /// Moves messages into joins, then out of those that fire.
-    pub(super) fn join(&mut self, arrivals: &[Arrival], firings: &[Firing]) {
+    pub(super) fn apply_joins(&mut self, arrivals: &[Arrival], firings: &[Firing]) {
         let team = self.team.clone();
         let joins = &mut self.env.joins;
         for Arrival {
@@ -88,7 +88,7 @@ impl Stepper {
             ..
         } in arrivals
         {
-            joins[join.index()].put(team.join(*join), *from, *message);
+            joins[join.index()].enqueue(team.join(*join), *from, *message);
         }
         for Firing {
             join: id,
@@ -99,13 +99,13 @@ impl Stepper {
         } in firings
         {
             let join = team.join(*id);
-            joins[id.index()].take(join, messages.iter().map(|(from, _)| *from));
+            joins[id.index()].dequeue(join, messages.iter().map(|(from, _)| *from));
             for (from, message) in messages {
                 if let Some(next) = into {
-                    joins[next.index()].pass(team.join(*next), *from, *message);
+                    joins[next.index()].enqueue_once(team.join(*next), *from, *message);
                 }
                 for role in to {
-                    self.env.roles[role.index()].pass(*message, join.deliver);
+                    self.env.roles[role.index()].deliver_once(*message, join.deliver);
                 }
             }
         }

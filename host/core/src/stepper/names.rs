@@ -1,35 +1,35 @@
 //! Checks of events against the team and the state. `apply` makes all of them; whoever examines an
-//! event before it is applied, e.g. to find out which attempt starts, calls `has_what_is_named`
+//! event before it is applied, e.g. to find out which attempt starts, calls `ensure_names_exist`
 //! first, because a record may come from anywhere.
 
 use alloc::string::String;
 
 use super::Stepper;
-use super::awake::Stand;
+use super::awake::RoleStatus;
 use crate::activation::{Activation, Phase};
-use crate::event::{Event, Routed, Status, Work};
-use crate::id::{JoinId, Part, RoleId, Slot};
+use crate::event::{Event, RoutingResult, Status, Work};
+use crate::id::{JoinId, RoleId, Slot, SlotKind};
 
 /// An event that cannot have happened in this state. The journal is damaged, or there is a bug.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an event does not fit the state it is applied to: {0}")]
-pub struct Illegal(pub(super) String);
+pub struct IllegalEvent(pub(super) String);
 
-pub(super) type Applied = Result<(), Illegal>;
+pub(super) type ApplyResult = Result<(), IllegalEvent>;
 
-pub(super) fn ensure(holds: bool, why: &str) -> Applied {
+pub(super) fn ensure(holds: bool, why: &str) -> ApplyResult {
     if holds {
         Ok(())
     } else {
-        Err(Illegal(why.into()))
+        Err(IllegalEvent(why.into()))
     }
 }
 
 impl Stepper {
     /// Fails if the event refers to a role, an action or a slot that the team does not have.
-    pub fn has_what_is_named(&self, event: &Event) -> Applied {
+    pub fn ensure_names_exist(&self, event: &Event) -> ApplyResult {
         match event {
-            Event::ComponentChanged { slot, .. } => self.has(*slot),
+            Event::ComponentChanged { slot, .. } => self.ensure_slot_exists(*slot),
             Event::CallStarted { role, work, .. }
             | Event::HostCallBegun { role, work, .. }
             | Event::HostCalled { role, work, .. }
@@ -40,12 +40,16 @@ impl Stepper {
             | Event::CallFinished { role, work, .. }
             | Event::CallFailed { role, work, .. }
             | Event::CallSuspended { role, work, .. }
-            | Event::RequestOpened { role, work, .. } => self.can_do(*role, *work),
-            Event::RetryDue { role } | Event::RequestAnswered { role, .. } => self.known(*role),
+            | Event::RequestOpened { role, work, .. } => self.ensure_work_exists(*role, *work),
+            Event::RetryDue { role } | Event::RequestAnswered { role, .. } => {
+                self.ensure_role_exists(*role)
+            }
             Event::StepConflicted { writers, .. } => writers
                 .iter()
-                .try_for_each(|writer| self.can_do(writer.role, writer.work)),
-            Event::StepStarted { roles, .. } => roles.iter().try_for_each(|role| self.known(*role)),
+                .try_for_each(|writer| self.ensure_work_exists(writer.role, writer.work)),
+            Event::StepStarted { roles, .. } => roles
+                .iter()
+                .try_for_each(|role| self.ensure_role_exists(*role)),
             // The roles in these events are examined only after they were applied.
             Event::RunStarted { .. }
             | Event::RunResumed { .. }
@@ -60,18 +64,18 @@ impl Stepper {
         }
     }
 
-    fn can_do(&self, role: RoleId, work: Work) -> Applied {
+    fn ensure_work_exists(&self, role: RoleId, work: Work) -> ApplyResult {
         match work {
-            Work::Act { action, .. } => self.has(Slot {
+            Work::Act { action, .. } => self.ensure_slot_exists(Slot {
                 role,
-                part: Part::Action(action),
+                kind: SlotKind::Action(action),
             }),
-            Work::Think { .. } | Work::Plan | Work::Answer => self.known(role),
+            Work::Think { .. } | Work::Plan | Work::Answer => self.ensure_role_exists(role),
         }
     }
 
     /// Fails if the run was never started.
-    pub(super) fn started_run(&self) -> Applied {
+    pub(super) fn ensure_started(&self) -> ApplyResult {
         ensure(
             !self.env.run.0.is_empty(),
             "something of a run that never started",
@@ -79,7 +83,7 @@ impl Stepper {
     }
 
     /// Fails if the run has ended.
-    pub(super) fn going(&self) -> Applied {
+    pub(super) fn ensure_running(&self) -> ApplyResult {
         ensure(
             self.env.status == Status::Running,
             "something of a run that has ended",
@@ -87,24 +91,30 @@ impl Stepper {
     }
 
     /// Returns whether no call of the open step is running or waiting to be made.
-    pub(super) fn settled(&self) -> bool {
-        let ended =
-            [Stand::Complete, Stand::Failed, Stand::Waiting].map(|stand| self.awake.count(stand));
-        self.going().is_ok() && self.env.open && self.awake.open() == ended.iter().sum::<usize>()
+    pub(super) fn is_step_settled(&self) -> bool {
+        let ended = [
+            RoleStatus::Complete,
+            RoleStatus::Failed,
+            RoleStatus::WaitingForHuman,
+        ]
+        .map(|stand| self.ready_index.count(stand));
+        self.ensure_running().is_ok()
+            && self.env.is_step_open
+            && self.ready_index.open_count() == ended.iter().sum::<usize>()
     }
 
     /// Fails if the team does not have this slot.
-    pub(super) fn has(&self, slot: Slot) -> Applied {
-        self.known(slot.role)?;
-        let exists = match slot.part {
-            Part::Think => true,
-            Part::Action(action) => action.index() < self.team.role(slot.role).actions.len(),
+    pub(super) fn ensure_slot_exists(&self, slot: Slot) -> ApplyResult {
+        self.ensure_role_exists(slot.role)?;
+        let exists = match slot.kind {
+            SlotKind::Think => true,
+            SlotKind::Action(action) => action.index() < self.team.role(slot.role).actions.len(),
         };
         ensure(exists, "a place of an action that the role does not have")
     }
 
     /// Fails if the team does not have this role.
-    pub(super) fn known(&self, id: RoleId) -> Applied {
+    pub(super) fn ensure_role_exists(&self, id: RoleId) -> ApplyResult {
         ensure(
             id.index() < self.env.roles.len(),
             "a role that the team does not have",
@@ -113,12 +123,15 @@ impl Stepper {
 
     /// Fails unless the receivers are roles of the team and the joins wait for the sender, both
     /// ascending and without duplicates.
-    pub(super) fn routed(&self, routed: &Routed) -> Applied {
+    pub(super) fn ensure_valid_routing(&self, routed: &RoutingResult) -> ApplyResult {
         ensure(
             routed.to.is_sorted_by(|a, b| a < b),
             "receivers that are not in order",
         )?;
-        routed.to.last().map_or(Ok(()), |id| self.known(*id))?;
+        routed
+            .to
+            .last()
+            .map_or(Ok(()), |id| self.ensure_role_exists(*id))?;
         ensure(
             routed.joins.is_sorted_by(|a, b| a < b),
             "joins that are not in order",
@@ -127,7 +140,7 @@ impl Stepper {
         let waits = |id: &JoinId| {
             join(id)
                 .zip(routed.from)
-                .is_some_and(|(join, from)| join.source(from).is_some())
+                .is_some_and(|(join, from)| join.source_index(from).is_some())
         };
         ensure(
             routed.joins.iter().all(waits),
@@ -136,44 +149,53 @@ impl Stepper {
     }
 
     /// Fails unless this is a valid routing of a message from outside.
-    pub(super) fn incoming(&self, routed: &Routed) -> Applied {
+    pub(super) fn ensure_routed_from_outside(&self, routed: &RoutingResult) -> ApplyResult {
         ensure(
             routed.from.is_none(),
             "a message from outside that a role sent",
         )?;
-        self.routed(routed)
+        self.ensure_valid_routing(routed)
     }
 
     /// Returns the open activation of a role. Fails if it has none.
-    pub(super) fn activation(&mut self, id: RoleId) -> Result<&mut Activation, Illegal> {
-        self.known(id)?;
+    pub(super) fn activation_mut(&mut self, id: RoleId) -> Result<&mut Activation, IllegalEvent> {
+        self.ensure_role_exists(id)?;
         self.env.roles[id.index()]
             .activation
             .as_mut()
-            .ok_or_else(|| Illegal("a role that is idle".into()))
+            .ok_or_else(|| IllegalEvent("a role that is idle".into()))
     }
 
     /// Returns the activation of a role that is running this call. Fails if it is not.
-    pub(super) fn running(&mut self, id: RoleId, work: Work) -> Result<&mut Activation, Illegal> {
-        self.going()?;
+    pub(super) fn running_activation_mut(
+        &mut self,
+        id: RoleId,
+        work: Work,
+    ) -> Result<&mut Activation, IllegalEvent> {
+        self.ensure_running()?;
         let team = self.team.clone();
-        let activation = self.activation(id)?;
+        let activation = self.activation_mut(id)?;
         ensure(
             activation.phase == Phase::Running,
             "a call that is not running",
         )?;
         ensure(
-            activation.work(team.role(id)) == Some(work),
+            activation.current_work(team.role(id)) == Some(work),
             "a call that is not the running one",
         )?;
         Ok(activation)
     }
 
     /// Fails unless the role is running this attempt.
-    pub(super) fn attempted(&mut self, id: RoleId, work: Work, attempt: u32) -> Applied {
-        let activation = self.running(id, work)?;
+    pub(super) fn ensure_current_attempt(
+        &mut self,
+        id: RoleId,
+        work: Work,
+        attempt: u32,
+    ) -> ApplyResult {
+        let activation = self.running_activation_mut(id, work)?;
         ensure(
-            activation.current.attempts == attempt,
+            activation.current_call.attempts == attempt,
             "the end of another attempt",
         )
     }

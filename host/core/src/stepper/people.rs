@@ -10,15 +10,15 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::Stepper;
-use super::awake::Stand;
-use super::names::{Applied, Illegal, ensure};
+use super::awake::RoleStatus;
+use super::names::{ApplyResult, IllegalEvent, ensure};
 use crate::activation::{Activation, Phase};
 use crate::environment::Environment;
-use crate::event::{Event, HostCall, HostCallKind, Outcome, Work};
+use crate::event::{CallOutcome, Event, HostCall, HostCallKind, Work};
 use crate::id::{RequestId, RoleId};
 use crate::message::Draft;
 use crate::money::Usd;
-use crate::request::{Answer, Request};
+use crate::request::{HumanAnswer, HumanRequest};
 
 impl Stepper {
     /// Returns the id of the request that the current call of a role makes after `before` others.
@@ -28,14 +28,14 @@ impl Stepper {
     }
 
     /// Returns the event that ends the current attempt of a role because it asks a human.
-    pub fn request_opened(&self, id: RoleId, request: Request) -> Option<Event> {
+    pub fn request_opened_event(&self, id: RoleId, request: HumanRequest) -> Option<Event> {
         let activation = self
             .env
             .role(id)
             .activation
             .as_ref()
             .filter(|a| a.phase == Phase::Running)?;
-        let work = activation.work(self.team.role(id))?;
+        let work = activation.current_work(self.team.role(id))?;
         Some(Event::RequestOpened {
             role: id,
             work,
@@ -44,12 +44,12 @@ impl Stepper {
     }
 
     /// Returns the event with the answer to what a role waits for.
-    pub fn request_answered(&self, id: RoleId, answer: Answer) -> Option<Event> {
+    pub fn request_answered_event(&self, id: RoleId, answer: HumanAnswer) -> Option<Event> {
         let activation = self.env.role(id).activation.as_ref()?;
-        let Phase::Waiting(request) = &activation.phase else {
+        let Phase::WaitingForHuman(request) = &activation.phase else {
             return None;
         };
-        if activation.work(self.team.role(id)) == Some(Work::Answer) {
+        if activation.current_work(self.team.role(id)) == Some(Work::Answer) {
             // A human role needs an answer from a human, so it waits until there is one.
             answer.value()?;
         }
@@ -57,23 +57,23 @@ impl Stepper {
             role: id,
             request: request.id.clone(),
             answer,
-            checkpoint: self.env.next_checkpoint(),
+            checkpoint: self.env.next_checkpoint_id(),
             parent: self.env.checkpoint.clone(),
         })
     }
 
     /// Returns the event that opens the request of the next human role that has taken its mail.
-    pub(super) fn person_asked(&self) -> Option<Event> {
-        let id = self.awake.asking()?;
+    pub(super) fn human_role_request_event(&self) -> Option<Event> {
+        let id = self.ready_index.first_opening_request()?;
         let activation = self.env.role(id).activation.as_ref()?;
-        let request = Request {
+        let request = HumanRequest {
             id: request_id(id, activation, 0),
             question: self.question(activation),
             schema: None,
             choices: Vec::new(),
             default: None,
             expires_ms: None,
-            call: String::new(),
+            call_digest: String::new(),
         };
         Some(Event::RequestOpened {
             role: id,
@@ -106,36 +106,44 @@ impl Stepper {
     }
 
     /// Returns whether only answers of humans can advance the open step.
-    pub(super) fn waits_for_people(&self) -> bool {
-        let (open, waiting) = (self.awake.open(), self.awake.count(Stand::Waiting));
+    pub(super) fn waits_for_humans(&self) -> bool {
+        let (open, waiting) = (
+            self.ready_index.open_count(),
+            self.ready_index.count(RoleStatus::WaitingForHuman),
+        );
         // If an idle role has mail, the step has to end so that the next one can start.
-        open > 0 && open == waiting && self.awake.count(Stand::Mail) == 0
+        open > 0 && open == waiting && self.ready_index.count(RoleStatus::HasMail) == 0
     }
 
-    pub(super) fn open_request(&mut self, id: RoleId, work: Work, request: &Request) -> Applied {
+    pub(super) fn apply_request_opened(
+        &mut self,
+        id: RoleId,
+        work: Work,
+        request: &HumanRequest,
+    ) -> ApplyResult {
         if work == Work::Answer {
-            self.going()?;
-            ensure(self.env.open, "a question outside of a step")?;
+            self.ensure_running()?;
+            ensure(self.env.is_step_open, "a question outside of a step")?;
             ensure(
-                self.person_asked()
+                self.human_role_request_event()
                     .as_ref()
-                    .is_some_and(|event| asks(event, id, request)),
+                    .is_some_and(|event| opens_request(event, id, request)),
                 "a question of nobody's",
             )?;
         } else {
-            self.running(id, work)?;
+            self.running_activation_mut(id, work)?;
         }
-        let activation = self.activation(id)?;
+        let activation = self.activation_mut(id)?;
         ensure(
-            is_of(&request.id, id, activation),
+            is_id_of_current_call(&request.id, id, activation),
             "a request under the name of another",
         )?;
-        activation.current.keep = true;
-        activation.phase = Phase::Waiting(request.clone());
+        activation.current_call.keeps_calls = true;
+        activation.phase = Phase::WaitingForHuman(request.clone());
         Ok(())
     }
 
-    pub(super) fn answer_request(&mut self, event: &Event) -> Applied {
+    pub(super) fn apply_request_answered(&mut self, event: &Event) -> ApplyResult {
         let Event::RequestAnswered {
             role: id,
             request,
@@ -146,59 +154,63 @@ impl Stepper {
         else {
             return Ok(());
         };
-        self.started_run()?;
+        self.ensure_started()?;
         let team = self.team.clone();
-        let activation = self.activation(*id)?;
+        let activation = self.activation_mut(*id)?;
         let role = team.role(*id);
         let open = match &activation.phase {
-            Phase::Waiting(open) if open.id == *request => open.clone(),
-            _ => return Err(Illegal("an answer to a request that is not open".into())),
+            Phase::WaitingForHuman(open) if open.id == *request => open.clone(),
+            _ => {
+                return Err(IllegalEvent(
+                    "an answer to a request that is not open".into(),
+                ));
+            }
         };
         ensure(
-            matches!(answer, Answer::Given(_)) || *answer == open.lapse(),
+            matches!(answer, HumanAnswer::Given(_)) || *answer == open.outcome_when_expired(),
             "a default that was not agreed upon",
         )?;
-        match (activation.work(role), answer.value()) {
+        match (activation.current_work(role), answer.value()) {
             (Some(Work::Answer), Some(value)) => {
                 let output = Draft {
                     content: value.as_str().into(),
                     data: Some(value.clone()),
                     ..Draft::default()
                 };
-                self.keep(*id, Work::Answer, &output, &[], &[])?;
-                self.activation(*id)?.proceed(role);
+                self.keep_result(*id, Work::Answer, &output, &[], &[])?;
+                self.activation_mut(*id)?.proceed(role);
             }
             (Some(Work::Answer), None) => {
-                return Err(Illegal("a person who has nothing to say".into()));
+                return Err(IllegalEvent("a person who has nothing to say".into()));
             }
             _ => {
-                let response = answer.record();
+                let response = answer.to_record();
                 let call = HostCall {
                     kind: HostCallKind::Human,
-                    request: open.call,
+                    request: open.call_digest,
                     response,
                     cost: Usd::ZERO,
                     tokens: 0,
-                    outcome: Outcome::Answered,
-                    finish: None,
+                    outcome: CallOutcome::Answered,
+                    finish_reason: None,
                 };
-                activation.current.journal.push(call);
-                activation.current.answered = true;
-                activation.phase = activation.ready();
+                activation.current_call.recorded_calls.push(call);
+                activation.current_call.was_suspended = true;
+                activation.phase = activation.ready_or_in_doubt();
             }
         }
-        self.mark(checkpoint.clone(), parent.clone());
+        self.set_checkpoint(checkpoint.clone(), parent.clone());
         Ok(())
     }
 }
 
 /// Returns whether an event opens this request for this role.
-fn asks(event: &Event, who: RoleId, what: &Request) -> bool {
+fn opens_request(event: &Event, who: RoleId, what: &HumanRequest) -> bool {
     matches!(event, Event::RequestOpened { role, request, .. } if *role == who && request == what)
 }
 
 /// Returns whether an id is one that the current call of a role can give to a request.
-fn is_of(request: &RequestId, id: RoleId, activation: &Activation) -> bool {
+fn is_id_of_current_call(request: &RequestId, id: RoleId, activation: &Activation) -> bool {
     let before = request
         .0
         .rsplit_once('-')
@@ -209,17 +221,18 @@ fn is_of(request: &RequestId, id: RoleId, activation: &Activation) -> bool {
 /// Returns an id derived from the step, the role, the call in its activation, and the number of the
 /// request in the call.
 fn request_id(id: RoleId, activation: &Activation, before: u32) -> RequestId {
-    let place = usize::from(activation.skipped) + activation.done.len() + activation.choices.len();
+    let place =
+        usize::from(activation.skipped_actions) + activation.done.len() + activation.choices.len();
     RequestId(format!(
         "ask-{}-{}-{place}-{before}",
-        activation.opened, id.0
+        activation.opened_in_step, id.0
     ))
 }
 
 impl Environment {
     /// Returns whether a request that is no longer open may have had this id: the id contains a
     /// step and a role that exist. To be certain, all recorded events would have to be read.
-    pub fn may_have_asked(&self, id: &str) -> bool {
+    pub fn may_have_had_request(&self, id: &str) -> bool {
         let parts = id
             .strip_prefix("ask-")
             .into_iter()

@@ -15,42 +15,42 @@ use crate::message::{IDEMPOTENCY_KEY, Message};
 
 /// The index. It contains only roles for which something was looked up.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Recall {
-    labels: BTreeMap<RoleId, Labels>,
-    messages: BTreeMap<RoleId, Remembered>,
-    keys: Keys,
+pub(super) struct MemoryIndex {
+    by_role_and_label: BTreeMap<RoleId, LabelIndex>,
+    contents: BTreeMap<RoleId, MemorySet>,
+    idempotency_keys: IdempotencyKeyIndex,
 }
 
 /// Idempotency keys, each with the first message that has it.
 #[derive(Clone, Debug, Default)]
-struct Keys {
+struct IdempotencyKeyIndex {
     /// How many of the messages are indexed.
-    seen: u32,
+    indexed: u32,
     first: BTreeMap<String, MessageRef>,
 }
 
 /// The messages in the memory of a role.
 #[derive(Clone, Debug, Default)]
-struct Remembered {
+struct MemorySet {
     /// How many messages of the memory are indexed.
-    seen: usize,
+    indexed: usize,
     messages: BTreeSet<MessageRef>,
 }
 
 /// The messages in the memory of a role, by label.
 #[derive(Clone, Debug, Default)]
-struct Labels {
+struct LabelIndex {
     /// How many messages of the memory are indexed.
-    seen: usize,
+    indexed: usize,
     by_label: BTreeMap<String, Vec<MessageRef>>,
 }
 
-impl Recall {
+impl MemoryIndex {
     /// Returns the messages in the memory of a role that have a label, oldest first.
-    fn labelled(&mut self, env: &Environment, id: RoleId, label: &str) -> &[MessageRef] {
-        let labels = self.labels.entry(id).or_default();
+    fn with_label(&mut self, env: &Environment, id: RoleId, label: &str) -> &[MessageRef] {
+        let labels = self.by_role_and_label.entry(id).or_default();
         let memory = &env.role(id).memory;
-        for message in memory.iter().skip(labels.seen) {
+        for message in memory.iter().skip(labels.indexed) {
             let label = &env.message(*message).cause_by;
             match labels.by_label.get_mut(label) {
                 Some(found) => found.push(*message),
@@ -59,13 +59,16 @@ impl Recall {
                 }
             }
         }
-        labels.seen = memory.len();
+        labels.indexed = memory.len();
         labels.by_label.get(label).map_or(&[], Vec::as_slice)
     }
 
     /// Returns the first message with an idempotency key.
-    pub(super) fn under(&mut self, env: &Environment, key: &str) -> Option<MessageRef> {
-        let Keys { seen, first } = &mut self.keys;
+    pub(super) fn first_with_key(&mut self, env: &Environment, key: &str) -> Option<MessageRef> {
+        let IdempotencyKeyIndex {
+            indexed: seen,
+            first,
+        } = &mut self.idempotency_keys;
         for id in (*seen..env.messages.len() as u32).map(MessageRef) {
             if let Some(key) = env.message(id).meta.get(IDEMPOTENCY_KEY) {
                 first.entry(key.as_str().into()).or_insert(id);
@@ -76,27 +79,27 @@ impl Recall {
     }
 
     /// Returns whether a message is in the memory of a role.
-    fn holds(&mut self, env: &Environment, id: RoleId, message: MessageRef) -> bool {
-        let remembered = self.messages.entry(id).or_default();
+    fn contains(&mut self, env: &Environment, id: RoleId, message: MessageRef) -> bool {
+        let remembered = self.contents.entry(id).or_default();
         let memory = &env.role(id).memory;
         remembered
             .messages
-            .extend(memory.iter().skip(remembered.seen));
-        remembered.seen = memory.len();
+            .extend(memory.iter().skip(remembered.indexed));
+        remembered.indexed = memory.len();
         remembered.messages.contains(&message)
     }
 }
 
 impl Stepper {
-    /// Returns the same as `Environment::remembered`, at a cost that does not grow with the memory.
-    pub fn remembered(
+    /// Returns the same as `Environment::recent_memory`, at a cost that does not grow with the memory.
+    pub fn recent_memory(
         &mut self,
         id: RoleId,
         label: Option<&str>,
         limit: usize,
     ) -> Vec<Arc<Message>> {
         let Some(label) = label else {
-            return self.env.remembered(id, None, limit);
+            return self.env.recent_memory(id, None, limit);
         };
         let open = self
             .env
@@ -107,7 +110,11 @@ impl Stepper {
         let open = open
             .map(|done| done.output.message)
             .filter(|made| self.env.message(*made).cause_by == label);
-        let kept = self.recall.labelled(&self.env, id, label).iter().copied();
+        let kept = self
+            .memory_index
+            .with_label(&self.env, id, label)
+            .iter()
+            .copied();
         let mut found: Vec<_> = kept
             .chain(open.collect::<Vec<_>>())
             .rev()
@@ -120,13 +127,16 @@ impl Stepper {
     /// Returns those messages that a role does not have in its memory yet. A join may deliver a
     /// message again that the role has handled, and a role may receive a message that it sent
     /// itself. All other messages were published in one commit and are new.
-    pub(super) fn unremembered(&mut self, id: RoleId, news: &[MessageRef]) -> Vec<MessageRef> {
-        let (env, recall) = (&self.env, &mut self.recall);
-        let (name, joined) = (&self.team.role(id).name, self.book.is_joined(id));
+    pub(super) fn not_in_memory(&mut self, id: RoleId, news: &[MessageRef]) -> Vec<MessageRef> {
+        let (env, recall) = (&self.env, &mut self.memory_index);
+        let (name, joined) = (
+            &self.team.role(id).name,
+            self.address_book.is_join_target(id),
+        );
         let again = |message: MessageRef| joined || env.message(message).sent_from == *name;
         news.iter()
             .copied()
-            .filter(|message| !again(*message) || !recall.holds(env, id, *message))
+            .filter(|message| !again(*message) || !recall.contains(env, id, *message))
             .collect()
     }
 }

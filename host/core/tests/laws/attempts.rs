@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use strata_core::activation::Activation;
 use strata_core::effect::Effect;
-use strata_core::event::{CallPolicy, Event, Finished, Journal, Status, Work};
+use strata_core::event::{CallPolicy, CallResult, Event, RecordedCallUse, Status, Work};
 use strata_core::fault::{Fault, FaultKind};
 use strata_core::id::{ActionId, RoleId};
 use strata_core::message::IDEA_LABEL;
-use strata_core::team::{React, Reducer, Retry, Team, Thinker};
+use strata_core::team::{React, Reducer, RetryPolicy, Team, Thinker};
 
 use crate::manual_run::{ManualRun, says, writes};
 use crate::teams::{role, team};
@@ -36,7 +36,7 @@ fn only_who_is_ready_has_a_next_attempt() {
     let one = || team(vec![role("A", &[IDEA_LABEL], &["a"])]);
     let next = |run: &ManualRun| {
         run.stepper
-            .invocation_of(RoleId(0))
+            .next_invocation(RoleId(0))
             .map(|call| call.attempt)
     };
     let mut run = ManualRun::start(one());
@@ -61,8 +61,8 @@ fn a_role_that_a_file_says_is_past_an_action_goes_on_behind_it() {
         .activation
         .as_mut()
         .expect("the step has begun")
-        .skipped = 1;
-    run.stepper = run.stepper.at(env);
+        .skipped_actions = 1;
+    run.stepper = run.stepper.with_env(env);
     assert_eq!(run.act(Ok(says("y ok"))).idempotency_key, "run/0/A/1");
     assert_eq!(run.call().idempotency_key, "run/0/A/2");
     assert_eq!(
@@ -79,7 +79,7 @@ fn a_role_that_a_file_says_is_past_an_action_goes_on_behind_it() {
 #[test]
 fn no_two_calls_of_a_step_have_one_key_whatever_their_roles_are_called() {
     let activation = |choices: &[i32]| {
-        let opened = Activation::open(0, Vec::new(), &role("A", &[], &["x", "y"]));
+        let opened = Activation::new(0, Vec::new(), &role("A", &[], &["x", "y"]));
         Activation {
             choices: choices.into(),
             ..opened
@@ -102,14 +102,14 @@ fn no_two_calls_of_a_step_have_one_key_whatever_their_roles_are_called() {
         assert!(
             works
                 .into_iter()
-                .all(|work| keys.insert(activation(&[]).key("run", role, work))),
+                .all(|work| keys.insert(activation(&[]).idempotency_key("run", role, work))),
             "{role}"
         );
     }
     assert!(
         roles
             .into_iter()
-            .all(|role| keys.insert(activation(&[1]).key("run", role, act(1, None))))
+            .all(|role| keys.insert(activation(&[1]).idempotency_key("run", role, act(1, None))))
     );
     assert!(
         keys.contains("run/0/A/1/1") && keys.contains("run/0/A%2F1/1"),
@@ -138,10 +138,10 @@ fn chosen_in_vain() -> ManualRun {
     for (choice, result) in [(0, writes("x ok", &[("k", 1)])), (1, says("y ok"))] {
         let call = run.call();
         run.ask(&call, "which", 5);
-        run.end(call.role, Ok(Finished::Chosen(choice)));
+        run.end(call.role, Ok(CallResult::Chosen(choice)));
         run.act(Ok(result));
     }
-    run.act(Ok(Finished::Chosen(-1)));
+    run.act(Ok(CallResult::Chosen(-1)));
     run.act(Ok(writes("b ok", &[("k", 2)])));
     assert_eq!(run.halt(), Status::Failed);
     run
@@ -153,16 +153,16 @@ fn a_choice_that_has_to_be_made_again_is_the_next_attempt_and_served_what_is_rec
     for (attempt, reducer) in [(2, None), (3, Some(Reducer::Last))] {
         run.resume(beside_a_writer(reducer), CallPolicy::Auto);
         run.act(Ok(writes("x again", &[("k", 1)])));
-        let choice = run.act(Ok(Finished::Chosen(1)));
+        let choice = run.act(Ok(CallResult::Chosen(1)));
         assert_eq!(
-            (choice.attempt, choice.recorded.len()),
+            (choice.attempt, choice.recorded_calls.len()),
             (attempt, 1),
             "{reducer:?}"
         );
         run.act(Ok(says("y again")));
-        let last = run.act(Ok(Finished::Chosen(-1)));
+        let last = run.act(Ok(CallResult::Chosen(-1)));
         assert_eq!(
-            (last.attempt, last.recorded.len()),
+            (last.attempt, last.recorded_calls.len()),
             (attempt, 0),
             "{reducer:?}"
         );
@@ -186,20 +186,20 @@ fn records_in_which_a_choice_that_was_made_again_began_anew_can_be_read() {
         digest,
         forgotten,
         ..
-    } = run.stepper.call_started(&call)
+    } = run.stepper.call_started_event(&call)
     else {
         panic!("it begins")
     };
-    let journal = Journal::Fresh;
+    let journal = RecordedCallUse::Fresh;
     run.record(Event::CallStarted {
         role,
         work,
         attempt: 1,
-        journal,
+        call_reuse: journal,
         digest,
         forgotten,
     });
-    run.end(role, Ok(Finished::Chosen(-1)));
+    run.end(role, Ok(CallResult::Chosen(-1)));
     assert_eq!(
         run.env().roles[0]
             .activation
@@ -213,7 +213,7 @@ fn records_in_which_a_choice_that_was_made_again_began_anew_can_be_read() {
 fn the_pause_before_another_try_is_doubled_up_to_a_minute_or_longer_from_the_start() {
     let pauses_of = |backoff_ms| {
         let mut team = team(vec![role("A", &[IDEA_LABEL], &["a"])]);
-        team.roles[0].actions[0].retry = Retry {
+        team.roles[0].actions[0].retry = RetryPolicy {
             retries: 3,
             backoff_ms,
         };

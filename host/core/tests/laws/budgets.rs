@@ -2,11 +2,13 @@
 //! stopped.
 
 use strata_core::activation::Phase;
-use strata_core::budget::{Amount, Caps, Purse, Reserved};
+use strata_core::budget::{Amount, BudgetLimits, BudgetScope, Reservation};
 use strata_core::effect::{Effect, Invocation};
-use strata_core::event::{CallPolicy, Event, HostCall, HostCallKind, Outcome, Source, Status};
+use strata_core::event::{
+    AnswerSource, CallOutcome, CallPolicy, Event, HostCall, HostCallKind, Status,
+};
 use strata_core::fault::{Fault, FaultKind};
-use strata_core::id::{ActionId, Part, RoleId, Slot};
+use strata_core::id::{ActionId, RoleId, Slot, SlotKind};
 use strata_core::json::Json;
 use strata_core::message::IDEA_LABEL;
 use strata_core::money::Usd;
@@ -36,7 +38,7 @@ fn hold_back(run: &mut ManualRun, call: &Invocation, usd: u64) {
 }
 
 fn hold_back_both(run: &mut ManualRun, call: &Invocation, amount: Amount) {
-    let reserved = Reserved {
+    let reserved = Reservation {
         request: "q".into(),
         amount,
     };
@@ -62,16 +64,19 @@ fn what_is_held_back_counts_until_the_answer_settles_it() {
     let mut run = ManualRun::start(team.clone());
     let (a, b) = (run.call(), run.call());
     hold_back(&mut run, &a, 10);
-    let purse = |run: &ManualRun| run.env().exhausted(&team, b.role, b.work, Amount::NONE);
+    let purse = |run: &ManualRun| {
+        run.env()
+            .exhausted_budget(&team, b.role, b.work, Amount::ZERO)
+    };
     assert_eq!(
         (purse(&run), run.env().spent),
-        (Some(Purse::Team), Usd::ZERO)
+        (Some(BudgetScope::Team), Usd::ZERO)
     );
     run.ask(&a, "q", 3);
     assert_eq!((purse(&run), run.env().spent), (None, Usd(3)));
     assert_eq!(
-        run.env().exhausted(&team, b.role, b.work, usd(7)),
-        Some(Purse::Team)
+        run.env().exhausted_budget(&team, b.role, b.work, usd(7)),
+        Some(BudgetScope::Team)
     );
 }
 
@@ -81,12 +86,15 @@ fn a_purse_is_spent_out_by_what_was_spent_and_not_by_what_may_come_free() {
     team.policy.budget = Some(Usd(10));
     let mut run = ManualRun::start(team.clone());
     let (a, b) = (run.call(), run.call());
-    let purse = |run: &ManualRun| run.env().spent_out(&team, b.role, b.work);
+    let purse = |run: &ManualRun| {
+        run.env()
+            .exhausted_without_reservations(&team, b.role, b.work)
+    };
     hold_back(&mut run, &a, 10);
     assert_eq!(purse(&run), None);
     // Nobody will see the answer.
     run.end(a.role, Err(Fault::new(FaultKind::Trap, "unreachable")));
-    assert_eq!(purse(&run), Some(Purse::Team));
+    assert_eq!(purse(&run), Some(BudgetScope::Team));
 }
 
 #[test]
@@ -106,11 +114,11 @@ fn a_call_whose_answer_nobody_saw_counts_for_all_that_was_held_back() {
 #[test]
 fn tokens_are_held_back_as_money_is_and_counted_where_nobody_saw_the_answer() {
     let mut team = pair();
-    team.policy.purses.tokens = Some(100);
+    team.policy.scoped_budgets.tokens = Some(100);
     let mut run = ManualRun::start(team.clone());
     let (a, b) = (run.call(), run.call());
     let purse = |run: &ManualRun, also| {
-        run.env().exhausted(
+        run.env().exhausted_budget(
             &team,
             b.role,
             b.work,
@@ -130,12 +138,12 @@ fn tokens_are_held_back_as_money_is_and_counted_where_nobody_saw_the_answer() {
     );
     assert_eq!(
         (purse(&run, 39), purse(&run, 40)),
-        (None, Some(Purse::Team))
+        (None, Some(BudgetScope::Team))
     );
     use_tokens(&mut run, &a, 10);
     assert_eq!(
         (purse(&run, 89), purse(&run, 90)),
-        (None, Some(Purse::Team))
+        (None, Some(BudgetScope::Team))
     );
     hold_back_both(
         &mut run,
@@ -186,7 +194,7 @@ fn an_attempt_that_cannot_pay_is_made_again_from_its_record_when_it_can() {
     run.resume(team, CallPolicy::Auto);
     let again = run.call();
     assert_eq!(
-        (again.role, again.attempt, again.recorded.len()),
+        (again.role, again.attempt, again.recorded_calls.len()),
         (a.role, 2, 1)
     );
     run.end(again.role, Ok(says("a ok")));
@@ -196,9 +204,9 @@ fn an_attempt_that_cannot_pay_is_made_again_from_its_record_when_it_can() {
 #[test]
 fn a_role_without_money_stops_while_the_others_finish_their_step() {
     let mut team = pair();
-    team.policy.purses.roles.insert(
+    team.policy.scoped_budgets.roles.insert(
         RoleId(0),
-        Caps {
+        BudgetLimits {
             usd: None,
             tokens: Some(0),
         },
@@ -208,8 +216,8 @@ fn a_role_without_money_stops_while_the_others_finish_their_step() {
     run.end(RoleId(1), Ok(says("b ok")));
     assert_eq!(run.halt(), Status::OutOfBudget);
     assert_eq!(
-        run.stepper.purses().collect::<Vec<_>>(),
-        [Purse::Role(RoleId(0))]
+        run.stepper.exhausted_budgets().collect::<Vec<_>>(),
+        [BudgetScope::Role(RoleId(0))]
     );
 }
 
@@ -218,11 +226,11 @@ fn an_action_without_money_of_its_own_may_do_what_costs_nothing() {
     let mut team = pair();
     let slot = Slot {
         role: RoleId(0),
-        part: Part::Action(ActionId(0)),
+        kind: SlotKind::Action(ActionId(0)),
     };
-    team.policy.purses.actions.insert(
+    team.policy.scoped_budgets.actions.insert(
         slot,
-        Caps {
+        BudgetLimits {
             usd: Some(Usd(0)),
             tokens: None,
         },
@@ -230,8 +238,9 @@ fn an_action_without_money_of_its_own_may_do_what_costs_nothing() {
     let mut run = ManualRun::start(team.clone());
     let a = run.call();
     assert_eq!(
-        run.env().exhausted(&team, a.role, a.work, Amount::NONE),
-        Some(Purse::Action(slot))
+        run.env()
+            .exhausted_budget(&team, a.role, a.work, Amount::ZERO),
+        Some(BudgetScope::Action(slot))
     );
     run.end(a.role, Ok(says("a ok")));
     let activation = run
@@ -252,10 +261,10 @@ fn use_tokens(run: &mut ManualRun, call: &Invocation, tokens: u64) {
         response,
         cost,
         tokens,
-        outcome: Outcome::Answered,
-        finish: None,
+        outcome: CallOutcome::Answered,
+        finish_reason: None,
     };
-    let (role, work, source) = (call.role, call.work, Source::Live);
+    let (role, work, source) = (call.role, call.work, AnswerSource::Live);
     run.record(Event::HostCalled {
         role,
         work,
@@ -268,11 +277,11 @@ fn use_tokens(run: &mut ManualRun, call: &Invocation, tokens: u64) {
 #[test]
 fn only_the_purses_of_those_who_could_go_on_are_named() {
     let mut team = pair();
-    let caps = Caps {
+    let caps = BudgetLimits {
         usd: Some(Usd(5)),
         tokens: None,
     };
-    team.policy.purses.roles = [0, 1].map(|id| (RoleId(id), caps)).into();
+    team.policy.scoped_budgets.roles = [0, 1].map(|id| (RoleId(id), caps)).into();
     let mut run = ManualRun::start(team);
     let (a, b) = (run.call(), run.call());
     run.ask(&a, "q", 5);
@@ -281,8 +290,8 @@ fn only_the_purses_of_those_who_could_go_on_are_named() {
     suspend(&mut run, &b);
     assert_eq!(run.halt(), Status::Failed);
     assert_eq!(
-        run.stepper.purses().collect::<Vec<_>>(),
-        [Purse::Role(b.role)],
+        run.stepper.exhausted_budgets().collect::<Vec<_>>(),
+        [BudgetScope::Role(b.role)],
         "the other one failed"
     );
 }
@@ -312,17 +321,17 @@ fn a_resume_gives_no_money_back_and_counts_what_others_spent() {
     let mut run = ManualRun::start(pair());
     let a = run.call();
     run.ask(&a, "q", 5);
-    run.record(run.stepper.ended(Status::Interrupted));
+    run.record(run.stepper.run_ended_event(Status::Interrupted));
     for (others, counts) in [(3, 5), (5, 5), (9, 9)] {
         let resumed = run
             .stepper
-            .resumed_with(Usd(others), None, CallPolicy::Auto);
+            .run_resumed_event_with_spent(Usd(others), None, CallPolicy::Auto);
         assert!(
             matches!(resumed, Event::RunResumed { spent, .. } if spent == Usd(counts)),
             "{others}"
         );
     }
-    let mut cheap = run.stepper.resumed(None, CallPolicy::Auto);
+    let mut cheap = run.stepper.run_resumed_event(None, CallPolicy::Auto);
     let Event::RunResumed { spent, .. } = &mut cheap else {
         panic!("a resume")
     };
@@ -345,7 +354,7 @@ fn an_attempt_that_could_not_pay_is_served_its_record_whatever_the_policy() {
         team.policy.budget = Some(Usd(6));
         run.resume(team, policy);
         assert_eq!(
-            run.call().recorded.len(),
+            run.call().recorded_calls.len(),
             1,
             "{policy:?}: it was paid for, and nothing went wrong"
         );
@@ -355,15 +364,18 @@ fn an_attempt_that_could_not_pay_is_served_its_record_whatever_the_policy() {
 #[test]
 fn tokens_are_counted_by_whom_and_stop_the_team_that_has_used_up_its_own() {
     let mut team = pair();
-    team.policy.purses.tokens = Some(7);
+    team.policy.scoped_budgets.tokens = Some(7);
     let mut run = ManualRun::start(team.clone());
     let (a, b) = (run.call(), run.call());
     use_tokens(&mut run, &a, 3);
     use_tokens(&mut run, &a, 1);
-    let purse = |run: &ManualRun| run.env().exhausted(&team, b.role, b.work, Amount::NONE);
+    let purse = |run: &ManualRun| {
+        run.env()
+            .exhausted_budget(&team, b.role, b.work, Amount::ZERO)
+    };
     assert_eq!(purse(&run), None);
     use_tokens(&mut run, &b, 3);
-    assert_eq!(purse(&run), Some(Purse::Team));
+    assert_eq!(purse(&run), Some(BudgetScope::Team));
     let spending = |role| run.env().spending(|at| at.role == role);
     assert_eq!((spending(a.role).tokens, spending(a.role).calls), (4, 2));
     assert_eq!((spending(b.role).tokens, spending(b.role).calls), (3, 1));
@@ -375,14 +387,14 @@ fn a_cap_counts_what_is_its_own_and_nothing_else() {
     team.roles[0] = role("A", &[IDEA_LABEL], &["a", "a2"]);
     let slot = Slot {
         role: RoleId(0),
-        part: Part::Action(ActionId(1)),
+        kind: SlotKind::Action(ActionId(1)),
     };
-    let caps = |usd| Caps {
+    let caps = |usd| BudgetLimits {
         usd: Some(Usd(usd)),
         tokens: Some(1),
     };
-    team.policy.purses.actions.insert(slot, caps(5));
-    team.policy.purses.roles = [(RoleId(0), caps(9)), (RoleId(1), caps(5))].into();
+    team.policy.scoped_budgets.actions.insert(slot, caps(5));
+    team.policy.scoped_budgets.roles = [(RoleId(0), caps(9)), (RoleId(1), caps(5))].into();
     let mut run = ManualRun::start(team.clone());
     let a = run.call();
     run.ask(&a, "q", 5);
@@ -390,14 +402,14 @@ fn a_cap_counts_what_is_its_own_and_nothing_else() {
     let a2 = run.call();
     let purse = |run: &ManualRun, call: &Invocation| {
         run.env()
-            .exhausted(&team, call.role, call.work, Amount::NONE)
+            .exhausted_budget(&team, call.role, call.work, Amount::ZERO)
     };
     assert_eq!(purse(&run, &a2), None, "the other action spent it");
     let b = run.call();
     hold_back(&mut run, &a2, 4);
     assert_eq!(
         purse(&run, &a2),
-        Some(Purse::Role(a2.role)),
+        Some(BudgetScope::Role(a2.role)),
         "both actions are the role's"
     );
     run.ask(&a2, "q", 0);
@@ -407,7 +419,7 @@ fn a_cap_counts_what_is_its_own_and_nothing_else() {
     use_tokens(&mut run, &b, 1);
     assert_eq!(
         purse(&run, &b),
-        Some(Purse::Role(b.role)),
+        Some(BudgetScope::Role(b.role)),
         "money is left, but no token"
     );
 }
@@ -417,7 +429,7 @@ fn the_answer_to_one_call_frees_only_what_was_held_back_for_it() {
     let mut run = ManualRun::start(pair());
     let a = run.call();
     for (request, much) in [("p", 10), ("q", 20)] {
-        let reserved = Reserved {
+        let reserved = Reservation {
             request: request.into(),
             amount: usd(much),
         };
@@ -447,11 +459,11 @@ fn what_nobody_here_spent_counts_against_the_budget() {
     let mut run = ManualRun::start(team.clone());
     run.record(
         run.stepper
-            .resumed_with(Usd(8), Some(Usd(10)), CallPolicy::Auto),
+            .run_resumed_event_with_spent(Usd(8), Some(Usd(10)), CallPolicy::Auto),
     );
     let a = run.call();
-    let purse = |also| run.env().exhausted(&team, a.role, a.work, usd(also));
-    assert_eq!((purse(1), purse(2)), (None, Some(Purse::Team)));
+    let purse = |also| run.env().exhausted_budget(&team, a.role, a.work, usd(also));
+    assert_eq!((purse(1), purse(2)), (None, Some(BudgetScope::Team)));
 }
 
 #[test]
@@ -463,7 +475,7 @@ fn a_planner_spends_in_the_name_of_its_first_action() {
     run.ask(&plan, "q", 5);
     let slot = Slot {
         role: RoleId(0),
-        part: Part::Action(ActionId(0)),
+        kind: SlotKind::Action(ActionId(0)),
     };
     assert_eq!(run.env().spending(|at| at == slot).usd, Usd(5));
 }

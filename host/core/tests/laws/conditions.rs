@@ -2,10 +2,10 @@
 
 use strata_core::condition::{Condition, WorkBudget};
 use strata_core::effect::Effect;
-use strata_core::event::{Event, Finished};
+use strata_core::event::{CallResult, Event};
 use strata_core::id::RoleId;
 use strata_core::message::{IDEA_LABEL, Message};
-use strata_core::team::{Arm, Route};
+use strata_core::team::{Route, RouteArm};
 
 use crate::manual_run::{ManualRun, draft, says};
 use crate::teams::{role, team};
@@ -20,7 +20,7 @@ fn costly() -> ManualRun {
     ]);
     let judge = |_: &Message, budget: &mut WorkBudget| {
         budget
-            .spend(WorkBudget::OF_SENDER / 4)
+            .spend(WorkBudget::PER_SENDER / 4)
             .map(|()| true)
             .ok_or_else(|| "too much".into())
     };
@@ -29,7 +29,7 @@ fn costly() -> ManualRun {
         team.routes.push(Route {
             from,
             label: String::new(),
-            arms: vec![Arm {
+            arms: vec![RouteArm {
                 when,
                 to: vec!["C".into()],
             }],
@@ -40,7 +40,7 @@ fn costly() -> ManualRun {
     let emissions = vec![draft("one of many", &[]); 6];
     run.end(
         a.role,
-        Ok(Finished::Returned {
+        Ok(CallResult::Returned {
             output: draft("the last", &[]),
             emissions,
             writes: Vec::new(),
@@ -57,7 +57,7 @@ fn what_a_sender_publishes_in_one_step_shares_a_budget_that_others_do_not_use_up
     };
     let reached: Vec<bool> = routed.iter().map(|routed| !routed.to.is_empty()).collect();
     assert_eq!(reached, [true, true, true, true, false, false, false, true]);
-    let why = routed[4].dropped.as_deref();
+    let why = routed[4].drop_reason.as_deref();
     assert_eq!(why, Some("condition `true` cannot be judged: too much"));
 }
 

@@ -1,20 +1,20 @@
 //! Joins in small teams whose runs are known in every detail.
 
 use strata_core::effect::{Effect, Invocation};
-use strata_core::event::{CallPolicy, Event, Finished, Status};
+use strata_core::event::{CallPolicy, CallResult, Event, Status};
 use strata_core::fault::{Fault, FaultKind};
 use strata_core::id::RoleId;
 use strata_core::message::{Draft, Hop, IDEA_LABEL};
 use strata_core::shape::Shape;
 use strata_core::stepper::Stepper;
-use strata_core::team::{Deliver, Join, Mode, OnFault, Team};
+use strata_core::team::{DeliveryMode, Join, JoinMode, OnFault, Team};
 
 use crate::manual_run::{ManualRun, draft, mail, says};
 use crate::teams::{edge, join, role, team};
 
 /// Returns a team in which `A` and `B` receive the idea and send to the join `j`, which leads to
 /// `D`.
-fn pair(mode: Mode, deliver: Deliver) -> Team {
+fn pair(mode: JoinMode, deliver: DeliveryMode) -> Team {
     let mut team = team(vec![
         role("A", &[IDEA_LABEL], &["a"]),
         role("B", &[IDEA_LABEL], &["b"]),
@@ -94,9 +94,9 @@ fn a_branch_that_is_done_sooner_waits_for_the_other_and_both_come_together_in_th
 
 #[test]
 fn an_all_join_takes_one_message_of_each_source_and_keeps_the_rest() {
-    let mut run = ManualRun::start(pair(Mode::All, Deliver::Batch));
+    let mut run = ManualRun::start(pair(JoinMode::All, DeliveryMode::Batch));
     let emissions = vec![draft("a1", &["j"]), draft("a2", &["j"])];
-    run.act(Ok(Finished::Returned {
+    run.act(Ok(CallResult::Returned {
         output: draft("a3", &[]),
         emissions,
         writes: Vec::new(),
@@ -109,10 +109,10 @@ fn an_all_join_takes_one_message_of_each_source_and_keeps_the_rest() {
 
 #[test]
 fn a_join_fires_as_often_as_it_is_filled() {
-    let mut run = ManualRun::start(pair(Mode::All, Deliver::Batch));
+    let mut run = ManualRun::start(pair(JoinMode::All, DeliveryMode::Batch));
     for (first, second) in [("a1", "a2"), ("b1", "b2")] {
         let emissions = vec![draft(first, &["j"])];
-        run.act(Ok(Finished::Returned {
+        run.act(Ok(CallResult::Returned {
             output: draft(second, &[]),
             emissions,
             writes: Vec::new(),
@@ -128,7 +128,7 @@ fn a_join_fires_as_often_as_it_is_filled() {
 
 #[test]
 fn an_any_join_lets_everything_go_as_it_comes() {
-    let mut run = ManualRun::start(pair(Mode::Any, Deliver::Batch));
+    let mut run = ManualRun::start(pair(JoinMode::Any, DeliveryMode::Batch));
     run.act(Ok(says("a1")));
     run.act(Ok(says("b1")));
     assert_eq!(
@@ -141,7 +141,7 @@ fn an_any_join_lets_everything_go_as_it_comes() {
 
 #[test]
 fn what_a_join_lets_go_comes_before_what_is_published_later() {
-    let mut team = pair(Mode::All, Deliver::Batch);
+    let mut team = pair(JoinMode::All, DeliveryMode::Batch);
     team.roles.push(role("Late", &[IDEA_LABEL], &["l"]));
     team.routes.push(edge(3, &["D"]));
     let mut run = ManualRun::start(team);
@@ -154,7 +154,7 @@ fn what_a_join_lets_go_comes_before_what_is_published_later() {
 
 #[test]
 fn an_active_join_fires_once_all_is_quiet_with_what_came() {
-    let mut team = pair(Mode::Active, Deliver::Batch);
+    let mut team = pair(JoinMode::Active, DeliveryMode::Batch);
     team.roles.push(role("Slow", &[], &["s"]));
     team.routes[1] = edge(1, &["Slow"]);
     team.routes.push(edge(3, &["nobody"]));
@@ -175,9 +175,9 @@ fn an_active_join_fires_once_all_is_quiet_with_what_came() {
 
 #[test]
 fn an_active_join_lets_go_of_all_that_came_of_each_source() {
-    let mut run = ManualRun::start(pair(Mode::Active, Deliver::Batch));
+    let mut run = ManualRun::start(pair(JoinMode::Active, DeliveryMode::Batch));
     let emissions = vec![draft("a1", &["j"]), draft("a2", &["j"])];
-    run.act(Ok(Finished::Returned {
+    run.act(Ok(CallResult::Returned {
         output: draft("a3", &["j"]),
         emissions,
         writes: Vec::new(),
@@ -193,11 +193,11 @@ fn an_active_join_lets_go_of_all_that_came_of_each_source() {
 
 #[test]
 fn active_joins_fire_one_after_another() {
-    let mut team = pair(Mode::Active, Deliver::Batch);
+    let mut team = pair(JoinMode::Active, DeliveryMode::Batch);
     team.roles.push(role("E", &[], &["e"]));
     team.routes = vec![edge(0, &["j"]), edge(1, &["k"])];
     team.joins.push(Join {
-        mode: Mode::Active,
+        mode: JoinMode::Active,
         ..join("k", &[1], "E")
     });
     team.joins.swap(0, 1);
@@ -216,7 +216,7 @@ fn active_joins_fire_one_after_another() {
 #[test]
 fn an_active_join_waits_for_what_is_parked() {
     let parking = || {
-        let mut team = pair(Mode::Active, Deliver::Batch);
+        let mut team = pair(JoinMode::Active, DeliveryMode::Batch);
         team.policy.on_fault = OnFault::Park;
         team
     };
@@ -233,8 +233,8 @@ fn an_active_join_waits_for_what_is_parked() {
 
 #[test]
 fn what_is_delivered_each_is_handled_one_activation_each_in_order() {
-    let mut run = ManualRun::start(pair(Mode::All, Deliver::Each));
-    run.act(Ok(Finished::Returned {
+    let mut run = ManualRun::start(pair(JoinMode::All, DeliveryMode::Each));
+    run.act(Ok(CallResult::Returned {
         output: draft("a1", &[]),
         emissions: vec![draft("before", &["D"])],
         writes: Vec::new(),
@@ -245,7 +245,7 @@ fn what_is_delivered_each_is_handled_one_activation_each_in_order() {
         (2, vec!["before".into()]),
         "mail that was there first comes first"
     );
-    run.record(run.stepper.sent(mail("after", "x", &["D"])));
+    run.record(run.stepper.message_sent_event(mail("after", "x", &["D"])));
     assert_eq!(act(&mut run), (2, vec!["b1".into()]));
     assert_eq!(act(&mut run), (2, vec!["a1".into()]));
     assert_eq!(act(&mut run), (2, vec!["after".into()]));
@@ -254,7 +254,7 @@ fn what_is_delivered_each_is_handled_one_activation_each_in_order() {
 
 #[test]
 fn what_comes_by_two_ways_is_told_once() {
-    let mut team = pair(Mode::All, Deliver::Each);
+    let mut team = pair(JoinMode::All, DeliveryMode::Each);
     team.routes[0] = edge(0, &["j", "D"]);
     let mut run = ManualRun::start(team);
     run.act(Ok(says("a1")));
@@ -267,13 +267,13 @@ fn what_comes_by_two_ways_is_told_once() {
 #[test]
 fn one_join_leads_to_another_forwards_and_backwards() {
     for turned in [false, true] {
-        let mut team = pair(Mode::All, Deliver::Batch);
+        let mut team = pair(JoinMode::All, DeliveryMode::Batch);
         team.roles.push(role("C", &[IDEA_LABEL], &["c"]));
         team.routes.push(edge(3, &["k"]));
         team.joins = vec![
             join("j", &[0, 1], "k"),
             Join {
-                deliver: Deliver::Each,
+                deliver: DeliveryMode::Each,
                 ..join("k", &[3, 1, 0], "D")
             },
         ];
@@ -292,7 +292,7 @@ fn one_join_leads_to_another_forwards_and_backwards() {
 
 #[test]
 fn two_that_review_each_round_come_together_again_and_again() {
-    let mut team = pair(Mode::All, Deliver::Batch);
+    let mut team = pair(JoinMode::All, DeliveryMode::Batch);
     team.roles[2].watch.clear();
     team.roles[0].watch.insert("d".into());
     team.roles[1].watch.insert("d".into());
@@ -308,14 +308,16 @@ fn two_that_review_each_round_come_together_again_and_again() {
 #[test]
 fn a_branch_that_is_never_taken_stalls_the_team_until_somebody_sends_word() {
     let team = || {
-        let mut team = pair(Mode::All, Deliver::Batch);
+        let mut team = pair(JoinMode::All, DeliveryMode::Batch);
         team.roles[1].watch.clear();
         team
     };
     let mut run = ManualRun::start(team());
     act(&mut run);
     assert_eq!(run.halt(), Status::Stalled);
-    let missing: Vec<_> = run.env().joins[0].missing(&team().joins[0]).collect();
+    let missing: Vec<_> = run.env().joins[0]
+        .missing_sources(&team().joins[0])
+        .collect();
     assert_eq!(missing, [RoleId(1)]);
     run.resume(team(), CallPolicy::Auto);
     assert_eq!(
@@ -323,7 +325,10 @@ fn a_branch_that_is_never_taken_stalls_the_team_until_somebody_sends_word() {
         Effect::Halt(Status::Stalled),
         "nothing has changed"
     );
-    run.record(run.stepper.sent(mail("your turn", "x", &["B"])));
+    run.record(
+        run.stepper
+            .message_sent_event(mail("your turn", "x", &["B"])),
+    );
     run.resume(team(), CallPolicy::Auto);
     assert_eq!(act(&mut run).0, 1);
     assert_eq!(
@@ -335,12 +340,15 @@ fn a_branch_that_is_never_taken_stalls_the_team_until_somebody_sends_word() {
 
 #[test]
 fn a_message_for_a_join_that_does_not_wait_for_its_sender_is_a_dead_letter() {
-    let mut team = pair(Mode::Any, Deliver::Batch);
+    let mut team = pair(JoinMode::Any, DeliveryMode::Batch);
     team.joins[0].from = vec![RoleId(0)];
     let mut run = ManualRun::start(team);
     act(&mut run);
     act(&mut run);
-    run.record(run.stepper.sent(mail("from outside", "x", &["j"])));
+    run.record(
+        run.stepper
+            .message_sent_event(mail("from outside", "x", &["j"])),
+    );
     assert_eq!(act(&mut run), (2, vec!["A of idea".into()]));
     assert_eq!(run.halt(), Status::Done);
     let dead = run.env().dead_letters.iter();
@@ -352,7 +360,7 @@ fn a_message_for_a_join_that_does_not_wait_for_its_sender_is_a_dead_letter() {
 
 #[test]
 fn a_leg_of_an_itinerary_may_lead_into_a_join_and_the_rest_travels_on() {
-    let mut team = pair(Mode::All, Deliver::Batch);
+    let mut team = pair(JoinMode::All, DeliveryMode::Batch);
     team.routes.clear();
     team.roles.push(role("E", &[], &["e"]));
     let mut run = ManualRun::start(team);
@@ -364,12 +372,12 @@ fn a_leg_of_an_itinerary_may_lead_into_a_join_and_the_rest_travels_on() {
         route: vec![hop("A", "j"), hop("D", "E")],
         ..draft("a1", &[])
     };
-    run.act(Ok(Finished::Returned {
+    run.act(Ok(CallResult::Returned {
         output,
         emissions: Vec::new(),
         writes: Vec::new(),
     }));
-    run.act(Ok(Finished::Returned {
+    run.act(Ok(CallResult::Returned {
         output: draft("b1", &["j"]),
         emissions: Vec::new(),
         writes: Vec::new(),
@@ -381,7 +389,7 @@ fn a_leg_of_an_itinerary_may_lead_into_a_join_and_the_rest_travels_on() {
 #[test]
 fn several_faults_are_made_good_by_exactly_their_roles_and_the_join_then_has_all() {
     let trio = || {
-        let mut team = pair(Mode::All, Deliver::Batch);
+        let mut team = pair(JoinMode::All, DeliveryMode::Batch);
         team.roles.push(role("C", &[IDEA_LABEL], &["c"]));
         team.routes.push(edge(3, &["j"]));
         team.joins = vec![join("j", &[0, 1, 3], "D")];
@@ -394,7 +402,7 @@ fn several_faults_are_made_good_by_exactly_their_roles_and_the_join_then_has_all
     run.act(trap());
     assert_eq!(run.halt(), Status::Failed);
     assert_eq!(
-        (run.env().failed().count(), waiting(&run)),
+        (run.env().failed_activations().count(), waiting(&run)),
         (2, vec![0, 0, 0])
     );
     run.resume(trio(), CallPolicy::Auto);
@@ -412,7 +420,7 @@ fn several_faults_are_made_good_by_exactly_their_roles_and_the_join_then_has_all
 
 #[test]
 fn a_join_that_was_filled_by_hand_fires_when_the_run_goes_on() {
-    let mut team = pair(Mode::All, Deliver::Batch);
+    let mut team = pair(JoinMode::All, DeliveryMode::Batch);
     team.roles[1].watch.clear();
     let mut run = ManualRun::start(team);
     act(&mut run);
@@ -420,14 +428,14 @@ fn a_join_that_was_filled_by_hand_fires_when_the_run_goes_on() {
     let mut env = run.env().clone();
     env.joins[0].queues[0].push_back(env.history[0]);
     run.stepper = Stepper::new(run.stepper.team().clone(), env);
-    run.record(run.stepper.resumed(None, CallPolicy::Auto));
+    run.record(run.stepper.run_resumed_event(None, CallPolicy::Auto));
     assert_eq!(act(&mut run), (2, vec!["idea".into(), "A of idea".into()]));
     assert_eq!(run.halt(), Status::Done);
 }
 
 #[test]
 fn what_a_join_tells_a_role_again_is_news_and_remembered_once() {
-    let mut team = pair(Mode::All, Deliver::Batch);
+    let mut team = pair(JoinMode::All, DeliveryMode::Batch);
     team.routes[0] = edge(0, &["D", "j"]);
     team.roles[1].watch = ["a".into()].into();
     team.routes.push(edge(0, &["B"]));
@@ -440,7 +448,7 @@ fn what_a_join_tells_a_role_again_is_news_and_remembered_once() {
         (2, vec!["B of A of idea".into(), "A of idea".into()])
     );
     assert_eq!(run.halt(), Status::Done);
-    let memory = run.env().remembered(RoleId(2), None, 9);
+    let memory = run.env().recent_memory(RoleId(2), None, 9);
     let contents: Vec<&str> = memory
         .iter()
         .map(|message| message.content.as_str())
@@ -458,12 +466,12 @@ fn what_a_join_tells_a_role_again_is_news_and_remembered_once() {
 
 #[test]
 fn joins_belong_to_what_a_team_is() {
-    let saved = pair(Mode::All, Deliver::Batch);
+    let saved = pair(JoinMode::All, DeliveryMode::Batch);
     let check = |mend: fn(&mut Team), expected: &[&str]| {
         let mut changed_team = saved.clone();
         mend(&mut changed_team);
         assert_eq!(
-            Shape::of(&saved).differences(&Shape::of(&changed_team)),
+            Shape::from_team(&saved).differences(&Shape::from_team(&changed_team)),
             expected
         );
     };
@@ -475,7 +483,7 @@ fn joins_belong_to_what_a_team_is() {
         &["join `k` is new"],
     );
     check(
-        |team| team.joins[0].mode = Mode::Any,
+        |team| team.joins[0].mode = JoinMode::Any,
         &[&format!(
             "join `j` is any from [`B`, `A`] to `D` by batch, {all}"
         )],
@@ -493,7 +501,7 @@ fn joins_belong_to_what_a_team_is() {
         )],
     );
     check(
-        |team| team.joins[0].deliver = Deliver::Each,
+        |team| team.joins[0].deliver = DeliveryMode::Each,
         &[&format!(
             "join `j` is all from [`B`, `A`] to `D` by each, {all}"
         )],
@@ -503,25 +511,25 @@ fn joins_belong_to_what_a_team_is() {
     let mut turned = two.clone();
     turned.joins.reverse();
     assert_eq!(
-        Shape::of(&two).differences(&Shape::of(&turned)),
+        Shape::from_team(&two).differences(&Shape::from_team(&turned)),
         ["joins are in another order"]
     );
 }
 
 #[test]
 fn an_any_join_that_was_filled_by_hand_lets_one_go_after_the_other() {
-    let mut team = pair(Mode::Any, Deliver::Batch);
+    let mut team = pair(JoinMode::Any, DeliveryMode::Batch);
     team.roles[1].watch.clear();
     let mut run = ManualRun::start(team);
     run.go();
     let mut env = run.env().clone();
     let idea = env.history[0];
-    let other = env.add(mail("another", "x", &[]));
+    let other = env.add_message(mail("another", "x", &[]));
     env.joins[0].queues[0].push_back(idea);
     env.joins[0].queues[1].push_back(other);
-    env.open = false;
+    env.is_step_open = false;
     env.roles[0].activation = None;
-    run.stepper = run.stepper.at(env);
+    run.stepper = run.stepper.with_env(env);
     let Effect::Record(Event::JoinReleased { released }) = run.stepper.next() else {
         panic!("the join fires")
     };
@@ -534,7 +542,7 @@ fn an_any_join_that_was_filled_by_hand_lets_one_go_after_the_other() {
 
 #[test]
 fn what_a_join_lets_go_to_a_group_goes_to_its_members_in_order_and_once() {
-    let mut team = pair(Mode::All, Deliver::Batch);
+    let mut team = pair(JoinMode::All, DeliveryMode::Batch);
     team.roles.push(role("E", &[], &["e"]));
     team.groups.insert("g".into(), [3, 2, 3].map(RoleId).into());
     team.joins[0].to = "g".into();

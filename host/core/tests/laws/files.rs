@@ -1,27 +1,31 @@
 //! Files that actions write: committed with their step, and reverted with their call.
 
 use strata_core::event::{CallPolicy, Event, Status};
-use strata_core::file::{Content, FileChange};
+use strata_core::file::{FileChange, PathContent};
 use strata_core::id::{Digest, RoleId};
 use strata_core::json::Json;
 use strata_core::message::IDEA_LABEL;
-use strata_core::request::Answer;
+use strata_core::request::HumanAnswer;
 
 use crate::manual_run::{ManualRun, says};
 use crate::teams::{role, team};
 
 /// Returns a file with these bytes.
-fn file(bytes: &str) -> Content {
-    Content::File {
+fn file(bytes: &str) -> PathContent {
+    PathContent::File {
         digest: Digest::from(bytes),
         bytes: bytes.len() as u64,
     }
 }
 
 /// Makes a call that changes these files: path, content before, content after.
-fn writes_files(run: &mut ManualRun, text: &str, files: &[(&str, Content, Content)]) -> RoleId {
+fn writes_files(
+    run: &mut ManualRun,
+    text: &str,
+    files: &[(&str, PathContent, PathContent)],
+) -> RoleId {
     let call = run.call();
-    let change = |(path, before, after): &(&str, Content, Content)| {
+    let change = |(path, before, after): &(&str, PathContent, PathContent)| {
         let (before, after) = (before.clone(), after.clone());
         FileChange {
             path: (*path).into(),
@@ -48,7 +52,7 @@ fn what_an_undone_call_did_to_files_is_taken_back_and_not_kept_with_what_it_does
         ])
     };
     let mut run = ManualRun::start(two());
-    let absent = || Content::Absent;
+    let absent = || PathContent::Absent;
     writes_files(&mut run, "p ok", &[("y", absent(), file("1"))]);
     writes_files(&mut run, "q ok", &[("y", file("1"), file("2"))]);
     writes_files(
@@ -58,18 +62,18 @@ fn what_an_undone_call_did_to_files_is_taken_back_and_not_kept_with_what_it_does
     );
     writes_files(&mut run, "b ok", &[("x", absent(), file("b"))]);
     assert_eq!(run.halt(), Status::Failed);
-    let decided = |run: &ManualRun, path: &str| run.env().files.decided[path].clone();
+    let decided = |run: &ManualRun, path: &str| run.env().files.intended[path].clone();
     assert_eq!(
         (decided(&run, "x"), decided(&run, "y")),
         (absent(), file("2"))
     );
-    assert!(run.env().files.kept.is_empty());
+    assert!(run.env().files.committed.is_empty());
     run.resume(two(), CallPolicy::Auto);
     run.act(Ok(says("a again")));
     let b = writes_files(&mut run, "b again", &[("x", absent(), file("b"))]);
     assert_eq!(run.halt(), Status::Done);
     let kept = |path: &str| {
-        let kept = &run.env().files.kept[path];
+        let kept = &run.env().files.committed[path];
         (kept.role, kept.step, kept.content.clone())
     };
     assert_eq!(
@@ -85,7 +89,7 @@ fn several_may_write_a_file_again_with_the_bytes_it_has_and_make_one_directory()
         role("B", &[IDEA_LABEL], &["b"]),
     ]));
     for text in ["a ok", "b ok"] {
-        let made = ("d", Content::Absent, Content::Directory);
+        let made = ("d", PathContent::Absent, PathContent::Directory);
         writes_files(&mut run, text, &[made, ("x", file("same"), file("same"))]);
     }
     assert_eq!(run.halt(), Status::Done);
@@ -94,7 +98,7 @@ fn several_may_write_a_file_again_with_the_bytes_it_has_and_make_one_directory()
 #[test]
 fn a_commit_puts_nothing_back_that_a_later_action_of_the_same_activation_replaced() {
     let mut run = ManualRun::start(team(vec![role("A", &[IDEA_LABEL], &["p", "q"])]));
-    let absent = || Content::Absent;
+    let absent = || PathContent::Absent;
     writes_files(
         &mut run,
         "p ok",
@@ -102,7 +106,7 @@ fn a_commit_puts_nothing_back_that_a_later_action_of_the_same_activation_replace
     );
     let (within, dir) = (
         ("d/x", absent(), file("2")),
-        ("d", file("1"), Content::Directory),
+        ("d", file("1"), PathContent::Directory),
     );
     writes_files(
         &mut run,
@@ -120,7 +124,7 @@ fn a_commit_puts_nothing_back_that_a_later_action_of_the_same_activation_replace
     let expected = [
         ("d", one),
         ("y", one),
-        ("d", &Content::Directory),
+        ("d", &PathContent::Directory),
         ("d/x", two),
         ("y", two),
     ];
@@ -128,12 +132,12 @@ fn a_commit_puts_nothing_back_that_a_later_action_of_the_same_activation_replace
     let kept = run
         .env()
         .files
-        .kept
+        .committed
         .iter()
         .map(|(path, kept)| (path.as_str(), &kept.content));
     assert_eq!(
         kept.collect::<Vec<_>>(),
-        [("d", &Content::Directory), ("d/x", two), ("y", two)]
+        [("d", &PathContent::Directory), ("d/x", two), ("y", two)]
     );
 }
 
@@ -147,7 +151,7 @@ fn what_a_step_kept_meanwhile_is_not_taken_back_with_a_call_that_waited() {
         ]
     };
     let mut run = ManualRun::start(team(roles()));
-    let absent = || Content::Absent;
+    let absent = || PathContent::Absent;
     writes_files(&mut run, "p ok", &[("x", absent(), file("a"))]);
     assert_eq!(run.call().role, RoleId(0));
     run.ask_human(0, 0, None);
@@ -155,10 +159,10 @@ fn what_a_step_kept_meanwhile_is_not_taken_back_with_a_call_that_waited() {
     // The step is committed without A.
     let d = run.call();
     assert_eq!(
-        (d.role, &run.env().files.kept["x"].content),
+        (d.role, &run.env().files.committed["x"].content),
         (RoleId(2), &file("b"))
     );
-    run.reply(0, Answer::Given(Json::null()));
+    run.reply(0, HumanAnswer::Given(Json::null()));
     let change = FileChange {
         path: "x".into(),
         before: file("b"),
@@ -172,7 +176,7 @@ fn what_a_step_kept_meanwhile_is_not_taken_back_with_a_call_that_waited() {
     run.end(d.role, Ok(says("d ok")));
     run.act(Ok(says("q ok")));
     assert_eq!(run.halt(), Status::Failed);
-    assert_eq!(run.env().files.decided["x"], file("b"));
+    assert_eq!(run.env().files.intended["x"], file("b"));
 }
 
 #[test]
@@ -185,10 +189,10 @@ fn what_somebody_changed_since_it_was_kept_is_put_back_as_it_was_found() {
         ]
     };
     let mut run = ManualRun::start(team(roles()));
-    writes_files(&mut run, "a ok", &[("x", Content::Absent, file("1"))]);
+    writes_files(&mut run, "a ok", &[("x", PathContent::Absent, file("1"))]);
     // Somebody else changes the file, and both find that.
     writes_files(&mut run, "b ok", &[("x", file("theirs"), file("2"))]);
     writes_files(&mut run, "c ok", &[("x", file("theirs"), file("3"))]);
     assert_eq!(run.halt(), Status::Failed);
-    assert_eq!(run.env().files.decided["x"], file("theirs"));
+    assert_eq!(run.env().files.intended["x"], file("theirs"));
 }

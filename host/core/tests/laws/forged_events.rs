@@ -1,10 +1,10 @@
 //! Forged events: each differs in one thing from an event that happened, and cannot have happened
 //! in its place.
 
-use strata_core::event::{Event, Released, Routed, Status, Work};
+use strata_core::event::{Event, JoinRelease, RoutingResult, Status, Work};
 use strata_core::id::{JoinId, RoleId};
 use strata_core::json::Json;
-use strata_core::request::Answer;
+use strata_core::request::HumanAnswer;
 
 /// A change to an event.
 type Forgery = fn(&mut Event);
@@ -72,7 +72,7 @@ fn changes(event: &Event) -> &'static [Forgery] {
 }
 
 /// Returns the last of the messages that an event routes.
-fn routed(event: &mut Event) -> &mut Routed {
+fn routed(event: &mut Event) -> &mut RoutingResult {
     match event {
         Event::RunStarted { routed, .. } | Event::MessageSent { routed, .. } => routed,
         Event::StepCommitted { routed, .. } => routed.last_mut().expect("a message"),
@@ -96,7 +96,7 @@ fn by_a_role(event: &mut Event) {
     routed(event).from = Some(RoleId(0));
 }
 
-fn released(event: &mut Event) -> &mut Vec<Released> {
+fn released(event: &mut Event) -> &mut Vec<JoinRelease> {
     match event {
         Event::StepCommitted { released, .. } | Event::JoinReleased { released } => released,
         other => panic!("nothing is released by {other:?}"),
@@ -104,7 +104,7 @@ fn released(event: &mut Event) -> &mut Vec<Released> {
 }
 
 fn release_more(event: &mut Event) {
-    let more = Released {
+    let more = JoinRelease {
         join: JoinId(0),
         messages: Vec::new(),
         to: Vec::new(),
@@ -226,7 +226,7 @@ fn other_work(event: &mut Event) {
 
 fn other_place(event: &mut Event) {
     match event {
-        Event::DoubtSettled { place, .. } => *place = u32::MAX,
+        Event::DoubtSettled { index: place, .. } => *place = u32::MAX,
         Event::WritesUnclaimed { writes, .. } => writes.push((u32::MAX, String::new())),
         other => panic!("{other:?} names no place"),
     }
@@ -260,7 +260,7 @@ fn other_request(event: &mut Event) {
 
 fn other_answer(event: &mut Event) {
     if let Event::RequestAnswered { answer, .. } = event {
-        *answer = Answer::Default(Json::from(serde_json::Value::from("of nobody")));
+        *answer = HumanAnswer::Default(Json::from(serde_json::Value::from("of nobody")));
     }
 }
 

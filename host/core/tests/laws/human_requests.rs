@@ -7,12 +7,12 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use strata_core::activation::Phase;
 use strata_core::environment::Environment;
-use strata_core::event::{CallPolicy, Event, Finished, HostCallKind, Status, Work};
+use strata_core::event::{CallPolicy, CallResult, Event, HostCallKind, Status, Work};
 use strata_core::fault::{Fault, FaultKind};
-use strata_core::id::{ActionId, Digest, Part, RequestId, RoleId, Slot};
+use strata_core::id::{ActionId, Digest, RequestId, RoleId, Slot, SlotKind};
 use strata_core::json::Json;
 use strata_core::message::IDEA_LABEL;
-use strata_core::request::{Answer, Request};
+use strata_core::request::{HumanAnswer, HumanRequest};
 use strata_core::stepper::Stepper;
 use strata_core::team::{OnFault, React, Team, Thinker};
 
@@ -115,11 +115,11 @@ proptest! {
     ) {
         let run = simulate(&with_human_roles(team, who), seed, order);
         for (event, state) in run.log.iter().zip(&run.states) {
-            let waits = state.requests().next().is_some();
+            let waits = state.open_requests().next().is_some();
             match event {
                 Event::RunEnded { status: Status::Waiting, .. } => {
-                    prop_assert!(waits && state.failed().next().is_none());
-                    let idle = |phase: &Phase| matches!(phase, Phase::Waiting(_));
+                    prop_assert!(waits && state.failed_activations().next().is_none());
+                    let idle = |phase: &Phase| matches!(phase, Phase::WaitingForHuman(_));
                     prop_assert!(state.activations().all(|(_, activation)| idle(&activation.phase)));
                     let mail = |role: &strata_core::environment::RoleState| !role.mailbox.is_empty();
                     prop_assert!(!state.roles.iter().any(|role| role.activation.is_none() && mail(role)));
@@ -136,14 +136,14 @@ proptest! {
     ) {
         let run = simulate(&with_human_roles(team, who), seed, order);
         let mut calls = run.calls.iter().peekable();
-        let mut answered: BTreeMap<RoleId, &Answer> = BTreeMap::new();
+        let mut answered: BTreeMap<RoleId, &HumanAnswer> = BTreeMap::new();
         for (at, event) in run.log.iter().enumerate() {
             if let Some((_, call)) = calls.next_if(|(start, _)| *start == at) {
                 let before = run.states[at - 1].role(call.role).activation.as_ref().expect("an activation");
                 prop_assert!(before.phase.is_ready());
                 if let Some(answer) = answered.remove(&call.role) {
-                    let last = call.recorded.last().expect("a record");
-                    prop_assert_eq!((last.kind, &last.response), (HostCallKind::Human, &answer.record()));
+                    let last = call.recorded_calls.last().expect("a record");
+                    prop_assert_eq!((last.kind, &last.response), (HostCallKind::Human, &answer.to_record()));
                 }
             }
             match event {
@@ -160,7 +160,7 @@ proptest! {
     fn open_requests_have_names_of_their_own(team in any_team(), who: u8, seed: u64, order: u64) {
         let run = simulate(&with_human_roles(team, who), seed, order);
         for state in &run.states {
-            let ids: Vec<_> = state.requests().map(|(_, request)| &request.id).collect();
+            let ids: Vec<_> = state.open_requests().map(|(_, request)| &request.id).collect();
             prop_assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len());
         }
     }
@@ -198,27 +198,27 @@ impl ManualRun {
             .expect("a running call");
         let (question, call) = ("how many?".into(), format!("call {before}"));
         let (schema, choices, expires_ms) = (None, Vec::new(), default.as_ref().map(|_| 5_000));
-        let request = Request {
+        let request = HumanRequest {
             id: id.clone(),
             question,
             schema,
             choices,
             default,
             expires_ms,
-            call,
+            call_digest: call,
         };
         let event = self
             .stepper
-            .request_opened(RoleId(role), request)
+            .request_opened_event(RoleId(role), request)
             .expect("a running call");
         self.record(event);
         id
     }
 
-    pub fn reply(&mut self, role: u16, answer: Answer) {
+    pub fn reply(&mut self, role: u16, answer: HumanAnswer) {
         let event = self
             .stepper
-            .request_answered(RoleId(role), answer)
+            .request_answered_event(RoleId(role), answer)
             .expect("an open request");
         self.record(event);
     }
@@ -243,21 +243,24 @@ fn an_answer_leads_on_from_where_it_was_asked_whatever_the_policy() {
             (run.halt(), first.0.as_str()),
             (Status::Waiting, "ask-0-0-1-0")
         );
-        assert!(run.env().open, "the step goes on when the answer is there");
+        assert!(
+            run.env().is_step_open,
+            "the step goes on when the answer is there"
+        );
         run.resume(one(), policy);
         assert_eq!(run.halt(), Status::Waiting);
-        run.reply(0, Answer::Given(json(7)));
+        run.reply(0, HumanAnswer::Given(json(7)));
         run.resume(one(), policy);
         let call = run.call();
-        assert_eq!((call.attempt, call.recorded.len()), (2, 2));
+        assert_eq!((call.attempt, call.recorded_calls.len()), (2, 2));
         assert_eq!(
-            Answer::recorded(&call.recorded[1].response),
-            Some(Answer::Given(json(7)))
+            HumanAnswer::from_record(&call.recorded_calls[1].response),
+            Some(HumanAnswer::Given(json(7)))
         );
         assert_eq!(run.ask_human(0, 1, None).0, "ask-0-0-1-1");
-        run.reply(0, Answer::Given(json(8)));
+        run.reply(0, HumanAnswer::Given(json(8)));
         let call = run.call();
-        assert_eq!((call.attempt, call.recorded.len()), (3, 3));
+        assert_eq!((call.attempt, call.recorded_calls.len()), (3, 3));
         run.end(call.role, Ok(says("y ok")));
         assert_eq!(run.act(Ok(says("b ok"))).idempotency_key, "run/1/B/0");
         assert_eq!(run.halt(), Status::Done);
@@ -270,28 +273,28 @@ fn a_question_without_an_answer_in_time_has_its_default_or_none() {
     let mut run = ManualRun::start(one());
     run.call();
     run.ask_human(0, 0, Some(json(9)));
-    let (_, request) = run.env().requests().next().expect("a request");
+    let (_, request) = run.env().open_requests().next().expect("a request");
     assert_eq!(
-        (request.is_over(4_999), request.is_over(5_000)),
+        (request.is_expired(4_999), request.is_expired(5_000)),
         (false, true)
     );
     let other = run
         .stepper
-        .request_answered(RoleId(0), Answer::Expired)
+        .request_answered_event(RoleId(0), HumanAnswer::Expired)
         .expect("an event");
     assert!(
         run.stepper.clone().apply(&other).is_err(),
         "it has a default"
     );
-    run.reply(0, request.lapse());
+    run.reply(0, request.outcome_when_expired());
     assert_eq!(
-        run.call().recorded[0].response,
+        run.call().recorded_calls[0].response,
         json(serde_json::json!({ "by": "default", "value": 9 }))
     );
     run.ask_human(0, 1, None);
-    run.reply(0, Answer::Expired);
+    run.reply(0, HumanAnswer::Expired);
     assert_eq!(
-        run.call().recorded[1].response,
+        run.call().recorded_calls[1].response,
         json(serde_json::json!({ "by": "nobody" }))
     );
 }
@@ -306,16 +309,16 @@ fn another_component_takes_back_what_the_old_one_asked() {
     let change = |part| Event::ComponentChanged {
         slot: Slot {
             role: RoleId(0),
-            part,
+            kind: part,
         },
         old: Some(Digest::from("build 0")),
         new: Digest::from("build 1"),
     };
-    run.record(change(Part::Action(ActionId(1))));
+    run.record(change(SlotKind::Action(ActionId(1))));
     assert_eq!(run.halt(), Status::Waiting);
     run.resume(one(), CallPolicy::Auto);
-    run.record(change(Part::Action(ActionId(0))));
-    assert_eq!(run.env().requests().count(), 0);
+    run.record(change(SlotKind::Action(ActionId(0))));
+    assert_eq!(run.env().open_requests().count(), 0);
     assert_eq!(run.act(Ok(says("x ok"))).attempt, 2);
 }
 
@@ -335,9 +338,12 @@ fn who_waits_holds_nobody_up_and_a_fault_outweighs_a_question() {
     assert_eq!((c.role, run.halt()), (RoleId(2), Status::Failed));
     run.resume(team.clone(), CallPolicy::Auto);
     run.act(Ok(says("c ok")));
-    assert_eq!((run.halt(), run.env().open), (Status::Waiting, false));
+    assert_eq!(
+        (run.halt(), run.env().is_step_open),
+        (Status::Waiting, false)
+    );
     run.resume(team, CallPolicy::Auto);
-    run.reply(0, Answer::Given(json(1)));
+    run.reply(0, HumanAnswer::Given(json(1)));
     assert_eq!(run.act(Ok(says("a ok"))).attempt, 2);
     assert_eq!(run.halt(), Status::Done);
     assert_eq!(run.history(), ["idea", "b ok", "c ok", "a ok"]);
@@ -351,12 +357,12 @@ fn mail_from_outside_is_handled_while_somebody_waits() {
     assert_eq!(run.halt(), Status::Waiting);
     run.record(
         run.stepper
-            .sent(crate::manual_run::mail("by the way", "y", &[])),
+            .message_sent_event(crate::manual_run::mail("by the way", "y", &[])),
     );
     run.resume(one(), CallPolicy::Auto);
     assert_eq!(run.act(Ok(says("b ok"))).role, RoleId(1));
     assert_eq!(
-        (run.halt(), run.env().requests().count()),
+        (run.halt(), run.env().open_requests().count()),
         (Status::Waiting, 1)
     );
 }
@@ -377,20 +383,22 @@ fn a_human_role_asks_about_its_mail_and_publishes_the_answer_under_its_name() {
     run.act(Ok(says("a ok")));
     run.act(Ok(says("b ok")));
     assert_eq!(run.halt(), Status::Waiting);
-    let (id, request) = run.env().requests().next().expect("a request");
+    let (id, request) = run.env().open_requests().next().expect("a request");
     assert_eq!(
         (id, request.id.0.as_str(), request.question.as_str()),
         (RoleId(2), "ask-1-2-0-0", "A: a ok\nB: b ok")
     );
     assert!(
-        run.stepper.request_answered(id, Answer::Expired).is_none(),
+        run.stepper
+            .request_answered_event(id, HumanAnswer::Expired)
+            .is_none(),
         "a person speaks for themselves"
     );
     run.resume(team(), CallPolicy::Fresh);
     assert_eq!(run.halt(), Status::Waiting);
     run.reply(
         2,
-        Answer::Given(json(serde_json::json!({ "approved": true }))),
+        HumanAnswer::Given(json(serde_json::json!({ "approved": true }))),
     );
     run.resume(team(), CallPolicy::Fresh);
     let news = run.act(Ok(says("c ok"))).news;
@@ -417,7 +425,7 @@ fn a_question_that_a_lower_limit_makes_idle_is_taken_back() {
         team(vec![chooser])
     };
     let mut run = ManualRun::start(chooser(2));
-    run.act(Ok(Finished::Chosen(0)));
+    run.act(Ok(CallResult::Chosen(0)));
     run.act(Ok(says("x ok")));
     assert!(matches!(run.call().work, Work::Think { round: 1 }));
     run.ask_human(0, 0, None);
@@ -448,17 +456,17 @@ fn an_answer_is_served_to_the_attempt_that_waited_for_it_and_not_for_ever() {
         let mut run = ManualRun::start(one());
         run.call();
         run.ask_human(0, 0, None);
-        run.reply(0, Answer::Given(json(7)));
+        run.reply(0, HumanAnswer::Given(json(7)));
         assert_eq!(
             run.act(Err(Fault::new(FaultKind::Trap, "unreachable")))
-                .recorded
+                .recorded_calls
                 .len(),
             1
         );
         run.resume(one(), policy);
         let again = run.call();
         assert_eq!(
-            (again.attempt, again.recorded.len()),
+            (again.attempt, again.recorded_calls.len()),
             (3, 0),
             "{policy:?}: the same answer would only repeat it"
         );
@@ -472,7 +480,7 @@ fn a_person_is_asked_before_the_calls_of_the_step_are_made() {
     let mut run = ManualRun::start(team(vec![role("A", &[IDEA_LABEL], &["a"]), boss]));
     assert_eq!(run.call().role, RoleId(0));
     assert_eq!(
-        run.env().requests().count(),
+        run.env().open_requests().count(),
         1,
         "they can think about it meanwhile"
     );
@@ -488,14 +496,14 @@ fn a_choice_and_the_action_it_leads_to_ask_under_names_of_their_own() {
     let mut run = ManualRun::start(team(vec![chooser]));
     let mut names = Vec::new();
     for result in [
-        Finished::Chosen(0),
+        CallResult::Chosen(0),
         says("x ok"),
-        Finished::Chosen(0),
+        CallResult::Chosen(0),
         says("x again"),
     ] {
         run.call();
         names.push(run.ask_human(0, 0, None).0);
-        run.reply(0, Answer::Given(json(7)));
+        run.reply(0, HumanAnswer::Given(json(7)));
         run.act(Ok(result));
     }
     assert_eq!(
@@ -509,8 +517,8 @@ fn a_request_may_have_been_asked_in_a_step_and_by_a_role_that_there_are() {
     let mut run = ManualRun::start(one());
     run.call();
     let id = run.ask_human(0, 0, None);
-    run.reply(0, Answer::Given(json(7)));
-    let may = |id: &str| run.env().may_have_asked(id);
+    run.reply(0, HumanAnswer::Given(json(7)));
+    let may = |id: &str| run.env().may_have_had_request(id);
     assert!(may(&id.0), "it was, in this very step");
     assert!(may("ask-0-1-0-0"));
     for other in [

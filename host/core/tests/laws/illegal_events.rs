@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use strata_core::effect::Effect;
 use strata_core::environment::Environment;
-use strata_core::event::{Event, Finished, Released, Routed, Work};
+use strata_core::event::{CallResult, Event, JoinRelease, RoutingResult, Work};
 use strata_core::id::{ActionId, JoinId, RoleId};
 use strata_core::stepper::Stepper;
 use strata_core::team::Task;
@@ -115,7 +115,7 @@ fn mutate_call_event(event: &mut Event, rng: &mut Rng) {
             attempt,
             result,
         } => match rng.below(3) {
-            0 => *result = Finished::Chosen(*rng.pick(&[-2, 0, 7])),
+            0 => *result = CallResult::Chosen(*rng.pick(&[-2, 0, 7])),
             1 => {
                 let tasks = vec![
                     Task {
@@ -124,7 +124,7 @@ fn mutate_call_event(event: &mut Event, rng: &mut Rng) {
                     };
                     3
                 ];
-                *result = Finished::Planned {
+                *result = CallResult::Planned {
                     tasks,
                     emissions: Vec::new(),
                     writes: Vec::new(),
@@ -148,7 +148,7 @@ fn any_role(rng: &mut Rng) -> RoleId {
     RoleId(*rng.pick(&[0, 1, 2, 3, 4, 5, u16::MAX]))
 }
 
-fn mutate_routed(routed: &mut Routed, rng: &mut Rng) {
+fn mutate_routed(routed: &mut RoutingResult, rng: &mut Rng) {
     match rng.below(4) {
         0 => routed.id = "another".into(),
         1 => routed.to.push(any_role(rng)),
@@ -157,8 +157,8 @@ fn mutate_routed(routed: &mut Routed, rng: &mut Rng) {
     }
 }
 
-fn mutate_released(released: &mut Vec<Released>, rng: &mut Rng) {
-    let more = Released {
+fn mutate_released(released: &mut Vec<JoinRelease>, rng: &mut Rng) {
+    let more = JoinRelease {
         join: JoinId(*rng.pick(&[0, 1, u16::MAX])),
         messages: vec![],
         to: vec![],
@@ -194,7 +194,7 @@ fn goes_on(stepper: &Stepper) -> bool {
     let mut next = stepper.clone();
     match stepper.next() {
         Effect::Record(event) => next.apply(&event).is_ok(),
-        Effect::Call(call) => next.apply(&next.call_started(&call)).is_ok(),
+        Effect::Call(call) => next.apply(&next.call_started_event(&call)).is_ok(),
         Effect::Wait | Effect::Halt(_) => true,
     }
 }
@@ -225,7 +225,7 @@ proptest! {
                 let event = if rng.chance(40) { near } else { *rng.pick(&pool) };
                 let event = if rng.chance(50) { mutated(event, &mut rng) } else { event.clone() };
                 let before = stepper.env().clone();
-                let is_named = stepper.has_what_is_named(&event).is_ok();
+                let is_named = stepper.ensure_names_exist(&event).is_ok();
                 match stepper.apply(&event) {
                     Ok(()) if !is_named => prop_assert!(false, "it names what is not there: {:?}", event),
                     Err(_) => prop_assert_eq!(stepper.env(), &before, "{:?}", event),

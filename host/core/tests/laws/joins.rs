@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use proptest::prelude::*;
-use strata_core::event::{Event, Released, Routed};
+use strata_core::event::{Event, JoinRelease, RoutingResult};
 use strata_core::id::{JoinId, MessageId, RoleId};
-use strata_core::team::{Deliver, Mode, Team};
+use strata_core::team::{DeliveryMode, JoinMode, Team};
 
 use crate::lifecycle::{FaultSchedule, ResumeChange, SimulatedRun};
 use crate::script::{RecipientChoice, Script};
@@ -25,7 +25,7 @@ const SOME_FAULTS: FaultSchedule = FaultSchedule {
 struct ExpectedQueues(BTreeMap<(JoinId, RoleId), VecDeque<MessageId>>);
 
 impl ExpectedQueues {
-    fn buffered(&mut self, routed: &Routed) {
+    fn buffered(&mut self, routed: &RoutingResult) {
         for join in &routed.joins {
             let from = routed.from.expect("nothing gets into a join from outside");
             self.0
@@ -36,7 +36,7 @@ impl ExpectedQueues {
     }
 
     /// Returns whether the messages that were released are the oldest of their senders.
-    fn has(&self, Released { join, messages, .. }: &Released) -> bool {
+    fn has(&self, JoinRelease { join, messages, .. }: &JoinRelease) -> bool {
         messages
             .iter()
             .all(|(from, id)| self.0.get(&(*join, *from)).and_then(VecDeque::front) == Some(id))
@@ -45,12 +45,12 @@ impl ExpectedQueues {
     /// Removes the released messages, which must be the oldest of each sender.
     fn released(
         &mut self,
-        Released {
+        JoinRelease {
             join,
             messages,
             into,
             ..
-        }: &Released,
+        }: &JoinRelease,
     ) {
         for (from, id) in messages {
             let oldest = self
@@ -76,19 +76,19 @@ impl ExpectedQueues {
 
 /// Returns whether the sources of a release are those required by the mode of the join, in its
 /// order.
-fn fits(team: &Team, Released { join, messages, .. }: &Released) -> bool {
+fn fits(team: &Team, JoinRelease { join, messages, .. }: &JoinRelease) -> bool {
     let join = team.join(*join);
     let sources: Vec<RoleId> = messages.iter().map(|(from, _)| *from).collect();
     let places: Vec<usize> = sources
         .iter()
-        .filter_map(|source| join.source(*source))
+        .filter_map(|source| join.source_index(*source))
         .collect();
     let count = match join.mode {
-        Mode::All => join.from.len()..=join.from.len(),
-        Mode::Any => 1..=1,
-        Mode::Active => 1..=usize::MAX,
+        JoinMode::All => join.from.len()..=join.from.len(),
+        JoinMode::Any => 1..=1,
+        JoinMode::Active => 1..=usize::MAX,
     };
-    let once = |a: &usize, b: &usize| a < b || (a == b && join.mode == Mode::Active);
+    let once = |a: &usize, b: &usize| a < b || (a == b && join.mode == JoinMode::Active);
     places.len() == sources.len() && places.is_sorted_by(once) && count.contains(&places.len())
 }
 
@@ -113,14 +113,14 @@ proptest! {
                     }
                     left.for_each(|released| ledger.released(released));
                     prop_assert!(released.iter().all(|released| fits(&team, released)));
-                    let by_itself = |released: &Released| team.join(released.join).mode == Mode::Active;
+                    let by_itself = |released: &JoinRelease| team.join(released.join).mode == JoinMode::Active;
                     prop_assert!(!released.iter().any(by_itself), "an active join waits until all is quiet");
                 }
                 Event::JoinReleased { released } => {
                     released.iter().for_each(|released| ledger.released(released));
                     prop_assert!(released.iter().all(|released| fits(&team, released)));
-                    let modes: Vec<Mode> = released.iter().map(|released| team.join(released.join).mode).collect();
-                    prop_assert!(modes[0] == Mode::Active && !modes[1..].contains(&Mode::Active));
+                    let modes: Vec<JoinMode> = released.iter().map(|released| team.join(released.join).mode).collect();
+                    prop_assert!(modes[0] == JoinMode::Active && !modes[1..].contains(&JoinMode::Active));
                 }
                 _ => {}
             }
@@ -142,9 +142,9 @@ proptest! {
                 let (taken, left) = before.mailbox.split_at(opened.news.len());
                 prop_assert!(taken.iter().map(|mail| mail.message).eq(opened.news.iter().copied()));
                 prop_assert_eq!(left, &after.mailbox[..]);
-                let alone = taken.iter().any(|mail| mail.deliver == Deliver::Each);
-                prop_assert_eq!(alone, taken.len() == 1 && taken[0].deliver == Deliver::Each);
-                prop_assert!(alone || left.first().is_none_or(|next| next.deliver == Deliver::Each), "no more than needed");
+                let alone = taken.iter().any(|mail| mail.deliver == DeliveryMode::Each);
+                prop_assert_eq!(alone, taken.len() == 1 && taken[0].deliver == DeliveryMode::Each);
+                prop_assert!(alone || left.first().is_none_or(|next| next.deliver == DeliveryMode::Each), "no more than needed");
             }
         }
     }

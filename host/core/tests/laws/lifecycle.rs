@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use strata_core::activation::Phase;
-use strata_core::budget::{Amount, Purse, Reserved};
+use strata_core::budget::{Amount, BudgetScope, Reservation};
 use strata_core::effect::{Effect, Invocation};
 use strata_core::environment::Environment;
-use strata_core::event::{CallPolicy, Event, Source, Status};
+use strata_core::event::{AnswerSource, CallPolicy, Event, Status};
 use strata_core::fault::{Fault, FaultKind};
-use strata_core::id::{ActionId, Digest, MessageId, Part, RoleId, RunId, Slot};
+use strata_core::id::{ActionId, Digest, MessageId, RoleId, RunId, Slot, SlotKind};
 use strata_core::message::Message;
 use strata_core::money::Usd;
 use strata_core::stepper::Stepper;
@@ -103,7 +103,7 @@ impl SimulatedRun {
             .collect();
         run.record(
             run.stepper
-                .started(RunId::from("run"), "an idea".into(), components),
+                .run_started_event(RunId::from("run"), "an idea".into(), components),
         );
         run
     }
@@ -174,10 +174,10 @@ impl SimulatedRun {
         fork.calls.retain(|(start, _)| *start <= at);
         fork.in_flight.clear();
         fork.rng = Rng::new(order, "fork");
-        fork.stepper = self.stepper.at(self.states[at].clone());
+        fork.stepper = self.stepper.with_env(self.states[at].clone());
         let event = fork
             .stepper
-            .forked(name.into(), Vec::new(), self.env().account())
+            .forked_event(name.into(), Vec::new(), self.env().account())
             .expect("a checkpoint");
         fork.record(event);
         fork.resume();
@@ -217,7 +217,7 @@ impl SimulatedRun {
             self.faults.mail -= 1;
             self.mail();
         } else if self.people.answer_timing == AnswerTiming::AnyTime
-            && self.env().requests().next().is_some()
+            && self.env().open_requests().next().is_some()
             && self.rng.chance(10)
         {
             self.answer_humans();
@@ -234,7 +234,7 @@ impl SimulatedRun {
             Effect::Record(event) => self.record(event),
             Effect::Call(call) => {
                 self.calls.push((self.log.len(), call.clone()));
-                self.record(self.stepper.call_started(&call));
+                self.record(self.stepper.call_started_event(&call));
                 if self.ask(&call) && self.ask_human(&call) {
                     self.in_flight.push(call);
                 }
@@ -249,7 +249,7 @@ impl SimulatedRun {
     /// the budgets allow them. Returns false if the attempt ends with that.
     fn ask(&mut self, call: &Invocation) -> bool {
         let (role, work) = (call.role, call.work);
-        let mut recorded = call.recorded.clone();
+        let mut recorded = call.recorded_calls.clone();
         for request in self.script.requests(call) {
             let found = recorded.iter().position(|known| known.request == request);
             if let Some(at) = found {
@@ -258,16 +258,19 @@ impl SimulatedRun {
                     role,
                     work,
                     call,
-                    source: Source::Recorded,
+                    source: AnswerSource::Recorded,
                     what: String::new(),
                 });
                 continue;
             }
-            match self.env().exhausted(&self.team, role, work, Amount::NONE) {
+            match self
+                .env()
+                .exhausted_budget(&self.team, role, work, Amount::ZERO)
+            {
                 None => {}
                 // The action gets an error and continues without the call.
-                Some(Purse::Action(_)) => continue,
-                Some(Purse::Team | Purse::Role(_)) => {
+                Some(BudgetScope::Action(_)) => continue,
+                Some(BudgetScope::Team | BudgetScope::Role(_)) => {
                     self.record(Event::CallSuspended {
                         role,
                         work,
@@ -277,7 +280,7 @@ impl SimulatedRun {
                 }
             }
             let usd = Usd(self.rng.below(6) as u64);
-            let reserved = Reserved {
+            let reserved = Reservation {
                 request: request.clone(),
                 amount: Amount {
                     usd,
@@ -294,7 +297,7 @@ impl SimulatedRun {
                 role,
                 work,
                 call,
-                source: Source::Live,
+                source: AnswerSource::Live,
                 what: String::new(),
             });
         }
@@ -306,7 +309,7 @@ impl SimulatedRun {
         let resting: Vec<RoleId> = self
             .env()
             .activations()
-            .filter(|(_, a)| a.phase == Phase::Resting)
+            .filter(|(_, a)| a.phase == Phase::BackingOff)
             .map(|(id, _)| id)
             .collect();
         let leaving = self.leaving();
@@ -333,7 +336,7 @@ impl SimulatedRun {
                 let outcome = self.script.outcome(&self.stepper, &call);
                 let event = self
                     .stepper
-                    .call_ended(call.role, outcome)
+                    .call_ended_event(call.role, outcome)
                     .expect("a running call has an end");
                 self.record(event);
             }
@@ -375,11 +378,11 @@ impl SimulatedRun {
     fn stop(&mut self) {
         for call in std::mem::take(&mut self.in_flight) {
             let stopped = Fault::new(FaultKind::Interrupted, "stopped by the operator");
-            if let Some(event) = self.stepper.call_ended(call.role, Err(stopped)) {
+            if let Some(event) = self.stepper.call_ended_event(call.role, Err(stopped)) {
                 self.record(event);
             }
         }
-        self.record(self.stepper.ended(Status::Interrupted));
+        self.record(self.stepper.run_ended_event(Status::Interrupted));
         self.resume();
     }
 
@@ -400,7 +403,7 @@ impl SimulatedRun {
             meta: BTreeMap::new(),
             route: Vec::new(),
         };
-        self.record(self.stepper.sent(message));
+        self.record(self.stepper.message_sent_event(message));
     }
 
     /// Replays the log and continues from there.
@@ -426,7 +429,10 @@ impl SimulatedRun {
             ]);
             self.replace_components();
         }
-        self.record(self.stepper.resumed(self.team.policy.budget, calls));
+        self.record(
+            self.stepper
+                .run_resumed_event(self.team.policy.budget, calls),
+        );
     }
 
     fn replace_components(&mut self) {
@@ -444,10 +450,13 @@ impl SimulatedRun {
 /// Returns all slots of a team.
 pub fn slots(team: &Team) -> impl Iterator<Item = Slot> {
     let of = |id: RoleId, actions: usize| {
-        let actions = (0..actions).map(|i| Part::Action(ActionId(i as u16)));
+        let actions = (0..actions).map(|i| SlotKind::Action(ActionId(i as u16)));
         actions
-            .chain([Part::Think])
-            .map(move |part| Slot { role: id, part })
+            .chain([SlotKind::Think])
+            .map(move |part| Slot {
+                role: id,
+                kind: part,
+            })
             .collect::<Vec<_>>()
     };
     let all: Vec<Slot> = team

@@ -4,12 +4,14 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use strata_core::budget::{Account, Amount, Reserved, Spending, spender};
-use strata_core::edit::{Edit, Edited};
+use strata_core::budget::{Account, Amount, Reservation, Spending, charged_slot};
+use strata_core::edit::{Edit, EditedScope};
 use strata_core::environment::Environment;
-use strata_core::environment::lineage::{common, place};
+use strata_core::environment::lineage::{last_common_checkpoint, parse_checkpoint_id};
 use strata_core::environment::scope::ScopeKey;
-use strata_core::event::{CallPolicy, Event, HostCall, HostCallKind, Outcome, Source, Work};
+use strata_core::event::{
+    AnswerSource, CallOutcome, CallPolicy, Event, HostCall, HostCallKind, Work,
+};
 use strata_core::id::{CheckpointId, RoleId};
 use strata_core::json::Json;
 use strata_core::money::Usd;
@@ -76,15 +78,15 @@ proptest! {
             let state = &fork.states[place_of];
             // Whatever stopped the first step, its parent is the first checkpoint.
             let is_first = matches!(fork.log[place_of], Event::StepCommitted { step: 0, .. });
-            let above = if is_first { Some(state.lineage.beginning()) } else { newest };
+            let above = if is_first { Some(state.lineage.first_checkpoint()) } else { newest };
             prop_assert_eq!(&state.parent, &above);
             newest = state.checkpoint.clone();
-            numbers.push(newest.as_ref().and_then(place).expect("a name of ours").1);
+            numbers.push(newest.as_ref().and_then(parse_checkpoint_id).expect("a name of ours").1);
         }
         prop_assert_eq!(&numbers, &(0..numbers.len() as u64).collect::<Vec<_>>());
         prop_assert!(fork.states.windows(2).all(|pair| pair[0].step <= pair[1].step && pair[0].spent <= pair[1].spent));
         let head = |run: &SimulatedRun| run.env().checkpoint.clone().expect("a checkpoint");
-        let shared = common(&run.env().lineage, &head(&run), &fork.env().lineage, &head(&fork));
+        let shared = last_common_checkpoint(&run.env().lineage, &head(&run), &fork.env().lineage, &head(&fork));
         prop_assert_eq!(shared, run.states[at].checkpoint.clone());
     }
 
@@ -122,7 +124,7 @@ fn number(value: i64) -> Json {
     Json::from(serde_json::Value::from(value))
 }
 
-fn edit(scope: Edited, key: &str, value: i64) -> Edit {
+fn edit(scope: EditedScope, key: &str, value: i64) -> Edit {
     Edit {
         scope,
         key: key.into(),
@@ -134,7 +136,7 @@ fn edit(scope: Edited, key: &str, value: i64) -> Edit {
 fn fork(run: &ManualRun, edits: Vec<Edit>) -> ManualRun {
     let committed = |event: &Event| matches!(event, Event::StepCommitted { step: 0, .. });
     let at = run.log.iter().position(committed).expect("a commit");
-    let mut stepper = run.stepper.at(Environment::new(run.stepper.team()));
+    let mut stepper = run.stepper.with_env(Environment::new(run.stepper.team()));
     run.log[..=at]
         .iter()
         .for_each(|event| stepper.apply(event).expect("it fits"));
@@ -144,10 +146,10 @@ fn fork(run: &ManualRun, edits: Vec<Edit>) -> ManualRun {
     };
     let event = fork
         .stepper
-        .forked("main.1".into(), edits, run.env().account())
+        .forked_event("main.1".into(), edits, run.env().account())
         .expect("a checkpoint");
     fork.record(event);
-    fork.record(fork.stepper.resumed(None, CallPolicy::Auto));
+    fork.record(fork.stepper.run_resumed_event(None, CallPolicy::Auto));
     fork
 }
 
@@ -155,15 +157,15 @@ fn fork(run: &ManualRun, edits: Vec<Edit>) -> ManualRun {
 fn edits_hold_in_the_new_lineage_and_nowhere_else() {
     let run = three();
     let edits = vec![
-        edit(Edited::Shared("s0".into()), "k", 9),
-        edit(Edited::Shared("s0".into()), "new", 1),
-        edit(Edited::Role(RoleId(1)), "own", 2),
+        edit(EditedScope::Shared("s0".into()), "k", 9),
+        edit(EditedScope::Shared("s0".into()), "new", 1),
+        edit(EditedScope::Role(RoleId(1)), "own", 2),
     ];
     let mut other = fork(&run, edits);
     let team = other.stepper.team().clone();
     let read = |run: &ManualRun, role: u16, at: (&str, &str)| {
         run.env()
-            .read(
+            .read_key(
                 &team,
                 RoleId(role),
                 ScopeKey {
@@ -207,11 +209,13 @@ fn going_back_gives_no_money_back() {
 #[test]
 fn a_fork_that_cannot_have_happened_is_refused_and_leaves_the_state_untouched() {
     let mut run = three();
-    let stop = run.stepper.ended(strata_core::event::Status::Interrupted);
+    let stop = run
+        .stepper
+        .run_ended_event(strata_core::event::Status::Interrupted);
     run.record(stop);
     let good = run
         .stepper
-        .forked("main.1".into(), Vec::new(), run.env().account())
+        .forked_event("main.1".into(), Vec::new(), run.env().account())
         .expect("a checkpoint");
     type Forge = fn(&mut String, &mut CheckpointId, &mut CheckpointId, &mut u64);
     let forges: [Forge; 7] = [
@@ -249,12 +253,17 @@ fn a_fork_that_cannot_have_happened_is_refused_and_leaves_the_state_untouched() 
 #[test]
 fn a_fork_that_edits_what_does_not_exist_is_refused() {
     let mut run = three();
-    let stop = run.stepper.ended(strata_core::event::Status::Interrupted);
+    let stop = run
+        .stepper
+        .run_ended_event(strata_core::event::Status::Interrupted);
     run.record(stop);
-    for scope in [Edited::Shared("none".into()), Edited::Role(RoleId(3))] {
+    for scope in [
+        EditedScope::Shared("none".into()),
+        EditedScope::Role(RoleId(3)),
+    ] {
         let event = run
             .stepper
-            .forked(
+            .forked_event(
                 "main.1".into(),
                 vec![edit(scope, "k", 1)],
                 run.env().account(),
@@ -271,10 +280,13 @@ fn a_fork_that_gives_money_back_is_refused() {
     let mut paid = three();
     let call = paid.call();
     paid.ask(&call, "q", 7);
-    paid.record(paid.stepper.ended(strata_core::event::Status::Interrupted));
+    paid.record(
+        paid.stepper
+            .run_ended_event(strata_core::event::Status::Interrupted),
+    );
     let event = paid
         .stepper
-        .forked("main.1".into(), Vec::new(), paid.env().account())
+        .forked_event("main.1".into(), Vec::new(), paid.env().account())
         .expect("a checkpoint");
     let Event::Forked {
         lineage,
@@ -313,10 +325,10 @@ fn a_fork_takes_over_the_account_of_all_lineages() {
         response,
         cost: Usd(7),
         tokens: 3,
-        outcome: Outcome::Answered,
-        finish: None,
+        outcome: CallOutcome::Answered,
+        finish_reason: None,
     };
-    let (role, work, source) = (call.role, call.work, Source::Live);
+    let (role, work, source) = (call.role, call.work, AnswerSource::Live);
     run.record(Event::HostCalled {
         role,
         work,
@@ -329,12 +341,12 @@ fn a_fork_takes_over_the_account_of_all_lineages() {
         budget: Some(Usd(100)),
         ..used.clone()
     };
-    let mut early = run.stepper.at(Environment::new(run.stepper.team()));
+    let mut early = run.stepper.with_env(Environment::new(run.stepper.team()));
     run.log[..1]
         .iter()
         .for_each(|event| early.apply(event).expect("it fits"));
     let event = early
-        .forked("main.1".into(), Vec::new(), account.clone())
+        .forked_event("main.1".into(), Vec::new(), account.clone())
         .expect("a checkpoint");
     early.apply(&event).expect("it fits");
     assert_eq!(early.env().account(), account);
@@ -342,7 +354,7 @@ fn a_fork_takes_over_the_account_of_all_lineages() {
     // Nothing is refunded, whichever lineage knows less.
     let event = run
         .stepper
-        .forked("main.2".into(), Vec::new(), Account::default())
+        .forked_event("main.2".into(), Vec::new(), Account::default())
         .expect("a checkpoint");
     run.record(event);
     assert_eq!((run.env().spent, &run.env().ledger), (Usd(7), &used.ledger));
@@ -353,7 +365,7 @@ fn what_is_held_back_when_a_run_is_left_is_paid_once_by_the_fork() {
     let mut run = three();
     let call = run.call();
     run.ask(&call, "q", 7);
-    let reserved = Reserved {
+    let reserved = Reservation {
         request: "r".into(),
         amount: Amount {
             usd: Usd(10),
@@ -365,18 +377,21 @@ fn what_is_held_back_when_a_run_is_left_is_paid_once_by_the_fork() {
         work: call.work,
         reserved,
     });
-    run.record(run.stepper.ended(strata_core::event::Status::Interrupted));
+    run.record(
+        run.stepper
+            .run_ended_event(strata_core::event::Status::Interrupted),
+    );
     let team = run.stepper.team().clone();
     assert_eq!(run.env().account().spent, Usd(7));
-    let left = run.env().account_left(&team);
-    let used = &left.ledger[&spender(call.role, call.work)];
+    let left = run.env().account_at_stop(&team);
+    let used = &left.ledger[&charged_slot(call.role, call.work)];
     assert_eq!((left.spent, used.usd, used.tokens), (Usd(17), Usd(17), 5));
     run.record(
         run.stepper
-            .forked("main.1".into(), Vec::new(), left.clone())
+            .forked_event("main.1".into(), Vec::new(), left.clone())
             .expect("a checkpoint"),
     );
-    run.record(run.stepper.resumed(None, CallPolicy::Auto));
+    run.record(run.stepper.run_resumed_event(None, CallPolicy::Auto));
     assert_eq!(
         (run.env().spent, &run.env().ledger),
         (Usd(17), &left.ledger)
@@ -385,7 +400,7 @@ fn what_is_held_back_when_a_run_is_left_is_paid_once_by_the_fork() {
 
 #[test]
 fn an_account_learns_what_others_used_up_and_forgets_nothing() {
-    let slot = |role| spender(RoleId(role), Work::Plan);
+    let slot = |role| charged_slot(RoleId(role), Work::Plan);
     let used = |usd, tokens| Spending {
         usd: Usd(usd),
         tokens,
@@ -403,7 +418,7 @@ fn an_account_learns_what_others_used_up_and_forgets_nothing() {
         ledger: [(slot(0), used(3, 4)), (slot(2), used(2, 2))].into(),
         ..Account::default()
     };
-    account.learn(&other);
+    account.merge_ledger(&other);
     let expected = used(5, 4);
     assert_eq!(
         account.ledger,
@@ -423,7 +438,7 @@ fn a_fork_takes_no_name_that_its_checkpoints_bear() {
     for (name, fits) in [("main", false), ("main.1", false), ("main.2", true)] {
         let event = other
             .stepper
-            .forked(name.into(), Vec::new(), account.clone())
+            .forked_event(name.into(), Vec::new(), account.clone())
             .expect("a checkpoint");
         assert_eq!(other.stepper.clone().apply(&event).is_ok(), fits, "{name}");
     }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use strata_core::effect::{Effect, Invocation};
 use strata_core::environment::Environment;
-use strata_core::environment::scope::{Change, Write};
+use strata_core::environment::scope::{ScopeChange, Write};
 use strata_core::event::{
-    CallPolicy, Event, Finished, HostCall, HostCallKind, Outcome, Source, Status,
+    AnswerSource, CallOutcome, CallPolicy, CallResult, Event, HostCall, HostCallKind, Status,
 };
 use strata_core::fault::Fault;
 use strata_core::id::{Digest, RoleId, RunId};
@@ -41,7 +41,7 @@ impl ManualRun {
             .collect();
         run.record(
             run.stepper
-                .started(RunId::from("run"), "idea".into(), components),
+                .run_started_event(RunId::from("run"), "idea".into(), components),
         );
         run
     }
@@ -70,29 +70,29 @@ impl ManualRun {
         let Effect::Call(call) = self.go() else {
             return None;
         };
-        self.record(self.stepper.call_started(&call));
+        self.record(self.stepper.call_started_event(&call));
         Some(call)
     }
 
     /// Continues to the next call, starts it and ends it.
-    pub fn act(&mut self, result: Result<Finished, Fault>) -> Invocation {
+    pub fn act(&mut self, result: Result<CallResult, Fault>) -> Invocation {
         let call = self.call();
         self.end(call.role, result);
         call
     }
 
     /// Ends a call.
-    pub fn end(&mut self, role: RoleId, result: Result<Finished, Fault>) {
+    pub fn end(&mut self, role: RoleId, result: Result<CallResult, Fault>) {
         let event = self
             .stepper
-            .call_ended(role, result)
+            .call_ended_event(role, result)
             .expect("a running call");
         self.record(event);
     }
 
     /// Makes a host call.
     pub fn ask(&mut self, call: &Invocation, request: &str, cost: u64) {
-        let (request, response, outcome) = (request.into(), Json::null(), Outcome::Answered);
+        let (request, response, outcome) = (request.into(), Json::null(), CallOutcome::Answered);
         let answer = HostCall {
             kind: HostCallKind::Llm,
             request,
@@ -100,13 +100,13 @@ impl ManualRun {
             cost: Usd(cost),
             tokens: 0,
             outcome,
-            finish: None,
+            finish_reason: None,
         };
         let event = Event::HostCalled {
             role: call.role,
             work: call.work,
             call: answer,
-            source: Source::Live,
+            source: AnswerSource::Live,
             what: String::new(),
         };
         self.record(event);
@@ -140,7 +140,7 @@ impl ManualRun {
                 .expect("what was recorded can be read back");
         }
         self.stepper = stepper;
-        self.record(self.stepper.resumed(team.policy.budget, calls));
+        self.record(self.stepper.run_resumed_event(team.policy.budget, calls));
     }
 
     /// Returns the content of each published message.
@@ -154,8 +154,8 @@ impl ManualRun {
 }
 
 /// Returns an output.
-pub fn says(content: &str) -> Finished {
-    Finished::Returned {
+pub fn says(content: &str) -> CallResult {
+    CallResult::Returned {
         output: draft(content, &[]),
         emissions: Vec::new(),
         writes: Vec::new(),
@@ -163,14 +163,14 @@ pub fn says(content: &str) -> Finished {
 }
 
 /// Returns an output and writes of numbers into `s0`.
-pub fn writes(content: &str, values: &[(&str, i64)]) -> Finished {
+pub fn writes(content: &str, values: &[(&str, i64)]) -> CallResult {
     let write = |(key, value): &(&str, i64)| Write {
         scope: "s0".into(),
         key: (*key).into(),
-        change: Change::Set(Json::from(serde_json::Value::from(*value))),
+        change: ScopeChange::Set(Json::from(serde_json::Value::from(*value))),
     };
     let writes = values.iter().map(write).collect();
-    Finished::Returned {
+    CallResult::Returned {
         output: draft(content, &[]),
         emissions: Vec::new(),
         writes,

@@ -94,14 +94,14 @@ fn seen_by_others(
 /// Returns the environment with everything altered that is private to roles other than `id`.
 fn scrambled(env: &Environment, id: RoleId) -> Environment {
     let mut env = env.clone();
-    let secret = env.add(mail("a secret", "l0", &[]));
+    let secret = env.add_message(mail("a secret", "l0", &[]));
     for (i, role) in env
         .roles
         .iter_mut()
         .enumerate()
         .filter(|(i, _)| *i != id.index())
     {
-        role.mailbox = vec![Mail::together(secret)];
+        role.mailbox = vec![Mail::batched(secret)];
         role.memory.reverse();
         role.memory.push(secret);
         role.latest = Some(secret);
@@ -112,12 +112,12 @@ fn scrambled(env: &Environment, id: RoleId) -> Environment {
         if let Some(Activation {
             news,
             done,
-            current,
+            current_call: current,
             ..
         }) = &mut role.activation
         {
             news.push(secret);
-            current.journal.clear();
+            current.recorded_calls.clear();
             done.iter_mut().for_each(|done| {
                 done.output.message = secret;
                 done.writes.clear();
@@ -138,7 +138,7 @@ proptest! {
         let mut team = team;
         // Which role can still pay when the money runs out depends on the order.
         team.policy.budget = None;
-        team.policy.purses = Default::default();
+        team.policy.scoped_budgets = Default::default();
         let mut other = team.clone();
         other.policy.max_parallel = parallel;
         prop_assert_eq!(milestones(&team, seed, orders[0]), milestones(&other, seed, orders[1]));
@@ -149,10 +149,10 @@ proptest! {
         let run = SimulatedRun::complete(&team, script(seed), SOME_FAULTS, order);
         for (pair, event) in run.states.windows(2).zip(&run.log[1..]) {
             let [before, after] = pair else { unreachable!("windows of two") };
-            if !(before.open && after.open) {
+            if !(before.is_step_open && after.is_step_open) {
                 continue;
             }
-            prop_assert_eq!(&before.shared, &after.shared, "{:?}", event);
+            prop_assert_eq!(&before.shared_scopes, &after.shared_scopes, "{:?}", event);
             prop_assert!(before.roles.iter().map(|role| &role.scope).eq(after.roles.iter().map(|role| &role.scope)));
             prop_assert_eq!(&before.joins, &after.joins, "{:?}", event);
             if matches!(event, Event::MessageSent { .. }) {
@@ -195,11 +195,11 @@ proptest! {
             let other = Stepper::new(run.team().clone(), scrambled(before, id));
             prop_assert_eq!(other.next(), Effect::Call(call.clone()));
             for label in [None, Some("l0")] {
-                prop_assert_eq!(before.remembered(id, label, 9), other.env().remembered(id, label, 9));
+                prop_assert_eq!(before.recent_memory(id, label, 9), other.env().recent_memory(id, label, 9));
             }
             for scope in SCOPES.iter().copied().chain(["role"]) {
-                let keys = |env: &Environment| env.keys(run.team(), id, scope, &[]);
-                let read = |env: &Environment| env.read(run.team(), id, ScopeKey { scope, key: "k0" }, None, &[]);
+                let keys = |env: &Environment| env.scope_keys(run.team(), id, scope, &[]);
+                let read = |env: &Environment| env.read_key(run.team(), id, ScopeKey { scope, key: "k0" }, None, &[]);
                 prop_assert_eq!((keys(before), read(before)), (keys(other.env()), read(other.env())));
             }
         }

@@ -1,24 +1,24 @@
 //! Small teams whose runs are known in every detail, for each react mode.
 
 use strata_core::effect::{Effect, Invocation};
-use strata_core::environment::scope::{Change, ROLE_SCOPE, ScopeKey, Write};
-use strata_core::event::{CallPolicy, Event, Finished, Status, Work};
+use strata_core::environment::scope::{ROLE_SCOPE, ScopeChange, ScopeKey, Write};
+use strata_core::event::{CallPolicy, CallResult, Event, Status, Work};
 use strata_core::fault::{Fault, FaultKind};
 use strata_core::id::{ActionId, RoleId};
 use strata_core::json::Json;
 use strata_core::message::{Draft, Hop, IDEA_LABEL, TO_ALL};
-use strata_core::team::{OnFault, Outside, React, Task, Team, Thinker};
+use strata_core::team::{ExternalEnvironment, OnFault, React, Task, Team, Thinker};
 
 use crate::manual_run::{ManualRun, draft, mail, says, writes};
 use crate::teams::{edge, role, team};
 
-fn trap() -> Result<Finished, Fault> {
+fn trap() -> Result<CallResult, Fault> {
     Err(Fault::new(FaultKind::Trap, "unreachable"))
 }
 
 fn contents(run: &ManualRun, role: u16) -> Vec<String> {
     run.env()
-        .remembered(RoleId(role), None, 9)
+        .recent_memory(RoleId(role), None, 9)
         .iter()
         .map(|message| message.content.clone())
         .collect()
@@ -50,7 +50,7 @@ fn a_role_resumes_at_its_failed_action_and_remembers_what_it_handled_and_did() {
         ["x ok"],
         "what it is being told is not remembered yet"
     );
-    assert_eq!(run.env().buffer(RoleId(1)).count(), 1);
+    assert_eq!(run.env().unfinished_mail(RoleId(1)).count(), 1);
     run.resume(pair(), CallPolicy::Auto);
     let again = run.act(Ok(says("y ok")));
     assert_eq!((again.attempt, news(&again)), (2, vec!["p ok"]));
@@ -67,7 +67,7 @@ fn memory_is_asked_for_by_number_and_label() {
     run.act(Ok(says("x ok")));
     run.act(Ok(says("y ok")));
     let check = |label, limit, expected: &[&str]| {
-        let found = run.env().remembered(RoleId(1), label, limit);
+        let found = run.env().recent_memory(RoleId(1), label, limit);
         assert_eq!(
             found.iter().map(|m| m.content.as_str()).collect::<Vec<_>>(),
             expected,
@@ -91,7 +91,7 @@ fn emissions_come_before_the_output_and_earlier_outputs_stay_private() {
         cause_by: Some("memo".into()),
         ..draft("note", &[])
     };
-    run.act(Ok(Finished::Returned {
+    run.act(Ok(CallResult::Returned {
         output: draft("p ok", &[]),
         emissions: vec![memo],
         writes: Vec::new(),
@@ -124,7 +124,9 @@ fn choices_are_followed_until_minus_one_or_the_limit() {
                     );
                     run.end(
                         call.role,
-                        Ok(Finished::Chosen(*choices.next().expect("one more choice"))),
+                        Ok(CallResult::Chosen(
+                            *choices.next().expect("one more choice"),
+                        )),
                     );
                 }
                 Work::Act { action, .. } => {
@@ -158,7 +160,7 @@ fn a_plan_goes_on_at_its_task() {
         action: action.map(String::from),
     };
     let tasks = vec![task("t1", None), task("t2", Some("v")), task("t3", None)];
-    let plan = run.act(Ok(Finished::Planned {
+    let plan = run.act(Ok(CallResult::Planned {
         tasks,
         emissions: Vec::new(),
         writes: Vec::new(),
@@ -198,7 +200,7 @@ fn a_write_is_seen_by_its_writer_at_once_by_a_sibling_never_and_by_others_in_the
     let mut run = ManualRun::start(team);
     let number = |n: i64| Some(Some(Json::from(serde_json::Value::from(n))));
     let read = |run: &ManualRun, role, pending: &[Write]| {
-        run.env().read(
+        run.env().read_key(
             run.stepper.team(),
             RoleId(role),
             ScopeKey {
@@ -218,17 +220,21 @@ fn a_write_is_seen_by_its_writer_at_once_by_a_sibling_never_and_by_others_in_the
     let pending = Write {
         scope: "s0".into(),
         key: "k".into(),
-        change: Change::Delete,
+        change: ScopeChange::Delete,
     };
     assert_eq!(read(&run, 1, std::slice::from_ref(&pending)), Some(None));
-    let keys = |pending: &[Write]| run.env().keys(run.stepper.team(), RoleId(1), "s0", pending);
+    let keys = |pending: &[Write]| {
+        run.env()
+            .scope_keys(run.stepper.team(), RoleId(1), "s0", pending)
+    };
     assert_eq!(
         (keys(&[]), keys(&[pending])),
         (Some(vec!["k".into()]), Some(Vec::new()))
     );
     let read_own = |scope| {
         let at = ScopeKey { scope, key: "k" };
-        run.env().read(run.stepper.team(), RoleId(1), at, None, &[])
+        run.env()
+            .read_key(run.stepper.team(), RoleId(1), at, None, &[])
     };
     assert_eq!((read_own("none"), read_own(ROLE_SCOPE)), (None, Some(None)));
     run.act(Ok(says("a2 ok")));
@@ -257,7 +263,7 @@ fn hops_travel_with_the_output_past_a_fault() {
         route: vec![hop("A", "B"), hop("B", "C"), hop("C", "D")],
         ..draft("a", &[])
     };
-    run.act(Ok(Finished::Returned {
+    run.act(Ok(CallResult::Returned {
         output,
         emissions: Vec::new(),
         writes: Vec::new(),
@@ -310,24 +316,26 @@ fn what_a_role_wrote_is_seen_in_its_scope_and_in_no_other() {
     let own = |key: &str| Write {
         scope: ROLE_SCOPE.into(),
         key: key.into(),
-        change: Change::Set(one()),
+        change: ScopeChange::Set(one()),
     };
     let shared = Write {
         scope: "s0".into(),
         ..own("shared")
     };
-    run.act(Ok(Finished::Returned {
+    run.act(Ok(CallResult::Returned {
         output: draft("a ok", &[]),
         emissions: Vec::new(),
         writes: vec![own("own"), shared],
     }));
     let check = |scope: &str, expected: &[&str]| {
         let (team, env, pending) = (run.stepper.team(), run.env(), [own("pending")]);
-        let keys = env.keys(team, RoleId(0), scope, &pending).expect("a scope");
+        let keys = env
+            .scope_keys(team, RoleId(0), scope, &pending)
+            .expect("a scope");
         assert_eq!(keys, expected, "{scope}");
         for key in ["own", "pending", "shared"] {
             let value = env
-                .read(team, RoleId(0), ScopeKey { scope, key }, None, &pending)
+                .read_key(team, RoleId(0), ScopeKey { scope, key }, None, &pending)
                 .expect("a scope");
             assert_eq!(value, expected.contains(&key).then(one), "{scope} {key}");
         }
@@ -341,9 +349,9 @@ fn what_a_role_wrote_is_seen_in_its_scope_and_in_no_other() {
 fn an_end_makes_a_checkpoint_only_within_a_step() {
     let mut run = ManualRun::start(team(vec![role("A", &[IDEA_LABEL], &["a"])]));
     run.call();
-    let within = run.stepper.ended(Status::Interrupted);
+    let within = run.stepper.run_ended_event(Status::Interrupted);
     assert!(
-        matches!(&within, Event::RunEnded { checkpoint: Some(id), .. } if *id == run.env().next_checkpoint())
+        matches!(&within, Event::RunEnded { checkpoint: Some(id), .. } if *id == run.env().next_checkpoint_id())
     );
     run.end(RoleId(0), Ok(says("a ok")));
     assert_eq!(run.halt(), Status::Done);
@@ -354,7 +362,7 @@ fn an_end_makes_a_checkpoint_only_within_a_step() {
             ..
         })
     ));
-    assert_eq!(run.env().checkpoints, 2, "the entry and the step");
+    assert_eq!(run.env().checkpoint_count, 2, "the entry and the step");
 }
 
 #[test]
@@ -406,7 +414,10 @@ fn a_message_from_outside_goes_to_all_whom_it_names_beside_those_who_watch() {
         role("B", &[], &["b"]),
         role("C", &[], &["c"]),
     ]));
-    run.record(run.stepper.sent(mail("hi", "x", &[TO_ALL, "B"])));
+    run.record(
+        run.stepper
+            .message_sent_event(mail("hi", "x", &[TO_ALL, "B"])),
+    );
     assert_eq!(
         [0, 1, 2].map(|id: usize| run.env().roles[id].mailbox.len()),
         [1, 1, 0]
@@ -426,7 +437,7 @@ fn a_message_from_outside_goes_the_way_that_it_says_itself() {
     ]));
     let mut letter = mail("hi", "x", &[]);
     (letter.sent_from, letter.route) = ("alice".into(), vec![leg("alice", "B"), leg("B", "C")]);
-    run.record(run.stepper.sent(letter));
+    run.record(run.stepper.message_sent_event(letter));
     assert_eq!(
         [0, 1, 2].map(|id: usize| run.env().roles[id].mailbox.len()),
         [0, 1, 0]
@@ -441,12 +452,12 @@ fn a_message_from_outside_goes_the_way_that_it_says_itself() {
 fn what_could_not_be_handed_over_is_tried_again_only_after_a_resume_and_in_order() {
     let outgoing = || {
         let mut team = team(vec![role("A", &[IDEA_LABEL], &["a"])]);
-        team.outside = Outside::Somebody;
+        team.external = ExternalEnvironment::Present;
         team
     };
     let mut run = ManualRun::start(outgoing());
     let emissions = vec![draft("first", &["them"])];
-    run.act(Ok(Finished::Returned {
+    run.act(Ok(CallResult::Returned {
         output: draft("second", &["them"]),
         emissions,
         writes: Vec::new(),

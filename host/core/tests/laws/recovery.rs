@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use strata_core::activation::Phase;
 use strata_core::effect::Invocation;
-use strata_core::event::{CallPolicy, Event, Journal, Source, Work};
-use strata_core::fault::Hope;
+use strata_core::event::{AnswerSource, CallPolicy, Event, RecordedCallUse, Work};
+use strata_core::fault::Retryability;
 use strata_core::id::RoleId;
-use strata_core::team::{Retry, Team};
+use strata_core::team::{RetryPolicy, Team};
 
 use crate::lifecycle::{FaultSchedule, ResumeChange, SimulatedRun};
 use crate::script::{RecipientChoice, Script};
@@ -79,7 +79,10 @@ fn call_history(run: &SimulatedRun) -> Vec<CallHistory<'_>> {
                 .activation
                 .as_ref()
                 .expect("an activation");
-            let (opened, kept) = (format!("run/{}/", activation.opened), activation.done.len());
+            let (opened, kept) = (
+                format!("run/{}/", activation.opened_in_step),
+                activation.done.len(),
+            );
             let after = made.iter().filter(|call| {
                 call.role == writer.role && call.idempotency_key.starts_with(&opened)
             });
@@ -90,9 +93,9 @@ fn call_history(run: &SimulatedRun) -> Vec<CallHistory<'_>> {
     all
 }
 
-fn retry(team: &Team, role: RoleId, work: Work) -> Retry {
+fn retry(team: &Team, role: RoleId, work: Work) -> RetryPolicy {
     match work {
-        Work::Think { .. } | Work::Answer => Retry {
+        Work::Think { .. } | Work::Answer => RetryPolicy {
             retries: 0,
             backoff_ms: 0,
         },
@@ -179,12 +182,12 @@ proptest! {
                 Event::CallFinished { role, .. } => drop(failures.remove(role)),
                 Event::CallFailed { role, work, fault, retry_ms, .. } => {
                     let before = failures.entry(*role).or_default();
-                    let Retry { retries, backoff_ms } = retry(&team, *role, *work);
+                    let RetryPolicy { retries, backoff_ms } = retry(&team, *role, *work);
                     let pause = (u64::from(backoff_ms) * 2_u64.pow(*before)).min(60_000.max(backoff_ms.into())) as u32;
-                    let again = fault.hope == Hope::Retryable && *before < retries;
+                    let again = fault.retryability == Retryability::Retryable && *before < retries;
                     prop_assert_eq!(*retry_ms, again.then_some(pause));
                     let phase = &state.role(*role).activation.as_ref().expect("an activation").phase;
-                    prop_assert_eq!(again, *phase == Phase::Resting);
+                    prop_assert_eq!(again, *phase == Phase::BackingOff);
                     *before += 1;
                 }
                 _ => {}
@@ -204,27 +207,27 @@ proptest! {
         let mut calls = run.calls.iter().peekable();
         for (at, event) in run.log.iter().enumerate() {
             match event {
-                Event::RunResumed { calls, .. } => {
-                    policy = *calls;
+                Event::RunResumed { call_policy, .. } => {
+                    policy = *call_policy;
                     let killed = run.states[at - 1].activations().filter(|(_, a)| a.phase == Phase::Running);
                     kept.extend(killed.map(|(id, _)| (id, true)));
                 }
                 Event::ComponentChanged { slot, .. } => {
                     let env = &run.states[at];
                     let activation = env.role(slot.role).activation.as_ref();
-                    let work = activation.and_then(|a| a.work(team.role(slot.role)));
-                    if work.and_then(|work| strata_core::stepper::slot(team.role(slot.role), slot.role, work)) == Some(*slot) {
+                    let work = activation.and_then(|a| a.current_work(team.role(slot.role)));
+                    if work.and_then(|work| strata_core::stepper::component_slot(team.role(slot.role), slot.role, work)) == Some(*slot) {
                         kept.insert(slot.role, true);
                     }
                 }
-                Event::CallFailed { role, fault, .. } => drop(kept.insert(*role, fault.kind.keeps_calls())),
+                Event::CallFailed { role, fault, .. } => drop(kept.insert(*role, fault.kind.keeps_recorded_calls())),
                 Event::CallFinished { role, .. } => {
                     recorded.remove(role);
                     kept.remove(role);
                 }
                 // Calls reverted by a conflict are covered by the regression tests.
                 Event::StepConflicted { .. } => return Ok(()),
-                Event::HostCalled { role, call, source: Source::Live, .. } => {
+                Event::HostCalled { role, call, source: AnswerSource::Live, .. } => {
                     recorded.entry(*role).or_insert_with(Vec::new).push(call.clone());
                 }
                 _ => {}
@@ -238,8 +241,8 @@ proptest! {
                 if !keep {
                     recorded.remove(&call.role);
                 }
-                prop_assert_eq!(call.journal == Journal::Keep, keep, "{:?}", call);
-                prop_assert_eq!(&call.recorded, &recorded.get(&call.role).cloned().unwrap_or_default());
+                prop_assert_eq!(call.call_reuse == RecordedCallUse::Reuse, keep, "{:?}", call);
+                prop_assert_eq!(&call.recorded_calls, &recorded.get(&call.role).cloned().unwrap_or_default());
             }
         }
     }

@@ -1,14 +1,14 @@
 //! Single runs, step by step, one for each thing that is easily got wrong.
 
-use strata_core::activation::{Addressed, Phase};
+use strata_core::activation::{Addressing, Phase};
 use strata_core::condition::WorkBudget;
 use strata_core::effect::Effect;
 use strata_core::environment::OwnMessages;
-use strata_core::environment::routing::{AddressBook, Parcel, route};
+use strata_core::environment::routing::{AddressBook, RouteInput, route};
 use strata_core::environment::scope::ScopeKey;
-use strata_core::event::{CallPolicy, Event, Finished, Status};
-use strata_core::fault::{Fault, FaultKind, Hope};
-use strata_core::id::{ActionId, Digest, Part, RoleId, Slot};
+use strata_core::event::{CallPolicy, CallResult, Event, Status};
+use strata_core::fault::{Fault, FaultKind, Retryability};
+use strata_core::id::{ActionId, Digest, RoleId, Slot, SlotKind};
 use strata_core::json::Json;
 use strata_core::message::{Draft, Hop, IDEA_LABEL, TO_ALL};
 use strata_core::team::{OnFault, React, Reducer, Task, Team, Thinker};
@@ -36,7 +36,7 @@ fn beside_a_writer(reducer: Option<Reducer>) -> Team {
 #[test]
 fn a_raised_loop_limit_does_not_unsettle_what_was_recorded_under_the_lower_one() {
     let mut run = ManualRun::start(chooser(1));
-    run.act(Ok(Finished::Chosen(0)));
+    run.act(Ok(CallResult::Chosen(0)));
     run.act(Ok(says("x ok")));
     assert_eq!(run.halt(), Status::Done);
     run.resume(chooser(5), CallPolicy::Auto);
@@ -47,7 +47,7 @@ fn a_raised_loop_limit_does_not_unsettle_what_was_recorded_under_the_lower_one()
 #[test]
 fn a_lowered_loop_limit_ends_an_activation_that_has_reached_it() {
     let mut run = ManualRun::start(chooser(5));
-    run.act(Ok(Finished::Chosen(0)));
+    run.act(Ok(CallResult::Chosen(0)));
     run.act(Ok(says("x ok")));
     run.resume(chooser(1), CallPolicy::Auto);
     assert_eq!(run.halt(), Status::Done);
@@ -62,11 +62,11 @@ fn what_a_parked_role_had_done_is_published_when_a_lowered_limit_ends_its_activa
         team
     };
     let mut run = ManualRun::start(parking(5));
-    run.act(Ok(Finished::Chosen(0)));
+    run.act(Ok(CallResult::Chosen(0)));
     run.act(Ok(says("x ok")));
     run.act(Err(Fault::new(FaultKind::Trap, "in the second choice")));
     assert_eq!(run.halt(), Status::Failed);
-    assert_eq!((run.env().open, run.history().len()), (false, 1));
+    assert_eq!((run.env().is_step_open, run.history().len()), (false, 1));
     run.resume(parking(1), CallPolicy::Auto);
     assert_eq!(run.halt(), Status::Done);
     assert_eq!(run.history(), ["idea", "x ok"]);
@@ -82,9 +82,9 @@ fn a_new_reducer_does_not_change_what_was_committed_without_one() {
     let mut run = ManualRun::start(with(None));
     run.act(Ok(writes("a ok", &[("k", 1)])));
     assert_eq!(run.halt(), Status::Done);
-    let before = run.env().shared.clone();
+    let before = run.env().shared_scopes.clone();
     run.resume(with(Some(Reducer::Append)), CallPolicy::Auto);
-    assert_eq!(run.env().shared, before);
+    assert_eq!(run.env().shared_scopes, before);
     assert_eq!(run.env().rules.scopes["s0"], Some(Reducer::Append));
 }
 
@@ -113,8 +113,8 @@ fn conflict() -> ManualRun {
 #[test]
 fn a_call_that_is_undone_by_a_conflict_is_made_again_as_the_next_attempt() {
     let mut run = conflict();
-    let (_, failed) = run.env().failed().next().expect("A failed");
-    assert_eq!(failed.current.attempts, 1);
+    let (_, failed) = run.env().failed_activations().next().expect("A failed");
+    assert_eq!(failed.current_call.attempts, 1);
     run.resume(two_writers(Some(Reducer::Add)), CallPolicy::Auto);
     let again = run.act(Ok(writes("a again", &[("k", 1)])));
     assert_eq!(
@@ -123,14 +123,14 @@ fn a_call_that_is_undone_by_a_conflict_is_made_again_as_the_next_attempt() {
     );
     assert_eq!(again.outputs[0].content, "p ok");
     assert_eq!(
-        again.recorded.len(),
+        again.recorded_calls.len(),
         1,
         "it was paid for, and what was wrong is not the action"
     );
     run.act(Ok(writes("b again", &[("k", 2)])));
     assert_eq!(run.halt(), Status::Done);
     assert_eq!(
-        run.env().shared["s0"]["k"],
+        run.env().shared_scopes["s0"]["k"],
         Json::from(serde_json::json!(3))
     );
     assert_eq!(run.history(), ["idea", "a again", "b again"]);
@@ -172,16 +172,16 @@ fn a_scope_that_the_team_no_longer_declares_unites_nothing() {
 fn what_an_undone_call_recorded_can_still_be_reused() {
     let mut run = conflict();
     run.resume(two_writers(Some(Reducer::Add)), CallPolicy::Reuse);
-    assert_eq!(run.call().recorded.len(), 1);
+    assert_eq!(run.call().recorded_calls.len(), 1);
 }
 
 #[test]
 fn nothing_of_a_conflict_is_seen_anywhere() {
     let run = conflict();
-    assert!(run.env().shared.is_empty());
+    assert!(run.env().shared_scopes.is_empty());
     assert_eq!(run.history(), ["idea"]);
     for (role, scope) in [(0, "s0"), (1, "s0"), (0, "role")] {
-        let value = run.env().read(
+        let value = run.env().read_key(
             run.stepper.team(),
             RoleId(role),
             ScopeKey { scope, key: "k" },
@@ -202,13 +202,13 @@ fn a_plan_that_nobody_can_carry_out_is_a_fault() {
             text: "t".into(),
             action: action.map(String::from),
         }];
-        run.act(Ok(Finished::Planned {
+        run.act(Ok(CallResult::Planned {
             tasks,
             emissions: Vec::new(),
             writes: Vec::new(),
         }));
         assert_eq!(
-            run.env().failed().next().is_some(),
+            run.env().failed_activations().next().is_some(),
             fails,
             "{actions:?} {action:?}"
         );
@@ -248,15 +248,15 @@ fn a_run_that_has_ended_takes_in_nothing_more_of_its_steps() {
     let call = run.call();
     let late = [
         run.stepper
-            .call_ended(call.role, Ok(says("late")))
+            .call_ended_event(call.role, Ok(says("late")))
             .expect("an end"),
         run.stepper
-            .call_ended(call.role, Err(Fault::new(FaultKind::Trap, "late")))
+            .call_ended_event(call.role, Err(Fault::new(FaultKind::Trap, "late")))
             .expect("an end"),
         Event::RetryDue { role: call.role },
-        run.stepper.ended(Status::Done),
+        run.stepper.run_ended_event(Status::Done),
     ];
-    run.record(run.stepper.ended(Status::Interrupted));
+    run.record(run.stepper.run_ended_event(Status::Interrupted));
     for event in late {
         let before = run.env().clone();
         assert!(run.stepper.apply(&event).is_err(), "{event:?}");
@@ -278,7 +278,7 @@ fn a_component_is_changed_only_where_it_stands() {
     check(
         Slot {
             role: RoleId(0),
-            part: Part::Action(ActionId(1)),
+            kind: SlotKind::Action(ActionId(1)),
         },
         "build 0",
         false,
@@ -286,7 +286,7 @@ fn a_component_is_changed_only_where_it_stands() {
     check(
         Slot {
             role: RoleId(1),
-            part: Part::Think,
+            kind: SlotKind::Think,
         },
         "build 0",
         false,
@@ -294,7 +294,7 @@ fn a_component_is_changed_only_where_it_stands() {
     check(
         Slot {
             role: RoleId(0),
-            part: Part::Action(ActionId(0)),
+            kind: SlotKind::Action(ActionId(0)),
         },
         "another",
         false,
@@ -302,7 +302,7 @@ fn a_component_is_changed_only_where_it_stands() {
     check(
         Slot {
             role: RoleId(0),
-            part: Part::Action(ActionId(0)),
+            kind: SlotKind::Action(ActionId(0)),
         },
         "build 0",
         true,
@@ -312,7 +312,7 @@ fn a_component_is_changed_only_where_it_stands() {
 #[test]
 fn a_message_from_outside_without_recipients_is_a_broadcast_and_is_taken_once() {
     let mut run = ManualRun::start(team(vec![role("A", &["x"], &["a"])]));
-    let sent = run.stepper.sent(mail("hi", "x", &[]));
+    let sent = run.stepper.message_sent_event(mail("hi", "x", &[]));
     run.record(sent.clone());
     assert!(run.stepper.apply(&sent).is_err());
     let mail = run.env().roles[0].mailbox[0];
@@ -324,7 +324,11 @@ fn a_failed_choice_is_a_fault_of_the_choice_and_keeps_its_reason() {
     let check = |result, message: &str| {
         let mut run = ManualRun::start(chooser(1));
         run.act(result);
-        let (_, failed) = run.env().failed().next().expect("the choice failed");
+        let (_, failed) = run
+            .env()
+            .failed_activations()
+            .next()
+            .expect("the choice failed");
         let Phase::Failed(fault) = &failed.phase else {
             panic!("it failed")
         };
@@ -334,7 +338,7 @@ fn a_failed_choice_is_a_fault_of_the_choice_and_keeps_its_reason() {
         );
     };
     check(
-        Ok(Finished::Chosen(2)),
+        Ok(CallResult::Chosen(2)),
         "chose action 2 of 2; indices count from 0, and -1 stops",
     );
     check(
@@ -361,7 +365,7 @@ fn legs_that_nobody_travels_do_not_multiply_where_copies_meet() {
         route: route.clone(),
         ..draft("first", &[])
     };
-    run.act(Ok(Finished::Returned {
+    run.act(Ok(CallResult::Returned {
         output,
         emissions: Vec::new(),
         writes: Vec::new(),
@@ -386,15 +390,15 @@ fn a_leg_that_names_nobody_drops_the_message_and_says_so() {
         };
         let message = mail("x", "a", &[]);
         let itinerary = to.iter().map(leg).collect();
-        let parcel = Parcel {
+        let parcel = RouteInput {
             message: &message,
             from: Some(RoleId(0)),
-            addressed: Addressed::Open,
+            addressing: Addressing::ByEnvironment,
             itinerary,
         };
-        let book = AddressBook::of(&team, OwnMessages::Delivered);
+        let book = AddressBook::new(&team, OwnMessages::Delivered);
         let routed = route(&team, &book, parcel, &mut WorkBudget::default());
-        assert_eq!(routed.dropped.as_deref(), expected);
+        assert_eq!(routed.drop_reason.as_deref(), expected);
     };
     check(&[&[]], Some("its itinerary names nobody for this leg"));
     check(&[&[], &["B"]], None);
@@ -409,33 +413,39 @@ fn a_role_of_an_imported_team_hears_itself_only_by_name() {
     ]);
     let to = |own_messages, names: &[&str], addressed| {
         let message = mail("x", "a", names);
-        let parcel = Parcel {
+        let parcel = RouteInput {
             message: &message,
             from: Some(RoleId(0)),
-            addressed,
+            addressing: addressed,
             itinerary: Vec::new(),
         };
         route(
             &team,
-            &AddressBook::of(&team, own_messages),
+            &AddressBook::new(&team, own_messages),
             parcel,
             &mut WorkBudget::default(),
         )
         .to
     };
     let (both, other) = ([RoleId(0), RoleId(1)], [RoleId(1)]);
-    assert_eq!(to(OwnMessages::Delivered, &[], Addressed::Open), both);
-    assert_eq!(to(OwnMessages::Withheld, &[], Addressed::Open), other);
     assert_eq!(
-        to(OwnMessages::Withheld, &[TO_ALL], Addressed::Named),
-        other
-    );
-    assert_eq!(
-        to(OwnMessages::Withheld, &["A", TO_ALL], Addressed::Named),
+        to(OwnMessages::Delivered, &[], Addressing::ByEnvironment),
         both
     );
     assert_eq!(
-        to(OwnMessages::Withheld, &["<self>"], Addressed::Named),
+        to(OwnMessages::Withheld, &[], Addressing::ByEnvironment),
+        other
+    );
+    assert_eq!(
+        to(OwnMessages::Withheld, &[TO_ALL], Addressing::Explicit),
+        other
+    );
+    assert_eq!(
+        to(OwnMessages::Withheld, &["A", TO_ALL], Addressing::Explicit),
+        both
+    );
+    assert_eq!(
+        to(OwnMessages::Withheld, &["<self>"], Addressing::Explicit),
         [RoleId(0)]
     );
 }
@@ -448,7 +458,7 @@ fn a_role_that_rests_before_another_try_holds_nobody_up() {
     team.policy.max_parallel = 1;
     let mut run = ManualRun::start(team);
     let retryable = Fault {
-        hope: Hope::Retryable,
+        retryability: Retryability::Retryable,
         ..Fault::new(FaultKind::Error, "try again")
     };
     run.act(Err(retryable));
@@ -463,7 +473,7 @@ fn a_role_that_rests_before_another_try_holds_nobody_up() {
 #[test]
 fn a_choice_that_followed_an_undone_call_is_made_again() {
     let mut run = ManualRun::start(beside_a_writer(None));
-    let chosen = |index| Ok(Finished::Chosen(index));
+    let chosen = |index| Ok(CallResult::Chosen(index));
     for result in [
         chosen(0),
         Ok(writes("x ok", &[("k", 1)])),
@@ -491,7 +501,11 @@ fn a_choice_that_the_operator_stopped_is_no_fault_of_the_choice() {
     let mut run = ManualRun::start(chooser(1));
     let stopped = Fault::new(FaultKind::Interrupted, "stopped by the operator");
     run.act(Err(stopped.clone()));
-    let (_, failed) = run.env().failed().next().expect("it was stopped");
+    let (_, failed) = run
+        .env()
+        .failed_activations()
+        .next()
+        .expect("it was stopped");
     assert_eq!(failed.phase, Phase::Failed(stopped));
 }
 
@@ -510,9 +524,9 @@ fn tries_count_on_over_one_conflict_after_another() {
 fn an_action_that_was_chosen_twice_and_is_undone_counts_its_tries_by_place() {
     let mut run = ManualRun::start(beside_a_writer(None));
     for result in [
-        Finished::Chosen(0),
+        CallResult::Chosen(0),
         writes("once", &[("k", 1)]),
-        Finished::Chosen(0),
+        CallResult::Chosen(0),
     ] {
         run.act(Ok(result));
     }
@@ -524,7 +538,7 @@ fn an_action_that_was_chosen_twice_and_is_undone_counts_its_tries_by_place() {
     assert_eq!(run.halt(), Status::Failed, "both wrote the same");
     run.resume(beside_a_writer(Some(Reducer::Last)), CallPolicy::Auto);
     let first = run.act(Ok(says("once")));
-    run.act(Ok(Finished::Chosen(0)));
+    run.act(Ok(CallResult::Chosen(0)));
     let second = run.act(Ok(says("twice")));
     assert_eq!(
         [first, second].map(|call| (call.outputs.len(), call.attempt)),

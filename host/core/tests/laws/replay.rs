@@ -91,13 +91,13 @@ proptest! {
     fn settled_messages_stay_as_they_are_and_never_become_fewer(team in any_team(), seed: u64, order: u64) {
         let run = simulate(&team, seed, order);
         for states in run.states.windows(2) {
-            let (settled, later) = (states[0].settled(), states[1].settled());
+            let (settled, later) = (states[0].final_message_count(), states[1].final_message_count());
             prop_assert!(settled <= later, "{settled}, then {later}");
             let [before, after] = [0, 1].map(|i| states[i].messages.range(0..settled).collect::<Vec<_>>());
             prop_assert_eq!(before, after);
         }
         if run.env().is_quiet() {
-            prop_assert_eq!(run.env().settled(), run.env().messages.len());
+            prop_assert_eq!(run.env().final_message_count(), run.env().messages.len());
         }
     }
 
@@ -107,7 +107,7 @@ proptest! {
         let mut stepper = Stepper::new(run.team().clone(), Environment::new(run.team()));
         for event in &run.log {
             stepper.apply(event).expect("what was recorded can be read back");
-            prop_assert_eq!(stepper.next(), stepper.at(stepper.env().clone()).next());
+            prop_assert_eq!(stepper.next(), stepper.with_env(stepper.env().clone()).next());
         }
     }
 
@@ -121,8 +121,8 @@ proptest! {
             let Some(message) = stepper.env().messages.last() else { continue };
             let (label, limit) = (message.cause_by.clone(), rng.below(4));
             for id in run.team().role_ids() {
-                let found = stepper.env().remembered(id, Some(&label), limit);
-                prop_assert_eq!(stepper.remembered(id, Some(&label), limit), found);
+                let found = stepper.env().recent_memory(id, Some(&label), limit);
+                prop_assert_eq!(stepper.recent_memory(id, Some(&label), limit), found);
             }
         }
     }

@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use strata_core::activation::Phase;
 use strata_core::condition::WorkBudget;
-use strata_core::environment::Outbound;
+use strata_core::environment::OutboxMessage;
 use strata_core::environment::{Environment, MessageRef};
 use strata_core::event::{Event, Status};
 use strata_core::id::RoleId;
 use strata_core::message::{Draft, Hop, Message};
-use strata_core::team::{Deliver, Mode, Outside, Team};
+use strata_core::team::{DeliveryMode, ExternalEnvironment, JoinMode, Team};
 
 use crate::lifecycle::{FaultSchedule, ResumeChange, SimulatedRun};
 use crate::script::{RecipientChoice, Script, drafts};
@@ -77,7 +77,7 @@ impl RoutingOracle<'_> {
                 unknown.push(name);
             }
         }
-        if from.is_some() && self.team.outside == Outside::Somebody {
+        if from.is_some() && self.team.external == ExternalEnvironment::Present {
             let is_join = |name: &&String| self.team.joins.iter().any(|join| join.id == **name);
             let mut names = unknown.clone();
             names.retain(|name| !is_join(name));
@@ -109,7 +109,7 @@ impl RoutingOracle<'_> {
     }
 
     /// Returns the indices of the messages that a join would release now.
-    fn releasable(&self, join: usize, mode: Mode) -> Vec<usize> {
+    fn releasable(&self, join: usize, mode: JoinMode) -> Vec<usize> {
         let oldest = |source: &RoleId| {
             self.waiting[join]
                 .iter()
@@ -122,9 +122,9 @@ impl RoutingOracle<'_> {
             .collect();
         match mode {
             _ if mode != self.team.joins[join].mode => Vec::new(),
-            Mode::All if of_each.len() < self.team.joins[join].from.len() => Vec::new(),
-            Mode::All => of_each,
-            Mode::Active => {
+            JoinMode::All if of_each.len() < self.team.joins[join].from.len() => Vec::new(),
+            JoinMode::All => of_each,
+            JoinMode::Active => {
                 let of = |source: &RoleId| {
                     let source = *source;
                     let all = self.waiting[join].iter().enumerate();
@@ -133,11 +133,11 @@ impl RoutingOracle<'_> {
                 };
                 self.team.joins[join].from.iter().flat_map(of).collect()
             }
-            Mode::Any => (0..self.waiting[join].len().min(1)).collect(),
+            JoinMode::Any => (0..self.waiting[join].len().min(1)).collect(),
         }
     }
 
-    fn can_fire(&self, modes: &[Mode]) -> bool {
+    fn can_fire(&self, modes: &[JoinMode]) -> bool {
         (0..self.team.joins.len()).any(|join| {
             modes
                 .iter()
@@ -146,7 +146,7 @@ impl RoutingOracle<'_> {
     }
 
     /// Fires the first join of these modes that can fire.
-    fn fire(&mut self, modes: &[Mode]) -> bool {
+    fn fire(&mut self, modes: &[JoinMode]) -> bool {
         for join in 0..self.team.joins.len() {
             let places: Vec<usize> = modes
                 .iter()
@@ -184,7 +184,10 @@ impl RoutingOracle<'_> {
 
     fn pass(&mut self, role: usize, join: usize, id: &str) {
         if !self.boxes[role].iter().any(|(unread, _)| unread == id) {
-            self.boxes[role].push((id.into(), self.team.joins[join].deliver == Deliver::Each));
+            self.boxes[role].push((
+                id.into(),
+                self.team.joins[join].deliver == DeliveryMode::Each,
+            ));
         }
     }
 
@@ -240,8 +243,8 @@ impl RoutingOracle<'_> {
         } else if !mine.is_empty() {
             mine.into_iter().flat_map(|leg| leg.to).collect()
         } else if !edges.is_empty() {
-            let holds = |arm: &&strata_core::team::Arm| match &arm.when {
-                Some(when) => when.holds(message, &mut WorkBudget::default()) == Ok(true),
+            let holds = |arm: &&strata_core::team::RouteArm| match &arm.when {
+                Some(when) => when.evaluate(message, &mut WorkBudget::default()) == Ok(true),
                 None => true,
             };
             edges
@@ -254,7 +257,7 @@ impl RoutingOracle<'_> {
         };
         self.deliver(message, Some(from), &names);
         // A join fires at the message that completes it.
-        while self.fire(&[Mode::All, Mode::Any]) {}
+        while self.fire(&[JoinMode::All, JoinMode::Any]) {}
     }
 
     /// Updates the oracle after an event. `before` is the state in which it happened.
@@ -276,10 +279,10 @@ impl RoutingOracle<'_> {
             }
             Event::JoinReleased { .. } => {
                 assert!(
-                    self.is_quiet() && self.fire(&[Mode::Active]),
+                    self.is_quiet() && self.fire(&[JoinMode::Active]),
                     "an active join fires when all is quiet"
                 );
-                while self.fire(&[Mode::All, Mode::Any]) {}
+                while self.fire(&[JoinMode::All, JoinMode::Any]) {}
             }
             Event::RunEnded {
                 status: Status::Done | Status::Stalled,
@@ -351,7 +354,7 @@ proptest! {
             post.follow(event, &pair[0]);
             let id = |message: &MessageRef| pair[1].message(*message).id.0.clone();
             for (role, state) in pair[1].roles.iter().enumerate() {
-                let mail = state.mailbox.iter().map(|mail| (id(&mail.message), mail.deliver == Deliver::Each));
+                let mail = state.mailbox.iter().map(|mail| (id(&mail.message), mail.deliver == DeliveryMode::Each));
                 prop_assert_eq!(&mail.collect::<Vec<_>>(), &post.boxes[role], "after {:?}", event);
                 let news = state.activation.iter().flat_map(|activation| activation.news.iter().map(id));
                 prop_assert_eq!(&news.collect::<Vec<_>>(), &post.taken[role], "after {:?}", event);
@@ -367,10 +370,10 @@ proptest! {
                 prop_assert_eq!(left, pair[1].status == Status::Stalled, "stalled is what waits in vain");
             }
             // No join that can fire is left.
-            prop_assert!(!post.can_fire(&[Mode::All, Mode::Any]), "after {:?}", event);
+            prop_assert!(!post.can_fire(&[JoinMode::All, JoinMode::Any]), "after {:?}", event);
             let ended = matches!(event, Event::RunEnded { status: Status::Done | Status::Stalled, .. });
-            prop_assert!(!(ended && post.can_fire(&[Mode::Active])), "after {:?}", event);
-            let leaving = |outbound: &Outbound| (id(&outbound.message), outbound.to.clone());
+            prop_assert!(!(ended && post.can_fire(&[JoinMode::Active])), "after {:?}", event);
+            let leaving = |outbound: &OutboxMessage| (id(&outbound.message), outbound.to.clone());
             prop_assert_eq!(&pair[1].outbox.iter().map(leaving).collect::<Vec<_>>(), &post.leaving);
         }
         let dead = |letter: &strata_core::environment::DeadLetter| {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use strata_core::activation::Phase;
 use strata_core::environment::Environment;
-use strata_core::environment::scope::{Scope, Write, unite};
+use strata_core::environment::scope::{Scope, Write, apply_changes};
 use strata_core::event::{Event, Status};
 use strata_core::fault::FaultKind;
 use strata_core::id::RoleId;
@@ -77,7 +77,7 @@ proptest! {
                     let claimed = &claims[&(scope.as_str(), key.as_str())];
                     let writers: Vec<RoleId> = writers.iter().map(|writer| writer.role).collect();
                     prop_assert!(claimed.iter().eq(&writers) && writers.len() > 1);
-                    prop_assert_eq!(&before.shared, &after.shared);
+                    prop_assert_eq!(&before.shared_scopes, &after.shared_scopes);
                     for (id, activation) in after.activations() {
                         let conflicted = matches!(&activation.phase,
                             Phase::Failed(fault) if fault.kind == FaultKind::StateConflict);
@@ -98,10 +98,10 @@ proptest! {
         for (pair, event) in run.states.windows(2).zip(&run.log[1..]) {
             let [before, after] = pair else { unreachable!("windows of two") };
             if !matches!(event, Event::StepCommitted { .. }) {
-                prop_assert_eq!(&before.shared, &after.shared, "{:?}", event);
+                prop_assert_eq!(&before.shared_scopes, &after.shared_scopes, "{:?}", event);
                 continue;
             }
-            let mut shared = before.shared.clone();
+            let mut shared = before.shared_scopes.clone();
             let mut own: Vec<Scope> = before.roles.iter().map(|role| role.scope.clone()).collect();
             for (id, write) in writes(before) {
                 let (values, reducer) = if write.scope == "role" {
@@ -111,9 +111,9 @@ proptest! {
                     (shared.entry(write.scope.clone()).or_default(), reducer)
                 };
                 let old = values.remove(&write.key);
-                values.extend(unite(reducer, old, [&write.change]).map(|value| (write.key.clone(), value)));
+                values.extend(apply_changes(reducer, old, [&write.change]).map(|value| (write.key.clone(), value)));
             }
-            prop_assert_eq!(&shared, &after.shared);
+            prop_assert_eq!(&shared, &after.shared_scopes);
             prop_assert!(own.iter().eq(after.roles.iter().map(|role| &role.scope)));
         }
     }
@@ -123,7 +123,7 @@ proptest! {
         let mut team = team;
         team.policy.on_fault = OnFault::Stop;
         team.policy.budget = None;
-        team.policy.purses = Default::default();
+        team.policy.scoped_budgets = Default::default();
         let script = Script { seed, address: RecipientChoice::Often, failure_percent: 0 };
         let mut run = SimulatedRun::complete(&team, script, FaultSchedule::default(), order);
         let conflicts = |run: &SimulatedRun| run.log.iter().filter(|e| matches!(e, Event::StepConflicted { .. })).count();

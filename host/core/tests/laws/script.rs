@@ -3,14 +3,14 @@
 //! it should not see would show in the outputs.
 
 use strata_core::effect::Invocation;
-use strata_core::environment::scope::{Change, ROLE_SCOPE, ScopeKey, Write};
-use strata_core::event::{Finished, HostCall, HostCallKind, Outcome, Work};
-use strata_core::fault::{Fault, FaultKind, Hope};
+use strata_core::environment::scope::{ROLE_SCOPE, ScopeChange, ScopeKey, Write};
+use strata_core::event::{CallOutcome, CallResult, HostCall, HostCallKind, Work};
+use strata_core::fault::{Fault, FaultKind, Retryability};
 use strata_core::id::RequestId;
 use strata_core::json::Json;
 use strata_core::message::{Draft, Hop, Message};
 use strata_core::money::Usd;
-use strata_core::request::Request;
+use strata_core::request::HumanRequest;
 use strata_core::stepper::Stepper;
 use strata_core::team::{Role, Task};
 
@@ -39,7 +39,7 @@ pub enum RecipientChoice {
 
 impl Script {
     /// Returns the result of an attempt.
-    pub fn outcome(&self, stepper: &Stepper, call: &Invocation) -> Result<Finished, Fault> {
+    pub fn outcome(&self, stepper: &Stepper, call: &Invocation) -> Result<CallResult, Fault> {
         let role = stepper.team().role(call.role);
         match self.failure(role, call) {
             Some(failure) => failure,
@@ -63,7 +63,7 @@ impl Script {
     /// Returns the answer to a host call.
     pub fn answer(&self, request: &str) -> HostCall {
         let cost = Usd(Rng::new(self.seed, request).below(4) as u64);
-        let (request, response, outcome) = (request.into(), Json::null(), Outcome::Answered);
+        let (request, response, outcome) = (request.into(), Json::null(), CallOutcome::Answered);
         HostCall {
             kind: HostCallKind::Llm,
             request,
@@ -71,7 +71,7 @@ impl Script {
             cost,
             tokens: cost.0,
             outcome,
-            finish: None,
+            finish_reason: None,
         }
     }
 
@@ -89,21 +89,21 @@ impl Script {
     }
 
     /// Returns a request. Humans answer it with its default, which depends on where it is asked.
-    pub fn request(&self, id: RequestId, question: &str) -> Request {
+    pub fn request(&self, id: RequestId, question: &str) -> HumanRequest {
         let answer = Rng::new(self.seed, &id.0).below(9);
-        Request {
+        HumanRequest {
             id,
             question: question.into(),
             schema: None,
             choices: Vec::new(),
             default: Some(Json::from(serde_json::Value::from(answer))),
             expires_ms: None,
-            call: question.into(),
+            call_digest: question.into(),
         }
     }
 
     /// Returns how an attempt fails, or `None` if it succeeds.
-    fn failure(&self, role: &Role, call: &Invocation) -> Option<Result<Finished, Fault>> {
+    fn failure(&self, role: &Role, call: &Invocation) -> Option<Result<CallResult, Fault>> {
         let mut rng = Rng::new(self.seed, &format!("trouble {}", call.seed));
         let bad = if rng.chance(self.failure_percent) {
             1 + rng.below(3) as u32
@@ -115,7 +115,7 @@ impl Script {
         }
         let mut rng = Rng::new(self.seed, &format!("{} {}", call.attempt, call.seed));
         match call.work {
-            Work::Think { .. } if rng.chance(30) => Some(Ok(Finished::Chosen(*rng.pick(&[
+            Work::Think { .. } if rng.chance(30) => Some(Ok(CallResult::Chosen(*rng.pick(&[
                 -2,
                 i32::MIN,
                 i32::MAX,
@@ -126,7 +126,7 @@ impl Script {
                     text: "x".into(),
                     action: Some("nobody's".into()),
                 }];
-                Some(Ok(Finished::Planned {
+                Some(Ok(CallResult::Planned {
                     tasks,
                     emissions: Vec::new(),
                     writes: Vec::new(),
@@ -136,14 +136,14 @@ impl Script {
                 let kind = *rng.pick(&FaultKind::ALL);
                 let mut fault = Fault::new(kind, format!("attempt {} went wrong", call.attempt));
                 if rng.chance(40) {
-                    fault.hope = Hope::Retryable;
+                    fault.retryability = Retryability::Retryable;
                 }
                 Some(Err(fault))
             }
         }
     }
 
-    fn success(&self, stepper: &Stepper, call: &Invocation) -> Finished {
+    fn success(&self, stepper: &Stepper, call: &Invocation) -> CallResult {
         let mut rng = Rng::new(self.seed, &call.seed);
         let role = stepper.team().role(call.role);
         // The host refuses scopes that are not declared.
@@ -151,13 +151,13 @@ impl Script {
         let seen = Rng::new(self.seed, &self.visible_state(stepper, call)).next_u64();
         match call.work {
             Work::Answer => panic!("no script answers for a person"),
-            Work::Think { .. } => Finished::Chosen(rng.below(role.actions.len() + 1) as i32 - 1),
-            Work::Plan => Finished::Planned {
+            Work::Think { .. } => CallResult::Chosen(rng.below(role.actions.len() + 1) as i32 - 1),
+            Work::Plan => CallResult::Planned {
                 tasks: self.tasks(&mut rng, role),
                 emissions: self.emissions(&mut rng, call, seen),
                 writes: writes(&mut rng, &scopes, call, seen),
             },
-            Work::Act { .. } => Finished::Returned {
+            Work::Act { .. } => CallResult::Returned {
                 output: self.draft(&mut rng, format!("{} saw {seen:x}", call.seed)),
                 emissions: self.emissions(&mut rng, call, seen),
                 writes: writes(&mut rng, &scopes, call, seen),
@@ -178,17 +178,17 @@ impl Script {
             .collect();
         let (team, env) = (stepper.team(), stepper.env());
         for message in env
-            .remembered(call.role, None, 3)
+            .recent_memory(call.role, None, 3)
             .iter()
-            .chain(&env.remembered(call.role, Some("l0"), 2))
+            .chain(&env.recent_memory(call.role, Some("l0"), 2))
         {
             visible_state += &text(message);
         }
         for scope in SCOPES.iter().copied().chain([ROLE_SCOPE]) {
             visible_state += &format!(
                 "{:?} {:?};",
-                env.keys(team, call.role, scope, &[]),
-                env.read(team, call.role, ScopeKey { scope, key: "k0" }, None, &[])
+                env.scope_keys(team, call.role, scope, &[]),
+                env.read_key(team, call.role, ScopeKey { scope, key: "k0" }, None, &[])
             );
         }
         visible_state
@@ -263,9 +263,9 @@ fn writes(rng: &mut Rng, scopes: &[&str], call: &Invocation, seen: u64) -> Vec<W
             _ => serde_json::json!(format!("by {:?}", call.role)),
         };
         let change = if rng.chance(15) {
-            Change::Delete
+            ScopeChange::Delete
         } else {
-            Change::Set(Json::from(value))
+            ScopeChange::Set(Json::from(value))
         };
         Write {
             scope: scope.into(),
@@ -278,11 +278,11 @@ fn writes(rng: &mut Rng, scopes: &[&str], call: &Invocation, seen: u64) -> Vec<W
 }
 
 /// Returns all drafts of a finished call.
-pub fn drafts(result: &Finished) -> Vec<&Draft> {
+pub fn drafts(result: &CallResult) -> Vec<&Draft> {
     match result {
-        Finished::Chosen(_) => Vec::new(),
-        Finished::Planned { emissions, .. } => emissions.iter().collect(),
-        Finished::Returned {
+        CallResult::Chosen(_) => Vec::new(),
+        CallResult::Planned { emissions, .. } => emissions.iter().collect(),
+        CallResult::Returned {
             output, emissions, ..
         } => emissions.iter().chain([output]).collect(),
     }

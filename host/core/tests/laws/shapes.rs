@@ -1,13 +1,13 @@
 //! Shapes of teams, and idempotency keys, which must not change.
 
-use strata_core::event::{CallPolicy, Finished};
+use strata_core::event::{CallPolicy, CallResult};
 use strata_core::fault::{Fault, FaultKind};
 use strata_core::id::RoleId;
 use strata_core::message::IDEA_LABEL;
 use strata_core::money::Usd;
 use strata_core::rules::Rules;
 use strata_core::shape::Shape;
-use strata_core::team::{OnFault, React, Reducer, Retry, Task, Team, Thinker};
+use strata_core::team::{OnFault, React, Reducer, RetryPolicy, Task, Team, Thinker};
 
 use crate::manual_run::{ManualRun, says};
 use crate::teams::{edge, role, team};
@@ -27,7 +27,7 @@ fn check(mend: fn(&mut Team), expected: &[&str]) {
     let mut changed_team = saved();
     mend(&mut changed_team);
     assert_eq!(
-        Shape::of(&saved()).differences(&Shape::of(&changed_team)),
+        Shape::from_team(&saved()).differences(&Shape::from_team(&changed_team)),
         expected
     );
 }
@@ -90,7 +90,10 @@ fn a_team_whose_roles_change_places_is_told_the_order() {
     before.routes.clear();
     swap(&mut after);
     let expected = ["roles are in the order [`B`, `A`], saved [`A`, `B`]"];
-    assert_eq!(Shape::of(&before).differences(&Shape::of(&after)), expected);
+    assert_eq!(
+        Shape::from_team(&before).differences(&Shape::from_team(&after)),
+        expected
+    );
 }
 
 #[test]
@@ -100,7 +103,7 @@ fn what_may_change_is_no_difference() {
     check(|team| team.roles[0].goal = "another goal".into(), &[]);
     check(
         |team| {
-            team.roles[0].actions[0].retry = Retry {
+            team.roles[0].actions[0].retry = RetryPolicy {
                 retries: 9,
                 backoff_ms: 9,
             }
@@ -121,16 +124,16 @@ fn what_may_change_is_no_difference() {
     let before = chooser(1, Thinker::Model);
     for after in [chooser(2, Thinker::Model), chooser(1, Thinker::OnlyAction)] {
         assert!(
-            Shape::of(&before)
-                .differences(&Shape::of(&after))
+            Shape::from_team(&before)
+                .differences(&Shape::from_team(&after))
                 .is_empty()
         );
-        assert_ne!(Rules::of(&before), Rules::of(&after));
+        assert_ne!(Rules::from_team(&before), Rules::from_team(&after));
     }
 }
 
 /// Checks the keys of a role that finishes these calls, and those of the calls it makes again.
-fn keys(react: React, results: &[Finished], expected: &[&str]) {
+fn keys(react: React, results: &[CallResult], expected: &[&str]) {
     let mut worker = role("W", &[IDEA_LABEL], &["a", "b"]);
     worker.react = react;
     let team = team(vec![worker]);
@@ -159,9 +162,9 @@ fn a_key_names_run_step_role_and_index_and_tells_repeated_calls_apart() {
         thinker: Thinker::Component,
     };
     let chosen = [
-        Finished::Chosen(1),
+        CallResult::Chosen(1),
         says("b"),
-        Finished::Chosen(1),
+        CallResult::Chosen(1),
         says("b"),
     ];
     keys(
@@ -189,7 +192,7 @@ fn a_key_names_run_step_role_and_index_and_tells_repeated_calls_apart() {
         action: None,
     };
     let tasks = vec![task("t1"), task("t2")];
-    let plan = Finished::Planned {
+    let plan = CallResult::Planned {
         tasks,
         emissions: Vec::new(),
         writes: Vec::new(),

@@ -8,7 +8,7 @@ use strata_core::activation::Activation;
 use strata_core::environment::scope::Scope;
 use strata_core::environment::{Environment, MessageRef};
 use strata_core::message::Message;
-use strata_core::team::Deliver;
+use strata_core::team::DeliveryMode;
 
 /// A state by content.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,7 +30,7 @@ pub struct StateView {
 #[derive(Clone, Debug, PartialEq)]
 pub struct RoleView {
     /// Its mail.
-    pub mailbox: Vec<(Arc<Message>, Deliver)>,
+    pub mailbox: Vec<(Arc<Message>, DeliveryMode)>,
     /// Its memory.
     pub memory: Vec<Arc<Message>>,
     /// Its private scope.
@@ -60,7 +60,7 @@ pub fn state_view(env: &Environment) -> StateView {
         step: env.step,
         history: env.resolve(&env.history),
         roles: env.roles.iter().map(role).collect(),
-        shared: env.shared.clone(),
+        shared: env.shared_scopes.clone(),
         joins: env
             .joins
             .iter()

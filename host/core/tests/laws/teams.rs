@@ -6,14 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use strata_core::budget::{Caps, Purses};
+use strata_core::budget::{BudgetLimits, ScopedBudgets};
 use strata_core::condition::Condition;
-use strata_core::id::{ActionId, Part, RoleId, Slot};
+use strata_core::id::{ActionId, RoleId, Slot, SlotKind};
 use strata_core::message::{IDEA_LABEL, Message, TO_ALL, TO_SELF};
 use strata_core::money::Usd;
 use strata_core::team::{
-    Action, Arm, Deliver, Join, Mode, OnFault, Outside, Policy, React, Reducer, Retry, Role, Route,
-    Team, Thinker,
+    Action, DeliveryMode, ExternalEnvironment, Join, JoinMode, OnFault, Policy, React, Reducer,
+    RetryPolicy, Role, Route, RouteArm, Team, Thinker,
 };
 
 /// The labels that the names of actions are chosen from; roles share them.
@@ -38,7 +38,7 @@ pub fn cases(count: u32) -> ProptestConfig {
 
 /// Returns a role with these actions that watches these labels.
 pub fn role(name: &str, watch: &[&str], actions: &[&str]) -> Role {
-    let retry = Retry {
+    let retry = RetryPolicy {
         retries: 0,
         backoff_ms: 100,
     };
@@ -71,20 +71,20 @@ pub fn team(roles: Vec<Role>) -> Team {
         routes: Vec::new(),
         joins: Vec::new(),
         scopes: BTreeMap::new(),
-        outside: Outside::Nobody,
+        external: ExternalEnvironment::Absent,
         policy: Policy {
             on_fault: OnFault::Stop,
             max_steps: None,
             max_parallel: 8,
             budget: None,
-            purses: Default::default(),
+            scoped_budgets: Default::default(),
         },
     }
 }
 
 /// Returns an unconditional route to these names.
 pub fn edge(from: u16, to: &[&str]) -> Route {
-    let arm = Arm {
+    let arm = RouteArm {
         when: None,
         to: to.iter().map(|name| (*name).into()).collect(),
     };
@@ -102,8 +102,8 @@ pub fn join(id: &str, from: &[u16], to: &str) -> Join {
         id: id.into(),
         from,
         to: to.into(),
-        mode: Mode::All,
-        deliver: Deliver::Batch,
+        mode: JoinMode::All,
+        deliver: DeliveryMode::Batch,
     }
 }
 
@@ -148,10 +148,10 @@ pub fn any_team() -> impl Strategy<Value = Team> {
                 .collect();
             team.policy = policy;
             add_joins(&mut team, joins.0, joins.1);
-            team.outside = if outside {
-                Outside::Somebody
+            team.external = if outside {
+                ExternalEnvironment::Present
             } else {
-                Outside::Nobody
+                ExternalEnvironment::Absent
             };
             // At least one role receives the idea.
             team.roles[0].watch.insert(IDEA_LABEL.into());
@@ -166,7 +166,7 @@ pub fn steady_team() -> impl Strategy<Value = Team> {
     any_team().prop_map(|mut team| {
         team.policy.on_fault = OnFault::Stop;
         team.policy.budget = None;
-        team.policy.purses = Purses::default();
+        team.policy.scoped_budgets = ScopedBudgets::default();
         for reducer in team.scopes.values_mut() {
             reducer.get_or_insert(Reducer::Last);
         }
@@ -203,8 +203,8 @@ pub fn acyclic_team() -> impl Strategy<Value = Team> {
 struct UnplacedJoin {
     from: Vec<u16>,
     to: String,
-    mode: Mode,
-    deliver: Deliver,
+    mode: JoinMode,
+    deliver: DeliveryMode,
     /// Whether it leads to the next join.
     chained: bool,
     /// Whether its sources receive the idea and send their outputs to it.
@@ -215,8 +215,13 @@ fn any_joins() -> impl Strategy<Value = (Vec<UnplacedJoin>, bool)> {
     let from = prop::sample::subsequence((0..4_u16).collect::<Vec<_>>(), 1..=3).prop_shuffle();
     let to = prop::sample::select(vec!["R0", "R1", "R2", "R3", "R4", "al0", "al2", "g0"])
         .prop_map(String::from);
-    let mode = prop::sample::select(vec![Mode::All, Mode::All, Mode::Any, Mode::Active]);
-    let deliver = prop::sample::select(vec![Deliver::Batch, Deliver::Each]);
+    let mode = prop::sample::select(vec![
+        JoinMode::All,
+        JoinMode::All,
+        JoinMode::Any,
+        JoinMode::Active,
+    ]);
+    let deliver = prop::sample::select(vec![DeliveryMode::Batch, DeliveryMode::Each]);
     let unplaced = (
         from,
         to,
@@ -283,7 +288,7 @@ fn add_joins(team: &mut Team, mut unplaced: Vec<UnplacedJoin>, reversed: bool) {
 
 /// Returns whether a role or a group has this name.
 fn named_somewhere(team: &Team, name: &str) -> bool {
-    team.find(name).is_some() || team.groups.contains_key(name)
+    team.find_role(name).is_some() || team.groups.contains_key(name)
 }
 
 /// Makes all joins lead to the last role in the end, with sources before it that send to them.
@@ -332,7 +337,7 @@ fn any_role() -> impl Strategy<Value = Role> {
             role.addresses = alias.into_iter().map(String::from).collect();
             role.react = react;
             role.actions.iter_mut().for_each(|action| {
-                action.retry = Retry {
+                action.retry = RetryPolicy {
                     retries,
                     backoff_ms,
                 }
@@ -375,32 +380,32 @@ fn any_policy() -> impl Strategy<Value = Policy> {
             max_steps: Some(steps),
             max_parallel,
             budget,
-            purses,
+            scoped_budgets: purses,
         },
     )
 }
 
-fn any_purses() -> impl Strategy<Value = Purses> {
+fn any_purses() -> impl Strategy<Value = ScopedBudgets> {
     let tokens = || prop::option::weighted(0.3, 1..40_u64);
     let usd = prop::option::weighted(0.3, (1..40_u64).prop_map(Usd));
-    let caps = (usd, tokens()).prop_map(|(usd, tokens)| Caps { usd, tokens });
+    let caps = (usd, tokens()).prop_map(|(usd, tokens)| BudgetLimits { usd, tokens });
     let roles = prop::collection::btree_map((0..5_u16).prop_map(RoleId), caps.clone(), 0..=2);
     let slot = (0..5_u16, 0..3_u16).prop_map(|(role, action)| Slot {
         role: RoleId(role),
-        part: Part::Action(ActionId(action)),
+        kind: SlotKind::Action(ActionId(action)),
     });
     let actions = prop::collection::btree_map(slot, caps, 0..=2);
-    let some = (tokens(), roles, actions).prop_map(|(tokens, roles, actions)| Purses {
+    let some = (tokens(), roles, actions).prop_map(|(tokens, roles, actions)| ScopedBudgets {
         tokens,
         roles,
         actions,
     });
-    prop_oneof![4 => Just(Purses::default()), 1 => some]
+    prop_oneof![4 => Just(ScopedBudgets::default()), 1 => some]
 }
 
 fn any_route() -> impl Strategy<Value = Route> {
     let to = prop::sample::subsequence(NAMES.to_vec(), 0..=3);
-    let arm = (to, prop::option::of(any_condition())).prop_map(|(to, when)| Arm {
+    let arm = (to, prop::option::of(any_condition())).prop_map(|(to, when)| RouteArm {
         when,
         to: to.into_iter().map(String::from).collect(),
     });

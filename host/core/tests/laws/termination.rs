@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use strata_core::activation::Phase;
-use strata_core::budget::{Amount, Purse};
+use strata_core::budget::{Amount, BudgetScope};
 use strata_core::environment::Environment;
-use strata_core::event::{Event, Source, Status};
+use strata_core::event::{AnswerSource, Event, Status};
 use strata_core::money::Usd;
 use strata_core::stepper::Stepper;
-use strata_core::team::{Mode, React, Team};
+use strata_core::team::{JoinMode, React, Team};
 
 use crate::lifecycle::{FaultSchedule, ResumeChange, SimulatedRun};
 use crate::script::{RecipientChoice, Script};
@@ -39,7 +39,7 @@ fn most_events(team: &Team, steps: usize) -> usize {
 /// in this state.
 fn stopped_by_a_purse(team: &Team, state: &Environment) -> bool {
     Stepper::new(Arc::new(team.clone()), state.clone())
-        .purses()
+        .exhausted_budgets()
         .next()
         .is_some()
 }
@@ -67,7 +67,7 @@ proptest! {
         let run = SimulatedRun::complete(&team, Script { seed, address: RecipientChoice::Often, failure_percent: 20 }, faults, order);
         for (event, state) in run.log.iter().zip(&run.states) {
             if matches!(event, Event::RunEnded { status: Status::StepLimit, .. }) {
-                prop_assert!(!state.open);
+                prop_assert!(!state.is_step_open);
                 prop_assert!(state.roles.iter().any(|role| !role.mailbox.is_empty() || role.activation.is_some()));
                 prop_assert!(state.step >= team.policy.max_steps.expect("a limit"));
             }
@@ -78,7 +78,7 @@ proptest! {
     fn without_cycles_a_run_ends_by_itself_and_stalled_where_a_join_waits_in_vain(team in acyclic_team(), seed: u64, order: u64, failure_percent in 0..60_u64) {
         let mut team = team;
         team.policy.budget = None;
-        team.policy.purses = Default::default();
+        team.policy.scoped_budgets = Default::default();
         let script = Script { seed, address: RecipientChoice::Never, failure_percent };
         let run = SimulatedRun::complete(&team, script, FaultSchedule::default(), order);
         // Each step goes on to a later role, or to further mail of the last role, to which joins
@@ -86,7 +86,7 @@ proptest! {
         let further = team.joins.len() * run.env().history.len();
         prop_assert!(run.log.len() <= most_events(&team, team.roles.len() + further) + further);
         prop_assert!(run.env().step <= (team.roles.len() + further) as u64);
-        if failure_percent == 0 && run.env().failed().next().is_none() {
+        if failure_percent == 0 && run.env().failed_activations().next().is_none() {
             let waits = run.env().joins.iter().any(|join| !join.is_empty());
             prop_assert_eq!(run.env().status, if waits { Status::Stalled } else { Status::Done });
         }
@@ -103,12 +103,12 @@ proptest! {
                 Status::Stalled => {
                     prop_assert!(state.is_quiet());
                     for (join, left) in team.joins.iter().zip(&state.joins).filter(|(_, left)| !left.is_empty()) {
-                        prop_assert!(join.mode == Mode::All && left.missing(join).next().is_some());
+                        prop_assert!(join.mode == JoinMode::All && left.missing_sources(join).next().is_some());
                     }
                 }
                 Status::Failed => {
                     let stuck = state.outbox.first().is_some_and(|outbound| outbound.failed.is_some());
-                    prop_assert!(stuck || state.failed().next().is_some());
+                    prop_assert!(stuck || state.failed_activations().next().is_some());
                 }
                 Status::OutOfBudget => {
                     prop_assert!(stopped_by_a_purse(&team, state));
@@ -117,7 +117,7 @@ proptest! {
                 other => prop_assert!(false, "nothing ends {other:?} here"),
             }
             if *status != Status::Interrupted {
-                let busy = |phase: &Phase| matches!(phase, Phase::Running | Phase::Resting);
+                let busy = |phase: &Phase| matches!(phase, Phase::Running | Phase::BackingOff);
                 prop_assert!(!state.activations().any(|(_, a)| busy(&a.phase)), "siblings finish first");
             }
         }
@@ -134,11 +134,11 @@ proptest! {
         for (event, before) in run.log[1..].iter().zip(&run.states) {
             match event {
                 Event::CallStarted { role, work, .. } => {
-                    let purse = before.exhausted(&team, *role, *work, Amount::NONE);
-                    prop_assert!(matches!(purse, None | Some(Purse::Action(_))));
+                    let purse = before.exhausted_budget(&team, *role, *work, Amount::ZERO);
+                    prop_assert!(matches!(purse, None | Some(BudgetScope::Action(_))));
                 }
                 Event::MoneyReserved { role, work, .. } => {
-                    prop_assert_eq!(before.exhausted(&team, *role, *work, Amount::NONE), None);
+                    prop_assert_eq!(before.exhausted_budget(&team, *role, *work, Amount::ZERO), None);
                 }
                 _ => {}
             }
@@ -154,8 +154,8 @@ proptest! {
         let (mut sum, mut saved) = (0, 0);
         for (event, state) in run.log.iter().zip(&run.states) {
             match event {
-                Event::HostCalled { call, source: Source::Live, .. } => sum += call.cost.0,
-                Event::HostCalled { call, source: Source::Recorded, .. } => saved += call.cost.0,
+                Event::HostCalled { call, source: AnswerSource::Live, .. } => sum += call.cost.0,
+                Event::HostCalled { call, source: AnswerSource::Recorded, .. } => saved += call.cost.0,
                 _ => {}
             }
             prop_assert_eq!(state.spent, Usd(sum));

@@ -3,16 +3,19 @@
 use strata_core::activation::Phase;
 use strata_core::effect::Invocation;
 use strata_core::event::{
-    CallPolicy, Event, Finished, HostCall, HostCallKind, Journal, Outcome, Source, Status,
+    AnswerSource, CallOutcome, CallPolicy, CallResult, Event, HostCall, HostCallKind,
+    RecordedCallUse, Status,
 };
-use strata_core::fault::{Fault, FaultKind, Hope};
-use strata_core::host_call::{Again, Begun, Intent, Known, Verdict};
-use strata_core::id::{ActionId, Digest, Part, RoleId, Slot};
+use strata_core::fault::{Fault, FaultKind, Retryability};
+use strata_core::host_call::{
+    DoubtResolution, ExternalWrite, Intent, LostAnswerPolicy, WriteResult,
+};
+use strata_core::id::{ActionId, Digest, RoleId, Slot, SlotKind};
 use strata_core::json::Json;
 use strata_core::message::IDEA_LABEL;
 use strata_core::money::Usd;
-use strata_core::request::{Answer, Request};
-use strata_core::team::{OnFault, React, Reducer, Retry, Team, Thinker};
+use strata_core::request::{HumanAnswer, HumanRequest};
+use strata_core::team::{OnFault, React, Reducer, RetryPolicy, Team, Thinker};
 
 use crate::manual_run::{ManualRun, says, writes};
 use crate::teams::{role, team};
@@ -21,19 +24,19 @@ const A: RoleId = RoleId(0);
 
 fn single() -> Team {
     let mut team = team(vec![role("A", &[IDEA_LABEL], &["p"])]);
-    team.roles[0].actions[0].retry = Retry {
+    team.roles[0].actions[0].retry = RetryPolicy {
         retries: 5,
         backoff_ms: 1,
     };
     team
 }
 
-fn begin(run: &mut ManualRun, call: &Invocation, request: &str, again: Again) {
+fn begin(run: &mut ManualRun, call: &Invocation, request: &str, again: LostAnswerPolicy) {
     let intent = Intent {
         kind: HostCallKind::Http,
         request: request.into(),
-        what: format!("POST {request}"),
-        again,
+        description: format!("POST {request}"),
+        if_answer_lost: again,
     };
     run.record(Event::HostCallBegun {
         role: call.role,
@@ -42,7 +45,7 @@ fn begin(run: &mut ManualRun, call: &Invocation, request: &str, again: Again) {
     });
 }
 
-fn answer(run: &mut ManualRun, call: &Invocation, request: &str, outcome: Outcome) {
+fn answer(run: &mut ManualRun, call: &Invocation, request: &str, outcome: CallOutcome) {
     let (kind, request, response) = (HostCallKind::Http, request.into(), Json::null());
     let answer = HostCall {
         kind,
@@ -51,71 +54,71 @@ fn answer(run: &mut ManualRun, call: &Invocation, request: &str, outcome: Outcom
         cost: Usd::ZERO,
         tokens: 0,
         outcome,
-        finish: None,
+        finish_reason: None,
     };
     run.record(Event::HostCalled {
         role: call.role,
         work: call.work,
         call: answer,
-        source: Source::Live,
+        source: AnswerSource::Live,
         what: String::new(),
     });
 }
 
-fn settle(run: &mut ManualRun, call: &Invocation, place: u32, verdict: Verdict) {
+fn settle(run: &mut ManualRun, call: &Invocation, place: u32, verdict: DoubtResolution) {
     run.record(Event::DoubtSettled {
         role: call.role,
         work: call.work,
-        place,
+        index: place,
         what: String::new(),
-        verdict,
+        resolution: verdict,
     });
 }
 
-fn begun(run: &ManualRun) -> Vec<Begun> {
+fn begun(run: &ManualRun) -> Vec<ExternalWrite> {
     run.env()
         .role(A)
         .activation
         .as_ref()
-        .map(|activation| activation.current.begun.clone())
+        .map(|activation| activation.current_call.external_writes.clone())
         .unwrap_or_default()
 }
 
 fn doubts(run: &ManualRun) -> Vec<String> {
     run.env()
-        .doubts()
+        .writes_in_doubt()
         .map(|(_, _, begun)| begun.intent.request.clone())
         .collect()
 }
 
-fn timeout() -> Result<Finished, Fault> {
+fn timeout() -> Result<CallResult, Fault> {
     Err(Fault::new(FaultKind::Timeout, "too slow"))
 }
 
 /// The current call asks a human; `index` is how many it asked before.
 fn asks(run: &mut ManualRun, index: u32) {
-    let request = Request {
+    let request = HumanRequest {
         id: run.stepper.request_id(A, index).expect("a call under way"),
         question: "go on?".into(),
         schema: None,
         choices: Vec::new(),
         default: None,
         expires_ms: None,
-        call: "question".into(),
+        call_digest: "question".into(),
     };
     run.record(
         run.stepper
-            .request_opened(A, request)
+            .request_opened_event(A, request)
             .expect("a call under way"),
     );
 }
 
 #[test]
 fn a_write_killed_in_flight_stops_the_run_until_it_is_settled() {
-    let check = |verdict: Verdict, recorded: usize| {
+    let check = |verdict: DoubtResolution, recorded: usize| {
         let mut run = ManualRun::start(single());
         let call = run.call();
-        begin(&mut run, &call, "w", Again::Ask);
+        begin(&mut run, &call, "w", LostAnswerPolicy::AskOperator);
         assert_eq!(
             doubts(&run),
             Vec::<String>::new(),
@@ -130,89 +133,111 @@ fn a_write_killed_in_flight_stops_the_run_until_it_is_settled() {
         settle(&mut run, &call, 0, verdict);
         let again = run.call();
         assert_eq!(
-            (again.attempt, again.journal, again.recorded.len()),
-            (2, Journal::Keep, recorded)
+            (again.attempt, again.call_reuse, again.recorded_calls.len()),
+            (2, RecordedCallUse::Reuse, recorded)
         );
         run.end(A, Ok(says("ok")));
         assert_eq!(run.halt(), Status::Done);
     };
-    check(Verdict::Redo, 0);
-    check(Verdict::Answer(Json::null()), 1);
+    check(DoubtResolution::Redo, 0);
+    check(DoubtResolution::Answer(Json::null()), 1);
 }
 
 #[test]
 fn what_is_known_of_a_write_follows_its_answer() {
-    let check =
-        |outcome: Option<Outcome>, again: Again, known: &[Known], status: Option<Status>| {
-            let mut run = ManualRun::start(single());
-            let call = run.call();
-            begin(&mut run, &call, "w", again);
-            if let Some(outcome) = outcome {
-                answer(&mut run, &call, "w", outcome);
-            }
-            assert_eq!(
-                begun(&run)
-                    .iter()
-                    .map(|begun| begun.result)
-                    .collect::<Vec<_>>(),
-                known,
-                "{outcome:?}"
-            );
-            run.resume(single(), CallPolicy::Auto);
-            assert_eq!(
-                run.next_call().is_none(),
-                status.is_some(),
-                "{outcome:?} {again:?}"
-            );
-            if let Some(status) = status {
-                assert_eq!(run.halt(), status);
-            }
-        };
-    check(None, Again::Ask, &[Known::No], Some(Status::InDoubt));
-    check(None, Again::Repeat, &[Known::No], None);
+    let check = |outcome: Option<CallOutcome>,
+                 again: LostAnswerPolicy,
+                 known: &[WriteResult],
+                 status: Option<Status>| {
+        let mut run = ManualRun::start(single());
+        let call = run.call();
+        begin(&mut run, &call, "w", again);
+        if let Some(outcome) = outcome {
+            answer(&mut run, &call, "w", outcome);
+        }
+        assert_eq!(
+            begun(&run)
+                .iter()
+                .map(|begun| begun.result)
+                .collect::<Vec<_>>(),
+            known,
+            "{outcome:?}"
+        );
+        run.resume(single(), CallPolicy::Auto);
+        assert_eq!(
+            run.next_call().is_none(),
+            status.is_some(),
+            "{outcome:?} {again:?}"
+        );
+        if let Some(status) = status {
+            assert_eq!(run.halt(), status);
+        }
+    };
     check(
-        Some(Outcome::Answered),
-        Again::Ask,
-        &[Known::Recorded],
         None,
-    );
-    check(Some(Outcome::Failed), Again::Ask, &[], None);
-    check(
-        Some(Outcome::Unknown),
-        Again::Ask,
-        &[Known::No],
+        LostAnswerPolicy::AskOperator,
+        &[WriteResult::Unknown],
         Some(Status::InDoubt),
     );
-    check(Some(Outcome::Unknown), Again::Repeat, &[Known::No], None);
+    check(
+        None,
+        LostAnswerPolicy::Repeat,
+        &[WriteResult::Unknown],
+        None,
+    );
+    check(
+        Some(CallOutcome::Answered),
+        LostAnswerPolicy::AskOperator,
+        &[WriteResult::Recorded],
+        None,
+    );
+    check(
+        Some(CallOutcome::Failed),
+        LostAnswerPolicy::AskOperator,
+        &[],
+        None,
+    );
+    check(
+        Some(CallOutcome::Unknown),
+        LostAnswerPolicy::AskOperator,
+        &[WriteResult::Unknown],
+        Some(Status::InDoubt),
+    );
+    check(
+        Some(CallOutcome::Unknown),
+        LostAnswerPolicy::Repeat,
+        &[WriteResult::Unknown],
+        None,
+    );
 }
 
 #[test]
 fn what_is_in_doubt_is_not_tried_again_by_itself() {
-    let check = |outcome: Option<Outcome>, retried: bool| {
+    let check = |outcome: Option<CallOutcome>, retried: bool| {
         let mut run = ManualRun::start(single());
         let call = run.call();
-        begin(&mut run, &call, "w", Again::Ask);
+        begin(&mut run, &call, "w", LostAnswerPolicy::AskOperator);
         if let Some(outcome) = outcome {
             answer(&mut run, &call, "w", outcome);
         }
         run.end(A, timeout());
         let phase = &run.env().role(A).activation.as_ref().unwrap().phase;
-        assert_eq!(*phase == Phase::Resting, retried, "{outcome:?}");
+        assert_eq!(*phase == Phase::BackingOff, retried, "{outcome:?}");
         if !retried {
             assert_eq!(run.halt(), Status::InDoubt);
         }
     };
     check(None, false);
-    check(Some(Outcome::Unknown), false);
-    check(Some(Outcome::Failed), true);
-    check(Some(Outcome::Answered), true);
+    check(Some(CallOutcome::Unknown), false);
+    check(Some(CallOutcome::Failed), true);
+    check(Some(CallOutcome::Answered), true);
     let mut run = ManualRun::start(single());
     let call = run.call();
-    begin(&mut run, &call, "w", Again::Repeat);
+    begin(&mut run, &call, "w", LostAnswerPolicy::Repeat);
     run.end(A, timeout());
     assert_eq!(
         run.env().role(A).activation.as_ref().unwrap().phase,
-        Phase::Resting
+        Phase::BackingOff
     );
 }
 
@@ -220,8 +245,8 @@ fn what_is_in_doubt_is_not_tried_again_by_itself() {
 fn an_action_that_gets_along_with_an_unknown_result_is_done() {
     let mut run = ManualRun::start(single());
     let call = run.call();
-    begin(&mut run, &call, "w", Again::Ask);
-    answer(&mut run, &call, "w", Outcome::Unknown);
+    begin(&mut run, &call, "w", LostAnswerPolicy::AskOperator);
+    answer(&mut run, &call, "w", CallOutcome::Unknown);
     run.end(A, Ok(says("I looked: it is there")));
     assert_eq!(run.halt(), Status::Done);
 }
@@ -231,34 +256,34 @@ fn every_doubt_has_to_be_settled_and_nothing_else_can_be() {
     let mut run = ManualRun::start(single());
     let call = run.call();
     for (request, again) in [
-        ("a", Again::Ask),
-        ("b", Again::Repeat),
-        ("c", Again::Ask),
-        ("d", Again::Ask),
+        ("a", LostAnswerPolicy::AskOperator),
+        ("b", LostAnswerPolicy::Repeat),
+        ("c", LostAnswerPolicy::AskOperator),
+        ("d", LostAnswerPolicy::AskOperator),
     ] {
         begin(&mut run, &call, request, again);
     }
-    answer(&mut run, &call, "c", Outcome::Answered);
+    answer(&mut run, &call, "c", CallOutcome::Answered);
     run.resume(single(), CallPolicy::Auto);
     assert_eq!(doubts(&run), ["a", "d"]);
     for place in [1, 2, 4, u32::MAX] {
-        let (what, verdict) = (String::new(), Verdict::Redo);
+        let (what, verdict) = (String::new(), DoubtResolution::Redo);
         let wrong = Event::DoubtSettled {
             role: A,
             work: call.work,
-            place,
+            index: place,
             what,
-            verdict,
+            resolution: verdict,
         };
         assert!(run.stepper.apply(&wrong).is_err(), "{place}");
     }
-    settle(&mut run, &call, 3, Verdict::Redo);
+    settle(&mut run, &call, 3, DoubtResolution::Redo);
     assert_eq!(run.halt(), Status::InDoubt);
     run.resume(single(), CallPolicy::Auto);
-    settle(&mut run, &call, 0, Verdict::Answer(Json::null()));
+    settle(&mut run, &call, 0, DoubtResolution::Answer(Json::null()));
     let again = run.call();
-    assert_eq!(again.recorded.len(), 2);
-    begin(&mut run, &again, "b", Again::Repeat);
+    assert_eq!(again.recorded_calls.len(), 2);
+    begin(&mut run, &again, "b", LostAnswerPolicy::Repeat);
     let requests: Vec<String> = begun(&run)
         .into_iter()
         .map(|begun| begun.intent.request)
@@ -283,14 +308,14 @@ fn a_doubt_parks_its_role_and_the_others_go_on() {
     };
     let mut run = ManualRun::start(roles());
     let (call, other) = (run.call(), run.call());
-    begin(&mut run, &call, "w", Again::Ask);
+    begin(&mut run, &call, "w", LostAnswerPolicy::AskOperator);
     run.end(A, timeout());
     run.end(other.role, Ok(says("q ok")));
     run.act(Ok(says("r ok")));
     assert_eq!(run.halt(), Status::InDoubt);
     assert_eq!(run.history(), ["idea", "q ok", "r ok"]);
     run.resume(roles(), CallPolicy::Auto);
-    settle(&mut run, &call, 0, Verdict::Redo);
+    settle(&mut run, &call, 0, DoubtResolution::Redo);
     run.act(Ok(says("p ok")));
     assert_eq!(run.halt(), Status::Done);
 }
@@ -299,9 +324,9 @@ fn a_doubt_parks_its_role_and_the_others_go_on() {
 fn a_fresh_attempt_forgets_what_was_begun_and_an_unclaimed_write_is_forgotten_by_name() {
     let mut run = ManualRun::start(single());
     let call = run.call();
-    begin(&mut run, &call, "w", Again::Ask);
-    answer(&mut run, &call, "w", Outcome::Answered);
-    begin(&mut run, &call, "k", Again::Repeat);
+    begin(&mut run, &call, "w", LostAnswerPolicy::AskOperator);
+    answer(&mut run, &call, "w", CallOutcome::Answered);
+    begin(&mut run, &call, "k", LostAnswerPolicy::Repeat);
     run.resume(single(), CallPolicy::Auto);
     let again = run.call();
     let (role, work) = (again.role, again.work);
@@ -314,13 +339,13 @@ fn a_fresh_attempt_forgets_what_was_begun_and_an_unclaimed_write_is_forgotten_by
     }
     run.record(unclaimed(&[0, 1]));
     assert_eq!(begun(&run), []);
-    begin(&mut run, &again, "v", Again::Ask);
-    answer(&mut run, &again, "v", Outcome::Answered);
+    begin(&mut run, &again, "v", LostAnswerPolicy::AskOperator);
+    answer(&mut run, &again, "v", CallOutcome::Answered);
     let mut trap = Fault::new(FaultKind::Trap, "unreachable");
-    trap.hope = Hope::Final;
+    trap.retryability = Retryability::Final;
     run.end(A, Err(trap));
     run.resume(single(), CallPolicy::Auto);
-    assert_eq!(run.call().journal, Journal::Fresh);
+    assert_eq!(run.call().call_reuse, RecordedCallUse::Fresh);
     assert_eq!(begun(&run), []);
 }
 
@@ -335,10 +360,10 @@ fn a_doubt_of_an_action_that_a_lower_limit_takes_away_holds_nobody_up() {
         team
     };
     let mut run = ManualRun::start(looping(2));
-    run.act(Ok(Finished::Chosen(0)));
+    run.act(Ok(CallResult::Chosen(0)));
     run.act(Ok(says("once")));
     let think = run.call();
-    begin(&mut run, &think, "w", Again::Ask);
+    begin(&mut run, &think, "w", LostAnswerPolicy::AskOperator);
     run.resume(looping(1), CallPolicy::Auto);
     assert_eq!(doubts(&run), Vec::<String>::new());
     assert_eq!(run.halt(), Status::Done);
@@ -349,8 +374,8 @@ fn an_attempt_that_ends_to_wait_leaves_its_lost_write_in_doubt() {
     let begun = || {
         let mut run = ManualRun::start(single());
         let call = run.call();
-        begin(&mut run, &call, "w", Again::Ask);
-        answer(&mut run, &call, "w", Outcome::Unknown);
+        begin(&mut run, &call, "w", LostAnswerPolicy::AskOperator);
+        answer(&mut run, &call, "w", CallOutcome::Unknown);
         (run, call)
     };
     let (mut run, call) = begun();
@@ -369,7 +394,7 @@ fn an_attempt_that_ends_to_wait_leaves_its_lost_write_in_doubt() {
     assert_eq!(run.halt(), Status::Waiting);
     run.record(
         run.stepper
-            .request_answered(A, Answer::Given(Json::null()))
+            .request_answered_event(A, HumanAnswer::Given(Json::null()))
             .expect("an open request"),
     );
     run.resume(single(), CallPolicy::Auto);
@@ -393,8 +418,8 @@ fn a_lost_write_of_an_action_that_is_taken_back_with_the_one_before_it_is_in_dou
     let mut run = ManualRun::start(team(None));
     run.act(Ok(writes("p ok", &[("k", 1)])));
     let call = run.call();
-    begin(&mut run, &call, "w", Again::Ask);
-    answer(&mut run, &call, "w", Outcome::Unknown);
+    begin(&mut run, &call, "w", LostAnswerPolicy::AskOperator);
+    answer(&mut run, &call, "w", CallOutcome::Unknown);
     run.end(A, Ok(says("I looked: it is there")));
     run.act(Ok(writes("r ok", &[("k", 2)])));
     assert_eq!(run.halt(), Status::Failed, "both wrote the same");
@@ -406,24 +431,24 @@ fn a_lost_write_of_an_action_that_is_taken_back_with_the_one_before_it_is_in_dou
         (Status::InDoubt, vec!["w".to_owned()])
     );
     run.resume(team(Some(Reducer::Last)), CallPolicy::Auto);
-    settle(&mut run, &call, 0, Verdict::Answer(Json::null()));
+    settle(&mut run, &call, 0, DoubtResolution::Answer(Json::null()));
     let again = run.call();
-    assert_eq!((again.attempt, again.recorded.len()), (2, 2));
+    assert_eq!((again.attempt, again.recorded_calls.len()), (2, 2));
 }
 
 #[test]
 fn what_the_operator_says_of_a_lost_write_is_served_whatever_the_failure_was() {
     let mut run = ManualRun::start(single());
     let call = run.call();
-    begin(&mut run, &call, "w", Again::Ask);
+    begin(&mut run, &call, "w", LostAnswerPolicy::AskOperator);
     run.end(A, Err(Fault::new(FaultKind::Trap, "unreachable")));
     assert_eq!(run.halt(), Status::InDoubt);
     run.resume(single(), CallPolicy::Auto);
-    settle(&mut run, &call, 0, Verdict::Answer(Json::null()));
+    settle(&mut run, &call, 0, DoubtResolution::Answer(Json::null()));
     let again = run.call();
     assert_eq!(
-        (again.journal, again.recorded.len()),
-        (Journal::Keep, 1),
+        (again.call_reuse, again.recorded_calls.len()),
+        (RecordedCallUse::Reuse, 1),
         "or the write is made twice"
     );
 }
@@ -432,16 +457,16 @@ fn what_the_operator_says_of_a_lost_write_is_served_whatever_the_failure_was() {
 fn a_doubt_is_settled_only_in_a_run_that_goes_on() {
     let mut run = ManualRun::start(single());
     let call = run.call();
-    begin(&mut run, &call, "w", Again::Ask);
+    begin(&mut run, &call, "w", LostAnswerPolicy::AskOperator);
     run.end(A, timeout());
     assert_eq!(run.halt(), Status::InDoubt);
-    let (role, work, what, verdict) = (A, call.work, String::new(), Verdict::Redo);
+    let (role, work, what, verdict) = (A, call.work, String::new(), DoubtResolution::Redo);
     let settled = Event::DoubtSettled {
         role,
         work,
-        place: 0,
+        index: 0,
         what,
-        verdict,
+        resolution: verdict,
     };
     assert!(run.stepper.apply(&settled).is_err());
     run.resume(single(), CallPolicy::Auto);
@@ -453,8 +478,8 @@ fn the_same_write_begun_again_leaves_the_lost_one_in_doubt() {
     let mut run = ManualRun::start(single());
     let call = run.call();
     for _ in 0..2 {
-        begin(&mut run, &call, "w", Again::Ask);
-        answer(&mut run, &call, "w", Outcome::Unknown);
+        begin(&mut run, &call, "w", LostAnswerPolicy::AskOperator);
+        answer(&mut run, &call, "w", CallOutcome::Unknown);
     }
     run.end(A, timeout());
     assert_eq!(
@@ -468,10 +493,10 @@ fn an_attempt_that_starts_afresh_says_which_writes_it_may_repeat() {
     let check = |policy: CallPolicy, expected: &[&str]| {
         let mut run = ManualRun::start(single());
         let call = run.call();
-        begin(&mut run, &call, "w", Again::Ask);
-        answer(&mut run, &call, "w", Outcome::Answered);
+        begin(&mut run, &call, "w", LostAnswerPolicy::AskOperator);
+        answer(&mut run, &call, "w", CallOutcome::Answered);
         // Whether this write took effect is unknown, but the receiver recognises it by its key.
-        begin(&mut run, &call, "k", Again::Repeat);
+        begin(&mut run, &call, "k", LostAnswerPolicy::Repeat);
         run.end(A, Err(Fault::new(FaultKind::Trap, "unreachable")));
         run.resume(single(), policy);
         run.call();
@@ -488,14 +513,14 @@ fn an_attempt_that_starts_afresh_says_which_writes_it_may_repeat() {
 fn another_component_does_not_repeat_a_write_that_was_lost_before_the_old_one_asked() {
     let mut run = ManualRun::start(single());
     let call = run.call();
-    begin(&mut run, &call, "w", Again::Ask);
-    answer(&mut run, &call, "w", Outcome::Unknown);
+    begin(&mut run, &call, "w", LostAnswerPolicy::AskOperator);
+    answer(&mut run, &call, "w", CallOutcome::Unknown);
     asks(&mut run, 0);
     assert_eq!((run.halt(), doubts(&run).len()), (Status::Waiting, 0));
     run.resume(single(), CallPolicy::Auto);
     let slot = Slot {
         role: A,
-        part: Part::Action(ActionId(0)),
+        kind: SlotKind::Action(ActionId(0)),
     };
     let (old, new) = (Some(Digest::from("build 0")), Digest::from("build 1"));
     run.record(Event::ComponentChanged { slot, old, new });

@@ -1,11 +1,11 @@
 //! The compiler for C actions (zig, with its C library), and the SDK, which is compiled with it
 //! once per machine and version.
 
-use crate::build::pypi::Tools;
+use crate::build::pypi::PypiTools;
 use crate::build::sdk::C;
-use crate::build::sources::of_rule;
-use crate::build::tool::Caller;
-use crate::build::{BuildError, at, cache, tool};
+use crate::build::sources::parse_make_rule;
+use crate::build::tool::CallerEnvironment;
+use crate::build::{BuildError, cache, tool, with_path};
 use crate::user;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use std::process::Command;
 /// The PyPI package of the compiler, with its digests.
 pub const PACKAGES: &str = include_str!("../../../../guest-sdk/c/toolchain.txt");
 
-const TOOLS: Tools = Tools {
+const TOOLS: PypiTools = PypiTools {
     language: "c",
     what: "the compiler for C actions",
-    told: "setting up the compiler for C actions: zig, 100 MB from PyPI, once",
+    progress_message: "setting up the compiler for C actions: zig, 100 MB from PyPI, once",
     packages: PACKAGES,
 };
 
@@ -32,7 +32,7 @@ const FLAGS: [&str; 6] = [
     "-UNDEBUG",
 ];
 
-const BROKEN: &str = "this should not happen with the files that ship with the program; take the directory away that \
+const BROKEN_SDK_HINT: &str = "this should not happen with the files that ship with the program; take the directory away that \
                       is named below, and try again";
 
 /// The compiler and the SDK.
@@ -45,13 +45,13 @@ pub struct Compiler {
 
 impl Compiler {
     /// Finds the tools and the compiled SDK, and installs or compiles what is missing.
-    pub fn ready(report: &mut dyn FnMut(&str)) -> Result<Self, BuildError> {
-        let tools = TOOLS.ready(report)?;
+    pub fn prepare(report: &mut dyn FnMut(&str)) -> Result<Self, BuildError> {
+        let tools = TOOLS.ensure_installed(report)?;
         let sdk = C.unpack()?;
         let version = tools.file_name().unwrap_or_default().to_string_lossy();
-        let library = cache::once(&format!("c/library-{}-{version}", C.digest()), |dir| {
+        let library = cache::create_once(&format!("c/library-{}-{version}", C.digest()), |dir| {
             report("compiling the sdk and the library for C actions, once");
-            archive(&tools, &sdk, dir)
+            compile_sdk(&tools, &sdk, dir)
         })?;
         Ok(Self {
             tools,
@@ -68,10 +68,10 @@ impl Compiler {
         sources: &[String],
         name: &str,
     ) -> Result<(Vec<u8>, String), BuildError> {
-        let scratch = temporary()?;
+        let scratch = temporary_dir()?;
         // The name of the file becomes the name of the module in backtraces.
         let module = scratch.path().join(name);
-        let mut command = zig(&self.tools, scratch.path());
+        let mut command = zig_command(&self.tools, scratch.path());
         // The files are compiled in their directory, by bare names, so that messages, assertions
         // and the component contain no path of this machine.
         command
@@ -84,36 +84,42 @@ impl Compiler {
             .arg(self.sdk.join("include"))
             .args(sources);
         command
-            .arg(self.library.join(ENDS.1))
+            .arg(self.library.join(REPLACEMENT_OBJECT.1))
             .arg(self.library.join(LIBRARY))
             .arg("-o")
             .arg(&module);
-        let ended = run(&mut command)?;
+        let ended = run_zig(&mut command)?;
         if !ended.success {
             return Err(BuildError::Compile {
                 dir: dir.to_owned(),
                 details: ended.details.trim_end().to_owned(),
             });
         }
-        Ok((at(&module, fs::read(&module))?, ended.details))
+        Ok((with_path(&module, fs::read(&module))?, ended.details))
     }
 
     /// Returns the files that the C files of `dir` include, except for those of the SDK.
-    pub fn read(&self, dir: &Path, sources: &[String]) -> Result<Vec<PathBuf>, BuildError> {
-        let scratch = temporary()?;
-        let mut command = zig(&self.tools, scratch.path());
+    pub fn included_files(
+        &self,
+        dir: &Path,
+        sources: &[String],
+    ) -> Result<Vec<PathBuf>, BuildError> {
+        let scratch = temporary_dir()?;
+        let mut command = zig_command(&self.tools, scratch.path());
         command
             .current_dir(dir)
             .arg("cc")
             .args(FLAGS)
             .args(["-w", "-MM"]);
-        let ended = run(command
-            .arg("-I")
-            .arg(self.sdk.join("include"))
-            .args(sources))?;
+        let ended = run_zig(
+            command
+                .arg("-I")
+                .arg(self.sdk.join("include"))
+                .args(sources),
+        )?;
         // The files were compiled before, so this fails only if the compiler itself fails.
         let files = if ended.success {
-            of_rule(&ended.details)
+            parse_make_rule(&ended.details)
         } else {
             Vec::new()
         };
@@ -129,17 +135,17 @@ impl Compiler {
 const LIBRARY: &str = "libstrata_action.a";
 /// The source and the object file that replace parts of the C library. The object is linked before
 /// all libraries, so it is not in the archive.
-const ENDS: (&str, &str) = ("wasm/end.c", "wasm-end.o");
+const REPLACEMENT_OBJECT: (&str, &str) = ("wasm/end.c", "wasm-end.o");
 
 /// Compiles the SDK to an archive. The linker takes only the referenced objects of an archive, so
 /// that a component exports only what its author defines.
-fn archive(tools: &Path, sdk: &Path, dir: &Path) -> Result<(), BuildError> {
+fn compile_sdk(tools: &Path, sdk: &Path, dir: &Path) -> Result<(), BuildError> {
     let broken = |details: String| BuildError::Setup {
         what: "the sdk for c",
-        hint: BROKEN,
+        hint: BROKEN_SDK_HINT,
         details,
     };
-    let scratch = temporary()?;
+    let scratch = temporary_dir()?;
     let mut objects = Vec::new();
     for (path, _) in C
         .files()
@@ -147,37 +153,39 @@ fn archive(tools: &Path, sdk: &Path, dir: &Path) -> Result<(), BuildError> {
         .filter(|(path, _)| path.ends_with(".c") && !path.starts_with("testing/"))
     {
         let object = dir.join(path.replace('/', "-")).with_extension("o");
-        let mut command = zig(tools, scratch.path());
+        let mut command = zig_command(tools, scratch.path());
         command
             .current_dir(sdk)
             .arg("cc")
             .args(FLAGS)
             .args(["-w", "-I", "include", "-c", path, "-o"])
             .arg(&object);
-        let ended = run(&mut command)?;
+        let ended = run_zig(&mut command)?;
         if !ended.success {
             return Err(broken(format!("{}\n{}", dir.display(), ended.details)));
         }
-        if *path != ENDS.0 {
+        if *path != REPLACEMENT_OBJECT.0 {
             objects.push(object);
         }
     }
-    let ended = run(zig(tools, scratch.path())
-        .args(["ar", "rcs"])
-        .arg(dir.join(LIBRARY))
-        .args(&objects))?;
+    let ended = run_zig(
+        zig_command(tools, scratch.path())
+            .args(["ar", "rcs"])
+            .arg(dir.join(LIBRARY))
+            .args(&objects),
+    )?;
     if !ended.success {
         return Err(broken(format!("{}\n{}", dir.display(), ended.details)));
     }
     for object in &objects {
-        at(object, fs::remove_file(object))?;
+        with_path(object, fs::remove_file(object))?;
     }
     Ok(())
 }
 
 /// Returns a zig command that caches its compiled C library with the tools and keeps all other
 /// files in `scratch`.
-fn zig(tools: &Path, scratch: &Path) -> Command {
+fn zig_command(tools: &Path, scratch: &Path) -> Command {
     // Variables that configure native compilers.
     let bends: &[&str] = &[
         "CPATH",
@@ -186,7 +194,11 @@ fn zig(tools: &Path, scratch: &Path) -> Command {
         "PYTHON",
         "ZIG_LIB_DIR",
     ];
-    let mut command = Caller { bends, kept: &[] }.program(tools.join("venv/bin/python"));
+    let mut command = CallerEnvironment {
+        withheld: bends,
+        passed: &[],
+    }
+    .command(tools.join("venv/bin/python"));
     command.args(["-m", "ziglang"]);
     command
         .env("ZIG_GLOBAL_CACHE_DIR", tools.join("cache"))
@@ -195,13 +207,13 @@ fn zig(tools: &Path, scratch: &Path) -> Command {
     command
 }
 
-fn run(command: &mut Command) -> Result<tool::Ended, BuildError> {
-    tool::run(command).map_err(crate::build::pypi::no_python)
+fn run_zig(command: &mut Command) -> Result<tool::ToolOutput, BuildError> {
+    tool::run(command).map_err(crate::build::pypi::python_missing)
 }
 
-fn temporary() -> Result<tempfile::TempDir, BuildError> {
+fn temporary_dir() -> Result<tempfile::TempDir, BuildError> {
     tempfile::tempdir().map_err(|error| BuildError::File {
         path: std::env::temp_dir(),
-        source: user::without_temporary(&error),
+        source: user::temporary_dir_error(&error),
     })
 }

@@ -1,6 +1,6 @@
 //! Reads the `package.json` of an action.
 
-use crate::build::{BuildError, at};
+use crate::build::{BuildError, with_path};
 use crate::open;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -23,7 +23,7 @@ const INTERFACES: [&str; 2] = ["planner", "thinker"];
 
 /// An action's package.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Package {
+pub struct NodePackage {
     /// Its name.
     pub name: String,
     /// Its source, relative to its directory.
@@ -36,7 +36,7 @@ pub struct Package {
 }
 
 #[derive(Deserialize)]
-struct Authored {
+struct PackageJson {
     name: Option<String>,
     #[serde(default)]
     version: String,
@@ -48,26 +48,26 @@ struct Authored {
     #[serde(default)]
     dependencies: Map<String, Value>,
     #[serde(default)]
-    strata: Strata,
+    strata: PackageJsonStrata,
 }
 
 #[derive(Default, Deserialize)]
-struct Strata {
+struct PackageJsonStrata {
     #[serde(default)]
     exports: Vec<String>,
 }
 
-impl Package {
+impl NodePackage {
     /// Reads package.json in `dir`.
     pub fn read(dir: &Path) -> Result<Self, BuildError> {
         let path = dir.join("package.json");
-        let text = at(&path, open::text(&path))?;
+        let text = with_path(&path, open::read_to_string(&path))?;
         let refused = |details: String| BuildError::Compile {
             dir: dir.to_owned(),
             details,
         };
         let authored = foreign::parse(&text, NonFinite::Refused, |text| {
-            serde_json::from_str::<Authored>(text)
+            serde_json::from_str::<PackageJson>(text)
         });
         let authored = authored.map_err(|error| refused(format!("package.json: it is {error}")))?;
         if let Some(other) = authored
@@ -85,7 +85,7 @@ impl Package {
             .file_name()
             .map(|name| name.to_string_lossy().into_owned());
         Ok(Self {
-            entry: entry(dir, &authored).map_err(refused)?,
+            entry: find_entry(dir, &authored).map_err(refused)?,
             name: authored.name.or(named).unwrap_or_else(|| "action".into()),
             has_dependencies: authored
                 .dependencies
@@ -107,7 +107,7 @@ impl Package {
     }
 
     /// Returns whether its source is TypeScript.
-    pub fn is_typed(&self) -> bool {
+    pub fn is_typescript(&self) -> bool {
         [".ts", ".mts", ".cts"]
             .iter()
             .any(|ending| self.entry.ends_with(ending))
@@ -115,7 +115,7 @@ impl Package {
 
     /// Returns the component's metadata: name, version, description, and what it exports besides
     /// its handler.
-    pub fn about(&self) -> Value {
+    pub fn metadata(&self) -> Value {
         json!({
             "name": self.name,
             "version": self.version,
@@ -125,7 +125,7 @@ impl Package {
     }
 }
 
-fn entry(dir: &Path, authored: &Authored) -> Result<String, String> {
+fn find_entry(dir: &Path, authored: &PackageJson) -> Result<String, String> {
     let exported = authored
         .exports
         .as_str()
@@ -150,14 +150,14 @@ mod tests {
 
     use super::*;
 
-    fn read(package: &str, files: &[&str]) -> Result<Package, String> {
+    fn read(package: &str, files: &[&str]) -> Result<NodePackage, String> {
         let dir = tempfile::tempdir().expect("a temporary directory");
         fs::create_dir(dir.path().join("src")).expect("a directory");
         fs::write(dir.path().join("package.json"), package).expect("a manifest");
         for file in files {
             fs::write(dir.path().join(file), "").expect("a source");
         }
-        Package::read(dir.path()).map_err(|error| error.to_string())
+        NodePackage::read(dir.path()).map_err(|error| error.to_string())
     }
 
     #[test]

@@ -1,19 +1,19 @@
 //! Installs the tools that make components from JavaScript, once per machine, and the packages that
 //! an action needs. Both use the machine's own node and npm.
 
-use super::package::Package;
+use super::package::NodePackage;
 use crate::build::sdk::JAVASCRIPT_TOOLS;
-use crate::build::tool::Caller;
-use crate::build::{BuildError, at, cache, tool};
+use crate::build::tool::CallerEnvironment;
+use crate::build::{BuildError, cache, tool, with_path};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The oldest major version of node that the tools support.
-pub const OLDEST: u32 = 20;
+pub const MINIMUM_VERSION: u32 = 20;
 
-const BENDS: [&str; 2] = ["NODE_OPTIONS", "NODE_PATH"];
+const WITHHELD_VARIABLES: [&str; 2] = ["NODE_OPTIONS", "NODE_PATH"];
 
 const NO_NODE: &str = "JavaScript actions are built by node 20 or later with npm: install them, e.g. `apt install nodejs npm`";
 const NO_TOOLS: &str = "they come from npm's registry, once: see that it can be reached (npm's own settings hold, e.g. \
@@ -22,8 +22,8 @@ const NO_PACKAGES: &str =
     "see that package.json names them rightly and that npm's registry can be reached";
 
 /// Installs the tools, unless they are installed, and returns their directory.
-pub fn ready(report: &mut dyn FnMut(&str)) -> Result<PathBuf, BuildError> {
-    let found = tool::run(node().arg("--version")).map_err(no_node)?;
+pub fn ensure_tools(report: &mut dyn FnMut(&str)) -> Result<PathBuf, BuildError> {
+    let found = tool::run(node_command().arg("--version")).map_err(node_missing)?;
     let version = found
         .details
         .trim()
@@ -31,25 +31,25 @@ pub fn ready(report: &mut dyn FnMut(&str)) -> Result<PathBuf, BuildError> {
         .split('.')
         .next()
         .and_then(|major| major.parse().ok());
-    if version.is_none_or(|major: u32| major < OLDEST) {
-        return Err(setup("node", NO_NODE, &found.details));
+    if version.is_none_or(|major: u32| major < MINIMUM_VERSION) {
+        return Err(setup_error("node", NO_NODE, &found.details));
     }
     // Some packages contain machine code, which does not run on a different machine that shares the
     // cache.
     let machine = format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH);
-    cache::once(
+    cache::create_once(
         &format!("javascript/tools-{machine}-{}", JAVASCRIPT_TOOLS.digest()),
         |dir| {
             report("setting up the tools for JavaScript actions: 80 MB from npm, once");
             for (path, content) in JAVASCRIPT_TOOLS.files() {
                 let path = dir.join(path);
-                at(&path, fs::write(&path, content))?;
+                with_path(&path, fs::write(&path, content))?;
             }
             // Not `ci`, which requires packages for other platforms that npm itself leaves out of
             // the lock file. Packages in the lock file are installed as it says, by digest.
-            let got = tool::run(npm(dir).arg("install")).map_err(no_npm)?;
+            let got = tool::run(npm_command(dir).arg("install")).map_err(npm_missing)?;
             if !got.success {
-                return Err(setup(
+                return Err(setup_error(
                     "the tools for JavaScript actions",
                     NO_TOOLS,
                     &got.details,
@@ -62,9 +62,9 @@ pub fn ready(report: &mut dyn FnMut(&str)) -> Result<PathBuf, BuildError> {
 
 /// Installs the packages that an action needs, unless they were installed after package.json and
 /// the lock file were last changed.
-pub fn install(
+pub fn install_packages(
     dir: &Path,
-    package: &Package,
+    package: &NodePackage,
     report: &mut dyn FnMut(&str),
 ) -> Result<(), BuildError> {
     let changed = |file: &str| {
@@ -84,9 +84,9 @@ pub fn install(
     } else {
         &["install", "--no-package-lock"]
     };
-    let got = tool::run(npm(dir).args(how)).map_err(no_npm)?;
+    let got = tool::run(npm_command(dir).args(how)).map_err(npm_missing)?;
     if !got.success {
-        return Err(setup(
+        return Err(setup_error(
             "the packages of the action",
             NO_PACKAGES,
             &got.details,
@@ -96,24 +96,24 @@ pub fn install(
 }
 
 /// Returns a node command that is not influenced by the caller's environment.
-pub fn node() -> Command {
-    let mut command = Caller {
-        bends: &BENDS,
-        kept: &[],
+pub fn node_command() -> Command {
+    let mut command = CallerEnvironment {
+        withheld: &WITHHELD_VARIABLES,
+        passed: &[],
     }
-    .program("node");
+    .command("node");
     command.env("NO_COLOR", "1");
     command
 }
 
 /// Returns an npm command in a directory. The packages' installation scripts are not run.
-fn npm(dir: &Path) -> Command {
+fn npm_command(dir: &Path) -> Command {
     // npm's configuration files refer to registry tokens in these variables.
-    let mut command = Caller {
-        bends: &BENDS,
-        kept: &["NODE_AUTH_", "NPM_", "npm_"],
+    let mut command = CallerEnvironment {
+        withheld: &WITHHELD_VARIABLES,
+        passed: &["NODE_AUTH_", "NPM_", "npm_"],
     }
-    .program("npm");
+    .command("npm");
     command
         .current_dir(dir)
         .env("NO_COLOR", "1")
@@ -129,7 +129,7 @@ fn npm(dir: &Path) -> Command {
 }
 
 /// Returns the error for a machine without node.
-pub fn no_node(source: io::Error) -> BuildError {
+pub fn node_missing(source: io::Error) -> BuildError {
     BuildError::Program {
         program: "node",
         hint: NO_NODE,
@@ -137,7 +137,7 @@ pub fn no_node(source: io::Error) -> BuildError {
     }
 }
 
-fn no_npm(source: io::Error) -> BuildError {
+fn npm_missing(source: io::Error) -> BuildError {
     BuildError::Program {
         program: "npm",
         hint: NO_NODE,
@@ -145,7 +145,7 @@ fn no_npm(source: io::Error) -> BuildError {
     }
 }
 
-fn setup(what: &'static str, hint: &'static str, details: &str) -> BuildError {
+fn setup_error(what: &'static str, hint: &'static str, details: &str) -> BuildError {
     // npm appends the usage of the command.
     let details = details.split("npm error Usage:").next().unwrap_or_default();
     BuildError::Setup {

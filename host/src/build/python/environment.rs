@@ -1,19 +1,19 @@
 //! The environment that builds Python actions: a private Python with componentize-py, and the
 //! packages that an action needs.
 
-use super::project::{Project, Requirements};
-use crate::build::pypi::{Tools, pip, run, setup};
-use crate::build::{BuildError, at, cache, pypi};
+use super::project::{PythonProject, Requirements};
+use crate::build::pypi::{PypiTools, pip_command, run_python, setup_error};
+use crate::build::{BuildError, cache, pypi, with_path};
 use crate::open;
 use crate::sha256::sha256;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use strata_core::id::hex;
+use strata_core::id::to_hex;
 
-const TOOLS: Tools = Tools {
+const TOOLS: PypiTools = PypiTools {
     language: "python",
     what: "the tools for Python actions",
-    told: "setting up the tools for Python actions: componentize-py, 45 MB from PyPI, once",
+    progress_message: "setting up the tools for Python actions: componentize-py, 45 MB from PyPI, once",
     packages: include_str!("../../../../guest-sdk/python/toolchain.txt"),
 };
 /// The version of Python that actions run on. Their packages are chosen for it.
@@ -24,22 +24,22 @@ const NO_PACKAGES: &str =
 
 /// The tools and packages that an action is built with.
 #[derive(Debug)]
-pub struct Environment {
+pub struct PythonEnvironment {
     dir: PathBuf,
     /// The directory of the packages that the action needs; `None` if it needs none.
     pub packages: Option<PathBuf>,
 }
 
-impl Environment {
+impl PythonEnvironment {
     /// Installs the tools and the packages, unless they are installed.
-    pub fn ready(
+    pub fn prepare(
         dir: &Path,
-        project: &Project,
+        project: &PythonProject,
         fingerprint: &str,
         report: &mut dyn FnMut(&str),
     ) -> Result<Self, BuildError> {
-        let tools = TOOLS.ready(report)?;
-        let packages = packages(&tools, dir, project, fingerprint, report)?;
+        let tools = TOOLS.ensure_installed(report)?;
+        let packages = install_packages(&tools, dir, project, fingerprint, report)?;
         Ok(Self {
             dir: tools,
             packages,
@@ -48,13 +48,13 @@ impl Environment {
 
     /// Returns a componentize-py command without arguments. It is not influenced by the caller's
     /// Python.
-    pub fn componentize(&self) -> Command {
-        pypi::python(&self.dir.join("venv/bin/componentize-py"))
+    pub fn componentize_command(&self) -> Command {
+        pypi::python_command(&self.dir.join("venv/bin/componentize-py"))
     }
 }
 
 /// Returns whether requirements refer to files, such as `-r more.txt` or `./package`.
-fn names_files(requirements: &str) -> bool {
+fn refers_to_files(requirements: &str) -> bool {
     /// The options of pip that refer to files.
     const OPTIONS: [&str; 8] = [
         "-r",
@@ -89,34 +89,40 @@ fn requirements_name_files_or_packages() {
         ("pkg @ https://a.example/pkg.whl", false),
         ("pkg # see docs/x", false),
     ] {
-        assert_eq!(names_files(line), names, "{line}");
+        assert_eq!(refers_to_files(line), names, "{line}");
     }
 }
 
 /// Installs the packages that the action needs, for the Python it runs on, and returns their
 /// directory.
-fn packages(
+fn install_packages(
     tools: &Path,
     dir: &Path,
-    project: &Project,
+    project: &PythonProject,
     fingerprint: &str,
     report: &mut dyn FnMut(&str),
 ) -> Result<Option<PathBuf>, BuildError> {
     let text = match &project.requirements {
         Requirements::Listed(listed) if listed.is_empty() => return Ok(None),
         Requirements::Listed(listed) => listed.join("\n"),
-        Requirements::File(path) => at(path, open::text(path))?,
+        Requirements::File(path) => with_path(path, open::read_to_string(path))?,
     };
     // Requirements may refer to files, whose contents the text does not show. In that case the
     // fingerprint of the action is part of the key.
-    let beside = if names_files(&text) { fingerprint } else { "" };
-    let key = hex(&sha256(format!(
-        "{}\n{GUEST_PYTHON}\n{beside}\n{text}",
-        dir.display()
-    ))[..8]);
-    let made = cache::once(&format!("python/packages-{key}"), |made| {
+    let beside = if refers_to_files(&text) {
+        fingerprint
+    } else {
+        ""
+    };
+    let key = to_hex(
+        &sha256(format!(
+            "{}\n{GUEST_PYTHON}\n{beside}\n{text}",
+            dir.display()
+        ))[..8],
+    );
+    let made = cache::create_once(&format!("python/packages-{key}"), |made| {
         report(&format!("getting the packages that {} needs", project.name));
-        let mut install = pip(tools);
+        let mut install = pip_command(tools);
         install.current_dir(dir).args([
             "install",
             "--quiet",
@@ -137,9 +143,9 @@ fn packages(
             Requirements::File(path) => install.arg("-r").arg(path),
             Requirements::Listed(listed) => install.arg("--").args(listed),
         };
-        let got = run(&mut install)?;
+        let got = run_python(&mut install)?;
         if !got.success {
-            return Err(setup(
+            return Err(setup_error(
                 "the packages of the action",
                 NO_PACKAGES,
                 got.details,

@@ -1,6 +1,6 @@
 //! Reads the `pyproject.toml` of a Python action, which is optional.
 
-use crate::build::{BuildError, at};
+use crate::build::{BuildError, with_path};
 use crate::open;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -14,13 +14,13 @@ const SDK_NAME: &str = "strata-action";
 
 /// A Python action.
 #[derive(Debug)]
-pub struct Project {
+pub struct PythonProject {
     /// Its name.
     pub name: String,
     version: String,
     description: String,
     module: String,
-    exports: Vec<Export>,
+    exports: Vec<OptionalExport>,
     /// The packages it needs.
     pub requirements: Requirements,
 }
@@ -37,21 +37,21 @@ pub enum Requirements {
 /// An optional export of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Export {
+enum OptionalExport {
     Thinker,
     Planner,
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Manifest {
+struct PyprojectToml {
     #[serde(default)]
-    project: Metadata,
+    project: PyprojectMetadata,
     #[serde(default)]
-    tool: Tools,
+    tool: PyprojectTools,
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Metadata {
+struct PyprojectMetadata {
     name: Option<String>,
     version: Option<String>,
     description: Option<String>,
@@ -60,20 +60,20 @@ struct Metadata {
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Tools {
+struct PyprojectTools {
     #[serde(default)]
-    strata: Settings,
+    strata: PyprojectStrata,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Settings {
+struct PyprojectStrata {
     module: Option<String>,
     #[serde(default)]
-    exports: Vec<Export>,
+    exports: Vec<OptionalExport>,
 }
 
-impl Project {
+impl PythonProject {
     /// Reads the manifest in a directory, with defaults for what is missing.
     pub fn read(dir: &Path) -> Result<Self, BuildError> {
         let path = dir.join(MANIFEST);
@@ -81,13 +81,13 @@ impl Project {
             dir: dir.to_owned(),
             details,
         };
-        let manifest: Manifest = if path.is_file() {
-            let text = at(&path, open::text(&path))?;
+        let manifest: PyprojectToml = if path.is_file() {
+            let text = with_path(&path, open::read_to_string(&path))?;
             toml::from_str(&text).map_err(|error| refused(format!("{MANIFEST}: {error}")))?
         } else {
-            Manifest::default()
+            PyprojectToml::default()
         };
-        let Metadata {
+        let PyprojectMetadata {
             name,
             version,
             description,
@@ -98,7 +98,7 @@ impl Project {
                 .map(|name| name.to_string_lossy().into_owned())
         };
         let name = name.or_else(of_dir).unwrap_or_else(|| "action".into());
-        if !is_name(&name) {
+        if !is_valid_name(&name) {
             let hint = "names are made of letters, digits, `-`, `_` and `.`; set `[project] name` in pyproject.toml";
             return Err(refused(format!("`{name}` is no name of an action: {hint}")));
         }
@@ -136,7 +136,10 @@ impl Project {
     /// Returns the name of the component's WIT world.
     pub fn world(&self) -> &'static str {
         let exports = |export| self.exports.contains(&export);
-        match (exports(Export::Thinker), exports(Export::Planner)) {
+        match (
+            exports(OptionalExport::Thinker),
+            exports(OptionalExport::Planner),
+        ) {
             (false, false) => "action",
             (true, false) => "thinking-action",
             (false, true) => "planning-action",
@@ -145,7 +148,7 @@ impl Project {
     }
 
     /// Returns the source of the entry module.
-    pub fn entry(&self) -> String {
+    pub fn entry_source(&self) -> String {
         let Self {
             name,
             version,
@@ -165,7 +168,7 @@ impl Project {
     }
 }
 
-fn is_name(name: &str) -> bool {
+fn is_valid_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(plain)
 }
@@ -189,7 +192,10 @@ mod tests {
 
     use super::*;
 
-    fn read(manifest: Option<&str>, requirements: Option<&str>) -> Result<Project, BuildError> {
+    fn read(
+        manifest: Option<&str>,
+        requirements: Option<&str>,
+    ) -> Result<PythonProject, BuildError> {
         let parent = tempfile::tempdir().expect("a directory");
         let dir = parent.path().join("greet");
         fs::create_dir(&dir).expect("a directory");
@@ -198,7 +204,7 @@ mod tests {
                 fs::write(dir.join(name), text).expect("a file");
             }
         }
-        Project::read(&dir)
+        PythonProject::read(&dir)
     }
 
     #[test]
@@ -209,7 +215,7 @@ mod tests {
             ("greet", "action")
         );
         assert_eq!(project.requirements, Requirements::Listed(Vec::new()));
-        assert!(project.entry().contains("import action as author\n"));
+        assert!(project.entry_source().contains("import action as author\n"));
     }
 
     #[test]
@@ -226,7 +232,7 @@ mod tests {
             project.requirements,
             Requirements::Listed(vec!["slugify==1".into()])
         );
-        let entry = project.entry();
+        let entry = project.entry_source();
         assert!(
             entry.contains("import a.b as author") && entry.contains(r#""says \"hi\"""#),
             "{entry}"

@@ -4,22 +4,22 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use strata_core::activation::Activation;
-use strata_core::budget::spender;
+use strata_core::budget::charged_slot;
 use strata_core::fault::{Fault, FaultKind};
-use strata_core::id::{ActionId, Part, RoleId, Slot};
+use strata_core::id::{ActionId, RoleId, Slot, SlotKind};
 use strata_core::message::Message;
 use strata_core::stepper::Stepper;
 use strata_core::team::{React, Thinker};
 
-use super::life::Life;
-use super::{counted, standing};
-use crate::cli::fault::{called, section};
-use crate::cli::{Failure, path_word, shell_word, show_json, show_line, show_text};
+use super::life::HolderState;
+use super::{describe_activity, pluralize};
+use crate::cli::fault::{describe_host_call, write_section};
+use crate::cli::{CommandFailure, print_json, print_line, print_text, shell_path, shell_word};
 use crate::store::team_json;
 use crate::suggest::suggest;
 
 /// Returns the names of existing actions, as many as fit into a message.
-fn listed(names: &[&str]) -> String {
+fn list_names(names: &[&str]) -> String {
     const LISTED: usize = 8;
     match names.len().saturating_sub(LISTED) {
         _ if names.is_empty() => "its roles have none".into(),
@@ -29,22 +29,22 @@ fn listed(names: &[&str]) -> String {
 }
 
 /// An action of a team.
-pub(super) struct Action<'a> {
+pub(super) struct InspectedAction<'a> {
     stepper: &'a Stepper,
     slot: Slot,
     name: &'a str,
 }
 
-impl<'a> Action<'a> {
+impl<'a> InspectedAction<'a> {
     /// Returns the action that `ROLE.ACTION` names. `ROLE.think` is the component or model that
     /// chooses among a role's actions.
-    pub(super) fn named(stepper: &'a Stepper, name: &str) -> Result<Self, Failure> {
+    pub(super) fn from_name(stepper: &'a Stepper, name: &str) -> Result<Self, CommandFailure> {
         let team = stepper.team();
         let of_role = |id: RoleId| {
             let role = team.role(id);
             let acts = (0..)
                 .zip(&role.actions)
-                .map(|(index, _)| Part::Action(ActionId(index)));
+                .map(|(index, _)| SlotKind::Action(ActionId(index)));
             let thinks = |react| {
                 matches!(
                     react,
@@ -54,8 +54,11 @@ impl<'a> Action<'a> {
                     }
                 )
             };
-            let chooses = thinks(role.react).then_some(Part::Think);
-            acts.chain(chooses).map(move |part| Slot { role: id, part })
+            let chooses = thinks(role.react).then_some(SlotKind::Think);
+            acts.chain(chooses).map(move |part| Slot {
+                role: id,
+                kind: part,
+            })
         };
         let all: Vec<(String, Slot)> = team
             .role_ids()
@@ -64,21 +67,21 @@ impl<'a> Action<'a> {
             .collect();
         let Some((_, slot)) = all.iter().find(|(full, _)| full == name) else {
             let names: Vec<&str> = all.iter().map(|(full, _)| full.as_str()).collect();
-            let hint = suggest(name, &names).unwrap_or_else(|| listed(&names));
-            return Err(Failure::usage(format!(
+            let hint = suggest(name, &names).unwrap_or_else(|| list_names(&names));
+            return Err(CommandFailure::usage(format!(
                 "the team has no action `{name}`; {hint}"
             )));
         };
         Ok(Self {
             stepper,
             slot: *slot,
-            name: team.role(slot.role).part_name(slot.part),
+            name: team.role(slot.role).component_name(slot.kind),
         })
     }
 
     /// Returns its last output; `None` for `think`, which has no output.
-    fn last(&self) -> Option<&'a Message> {
-        if self.slot.part == Part::Think {
+    fn last_output(&self) -> Option<&'a Message> {
+        if self.slot.kind == SlotKind::Think {
             return None;
         }
         let (env, role) = (
@@ -91,65 +94,72 @@ impl<'a> Action<'a> {
     }
 
     /// Shows it as text.
-    pub(super) fn show(&self, life: Life, path: &Path) {
+    pub(super) fn show(&self, life: HolderState, path: &Path) {
         let (team, env) = (self.stepper.team(), self.stepper.env());
         let role = team.role(self.slot.role);
         let used = env.spending(|slot| slot == self.slot);
-        show_line(&format!("action      {}.{}", role.name, self.name));
-        show_line(&format!(
+        print_line(&format!("action      {}.{}", role.name, self.name));
+        print_line(&format!(
             "component   {}",
             match env.components.get(&self.slot) {
                 Some(digest) => digest.0.as_str(),
-                None if self.is_of_the_host() => "none: the host asks the model",
+                None if self.is_done_by_host() => "none: the host asks the model",
                 None => "none yet",
             }
         ));
-        show_line(&format!(
+        print_line(&format!(
             "role is at  {}",
-            standing(self.stepper, self.slot.role, life)
+            describe_activity(self.stepper, self.slot.role, life)
         ));
-        let (calls, tokens) = (counted(used.calls, "call"), counted(used.tokens, "token"));
-        show_line(&format!("spent       {} for {tokens} in {calls}", used.usd));
+        let (calls, tokens) = (
+            pluralize(used.calls, "call"),
+            pluralize(used.tokens, "token"),
+        );
+        print_line(&format!("spent       {} for {tokens} in {calls}", used.usd));
         if let Some(fault) = self.fault() {
             let attempts = self
-                .open()
-                .map_or(0, |activation| activation.current.attempts);
+                .open_activation()
+                .map_or(0, |activation| activation.current_call.attempts);
             let message = fault.message.replace('\n', "\n    ");
             let what = if fault.kind == FaultKind::Interrupted {
                 "stopped"
             } else {
                 "fault"
             };
-            show_text(&format!(
+            print_text(&format!(
                 "{what:<11} attempt {attempts}: {}: {message}",
                 fault.kind
             ));
-            section(
+            write_section(
                 "stack of the guest, innermost first",
                 fault.backtrace.iter().cloned(),
-                show_line,
+                print_line,
             );
-            section("what it logged last", fault.log.iter().cloned(), show_line);
+            write_section("what it logged last", fault.log.iter().cloned(), print_line);
         }
-        if let Some(activation) = self.open() {
-            let calls = activation.current.journal.iter().map(called);
-            section(
+        if let Some(activation) = self.open_activation() {
+            let calls = activation
+                .current_call
+                .recorded_calls
+                .iter()
+                .map(describe_host_call);
+            write_section(
                 "calls of the host in this activation, and what came back",
                 calls,
-                show_line,
+                print_line,
             );
-            if !activation.current.journal.is_empty() {
+            if !activation.current_call.recorded_calls.is_empty() {
                 let name = shell_word(&format!("{}.{}", role.name, self.name));
-                show_line(&format!(
+                print_line(&format!(
                     "    in full: strata-host inspect {} --calls --action {name} --json",
-                    path_word(path)
+                    shell_path(path)
                 ));
             }
         }
-        if let Some(message) = self.last() {
-            show_line("");
-            show_line(&format!("last output ({})", message.id));
-            show_text(&message.content);
+        if let Some(message) = self.last_output() {
+            print_line("");
+            print_line(&format!("last output ({})", message.id));
+            print_text(&message.content);
         }
     }
 
@@ -164,34 +174,34 @@ impl<'a> Action<'a> {
             })
         });
         let output: Option<Value> = self
-            .last()
-            .and_then(|message| serde_json::from_str(&team_json::message(message)).ok());
+            .last_output()
+            .and_then(|message| serde_json::from_str(&team_json::message_json(message)).ok());
         let document = json!({
             "role": self.stepper.team().role(self.slot.role).name, "action": self.name,
             "digest": env.components.get(&self.slot).map(|digest| &digest.0),
-            "attempts": self.open().map(|activation| activation.current.attempts),
-            "spent": used.usd.dollars(), "tokens": used.tokens, "calls": used.calls,
+            "attempts": self.open_activation().map(|activation| activation.current_call.attempts),
+            "spent": used.usd.to_dollars(), "tokens": used.tokens, "calls": used.calls,
             "fault": fault, "output": output,
         });
-        show_json(&document.to_string());
+        print_json(&document.to_string());
     }
 
     /// Returns the activation that is working on it.
-    fn open(&self) -> Option<&'a Activation> {
+    fn open_activation(&self) -> Option<&'a Activation> {
         let activation = self
             .stepper
             .env()
             .role(self.slot.role)
             .activation
             .as_ref()?;
-        let work = activation.work(self.stepper.team().role(self.slot.role))?;
-        (spender(self.slot.role, work) == self.slot).then_some(activation)
+        let work = activation.current_work(self.stepper.team().role(self.slot.role))?;
+        (charged_slot(self.slot.role, work) == self.slot).then_some(activation)
     }
 
     /// Returns whether the host does the work itself, without a component.
-    fn is_of_the_host(&self) -> bool {
+    fn is_done_by_host(&self) -> bool {
         let react = self.stepper.team().role(self.slot.role).react;
-        self.slot.part == Part::Think
+        self.slot.kind == SlotKind::Think
             && matches!(
                 react,
                 React::Choose {
@@ -202,6 +212,6 @@ impl<'a> Action<'a> {
     }
 
     fn fault(&self) -> Option<&'a Fault> {
-        self.open()?.phase.fault()
+        self.open_activation()?.phase.fault()
     }
 }

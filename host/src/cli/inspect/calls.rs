@@ -7,21 +7,21 @@ use serde_json::Value;
 use strata_core::host_call::HostCall;
 use strata_core::money::Usd;
 
-use super::table::Table;
-use crate::cli::fault::answer;
-use crate::cli::{Failure, path_word, preview, shell_word, show_json, show_line};
-use crate::launch::calls;
+use super::table::TextTable;
+use crate::cli::fault::describe_response;
+use crate::cli::{CommandFailure, preview, print_json, print_line, shell_path, shell_word};
+use crate::launch::for_each_call;
 use crate::public_event::{EventLine, PublicEvent, rfc3339};
 
 /// The maximum number of characters shown of a request and of a response.
-const PREVIEW: usize = 40;
+const PREVIEW_CHARS: usize = 40;
 
 /// Shows the calls of one action, `ROLE.ACTION`, or of all.
-pub(super) fn show(path: &Path, action: Option<&str>) -> Result<(), Failure> {
-    let mut table = Table::new(&[
+pub(super) fn show(path: &Path, action: Option<&str>) -> Result<(), CommandFailure> {
+    let mut table = TextTable::new(&[
         "time", "step", "action", "call", "source", "cost", "finish", "request", "answer",
     ]);
-    each(path, action, &mut |line, call| {
+    for_each_selected_call(path, action, &mut |line, call| {
         let PublicEvent::HostCall {
             action,
             source,
@@ -39,22 +39,22 @@ pub(super) fn show(path: &Path, action: Option<&str>) -> Result<(), Failure> {
             call.kind.name().to_owned(),
             source.name().to_owned(),
             Usd::from_dollars(*cost).to_string(),
-            call.finish
+            call.finish_reason
                 .map_or_else(|| "-".to_owned(), |finish| finish.name().to_owned()),
-            preview(what, PREVIEW),
-            preview(&answer(call), PREVIEW),
+            preview(what, PREVIEW_CHARS),
+            preview(&describe_response(call), PREVIEW_CHARS),
         ];
-        table.row(row);
+        table.add_row(row);
     })?;
     table.print();
     if !table.is_empty() {
         let action = action
             .map(|name| format!(" --action {}", shell_word(name)))
             .unwrap_or_default();
-        show_line("");
-        show_line(&format!(
+        print_line("");
+        print_line(&format!(
             "in full: strata-host inspect {} --calls{action} --json",
-            path_word(path)
+            shell_path(path)
         ));
     }
     Ok(())
@@ -69,22 +69,22 @@ struct CallLine<'a> {
 }
 
 /// Prints them as JSON, an object a line.
-pub(super) fn print_json(path: &Path, action: Option<&str>) -> Result<(), Failure> {
-    each(path, action, &mut |line, call| {
+pub(super) fn print_calls_json(path: &Path, action: Option<&str>) -> Result<(), CommandFailure> {
+    for_each_selected_call(path, action, &mut |line, call| {
         let response = call.response.value();
         // Only maps with keys that are not strings cannot be serialised, and there are none.
         let json = serde_json::to_string(&CallLine { line, response }).unwrap_or_default();
-        show_json(&json);
+        print_json(&json);
     })
 }
 
 /// Calls `show` for the calls of one action, or of all, oldest first.
-fn each(
+fn for_each_selected_call(
     path: &Path,
     action: Option<&str>,
     show: &mut dyn FnMut(&EventLine, &HostCall),
-) -> Result<(), Failure> {
-    calls(path, &mut |line, call| {
+) -> Result<(), CommandFailure> {
+    for_each_call(path, &mut |line, call| {
         let PublicEvent::HostCall { action: of, .. } = &line.event else {
             return;
         };
@@ -92,5 +92,5 @@ fn each(
             show(line, call);
         }
     })
-    .map_err(Failure::from)
+    .map_err(CommandFailure::from)
 }

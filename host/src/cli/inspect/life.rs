@@ -6,41 +6,41 @@ use std::path::Path;
 use strata_core::event::{CallPolicy, Status};
 use strata_core::stepper::Stepper;
 
-use crate::cli::ending::{CHANGED, UNCHANGED, more, steps_in_all};
-use crate::cli::{path_word, recover, shown};
-use crate::launch::{Doubt, SavedTeam, doubts, holder};
-use crate::store::{At, Holder};
+use crate::cli::ending::{WHEN_CHANGED, WHEN_UNCHANGED, raise_budget_args, raise_step_limit_args};
+use crate::cli::{display_relative_path, recover_args, shell_path};
+use crate::launch::{CallInDoubt, SavedTeam, calls_in_doubt, holder};
+use crate::store::{LockHolder, StateSelector};
 
 /// Which process holds a saved state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Life {
+pub(super) enum HolderState {
     /// A process, with its id if known.
-    Held(Option<u32>),
+    HeldBy(Option<u32>),
     /// No process.
     Free,
     /// Unknown, or not applicable because an earlier state is shown.
     Unknown,
 }
 
-impl Life {
+impl HolderState {
     /// Returns which process holds the storage at `path`. This must be called before the state is
     /// read.
-    pub(super) fn before(path: &Path, at: &At) -> Self {
-        if *at != At::Head {
+    pub(super) fn read(path: &Path, at: &StateSelector) -> Self {
+        if *at != StateSelector::Head {
             return Self::Unknown;
         }
         match holder(path) {
-            Ok(Holder::Process { pid }) => Self::Held(pid),
-            Ok(Holder::Nobody) => Self::Free,
+            Ok(LockHolder::Process { pid }) => Self::HeldBy(pid),
+            Ok(LockHolder::Nobody) => Self::Free,
             Err(_) => Self::Unknown,
         }
     }
 
     /// Determines it again after the state was read: a process that came in the meantime may have
     /// written what was read.
-    pub(super) fn after(self, path: &Path) -> Self {
+    pub(super) fn reread(self, path: &Path) -> Self {
         if self == Self::Free {
-            Self::before(path, &At::Head)
+            Self::read(path, &StateSelector::Head)
         } else {
             self
         }
@@ -52,18 +52,18 @@ impl Life {
     }
 
     /// Describes the status of the run.
-    pub(super) fn status(self, stepper: &Stepper) -> String {
+    pub(super) fn describe_status(self, stepper: &Stepper) -> String {
         let env = stepper.env();
         let name = env.status.name();
         let process = |pid: Option<u32>| {
             pid.map_or_else(|| "a process".into(), |pid| format!("process {pid}"))
         };
         match (self, env.status) {
-            (Self::Held(pid), Status::Running) if env.is_drained() => {
+            (Self::HeldBy(pid), Status::Running) if env.is_drained() => {
                 format!("{name} ({}), idle", process(pid))
             }
-            (Self::Held(pid), Status::Running) => format!("{name} ({})", process(pid)),
-            (Self::Held(pid), _) => format!("{name} ({} has it open)", process(pid)),
+            (Self::HeldBy(pid), Status::Running) => format!("{name} ({})", process(pid)),
+            (Self::HeldBy(pid), _) => format!("{name} ({} has it open)", process(pid)),
             (Self::Free, Status::Running) => "cut off".into(),
             // A message was sent to it after it was done.
             (Self::Free, Status::Done) if !env.is_finished() => format!("{name}, with new mail"),
@@ -73,20 +73,25 @@ impl Life {
 
     /// Returns the writes that are in doubt, or will be on the next resume because they were in
     /// progress when the run was cut off.
-    pub(super) fn doubts(self, stepper: &Stepper) -> Vec<Doubt> {
+    pub(super) fn writes_in_doubt(self, stepper: &Stepper) -> Vec<CallInDoubt> {
         if !self.is_cut_off(stepper) {
-            return doubts(stepper);
+            return calls_in_doubt(stepper);
         }
         let mut resumed = stepper.clone();
-        let event = resumed.resumed(stepper.env().budget, CallPolicy::Auto);
+        let event = resumed.run_resumed_event(stepper.env().budget, CallPolicy::Auto);
         // If the state does not permit a resume, the resume itself will report it.
         let goes = resumed.apply(&event).is_ok();
-        doubts(if goes { &resumed } else { stepper })
+        calls_in_doubt(if goes { &resumed } else { stepper })
     }
 
     /// Returns the commands that continue the run; none if it is finished or a process holds it.
-    pub(super) fn ways(self, saved: &SavedTeam, path: &Path, in_doubt: bool) -> Vec<String> {
-        let (stepper, resume) = (&saved.stepper, recover(path, None));
+    pub(super) fn resume_commands(
+        self,
+        saved: &SavedTeam,
+        path: &Path,
+        in_doubt: bool,
+    ) -> Vec<String> {
+        let (stepper, resume) = (&saved.stepper, recover_args(path, None));
         let env = stepper.env();
         if self != Self::Free || env.is_finished() {
             return Vec::new();
@@ -99,18 +104,18 @@ impl Life {
         };
         let plain = format!("  strata-host run {file}{resume}");
         match env.status {
-            Status::OutOfBudget => vec![format!("{plain} {}", more(stepper, None))],
-            Status::StepLimit => vec![format!("{plain} {}", steps_in_all(stepper))],
+            Status::OutOfBudget => vec![format!("{plain} {}", raise_budget_args(stepper, None))],
+            Status::StepLimit => vec![format!("{plain} {}", raise_step_limit_args(stepper))],
             _ if in_doubt => vec![format!("{plain} --in-doubt redo|skip|VALUE")],
             Status::Failed => {
                 let file = saved.definition.file();
                 if saved.definition.text.is_empty() || !file.is_file() {
                     return vec![plain];
                 }
-                let file = path_word(Path::new(&shown(&file)));
+                let file = shell_path(Path::new(&display_relative_path(&file)));
                 vec![
-                    format!("  strata-host run {file} {resume}   # {CHANGED}"),
-                    format!("{plain}   # {UNCHANGED}"),
+                    format!("  strata-host run {file} {resume}   # {WHEN_CHANGED}"),
+                    format!("{plain}   # {WHEN_UNCHANGED}"),
                 ]
             }
             _ => vec![plain],

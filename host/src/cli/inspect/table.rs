@@ -5,13 +5,13 @@ use std::io::IsTerminal;
 
 use comfy_table::{ContentArrangement, presets};
 
-use crate::cli::plain::one_line;
-use crate::cli::{show_line, terminal};
+use crate::cli::plain::sanitize_line;
+use crate::cli::{print_line, terminal};
 
 /// A table without borders.
-pub(super) struct Table(comfy_table::Table);
+pub(super) struct TextTable(comfy_table::Table);
 
-impl Table {
+impl TextTable {
     pub(super) fn new(head: &[&str]) -> Self {
         let mut table = comfy_table::Table::new();
         table.load_preset(presets::NOTHING).set_header(head);
@@ -26,8 +26,8 @@ impl Table {
         Self(table)
     }
 
-    pub(super) fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.0.add_row(cells.map(|cell| one_line(&cell)));
+    pub(super) fn add_row<const N: usize>(&mut self, cells: [String; N]) {
+        self.0.add_row(cells.map(|cell| sanitize_line(&cell)));
     }
 
     /// Returns whether the table has no rows.
@@ -38,7 +38,7 @@ impl Table {
     /// Prints the table to stdout.
     pub(super) fn print(&self) {
         for line in self.0.lines() {
-            show_line(line.trim_end());
+            print_line(line.trim_end());
         }
     }
 }

@@ -6,14 +6,14 @@ use unicode_width::UnicodeWidthChar;
 
 use super::layout::Point;
 use crate::graph::text::wrap;
-use crate::graph::{Edge, Node, NodeKind};
+use crate::graph::{GraphEdge, GraphNode, NodeKind};
 
 /// The distance of the centre of the person symbol from the left edge of a human role's card.
 pub const PERSON_X: f64 = 26.0;
 /// The width of the person symbol, including its margin.
-const PERSON: f64 = 28.0;
+const PERSON_WIDTH: f64 = 28.0;
 /// How far the left and right corners of a join's hexagon protrude.
-const HEXAGON: f64 = 16.0;
+const HEXAGON_INSET: f64 = 16.0;
 /// The largest radius of a round end.
 const MAX_RADIUS: f64 = 28.0;
 /// How many segments approximate a quarter of a round end when a line is clipped at it.
@@ -23,7 +23,7 @@ const MAX_ACTIONS: usize = 8;
 
 /// The style of a line of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Style {
+pub enum TextStyle {
     /// The title of the picture.
     Title,
     /// The name of a node.
@@ -38,11 +38,11 @@ pub enum Style {
 
 /// A line of text.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct TextLine {
     /// The text.
     pub text: String,
     /// The style.
-    pub style: Style,
+    pub style: TextStyle,
     /// The horizontal centre.
     pub x: f64,
     /// The vertical position of the baseline.
@@ -59,7 +59,7 @@ pub struct Card {
     /// Its height.
     pub height: f64,
     /// Its text.
-    pub lines: Vec<Line>,
+    pub lines: Vec<TextLine>,
     /// The vertical position of the line that divides it, if there is one.
     pub rule: Option<f64>,
 }
@@ -72,9 +72,9 @@ struct Padding {
     vertical: f64,
 }
 
-impl Style {
+impl TextStyle {
     /// Returns the CSS class.
-    pub fn class(self) -> &'static str {
+    pub fn css_class(self) -> &'static str {
         match self {
             Self::Title => "title",
             Self::Name => "name",
@@ -85,7 +85,7 @@ impl Style {
     }
 
     /// Returns the font size. It must be the same as in `style.css`.
-    fn size(self) -> f64 {
+    fn font_size(self) -> f64 {
         match self {
             Self::Title => 18.0,
             Self::Name => 15.0,
@@ -94,12 +94,12 @@ impl Style {
     }
 
     /// Returns the distance from one line to the next.
-    fn height(self) -> f64 {
-        self.size() + 5.0
+    fn line_height(self) -> f64 {
+        self.font_size() + 5.0
     }
 
     /// Returns the largest number of columns and of lines.
-    fn most(self) -> (usize, usize) {
+    fn max_columns_and_lines(self) -> (usize, usize) {
         match self {
             Self::Title | Self::Name => (28, 8),
             Self::Note | Self::Action => (34, 3),
@@ -108,47 +108,47 @@ impl Style {
     }
 
     fn wrap(self, text: &str) -> Vec<String> {
-        let (columns, lines) = self.most();
+        let (columns, lines) = self.max_columns_and_lines();
         wrap(text, columns, lines)
     }
 }
 
 impl Card {
     /// Creates the card of a node.
-    pub fn of_node(node: &Node) -> Self {
-        let mut above: Vec<(Style, String)> = Vec::new();
+    pub fn for_node(node: &GraphNode) -> Self {
+        let mut above: Vec<(TextStyle, String)> = Vec::new();
         let name = if node.kind == NodeKind::Label {
-            Style::Label
+            TextStyle::Label
         } else {
-            Style::Name
+            TextStyle::Name
         };
         above.extend(name.wrap(&node.name).into_iter().map(|line| (name, line)));
         if !node.note.is_empty() {
             above.extend(
-                Style::Note
+                TextStyle::Note
                     .wrap(&node.note)
                     .into_iter()
-                    .map(|line| (Style::Note, line)),
+                    .map(|line| (TextStyle::Note, line)),
             );
         }
-        let mut below: Vec<(Style, String)> = Vec::new();
+        let mut below: Vec<(TextStyle, String)> = Vec::new();
         for action in node.actions.iter().take(MAX_ACTIONS) {
             below.extend(
-                Style::Action
+                TextStyle::Action
                     .wrap(action)
                     .into_iter()
-                    .map(|line| (Style::Action, line)),
+                    .map(|line| (TextStyle::Action, line)),
             );
         }
         if node.actions.len() > MAX_ACTIONS {
             below.push((
-                Style::Note,
+                TextStyle::Note,
                 format!("and {} more", node.actions.len() - MAX_ACTIONS),
             ));
         }
         let (left, right, vertical) = match node.kind {
-            NodeKind::Human => (PERSON + 18.0, 22.0, 12.0),
-            NodeKind::Join => (HEXAGON + 10.0, HEXAGON + 10.0, 10.0),
+            NodeKind::Human => (PERSON_WIDTH + 18.0, 22.0, 12.0),
+            NodeKind::Join => (HEXAGON_INSET + 10.0, HEXAGON_INSET + 10.0, 10.0),
             NodeKind::Start => (24.0, 24.0, 12.0),
             NodeKind::Label => (6.0, 6.0, 4.0),
             NodeKind::Role | NodeKind::Group | NodeKind::Outside => (18.0, 18.0, 10.0),
@@ -158,23 +158,25 @@ impl Card {
             right,
             vertical,
         };
-        Self::stack(node.kind, &[above, below], padding)
+        Self::from_parts(node.kind, &[above, below], padding)
     }
 
     /// Creates the card of an edge's label. It is empty if there is no label.
-    pub fn of_edge(edge: &Edge) -> Self {
-        let (_, most) = Style::Label.most();
+    pub fn for_edge_label(edge: &GraphEdge) -> Self {
+        let (_, most) = TextStyle::Label.max_columns_and_lines();
         let mut lines: Vec<String> = edge
             .label
             .iter()
-            .flat_map(|line| Style::Label.wrap(line))
+            .flat_map(|line| TextStyle::Label.wrap(line))
             .collect();
         if lines.len() > most {
             lines.truncate(most - 1);
             lines.push("…".into());
         }
-        let lines: Vec<(Style, String)> =
-            lines.into_iter().map(|line| (Style::Label, line)).collect();
+        let lines: Vec<(TextStyle, String)> = lines
+            .into_iter()
+            .map(|line| (TextStyle::Label, line))
+            .collect();
         if lines.is_empty() {
             return Self {
                 kind: NodeKind::Label,
@@ -189,11 +191,11 @@ impl Card {
             right: 5.0,
             vertical: 2.0,
         };
-        Self::stack(NodeKind::Label, &[lines], padding)
+        Self::from_parts(NodeKind::Label, &[lines], padding)
     }
 
     /// Creates a card from parts that consist of lines of text, with a rule between two parts.
-    fn stack(kind: NodeKind, parts: &[Vec<(Style, String)>], padding: Padding) -> Self {
+    fn from_parts(kind: NodeKind, parts: &[Vec<(TextStyle, String)>], padding: Padding) -> Self {
         const RULE: f64 = 12.0;
         let Padding {
             left,
@@ -202,11 +204,12 @@ impl Card {
         } = padding;
         let all = || parts.iter().flatten();
         let text_width = all()
-            .map(|(style, text)| width(text, *style))
+            .map(|(style, text)| estimate_width(text, *style))
             .fold(0.0, f64::max);
         let parts_shown = parts.iter().filter(|part| !part.is_empty()).count();
         let gaps = RULE * (parts_shown.max(1) - 1) as f64;
-        let height = all().map(|(style, _)| style.height()).sum::<f64>() + gaps + 2.0 * vertical;
+        let height =
+            all().map(|(style, _)| style.line_height()).sum::<f64>() + gaps + 2.0 * vertical;
         let mut card = Self {
             kind,
             width: text_width + left + right,
@@ -222,10 +225,10 @@ impl Card {
                 y += RULE;
             }
             for (style, text) in part {
-                y += style.height();
+                y += style.line_height();
                 // The baseline is about a quarter of the font size above the bottom of the line.
-                let baseline = y - 2.5 - style.size() * 0.22;
-                card.lines.push(Line {
+                let baseline = y - 2.5 - style.font_size() * 0.22;
+                card.lines.push(TextLine {
                     text: text.clone(),
                     style: *style,
                     x,
@@ -244,21 +247,21 @@ pub fn pill_radius(card: &Card) -> f64 {
 
 /// Returns by how much the top and bottom sides of a card are shorter at each end than the card is
 /// wide.
-pub fn inset(card: &Card) -> f64 {
+pub fn side_inset(card: &Card) -> f64 {
     match card.kind {
-        NodeKind::Join => HEXAGON,
+        NodeKind::Join => HEXAGON_INSET,
         NodeKind::Start | NodeKind::Human => (pill_radius(card) - 10.0).max(0.0),
         NodeKind::Role | NodeKind::Group | NodeKind::Label | NodeKind::Outside => 0.0,
     }
 }
 
 /// Returns the corners of a card's outline, clockwise.
-pub fn outline(card: &Card) -> Vec<Point> {
+pub fn outline_corners(card: &Card) -> Vec<Point> {
     let (x, y) = (card.width / 2.0, card.height / 2.0);
     let point = |x: f64, y: f64| Point { x, y };
     match card.kind {
         NodeKind::Join => {
-            let flat = x - HEXAGON;
+            let flat = x - HEXAGON_INSET;
             vec![
                 point(-flat, -y),
                 point(flat, -y),
@@ -290,18 +293,18 @@ pub fn outline(card: &Card) -> Vec<Point> {
 }
 
 /// Estimates the width of a text.
-pub fn width(text: &str, style: Style) -> f64 {
-    let em: f64 = text.chars().map(em).sum();
-    let bold = if matches!(style, Style::Title | Style::Name) {
+pub fn estimate_width(text: &str, style: TextStyle) -> f64 {
+    let em: f64 = text.chars().map(char_width_em).sum();
+    let bold = if matches!(style, TextStyle::Title | TextStyle::Name) {
         1.07
     } else {
         1.0
     };
-    em * style.size() * bold
+    em * style.font_size() * bold
 }
 
 /// Estimates the width of a character, relative to the font size.
-fn em(c: char) -> f64 {
+fn char_width_em(c: char) -> f64 {
     match c {
         'i' | 'j' | 'l' | 'I' | '|' | '!' | '.' | ',' | ':' | ';' | '\'' => 0.31,
         'f' | 't' | 'r' | '(' | ')' | '[' | ']' | '{' | '}' | '/' | '\\' | '-' | '"' | '`'

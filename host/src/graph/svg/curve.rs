@@ -2,28 +2,28 @@
 //! one card to that of another.
 
 use super::card::{self, Card};
-use super::layout::{Point, Way};
-use crate::graph::Edge;
+use super::layout::{EdgePath, Point};
+use crate::graph::GraphEdge;
 
 /// The minimum distance between the ends of a line and other cards.
-const CLEAR: f64 = 4.0;
+const MIN_CARD_DISTANCE: f64 = 4.0;
 /// The minimum distance between the end of a line and a corner of its card.
-const CORNER: f64 = 10.0;
+const MIN_CORNER_DISTANCE: f64 = 10.0;
 
 /// Returns the SVG path data of an edge. `at` contains the centres of the cards.
-pub fn path(way: &Way, edge: &Edge, cards: &[Card], at: &[Point]) -> String {
+pub fn edge_path(way: &EdgePath, edge: &GraphEdge, cards: &[Card], at: &[Point]) -> String {
     let mut points = way.points.clone();
     let last = points.len().saturating_sub(1);
     if last < 2 {
         let (from, to) = (edge.from.0, edge.to.0);
-        let start = cut(at[to], &cards[from], at[from]);
-        let end = cut(at[from], &cards[to], at[to]);
-        return format!("M{} L{}", show(start), show(end));
+        let start = clip_to_outline(at[to], &cards[from], at[from]);
+        let end = clip_to_outline(at[from], &cards[to], at[to]);
+        return format!("M{} L{}", format_point(start), format_point(end));
     }
     for (end, next, id) in [(0, 1, edge.from), (last, last - 1, edge.to)] {
         let next = points[next];
         let (card, centre) = (&cards[id.0], at[id.0]);
-        points[end] = cut(next, card, centre);
+        points[end] = clip_to_outline(next, card, centre);
         let others = cards
             .iter()
             .zip(at)
@@ -31,9 +31,9 @@ pub fn path(way: &Way, edge: &Edge, cards: &[Card], at: &[Point]) -> String {
             .filter(|(other, _)| *other != id.0);
         if others
             .into_iter()
-            .any(|(_, (other, centre))| crosses(points[end], next, other, *centre))
+            .any(|(_, (other, centre))| crosses_card(points[end], next, other, *centre))
         {
-            points[end] = aside(next, card, centre);
+            points[end] = leave_vertically(next, card, centre);
         }
     }
     if let Some(label) = way.label {
@@ -50,10 +50,10 @@ pub fn path(way: &Way, edge: &Edge, cards: &[Card], at: &[Point]) -> String {
 /// Returns a uniform cubic B-spline with straight ends, so that arrows point in the direction of
 /// the line.
 fn smooth(points: &[Point]) -> String {
-    let mut path = format!("M{}", show(points[0]));
+    let mut path = format!("M{}", format_point(points[0]));
     path.push_str(&format!(
         " L{}",
-        show(blend(points[0], points[1], 5.0, 1.0))
+        format_point(weighted_mean(points[0], points[1], 5.0, 1.0))
     ));
     for three in points.windows(3) {
         let [a, b, c] = [three[0], three[1], three[2]];
@@ -61,26 +61,31 @@ fn smooth(points: &[Point]) -> String {
             x: (a.x + 4.0 * b.x + c.x) / 6.0,
             y: (a.y + 4.0 * b.y + c.y) / 6.0,
         };
-        let (one, two) = (blend(a, b, 2.0, 1.0), blend(a, b, 1.0, 2.0));
-        path.push_str(&format!(" C{} {} {}", show(one), show(two), show(end)));
+        let (one, two) = (weighted_mean(a, b, 2.0, 1.0), weighted_mean(a, b, 1.0, 2.0));
+        path.push_str(&format!(
+            " C{} {} {}",
+            format_point(one),
+            format_point(two),
+            format_point(end)
+        ));
     }
     let [a, b] = [points[points.len() - 2], points[points.len() - 1]];
     let (one, two, end) = (
-        blend(a, b, 2.0, 1.0),
-        blend(a, b, 1.0, 2.0),
-        blend(a, b, 1.0, 5.0),
+        weighted_mean(a, b, 2.0, 1.0),
+        weighted_mean(a, b, 1.0, 2.0),
+        weighted_mean(a, b, 1.0, 5.0),
     );
     path.push_str(&format!(
         " C{} {} {} L{}",
-        show(one),
-        show(two),
-        show(end),
-        show(b)
+        format_point(one),
+        format_point(two),
+        format_point(end),
+        format_point(b)
     ));
     path
 }
 
-fn blend(a: Point, b: Point, of_a: f64, of_b: f64) -> Point {
+fn weighted_mean(a: Point, b: Point, of_a: f64, of_b: f64) -> Point {
     let sum = of_a + of_b;
     Point {
         x: (a.x * of_a + b.x * of_b) / sum,
@@ -88,14 +93,14 @@ fn blend(a: Point, b: Point, of_a: f64, of_b: f64) -> Point {
     }
 }
 
-fn show(point: Point) -> String {
+fn format_point(point: Point) -> String {
     format!("{:.1} {:.1}", point.x, point.y)
 }
 
 /// Returns where the line from a point to a card's centre crosses the card's outline, or the centre
 /// if it does not.
-fn cut(outer: Point, card: &Card, centre: Point) -> Point {
-    let corners = card::outline(card);
+fn clip_to_outline(outer: Point, card: &Card, centre: Point) -> Point {
+    let corners = card::outline_corners(card);
     let ray = Point {
         x: outer.x - centre.x,
         y: outer.y - centre.y,
@@ -121,8 +126,8 @@ fn cut(outer: Point, card: &Card, centre: Point) -> Point {
 
 /// Returns where a line leaves a card if it would cross another card when leaving at the side:
 /// above or below, near the corner.
-fn aside(outer: Point, card: &Card, centre: Point) -> Point {
-    let reach = (card.width / 2.0 - card::inset(card) - CORNER).max(0.0);
+fn leave_vertically(outer: Point, card: &Card, centre: Point) -> Point {
+    let reach = (card.width / 2.0 - card::side_inset(card) - MIN_CORNER_DISTANCE).max(0.0);
     let x = outer.x.clamp(centre.x - reach, centre.x + reach);
     let half = card.height / 2.0;
     Point {
@@ -136,14 +141,14 @@ fn aside(outer: Point, card: &Card, centre: Point) -> Point {
 }
 
 /// Returns whether a straight line crosses a card or passes too close to it.
-fn crosses(a: Point, b: Point, card: &Card, centre: Point) -> bool {
+fn crosses_card(a: Point, b: Point, card: &Card, centre: Point) -> bool {
     let (mut enters, mut leaves) = (0.0_f64, 1.0_f64);
     let sides = [
         (a.x, b.x, centre.x, card.width),
         (a.y, b.y, centre.y, card.height),
     ];
     for (from, to, middle, size) in sides {
-        let half = size / 2.0 + CLEAR;
+        let half = size / 2.0 + MIN_CARD_DISTANCE;
         let (low, high, way) = (middle - half, middle + half, to - from);
         if way == 0.0 {
             if from <= low || from >= high {

@@ -8,12 +8,12 @@ use dugong::graphlib::{self, GraphOptions};
 use dugong::{EdgeLabel, GraphLabel, NodeLabel};
 
 use super::card::Card;
-use super::pack::{self, Part};
+use super::pack::{self, ConnectedPart};
 use crate::graph::{Graph, GraphError};
 
 /// The largest number of nodes and edges together. Larger graphs take many seconds to lay out and
 /// are not readable.
-const MAX_SIZE: usize = 1_500;
+const MAX_NODES_AND_EDGES: usize = 1_500;
 /// The distance between the cards of a layer.
 const NODE_GAP: f64 = 44.0;
 /// The distance between lines.
@@ -32,7 +32,7 @@ pub struct Point {
 
 /// The positions of all nodes and edges.
 #[derive(Default)]
-pub struct Placed {
+pub struct GraphLayout {
     /// The total width.
     pub width: f64,
     /// The total height.
@@ -40,12 +40,12 @@ pub struct Placed {
     /// The centres of the nodes, by id.
     pub nodes: Vec<Point>,
     /// The paths of the edges, in the order of the graph.
-    pub edges: Vec<Way>,
+    pub edges: Vec<EdgePath>,
 }
 
 /// The path of an edge.
 #[derive(Clone, Default)]
-pub struct Way {
+pub struct EdgePath {
     /// The points along the path, including both ends.
     pub points: Vec<Point>,
     /// The centre of the label, if there is one.
@@ -53,51 +53,56 @@ pub struct Way {
 }
 
 /// Lays out a graph.
-pub fn place(graph: &Graph, cards: &[Card], labels: &[Card]) -> Result<Placed, GraphError> {
+pub fn lay_out(graph: &Graph, cards: &[Card], labels: &[Card]) -> Result<GraphLayout, GraphError> {
     let size = graph.nodes.len() + graph.edges.len();
-    if size > MAX_SIZE {
+    if size > MAX_NODES_AND_EDGES {
         return Err(GraphError::TooLarge {
             team: graph.title.clone(),
             size,
-            most: MAX_SIZE,
+            most: MAX_NODES_AND_EDGES,
         });
     }
-    let parts = pack::parts(graph);
+    let parts = pack::connected_parts(graph);
     let blocks = parts
         .iter()
-        .map(|part| block(graph, part, cards, labels))
+        .map(|part| lay_out_part(graph, part, cards, labels))
         .collect::<Result<Vec<_>, _>>();
     let blocks = blocks.map_err(|reason| GraphError::Layout {
         team: graph.title.clone(),
         reason,
     })?;
-    Ok(pack::pack(graph, &parts, blocks))
+    Ok(pack::arrange(graph, &parts, blocks))
 }
 
-type Layout = graphlib::Graph<NodeLabel, EdgeLabel, GraphLabel>;
+type DugongGraph = graphlib::Graph<NodeLabel, EdgeLabel, GraphLabel>;
 
 /// Lays out a connected part of a graph by itself.
-fn block(graph: &Graph, part: &Part, cards: &[Card], labels: &[Card]) -> Result<Placed, String> {
+fn lay_out_part(
+    graph: &Graph,
+    part: &ConnectedPart,
+    cards: &[Card],
+    labels: &[Card],
+) -> Result<GraphLayout, String> {
     if let ([node], []) = (part.nodes.as_slice(), part.edges.as_slice()) {
         let (width, height) = (cards[node.0].width, cards[node.0].height);
         let middle = Point {
             x: width / 2.0,
             y: height / 2.0,
         };
-        return Ok(Placed {
+        return Ok(GraphLayout {
             width,
             height,
             nodes: vec![middle],
             edges: Vec::new(),
         });
     }
-    let mut layout = prepare(graph, part, cards, labels);
+    let mut layout = to_dugong(graph, part, cards, labels);
     dugong::layout(&mut layout).map_err(|error| error.to_string())?;
-    collect(graph, part, &layout).ok_or_else(|| "the layout lost a part of it".into())
+    from_dugong(graph, part, &layout).ok_or_else(|| "the layout lost a part of it".into())
 }
 
-fn prepare(graph: &Graph, part: &Part, cards: &[Card], labels: &[Card]) -> Layout {
-    let mut layout: Layout = Layout::new(GraphOptions {
+fn to_dugong(graph: &Graph, part: &ConnectedPart, cards: &[Card], labels: &[Card]) -> DugongGraph {
+    let mut layout: DugongGraph = DugongGraph::new(GraphOptions {
         directed: true,
         multigraph: true,
         compound: false,
@@ -136,7 +141,7 @@ fn prepare(graph: &Graph, part: &Part, cards: &[Card], labels: &[Card]) -> Layou
     layout
 }
 
-fn collect(graph: &Graph, part: &Part, layout: &Layout) -> Option<Placed> {
+fn from_dugong(graph: &Graph, part: &ConnectedPart, layout: &DugongGraph) -> Option<GraphLayout> {
     let node = |id: String| {
         let node = layout.node(&id)?;
         Some(Point {
@@ -166,13 +171,13 @@ fn collect(graph: &Graph, part: &Part, layout: &Layout) -> Option<Placed> {
             })
             .collect();
         let label = way.x.zip(way.y).filter(|_| !edge.label.is_empty());
-        edges.push(Way {
+        edges.push(EdgePath {
             points,
             label: label.map(|(x, y)| Point { x, y }),
         });
     }
     let label = layout.graph();
-    Some(Placed {
+    Some(GraphLayout {
         width: label.width,
         height: label.height,
         nodes,

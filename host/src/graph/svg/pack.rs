@@ -1,16 +1,16 @@
 //! Splits a graph into its connected parts, and arranges their layouts in rows.
 
-use super::layout::{Placed, Point, Way};
+use super::layout::{EdgePath, GraphLayout, Point};
 use crate::graph::{Graph, NodeId};
 
 /// The distance between parts.
-const GAP: f64 = 56.0;
+const PART_GAP: f64 = 56.0;
 /// The largest width of a row, unless a single part is wider. Wider images do not fit on a screen.
-const ROW_WIDTH: f64 = 1_200.0;
+const MAX_ROW_WIDTH: f64 = 1_200.0;
 
 /// Nodes that are connected by edges, and these edges.
 #[derive(Default)]
-pub struct Part {
+pub struct ConnectedPart {
     /// The nodes.
     pub nodes: Vec<NodeId>,
     /// The edges, by their indices in the graph.
@@ -19,18 +19,25 @@ pub struct Part {
 
 /// Splits a graph into its connected parts. They are in the order of their first nodes; nodes
 /// without edges follow after all others.
-pub fn parts(graph: &Graph) -> Vec<Part> {
+pub fn connected_parts(graph: &Graph) -> Vec<ConnectedPart> {
     let mut leads: Vec<usize> = (0..graph.nodes.len()).collect();
     for edge in &graph.edges {
-        let (a, b) = (lead(&mut leads, edge.from.0), lead(&mut leads, edge.to.0));
+        let (a, b) = (
+            find_root(&mut leads, edge.from.0),
+            find_root(&mut leads, edge.to.0),
+        );
         leads[a.max(b)] = a.min(b);
     }
-    let mut parts: Vec<Part> = graph.nodes.iter().map(|_| Part::default()).collect();
-    for (id, _) in graph.numbered() {
-        parts[lead(&mut leads, id.0)].nodes.push(id);
+    let mut parts: Vec<ConnectedPart> = graph
+        .nodes
+        .iter()
+        .map(|_| ConnectedPart::default())
+        .collect();
+    for (id, _) in graph.nodes_with_ids() {
+        parts[find_root(&mut leads, id.0)].nodes.push(id);
     }
     for (i, edge) in graph.edges.iter().enumerate() {
-        parts[lead(&mut leads, edge.from.0)].edges.push(i);
+        parts[find_root(&mut leads, edge.from.0)].edges.push(i);
     }
     parts.retain(|part| !part.nodes.is_empty());
     parts.sort_by_key(|part| part.edges.is_empty());
@@ -39,7 +46,7 @@ pub fn parts(graph: &Graph) -> Vec<Part> {
 
 /// Returns the first node of the part that a node belongs to, according to the edges so far
 /// (union-find with path halving).
-fn lead(leads: &mut [usize], mut node: usize) -> usize {
+fn find_root(leads: &mut [usize], mut node: usize) -> usize {
     while leads[node] != node {
         leads[node] = leads[leads[node]];
         node = leads[node];
@@ -48,15 +55,15 @@ fn lead(leads: &mut [usize], mut node: usize) -> usize {
 }
 
 /// Arranges the layouts of the parts in one layout.
-pub fn pack(graph: &Graph, parts: &[Part], blocks: Vec<Placed>) -> Placed {
+pub fn arrange(graph: &Graph, parts: &[ConnectedPart], blocks: Vec<GraphLayout>) -> GraphLayout {
     let widest = blocks
         .iter()
         .map(|block| block.width)
-        .fold(ROW_WIDTH, f64::max);
-    let mut all = Placed {
+        .fold(MAX_ROW_WIDTH, f64::max);
+    let mut all = GraphLayout {
         nodes: vec![Point::default(); graph.nodes.len()],
-        edges: vec![Way::default(); graph.edges.len()],
-        ..Placed::default()
+        edges: vec![EdgePath::default(); graph.edges.len()],
+        ..GraphLayout::default()
     };
     let (mut corner, mut row_height) = (Point::default(), 0.0_f64);
     // Nodes without edges begin in a new row.
@@ -67,7 +74,7 @@ pub fn pack(graph: &Graph, parts: &[Part], blocks: Vec<Placed>) -> Placed {
         if corner.x > 0.0 && (turns || corner.x + block.width > widest) {
             corner = Point {
                 x: 0.0,
-                y: corner.y + row_height + GAP,
+                y: corner.y + row_height + PART_GAP,
             };
             row_height = 0.0;
         }
@@ -80,7 +87,7 @@ pub fn pack(graph: &Graph, parts: &[Part], blocks: Vec<Placed>) -> Placed {
         }
         for (i, way) in part.edges.iter().zip(block.edges) {
             let points = way.points.into_iter().map(moved).collect();
-            all.edges[*i] = Way {
+            all.edges[*i] = EdgePath {
                 points,
                 label: way.label.map(moved),
             };
@@ -88,7 +95,7 @@ pub fn pack(graph: &Graph, parts: &[Part], blocks: Vec<Placed>) -> Placed {
         all.width = all.width.max(corner.x + block.width);
         all.height = all.height.max(corner.y + block.height);
         row_height = row_height.max(block.height);
-        corner.x += block.width + GAP;
+        corner.x += block.width + PART_GAP;
     }
     all
 }

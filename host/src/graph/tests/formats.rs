@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use roxmltree::Document;
 
 use super::{FAN_IN, graph};
-use crate::graph::{Edge, EdgeKind, Format, Graph, Node, NodeId, NodeKind};
+use crate::graph::{EdgeKind, Graph, GraphEdge, GraphNode, NodeId, NodeKind, RenderFormat};
 
 const KINDS: [NodeKind; 7] = [
     NodeKind::Start,
@@ -37,22 +37,22 @@ const ODD: [&str; 16] = [
     "a name that is longer than any line of a picture may be, and longer still than that, to be sure of it",
 ];
 
-fn written(graph: &Graph, format: Format) -> String {
-    graph.write(format).expect("it can be written")
+fn written(graph: &Graph, format: RenderFormat) -> String {
+    graph.render(format).expect("it can be written")
 }
 
 /// Returns a graph with one node for each text, of all kinds, each with edges to the next two.
 fn graph_of(texts: &[String]) -> Graph {
     let (mut nodes, mut edges) = (Vec::new(), Vec::new());
     for (i, text) in texts.iter().enumerate() {
-        nodes.push(Node {
+        nodes.push(GraphNode {
             kind: KINDS[i % KINDS.len()],
             name: format!("{text}{i}"),
             note: text.clone(),
             actions: vec![text.clone()],
         });
         for step in 0..3 {
-            edges.push(Edge {
+            edges.push(GraphEdge {
                 from: NodeId(i),
                 to: NodeId((i + step) % texts.len()),
                 kind: [
@@ -74,7 +74,7 @@ fn graph_of(texts: &[String]) -> Graph {
 
 /// Checks that the image is valid XML and contains every text, and that no two boxes overlap.
 fn check_svg(graph: &Graph) {
-    let svg = written(graph, Format::Svg);
+    let svg = written(graph, RenderFormat::Svg);
     let document = Document::parse(&svg).unwrap_or_else(|error| panic!("{error}\n{svg}"));
     let root = document.root_element();
     assert_eq!(root.tag_name().name(), "svg");
@@ -146,7 +146,7 @@ fn bounds(node: roxmltree::Node<'_, '_>) -> Option<[f64; 4]> {
 
 /// Checks that quoted texts contain nothing that could end the quotes or be interpreted.
 fn check_mermaid(graph: &Graph) {
-    let text = written(graph, Format::Mermaid);
+    let text = written(graph, RenderFormat::Mermaid);
     assert!(text.starts_with("flowchart TB\n"));
     assert_eq!(
         text.lines().count(),
@@ -178,7 +178,7 @@ fn check_mermaid(graph: &Graph) {
 /// Checks that every quoted text ends where it should, so that no part of a name is outside of
 /// quotes.
 fn check_dot(graph: &Graph) {
-    let text = written(graph, Format::Dot);
+    let text = written(graph, RenderFormat::Dot);
     let mut outside = String::new();
     let (mut quoted, mut escaped) = (false, false);
     for c in text.chars() {
@@ -215,7 +215,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
     fn any_texts_stay_texts(texts in prop::collection::vec(any::<String>(), 1..8)) {
-        let clean: Vec<String> = texts.iter().map(|text| crate::graph::text::clean(text)).collect();
+        let clean: Vec<String> = texts.iter().map(|text| crate::graph::text::sanitize(text)).collect();
         check(&clean);
     }
 }
@@ -224,9 +224,12 @@ proptest! {
 fn a_fan_in_reads_well_in_mermaid_and_dot() {
     let graph = graph(FAN_IN).expect("it can be drawn");
     assert_eq!(
-        written(&graph, Format::Mermaid),
+        written(&graph, RenderFormat::Mermaid),
         include_str!("fan-in.mermaid")
     );
-    assert_eq!(written(&graph, Format::Dot), include_str!("fan-in.dot"));
+    assert_eq!(
+        written(&graph, RenderFormat::Dot),
+        include_str!("fan-in.dot")
+    );
     check_svg(&graph);
 }

@@ -4,39 +4,40 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use strata_core::id::{ActionId, Part, Slot};
+use strata_core::id::{ActionId, Slot, SlotKind};
 use strata_core::team::React;
 
 use crate::launch::Notice;
 use crate::manifest::{Definition, Diagnostics};
-use crate::plugin::{Plugin, Schema};
-use crate::sandbox::Loaded;
+use crate::plugin::{CompiledSchema, Plugin};
+use crate::sandbox::LoadedComponent;
 use crate::suggest::suggest;
 
 /// Checks an action's `config` against the schema that its component publishes. `report` receives a
 /// warning if that is not a valid schema.
-pub(super) fn check(
+pub(super) fn check_config(
     definition: &Definition,
     slot: Slot,
     plugin: &Plugin,
-    component: &Loaded,
+    component: &LoadedComponent,
     report: &mut dyn FnMut(Notice<'_>),
 ) -> Result<(), Diagnostics> {
     // The schema describes the config of the action. A thinker or a planner in the same component
     // may accept another one.
     let plans = definition.team.role(slot.role).react == React::PlanAndAct
-        && slot.part == Part::Action(ActionId(0));
+        && slot.kind == SlotKind::Action(ActionId(0));
     let written = component
         .manifest
         .config_schema
         .as_ref()
-        .filter(|_| slot.part != Part::Think && !plans);
-    let Some(schema) = written.and_then(|text| strata_core::json::read(text).ok()) else {
+        .filter(|_| slot.kind != SlotKind::Think && !plans);
+    let Some(schema) = written.and_then(|text| strata_core::json::parse_untrusted(text).ok())
+    else {
         return Ok(());
     };
     let role = definition.team.role(slot.role);
-    let (part, role) = (role.part_name(slot.part), &role.name);
-    let compiled = match Schema::compile_bounded(&schema) {
+    let (part, role) = (role.component_name(slot.kind), &role.name);
+    let compiled = match CompiledSchema::compile_bounded(&schema) {
         Ok(compiled) => compiled,
         // An invalid schema describes nothing. Refusing the component for it would help nobody.
         Err(why) => {
@@ -50,7 +51,7 @@ pub(super) fn check(
     };
     let mut config = plugin.config.value();
     // A config that is too expensive to check is accepted without a check.
-    if compiled.affords(&config).is_err() {
+    if compiled.check_cost(&config).is_err() {
         return Ok(());
     }
     // SDKs treat a missing config as a table in which every key has its default.
@@ -62,11 +63,11 @@ pub(super) fn check(
     };
     let message =
         format!("the `config` of `{part}` of role `{role}` is not valid for its component: {why}");
-    Err(definition.at_config(slot, message, hint(&schema, &config)))
+    Err(definition.config_problem(slot, message, suggest_key(&schema, &config)))
 }
 
 /// Returns a suggestion for a key that the schema does not have.
-fn hint(schema: &Value, config: &Value) -> Option<String> {
+fn suggest_key(schema: &Value, config: &Value) -> Option<String> {
     let known: BTreeSet<&str> = schema["properties"]
         .as_object()?
         .keys()

@@ -2,45 +2,45 @@
 
 use std::ops::Range;
 
-use strata_core::team::{Deliver, Mode};
+use strata_core::team::{DeliveryMode, JoinMode};
 
-use super::section;
+use super::optional_table;
 use crate::manifest::http;
-use crate::manifest::names::is_legible;
-use crate::manifest::table::{At, Table};
-use crate::services::endpoint::Service;
-use crate::services::external::External;
+use crate::manifest::names::check_legible;
+use crate::manifest::table::{Located, TomlTable};
+use crate::services::endpoint::ServiceKind;
+use crate::services::external::ExternalEndpoint;
 
 /// `[[route]]`.
-pub(in crate::manifest) struct Route {
-    pub(in crate::manifest) from: Option<At<String>>,
+pub(in crate::manifest) struct AuthoredRoute {
+    pub(in crate::manifest) from: Option<Located<String>>,
     pub(in crate::manifest) label: String,
-    pub(in crate::manifest) arms: Vec<Arm>,
+    pub(in crate::manifest) arms: Vec<AuthoredArm>,
 }
 
 /// One arm of a route: an optional condition and the targets.
-pub(in crate::manifest) struct Arm {
-    pub(in crate::manifest) when: Option<At<String>>,
-    pub(in crate::manifest) to: Vec<At<String>>,
+pub(in crate::manifest) struct AuthoredArm {
+    pub(in crate::manifest) when: Option<Located<String>>,
+    pub(in crate::manifest) to: Vec<Located<String>>,
 }
 
 /// `[[join]]`.
-pub(in crate::manifest) struct Join {
+pub(in crate::manifest) struct AuthoredJoin {
     pub(in crate::manifest) span: Range<usize>,
-    pub(in crate::manifest) id: Option<At<String>>,
-    pub(in crate::manifest) from: Vec<At<String>>,
-    pub(in crate::manifest) to: Option<At<String>>,
-    pub(in crate::manifest) mode: Option<Mode>,
-    pub(in crate::manifest) deliver: Option<Deliver>,
+    pub(in crate::manifest) id: Option<Located<String>>,
+    pub(in crate::manifest) from: Vec<Located<String>>,
+    pub(in crate::manifest) to: Option<Located<String>>,
+    pub(in crate::manifest) mode: Option<JoinMode>,
+    pub(in crate::manifest) deliver: Option<DeliveryMode>,
 }
 
 /// Reads all routes.
-pub(super) fn read_routes(root: &Table<'_>) -> Vec<Route> {
+pub(super) fn read_routes(root: &TomlTable<'_>) -> Vec<AuthoredRoute> {
     let tables = root.item("route").map(|item| item.tables("`[[route]]`"));
     tables.iter().flatten().map(read_route).collect()
 }
 
-fn read_route(table: &Table<'_>) -> Route {
+fn read_route(table: &TomlTable<'_>) -> AuthoredRoute {
     let from = table.required("from").and_then(|item| item.text());
     let label = table.item("label").and_then(|item| item.text());
     // A label may have several lines.
@@ -48,8 +48,8 @@ fn read_route(table: &Table<'_>) -> Route {
         .iter()
         .flat_map(|label| label.value.lines().map(|line| (line.trim(), &label.span)));
     for (line, span) in lines {
-        is_legible(
-            &At {
+        check_legible(
+            &Located {
                 value: line.to_owned(),
                 span: span.clone(),
             },
@@ -60,13 +60,13 @@ fn read_route(table: &Table<'_>) -> Route {
     let arms = if table.has("case") {
         read_cases(table)
     } else {
-        read_plain(table)
+        read_single_arm(table)
     };
-    Route { from, label, arms }
+    AuthoredRoute { from, label, arms }
 }
 
 /// Reads a route without `case`: `to`, with or without `when`.
-fn read_plain(table: &Table<'_>) -> Vec<Arm> {
+fn read_single_arm(table: &TomlTable<'_>) -> Vec<AuthoredArm> {
     if let Some(default) = table.item("default") {
         let problem = table
             .problems
@@ -77,18 +77,18 @@ fn read_plain(table: &Table<'_>) -> Vec<Arm> {
     // Looked up so that the table knows the key and can suggest it for a misspelt one.
     let _ = table.item("case");
     if table.has("to") || table.has("when") {
-        table.bar(&["case", "default"]);
+        table.exclude(&["case", "default"]);
     }
     let to = read_to(table, "to");
-    vec![Arm {
+    vec![AuthoredArm {
         when: table.item("when").and_then(|item| item.text()),
         to,
     }]
 }
 
 /// Reads `case` with its arms, and `default`.
-fn read_cases(table: &Table<'_>) -> Vec<Arm> {
-    table.bar(&["to", "when"]);
+fn read_cases(table: &TomlTable<'_>) -> Vec<AuthoredArm> {
+    table.exclude(&["to", "when"]);
     for key in ["to", "when"] {
         if let Some(item) = table.item(key) {
             let message = format!("a route cannot have both `case` and `{key}`");
@@ -102,15 +102,15 @@ fn read_cases(table: &Table<'_>) -> Vec<Arm> {
         let tables = case.tables("an arm of `case`");
         if case.is_empty_list() {
             let hint = "add `{ when = \"…\", to = [\"…\"] }`, or use `to` alone";
-            case.refuse("`case` has no arms", hint);
+            case.reject("`case` has no arms", hint);
         }
-        arms.extend(tables.iter().map(|arm| Arm {
+        arms.extend(tables.iter().map(|arm| AuthoredArm {
             when: arm.required("when").and_then(|item| item.text()),
             to: read_to(arm, "to"),
         }));
     }
     if table.item("default").is_some() {
-        arms.push(Arm {
+        arms.push(AuthoredArm {
             when: None,
             to: read_to(table, "default"),
         });
@@ -118,32 +118,33 @@ fn read_cases(table: &Table<'_>) -> Vec<Arm> {
     arms
 }
 
-fn read_to(table: &Table<'_>, key: &'static str) -> Vec<At<String>> {
+fn read_to(table: &TomlTable<'_>, key: &'static str) -> Vec<Located<String>> {
     let Some(item) = table.required(key) else {
         return Vec::new();
     };
-    let to = item.texts();
+    let to = item.unique_strings();
     if item.is_empty_list() {
         let hint = "name a role, an alias, a group or a join";
-        item.refuse(format!("`{key}` leads nowhere"), hint);
+        item.reject(format!("`{key}` leads nowhere"), hint);
     }
     to
 }
 
 /// Reads all joins.
-pub(super) fn read_joins(root: &Table<'_>) -> Vec<Join> {
+pub(super) fn read_joins(root: &TomlTable<'_>) -> Vec<AuthoredJoin> {
     let tables = root.item("join").map(|item| item.tables("`[[join]]`"));
-    let read = |table: &Table<'_>| {
-        let modes = [Mode::All, Mode::Any, Mode::Active].map(|mode| (mode.name(), mode));
-        let ways = [Deliver::Batch, Deliver::Each].map(|way| (way.name(), way));
+    let read = |table: &TomlTable<'_>| {
+        let modes =
+            [JoinMode::All, JoinMode::Any, JoinMode::Active].map(|mode| (mode.name(), mode));
+        let ways = [DeliveryMode::Batch, DeliveryMode::Each].map(|way| (way.name(), way));
         let from = table.required("from");
         if let Some(from) = from.as_ref().filter(|from| from.is_empty_list()) {
-            from.refuse("a join needs sources", "name the roles it waits for");
+            from.reject("a join needs sources", "name the roles it waits for");
         }
-        Join {
+        AuthoredJoin {
             span: table.span.clone(),
             id: table.required("id").and_then(|item| item.text()),
-            from: from.map(|item| item.texts()).unwrap_or_default(),
+            from: from.map(|item| item.unique_strings()).unwrap_or_default(),
             to: table.required("to").and_then(|item| item.text()),
             mode: table.item("mode").and_then(|item| item.choice(&modes)),
             deliver: table.item("deliver").and_then(|item| item.choice(&ways)),
@@ -153,38 +154,39 @@ pub(super) fn read_joins(root: &Table<'_>) -> Vec<Join> {
 }
 
 /// Reads `[env.external]`.
-pub(super) fn read_external(env: &Table<'_>) -> Option<At<External>> {
+pub(super) fn read_external(env: &TomlTable<'_>) -> Option<Located<ExternalEndpoint>> {
     #[derive(Clone, Copy)]
-    enum Kind {
+    enum ExternalKind {
         Stdio,
         Http,
     }
-    let table = section(env, "external", "`[env.external]`")?;
-    let words = [("stdio", Kind::Stdio), ("http", Kind::Http)];
+    let table = optional_table(env, "external", "`[env.external]`")?;
+    let words = [("stdio", ExternalKind::Stdio), ("http", ExternalKind::Http)];
     let kind = table.required("kind").and_then(|item| item.choice(&words));
     match kind {
-        Some(Kind::Stdio) => {
-            refuse(&table, "url", "http");
+        Some(ExternalKind::Stdio) => {
+            reject_key_of_other_kind(&table, "url", "http");
             let item = table.required("command")?;
             let command: Vec<String> = item.strings().into_iter().map(|word| word.value).collect();
             if item.is_empty_list() {
-                item.refuse("`command` is empty", "name a program and its arguments");
+                item.reject("`command` is empty", "name a program and its arguments");
             }
-            Some(At {
-                value: External::Stdio {
+            Some(Located {
+                value: ExternalEndpoint::Stdio {
                     command,
-                    dir: item.base().to_owned(),
+                    dir: item.base_dir().to_owned(),
                 },
                 span: item.span(),
             })
         }
-        Some(Kind::Http) => {
-            refuse(&table, "command", "stdio");
-            let At { value, span } = http::read_url(&table.required("url")?, Service::Messages)?;
+        Some(ExternalKind::Http) => {
+            reject_key_of_other_kind(&table, "command", "stdio");
+            let Located { value, span } =
+                http::read_url(&table.required("url")?, ServiceKind::Messages)?;
             // Cannot fail: `read_url` has checked the URL.
             let url = value.parse().ok()?;
-            Some(At {
-                value: External::Http { url },
+            Some(Located {
+                value: ExternalEndpoint::Http { url },
                 span,
             })
         }
@@ -199,8 +201,8 @@ pub(super) fn read_external(env: &Table<'_>) -> Option<At<External>> {
 }
 
 /// Reports a key that belongs to another `kind`.
-fn refuse(table: &Table<'_>, key: &'static str, kind: &str) {
-    table.bar(&[key]);
+fn reject_key_of_other_kind(table: &TomlTable<'_>, key: &'static str, kind: &str) {
+    table.exclude(&[key]);
     if let Some(item) = table.item(key) {
         let problem = table.problems.at(
             &item.key_span,

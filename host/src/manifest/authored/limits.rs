@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
-use strata_core::team::Retry;
+use strata_core::team::RetryPolicy;
 
-use crate::manifest::table::{At, Item, Table};
-use crate::plugin::{Limit, Limits, Unit};
+use crate::manifest::table::{Located, TomlItem, TomlTable};
+use crate::plugin::{Limit, LimitUnit, Limits};
 
 /// The largest number of retries of a call.
 pub(in crate::manifest) const MAX_RETRIES: u64 = 100;
@@ -18,21 +18,21 @@ pub(in crate::manifest) const MAX_TABLE_ELEMENTS: u64 = 16 << 20;
 /// The default delay before the first retry.
 pub(in crate::manifest) const DEFAULT_BACKOFF: Duration = Duration::from_millis(500);
 
-/// The limits that are written in one place. Those that are not written come from another `Patch`
+/// The limits that are written in one place. Those that are not written come from another `LimitsPatch`
 /// or from the defaults.
 #[derive(Clone, Default)]
-pub(in crate::manifest) struct Patch {
+pub(in crate::manifest) struct LimitsPatch {
     /// The span of the table in which they are written, if there is one.
     pub(in crate::manifest) span: Option<Range<usize>>,
     /// The written limits, each in its own unit, with the span of its key.
-    pub(in crate::manifest) written: BTreeMap<Limit, At<u64>>,
+    pub(in crate::manifest) written: BTreeMap<Limit, Located<u64>>,
     retries: Option<u64>,
     backoff: Option<Duration>,
 }
 
 /// The kind of component that limits apply to.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(in crate::manifest) enum Subject {
+pub(in crate::manifest) enum ComponentKind {
     /// An action.
     Action,
     /// The component that chooses a role's next action. It is not retried by itself.
@@ -40,27 +40,32 @@ pub(in crate::manifest) enum Subject {
 }
 
 /// Reads a table of limits, and for actions also when a failed call is retried.
-pub(in crate::manifest) fn read(table: &Table<'_>, subject: Subject) -> Patch {
-    let mut patch = Patch {
+pub(in crate::manifest) fn read_limits_patch(
+    table: &TomlTable<'_>,
+    subject: ComponentKind,
+) -> LimitsPatch {
+    let mut patch = LimitsPatch {
         span: Some(table.span.clone()),
         written: read_limits(table),
-        ..Patch::default()
+        ..LimitsPatch::default()
     };
-    if subject == Subject::Action {
-        patch.retries = table.item("retries").and_then(|i| i.whole(0..=MAX_RETRIES));
+    if subject == ComponentKind::Action {
+        patch.retries = table
+            .item("retries")
+            .and_then(|i| i.integer(0..=MAX_RETRIES));
         patch.backoff = table.item("backoff").and_then(|item| item.duration());
     }
     patch
 }
 
 /// Reads the limits of a table, without `retries` and `backoff`.
-pub(in crate::manifest) fn read_limits(table: &Table<'_>) -> BTreeMap<Limit, At<u64>> {
+pub(in crate::manifest) fn read_limits(table: &TomlTable<'_>) -> BTreeMap<Limit, Located<u64>> {
     let limits = Limit::ALL.into_iter().filter_map(|limit| {
         let item = table.item(limit.key())?;
         let value = read_limit(&item, limit)?;
         Some((
             limit,
-            At {
+            Located {
                 value,
                 span: item.key_span.clone(),
             },
@@ -69,16 +74,16 @@ pub(in crate::manifest) fn read_limits(table: &Table<'_>) -> BTreeMap<Limit, At<
     limits.collect()
 }
 
-fn read_limit(item: &Item<'_>, limit: Limit) -> Option<u64> {
+fn read_limit(item: &TomlItem<'_>, limit: Limit) -> Option<u64> {
     let value = match limit.unit() {
-        Unit::Bytes => item.size()?,
+        LimitUnit::Bytes => item.size()?,
         // The longest duration in `units` fits into 64 bits of milliseconds.
-        Unit::Milliseconds => item.duration()?.as_millis() as u64,
-        Unit::Count => item.whole(0..=most(limit))?,
+        LimitUnit::Milliseconds => item.duration()?.as_millis() as u64,
+        LimitUnit::Count => item.integer(0..=max_count(limit))?,
     };
     if value == 0 && !may_be_zero(limit) {
         let message = format!("`{}` cannot be zero", item.key);
-        item.refuse(
+        item.reject(
             message,
             "nothing could run; leave the key out for the default",
         );
@@ -86,7 +91,7 @@ fn read_limit(item: &Item<'_>, limit: Limit) -> Option<u64> {
     Some(value)
 }
 
-fn most(limit: Limit) -> u64 {
+fn max_count(limit: Limit) -> u64 {
     match limit {
         Limit::TableElements => MAX_TABLE_ELEMENTS,
         Limit::HostCalls => u64::from(u32::MAX),
@@ -110,9 +115,9 @@ fn may_be_zero(limit: Limit) -> bool {
     }
 }
 
-impl Patch {
+impl LimitsPatch {
     /// Returns these limits, completed with those of `others` that are not written here.
-    pub(in crate::manifest) fn or(&self, others: &Self) -> Self {
+    pub(in crate::manifest) fn completed_with(&self, others: &Self) -> Self {
         let mut written = others.written.clone();
         written.extend(self.written.clone());
         Self {
@@ -133,9 +138,9 @@ impl Patch {
     }
 
     /// Returns when a failed call is retried.
-    pub(in crate::manifest) fn retry(&self) -> Retry {
+    pub(in crate::manifest) fn retry(&self) -> RetryPolicy {
         let backoff = self.backoff.unwrap_or(DEFAULT_BACKOFF);
-        Retry {
+        RetryPolicy {
             retries: self.retries.unwrap_or(0) as u32,
             // The longest duration in `units` fits into 32 bits of milliseconds.
             backoff_ms: backoff.as_millis() as u32,

@@ -8,128 +8,129 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use strata_core::json;
 
-use super::limits::{self, Patch, Subject};
-use super::section;
+use super::limits::{self, ComponentKind, LimitsPatch};
+use super::optional_table;
 use crate::build::script;
 use crate::manifest::http;
-use crate::manifest::names::is_legible;
-use crate::manifest::skill::{self, Chosen, Placed};
-use crate::manifest::table::{At, Item, Table};
+use crate::manifest::names::check_legible;
+use crate::manifest::skill::{self, ResolvedSkill, SkillReference};
+use crate::manifest::table::{Located, TomlItem, TomlTable};
 use crate::open;
-use crate::plugin::{Access, DirGrant, Grants, LlmGrant, Schema};
-use crate::tidy::tidy;
+use crate::plugin::{Access, CompiledSchema, DirGrant, Grants, LlmGrant};
+use crate::tidy::display_path;
 
 /// The largest schema file that is read. Schemas are written by hand, so a larger file is most
 /// likely something else.
 const MAX_SCHEMA_BYTES: u64 = 1 << 20;
 
 /// A component of an action or of `think`, as it is written.
-pub(in crate::manifest) struct Slot {
+pub(in crate::manifest) struct AuthoredSlot {
     pub(in crate::manifest) span: Range<usize>,
-    pub(in crate::manifest) component: Option<At<PathBuf>>,
-    pub(in crate::manifest) pin: Option<At<String>>,
+    pub(in crate::manifest) component: Option<Located<PathBuf>>,
+    pub(in crate::manifest) pin: Option<Located<String>>,
     /// The skill, if the component is named as one.
-    pub(in crate::manifest) skill: Option<Chosen>,
+    pub(in crate::manifest) skill: Option<SkillReference>,
     /// The exported function to call, for a component that does not use the host's interface.
-    pub(in crate::manifest) function: Option<At<String>>,
+    pub(in crate::manifest) function: Option<Located<String>>,
     pub(in crate::manifest) config: Value,
     /// The span of the configuration.
     pub(in crate::manifest) config_span: Option<Range<usize>>,
     /// The schema of the output, and the file that contains it.
-    pub(in crate::manifest) output_schema: Option<(Schema, PathBuf)>,
-    pub(in crate::manifest) limits: Patch,
-    pub(in crate::manifest) allow: Allow,
+    pub(in crate::manifest) output_schema: Option<(CompiledSchema, PathBuf)>,
+    pub(in crate::manifest) limits: LimitsPatch,
+    pub(in crate::manifest) allow: AuthoredGrants,
 }
 
 /// `[role.action.allow]`.
 #[derive(Default)]
-pub(in crate::manifest) struct Allow {
+pub(in crate::manifest) struct AuthoredGrants {
     pub(in crate::manifest) span: Option<Range<usize>>,
     pub(in crate::manifest) grants: Grants,
     /// The names of secrets, where they are written.
-    pub(in crate::manifest) secrets: Vec<At<String>>,
+    pub(in crate::manifest) secrets: Vec<Located<String>>,
 }
 
 /// Reads the keys of a component from the table of its action or of `think`.
-pub(super) fn read(table: &Table<'_>, subject: Subject) -> Slot {
-    bar_others(table);
+pub(super) fn read_slot(table: &TomlTable<'_>, subject: ComponentKind) -> AuthoredSlot {
+    forbid_conflicting_keys(table);
     let config = table.item("config");
-    let limits = section(table, "limits", "`limits`").map(|t| limits::read(&t, subject));
+    let limits =
+        optional_table(table, "limits", "`limits`").map(|t| limits::read_limits_patch(&t, subject));
     let pin = table.item("sha256").and_then(|item| read_pin(&item));
     let (component, pin, skill) = match read_skill(table) {
         None => (read_component(table), pin, None),
         Some(None) => (None, pin, None),
         // The author's pin takes precedence over the digest on the shelf. Either is compared with
         // the component when it is loaded.
-        Some(Some(Placed {
+        Some(Some(ResolvedSkill {
             component,
             pin: shelved,
-            chosen,
+            reference: chosen,
         })) => {
-            let shelved = shelved.map(|value| At {
+            let shelved = shelved.map(|value| Located {
                 value,
                 span: component.span.clone(),
             });
             (Some(component), pin.or(shelved), Some(chosen))
         }
     };
-    Slot {
+    AuthoredSlot {
         span: table.span.clone(),
         component,
         pin,
         skill,
         function: match subject {
-            Subject::Action => read_function(table),
-            Subject::Thinker => None,
+            ComponentKind::Action => read_function(table),
+            ComponentKind::Thinker => None,
         },
-        config: config.as_ref().map_or(Value::Null, Item::json),
+        config: config.as_ref().map_or(Value::Null, TomlItem::json),
         config_span: config.map(|item| item.span()),
         output_schema: match subject {
-            Subject::Action => table
+            ComponentKind::Action => table
                 .item("output_schema")
                 .and_then(|item| read_schema(&item)),
-            Subject::Thinker => None,
+            ComponentKind::Thinker => None,
         },
         limits: limits.unwrap_or_default(),
-        allow: section(table, "allow", "`allow`")
+        allow: optional_table(table, "allow", "`allow`")
             .map(|allow| read_allow(&allow))
             .unwrap_or_default(),
     }
 }
 
 /// The keys of which exactly one names the component.
-const WAYS: [&str; 3] = ["component", "script", "skill"];
+const COMPONENT_KEYS: [&str; 3] = ["component", "script", "skill"];
 
 /// Excludes the other ways of naming a component from suggestions, and `function` unless the
 /// component is named by `component`.
-fn bar_others(table: &Table<'_>) {
-    if WAYS.iter().any(|way| table.has(way)) {
-        table.bar(&WAYS);
+fn forbid_conflicting_keys(table: &TomlTable<'_>) {
+    if COMPONENT_KEYS.iter().any(|way| table.has(way)) {
+        table.exclude(&COMPONENT_KEYS);
     }
     if table.has("script") || table.has("skill") {
-        table.bar(&["function"]);
+        table.exclude(&["function"]);
     }
 }
 
 /// Reads `skill`. The outer `Option` is `None` if the key is absent, the inner one if it is
 /// invalid.
-fn read_skill(table: &Table<'_>) -> Option<Option<Placed>> {
+fn read_skill(table: &TomlTable<'_>) -> Option<Option<ResolvedSkill>> {
     let item = table.item("skill")?;
-    refuse_beside(table, "skill", &["component", "script"]);
-    Some(skill::read(&item))
+    reject_conflicting_keys(table, "skill", &["component", "script"]);
+    Some(skill::resolve_skill(&item))
 }
 
 /// Reads `component` or `script`.
-fn read_component(table: &Table<'_>) -> Option<At<PathBuf>> {
+fn read_component(table: &TomlTable<'_>) -> Option<Located<PathBuf>> {
     let Some(item) = table.item("script") else {
         let Some(item) = table.item("component") else {
-            table.lacks(&WAYS);
+            table.report_missing_one_of(&COMPONENT_KEYS);
             return None;
         };
-        let found = file(&item)?;
-        if item.looks_beside() && script::is_script(&found.value) && !found.value.is_dir() {
+        let found = read_file_path(&item)?;
+        if item.checks_files() && script::is_script(&found.value) && !found.value.is_dir() {
             let message = format!("`{}` is a script, not a component", item.text()?.value);
-            item.refuse(
+            item.reject(
                 message,
                 format!("write `script = \"{}\"`", item.text()?.value),
             );
@@ -137,19 +138,19 @@ fn read_component(table: &Table<'_>) -> Option<At<PathBuf>> {
         }
         return Some(found);
     };
-    refuse_beside(table, "script", &["component"]);
-    let found = file(&item)?;
+    reject_conflicting_keys(table, "script", &["component"]);
+    let found = read_file_path(&item)?;
     if !script::is_script(&found.value) {
-        let endings: Vec<String> = script::endings()
+        let endings: Vec<String> = script::extensions()
             .map(|ending| format!("`.{ending}`"))
             .collect();
         let hint = format!("the names of scripts end in {}", endings.join(", "));
-        item.refuse(format!("`{}` is not a script", item.text()?.value), hint);
+        item.reject(format!("`{}` is not a script", item.text()?.value), hint);
         return None;
     }
-    if item.looks_beside() && found.value.is_dir() {
+    if item.checks_files() && found.value.is_dir() {
         let message = format!("`{}` is a directory, not a script", item.text()?.value);
-        item.refuse(
+        item.reject(
             message,
             format!(
                 "the source of a component is a `component = \"{}\"`",
@@ -162,7 +163,7 @@ fn read_component(table: &Table<'_>) -> Option<At<PathBuf>> {
 }
 
 /// Reports each of the `others` that is present beside `key`.
-fn refuse_beside(table: &Table<'_>, key: &str, others: &[&'static str]) {
+fn reject_conflicting_keys(table: &TomlTable<'_>, key: &str, others: &[&'static str]) {
     for other in others.iter().filter_map(|other| table.item(other)) {
         let message = format!("there cannot be both `{key}` and `{}`", other.key);
         let problem = table.problems.at(&other.key_span, message);
@@ -172,7 +173,7 @@ fn refuse_beside(table: &Table<'_>, key: &str, others: &[&'static str]) {
 
 /// Reads `function`, the name of an exported function. A skill is always called by its handler, and
 /// a script exports only what its interpreter exports, so neither can have one.
-fn read_function(table: &Table<'_>) -> Option<At<String>> {
+fn read_function(table: &TomlTable<'_>) -> Option<Located<String>> {
     let item = table.item("function")?;
     for other in ["skill", "script"]
         .into_iter()
@@ -186,7 +187,7 @@ fn read_function(table: &Table<'_>) -> Option<At<String>> {
     }
     let function = item.text()?;
     if function.value.is_empty() {
-        item.refuse(
+        item.reject(
             "a function has a name",
             "`name`, or `package:name/interface@1.0.0#name`",
         );
@@ -196,58 +197,58 @@ fn read_function(table: &Table<'_>) -> Option<At<String>> {
 }
 
 /// Reads a path and makes it absolute.
-pub(in crate::manifest) fn path(item: &Item<'_>) -> Option<At<PathBuf>> {
+pub(in crate::manifest) fn read_path(item: &TomlItem<'_>) -> Option<Located<PathBuf>> {
     let text = item.text()?;
     if text.value.is_empty() || text.value.contains('\0') {
-        item.refuse(
+        item.reject(
             format!("`{}` is not a path", item.key),
             "a path is relative to the team file",
         );
         return None;
     }
-    Some(At {
-        value: item.base().join(&text.value),
+    Some(Located {
+        value: item.base_dir().join(&text.value),
         span: text.span,
     })
 }
 
 /// Reads the path of a file, or of the source directory that it is built from, and makes it
 /// absolute. The file is recorded as one that the team file names.
-pub(in crate::manifest) fn file(item: &Item<'_>) -> Option<At<PathBuf>> {
-    let found = path(item)?;
-    item.names(&found.value);
+pub(in crate::manifest) fn read_file_path(item: &TomlItem<'_>) -> Option<Located<PathBuf>> {
+    let found = read_path(item)?;
+    item.add_file(&found.value);
     Some(found)
 }
 
-fn read_pin(item: &Item<'_>) -> Option<At<String>> {
+fn read_pin(item: &TomlItem<'_>) -> Option<Located<String>> {
     let pin = item.text()?;
     if pin.value.len() != 64 || !pin.value.bytes().all(|b| b.is_ascii_hexdigit()) {
-        item.refuse(
+        item.reject(
             format!("`{}` is not a SHA-256", pin.value),
             "it has 64 hexadecimal digits, as `sha256sum` prints them",
         );
         return None;
     }
-    Some(At {
+    Some(Located {
         value: pin.value.to_ascii_lowercase(),
         span: pin.span,
     })
 }
 
-fn read_schema(item: &Item<'_>) -> Option<(Schema, PathBuf)> {
-    let file = file(item)?.value;
-    if !item.looks_beside() {
+fn read_schema(item: &TomlItem<'_>) -> Option<(CompiledSchema, PathBuf)> {
+    let file = read_file_path(item)?.value;
+    if !item.checks_files() {
         return None;
     }
     let schema = load_schema(&file);
     if let Err(reason) = &schema {
-        let message = format!("cannot use the schema `{}`: {reason}", tidy(&file));
-        item.refuse(message, "it must be a file that holds a JSON Schema");
+        let message = format!("cannot use the schema `{}`: {reason}", display_path(&file));
+        item.reject(message, "it must be a file that holds a JSON Schema");
     }
     Some((schema.ok()?, file))
 }
 
-fn load_schema(file: &Path) -> Result<Schema, String> {
+fn load_schema(file: &Path) -> Result<CompiledSchema, String> {
     let meta = std::fs::metadata(file).map_err(|e| e.to_string())?;
     if !meta.is_file() {
         return Err("it is not a file".into());
@@ -255,25 +256,25 @@ fn load_schema(file: &Path) -> Result<Schema, String> {
     if meta.len() > MAX_SCHEMA_BYTES {
         return Err(format!("it has more than {MAX_SCHEMA_BYTES} bytes"));
     }
-    let text = open::text(file).map_err(|e| e.to_string())?;
-    let schema = json::read(&text).map_err(|e| format!("it is {e}"))?;
-    Schema::compile(&schema)
+    let text = open::read_to_string(file).map_err(|e| e.to_string())?;
+    let schema = json::parse_untrusted(&text).map_err(|e| format!("it is {e}"))?;
+    CompiledSchema::compile(&schema)
 }
 
-fn read_allow(table: &Table<'_>) -> Allow {
+fn read_allow(table: &TomlTable<'_>) -> AuthoredGrants {
     let dirs = table.item("dirs");
     let dirs = dirs.map(|dirs| read_dirs(&dirs.tables("`dirs`")));
-    let mut secrets = read_named(table, "secrets");
+    let mut secrets = read_located_variables(table, "secrets");
     let named: Vec<String> = secrets.iter().map(|name| name.value.clone()).collect();
     let http = table
         .item("http")
-        .map(|item| http::read(&item, &mut secrets));
-    Allow {
+        .map(|item| http::read_grants(&item, &mut secrets));
+    AuthoredGrants {
         span: Some(table.span.clone()),
         grants: Grants {
-            llm: section(table, "llm", "`llm`").and_then(|llm| read_llm(&llm)),
+            llm: optional_table(table, "llm", "`llm`").and_then(|llm| read_llm(&llm)),
             dirs: dirs.unwrap_or_default(),
-            env: read_names(table, "env"),
+            env: read_variable_names(table, "env"),
             http: http.unwrap_or_default(),
             secrets: named,
         },
@@ -282,16 +283,25 @@ fn read_allow(table: &Table<'_>) -> Allow {
 }
 
 /// Reads a list of names of environment variables.
-pub(in crate::manifest) fn read_names(table: &Table<'_>, key: &'static str) -> Vec<String> {
-    read_named(table, key)
+pub(in crate::manifest) fn read_variable_names(
+    table: &TomlTable<'_>,
+    key: &'static str,
+) -> Vec<String> {
+    read_located_variables(table, key)
         .into_iter()
         .map(|name| name.value)
         .collect()
 }
 
 /// Reads a list of names of environment variables, with their positions.
-pub(in crate::manifest) fn read_named(table: &Table<'_>, key: &'static str) -> Vec<At<String>> {
-    let names = table.item(key).map(|item| item.texts()).unwrap_or_default();
+pub(in crate::manifest) fn read_located_variables(
+    table: &TomlTable<'_>,
+    key: &'static str,
+) -> Vec<Located<String>> {
+    let names = table
+        .item(key)
+        .map(|item| item.unique_strings())
+        .unwrap_or_default();
     for name in &names {
         check_variable(table, name);
     }
@@ -299,8 +309,8 @@ pub(in crate::manifest) fn read_named(table: &Table<'_>, key: &'static str) -> V
 }
 
 /// Reports a name that no environment variable can have.
-pub(in crate::manifest) fn check_variable(table: &Table<'_>, name: &At<String>) {
-    if !is_legible(name, table.problems) {
+pub(in crate::manifest) fn check_variable(table: &TomlTable<'_>, name: &Located<String>) {
+    if !check_legible(name, table.problems) {
         return;
     }
     if name.value.is_empty() || name.value.contains('=') {
@@ -312,16 +322,16 @@ pub(in crate::manifest) fn check_variable(table: &Table<'_>, name: &At<String>) 
     }
 }
 
-pub(in crate::manifest) fn read_llm(table: &Table<'_>) -> Option<LlmGrant> {
+pub(in crate::manifest) fn read_llm(table: &TomlTable<'_>) -> Option<LlmGrant> {
     let calls = table.item("calls");
-    let calls = calls.and_then(|item| item.whole(1..=u64::from(u32::MAX)));
+    let calls = calls.and_then(|item| item.integer(1..=u64::from(u32::MAX)));
     let item = table.required("models")?;
-    let models = item.texts();
+    let models = item.unique_strings();
     for model in &models {
-        is_legible(model, table.problems);
+        check_legible(model, table.problems);
     }
     if item.is_empty_list() {
-        item.refuse("`models` grants no model", "`[\"*\"]` grants all");
+        item.reject("`models` grants no model", "`[\"*\"]` grants all");
     }
     Some(LlmGrant {
         models: models.into_iter().map(|model| model.value).collect(),
@@ -330,17 +340,17 @@ pub(in crate::manifest) fn read_llm(table: &Table<'_>) -> Option<LlmGrant> {
     })
 }
 
-fn read_dirs(tables: &[Table<'_>]) -> Vec<DirGrant> {
+fn read_dirs(tables: &[TomlTable<'_>]) -> Vec<DirGrant> {
     let mut taken = BTreeSet::new();
     let mut dirs = Vec::new();
     for table in tables {
         let host = table.required("host");
         let host = host.and_then(|item| read_host_dir(&item));
-        let write = table.item("write").and_then(|item| item.flag());
+        let write = table.item("write").and_then(|item| item.boolean());
         let guest = table.required("guest").and_then(|item| {
             let guest = read_guest_dir(&item)?;
             if !taken.insert(guest.clone()) {
-                item.refuse(format!("`{guest}` is granted twice"), "remove one of them");
+                item.reject(format!("`{guest}` is granted twice"), "remove one of them");
             }
             Some(guest)
         });
@@ -353,7 +363,7 @@ fn read_dirs(tables: &[Table<'_>]) -> Vec<DirGrant> {
                 host,
                 guest,
                 access,
-                max_bytes: read_max_size(table, access),
+                max_bytes: read_max_bytes(table, access),
             });
         }
     }
@@ -362,10 +372,10 @@ fn read_dirs(tables: &[Table<'_>]) -> Vec<DirGrant> {
 
 /// Reads `max_size`: how large a directory may become, in bytes. It is valid for writable
 /// directories only.
-pub(in crate::manifest) fn read_max_size(table: &Table<'_>, access: Access) -> Option<u64> {
+pub(in crate::manifest) fn read_max_bytes(table: &TomlTable<'_>, access: Access) -> Option<u64> {
     let item = table.item("max_size")?;
     if access == Access::Read {
-        item.refuse(
+        item.reject(
             "`max_size` is for directories that may be written",
             "add `write = true`, or remove it",
         );
@@ -375,21 +385,21 @@ pub(in crate::manifest) fn read_max_size(table: &Table<'_>, access: Access) -> O
 
 /// Reads the path of a directory on the host. It need not exist yet: an earlier action may create
 /// it.
-fn read_host_dir(item: &Item<'_>) -> Option<PathBuf> {
-    let host = path(item)?.value;
-    if item.looks_beside() && host.exists() && !host.is_dir() {
-        let message = format!("`{}` is not a directory", tidy(&host));
-        item.refuse(message, "grant the directory that holds it");
+fn read_host_dir(item: &TomlItem<'_>) -> Option<PathBuf> {
+    let host = read_path(item)?.value;
+    if item.checks_files() && host.exists() && !host.is_dir() {
+        let message = format!("`{}` is not a directory", display_path(&host));
+        item.reject(message, "grant the directory that holds it");
     }
     Some(host)
 }
 
-fn read_guest_dir(item: &Item<'_>) -> Option<String> {
+fn read_guest_dir(item: &TomlItem<'_>) -> Option<String> {
     let guest = item.text()?.value;
     let plain = |part: &str| !matches!(part, "" | "." | "..") && !part.contains('\0');
     let rest = guest.strip_prefix('/');
     if !rest.is_some_and(|rest| rest.is_empty() || rest.split('/').all(plain)) {
-        item.refuse(
+        item.reject(
             format!("`{guest}` cannot be a guest's directory"),
             "it begins with `/` and is written without `.`, `..` or a `/` at the end: `/out`",
         );

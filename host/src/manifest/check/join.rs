@@ -4,19 +4,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use strata_core::id::RoleId;
-use strata_core::team::{self, Deliver, Mode};
+use strata_core::team::{self, DeliveryMode, JoinMode};
 
-use crate::manifest::authored::Authored;
-use crate::manifest::authored::edge::Join;
+use crate::manifest::authored::AuthoredTeam;
+use crate::manifest::authored::edge::AuthoredJoin;
 use crate::manifest::diagnostic::Problems;
-use crate::manifest::names::{Named, Names};
-use crate::manifest::table::At;
+use crate::manifest::names::{NameTarget, TeamNames};
+use crate::manifest::table::Located;
 
 /// The largest number of joins in a team. Every step iterates over all of them.
 const MAX_JOINS: usize = 1000;
 
 /// Checks the joins of a team and builds them.
-pub(super) fn joins(authored: &Authored, names: &Names, problems: &Problems) -> Vec<team::Join> {
+pub(super) fn build_joins(
+    authored: &AuthoredTeam,
+    names: &TeamNames,
+    problems: &Problems,
+) -> Vec<team::Join> {
     if let Some(join) = authored.joins.get(MAX_JOINS) {
         let problem = problems.at(
             &join.span,
@@ -25,31 +29,31 @@ pub(super) fn joins(authored: &Authored, names: &Names, problems: &Problems) -> 
         problems.add(problem.hint("take some of them out"));
         return Vec::new();
     }
-    let graph = Graph::of(authored, names, problems);
-    if are_ways_known(authored, problems) {
-        graph.check_reach(authored, names, problems);
+    let graph = JoinGraph::collect(authored, names, problems);
+    if is_completely_read(authored, problems) {
+        graph.check_reachable(authored, names, problems);
     }
     graph.check_chains(problems);
     graph.check_routes(authored, names, problems);
     let built = graph
         .joins
         .iter()
-        .map(|Known { id, sources, join }| team::Join {
+        .map(|ResolvedJoin { id, sources, join }| team::Join {
             id: id.value.clone(),
             from: sources.clone(),
             to: join
                 .to
                 .as_ref()
-                .map(|to| names.lasting(to))
+                .map(|to| names.canonical(to))
                 .unwrap_or_default(),
-            mode: join.mode.unwrap_or(Mode::All),
-            deliver: join.deliver.unwrap_or(Deliver::Batch),
+            mode: join.mode.unwrap_or(JoinMode::All),
+            deliver: join.deliver.unwrap_or(DeliveryMode::Batch),
         });
     built.collect()
 }
 
 /// Returns whether everything was read that could lead into a join.
-fn are_ways_known(authored: &Authored, problems: &Problems) -> bool {
+fn is_completely_read(authored: &AuthoredTeam, problems: &Problems) -> bool {
     let places = [
         "",
         "role",
@@ -62,79 +66,83 @@ fn are_ways_known(authored: &Authored, problems: &Problems) -> bool {
         "join.to",
     ];
     let named = authored.roles.iter().all(|role| role.name.is_some());
-    named && authored.routes.iter().all(|route| route.from.is_some()) && problems.is_read(&places)
+    named && authored.routes.iter().all(|route| route.from.is_some()) && problems.are_read(&places)
 }
 
 /// The joins that have a valid, unique name.
-struct Graph<'a> {
-    joins: Vec<Known<'a>>,
-    places: BTreeMap<&'a str, usize>,
+struct JoinGraph<'a> {
+    joins: Vec<ResolvedJoin<'a>>,
+    indices: BTreeMap<&'a str, usize>,
 }
 
-struct Known<'a> {
-    id: &'a At<String>,
+struct ResolvedJoin<'a> {
+    id: &'a Located<String>,
     sources: Vec<RoleId>,
-    join: &'a Join,
+    join: &'a AuthoredJoin,
 }
 
-impl<'a> Graph<'a> {
-    fn of(authored: &'a Authored, names: &Names, problems: &Problems) -> Self {
+impl<'a> JoinGraph<'a> {
+    fn collect(authored: &'a AuthoredTeam, names: &TeamNames, problems: &Problems) -> Self {
         let mut graph = Self {
             joins: Vec::new(),
-            places: BTreeMap::new(),
+            indices: BTreeMap::new(),
         };
         for join in &authored.joins {
-            let sources = sources(join, names, problems);
+            let sources = resolve_sources(join, names, problems);
             if let Some(to) = &join.to {
-                names.find(to, problems);
+                names.resolve(to, problems);
             }
-            let own = |id: &&At<String>| {
-                names.get(&id.value) == Some(Named::Join) && graph.find(&id.value).is_none()
+            let own = |id: &&Located<String>| {
+                names.lookup(&id.value) == Some(NameTarget::Join)
+                    && graph.find_join(&id.value).is_none()
             };
             if let Some(id) = join.id.as_ref().filter(own) {
-                graph.places.insert(&id.value, graph.joins.len());
-                graph.joins.push(Known { id, sources, join });
+                graph.indices.insert(&id.value, graph.joins.len());
+                graph.joins.push(ResolvedJoin { id, sources, join });
             }
         }
         graph
     }
 
-    fn find(&self, name: &str) -> Option<usize> {
-        self.places.get(name).copied()
+    fn find_join(&self, name: &str) -> Option<usize> {
+        self.indices.get(name).copied()
     }
 
     /// Returns the join that a join leads to.
-    fn next(&self, at: usize) -> Option<usize> {
-        self.find(&self.joins[at].join.to.as_ref()?.value)
+    fn next_join(&self, at: usize) -> Option<usize> {
+        self.find_join(&self.joins[at].join.to.as_ref()?.value)
     }
 
     /// Checks that a message can reach each join: along a route, or out of another join.
-    fn check_reach(&self, authored: &Authored, names: &Names, problems: &Problems) {
+    fn check_reachable(&self, authored: &AuthoredTeam, names: &TeamNames, problems: &Problems) {
         let mut reached: BTreeSet<usize> = BTreeSet::new();
         for route in &authored.routes {
             let from = route
                 .from
                 .as_ref()
-                .and_then(|from| names.known_role(&from.value));
+                .and_then(|from| names.lookup_role(&from.value));
             let targets = route
                 .arms
                 .iter()
                 .flat_map(|arm| &arm.to)
-                .filter_map(|to| self.find(&to.value));
+                .filter_map(|to| self.find_join(&to.value));
             let takes =
                 |join: &usize| from.is_some_and(|from| self.joins[*join].sources.contains(&from));
             reached.extend(targets.filter(takes));
         }
         // Each round follows the joins one link further.
         for _ in 0..self.joins.len() {
-            let further: Vec<usize> = reached.iter().filter_map(|at| self.next(*at)).collect();
+            let further: Vec<usize> = reached
+                .iter()
+                .filter_map(|at| self.next_join(*at))
+                .collect();
             let before = reached.len();
             reached.extend(further);
             if reached.len() == before {
                 break;
             }
         }
-        for (at, Known { id, join, .. }) in self.joins.iter().enumerate() {
+        for (at, ResolvedJoin { id, join, .. }) in self.joins.iter().enumerate() {
             if !reached.contains(&at) && !join.from.is_empty() {
                 let message = format!("no source of the join `{}` can reach it", id.value);
                 let hint = format!(
@@ -149,8 +157,8 @@ impl<'a> Graph<'a> {
     /// Checks that a join which leads to another passes on only messages that the other waits for,
     /// and that joins do not form a cycle.
     fn check_chains(&self, problems: &Problems) {
-        for (at, Known { id, sources, join }) in self.joins.iter().enumerate() {
-            let (Some(next), Some(to)) = (self.next(at), &join.to) else {
+        for (at, ResolvedJoin { id, sources, join }) in self.joins.iter().enumerate() {
+            let (Some(next), Some(to)) = (self.next_join(at), &join.to) else {
                 continue;
             };
             if self.leads_back(at) {
@@ -187,7 +195,7 @@ impl<'a> Graph<'a> {
     fn leads_back(&self, at: usize) -> bool {
         let mut here = at;
         for _ in 0..self.joins.len() {
-            match self.next(here) {
+            match self.next_join(here) {
                 Some(next) if next == at => return true,
                 Some(next) if next > at => here = next,
                 _ => return false,
@@ -197,17 +205,17 @@ impl<'a> Graph<'a> {
     }
 
     /// Checks that no route leads into a join that does not wait for its sender.
-    fn check_routes(&self, authored: &Authored, names: &Names, problems: &Problems) {
+    fn check_routes(&self, authored: &AuthoredTeam, names: &TeamNames, problems: &Problems) {
         for route in &authored.routes {
             let Some((from, id)) = route
                 .from
                 .as_ref()
-                .and_then(|from| Some((from, names.known_role(&from.value)?)))
+                .and_then(|from| Some((from, names.lookup_role(&from.value)?)))
             else {
                 continue;
             };
             for to in route.arms.iter().flat_map(|arm| &arm.to) {
-                let Some(join) = self.find(&to.value).map(|at| &self.joins[at]) else {
+                let Some(join) = self.find_join(&to.value).map(|at| &self.joins[at]) else {
                     continue;
                 };
                 if !join.sources.contains(&id) {
@@ -225,10 +233,10 @@ impl<'a> Graph<'a> {
 }
 
 /// Resolves the sources of a join.
-fn sources(join: &Join, names: &Names, problems: &Problems) -> Vec<RoleId> {
+fn resolve_sources(join: &AuthoredJoin, names: &TeamNames, problems: &Problems) -> Vec<RoleId> {
     let mut sources = Vec::new();
     for name in &join.from {
-        let Some(id) = names.role(name, problems) else {
+        let Some(id) = names.resolve_role(name, problems) else {
             continue;
         };
         if sources.contains(&id) {

@@ -8,7 +8,7 @@ use cel::ParseErrors;
 use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue};
 
 use super::pattern::Pattern;
-use super::{Refusal, VARIABLES};
+use super::{ConditionError, VARIABLES};
 use crate::suggest::suggest;
 
 /// The functions that a condition may call; all others are rejected. Operators are always allowed.
@@ -26,7 +26,7 @@ const FUNCTIONS: [&str; 10] = [
 ];
 
 /// Words of other languages, with what to write instead.
-const ELSEWHERE: [(&[&str], &str); 6] = [
+const OTHER_LANGUAGES: [(&[&str], &str); 6] = [
     (&["=", "is"], "two values are compared with `==`"),
     (&["and"], "both hold: `&&`"),
     (&["or"], "one of them holds: `||`"),
@@ -40,57 +40,60 @@ const ELSEWHERE: [(&[&str], &str); 6] = [
 
 /// What a condition refers to, as far as it determines the cost of its evaluation.
 #[derive(Default)]
-pub(super) struct Parts {
+pub(super) struct ConditionReferences {
     /// How often it names each variable.
     pub(super) named: BTreeMap<&'static str, usize>,
     /// How often it names each variable within a macro over a list of the message, where it is read
     /// once for each item.
-    pub(super) each: BTreeMap<&'static str, usize>,
+    pub(super) named_per_item: BTreeMap<&'static str, usize>,
     /// How many nodes of the expression are evaluated for each item of such a list.
-    pub(super) looped: usize,
+    pub(super) nodes_per_item: usize,
     /// The patterns that it matches, compiled, by their text.
     pub(super) patterns: Arc<BTreeMap<String, Pattern>>,
 }
 
 /// Checks what an expression refers to.
-pub(super) fn check(expr: &IdedExpr) -> Result<Parts, Refusal> {
-    let mut walk = Walk::default();
+pub(super) fn check_expression(expr: &IdedExpr) -> Result<ConditionReferences, ConditionError> {
+    let mut walk = ExpressionVisitor::default();
     walk.visit(expr)?;
-    Ok(Parts {
+    Ok(ConditionReferences {
         named: walk.named,
-        each: walk.each,
-        looped: walk.looped,
+        named_per_item: walk.named_per_item,
+        nodes_per_item: walk.nodes_per_item,
         patterns: Arc::new(walk.patterns),
     })
 }
 
 /// The state of a traversal of an expression.
 #[derive(Default)]
-struct Walk {
+struct ExpressionVisitor {
     /// The variables that the enclosing macro binds.
     bound: Vec<String>,
     named: BTreeMap<&'static str, usize>,
-    each: BTreeMap<&'static str, usize>,
-    looped: usize,
+    named_per_item: BTreeMap<&'static str, usize>,
+    nodes_per_item: usize,
     patterns: BTreeMap<String, Pattern>,
     /// Whether the enclosing macro iterates over a list of the message.
-    goes_far: bool,
+    loops_over_message: bool,
 }
 
-impl Walk {
-    fn visit(&mut self, expr: &IdedExpr) -> Result<(), Refusal> {
-        if !self.bound.is_empty() && self.goes_far {
-            self.looped += 1;
+impl ExpressionVisitor {
+    fn visit(&mut self, expr: &IdedExpr) -> Result<(), ConditionError> {
+        if !self.bound.is_empty() && self.loops_over_message {
+            self.nodes_per_item += 1;
         }
         match &expr.expr {
-            Expr::Unspecified => Err(Refusal::new("it is incomplete", "write a comparison")),
+            Expr::Unspecified => Err(ConditionError::new(
+                "it is incomplete",
+                "write a comparison",
+            )),
             Expr::Literal(_) => Ok(()),
-            Expr::Ident(name) => self.variable(name),
+            Expr::Ident(name) => self.visit_variable(name),
             Expr::Select(select) => self.visit(&select.operand),
             Expr::List(list) => self.visit_all(&list.elements),
             Expr::Struct(object) => {
                 let reason = format!("it makes a `{}`", object.type_name);
-                Err(Refusal::new(reason, "a condition only compares"))
+                Err(ConditionError::new(reason, "a condition only compares"))
             }
             Expr::Map(map) => {
                 for entry in &map.entries {
@@ -105,9 +108,9 @@ impl Walk {
                 Ok(())
             }
             Expr::Call(call) => {
-                function(&call.func_name)?;
+                check_function(&call.func_name)?;
                 if call.func_name == "matches" {
-                    let (text, pattern) = pattern(call.args.last())?;
+                    let (text, pattern) = compile_pattern(call.args.last())?;
                     self.patterns.insert(text, pattern);
                 }
                 if let Some(target) = &call.target {
@@ -119,10 +122,10 @@ impl Walk {
                 self.visit(&list.iter_range)?;
                 if !self.bound.is_empty() {
                     let hint = "decide in an action instead";
-                    return Err(Refusal::new("it nests macros over lists", hint));
+                    return Err(ConditionError::new("it nests macros over lists", hint));
                 }
                 // A list that is written in the condition has few items.
-                self.goes_far = !matches!(list.iter_range.expr, Expr::List(_));
+                self.loops_over_message = !matches!(list.iter_range.expr, Expr::List(_));
                 self.bound.push(list.iter_var.clone());
                 self.bound.extend(list.iter_var2.clone());
                 self.bound.push(list.accu_var.clone());
@@ -139,44 +142,47 @@ impl Walk {
         }
     }
 
-    fn visit_all(&mut self, exprs: &[IdedExpr]) -> Result<(), Refusal> {
+    fn visit_all(&mut self, exprs: &[IdedExpr]) -> Result<(), ConditionError> {
         exprs.iter().try_for_each(|expr| self.visit(expr))
     }
 
-    fn variable(&mut self, name: &str) -> Result<(), Refusal> {
+    fn visit_variable(&mut self, name: &str) -> Result<(), ConditionError> {
         let name = name.strip_prefix('.').unwrap_or(name);
         let variable = VARIABLES.into_iter().find(|variable| *variable == name);
         if let Some(variable) = variable {
             *self.named.entry(variable).or_default() += 1;
-            if !self.bound.is_empty() && self.goes_far {
-                *self.each.entry(variable).or_default() += 1;
+            if !self.bound.is_empty() && self.loops_over_message {
+                *self.named_per_item.entry(variable).or_default() += 1;
             }
         }
         if variable.is_some() || self.bound.iter().any(|bound| bound == name) {
             return Ok(());
         }
-        let hint = elsewhere(name)
+        let hint = other_language_hint(name)
             .or_else(|| suggest(name, &VARIABLES))
             .unwrap_or_default();
-        Err(Refusal::new(format!("there is no `{name}`"), hint))
+        Err(ConditionError::new(format!("there is no `{name}`"), hint))
     }
 }
 
-fn function(name: &str) -> Result<(), Refusal> {
+fn check_function(name: &str) -> Result<(), ConditionError> {
     // The internal names of operators do not begin with a letter, so they cannot be written in a
     // condition.
     let operator = !name.starts_with(|c: char| c.is_ascii_alphabetic());
     if operator || FUNCTIONS.contains(&name) {
         return Ok(());
     }
-    let hint = elsewhere(name)
+    let hint = other_language_hint(name)
         .or_else(|| suggest(name, &FUNCTIONS))
         .unwrap_or_default();
-    Err(Refusal::new(format!("there is no function `{name}`"), hint))
+    Err(ConditionError::new(
+        format!("there is no function `{name}`"),
+        hint,
+    ))
 }
 
-fn elsewhere(word: &str) -> Option<String> {
-    ELSEWHERE
+fn other_language_hint(word: &str) -> Option<String> {
+    OTHER_LANGUAGES
         .iter()
         .find(|(theirs, _)| theirs.contains(&word))
         .map(|(_, ours)| (*ours).to_owned())
@@ -184,17 +190,17 @@ fn elsewhere(word: &str) -> Option<String> {
 
 /// Compiles the argument of `matches`. It must be a literal, so that an invalid pattern is found
 /// before the run.
-fn pattern(argument: Option<&IdedExpr>) -> Result<(String, Pattern), Refusal> {
+fn compile_pattern(argument: Option<&IdedExpr>) -> Result<(String, Pattern), ConditionError> {
     let Some(Expr::Literal(LiteralValue::String(pattern))) = argument.map(|arg| &arg.expr) else {
         let hint = "write it as a string: `content.matches('yes|no')`";
-        return Err(Refusal::new("`matches` needs a pattern", hint));
+        return Err(ConditionError::new("`matches` needs a pattern", hint));
     };
     match Pattern::compile(pattern.inner()) {
         Ok(compiled) => Ok((pattern.inner().to_owned(), compiled)),
         Err(reason) => {
             let reason = reason.lines().last().unwrap_or("invalid").to_owned();
             let hint = "it must be a regular expression";
-            Err(Refusal::new(
+            Err(ConditionError::new(
                 format!("its pattern is wrong: {reason}"),
                 hint,
             ))
@@ -203,20 +209,20 @@ fn pattern(argument: Option<&IdedExpr>) -> Result<(String, Pattern), Refusal> {
 }
 
 /// Explains the first error of a condition that does not parse.
-pub(super) fn explain(errors: &ParseErrors, source: &str) -> Refusal {
+pub(super) fn explain_parse_error(errors: &ParseErrors, source: &str) -> ConditionError {
     let example = "for example `data.approved == true && cause_by != 'Draft'`";
     let Some(error) = errors.errors.first() else {
-        return Refusal::new("it does not parse", example);
+        return ConditionError::new("it does not parse", example);
     };
     if error.msg.contains("ecursion limit") {
-        return Refusal::new("it is nested too deeply", "decide in an action instead");
+        return ConditionError::new("it is nested too deeply", "decide in an action instead");
     }
     // Lines and columns count from 1.
     let (line, column) = error.pos;
     let lines = source.lines().take(usize::try_from(line - 1).unwrap_or(0));
     let before: usize = lines.map(|line| line.chars().count() + 1).sum();
     let at = before + usize::try_from(column - 1).unwrap_or(0);
-    let found = unexpected(&error.msg).map(str::trim);
+    let found = unexpected_token(&error.msg).map(str::trim);
     let text = match found {
         Some("<EOF>") => "it ends too early".to_owned(),
         Some(token) => format!("`{token}` is unexpected"),
@@ -226,16 +232,19 @@ pub(super) fn explain(errors: &ParseErrors, source: &str) -> Refusal {
     // a name.
     let read: String = source.chars().take(at).collect();
     let last = read.split_whitespace().next_back();
-    let hint = [found, last].into_iter().flatten().find_map(elsewhere);
-    Refusal {
-        at: Some(at),
-        ..Refusal::new(text, hint.unwrap_or_else(|| example.to_owned()))
+    let hint = [found, last]
+        .into_iter()
+        .flatten()
+        .find_map(other_language_hint);
+    ConditionError {
+        char_index: Some(at),
+        ..ConditionError::new(text, hint.unwrap_or_else(|| example.to_owned()))
     }
 }
 
 /// Returns the unexpected token. The parser's message quotes it, before the list of what was
 /// expected.
-fn unexpected(message: &str) -> Option<&str> {
+fn unexpected_token(message: &str) -> Option<&str> {
     let message = message.split(" expecting ").next()?;
     let (_, rest) = message.split_once('\'')?;
     rest.strip_suffix('\'')

@@ -15,13 +15,13 @@ use regex_automata::Input;
 use regex_automata::hybrid::dfa::{Cache, DFA};
 
 /// The fixed cost of a match.
-const EACH: u64 = 256;
+const MATCH_COST: u64 = 256;
 /// The cost of an NFA state for each byte of the text.
-const STATE: u64 = 8;
+const STATE_COST: u64 = 8;
 /// How large the cache of DFA states may become, in bytes, before it is cleared.
 const CACHE_BYTES: usize = 1 << 20;
 /// How often the cache is cleared before the DFA may be given up.
-const CLEARED: usize = 3;
+const MIN_CACHE_CLEARS: usize = 3;
 /// How many bytes of text must be matched for each new state; otherwise the DFA is given up.
 const BYTES_PER_STATE: usize = 8;
 
@@ -41,7 +41,7 @@ impl Pattern {
         let config = DFA::config()
             .cache_capacity(CACHE_BYTES)
             .skip_cache_capacity_check(true)
-            .minimum_cache_clear_count(Some(CLEARED))
+            .minimum_cache_clear_count(Some(MIN_CACHE_CLEARS))
             .minimum_bytes_per_state(Some(BYTES_PER_STATE))
             // The DFA gives up at the first non-ASCII byte, where Unicode word boundaries could
             // matter.
@@ -59,7 +59,7 @@ impl Pattern {
 }
 
 /// Matches the patterns of one evaluation. The unit of cost is one byte of text that a DFA reads.
-pub(super) struct Matching {
+pub(super) struct PatternMatcher {
     patterns: Arc<BTreeMap<String, Pattern>>,
     budget: u64,
     /// The part of the budget that is not spent.
@@ -67,9 +67,9 @@ pub(super) struct Matching {
     caches: Mutex<BTreeMap<String, Cache>>,
 }
 
-impl Matching {
+impl PatternMatcher {
     /// Creates a matcher for these patterns with a budget.
-    pub(super) fn within(budget: u64, patterns: &Arc<BTreeMap<String, Pattern>>) -> Self {
+    pub(super) fn with_budget(budget: u64, patterns: &Arc<BTreeMap<String, Pattern>>) -> Self {
         Self {
             patterns: Arc::clone(patterns),
             budget,
@@ -92,7 +92,7 @@ impl Matching {
         };
         let length = text.len() as u64;
         let too_long = || fail("to look for the pattern takes too long");
-        self.spend(EACH.saturating_add(length))
+        self.spend(MATCH_COST.saturating_add(length))
             .ok_or_else(too_long)?;
         if let Some(automaton) = &compiled.automaton {
             let mut caches = self.caches.lock().unwrap_or_else(PoisonError::into_inner);
@@ -103,7 +103,10 @@ impl Matching {
                 return Ok(found.is_some());
             }
         }
-        let cost = compiled.states.saturating_mul(length).saturating_mul(STATE);
+        let cost = compiled
+            .states
+            .saturating_mul(length)
+            .saturating_mul(STATE_COST);
         self.spend(cost).ok_or_else(too_long)?;
         Ok(compiled.regex.is_match(text))
     }
@@ -148,7 +151,7 @@ mod tests {
                 pattern.to_owned(),
                 Pattern::compile(pattern).expect("a pattern"),
             )]));
-            let matching = Matching::within(WorkBudget::OF_SENDER, &compiled);
+            let matching = PatternMatcher::with_budget(WorkBudget::PER_SENDER, &compiled);
             let regex = Regex::new(pattern).expect("a pattern");
             for text in texts {
                 assert_eq!(
@@ -167,7 +170,7 @@ mod tests {
                 pattern.to_owned(),
                 Pattern::compile(pattern).expect("a pattern"),
             )]));
-            let matching = Matching::within(WorkBudget::OF_SENDER, &compiled);
+            let matching = PatternMatcher::with_budget(WorkBudget::PER_SENDER, &compiled);
             let begin = std::time::Instant::now();
             let failed = (0..times).any(|_| matching.matches(text, pattern).is_err());
             assert!(

@@ -25,7 +25,7 @@ fn message(data: &str) -> Message {
 fn a_condition_judges_what_is_there() {
     let check = |source: &str, data: &str, expected: bool| {
         let condition = compile(source).unwrap();
-        let found = condition.holds(&message(data), &mut WorkBudget::default());
+        let found = condition.evaluate(&message(data), &mut WorkBudget::default());
         assert_eq!(found, Ok(expected), "{source} on {data}");
     };
     check("data.approved == true", r#"{"approved":true}"#, true);
@@ -55,7 +55,7 @@ fn a_condition_judges_what_is_there() {
 fn what_is_missing_does_not_hold() {
     let check = |source: &str, data: &str, expected: bool| {
         let condition = compile(source).unwrap();
-        let found = condition.holds(&message(data), &mut WorkBudget::default());
+        let found = condition.evaluate(&message(data), &mut WorkBudget::default());
         assert_eq!(found, Ok(expected), "{source} on {data}");
     };
     for data in ["absent", "null", "{}", "3", r#"{"x":null}"#, r#"{"x":3}"#] {
@@ -75,7 +75,7 @@ fn what_is_missing_does_not_hold() {
 fn what_cannot_be_compared_is_an_error() {
     let check = |source: &str, data: &str| {
         let condition = compile(source).unwrap();
-        let found = condition.holds(&message(data), &mut WorkBudget::default());
+        let found = condition.evaluate(&message(data), &mut WorkBudget::default());
         assert!(found.is_err(), "{source} on {data}: {found:?}");
     };
     check("data.n > 3", r#"{"n":"x"}"#);
@@ -152,7 +152,7 @@ fn a_macro_that_looks_at_much_for_each_of_many_items_is_not_evaluated() {
         };
         let judged = compile(source)
             .unwrap()
-            .holds(&message, &mut WorkBudget::default());
+            .evaluate(&message, &mut WorkBudget::default());
         assert_eq!(judged.is_ok(), expected, "{source}: {judged:?}");
     };
     let (much, many) = (1 << 22, 1 << 12);
@@ -191,7 +191,7 @@ fn a_pattern_in_a_macro_is_compiled_once_and_long_lists_are_refused() {
     let check = |source: &str, tags: usize, expected: Result<bool, &str>| {
         let tags = vec!["\"tag\""; tags].join(",");
         let begin = std::time::Instant::now();
-        let judged = compile(source).unwrap().holds(
+        let judged = compile(source).unwrap().evaluate(
             &message(&format!("{{\"tags\":[{tags}]}}")),
             &mut WorkBudget::default(),
         );
@@ -234,7 +234,7 @@ fn a_pattern_in_a_macro_is_compiled_once_and_long_lists_are_refused() {
 /// A budget of which little is left, so that a test has little to do.
 fn nearly_spent() -> WorkBudget {
     let mut budget = WorkBudget::default();
-    budget.spend(WorkBudget::OF_SENDER / 16 * 15).unwrap();
+    budget.spend(WorkBudget::PER_SENDER / 16 * 15).unwrap();
     budget
 }
 
@@ -247,7 +247,7 @@ fn all_that_a_sender_publishes_shares_one_budget() {
     ));
     let mut budget = nearly_spent();
     let judged: Vec<_> = (0..1_000)
-        .map(|_| condition.holds(&message, &mut budget))
+        .map(|_| condition.evaluate(&message, &mut budget))
         .collect();
     assert_eq!(judged[..5], vec![Ok(true); 5]);
     for judged in &judged[20..] {
@@ -260,7 +260,7 @@ fn all_that_a_sender_publishes_shares_one_budget() {
     }
     // The next sender, or step, has a budget of its own.
     assert_eq!(
-        condition.holds(&message, &mut WorkBudget::default()),
+        condition.evaluate(&message, &mut WorkBudget::default()),
         Ok(true)
     );
 }
@@ -271,7 +271,7 @@ fn what_is_read_and_looked_at_without_a_macro_counts_as_well() {
         let condition = compile(source).unwrap();
         let mut budget = nearly_spent();
         let judged = (0..=most)
-            .take_while(|_| condition.holds(message, &mut budget).is_ok())
+            .take_while(|_| condition.evaluate(message, &mut budget).is_ok())
             .count();
         assert!((1..=most).contains(&judged), "{source}: {judged}");
     };

@@ -6,16 +6,16 @@ use strata_core::fault::Grant;
 use strata_core::id::Slot;
 use strata_core::money::Usd;
 
-use super::{Operator, Permission, refuse};
+use super::{OperatorPolicy, Permission, refusal};
 use crate::manifest::{Definition, Diagnostics};
-use crate::plugin::http::{Carried, Refusal, permit};
-use crate::plugin::{Grants, Limit, Place};
+use crate::plugin::http::{GrantedParts, HttpRefusal, check_grants};
+use crate::plugin::{Grants, Limit, LimitLocation};
 use crate::services::endpoint;
-use crate::services::llm::config::{Config, Endpoint, Provider};
+use crate::services::llm::config::{Endpoint, ModelsConfig, ProviderConfig};
 
 /// Something that a policy reduced or removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::manifest) struct Cut {
+pub(in crate::manifest) struct PolicyReduction {
     /// The component that it concerns; `None` for the team as a whole.
     pub(in crate::manifest) slot: Option<Slot>,
     /// What it was, what is left, and the policy, in a form for people.
@@ -23,12 +23,12 @@ pub(in crate::manifest) struct Cut {
     /// The kind of grant, if it is one.
     pub(in crate::manifest) grant: Option<Grant>,
     /// Whether the team file contains it, or it was a default.
-    pub(in crate::manifest) asked: Asked,
+    pub(in crate::manifest) origin: ReductionOrigin,
 }
 
 /// Where something that a policy reduced came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::manifest) enum Asked {
+pub(in crate::manifest) enum ReductionOrigin {
     /// It is written in the team file.
     Written,
     /// It is the default of an action.
@@ -37,63 +37,66 @@ pub(in crate::manifest) enum Asked {
 
 impl Definition {
     /// Restricts the team by its operators' policies. All of them apply.
-    pub fn bind(&mut self, operators: &[Operator]) -> Result<(), Diagnostics> {
+    pub fn apply_policies(&mut self, operators: &[OperatorPolicy]) -> Result<(), Diagnostics> {
         for operator in operators {
             if operator.external == Permission::Forbidden && self.external.is_some() {
-                return Err(refuse(
+                return Err(refusal(
                     operator,
                     "the team has an `[env.external]`, which its operator does not allow".into(),
                 ));
             }
             if !operator.allows_builds() {
-                self.refuse_sources(operator)?;
+                self.reject_source_directories(operator)?;
             }
-            self.bind_plugins(operator);
-            self.bind_model(operator);
-            self.bind_money(operator);
+            self.restrict_plugins(operator);
+            self.restrict_model(operator);
+            self.restrict_budget(operator);
         }
         Ok(())
     }
 
     /// Returns what the policies reduced or removed of what is written in the team file, one line
     /// each.
-    pub fn cut(&self) -> Vec<String> {
-        let line = |cut: &Cut| match cut.slot {
+    pub fn describe_reductions(&self) -> Vec<String> {
+        let line = |cut: &PolicyReduction| match cut.slot {
             Some(slot) => format!("policy: `{}`: {}", self.team.slot_name(slot), cut.text),
             None => format!("policy: {}", cut.text),
         };
-        self.cuts
+        self.policy_reductions
             .iter()
-            .filter(|cut| cut.asked == Asked::Written)
+            .filter(|cut| cut.origin == ReductionOrigin::Written)
             .map(line)
             .collect()
     }
 
     /// Returns the grants of an action that the policies reduced or removed, with a description of
     /// each.
-    pub fn withheld(&self, slot: Slot) -> Vec<(Grant, String)> {
-        let of_slot = self.cuts.iter().filter(|cut| cut.slot == Some(slot));
+    pub fn withheld_grants(&self, slot: Slot) -> Vec<(Grant, String)> {
+        let of_slot = self
+            .policy_reductions
+            .iter()
+            .filter(|cut| cut.slot == Some(slot));
         of_slot
             .filter_map(|cut| Some((cut.grant?, cut.text.clone())))
             .collect()
     }
 
     /// Returns the lower one of a budget and the operators' bound.
-    pub fn within_budget(&self, budget: Option<Usd>) -> Option<Usd> {
+    pub fn bounded_budget(&self, budget: Option<Usd>) -> Option<Usd> {
         budget
             .into_iter()
-            .chain(self.most.as_ref().map(|(most, _)| *most))
+            .chain(self.budget_ceiling.as_ref().map(|(most, _)| *most))
             .min()
     }
 
     /// Returns the largest budget that the policies allow, and the name of the policy that sets it.
-    pub fn most(&self) -> Option<&(Usd, String)> {
-        self.most.as_ref()
+    pub fn budget_ceiling(&self) -> Option<&(Usd, String)> {
+        self.budget_ceiling.as_ref()
     }
 
     /// Fails if a component is a source directory, because building it would run its author's code
     /// outside of every sandbox.
-    fn refuse_sources(&self, operator: &Operator) -> Result<(), Diagnostics> {
+    fn reject_source_directories(&self, operator: &OperatorPolicy) -> Result<(), Diagnostics> {
         let sources = self
             .plugins
             .iter()
@@ -105,20 +108,20 @@ impl Definition {
             let hint = format!(
                 "name a component that `strata-host build` made of it, or set `build = true` in `[allow]` of `{name}`"
             );
-            self.refused(*slot, message, hint)
+            self.component_refusal(*slot, message, hint)
         });
         refused.reduce(Diagnostics::and).map_or(Ok(()), Err)
     }
 
-    fn bind_plugins(&mut self, operator: &Operator) {
+    fn restrict_plugins(&mut self, operator: &OperatorPolicy) {
         for (slot, plugin) in &mut self.plugins {
-            let place = self.places.get(slot);
+            let place = self.locations.get(slot);
             let mut note = |text, grant, asked| {
-                self.cuts.push(Cut {
+                self.policy_reductions.push(PolicyReduction {
                     slot: Some(*slot),
                     text,
                     grant,
-                    asked,
+                    origin: asked,
                 })
             };
             for (limit, most) in &operator.limits {
@@ -128,40 +131,40 @@ impl Definition {
                 if !bound || had.is_some_and(|had| had <= most.value) {
                     continue;
                 }
-                let at = operator.place(&most.span);
-                let had = had.map_or("off".to_owned(), |had| limit.show(had));
+                let at = operator.format_location(&most.span);
+                let had = had.map_or("off".to_owned(), |had| limit.format_value(had));
                 let text = format!(
                     "`limits.{}` is {}, not {had} ({at})",
                     limit.key(),
-                    limit.show(most.value)
+                    limit.format_value(most.value)
                 );
                 let written = place.is_some_and(|place| place.limits.contains(limit));
                 note(
                     text,
                     None,
                     if written {
-                        Asked::Written
+                        ReductionOrigin::Written
                     } else {
-                        Asked::Default
+                        ReductionOrigin::Default
                     },
                 );
                 plugin.limits.set(*limit, most.value);
                 plugin.advice.set(
                     *limit,
-                    Place::Written(format!("its operator allows no more, {at}")),
+                    LimitLocation::Set(format!("its operator allows no more, {at}")),
                 );
             }
             let Some(bounds) = &operator.bounds else {
                 continue;
             };
             let left = plugin.grants.within(bounds);
-            for grant in differences(&plugin.grants, &left) {
+            for grant in reduced_grants(&plugin.grants, &left) {
                 let text = format!(
                     "`allow.{}` is not all allowed ({})",
                     grant.key(),
                     operator.source.name
                 );
-                note(text, Some(grant), Asked::Written);
+                note(text, Some(grant), ReductionOrigin::Written);
             }
             plugin.grants = left;
         }
@@ -169,12 +172,12 @@ impl Definition {
 
     /// Removes the team's language model if the policy does not allow the model, its endpoint, or
     /// the key that is sent there.
-    fn bind_model(&mut self, operator: &Operator) {
+    fn restrict_model(&mut self, operator: &OperatorPolicy) {
         let (Some(bounds), Some(llm)) = (&operator.bounds, &self.llm) else {
             return;
         };
         let name = &operator.source.name;
-        let why = match refused(llm, bounds) {
+        let why = match model_refusal(llm, bounds) {
             Some(why) => format!("`[llm]` is not there: {why} is not allowed ({name})"),
             None => return,
         };
@@ -182,68 +185,72 @@ impl Definition {
         for plugin in self.plugins.values_mut() {
             plugin.grants.llm = None;
         }
-        self.cuts.push(Cut {
+        self.policy_reductions.push(PolicyReduction {
             slot: None,
             text: why,
             grant: None,
-            asked: Asked::Written,
+            origin: ReductionOrigin::Written,
         });
     }
 
-    fn bind_money(&mut self, operator: &Operator) {
+    fn restrict_budget(&mut self, operator: &OperatorPolicy) {
         let policy = &mut self.team.policy;
-        if let Some(most) = operator.caps.usd {
+        if let Some(most) = operator.budget_limits.usd {
             if policy.budget.is_some_and(|budget| budget > most) {
                 let (had, name) = (
-                    policy.budget.unwrap_or(most).dollars(),
+                    policy.budget.unwrap_or(most).to_dollars(),
                     &operator.source.name,
                 );
-                let text = format!("`investment` is {} USD, not {had} ({name})", most.dollars());
-                self.cuts.push(Cut {
+                let text = format!(
+                    "`investment` is {} USD, not {had} ({name})",
+                    most.to_dollars()
+                );
+                self.policy_reductions.push(PolicyReduction {
                     slot: None,
                     text,
                     grant: None,
-                    asked: Asked::Written,
+                    origin: ReductionOrigin::Written,
                 });
             }
-            self.most = self
-                .most
+            self.budget_ceiling = self
+                .budget_ceiling
                 .take()
                 .into_iter()
                 .chain([(most, operator.source.name.clone())])
                 .min();
             policy.budget = policy.budget.into_iter().chain([most]).min();
         }
-        if let Some(most) = operator.caps.tokens {
-            if let Some(had) = policy.purses.tokens.filter(|had| *had > most) {
+        if let Some(most) = operator.budget_limits.tokens {
+            if let Some(had) = policy.scoped_budgets.tokens.filter(|had| *had > most) {
                 let text = format!("`tokens` is {most}, not {had} ({})", operator.source.name);
-                self.cuts.push(Cut {
+                self.policy_reductions.push(PolicyReduction {
                     slot: None,
                     text,
                     grant: None,
-                    asked: Asked::Written,
+                    origin: ReductionOrigin::Written,
                 });
             }
-            policy.purses.tokens = policy.purses.tokens.into_iter().chain([most]).min();
+            policy.scoped_budgets.tokens =
+                policy.scoped_budgets.tokens.into_iter().chain([most]).min();
         }
     }
 }
 
-impl Operator {
-    fn place(&self, span: &Range<usize>) -> String {
-        self.source.place(span)
+impl OperatorPolicy {
+    fn format_location(&self, span: &Range<usize>) -> String {
+        self.source.format_location(span)
     }
 }
 
 /// Returns what about a language model the policy does not allow, if anything.
-fn refused(llm: &Config, bounds: &crate::plugin::Bounds) -> Option<String> {
+fn model_refusal(llm: &ModelsConfig, bounds: &crate::plugin::GrantBounds) -> Option<String> {
     if bounds.llm.is_none() {
         return Some("a language model".into());
     }
     if let Some(model) = llm.model.as_ref().filter(|model| !bounds.has_model(model)) {
         return Some(format!("the model `{model}`"));
     }
-    let Provider::OpenAi(Endpoint {
+    let ProviderConfig::OpenAi(Endpoint {
         base_url,
         api_key_env,
         ..
@@ -251,24 +258,24 @@ fn refused(llm: &Config, bounds: &crate::plugin::Bounds) -> Option<String> {
     else {
         return None;
     };
-    let url = endpoint::completions(base_url).ok()?;
-    match permit(
+    let url = endpoint::completions_url(base_url).ok()?;
+    match check_grants(
         &bounds.endpoints,
         "POST",
         &url,
-        Carried {
+        GrantedParts {
             secrets: api_key_env.as_slice(),
             headers: &[],
         },
     ) {
         Ok(()) => None,
-        Err(Refusal::Secret { name, host }) => Some(format!("the key `{name}` for `{host}`")),
+        Err(HttpRefusal::Secret { name, host }) => Some(format!("the key `{name}` for `{host}`")),
         Err(_) => Some(format!("the endpoint `{base_url}`")),
     }
 }
 
 /// Returns the kinds of grants that were reduced.
-fn differences(had: &Grants, left: &Grants) -> Vec<Grant> {
+fn reduced_grants(had: &Grants, left: &Grants) -> Vec<Grant> {
     let kinds = [
         (Grant::Llm, had.llm != left.llm),
         // Paths are not compared: a directory that is granted as before may have another path.

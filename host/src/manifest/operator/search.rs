@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Operator;
+use super::OperatorPolicy;
 use crate::manifest::Diagnostics;
 use crate::user;
 
 /// The policy for every user of this machine.
-const OF_MACHINE: &str = "/etc/strata-host/policy.toml";
+const MACHINE_POLICY: &str = "/etc/strata-host/policy.toml";
 /// The policy of one user, relative to the user's configuration directory.
-const OF_USER: &str = "strata-host/policy.toml";
+const USER_POLICY: &str = "strata-host/policy.toml";
 /// The environment variable that names another policy.
 const POLICY_VARIABLE: &str = "STRATA_POLICY";
 
@@ -21,46 +21,47 @@ const POLICY_VARIABLE: &str = "STRATA_POLICY";
 ///
 /// # Errors
 /// Fails if one of the files cannot be read or is not a valid policy.
-pub fn in_force(named: Option<&Path>) -> Result<Vec<Operator>, Diagnostics> {
-    let by_variable = of_variable().into_iter().map(|file| {
+pub fn in_force(named: Option<&Path>) -> Result<Vec<OperatorPolicy>, Diagnostics> {
+    let by_variable = policy_from_environment().into_iter().map(|file| {
         // The path is not on the command line, so the message tells where it comes from.
-        Operator::read(&file)
-            .map_err(|problems| problems.remark(&format!("`${POLICY_VARIABLE}` names this policy")))
+        OperatorPolicy::read(&file).map_err(|problems| {
+            problems.with_note(&format!("`${POLICY_VARIABLE}` names this policy"))
+        })
     });
-    let usual = usual();
-    let usual = usual.iter().map(|file| Operator::read(file));
+    let usual = default_policies();
+    let usual = usual.iter().map(|file| OperatorPolicy::read(file));
     usual
         .chain(by_variable)
-        .chain(named.map(Operator::read))
+        .chain(named.map(OperatorPolicy::read))
         .collect()
 }
 
 /// Returns the files of the policies that are in force.
-pub fn files(named: Option<&Path>) -> Vec<PathBuf> {
-    usual()
+pub fn policy_files(named: Option<&Path>) -> Vec<PathBuf> {
+    default_policies()
         .into_iter()
-        .chain(of_variable())
+        .chain(policy_from_environment())
         .chain(named.map(Path::to_owned))
         .collect()
 }
 
-fn of_variable() -> Option<PathBuf> {
+fn policy_from_environment() -> Option<PathBuf> {
     std::env::var_os(POLICY_VARIABLE)
         .filter(|value| !value.is_empty())
         .map(PathBuf::from)
 }
 
 /// Returns the policies of the machine and of the user, as far as they exist.
-fn usual() -> Vec<PathBuf> {
+fn default_policies() -> Vec<PathBuf> {
     let usual = [
-        Some(PathBuf::from(OF_MACHINE)),
-        user::config().map(|config| config.join(OF_USER)),
+        Some(PathBuf::from(MACHINE_POLICY)),
+        user::config_dir().map(|config| config.join(USER_POLICY)),
     ];
     // A file that cannot be checked is kept: reading it fails with the reason, instead of ignoring
     // a policy.
     let there = |path: &PathBuf| {
         path.try_exists()
-            .unwrap_or_else(|error| !user::is_absent(&error))
+            .unwrap_or_else(|error| !user::is_not_found(&error))
     };
     usual.into_iter().flatten().filter(there).collect()
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::manifest::units::{AMOUNTS, duration_pattern, show_duration, show_size, size_pattern};
+use crate::manifest::units::{
+    AMOUNTS, duration_pattern, format_duration, format_size, size_pattern,
+};
 
 /// A regular expression prefix that requires a digit other than zero.
 const NOT_ZERO: &str = "(?=.*[1-9])";
@@ -25,12 +27,12 @@ pub(super) fn name() -> Value {
 }
 
 /// A list of distinct strings.
-pub(super) fn texts() -> Value {
+pub(super) fn unique_texts() -> Value {
     json!({ "type": "array", "items": text(), "uniqueItems": true })
 }
 
 /// A list of distinct strings that is not empty.
-pub(super) fn some_texts() -> Value {
+pub(super) fn non_empty_texts() -> Value {
     json!({ "type": "array", "items": text(), "uniqueItems": true, "minItems": 1 })
 }
 
@@ -44,11 +46,11 @@ pub(super) fn variables() -> Value {
     json!({ "type": "array", "items": variable(), "uniqueItems": true })
 }
 
-pub(super) fn flag(default: bool) -> Value {
+pub(super) fn boolean(default: bool) -> Value {
     json!({ "type": "boolean", "default": default })
 }
 
-pub(super) fn whole(range: RangeInclusive<u64>) -> Value {
+pub(super) fn integer(range: RangeInclusive<u64>) -> Value {
     let mut schema = json!({ "type": "integer", "minimum": range.start() });
     // TOML has no larger integers.
     if *range.end() <= i64::MAX as u64 {
@@ -63,7 +65,7 @@ pub(super) fn amount() -> Value {
 }
 
 /// One of a few words. The first is the default.
-pub(super) fn words(words: &[&str]) -> Value {
+pub(super) fn word_enum(words: &[&str]) -> Value {
     json!({ "type": "string", "enum": words, "default": words.first() })
 }
 
@@ -76,7 +78,7 @@ pub(super) fn size(default: Option<u64>, least: u64) -> Value {
     ], "examples": ["64MiB"] });
     with_default(
         schema,
-        default.map(|bytes| show_size(bytes).replace(' ', "").into()),
+        default.map(|bytes| format_size(bytes).replace(' ', "").into()),
     )
 }
 
@@ -88,7 +90,7 @@ pub(super) fn duration(default: Option<Duration>, least: Duration) -> Value {
     });
     with_default(
         schema,
-        default.map(|duration| show_duration(duration).replace(' ', "").into()),
+        default.map(|duration| format_duration(duration).replace(' ', "").into()),
     )
 }
 

@@ -9,23 +9,23 @@ use serde_json::Value;
 use super::document;
 
 /// Stands for a name that the author chooses.
-pub(in crate::manifest) const ANY: &str = "*";
+pub(in crate::manifest) const ANY_NAME: &str = "*";
 
 /// The tables of a team file by their paths: the keys that lead to them, joined with points, such
 /// as `role.action`.
-pub(in crate::manifest) struct Places(BTreeMap<String, Place>);
+pub(in crate::manifest) struct TableIndex(BTreeMap<String, IndexedTable>);
 
-struct Place {
+struct IndexedTable {
     /// Whether it is a list of tables: `[[…]]`.
     is_list: bool,
     keys: BTreeSet<String>,
 }
 
 /// Returns the index of the schema's tables.
-pub(in crate::manifest) fn places() -> &'static Places {
-    static PLACES: LazyLock<Places> = LazyLock::new(|| {
+pub(in crate::manifest) fn table_index() -> &'static TableIndex {
+    static PLACES: LazyLock<TableIndex> = LazyLock::new(|| {
         let schema = document();
-        let mut places = Places(BTreeMap::new());
+        let mut places = TableIndex(BTreeMap::new());
         places.collect(&schema, &schema, String::new(), false);
         places
     });
@@ -33,7 +33,7 @@ pub(in crate::manifest) fn places() -> &'static Places {
 }
 
 /// Returns the path of a key in a table.
-pub(in crate::manifest) fn below(table: &str, key: &str) -> String {
+pub(in crate::manifest) fn child_path(table: &str, key: &str) -> String {
     if table.is_empty() {
         key.to_owned()
     } else {
@@ -41,7 +41,7 @@ pub(in crate::manifest) fn below(table: &str, key: &str) -> String {
     }
 }
 
-impl Places {
+impl TableIndex {
     /// Adds the table that `schema` describes, and those below it. `whole` is the complete schema,
     /// which `$ref`s refer to; `at` is the path of the table.
     fn collect(&mut self, schema: &Value, whole: &Value, at: String, is_list: bool) {
@@ -56,12 +56,12 @@ impl Places {
             self.collect(
                 &schema["additionalProperties"],
                 whole,
-                below(&at, ANY),
+                child_path(&at, ANY_NAME),
                 false,
             );
             self.0.insert(
                 at,
-                Place {
+                IndexedTable {
                     is_list,
                     keys: BTreeSet::new(),
                 },
@@ -72,11 +72,11 @@ impl Places {
             return;
         };
         for (key, value) in keys {
-            self.collect(value, whole, below(&at, key), false);
+            self.collect(value, whole, child_path(&at, key), false);
         }
         self.0.insert(
             at,
-            Place {
+            IndexedTable {
                 is_list,
                 keys: keys.keys().cloned().collect(),
             },
@@ -104,8 +104,8 @@ impl Places {
     }
 
     /// Returns the header of a table, quoted: `` `[[role.action]]` ``.
-    pub(in crate::manifest) fn head(&self, place: &str) -> String {
-        let name = place.replace(ANY, "NAME");
+    pub(in crate::manifest) fn quoted_header(&self, place: &str) -> String {
+        let name = place.replace(ANY_NAME, "NAME");
         if self.is_list(place) {
             format!("`[[{name}]]`")
         } else {
@@ -116,7 +116,7 @@ impl Places {
     /// Returns a hint where a key belongs that `table` does not have: in the nearest tables below
     /// that have it, or else in the one above. Only tables below for which `can_be` holds are
     /// considered.
-    pub(in crate::manifest) fn near(
+    pub(in crate::manifest) fn nearby_hint(
         &self,
         table: &str,
         key: &str,
@@ -143,7 +143,7 @@ impl Places {
         deeper.sort();
         let nearest = deeper.first().map(|(levels, _)| *levels);
         deeper.retain(|(levels, _)| Some(*levels) == nearest);
-        self.told(
+        self.hint_for_tables(
             &deeper
                 .into_iter()
                 .map(|(_, place)| place)
@@ -154,7 +154,7 @@ impl Places {
             let (above, _) = table.rsplit_once('.').unwrap_or(("", table));
             let is_above = !table.is_empty() && self.has(above, key);
             if is_above {
-                self.told(&[above], key)
+                self.hint_for_tables(&[above], key)
             } else {
                 None
             }
@@ -162,7 +162,7 @@ impl Places {
     }
 
     /// Returns a hint where a key belongs that exists in exactly one table, unless that is `table`.
-    pub(in crate::manifest) fn elsewhere(&self, table: &str, key: &str) -> Option<String> {
+    pub(in crate::manifest) fn unique_table_hint(&self, table: &str, key: &str) -> Option<String> {
         let all: Vec<&str> = self
             .0
             .keys()
@@ -170,22 +170,25 @@ impl Places {
             .filter(|place| self.has(place, key))
             .collect();
         if all.len() == 1 && all != [table] {
-            self.told(&all, key)
+            self.hint_for_tables(&all, key)
         } else {
             None
         }
     }
 
     /// Returns a hint that a key belongs into one of these tables.
-    fn told(&self, tables: &[&str], key: &str) -> Option<String> {
+    fn hint_for_tables(&self, tables: &[&str], key: &str) -> Option<String> {
         if tables.contains(&"") && !self.0.contains_key(key) {
             return Some("it belongs to the beginning of the file, before all tables".to_owned());
         }
-        let own: Vec<String> = tables.iter().map(|table| below(table, key)).collect();
+        let own: Vec<String> = tables.iter().map(|table| child_path(table, key)).collect();
         let is_table = own.iter().all(|place| self.0.contains_key(place));
         let heads: Vec<String> = match is_table {
-            true => own.iter().map(|place| self.head(place)).collect(),
-            false => tables.iter().map(|table| self.head(table)).collect(),
+            true => own.iter().map(|place| self.quoted_header(place)).collect(),
+            false => tables
+                .iter()
+                .map(|table| self.quoted_header(table))
+                .collect(),
         };
         let verb = if is_table { "write" } else { "it belongs to" };
         Some(heads)
@@ -200,7 +203,7 @@ mod tests {
 
     #[test]
     fn keys_are_found_one_level_away_and_elsewhere() {
-        let near = |table: &str, key: &str| places().near(table, key, |_| true);
+        let near = |table: &str, key: &str| table_index().nearby_hint(table, key, |_| true);
         assert_eq!(near("", "groups").as_deref(), Some("write `[env.groups]`"));
         assert_eq!(
             near("", "action").as_deref(),
@@ -227,16 +230,21 @@ mod tests {
         );
         assert_eq!(near("role", "colour"), None);
         assert_eq!(
-            places()
-                .near("role", "component", |table| table == "think")
+            table_index()
+                .nearby_hint("role", "component", |table| table == "think")
                 .as_deref(),
             Some("it belongs to `[role.think]`")
         );
         assert_eq!(
-            places().elsewhere("team", "max_steps").as_deref(),
+            table_index()
+                .unique_table_hint("team", "max_steps")
+                .as_deref(),
             Some("it belongs to `[run]`")
         );
-        assert_eq!(places().elsewhere("role", "name"), None);
-        assert_eq!(places().head("env.scope.*"), "`[env.scope.NAME]`");
+        assert_eq!(table_index().unique_table_hint("role", "name"), None);
+        assert_eq!(
+            table_index().quoted_header("env.scope.*"),
+            "`[env.scope.NAME]`"
+        );
     }
 }

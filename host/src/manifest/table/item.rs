@@ -10,61 +10,61 @@ use serde_json::Value;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::{At, Table};
+use super::{Located, TomlTable};
 use crate::manifest::diagnostic::Problems;
-use crate::manifest::names::is_legible;
-use crate::manifest::schema::places::places;
+use crate::manifest::names::check_legible;
+use crate::manifest::schema::places::table_index;
 use crate::manifest::{json, units};
 use crate::suggest::closest;
 
 /// A key with its value.
-pub(in crate::manifest) struct Item<'a> {
+pub(in crate::manifest) struct TomlItem<'a> {
     pub(in crate::manifest) key: &'a str,
     pub(in crate::manifest) key_span: Range<usize>,
-    /// Its path in a team file, as in `schema::places`; `None` in other files.
-    at: Option<String>,
+    /// Its path in a team file, as in `schema::table_index`; `None` in other files.
+    path: Option<String>,
     value: &'a Spanned<DeValue<'a>>,
-    part: Part,
+    extent: ItemExtent,
     problems: &'a Problems,
 }
 
 /// Which part of a key's value an item is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum ItemExtent {
     Whole,
     /// The rest is under a misspelt key, which is reported there.
-    Torn,
+    Split,
     Element,
 }
 
-impl<'a> Item<'a> {
+impl<'a> TomlItem<'a> {
     /// Returns whether files that are named are checked.
-    pub(in crate::manifest) fn looks_beside(&self) -> bool {
-        self.problems.looks_beside()
+    pub(in crate::manifest) fn checks_files(&self) -> bool {
+        self.problems.checks_files()
     }
 
     /// Creates an item with the whole value of a key.
     pub(super) fn new(
         key: &'a str,
         key_span: Range<usize>,
-        at: Option<String>,
+        path: Option<String>,
         value: &'a Spanned<DeValue<'a>>,
         problems: &'a Problems,
     ) -> Self {
         Self {
             key,
             key_span,
-            at,
+            path,
             value,
-            part: Part::Whole,
+            extent: ItemExtent::Whole,
             problems,
         }
     }
 
     /// Marks the item as incomplete, because the rest of the value is under a misspelt key.
-    pub(super) fn torn(self) -> Self {
+    pub(super) fn into_split(self) -> Self {
         Self {
-            part: Part::Torn,
+            extent: ItemExtent::Split,
             ..self
         }
     }
@@ -75,13 +75,13 @@ impl<'a> Item<'a> {
     }
 
     /// Returns the directory that relative paths are relative to.
-    pub(in crate::manifest) fn base(&self) -> &Path {
+    pub(in crate::manifest) fn base_dir(&self) -> &Path {
         &self.problems.source.base
     }
 
     /// Records a file that the value names.
-    pub(in crate::manifest) fn names(&self, file: &Path) {
-        self.problems.names(file.to_owned());
+    pub(in crate::manifest) fn add_file(&self, file: &Path) {
+        self.problems.add_file(file.to_owned());
     }
 
     /// Returns whether the value is a string.
@@ -90,19 +90,19 @@ impl<'a> Item<'a> {
     }
 
     /// Reports a problem with the value.
-    pub(in crate::manifest) fn refuse(&self, message: impl Into<String>, hint: impl Into<String>) {
+    pub(in crate::manifest) fn reject(&self, message: impl Into<String>, hint: impl Into<String>) {
         let problem = self.problems.at(&self.span(), message);
         self.problems.add(problem.hint(hint));
     }
 
     /// Reports a problem with the value without showing it, since it may be a secret.
-    pub(in crate::manifest) fn refuse_unseen(
+    pub(in crate::manifest) fn reject_secret(
         &self,
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        self.problems.hide(self.span());
-        self.refuse(message, hint);
+        self.problems.mark_secret(self.span());
+        self.reject(message, hint);
     }
 
     /// Returns whether it is a table only because a table below it is written:
@@ -112,14 +112,14 @@ impl<'a> Item<'a> {
         !self.problems.text(&self.span()).starts_with(['[', '{'])
     }
 
-    fn unread(&self) {
-        if let Some(at) = &self.at {
-            self.problems.unread(at.clone());
+    fn mark_unread(&self) {
+        if let Some(at) = &self.path {
+            self.problems.mark_unread(at.clone());
         }
     }
 
-    fn wrong_type(&self, expected: &str) {
-        self.unread();
+    fn report_type(&self, expected: &str) {
+        self.mark_unread();
         let found = match self.value.get_ref() {
             DeValue::String(_) => "a string",
             DeValue::Integer(_) => "an integer",
@@ -129,39 +129,40 @@ impl<'a> Item<'a> {
             DeValue::Array(_) => "a list",
             DeValue::Table(_) => "a table",
         };
-        let message = match self.part {
-            Part::Whole | Part::Torn => format!("`{}` is {found}", self.key),
-            Part::Element => format!("an element of `{}` is {found}", self.key),
+        let message = match self.extent {
+            ItemExtent::Whole | ItemExtent::Split => format!("`{}` is {found}", self.key),
+            ItemExtent::Element => format!("an element of `{}` is {found}", self.key),
         };
-        self.refuse(message, format!("expected {expected}"));
+        self.reject(message, format!("expected {expected}"));
     }
 
     /// Reads a string.
-    pub(in crate::manifest) fn text(&self) -> Option<At<String>> {
+    pub(in crate::manifest) fn text(&self) -> Option<Located<String>> {
         let text = self.value.get_ref().as_str();
         if text.is_none() {
-            self.wrong_type("a string: `\"…\"`");
+            self.report_type("a string: `\"…\"`");
         }
         let span = self.span();
-        text.map(|text| At {
+        text.map(|text| Located {
             value: text.to_owned(),
             span,
         })
     }
 
     /// Reads a string that is a name or refers to one, so it must not contain invisible characters.
-    pub(in crate::manifest) fn legible(&self) -> Option<At<String>> {
-        self.text().filter(|text| is_legible(text, self.problems))
+    pub(in crate::manifest) fn legible_text(&self) -> Option<Located<String>> {
+        self.text()
+            .filter(|text| check_legible(text, self.problems))
     }
 
     /// Reads a list of strings.
-    pub(in crate::manifest) fn strings(&self) -> Vec<At<String>> {
+    pub(in crate::manifest) fn strings(&self) -> Vec<Located<String>> {
         let items = self.elements("a list of strings: `[\"…\"]`");
         items.filter_map(|item| item.text()).collect()
     }
 
     /// Reads a list of distinct strings.
-    pub(in crate::manifest) fn texts(&self) -> Vec<At<String>> {
+    pub(in crate::manifest) fn unique_strings(&self) -> Vec<Located<String>> {
         let mut seen: BTreeMap<String, Range<usize>> = BTreeMap::new();
         let mut texts = self.strings();
         texts.retain(|text| {
@@ -187,56 +188,56 @@ impl<'a> Item<'a> {
     }
 
     /// Returns the key, for tables whose keys are names that the author chose.
-    pub(in crate::manifest) fn name(&self) -> At<String> {
-        At {
+    pub(in crate::manifest) fn key_name(&self) -> Located<String> {
+        Located {
             value: self.key.to_owned(),
             span: self.key_span.clone(),
         }
     }
 
-    fn elements(&self, expected: &str) -> impl Iterator<Item = Item<'a>> {
+    fn elements(&self, expected: &str) -> impl Iterator<Item = TomlItem<'a>> {
         let array = self.value.get_ref().as_array();
         if array.is_none() {
-            self.wrong_type(expected);
+            self.report_type(expected);
         }
         let (key, key_span, at, problems) = (
             self.key,
             self.key_span.clone(),
-            self.at.clone(),
+            self.path.clone(),
             self.problems,
         );
         let values = array.into_iter().flat_map(|array| array.iter());
         values.map(move |value| {
             let (key_span, at) = (key_span.clone(), at.clone());
-            Item {
+            TomlItem {
                 key,
                 key_span,
-                at,
+                path: at,
                 value,
-                part: Part::Element,
+                extent: ItemExtent::Element,
                 problems,
             }
         })
     }
 
     /// Reads a boolean.
-    pub(in crate::manifest) fn flag(&self) -> Option<bool> {
+    pub(in crate::manifest) fn boolean(&self) -> Option<bool> {
         let flag = self.value.get_ref().as_bool();
         if flag.is_none() {
-            self.wrong_type("`true` or `false`");
+            self.report_type("`true` or `false`");
         }
         flag
     }
 
     /// Reads an integer within a range.
-    pub(in crate::manifest) fn whole(&self, range: RangeInclusive<u64>) -> Option<u64> {
+    pub(in crate::manifest) fn integer(&self, range: RangeInclusive<u64>) -> Option<u64> {
         // The maximum of a 64-bit field is not worth mentioning.
         let expected = match *range.end() {
             end if end > u64::from(u32::MAX) => format!("a whole number from {}", range.start()),
             end => format!("a whole number from {} to {end}", range.start()),
         };
         let DeValue::Integer(integer) = self.value.get_ref() else {
-            self.wrong_type(&expected);
+            self.report_type(&expected);
             return None;
         };
         let number = u64::from_str_radix(integer.as_str(), integer.radix()).ok();
@@ -244,7 +245,7 @@ impl<'a> Item<'a> {
         if number.is_none() {
             let text = self.problems.text(&self.span());
             let message = format!("`{}` cannot be `{text}`", self.key);
-            self.refuse(message, format!("expected {expected}"));
+            self.reject(message, format!("expected {expected}"));
         }
         number
     }
@@ -255,7 +256,7 @@ impl<'a> Item<'a> {
             DeValue::Integer(integer) if integer.radix() == 10 => integer.as_str(),
             DeValue::Float(float) => float.as_str(),
             _ => {
-                self.wrong_type("an amount in USD: `1.5`");
+                self.report_type("an amount in USD: `1.5`");
                 return None;
             }
         };
@@ -263,7 +264,7 @@ impl<'a> Item<'a> {
         let amount = amount.filter(|amount| units::AMOUNTS.contains(amount));
         if amount.is_none() {
             let message = format!("`{}` cannot be `{text}`", self.key);
-            self.refuse(
+            self.reject(
                 message,
                 "expected an amount in USD, not negative and at most 18 million: `1.5`",
             );
@@ -274,10 +275,10 @@ impl<'a> Item<'a> {
     /// Reads a number of bytes.
     pub(in crate::manifest) fn size(&self) -> Option<u64> {
         match self.value.get_ref() {
-            DeValue::Integer(_) => self.whole(0..=i64::MAX as u64),
-            DeValue::String(text) => self.unit(text, "size", units::parse_size),
+            DeValue::Integer(_) => self.integer(0..=i64::MAX as u64),
+            DeValue::String(text) => self.parse_quantity(text, "size", units::parse_size),
             _ => {
-                self.wrong_type("a size: `\"64MiB\"`");
+                self.report_type("a size: `\"64MiB\"`");
                 None
             }
         }
@@ -286,20 +287,25 @@ impl<'a> Item<'a> {
     /// Reads a duration.
     pub(in crate::manifest) fn duration(&self) -> Option<Duration> {
         match self.value.get_ref() {
-            DeValue::String(text) => self.unit(text, "duration", units::parse_duration),
+            DeValue::String(text) => self.parse_quantity(text, "duration", units::parse_duration),
             _ => {
-                self.wrong_type("a duration with its unit: `\"10s\"`");
+                self.report_type("a duration with its unit: `\"10s\"`");
                 None
             }
         }
     }
 
-    fn unit<T>(&self, text: &str, kind: &str, parse: fn(&str) -> Result<T, String>) -> Option<T> {
+    fn parse_quantity<T>(
+        &self,
+        text: &str,
+        kind: &str,
+        parse: fn(&str) -> Result<T, String>,
+    ) -> Option<T> {
         match parse(text) {
             Ok(value) => Some(value),
             Err(hint) => {
                 let message = format!("`{}` cannot be the {kind} `{text}`", self.key);
-                self.refuse(message, hint);
+                self.reject(message, hint);
                 None
             }
         }
@@ -316,8 +322,8 @@ impl<'a> Item<'a> {
             let meant = meant
                 .map(|meant| format!("did you mean `{meant}`? It is "))
                 .unwrap_or_default();
-            self.refuse(message, format!("{meant}one of {}", allowed.join(", ")));
-            self.unread();
+            self.reject(message, format!("{meant}one of {}", allowed.join(", ")));
+            self.mark_unread();
         }
         found.map(|(_, value)| *value)
     }
@@ -328,7 +334,7 @@ impl<'a> Item<'a> {
     }
 
     /// Reads a table. `what` names it in messages.
-    pub(in crate::manifest) fn table(&self, what: impl Into<String>) -> Option<Table<'a>> {
+    pub(in crate::manifest) fn table(&self, what: impl Into<String>) -> Option<TomlTable<'a>> {
         let entries = self.value.get_ref().as_table();
         if let Some(only) = self
             .value
@@ -336,24 +342,27 @@ impl<'a> Item<'a> {
             .as_array()
             .filter(|array| array.len() == 1)
             .and_then(|a| a.first())
-            && let (Some(at), Some(entries)) = (&self.at, only.get_ref().as_table())
+            && let (Some(at), Some(entries)) = (&self.path, only.get_ref().as_table())
         {
-            self.wrong_type(&format!("a table: write {}", places().head(at)));
-            return Some(Table::new(
+            self.report_type(&format!(
+                "a table: write {}",
+                table_index().quoted_header(at)
+            ));
+            return Some(TomlTable::new(
                 what.into(),
-                self.at.clone(),
+                self.path.clone(),
                 only.span(),
                 entries,
                 self.problems,
             ));
         }
         if entries.is_none() {
-            self.wrong_type("a table");
+            self.report_type("a table");
         }
         entries.map(|entries| {
-            Table::new(
+            TomlTable::new(
                 what.into(),
-                self.at.clone(),
+                self.path.clone(),
                 self.span(),
                 entries,
                 self.problems,
@@ -364,8 +373,8 @@ impl<'a> Item<'a> {
     /// Reads a list of tables. `what` names each of them in messages. A single table is reported
     /// but read as a list of one, so that other problems in it are found and its contents do not
     /// seem to be missing elsewhere.
-    pub(in crate::manifest) fn tables(&self, what: &str) -> Vec<Table<'a>> {
-        if self.part == Part::Torn {
+    pub(in crate::manifest) fn tables(&self, what: &str) -> Vec<TomlTable<'a>> {
+        if self.extent == ItemExtent::Split {
             return Vec::new();
         }
         let Some(entries) = self.value.get_ref().as_table() else {
@@ -374,22 +383,25 @@ impl<'a> Item<'a> {
                 .filter_map(|item| item.table(what))
                 .collect();
         };
-        match &self.at {
+        match &self.path {
             Some(at) if self.is_implied() => {
-                self.wrong_type(&format!(
+                self.report_type(&format!(
                     "a list of tables: write {} before what belongs to it",
-                    places().head(at)
+                    table_index().quoted_header(at)
                 ));
                 return Vec::new();
             }
             Some(at) if !self.problems.text(&self.span()).starts_with('{') => {
-                self.wrong_type(&format!("a list of tables: write {}", places().head(at)));
+                self.report_type(&format!(
+                    "a list of tables: write {}",
+                    table_index().quoted_header(at)
+                ));
             }
-            _ => self.wrong_type("a list of tables"),
+            _ => self.report_type("a list of tables"),
         }
-        vec![Table::new(
+        vec![TomlTable::new(
             what.into(),
-            self.at.clone(),
+            self.path.clone(),
             self.span(),
             entries,
             self.problems,

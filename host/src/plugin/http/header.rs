@@ -12,7 +12,7 @@ pub enum HeaderEffect {
     Plain,
     /// Servers may treat the request as a different one because of it: with another method, path,
     /// host or client.
-    Redirects,
+    ChangesRequest,
     /// It belongs to the connection or the framing of the message, which the host controls. No
     /// grant allows it.
     Connection,
@@ -37,7 +37,7 @@ const CONNECTION: [&str; 12] = [
 
 /// Parts of names, between dashes, of headers that replace something of the request: as in
 /// `x-http-method-override`, `x-original-url`, `x-rewrite-url`, `x-forwarded-host`.
-const STAND_INS: [&str; 8] = [
+const REPLACING_PARTS: [&str; 8] = [
     "forward",
     "forwarded",
     "forwarder",
@@ -50,7 +50,7 @@ const STAND_INS: [&str; 8] = [
 
 /// Properties of a request. A header `x-…` with such a name overrides the property, also with one
 /// of `QUALIFIERS` before it: `x-http-method`, `x-host`.
-const SUBJECTS: [&str; 11] = [
+const REQUEST_PROPERTIES: [&str; 11] = [
     "authority",
     "host",
     "method",
@@ -77,7 +77,7 @@ const QUALIFIERS: [&str; 7] = [
 
 /// The ends of the names of headers that state who the client is, or that name another resource for
 /// the request.
-const ENDS: [&str; 30] = [
+const NAME_ENDINGS: [&str; 30] = [
     "amz-target",
     "auth-request-email",
     "auth-request-user",
@@ -111,7 +111,7 @@ const ENDS: [&str; 30] = [
 ];
 
 /// The full names of other such headers.
-const NAMES: [&str; 10] = [
+const FULL_NAMES: [&str; 10] = [
     "base-url",
     "destination",
     "front-end-https",
@@ -126,7 +126,7 @@ const NAMES: [&str; 10] = [
 
 /// Returns a name in the spelling in which names are compared. Servers that pass headers on as
 /// variables, as CGI does, do not distinguish `_` and other characters from `-`.
-pub fn normalized(name: &str) -> String {
+pub fn normalize(name: &str) -> String {
     name.chars()
         .map(|c| {
             if c.is_ascii_alphanumeric() {
@@ -139,32 +139,32 @@ pub fn normalized(name: &str) -> String {
 }
 
 /// Returns the effect of a header with this name in any spelling.
-pub fn effect(name: &str) -> HeaderEffect {
-    let name = normalized(name);
+pub fn effect_of(name: &str) -> HeaderEffect {
+    let name = normalize(name);
     let name = name.as_str();
     if CONNECTION.contains(&name) || name.starts_with("proxy-") {
         return HeaderEffect::Connection;
     }
     // Headers in which a proxy passes on the client's certificate.
     let is_certificate = name.starts_with("ssl-client-") || name.starts_with("x-ssl-");
-    let is_stand_in = name.split('-').any(|part| STAND_INS.contains(&part));
+    let is_stand_in = name.split('-').any(|part| REPLACING_PARTS.contains(&part));
     let ends_with = |end: &&str| {
         name.strip_suffix(*end)
             .is_some_and(|rest| rest.is_empty() || rest.ends_with('-'))
     };
     if is_certificate
         || is_stand_in
-        || says_again(name)
-        || ENDS.iter().any(ends_with)
-        || NAMES.contains(&name)
+        || overrides_property(name)
+        || NAME_ENDINGS.iter().any(ends_with)
+        || FULL_NAMES.contains(&name)
     {
-        HeaderEffect::Redirects
+        HeaderEffect::ChangesRequest
     } else {
         HeaderEffect::Plain
     }
 }
 
-fn says_again(name: &str) -> bool {
+fn overrides_property(name: &str) -> bool {
     let Some(rest) = name.strip_prefix("x-") else {
         return false;
     };
@@ -172,5 +172,5 @@ fn says_again(name: &str) -> bool {
         .iter()
         .find_map(|qualifier| rest.strip_prefix(*qualifier))
         .unwrap_or(rest);
-    SUBJECTS.contains(&rest)
+    REQUEST_PROPERTIES.contains(&rest)
 }

@@ -19,9 +19,9 @@ fn url(text: &str) -> Url {
 #[test]
 fn a_host_matches_as_it_is_written_and_at_its_port() {
     let check = |host: &str, address: &str, expected: bool| {
-        let granted = grant(host, &["GET"], ANY_PATH);
+        let granted = grant(host, &["GET"], DEFAULT_PATH);
         assert_eq!(
-            permit(&[granted], "GET", &url(address), Carried::default()).is_ok(),
+            check_grants(&[granted], "GET", &url(address), GrantedParts::default()).is_ok(),
             expected,
             "{host} {address}"
         );
@@ -63,7 +63,7 @@ fn methods_and_paths_match_whatever_way_the_path_is_written() {
     let check = |methods: &[&str], path: &str, request: (&str, &str), expected: bool| {
         let address = url(&format!("https://example.com{}", request.1));
         let granted = grant("example.com", methods, path);
-        let permitted = permit(&[granted], request.0, &address, Carried::default());
+        let permitted = check_grants(&[granted], request.0, &address, GrantedParts::default());
         assert_eq!(
             permitted.is_ok(),
             expected,
@@ -95,7 +95,7 @@ fn methods_and_paths_match_whatever_way_the_path_is_written() {
     check(&["GET"], "/v1/x", ("GET", "/v2/../v1/x"), true);
     check(&["GET"], "/v1/x", ("GET", "/v1/x/"), false);
     check(&["GET"], "/v1/*/end", ("GET", "/v1/a/b/end"), true);
-    check(&["GET"], ANY_PATH, ("GET", "/"), true);
+    check(&["GET"], DEFAULT_PATH, ("GET", "/"), true);
 }
 
 #[test]
@@ -107,11 +107,11 @@ fn a_secret_goes_only_where_an_entry_names_it() {
     let grants = [plain, grant("example.com", &["GET"], "/v1/*")];
     let check = |path: &str, secrets: &[&str], expected: &str| {
         let names: Vec<String> = secrets.iter().map(|name| (*name).into()).collect();
-        let permitted = permit(
+        let permitted = check_grants(
             &grants,
             "GET",
             &url(&format!("https://example.com{path}")),
-            Carried {
+            GrantedParts {
                 secrets: &names,
                 headers: &[],
             },
@@ -136,10 +136,7 @@ fn a_secret_goes_only_where_an_entry_names_it() {
 #[test]
 fn a_header_that_makes_another_request_of_it_goes_only_where_an_entry_names_it() {
     let named = |headers: &[&str]| HttpGrant {
-        headers: headers
-            .iter()
-            .map(|name| header::normalized(name))
-            .collect(),
+        headers: headers.iter().map(|name| header::normalize(name)).collect(),
         ..grant("example.com", &["GET"], "/v1/*")
     };
     let plain = "accept authorization content-type cookie if-none-match origin prefer range referer user-agent x-api-key \
@@ -153,11 +150,11 @@ fn a_header_that_makes_another_request_of_it_goes_only_where_an_entry_names_it()
                       content-length content_length expect accept-encoding proxy-authorization Proxy_Connection";
     let check = |headers: &str, grants: &[HttpGrant], expected: bool| {
         for name in headers.split_whitespace() {
-            let carried = Carried {
+            let carried = GrantedParts {
                 secrets: &[],
                 headers: &[name],
             };
-            let permitted = permit(grants, "GET", &url("https://example.com/v1/x"), carried);
+            let permitted = check_grants(grants, "GET", &url("https://example.com/v1/x"), carried);
             assert_eq!(permitted.is_ok(), expected, "{name}");
             let told = permitted.map_or_else(|refusal| refusal.to_string(), |()| name.into());
             assert!(told.contains(name), "{told}");
@@ -181,11 +178,11 @@ fn a_header_that_makes_another_request_of_it_goes_only_where_an_entry_names_it()
 
 #[test]
 fn a_refusal_names_the_entry_to_add_and_no_query() {
-    let refusal = permit(
+    let refusal = check_grants(
         &[],
         "POST",
         &url("http://127.0.0.1:8080/v1/x?key=abc"),
-        Carried::default(),
+        GrantedParts::default(),
     )
     .unwrap_err();
     let expected = "`POST http://127.0.0.1:8080/v1/x` is not granted; add to `allow.http`: \

@@ -10,13 +10,13 @@ use serde_json::{Map, Value};
 
 /// The maximum depth to which schemas are visited, including references. Anything deeper is assumed
 /// to be possible.
-const LEVELS: usize = 64;
+const MAX_DEPTH: usize = 64;
 /// The maximum number of visits to schemas, counting each as often as references and lists lead to
 /// it: the number may grow exponentially with the depth. After that, everything is assumed to be
 /// possible.
-const LOOKS: u32 = 10_000;
+const MAX_VISITS: u32 = 10_000;
 /// The maximum number of values that are tried one by one.
-const CANDIDATES: usize = 1_000;
+const MAX_CANDIDATES: usize = 1_000;
 
 /// A set of kinds of JSON values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Kinds {
     const OBJECT: Self = Self(64);
     const ALL: Self = Self(127);
 
-    fn named(name: &str) -> Self {
+    fn from_name(name: &str) -> Self {
         match name {
             "null" => Self::NULL,
             "boolean" => Self::BOOLEAN,
@@ -47,7 +47,7 @@ impl Kinds {
         }
     }
 
-    fn of(value: &Value) -> Self {
+    fn from_value(value: &Value) -> Self {
         match value {
             Value::Null => Self::NULL,
             Value::Bool(_) => Self::BOOLEAN,
@@ -63,13 +63,13 @@ impl Kinds {
     }
 
     /// Returns the kinds that the keyword `type` allows.
-    fn typed(schema: &Map<String, Value>) -> Self {
+    fn from_type_keyword(schema: &Map<String, Value>) -> Self {
         match schema.get("type") {
-            Some(Value::String(name)) => Self::named(name),
+            Some(Value::String(name)) => Self::from_name(name),
             Some(Value::Array(names)) => names
                 .iter()
                 .filter_map(Value::as_str)
-                .map(Self::named)
+                .map(Self::from_name)
                 .fold(Self::NONE, |all, one| all | one),
             _ => Self::ALL,
         }
@@ -100,11 +100,11 @@ impl Not for Kinds {
 /// Returns whether it is certain that no value matches a schema. `fits` returns whether a value
 /// matches it.
 pub(super) fn is_impossible(schema: &Value, fits: impl Fn(&Value) -> bool) -> bool {
-    let root = Root {
+    let root = SchemaSearch {
         schema,
-        looks: Cell::new(LOOKS),
+        visits_left: Cell::new(MAX_VISITS),
     };
-    let possible = root.possible(schema, LEVELS);
+    let possible = root.possible_kinds(schema, MAX_DEPTH);
     if possible == Kinds::NONE {
         return true;
     }
@@ -113,7 +113,7 @@ pub(super) fn is_impossible(schema: &Value, fits: impl Fn(&Value) -> bool) -> bo
         (Kinds::BOOLEAN, true.into()),
         (Kinds::BOOLEAN, false.into()),
     ];
-    let candidates = match root.candidates(schema, LEVELS) {
+    let candidates = match root.candidates(schema, MAX_DEPTH) {
         Some(candidates) => candidates,
         None if possible & !(Kinds::NULL | Kinds::BOOLEAN) == Kinds::NONE => few
             .iter()
@@ -122,26 +122,26 @@ pub(super) fn is_impossible(schema: &Value, fits: impl Fn(&Value) -> bool) -> bo
             .collect(),
         None => return false,
     };
-    candidates.len() <= CANDIDATES && !candidates.into_iter().any(fits)
+    candidates.len() <= MAX_CANDIDATES && !candidates.into_iter().any(fits)
 }
 
 /// The top-level schema, in which references are resolved.
-struct Root<'a> {
+struct SchemaSearch<'a> {
     schema: &'a Value,
     /// How many visits are left.
-    looks: Cell<u32>,
+    visits_left: Cell<u32>,
 }
 
-impl<'a> Root<'a> {
+impl<'a> SchemaSearch<'a> {
     /// Counts a visit to a schema. Returns `None` if there were too many, or if the schema is too
     /// deep.
-    fn look(&self, levels: usize) -> Option<usize> {
-        self.looks.set(self.looks.get().checked_sub(1)?);
+    fn visit(&self, levels: usize) -> Option<usize> {
+        self.visits_left.set(self.visits_left.get().checked_sub(1)?);
         levels.checked_sub(1)
     }
 
     /// Returns the schema that a reference points to.
-    fn target(&self, reference: &Value) -> Option<&'a Value> {
+    fn resolve_reference(&self, reference: &Value) -> Option<&'a Value> {
         self.schema.pointer(reference.as_str()?.strip_prefix('#')?)
     }
 
@@ -151,14 +151,16 @@ impl<'a> Root<'a> {
         let mut found = Vec::new();
         let mut open = vec![(schema, levels)];
         while let Some((next, levels)) = open.pop() {
-            let Some(below) = self.look(levels) else {
+            let Some(below) = self.visit(levels) else {
                 continue;
             };
             let Value::Object(map) = next else {
                 found.push(next);
                 continue;
             };
-            let target = map.get("$ref").and_then(|reference| self.target(reference));
+            let target = map
+                .get("$ref")
+                .and_then(|reference| self.resolve_reference(reference));
             open.extend(target.map(|target| (target, below)));
             // Older drafts ignore keywords next to a reference.
             if target.is_some() && self.schema.get("$schema").is_some() {
@@ -177,8 +179,8 @@ impl<'a> Root<'a> {
     }
 
     /// Returns the kinds of which some value may match a schema.
-    fn possible(&self, schema: &'a Value, levels: usize) -> Kinds {
-        let Some(below) = self.look(levels) else {
+    fn possible_kinds(&self, schema: &'a Value, levels: usize) -> Kinds {
+        let Some(below) = self.visit(levels) else {
             return Kinds::ALL;
         };
         let conjuncts = self.conjuncts(schema, levels);
@@ -189,37 +191,37 @@ impl<'a> Root<'a> {
                 Value::Object(map) => map,
                 _ => continue,
             };
-            kinds = kinds & Kinds::typed(map);
-            if let Some(values) = listed(map) {
+            kinds = kinds & Kinds::from_type_keyword(map);
+            if let Some(values) = listed_values(map) {
                 kinds = kinds
                     & values
                         .iter()
-                        .map(|value| Kinds::of(value))
+                        .map(|value| Kinds::from_value(value))
                         .fold(Kinds::NONE, |all, one| all | one);
             }
             for key in ["anyOf", "oneOf"] {
                 if let Some(Value::Array(some)) = map.get(key) {
                     let any = some
                         .iter()
-                        .map(|one| self.possible(one, below))
+                        .map(|one| self.possible_kinds(one, below))
                         .fold(Kinds::NONE, |all, one| all | one);
                     kinds = kinds & any;
                 }
             }
             if let Some(not) = map.get("not") {
-                kinds = kinds & !self.certain(not, below);
+                kinds = kinds & !self.certain_kinds(not, below);
             }
         }
         let maps: Vec<_> = conjuncts
             .iter()
             .filter_map(|conjunct| conjunct.as_object())
             .collect();
-        kinds & bounded(&maps) & self.filled(&maps, below)
+        kinds & kinds_within_bounds(&maps) & self.kinds_with_required(&maps, below)
     }
 
     /// Returns the kinds of which every value matches a schema.
-    fn certain(&self, schema: &'a Value, levels: usize) -> Kinds {
-        let Some(below) = self.look(levels) else {
+    fn certain_kinds(&self, schema: &'a Value, levels: usize) -> Kinds {
+        let Some(below) = self.visit(levels) else {
             return Kinds::NONE;
         };
         let map = match schema {
@@ -234,17 +236,17 @@ impl<'a> Root<'a> {
                 & match key.as_str() {
                     "title" | "description" | "default" | "examples" | "$comment" | "$schema"
                     | "$id" | "$defs" | "definitions" => Kinds::ALL,
-                    "type" => Kinds::typed(map),
-                    "not" => !self.possible(value, below),
+                    "type" => Kinds::from_type_keyword(map),
+                    "not" => !self.possible_kinds(value, below),
                     "allOf" => all()
-                        .map(|one| self.certain(one, below))
+                        .map(|one| self.certain_kinds(one, below))
                         .fold(Kinds::ALL, |all, one| all & one),
                     "anyOf" => all()
-                        .map(|one| self.certain(one, below))
+                        .map(|one| self.certain_kinds(one, below))
                         .fold(Kinds::NONE, |all, one| all | one),
                     "$ref" => self
-                        .target(value)
-                        .map_or(Kinds::NONE, |target| self.certain(target, below)),
+                        .resolve_reference(value)
+                        .map_or(Kinds::NONE, |target| self.certain_kinds(target, below)),
                     _ => return Kinds::NONE,
                 };
         }
@@ -252,11 +254,11 @@ impl<'a> Root<'a> {
     }
 
     /// Returns the kinds that remain after excluding those whose required parts are impossible.
-    fn filled(&self, maps: &[&'a Map<String, Value>], levels: usize) -> Kinds {
+    fn kinds_with_required(&self, maps: &[&'a Map<String, Value>], levels: usize) -> Kinds {
         let mut kinds = Kinds::ALL;
-        let is_none = |schema: &'a Value| self.possible(schema, levels) == Kinds::NONE;
+        let is_none = |schema: &'a Value| self.possible_kinds(schema, levels) == Kinds::NONE;
         let required: BTreeSet<&str> = texts(maps, "required").collect();
-        let at_least = most(maps, "minItems").unwrap_or_default();
+        let at_least = max_number(maps, "minItems").unwrap_or_default();
         for map in maps {
             let properties = map.get("properties").and_then(Value::as_object);
             let of_key = |key: &str| properties.and_then(|properties| properties.get(key));
@@ -287,11 +289,11 @@ impl<'a> Root<'a> {
     /// Returns a list that includes every value that matches a schema, if there are only finitely
     /// many.
     fn candidates(&self, schema: &'a Value, levels: usize) -> Option<Vec<&'a Value>> {
-        let below = self.look(levels)?;
+        let below = self.visit(levels)?;
         let conjuncts = self.conjuncts(schema, levels);
         let maps = conjuncts.iter().filter_map(|conjunct| conjunct.as_object());
         for map in maps {
-            if let Some(values) = listed(map) {
+            if let Some(values) = listed_values(map) {
                 return Some(values);
             }
             for key in ["anyOf", "oneOf"] {
@@ -301,7 +303,7 @@ impl<'a> Root<'a> {
                 let all: Option<Vec<_>> =
                     some.iter().map(|one| self.candidates(one, below)).collect();
                 if let Some(all) =
-                    all.filter(|all| all.iter().map(Vec::len).sum::<usize>() <= CANDIDATES)
+                    all.filter(|all| all.iter().map(Vec::len).sum::<usize>() <= MAX_CANDIDATES)
                 {
                     return Some(all.concat());
                 }
@@ -312,7 +314,7 @@ impl<'a> Root<'a> {
 }
 
 /// Returns the values that `enum` or `const` lists.
-fn listed(map: &Map<String, Value>) -> Option<Vec<&Value>> {
+fn listed_values(map: &Map<String, Value>) -> Option<Vec<&Value>> {
     match (map.get("const"), map.get("enum")) {
         (Some(value), _) => Some(vec![value]),
         (None, Some(Value::Array(values))) => Some(values.iter().collect()),
@@ -329,21 +331,21 @@ fn texts<'a>(maps: &[&'a Map<String, Value>], key: &'static str) -> impl Iterato
 }
 
 /// Returns the largest number that the schemas have for a key.
-fn most(maps: &[&Map<String, Value>], key: &str) -> Option<f64> {
+fn max_number(maps: &[&Map<String, Value>], key: &str) -> Option<f64> {
     maps.iter()
         .filter_map(|map| map.get(key)?.as_f64())
         .reduce(f64::max)
 }
 
 /// Returns the smallest number that the schemas have for a key.
-fn least(maps: &[&Map<String, Value>], key: &str) -> Option<f64> {
+fn min_number(maps: &[&Map<String, Value>], key: &str) -> Option<f64> {
     maps.iter()
         .filter_map(|map| map.get(key)?.as_f64())
         .reduce(f64::min)
 }
 
 /// Returns the kinds that remain possible within the combined bounds of the schemas.
-fn bounded(maps: &[&Map<String, Value>]) -> Kinds {
+fn kinds_within_bounds(maps: &[&Map<String, Value>]) -> Kinds {
     let mut kinds = Kinds::ALL;
     let sizes = [
         ("minLength", "maxLength", Kinds::STRING),
@@ -351,21 +353,21 @@ fn bounded(maps: &[&Map<String, Value>]) -> Kinds {
         ("minProperties", "maxProperties", Kinds::OBJECT),
     ];
     for (from, to, kind) in sizes {
-        if most(maps, from)
-            .zip(least(maps, to))
+        if max_number(maps, from)
+            .zip(min_number(maps, to))
             .is_some_and(|(from, to)| from > to)
         {
             kinds = kinds & !kind;
         }
     }
     let required: BTreeSet<&str> = texts(maps, "required").collect();
-    if least(maps, "maxProperties").is_some_and(|most| (required.len() as f64) > most) {
+    if min_number(maps, "maxProperties").is_some_and(|most| (required.len() as f64) > most) {
         kinds = kinds & !Kinds::OBJECT;
     }
-    let (from, to) = (most(maps, "minimum"), least(maps, "maximum"));
+    let (from, to) = (max_number(maps, "minimum"), min_number(maps, "maximum"));
     let (above, below) = (
-        most(maps, "exclusiveMinimum"),
-        least(maps, "exclusiveMaximum"),
+        max_number(maps, "exclusiveMinimum"),
+        min_number(maps, "exclusiveMaximum"),
     );
     let exceeds =
         |from: Option<f64>, to: Option<f64>| from.zip(to).is_some_and(|(from, to)| from > to);

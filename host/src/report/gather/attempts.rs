@@ -2,16 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use strata_core::event::{Event, Finished, HostCall, HostCallKind, Outcome, Source, Work, Writer};
+use strata_core::event::{
+    AnswerSource, CallOutcome, CallResult, ConflictingWriter, Event, HostCall, HostCallKind, Work,
+};
 use strata_core::fault::{Fault as Failure, FaultKind};
 use strata_core::id::RoleId;
 use strata_core::money::Usd;
-use strata_core::stepper::{Stepper, conflict};
+use strata_core::stepper::{Stepper, conflict_message};
 
-use super::super::room::{Kept, Text};
-use super::super::{Attempt, Call, End, Fault, ModelSpending, Outcomes};
-use super::{MAX_ATTEMPTS, MAX_RARE, SHORT_CHARS, TEXT_CHARS};
-use crate::gateway::START;
+use super::super::room::{Excerpt, FirstAndNewest};
+use super::super::{
+    AttemptEntry, AttemptOutcome, FaultEntry, HostCallEntry, ModelSpending, Outcomes,
+};
+use super::{MAX_ATTEMPTS, MAX_RARE_ENTRIES, SHORT_CHARS, TEXT_CHARS};
+use crate::gateway::WASI_CLOCK_START;
 use crate::public_event::{action_name, rfc3339};
 use crate::services::{http, llm};
 
@@ -21,17 +25,17 @@ const MAX_LINES: usize = 100;
 const NO_MODEL: &str = "(no answer)";
 
 /// The attempts seen so far.
-pub(super) struct Attempts {
-    pub(super) ended: Kept<Attempt>,
+pub(super) struct AttemptTracker {
+    pub(super) ended: FirstAndNewest<AttemptEntry>,
     pub(super) outcomes: Outcomes,
-    pub(super) calls: Kept<Call>,
-    pub(super) faults: Kept<Fault>,
+    pub(super) calls: FirstAndNewest<HostCallEntry>,
+    pub(super) faults: FirstAndNewest<FaultEntry>,
     pub(super) models: BTreeMap<String, ModelSpending>,
-    open: BTreeMap<RoleId, Attempt>,
+    open: BTreeMap<RoleId, AttemptEntry>,
     /// How many attempts were started.
-    begun: u64,
+    started: u64,
     /// The number of the attempt that succeeded after others had failed, by step, role and action.
-    mended: BTreeMap<(u64, usize, String), u32>,
+    later_successes: BTreeMap<(u64, usize, String), u32>,
 }
 
 /// When something happened.
@@ -43,22 +47,22 @@ pub(super) struct EventTime {
     pub(super) time_ms: i64,
 }
 
-impl Attempts {
+impl AttemptTracker {
     pub(super) fn new() -> Self {
         Self {
-            ended: Kept::at_most(MAX_ATTEMPTS),
+            ended: FirstAndNewest::at_most(MAX_ATTEMPTS),
             outcomes: Outcomes::default(),
-            calls: Kept::at_most(MAX_ATTEMPTS),
-            faults: Kept::at_most(MAX_RARE),
+            calls: FirstAndNewest::at_most(MAX_ATTEMPTS),
+            faults: FirstAndNewest::at_most(MAX_RARE_ENTRIES),
             models: BTreeMap::new(),
             open: BTreeMap::new(),
-            begun: 0,
-            mended: BTreeMap::new(),
+            started: 0,
+            later_successes: BTreeMap::new(),
         }
     }
 
     /// Processes an event that is about to be applied.
-    pub(super) fn event(&mut self, event: &Event, stepper: &Stepper, at: EventTime) {
+    pub(super) fn add_event(&mut self, event: &Event, stepper: &Stepper, at: EventTime) {
         match event {
             Event::CallStarted {
                 role,
@@ -67,10 +71,10 @@ impl Attempts {
                 digest,
                 ..
             } => {
-                let started = Attempt {
+                let started = AttemptEntry {
                     number: *attempt,
                     digest: digest.as_ref().map(|digest| digest.0.clone()),
-                    ..self.begin(stepper, *role, *work, at)
+                    ..self.start_attempt(stepper, *role, *work, at)
                 };
                 self.open.insert(*role, started);
             }
@@ -80,25 +84,25 @@ impl Attempts {
                 source,
                 what,
                 ..
-            } => self.call(*role, call, *source, what, at),
+            } => self.add_host_call(*role, call, *source, what, at),
             Event::CallFinished { role, result, .. } => {
-                let said = Text::of(&said(result), TEXT_CHARS);
-                self.end(*role, End::Finished, said, at);
+                let said = Excerpt::from_text(&describe_result(result), TEXT_CHARS);
+                self.end_attempt(*role, AttemptOutcome::Finished, said, at);
             }
             Event::CallFailed {
                 role, work, fault, ..
             } => {
-                self.fail(*role, *work, fault, at);
+                self.add_fault(*role, *work, fault, at);
                 let end = if fault.kind == FaultKind::Interrupted {
-                    End::Interrupted
+                    AttemptOutcome::Interrupted
                 } else {
-                    End::Failed
+                    AttemptOutcome::Failed
                 };
-                let message = Text::of(&fault.message, SHORT_CHARS);
-                self.end(*role, end, message, at);
+                let message = Excerpt::from_text(&fault.message, SHORT_CHARS);
+                self.end_attempt(*role, end, message, at);
             }
             Event::CallSuspended { role, .. } => {
-                self.end(*role, End::Suspended, Text::default(), at)
+                self.end_attempt(*role, AttemptOutcome::Suspended, Excerpt::default(), at)
             }
             Event::RequestOpened {
                 role,
@@ -108,10 +112,10 @@ impl Attempts {
             Event::RequestAnswered { role, answer, .. } => {
                 // This ends the attempt of a human who plays a role. An attempt that asked a human
                 // has ended before.
-                let said = answer
-                    .value()
-                    .map_or_else(Text::default, |value| Text::of(value.as_str(), TEXT_CHARS));
-                self.end(*role, End::Finished, said, at);
+                let said = answer.value().map_or_else(Excerpt::default, |value| {
+                    Excerpt::from_text(value.as_str(), TEXT_CHARS)
+                });
+                self.end_attempt(*role, AttemptOutcome::Finished, said, at);
             }
             Event::StepConflicted {
                 scope,
@@ -123,13 +127,13 @@ impl Attempts {
                     .iter()
                     .map(|writer| stepper.team().role(writer.role).name.as_str())
                     .collect();
-                let message = conflict(scope, key, &names);
+                let message = conflict_message(scope, key, &names);
                 for writer in writers {
-                    self.conflict(writer, stepper, &message, at);
+                    self.add_conflict(writer, stepper, &message, at);
                 }
             }
-            Event::RunResumed { .. } => self.cut_off(End::Killed, at),
-            Event::RunEnded { .. } => self.cut_off(End::Interrupted, at),
+            Event::RunResumed { .. } => self.end_open_attempts(AttemptOutcome::Killed, at),
+            Event::RunEnded { .. } => self.end_open_attempts(AttemptOutcome::Interrupted, at),
             _ => {}
         }
     }
@@ -143,101 +147,125 @@ impl Attempts {
         question: &str,
         at: EventTime,
     ) {
-        let said = Text::of(question, SHORT_CHARS);
+        let said = Excerpt::from_text(question, SHORT_CHARS);
         if work == Work::Answer {
-            let answer = self.begin(stepper, role, work, at);
-            self.open.insert(role, Attempt { said, ..answer });
+            let answer = self.start_attempt(stepper, role, work, at);
+            self.open.insert(
+                role,
+                AttemptEntry {
+                    text: said,
+                    ..answer
+                },
+            );
         } else {
-            self.end(role, End::Asked, said, at);
+            self.end_attempt(role, AttemptOutcome::AskedHuman, said, at);
         }
     }
 
     /// Closes the attempts that are still open after the last event, and notes which faults were
     /// followed by a success.
     pub(super) fn finish(&mut self, at: EventTime, running: bool) {
-        let end = if running { End::Open } else { End::Interrupted };
-        self.cut_off(end, at);
-        let mended = &self.mended;
+        let end = if running {
+            AttemptOutcome::Running
+        } else {
+            AttemptOutcome::Interrupted
+        };
+        self.end_open_attempts(end, at);
+        let mended = &self.later_successes;
         for fault in self.faults.iter_mut() {
-            let place = (fault.opened, fault.role, fault.action.clone());
-            fault.mended = mended.get(&place).copied().filter(|by| *by > fault.number);
+            let place = (fault.opened_step, fault.role, fault.action.clone());
+            fault.fixed_by = mended.get(&place).copied().filter(|by| *by > fault.number);
         }
     }
 
     /// Returns a new first attempt, without a component.
-    fn begin(&mut self, stepper: &Stepper, role: RoleId, work: Work, at: EventTime) -> Attempt {
-        self.begun += 1;
+    fn start_attempt(
+        &mut self,
+        stepper: &Stepper,
+        role: RoleId,
+        work: Work,
+        at: EventTime,
+    ) -> AttemptEntry {
+        self.started += 1;
         let activation = stepper.env().role(role).activation.as_ref();
         let index = match work {
             Work::Plan => Some(0),
             Work::Act { action, .. } => Some(action.0),
             Work::Think { .. } | Work::Answer => None,
         };
-        Attempt {
-            id: self.begun,
+        AttemptEntry {
+            id: self.started,
             step: stepper.env().step,
-            opened: activation.map_or(stepper.env().step, |activation| activation.opened),
+            opened_step: activation
+                .map_or(stepper.env().step, |activation| activation.opened_in_step),
             role: role.index(),
-            who: stepper.team().role(role).name.clone(),
+            role_name: stepper.team().role(role).name.clone(),
             action: action_name(stepper.team().role(role), work).into(),
             index,
             number: 1,
             events: (at.event, at.event),
             span_ms: (at.time_ms, at.time_ms),
-            end: End::Open,
+            outcome: AttemptOutcome::Running,
             digest: None,
-            said: Text::default(),
+            text: Excerpt::default(),
             cost: Usd::ZERO,
             calls: (0, 0),
         }
     }
 
-    fn end(&mut self, role: RoleId, end: End, said: Text, at: EventTime) {
+    fn end_attempt(&mut self, role: RoleId, end: AttemptOutcome, said: Excerpt, at: EventTime) {
         let Some(mut attempt) = self.open.remove(&role) else {
             return;
         };
-        attempt.end = end;
-        attempt.said = said;
+        attempt.outcome = end;
+        attempt.text = said;
         attempt.events.1 = at.event;
         attempt.span_ms.1 = at.time_ms;
-        if end == End::Finished && attempt.number > 1 {
-            self.mended.insert(
-                (attempt.opened, attempt.role, attempt.action.clone()),
+        if end == AttemptOutcome::Finished && attempt.number > 1 {
+            self.later_successes.insert(
+                (attempt.opened_step, attempt.role, attempt.action.clone()),
                 attempt.number,
             );
         }
         match end {
-            End::Finished => self.outcomes.finished += 1,
-            End::Failed => self.outcomes.failed += 1,
+            AttemptOutcome::Finished => self.outcomes.finished += 1,
+            AttemptOutcome::Failed => self.outcomes.failed += 1,
             _ => {}
         }
         self.ended.push(attempt);
     }
 
     /// Ends all open attempts, except that humans can still answer.
-    fn cut_off(&mut self, end: End, at: EventTime) {
+    fn end_open_attempts(&mut self, end: AttemptOutcome, at: EventTime) {
         for role in self.open.keys().copied().collect::<Vec<_>>() {
             let person = self
                 .open
                 .get(&role)
                 .is_some_and(|attempt| attempt.digest.is_none() && attempt.action == "answer");
-            if !person || end == End::Open {
+            if !person || end == AttemptOutcome::Running {
                 let said = self
                     .open
                     .get(&role)
-                    .map_or_else(Text::default, |attempt| attempt.said.clone());
-                self.end(role, end, said, at);
+                    .map_or_else(Excerpt::default, |attempt| attempt.text.clone());
+                self.end_attempt(role, end, said, at);
             }
         }
     }
 
-    fn call(&mut self, role: RoleId, call: &HostCall, source: Source, what: &str, at: EventTime) {
-        if call.kind == HostCallKind::Clock && call.request == START {
+    fn add_host_call(
+        &mut self,
+        role: RoleId,
+        call: &HostCall,
+        source: AnswerSource,
+        what: &str,
+        at: EventTime,
+    ) {
+        if call.kind == HostCallKind::Clock && call.request == WASI_CLOCK_START {
             return;
         }
-        let recorded = source == Source::Recorded;
+        let recorded = source == AnswerSource::Recorded;
         if call.kind == HostCallKind::Llm {
-            self.model(call, recorded);
+            self.add_model_spending(call, recorded);
         }
         let Some(attempt) = self.open.get_mut(&role) else {
             return;
@@ -248,23 +276,23 @@ impl Attempts {
             attempt.calls.0 += 1;
             attempt.cost += call.cost;
         }
-        self.calls.push(Call {
+        self.calls.push(HostCallEntry {
             attempt: attempt.id,
-            who: format!("{}.{}", attempt.who, attempt.action),
+            caller: format!("{}.{}", attempt.role_name, attempt.action),
             time_ms: at.time_ms,
             kind: call.kind.name(),
             recorded,
             outcome: call.outcome.name(),
-            asked: Text::of(what, SHORT_CHARS),
-            request: call.request.clone(),
-            answer: Text::of(&answer(call), TEXT_CHARS),
+            request_summary: Excerpt::from_text(what, SHORT_CHARS),
+            request_digest: call.request.clone(),
+            response: Excerpt::from_text(&describe_response(call), TEXT_CHARS),
             cost: call.cost,
             tokens: call.tokens,
         });
     }
 
-    fn model(&mut self, call: &HostCall, recorded: bool) {
-        let reply: Option<llm::Reply> = serde_json::from_str(call.response.as_str()).ok();
+    fn add_model_spending(&mut self, call: &HostCall, recorded: bool) {
+        let reply: Option<llm::ModelReply> = serde_json::from_str(call.response.as_str()).ok();
         let model = reply.map_or_else(|| NO_MODEL.to_owned(), |reply| reply.model);
         let spending = self.models.entry(model).or_default();
         if recorded {
@@ -277,67 +305,73 @@ impl Attempts {
         }
     }
 
-    fn fail(&mut self, role: RoleId, work: Work, fault: &Failure, at: EventTime) {
+    fn add_fault(&mut self, role: RoleId, work: Work, fault: &Failure, at: EventTime) {
         let Some(attempt) = self.open.get(&role) else {
             return;
         };
-        let fault = fault.seen(work);
-        let lines = |lines: &[String]| -> Vec<Text> {
+        let fault = fault.as_reported(work);
+        let lines = |lines: &[String]| -> Vec<Excerpt> {
             lines
                 .iter()
                 .take(MAX_LINES)
-                .map(|line| Text::of(line, SHORT_CHARS))
+                .map(|line| Excerpt::from_text(line, SHORT_CHARS))
                 .collect()
         };
         let (backtrace, log) = (lines(&fault.backtrace), lines(&fault.log));
-        self.faults.push(Fault {
+        self.faults.push(FaultEntry {
             attempt: attempt.id,
             step: attempt.step,
-            opened: attempt.opened,
+            opened_step: attempt.opened_step,
             role: attempt.role,
-            who: attempt.who.clone(),
+            role_name: attempt.role_name.clone(),
             action: attempt.action.clone(),
             number: attempt.number,
             kind: fault.kind.name(),
             cause: fault.cause.name(),
             time_ms: at.time_ms,
-            message: Text::of(&fault.message, TEXT_CHARS),
+            message: Excerpt::from_text(&fault.message, TEXT_CHARS),
             backtrace,
             log,
             digest: attempt.digest.clone(),
-            mended: None,
+            fixed_by: None,
         });
     }
 
     /// Records that the result of an attempt, which had ended, is discarded because of a conflict.
-    fn conflict(&mut self, writer: &Writer, stepper: &Stepper, message: &str, at: EventTime) {
+    fn add_conflict(
+        &mut self,
+        writer: &ConflictingWriter,
+        stepper: &Stepper,
+        message: &str,
+        at: EventTime,
+    ) {
         let (role, work) = (writer.role, writer.work);
-        let attempt = Attempt {
+        let attempt = AttemptEntry {
             number: writer.attempt,
             digest: writer.digest.as_ref().map(|digest| digest.0.clone()),
-            ..self.begin(stepper, role, work, at)
+            ..self.start_attempt(stepper, role, work, at)
         };
         self.open.insert(role, attempt);
         let fault = Failure::new(FaultKind::StateConflict, message);
-        self.fail(role, work, &fault, at);
-        let said = Text::of(message, SHORT_CHARS);
-        self.end(role, End::Failed, said, at);
+        self.add_fault(role, work, &fault, at);
+        let said = Excerpt::from_text(message, SHORT_CHARS);
+        self.end_attempt(role, AttemptOutcome::Failed, said, at);
     }
 }
 
 /// Returns the result of an attempt as text.
-fn said(result: &Finished) -> String {
+fn describe_result(result: &CallResult) -> String {
     match result {
-        Finished::Chosen(-1) => "nothing more to do".into(),
-        Finished::Chosen(choice) => format!("action {choice} is next"),
-        Finished::Planned { tasks, .. } => {
+        CallResult::Chosen(-1) => "nothing more to do".into(),
+        CallResult::Chosen(choice) => format!("action {choice} is next"),
+        CallResult::Planned { tasks, .. } => {
             let tasks = tasks
                 .iter()
                 .enumerate()
                 .map(|(i, task)| format!("{}. {}", i + 1, task.text));
             tasks.collect::<Vec<_>>().join("\n")
         }
-        Finished::Returned { output, .. } => match &output.data {
+        CallResult::Returned { output, .. } => match &output.data {
             Some(data) if output.content.is_empty() => data.as_str().to_owned(),
             _ => output.content.clone(),
         },
@@ -345,20 +379,20 @@ fn said(result: &Finished) -> String {
 }
 
 /// Returns the response of a host call as text.
-fn answer(call: &HostCall) -> String {
+fn describe_response(call: &HostCall) -> String {
     let response = call.response.as_str();
-    if call.outcome != Outcome::Answered {
+    if call.outcome != CallOutcome::Answered {
         return response.to_owned();
     }
     match call.kind {
-        HostCallKind::Llm => serde_json::from_str::<llm::Reply>(response).map_or_else(
+        HostCallKind::Llm => serde_json::from_str::<llm::ModelReply>(response).map_or_else(
             |_| response.to_owned(),
             |reply| match reply.data {
                 Some(data) if reply.text.is_empty() => data,
                 _ => reply.text,
             },
         ),
-        HostCallKind::Http => http::Response::from_json(&call.response).map_or_else(
+        HostCallKind::Http => http::HttpResponse::from_json(&call.response).map_or_else(
             |_| response.to_owned(),
             |answer| {
                 format!(

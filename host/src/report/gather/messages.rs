@@ -2,37 +2,37 @@
 
 use std::collections::BTreeMap;
 
-use strata_core::event::{Event, Released, Routed};
+use strata_core::event::{Event, JoinRelease, RoutingResult};
 use strata_core::id::MessageId;
 use strata_core::stepper::Stepper;
 
-use super::super::Message;
-use super::super::room::{Kept, Text};
+use super::super::MessageEntry;
+use super::super::room::{Excerpt, FirstAndNewest};
 use super::{MAX_MESSAGES, TEXT_CHARS};
-use crate::graph::{Recipient, Sent};
+use crate::graph::{Recipient, SentMessages};
 
 /// The recipients of all messages.
 #[derive(Default)]
-pub(super) struct Ways {
-    of: BTreeMap<MessageId, Way>,
+pub(super) struct Deliveries {
+    by_message: BTreeMap<MessageId, MessageDelivery>,
     /// How many messages each role sent to each recipient, not counting the deliveries of joins.
-    pub(super) sent: Sent,
+    pub(super) sent_counts: SentMessages,
 }
 
-struct Way {
+struct MessageDelivery {
     to: Vec<String>,
-    lost: Vec<String>,
+    undelivered: Vec<String>,
     sent: (i64, u64),
 }
 
-impl Ways {
+impl Deliveries {
     /// Processes an event that was applied.
-    pub(super) fn event(&mut self, event: &Event, stepper: &Stepper, time_ms: i64) {
+    pub(super) fn add_event(&mut self, event: &Event, stepper: &Stepper, time_ms: i64) {
         let sent = |step| (time_ms, step);
         match event {
-            Event::RunStarted { routed, .. } => self.routed(routed, stepper, sent(0)),
+            Event::RunStarted { routed, .. } => self.add_routed(routed, stepper, sent(0)),
             Event::MessageSent { routed, .. } => {
-                self.routed(routed, stepper, sent(stepper.env().step))
+                self.add_routed(routed, stepper, sent(stepper.env().step))
             }
             Event::StepCommitted {
                 step,
@@ -41,16 +41,16 @@ impl Ways {
                 ..
             } => {
                 for routed in routed {
-                    self.routed(routed, stepper, sent(*step));
+                    self.add_routed(routed, stepper, sent(*step));
                 }
-                self.released(released, stepper);
+                self.add_released(released, stepper);
             }
-            Event::JoinReleased { released } => self.released(released, stepper),
+            Event::JoinReleased { released } => self.add_released(released, stepper),
             _ => {}
         }
     }
 
-    fn routed(&mut self, routed: &Routed, stepper: &Stepper, sent: (i64, u64)) {
+    fn add_routed(&mut self, routed: &RoutingResult, stepper: &Stepper, sent: (i64, u64)) {
         let team = stepper.team();
         let roles = routed.to.iter().map(|id| team.role(*id).name.clone());
         let joins = routed
@@ -58,38 +58,38 @@ impl Ways {
             .iter()
             .map(|id| format!("join {}", team.joins[id.index()].id));
         let outside = routed
-            .outside
+            .external
             .iter()
             .map(|name| format!("{name} (outside)"));
         let lost = routed
-            .dead
+            .undeliverable
             .iter()
             .map(|name| format!("there is no role or alias {name}"));
         let to_roles = routed.to.iter().map(|id| Recipient::Role(*id));
         let to_joins = routed.joins.iter().map(|id| Recipient::Join(id.index()));
         let to_outside = routed
-            .outside
+            .external
             .iter()
             .map(|name| Recipient::Outside(name.clone()));
         if let Some(from) = routed.from {
             for to in to_roles.chain(to_joins).chain(to_outside) {
-                *self.sent.entry((from, to)).or_default() += 1;
+                *self.sent_counts.entry((from, to)).or_default() += 1;
             }
         }
-        let way = Way {
+        let way = MessageDelivery {
             to: roles.chain(joins).chain(outside).collect(),
-            lost: lost.chain(routed.dropped.clone()).collect(),
+            undelivered: lost.chain(routed.drop_reason.clone()).collect(),
             sent,
         };
-        self.of.insert(routed.id.clone(), way);
+        self.by_message.insert(routed.id.clone(), way);
     }
 
     /// Adds the roles that messages reach after a join releases them.
-    fn released(&mut self, released: &[Released], stepper: &Stepper) {
+    fn add_released(&mut self, released: &[JoinRelease], stepper: &Stepper) {
         let team = stepper.team();
-        for Released { messages, to, .. } in released {
+        for JoinRelease { messages, to, .. } in released {
             for (_, id) in messages {
-                let Some(way) = self.of.get_mut(id) else {
+                let Some(way) = self.by_message.get_mut(id) else {
                     continue;
                 };
                 for role in to.iter().map(|id| &team.role(*id).name) {
@@ -102,26 +102,26 @@ impl Ways {
     }
 
     /// Returns all messages of the state.
-    pub(super) fn messages(&self, stepper: &Stepper) -> Kept<Message> {
+    pub(super) fn messages(&self, stepper: &Stepper) -> FirstAndNewest<MessageEntry> {
         let env = stepper.env();
-        let mut kept = Kept::at_most(MAX_MESSAGES);
+        let mut kept = FirstAndNewest::at_most(MAX_MESSAGES);
         for message in env.messages.iter() {
             kept.push(message);
         }
         kept.map(|message| {
-            let way = self.of.get(&message.id);
-            Message {
+            let way = self.by_message.get(&message.id);
+            MessageEntry {
                 id: message.id.0.clone(),
                 from: message.sent_from.clone(),
                 cause: message.cause_by.clone(),
                 to: way.map(|way| way.to.clone()),
-                lost: way.map_or_else(Vec::new, |way| way.lost.clone()),
+                undelivered: way.map_or_else(Vec::new, |way| way.undelivered.clone()),
                 sent: way.map(|way| way.sent),
-                text: Text::of(&message.content, TEXT_CHARS),
+                text: Excerpt::from_text(&message.content, TEXT_CHARS),
                 data: message
                     .instruct
                     .as_ref()
-                    .map(|data| Text::of(data.value.as_str(), TEXT_CHARS)),
+                    .map(|data| Excerpt::from_text(data.value.as_str(), TEXT_CHARS)),
             }
         })
     }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use strata_core::money::Usd;
 
-use super::super::{Attempt, End, Report};
-use super::Page;
+use super::super::{AttemptEntry, AttemptOutcome, Report};
+use super::HtmlPage;
 use super::escape::esc;
-use super::time::{counted, duration, grouped, span};
+use super::time::{format_duration, format_number, format_span, pluralize};
 use crate::excerpt::excerpt;
 
 /// How many of the newest steps are unfolded at first.
@@ -18,107 +18,115 @@ const NEWEST_STEPS: usize = 40;
 const LINE_CHARS: usize = 110;
 
 /// Writes the steps, oldest first, each with its attempts.
-pub(super) fn section(page: &mut Page, report: &Report) {
-    if report.attempts.all() == 0 {
+pub(super) fn section(page: &mut HtmlPage, report: &Report) {
+    if report.attempts.total() == 0 {
         return;
     }
-    page.open("activity", "Activity", Some(report.attempts.all()));
-    page.gap(&report.attempts, "attempts");
-    let mut steps: BTreeMap<u64, Vec<&Attempt>> = BTreeMap::new();
+    page.open_section("activity", "Activity", Some(report.attempts.total()));
+    page.note_omitted_rows(&report.attempts, "attempts");
+    let mut steps: BTreeMap<u64, Vec<&AttemptEntry>> = BTreeMap::new();
     for attempt in report.attempts.iter() {
         steps.entry(attempt.step).or_default().push(attempt);
     }
     let older = steps.len().saturating_sub(NEWEST_STEPS);
     if older > 0 {
-        let count = counted(older, "earlier step", "earlier steps");
-        page.put(format_args!(
+        let count = pluralize(older, "earlier step", "earlier steps");
+        page.write(format_args!(
             "<details class=\"older\"><summary>{count}</summary>\n"
         ));
     }
     let open = steps.len().saturating_sub(OPEN_STEPS);
     for (place, (number, attempts)) in steps.iter_mut().enumerate() {
         attempts.sort_by_key(|attempt| attempt.events);
-        step(page, report, *number, attempts, place >= open);
+        write_step(page, report, *number, attempts, place >= open);
         if place + 1 == older {
-            page.put(format_args!("</details>\n"));
+            page.write(format_args!("</details>\n"));
         }
     }
-    page.close();
+    page.close_section();
 }
 
-fn step(page: &mut Page, report: &Report, number: u64, attempts: &[&Attempt], newest: bool) {
+fn write_step(
+    page: &mut HtmlPage,
+    report: &Report,
+    number: u64,
+    attempts: &[&AttemptEntry],
+    newest: bool,
+) {
     // A step that the run went back to occurs several times; the newest occurrence is valid.
     let step = report.steps.iter().rev().find(|step| step.number == number);
-    let failed = attempts.iter().any(|attempt| attempt.end == End::Failed);
+    let failed = attempts
+        .iter()
+        .any(|attempt| attempt.outcome == AttemptOutcome::Failed);
     let open = if newest || failed { " open" } else { "" };
-    page.put(format_args!(
+    page.write(format_args!(
         "<details class=\"step\"{open}><summary><b>Step {number}</b> <span class=\"note\">{}",
-        counted(attempts.len(), "attempt", "attempts")
+        pluralize(attempts.len(), "attempt", "attempts")
     ));
-    match step.map(|step| (step.began_ms, step.sent, &step.committed)) {
+    match step.map(|step| (step.started_ms, step.sent_messages, &step.committed)) {
         Some((began, sent, Some((committed, checkpoint)))) => {
             let shown = report
                 .states
                 .iter()
                 .any(|state| state.checkpoint.as_ref() == Some(checkpoint));
-            let took = duration(committed - began);
-            let sent = counted(sent, "message", "messages");
+            let took = format_duration(committed - began);
+            let sent = pluralize(sent, "message", "messages");
             let id = esc(checkpoint);
             match shown {
-                true => page.put(format_args!(
+                true => page.write(format_args!(
                     ", {took}, {sent} sent, then <a href=\"#s-{id}\">{id}</a>"
                 )),
-                false => page.put(format_args!(", {took}, {sent} sent, then {id}")),
+                false => page.write(format_args!(", {took}, {sent} sent, then {id}")),
             }
         }
-        Some((_, _, None)) => page.put(format_args!(", not committed")),
+        Some((_, _, None)) => page.write(format_args!(", not committed")),
         None => {}
     }
-    page.put(format_args!("</span></summary>\n<ol class=\"attempts\">\n"));
+    page.write(format_args!("</span></summary>\n<ol class=\"attempts\">\n"));
     for attempt in attempts {
-        one(page, attempt);
+        write_attempt(page, attempt);
     }
-    page.put(format_args!("</ol></details>\n"));
+    page.write(format_args!("</ol></details>\n"));
 }
 
-fn one(page: &mut Page, attempt: &Attempt) {
-    let (class, name, mark) = look(attempt.end);
+fn write_attempt(page: &mut HtmlPage, attempt: &AttemptEntry) {
+    let (class, name, mark) = outcome_style(attempt.outcome);
     let again = if attempt.number > 1 {
         format!(" <span class=\"again\">attempt {}</span>", attempt.number)
     } else {
         String::new()
     };
-    page.put(format_args!(
+    page.write(format_args!(
         "<li id=\"a{}\" class=\"{class}\"><details><summary><span class=\"mark\" title=\"{name}\">{mark}</span> \
          <b>{}.{}</b>{again} <span class=\"note\">{}</span> <span class=\"said\">{}</span></summary>\n<div class=\"inner\">\n",
         attempt.id,
-        esc(&attempt.who),
+        esc(&attempt.role_name),
         esc(&attempt.action),
-        duration(attempt.span_ms.1 - attempt.span_ms.0),
-        esc(&excerpt(&attempt.said.shown, LINE_CHARS)),
+        format_duration(attempt.span_ms.1 - attempt.span_ms.0),
+        esc(&excerpt(&attempt.text.shown, LINE_CHARS)),
     ));
     let index = attempt.index.map(|index| format!("action {index}, "));
-    let (from, to) = span(attempt.span_ms.0, attempt.span_ms.1);
-    page.put(format_args!(
+    let (from, to) = format_span(attempt.span_ms.0, attempt.span_ms.1);
+    page.write(format_args!(
         "<p class=\"note\">{}attempt {}, {name}. {from} – {to}.{}",
         index.unwrap_or_default(),
         attempt.number,
-        used(attempt),
+        describe_usage(attempt),
     ));
     if let Some(digest) = &attempt.digest {
-        page.put(format_args!(" Component <code>{}</code>.", esc(digest)));
+        page.write(format_args!(" Component <code>{}</code>.", esc(digest)));
     }
-    page.put(format_args!("</p>\n"));
-    if !attempt.said.shown.is_empty() {
-        page.whole(&attempt.said);
+    page.write(format_args!("</p>\n"));
+    if !attempt.text.shown.is_empty() {
+        page.write_whole_text(&attempt.text);
     }
-    page.put(format_args!("</div></details></li>\n"));
+    page.write(format_args!("</div></details></li>\n"));
 }
 
 /// Returns a sentence about the host calls of an attempt and their cost. Zeros are left out.
-fn used(attempt: &Attempt) -> String {
+fn describe_usage(attempt: &AttemptEntry) -> String {
     let (made, served) = attempt.calls;
-    let calls = |count: u32| counted(count as usize, "host call", "host calls");
+    let calls = |count: u32| pluralize(count as usize, "host call", "host calls");
     let calls = match (made, served) {
         (0, 0) => None,
         (made, 0) => Some(calls(made)),
@@ -126,7 +134,7 @@ fn used(attempt: &Attempt) -> String {
         (made, served) => Some(format!(
             "{} and {} from the journal",
             calls(made),
-            grouped(served)
+            format_number(served)
         )),
     };
     let cost = (attempt.cost != Usd::ZERO).then(|| attempt.cost.to_string());
@@ -139,14 +147,14 @@ fn used(attempt: &Attempt) -> String {
 }
 
 /// Returns the CSS class of an outcome, its name, and the symbol that stands for it.
-pub(super) fn look(end: End) -> (&'static str, &'static str, &'static str) {
+pub(super) fn outcome_style(end: AttemptOutcome) -> (&'static str, &'static str, &'static str) {
     match end {
-        End::Finished => ("ok", "finished", "✓"),
-        End::Failed => ("bad", "failed", "✕"),
-        End::Interrupted => ("cut", "interrupted", "◼"),
-        End::Killed => ("cut", "the host was killed", "◼"),
-        End::Suspended => ("held", "suspended: out of budget", "$"),
-        End::Asked => ("held", "asked a person", "?"),
-        End::Open => ("open", "under way", "…"),
+        AttemptOutcome::Finished => ("ok", "finished", "✓"),
+        AttemptOutcome::Failed => ("bad", "failed", "✕"),
+        AttemptOutcome::Interrupted => ("cut", "interrupted", "◼"),
+        AttemptOutcome::Killed => ("cut", "the host was killed", "◼"),
+        AttemptOutcome::Suspended => ("held", "suspended: out of budget", "$"),
+        AttemptOutcome::AskedHuman => ("held", "asked a person", "?"),
+        AttemptOutcome::Running => ("open", "under way", "…"),
     }
 }

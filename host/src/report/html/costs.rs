@@ -2,22 +2,22 @@
 
 use strata_core::money::Usd;
 
-use super::super::{ModelSpending, Report, Spending};
-use super::Page;
+use super::super::{ActionSpending, ModelSpending, Report};
+use super::HtmlPage;
 use super::escape::esc;
-use super::time::{grouped, money};
+use super::time::{format_money, format_number};
 
 /// The length of the longest bar.
-const BAR: u64 = 100;
+const BAR_UNITS: u64 = 100;
 
 /// Writes the spending of roles with their actions, then that of models.
-pub(super) fn section(page: &mut Page, report: &Report) {
+pub(super) fn section(page: &mut HtmlPage, report: &Report) {
     if report.spending.is_empty() {
         return;
     }
-    page.open("costs", "Costs", None);
-    head(page, "Action");
-    let mut roles: Vec<(&str, Vec<&Spending>)> = Vec::new();
+    page.open_section("costs", "Costs", None);
+    write_table_head(page, "Action");
+    let mut roles: Vec<(&str, Vec<&ActionSpending>)> = Vec::new();
     for row in &report.spending {
         match roles.last_mut().filter(|(role, _)| *role == row.role) {
             Some((_, rows)) => rows.push(row),
@@ -35,7 +35,7 @@ pub(super) fn section(page: &mut Page, report: &Report) {
         for spending in &rows {
             sum.add(&ModelSpending::from(*spending));
         }
-        row(
+        write_row(
             page,
             "<tr class=\"sum\">",
             &esc(role).to_string(),
@@ -44,7 +44,7 @@ pub(super) fn section(page: &mut Page, report: &Report) {
         );
         for spending in rows {
             let name = format!("<span class=\"indent\">{}</span>", esc(&spending.action));
-            row(
+            write_row(
                 page,
                 "<tr>",
                 &name,
@@ -53,10 +53,10 @@ pub(super) fn section(page: &mut Page, report: &Report) {
             );
         }
     }
-    page.put(format_args!("</tbody></table></div>\n"));
+    page.write(format_args!("</tbody></table></div>\n"));
     if !report.models.is_empty() {
-        page.put(format_args!("<h3>By model</h3>\n"));
-        head(page, "Model");
+        page.write(format_args!("<h3>By model</h3>\n"));
+        write_table_head(page, "Model");
         let most = report
             .models
             .values()
@@ -64,11 +64,11 @@ pub(super) fn section(page: &mut Page, report: &Report) {
             .max()
             .unwrap_or_default();
         for (model, used) in &report.models {
-            row(page, "<tr>", &esc(model).to_string(), used, Some(most));
+            write_row(page, "<tr>", &esc(model).to_string(), used, Some(most));
         }
-        page.put(format_args!("</tbody></table></div>\n"));
+        page.write(format_args!("</tbody></table></div>\n"));
     }
-    page.close();
+    page.close_section();
 }
 
 impl ModelSpending {
@@ -81,8 +81,8 @@ impl ModelSpending {
     }
 }
 
-impl From<&Spending> for ModelSpending {
-    fn from(row: &Spending) -> Self {
+impl From<&ActionSpending> for ModelSpending {
+    fn from(row: &ActionSpending) -> Self {
         let used = &row.used;
         Self {
             calls: used.calls,
@@ -94,18 +94,24 @@ impl From<&Spending> for ModelSpending {
     }
 }
 
-fn head(page: &mut Page, what: &str) {
-    page.put(format_args!(
+fn write_table_head(page: &mut HtmlPage, what: &str) {
+    page.write(format_args!(
         "<div class=\"scroll\" tabindex=\"0\"><table class=\"costs\">\n<thead><tr><th>{what}<th class=\"num\">Calls<th class=\"num\">\
          Tokens<th class=\"num\">Spent<th class=\"bar\"><th class=\"num\">Served again<th class=\"num\">Saved</tr></thead>\n<tbody>\n"
     ));
 }
 
-fn row(page: &mut Page, begin: &str, name: &str, used: &ModelSpending, most: Option<Usd>) {
+fn write_row(
+    page: &mut HtmlPage,
+    begin: &str,
+    name: &str,
+    used: &ModelSpending,
+    most: Option<Usd>,
+) {
     let share = most.filter(|most| *most > Usd::ZERO).map(|most| {
-        let parts = u128::from(used.usd.0) * u128::from(BAR) / u128::from(most.0);
+        let parts = u128::from(used.usd.0) * u128::from(BAR_UNITS) / u128::from(most.0);
         format!(
-            "<svg class=\"share\" viewBox=\"0 0 {BAR} 8\" preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect width=\"{parts}\" \
+            "<svg class=\"share\" viewBox=\"0 0 {BAR_UNITS} 8\" preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect width=\"{parts}\" \
              height=\"8\" rx=\"2\"/></svg>"
         )
     });
@@ -113,17 +119,17 @@ fn row(page: &mut Page, begin: &str, name: &str, used: &ModelSpending, most: Opt
         if number == 0 {
             "–".to_owned()
         } else {
-            grouped(number)
+            format_number(number)
         }
     };
-    page.put(format_args!(
+    page.write(format_args!(
         "{begin}<td>{name}<td class=\"num\">{}<td class=\"num\">{}<td class=\"num\">{}<td class=\"bar\">{}<td class=\"num\">{}<td \
          class=\"num\">{}</tr>\n",
         number(used.calls),
         number(used.tokens),
-        money(used.usd),
+        format_money(used.usd),
         share.unwrap_or_default(),
         number(used.served),
-        money(used.saved)
+        format_money(used.saved)
     ));
 }

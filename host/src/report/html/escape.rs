@@ -16,7 +16,7 @@ pub(super) fn esc(text: &str) -> Escaped<'_> {
 impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rest = self.0;
-        while let Some(at) = rest.find(needs_care) {
+        while let Some(at) = rest.find(needs_escaping) {
             f.write_str(&rest[..at])?;
             let c = rest[at..].chars().next().unwrap_or_default();
             match c {
@@ -26,7 +26,7 @@ impl fmt::Display for Escaped<'_> {
                 '"' => f.write_str("&quot;")?,
                 '\'' => f.write_str("&#39;")?,
                 '`' => f.write_str("&#96;")?,
-                c => show(f, c)?,
+                c => write_visible(f, c)?,
             }
             rest = &rest[at + c.len_utf8()..];
         }
@@ -35,13 +35,13 @@ impl fmt::Display for Escaped<'_> {
 }
 
 /// Markup in which invisible characters are replaced by their code points. Everything else is kept.
-pub(super) struct Seen<'a>(pub(super) &'a str);
+pub(super) struct VisibleMarkup<'a>(pub(super) &'a str);
 
-impl fmt::Display for Seen<'_> {
+impl fmt::Display for VisibleMarkup<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.chars().try_for_each(|c| {
             if is_hidden(c) {
-                show(f, c)
+                write_visible(f, c)
             } else {
                 f.write_char(c)
             }
@@ -51,7 +51,7 @@ impl fmt::Display for Seen<'_> {
 
 /// Writes a visible form of a character that is invisible, or that would change the direction of
 /// the text around it.
-fn show(f: &mut fmt::Formatter<'_>, c: char) -> fmt::Result {
+fn write_visible(f: &mut fmt::Formatter<'_>, c: char) -> fmt::Result {
     match c {
         // Unicode has a symbol for each control character.
         '\0'..='\u{1f}' => f.write_char(char::from_u32(0x2400 + c as u32).unwrap_or('\u{fffd}')),
@@ -59,7 +59,7 @@ fn show(f: &mut fmt::Formatter<'_>, c: char) -> fmt::Result {
     }
 }
 
-fn needs_care(c: char) -> bool {
+fn needs_escaping(c: char) -> bool {
     matches!(c, '&' | '<' | '>' | '"' | '\'' | '`') || is_hidden(c)
 }
 

@@ -1,53 +1,53 @@
 //! The section with the faults.
 
-use super::super::{Fault, Report, Text};
-use super::Page;
+use super::super::{Excerpt, FaultEntry, Report};
+use super::HtmlPage;
 use super::escape::esc;
-use super::time::moment;
+use super::time::format_time;
 use crate::excerpt::excerpt;
 
 /// The maximum number of characters of a message in the line of its fault.
 const LINE_CHARS: usize = 140;
 
 /// Writes the faults, newest first.
-pub(super) fn section(page: &mut Page, report: &Report) {
-    if report.faults.all() == 0 {
+pub(super) fn section(page: &mut HtmlPage, report: &Report) {
+    if report.faults.total() == 0 {
         return;
     }
-    page.open("faults", "Faults", Some(report.faults.all()));
-    page.gap(&report.faults, "faults");
+    page.open_section("faults", "Faults", Some(report.faults.total()));
+    page.note_omitted_rows(&report.faults, "faults");
     for fault in report.faults.iter().rev() {
-        one(page, fault);
+        write_fault(page, fault);
     }
-    page.close();
+    page.close_section();
 }
 
-fn one(page: &mut Page, fault: &Fault) {
-    let (class, open, mark) = match fault.mended {
+fn write_fault(page: &mut HtmlPage, fault: &FaultEntry) {
+    let (class, open, mark) = match fault.fixed_by {
         Some(_) => (" mended", "", "fixed"),
         None => ("", " open", fault.kind),
     };
-    let kind = if fault.mended.is_some() {
+    let kind = if fault.fixed_by.is_some() {
         format!("{} · ", fault.kind)
     } else {
         String::new()
     };
-    page.put(format_args!(
+    page.write(format_args!(
         "<details class=\"fault{class}\"{open}><summary><span class=\"tag\">{mark}</span> <b>{}.{}</b> <span class=\"note\">\
          {kind}step {}, attempt {}</span> <span class=\"why\">{}</span></summary>\n<div class=\"inner\">\n",
-        esc(&fault.who),
+        esc(&fault.role_name),
         esc(&fault.action),
         fault.step,
         fault.number,
         esc(&excerpt(&fault.message.shown, LINE_CHARS)),
     ));
-    page.whole(&fault.message);
-    lines(
+    page.write_whole_text(&fault.message);
+    write_lines(
         page,
         "Stack of the guest, innermost first",
         &fault.backtrace,
     );
-    lines(
+    write_lines(
         page,
         "What it logged and wrote to its standard streams, at the end",
         &fault.log,
@@ -56,10 +56,10 @@ fn one(page: &mut Page, fault: &Fault) {
         .digest
         .as_deref()
         .map(|digest| format!(", component <code>{}</code>", esc(digest)));
-    let mended = fault.mended.map(|by| format!(" Attempt {by} succeeded."));
-    page.put(format_args!(
+    let mended = fault.fixed_by.map(|by| format!(" Attempt {by} succeeded."));
+    page.write(format_args!(
         "<p class=\"note\">{}, <a href=\"#a{}\">in the activity</a>, cause <code>{}</code>{}.{}</p>\n</div></details>\n",
-        moment(fault.time_ms),
+        format_time(fault.time_ms),
         fault.attempt,
         fault.cause,
         digest.unwrap_or_default(),
@@ -67,13 +67,13 @@ fn one(page: &mut Page, fault: &Fault) {
     ));
 }
 
-fn lines(page: &mut Page, title: &str, lines: &[Text]) {
+fn write_lines(page: &mut HtmlPage, title: &str, lines: &[Excerpt]) {
     if lines.is_empty() {
         return;
     }
-    page.put(format_args!("<h3>{title}</h3>\n<pre class=\"lines\">"));
+    page.write(format_args!("<h3>{title}</h3>\n<pre class=\"lines\">"));
     for line in lines {
-        page.put(format_args!("{}\n", esc(&line.shown)));
+        page.write(format_args!("{}\n", esc(&line.shown)));
     }
-    page.put(format_args!("</pre>\n"));
+    page.write(format_args!("</pre>\n"));
 }

@@ -6,19 +6,19 @@ use pulldown_cmark::{
     CodeBlockKind, CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html,
 };
 
-use super::escape::Seen;
+use super::escape::VisibleMarkup;
 
 /// The schemes that links may have.
-const SCHEMES: [&str; 3] = ["https://", "http://", "mailto:"];
+const SAFE_SCHEMES: [&str; 3] = ["https://", "http://", "mailto:"];
 
 /// Renders a text.
 pub(super) fn render(text: &str) -> String {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH;
     let mut filter = Filter::default();
-    let events = Parser::new_ext(text, options).filter_map(|event| filter.event(event));
+    let events = Parser::new_ext(text, options).filter_map(|event| filter.filter_event(event));
     let mut rendered = String::with_capacity(text.len() * 2);
     html::push_html(&mut rendered, events);
-    Seen(&rendered).to_string()
+    VisibleMarkup(&rendered).to_string()
 }
 
 /// Replaces what could be harmful.
@@ -29,7 +29,7 @@ struct Filter {
 }
 
 impl Filter {
-    fn event<'a>(&mut self, event: Event<'a>) -> Option<Event<'a>> {
+    fn filter_event<'a>(&mut self, event: Event<'a>) -> Option<Event<'a>> {
         Some(match event {
             Event::Html(html) | Event::InlineHtml(html) => Event::Text(html),
             // Texts that are not Markdown depend on their line breaks.
@@ -42,13 +42,13 @@ impl Filter {
             Event::Start(Tag::Heading { level, .. }) => {
                 let (id, classes, attrs) = Default::default();
                 Event::Start(Tag::Heading {
-                    level: below(level),
+                    level: section_level(level),
                     id,
                     classes,
                     attrs,
                 })
             }
-            Event::End(TagEnd::Heading(level)) => Event::End(TagEnd::Heading(below(level))),
+            Event::End(TagEnd::Heading(level)) => Event::End(TagEnd::Heading(section_level(level))),
             Event::Start(Tag::Link {
                 link_type,
                 dest_url,
@@ -82,7 +82,7 @@ impl Filter {
 
 /// Returns the level that a heading gets within a section of the page. The title of the section has
 /// the second level.
-fn below(level: HeadingLevel) -> HeadingLevel {
+fn section_level(level: HeadingLevel) -> HeadingLevel {
     match level {
         HeadingLevel::H1 => HeadingLevel::H3,
         HeadingLevel::H2 => HeadingLevel::H4,
@@ -92,7 +92,7 @@ fn below(level: HeadingLevel) -> HeadingLevel {
 }
 
 fn is_safe(url: &str) -> bool {
-    SCHEMES.iter().any(|scheme| {
+    SAFE_SCHEMES.iter().any(|scheme| {
         url.get(..scheme.len())
             .is_some_and(|start| start.eq_ignore_ascii_case(scheme))
     })

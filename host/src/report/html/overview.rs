@@ -4,14 +4,14 @@
 use strata_core::money::Usd;
 
 use super::super::Report;
-use super::escape::{Seen, esc};
-use super::time::{counted, duration, grouped, money, span};
-use super::{Page, style_of};
+use super::escape::{VisibleMarkup, esc};
+use super::time::{format_duration, format_money, format_number, format_span, pluralize};
+use super::{HtmlPage, embedded_style};
 
 /// Writes the header, with links to the sections that exist.
-pub(super) fn head(page: &mut Page, report: &Report) {
-    let facts = &report.facts;
-    page.put(format_args!(
+pub(super) fn head(page: &mut HtmlPage, report: &Report) {
+    let facts = &report.overview;
+    page.write(format_args!(
         "<header>\n<div class=\"title\"><h1>{}</h1><span class=\"status {}\">{}</span></div>\n<nav aria-label=\"Sections\">\n",
         esc(&facts.team),
         facts.status,
@@ -27,64 +27,64 @@ pub(super) fn head(page: &mut Page, report: &Report) {
             },
             report.result.is_some(),
         ),
-        ("faults", "Faults", report.faults.all() > 0),
-        ("timeline", "Timeline", report.attempts.all() > 0),
-        ("activity", "Activity", report.attempts.all() > 0),
+        ("faults", "Faults", report.faults.total() > 0),
+        ("timeline", "Timeline", report.attempts.total() > 0),
+        ("activity", "Activity", report.attempts.total() > 0),
         ("team", "Team", true),
-        ("messages", "Messages", report.messages.all() > 0),
-        ("calls", "Host calls", report.calls.all() > 0),
-        ("questions", "Questions", report.questions.all() > 0),
+        ("messages", "Messages", report.messages.total() > 0),
+        ("calls", "Host calls", report.calls.total() > 0),
+        ("questions", "Questions", report.human_requests.total() > 0),
         ("costs", "Costs", !report.spending.is_empty()),
         ("states", "States", true),
         ("lineages", "Lineages", true),
     ];
     for (id, name, _) in sections.iter().filter(|(_, _, there)| *there) {
-        page.put(format_args!("<a href=\"#{id}\">{name}</a>\n"));
+        page.write(format_args!("<a href=\"#{id}\">{name}</a>\n"));
     }
-    page.put(format_args!("</nav>\n</header>\n"));
+    page.write(format_args!("</nav>\n</header>\n"));
 }
 
 /// Writes the summary of the run.
-pub(super) fn summary(page: &mut Page, report: &Report) {
-    let facts = &report.facts;
-    page.put(format_args!(
+pub(super) fn summary(page: &mut HtmlPage, report: &Report) {
+    let facts = &report.overview;
+    page.write(format_args!(
         "<section id=\"summary\" aria-label=\"Summary\">\n<p class=\"idea\">{}</p>\n",
         esc(&facts.idea.shown)
     ));
-    if !facts.troubles.is_empty() {
-        page.put(format_args!(
+    if !facts.stop_reasons.is_empty() {
+        page.write(format_args!(
             "<div class=\"trouble\"><h2>Why it stopped</h2>\n<ul>\n"
         ));
-        for trouble in &facts.troubles {
-            page.put(format_args!("<li>"));
-            page.text(trouble);
-            page.put(format_args!("</li>\n"));
+        for trouble in &facts.stop_reasons {
+            page.write(format_args!("<li>"));
+            page.write_text(trouble);
+            page.write(format_args!("</li>\n"));
         }
-        page.put(format_args!("</ul></div>\n"));
+        page.write(format_args!("</ul></div>\n"));
     }
-    figures(page, report);
+    write_figures(page, report);
     let span = facts.span_ms.map(|(first, last)| {
-        let (from, to) = span(first, last);
+        let (from, to) = format_span(first, last);
         format!(
             " From {from} to {to} UTC, {} in all.",
-            duration(last - first)
+            format_duration(last - first)
         )
     });
-    page.put(format_args!(
+    page.write(format_args!(
         "<p class=\"note\">Run <code>{}</code>, lineage <code>{}</code>, checkpoint <code>{}</code>, saved in <code>{}</code>.{}</p>\n",
         esc(&facts.run),
         esc(&facts.lineage),
         esc(facts.checkpoint.as_deref().unwrap_or("none")),
-        esc(&report.beside.path),
+        esc(&report.storage.path),
         span.unwrap_or_default()
     ));
-    page.close();
+    page.close_section();
 }
 
 /// Writes the figures of the summary: money, tokens, steps, attempts, messages.
-fn figures(page: &mut Page, report: &Report) {
-    let facts = &report.facts;
-    page.put(format_args!("<dl class=\"facts\">\n"));
+fn write_figures(page: &mut HtmlPage, report: &Report) {
+    let facts = &report.overview;
+    page.write(format_args!("<dl class=\"facts\">\n"));
     let budget = facts
         .budget
         .map_or_else(|| "no limit".into(), |budget| format!("of {budget}"));
@@ -94,19 +94,19 @@ fn figures(page: &mut Page, report: &Report) {
         .fold(Usd::ZERO, |sum, row| sum + row.used.saved);
     let served: u64 = report.spending.iter().map(|row| row.used.served).sum();
     let tokens: u64 = report.spending.iter().map(|row| row.used.tokens).sum();
-    let steps = report.steps.all();
-    fact(page, "Spent", &facts.spent.to_string(), &budget);
-    fact(
+    let steps = report.steps.total();
+    write_fact(page, "Spent", &facts.spent.to_string(), &budget);
+    write_fact(
         page,
         "Saved by the journal",
-        &money(saved),
-        &counted(served as usize, "call served again", "calls served again"),
+        &format_money(saved),
+        &pluralize(served as usize, "call served again", "calls served again"),
     );
-    fact(page, "Tokens", &grouped(tokens), "of language models");
-    fact(
+    write_fact(page, "Tokens", &format_number(tokens), "of language models");
+    write_fact(
         page,
         "Steps",
-        &grouped(steps),
+        &format_number(steps),
         &format!(
             "{} is {}",
             if facts.status == "done" {
@@ -119,63 +119,68 @@ fn figures(page: &mut Page, report: &Report) {
     );
     let failed = format!(
         "{} finished, {} failed",
-        grouped(report.outcomes.finished),
-        grouped(report.outcomes.failed)
+        format_number(report.outcomes.finished),
+        format_number(report.outcomes.failed)
     );
-    fact(page, "Attempts", &grouped(report.attempts.all()), &failed);
-    fact(
+    write_fact(
+        page,
+        "Attempts",
+        &format_number(report.attempts.total()),
+        &failed,
+    );
+    write_fact(
         page,
         "Messages",
-        &grouped(report.messages.all()),
-        &counted(report.roles.len(), "role", "roles"),
+        &format_number(report.messages.total()),
+        &pluralize(report.roles.len(), "role", "roles"),
     );
-    page.put(format_args!("</dl>\n"));
+    page.write(format_args!("</dl>\n"));
 }
 
-fn fact(page: &mut Page, name: &str, value: &str, note: &str) {
-    page.put(format_args!(
+fn write_fact(page: &mut HtmlPage, name: &str, value: &str, note: &str) {
+    page.write(format_args!(
         "<div><dt>{name}</dt><dd>{value}</dd><dd class=\"note\">{note}</dd></div>\n"
     ));
 }
 
 /// Writes the team's graph.
-pub(super) fn picture(page: &mut Page, report: &Report) {
-    page.open("team", "Team", None);
+pub(super) fn picture(page: &mut HtmlPage, report: &Report) {
+    page.open_section("team", "Team", None);
     match &report.picture {
         Ok(svg) => {
             // `graph::svg` draws it and escapes all names.
-            debug_assert!(style_of(svg).is_some());
-            page.put(format_args!(
+            debug_assert!(embedded_style(svg).is_some());
+            page.write(format_args!(
                 "<div class=\"scroll picture\" tabindex=\"0\">{}</div>\n",
-                Seen(svg)
+                VisibleMarkup(svg)
             ));
         }
-        Err(why) => page.put(format_args!("<p class=\"cut\">{}</p>\n", esc(why))),
+        Err(why) => page.write(format_args!("<p class=\"cut\">{}</p>\n", esc(why))),
     }
-    page.close();
+    page.close_section();
 }
 
 /// Writes what the page leaves out.
-pub(super) fn limits(page: &mut Page, report: &Report) {
-    page.put(format_args!("<footer>\n"));
-    if !report.beside.events {
-        page.put(format_args!(
+pub(super) fn omissions(page: &mut HtmlPage, report: &Report) {
+    page.write(format_args!("<footer>\n"));
+    if !report.storage.has_events {
+        page.write(format_args!(
             "<p class=\"cut\">Only a <code>team.json</code> was there: it holds the state, and nothing of how it came about.</p>\n"
         ));
     }
-    if report.beside.pruned > 0 {
-        let pruned = grouped(report.beside.pruned);
-        page.put(format_args!(
+    if report.storage.pruned_events > 0 {
+        let pruned = format_number(report.storage.pruned_events);
+        page.write(format_args!(
             "<p class=\"cut\">The first {pruned} events were pruned from the storage and are not told.</p>\n"
         ));
     }
     if report.shortened > 0 {
-        let texts = counted(report.shortened, "text was", "texts were");
-        page.put(format_args!(
+        let texts = pluralize(report.shortened, "text was", "texts were");
+        page.write(format_args!(
             "<p class=\"cut\">{texts} shortened to keep the page small. <code>strata-host events</code> has all of it.</p>\n"
         ));
     }
-    page.put(format_args!(
+    page.write(format_args!(
         "<p class=\"note\">Written by strata-host {}. Times are UTC. Secrets are not recorded and so not here; everything \
          that roles said and were told is.</p>\n</footer>\n",
         env!("CARGO_PKG_VERSION")

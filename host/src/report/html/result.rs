@@ -1,67 +1,67 @@
 //! The section with the result, the newest output. It comes first on the page and is not shortened.
 
-use super::super::{Output, Report};
-use super::Page;
+use super::super::{PublishedOutput, Report};
+use super::HtmlPage;
 use super::escape::esc;
 use super::markdown::render;
 
 /// Longer results are folded after their beginning.
-const LONG_CHARS: usize = 6_000;
+const MAX_UNFOLDED_CHARS: usize = 6_000;
 
 /// Writes the newest output, if a role published one.
-pub(super) fn section(page: &mut Page, report: &Report) {
+pub(super) fn section(page: &mut HtmlPage, report: &Report) {
     let Some(output) = &report.result else { return };
-    let title = if report.facts.status == "done" {
+    let title = if report.overview.status == "done" {
         "Result"
     } else {
         "Newest output"
     };
-    page.open("result", title, None);
-    page.put(format_args!(
+    page.open_section("result", title, None);
+    page.write(format_args!(
         "<p class=\"note\"><b>{}</b> <span class=\"label\">{}</span> <span class=\"id\">{}</span></p>\n",
         esc(&output.from),
         esc(&output.cause),
         esc(&output.id)
     ));
-    text(page, output);
+    write_document(page, output);
     if let Some(data) = output
         .data
         .as_ref()
         .filter(|data| data.shown != output.text.shown)
     {
-        page.put(format_args!(
+        page.write(format_args!(
             "<div class=\"data\"><span class=\"note\">data</span> "
         ));
-        page.text(data);
-        page.put(format_args!("</div>"));
+        page.write_text(data);
+        page.write(format_args!("</div>"));
     }
-    page.close();
+    page.close_section();
 }
 
 /// Writes the text rendered as Markdown, and its source.
-fn text(page: &mut Page, output: &Output) {
+fn write_document(page: &mut HtmlPage, output: &PublishedOutput) {
     let shown = &output.text.shown;
-    if shown.trim().is_empty() && output.text.cut == 0 {
-        page.put(format_args!("<p class=\"none\">an empty text</p>\n"));
+    if shown.trim().is_empty() && output.text.hidden_chars == 0 {
+        page.write(format_args!("<p class=\"none\">an empty text</p>\n"));
         return;
     }
     // JSON is not rendered as Markdown.
     if serde_json::from_str::<serde_json::Value>(shown).is_ok() {
-        page.whole(&output.text);
+        page.write_whole_text(&output.text);
         return;
     }
-    let long = if shown.chars().count() > LONG_CHARS {
+    let long = if shown.chars().count() > MAX_UNFOLDED_CHARS {
         " long"
     } else {
         ""
     };
-    page.put(format_args!(
+    page.write(format_args!(
         "<div class=\"document{long}\" tabindex=\"0\">\n{}</div>\n",
         render(shown)
     ));
-    page.put(format_args!(
+    page.write(format_args!(
         "<details class=\"source\"><summary>As it was written</summary>"
     ));
-    page.whole(&output.text);
-    page.put(format_args!("</details>\n"));
+    page.write_whole_text(&output.text);
+    page.write(format_args!("</details>\n"));
 }

@@ -2,20 +2,20 @@
 
 use std::collections::BTreeSet;
 
-use super::super::{Report, RoleState, State};
-use super::Page;
+use super::super::{Report, RoleStateEntry, StateEntry};
+use super::HtmlPage;
 use super::escape::esc;
-use super::time::{counted, grouped, moment, money};
+use super::time::{format_money, format_number, format_time, pluralize};
 use crate::store::CheckpointRow;
 
 /// The maximum number of checkpoints listed; the newest are.
 const MAX_CHECKPOINTS: usize = 500;
 
 /// Writes the states.
-pub(super) fn section(page: &mut Page, report: &Report) {
-    page.open("states", "States", None);
-    page.gap(&report.states, "states");
-    page.put(format_args!(
+pub(super) fn section(page: &mut HtmlPage, report: &Report) {
+    page.open_section("states", "States", None);
+    page.note_omitted_rows(&report.states, "states");
+    page.write(format_args!(
         "<p class=\"note\">What every role had in its mailbox and its state, at {}.</p>\n<p class=\"search\" hidden>\
          <button type=\"button\" data-move=\"-1\" aria-label=\"the one before\">←</button> <label>Checkpoint <select></select></label> \
          <button type=\"button\" data-move=\"1\" aria-label=\"the next\">→</button></p>\n<div class=\"states\">\n",
@@ -23,36 +23,36 @@ pub(super) fn section(page: &mut Page, report: &Report) {
     ));
     let count = report.states.iter().count();
     for (place, state) in report.states.iter().enumerate() {
-        one(page, state, if place + 1 == count { " open" } else { "" });
+        write_state(page, state, if place + 1 == count { " open" } else { "" });
     }
-    page.put(format_args!("</div>\n"));
-    page.close();
+    page.write(format_args!("</div>\n"));
+    page.close_section();
 }
 
-fn one(page: &mut Page, state: &State, open: &str) {
+fn write_state(page: &mut HtmlPage, state: &StateEntry, open: &str) {
     let name = state.checkpoint.as_deref().unwrap_or("now");
-    let time = state.time_ms.map(|time| format!(", {}", moment(time)));
-    page.put(format_args!(
+    let time = state.time_ms.map(|time| format!(", {}", format_time(time)));
+    page.write(format_args!(
         "<details id=\"s-{}\" class=\"state\"{open}><summary><b>{}</b> <span class=\"note\">step {}, {}, {}, {} spent{}</span></summary>\n\
          <div class=\"inner\">\n",
         esc(name),
         esc(name),
         state.step,
         state.status,
-        counted(state.messages, "message", "messages"),
-        money(state.spent),
+        pluralize(state.messages, "message", "messages"),
+        format_money(state.spent),
         time.unwrap_or_default()
     ));
-    page.put(format_args!("<div class=\"roles\">\n"));
+    page.write(format_args!("<div class=\"roles\">\n"));
     for shown in &state.roles {
-        role(page, shown);
+        write_role(page, shown);
     }
-    page.put(format_args!("</div>\n"));
-    if state.others > 0 {
-        let others = counted(state.others, "more role", "more roles");
-        page.put(format_args!(
+    page.write(format_args!("</div>\n"));
+    if state.hidden_roles > 0 {
+        let others = pluralize(state.hidden_roles, "more role", "more roles");
+        page.write(format_args!(
             "<p class=\"note\">{others}{}</p>\n",
-            if state.silent {
+            if state.hidden_roles_are_empty {
                 " with nothing to show"
             } else {
                 ""
@@ -60,66 +60,66 @@ fn one(page: &mut Page, state: &State, open: &str) {
         ));
     }
     for (join, held) in &state.joins {
-        page.put(format_args!(
+        page.write(format_args!(
             "<p>Join <b>{}</b> holds {}</p>\n",
             esc(join),
             esc(&held.join(", "))
         ));
     }
-    if !state.shared.is_empty() {
-        page.put(format_args!("<h3>Shared</h3>\n<dl class=\"values\">\n"));
-        for (scope, key, value) in &state.shared {
-            page.put(format_args!("<dt>{}/{}</dt><dd>", esc(scope), esc(key)));
-            page.text(value);
-            page.put(format_args!("</dd>\n"));
+    if !state.shared_scopes.is_empty() {
+        page.write(format_args!("<h3>Shared</h3>\n<dl class=\"values\">\n"));
+        for (scope, key, value) in &state.shared_scopes {
+            page.write(format_args!("<dt>{}/{}</dt><dd>", esc(scope), esc(key)));
+            page.write_text(value);
+            page.write(format_args!("</dd>\n"));
         }
-        page.put(format_args!("</dl>\n"));
+        page.write(format_args!("</dl>\n"));
     }
-    page.put(format_args!("</div></details>\n"));
+    page.write(format_args!("</div></details>\n"));
 }
 
-fn role(page: &mut Page, role: &RoleState) {
-    page.put(format_args!(
+fn write_role(page: &mut HtmlPage, role: &RoleStateEntry) {
+    page.write(format_args!(
         "<div class=\"role\"><h3>{}</h3>\n<p class=\"note\">{}, remembers {}</p>\n",
         esc(&role.name),
-        esc(&role.at),
-        counted(role.memory, "message", "messages")
+        esc(&role.activity),
+        pluralize(role.memory, "message", "messages")
     ));
     if !role.mail.is_empty() {
-        page.put(format_args!("<ul class=\"mail\">\n"));
+        page.write(format_args!("<ul class=\"mail\">\n"));
         for (from, label, text) in &role.mail {
             let from = if from.is_empty() { "outside" } else { from };
-            page.put(format_args!(
+            page.write(format_args!(
                 "<li><b>{}</b> <span class=\"label\">{}</span> ",
                 esc(from),
                 esc(label)
             ));
-            page.text(text);
-            page.put(format_args!("</li>\n"));
+            page.write_text(text);
+            page.write(format_args!("</li>\n"));
         }
-        if role.more_mail > 0 {
-            page.put(format_args!(
+        if role.hidden_mail > 0 {
+            page.write(format_args!(
                 "<li class=\"cut\">and {} more</li>\n",
-                grouped(role.more_mail)
+                format_number(role.hidden_mail)
             ));
         }
-        page.put(format_args!("</ul>\n"));
+        page.write(format_args!("</ul>\n"));
     }
     if !role.scope.is_empty() {
-        page.put(format_args!("<dl class=\"values\">\n"));
+        page.write(format_args!("<dl class=\"values\">\n"));
         for (key, value) in &role.scope {
-            page.put(format_args!("<dt>{}</dt><dd>", esc(key)));
-            page.text(value);
-            page.put(format_args!("</dd>\n"));
+            page.write(format_args!("<dt>{}</dt><dd>", esc(key)));
+            page.write_text(value);
+            page.write(format_args!("</dd>\n"));
         }
-        page.put(format_args!("</dl>\n"));
+        page.write(format_args!("</dl>\n"));
     }
-    page.put(format_args!("</div>\n"));
+    page.write(format_args!("</div>\n"));
 }
 
 /// Writes the lineages and their checkpoints.
-pub(super) fn lineages(page: &mut Page, report: &Report) {
-    let rows = &report.beside.checkpoints;
+pub(super) fn lineages(page: &mut HtmlPage, report: &Report) {
+    let rows = &report.storage.checkpoints;
     let shown: BTreeSet<&str> = report
         .states
         .iter()
@@ -130,12 +130,12 @@ pub(super) fn lineages(page: &mut Page, report: &Report) {
         true => format!("<a href=\"#s-{}\">{}</a>", esc(id), esc(id)),
         false => esc(id).to_string(),
     };
-    page.open(
+    page.open_section(
         "lineages",
         "Lineages",
-        Some(report.beside.lineages.len().max(1)),
+        Some(report.storage.lineages.len().max(1)),
     );
-    for lineage in &report.beside.lineages {
+    for lineage in &report.storage.lineages {
         let own: Vec<&CheckpointRow> = rows
             .iter()
             .filter(|row| row.lineage == lineage.name)
@@ -150,39 +150,39 @@ pub(super) fn lineages(page: &mut Page, report: &Report) {
         } else {
             ""
         };
-        page.put(format_args!(
+        page.write(format_args!(
             "<p><b>{}</b>{current} <span class=\"note\">{}, {}{}</span></p>\n",
             esc(&lineage.name),
-            counted(own.len(), "checkpoint", "checkpoints"),
-            counted(lineage.events as usize, "event", "events"),
+            pluralize(own.len(), "checkpoint", "checkpoints"),
+            pluralize(lineage.events as usize, "event", "events"),
             left.unwrap_or_default()
         ));
     }
     let newest = rows.len().saturating_sub(MAX_CHECKPOINTS);
     if newest > 0 {
-        page.put(format_args!(
+        page.write(format_args!(
             "<p class=\"cut\">The first {} checkpoints are left out.</p>\n",
-            grouped(newest)
+            format_number(newest)
         ));
     }
-    page.put(format_args!(
+    page.write(format_args!(
         "<details><summary>{}</summary>\n<div class=\"scroll\" tabindex=\"0\"><table>\n<thead><tr><th>Checkpoint<th>Lineage<th>Parent\
          <th class=\"num\">Step<th>Made by<th>Status<th>When</tr></thead>\n<tbody>\n",
-        counted(rows.len(), "checkpoint", "checkpoints")
+        pluralize(rows.len(), "checkpoint", "checkpoints")
     ));
     for row in &rows[newest..] {
         let id = link(&row.id.0);
         let parent = row.parent.as_ref().map_or("–", |id| id.0.as_str());
-        page.put(format_args!(
+        page.write(format_args!(
             "<tr><td>{id}<td>{}<td>{}<td class=\"num\">{}<td>{}<td>{}<td class=\"when\">{}</tr>\n",
             esc(&row.lineage),
             esc(parent),
             row.step,
             row.source.name(),
             row.status.name(),
-            row.time_ms.map(moment).unwrap_or_default()
+            row.time_ms.map(format_time).unwrap_or_default()
         ));
     }
-    page.put(format_args!("</tbody></table></div></details>\n"));
-    page.close();
+    page.write(format_args!("</tbody></table></div></details>\n"));
+    page.close_section();
 }

@@ -5,33 +5,36 @@ use strata_core::money::Usd;
 use crate::public_event::rfc3339;
 
 /// How many characters are shown of a time of day: `23:03:14`, or `23:03:14.120`.
-const CLOCK: usize = 8;
-const FINE_CLOCK: usize = 12;
+const CLOCK_CHARS: usize = 8;
+const FINE_CLOCK_CHARS: usize = 12;
 /// The ends of shorter spans are shown with milliseconds.
-const FINE_MS: i64 = 10_000;
+const MAX_FINE_SPAN_MS: i64 = 10_000;
 
 /// Formats a time as an HTML `time` element.
-pub(super) fn moment(time_ms: i64) -> String {
-    moment_to(time_ms, false)
+pub(super) fn format_time(time_ms: i64) -> String {
+    format_time_with(time_ms, false)
 }
 
-fn moment_to(time_ms: i64, fine: bool) -> String {
+fn format_time_with(time_ms: i64, fine: bool) -> String {
     let full = rfc3339(time_ms);
     let (date, rest) = full.split_once('T').unwrap_or((&full, ""));
     let clock = rest
-        .get(..if fine { FINE_CLOCK } else { CLOCK })
+        .get(..if fine { FINE_CLOCK_CHARS } else { CLOCK_CHARS })
         .unwrap_or(rest);
     format!("<time datetime=\"{full}\" title=\"{full}\">{date} {clock}</time>")
 }
 
 /// Formats the ends of a span of time, with milliseconds if the two could look equal otherwise.
-pub(super) fn span(from_ms: i64, to_ms: i64) -> (String, String) {
-    let fine = to_ms.saturating_sub(from_ms) < FINE_MS;
-    (moment_to(from_ms, fine), moment_to(to_ms, fine))
+pub(super) fn format_span(from_ms: i64, to_ms: i64) -> (String, String) {
+    let fine = to_ms.saturating_sub(from_ms) < MAX_FINE_SPAN_MS;
+    (
+        format_time_with(from_ms, fine),
+        format_time_with(to_ms, fine),
+    )
 }
 
 /// Formats a duration.
-pub(super) fn duration(ms: i64) -> String {
+pub(super) fn format_duration(ms: i64) -> String {
     let ms = ms.max(0);
     match ms {
         0..1_000 => format!("{ms} ms"),
@@ -44,7 +47,7 @@ pub(super) fn duration(ms: i64) -> String {
 }
 
 /// Formats an amount of money; zero is a dash.
-pub(super) fn money(usd: Usd) -> String {
+pub(super) fn format_money(usd: Usd) -> String {
     if usd == Usd::ZERO {
         "–".into()
     } else {
@@ -53,7 +56,7 @@ pub(super) fn money(usd: Usd) -> String {
 }
 
 /// Formats a number with its digits in groups of three.
-pub(super) fn grouped(number: impl TryInto<u64>) -> String {
+pub(super) fn format_number(number: impl TryInto<u64>) -> String {
     let digits = number.try_into().unwrap_or(u64::MAX).to_string();
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {
@@ -66,10 +69,10 @@ pub(super) fn grouped(number: impl TryInto<u64>) -> String {
 }
 
 /// Formats a number with a noun in the singular or plural.
-pub(super) fn counted(number: usize, one: &str, many: &str) -> String {
+pub(super) fn pluralize(number: usize, one: &str, many: &str) -> String {
     format!(
         "{} {}",
-        grouped(number),
+        format_number(number),
         if number == 1 { one } else { many }
     )
 }
@@ -81,7 +84,7 @@ mod tests {
     #[test]
     fn a_short_span_is_shown_to_the_millisecond() {
         let ends = |from, to| {
-            let (from, to) = span(from, to);
+            let (from, to) = format_span(from, to);
             (
                 from.contains(" 00:00:01</time>"),
                 to.contains(".480</time>"),
@@ -93,7 +96,7 @@ mod tests {
 
     #[test]
     fn durations_and_numbers_are_short() {
-        let check = |ms: i64, expected: &str| assert_eq!(duration(ms), expected);
+        let check = |ms: i64, expected: &str| assert_eq!(format_duration(ms), expected);
         check(-5, "0 ms");
         check(999, "999 ms");
         check(1_500, "1.5 s");
@@ -101,7 +104,7 @@ mod tests {
         check(600_000, "10 min");
         check(86_400_000, "24 h");
         check(864_000_000, "10 days");
-        let check = |number: u64, expected: &str| assert_eq!(grouped(number), expected);
+        let check = |number: u64, expected: &str| assert_eq!(format_number(number), expected);
         check(0, "0");
         check(999, "999");
         check(1_000, "1,000");

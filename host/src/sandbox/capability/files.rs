@@ -8,18 +8,18 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use strata_core::file::{Content, FileChange};
+use strata_core::file::{FileChange, PathContent};
 
-use super::super::View;
+use super::super::FileView;
 use super::super::limits::format_bytes;
 use super::quota;
 use crate::blob::{Blobs, digest_of};
-use crate::gateway::{Answer, Ask, Gateway, HostError, HostErrorKind};
+use crate::gateway::{Gateway, GuestRequest, HostAnswer, HostError, HostErrorKind};
 use crate::plugin::{Access, DirGrant};
-use disk::{Found, Root};
-use path::Place;
-use stage::Stage;
-use tree::{Tree, within};
+use disk::{DiskEntry, HostDirectory};
+use path::GuestPath;
+use stage::StagedDirectories;
+use tree::{PathMapping, strip_directory};
 
 mod cap;
 pub(in crate::sandbox) mod disk;
@@ -34,68 +34,71 @@ mod stage;
 mod staging;
 mod tree;
 
-pub(in crate::sandbox) use opened::Opened;
-pub use own::Own;
-pub(crate) use place::is_seen_from;
-pub use place::{Directories, PlaceError, Placed};
+pub(in crate::sandbox) use opened::OpenFiles;
+pub use own::HiddenStorage;
+pub(crate) use place::is_visible_in;
+pub use place::{Directories, PlaceError, PlacementOutcome};
 pub(in crate::sandbox) use stage::FilesFault;
-pub use tree::real_path;
+pub use tree::resolve_links;
 
 /// The maximum number of names in a listing. Larger directories are refused.
-pub(super) const LIST_NAMES: usize = 10_000;
+pub(super) const MAX_LISTED_NAMES: usize = 10_000;
 /// The maximum size of what one attempt may write to files and of what it may replace, in bytes
 /// together. It is held in memory until the attempt ends, and stored in the database.
-const KEPT_BYTES: u64 = 64 << 20;
+const MAX_STORED_BYTES: u64 = 64 << 20;
 /// The maximum number of paths that one attempt may change. Each is recorded.
-const CHANGES: usize = 10_000;
+const MAX_CHANGES: usize = 10_000;
 
 /// The granted directories of one attempt.
-pub(in crate::sandbox) struct Files {
-    grants: Vec<Granted>,
-    view: Arc<View>,
+pub(in crate::sandbox) struct AttemptFiles {
+    grants: Vec<GrantedDirectory>,
+    view: Arc<FileView>,
     gateway: Option<Gateway>,
-    changes: BTreeMap<String, Change>,
+    changes: BTreeMap<String, PathChange>,
     blobs: Blobs,
     bytes: u64,
     /// The copies of directories in which a guest that uses WASI works.
-    stage: Option<Stage>,
+    staged: Option<StagedDirectories>,
 }
 
 /// A granted directory.
-struct Granted {
+struct GrantedDirectory {
     grant: DirGrant,
-    tree: Arc<Tree>,
-    root: Arc<Root>,
+    tree: Arc<PathMapping>,
+    root: Arc<HostDirectory>,
 }
 
 /// A change of the attempt at one path.
-struct Change {
-    before: Content,
-    after: Content,
+struct PathChange {
+    before: PathContent,
+    after: PathContent,
 }
 
 /// What an attempt sees at a path.
-enum Seen {
+enum VisibleEntry {
     Absent,
     Directory,
     /// A stored file.
-    Blob(Content),
+    Blob(PathContent),
     /// A file on disk, with its size in bytes.
     File(u64),
     Other,
 }
 
-type Asked<T> = Result<T, HostError>;
+type FileResult<T> = Result<T, HostError>;
 
-impl Files {
+impl AttemptFiles {
     pub(in crate::sandbox) fn new(
         grants: &[DirGrant],
-        view: &Arc<View>,
+        view: &Arc<FileView>,
         gateway: Option<Gateway>,
     ) -> Self {
-        let granted = |grant: &DirGrant| Granted {
-            tree: Arc::new(Tree::of(&view.base, &grant.host)),
-            root: Arc::new(Root::without(grant.host.clone(), view.own.clone())),
+        let granted = |grant: &DirGrant| GrantedDirectory {
+            tree: Arc::new(PathMapping::new(&view.base, &grant.host)),
+            root: Arc::new(HostDirectory::hiding(
+                grant.host.clone(),
+                view.hidden.clone(),
+            )),
             grant: grant.clone(),
         };
         let grants = grants.iter().map(granted).collect();
@@ -107,148 +110,166 @@ impl Files {
             changes,
             blobs,
             bytes: 0,
-            stage: None,
+            staged: None,
         }
     }
 
     /// Returns the files that the host saves, if they are in a directory that the guest can reach.
-    pub(in crate::sandbox) fn own(&self) -> Own {
+    pub(in crate::sandbox) fn hidden_storage(&self) -> HiddenStorage {
         let is_reached = self
             .grants
             .iter()
-            .any(|granted| granted.root.is_beside_own());
+            .any(|granted| granted.root.contains_hidden());
         if is_reached {
-            self.view.own.clone()
+            self.view.hidden.clone()
         } else {
-            Own::default()
+            HiddenStorage::default()
         }
     }
 
     /// Returns the content of a file.
-    pub(in crate::sandbox) async fn read(&self, path: String, limit: u64) -> Asked<Vec<u8>> {
-        let target = self.place(path)?;
-        match self.look(&target).await? {
-            Seen::Absent => Err(target.error("read", &io::ErrorKind::NotFound.into())),
-            Seen::Directory => Err(target.invalid("is not a regular file")),
-            Seen::File(_) | Seen::Other => on_disk(target, limit).await,
-            Seen::Blob(content) => match self.blob(&content).await {
-                Some(bytes) if bytes.len() as u64 > limit => Err(target.too_large(limit)),
+    pub(in crate::sandbox) async fn read(&self, path: String, limit: u64) -> FileResult<Vec<u8>> {
+        let target = self.resolve(path)?;
+        match self.look_up(&target).await? {
+            VisibleEntry::Absent => Err(target.io_error("read", &io::ErrorKind::NotFound.into())),
+            VisibleEntry::Directory => Err(target.invalid_error("is not a regular file")),
+            VisibleEntry::File(_) | VisibleEntry::Other => read_from_disk(target, limit).await,
+            VisibleEntry::Blob(content) => match self.load_blob(&content).await {
+                Some(bytes) if bytes.len() as u64 > limit => Err(target.too_large_error(limit)),
                 Some(bytes) => Ok(bytes.to_vec()),
                 // The content is missing if it was not copied when the team was moved.
-                None => on_disk(target, limit).await,
+                None => read_from_disk(target, limit).await,
             },
         }
     }
 
     /// Creates or replaces a file, and creates the directories above it.
-    pub(in crate::sandbox) async fn write(&mut self, path: String, content: Vec<u8>) -> Asked<()> {
-        let target = self.writable(path, "write")?;
-        self.afford(content.len() as u64)?;
-        let seen = self.look(&target).await?;
+    pub(in crate::sandbox) async fn write(
+        &mut self,
+        path: String,
+        content: Vec<u8>,
+    ) -> FileResult<()> {
+        let target = self.resolve_writable(path, "write")?;
+        self.reserve_bytes(content.len() as u64)?;
+        let seen = self.look_up(&target).await?;
         match seen {
-            Seen::Directory => {
-                return Err(target.error("write", &io::ErrorKind::IsADirectory.into()));
+            VisibleEntry::Directory => {
+                return Err(target.io_error("write", &io::ErrorKind::IsADirectory.into()));
             }
-            Seen::Other => return Err(target.linked()),
-            Seen::Absent | Seen::Blob(_) | Seen::File(_) => {}
+            VisibleEntry::Other => return Err(target.special_file_error()),
+            VisibleEntry::Absent | VisibleEntry::Blob(_) | VisibleEntry::File(_) => {}
         }
-        let mut above: Vec<Place> = target
+        let mut above: Vec<GuestPath> = target
             .inside
             .ancestors()
             .skip(1)
-            .map(|inside| target.at(inside))
+            .map(|inside| target.with_inside(inside))
             .collect();
         // The granted directory itself exists or is created, unless something else is at its path.
         let of_all = above.pop();
-        if of_all
-            .is_some_and(|of_all| matches!(self.decided(&of_all.name), Some(Content::File { .. })))
-            || !target.root.may_be()
+        if of_all.is_some_and(|of_all| {
+            matches!(
+                self.overlay_content(&of_all.recorded_path),
+                Some(PathContent::File { .. })
+            )
+        }) || !target.root.can_exist()
         {
-            return Err(target.invalid(&format!(
+            return Err(target.invalid_error(&format!(
                 "does not lie in a directory: `{}` is none",
                 target.guest
             )));
         }
         for target in above.into_iter().rev() {
-            match self.look(&target).await? {
-                Seen::Directory => {}
-                Seen::Absent => self.change(&target, Content::Absent, Content::Directory)?,
-                Seen::Other => return Err(target.linked()),
-                Seen::Blob(_) | Seen::File(_) => {
-                    return Err(target.invalid("does not lie in a directory"));
+            match self.look_up(&target).await? {
+                VisibleEntry::Directory => {}
+                VisibleEntry::Absent => {
+                    self.record_change(&target, PathContent::Absent, PathContent::Directory)?
+                }
+                VisibleEntry::Other => return Err(target.special_file_error()),
+                VisibleEntry::Blob(_) | VisibleEntry::File(_) => {
+                    return Err(target.invalid_error("does not lie in a directory"));
                 }
             }
         }
         let old = match &seen {
-            Seen::Blob(Content::File { bytes, .. }) | Seen::File(bytes) => *bytes,
+            VisibleEntry::Blob(PathContent::File { bytes, .. }) | VisibleEntry::File(bytes) => {
+                *bytes
+            }
             _ => 0,
         };
-        self.fits(&target, content.len() as u64, old).await?;
-        if self.stage.is_some() {
+        self.check_size_limit(&target, content.len() as u64, old)
+            .await?;
+        if self.staged.is_some() {
             let at = target;
-            return aside(move || {
+            return run_blocking(move || {
                 at.root
-                    .put(&at.inside, &content)
-                    .map_err(|e| at.error("write", &e))
+                    .write(&at.inside, &content)
+                    .map_err(|e| at.io_error("write", &e))
             })
             .await;
         }
-        let before = self.before(&target, seen).await?;
-        let after = self.keep(content.into());
-        self.change(&target, before, after)
+        let before = self.content_before(&target, seen).await?;
+        let after = self.store_blob(content.into());
+        self.record_change(&target, before, after)
     }
 
     /// Removes a file or an empty directory.
-    pub(in crate::sandbox) async fn remove(&mut self, path: String) -> Asked<()> {
-        let target = self.writable(path, "remove")?;
-        let seen = self.look(&target).await?;
+    pub(in crate::sandbox) async fn remove(&mut self, path: String) -> FileResult<()> {
+        let target = self.resolve_writable(path, "remove")?;
+        let seen = self.look_up(&target).await?;
         match seen {
-            Seen::Absent => return Err(target.error("remove", &io::ErrorKind::NotFound.into())),
-            Seen::Directory if !self.names(&target).await?.is_empty() => {
-                return Err(target.invalid("is a directory that is not empty"));
+            VisibleEntry::Absent => {
+                return Err(target.io_error("remove", &io::ErrorKind::NotFound.into()));
             }
-            Seen::Other => return Err(target.linked()),
-            Seen::Directory if target.root.is_kept_from(&target.inside, &Content::Absent) => {
-                return Err(target.own("remove"));
+            VisibleEntry::Directory if !self.list_names(&target).await?.is_empty() => {
+                return Err(target.invalid_error("is a directory that is not empty"));
             }
-            Seen::Directory | Seen::Blob(_) | Seen::File(_) => {}
+            VisibleEntry::Other => return Err(target.special_file_error()),
+            VisibleEntry::Directory
+                if target
+                    .root
+                    .must_not_replace(&target.inside, &PathContent::Absent) =>
+            {
+                return Err(target.storage_error("remove"));
+            }
+            VisibleEntry::Directory | VisibleEntry::Blob(_) | VisibleEntry::File(_) => {}
         }
-        if self.stage.is_some() {
-            return aside(move || {
+        if self.staged.is_some() {
+            return run_blocking(move || {
                 target
                     .root
                     .remove(&target.inside)
-                    .map_err(|e| target.error("remove", &e))
+                    .map_err(|e| target.io_error("remove", &e))
             })
             .await;
         }
-        let before = self.before(&target, seen).await?;
-        self.change(&target, before, Content::Absent)
+        let before = self.content_before(&target, seen).await?;
+        self.record_change(&target, before, PathContent::Absent)
     }
 
     /// Returns the names in a directory, sorted.
-    pub(in crate::sandbox) async fn list(&self, path: String) -> Asked<Vec<String>> {
-        let target = self.place(path)?;
-        match self.look(&target).await? {
-            Seen::Directory => self.names(&target).await,
-            Seen::Absent => Err(target.error("list", &io::ErrorKind::NotFound.into())),
-            _ => Err(target.error("list", &io::ErrorKind::NotADirectory.into())),
+    pub(in crate::sandbox) async fn list(&self, path: String) -> FileResult<Vec<String>> {
+        let target = self.resolve(path)?;
+        match self.look_up(&target).await? {
+            VisibleEntry::Directory => self.list_names(&target).await,
+            VisibleEntry::Absent => Err(target.io_error("list", &io::ErrorKind::NotFound.into())),
+            _ => Err(target.io_error("list", &io::ErrorKind::NotADirectory.into())),
         }
     }
 
     /// Takes the changes of the attempt, by path, and the contents that they refer to.
-    fn take(&mut self) -> (Vec<FileChange>, Blobs) {
+    fn take_changes(&mut self) -> (Vec<FileChange>, Blobs) {
         let changes = std::mem::take(&mut self.changes).into_iter();
-        let changes = changes.map(|(path, Change { before, after })| FileChange {
+        let changes = changes.map(|(path, PathChange { before, after })| FileChange {
             path,
             before,
             after,
         });
-        let changes: Vec<FileChange> = changes.filter(FileChange::is_one).collect();
+        let changes: Vec<FileChange> = changes.filter(FileChange::is_recorded).collect();
         let needed: BTreeSet<_> = changes
             .iter()
             .flat_map(|change| [&change.before, &change.after])
-            .filter_map(Content::digest)
+            .filter_map(PathContent::digest)
             .collect();
         let mut blobs = std::mem::take(&mut self.blobs);
         blobs.retain(|digest, _| needed.contains(digest));
@@ -257,30 +278,37 @@ impl Files {
 
     /// Checks that a file of this size fits into a directory with a size limit if it replaces one
     /// of size `old`.
-    async fn fits(&self, target: &Place, length: u64, old: u64) -> Asked<()> {
+    async fn check_size_limit(&self, target: &GuestPath, length: u64, old: u64) -> FileResult<()> {
         let Some(limit) = target.max_bytes else {
             return Ok(());
         };
         let below = self
             .changes
             .iter()
-            .filter(|(path, _)| target.tree.inside(path).is_some());
+            .filter(|(path, _)| target.mapping.relative_path(path).is_some());
         let (removed, added) = below.fold((old, length), |(removed, added), (_, change)| {
             (
-                removed.saturating_add(size(&change.before)),
-                added.saturating_add(size(&change.after)),
+                removed.saturating_add(content_bytes(&change.before)),
+                added.saturating_add(content_bytes(&change.after)),
             )
         });
-        let (at, view, staged) = (target.clone(), Arc::clone(&self.view), self.stage.is_some());
-        aside(move || {
+        let (at, view, staged) = (
+            target.clone(),
+            Arc::clone(&self.view),
+            self.staged.is_some(),
+        );
+        run_blocking(move || {
             // Files of the role's finished actions may not have been written to the disk yet, and
             // may be written at any moment.
-            let awaited = |(path, content): (&String, &Content)| {
-                let placed_bytes = match at.root.look(Path::new(&*at.tree.inside(path)?)) {
-                    Ok(Found::File { bytes, .. }) => bytes,
+            let awaited = |(path, content): (&String, &PathContent)| {
+                let placed_bytes = match at
+                    .root
+                    .inspect(Path::new(&*at.mapping.relative_path(path)?))
+                {
+                    Ok(DiskEntry::File { bytes, .. }) => bytes,
                     _ => 0,
                 };
-                Some(size(content).saturating_sub(placed_bytes))
+                Some(content_bytes(content).saturating_sub(placed_bytes))
             };
             let count = || {
                 let awaited = view
@@ -288,31 +316,39 @@ impl Files {
                     .iter()
                     .filter_map(awaited)
                     .fold(0, u64::saturating_add);
-                Ok(at.root.held()?.saturating_add(awaited))
+                Ok(at.root.size()?.saturating_add(awaited))
             };
             // Nothing else that an attempt sees changes while it runs, except in staged copies.
             let held = if staged {
                 count()
             } else {
-                at.root.counted(count)
+                at.root.cached_size(count)
             };
-            let held = held.map_err(|e| at.error("write", &e))?;
-            quota::check(held.saturating_add(added).saturating_sub(removed), limit)
-                .map_err(|e| at.error("write", &e))
+            let held = held.map_err(|e| at.io_error("write", &e))?;
+            quota::check_size(held.saturating_add(added).saturating_sub(removed), limit)
+                .map_err(|e| at.io_error("write", &e))
         })
         .await
     }
 
-    fn change(&mut self, target: &Place, before: Content, after: Content) -> Asked<()> {
-        if self.changes.len() >= CHANGES && !self.changes.contains_key(&target.name) {
-            return Err(target.invalid(&format!(
-                "is one too many: an action changes at most {CHANGES} paths"
+    fn record_change(
+        &mut self,
+        target: &GuestPath,
+        before: PathContent,
+        after: PathContent,
+    ) -> FileResult<()> {
+        if self.changes.len() >= MAX_CHANGES && !self.changes.contains_key(&target.recorded_path) {
+            return Err(target.invalid_error(&format!(
+                "is one too many: an action changes at most {MAX_CHANGES} paths"
             )));
         }
-        let change = self.changes.entry(target.name.clone()).or_insert(Change {
-            before,
-            after: Content::Absent,
-        });
+        let change = self
+            .changes
+            .entry(target.recorded_path.clone())
+            .or_insert(PathChange {
+                before,
+                after: PathContent::Absent,
+            });
         change.after = after;
         Ok(())
     }
@@ -320,24 +356,28 @@ impl Files {
     /// Returns what is at a path that the attempt is about to change. The content of a file is
     /// stored: roles that must not see the change yet still see it, and it is restored if the
     /// change is undone.
-    async fn before(&mut self, target: &Place, seen: Seen) -> Asked<Content> {
+    async fn content_before(
+        &mut self,
+        target: &GuestPath,
+        seen: VisibleEntry,
+    ) -> FileResult<PathContent> {
         match seen {
-            _ if self.changes.contains_key(&target.name) => Ok(Content::Absent),
-            Seen::Blob(content) => Ok(content),
-            Seen::File(length) => {
-                self.afford(length)?;
-                let found = on_disk(target.clone(), KEPT_BYTES).await?;
-                Ok(self.keep(found.into()))
+            _ if self.changes.contains_key(&target.recorded_path) => Ok(PathContent::Absent),
+            VisibleEntry::Blob(content) => Ok(content),
+            VisibleEntry::File(length) => {
+                self.reserve_bytes(length)?;
+                let found = read_from_disk(target.clone(), MAX_STORED_BYTES).await?;
+                Ok(self.store_blob(found.into()))
             }
-            Seen::Directory => Ok(Content::Directory),
-            Seen::Absent | Seen::Other => Ok(Content::Absent),
+            VisibleEntry::Directory => Ok(PathContent::Directory),
+            VisibleEntry::Absent | VisibleEntry::Other => Ok(PathContent::Absent),
         }
     }
 
-    fn afford(&mut self, more: u64) -> Asked<()> {
+    fn reserve_bytes(&mut self, more: u64) -> FileResult<()> {
         let total = self.bytes.saturating_add(more);
-        if total > KEPT_BYTES {
-            let limit = format_bytes(KEPT_BYTES);
+        if total > MAX_STORED_BYTES {
+            let limit = format_bytes(MAX_STORED_BYTES);
             let message = format!("an action writes and replaces at most {limit} of files");
             return Err(HostError::new(HostErrorKind::Invalid, message));
         }
@@ -345,81 +385,95 @@ impl Files {
         Ok(())
     }
 
-    fn keep(&mut self, bytes: Arc<[u8]>) -> Content {
+    fn store_blob(&mut self, bytes: Arc<[u8]>) -> PathContent {
         let (digest, length) = (digest_of(&bytes), bytes.len() as u64);
         self.blobs.insert(digest.clone(), bytes);
-        Content::File {
+        PathContent::File {
             digest,
             bytes: length,
         }
     }
 
-    async fn blob(&self, content: &Content) -> Option<Arc<[u8]>> {
+    async fn load_blob(&self, content: &PathContent) -> Option<Arc<[u8]>> {
         let digest = content.digest()?;
         if let Some(bytes) = self.blobs.get(digest) {
             return Some(Arc::clone(bytes));
         }
-        match self.gateway.as_ref()?.ask(Ask::File(digest.clone())).await {
-            Some(Answer::File(bytes)) => bytes,
+        match self
+            .gateway
+            .as_ref()?
+            .request(GuestRequest::StoredFile(digest.clone()))
+            .await
+        {
+            Some(HostAnswer::File(bytes)) => bytes,
             _ => None,
         }
     }
 
     /// Returns the content that the attempt or the run has decided for a path, if any.
-    fn decided(&self, name: &str) -> Option<&Content> {
+    fn overlay_content(&self, name: &str) -> Option<&PathContent> {
         self.changes
             .get(name)
             .map(|change| &change.after)
             .or_else(|| self.view.files.get(name))
     }
 
-    async fn look(&self, target: &Place) -> Asked<Seen> {
+    async fn look_up(&self, target: &GuestPath) -> FileResult<VisibleEntry> {
         if target.inside.as_os_str().is_empty() && target.access == Access::Write {
-            return Ok(Seen::Directory);
+            return Ok(VisibleEntry::Directory);
         }
-        match self.decided(&target.name) {
-            Some(Content::Absent) => return Ok(Seen::Absent),
-            Some(Content::Directory) => return Ok(Seen::Directory),
-            Some(content) => return Ok(Seen::Blob(content.clone())),
+        match self.overlay_content(&target.recorded_path) {
+            Some(PathContent::Absent) => return Ok(VisibleEntry::Absent),
+            Some(PathContent::Directory) => return Ok(VisibleEntry::Directory),
+            Some(content) => return Ok(VisibleEntry::Blob(content.clone())),
             None => {}
         }
         // Nothing on disk is visible below a path that was removed or replaced by a file.
         let removed = |inside: &Path| {
-            let decided = self.decided(&target.at(inside).name);
-            matches!(decided, Some(Content::Absent | Content::File { .. }))
+            let decided = self.overlay_content(&target.with_inside(inside).recorded_path);
+            matches!(
+                decided,
+                Some(PathContent::Absent | PathContent::File { .. })
+            )
         };
         if target.inside.ancestors().skip(1).any(removed) {
-            return Ok(Seen::Absent);
+            return Ok(VisibleEntry::Absent);
         }
         let at = target.clone();
-        let found =
-            aside(move || at.root.look(&at.inside).map_err(|e| at.error("open", &e))).await?;
+        let found = run_blocking(move || {
+            at.root
+                .inspect(&at.inside)
+                .map_err(|e| at.io_error("open", &e))
+        })
+        .await?;
         Ok(match found {
-            Found::Absent => Seen::Absent,
-            Found::Directory => Seen::Directory,
-            Found::File { bytes, .. } => Seen::File(bytes),
-            Found::Other => Seen::Other,
+            DiskEntry::Absent => VisibleEntry::Absent,
+            DiskEntry::Directory => VisibleEntry::Directory,
+            DiskEntry::File { bytes, .. } => VisibleEntry::File(bytes),
+            DiskEntry::Other => VisibleEntry::Other,
         })
     }
 
     /// Returns the names in an existing directory. Names of directories end in `/`.
-    async fn names(&self, target: &Place) -> Asked<Vec<String>> {
+    async fn list_names(&self, target: &GuestPath) -> FileResult<Vec<String>> {
         let at = target.clone();
-        let on_disk = aside(move || match at.root.names(&at.inside, LIST_NAMES + 1) {
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-                ) =>
-            {
-                Ok(Vec::new())
-            }
-            names => names.map_err(|e| at.error("list", &e)),
-        });
+        let on_disk = run_blocking(
+            move || match at.root.list(&at.inside, MAX_LISTED_NAMES + 1) {
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                    ) =>
+                {
+                    Ok(Vec::new())
+                }
+                names => names.map_err(|e| at.io_error("list", &e)),
+            },
+        );
         let mut names: BTreeMap<String, bool> = on_disk
             .await?
             .into_iter()
-            .map(|(name, found)| (name, found == Found::Directory))
+            .map(|(name, found)| (name, found == DiskEntry::Directory))
             .collect();
         let directory = target.inside.to_string_lossy();
         let decided = self.view.files.iter();
@@ -429,48 +483,48 @@ impl Files {
                 .map(|(path, change)| (path, &change.after)),
         );
         for (path, content) in decided {
-            let inside = target.tree.inside(path);
+            let inside = target.mapping.relative_path(path);
             let below = inside
                 .as_deref()
-                .and_then(|inside| within(&directory, inside));
+                .and_then(|inside| strip_directory(&directory, inside));
             let Some(name) = below.filter(|rest| !rest.is_empty() && !rest.contains('/')) else {
                 continue;
             };
             match content {
-                Content::Absent => names.remove(name),
-                Content::Directory => names.insert(name.into(), true),
-                Content::File { .. } => names.insert(name.into(), false),
+                PathContent::Absent => names.remove(name),
+                PathContent::Directory => names.insert(name.into(), true),
+                PathContent::File { .. } => names.insert(name.into(), false),
             };
         }
-        if names.len() > LIST_NAMES {
-            return Err(target.invalid(&format!("holds more than {LIST_NAMES} names")));
+        if names.len() > MAX_LISTED_NAMES {
+            return Err(target.invalid_error(&format!("holds more than {MAX_LISTED_NAMES} names")));
         }
         let format_name = |(name, directory)| if directory { format!("{name}/") } else { name };
         Ok(names.into_iter().map(format_name).collect())
     }
 }
 
-fn size(content: &Content) -> u64 {
+fn content_bytes(content: &PathContent) -> u64 {
     match content {
-        Content::File { bytes, .. } => *bytes,
-        Content::Absent | Content::Directory => 0,
+        PathContent::File { bytes, .. } => *bytes,
+        PathContent::Absent | PathContent::Directory => 0,
     }
 }
 
-async fn on_disk(target: Place, limit: u64) -> Asked<Vec<u8>> {
-    aside(move || match target.root.read(&target.inside, limit) {
+async fn read_from_disk(target: GuestPath, limit: u64) -> FileResult<Vec<u8>> {
+    run_blocking(move || match target.root.read(&target.inside, limit) {
         Ok(Some(content)) => Ok(content),
-        Ok(None) => Err(target.too_large(limit)),
+        Ok(None) => Err(target.too_large_error(limit)),
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-            Err(target.invalid("is not a regular file"))
+            Err(target.invalid_error("is not a regular file"))
         }
-        Err(error) => Err(target.error("read", &error)),
+        Err(error) => Err(target.io_error("read", &error)),
     })
     .await
 }
 
 /// Runs blocking work on a thread of its own.
-pub(in crate::sandbox) async fn aside<T: Send + 'static>(
+pub(in crate::sandbox) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, HostError> + Send + 'static,
 ) -> Result<T, HostError> {
     match tokio::task::spawn_blocking(work).await {

@@ -7,29 +7,29 @@ use strata_core::fault::Grant;
 
 use super::super::bindings::{http as wit, types};
 use super::super::convert;
-use super::super::ctx::{Ctx, Reply, invalid, undescribed, unexpected};
+use super::super::ctx::{Ctx, HostResult, invalid, unavailable_in_describe, unexpected_answer};
 use super::super::limits::format_bytes;
-use super::MANY;
-use crate::gateway::{Answer, Ask};
-use crate::plugin::http::{Carried, permit};
+use super::MAX_BATCH;
+use crate::gateway::{GuestRequest, HostAnswer};
+use crate::plugin::http::{GrantedParts, check_grants};
 use crate::services::http::{
-    BODY_BYTES, HEADERS_BYTES, Header, KEY_HEADER, Request, Response, URL_BYTES,
+    Header, HttpRequest, HttpResponse, KEY_HEADER, MAX_BODY_BYTES, MAX_HEADERS_BYTES, MAX_URL_BYTES,
 };
 
 /// The maximum length of an idempotency key. Services accept 64 to 255 characters.
-const KEY_BYTES: usize = 255;
+const MAX_KEY_BYTES: usize = 255;
 /// The maximum number of secrets that a request may name. Requests need one or two, and each is
 /// searched for in every header.
-const SECRETS: usize = 64;
+const MAX_SECRETS: usize = 64;
 
-type Asked<T> = Result<T, types::HostError>;
+type HttpCallResult<T> = Result<T, types::HostError>;
 
-fn unmakeable(what: &str) -> types::HostError {
+fn invalid_request(what: &str) -> types::HostError {
     invalid(format!("cannot make the request: {what}"))
 }
 
 /// Validates and converts a request.
-fn read(request: wit::Request) -> Asked<Request> {
+fn parse_request(request: wit::Request) -> HttpCallResult<HttpRequest> {
     let wit::Request {
         method,
         url,
@@ -39,7 +39,7 @@ fn read(request: wit::Request) -> Asked<Request> {
         timeout_ms,
         idempotency_key,
     } = request;
-    let wrong = |what: String| unmakeable(&what);
+    let wrong = |what: String| invalid_request(&what);
     let known =
         (1..=16).contains(&method.len()) && method.bytes().all(|byte| byte.is_ascii_uppercase());
     if !known || matches!(method.as_str(), "CONNECT" | "TRACE") {
@@ -52,27 +52,30 @@ fn read(request: wit::Request) -> Asked<Request> {
     if let Some(length) = body
         .as_ref()
         .map(Vec::len)
-        .filter(|length| *length > BODY_BYTES)
+        .filter(|length| *length > MAX_BODY_BYTES)
     {
-        let (length, limit) = (format_bytes(length as u64), format_bytes(BODY_BYTES as u64));
+        let (length, limit) = (
+            format_bytes(length as u64),
+            format_bytes(MAX_BODY_BYTES as u64),
+        );
         return Err(wrong(format!(
             "its body has {length}, at most {limit} are sent"
         )));
     }
-    if secrets.len() > SECRETS {
+    if secrets.len() > MAX_SECRETS {
         return Err(wrong(format!(
-            "it names {} secrets, at most {SECRETS} are put in",
+            "it names {} secrets, at most {MAX_SECRETS} are put in",
             secrets.len()
         )));
     }
     let (headers, named_key) = read_headers(headers)?;
     let key = idempotency_key.or(named_key);
-    if key.as_ref().is_some_and(|key| !is_key(key)) {
+    if key.as_ref().is_some_and(|key| !is_valid_key(key)) {
         return Err(wrong(format!(
-            "an idempotency key has 1 to {KEY_BYTES} printable ASCII characters"
+            "an idempotency key has 1 to {MAX_KEY_BYTES} printable ASCII characters"
         )));
     }
-    Ok(Request {
+    Ok(HttpRequest {
         method,
         url,
         headers,
@@ -84,11 +87,11 @@ fn read(request: wit::Request) -> Asked<Request> {
 }
 
 /// Parses the URL of a request, and removes its fragment, which is not sent.
-fn parse_url(url: &str) -> Asked<Url> {
-    let wrong = |what: String| unmakeable(&what);
-    if url.len() > URL_BYTES {
+fn parse_url(url: &str) -> HttpCallResult<Url> {
+    let wrong = |what: String| invalid_request(&what);
+    if url.len() > MAX_URL_BYTES {
         return Err(wrong(format!(
-            "its address has {} bytes, at most {URL_BYTES} are sent",
+            "its address has {} bytes, at most {MAX_URL_BYTES} are sent",
             url.len()
         )));
     }
@@ -109,23 +112,23 @@ fn parse_url(url: &str) -> Asked<Url> {
     Ok(url)
 }
 
-fn is_key(key: &str) -> bool {
-    (1..=KEY_BYTES).contains(&key.len())
+fn is_valid_key(key: &str) -> bool {
+    (1..=MAX_KEY_BYTES).contains(&key.len())
         && key
             .bytes()
             .all(|byte| byte.is_ascii_graphic() || byte == b' ')
 }
 
 /// Validates the headers. Returns the idempotency key separately if one of them has it.
-fn read_headers(wit_headers: Vec<wit::Header>) -> Asked<(Vec<Header>, Option<String>)> {
-    let wrong = |what: String| Err(unmakeable(&what));
+fn read_headers(wit_headers: Vec<wit::Header>) -> HttpCallResult<(Vec<Header>, Option<String>)> {
+    let wrong = |what: String| Err(invalid_request(&what));
     let length: usize = wit_headers
         .iter()
         .map(|header| header.name.len() + header.value.len())
         .sum();
-    if length > HEADERS_BYTES {
+    if length > MAX_HEADERS_BYTES {
         return wrong(format!(
-            "its headers have {length} bytes, at most {HEADERS_BYTES} are sent"
+            "its headers have {length} bytes, at most {MAX_HEADERS_BYTES} are sent"
         ));
     }
     let mut headers = Vec::new();
@@ -151,7 +154,7 @@ fn read_headers(wit_headers: Vec<wit::Header>) -> Asked<(Vec<Header>, Option<Str
     Ok((headers, key))
 }
 
-fn response(response: Response) -> wit::Response {
+fn to_wit_response(response: HttpResponse) -> wit::Response {
     let header = |header: Header| wit::Header {
         name: header.name,
         value: header.value,
@@ -165,18 +168,18 @@ fn response(response: Response) -> wit::Response {
 }
 
 /// Validates a request and checks that it is granted.
-fn authorize_request(ctx: &mut Ctx, request: wit::Request) -> Asked<Request> {
-    let request = read(request)?;
+fn authorize_request(ctx: &mut Ctx, request: wit::Request) -> HttpCallResult<HttpRequest> {
+    let request = parse_request(request)?;
     let headers: Vec<&str> = request
         .headers
         .iter()
         .map(|header| header.name.as_str())
         .collect();
-    let carried = Carried {
+    let carried = GrantedParts {
         secrets: &request.secrets,
         headers: &headers,
     };
-    let granted = permit(
+    let granted = check_grants(
         &ctx.capabilities.http,
         &request.method,
         &request.url,
@@ -192,7 +195,7 @@ async fn fetch_all(
     ctx: &mut Ctx,
     function: &'static str,
     requests: Vec<wit::Request>,
-) -> wasmtime::Result<Vec<Asked<wit::Response>>> {
+) -> wasmtime::Result<Vec<HttpCallResult<wit::Response>>> {
     let mut granted = Vec::new();
     let mut refusals = Vec::new();
     for request in requests {
@@ -206,15 +209,15 @@ async fn fetch_all(
     }
     let mut responses = Vec::new();
     if !granted.is_empty() {
-        match ctx.ask(function, Ask::Fetch(granted)).await? {
+        match ctx.request(function, GuestRequest::Fetch(granted)).await? {
             None => {
                 return Ok(refusals
                     .iter()
-                    .map(|_| Err(undescribed(function)))
+                    .map(|_| Err(unavailable_in_describe(function)))
                     .collect());
             }
-            Some(Answer::Responses(answered)) => responses = answered,
-            Some(other) => unexpected(function, &other),
+            Some(HostAnswer::Responses(answered)) => responses = answered,
+            Some(other) => unexpected_answer(function, &other),
         }
     }
     let mut responses = responses.into_iter();
@@ -224,7 +227,7 @@ async fn fetch_all(
             Some(refusal) => Err(refusal),
             None => {
                 let answer = responses.next().expect("the driver answers each request");
-                answer.map(response).map_err(convert::host_error)
+                answer.map(to_wit_response).map_err(convert::host_error)
             }
         });
     }
@@ -232,8 +235,8 @@ async fn fetch_all(
 }
 
 impl wit::Host for Ctx {
-    async fn fetch(&mut self, request: wit::Request) -> Reply<wit::Response> {
-        self.count("http.fetch", 1)?;
+    async fn fetch(&mut self, request: wit::Request) -> HostResult<wit::Response> {
+        self.count_calls("http.fetch", 1)?;
         let mut responses = fetch_all(self, "http.fetch", vec![request]).await?;
         Ok(responses.pop().expect("one request has one response"))
     }
@@ -241,12 +244,13 @@ impl wit::Host for Ctx {
     async fn fetch_many(
         &mut self,
         requests: Vec<wit::Request>,
-    ) -> wasmtime::Result<Vec<Asked<wit::Response>>> {
+    ) -> wasmtime::Result<Vec<HttpCallResult<wit::Response>>> {
         // Each request counts as a call, so that calling for many at once does not evade the limit.
         let count = u32::try_from(requests.len()).unwrap_or(u32::MAX).max(1);
-        self.count("http.fetch-many", count)?;
-        if requests.len() > MANY {
-            let message = format!("asked for {count} responses at once; at most {MANY} are given");
+        self.count_calls("http.fetch-many", count)?;
+        if requests.len() > MAX_BATCH {
+            let message =
+                format!("asked for {count} responses at once; at most {MAX_BATCH} are given");
             return Ok(requests
                 .iter()
                 .map(|_| Err(invalid(message.clone())))

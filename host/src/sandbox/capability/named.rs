@@ -4,13 +4,13 @@
 use strata_core::fault::Grant;
 
 use super::super::bindings::{env, secrets};
-use super::super::ctx::{Ctx, Reply, invalid, name_fits};
+use super::super::ctx::{Ctx, HostResult, check_name, invalid};
 use crate::services::http::secret::placeholder;
 
 impl env::Host for Ctx {
-    fn get(&mut self, name: String) -> Reply<Option<String>> {
-        self.count("env.get", 1)?;
-        if let Err(refusal) = name_fits("name", &name) {
+    fn get(&mut self, name: String) -> HostResult<Option<String>> {
+        self.count_calls("env.get", 1)?;
+        if let Err(refusal) = check_name("name", &name) {
             return Ok(Err(refusal));
         }
         if !self.capabilities.env.contains(&name) {
@@ -31,9 +31,9 @@ impl env::Host for Ctx {
 }
 
 impl secrets::Host for Ctx {
-    fn placeholder(&mut self, name: String) -> Reply<String> {
-        self.count("secrets.placeholder", 1)?;
-        if let Err(refusal) = name_fits("name", &name) {
+    fn placeholder(&mut self, name: String) -> HostResult<String> {
+        self.count_calls("secrets.placeholder", 1)?;
+        if let Err(refusal) = check_name("name", &name) {
             return Ok(Err(refusal));
         }
         if !self.capabilities.secrets.contains(&name) {

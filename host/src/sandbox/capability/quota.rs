@@ -9,13 +9,13 @@ use super::super::limits::format_bytes;
 
 /// How many entries are counted at most to compute the size of a directory. One with more is
 /// treated as full, since counting would take longer than writing.
-const ENTRIES: usize = 100_000;
+const MAX_ENTRIES: usize = 100_000;
 /// The maximum nesting of directories. Each level of a path is opened separately, so deeper paths
 /// are slow. A directory with deeper ones is treated as full, and nothing deeper is written.
-pub(super) const LEVELS: usize = 64;
+pub(super) const MAX_LEVELS: usize = 64;
 
 /// Fails with `QuotaExceeded` if a directory would hold more than `limit` bytes.
-pub(super) fn check(after: u64, limit: u64) -> io::Result<()> {
+pub(super) fn check_size(after: u64, limit: u64) -> io::Result<()> {
     if after <= limit {
         return Ok(());
     }
@@ -26,34 +26,34 @@ pub(super) fn check(after: u64, limit: u64) -> io::Result<()> {
 
 /// Returns the size of all files below a directory, except those at the path `without`. Links are
 /// not followed.
-pub(super) fn held(root: &Dir, without: Option<&Path>) -> io::Result<u64> {
+pub(super) fn directory_size(root: &Dir, without: Option<&Path>) -> io::Result<u64> {
     let mut entries = 0;
-    held_below(root, without, &mut entries, LEVELS)
+    size_below(root, without, &mut entries, MAX_LEVELS)
 }
 
 /// The maximum length of a file name in bytes, as file systems define it.
-pub(super) const NAME_BYTES: usize = 255;
+pub(super) const MAX_NAME_BYTES: usize = 255;
 
 /// Returns whether a path has a name that is longer than file systems accept. They do not report
 /// this for a path that does not exist.
 pub(super) fn has_long_name(inside: &Path) -> bool {
-    inside.iter().any(|name| name.len() > NAME_BYTES)
+    inside.iter().any(|name| name.len() > MAX_NAME_BYTES)
 }
 
 /// Returns whether a path is nested too deeply.
 pub(super) fn is_too_deep(inside: &Path) -> bool {
-    inside.components().nth(LEVELS).is_some()
+    inside.components().nth(MAX_LEVELS).is_some()
 }
 
 /// Returns the error of a directory that is nested too deeply.
-pub(super) fn too_deep() -> io::Error {
+pub(super) fn too_deep_error() -> io::Error {
     io::Error::new(
         io::ErrorKind::QuotaExceeded,
-        format!("the directory is nested deeper than {LEVELS} levels"),
+        format!("the directory is nested deeper than {MAX_LEVELS} levels"),
     )
 }
 
-fn held_below(
+fn size_below(
     dir: &Dir,
     without: Option<&Path>,
     entries: &mut usize,
@@ -63,16 +63,16 @@ fn held_below(
     for entry in dir.entries()? {
         let entry = entry?;
         *entries += 1;
-        if *entries > ENTRIES {
-            let why = format!("the directory holds more than {ENTRIES} files");
+        if *entries > MAX_ENTRIES {
+            let why = format!("the directory holds more than {MAX_ENTRIES} files");
             return Err(io::Error::new(io::ErrorKind::QuotaExceeded, why));
         }
         let more = match entry.file_type()? {
             kind if kind.is_dir() => {
-                let levels = levels.checked_sub(1).ok_or_else(too_deep)?;
+                let levels = levels.checked_sub(1).ok_or_else(too_deep_error)?;
                 match without.and_then(|without| without.strip_prefix(entry.file_name()).ok()) {
                     Some(rest) if rest.as_os_str().is_empty() => 0,
-                    rest => held_below(&entry.open_dir()?, rest, entries, levels)?,
+                    rest => size_below(&entry.open_dir()?, rest, entries, levels)?,
                 }
             }
             kind if kind.is_file() => entry.metadata()?.len(),

@@ -18,12 +18,12 @@ use wasmtime_wasi::p2::bindings::filesystem::preopens::Host as _;
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, async_trait};
 
-use clock::Clock;
-use listing::Listings;
+use clock::GuestClock;
+use listing::OpenListings;
 
 use super::super::ctx::Ctx;
-use super::super::log::{Level, Log};
-use super::files::{Opened, Own};
+use super::super::log::{GuestLog, LogLevel};
+use super::files::{HiddenStorage, OpenFiles};
 use crate::plugin::{Access, Grants};
 use crate::services::variables::Variables;
 use crate::sha256::sha256;
@@ -34,7 +34,7 @@ mod open;
 mod stat;
 
 /// The interface of WASI's file functions.
-const FILES: &str = "wasi:filesystem/types@0.2.12";
+const FILESYSTEM_TYPES: &str = "wasi:filesystem/types@0.2.12";
 
 /// The store as host functions that are added to the linker receive it.
 type GuestStore<'a> = StoreContextMut<'a, Ctx>;
@@ -42,13 +42,13 @@ type GuestStore<'a> = StoreContextMut<'a, Ctx>;
 /// How much a guest may write to a stream at once.
 const CHUNK_BYTES: usize = 64 << 10;
 /// Longer lines are split.
-const LINE_BYTES: usize = 64 << 10;
+const MAX_LINE_BYTES: usize = 64 << 10;
 /// How many random bytes are returned at once; asking for more ends the attempt. The limit of
 /// `random` is the same.
 const RANDOM_BYTES: u64 = 65536;
 /// How many resources a guest may hold: streams, descriptors, pollables. Each stream may hold a
 /// chunk in the host's memory.
-const HANDLES: usize = 512;
+const MAX_HANDLES: usize = 512;
 
 /// Adds WASI to the linker, with the clocks and file functions of this module.
 pub(in super::super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
@@ -67,26 +67,26 @@ pub(in super::super) struct WasiSetup<'a> {
     /// The random numbers are derived from it.
     pub(in super::super) seed: &'a str,
     /// Receives the standard streams.
-    pub(in super::super) log: &'a Arc<Mutex<Log>>,
+    pub(in super::super) log: &'a Arc<Mutex<GuestLog>>,
     /// Receives the files that the guest opens.
-    pub(in super::super) opened: Opened,
+    pub(in super::super) open_files: OpenFiles,
     /// The files of the host, which are not opened.
-    pub(in super::super) own: Own,
+    pub(in super::super) hidden: HiddenStorage,
 }
 
 /// The WASI state of one attempt.
-pub(in super::super) struct Wasi {
+pub(in super::super) struct WasiState {
     ctx: WasiCtx,
     table: ResourceTable,
-    streams: [Lines; 2],
-    clock: Clock,
-    opened: Opened,
+    streams: [LogStream; 2],
+    clock: GuestClock,
+    open_files: OpenFiles,
     /// The files of the host, which are not opened.
-    own: Own,
-    listings: Listings,
+    hidden: HiddenStorage,
+    listings: OpenListings,
 }
 
-impl Wasi {
+impl WasiState {
     /// Creates the state of an attempt.
     pub(in super::super) fn new(setup: WasiSetup<'_>) -> Self {
         let WasiSetup {
@@ -94,14 +94,14 @@ impl Wasi {
             variables,
             seed,
             log,
-            opened,
-            own,
+            open_files,
+            hidden,
         } = setup;
         // The seeds are independent: whoever sees the insecure numbers learns nothing about the
         // others.
         let seeds = ["random", "insecure", "insecure-seed"]
             .map(|stream| sha256(format!("{seed}/wasi/{stream}")));
-        let streams = [Level::Info, Level::Warn].map(|level| Lines::new(level, log));
+        let streams = [LogLevel::Info, LogLevel::Warn].map(|level| LogStream::new(level, log));
         let mut builder = WasiCtxBuilder::new();
         builder
             .stdout(streams[0].clone())
@@ -136,7 +136,7 @@ impl Wasi {
             }
         }
         let mut table = ResourceTable::new();
-        table.set_max_capacity(HANDLES);
+        table.set_max_capacity(MAX_HANDLES);
         let mut ctx = builder.build();
         let mut files = WasiFilesystemCtxView {
             ctx: ctx.filesystem(),
@@ -145,24 +145,24 @@ impl Wasi {
         // Fails if there are more directories than handles.
         for (directory, name) in files.get_directories().unwrap_or_default() {
             if let Ok(descriptor) = table.delete(directory) {
-                opened.grant(open::file_of(&descriptor), &name);
+                open_files.add_granted(open::file_of(&descriptor), &name);
             }
         }
         Self {
             ctx,
             table,
             streams,
-            clock: Clock::default(),
-            opened,
-            own,
-            listings: Listings::default(),
+            clock: GuestClock::default(),
+            open_files,
+            hidden,
+            listings: OpenListings::default(),
         }
     }
 
     /// Logs what the guest wrote without ending the line.
     pub(super) fn flush(&self) {
         for stream in &self.streams {
-            stream.close();
+            stream.flush_line();
         }
     }
 
@@ -180,36 +180,44 @@ fn first_half(digest: [u8; 32]) -> [u8; 16] {
 
 /// A standard stream that is logged line by line.
 #[derive(Clone)]
-struct Lines {
-    level: Level,
-    open: Arc<Mutex<Vec<u8>>>,
-    log: Arc<Mutex<Log>>,
+struct LogStream {
+    level: LogLevel,
+    unfinished_line: Arc<Mutex<Vec<u8>>>,
+    log: Arc<Mutex<GuestLog>>,
 }
 
-impl Lines {
-    fn new(level: Level, log: &Arc<Mutex<Log>>) -> Self {
+impl LogStream {
+    fn new(level: LogLevel, log: &Arc<Mutex<GuestLog>>) -> Self {
         Self {
             level,
-            open: Arc::default(),
+            unfinished_line: Arc::default(),
             log: Arc::clone(log),
         }
     }
 
-    fn take(&self, bytes: &[u8]) {
+    fn write_bytes(&self, bytes: &[u8]) {
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             let length = {
-                let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut open = self
+                    .unfinished_line
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
                 open.extend_from_slice(part);
                 open.len()
             };
-            if part.ends_with(b"\n") || length >= LINE_BYTES {
-                self.close();
+            if part.ends_with(b"\n") || length >= MAX_LINE_BYTES {
+                self.flush_line();
             }
         }
     }
 
-    fn close(&self) {
-        let line = std::mem::take(&mut *self.open.lock().unwrap_or_else(PoisonError::into_inner));
+    fn flush_line(&self) {
+        let line = std::mem::take(
+            &mut *self
+                .unfinished_line
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        );
         if line.is_empty() {
             return;
         }
@@ -218,13 +226,13 @@ impl Lines {
     }
 }
 
-impl IsTerminal for Lines {
+impl IsTerminal for LogStream {
     fn is_terminal(&self) -> bool {
         false
     }
 }
 
-impl StdoutStream for Lines {
+impl StdoutStream for LogStream {
     fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
         Box::new(self.clone())
     }
@@ -235,13 +243,13 @@ impl StdoutStream for Lines {
 }
 
 #[async_trait]
-impl Pollable for Lines {
+impl Pollable for LogStream {
     async fn ready(&mut self) {}
 }
 
-impl OutputStream for Lines {
+impl OutputStream for LogStream {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
-        self.take(&bytes);
+        self.write_bytes(&bytes);
         Ok(())
     }
 
@@ -254,13 +262,13 @@ impl OutputStream for Lines {
     }
 }
 
-impl AsyncWrite for Lines {
+impl AsyncWrite for LogStream {
     fn poll_write(
         self: Pin<&mut Self>,
         _: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.take(bytes);
+        self.write_bytes(bytes);
         Poll::Ready(Ok(bytes.len()))
     }
 

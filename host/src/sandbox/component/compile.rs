@@ -11,17 +11,17 @@ use wasmparser::{Parser, Payload};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-use super::parts::Parts;
+use super::parts::PartCounter;
 use super::{LoadError, problem};
 use crate::plugin::Limits;
 use crate::sandbox::SandboxError;
 
 /// The maximum size of the body of one function. The time and memory to compile a function grow
 /// faster than its size; the largest real ones, the main loops of interpreters, have about 300 KB.
-const FUNCTION_BYTES: usize = 1 << 20;
+const MAX_FUNCTION_BYTES: usize = 1 << 20;
 /// The maximum number of functions of one component. Interpreters with all their libraries have
 /// about 50,000.
-const FUNCTIONS: usize = 500_000;
+const MAX_FUNCTIONS: usize = 500_000;
 
 /// Fails if the component has more bytes than its limit.
 pub(super) fn check_size(bytes: &[u8], limits: &Limits) -> Result<(), LoadError> {
@@ -36,7 +36,7 @@ pub(super) fn check_size(bytes: &[u8], limits: &Limits) -> Result<(), LoadError>
 /// Fails if compiling the component would take too long or too much memory.
 fn check_contents(bytes: &[u8]) -> Result<(), LoadError> {
     let mut functions = 0;
-    let mut parts = Parts::default();
+    let mut parts = PartCounter::default();
     for payload in Parser::new(0).parse_all(bytes) {
         let payload = payload.map_err(|error| LoadError::Invalid(error.to_string()))?;
         let Payload::CodeSectionEntry(body) = payload else {
@@ -45,14 +45,16 @@ fn check_contents(bytes: &[u8]) -> Result<(), LoadError> {
         };
         functions += 1;
         let length = body.range().len();
-        if length > FUNCTION_BYTES {
+        if length > MAX_FUNCTION_BYTES {
             return Err(LoadError::FunctionTooLarge {
                 length,
-                bound: FUNCTION_BYTES,
+                bound: MAX_FUNCTION_BYTES,
             });
         }
-        if functions > FUNCTIONS {
-            return Err(LoadError::TooManyFunctions { bound: FUNCTIONS });
+        if functions > MAX_FUNCTIONS {
+            return Err(LoadError::TooManyFunctions {
+                bound: MAX_FUNCTIONS,
+            });
         }
     }
     Ok(())
@@ -82,7 +84,7 @@ pub(super) fn compile(
         let _ = done.send(Component::from_binary(&engine, &bytes));
     });
     match compiled.recv_timeout(limits.compile) {
-        Ok(component) => component.map_err(|error| problem::of_compiling(&error)),
+        Ok(component) => component.map_err(|error| problem::compile_error(&error)),
         Err(RecvTimeoutError::Timeout) => Err(LoadError::SlowToCompile {
             limit: limits.compile,
         }),

@@ -6,30 +6,35 @@ use std::time::Duration;
 
 use strata_core::fault::Fault;
 
-use super::problem::chain;
-use super::{LoadError, Manifest, Ready};
+use super::problem::error_chain;
+use super::{ComponentManifest, LinkedComponent, LoadError};
 use crate::gateway::ITEM_BYTES;
 use crate::plugin::{Grants, Limits};
-use crate::sandbox::attempt::{Acting, Choose, Choosing, Plan, Run, store};
+use crate::sandbox::attempt::{
+    ActParams, ChooseParams, ChooseResult, PlanResult, RunResult, new_store,
+};
 use crate::sandbox::bindings::handler;
 use crate::sandbox::ctx::Ctx;
 use crate::sandbox::limits::format_bytes;
 use crate::sandbox::{convert, fault};
 
 /// As much as the default for actions.
-const MEMORY_BYTES: u64 = 64 << 20;
+const MAX_MEMORY_BYTES: u64 = 64 << 20;
 /// Many times what a component needs to start.
-const CPU: Duration = Duration::from_secs(1);
+const MAX_CPU_TIME: Duration = Duration::from_secs(1);
 /// A component has nothing to wait for here, so only a busy machine makes it slow.
-const TIMEOUT: Duration = Duration::from_secs(30);
+const MAX_WALL_TIME: Duration = Duration::from_secs(30);
 /// A manifest is a page of text and two schemas.
-const MANIFEST_BYTES: u64 = 1 << 20;
+const MAX_MANIFEST_BYTES: u64 = 1 << 20;
 /// All of its host calls are refused.
-const HOST_CALLS: u32 = 64;
+const MAX_HOST_CALLS: u32 = 64;
 
 /// Instantiates the component, checks the types of its functions, and returns its description of
 /// itself.
-pub(super) fn ask(ready: &Ready, own: &Limits) -> Result<Manifest, LoadError> {
+pub(super) fn describe_component(
+    ready: &LinkedComponent,
+    own: &Limits,
+) -> Result<ComponentManifest, LoadError> {
     // Runs on a thread of its own, because the caller may be inside a runtime.
     let described = thread::scope(|scope| {
         scope
@@ -37,7 +42,7 @@ pub(super) fn ask(ready: &Ready, own: &Limits) -> Result<Manifest, LoadError> {
                 let runtime = tokio::runtime::Builder::new_current_thread()
                     .enable_time()
                     .build()?;
-                Ok(runtime.block_on(describe(ready, within(own))))
+                Ok(runtime.block_on(describe(ready, describe_limits(own))))
             })
             .join()
     });
@@ -55,57 +60,60 @@ pub(super) fn ask(ready: &Ready, own: &Limits) -> Result<Manifest, LoadError> {
 }
 
 /// Returns the limits: on resources of the machine at most those of a call, otherwise the defaults.
-fn within(own: &Limits) -> Limits {
+fn describe_limits(own: &Limits) -> Limits {
     Limits {
-        memory_bytes: own.memory_bytes.min(MEMORY_BYTES),
+        memory_bytes: own.memory_bytes.min(MAX_MEMORY_BYTES),
         table_elements: own.table_elements,
-        cpu: own.cpu.min(CPU),
-        timeout: own.timeout.min(TIMEOUT),
-        output_bytes: MANIFEST_BYTES,
-        log_bytes: MANIFEST_BYTES,
-        host_calls: HOST_CALLS,
+        cpu: own.cpu.min(MAX_CPU_TIME),
+        timeout: own.timeout.min(MAX_WALL_TIME),
+        output_bytes: MAX_MANIFEST_BYTES,
+        log_bytes: MAX_MANIFEST_BYTES,
+        host_calls: MAX_HOST_CALLS,
         ..Limits::default()
     }
 }
 
-async fn describe(ready: &Ready, limits: Limits) -> Result<Manifest, LoadError> {
+async fn describe(ready: &LinkedComponent, limits: Limits) -> Result<ComponentManifest, LoadError> {
     let limits = Limits {
         fuel: ready.counts_fuel().then_some(u64::MAX),
         ..limits
     };
-    let mut ctx = Ctx::describing(limits);
+    let mut ctx = Ctx::for_describe(limits);
     if ready.uses_wasi() {
         ctx.add_wasi(&Grants::default(), "describe");
     }
-    let mut store = store(ready, ctx);
+    let mut store = new_store(ready, ctx);
     let meter = std::sync::Arc::clone(&store.data().meter);
     let described = async {
-        let instance = ready.instantiate(&mut store).await.map_err(Asked::Failed)?;
+        let instance = ready
+            .instantiate(&mut store)
+            .await
+            .map_err(DescribeFailure::Failed)?;
         if let Some(run) = ready.run() {
             instance
-                .get_typed_func::<Acting<'_>, Run>(&mut store, run)
-                .map_err(Asked::Types)?;
+                .get_typed_func::<ActParams<'_>, RunResult>(&mut store, run)
+                .map_err(DescribeFailure::Types)?;
         }
         if let Some(plan) = ready.plan() {
             instance
-                .get_typed_func::<Acting<'_>, Plan>(&mut store, plan)
-                .map_err(Asked::Types)?;
+                .get_typed_func::<ActParams<'_>, PlanResult>(&mut store, plan)
+                .map_err(DescribeFailure::Types)?;
         }
         if let Some(choose) = ready.choose() {
             instance
-                .get_typed_func::<Choosing<'_>, Choose>(&mut store, choose)
-                .map_err(Asked::Types)?;
+                .get_typed_func::<ChooseParams<'_>, ChooseResult>(&mut store, choose)
+                .map_err(DescribeFailure::Types)?;
         }
         let Some(describe) = ready.describe() else {
-            return Ok(Manifest::default());
+            return Ok(ComponentManifest::default());
         };
         let describe = instance
             .get_typed_func::<(), (handler::Manifest,)>(&mut store, describe)
-            .map_err(Asked::Types)?;
+            .map_err(DescribeFailure::Types)?;
         let (manifest,) = describe
             .call_async(&mut store, ())
             .await
-            .map_err(Asked::Failed)?;
+            .map_err(DescribeFailure::Failed)?;
         Ok(convert::manifest(manifest))
     };
     let result = meter
@@ -114,20 +122,27 @@ async fn describe(ready: &Ready, limits: Limits) -> Result<Manifest, LoadError> 
     let ctx = store.data();
     ctx.capabilities.flush();
     match result {
-        Ok(Ok(manifest)) => fits(manifest),
-        Ok(Err(Asked::Types(error))) => Err(LoadError::Types { why: chain(&error) }),
-        Ok(Err(Asked::Failed(error))) => Err(failed(fault::of_error(&error, ctx))),
-        Err(_) => Err(failed(fault::of_error(&meter.timed_out(None).into(), ctx))),
+        Ok(Ok(manifest)) => check_manifest_size(manifest),
+        Ok(Err(DescribeFailure::Types(error))) => Err(LoadError::Types {
+            why: error_chain(&error),
+        }),
+        Ok(Err(DescribeFailure::Failed(error))) => {
+            Err(describe_error(fault::from_error(&error, ctx)))
+        }
+        Err(_) => Err(describe_error(fault::from_error(
+            &meter.timeout_error(None).into(),
+            ctx,
+        ))),
     }
 }
 
 /// Why a component cannot describe itself.
-enum Asked {
+enum DescribeFailure {
     Types(wasmtime::Error),
     Failed(wasmtime::Error),
 }
 
-fn fits(manifest: Manifest) -> Result<Manifest, LoadError> {
+fn check_manifest_size(manifest: ComponentManifest) -> Result<ComponentManifest, LoadError> {
     let schemas = manifest.config_schema.iter().chain(&manifest.output_schema);
     let texts = [&manifest.name, &manifest.version, &manifest.description]
         .into_iter()
@@ -138,10 +153,13 @@ fn fits(manifest: Manifest) -> Result<Manifest, LoadError> {
         .map(|need| need.len() + ITEM_BYTES)
         .sum();
     let length = texts.map(String::len).sum::<usize>() + needs;
-    if length as u64 <= MANIFEST_BYTES {
+    if length as u64 <= MAX_MANIFEST_BYTES {
         return Ok(manifest);
     }
-    let (length, limit) = (format_bytes(length as u64), format_bytes(MANIFEST_BYTES));
+    let (length, limit) = (
+        format_bytes(length as u64),
+        format_bytes(MAX_MANIFEST_BYTES),
+    );
     Err(LoadError::Describe {
         kind: "output-invalid",
         message: format!("its manifest has {length}, at most {limit} are taken"),
@@ -149,7 +167,7 @@ fn fits(manifest: Manifest) -> Result<Manifest, LoadError> {
 }
 
 /// Combines the message, backtrace and log of the fault in one text.
-fn failed(fault: Fault) -> LoadError {
+fn describe_error(fault: Fault) -> LoadError {
     let summary = fault.message.lines().next().unwrap_or_default();
     let frames = fault
         .backtrace

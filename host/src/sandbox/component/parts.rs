@@ -11,61 +11,61 @@ use wasmparser::{
 };
 
 use super::LoadError;
-use crate::sandbox::limits::memory::INSTANCES;
+use crate::sandbox::limits::memory::MAX_INSTANCES;
 
 /// The maximum number of instances of nested components. Toolchains create one for each exported
 /// interface, and a composed component has those of all its members.
-const NESTED: u64 = 4 * INSTANCES as u64;
+const MAX_NESTED_INSTANCES: u64 = 4 * MAX_INSTANCES as u64;
 /// The maximum nesting of instances. Each level keeps a copy of its knowledge of resources;
 /// composed components have two or three levels.
-const LEVELS: u64 = 16;
+const MAX_LEVELS: u64 = 16;
 /// The maximum number of parts. Each takes up to a kilobyte of the compiler's memory; the Python
 /// interpreter has about 16,000.
-const PARTS: u64 = 1 << 17;
+const MAX_PARTS: u64 = 1 << 17;
 
 /// Counts the parts of a component, section by section.
 #[derive(Default)]
-pub(super) struct Parts {
+pub(super) struct PartCounter {
     /// The components that have begun and not ended, the innermost last.
-    open: Vec<Frame>,
+    open: Vec<OpenComponent>,
     /// Whether a core module is being read. Only its imports count.
     module: bool,
     /// The number of all items that were read, including those that are never instantiated.
-    read: u64,
+    items_read: u64,
     /// The largest number of imports of a core module. Each of its instances has a copy of them.
-    imports: u64,
+    max_imports: u64,
 }
 
 /// A component that is being read.
 #[derive(Default)]
-struct Frame {
-    components: Vec<Nested>,
+struct OpenComponent {
+    components: Vec<NestedComponent>,
     /// The cost of a copy of each instance.
-    instances: Vec<Weight>,
-    own: Definition,
+    instances: Vec<PartCount>,
+    own: ComponentCost,
 }
 
 /// A component as another component can refer to it.
 #[derive(Clone, Copy)]
-enum Nested {
-    Defined(Definition),
+enum NestedComponent {
+    Defined(ComponentCost),
     /// A component from elsewhere: an import, or an export of an instance.
-    Given(Weight),
+    External(PartCount),
 }
 
 /// What is known about a component.
 #[derive(Clone, Copy, Default)]
-struct Definition {
+struct ComponentCost {
     /// The number of parts of an instance.
-    parts: Weight,
+    parts: PartCount,
     /// The number of parts of all its exports.
-    exports: Weight,
+    exports: PartCount,
     /// The number of parts that it captures from enclosing components.
-    kept: u64,
+    captured: u64,
     /// The number of instances of core modules that an instance creates.
-    cores: u64,
+    core_instances: u64,
     /// The number of instances of components that it creates.
-    nested: u64,
+    nested_instances: u64,
     /// The nesting depth of those instances.
     levels: u64,
 }
@@ -73,20 +73,20 @@ struct Definition {
 /// A number of parts, which may depend on the arguments that the enclosing component is
 /// instantiated with.
 #[derive(Clone, Copy, Default)]
-struct Weight {
+struct PartCount {
     fixed: u64,
     /// How many times the parts of the largest argument are added.
     arguments: u64,
 }
 
-impl Weight {
-    const ONE: Self = Self::of(1);
+impl PartCount {
+    const ONE: Self = Self::new(1);
     const ARGUMENT: Self = Self {
         fixed: 0,
         arguments: 1,
     };
 
-    const fn of(fixed: u64) -> Self {
+    const fn new(fixed: u64) -> Self {
         Self {
             fixed,
             arguments: 0,
@@ -98,7 +98,7 @@ impl Weight {
         self.arguments = self.arguments.saturating_add(other.arguments);
     }
 
-    fn or_more(self, other: Self) -> Self {
+    fn max(self, other: Self) -> Self {
         Self {
             fixed: self.fixed.max(other.fixed),
             arguments: self.arguments.max(other.arguments),
@@ -106,7 +106,7 @@ impl Weight {
     }
 
     /// Substitutes the weight of the largest argument.
-    fn with(self, argument: Self) -> Self {
+    fn with_argument(self, argument: Self) -> Self {
         let fixed = self.arguments.saturating_mul(argument.fixed);
         Self {
             fixed: self.fixed.saturating_add(fixed),
@@ -115,16 +115,16 @@ impl Weight {
     }
 }
 
-impl Nested {
-    fn weight(&self) -> Weight {
+impl NestedComponent {
+    fn part_count(&self) -> PartCount {
         match self {
-            Self::Defined(definition) => Weight::of(definition.kept.saturating_add(1)),
-            Self::Given(weight) => *weight,
+            Self::Defined(definition) => PartCount::new(definition.captured.saturating_add(1)),
+            Self::External(weight) => *weight,
         }
     }
 }
 
-impl Parts {
+impl PartCounter {
     /// Counts the next section. Fails if a bound is exceeded.
     pub(super) fn count(&mut self, payload: &Payload<'_>) -> Result<(), LoadError> {
         match payload {
@@ -135,50 +135,54 @@ impl Parts {
             Payload::Version {
                 encoding: Encoding::Component,
                 ..
-            } => self.open.push(Frame::default()),
+            } => self.open.push(OpenComponent::default()),
             Payload::End(_) if self.module => self.module = false,
-            Payload::End(_) => self.close()?,
+            Payload::End(_) => self.end_component()?,
             Payload::ImportSection(imports) => {
-                self.imports = self.imports.max(imports.count().into())
+                self.max_imports = self.max_imports.max(imports.count().into())
             }
-            Payload::InstanceSection(instances) => {
-                self.each(instances, |it, instance| it.frame().core(&instance))?
-            }
+            Payload::InstanceSection(instances) => self
+                .count_items(instances, |it, instance| {
+                    it.current().count_core_instance(&instance)
+                })?,
             Payload::ComponentInstanceSection(instances) => {
-                self.each(instances, |it, instance| it.frame().instance(&instance))?;
+                self.count_items(instances, |it, instance| {
+                    it.current().count_instance(&instance)
+                })?;
             }
             Payload::ComponentAliasSection(aliases) => {
-                self.each(aliases, |it, alias| it.alias(&alias))?
+                self.count_items(aliases, |it, alias| it.count_alias(&alias))?
             }
             Payload::ComponentImportSection(imports) => {
-                self.each(imports, |it, import| {
-                    it.frame().given(import.ty.kind(), Weight::ARGUMENT)
+                self.count_items(imports, |it, import| {
+                    it.current()
+                        .add_external(import.ty.kind(), PartCount::ARGUMENT)
                 })?;
             }
             Payload::ComponentExportSection(exports) => {
-                self.each(exports, |it, export| {
-                    it.frame().export(export.kind, export.index)
+                self.count_items(exports, |it, export| {
+                    it.current().count_export(export.kind, export.index)
                 })?;
             }
-            Payload::ComponentCanonicalSection(functions) => {
-                self.frame().charge(Weight::of(functions.count().into()))?
-            }
-            Payload::ComponentTypeSection(types) => {
-                self.frame().charge(Weight::of(types.count().into()))?
-            }
+            Payload::ComponentCanonicalSection(functions) => self
+                .current()
+                .add_parts(PartCount::new(functions.count().into()))?,
+            Payload::ComponentTypeSection(types) => self
+                .current()
+                .add_parts(PartCount::new(types.count().into()))?,
             _ => {}
         }
         Ok(())
     }
 
-    fn each<'a, T: FromReader<'a>>(
+    fn count_items<'a, T: FromReader<'a>>(
         &mut self,
         section: &SectionLimited<'a, T>,
         mut count: impl FnMut(&mut Self, T) -> Result<(), LoadError>,
     ) -> Result<(), LoadError> {
         for item in section.clone() {
-            self.read += 1;
-            within("parts", self.read, PARTS)?;
+            self.items_read += 1;
+            check_bound("parts", self.items_read, MAX_PARTS)?;
             count(
                 self,
                 item.map_err(|error| LoadError::Invalid(error.to_string()))?,
@@ -188,49 +192,51 @@ impl Parts {
     }
 
     /// Returns the component that is being read.
-    fn frame(&mut self) -> &mut Frame {
+    fn current(&mut self) -> &mut OpenComponent {
         self.open.last_mut().expect(
             "the parser gives a component's sections only between its beginning and its end",
         )
     }
 
-    fn close(&mut self) -> Result<(), LoadError> {
-        let Some(Frame { own, .. }) = self.open.pop() else {
+    fn end_component(&mut self) -> Result<(), LoadError> {
+        let Some(OpenComponent { own, .. }) = self.open.pop() else {
             return Ok(());
         };
         match self.open.last_mut() {
-            Some(around) => around.component(Nested::Defined(own)),
+            Some(around) => around.add_component(NestedComponent::Defined(own)),
             None => {
                 // The host passes one item for each import.
-                let parts = own.parts.with(Weight::ONE).fixed;
-                within(
+                let parts = own.parts.with_argument(PartCount::ONE).fixed;
+                check_bound(
                     "parts",
-                    parts.saturating_add(own.cores.saturating_mul(self.imports)),
-                    PARTS,
+                    parts.saturating_add(own.core_instances.saturating_mul(self.max_imports)),
+                    MAX_PARTS,
                 )
             }
         }
     }
 
-    fn alias(&mut self, alias: &ComponentAlias<'_>) -> Result<(), LoadError> {
+    fn count_alias(&mut self, alias: &ComponentAlias<'_>) -> Result<(), LoadError> {
         match *alias {
             ComponentAlias::InstanceExport {
                 kind,
                 instance_index,
                 ..
             } => {
-                let frame = self.frame();
+                let frame = self.current();
                 // A part of an instance has no more parts than the whole.
-                let total = frame.weight(ComponentExternalKind::Instance, instance_index);
-                frame.given(kind, total)
+                let total = frame.part_count(ComponentExternalKind::Instance, instance_index);
+                frame.add_external(kind, total)
             }
-            ComponentAlias::CoreInstanceExport { .. } => self.frame().charge(Weight::ONE),
-            ComponentAlias::Outer { kind, count, index } => self.outer(kind, count, index),
+            ComponentAlias::CoreInstanceExport { .. } => self.current().add_parts(PartCount::ONE),
+            ComponentAlias::Outer { kind, count, index } => {
+                self.count_outer_alias(kind, count, index)
+            }
         }
     }
 
     /// Counts an alias of an outer item, which all components in between capture.
-    fn outer(
+    fn count_outer_alias(
         &mut self,
         kind: ComponentOuterAliasKind,
         count: u32,
@@ -247,127 +253,149 @@ impl Parts {
             _ => None,
         };
         let kept = match (kind, named) {
-            (ComponentOuterAliasKind::Component, Some(Nested::Given(_))) => {
-                return Err(LoadError::ComponentGiven);
+            (ComponentOuterAliasKind::Component, Some(NestedComponent::External(_))) => {
+                return Err(LoadError::ComponentNotDefined);
             }
-            (_, Some(nested)) => nested.weight().fixed,
+            (_, Some(nested)) => nested.part_count().fixed,
             (ComponentOuterAliasKind::CoreModule, None) => 1,
             _ => 0,
         };
         for frame in between {
-            frame.own.kept = frame.own.kept.saturating_add(kept);
+            frame.own.captured = frame.own.captured.saturating_add(kept);
         }
         match named {
-            Some(nested) => self.frame().component(nested),
-            None => self.frame().charge(Weight::ONE),
+            Some(nested) => self.current().add_component(nested),
+            None => self.current().add_parts(PartCount::ONE),
         }
     }
 }
 
-impl Frame {
-    fn charge(&mut self, weight: Weight) -> Result<(), LoadError> {
+impl OpenComponent {
+    fn add_parts(&mut self, weight: PartCount) -> Result<(), LoadError> {
         self.own.parts.add(weight);
-        within("parts", self.own.parts.fixed, PARTS)
+        check_bound("parts", self.own.parts.fixed, MAX_PARTS)
     }
 
-    fn weight(&self, kind: ComponentExternalKind, index: u32) -> Weight {
+    fn part_count(&self, kind: ComponentExternalKind, index: u32) -> PartCount {
         let at = index as usize;
         let weight = match kind {
             ComponentExternalKind::Instance => self.instances.get(at).copied(),
-            ComponentExternalKind::Component => self.components.get(at).map(Nested::weight),
+            ComponentExternalKind::Component => {
+                self.components.get(at).map(NestedComponent::part_count)
+            }
             _ => None,
         };
-        weight.unwrap_or(Weight::ONE)
+        weight.unwrap_or(PartCount::ONE)
     }
 
-    fn component(&mut self, nested: Nested) -> Result<(), LoadError> {
+    fn add_component(&mut self, nested: NestedComponent) -> Result<(), LoadError> {
         self.components.push(nested);
-        self.charge(nested.weight())
+        self.add_parts(nested.part_count())
     }
 
     /// Counts an item from elsewhere with at most this weight.
-    fn given(&mut self, kind: ComponentExternalKind, weight: Weight) -> Result<(), LoadError> {
+    fn add_external(
+        &mut self,
+        kind: ComponentExternalKind,
+        weight: PartCount,
+    ) -> Result<(), LoadError> {
         match kind {
-            ComponentExternalKind::Component => self.component(Nested::Given(weight)),
+            ComponentExternalKind::Component => {
+                self.add_component(NestedComponent::External(weight))
+            }
             ComponentExternalKind::Instance => {
                 self.instances.push(weight);
-                self.charge(weight)
+                self.add_parts(weight)
             }
-            _ => self.charge(Weight::ONE),
+            _ => self.add_parts(PartCount::ONE),
         }
     }
 
     /// Counts an export, which can be referred to again.
-    fn export(&mut self, kind: ComponentExternalKind, index: u32) -> Result<(), LoadError> {
-        let weight = self.weight(kind, index);
+    fn count_export(&mut self, kind: ComponentExternalKind, index: u32) -> Result<(), LoadError> {
+        let weight = self.part_count(kind, index);
         self.own.exports.add(weight);
         match (kind, self.components.get(index as usize).copied()) {
-            (ComponentExternalKind::Component, Some(nested)) => self.component(nested),
-            _ => self.given(kind, weight),
+            (ComponentExternalKind::Component, Some(nested)) => self.add_component(nested),
+            _ => self.add_external(kind, weight),
         }
     }
 
-    fn core(&mut self, instance: &Instance<'_>) -> Result<(), LoadError> {
+    fn count_core_instance(&mut self, instance: &Instance<'_>) -> Result<(), LoadError> {
         let named = match instance {
             Instance::Instantiate { args, .. } => {
-                self.own.cores += 1;
-                within("core instances", self.own.cores, INSTANCES.into())?;
+                self.own.core_instances += 1;
+                check_bound(
+                    "core instances",
+                    self.own.core_instances,
+                    MAX_INSTANCES.into(),
+                )?;
                 args.len()
             }
             Instance::FromExports(exports) => exports.len(),
         };
-        self.charge(Weight::of(named as u64 + 1))
+        self.add_parts(PartCount::new(named as u64 + 1))
     }
 
-    fn instance(&mut self, instance: &ComponentInstance<'_>) -> Result<(), LoadError> {
-        let mut total = Weight::ONE;
+    fn count_instance(&mut self, instance: &ComponentInstance<'_>) -> Result<(), LoadError> {
+        let mut total = PartCount::ONE;
         match instance {
             ComponentInstance::FromExports(exports) => {
                 for export in exports {
-                    total.add(self.weight(export.kind, export.index));
+                    total.add(self.part_count(export.kind, export.index));
                 }
             }
             ComponentInstance::Instantiate {
                 component_index,
                 args,
             } => {
-                let mut largest = Weight::ONE;
+                let mut largest = PartCount::ONE;
                 for arg in args {
-                    let weight = self.weight(arg.kind, arg.index);
-                    self.charge(weight)?;
-                    largest = largest.or_more(weight);
+                    let weight = self.part_count(arg.kind, arg.index);
+                    self.add_parts(weight)?;
+                    largest = largest.max(weight);
                 }
                 match self.components.get(*component_index as usize).copied() {
-                    Some(Nested::Given(_)) => return Err(LoadError::ComponentGiven),
-                    Some(Nested::Defined(definition)) => {
+                    Some(NestedComponent::External(_)) => {
+                        return Err(LoadError::ComponentNotDefined);
+                    }
+                    Some(NestedComponent::Defined(definition)) => {
                         total.add(self.instantiate(definition, largest)?)
                     }
                     None => {}
                 }
             }
         }
-        self.given(ComponentExternalKind::Instance, total)
+        self.add_external(ComponentExternalKind::Instance, total)
     }
 
     /// Counts an instance. Returns the weight of its exports.
-    fn instantiate(&mut self, component: Definition, largest: Weight) -> Result<Weight, LoadError> {
+    fn instantiate(
+        &mut self,
+        component: ComponentCost,
+        largest: PartCount,
+    ) -> Result<PartCount, LoadError> {
         let own = &mut self.own;
-        own.cores = own.cores.saturating_add(component.cores);
-        own.nested = own
-            .nested
-            .saturating_add(component.nested)
+        own.core_instances = own.core_instances.saturating_add(component.core_instances);
+        own.nested_instances = own
+            .nested_instances
+            .saturating_add(component.nested_instances)
             .saturating_add(1);
         own.levels = own.levels.max(component.levels + 1);
-        within("core instances", own.cores, INSTANCES.into())?;
-        within("instances of nested components", own.nested, NESTED)?;
-        within("levels of components", own.levels, LEVELS)?;
-        self.charge(Weight::of(component.kept))?;
-        self.charge(component.parts.with(largest))?;
-        Ok(component.exports.with(largest))
+        check_bound("core instances", own.core_instances, MAX_INSTANCES.into())?;
+        check_bound(
+            "instances of nested components",
+            own.nested_instances,
+            MAX_NESTED_INSTANCES,
+        )?;
+        check_bound("levels of components", own.levels, MAX_LEVELS)?;
+        self.add_parts(PartCount::new(component.captured))?;
+        self.add_parts(component.parts.with_argument(largest))?;
+        Ok(component.exports.with_argument(largest))
     }
 }
 
-fn within(what: &'static str, needed: u64, bound: u64) -> Result<(), LoadError> {
+fn check_bound(what: &'static str, needed: u64, bound: u64) -> Result<(), LoadError> {
     if needed <= bound {
         return Ok(());
     }

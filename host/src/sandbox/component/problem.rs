@@ -2,20 +2,20 @@
 
 use std::time::Duration;
 
-use strata_core::id::hex;
+use strata_core::id::to_hex;
 use wasmtime::component::Component;
 
 use super::ready::HANDLER;
-use crate::plugin::{Limit, Reached};
+use crate::plugin::{Limit, LimitReached};
 use crate::sandbox::SandboxError;
 use crate::sandbox::limits::format_bytes;
 
 /// The first bytes of a WebAssembly binary.
 const MAGIC: &[u8] = b"\0asm";
 /// The version of a core module, which follows them.
-const CORE: &[u8] = &[1, 0, 0, 0];
+const CORE_MODULE_VERSION: &[u8] = &[1, 0, 0, 0];
 /// The version of a component, which follows them.
-const COMPONENT: &[u8] = &[0x0d, 0, 1, 0];
+const COMPONENT_VERSION: &[u8] = &[0x0d, 0, 1, 0];
 /// The package of the host's interfaces.
 const PACKAGE: &str = "strata:action/";
 
@@ -86,7 +86,7 @@ pub enum LoadError {
     #[error(
         "the component uses a component that it is given, or takes out of an instance; define each one where it is used"
     )]
-    ComponentGiven,
+    ComponentNotDefined,
     /// The component has too many parts.
     #[error(
         "the component has {needed} {what}, the sandbox holds {bound}; build it as fewer parts"
@@ -145,38 +145,40 @@ pub enum LoadError {
 
 impl LoadError {
     /// Returns the limit that was reached, if that is the reason.
-    pub fn reached(&self) -> Option<Reached> {
+    pub fn limit_reached(&self) -> Option<LimitReached> {
         match self {
-            Self::TooLarge { length, .. } => Some(Reached::by(Limit::Component, *length)),
-            Self::SlowToCompile { .. } => Some(Reached::at(Limit::Compile)),
+            Self::TooLarge { length, .. } => {
+                Some(LimitReached::with_demand(Limit::Component, *length))
+            }
+            Self::SlowToCompile { .. } => Some(LimitReached::new(Limit::Compile)),
             _ => None,
         }
     }
 }
 
 /// Checks the first bytes of a component.
-pub(super) fn check_form(bytes: &[u8]) -> Result<(), LoadError> {
+pub(super) fn check_header(bytes: &[u8]) -> Result<(), LoadError> {
     if !bytes.starts_with(MAGIC) {
         let start = bytes[..bytes.len().min(8)].escape_ascii().to_string();
         return Err(LoadError::NotWasm { start });
     }
     let version = bytes.get(4..8).unwrap_or_default();
-    if version == COMPONENT {
+    if version == COMPONENT_VERSION {
         return Ok(());
     }
-    if version == CORE {
+    if version == CORE_MODULE_VERSION {
         return Err(LoadError::CoreModule);
     }
-    let version = hex(version);
+    let version = to_hex(version);
     Err(LoadError::Version { version })
 }
 
-pub(super) fn of_compiling(error: &wasmtime::Error) -> LoadError {
+pub(super) fn compile_error(error: &wasmtime::Error) -> LoadError {
     LoadError::Invalid(error.root_cause().to_string())
 }
 
 /// Returns the error for a component without the handler that this host calls.
-pub(super) fn of_exports(component: &Component) -> LoadError {
+pub(super) fn export_error(component: &Component) -> LoadError {
     let ty = component.component_type();
     let names: Vec<String> = ty
         .exports(component.engine())
@@ -199,15 +201,18 @@ pub(super) fn of_exports(component: &Component) -> LoadError {
 }
 
 /// Returns the error for a component that cannot be linked.
-pub(super) fn of_imports(component: &Component, error: &wasmtime::Error) -> LoadError {
+pub(super) fn link_error(component: &Component, error: &wasmtime::Error) -> LoadError {
     let ty = component.component_type();
     let known = |name: &str| match name.split_once('@') {
         Some((interface, version)) if interface.starts_with(PACKAGE) => {
-            OWN.contains(&&interface[PACKAGE.len()..]) && version.starts_with("0.1.")
+            HOST_INTERFACES.contains(&&interface[PACKAGE.len()..]) && version.starts_with("0.1.")
         }
         Some((INTERPRETER, version)) => version.starts_with("0.1."),
         Some((interface, version)) => {
-            WASI.iter().any(|package| interface.starts_with(package)) && version.starts_with("0.2.")
+            WASI_PACKAGES
+                .iter()
+                .any(|package| interface.starts_with(package))
+                && version.starts_with("0.2.")
         }
         None => false,
     };
@@ -216,12 +221,14 @@ pub(super) fn of_imports(component: &Component, error: &wasmtime::Error) -> Load
         Some((import, _)) => LoadError::UnknownImport {
             import: import.to_owned(),
         },
-        None => LoadError::Types { why: chain(error) },
+        None => LoadError::Types {
+            why: error_chain(error),
+        },
     }
 }
 
 /// The host's interfaces.
-const OWN: [&str; 13] = [
+const HOST_INTERFACES: [&str; 13] = [
     "clock",
     "env",
     "environment",
@@ -239,7 +246,7 @@ const OWN: [&str; 13] = [
 /// The interface that interpreters of scripts import in addition.
 const INTERPRETER: &str = "strata:interpreter/script";
 /// The packages of WASI 0.2 that the host provides.
-const WASI: [&str; 6] = [
+const WASI_PACKAGES: [&str; 6] = [
     "wasi:cli/",
     "wasi:clocks/",
     "wasi:filesystem/",
@@ -249,7 +256,7 @@ const WASI: [&str; 6] = [
 ];
 
 /// Formats an error with its causes on one line.
-pub(super) fn chain(error: &wasmtime::Error) -> String {
+pub(super) fn error_chain(error: &wasmtime::Error) -> String {
     let parts: Vec<String> = error.chain().map(ToString::to_string).collect();
     parts.join(": ")
 }

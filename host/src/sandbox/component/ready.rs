@@ -15,9 +15,9 @@ use crate::sandbox::bindings::{
 use crate::sandbox::capability;
 use crate::sandbox::ctx::Ctx;
 use crate::sandbox::engine::Metering;
-use crate::sandbox::limits::memory::{MEMORIES, TABLES};
-use crate::sandbox::plain::Functions;
-use crate::sandbox::source::Sources;
+use crate::sandbox::limits::memory::{MAX_MEMORIES, MAX_TABLES};
+use crate::sandbox::plain::ForeignFunctions;
+use crate::sandbox::source::DebugInfo;
 
 /// The interface that all actions export.
 pub(super) const HANDLER: &str = "strata:action/handler@0.1.0";
@@ -27,16 +27,16 @@ pub(super) const THINKER: &str = "strata:action/thinker@0.1.0";
 pub(super) const PLANNER: &str = "strata:action/planner@0.1.0";
 
 /// A component that can be instantiated and called.
-pub(in crate::sandbox) struct Ready {
+pub(in crate::sandbox) struct LinkedComponent {
     pre: InstancePre<Ctx>,
     metering: Metering,
-    wasi: Wasi,
+    wasi: WasiImport,
     /// `None` if the component does not use the host's interfaces.
     handler: Option<Handler>,
     plan: Option<ComponentExportIndex>,
     choose: Option<ComponentExportIndex>,
-    functions: Functions,
-    sources: Arc<Sources>,
+    functions: ForeignFunctions,
+    sources: Arc<DebugInfo>,
 }
 
 /// The exported functions of the handler.
@@ -47,12 +47,12 @@ struct Handler {
 
 /// Whether a component imports WASI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wasi {
+enum WasiImport {
     Imported,
     Absent,
 }
 
-impl Ready {
+impl LinkedComponent {
     /// Links a compiled component. `bytes` is its source.
     pub(super) fn new(
         component: &Component,
@@ -64,12 +64,12 @@ impl Ready {
             component.get_export_index(Some(&interface), name)
         };
         let handler = function(HANDLER, "describe").zip(function(HANDLER, "run"));
-        within_bounds(component)?;
+        check_bounds(component)?;
         let engine = component.engine();
         let wasi = imports_wasi(component, engine);
-        let pre = linker(engine, wasi)
+        let pre = new_linker(engine, wasi)
             .and_then(|linker| linker.instantiate_pre(component))
-            .map_err(|error| problem::of_imports(component, &error))?;
+            .map_err(|error| problem::link_error(component, &error))?;
         Ok(Self {
             pre,
             metering,
@@ -77,8 +77,8 @@ impl Ready {
             handler: handler.map(|(describe, run)| Handler { describe, run }),
             plan: function(PLANNER, "plan"),
             choose: function(THINKER, "choose"),
-            functions: Functions::of(component),
-            sources: Arc::new(Sources::of(bytes)),
+            functions: ForeignFunctions::of_component(component),
+            sources: Arc::new(DebugInfo::collect(bytes)),
         })
     }
 
@@ -86,7 +86,7 @@ impl Ready {
     pub(super) fn check_handler(&self) -> Result<(), LoadError> {
         match self.handler {
             Some(_) => Ok(()),
-            None => Err(problem::of_exports(self.pre.component())),
+            None => Err(problem::export_error(self.pre.component())),
         }
     }
 
@@ -108,7 +108,7 @@ impl Ready {
     }
 
     pub(in crate::sandbox) fn uses_wasi(&self) -> bool {
-        self.wasi == Wasi::Imported
+        self.wasi == WasiImport::Imported
     }
 
     pub(in crate::sandbox) async fn instantiate(
@@ -135,23 +135,23 @@ impl Ready {
     }
 
     /// Returns the debug information of the component.
-    pub(in crate::sandbox) fn sources(&self) -> &Arc<Sources> {
+    pub(in crate::sandbox) fn sources(&self) -> &Arc<DebugInfo> {
         &self.sources
     }
 
-    pub(in crate::sandbox) fn functions(&self) -> &Functions {
+    pub(in crate::sandbox) fn functions(&self) -> &ForeignFunctions {
         &self.functions
     }
 }
 
 /// Fails if the component cannot be instantiated within the sandbox's bounds.
-fn within_bounds(component: &Component) -> Result<(), LoadError> {
+fn check_bounds(component: &Component) -> Result<(), LoadError> {
     let Some(needs) = component.resources_required() else {
         return Err(LoadError::ImportsModule);
     };
     let bounds = [
-        ("memories", needs.num_memories, MEMORIES),
-        ("tables", needs.num_tables, TABLES),
+        ("memories", needs.num_memories, MAX_MEMORIES),
+        ("tables", needs.num_tables, MAX_TABLES),
     ];
     match bounds.into_iter().find(|(_, needed, bound)| needed > bound) {
         None => Ok(()),
@@ -163,39 +163,39 @@ fn within_bounds(component: &Component) -> Result<(), LoadError> {
     }
 }
 
-fn imports_wasi(component: &Component, engine: &Engine) -> Wasi {
+fn imports_wasi(component: &Component, engine: &Engine) -> WasiImport {
     let ty = component.component_type();
     let mut imports = ty.imports(engine);
     match imports.any(|(name, _)| name.starts_with("wasi:")) {
-        true => Wasi::Imported,
-        false => Wasi::Absent,
+        true => WasiImport::Imported,
+        false => WasiImport::Absent,
     }
 }
 
 /// Every component can import all interfaces of the host. Functions without a grant return
 /// `denied`.
-fn linker(engine: &Engine, wasi: Wasi) -> wasmtime::Result<Linker<Ctx>> {
+fn new_linker(engine: &Engine, wasi: WasiImport) -> wasmtime::Result<Linker<Ctx>> {
     fn own(ctx: &mut Ctx) -> &mut Ctx {
         ctx
     }
-    type Own = HasSelf<Ctx>;
+    type CtxData = HasSelf<Ctx>;
     let mut linker = Linker::new(engine);
-    types::add_to_linker::<Ctx, Own>(&mut linker, own)?;
-    environment::add_to_linker::<Ctx, Own>(&mut linker, own)?;
-    state::add_to_linker::<Ctx, Own>(&mut linker, own)?;
-    memory::add_to_linker::<Ctx, Own>(&mut linker, own)?;
-    log::add_to_linker::<Ctx, Own>(&mut linker, own)?;
-    clock::add_to_linker::<Ctx, Own>(&mut linker, own)?;
-    random::add_to_linker::<Ctx, Own>(&mut linker, own)?;
-    llm::add_to_linker::<Ctx, Own>(&mut linker, own)?;
-    files::add_to_linker::<Ctx, Own>(&mut linker, own)?;
-    human::add_to_linker::<Ctx, Own>(&mut linker, own)?;
-    http::add_to_linker::<Ctx, Own>(&mut linker, own)?;
-    secrets::add_to_linker::<Ctx, Own>(&mut linker, own)?;
-    env::add_to_linker::<Ctx, Own>(&mut linker, own)?;
+    types::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
+    environment::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
+    state::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
+    memory::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
+    log::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
+    clock::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
+    random::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
+    llm::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
+    files::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
+    human::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
+    http::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
+    secrets::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
+    env::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
     // What the interpreters of scripts that ship with this program import beside these.
-    script::add_to_linker::<Ctx, Own>(&mut linker, own)?;
-    if wasi == Wasi::Imported {
+    script::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
+    if wasi == WasiImport::Imported {
         capability::wasi::add_to_linker(&mut linker)?;
     }
     Ok(linker)

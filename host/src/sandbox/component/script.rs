@@ -8,13 +8,13 @@ use strata_core::fault::{Fault, FaultCause};
 use strata_core::id::Digest;
 use strata_core::json::Json;
 
-use super::{LoadError, Loaded, Manifest, Metering, Shelved, WasmSandbox};
+use super::{ComponentManifest, LoadError, LoadedComponent, Metering, ReadyComponent, WasmSandbox};
 use crate::blob::digest_of;
 use crate::excerpt::excerpt;
 use crate::plugin::{Limits, Plugin};
 
 /// The maximum number of loops of a script that a fault lists, and the length of each line.
-const LOOPS: usize = 8;
+const MAX_LOOPS: usize = 8;
 const LINE_CHARS: usize = 80;
 
 /// A script.
@@ -48,28 +48,28 @@ impl WasmSandbox {
         interpreter: InterpreterComponent<'_>,
         metering: Metering,
         limits: &Limits,
-    ) -> Result<Loaded, LoadError> {
+    ) -> Result<LoadedComponent, LoadError> {
         let InterpreterComponent { digest, bytes } = interpreter;
-        let runs = self.load_as(digest.clone(), bytes, metering, limits)?;
-        let manifest = Manifest {
+        let runs = self.load_with_digest(digest.clone(), bytes, metering, limits)?;
+        let manifest = ComponentManifest {
             name: script.name.clone(),
             description: script.description(),
             config_schema: None,
             output_schema: None,
             ..(*runs.manifest).clone()
         };
-        let loaded = Loaded {
+        let loaded = LoadedComponent {
             digest: script_digest.clone(),
             exports: runs.exports,
             manifest: Arc::new(manifest),
         };
         let shelved = self
-            .shelved(digest, metering)
+            .find_loaded(digest, metering)
             .expect("it was loaded just now");
         let ready = Arc::clone(&shelved.ready);
-        self.put(
+        self.register(
             metering,
-            Shelved {
+            ReadyComponent {
                 ready,
                 loaded: loaded.clone(),
                 script: Some(script.clone()),
@@ -104,7 +104,7 @@ impl ScriptFile {
                     .take_while(|line| !line.is_empty())
                     .collect()
             }
-            None => head.lines().map_while(comment).collect(),
+            None => head.lines().map_while(comment_text).collect(),
         };
         lines.join(" ").trim().to_owned()
     }
@@ -113,7 +113,7 @@ impl ScriptFile {
     /// line that the interpreter reported last. The interpreter of JavaScript reports none: if such
     /// a script computed for too long, it was in a loop or recursed, so its loops are listed. A
     /// fault that the script declared itself is not changed.
-    pub(in crate::sandbox) fn locate(&self, fault: &mut Fault, line: Option<u32>) {
+    pub(in crate::sandbox) fn replace_backtrace(&self, fault: &mut Fault, line: Option<u32>) {
         let is_too_long = matches!(
             fault.cause,
             FaultCause::CpuLimit | FaultCause::FuelLimit | FaultCause::TimeLimit
@@ -123,7 +123,7 @@ impl ScriptFile {
         }
         fault.backtrace = match line {
             Some(line) => vec![self.reached(line)],
-            None if is_too_long => self.loops(),
+            None if is_too_long => self.list_loops(),
             None => Vec::new(),
         };
         if fault.backtrace.is_empty() {
@@ -150,11 +150,11 @@ impl ScriptFile {
     }
 
     /// Lists the lines of the script in which a loop starts.
-    fn loops(&self) -> Vec<String> {
+    fn list_loops(&self) -> Vec<String> {
         let text = self.text.as_deref().unwrap_or_default();
         let is_loop = |line: &str| {
             let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
-            comment(line).is_none() && words.any(|word| matches!(word, "while" | "for" | "do"))
+            comment_text(line).is_none() && words.any(|word| matches!(word, "while" | "for" | "do"))
         };
         let numbered = (1..).zip(text.lines()).filter(|(_, line)| is_loop(line));
         let describe = |(number, line): (usize, &str)| {
@@ -164,12 +164,12 @@ impl ScriptFile {
                 excerpt(line.trim(), LINE_CHARS)
             )
         };
-        numbered.map(describe).take(LOOPS).collect()
+        numbered.map(describe).take(MAX_LOOPS).collect()
     }
 
     /// Returns the plugin with which the interpreter is called. Its config has the script and the
     /// script's own config.
-    pub(super) fn configure(&self, plugin: &Plugin) -> Plugin {
+    pub(super) fn interpreter_plugin(&self, plugin: &Plugin) -> Plugin {
         let script = self
             .text
             .as_ref()
@@ -183,7 +183,7 @@ impl ScriptFile {
 }
 
 /// Returns the text of a line comment.
-fn comment(line: &str) -> Option<&str> {
+fn comment_text(line: &str) -> Option<&str> {
     let line = line.trim();
     line.strip_prefix("//")
         .or(line.strip_prefix('#'))
@@ -219,8 +219,8 @@ mod tests {
                 backtrace: frames,
                 ..Fault::new(FaultKind::Cpu, "")
             }
-            .caused_by(cause);
-            script(text).locate(&mut fault, line);
+            .with_cause(cause);
+            script(text).replace_backtrace(&mut fault, line);
             assert_eq!(fault.backtrace, expected, "{text}");
         };
         let unknown = "a.js (a script; the interpreter does not say at which line)";
@@ -244,9 +244,9 @@ mod tests {
     #[test]
     fn a_fault_that_a_script_declares_is_left_as_it_is() {
         use strata_core::fault::FaultKind;
-        let declared = Fault::new(FaultKind::Error, "no").caused_by(FaultCause::Declared);
+        let declared = Fault::new(FaultKind::Error, "no").with_cause(FaultCause::Declared);
         let mut fault = declared.clone();
-        script("f()").locate(&mut fault, Some(1));
+        script("f()").replace_backtrace(&mut fault, Some(1));
         assert_eq!(fault, declared);
     }
 

@@ -1,4 +1,4 @@
-//! The loaded components. Each team owns those it has loaded. `Shared` finds those of other teams
+//! The loaded components. Each team owns those it has loaded. `SharedComponents` finds those of other teams
 //! of the process without owning them, so the code is freed with the last team that uses it.
 
 use std::collections::HashMap;
@@ -6,33 +6,33 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use strata_core::id::Digest;
 
-use super::{Loaded, Metering, Ready, ScriptFile};
+use super::{LinkedComponent, LoadedComponent, Metering, ScriptFile};
 
 /// A loaded component.
-pub(super) struct Shelved {
-    pub(super) ready: Arc<Ready>,
-    pub(super) loaded: Loaded,
+pub(super) struct ReadyComponent {
+    pub(super) ready: Arc<LinkedComponent>,
+    pub(super) loaded: LoadedComponent,
     /// The script to run, if the component is an interpreter.
     pub(super) script: Option<ScriptFile>,
 }
 
-type Key = (Digest, Metering);
+type ComponentKey = (Digest, Metering);
 
 /// The components of one team.
 #[derive(Default)]
-pub(super) struct Held(RwLock<HashMap<Key, Arc<Shelved>>>);
+pub(super) struct TeamComponents(RwLock<HashMap<ComponentKey, Arc<ReadyComponent>>>);
 
 /// The components of all teams of the process.
 #[derive(Default)]
-pub(super) struct Shared(Mutex<HashMap<Key, Weak<Shelved>>>);
+pub(super) struct SharedComponents(Mutex<HashMap<ComponentKey, Weak<ReadyComponent>>>);
 
-impl Held {
-    pub(super) fn get(&self, digest: &Digest, metering: Metering) -> Option<Arc<Shelved>> {
+impl TeamComponents {
+    pub(super) fn get(&self, digest: &Digest, metering: Metering) -> Option<Arc<ReadyComponent>> {
         let held = self.0.read().unwrap_or_else(PoisonError::into_inner);
         held.get(&(digest.clone(), metering)).cloned()
     }
 
-    pub(super) fn put(&self, metering: Metering, shelved: &Arc<Shelved>) {
+    pub(super) fn put(&self, metering: Metering, shelved: &Arc<ReadyComponent>) {
         let mut held = self.0.write().unwrap_or_else(PoisonError::into_inner);
         held.insert(
             (shelved.loaded.digest.clone(), metering),
@@ -41,8 +41,8 @@ impl Held {
     }
 }
 
-impl Shared {
-    pub(super) fn get(&self, digest: &Digest, metering: Metering) -> Option<Arc<Shelved>> {
+impl SharedComponents {
+    pub(super) fn get(&self, digest: &Digest, metering: Metering) -> Option<Arc<ReadyComponent>> {
         let shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         shared
             .get(&(digest.clone(), metering))
@@ -51,7 +51,7 @@ impl Shared {
 
     /// Makes a component available to other teams. If two teams have loaded it at the same time,
     /// both get the first one.
-    pub(super) fn put(&self, metering: Metering, shelved: Shelved) -> Arc<Shelved> {
+    pub(super) fn put(&self, metering: Metering, shelved: ReadyComponent) -> Arc<ReadyComponent> {
         let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Removes the entries of freed components.
         shared.retain(|_, shelved| shelved.strong_count() > 0);
@@ -80,13 +80,13 @@ mod tests {
         [EMPTY, &[0, 2, 1, name]].concat()
     }
 
-    fn load(sandbox: &WasmSandbox, bytes: &[u8]) -> Arc<Shelved> {
+    fn load(sandbox: &WasmSandbox, bytes: &[u8]) -> Arc<ReadyComponent> {
         let digest = digest_of(bytes);
         sandbox
-            .load_plain(digest.clone(), bytes, Metering::Plain, &Limits::default())
+            .load_functions(digest.clone(), bytes, Metering::Plain, &Limits::default())
             .expect("it is loaded");
         sandbox
-            .held
+            .team_components
             .get(&digest, Metering::Plain)
             .expect("it is held")
     }
@@ -94,10 +94,10 @@ mod tests {
     #[test]
     fn a_component_is_shared_by_teams_and_gone_with_the_last_that_has_it() {
         let one = WasmSandbox::uncached().expect("a sandbox");
-        let [first, second] = [(); 2].map(|()| WasmSandbox::of(Arc::clone(&one.inner)));
+        let [first, second] = [(); 2].map(|()| WasmSandbox::from_inner(Arc::clone(&one.inner)));
         let shared = || {
             one.inner
-                .shared
+                .shared_components
                 .0
                 .lock()
                 .expect("no panic")
@@ -119,7 +119,12 @@ mod tests {
         assert!(ready.upgrade().is_none());
         load(&one, &component(b'c'));
         assert_eq!(
-            one.inner.shared.0.lock().expect("no panic").len(),
+            one.inner
+                .shared_components
+                .0
+                .lock()
+                .expect("no panic")
+                .len(),
             1,
             "their names are gone, too"
         );

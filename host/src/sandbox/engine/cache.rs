@@ -17,7 +17,7 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use crate::replace::{Replacement, replace};
-use crate::user::{self, Unusable, is_private};
+use crate::user::{self, UnusableDirectory, is_private};
 
 mod health;
 
@@ -28,32 +28,32 @@ pub use health::CacheHealth;
 const MAGIC: &[u8; 7] = b"strata\0";
 /// The version of the file layout, which precedes the magic bytes. Files of another version are not
 /// used.
-const LAYOUT: u8 = 4;
+const LAYOUT_VERSION: u8 = 4;
 /// The size of the checksum, which precedes the version.
-const SUM_BYTES: usize = 4;
+const CHECKSUM_BYTES: usize = 4;
 /// The size of the manifest's length, which precedes the checksum.
 const LENGTH_BYTES: usize = 4;
 /// The size of everything after the manifest.
-const TAIL_BYTES: usize = LENGTH_BYTES + SUM_BYTES + 1 + MAGIC.len();
+const TRAILER_BYTES: usize = LENGTH_BYTES + CHECKSUM_BYTES + 1 + MAGIC.len();
 /// How much of a file is read at once.
-const PIECE_BYTES: usize = 64 << 10;
+const READ_BYTES: usize = 64 << 10;
 /// The maximum size of all files. The least recently used are removed first.
-const KEPT_BYTES: u64 = 2 << 30;
+const MAX_CACHE_BYTES: u64 = 2 << 30;
 
 /// The prefix of the names of lock files, which are locked while a component is compiled. They are
 /// empty and never removed.
-const LOCK: &str = "lock-";
+const LOCK_PREFIX: &str = "lock-";
 /// How many digits of a digest select its lock file: 256 locks, so that few components wait for the
 /// lock of another.
 const LOCK_DIGITS: usize = 2;
 
 /// The cache, which may be disabled.
-pub(in crate::sandbox) struct Cache {
+pub(in crate::sandbox) struct CompileCache {
     dir: Option<PathBuf>,
 }
 
 /// The cached data of one component: a file whose checksum matches.
-pub(in crate::sandbox) struct Entry {
+pub(in crate::sandbox) struct CacheEntry {
     path: PathBuf,
     file: File,
     code_bytes: u64,
@@ -62,36 +62,36 @@ pub(in crate::sandbox) struct Entry {
 
 /// Why a file is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Unfit {
+enum CacheDefect {
     /// Another build of the host wrote it.
-    Foreign,
+    OtherLayout,
     /// It is not what was written.
     Damaged,
 }
 
 /// The exclusive right to compile a component on this machine. It is released on drop, and when the
 /// process ends.
-pub(in crate::sandbox) struct Turn {
+pub(in crate::sandbox) struct CompileLock {
     _locked: Option<File>,
 }
 
-impl Cache {
+impl CompileCache {
     /// Returns the cache in the user's cache directory.
-    pub(in crate::sandbox) fn of_user() -> Self {
-        user::cache().map_or_else(Self::none, |base| {
-            Self::at(&base.join("strata-host/compiled"))
+    pub(in crate::sandbox) fn user_cache() -> Self {
+        user::cache_dir().map_or_else(Self::disabled, |base| {
+            Self::in_directory(&base.join("strata-host/compiled"))
         })
     }
 
     /// Returns a disabled cache.
-    pub(in crate::sandbox) fn none() -> Self {
+    pub(in crate::sandbox) fn disabled() -> Self {
         Self { dir: None }
     }
 
     /// Returns the cache in this directory, if nobody else can access it.
-    pub(in crate::sandbox) fn at(dir: &Path) -> Self {
-        let made = user::make_private(dir);
-        if let Err(why @ Unusable::Shared(_)) = &made {
+    pub(in crate::sandbox) fn in_directory(dir: &Path) -> Self {
+        let made = user::create_private_dir(dir);
+        if let Err(why @ UnusableDirectory::NotPrivate(_)) = &made {
             tracing::warn!("compiled code is not kept in `{}`: {why}", dir.display());
         }
         Self {
@@ -105,25 +105,25 @@ impl Cache {
     pub(in crate::sandbox) fn key(&self, digest: &Digest, engine: &Engine) -> String {
         let mut hasher = DefaultHasher::new();
         engine.precompile_compatibility_hash().hash(&mut hasher);
-        (env!("CARGO_PKG_VERSION"), LAYOUT).hash(&mut hasher);
+        (env!("CARGO_PKG_VERSION"), LAYOUT_VERSION).hash(&mut hasher);
         format!("{digest}-{:016x}", hasher.finish())
     }
 
     /// Returns whether there is a file with this name, damaged or not.
-    pub(in crate::sandbox) fn holds(&self, key: &str) -> bool {
+    pub(in crate::sandbox) fn contains(&self, key: &str) -> bool {
         self.dir.as_ref().is_some_and(|dir| dir.join(key).exists())
     }
 
     /// Returns the cached data with this name, if it is undamaged.
-    pub(in crate::sandbox) fn get(&self, key: &str) -> Option<Entry> {
+    pub(in crate::sandbox) fn get(&self, key: &str) -> Option<CacheEntry> {
         let path = self.dir.as_ref()?.join(key);
-        let file = open(OpenOptions::new().read(true).append(true), &path).ok()?;
+        let file = open_private(OpenOptions::new().read(true).append(true), &path).ok()?;
         // The time of last use only determines the order of removal.
         let _ = file.set_modified(SystemTime::now());
-        let (code_bytes, manifest) = match check(key, &file) {
+        let (code_bytes, manifest) = match verify(key, &file) {
             Ok(found) => found,
-            Err(Unfit::Foreign) => return None,
-            Err(Unfit::Damaged) => {
+            Err(CacheDefect::OtherLayout) => return None,
+            Err(CacheDefect::Damaged) => {
                 tracing::warn!(
                     "compiled code in `{}` is damaged; compiling again",
                     path.display()
@@ -131,7 +131,7 @@ impl Cache {
                 return None;
             }
         };
-        Some(Entry {
+        Some(CacheEntry {
             path,
             file,
             code_bytes,
@@ -140,10 +140,13 @@ impl Cache {
     }
 
     /// Waits until nobody else compiles this component. If locking fails, it may be compiled twice.
-    pub(in crate::sandbox) fn turn(&self, digest: &Digest) -> Turn {
+    pub(in crate::sandbox) fn lock_for_compiling(&self, digest: &Digest) -> CompileLock {
         let lock = |dir: &PathBuf| {
-            let name = format!("{LOCK}{}", digest.0.get(..LOCK_DIGITS).unwrap_or_default());
-            let file = open(
+            let name = format!(
+                "{LOCK_PREFIX}{}",
+                digest.0.get(..LOCK_DIGITS).unwrap_or_default()
+            );
+            let file = open_private(
                 OpenOptions::new()
                     .read(true)
                     .write(true)
@@ -154,7 +157,7 @@ impl Cache {
             .ok()?;
             file.lock().ok().map(|()| file)
         };
-        Turn {
+        CompileLock {
             _locked: self.dir.as_ref().and_then(lock),
         }
     }
@@ -163,13 +166,15 @@ impl Cache {
     /// logged.
     pub(in crate::sandbox) fn put(&self, key: &str, manifest: &[u8], code: &[u8]) {
         let Some(dir) = &self.dir else { return };
-        if let Err(error) = write(dir, key, manifest, code).and_then(|()| prune(dir, KEPT_BYTES)) {
+        if let Err(error) =
+            write(dir, key, manifest, code).and_then(|()| prune(dir, MAX_CACHE_BYTES))
+        {
             tracing::debug!("cannot keep compiled code in `{}`: {error}", dir.display());
         }
     }
 }
 
-impl Entry {
+impl CacheEntry {
     /// Returns the manifest.
     pub(in crate::sandbox) fn manifest(&self) -> &[u8] {
         &self.manifest
@@ -203,20 +208,21 @@ impl Entry {
 }
 
 /// Verifies the checksum of a file for its name. Returns the size of the code, and the manifest.
-fn check(key: &str, file: &File) -> Result<(u64, Vec<u8>), Unfit> {
-    let damaged = |_| Unfit::Damaged;
+fn verify(key: &str, file: &File) -> Result<(u64, Vec<u8>), CacheDefect> {
+    let damaged = |_| CacheDefect::Damaged;
     let bytes = file.metadata().map_err(damaged)?.len();
-    let tail = tail(file, bytes)?;
+    let tail = read_trailer(file, bytes)?;
     let (length, sum) = tail.split_at(LENGTH_BYTES);
-    let body_bytes = bytes - TAIL_BYTES as u64;
-    if body_bytes > KEPT_BYTES || self::sum(key, file, body_bytes, length).map_err(damaged)? != sum
+    let body_bytes = bytes - TRAILER_BYTES as u64;
+    if body_bytes > MAX_CACHE_BYTES
+        || checksum(key, file, body_bytes, length).map_err(damaged)? != sum
     {
-        return Err(Unfit::Damaged);
+        return Err(CacheDefect::Damaged);
     }
     let length = u32::from_le_bytes(length.try_into().expect("it was cut to this length"));
     let code_bytes = body_bytes
         .checked_sub(length.into())
-        .ok_or(Unfit::Damaged)?;
+        .ok_or(CacheDefect::Damaged)?;
     let mut manifest = vec![0; length as usize];
     file.read_exact_at(&mut manifest, code_bytes)
         .map_err(damaged)?;
@@ -224,29 +230,41 @@ fn check(key: &str, file: &File) -> Result<(u64, Vec<u8>), Unfit> {
 }
 
 /// Reads the end of a file of the current layout: the length of the manifest, and the checksum.
-fn tail(file: &File, bytes: u64) -> Result<[u8; LENGTH_BYTES + SUM_BYTES], Unfit> {
+fn read_trailer(
+    file: &File,
+    bytes: u64,
+) -> Result<[u8; LENGTH_BYTES + CHECKSUM_BYTES], CacheDefect> {
     let read = |at: u64| {
-        let mut bytes = [0; TAIL_BYTES];
+        let mut bytes = [0; TRAILER_BYTES];
         file.read_exact_at(&mut bytes, at)
             .map(|()| bytes)
-            .map_err(|_| Unfit::Damaged)
+            .map_err(|_| CacheDefect::Damaged)
     };
-    let tail = read(bytes.checked_sub(TAIL_BYTES as u64).ok_or(Unfit::Damaged)?)?;
-    let (numbers, rest) = tail.split_first_chunk().ok_or(Unfit::Damaged)?;
+    let tail = read(
+        bytes
+            .checked_sub(TRAILER_BYTES as u64)
+            .ok_or(CacheDefect::Damaged)?,
+    )?;
+    let (numbers, rest) = tail.split_first_chunk().ok_or(CacheDefect::Damaged)?;
     match rest.split_first() {
-        Some((&LAYOUT, magic)) if magic == MAGIC => Ok(*numbers),
-        Some((_, magic)) if magic == MAGIC => Err(Unfit::Foreign),
+        Some((&LAYOUT_VERSION, magic)) if magic == MAGIC => Ok(*numbers),
+        Some((_, magic)) if magic == MAGIC => Err(CacheDefect::OtherLayout),
         // Older layouts start with the magic bytes.
-        _ if read(0)?.starts_with(MAGIC) => Err(Unfit::Foreign),
-        _ => Err(Unfit::Damaged),
+        _ if read(0)?.starts_with(MAGIC) => Err(CacheDefect::OtherLayout),
+        _ => Err(CacheDefect::Damaged),
     }
 }
 
 /// Computes the checksum of code and manifest, reading them in pieces.
-fn sum(key: &str, file: &File, body_bytes: u64, length: &[u8]) -> io::Result<[u8; SUM_BYTES]> {
-    let (mut sum, mut piece, mut at) = (sum_of(key), vec![0; PIECE_BYTES], 0);
+fn checksum(
+    key: &str,
+    file: &File,
+    body_bytes: u64,
+    length: &[u8],
+) -> io::Result<[u8; CHECKSUM_BYTES]> {
+    let (mut sum, mut piece, mut at) = (start_checksum(key), vec![0; READ_BYTES], 0);
     while at < body_bytes {
-        let piece = &mut piece[..PIECE_BYTES.min((body_bytes - at) as usize)];
+        let piece = &mut piece[..READ_BYTES.min((body_bytes - at) as usize)];
         file.read_exact_at(piece, at)?;
         sum.update(piece);
         at += piece.len() as u64;
@@ -256,7 +274,7 @@ fn sum(key: &str, file: &File, body_bytes: u64, length: &[u8]) -> io::Result<[u8
 }
 
 /// Starts a checksum with the name, so that a renamed file does not match.
-fn sum_of(key: &str) -> crc32fast::Hasher {
+fn start_checksum(key: &str) -> crc32fast::Hasher {
     let mut sum = crc32fast::Hasher::new();
     sum.update(key.as_bytes());
     sum.update(&[0]);
@@ -264,7 +282,7 @@ fn sum_of(key: &str) -> crc32fast::Hasher {
 }
 
 /// Opens a regular file that nobody else can access. Symbolic links are not followed.
-fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+fn open_private(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     const NO_LINKS: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
     let file = options.mode(0o600).custom_flags(NO_LINKS).open(path)?;
     let meta = file.metadata()?;
@@ -284,12 +302,14 @@ fn write(dir: &Path, key: &str, manifest: &[u8], code: &[u8]) -> io::Result<()> 
         .map_err(io::Error::other)?
         .to_le_bytes();
     let body = [code, manifest, &length];
-    let mut sum = sum_of(key);
+    let mut sum = start_checksum(key);
     for part in &body {
         sum.update(part);
     }
     let sum = sum.finalize().to_le_bytes();
-    let mut parts = body.into_iter().chain([&sum, [LAYOUT].as_slice(), MAGIC]);
+    let mut parts = body
+        .into_iter()
+        .chain([&sum, [LAYOUT_VERSION].as_slice(), MAGIC]);
     replace(&dir.join(key), Replacement::Cached, |new| {
         parts.try_for_each(|part| new.write_all(part))
     })
@@ -305,7 +325,7 @@ fn prune(dir: &Path, limit: u64) -> io::Result<()> {
         if file
             .file_name()
             .as_encoded_bytes()
-            .starts_with(LOCK.as_bytes())
+            .starts_with(LOCK_PREFIX.as_bytes())
         {
             continue;
         }
@@ -335,7 +355,7 @@ mod tests {
     #[test]
     fn what_is_put_can_be_got_and_damage_is_absence() {
         let home = tempfile::tempdir().unwrap();
-        let cache = Cache::at(&home.path().join("a/b"));
+        let cache = CompileCache::in_directory(&home.path().join("a/b"));
         assert!(cache.get("k").is_none());
         cache.put("k", b"{}", b"code");
         let got = cache.get("k").unwrap();
@@ -358,27 +378,30 @@ mod tests {
     #[test]
     fn a_file_of_another_layout_is_not_damaged() {
         let home = tempfile::tempdir().unwrap();
-        let cache = Cache::at(&home.path().join("own"));
+        let cache = CompileCache::in_directory(&home.path().join("own"));
         cache.put("k", b"{}", b"code");
         let path = home.path().join("own/k");
         let whole = fs::read(&path).unwrap();
         let layout_at = whole.len() - MAGIC.len() - 1;
-        let later = [&whole[..layout_at], &[LAYOUT + 1], MAGIC].concat();
+        let later = [&whole[..layout_at], &[LAYOUT_VERSION + 1], MAGIC].concat();
         let older = [MAGIC, [3].as_slice(), &[7; 20]].concat();
         for (other, name) in [(later, "k"), (older, "older")] {
             fs::write(home.path().join("own").join(name), other).unwrap();
             assert!(cache.get(name).is_none());
         }
         let health = cache.health();
-        assert_eq!((health.files, health.foreign, health.damaged), (2, 2, 0));
+        assert_eq!(
+            (health.files, health.other_layout, health.damaged),
+            (2, 2, 0)
+        );
         cache.put("k", b"{}", b"code");
-        assert_eq!(cache.health().foreign, 1);
+        assert_eq!(cache.health().other_layout, 1);
     }
 
     #[test]
     fn a_file_that_is_not_the_users_own_for_that_name_is_not_used() {
         let home = tempfile::tempdir().unwrap();
-        let cache = Cache::at(&home.path().join("own"));
+        let cache = CompileCache::in_directory(&home.path().join("own"));
         cache.put("k", b"{}", b"code");
         let kept = home.path().join("own/k");
         let check = |what: &str, spoil: &dyn Fn(&Path)| {
@@ -408,13 +431,13 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let dir = home.path().join("own");
         let digest = Digest("ab12".into());
-        let turn = Cache::at(&dir).turn(&digest);
+        let turn = CompileCache::in_directory(&dir).lock_for_compiling(&digest);
         let file = File::open(dir.join("lock-ab")).unwrap();
         assert!(file.try_lock().is_err());
-        drop(Cache::at(&dir).turn(&Digest("ac12".into())));
+        drop(CompileCache::in_directory(&dir).lock_for_compiling(&Digest("ac12".into())));
         drop(turn);
         file.try_lock().unwrap();
-        drop(Cache::none().turn(&digest));
+        drop(CompileCache::disabled().lock_for_compiling(&digest));
     }
 
     #[test]
@@ -423,7 +446,7 @@ mod tests {
         let dir = home.path().join("open");
         fs::create_dir(&dir).unwrap();
         fs::set_permissions(&dir, Permissions::from_mode(0o755)).unwrap();
-        let cache = Cache::at(&dir);
+        let cache = CompileCache::in_directory(&dir);
         cache.put("k", b"{}", b"code");
         assert!(cache.get("k").is_none());
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
@@ -433,7 +456,7 @@ mod tests {
     fn a_place_that_is_no_directory_is_no_error() {
         let home = tempfile::tempdir().unwrap();
         fs::write(home.path().join("file"), "").unwrap();
-        let cache = Cache::at(&home.path().join("file/dir"));
+        let cache = CompileCache::in_directory(&home.path().join("file/dir"));
         cache.put("k", b"{}", b"code");
         assert!(cache.get("k").is_none());
     }

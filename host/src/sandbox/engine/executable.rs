@@ -10,11 +10,11 @@ use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, m
 use crate::sandbox::SandboxError;
 
 /// The size of the test mapping; the kernel rounds it up to a page.
-const BYTES: usize = 1;
+const TEST_BYTES: usize = 1;
 
 /// Fails if memory that was written cannot be made executable. Other failures are ignored here: the
 /// engine needs more memory than this and reports them.
-pub(super) fn check() -> std::result::Result<(), SandboxError> {
+pub(super) fn check_executable_memory() -> std::result::Result<(), SandboxError> {
     match make_executable() {
         Err(Errno::ACCESS | Errno::PERM) => Err(SandboxError::NoExecutableMemory),
         _ => Ok(()),
@@ -32,17 +32,21 @@ fn make_executable() -> Result<()> {
     unsafe {
         let memory = mmap_anonymous(
             null_mut(),
-            BYTES,
+            TEST_BYTES,
             ProtFlags::READ | ProtFlags::WRITE,
             MapFlags::PRIVATE,
         )?;
-        let made = mprotect(memory, BYTES, MprotectFlags::READ | MprotectFlags::EXEC);
-        munmap(memory, BYTES)?;
+        let made = mprotect(
+            memory,
+            TEST_BYTES,
+            MprotectFlags::READ | MprotectFlags::EXEC,
+        );
+        munmap(memory, TEST_BYTES)?;
         made
     }
 }
 
 #[test]
 fn where_tests_run_memory_can_be_made_executable() {
-    assert!(check().is_ok());
+    assert!(check_executable_memory().is_ok());
 }

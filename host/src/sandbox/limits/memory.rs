@@ -3,41 +3,41 @@
 use wasmtime::ResourceLimiter;
 
 use super::format_bytes;
-use crate::plugin::{Limit, Limits, Reached};
+use crate::plugin::{Limit, LimitReached, Limits};
 
 /// The maximum number of linear memories of one component, including those of the components it is
 /// composed of.
-pub(in crate::sandbox) const MEMORIES: u32 = 8;
+pub(in crate::sandbox) const MAX_MEMORIES: u32 = 8;
 /// The maximum number of tables of one component: one for each language runtime and adapter, with a
 /// reserve.
-pub(in crate::sandbox) const TABLES: u32 = 16;
+pub(in crate::sandbox) const MAX_TABLES: u32 = 16;
 /// The maximum number of core instances of one component. A component of a large runtime has about
 /// ten.
-pub(in crate::sandbox) const INSTANCES: u32 = 64;
+pub(in crate::sandbox) const MAX_INSTANCES: u32 = 64;
 /// The size of a table element in the host, in bytes.
 const ELEMENT_BYTES: u64 = 8;
 
 /// The memories and tables of a store, and the growth that was refused last: the guest sees a
 /// refusal only as a return value, and the trap that follows does not give the reason.
 #[derive(Debug)]
-pub(in crate::sandbox) struct Memory {
-    limit: u64,
-    limit_elements: u64,
+pub(in crate::sandbox) struct MemoryLimiter {
+    byte_limit: u64,
+    element_limit: u64,
     used: u64,
     elements: u64,
     peak: u64,
-    refused: Option<Reached>,
+    last_refusal: Option<LimitReached>,
 }
 
-impl Memory {
+impl MemoryLimiter {
     pub(in crate::sandbox) fn new(limits: &Limits) -> Self {
         Self {
-            limit: limits.memory_bytes,
-            limit_elements: limits.table_elements,
+            byte_limit: limits.memory_bytes,
+            element_limit: limits.table_elements,
             used: 0,
             elements: 0,
             peak: 0,
-            refused: None,
+            last_refusal: None,
         }
     }
 
@@ -47,19 +47,19 @@ impl Memory {
     }
 
     /// Returns which growth was refused and by which limit, unless a growth has succeeded since.
-    pub(in crate::sandbox) fn refusal(&self) -> Option<(Reached, String)> {
-        let reached = self.refused?;
-        let asked = reached.asked.unwrap_or_default();
+    pub(in crate::sandbox) fn refusal(&self) -> Option<(LimitReached, String)> {
+        let reached = self.last_refusal?;
+        let asked = reached.demand.unwrap_or_default();
         let text = match reached.limit {
             Limit::TableElements => {
                 format!(
                     "limit of {} table elements reached (asked for {asked})",
-                    self.limit_elements
+                    self.element_limit
                 )
             }
             _ => format!(
                 "memory limit of {} reached (asked for {})",
-                format_bytes(self.limit),
+                format_bytes(self.byte_limit),
                 format_bytes(asked)
             ),
         };
@@ -71,15 +71,15 @@ impl Memory {
             self.used.saturating_add(more),
             self.elements.saturating_add(elements),
         );
-        if asked.1 > self.limit_elements {
-            self.refused = Some(Reached::by(Limit::TableElements, asked.1));
+        if asked.1 > self.element_limit {
+            self.last_refusal = Some(LimitReached::with_demand(Limit::TableElements, asked.1));
             return false;
         }
-        if asked.0 > self.limit {
-            self.refused = Some(Reached::by(Limit::Memory, asked.0));
+        if asked.0 > self.byte_limit {
+            self.last_refusal = Some(LimitReached::with_demand(Limit::Memory, asked.0));
             return false;
         }
-        self.refused = None;
+        self.last_refusal = None;
         (self.used, self.elements) = asked;
         self.peak = self.peak.max(self.used);
         true
@@ -88,21 +88,22 @@ impl Memory {
 
 /// Returns whether a growth exceeds the declared maximum of the memory or table. It then fails in
 /// any case, so it must not count and is no refusal of the host.
-fn beyond(maximum: Option<usize>, desired: usize) -> bool {
+fn exceeds_maximum(maximum: Option<usize>, desired: usize) -> bool {
     maximum.is_some_and(|maximum| desired > maximum)
 }
 
 /// A granted growth is never subtracted again: wasmtime also reports failures of growths that it
 /// did not ask about, so a guest could reduce its sum at will. A granted growth fails only if the
 /// system has no memory, and then still counts.
-impl ResourceLimiter for Memory {
+impl ResourceLimiter for MemoryLimiter {
     fn memory_growing(
         &mut self,
         current: usize,
         desired: usize,
         maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        Ok(!beyond(maximum, desired) && self.grow(desired.saturating_sub(current) as u64, 0))
+        Ok(!exceeds_maximum(maximum, desired)
+            && self.grow(desired.saturating_sub(current) as u64, 0))
     }
 
     fn table_growing(
@@ -112,19 +113,20 @@ impl ResourceLimiter for Memory {
         maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
         let more = desired.saturating_sub(current) as u64;
-        Ok(!beyond(maximum, desired) && self.grow(more.saturating_mul(ELEMENT_BYTES), more))
+        Ok(!exceeds_maximum(maximum, desired)
+            && self.grow(more.saturating_mul(ELEMENT_BYTES), more))
     }
 
     fn instances(&self) -> usize {
-        INSTANCES as usize
+        MAX_INSTANCES as usize
     }
 
     fn tables(&self) -> usize {
-        TABLES as usize
+        MAX_TABLES as usize
     }
 
     fn memories(&self) -> usize {
-        MEMORIES as usize
+        MAX_MEMORIES as usize
     }
 }
 
@@ -138,7 +140,7 @@ mod tests {
 
     #[test]
     fn memories_and_tables_are_one_sum() {
-        let mut memory = Memory::new(&Limits {
+        let mut memory = MemoryLimiter::new(&Limits {
             memory_bytes: 1000,
             table_elements: 60,
             ..Limits::default()
@@ -146,17 +148,23 @@ mod tests {
         assert!(memory.memory_growing(0, 400, None).unwrap());
         assert!(memory.table_growing(0, 50, None).unwrap());
         assert!(!memory.memory_growing(400, 601, None).unwrap());
-        let told = |memory: &Memory| memory.refusal().unwrap();
+        let told = |memory: &MemoryLimiter| memory.refusal().unwrap();
         let expected = "memory limit of 1000 bytes reached (asked for 1001 bytes)";
         assert_eq!(
             told(&memory),
-            (Reached::by(Limit::Memory, 1001), expected.into())
+            (
+                LimitReached::with_demand(Limit::Memory, 1001),
+                expected.into()
+            )
         );
         assert!(!memory.table_growing(50, 61, None).unwrap());
         let expected = "limit of 60 table elements reached (asked for 61)";
         assert_eq!(
             told(&memory),
-            (Reached::by(Limit::TableElements, 61), expected.into())
+            (
+                LimitReached::with_demand(Limit::TableElements, 61),
+                expected.into()
+            )
         );
         assert!(memory.memory_growing(400, 600, None).unwrap());
         assert_eq!(memory.refusal(), None);
@@ -165,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_growth_beyond_its_own_maximum_is_none_and_does_not_count() {
-        let mut memory = Memory::new(&Limits {
+        let mut memory = MemoryLimiter::new(&Limits {
             memory_bytes: 1000,
             table_elements: 60,
             ..Limits::default()
@@ -180,7 +188,7 @@ mod tests {
 
     #[test]
     fn no_failure_gives_anything_back() {
-        let mut memory = Memory::new(&Limits {
+        let mut memory = MemoryLimiter::new(&Limits {
             memory_bytes: 1000,
             table_elements: 60,
             ..Limits::default()

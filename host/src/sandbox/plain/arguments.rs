@@ -3,25 +3,25 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use strata_core::json::room::Room;
+use strata_core::json::room::SizeBudget;
 use strata_core::json::{self, Json};
 use wasmtime::component::types::ComponentFunc;
 use wasmtime::component::{Type, Val};
 
 use super::value::from_json;
-use crate::sandbox::{Call, Entry};
+use crate::sandbox::{EntryPoint, SandboxCall};
 
 /// The `config` of an action that is a function of a foreign component.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Bindings {
+struct ArgumentConfig {
     /// Arguments by parameter, which override the message.
     args: Map<String, Value>,
     /// Arguments by parameter, for those that the message does not have.
     defaults: Map<String, Value>,
 }
 
-impl Bindings {
+impl ArgumentConfig {
     fn parse(config: &Json) -> Result<Self, String> {
         match config.value() {
             Value::Null => Ok(Self::default()),
@@ -29,15 +29,15 @@ impl Bindings {
         }
     }
 
-    fn has(&self, name: &str) -> bool {
+    fn provides(&self, name: &str) -> bool {
         self.args.contains_key(name) || self.defaults.contains_key(name)
     }
 }
 
 /// Checks that the arguments in the team file fit the parameters.
 pub(super) fn check(ty: &ComponentFunc, config: &Json) -> Result<(), String> {
-    let Bindings { args, defaults } = Bindings::parse(config)?;
-    let mut budget = Room::of_a_document();
+    let ArgumentConfig { args, defaults } = ArgumentConfig::parse(config)?;
+    let mut budget = SizeBudget::for_document();
     for (table, values) in [("args", args), ("defaults", defaults)] {
         for (name, value) in values {
             let Some((_, ty)) = ty.params().find(|(param, _)| *param == name) else {
@@ -60,23 +60,27 @@ pub(super) fn check(ty: &ComponentFunc, config: &Json) -> Result<(), String> {
 }
 
 /// Returns the arguments of a call, in the order of the parameters.
-pub(super) fn gather(ty: &ComponentFunc, call: &Call) -> Result<Vec<Val>, String> {
-    let bindings = Bindings::parse(&call.plugin.config)?;
-    let needed = |(name, ty): &(&str, Type)| !bindings.has(name) && !matches!(ty, Type::Option(_));
+pub(super) fn collect_arguments(
+    ty: &ComponentFunc,
+    call: &SandboxCall,
+) -> Result<Vec<Val>, String> {
+    let bindings = ArgumentConfig::parse(&call.plugin.config)?;
+    let needed =
+        |(name, ty): &(&str, Type)| !bindings.provides(name) && !matches!(ty, Type::Option(_));
     let open: Vec<(&str, Type)> = ty.params().filter(needed).collect();
-    let newest = Newest::of(call);
+    let newest = CallInput::from_call(call);
     let whole = match open.as_slice() {
-        [(name, ty)] => newest.whole(name, ty),
+        [(name, ty)] => newest.as_single_argument(name, ty),
         _ => None,
     };
     // A text that is itself the argument is not searched for named arguments.
     let named = if whole.is_some() {
         newest.data.clone()
     } else {
-        newest.document()
+        newest.as_document()
     };
     let named = named.as_ref().and_then(Value::as_object);
-    let mut budget = Room::of_a_document();
+    let mut budget = SizeBudget::for_document();
     let argument = |(name, ty): (&str, Type)| {
         let fixed = bindings.args.get(name);
         let value = fixed
@@ -86,14 +90,14 @@ pub(super) fn gather(ty: &ComponentFunc, call: &Call) -> Result<Vec<Val>, String
             (Some(value), _) => value,
             (None, _) if matches!(ty, Type::Option(_)) => &Value::Null,
             (None, Some(whole)) => whole,
-            (None, None) => return Err(missing(name, named)),
+            (None, None) => return Err(missing_argument(name, named)),
         };
         from_json(&ty, value, &mut budget).map_err(|error| format!("argument `{name}`: {error}"))
     };
     ty.params().map(argument).collect()
 }
 
-fn missing(name: &str, named: Option<&Map<String, Value>>) -> String {
+fn missing_argument(name: &str, named: Option<&Map<String, Value>>) -> String {
     let found = match named {
         None => "the newest message holds no object with arguments".to_owned(),
         Some(named) => {
@@ -114,14 +118,14 @@ fn missing(name: &str, named: Option<&Map<String, Value>>) -> String {
 }
 
 /// The input of a call: the newest message, or the planned task that it carries out.
-struct Newest<'a> {
+struct CallInput<'a> {
     content: &'a str,
     data: Option<Value>,
 }
 
-impl<'a> Newest<'a> {
-    fn of(call: &'a Call) -> Self {
-        if let Entry::Run {
+impl<'a> CallInput<'a> {
+    fn from_call(call: &'a SandboxCall) -> Self {
+        if let EntryPoint::Run {
             task: Some(task), ..
         } = &call.entry
         {
@@ -146,13 +150,15 @@ impl<'a> Newest<'a> {
     }
 
     /// Returns the data of the message, or its text if that is JSON.
-    fn document(&self) -> Option<Value> {
-        self.data.clone().or_else(|| json::read(self.content).ok())
+    fn as_document(&self) -> Option<Value> {
+        self.data
+            .clone()
+            .or_else(|| json::parse_untrusted(self.content).ok())
     }
 
     /// Returns the whole message as the only argument that a function needs, unless the message
     /// names that argument.
-    fn whole(&self, name: &str, ty: &Type) -> Option<Value> {
+    fn as_single_argument(&self, name: &str, ty: &Type) -> Option<Value> {
         let names_it = |value: &Value| value.get(name).is_some();
         if *ty == Type::String {
             return match &self.data {
@@ -161,6 +167,6 @@ impl<'a> Newest<'a> {
                 _ => Some(Value::String(self.content.to_owned())),
             };
         }
-        self.document().filter(|document| !names_it(document))
+        self.as_document().filter(|document| !names_it(document))
     }
 }

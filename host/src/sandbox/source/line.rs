@@ -2,14 +2,14 @@
 
 use gimli::{Format, LineProgramHeader, Reader, Section};
 
-use super::unit::Unit;
-use super::{Budget, Bytes};
+use super::unit::DebugUnit;
+use super::{DebugSlice, ReadBudget};
 
 /// The maximum size of the header with the names of files and directories, which are in memory
 /// while lines are looked up.
-const NAMES_BYTES: usize = 256 << 10;
+const MAX_HEADER_BYTES: usize = 256 << 10;
 /// The maximum size of the line program, which may define more files.
-const LINES_BYTES: usize = 2 << 20;
+const MAX_PROGRAM_BYTES: usize = 2 << 20;
 
 /// A line in a file, which is given by its index in the line table.
 #[derive(Clone, Copy)]
@@ -20,20 +20,24 @@ pub(super) struct FileLine {
 }
 
 /// The lines at some addresses of a unit.
-pub(super) struct Lines<'a> {
-    header: LineProgramHeader<Bytes<'a>>,
+pub(super) struct LineTable<'a> {
+    header: LineProgramHeader<DebugSlice<'a>>,
     /// The file and line of each address, if known.
     pub rows: Vec<Option<FileLine>>,
 }
 
-impl<'a> Lines<'a> {
-    pub(super) fn of(unit: &Unit<'a>, addresses: &[u64], budget: &mut Budget) -> Option<Self> {
+impl<'a> LineTable<'a> {
+    pub(super) fn read(
+        unit: &DebugUnit<'a>,
+        addresses: &[u64],
+        budget: &mut ReadBudget,
+    ) -> Option<Self> {
         let at = unit.lines?;
         let debug_line = &unit.dwarf.debug_line;
         let mut program = *debug_line.reader();
         program.skip(at.0).ok()?;
         let names = header_length(program)?;
-        if names > NAMES_BYTES {
+        if names > MAX_HEADER_BYTES {
             return None;
         }
         budget.take(names)?;
@@ -41,7 +45,7 @@ impl<'a> Lines<'a> {
             .program(at, unit.inner.header.address_size(), None, None)
             .ok()?;
         let length = program.header().raw_program_buf().len();
-        if length > LINES_BYTES {
+        if length > MAX_PROGRAM_BYTES {
             return None;
         }
         budget.take(length)?;
@@ -87,15 +91,15 @@ impl<'a> Lines<'a> {
 
     /// Formats a location as `file:line`. The path is one on the compiler's machine, with its
     /// directory.
-    pub(super) fn source(
+    pub(super) fn format_location(
         &self,
-        unit: &Unit<'a>,
+        unit: &DebugUnit<'a>,
         location: FileLine,
-        budget: &mut Budget,
+        budget: &mut ReadBudget,
     ) -> Option<String> {
         let FileLine { file, line } = location;
         let file = self.header.file(file)?;
-        let mut path = unit.text(file.path_name(), budget)?;
+        let mut path = unit.read_text(file.path_name(), budget)?;
         let dir = if file.directory_index() == 0 {
             None
         } else {
@@ -103,7 +107,10 @@ impl<'a> Lines<'a> {
         };
         for dir in [dir, unit.dir].into_iter().flatten() {
             if !is_absolute(&path) {
-                path = format!("{}/{path}", unit.text(dir, budget)?.trim_end_matches('/'));
+                path = format!(
+                    "{}/{path}",
+                    unit.read_text(dir, budget)?.trim_end_matches('/')
+                );
             }
         }
         Some(if line == 0 {
@@ -121,7 +128,7 @@ fn is_absolute(path: &str) -> bool {
 
 /// Returns the length of the header of a line program. `gimli` holds all names of the header in
 /// memory.
-fn header_length(mut program: Bytes<'_>) -> Option<usize> {
+fn header_length(mut program: DebugSlice<'_>) -> Option<usize> {
     let format: Format = program.read_initial_length().ok()?.1;
     if program.read_u16().ok()? >= 5 {
         // Skips the sizes of addresses and segments.

@@ -9,51 +9,51 @@ use gimli::{
 };
 
 use super::line::FileLine;
-use super::{Budget, Bytes, LEVELS, text};
+use super::{DebugSlice, MAX_INLINE_LEVELS, ReadBudget, read_text};
 
 /// The maximum size of the abbreviations of a unit. Compilers need a few dozen, of a few bytes
 /// each.
-const SHAPES_BYTES: usize = 16 << 10;
+const MAX_ABBREVIATION_BYTES: usize = 16 << 10;
 /// The maximum number of references from a function to its name: from a call to the inlined
 /// function, from that to its declaration.
-const HOPS: usize = 4;
+const MAX_REFERENCES: usize = 4;
 
-type Value<'a> = AttributeValue<Bytes<'a>>;
-type Attribute<'a> = gimli::Attribute<Bytes<'a>>;
+type DwarfValue<'a> = AttributeValue<DebugSlice<'a>>;
+type DwarfAttribute<'a> = gimli::Attribute<DebugSlice<'a>>;
 
 /// A unit.
-pub(super) struct Unit<'a> {
-    pub dwarf: &'a Dwarf<Bytes<'a>>,
-    pub inner: gimli::Unit<Bytes<'a>>,
+pub(super) struct DebugUnit<'a> {
+    pub dwarf: &'a Dwarf<DebugSlice<'a>>,
+    pub inner: gimli::Unit<DebugSlice<'a>>,
     /// The offset of its line program.
     pub lines: Option<DebugLineOffset>,
     /// The directory in which it was compiled.
-    pub dir: Option<Value<'a>>,
-    root: Vec<Attribute<'a>>,
+    pub dir: Option<DwarfValue<'a>>,
+    root: Vec<DwarfAttribute<'a>>,
 }
 
 /// A function that contains an address.
-pub(super) struct Scope {
+pub(super) struct FunctionScope {
     at: UnitOffset,
     depth: isize,
     /// The file and line of the call, if it was inlined.
     pub call: Option<FileLine>,
 }
 
-impl<'a> Unit<'a> {
+impl<'a> DebugUnit<'a> {
     /// Reads the root entry of a unit. `gimli::Unit::new` would also read its lines, whatever their
     /// size.
     pub(super) fn read(
-        dwarf: &'a Dwarf<Bytes<'a>>,
-        header: UnitHeader<Bytes<'a>>,
-        budget: &mut Budget,
+        dwarf: &'a Dwarf<DebugSlice<'a>>,
+        header: UnitHeader<DebugSlice<'a>>,
+        budget: &mut ReadBudget,
     ) -> Option<Self> {
         let shapes = dwarf
             .debug_abbrev
             .reader()
             .slice()
             .get(header.debug_abbrev_offset().0..)?;
-        let shapes = &shapes[..shapes.len().min(SHAPES_BYTES)];
+        let shapes = &shapes[..shapes.len().min(MAX_ABBREVIATION_BYTES)];
         // Most abbreviations are short.
         budget.take(shapes.len() / 8)?;
         let shapes = DebugAbbrev::new(shapes, LittleEndian)
@@ -115,27 +115,35 @@ impl<'a> Unit<'a> {
     }
 
     /// Returns whether the unit covers any of these addresses.
-    pub(super) fn covers(&self, addresses: impl Iterator<Item = u64>, budget: &mut Budget) -> bool {
+    pub(super) fn covers(
+        &self,
+        addresses: impl Iterator<Item = u64>,
+        budget: &mut ReadBudget,
+    ) -> bool {
         let addresses: Vec<u64> = addresses.collect();
         !self
-            .covered(&self.root, &addresses, budget)
+            .covered_addresses(&self.root, &addresses, budget)
             .unwrap_or_default()
             .is_empty()
     }
 
     /// Returns the functions that contain each of these addresses, the outermost first.
-    pub(super) fn functions(&self, addresses: &[u64], budget: &mut Budget) -> Vec<Vec<Scope>> {
-        let mut scopes: Vec<Vec<Scope>> = addresses.iter().map(|_| Vec::new()).collect();
+    pub(super) fn scopes_at(
+        &self,
+        addresses: &[u64],
+        budget: &mut ReadBudget,
+    ) -> Vec<Vec<FunctionScope>> {
+        let mut scopes: Vec<Vec<FunctionScope>> = addresses.iter().map(|_| Vec::new()).collect();
         // If reading stops early, what was found so far is still correct.
-        self.walk(addresses, &mut scopes, budget);
+        self.visit_functions(addresses, &mut scopes, budget);
         scopes
     }
 
-    fn walk(
+    fn visit_functions(
         &self,
         addresses: &[u64],
-        scopes: &mut [Vec<Scope>],
-        budget: &mut Budget,
+        scopes: &mut [Vec<FunctionScope>],
+        budget: &mut ReadBudget,
     ) -> Option<()> {
         let mut entries = self
             .inner
@@ -158,16 +166,22 @@ impl<'a> Unit<'a> {
             entries
                 .read_attributes(shape.attributes(), &mut attributes)
                 .ok()?;
-            for i in self.covered(&attributes, addresses, budget)? {
+            for i in self.covered_addresses(&attributes, addresses, budget)? {
                 let around = &mut scopes[i];
                 if !is_inlined {
                     around.clear();
                 }
-                if around.len() < LEVELS && around.last().is_none_or(|outer| outer.depth < depth) {
-                    around.push(Scope {
+                if around.len() < MAX_INLINE_LEVELS
+                    && around.last().is_none_or(|outer| outer.depth < depth)
+                {
+                    around.push(FunctionScope {
                         at,
                         depth,
-                        call: if is_inlined { call(&attributes) } else { None },
+                        call: if is_inlined {
+                            call_location(&attributes)
+                        } else {
+                            None
+                        },
                     });
                 }
             }
@@ -176,11 +190,11 @@ impl<'a> Unit<'a> {
     }
 
     /// Returns the indices of the addresses that an entry covers.
-    fn covered(
+    fn covered_addresses(
         &self,
-        entry: &[Attribute<'a>],
+        entry: &[DwarfAttribute<'a>],
         addresses: &[u64],
-        budget: &mut Budget,
+        budget: &mut ReadBudget,
     ) -> Option<Vec<usize>> {
         let (mut low, mut high, mut length) = (None, None, None);
         let mut covered = vec![false; addresses.len()];
@@ -227,11 +241,11 @@ impl<'a> Unit<'a> {
     }
 
     /// Returns the name of a function.
-    pub(super) fn name_of(&self, scope: &Scope, budget: &mut Budget) -> Option<String> {
-        self.name_at(scope.at, HOPS, budget)
+    pub(super) fn name_of(&self, scope: &FunctionScope, budget: &mut ReadBudget) -> Option<String> {
+        self.name_at(scope.at, MAX_REFERENCES, budget)
     }
 
-    fn name_at(&self, at: UnitOffset, hops: usize, budget: &mut Budget) -> Option<String> {
+    fn name_at(&self, at: UnitOffset, hops: usize, budget: &mut ReadBudget) -> Option<String> {
         let mut entries = self
             .inner
             .header
@@ -256,7 +270,7 @@ impl<'a> Unit<'a> {
             constants::DW_AT_name,
         ];
         if let Some(name) = value(&names) {
-            return self.text(name.value(), budget);
+            return self.read_text(name.value(), budget);
         }
         let hops = hops.checked_sub(1)?;
         match value(&[
@@ -272,7 +286,7 @@ impl<'a> Unit<'a> {
                 while let Some(header) = units.next().ok()? {
                     budget.take(1)?;
                     if let Some(inside) = at.to_unit_offset(&header) {
-                        return Unit::read(self.dwarf, header, budget)?
+                        return DebugUnit::read(self.dwarf, header, budget)?
                             .name_at(inside, hops, budget);
                     }
                 }
@@ -283,13 +297,17 @@ impl<'a> Unit<'a> {
     }
 
     /// Returns the text that an attribute contains or refers to.
-    pub(super) fn text(&self, value: Value<'a>, budget: &mut Budget) -> Option<String> {
-        text(self.dwarf.attr_string(&self.inner, value).ok()?, budget)
+    pub(super) fn read_text(
+        &self,
+        value: DwarfValue<'a>,
+        budget: &mut ReadBudget,
+    ) -> Option<String> {
+        read_text(self.dwarf.attr_string(&self.inner, value).ok()?, budget)
     }
 }
 
 /// Returns the file and line at which an inlined function was called.
-fn call(attributes: &[Attribute<'_>]) -> Option<FileLine> {
+fn call_location(attributes: &[DwarfAttribute<'_>]) -> Option<FileLine> {
     let number = |name| {
         let attribute = attributes
             .iter()

@@ -10,65 +10,71 @@ use serde_json::Value;
 use strata_core::json::foreign::{self, NonFinite};
 use strata_core::json::{self, JsonError};
 
-use super::{Letter, Tries};
+use super::{DeliveryRetries, OutboundMessage};
 use crate::excerpt::excerpt;
-use crate::services::client::{self, FIRST, asked, chain, doubled};
+use crate::services::client::{
+    self, FIRST_RETRY_DELAY, backoff_delay, error_with_causes, requested_delay,
+};
 
 /// The timeout of one POST.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const POST_TIMEOUT: Duration = Duration::from_secs(60);
 /// The number of attempts if they are limited.
-const TRIES: u32 = 5;
+const MAX_ATTEMPTS: u32 = 5;
 /// The minimum delay before the first retry, whatever the server requests.
-const SHORTEST: Duration = Duration::from_millis(10);
+const MIN_DELAY: Duration = Duration::from_millis(10);
 /// The number of attempts that a timeout counts for.
-const TIMED_OUT: u32 = 3;
+const TIMEOUT_WEIGHT: u32 = 3;
 /// The time after which a warning says that the server has not responded yet.
-const SLOW: Duration = Duration::from_secs(5);
+const WARN_AFTER: Duration = Duration::from_secs(5);
 /// The maximum size of a response in bytes.
-const MAX_ANSWER: usize = 16 << 20;
+const MAX_RESPONSE_BYTES: usize = 16 << 20;
 /// The maximum number of characters that are quoted of a response that is lost.
-const SHOWN: usize = 200;
+const MAX_QUOTED_CHARS: usize = 200;
 
 /// Sends requests to one address.
-pub(super) struct Client {
+pub(super) struct MessagePoster {
     client: reqwest::Client,
     url: Url,
 }
 
 /// A failed attempt.
 #[derive(Debug)]
-struct HttpError {
+struct PostError {
     why: String,
     /// Whether a retry may succeed.
-    passes: bool,
+    is_temporary: bool,
     /// The delay that the server requests.
-    asked: Option<Duration>,
+    requested_delay: Option<Duration>,
     /// The number of attempts that it counts for.
     weight: u32,
 }
 
-impl HttpError {
-    fn passing(why: String) -> Self {
+impl PostError {
+    fn temporary(why: String) -> Self {
         Self {
             why,
-            passes: true,
-            asked: None,
+            is_temporary: true,
+            requested_delay: None,
             weight: 1,
         }
     }
 
-    fn broken(error: reqwest::Error) -> Self {
-        let weight = if error.is_timeout() { TIMED_OUT } else { 1 };
+    fn from_connection_error(error: reqwest::Error) -> Self {
+        let weight = if error.is_timeout() {
+            TIMEOUT_WEIGHT
+        } else {
+            1
+        };
         Self {
             weight,
-            ..Self::passing(chain(&error.without_url()))
+            ..Self::temporary(error_with_causes(&error.without_url()))
         }
     }
 }
 
-impl Client {
+impl MessagePoster {
     pub(super) fn new(url: &Url) -> Result<Self, String> {
-        let mut builder = client::builder().timeout(TIMEOUT);
+        let mut builder = client::builder().timeout(POST_TIMEOUT);
         if url.scheme() == "http" {
             // Without TLS, no root certificates are needed.
             builder = builder.tls_certs_only([]).no_proxy();
@@ -86,28 +92,28 @@ impl Client {
     /// Returns the messages in the response.
     pub(super) fn post(
         &self,
-        letter: Letter,
-        tries: Tries,
+        letter: OutboundMessage,
+        tries: DeliveryRetries,
     ) -> BoxFuture<'static, Result<Vec<String>, String>> {
         let (client, url) = (self.client.clone(), self.url.clone());
         Box::pin(async move {
             let mut made = 0;
             loop {
-                let HttpError {
+                let PostError {
                     why,
-                    passes,
-                    asked,
+                    is_temporary: passes,
+                    requested_delay: asked,
                     weight,
-                } = match patiently(&url, post(&client, &url, &letter)).await {
+                } = match warn_if_slow(&url, post_once(&client, &url, &letter)).await {
                     Ok(messages) => return Ok(messages),
                     Err(error) => error,
                 };
                 let pause = asked.map_or_else(
-                    || doubled(FIRST, made),
-                    |asked| asked.max(doubled(SHORTEST, made)),
+                    || backoff_delay(FIRST_RETRY_DELAY, made),
+                    |asked| asked.max(backoff_delay(MIN_DELAY, made)),
                 );
                 made += weight;
-                if !passes || (tries == Tries::Few && made >= TRIES) {
+                if !passes || (tries == DeliveryRetries::Limited && made >= MAX_ATTEMPTS) {
                     return Err(format!("cannot post to `{url}`: {why}"));
                 }
                 tracing::warn!("cannot post to `{url}`: {why}; it is tried again in {pause:?}");
@@ -118,20 +124,20 @@ impl Client {
 }
 
 /// Waits for a response, and logs a warning if it takes long.
-async fn patiently<T>(url: &Url, answer: impl Future<Output = T>) -> T {
+async fn warn_if_slow<T>(url: &Url, answer: impl Future<Output = T>) -> T {
     let mut answer = std::pin::pin!(answer);
-    if let Ok(answer) = tokio::time::timeout(SLOW, &mut answer).await {
+    if let Ok(answer) = tokio::time::timeout(WARN_AFTER, &mut answer).await {
         return answer;
     }
-    tracing::warn!("`{url}` has not answered for {SLOW:?}; it has {TIMEOUT:?}");
+    tracing::warn!("`{url}` has not answered for {WARN_AFTER:?}; it has {POST_TIMEOUT:?}");
     answer.await
 }
 
-async fn post(
+async fn post_once(
     client: &reqwest::Client,
     url: &Url,
-    letter: &Letter,
-) -> Result<Vec<String>, HttpError> {
+    letter: &OutboundMessage,
+) -> Result<Vec<String>, PostError> {
     let request = client
         .post(url.clone())
         .header(CONTENT_TYPE, "application/json")
@@ -140,26 +146,26 @@ async fn post(
         .body(letter.text.clone())
         .send()
         .await
-        .map_err(HttpError::broken)?;
+        .map_err(PostError::from_connection_error)?;
     let status = response.status();
     if !status.is_success() {
         let passes = status.is_server_error() || status.as_u16() == 429;
         let why = format!("the server answered {status}");
-        return Err(HttpError {
-            passes,
-            asked: asked(response.headers()),
-            ..HttpError::passing(why)
+        return Err(PostError {
+            is_temporary: passes,
+            requested_delay: requested_delay(response.headers()),
+            ..PostError::temporary(why)
         });
     }
     // The server has accepted the message, so it is not sent again, even if the response is
     // invalid.
     let mut body = Vec::new();
-    let answer = match read(&mut response, &mut body).await {
-        Ok(()) => messages(&body),
+    let answer = match read_body(&mut response, &mut body).await {
+        Ok(()) => parse_messages(&body),
         Err(why) => Err(why),
     };
     Ok(answer.unwrap_or_else(|why| {
-        let lost = match excerpt(&String::from_utf8_lossy(&body), SHOWN) {
+        let lost = match excerpt(&String::from_utf8_lossy(&body), MAX_QUOTED_CHARS) {
             lost if lost.is_empty() => "nothing of it arrived".to_owned(),
             lost => format!("this is lost ({} bytes): `{lost}`", body.len()),
         };
@@ -172,21 +178,21 @@ async fn post(
 }
 
 /// Returns the messages in a response, each as text.
-fn messages(body: &[u8]) -> Result<Vec<String>, String> {
+fn parse_messages(body: &[u8]) -> Result<Vec<String>, String> {
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(Vec::new());
     }
     let text = str::from_utf8(body).map_err(|error| error.to_string())?;
     let wrong = |error: JsonError| format!("it is {error}");
-    json::fits(text).map_err(wrong)?;
+    json::check_limits(text).map_err(wrong)?;
     let read = |text: &str| serde_json::from_str::<Value>(text);
     match foreign::parse(text, NonFinite::Null, read).map_err(wrong)? {
         Value::Array(list) => Ok(list.iter().map(Value::to_string).collect()),
-        other => Err(format!("it is {}", kind(&other))),
+        other => Err(format!("it is {}", describe_kind(&other))),
     }
 }
 
-fn kind(value: &Value) -> &'static str {
+fn describe_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "true or false",
@@ -198,15 +204,20 @@ fn kind(value: &Value) -> &'static str {
 }
 
 /// Reads an answer to its end. If that fails, `body` holds what was read before.
-async fn read(response: &mut Response, body: &mut Vec<u8>) -> Result<(), String> {
+async fn read_body(response: &mut Response, body: &mut Vec<u8>) -> Result<(), String> {
     loop {
         match response.chunk().await {
             Ok(None) => return Ok(()),
-            Ok(Some(chunk)) if body.len() + chunk.len() <= MAX_ANSWER => {
+            Ok(Some(chunk)) if body.len() + chunk.len() <= MAX_RESPONSE_BYTES => {
                 body.extend_from_slice(&chunk)
             }
-            Ok(Some(_)) => return Err(format!("it has more than {MAX_ANSWER} bytes")),
-            Err(error) => return Err(format!("it broke off: {}", chain(&error.without_url()))),
+            Ok(Some(_)) => return Err(format!("it has more than {MAX_RESPONSE_BYTES} bytes")),
+            Err(error) => {
+                return Err(format!(
+                    "it broke off: {}",
+                    error_with_causes(&error.without_url())
+                ));
+            }
         }
     }
 }

@@ -16,37 +16,37 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
-use super::{Incoming, Tries};
-use crate::children::{Running, spawn_external};
+use super::{DeliveryRetries, ExternalEvent};
+use crate::children::{ChildProcess, spawn_external};
 use crate::excerpt::excerpt;
 
 /// The maximum length of a line in bytes.
-const MAX_LINE: u64 = 16 << 20;
+const MAX_LINE_BYTES: u64 = 16 << 20;
 /// The maximum number of characters that are quoted of a line that is not UTF-8.
-const SHOWN: usize = 60;
+const MAX_QUOTED_CHARS: usize = 60;
 /// The number of lines that wait to be routed. A program that writes more is blocked.
-const QUEUE: usize = 64;
+const QUEUED_LINES: usize = 64;
 /// How long the input of a program stays open when there is nothing more to write. The program may
 /// be about to respond.
-const GRACE: Duration = Duration::from_millis(500);
+const INPUT_GRACE: Duration = Duration::from_millis(500);
 /// How long a program may run after its input was closed, and how long it may leave a line unread.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PROGRAM_TIMEOUT: Duration = Duration::from_secs(60);
 /// The time after which a warning tells the operator what the run waits for.
-const UNTOLD: Duration = Duration::from_secs(5);
+const WARN_AFTER: Duration = Duration::from_secs(5);
 /// The interval of polls.
-const GLANCE: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// The interval of checks whether a program that writes nothing has ended. Its end is noticed
 /// immediately unless a process that it started keeps its output open.
-const END_GLANCE: Duration = Duration::from_millis(200);
+const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// How often the output of such a process is polled after the program has ended: for half a second,
 /// or less if it writes much.
 const LAST_POLLS: u32 = 100;
 
-type Written = oneshot::Sender<io::Result<()>>;
+type WriteResultSender = oneshot::Sender<io::Result<()>>;
 
 /// Returns the path of the program to start. A path with a slash is relative to the team file's
 /// directory, which is absolute. A bare name is looked up in `PATH`.
-pub(super) fn program(name: &str, dir: &Path) -> PathBuf {
+pub(super) fn program_path(name: &str, dir: &Path) -> PathBuf {
     if name.contains('/') {
         dir.join(name)
     } else {
@@ -56,19 +56,19 @@ pub(super) fn program(name: &str, dir: &Path) -> PathBuf {
 
 /// A running program in a process group of its own, which contains all its descendants and does not
 /// receive the signals of the terminal. Dropping it kills the group.
-pub(super) struct Program {
-    child: Arc<Mutex<Running>>,
+pub(super) struct ExternalProgram {
+    child: Arc<Mutex<ChildProcess>>,
     /// `None` once its input was closed.
-    lines: Option<sync::SyncSender<(String, Written)>>,
-    incoming: mpsc::Receiver<Incoming>,
+    lines: Option<sync::SyncSender<(String, WriteResultSender)>>,
+    incoming: mpsc::Receiver<ExternalEvent>,
     /// The time at which the input is closed; after that, the time of the warning, and then the
     /// time at which the program is killed.
     deadline: Option<Pin<Box<Sleep>>>,
     /// Whether the warning was logged that the run waits for the program to end.
-    told: bool,
+    has_warned: bool,
 }
 
-impl Program {
+impl ExternalProgram {
     /// Starts a program in a directory, for the team that is saved in another one.
     pub(super) fn start(
         command: &[String],
@@ -78,7 +78,7 @@ impl Program {
         let Some((name, arguments)) = command.split_first() else {
             return Err("the command is empty".into());
         };
-        let program = program(name, dir);
+        let program = program_path(name, dir);
         let mut command = Command::new(&program);
         command
             .args(arguments)
@@ -91,7 +91,7 @@ impl Program {
         let (stdin, stdout) = (child.stdin.take().map(Arc::new), child.stdout.take());
         let child = Arc::new(Mutex::new(child));
         let (lines, to_write) = sync::sync_channel(1);
-        let (found, incoming) = mpsc::channel(QUEUE);
+        let (found, incoming) = mpsc::channel(QUEUED_LINES);
         let unread = stdin.as_ref().map(Arc::downgrade).unwrap_or_default();
         let output = stdout.map(|stdout| ProgramOutput {
             stdout,
@@ -101,10 +101,10 @@ impl Program {
         let threads = || {
             thread::Builder::new()
                 .name("external out".into())
-                .spawn(move || write(stdin, &to_write))?;
+                .spawn(move || write_lines(stdin, &to_write))?;
             thread::Builder::new()
                 .name("external in".into())
-                .spawn(move || read(output, &unread, &found))
+                .spawn(move || read_lines(output, &unread, &found))
         };
         threads().map_err(|e| format!("cannot start a thread: {e}"))?;
         Ok(Self {
@@ -112,7 +112,7 @@ impl Program {
             lines: Some(lines),
             incoming,
             deadline: None,
-            told: false,
+            has_warned: false,
         })
     }
 
@@ -121,7 +121,7 @@ impl Program {
     pub(super) fn write(
         &mut self,
         line: String,
-        tries: Tries,
+        tries: DeliveryRetries,
     ) -> BoxFuture<'static, Result<Vec<String>, String>> {
         let gone = "the program has ended";
         let (done, written) = oneshot::channel();
@@ -142,13 +142,13 @@ impl Program {
         Box::pin(async move {
             sent?;
             let mut written = pin!(written);
-            let mut taken = tokio::time::timeout(UNTOLD, &mut written).await;
+            let mut taken = tokio::time::timeout(WARN_AFTER, &mut written).await;
             if taken.is_err() {
                 tracing::warn!(
                     "the external program does not read what it is told; it is waited for"
                 );
-                let left = if tries == Tries::Few {
-                    PATIENCE - UNTOLD
+                let left = if tries == DeliveryRetries::Limited {
+                    PROGRAM_TIMEOUT - WARN_AFTER
                 } else {
                     Duration::MAX
                 };
@@ -157,7 +157,7 @@ impl Program {
             let Ok(taken) = taken else {
                 return Err(format!(
                     "the program has not read what it was told within {} s",
-                    PATIENCE.as_secs()
+                    PROGRAM_TIMEOUT.as_secs()
                 ));
             };
             match taken {
@@ -174,9 +174,9 @@ impl Program {
     }
 
     /// Closes its input soon, unless the program writes something or is written to before.
-    pub(super) fn rest(&mut self) {
+    pub(super) fn close_input_soon(&mut self) {
         if self.deadline.is_none() {
-            self.deadline = Some(Box::pin(tokio::time::sleep(GRACE)));
+            self.deadline = Some(Box::pin(tokio::time::sleep(INPUT_GRACE)));
         }
     }
 
@@ -188,7 +188,7 @@ impl Program {
     }
 
     /// Returns what it writes next.
-    pub(super) async fn incoming(&mut self) -> Incoming {
+    pub(super) async fn next_event(&mut self) -> ExternalEvent {
         loop {
             let deadline = self.deadline.as_mut();
             let over = async {
@@ -200,15 +200,15 @@ impl Program {
                 biased;
                 next = self.incoming.recv() => {
                     self.stay_open();
-                    return next.unwrap_or_else(|| Incoming::Closed { how: "ended".into(), well: true });
+                    return next.unwrap_or_else(|| ExternalEvent::Closed { reason: "ended".into(), well: true });
                 }
                 () = over => {}
             }
-            let left = PATIENCE.saturating_sub(UNTOLD);
-            let next = match (self.lines.take(), self.told) {
-                (Some(_), _) => UNTOLD,
+            let left = PROGRAM_TIMEOUT.saturating_sub(WARN_AFTER);
+            let next = match (self.lines.take(), self.has_warned) {
+                (Some(_), _) => WARN_AFTER,
                 (None, false) => {
-                    self.told = true;
+                    self.has_warned = true;
                     tracing::warn!(
                         "the external program goes on after the end of its input; it is killed if it does not end"
                     );
@@ -217,9 +217,12 @@ impl Program {
                 (None, true) => {
                     let how = format!(
                         "did not end within {} s of its input and is killed",
-                        PATIENCE.as_secs()
+                        PROGRAM_TIMEOUT.as_secs()
                     );
-                    return Incoming::Closed { how, well: false };
+                    return ExternalEvent::Closed {
+                        reason: how,
+                        well: false,
+                    };
                 }
             };
             self.deadline = Some(Box::pin(tokio::time::sleep(next)));
@@ -227,20 +230,23 @@ impl Program {
     }
 }
 
-impl Drop for Program {
+impl Drop for ExternalProgram {
     fn drop(&mut self) {
-        lock(&self.child).kill();
+        lock_child(&self.child).kill();
     }
 }
 
-fn lock(child: &Mutex<Running>) -> MutexGuard<'_, Running> {
+fn lock_child(child: &Mutex<ChildProcess>) -> MutexGuard<'_, ChildProcess> {
     child.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Writes lines until the channel is closed. Then keeps the pipe open until everything was read:
 /// only while it is open can the amount of unread data be queried. The program cannot distinguish
 /// this from an ended input.
-fn write(stdin: Option<Arc<ChildStdin>>, lines: &sync::Receiver<(String, Written)>) {
+fn write_lines(
+    stdin: Option<Arc<ChildStdin>>,
+    lines: &sync::Receiver<(String, WriteResultSender)>,
+) {
     let Some(stdin) = stdin else { return };
     for (line, done) in lines {
         let written = (&*stdin).write_all((line + "\n").as_bytes());
@@ -249,7 +255,7 @@ fn write(stdin: Option<Arc<ChildStdin>>, lines: &sync::Receiver<(String, Written
     }
     let is_asked_for = || Arc::weak_count(&stdin) > 0;
     while is_asked_for() && is_unread(&stdin) {
-        thread::sleep(GLANCE);
+        thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -262,13 +268,13 @@ fn is_unread(stdin: &ChildStdin) -> bool {
 /// started keeps the pipe open.
 struct ProgramOutput {
     stdout: ChildStdout,
-    child: Arc<Mutex<Running>>,
+    child: Arc<Mutex<ChildProcess>>,
     /// What is still to be read. `None` while the program runs.
-    remains: Option<Remains>,
+    remains: Option<RemainingOutput>,
 }
 
 /// The part of the output that is still to be read after the program has ended.
-struct Remains {
+struct RemainingOutput {
     /// The number of bytes that were in the pipe when the end was noticed. The program may have
     /// written all of them.
     bytes: u64,
@@ -281,19 +287,19 @@ impl ProgramOutput {
     /// all of its output was read, but the pipe is still open.
     fn is_ready(&mut self) -> io::Result<bool> {
         loop {
-            if self.remains.is_none() && matches!(lock(&self.child).try_wait(), Ok(Some(_))) {
-                self.remains = Some(Remains {
+            if self.remains.is_none() && matches!(lock_child(&self.child).try_wait(), Ok(Some(_))) {
+                self.remains = Some(RemainingOutput {
                     bytes: rustix::io::ioctl_fionread(&self.stdout)?,
                     polls: LAST_POLLS,
                 });
             }
             let wait = match &mut self.remains {
-                None => END_GLANCE,
-                Some(Remains { bytes: 1.., .. }) => return Ok(true),
-                Some(Remains { polls: 0, .. }) => return Ok(false),
-                Some(Remains { polls, .. }) => {
+                None => EXIT_POLL_INTERVAL,
+                Some(RemainingOutput { bytes: 1.., .. }) => return Ok(true),
+                Some(RemainingOutput { polls: 0, .. }) => return Ok(false),
+                Some(RemainingOutput { polls, .. }) => {
                     *polls -= 1;
-                    GLANCE
+                    POLL_INTERVAL
                 }
             };
             let wait = Timespec::try_from(wait).map_err(io::Error::other)?;
@@ -325,16 +331,24 @@ impl Read for ProgramOutput {
 }
 
 /// Reads lines until there are no more, then waits for the program to end.
-fn read(output: Option<ProgramOutput>, stdin: &Weak<ChildStdin>, found: &mpsc::Sender<Incoming>) {
+fn read_lines(
+    output: Option<ProgramOutput>,
+    stdin: &Weak<ChildStdin>,
+    found: &mpsc::Sender<ExternalEvent>,
+) {
     let Some(output) = output else { return };
     let child = output.child.clone();
     let mut lines = BufReader::new(output);
     let why = loop {
         let mut line = Vec::new();
-        match lines.by_ref().take(MAX_LINE).read_until(b'\n', &mut line) {
+        match lines
+            .by_ref()
+            .take(MAX_LINE_BYTES)
+            .read_until(b'\n', &mut line)
+        {
             Ok(0) => break None,
-            Ok(_) if line.len() as u64 == MAX_LINE => {
-                break Some(format!("wrote a line of more than {MAX_LINE} bytes"));
+            Ok(_) if line.len() as u64 == MAX_LINE_BYTES => {
+                break Some(format!("wrote a line of more than {MAX_LINE_BYTES} bytes"));
             }
             Ok(_) => {}
             Err(error) => break Some(format!("wrote what cannot be read: {error}")),
@@ -342,7 +356,7 @@ fn read(output: Option<ProgramOutput>, stdin: &Weak<ChildStdin>, found: &mpsc::S
         match String::from_utf8(line) {
             Ok(line) if line.trim().is_empty() => {}
             Ok(line) => {
-                if found.blocking_send(Incoming::Message(line)).is_err() {
+                if found.blocking_send(ExternalEvent::Message(line)).is_err() {
                     return;
                 }
             }
@@ -350,21 +364,24 @@ fn read(output: Option<ProgramOutput>, stdin: &Weak<ChildStdin>, found: &mpsc::S
                 let line = String::from_utf8_lossy(error.as_bytes()).into_owned();
                 tracing::warn!(
                     "the external program wrote a line that is no UTF-8: `{}`",
-                    excerpt(&line, SHOWN)
+                    excerpt(&line, MAX_QUOTED_CHARS)
                 );
             }
         }
     };
     if let Some(how) = why {
         // Nobody reads its output any more, so it may never end on its own.
-        let _ = found.blocking_send(Incoming::Closed { how, well: false });
+        let _ = found.blocking_send(ExternalEvent::Closed {
+            reason: how,
+            well: false,
+        });
         return;
     }
-    let glances = PATIENCE.as_millis() / GLANCE.as_millis();
+    let glances = PROGRAM_TIMEOUT.as_millis() / POLL_INTERVAL.as_millis();
     let ended = (0..glances).find_map(|_| {
-        let status = lock(&child).try_wait();
+        let status = lock_child(&child).try_wait();
         status.ok()?.or_else(|| {
-            thread::sleep(GLANCE);
+            thread::sleep(POLL_INTERVAL);
             None
         })
     });
@@ -374,5 +391,5 @@ fn read(output: Option<ProgramOutput>, stdin: &Weak<ChildStdin>, found: &mpsc::S
         || "does not end".into(),
         |status| format!("ended with {status}"),
     );
-    let _ = found.blocking_send(Incoming::Closed { how, well });
+    let _ = found.blocking_send(ExternalEvent::Closed { reason: how, well });
 }

@@ -50,7 +50,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     match address.segments() {
         // NAT64 and 6to4, which translate to the IPv4 address in these segments.
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => {
-            is_public_v4(inner(high, low))
+            is_public_v4(embedded_v4(high, low))
         }
         // Teredo tunnels, benchmarks and identifiers, and documentation.
         [0x2001, 0..0x200, ..] | [0x2001, 0xdb8, ..] | [0x3fff, 0..0x1000, ..] => false,
@@ -60,7 +60,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     }
 }
 
-fn inner(high: u16, low: u16) -> Ipv4Addr {
+fn embedded_v4(high: u16, low: u16) -> Ipv4Addr {
     Ipv4Addr::from((u32::from(high) << 16) | u32::from(low))
 }
 

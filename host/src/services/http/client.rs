@@ -22,19 +22,21 @@ use tower::util::MapResponseLayer;
 
 use super::secret::{self, Secrets};
 use super::{
-    BODY_BYTES, HEADERS_BYTES, Header, KEY_HEADER, MAX_TIMEOUT_MS, Request, Response, TIMEOUT_MS,
-    URL_BYTES, address,
+    DEFAULT_TIMEOUT_MS, Header, HttpRequest, HttpResponse, KEY_HEADER, MAX_BODY_BYTES,
+    MAX_HEADERS_BYTES, MAX_TIMEOUT_MS, MAX_URL_BYTES, address,
 };
 use crate::gateway::{Allowance, HostError, HostErrorKind, ITEM_BYTES};
-use crate::plugin::http::{Carried, HttpGrant, authority, entitled, permit, shown};
-use crate::services::client::{self, chain};
+use crate::plugin::http::{
+    GrantedParts, HttpGrant, authority, check_grants, display_url, secrets_for,
+};
+use crate::services::client::{self, error_with_causes};
 
 /// The maximum number of redirects. Browsers follow about twenty, and services need one or two.
-const REDIRECTS: usize = 5;
+const MAX_REDIRECTS: usize = 5;
 /// The maximum time for connecting. An available server accepts within a few round trips.
-const CONNECT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Headers that authenticate the sender. They are not sent to another host after a redirect.
-const CREDENTIALS: [&str; 4] = [
+const CREDENTIAL_HEADERS: [&str; 4] = [
     "authorization",
     "cookie",
     "proxy-authorization",
@@ -49,36 +51,36 @@ tokio::task_local! {
 }
 
 /// A function that resolves a host name.
-pub type Lookup =
+pub type HostLookup =
     Arc<dyn Fn(String) -> BoxFuture<'static, std::io::Result<Vec<IpAddr>>> + Send + Sync>;
 
 /// The HTTP client cannot be set up on this machine.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot set up the client for http: {0}")]
-pub struct HttpError(String);
+pub struct HttpClientError(String);
 
 /// The HTTP client.
-pub struct Http {
+pub struct HttpClient {
     plain: Client,
     /// The client for TLS. Created when it is first needed, so that a machine without root
     /// certificates can still reach its own servers.
     secure: OnceLock<Result<Client, String>>,
-    resolver: Arc<Resolver>,
+    resolver: Arc<CheckedResolver>,
     secrets: Secrets,
 }
 
 /// A failed exchange.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failed {
+pub struct FailedExchange {
     /// The error that the guest receives.
     pub error: HostError,
     /// Whether the request was sent.
-    pub sent: Sent,
+    pub sent: RequestSent,
 }
 
 /// Whether a request was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sent {
+pub enum RequestSent {
     /// It was not sent.
     No,
     /// It may have been sent and may have taken effect.
@@ -86,17 +88,17 @@ pub enum Sent {
 }
 
 /// A request to the original address or to the target of a redirect.
-struct Hop<'a> {
-    request: &'a Request,
+struct HttpHop<'a> {
+    request: &'a HttpRequest,
     url: Url,
     /// Whether the origin is still that of the original request. Secrets are sent to no other.
-    home: bool,
+    is_same_origin: bool,
 }
 
-impl Http {
+impl HttpClient {
     /// Creates a client that can insert these secrets.
-    pub fn new(secrets: Secrets) -> Result<Self, HttpError> {
-        let lookup: Lookup = Arc::new(|name| {
+    pub fn new(secrets: Secrets) -> Result<Self, HttpClientError> {
+        let lookup: HostLookup = Arc::new(|name| {
             Box::pin(async move {
                 let found = tokio::net::lookup_host((name, 0)).await?;
                 Ok(found.map(|address| address.ip()).collect())
@@ -106,12 +108,12 @@ impl Http {
     }
 
     /// Creates a client that resolves names with `lookup`.
-    pub fn with_lookup(secrets: Secrets, lookup: Lookup) -> Result<Self, HttpError> {
-        let resolver = Arc::new(Resolver { lookup });
+    pub fn with_lookup(secrets: Secrets, lookup: HostLookup) -> Result<Self, HttpClientError> {
+        let resolver = Arc::new(CheckedResolver { lookup });
         let plain = builder(&resolver)
             .tls_certs_only([])
             .build()
-            .map_err(|error| HttpError(chain(&error)))?;
+            .map_err(|error| HttpClientError(error_with_causes(&error)))?;
         Ok(Self {
             plain,
             secure: OnceLock::new(),
@@ -124,27 +126,27 @@ impl Http {
     /// The size of the response is limited by `allowance`.
     pub async fn fetch(
         &self,
-        request: &Request,
+        request: &HttpRequest,
         grants: &[HttpGrant],
         key: &str,
         allowance: &Allowance,
-    ) -> Result<Response, Failed> {
+    ) -> Result<HttpResponse, FailedExchange> {
         let limit = Duration::from_millis(
             request
                 .timeout_ms
-                .unwrap_or(TIMEOUT_MS)
+                .unwrap_or(DEFAULT_TIMEOUT_MS)
                 .clamp(1, MAX_TIMEOUT_MS)
                 .into(),
         );
         let connected = Arc::new(AtomicBool::new(false));
         let late = |_| {
             let (what, sent) = match connected.load(Ordering::Relaxed) {
-                true => ("whole answer", Sent::Perhaps),
-                false => ("connection", Sent::No),
+                true => ("whole answer", RequestSent::Perhaps),
+                false => ("connection", RequestSent::No),
             };
-            Failed {
+            FailedExchange {
                 sent,
-                ..failed(
+                ..exchange_failure(
                     HostErrorKind::Upstream,
                     format!("there was no {what} within {limit:?}"),
                 )
@@ -155,26 +157,31 @@ impl Http {
         let mut known: BTreeSet<String> = request.secrets.iter().cloned().collect();
         let exchange = async {
             let response = self.follow(request, grants, key, &mut known).await?;
-            self.take(response, &known, allowance).await
+            self.read_response(response, &known, allowance).await
         };
         let exchange = CONNECTED.scope(connected.clone(), exchange);
         let exchange = tokio::time::timeout(limit, exchange).await;
         exchange
             .unwrap_or_else(|elapsed| Err(late(elapsed)))
-            .map_err(|failed| self.told(request, &known, failed))
+            .map_err(|failed| self.describe_failure(request, &known, failed))
     }
 
     /// Adds the request to the message of a failure and removes secrets from it.
-    fn told(&self, request: &Request, known: &BTreeSet<String>, failed: Failed) -> Failed {
-        let message = format!("`{}` failed: {}", request.told(), failed.error.message);
+    fn describe_failure(
+        &self,
+        request: &HttpRequest,
+        known: &BTreeSet<String>,
+        failed: FailedExchange,
+    ) -> FailedExchange {
+        let message = format!("`{}` failed: {}", request.describe(), failed.error.message);
         let sent = if request.is_write() {
             failed.sent
         } else {
-            Sent::No
+            RequestSent::No
         };
-        Failed {
+        FailedExchange {
             error: HostError {
-                message: self.secrets.hide(&message, known),
+                message: self.secrets.redact(&message, known),
                 ..failed.error
             },
             sent,
@@ -185,61 +192,69 @@ impl Http {
     /// host may receive.
     async fn follow(
         &self,
-        request: &Request,
+        request: &HttpRequest,
         grants: &[HttpGrant],
         key: &str,
         known: &mut BTreeSet<String>,
-    ) -> Result<reqwest::Response, Failed> {
-        let mut hop = Hop {
+    ) -> Result<reqwest::Response, FailedExchange> {
+        let mut hop = HttpHop {
             request,
             url: request.url.clone(),
-            home: true,
+            is_same_origin: true,
         };
         let headers: Vec<&str> = request
             .headers
             .iter()
             .map(|header| header.name.as_str())
             .collect();
-        for _ in 0..=REDIRECTS {
-            let secrets: &[String] = if hop.home { &request.secrets } else { &[] };
-            permit(
+        for _ in 0..=MAX_REDIRECTS {
+            let secrets: &[String] = if hop.is_same_origin {
+                &request.secrets
+            } else {
+                &[]
+            };
+            check_grants(
                 grants,
                 &request.method,
                 &hop.url,
-                Carried {
+                GrantedParts {
                     secrets,
                     headers: &headers,
                 },
             )
             .map_err(|refusal| match hop.url == request.url {
-                true => failed(HostErrorKind::Denied, refusal.to_string()),
-                false => failed(HostErrorKind::Denied, format!("redirected: {refusal}")),
+                true => exchange_failure(HostErrorKind::Denied, refusal.to_string()),
+                false => exchange_failure(HostErrorKind::Denied, format!("redirected: {refusal}")),
             })?;
-            known.extend(entitled(grants, &hop.url).cloned());
+            known.extend(secrets_for(grants, &hop.url).cloned());
             let response = self.send(&hop, key).await?;
-            match redirected(&hop, &response)? {
+            match redirect_target(&hop, &response)? {
                 Some(next) => hop = next,
                 None => return Ok(response),
             }
         }
-        Err(failed(
+        Err(exchange_failure(
             HostErrorKind::Upstream,
-            format!("redirected more than {REDIRECTS} times"),
+            format!("redirected more than {MAX_REDIRECTS} times"),
         ))
     }
 
-    async fn send(&self, hop: &Hop<'_>, key: &str) -> Result<reqwest::Response, Failed> {
+    async fn send(
+        &self,
+        hop: &HttpHop<'_>,
+        key: &str,
+    ) -> Result<reqwest::Response, FailedExchange> {
         let request = hop.request;
         let method = Method::from_bytes(request.method.as_bytes())
-            .map_err(|_| failed(HostErrorKind::Invalid, "there is no such method"))?;
+            .map_err(|_| exchange_failure(HostErrorKind::Invalid, "there is no such method"))?;
         let mut sent = self
             .client(&hop.url)?
-            .request(method, self.address(hop)?)
+            .request(method, self.url_with_secrets(hop)?)
             .headers(self.headers(hop)?);
         if request.is_write() {
             let key = request.key.as_deref().unwrap_or(key);
             let key = HeaderValue::from_str(key).map_err(|_| {
-                failed(
+                exchange_failure(
                     HostErrorKind::Invalid,
                     "the idempotency key is no value of a header",
                 )
@@ -247,26 +262,30 @@ impl Http {
             sent = sent.header(KEY_HEADER, key);
         }
         if let Some(body) = &request.body {
-            let names: &[String] = if hop.home { &request.secrets } else { &[] };
-            let filled = self.secrets.fill_bytes(body, names, BODY_BYTES);
-            sent = sent.body(filled.ok_or_else(|| too_long("body is", BODY_BYTES))?);
+            let names: &[String] = if hop.is_same_origin {
+                &request.secrets
+            } else {
+                &[]
+            };
+            let filled = self.secrets.fill_bytes(body, names, MAX_BODY_BYTES);
+            sent = sent.body(filled.ok_or_else(|| too_long_failure("body is", MAX_BODY_BYTES))?);
         }
         sent.send()
             .await
-            .map_err(|error| broken(&error.without_url()))
+            .map_err(|error| connection_failure(&error.without_url()))
     }
 
-    fn client(&self, url: &Url) -> Result<&Client, Failed> {
+    fn client(&self, url: &Url) -> Result<&Client, FailedExchange> {
         if url.scheme() == "http" {
             return Ok(&self.plain);
         }
         let secure = self.secure.get_or_init(|| {
             builder(&self.resolver)
                 .build()
-                .map_err(|error| chain(&error))
+                .map_err(|error| error_with_causes(&error))
         });
         secure.as_ref().map_err(|error| {
-            failed(
+            exchange_failure(
                 HostErrorKind::Upstream,
                 format!("cannot set up TLS: {error}"),
             )
@@ -275,46 +294,48 @@ impl Http {
 
     /// Returns the address with its secrets inserted. No secrets are inserted into the target of a
     /// redirect, because a server could then obtain any of them.
-    fn address(&self, hop: &Hop<'_>) -> Result<Url, Failed> {
+    fn url_with_secrets(&self, hop: &HttpHop<'_>) -> Result<Url, FailedExchange> {
         let mut url = hop.url.clone();
-        if hop.request.secrets.is_empty() || !hop.home {
+        if hop.request.secrets.is_empty() || !hop.is_same_origin {
             return Ok(url);
         }
         if url.scheme() == "http" && !is_literal(&url) {
             let message =
                 "secrets are sent over https only, or to an address that is granted literally";
-            return Err(failed(HostErrorKind::Denied, message));
+            return Err(exchange_failure(HostErrorKind::Denied, message));
         }
         if hop.url == hop.request.url {
-            let too_long = || too_long("address is", URL_BYTES);
+            let too_long = || too_long_failure("address is", MAX_URL_BYTES);
             if let Some(query) = url.query() {
                 let filled = self
                     .secrets
-                    .fill_encoded(query, &hop.request.secrets, URL_BYTES);
+                    .fill_encoded(query, &hop.request.secrets, MAX_URL_BYTES);
                 url.set_query(Some(&filled.ok_or_else(too_long)?));
             }
-            if url.as_str().len() > URL_BYTES {
+            if url.as_str().len() > MAX_URL_BYTES {
                 return Err(too_long());
             }
         }
         Ok(url)
     }
 
-    fn headers(&self, hop: &Hop<'_>) -> Result<HeaderMap, Failed> {
+    fn headers(&self, hop: &HttpHop<'_>) -> Result<HeaderMap, FailedExchange> {
         let (mut headers, mut length) = (HeaderMap::new(), 0);
         for Header { name, value } in &hop.request.headers {
-            let secret = secret::holds(value.as_bytes(), &hop.request.secrets);
-            if !hop.home && (secret || CREDENTIALS.contains(&name.as_str())) {
+            let secret = secret::contains_placeholder(value.as_bytes(), &hop.request.secrets);
+            if !hop.is_same_origin && (secret || CREDENTIAL_HEADERS.contains(&name.as_str())) {
                 continue;
             }
-            let invalid =
-                |what: &str| failed(HostErrorKind::Invalid, format!("`{name}` cannot be {what}"));
+            let invalid = |what: &str| {
+                exchange_failure(HostErrorKind::Invalid, format!("`{name}` cannot be {what}"))
+            };
             let key =
                 HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid("a header's name"))?;
             length += name.len();
-            let room = HEADERS_BYTES.checked_sub(length);
+            let room = MAX_HEADERS_BYTES.checked_sub(length);
             let filled = room.and_then(|room| self.secrets.fill(value, &hop.request.secrets, room));
-            let filled = filled.ok_or_else(|| too_long("headers are", HEADERS_BYTES))?;
+            let filled =
+                filled.ok_or_else(|| too_long_failure("headers are", MAX_HEADERS_BYTES))?;
             length += filled.len();
             let mut filled =
                 HeaderValue::from_str(&filled).map_err(|_| invalid("sent with this value"))?;
@@ -325,23 +346,23 @@ impl Http {
     }
 
     /// Reads the response, as far as the limits allow.
-    async fn take(
+    async fn read_response(
         &self,
         mut response: reqwest::Response,
         known: &BTreeSet<String>,
         allowance: &Allowance,
-    ) -> Result<Response, Failed> {
+    ) -> Result<HttpResponse, FailedExchange> {
         let allowed = |bytes| {
-            allowance.take(bytes).map_err(|error| Failed {
+            allowance.take(bytes).map_err(|error| FailedExchange {
                 error,
-                sent: Sent::Perhaps,
+                sent: RequestSent::Perhaps,
             })
         };
         let large = |what: &str, limit: usize| {
             let message = format!("the response's {what} are larger than {} KiB", limit >> 10);
-            Failed {
-                sent: Sent::Perhaps,
-                ..failed(HostErrorKind::Upstream, message)
+            FailedExchange {
+                sent: RequestSent::Perhaps,
+                ..exchange_failure(HostErrorKind::Upstream, message)
             }
         };
         let length: usize = response
@@ -349,15 +370,15 @@ impl Http {
             .iter()
             .map(|(name, value)| name.as_str().len() + value.len())
             .sum();
-        if length > HEADERS_BYTES {
-            return Err(large("headers", HEADERS_BYTES));
+        if length > MAX_HEADERS_BYTES {
+            return Err(large("headers", MAX_HEADERS_BYTES));
         }
         allowed(length + response.headers().len() * ITEM_BYTES)?;
         let header = |(name, value): (&HeaderName, &HeaderValue)| Header {
             name: name.as_str().to_owned(),
             value: self
                 .secrets
-                .hide(&String::from_utf8_lossy(value.as_bytes()), known),
+                .redact(&String::from_utf8_lossy(value.as_bytes()), known),
         };
         // A name cannot contain the replacement text, so a header whose name contains a secret is
         // omitted.
@@ -374,18 +395,18 @@ impl Http {
         while let Some(chunk) = response
             .chunk()
             .await
-            .map_err(|error| broken(&error.without_url()))?
+            .map_err(|error| connection_failure(&error.without_url()))?
         {
-            if body.len() + chunk.len() > BODY_BYTES {
-                return Err(large("contents", BODY_BYTES));
+            if body.len() + chunk.len() > MAX_BODY_BYTES {
+                return Err(large("contents", MAX_BODY_BYTES));
             }
             allowed(chunk.len())?;
             body.extend_from_slice(&chunk);
         }
-        let hidden = self.secrets.hide_bytes(&body, known);
+        let hidden = self.secrets.redact_bytes(&body, known);
         // The replacement may be longer than the secret.
         allowed(hidden.len().saturating_sub(body.len()))?;
-        Ok(Response {
+        Ok(HttpResponse {
             status: response.status().as_u16(),
             headers,
             body: hidden,
@@ -395,7 +416,10 @@ impl Http {
 
 /// Returns the target of a redirect, if the response to a read is one. The guest handles all other
 /// responses, including redirects of writes.
-fn redirected<'a>(hop: &Hop<'a>, response: &reqwest::Response) -> Result<Option<Hop<'a>>, Failed> {
+fn redirect_target<'a>(
+    hop: &HttpHop<'a>,
+    response: &reqwest::Response,
+) -> Result<Option<HttpHop<'a>>, FailedExchange> {
     let request = hop.request;
     let location = response
         .headers()
@@ -406,7 +430,7 @@ fn redirected<'a>(hop: &Hop<'a>, response: &reqwest::Response) -> Result<Option<
     else {
         return Ok(None);
     };
-    let denied = |why: String| failed(HostErrorKind::Denied, format!("redirected {why}"));
+    let denied = |why: String| exchange_failure(HostErrorKind::Denied, format!("redirected {why}"));
     let mut url = hop
         .url
         .join(location)
@@ -422,30 +446,34 @@ fn redirected<'a>(hop: &Hop<'a>, response: &reqwest::Response) -> Result<Option<
         )));
     }
     if hop.url.scheme() == "https" && url.scheme() == "http" {
-        return Err(denied(format!("from https to `{}`", shown(&url))));
+        return Err(denied(format!("from https to `{}`", display_url(&url))));
     }
-    let home = hop.home && url.origin() == request.url.origin();
+    let home = hop.is_same_origin && url.origin() == request.url.origin();
     if !home
         && request
             .body
             .as_ref()
-            .is_some_and(|body| secret::holds(body, &request.secrets))
+            .is_some_and(|body| secret::contains_placeholder(body, &request.secrets))
     {
         return Err(denied(format!(
             "to `{}`, where the secret in the request's body must not go",
             authority(&url)
         )));
     }
-    Ok(Some(Hop { request, url, home }))
+    Ok(Some(HttpHop {
+        request,
+        url,
+        is_same_origin: home,
+    }))
 }
 
-fn builder(resolver: &Arc<Resolver>) -> reqwest::ClientBuilder {
+fn builder(resolver: &Arc<CheckedResolver>) -> reqwest::ClientBuilder {
     let connection_observer = MapResponseLayer::new(|connection| {
         let _ = CONNECTED.try_with(|connected| connected.store(true, Ordering::Relaxed));
         connection
     });
     let builder = client::builder()
-        .connect_timeout(CONNECT)
+        .connect_timeout(CONNECT_TIMEOUT)
         .connector_layer(connection_observer);
     builder
         .no_proxy()
@@ -459,44 +487,44 @@ fn is_literal(url: &Url) -> bool {
     !matches!(url.host(), Some(url::Host::Domain(name)) if name != address::LOCALHOST)
 }
 
-fn failed(kind: HostErrorKind, message: impl Into<String>) -> Failed {
+fn exchange_failure(kind: HostErrorKind, message: impl Into<String>) -> FailedExchange {
     let error = HostError::new(kind, message);
     let error = match kind {
         HostErrorKind::Denied => error.caused_by(FaultCause::NotGranted(Grant::Http)),
         _ => error,
     };
-    Failed {
+    FailedExchange {
         error,
-        sent: Sent::No,
+        sent: RequestSent::No,
     }
 }
 
 /// Returns the failure for a request that exceeds a limit once its secrets are inserted.
-fn too_long(what: &str, limit: usize) -> Failed {
+fn too_long_failure(what: &str, limit: usize) -> FailedExchange {
     let message = format!(
         "with the secrets in it, its {what} larger than {} KiB",
         limit >> 10
     );
-    failed(HostErrorKind::Invalid, message)
+    exchange_failure(HostErrorKind::Invalid, message)
 }
 
 /// Returns the failure for a connection error.
-fn broken(error: &reqwest::Error) -> Failed {
-    if let Some(forbidden) = cause::<Forbidden>(error) {
-        return failed(HostErrorKind::Denied, forbidden.to_string());
+fn connection_failure(error: &reqwest::Error) -> FailedExchange {
+    if let Some(forbidden) = find_cause::<ForbiddenAddress>(error) {
+        return exchange_failure(HostErrorKind::Denied, forbidden.to_string());
     }
     let sent = if error.is_connect() || error.is_builder() {
-        Sent::No
+        RequestSent::No
     } else {
-        Sent::Perhaps
+        RequestSent::Perhaps
     };
-    Failed {
+    FailedExchange {
         sent,
-        ..failed(HostErrorKind::Upstream, chain(error))
+        ..exchange_failure(HostErrorKind::Upstream, error_with_causes(error))
     }
 }
 
-fn cause<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
+fn find_cause<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(found) = error.downcast_ref() {
@@ -509,8 +537,8 @@ fn cause<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a
 
 /// Resolves names and withholds addresses that are not allowed. The client connects to exactly the
 /// addresses that are returned.
-struct Resolver {
-    lookup: Lookup,
+struct CheckedResolver {
+    lookup: HostLookup,
 }
 
 /// The error for a name that resolves only to addresses that are not allowed. It does not contain
@@ -519,11 +547,11 @@ struct Resolver {
 #[error(
     "`{name}` is not at a public address; if that is meant, use the address itself and grant it"
 )]
-struct Forbidden {
+struct ForbiddenAddress {
     name: String,
 }
 
-impl Resolve for Resolver {
+impl Resolve for CheckedResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let name = name.as_str().to_owned();
         let found = (self.lookup)(name.clone());
@@ -537,7 +565,7 @@ impl Resolve for Resolver {
                     tracing::warn!(
                         "`{name}` is at the address {address}, which is not public: it is not connected to"
                     );
-                    Err(Forbidden { name }.into())
+                    Err(ForbiddenAddress { name }.into())
                 }
                 _ => {
                     let addresses: Addrs = Box::new(

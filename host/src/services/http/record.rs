@@ -6,13 +6,13 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use strata_core::id::hex;
+use strata_core::id::to_hex;
 use strata_core::json::Json;
 
-use super::{Header, Request, Response};
+use super::{Header, HttpRequest, HttpResponse};
 use crate::sha256::Sha256;
 
-impl Request {
+impl HttpRequest {
     /// Returns the digest that identifies this request in the journal. It covers the placeholders
     /// of secrets but not their values, and not the timeout. `own` is the prefix of the idempotency
     /// keys of this lineage, and `first` that of the first lineage. Requests that differ only in
@@ -58,11 +58,11 @@ impl Request {
         let digest = Sha256::new()
             .with(head.to_string())
             .with(body.as_deref().unwrap_or_default());
-        hex(&digest.finish())
+        to_hex(&digest.finish())
     }
 }
 
-impl Response {
+impl HttpResponse {
     /// Returns the record of the response.
     pub fn to_json(&self) -> Json {
         let Self {
@@ -96,7 +96,9 @@ impl Response {
                     .ok_or_else(|| format!("`{status}` is no status"))?
             }
         };
-        let headers = record.get("headers").map_or(Ok(Vec::new()), headers)?;
+        let headers = record
+            .get("headers")
+            .map_or(Ok(Vec::new()), parse_headers)?;
         let body = match (record.get("body"), record.get("base64")) {
             (Some(Value::String(text)), None) => text.clone().into_bytes(),
             (Some(other), None) => other.to_string().into_bytes(),
@@ -115,7 +117,7 @@ impl Response {
 }
 
 /// Parses headers, which are a list of pairs or an object.
-fn headers(given: &Value) -> Result<Vec<Header>, String> {
+fn parse_headers(given: &Value) -> Result<Vec<Header>, String> {
     let header = |name: &Value, value: &Value| match (name.as_str(), value.as_str()) {
         (Some(name), Some(value)) => Ok(Header {
             name: name.to_ascii_lowercase(),
@@ -139,9 +141,9 @@ fn headers(given: &Value) -> Result<Vec<Header>, String> {
 /// Returns the response that an operator provides in place of a lost one. An object with only the
 /// fields `status`, `headers`, `body` and `base64` is the response. Any other value is the body of
 /// a response with status 200. Fails if an object could be either, because the decision is final.
-pub fn operators(value: &Value) -> Result<Response, String> {
+pub fn parse_operator_response(value: &Value) -> Result<HttpResponse, String> {
     const FIELDS: [&str; 4] = ["status", "headers", "body", "base64"];
-    let body = || Response::from_json(&Json::from(json!({ "body": value })));
+    let body = || HttpResponse::from_json(&Json::from(json!({ "body": value })));
     let Some(fields) = value.as_object() else {
         return body();
     };
@@ -149,7 +151,7 @@ pub fn operators(value: &Value) -> Result<Response, String> {
         .keys()
         .find(|field| !FIELDS.contains(&field.as_str()))
     {
-        None if !fields.is_empty() => Response::from_json(&Json::from(value.clone())),
+        None if !fields.is_empty() => HttpResponse::from_json(&Json::from(value.clone())),
         Some(other) if fields.contains_key("body") || value["status"].is_number() => Err(format!(
             "a response has no `{other}`; if all of it is the body, write `{{\"body\":…}}`"
         )),
@@ -161,12 +163,12 @@ pub fn operators(value: &Value) -> Result<Response, String> {
 mod tests {
     use super::*;
 
-    fn response(status: u16, headers: &[(&str, &str)], body: &[u8]) -> Response {
+    fn response(status: u16, headers: &[(&str, &str)], body: &[u8]) -> HttpResponse {
         let header = |(name, value): &(&str, &str)| Header {
             name: (*name).into(),
             value: (*value).into(),
         };
-        Response {
+        HttpResponse {
             status,
             headers: headers.iter().map(header).collect(),
             body: body.to_vec(),
@@ -189,14 +191,14 @@ mod tests {
             response(500, &[], &[0, 159, 146, 150]),
         ];
         for case in cases {
-            assert_eq!(Response::from_json(&case.to_json()), Ok(case));
+            assert_eq!(HttpResponse::from_json(&case.to_json()), Ok(case));
         }
     }
 
     #[test]
     fn an_operator_gives_a_whole_response_or_its_body_alone() {
-        let check = |given: Value, expected: Result<Response, &str>| {
-            let read = operators(&given);
+        let check = |given: Value, expected: Result<HttpResponse, &str>| {
+            let read = parse_operator_response(&given);
             assert_eq!(
                 read.as_ref().map_err(String::as_str),
                 expected.as_ref().map_err(|e| *e),
@@ -234,8 +236,8 @@ mod tests {
         );
     }
 
-    fn request() -> Request {
-        Request {
+    fn request() -> HttpRequest {
+        HttpRequest {
             method: "POST".into(),
             url: reqwest::Url::parse("http://a/x").expect("an address"),
             headers: vec![Header {
@@ -252,38 +254,38 @@ mod tests {
     #[test]
     fn a_digest_changes_with_all_that_is_asked_and_with_nothing_else() {
         let request = request();
-        let patient = Request {
+        let patient = HttpRequest {
             timeout_ms: Some(1),
             ..request.clone()
         };
-        let digest = |request: &Request| request.digest("run-1", "run-1");
+        let digest = |request: &HttpRequest| request.digest("run-1", "run-1");
         assert_eq!(digest(&request), digest(&patient));
         let others = [
-            Request {
+            HttpRequest {
                 method: "PUT".into(),
                 ..request.clone()
             },
-            Request {
+            HttpRequest {
                 url: reqwest::Url::parse("http://a/y").expect("an address"),
                 ..request.clone()
             },
-            Request {
+            HttpRequest {
                 headers: Vec::new(),
                 ..request.clone()
             },
-            Request {
+            HttpRequest {
                 body: None,
                 ..request.clone()
             },
-            Request {
+            HttpRequest {
                 body: Some(Vec::new()),
                 ..request.clone()
             },
-            Request {
+            HttpRequest {
                 secrets: Vec::new(),
                 ..request.clone()
             },
-            Request {
+            HttpRequest {
                 key: Some("k".into()),
                 ..request.clone()
             },
@@ -295,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_digest_is_the_same_in_every_lineage() {
-        let request_of = |run: &str| Request {
+        let request_of = |run: &str| HttpRequest {
             url: reqwest::Url::parse(&format!(
                 "http://a/{run}/0/A/1?key={}%2F0",
                 run.replace('@', "%40")

@@ -7,16 +7,16 @@ use std::fmt;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::services::trace::{Trace, hidden};
+use crate::services::trace::{SecretRedactor, redact};
 use crate::services::variables::Variables;
 
-/// The beginning of a placeholder. The name and `CLOSE` follow.
-const OPEN: &str = "{{secret:";
-const CLOSE: &str = "}}";
+/// The beginning of a placeholder. The name and `PLACEHOLDER_END` follow.
+const PLACEHOLDER_START: &str = "{{secret:";
+const PLACEHOLDER_END: &str = "}}";
 
 /// Returns the placeholder of a secret in a request.
 pub fn placeholder(name: &str) -> String {
-    format!("{OPEN}{name}{CLOSE}")
+    format!("{PLACEHOLDER_START}{name}{PLACEHOLDER_END}")
 }
 
 /// The secrets of a team.
@@ -24,13 +24,13 @@ pub fn placeholder(name: &str) -> String {
 pub struct Secrets {
     values: BTreeMap<String, String>,
     /// A redactor for each secret, by name.
-    traces: BTreeMap<String, Trace>,
+    redactors: BTreeMap<String, SecretRedactor>,
 }
 
 /// A secret that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the secret `{name}` is read from the environment variable of that name, which {problem}")]
-pub struct Missing {
+pub struct MissingSecret {
     /// Its name.
     pub name: String,
     /// What is wrong with its variable.
@@ -42,7 +42,7 @@ impl Secrets {
     pub fn read<'a>(
         variables: &Variables,
         names: impl IntoIterator<Item = &'a str>,
-    ) -> Result<Self, Vec<Missing>> {
+    ) -> Result<Self, Vec<MissingSecret>> {
         let names: BTreeSet<&str> = names.into_iter().collect();
         let mut values = BTreeMap::new();
         let mut missing = Vec::new();
@@ -51,7 +51,7 @@ impl Secrets {
                 Ok(value) => {
                     values.insert(name.to_owned(), value);
                 }
-                Err(problem) => missing.push(Missing {
+                Err(problem) => missing.push(MissingSecret {
                     name: name.to_owned(),
                     problem,
                 }),
@@ -66,17 +66,18 @@ impl Secrets {
 
     /// Returns secrets with these values.
     pub fn new(values: BTreeMap<String, String>) -> Self {
-        let trace =
-            |(name, value): (&String, &String)| Some((name.clone(), Trace::of(name, value)?));
-        let traces = values.iter().filter_map(trace).collect();
-        Self { values, traces }
+        let trace = |(name, value): (&String, &String)| {
+            Some((name.clone(), SecretRedactor::for_secret(name, value)?))
+        };
+        let redactors = values.iter().filter_map(trace).collect();
+        Self { values, redactors }
     }
 
     /// Returns a text in which the placeholders of the secrets in `names` are replaced by their
     /// values. Returns `None` if the result would be longer than `limit` bytes, because a short
     /// text may contain a placeholder many times.
     pub(super) fn fill(&self, text: &str, names: &[String], limit: usize) -> Option<String> {
-        self.put(text, names, str::to_owned, limit)
+        self.fill_with(text, names, str::to_owned, limit)
     }
 
     /// Like `fill`, for the query of an address: the values are percent-encoded.
@@ -86,7 +87,7 @@ impl Secrets {
         names: &[String],
         limit: usize,
     ) -> Option<String> {
-        self.put(text, names, encoded, limit)
+        self.fill_with(text, names, percent_encode, limit)
     }
 
     /// Like `fill`, for bytes.
@@ -97,17 +98,17 @@ impl Secrets {
         limit: usize,
     ) -> Option<Vec<u8>> {
         let mut changes: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
-        for (name, value) in self.named(names) {
+        for (name, value) in self.values_named(names) {
             changes.push((placeholder(name).into_bytes(), value.as_bytes().to_vec()));
         }
-        replaced(bytes, &changes, limit)
+        replace_bytes(bytes, &changes, limit)
     }
 
-    fn named(&self, names: &[String]) -> impl Iterator<Item = (&String, &String)> {
+    fn values_named(&self, names: &[String]) -> impl Iterator<Item = (&String, &String)> {
         self.values.iter().filter(|(name, _)| names.contains(name))
     }
 
-    fn put(
+    fn fill_with(
         &self,
         text: &str,
         names: &[String],
@@ -117,17 +118,17 @@ impl Secrets {
         let mut filled = String::new();
         let mut rest = text;
         // Inserted values are not scanned again.
-        while let Some(at) = rest.find(OPEN) {
-            let after = &rest[at + OPEN.len()..];
-            let name = after.find(CLOSE).map(|end| &after[..end]);
-            match name.and_then(|name| self.named(names).find(|(known, _)| *known == name)) {
+        while let Some(at) = rest.find(PLACEHOLDER_START) {
+            let after = &rest[at + PLACEHOLDER_START.len()..];
+            let name = after.find(PLACEHOLDER_END).map(|end| &after[..end]);
+            match name.and_then(|name| self.values_named(names).find(|(known, _)| *known == name)) {
                 Some((name, value)) => {
                     filled.push_str(&rest[..at]);
                     filled.push_str(&form(value));
-                    rest = &after[name.len() + CLOSE.len()..];
+                    rest = &after[name.len() + PLACEHOLDER_END.len()..];
                 }
                 None => {
-                    filled.push_str(&rest[..at + OPEN.len()]);
+                    filled.push_str(&rest[..at + PLACEHOLDER_START.len()]);
                     rest = after;
                 }
             }
@@ -139,22 +140,23 @@ impl Secrets {
     }
 
     /// Returns a text in which the values of these secrets are replaced by their names.
-    pub(super) fn hide(&self, text: &str, names: &BTreeSet<String>) -> String {
-        String::from_utf8_lossy(&self.hide_bytes(text.as_bytes(), names)).into_owned()
+    pub(super) fn redact(&self, text: &str, names: &BTreeSet<String>) -> String {
+        String::from_utf8_lossy(&self.redact_bytes(text.as_bytes(), names)).into_owned()
     }
 
     /// Like `hide`, for bytes.
-    pub(super) fn hide_bytes(&self, bytes: &[u8], names: &BTreeSet<String>) -> Vec<u8> {
-        hidden(bytes, &self.looked_for(names).collect::<Vec<_>>())
+    pub(super) fn redact_bytes(&self, bytes: &[u8], names: &BTreeSet<String>) -> Vec<u8> {
+        redact(bytes, &self.redactors_named(names).collect::<Vec<_>>())
     }
 
     /// Returns whether the name of a header contains one of these secrets.
     pub(super) fn is_in_name(&self, header: &str, names: &BTreeSet<String>) -> bool {
-        self.looked_for(names).any(|trace| trace.is_in_name(header))
+        self.redactors_named(names)
+            .any(|trace| trace.is_in_name(header))
     }
 
-    fn looked_for(&self, names: &BTreeSet<String>) -> impl Iterator<Item = &Trace> {
-        names.iter().filter_map(|name| self.traces.get(name))
+    fn redactors_named(&self, names: &BTreeSet<String>) -> impl Iterator<Item = &SecretRedactor> {
+        names.iter().filter_map(|name| self.redactors.get(name))
     }
 }
 
@@ -165,17 +167,17 @@ impl fmt::Debug for Secrets {
 }
 
 /// Returns whether a text contains a placeholder of one of these secrets.
-pub(super) fn holds(bytes: &[u8], names: &[String]) -> bool {
+pub(super) fn contains_placeholder(bytes: &[u8], names: &[String]) -> bool {
     names
         .iter()
-        .any(|name| find(bytes, placeholder(name).as_bytes()).is_some())
+        .any(|name| find_bytes(bytes, placeholder(name).as_bytes()).is_some())
 }
 
-fn encoded(value: &str) -> String {
+fn percent_encode(value: &str) -> String {
     utf8_percent_encode(value, NON_ALPHANUMERIC).to_string()
 }
 
-fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+fn find_bytes(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes
         .windows(wanted.len())
         .position(|window| window == wanted)
@@ -183,7 +185,7 @@ fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
 
 /// Replaces byte sequences in one pass. At each position, the first one that matches is replaced.
 /// Returns `None` if the result would be longer than `limit` bytes.
-fn replaced(bytes: &[u8], changes: &[(Vec<u8>, Vec<u8>)], limit: usize) -> Option<Vec<u8>> {
+fn replace_bytes(bytes: &[u8], changes: &[(Vec<u8>, Vec<u8>)], limit: usize) -> Option<Vec<u8>> {
     // Most bytes begin none of the sequences and are skipped quickly.
     let mut begins = [false; 256];
     for (from, _) in changes {
@@ -281,7 +283,7 @@ mod tests {
     fn values_are_hidden_where_they_are_looked_for_and_others_are_not() {
         let check = |text: &str, names: &[&str], expected: &str| {
             let names = names.iter().map(|name| (*name).to_owned()).collect();
-            assert_eq!(secrets().hide(text, &names), expected);
+            assert_eq!(secrets().redact(text, &names), expected);
         };
         check(
             "you said s3cr3t/\"value\"!",

@@ -9,23 +9,26 @@ use std::time::{Duration, Instant};
 
 use reqwest::Url;
 
-use self::server::{Play, Server, redirects, says};
+use self::server::{HttpServerBehavior, HttpTestServer, redirects, respond_with};
 use super::secret::{Secrets, placeholder};
-use super::{BODY_BYTES, Failed, HEADERS_BYTES, Header, Http, Lookup, Request, Response, Sent};
+use super::{
+    FailedExchange, Header, HostLookup, HttpClient, HttpRequest, HttpResponse, MAX_BODY_BYTES,
+    MAX_HEADERS_BYTES, RequestSent,
+};
 use crate::gateway::Allowance;
 use crate::gateway::HostErrorKind::{BeyondLimit, Denied, Invalid, Upstream};
 use crate::plugin::http::{HostPattern, HttpGrant};
 
 const SECRET: &str = "s3cr3t-value";
 /// How long a test waits for something that should end immediately.
-const SOON: Duration = Duration::from_secs(5);
+const MAX_WAIT: Duration = Duration::from_secs(5);
 
 fn secrets() -> Secrets {
     Secrets::new([("TOKEN".to_owned(), SECRET.to_owned())].into())
 }
 
-fn client() -> Http {
-    Http::new(secrets()).expect("a client")
+fn client() -> HttpClient {
+    HttpClient::new(secrets()).expect("a client")
 }
 
 /// Grants everything on a host, and these secrets.
@@ -39,19 +42,19 @@ fn grant(host: &str, secrets: &[&str]) -> HttpGrant {
     }
 }
 
-fn local(server: &Server) -> HttpGrant {
+fn local(server: &HttpTestServer) -> HttpGrant {
     grant(&format!("127.0.0.1:{}", server.port()), &["TOKEN"])
 }
 
-fn request(method: &str, url: &str) -> Request {
-    Request {
+fn request(method: &str, url: &str) -> HttpRequest {
+    HttpRequest {
         method: method.into(),
         url: Url::parse(url).expect("an address"),
         headers: Vec::new(),
         body: None,
         secrets: Vec::new(),
         key: None,
-        timeout_ms: Some(SOON.as_millis() as u32),
+        timeout_ms: Some(MAX_WAIT.as_millis() as u32),
     }
 }
 
@@ -69,15 +72,19 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     runtime.expect("a runtime").block_on(future)
 }
 
-fn fetch(client: &Http, request: &Request, grants: &[HttpGrant]) -> Result<Response, Failed> {
+fn fetch(
+    client: &HttpClient,
+    request: &HttpRequest,
+    grants: &[HttpGrant],
+) -> Result<HttpResponse, FailedExchange> {
     block_on(client.fetch(request, grants, "run/0/R/0/0", &Allowance::unlimited()))
 }
 
 #[test]
 fn exchanges_bring_no_more_than_what_is_left_for_all_of_them() {
-    let body = || Play::Answer("200 OK", String::new(), vec![b'x'; 600]);
-    let server = Server::new([body(), body(), body()]);
-    let allowance = Allowance::of(1_500);
+    let body = || HttpServerBehavior::Answer("200 OK", String::new(), vec![b'x'; 600]);
+    let server = HttpTestServer::new([body(), body(), body()]);
+    let allowance = Allowance::new(1_500);
     let one = || {
         let asked = request("GET", &server.url("/v1/x"));
         block_on(client().fetch(&asked, &[local(&server)], "key", &allowance))
@@ -90,12 +97,12 @@ fn exchanges_bring_no_more_than_what_is_left_for_all_of_them() {
 
 #[test]
 fn an_exchange_carries_what_was_asked_and_brings_back_what_was_said() {
-    let server = Server::new([Play::Answer(
+    let server = HttpTestServer::new([HttpServerBehavior::Answer(
         "201 Created",
         "x-a: b\r\n".into(),
         vec![0, 255, 7],
     )]);
-    let asked = Request {
+    let asked = HttpRequest {
         headers: vec![header("x-mine", "1")],
         body: Some(b"hello".to_vec()),
         ..request("POST", &server.url("/v1/x?q=1"))
@@ -121,8 +128,8 @@ fn an_exchange_carries_what_was_asked_and_brings_back_what_was_said() {
 #[test]
 fn the_key_of_a_write_is_the_guests_where_it_gives_one_and_reads_have_none() {
     let check = |method: &str, key: Option<&str>, expected: Option<&str>| {
-        let server = Server::new([says("")]);
-        let asked = Request {
+        let server = HttpTestServer::new([respond_with("")]);
+        let asked = HttpRequest {
             key: key.map(String::from),
             ..request(method, &server.url("/v1/x"))
         };
@@ -141,18 +148,22 @@ fn the_key_of_a_write_is_the_guests_where_it_gives_one_and_reads_have_none() {
 
 #[test]
 fn what_does_not_end_is_ended_whatever_it_drips() {
-    for play in [Play::Drip, Play::DripHead, Play::Silence] {
-        let server = Server::new([play]);
-        let hurried = |method| Request {
+    for play in [
+        HttpServerBehavior::Drip,
+        HttpServerBehavior::DripHead,
+        HttpServerBehavior::Silence,
+    ] {
+        let server = HttpTestServer::new([play]);
+        let hurried = |method| HttpRequest {
             timeout_ms: Some(1000),
             ..request(method, &server.url("/v1/x"))
         };
         let began = Instant::now();
         let failed = fetch(&client(), &hurried("GET"), &[local(&server)]).unwrap_err();
-        assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+        assert!(began.elapsed() < MAX_WAIT, "{:?}", began.elapsed());
         assert_eq!(
             (failed.error.kind, failed.sent),
-            (Upstream, Sent::No),
+            (Upstream, RequestSent::No),
             "a read is made again for nothing"
         );
         assert!(
@@ -161,7 +172,11 @@ fn what_does_not_end_is_ended_whatever_it_drips() {
             failed.error.message
         );
         let failed = fetch(&client(), &hurried("POST"), &[local(&server)]).unwrap_err();
-        assert_eq!(failed.sent, Sent::Perhaps, "nobody knows about a write");
+        assert_eq!(
+            failed.sent,
+            RequestSent::Perhaps,
+            "nobody knows about a write"
+        );
     }
 }
 
@@ -169,18 +184,18 @@ fn what_does_not_end_is_ended_whatever_it_drips() {
 fn a_write_is_not_sent_before_there_is_a_connection() {
     // The first name is never resolved, and nobody answers at the second address, so no TLS
     // connection is established.
-    let never: Lookup = Arc::new(|_| Box::pin(std::future::pending()));
+    let never: HostLookup = Arc::new(|_| Box::pin(std::future::pending()));
     let deaf = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let silent = Server::new([Play::Silence]);
-    let lost = Http::with_lookup(secrets(), never).expect("a client");
-    let fail_within = |client: &Http, url: &str, host: &str, timeout_ms: u32| {
-        let hurried = Request {
+    let silent = HttpTestServer::new([HttpServerBehavior::Silence]);
+    let lost = HttpClient::with_lookup(secrets(), never).expect("a client");
+    let fail_within = |client: &HttpClient, url: &str, host: &str, timeout_ms: u32| {
+        let hurried = HttpRequest {
             timeout_ms: Some(timeout_ms),
             ..request("POST", url)
         };
         fetch(client, &hurried, &[grant(host, &[])]).unwrap_err()
     };
-    let check = |failed: Failed, why: &str, sent: Sent| {
+    let check = |failed: FailedExchange, why: &str, sent: RequestSent| {
         assert_eq!((failed.error.kind, failed.sent), (Upstream, sent));
         let message = failed.error.message;
         assert!(message.contains(why), "{message}");
@@ -193,25 +208,25 @@ fn a_write_is_not_sent_before_there_is_a_connection() {
     check(
         fail_within(&lost, "http://example.com/v1/x", "example.com", 300),
         "no connection within 300ms",
-        Sent::No,
+        RequestSent::No,
     );
     let url = format!("https://{secure}/v1/x");
     check(
         fail_within(&client(), &url, &secure, 300),
         "no connection within 300ms",
-        Sent::No,
+        RequestSent::No,
     );
     check(
         fail_within(&client(), &plain, &address, 2000),
         "no whole answer within 2s",
-        Sent::Perhaps,
+        RequestSent::Perhaps,
     );
 }
 
 #[test]
 fn what_is_too_large_is_cut_off() {
-    let check = |play: Play, expected: &str| {
-        let server = Server::new([play]);
+    let check = |play: HttpServerBehavior, expected: &str| {
+        let server = HttpTestServer::new([play]);
         let failed = fetch(
             &client(),
             &request("GET", &server.url("/v1/x")),
@@ -225,17 +240,17 @@ fn what_is_too_large_is_cut_off() {
         );
         assert_eq!(failed.error.kind, Upstream);
     };
-    check(Play::Flood, "larger than 8192 KiB");
+    check(HttpServerBehavior::Flood, "larger than 8192 KiB");
     check(
-        Play::Heads(HEADERS_BYTES + (8 << 10)),
+        HttpServerBehavior::Heads(MAX_HEADERS_BYTES + (8 << 10)),
         "headers are larger than 64 KiB",
     );
-    check(Play::Heads(8 << 20), "");
-    check(Play::Boast, "");
-    let server = Server::new([Play::Answer(
+    check(HttpServerBehavior::Heads(8 << 20), "");
+    check(HttpServerBehavior::Boast, "");
+    let server = HttpTestServer::new([HttpServerBehavior::Answer(
         "200 OK",
         String::new(),
-        vec![b'x'; BODY_BYTES],
+        vec![b'x'; MAX_BODY_BYTES],
     )]);
     let response = fetch(
         &client(),
@@ -243,13 +258,13 @@ fn what_is_too_large_is_cut_off() {
         &[local(&server)],
     )
     .expect("it just fits");
-    assert_eq!(response.body.len(), BODY_BYTES);
+    assert_eq!(response.body.len(), MAX_BODY_BYTES);
 }
 
 #[test]
 fn what_is_compressed_stays_so_and_is_not_asked_for() {
     let bomb = b"\x1f\x8b\x08\x00\x00\x00\x00\x00".to_vec();
-    let server = Server::new([Play::Answer(
+    let server = HttpTestServer::new([HttpServerBehavior::Answer(
         "200 OK",
         "content-encoding: gzip\r\n".into(),
         bomb.clone(),
@@ -266,14 +281,17 @@ fn what_is_compressed_stays_so_and_is_not_asked_for() {
 
 #[test]
 fn a_broken_connection_leaves_only_sent_writes_in_the_dark() {
-    let slam = Server::new([Play::Slam]);
+    let slam = HttpTestServer::new([HttpServerBehavior::Slam]);
     let failed = fetch(
         &client(),
         &request("POST", &slam.url("/v1/x")),
         &[local(&slam)],
     )
     .unwrap_err();
-    assert_eq!((failed.error.kind, failed.sent), (Upstream, Sent::Perhaps));
+    assert_eq!(
+        (failed.error.kind, failed.sent),
+        (Upstream, RequestSent::Perhaps)
+    );
     assert_eq!(slam.seen().len(), 1, "it is not sent again by itself");
     let failed = fetch(
         &client(),
@@ -281,7 +299,7 @@ fn a_broken_connection_leaves_only_sent_writes_in_the_dark() {
         &[local(&slam)],
     )
     .unwrap_err();
-    assert_eq!(failed.sent, Sent::No);
+    assert_eq!(failed.sent, RequestSent::No);
     // Nobody listens at this address any more.
     let port = std::net::TcpListener::bind("127.0.0.1:0")
         .and_then(|l| l.local_addr())
@@ -296,7 +314,7 @@ fn a_broken_connection_leaves_only_sent_writes_in_the_dark() {
     .unwrap_err();
     assert_eq!(
         (failed.error.kind, failed.sent),
-        (Upstream, Sent::No),
+        (Upstream, RequestSent::No),
         "{}",
         failed.error.message
     );
@@ -304,9 +322,9 @@ fn a_broken_connection_leaves_only_sent_writes_in_the_dark() {
 
 #[test]
 fn reads_follow_redirects_within_their_grants_and_writes_follow_none() {
-    let there = Server::new([says("there")]);
+    let there = HttpTestServer::new([respond_with("there")]);
     let check = |status: &'static str, method: &str, expected: Result<u16, &str>| {
-        let here = Server::new([
+        let here = HttpTestServer::new([
             redirects(status, "/v1/a"),
             redirects(status, &there.url("/v1/b")),
         ]);
@@ -337,9 +355,9 @@ fn reads_follow_redirects_within_their_grants_and_writes_follow_none() {
 
 #[test]
 fn redirects_that_lead_astray_are_not_followed() {
-    let other = Server::new([says("other")]);
+    let other = HttpTestServer::new([respond_with("other")]);
     let check = |location: String, kind, expected: &str| {
-        let here = Server::new([redirects("302 Found", &location)]);
+        let here = HttpTestServer::new([redirects("302 Found", &location)]);
         let failed = fetch(
             &client(),
             &request("GET", &here.url("/v1/x")),

@@ -9,11 +9,11 @@ use strata_core::money::Usd;
 
 pub use super::record::RecordError;
 pub use super::scripted::ReplyFileError;
-use super::tokens::Tokens;
+use super::tokens::TokenCounts;
 
 /// The configuration of a team's language models.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
+pub struct ModelsConfig {
     /// The model for requests that name none.
     pub model: Option<String>,
     /// The price of tokens.
@@ -23,12 +23,12 @@ pub struct Config {
     /// The file in which exchanges are recorded. The provider `recorded` can serve them again.
     pub record: Option<PathBuf>,
     /// The provider that answers.
-    pub provider: Provider,
+    pub provider: ProviderConfig,
 }
 
-impl Config {
+impl ModelsConfig {
     /// Returns a configuration with this provider, without a price, a rate limit or a record.
-    pub fn of(provider: Provider) -> Self {
+    pub fn with_provider(provider: ProviderConfig) -> Self {
         Self {
             model: None,
             price: Price::default(),
@@ -41,7 +41,7 @@ impl Config {
 
 /// The configuration of the provider that answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Provider {
+pub enum ProviderConfig {
     /// Replies that are written in a file.
     Scripted {
         /// The file, `replies.toml`.
@@ -72,9 +72,9 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// The default number of retries.
-    pub const RETRIES: u32 = 3;
+    pub const DEFAULT_RETRIES: u32 = 3;
     /// The default timeout of a request. It equals the default time limit of an action.
-    pub const TIMEOUT: Duration = Duration::from_secs(120);
+    pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 }
 
 /// The prices of a million tokens. They are zero by default.
@@ -90,7 +90,7 @@ pub struct Price {
 
 impl Price {
     /// Returns the cost of a call that used these tokens.
-    pub fn of(self, tokens: Tokens) -> Usd {
+    pub fn cost(self, tokens: TokenCounts) -> Usd {
         let cached = tokens.cached.min(tokens.input);
         let cache_read = self.cache_read.unwrap_or(self.input);
         self.input.per_million(tokens.input - cached)

@@ -7,67 +7,68 @@ use std::sync::Arc;
 use strata_core::event::HostCallKind;
 use tokio::sync::watch;
 
-use super::Reply;
-use super::tokens::Tokens;
+use super::ModelReply;
+use super::tokens::TokenCounts;
 
 /// A change of a reply that is being written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard<'a> {
+pub enum StreamEvent<'a> {
     /// More text of the reply.
     Text(&'a str),
     /// The text so far is void: the reply broke off, and the request is repeated.
-    Again,
+    Restarted,
 }
 
 /// A callback for the events of one reply. It is dropped when no more follow.
-pub type Listener = Box<dyn FnMut(Heard<'_>) + Send>;
+pub type StreamListener = Box<dyn FnMut(StreamEvent<'_>) + Send>;
 
 /// A callback for each call that leaves the host. It receives the name of the role that makes the
 /// call and the kind of the call. Returns a listener if the reply of a model is to be observed.
-pub type Audience = Arc<dyn Fn(&str, HostCallKind) -> Option<Listener> + Send + Sync>;
+pub type StreamObserverFactory =
+    Arc<dyn Fn(&str, HostCallKind) -> Option<StreamListener> + Send + Sync>;
 
 /// Whether a request is in flight. A request may have to wait for the rate limit, at first or again
 /// after a failure. It costs nothing more while it waits.
 #[derive(Clone, Debug, Default)]
-pub struct Departure(Arc<watch::Sender<Place>>);
+pub struct DispatchState(Arc<watch::Sender<DispatchPhase>>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    Away,
-    Here { used: Tokens },
+enum DispatchPhase {
+    InFlight,
+    Waiting { used: TokenCounts },
 }
 
-impl Default for Place {
+impl Default for DispatchPhase {
     fn default() -> Self {
-        Self::Here {
-            used: Tokens::default(),
+        Self::Waiting {
+            used: TokenCounts::default(),
         }
     }
 }
 
-impl Departure {
+impl DispatchState {
     /// Returns the state of a request that has not been sent yet.
-    pub fn ahead() -> Self {
+    pub fn waiting() -> Self {
         Self::default()
     }
 
     /// Returns the state of a request that may be sent immediately and never waits again.
-    pub fn over() -> Self {
-        Self(Arc::new(watch::Sender::new(Place::Away)))
+    pub fn dispatched() -> Self {
+        Self(Arc::new(watch::Sender::new(DispatchPhase::InFlight)))
     }
 
     /// Waits until the request is not in flight, and returns the tokens that it has used until
     /// then.
-    pub async fn here(&self) -> Tokens {
+    pub async fn wait_until_waiting(&self) -> TokenCounts {
         let mut place = self.0.subscribe();
         // The sender cannot be dropped, because `self` holds it.
         match place
-            .wait_for(|place| *place != Place::Away)
+            .wait_for(|place| *place != DispatchPhase::InFlight)
             .await
             .as_deref()
         {
-            Ok(Place::Here { used }) => *used,
-            _ => Tokens::default(),
+            Ok(DispatchPhase::Waiting { used }) => *used,
+            _ => TokenCounts::default(),
         }
     }
 }
@@ -75,16 +76,16 @@ impl Departure {
 /// Observes a call: tracks whether it is in flight, and passes the reply to a listener, if there is
 /// one.
 #[derive(Default)]
-pub struct Hearing {
-    departure: Departure,
-    listener: Option<Listener>,
+pub struct StreamObserver {
+    departure: DispatchState,
+    listener: Option<StreamListener>,
     /// Whether the listener has received any text of the reply.
-    begun: bool,
+    has_text: bool,
 }
 
-impl Hearing {
+impl StreamObserver {
     /// Returns an observer with a listener.
-    pub fn by(listener: Listener) -> Self {
+    pub fn with_listener(listener: StreamListener) -> Self {
         Self {
             listener: Some(listener),
             ..Self::default()
@@ -92,56 +93,58 @@ impl Hearing {
     }
 
     /// Replaces the dispatch state, so that the caller can wait for it.
-    pub fn of(self, departure: Departure) -> Self {
+    pub fn with_dispatch_state(self, departure: DispatchState) -> Self {
         Self { departure, ..self }
     }
 
     /// Notes that the request is sent now.
-    pub(super) fn departs(&self) {
-        self.departure.0.send_replace(Place::Away);
+    pub(super) fn dispatched(&self) {
+        self.departure.0.send_replace(DispatchPhase::InFlight);
     }
 
     /// Notes that the request failed and waits to be sent again. It has used these tokens so far.
-    pub(super) fn returns(&self, used: Tokens) {
-        self.departure.0.send_replace(Place::Here { used });
+    pub(super) fn waits_again(&self, used: TokenCounts) {
+        self.departure
+            .0
+            .send_replace(DispatchPhase::Waiting { used });
     }
 
     /// Returns whether there is a listener.
-    pub(super) fn is_wanted(&self) -> bool {
+    pub(super) fn has_listener(&self) -> bool {
         self.listener.is_some()
     }
 
     /// Passes more text of the reply to the listener.
     pub(super) fn text(&mut self, text: &str) {
         if let Some(listener) = self.listener.as_mut().filter(|_| !text.is_empty()) {
-            self.begun = true;
-            listener(Heard::Text(text));
+            self.has_text = true;
+            listener(StreamEvent::Text(text));
         }
     }
 
     /// Tells the listener that the request is repeated.
-    pub(super) fn again(&mut self) {
+    pub(super) fn restarted(&mut self) {
         if let Some(listener) = self
             .listener
             .as_mut()
-            .filter(|_| std::mem::take(&mut self.begun))
+            .filter(|_| std::mem::take(&mut self.has_text))
         {
-            listener(Heard::Again);
+            listener(StreamEvent::Restarted);
         }
     }
 
     /// Notes that the reply is complete. Passes its text to the listener if none was passed yet.
-    pub(super) fn whole(&mut self, reply: &Reply) {
-        if !self.begun {
+    pub(super) fn completed(&mut self, reply: &ModelReply) {
+        if !self.has_text {
             self.text(&reply.text);
         }
     }
 }
 
-impl fmt::Debug for Hearing {
+impl fmt::Debug for StreamObserver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Hearing")
-            .field("begun", &self.begun)
+            .field("begun", &self.has_text)
             .finish_non_exhaustive()
     }
 }

@@ -7,13 +7,13 @@ use strata_core::json::{Json, JsonError};
 use strata_core::money::Usd;
 use tokio::sync::Semaphore;
 
-use super::config::{self, Config, ConfigError, Price};
-use super::pace::Pace;
-use super::record::{Recorded, Recorder};
-use super::remote::Remote;
-use super::scripted::Scripted;
-use super::tokens::{Tokens, Used, expected};
-use super::{Finish, Hearing, Reply, Request, Unanswered};
+use super::config::{self, ConfigError, ModelsConfig, Price};
+use super::pace::RateLimiter;
+use super::record::{ExchangeRecorder, RecordedProvider};
+use super::remote::RemoteProvider;
+use super::scripted::ScriptedProvider;
+use super::tokens::{FailedUsage, TokenCounts, expected_tokens};
+use super::{FailedRequest, FinishReason, ModelReply, ModelRequest, StreamObserver};
 use crate::gateway::{HostError, HostErrorKind};
 use crate::services::variables::Variables;
 
@@ -21,7 +21,7 @@ use crate::services::variables::Variables;
 /// large fan-out, and small enough that the team alone does not exceed the rate limit of an
 /// endpoint. A request keeps its permit while it waits for a retry, so that a busy endpoint
 /// receives fewer requests.
-const PARALLEL: usize = 16;
+const MAX_CONCURRENT_REQUESTS: usize = 16;
 
 /// The maximum number of characters of a reply or a body that an error message quotes.
 pub(super) const EXCERPT_CHARS: usize = 300;
@@ -32,23 +32,23 @@ pub struct Models {
     model: Option<String>,
     price: Price,
     provider: Provider,
-    places: Semaphore,
-    pace: Pace,
-    recorder: Option<Recorder>,
+    permits: Semaphore,
+    pace: RateLimiter,
+    recorder: Option<ExchangeRecorder>,
 }
 
 #[derive(Debug)]
 enum Provider {
-    Scripted(Scripted),
-    Recorded(Recorded),
-    Remote(Box<Remote>),
+    Scripted(ScriptedProvider),
+    Recorded(RecordedProvider),
+    Remote(Box<RemoteProvider>),
 }
 
 /// A reply and its cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Completed {
+pub struct CompletedCall {
     /// The reply.
-    pub reply: Reply,
+    pub reply: ModelReply,
     /// What it cost.
     pub cost: Usd,
     /// The number of tokens that it used.
@@ -57,7 +57,7 @@ pub struct Completed {
 
 /// A failed request. It may have a cost: a reply that violates the request is paid for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failed {
+pub struct FailedCall {
     /// Why there is no reply.
     pub error: HostError,
     /// What it cost.
@@ -65,27 +65,35 @@ pub struct Failed {
     /// The number of tokens that it used.
     pub tokens: u64,
     /// Why a reply ended that violates the request. `None` if there was no reply.
-    pub finish: Option<Finish>,
+    pub finish: Option<FinishReason>,
 }
 
 impl Models {
     /// Loads what the provider needs: the file of replies, or the API key from its environment
     /// variable.
-    pub fn new(config: &Config, variables: &Variables) -> Result<Self, ConfigError> {
+    pub fn new(config: &ModelsConfig, variables: &Variables) -> Result<Self, ConfigError> {
         let provider = match &config.provider {
-            config::Provider::Scripted { replies } => Provider::Scripted(Scripted::load(replies)?),
-            config::Provider::Recorded { replies } => Provider::Recorded(Recorded::load(replies)?),
-            config::Provider::OpenAi(endpoint) => {
-                Provider::Remote(Box::new(Remote::new(endpoint, variables)?))
+            config::ProviderConfig::Scripted { replies } => {
+                Provider::Scripted(ScriptedProvider::load(replies)?)
+            }
+            config::ProviderConfig::Recorded { replies } => {
+                Provider::Recorded(RecordedProvider::load(replies)?)
+            }
+            config::ProviderConfig::OpenAi(endpoint) => {
+                Provider::Remote(Box::new(RemoteProvider::new(endpoint, variables)?))
             }
         };
         Ok(Self {
             model: config.model.clone(),
             price: config.price,
             provider,
-            places: Semaphore::new(PARALLEL),
-            pace: Pace::of(config.requests_per_minute),
-            recorder: config.record.as_deref().map(Recorder::open).transpose()?,
+            permits: Semaphore::new(MAX_CONCURRENT_REQUESTS),
+            pace: RateLimiter::per_minute(config.requests_per_minute),
+            recorder: config
+                .record
+                .as_deref()
+                .map(ExchangeRecorder::open)
+                .transpose()?,
         })
     }
 
@@ -96,48 +104,49 @@ impl Models {
 
     /// Returns the cost and the tokens that a request is expected to use at most. They are reserved
     /// while it is in flight. If the request does not limit the reply, a usual length is assumed.
-    pub fn estimate(&self, request: &Request) -> (Usd, u64) {
-        self.charge(expected(request))
+    pub fn estimate(&self, request: &ModelRequest) -> (Usd, u64) {
+        self.charge(expected_tokens(request))
     }
 
     /// Sends a request and returns its reply. Dropping the future cancels the request.
-    pub async fn complete(&self, request: &Request) -> Result<Completed, Failed> {
-        self.complete_heard(request, Hearing::default()).await
+    pub async fn complete(&self, request: &ModelRequest) -> Result<CompletedCall, FailedCall> {
+        self.complete_observed(request, StreamObserver::default())
+            .await
     }
 
     /// Sends a request like `complete`, and passes the reply to an observer as it is written.
-    pub async fn complete_heard(
+    pub async fn complete_observed(
         &self,
-        request: &Request,
-        mut hearing: Hearing,
-    ) -> Result<Completed, Failed> {
+        request: &ModelRequest,
+        mut hearing: StreamObserver,
+    ) -> Result<CompletedCall, FailedCall> {
         let asked = self.ask(request, &mut hearing).await;
         let reply = asked.as_ref().map(|(reply, _)| reply);
         if let Ok(reply) = reply {
-            hearing.whole(reply);
+            hearing.completed(reply);
         }
         if let Some(recorder) = &self.recorder {
-            recorder.note(request, reply.map_err(|unanswered| &unanswered.error));
+            recorder.append(request, reply.map_err(|unanswered| &unanswered.error));
         }
-        let (reply, lost) = asked.map_err(|unanswered| self.failed(request, unanswered))?;
-        let (cost, tokens) = self.charge(reply.tokens().and(lost.tokens(request)));
+        let (reply, lost) = asked.map_err(|unanswered| self.failed_call(request, unanswered))?;
+        let (cost, tokens) = self.charge(reply.tokens().plus(lost.tokens(request)));
         let finish = reply.finish;
-        if let Some(flaw) = finish.flaw() {
+        if let Some(flaw) = finish.defect() {
             tracing::warn!(
                 model = reply.model,
                 "a reply of the model {}",
-                flaw.described()
+                flaw.description()
             );
         }
-        match checked(reply, request) {
-            Ok(reply) => Ok(Completed {
+        match check_reply(reply, request) {
+            Ok(reply) => Ok(CompletedCall {
                 reply,
                 cost,
                 tokens,
             }),
             Err(message) => {
                 let error = HostError::new(HostErrorKind::Upstream, message);
-                Err(Failed {
+                Err(FailedCall {
                     error,
                     cost,
                     tokens,
@@ -148,9 +157,13 @@ impl Models {
     }
 
     /// Returns the failure of a request, with its cost.
-    fn failed(&self, request: &Request, Unanswered { error, used }: Unanswered) -> Failed {
+    fn failed_call(
+        &self,
+        request: &ModelRequest,
+        FailedRequest { error, used }: FailedRequest,
+    ) -> FailedCall {
         let (cost, tokens) = self.charge(used.tokens(request));
-        Failed {
+        FailedCall {
             error,
             cost,
             tokens,
@@ -159,16 +172,16 @@ impl Models {
     }
 
     /// Returns the cost of tokens, and their number.
-    pub fn charge(&self, tokens: Tokens) -> (Usd, u64) {
-        (self.price.of(tokens), tokens.total())
+    pub fn charge(&self, tokens: TokenCounts) -> (Usd, u64) {
+        (self.price.cost(tokens), tokens.total())
     }
 
     /// Sends a request to the provider. Also returns what earlier attempts used that broke off.
     async fn ask(
         &self,
-        request: &Request,
-        hearing: &mut Hearing,
-    ) -> Result<(Reply, Used), Unanswered> {
+        request: &ModelRequest,
+        hearing: &mut StreamObserver,
+    ) -> Result<(ModelReply, FailedUsage), FailedRequest> {
         if request.messages.is_empty() {
             return Err(
                 invalid("cannot ask a model: `messages` is empty; give at least one turn").into(),
@@ -179,17 +192,20 @@ impl Models {
         }
         let model = request.model.as_deref().or(self.model.as_deref());
         // The semaphore is never closed, so acquiring cannot fail.
-        let _place = self.places.acquire().await;
+        let _place = self.permits.acquire().await;
         match &self.provider {
             Provider::Recorded(recorded) => {
-                self.pace.turn().await;
-                hearing.departs();
-                Ok((recorded.complete(request)?, Used::Nothing))
+                self.pace.wait().await;
+                hearing.dispatched();
+                Ok((recorded.complete(request)?, FailedUsage::Nothing))
             }
             Provider::Scripted(scripted) => {
-                self.pace.turn().await;
-                hearing.departs();
-                Ok((scripted.complete(model, request).await?, Used::Nothing))
+                self.pace.wait().await;
+                hearing.dispatched();
+                Ok((
+                    scripted.complete(model, request).await?,
+                    FailedUsage::Nothing,
+                ))
             }
             Provider::Remote(endpoint) => {
                 let model = model.ok_or_else(|| {
@@ -209,44 +225,44 @@ pub(super) fn invalid(message: impl Into<String>) -> HostError {
 }
 
 /// Converts a reply to the requested form, or returns why that is impossible.
-fn checked(mut reply: Reply, request: &Request) -> Result<Reply, String> {
+fn check_reply(mut reply: ModelReply, request: &ModelRequest) -> Result<ModelReply, String> {
     for call in &mut reply.tool_calls {
         let arguments = Json::parse(&call.arguments).map_err(|e| {
             format!(
                 "asking model `{}` failed: it calls the tool `{}` with arguments that are not JSON: {e}{}",
                 reply.model,
                 call.name,
-                flawed(reply.finish)
+                describe_flaw(reply.finish)
             )
         })?;
         call.arguments = arguments.as_str().to_owned();
     }
     if request.output_schema.is_some() && reply.data.is_none() {
-        match Json::parse(unfenced(&reply.text)) {
+        match Json::parse(strip_code_fence(&reply.text)) {
             Ok(data) => reply.data = Some(data.as_str().to_owned()),
             // A model that calls a tool answers in a later reply.
             Err(_) if !reply.tool_calls.is_empty() => {}
-            Err(error) => return Err(not_json(&reply, request, &error)),
+            Err(error) => return Err(not_json_error(&reply, request, &error)),
         }
     }
     Ok(reply)
 }
 
 /// Returns the end of an error message about a reply that ended abnormally.
-fn flawed(finish: Finish) -> String {
+fn describe_flaw(finish: FinishReason) -> String {
     finish
-        .flaw()
-        .map_or_else(String::new, |flaw| format!("; it {}", flaw.described()))
+        .defect()
+        .map_or_else(String::new, |flaw| format!("; it {}", flaw.description()))
 }
 
-fn not_json(reply: &Reply, request: &Request, error: &JsonError) -> String {
+fn not_json_error(reply: &ModelReply, request: &ModelRequest, error: &JsonError) -> String {
     let cut = request
         .max_tokens
         .is_some_and(|max| reply.output_tokens >= max);
     let hint = match reply.finish {
         // Not all endpoints report the truncation.
-        Finish::Stop if cut => "; it was truncated at `max_tokens`".to_owned(),
-        finish => flawed(finish),
+        FinishReason::Stop if cut => "; it was truncated at `max_tokens`".to_owned(),
+        finish => describe_flaw(finish),
     };
     let quoted = excerpt(&reply.text);
     format!(
@@ -256,7 +272,7 @@ fn not_json(reply: &Reply, request: &Request, error: &JsonError) -> String {
 }
 
 /// Returns the text without the Markdown code fence that many models put around JSON.
-pub(super) fn unfenced(text: &str) -> &str {
+pub(super) fn strip_code_fence(text: &str) -> &str {
     let text = text.trim();
     let inner = text.strip_prefix("```").and_then(|t| t.strip_suffix("```"));
     match inner.and_then(|t| t.split_once('\n')) {

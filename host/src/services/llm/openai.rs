@@ -13,56 +13,56 @@ pub(super) use body::{Dialect, body};
 
 use serde_json::Value;
 
-use super::protocol::{Answer, Problem, Unusable};
-use super::tokens::{Usage, Used, count};
-use super::{Finish, ToolCall};
+use super::protocol::{ParsedReply, ReplyProblem, UnusableReply};
+use super::tokens::{FailedUsage, ReportedUsage, parse_token_count};
+use super::{FinishReason, ToolCall};
 
 /// The maximum number of tool calls in one reply. Models write about a hundred at most.
 const MOST_TOOL_CALLS: usize = 1024;
 
 /// Interprets a reply.
-pub(super) fn interpret(reply: &Value) -> Result<Answer, Unusable> {
+pub(super) fn interpret(reply: &Value) -> Result<ParsedReply, UnusableReply> {
     let choice = first_choice(reply);
     let usage = usage(reply, choice);
-    let message = message(choice);
-    let said = Said::of(message);
+    let message = message_of(choice);
+    let said = MessageText::from_message(message);
     let tool_calls = tool_calls(message);
-    let reasoning = reasoning(message);
+    let reasoning = reasoning_text(message);
     let reject = |problem| {
         let wrote = !said.text.is_empty() || !tool_calls.is_empty() || !reasoning.is_empty();
         let used = match usage {
-            usage if usage.is_known() => Used::Tokens(usage.tokens(Default::default())),
-            _ if wrote => Used::Unknown,
-            _ => Used::Nothing,
+            usage if usage.is_known() => FailedUsage::Tokens(usage.or_estimate(Default::default())),
+            _ if wrote => FailedUsage::Unknown,
+            _ => FailedUsage::Nothing,
         };
-        Err(Unusable { problem, used })
+        Err(UnusableReply { problem, used })
     };
     if let Some(error) = stated_error(reply).or_else(|| stated_error(choice)) {
-        return reject(Problem::StatedError(error.clone()));
+        return reject(ReplyProblem::StatedError(error.clone()));
     }
     let reason = &choice["finish_reason"];
     if let Some(reason) = reason.as_str().filter(|reason| is_failure(reason)) {
-        return reject(Problem::FailedFinish(reason.to_owned()));
+        return reject(ReplyProblem::FailedFinish(reason.to_owned()));
     }
     if !message.is_object() {
-        return reject(Problem::NoReply);
+        return reject(ReplyProblem::NoReply);
     }
     if tool_calls.len() > MOST_TOOL_CALLS {
-        return reject(Problem::TooManyToolCalls {
+        return reject(ReplyProblem::TooManyToolCalls {
             most: MOST_TOOL_CALLS,
         });
     }
-    let finish = match finish(reason) {
-        _ if said.refuses => Finish::Refusal,
-        Finish::Stop if !tool_calls.is_empty() => Finish::ToolCalls,
-        Finish::ToolCalls if tool_calls.is_empty() => Finish::Stop,
+    let finish = match finish_reason(reason) {
+        _ if said.is_refusal => FinishReason::Refusal,
+        FinishReason::Stop if !tool_calls.is_empty() => FinishReason::ToolCalls,
+        FinishReason::ToolCalls if tool_calls.is_empty() => FinishReason::Stop,
         finish => finish,
     };
     let model = reply["model"]
         .as_str()
         .filter(|model| !model.is_empty())
         .map(str::to_owned);
-    Ok(Answer {
+    Ok(ParsedReply {
         text: said.text,
         tool_calls,
         reasoning,
@@ -97,19 +97,19 @@ fn first_choice(reply: &Value) -> &Value {
     let numbered = choices
         .iter()
         .zip(0..)
-        .map(|(choice, place)| (index(choice, place), choice));
+        .map(|(choice, place)| (index_of(choice, place), choice));
     numbered
         .min_by_key(|(index, _)| *index)
         .map_or(&Value::Null, |(_, choice)| choice)
 }
 
-fn index(part: &Value, place: u64) -> u64 {
+fn index_of(part: &Value, place: u64) -> u64 {
     part["index"].as_u64().unwrap_or(place)
 }
 
 /// Returns the message of a choice. It is called `delta` in a chunk of a stream, and with some
 /// endpoints also in a complete reply.
-fn message(choice: &Value) -> &Value {
+fn message_of(choice: &Value) -> &Value {
     let [message, delta] = [&choice["message"], &choice["delta"]];
     let has_delta = delta.as_object().is_some_and(|delta| !delta.is_empty());
     if has_delta || !message.is_object() {
@@ -123,48 +123,48 @@ fn is_failure(reason: &str) -> bool {
     reason.is_empty() || reason.eq_ignore_ascii_case("error")
 }
 
-fn finish(reason: &Value) -> Finish {
+fn finish_reason(reason: &Value) -> FinishReason {
     let Some(reason) = reason.as_str() else {
-        return Finish::Stop;
+        return FinishReason::Stop;
     };
     match reason.to_ascii_lowercase().as_str() {
-        "stop" | "eos" | "end_turn" | "stop_sequence" => Finish::Stop,
-        "length" | "max_tokens" | "model_length" => Finish::Length,
-        "tool_calls" | "tool_call" | "tool_use" | "function_call" => Finish::ToolCalls,
-        "content_filter" | "refusal" | "safety" => Finish::Refusal,
-        _ => Finish::Other,
+        "stop" | "eos" | "end_turn" | "stop_sequence" => FinishReason::Stop,
+        "length" | "max_tokens" | "model_length" => FinishReason::Length,
+        "tool_calls" | "tool_call" | "tool_use" | "function_call" => FinishReason::ToolCalls,
+        "content_filter" | "refusal" | "safety" => FinishReason::Refusal,
+        _ => FinishReason::Other,
     }
 }
 
 /// The text of a message.
 #[derive(Debug, Default)]
-struct Said {
+struct MessageText {
     text: String,
     /// Whether the text is a refusal.
-    refuses: bool,
+    is_refusal: bool,
 }
 
-impl Said {
-    fn of(message: &Value) -> Self {
-        let text = content(&message["content"]);
-        let refusal = refusal(message);
-        let refuses = !refusal.is_empty();
+impl MessageText {
+    fn from_message(message: &Value) -> Self {
+        let text = content_text(&message["content"]);
+        let refusal = refusal_text(message);
+        let is_refusal = !refusal.is_empty();
         Self {
             text: if text.is_empty() { refusal } else { text },
-            refuses,
+            is_refusal,
         }
     }
 }
 
 /// Returns the text of a content: a string, one part, or a list of parts. Any other value is
 /// returned as JSON, because some endpoints return a JSON answer unquoted.
-fn content(content: &Value) -> String {
+fn content_text(content: &Value) -> String {
     match content {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
-        Value::Array(parts) => parts.iter().map(part).collect(),
+        Value::Array(parts) => parts.iter().map(part_text).collect(),
         Value::Object(map) if map.contains_key("type") || content["text"].is_string() => {
-            part(content)
+            part_text(content)
         }
         other => other.to_string(),
     }
@@ -172,7 +172,7 @@ fn content(content: &Value) -> String {
 
 /// Returns the text of a part. Parts of other types, such as reasoning, do not belong to the
 /// answer.
-fn part(part: &Value) -> String {
+fn part_text(part: &Value) -> String {
     let text = match (part, part["type"].as_str()) {
         (Value::String(text), _) => Some(text.as_str()),
         (part, None | Some("text" | "output_text")) => part["text"].as_str(),
@@ -182,7 +182,7 @@ fn part(part: &Value) -> String {
 }
 
 /// Returns the refusal, which is in a field of its own or in a part.
-fn refusal(message: &Value) -> String {
+fn refusal_text(message: &Value) -> String {
     let own = message["refusal"].as_str().unwrap_or_default();
     let parts = message["content"].as_array().into_iter().flatten();
     let parts = parts
@@ -193,7 +193,7 @@ fn refusal(message: &Value) -> String {
 
 /// Returns the reasoning that is sent separately from the text. It is needed to estimate the tokens
 /// if the endpoint does not report them.
-fn reasoning(message: &Value) -> String {
+fn reasoning_text(message: &Value) -> String {
     let fields = ["reasoning_content", "reasoning"];
     let field = fields
         .into_iter()
@@ -234,15 +234,19 @@ fn function(call: &Value) -> &Value {
 }
 
 /// Returns the token usage that a reply reports. Some endpoints put it into the choice.
-fn usage(reply: &Value, choice: &Value) -> Usage {
+fn usage(reply: &Value, choice: &Value) -> ReportedUsage {
     let usage = [&reply["usage"], &choice["usage"]]
         .into_iter()
         .find(|usage| usage.is_object());
     let Some(usage) = usage else {
-        return Usage::default();
+        return ReportedUsage::default();
     };
-    let first = |fields: &[&str]| fields.iter().find_map(|field| count(usage.pointer(field)?));
-    Usage {
+    let first = |fields: &[&str]| {
+        fields
+            .iter()
+            .find_map(|field| parse_token_count(usage.pointer(field)?))
+    };
+    ReportedUsage {
         input: first(&["/prompt_tokens", "/input_tokens"]),
         output: first(&["/completion_tokens", "/output_tokens"]),
         total: first(&["/total_tokens"]),

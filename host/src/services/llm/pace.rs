@@ -10,27 +10,27 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 /// Limits the rate of all requests to a provider.
 #[derive(Debug, Default)]
-pub(super) struct Pace {
+pub(super) struct RateLimiter {
     per_minute: Option<NonZeroU32>,
     /// `None` before the first request. The interval has to be created within the runtime.
-    turns: Mutex<Option<Interval>>,
+    interval: Mutex<Option<Interval>>,
 }
 
-impl Pace {
+impl RateLimiter {
     /// Returns a limit of so many requests per minute, or none.
-    pub(super) fn of(per_minute: Option<NonZeroU32>) -> Self {
+    pub(super) fn per_minute(per_minute: Option<NonZeroU32>) -> Self {
         Self {
             per_minute,
-            turns: Mutex::default(),
+            interval: Mutex::default(),
         }
     }
 
     /// Waits until a request may be made.
-    pub(super) async fn turn(&self) {
+    pub(super) async fn wait(&self) {
         if let Some(requests) = self.per_minute {
-            let mut turns = self.turns.lock().await;
+            let mut turns = self.interval.lock().await;
             turns
-                .get_or_insert_with(|| every(MINUTE / requests.get()))
+                .get_or_insert_with(|| interval_of(MINUTE / requests.get()))
                 .tick()
                 .await;
         }
@@ -39,7 +39,7 @@ impl Pace {
 
 /// Returns an interval with at least this pause between two ticks, even if the previous tick was
 /// late.
-fn every(pause: Duration) -> Interval {
+fn interval_of(pause: Duration) -> Interval {
     let mut interval = tokio::time::interval(pause);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     interval

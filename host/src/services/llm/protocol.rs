@@ -5,15 +5,15 @@
 
 use serde_json::Value;
 
-use super::tokens::{Usage, Used};
-use super::{Finish, Request, ToolCall, openai};
+use super::tokens::{FailedUsage, ReportedUsage};
+use super::{FinishReason, ModelRequest, ToolCall, openai};
 use crate::gateway::HostError;
 
 /// How a reply is transferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum ReplyTransfer {
     /// In one piece.
-    Whole,
+    Unstreamed,
     /// In chunks, while it is written.
     Streamed,
 }
@@ -27,7 +27,7 @@ pub(super) enum Protocol {
 
 /// The contents of a reply.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct ParsedReply {
     /// The text as it arrived, including the model's thinking in `<think>` blocks.
     pub(super) text: String,
     /// The tool calls. An id is empty if the reply contains none.
@@ -36,13 +36,13 @@ pub(super) struct Answer {
     pub(super) reasoning: String,
     /// The model that answered, if the reply names it.
     pub(super) model: Option<String>,
-    pub(super) finish: Finish,
-    pub(super) usage: Usage,
+    pub(super) finish: FinishReason,
+    pub(super) usage: ReportedUsage,
 }
 
 /// The reason why a reply cannot be used.
 #[derive(Debug, PartialEq)]
-pub(super) enum Problem {
+pub(super) enum ReplyProblem {
     /// It states this error.
     StatedError(Value),
     /// Its finish reason means failure. The reason may be empty.
@@ -58,14 +58,14 @@ pub(super) enum Problem {
 
 /// A reply that cannot be used. It may have a cost nevertheless.
 #[derive(Debug, PartialEq)]
-pub(super) struct Unusable {
-    pub(super) problem: Problem,
-    pub(super) used: Used,
+pub(super) struct UnusableReply {
+    pub(super) problem: ReplyProblem,
+    pub(super) used: FailedUsage,
 }
 
 /// The progress of a streamed reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Progress {
+pub(super) enum StreamProgress {
     /// Nothing has arrived.
     #[default]
     Empty,
@@ -82,8 +82,8 @@ impl Protocol {
     pub(super) fn body(
         self,
         model: &str,
-        request: &Request,
-        form: Form,
+        request: &ModelRequest,
+        form: ReplyTransfer,
     ) -> Result<String, HostError> {
         match self {
             Self::OpenAi(dialect) => openai::body(model, request, form, dialect),
@@ -91,7 +91,7 @@ impl Protocol {
     }
 
     /// Interprets a reply.
-    pub(super) fn interpret(self, reply: &Value) -> Result<Answer, Unusable> {
+    pub(super) fn interpret(self, reply: &Value) -> Result<ParsedReply, UnusableReply> {
         match self {
             Self::OpenAi(_) => openai::interpret(reply),
         }

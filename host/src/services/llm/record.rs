@@ -16,7 +16,7 @@ use strata_core::fault::FaultCause;
 use strata_core::json::foreign::{self, NonFinite};
 
 use super::models::excerpt;
-use super::{Reply, Request};
+use super::{ModelReply, ModelRequest};
 use crate::gateway::{HostError, HostErrorKind};
 use crate::open;
 
@@ -25,16 +25,16 @@ const MAX_BYTES: u64 = 256 << 20;
 
 /// A request with its outcome.
 #[derive(Serialize, Deserialize)]
-struct Exchange {
-    request: Request,
+struct RecordedExchange {
+    request: ModelRequest,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    reply: Option<Reply>,
+    reply: Option<ModelReply>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     error: Option<HostError>,
 }
 
 /// The beginning of each line that is written here.
-pub(crate) const BEGINNING: &[u8] = b"{\"request\":";
+pub(crate) const LINE_BEGINNING: &[u8] = b"{\"request\":";
 
 /// The reason why a record cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -63,29 +63,34 @@ pub enum RecordError {
 
 /// Writes exchanges to a file.
 #[derive(Debug)]
-pub(super) struct Recorder {
+pub(super) struct ExchangeRecorder {
     path: PathBuf,
     /// `None` after the first failed write, which was reported.
     file: Mutex<Option<File>>,
 }
 
-impl Recorder {
+impl ExchangeRecorder {
     /// Opens a file to append to it, or creates it. Fails if the file is not a record. A last line
     /// that was cut off by a kill or a full disk is removed.
     pub(super) fn open(path: &Path) -> Result<Self, RecordError> {
         let end = if path.is_file() {
-            End::of(path)?
+            RecordEnd::examine(path)?
         } else {
-            End::default()
+            RecordEnd::default()
         };
         let prepare = || {
             let mut file = open::to_append(path)?;
             match end {
-                End {
-                    torn: true, whole, ..
+                RecordEnd {
+                    has_partial_line: true,
+                    complete_bytes: whole,
+                    ..
                 } => file.set_len(whole)?,
-                End { unended: true, .. } => file.write_all(b"\n")?,
-                End { .. } => {}
+                RecordEnd {
+                    lacks_line_break: true,
+                    ..
+                } => file.write_all(b"\n")?,
+                RecordEnd { .. } => {}
             }
             Ok(file)
         };
@@ -101,14 +106,14 @@ impl Recorder {
     }
 
     /// Appends an exchange. If that fails, the run continues without recording.
-    pub(super) fn note(&self, request: &Request, result: Result<&Reply, &HostError>) {
+    pub(super) fn append(&self, request: &ModelRequest, result: Result<&ModelReply, &HostError>) {
         // Anyone can write a record, so the cause is left out: it must come from this host.
         let error = result.err().map(|error| HostError {
             cause: None,
             ..error.clone()
         });
         let reply = result.ok().cloned();
-        let exchange = Exchange {
+        let exchange = RecordedExchange {
             request: request.clone(),
             reply,
             error,
@@ -127,18 +132,18 @@ impl Recorder {
 
 /// The end of a record.
 #[derive(Debug, Default)]
-struct End {
+struct RecordEnd {
     /// The total length of its complete lines in bytes.
-    whole: u64,
+    complete_bytes: u64,
     /// Whether a part of a line follows them.
-    torn: bool,
+    has_partial_line: bool,
     /// Whether a line without a line break follows them, as some editors leave it.
-    unended: bool,
+    lacks_line_break: bool,
 }
 
-impl End {
+impl RecordEnd {
     /// Examines a file. Fails if the first or the last line shows that it is not a record.
-    fn of(path: &Path) -> Result<Self, RecordError> {
+    fn examine(path: &Path) -> Result<Self, RecordError> {
         let fail = |source| RecordError::Io {
             action: "read",
             path: path.to_owned(),
@@ -169,42 +174,45 @@ impl End {
             if length == 0 {
                 return Ok(end);
             }
-            if end.whole == 0 || !ended {
-                match serde_json::from_slice::<Exchange>(&line) {
+            if end.complete_bytes == 0 || !ended {
+                match serde_json::from_slice::<RecordedExchange>(&line) {
                     Ok(_) if ended => {}
                     Ok(_) => {
                         return Ok(Self {
-                            unended: true,
+                            lacks_line_break: true,
                             ..end
                         });
                     }
-                    Err(error) if !ended && error.is_eof() && line.starts_with(BEGINNING) => {
-                        return Ok(Self { torn: true, ..end });
+                    Err(error) if !ended && error.is_eof() && line.starts_with(LINE_BEGINNING) => {
+                        return Ok(Self {
+                            has_partial_line: true,
+                            ..end
+                        });
                     }
                     Err(error) => return Err(wrong(number, error.to_string())),
                 }
             }
-            end.whole += length;
+            end.complete_bytes += length;
         }
     }
 }
 
 /// A provider that answers from a record.
 #[derive(Debug)]
-pub(super) struct Recorded {
+pub(super) struct RecordedProvider {
     path: PathBuf,
     /// The remaining answers by request without the model, in the order of the record. Answers that
     /// were served are removed.
-    exchanges: Mutex<BTreeMap<String, Vec<Answer>>>,
+    exchanges: Mutex<BTreeMap<String, Vec<RecordedAnswer>>>,
 }
 
 #[derive(Debug)]
-struct Answer {
+struct RecordedAnswer {
     model: Option<String>,
-    result: Result<Reply, HostError>,
+    result: Result<ModelReply, HostError>,
 }
 
-impl Recorded {
+impl RecordedProvider {
     /// Reads a record.
     pub(super) fn load(path: &Path) -> Result<Self, RecordError> {
         let fail = |source| RecordError::Io {
@@ -219,7 +227,7 @@ impl Recorded {
                 "it has more than {limit} MiB; split it, or record less"
             ))));
         }
-        let mut exchanges: BTreeMap<String, Vec<Answer>> = BTreeMap::new();
+        let mut exchanges: BTreeMap<String, Vec<RecordedAnswer>> = BTreeMap::new();
         for (line, text) in BufReader::new(file.take(MAX_BYTES)).lines().enumerate() {
             let text = text.map_err(fail)?;
             let wrong = |why: String| RecordError::Line {
@@ -228,7 +236,7 @@ impl Recorded {
                 why,
             };
             let exchange = foreign::parse(&text, NonFinite::Refused, |text| {
-                serde_json::from_str::<Exchange>(text)
+                serde_json::from_str::<RecordedExchange>(text)
             });
             let exchange = exchange.map_err(|error| wrong(format!("it is {error}")))?;
             let result = match (exchange.reply, exchange.error) {
@@ -236,12 +244,12 @@ impl Recorded {
                 (None, Some(error)) => Err(HostError::new(error.kind, error.message)),
                 _ => return Err(wrong("it needs either `reply` or `error`".into())),
             };
-            let answer = Answer {
+            let answer = RecordedAnswer {
                 model: exchange.request.model.clone(),
                 result,
             };
             exchanges
-                .entry(key(&exchange.request))
+                .entry(exchange_key(&exchange.request))
                 .or_default()
                 .push(answer);
         }
@@ -253,13 +261,14 @@ impl Recorded {
 
     /// Returns the next recorded answer to exactly this request. If the request names no model, an
     /// answer of any model is served.
-    pub(super) fn complete(&self, request: &Request) -> Result<Reply, HostError> {
+    pub(super) fn complete(&self, request: &ModelRequest) -> Result<ModelReply, HostError> {
         let mut exchanges = self
             .exchanges
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let answers = exchanges.entry(key(request)).or_default();
-        let fits = |answer: &Answer| request.model.is_none() || answer.model == request.model;
+        let answers = exchanges.entry(exchange_key(request)).or_default();
+        let fits =
+            |answer: &RecordedAnswer| request.model.is_none() || answer.model == request.model;
         if let Some(at) = answers.iter().position(fits) {
             return answers.remove(at).result;
         }
@@ -276,8 +285,8 @@ impl Recorded {
     }
 }
 
-fn key(request: &Request) -> String {
-    serde_json::to_string(&Request {
+fn exchange_key(request: &ModelRequest) -> String {
+    serde_json::to_string(&ModelRequest {
         model: None,
         ..request.clone()
     })

@@ -17,29 +17,29 @@ use reqwest::{Client, Response, StatusCode, Url};
 use serde_json::Value;
 use strata_core::json;
 
-use self::key::{Hush, Key};
-use self::retry::Retry;
+use self::key::{ApiKey, KeyRedactor};
+use self::retry::RetryDecision;
 use super::config::{ConfigError, Endpoint};
 use super::openai::Dialect;
-use super::pace::Pace;
-use super::protocol::{Answer, Form, Problem, Protocol, Unusable};
-use super::thinking::{self, Ending};
-use super::tokens::{Tokens, Used, estimate};
-use super::{Finish, Hearing, Reply, Request, Unanswered};
+use super::pace::RateLimiter;
+use super::protocol::{ParsedReply, Protocol, ReplyProblem, ReplyTransfer, UnusableReply};
+use super::thinking::{self, ReplyEnding};
+use super::tokens::{FailedUsage, TokenCounts, estimate_tokens};
+use super::{FailedRequest, FinishReason, ModelReply, ModelRequest, StreamObserver};
 use crate::gateway::{HostError, HostErrorKind};
-use crate::plugin::http::shown;
-use crate::services::client::{self, chain};
-use crate::services::endpoint::{self, Unfit};
+use crate::plugin::http::display_url;
+use crate::services::client::{self, error_with_causes};
+use crate::services::endpoint::{self, InvalidAddress};
 use crate::services::variables::Variables;
 
 /// The maximum size of a reply in bytes. It is about forty times what models can write in one
 /// reply, and small enough that `PARALLEL` of them fit into memory.
-const REPLY_BYTES: usize = 16 << 20;
+const MAX_REPLY_BYTES: usize = 16 << 20;
 /// The maximum number of bytes that are read of an error response. It is enough for an error
 /// message.
-const ERROR_BYTES: usize = 64 << 10;
+const MAX_ERROR_BYTES: usize = 64 << 10;
 /// The maximum time for connecting. An available endpoint accepts within a few round trips.
-const CONNECT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The hint for an account without credit.
 const QUOTA_HINT: &str =
@@ -47,86 +47,86 @@ const QUOTA_HINT: &str =
 
 /// A provider that sends requests to an endpoint.
 #[derive(Debug)]
-pub(super) struct Remote {
+pub(super) struct RemoteProvider {
     client: Client,
     url: Url,
     protocol: Protocol,
     /// The endpoint as it is displayed in messages.
-    shown: String,
-    key: Option<Key>,
+    display_url: String,
+    key: Option<ApiKey>,
     retries: u32,
     timeout: Duration,
     /// The delay before the first retry. Tests shorten it.
     backoff: Duration,
     /// Whether the endpoint turned out not to support streaming, or not to report the usage of
     /// streamed replies.
-    unstreamed: AtomicBool,
+    streaming_disabled: AtomicBool,
 }
 
 /// A request in the form in which it is sent.
-struct Asked {
-    form: Form,
+struct EncodedRequest {
+    form: ReplyTransfer,
     body: String,
 }
 
 /// A failed attempt.
-struct Failure {
+struct AttemptFailure {
     message: String,
-    retry: Retry,
-    used: Used,
+    retry: RetryDecision,
+    used: FailedUsage,
 }
 
-impl Failure {
-    fn lasting(message: impl Into<String>) -> Self {
+impl AttemptFailure {
+    fn permanent(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
-            retry: Retry::Never,
-            used: Used::Nothing,
+            retry: RetryDecision::Never,
+            used: FailedUsage::Nothing,
         }
     }
 
     /// Returns the failure with an unknown usage, because the reply may have been written, at least
     /// in part, and is charged then.
-    fn charged(self) -> Self {
+    fn with_unknown_usage(self) -> Self {
         Self {
-            used: Used::Unknown,
+            used: FailedUsage::Unknown,
             ..self
         }
     }
 
-    fn passing(message: impl Into<String>, retry: Retry) -> Self {
+    fn retryable(message: impl Into<String>, retry: RetryDecision) -> Self {
         Self {
             message: message.into(),
             retry,
-            used: Used::Nothing,
+            used: FailedUsage::Nothing,
         }
     }
 }
 
-impl Remote {
+impl RemoteProvider {
     /// Prepares to send requests to `endpoint`. Reads the key, but does not connect.
     pub(super) fn new(endpoint: &Endpoint, variables: &Variables) -> Result<Self, ConfigError> {
-        let url = completions(&endpoint.base_url)?;
-        let shown = shown(&url);
+        let url = completions_url(&endpoint.base_url)?;
+        let shown = display_url(&url);
         let key = endpoint
             .api_key_env
             .as_deref()
-            .map(|name| Key::read(variables, name))
+            .map(|name| ApiKey::read(variables, name))
             .transpose()?;
         let client = client(&url, endpoint.timeout).map_err(|error| ConfigError::Client {
             url: shown.clone(),
-            reason: chain(&error),
+            reason: error_with_causes(&error),
         })?;
         Ok(Self {
             client,
-            protocol: Protocol::OpenAi(Dialect::at(&url)),
+            protocol: Protocol::OpenAi(Dialect::for_url(&url)),
             url,
-            shown,
+            display_url: shown,
             key,
             retries: endpoint.retries,
             timeout: endpoint.timeout,
-            backoff: client::FIRST,
-            unstreamed: AtomicBool::new(false),
+            backoff: client::FIRST_RETRY_DELAY,
+            streaming_disabled: AtomicBool::new(false),
         })
     }
 
@@ -135,44 +135,48 @@ impl Remote {
     pub(super) async fn complete(
         &self,
         model: &str,
-        request: &Request,
-        hearing: &mut Hearing,
-        pace: &Pace,
-    ) -> Result<(Reply, Used), Unanswered> {
-        let streams = hearing.is_wanted() && !self.unstreamed.load(Ordering::Relaxed);
-        let mut form = if streams { Form::Streamed } else { Form::Whole };
+        request: &ModelRequest,
+        hearing: &mut StreamObserver,
+        pace: &RateLimiter,
+    ) -> Result<(ModelReply, FailedUsage), FailedRequest> {
+        let streams = hearing.has_listener() && !self.streaming_disabled.load(Ordering::Relaxed);
+        let mut form = if streams {
+            ReplyTransfer::Streamed
+        } else {
+            ReplyTransfer::Unstreamed
+        };
         let mut retries = 0;
-        let mut lost = Used::Nothing;
+        let mut lost = FailedUsage::Nothing;
         loop {
-            let asked = Asked {
+            let asked = EncodedRequest {
                 form,
                 body: self.protocol.body(model, request, form)?,
             };
-            pace.turn().await;
-            hearing.departs();
+            pace.wait().await;
+            hearing.dispatched();
             let failure = match self.attempt(&asked, hearing).await {
                 Ok(reply) => match self.protocol.interpret(&reply) {
                     Ok(answer) => {
-                        if streams && form == Form::Whole {
-                            self.stop_streaming();
+                        if streams && form == ReplyTransfer::Unstreamed {
+                            self.disable_streaming();
                         }
-                        return Ok((self.reply(answer, model, request), lost));
+                        return Ok((self.convert_reply(answer, model, request), lost));
                     }
-                    Err(unusable) => self.unusable(&reply, unusable),
+                    Err(unusable) => self.unusable_failure(&reply, unusable),
                 },
                 Err(failure) => failure,
             };
-            hearing.again();
-            if failure.retry == Retry::Whole {
-                form = Form::Whole;
+            hearing.restarted();
+            if failure.retry == RetryDecision::Unstreamed {
+                form = ReplyTransfer::Unstreamed;
                 continue;
             }
-            lost = lost.and(failure.used, request);
+            lost = lost.plus(failure.used, request);
             let message = failure.message;
-            let wait = failure.retry.wait(self.backoff, retries);
+            let wait = failure.retry.delay(self.backoff, retries);
             let Some(wait) = wait.filter(|_| retries < self.retries) else {
-                let error = self.error(model, &message, retries);
-                return Err(Unanswered { error, used: lost });
+                let error = self.final_error(model, &message, retries);
+                return Err(FailedRequest { error, used: lost });
             };
             retries += 1;
             tracing::warn!(
@@ -181,13 +185,17 @@ impl Remote {
                 wait_ms = wait.as_millis() as u64,
                 "{message}"
             );
-            hearing.returns(lost.tokens(request));
+            hearing.waits_again(lost.tokens(request));
             tokio::time::sleep(wait).await;
         }
     }
 
     /// Sends a request once and returns the value of the reply, in the form of an unstreamed one.
-    async fn attempt(&self, asked: &Asked, hearing: &mut Hearing) -> Result<Value, Failure> {
+    async fn attempt(
+        &self,
+        asked: &EncodedRequest,
+        hearing: &mut StreamObserver,
+    ) -> Result<Value, AttemptFailure> {
         let mut sending = self
             .client
             .post(self.url.clone())
@@ -196,22 +204,27 @@ impl Remote {
             sending = sending.header(AUTHORIZATION, key.bearer());
         }
         let sent = sending.body(asked.body.clone()).send().await;
-        let mut response = sent.map_err(|e| self.broken(e))?;
+        let mut response = sent.map_err(|e| self.connection_failure(e))?;
         if !response.status().is_success() {
-            return Err(self.refused(&mut response, asked.form).await);
+            return Err(self.error_response_failure(&mut response, asked.form).await);
         }
         self.receive(&mut response, hearing).await
     }
 
     /// Requests unstreamed replies from now on.
-    fn stop_streaming(&self) {
-        self.unstreamed.store(true, Ordering::Relaxed);
+    fn disable_streaming(&self) {
+        self.streaming_disabled.store(true, Ordering::Relaxed);
     }
 
     /// Converts a parsed reply: removes the key and the model's thinking, and estimates the tokens
     /// if the endpoint does not report them, so that budgets apply to such endpoints, too.
-    fn reply(&self, answer: Answer, model: &str, request: &Request) -> Reply {
-        let Answer {
+    fn convert_reply(
+        &self,
+        answer: ParsedReply,
+        model: &str,
+        request: &ModelRequest,
+    ) -> ModelReply {
+        let ParsedReply {
             text,
             mut tool_calls,
             reasoning,
@@ -229,22 +242,25 @@ impl Remote {
             .iter()
             .map(|call| call.arguments.as_str())
             .chain([text.as_str(), &reasoning]);
-        let Tokens {
+        let TokenCounts {
             input,
             output,
             cached,
-        } = usage.tokens(Tokens::new(estimate(request.texts()), estimate(said)));
+        } = usage.or_estimate(TokenCounts::new(
+            estimate_tokens(request.texts()),
+            estimate_tokens(said),
+        ));
         for (place, call) in tool_calls.iter_mut().enumerate() {
             if call.id.is_empty() {
                 call.id = request.tool_call_id(place);
             }
         }
         let ending = match finish {
-            Finish::Length | Finish::ToolCalls => Ending::Open,
-            Finish::Stop | Finish::Refusal | Finish::Other => Ending::Answer,
+            FinishReason::Length | FinishReason::ToolCalls => ReplyEnding::Open,
+            FinishReason::Stop | FinishReason::Refusal | FinishReason::Other => ReplyEnding::Answer,
         };
-        self.hush().reply(Reply {
-            text: thinking::answer(&text, ending).to_owned(),
+        self.redactor().reply(ModelReply {
+            text: thinking::strip_thinking(&text, ending).to_owned(),
             data: None,
             tool_calls,
             model: answered_by.unwrap_or_else(|| model.to_owned()),
@@ -256,11 +272,15 @@ impl Remote {
     }
 
     /// Returns the failure for a reply that cannot be used.
-    fn unusable(&self, reply: &Value, Unusable { problem, used }: Unusable) -> Failure {
-        let quote = |value: &Value| self.hush().excerpt(&value.to_string());
+    fn unusable_failure(
+        &self,
+        reply: &Value,
+        UnusableReply { problem, used }: UnusableReply,
+    ) -> AttemptFailure {
+        let quote = |value: &Value| self.redactor().excerpt(&value.to_string());
         let (message, retry) = match &problem {
-            Problem::StatedError(error) => {
-                let hint = if retry::is_quota(error) {
+            ReplyProblem::StatedError(error) => {
+                let hint = if retry::is_quota_error(error) {
                     QUOTA_HINT
                 } else {
                     ""
@@ -270,26 +290,26 @@ impl Remote {
                         "the endpoint answered with an error: `{}`{hint}",
                         quote(error)
                     ),
-                    retry::stated(error),
+                    retry::after_stated_error(error),
                 )
             }
-            Problem::FailedFinish(reason) => {
-                let reason = self.hush().excerpt(reason);
+            ReplyProblem::FailedFinish(reason) => {
+                let reason = self.redactor().excerpt(reason);
                 (
                     format!("the reply failed by its own account: its finish reason is `{reason}`"),
-                    Retry::Backoff,
+                    RetryDecision::Backoff,
                 )
             }
-            Problem::TooManyToolCalls { most } => (
+            ReplyProblem::TooManyToolCalls { most } => (
                 format!("the reply has more than {most} tool calls"),
-                Retry::Never,
+                RetryDecision::Never,
             ),
-            Problem::NoReply => (
+            ReplyProblem::NoReply => (
                 format!("the answer holds no reply: `{}`", quote(reply)),
-                retry::stated(reply),
+                retry::after_stated_error(reply),
             ),
         };
-        Failure {
+        AttemptFailure {
             message,
             retry,
             used,
@@ -297,32 +317,38 @@ impl Remote {
     }
 
     /// Returns the failure for an error response.
-    async fn refused(&self, response: &mut Response, form: Form) -> Failure {
+    async fn error_response_failure(
+        &self,
+        response: &mut Response,
+        form: ReplyTransfer,
+    ) -> AttemptFailure {
         let status = response.status();
         let headers = response.headers().clone();
         // If the connection breaks, the connection error is quoted instead of the body.
-        let said = match read(response, ERROR_BYTES).await {
+        let said = match read_prefix(response, MAX_ERROR_BYTES).await {
             Ok(text) => text,
-            Err(error) => chain(&error.without_url()),
+            Err(error) => error_with_causes(&error.without_url()),
         };
-        let stated = json::read(&said).unwrap_or_default();
+        let stated = json::parse_untrusted(&said).unwrap_or_default();
         let stated = if stated["error"].is_null() {
             &stated
         } else {
             &stated["error"]
         };
-        let is_quota = retry::is_quota(stated) || status == StatusCode::PAYMENT_REQUIRED;
-        let retry = match retry::after(status, &headers, is_quota) {
-            _ if form == Form::Streamed && retry::may_refuse_streaming(status) => Retry::Whole,
+        let is_quota = retry::is_quota_error(stated) || status == StatusCode::PAYMENT_REQUIRED;
+        let retry = match retry::after_response(status, &headers, is_quota) {
+            _ if form == ReplyTransfer::Streamed && retry::may_refuse_streaming(status) => {
+                RetryDecision::Unstreamed
+            }
             retry => retry,
         };
-        let said = self.hush().excerpt(&said);
+        let said = self.redactor().excerpt(&said);
         let hint = if is_quota {
             QUOTA_HINT.to_owned()
         } else {
             self.hint(status)
         };
-        Failure::passing(
+        AttemptFailure::retryable(
             format!("the endpoint answered {status}: `{said}`{hint}"),
             retry,
         )
@@ -348,33 +374,37 @@ impl Remote {
     }
 
     /// Returns the failure for a connection error.
-    fn broken(&self, error: reqwest::Error) -> Failure {
+    fn connection_failure(&self, error: reqwest::Error) -> AttemptFailure {
         let error = error.without_url();
         if error.is_timeout() && !error.is_connect() {
             // The endpoint may still be working on the request and charge for it. A retry would pay
             // twice.
             let message = format!("there was no whole answer within {:?}", self.timeout);
-            return Failure::lasting(message).charged();
+            return AttemptFailure::permanent(message).with_unknown_usage();
         }
         let unsent = error.is_builder() || error.is_connect();
-        let failure = Failure::passing(
-            chain(&error),
+        let failure = AttemptFailure::retryable(
+            error_with_causes(&error),
             if error.is_builder() {
-                Retry::Never
+                RetryDecision::Never
             } else {
-                Retry::Backoff
+                RetryDecision::Backoff
             },
         );
         // An endpoint that received the request may have answered it, and charges for that.
-        if unsent { failure } else { failure.charged() }
+        if unsent {
+            failure
+        } else {
+            failure.with_unknown_usage()
+        }
     }
 
     /// Returns a redactor for the key. Endpoints quote keys in replies and in error messages.
-    fn hush(&self) -> Hush<'_> {
-        Hush::of(self.key.as_ref())
+    fn redactor(&self) -> KeyRedactor<'_> {
+        KeyRedactor::for_key(self.key.as_ref())
     }
 
-    fn error(&self, model: &str, message: &str, retries: u32) -> HostError {
+    fn final_error(&self, model: &str, message: &str, retries: u32) -> HostError {
         let tried = match retries {
             0 => String::new(),
             1 => " (after 1 retry)".to_owned(),
@@ -382,16 +412,16 @@ impl Remote {
         };
         let message = format!(
             "asking model `{model}` at `{}` failed: {message}{tried}",
-            self.shown
+            self.display_url
         );
         HostError::new(HostErrorKind::Upstream, message)
     }
 }
 
-fn completions(base_url: &str) -> Result<Url, ConfigError> {
-    endpoint::completions(base_url).map_err(
-        |Unfit {
-             shown,
+fn completions_url(base_url: &str) -> Result<Url, ConfigError> {
+    endpoint::completions_url(base_url).map_err(
+        |InvalidAddress {
+             display_text: shown,
              problem,
              hint,
          }| ConfigError::BaseUrl {
@@ -404,7 +434,7 @@ fn completions(base_url: &str) -> Result<Url, ConfigError> {
 fn client(url: &Url, timeout: Duration) -> Result<Client, reqwest::Error> {
     let mut builder = client::builder()
         .timeout(timeout)
-        .connect_timeout(CONNECT.min(timeout));
+        .connect_timeout(CONNECT_TIMEOUT.min(timeout));
     if url.scheme() == "http" {
         // Without TLS, no root certificates are needed. A machine that has none can still use a
         // local endpoint.
@@ -424,7 +454,7 @@ fn is_loopback(url: &Url) -> bool {
 }
 
 /// Reads at most `limit` bytes of a body.
-async fn read(response: &mut Response, limit: usize) -> Result<String, reqwest::Error> {
+async fn read_prefix(response: &mut Response, limit: usize) -> Result<String, reqwest::Error> {
     let mut bytes = Vec::new();
     while bytes.len() < limit
         && let Some(chunk) = response.chunk().await?

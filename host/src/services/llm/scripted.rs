@@ -15,37 +15,37 @@ use strata_core::fault::FaultCause;
 
 pub use self::file::ReplyFileError;
 use super::models::excerpt;
-use super::tokens::estimate;
-use super::{Finish, Reply, Request, Speaker, ToolCall};
+use super::tokens::estimate_tokens;
+use super::{FinishReason, ModelReply, ModelRequest, Speaker, ToolCall};
 use crate::gateway::{HostError, HostErrorKind};
 
 /// The name of the answering model if neither the request nor the team names one.
-const MODEL: &str = "scripted";
+const DEFAULT_MODEL: &str = "scripted";
 
 /// A provider that answers from a file.
 #[derive(Debug)]
-pub(super) struct Scripted {
+pub(super) struct ScriptedProvider {
     file: PathBuf,
-    entries: Vec<Entry>,
+    entries: Vec<ScriptedEntry>,
 }
 
 /// An entry of the file.
 #[derive(Debug)]
-struct Entry {
+struct ScriptedEntry {
     /// The pattern that the last user message has to match. `None` matches all.
     pattern: Option<Regex>,
     /// The answer.
-    answer: Answer,
+    answer: ScriptedAnswer,
     /// The delay before the answer.
     delay: Duration,
     /// How often it may be used. `None` means no limit.
     times: Option<u32>,
-    served: AtomicU32,
+    uses: AtomicU32,
 }
 
 #[derive(Debug)]
-enum Answer {
-    Reply(Words),
+enum ScriptedAnswer {
+    Reply(ScriptedReply),
     /// A failure of the provider.
     Failure {
         status: u16,
@@ -54,28 +54,28 @@ enum Answer {
 }
 
 #[derive(Debug)]
-struct Words {
+struct ScriptedReply {
     text: String,
     data: Option<String>,
-    tool_calls: Vec<Call>,
+    tool_calls: Vec<ScriptedToolCall>,
     /// The token counts. They are estimated if `None`.
     input: Option<u32>,
     output: Option<u32>,
 }
 
 #[derive(Debug)]
-struct Call {
+struct ScriptedToolCall {
     id: Option<String>,
     name: String,
     arguments: String,
 }
 
-impl Scripted {
+impl ScriptedProvider {
     /// Reads a file of replies.
     pub(super) fn load(path: &Path) -> Result<Self, ReplyFileError> {
         Ok(Self {
             file: path.to_owned(),
-            entries: file::load(path)?,
+            entries: file::load_entries(path)?,
         })
     }
 
@@ -83,16 +83,18 @@ impl Scripted {
     pub(super) async fn complete(
         &self,
         model: Option<&str>,
-        request: &Request,
-    ) -> Result<Reply, HostError> {
+        request: &ModelRequest,
+    ) -> Result<ModelReply, HostError> {
         let asked = last_user_message(request);
         let entry = self.choose(asked)?;
         if !entry.delay.is_zero() {
             tokio::time::sleep(entry.delay).await;
         }
         match &entry.answer {
-            Answer::Reply(words) => Ok(words.reply(model.unwrap_or(MODEL), request)),
-            Answer::Failure { status, body } => Err(upstream(format!(
+            ScriptedAnswer::Reply(words) => {
+                Ok(words.to_reply(model.unwrap_or(DEFAULT_MODEL), request))
+            }
+            ScriptedAnswer::Failure { status, body } => Err(upstream_error(format!(
                 "asking the scripted model failed: `{}` plays an endpoint that answers {status}: `{}`",
                 self.file.display(),
                 excerpt(body)
@@ -100,10 +102,10 @@ impl Scripted {
         }
     }
 
-    fn choose(&self, asked: &str) -> Result<&Entry, HostError> {
+    fn choose(&self, asked: &str) -> Result<&ScriptedEntry, HostError> {
         let mut exhausted = false;
         for entry in self.entries.iter().filter(|e| e.matches(asked)) {
-            if entry.take() {
+            if entry.try_use() {
                 return Ok(entry);
             }
             exhausted = true;
@@ -117,22 +119,22 @@ impl Scripted {
             ("no `match` fits", "add a `[[reply]]`")
         };
         let (asked, file) = (excerpt(asked), self.file.display());
-        let error = upstream(format!(
+        let error = upstream_error(format!(
             "no scripted reply to `{asked}`: {why}; {hint} in `{file}`"
         ));
         Err(error.caused_by(FaultCause::NoScriptedReply))
     }
 }
 
-impl Entry {
+impl ScriptedEntry {
     fn matches(&self, asked: &str) -> bool {
         self.pattern.as_ref().is_none_or(|p| p.is_match(asked))
     }
 
     /// Counts one use. Returns `false` if none is left.
-    fn take(&self) -> bool {
+    fn try_use(&self) -> bool {
         let Some(times) = self.times else { return true };
-        self.served
+        self.uses
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {
                 (n < times).then_some(n + 1)
             })
@@ -140,30 +142,34 @@ impl Entry {
     }
 }
 
-impl Words {
-    fn reply(&self, model: &str, request: &Request) -> Reply {
+impl ScriptedReply {
+    fn to_reply(&self, model: &str, request: &ModelRequest) -> ModelReply {
         let calls = self.tool_calls.iter().enumerate();
-        Reply {
+        ModelReply {
             text: self.text.clone(),
             data: self.data.clone(),
-            tool_calls: calls.map(|(i, call)| call.called(request, i)).collect(),
+            tool_calls: calls
+                .map(|(i, call)| call.to_tool_call(request, i))
+                .collect(),
             model: model.to_owned(),
-            input_tokens: self.input.unwrap_or_else(|| estimate(request.texts())),
+            input_tokens: self
+                .input
+                .unwrap_or_else(|| estimate_tokens(request.texts())),
             output_tokens: self
                 .output
-                .unwrap_or_else(|| estimate([self.text.as_str()])),
+                .unwrap_or_else(|| estimate_tokens([self.text.as_str()])),
             cached_tokens: 0,
             finish: if self.tool_calls.is_empty() {
-                Finish::Stop
+                FinishReason::Stop
             } else {
-                Finish::ToolCalls
+                FinishReason::ToolCalls
             },
         }
     }
 }
 
-impl Call {
-    fn called(&self, request: &Request, index: usize) -> ToolCall {
+impl ScriptedToolCall {
+    fn to_tool_call(&self, request: &ModelRequest, index: usize) -> ToolCall {
         let id = self.id.clone();
         ToolCall {
             id: id.unwrap_or_else(|| request.tool_call_id(index)),
@@ -173,13 +179,13 @@ impl Call {
     }
 }
 
-fn last_user_message(request: &Request) -> &str {
+fn last_user_message(request: &ModelRequest) -> &str {
     let users = request.messages.iter().rev();
     let mut users = users.filter(|t| t.speaker == Speaker::User);
     users.next().map_or("", |turn| turn.content.as_str())
 }
 
-fn upstream(message: String) -> HostError {
+fn upstream_error(message: String) -> HostError {
     HostError::new(HostErrorKind::Upstream, message)
 }
 

@@ -8,18 +8,18 @@ use strata_core::json::{self, JsonError, foreign};
 /// Marks a surrogate that follows. It is a noncharacter, which no valid text contains.
 const MARK: char = '\u{fdd0}';
 /// The first code point to which surrogates are mapped, because a string cannot contain them.
-const MOVED: u32 = 0xe000;
+const MAPPED_START: u32 = 0xe000;
 const SURROGATES: std::ops::RangeInclusive<u16> = 0xd800..=0xdfff;
 const HIGH: std::ops::RangeInclusive<u16> = 0xd800..=0xdbff;
 
 /// Parses a chunk of a reply. Unpaired surrogates are kept in marked form; `JoinedText` joins them.
-pub(super) fn read_piece(text: &str) -> Result<Value, JsonError> {
-    json::read(&foreign::replace_unpaired(text, mark))
+pub(super) fn parse_chunk(text: &str) -> Result<Value, JsonError> {
+    json::parse_untrusted(&foreign::replace_unpaired(text, mark_surrogate))
 }
 
 /// Returns the marked form of a surrogate.
-fn mark(half: u16) -> String {
-    let moved = u32::from(half) - u32::from(*SURROGATES.start()) + MOVED;
+fn mark_surrogate(half: u16) -> String {
+    let moved = u32::from(half) - u32::from(*SURROGATES.start()) + MAPPED_START;
     [Some(MARK), char::from_u32(moved)]
         .into_iter()
         .flatten()
@@ -41,7 +41,7 @@ impl JoinedText {
         let mut chars = piece.chars().peekable();
         while let Some(next) = chars.next() {
             let half = if next == MARK {
-                chars.peek().copied().and_then(half)
+                chars.peek().copied().and_then(unmapped_surrogate)
             } else {
                 None
             };
@@ -49,7 +49,7 @@ impl JoinedText {
                 chars.next();
             }
             match (self.high.take(), half) {
-                (Some(high), Some(low)) if !HIGH.contains(&low) => added.push(pair(high, low)),
+                (Some(high), Some(low)) if !HIGH.contains(&low) => added.push(join_pair(high, low)),
                 (high, half) => {
                     added.extend(high.map(|_| char::REPLACEMENT_CHARACTER));
                     match half {
@@ -83,7 +83,7 @@ impl JoinedText {
 }
 
 /// Replaces every marked surrogate in the strings of a value by U+FFFD.
-pub(super) fn replace_halves(value: &mut Value) {
+pub(super) fn replace_marked_surrogates(value: &mut Value) {
     match value {
         Value::String(text) if text.contains(MARK) => {
             let mut joined = JoinedText::default();
@@ -92,12 +92,12 @@ pub(super) fn replace_halves(value: &mut Value) {
         }
         Value::Array(list) => {
             for item in list {
-                replace_halves(item);
+                replace_marked_surrogates(item);
             }
         }
         Value::Object(map) => {
             for value in map.values_mut() {
-                replace_halves(value);
+                replace_marked_surrogates(value);
             }
         }
         _ => {}
@@ -105,13 +105,14 @@ pub(super) fn replace_halves(value: &mut Value) {
 }
 
 /// Returns the surrogate that this character represents.
-fn half(moved: char) -> Option<u16> {
-    let half = u16::try_from(u32::from(moved).checked_sub(MOVED)? + u32::from(*SURROGATES.start()))
-        .ok()?;
+fn unmapped_surrogate(moved: char) -> Option<u16> {
+    let half =
+        u16::try_from(u32::from(moved).checked_sub(MAPPED_START)? + u32::from(*SURROGATES.start()))
+            .ok()?;
     SURROGATES.contains(&half).then_some(half)
 }
 
-fn pair(high: u16, low: u16) -> char {
+fn join_pair(high: u16, low: u16) -> char {
     let decoded = char::decode_utf16([high, low]).next();
     decoded
         .and_then(Result::ok)
@@ -126,7 +127,7 @@ mod tests {
     fn joined(pieces: &[&str]) -> String {
         let mut text = JoinedText::default();
         for piece in pieces {
-            let value = read_piece(piece).expect("a JSON string");
+            let value = parse_chunk(piece).expect("a JSON string");
             text.push(value.as_str().expect("a string"));
         }
         text.finish()
@@ -149,8 +150,8 @@ mod tests {
     #[test]
     fn halves_in_other_places_are_replaced() {
         let mut value =
-            read_piece(r#"{"a": ["\ud83d", 1], "b": "\ud83d\ude00"}"#).expect("a document");
-        replace_halves(&mut value);
+            parse_chunk(r#"{"a": ["\ud83d", 1], "b": "\ud83d\ude00"}"#).expect("a document");
+        replace_marked_surrogates(&mut value);
         assert_eq!(
             value,
             serde_json::json!({ "a": ["\u{fffd}", 1], "b": "😀" })

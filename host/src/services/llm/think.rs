@@ -7,36 +7,36 @@ use std::sync::Arc;
 
 use strata_core::json;
 use strata_core::message::Message;
-use strata_core::team::{Candidate, Profile};
+use strata_core::team::{Candidate, RoleProfile};
 
-use super::models::{excerpt, unfenced};
-use super::{Reply, Request, Speaker, Turn};
+use super::models::{excerpt, strip_code_fence};
+use super::{ChatMessage, ModelReply, ModelRequest, Speaker};
 
 /// The answer that ends the activation.
-const NOTHING: i32 = -1;
+const NO_ACTION: i32 = -1;
 /// The maximum number of messages and of outputs that the model receives, the newest ones. Older
 /// ones rarely matter for the choice.
-const MESSAGES: usize = 50;
+const MAX_MESSAGES: usize = 50;
 /// The maximum number of characters of one message, so that the cost of a choice does not depend on
 /// the size of the messages.
-const MESSAGE_CHARS: usize = 4000;
+const MAX_MESSAGE_CHARS: usize = 4000;
 
 /// Returns a request that asks which action `role` takes next, given the messages that it handles
 /// and the outputs of its actions so far.
 pub fn think_request(
-    role: &Profile,
+    role: &RoleProfile,
     candidates: &[Candidate],
     news: &[Arc<Message>],
     outputs: &[Arc<Message>],
-) -> Request {
-    let situation = situation(candidates, news, outputs);
-    Request::new(vec![
-        Turn::new(Speaker::System, character(role)),
-        Turn::new(Speaker::User, situation),
+) -> ModelRequest {
+    let situation = describe_situation(candidates, news, outputs);
+    ModelRequest::new(vec![
+        ChatMessage::new(Speaker::System, describe_role(role)),
+        ChatMessage::new(Speaker::User, situation),
     ])
 }
 
-fn character(role: &Profile) -> String {
+fn describe_role(role: &RoleProfile) -> String {
     let mut text = format!("You are {}", role.name);
     let facts = [
         (", ", &role.profile),
@@ -53,7 +53,11 @@ fn character(role: &Profile) -> String {
     text + ". You decide what you do next; you do not do it yet."
 }
 
-fn situation(candidates: &[Candidate], news: &[Arc<Message>], outputs: &[Arc<Message>]) -> String {
+fn describe_situation(
+    candidates: &[Candidate],
+    news: &[Arc<Message>],
+    outputs: &[Arc<Message>],
+) -> String {
     let mut text = String::from("Which action do you take next?\n\nActions:\n");
     for (index, candidate) in candidates.iter().enumerate() {
         let _ = write!(text, "{index}. {}", candidate.name);
@@ -62,19 +66,19 @@ fn situation(candidates: &[Candidate], news: &[Arc<Message>], outputs: &[Arc<Mes
         }
         text.push('\n');
     }
-    let _ = writeln!(text, "{NOTHING}. none: everything is done");
-    section(&mut text, "Messages to handle", news);
-    section(&mut text, "Done so far", outputs);
+    let _ = writeln!(text, "{NO_ACTION}. none: everything is done");
+    write_section(&mut text, "Messages to handle", news);
+    write_section(&mut text, "Done so far", outputs);
     let last = candidates.len() as i64 - 1;
     let _ = write!(
         text,
-        "\nAnswer with one number from {NOTHING} to {last} and nothing else."
+        "\nAnswer with one number from {NO_ACTION} to {last} and nothing else."
     );
     text
 }
 
-fn section(text: &mut String, title: &str, messages: &[Arc<Message>]) {
-    let left_out = messages.len().saturating_sub(MESSAGES);
+fn write_section(text: &mut String, title: &str, messages: &[Arc<Message>]) {
+    let left_out = messages.len().saturating_sub(MAX_MESSAGES);
     let _ = writeln!(text, "\n{title}:");
     if messages.is_empty() {
         text.push_str("(nothing)\n");
@@ -84,7 +88,7 @@ fn section(text: &mut String, title: &str, messages: &[Arc<Message>]) {
     }
     for message in &messages[left_out..] {
         let content = message.content.trim();
-        let shown: String = content.chars().take(MESSAGE_CHARS).collect();
+        let shown: String = content.chars().take(MAX_MESSAGE_CHARS).collect();
         let cut = if shown.len() < content.len() {
             " […]"
         } else {
@@ -96,19 +100,20 @@ fn section(text: &mut String, title: &str, messages: &[Arc<Message>]) {
 
 /// Returns the choice in a reply: the index of an action, or -1. The error describes what was
 /// answered instead.
-pub fn parse_choice(reply: &Reply, candidates: usize) -> Result<i32, String> {
-    let structured = reply.data.as_deref().and_then(in_json);
-    let said = unfenced(&reply.text);
+pub fn parse_choice(reply: &ModelReply, candidates: usize) -> Result<i32, String> {
+    let structured = reply.data.as_deref().and_then(parse_json_choice);
+    let said = strip_code_fence(&reply.text);
     let choice = structured
-        .or_else(|| in_json(said))
-        .or_else(|| only_number(said));
-    let valid = choice
-        .filter(|c| *c == i64::from(NOTHING) || usize::try_from(*c).is_ok_and(|c| c < candidates));
+        .or_else(|| parse_json_choice(said))
+        .or_else(|| find_only_number(said));
+    let valid = choice.filter(|c| {
+        *c == i64::from(NO_ACTION) || usize::try_from(*c).is_ok_and(|c| c < candidates)
+    });
     valid.and_then(|c| i32::try_from(c).ok()).ok_or_else(|| {
         let last = candidates as i64 - 1;
         let answered = if reply.text.is_empty() { reply.data.as_deref().unwrap_or_default() } else { &reply.text };
         format!(
-            "choosing the next action failed: model `{}` answered `{}`, not a number from {NOTHING} to {last}; make the \
+            "choosing the next action failed: model `{}` answered `{}`, not a number from {NO_ACTION} to {last}; make the \
              actions' descriptions clearer, or give the role a `think` component",
             reply.model,
             excerpt(answered)
@@ -117,8 +122,8 @@ pub fn parse_choice(reply: &Reply, candidates: usize) -> Result<i32, String> {
 }
 
 /// Returns the number in a JSON document, which may be an object with a `choice`.
-fn in_json(text: &str) -> Option<i64> {
-    let document = json::read(text).ok()?;
+fn parse_json_choice(text: &str) -> Option<i64> {
+    let document = json::parse_untrusted(text).ok()?;
     let choice = document.get("choice").unwrap_or(&document);
     choice
         .as_i64()
@@ -127,7 +132,7 @@ fn in_json(text: &str) -> Option<i64> {
 
 /// Returns the only integer that stands alone in a text. Returns `None` if there are several
 /// different ones.
-fn only_number(text: &str) -> Option<i64> {
+fn find_only_number(text: &str) -> Option<i64> {
     let part_of_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '−');
     // A full stop is part of `1.5`, and ends the sentence in `take 1.`.
     let words = text.split(|c: char| !part_of_word(c) && !matches!(c, '.' | ','));

@@ -1,15 +1,15 @@
 //! Removes the thinking that models write before their answer: `<think>…</think>`. It is not part
 //! of the answer. Its tokens count, but its text is discarded.
 
-const OPEN: &str = "<think>";
-const CLOSE: &str = "</think>";
+const OPEN_TAG: &str = "<think>";
+const CLOSE_TAG: &str = "</think>";
 /// The maximum number of bytes of white space before a block, which is scanned again with each
 /// chunk. With more white space, the text is treated as the answer.
 const MAX_BLANK_BYTES: usize = 4 << 10;
 
 /// How a reply ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(super) enum ReplyEnding {
     /// Normally: the text ends with an answer.
     Answer,
     /// It was truncated or ends in tool calls, so it may contain no answer.
@@ -21,29 +21,29 @@ pub(super) enum Ending {
 /// A block that is never closed is regarded as thinking only if the reply is open. Otherwise the
 /// whole text is the answer. A closing tag without an opening one, which some chat templates cause,
 /// counts only if it stands alone on a line. Elsewhere, it may be part of the answer.
-pub(super) fn answer(text: &str, ending: Ending) -> &str {
+pub(super) fn strip_thinking(text: &str, ending: ReplyEnding) -> &str {
     let mut rest = text;
-    while let Some(thought) = rest.trim_start().strip_prefix(OPEN) {
-        match thought.split_once(CLOSE) {
+    while let Some(thought) = rest.trim_start().strip_prefix(OPEN_TAG) {
+        match thought.split_once(CLOSE_TAG) {
             Some((_, behind)) => rest = behind.trim_start(),
-            None if ending == Ending::Open => return "",
+            None if ending == ReplyEnding::Open => return "",
             None => return rest,
         }
     }
-    if rest.contains(OPEN) {
+    if rest.contains(OPEN_TAG) {
         rest
     } else {
-        behind_lone_tag(rest)
+        strip_until_lone_tag(rest)
     }
 }
 
-fn behind_lone_tag(text: &str) -> &str {
-    let Some((before, behind)) = text.split_once(CLOSE) else {
+fn strip_until_lone_tag(text: &str) -> &str {
+    let Some((before, behind)) = text.split_once(CLOSE_TAG) else {
         return text;
     };
     let starts_line = before.is_empty() || before.ends_with('\n');
     let ends_line = behind.is_empty() || behind.starts_with('\n') || behind.starts_with("\r\n");
-    if starts_line && ends_line && !behind.contains(CLOSE) {
+    if starts_line && ends_line && !behind.contains(CLOSE_TAG) {
         behind.trim_start()
     } else {
         text
@@ -53,13 +53,13 @@ fn behind_lone_tag(text: &str) -> &str {
 /// Extracts the answer from a reply that is being written, without the thinking before it.
 #[derive(Debug, Default)]
 pub(super) struct AnswerFilter {
-    stage: Stage,
+    stage: FilterStage,
     /// Text that may be the beginning of a tag.
-    held: String,
+    withheld: String,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-enum Stage {
+enum FilterStage {
     /// Only white space has arrived.
     #[default]
     Beginning,
@@ -74,45 +74,45 @@ enum Stage {
 impl AnswerFilter {
     /// Adds text of the reply and returns what it adds to the answer.
     pub(super) fn feed(&mut self, text: &str) -> String {
-        if self.stage == Stage::Answer {
+        if self.stage == FilterStage::Answer {
             return text.to_owned();
         }
-        self.held += text;
+        self.withheld += text;
         // How much of `held` has been processed. It is removed once, at the end, because one chunk
         // may contain many blocks.
         let mut seen = 0;
         loop {
-            let rest = &self.held[seen..];
-            if self.stage == Stage::Thinking {
-                let Some(end) = rest.find(CLOSE) else {
-                    let kept = (0..CLOSE.len())
+            let rest = &self.withheld[seen..];
+            if self.stage == FilterStage::Thinking {
+                let Some(end) = rest.find(CLOSE_TAG) else {
+                    let kept = (0..CLOSE_TAG.len())
                         .rev()
-                        .find(|length| rest.ends_with(&CLOSE[..*length]));
-                    seen = self.held.len() - kept.unwrap_or_default();
+                        .find(|length| rest.ends_with(&CLOSE_TAG[..*length]));
+                    seen = self.withheld.len() - kept.unwrap_or_default();
                     break;
                 };
-                seen += end + CLOSE.len();
-                self.stage = Stage::Between;
+                seen += end + CLOSE_TAG.len();
+                self.stage = FilterStage::Between;
                 continue;
             }
             let begun = rest.trim_start();
-            if let Some(thought) = begun.strip_prefix(OPEN) {
-                seen = self.held.len() - thought.len();
-                self.stage = Stage::Thinking;
-            } else if OPEN.starts_with(begun) && rest.len() <= MAX_BLANK_BYTES {
+            if let Some(thought) = begun.strip_prefix(OPEN_TAG) {
+                seen = self.withheld.len() - thought.len();
+                self.stage = FilterStage::Thinking;
+            } else if OPEN_TAG.starts_with(begun) && rest.len() <= MAX_BLANK_BYTES {
                 break;
             } else {
-                let answer = if self.stage == Stage::Between {
+                let answer = if self.stage == FilterStage::Between {
                     begun.to_owned()
                 } else {
                     rest.to_owned()
                 };
-                self.held = String::new();
-                self.stage = Stage::Answer;
+                self.withheld = String::new();
+                self.stage = FilterStage::Answer;
                 return answer;
             }
         }
-        self.held.drain(..seen);
+        self.withheld.drain(..seen);
         String::new()
     }
 }
@@ -124,7 +124,11 @@ mod tests {
     #[test]
     fn what_a_model_thinks_is_no_part_of_its_answer() {
         let check = |text: &str, expected: &str| {
-            assert_eq!(answer(text, Ending::Answer), expected, "{text}")
+            assert_eq!(
+                strip_thinking(text, ReplyEnding::Answer),
+                expected,
+                "{text}"
+            )
         };
         check("hello", "hello");
         check("<think>hm</think>hello", "hello");
@@ -148,9 +152,9 @@ mod tests {
 
     #[test]
     fn thinking_that_was_truncated_is_no_answer() {
-        assert_eq!(answer("<think>half a tho", Ending::Open), "");
+        assert_eq!(strip_thinking("<think>half a tho", ReplyEnding::Open), "");
         assert_eq!(
-            answer("<think>a</think>half an ans", Ending::Open),
+            strip_thinking("<think>a</think>half an ans", ReplyEnding::Open),
             "half an ans"
         );
     }

@@ -2,21 +2,21 @@
 
 use serde_json::Value;
 
-use super::Request;
+use super::ModelRequest;
 
 /// The approximate number of characters per token in English text.
 const CHARS_PER_TOKEN: usize = 4;
 
 /// The number of tokens of a typical reply.
-const USUAL_TOKENS: u32 = 1024;
+const TYPICAL_REPLY_TOKENS: u32 = 1024;
 
 /// The maximum number of tokens that is assumed for a reply, whatever the request allows. No model
 /// writes more in one reply.
-const MOST_TOKENS: u32 = 1 << 18;
+const MAX_REPLY_TOKENS: u32 = 1 << 18;
 
 /// The tokens of a request and its reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tokens {
+pub struct TokenCounts {
     /// The tokens of the request, including cached ones.
     pub input: u32,
     /// The tokens of the reply.
@@ -25,7 +25,7 @@ pub struct Tokens {
     pub cached: u32,
 }
 
-impl Tokens {
+impl TokenCounts {
     /// Returns counts without cached tokens.
     pub fn new(input: u32, output: u32) -> Self {
         Self {
@@ -41,7 +41,7 @@ impl Tokens {
     }
 
     /// Returns the sum of two counts.
-    pub(super) fn and(self, other: Self) -> Self {
+    pub(super) fn plus(self, other: Self) -> Self {
         Self {
             input: self.input.saturating_add(other.input),
             output: self.output.saturating_add(other.output),
@@ -51,22 +51,25 @@ impl Tokens {
 }
 
 /// Returns the approximate number of tokens in these texts.
-pub(super) fn estimate<'a>(texts: impl IntoIterator<Item = &'a str>) -> u32 {
+pub(super) fn estimate_tokens<'a>(texts: impl IntoIterator<Item = &'a str>) -> u32 {
     let chars: usize = texts.into_iter().map(|t| t.chars().count()).sum();
     u32::try_from(chars.div_ceil(CHARS_PER_TOKEN)).unwrap_or(u32::MAX)
 }
 
 /// Returns the number of tokens in a request, and the expected maximum of its reply.
-pub(super) fn expected(request: &Request) -> Tokens {
-    Tokens::new(
-        estimate(request.texts()),
-        request.max_tokens.unwrap_or(USUAL_TOKENS).min(MOST_TOKENS),
+pub(super) fn expected_tokens(request: &ModelRequest) -> TokenCounts {
+    TokenCounts::new(
+        estimate_tokens(request.texts()),
+        request
+            .max_tokens
+            .unwrap_or(TYPICAL_REPLY_TOKENS)
+            .min(MAX_REPLY_TOKENS),
     )
 }
 
 /// The usage that an endpoint reports. A field is `None` if it is not reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Usage {
+pub(super) struct ReportedUsage {
     pub(super) input: Option<u32>,
     pub(super) output: Option<u32>,
     /// The sum of input and output tokens.
@@ -75,7 +78,7 @@ pub(super) struct Usage {
     pub(super) cached: Option<u32>,
 }
 
-impl Usage {
+impl ReportedUsage {
     /// Returns whether the report determines both the input and the output tokens.
     pub(super) fn is_complete(self) -> bool {
         let known = [self.input, self.output, self.total]
@@ -94,7 +97,7 @@ impl Usage {
 
     /// Returns the tokens of a request, with `guess` in place of what is not reported. Their sum is
     /// never less than the reported total, so that token limits hold.
-    pub(super) fn tokens(self, guess: Tokens) -> Tokens {
+    pub(super) fn or_estimate(self, guess: TokenCounts) -> TokenCounts {
         let (input, output) = match (self.input, self.output, self.total) {
             (Some(input), Some(output), _) => (input, output),
             (Some(input), None, Some(total)) => (input, total.saturating_sub(input)),
@@ -105,7 +108,7 @@ impl Usage {
             }
             (input, output, None) => (input.unwrap_or(guess.input), output.unwrap_or(guess.output)),
         };
-        Tokens {
+        TokenCounts {
             input,
             output,
             cached: self.cached.unwrap_or_default().min(input),
@@ -115,7 +118,7 @@ impl Usage {
 
 /// Parses a number of tokens, which some endpoints write as a string or with a fraction. Returns
 /// `None` for values that cannot be a count, such as negative numbers.
-pub(super) fn count(value: &Value) -> Option<u32> {
+pub(super) fn parse_token_count(value: &Value) -> Option<u32> {
     let number = match value {
         Value::Number(number) => number.as_f64()?,
         Value::String(text) => text.trim().parse().ok()?,
@@ -127,31 +130,31 @@ pub(super) fn count(value: &Value) -> Option<u32> {
 
 /// The usage of a request without a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Used {
+pub(super) enum FailedUsage {
     /// Nothing, as far as is known.
     Nothing,
     /// The reported number of tokens.
-    Tokens(Tokens),
+    Tokens(TokenCounts),
     /// Unknown, because the endpoint may still be working, or the reply broke off. The reserved
     /// amount is assumed.
     Unknown,
 }
 
-impl Used {
+impl FailedUsage {
     /// Returns the tokens of the request and its reply.
-    pub(super) fn tokens(self, request: &Request) -> Tokens {
+    pub(super) fn tokens(self, request: &ModelRequest) -> TokenCounts {
         match self {
-            Self::Nothing => Tokens::default(),
+            Self::Nothing => TokenCounts::default(),
             Self::Tokens(tokens) => tokens,
-            Self::Unknown => expected(request),
+            Self::Unknown => expected_tokens(request),
         }
     }
 
     /// Returns the sum of two usages.
-    pub(super) fn and(self, other: Self, request: &Request) -> Self {
+    pub(super) fn plus(self, other: Self, request: &ModelRequest) -> Self {
         match (self, other) {
             (Self::Nothing, used) | (used, Self::Nothing) => used,
-            _ => Self::Tokens(self.tokens(request).and(other.tokens(request))),
+            _ => Self::Tokens(self.tokens(request).plus(other.tokens(request))),
         }
     }
 }
@@ -164,8 +167,9 @@ mod tests {
 
     #[test]
     fn numbers_of_tokens_are_read_in_all_forms() {
-        let check =
-            |value: Value, expected: Option<u32>| assert_eq!(count(&value), expected, "{value}");
+        let check = |value: Value, expected: Option<u32>| {
+            assert_eq!(parse_token_count(&value), expected, "{value}")
+        };
         check(json!(7), Some(7));
         check(json!(0), Some(0));
         check(json!("12"), Some(12));
@@ -191,13 +195,13 @@ mod tests {
     #[test]
     fn what_an_endpoint_says_is_completed_so_that_its_total_holds() {
         let check = |(input, output, total), expected: (u32, u32)| {
-            let usage = Usage {
+            let usage = ReportedUsage {
                 input,
                 output,
                 total,
                 cached: None,
             };
-            let tokens = usage.tokens(Tokens::new(10, 4));
+            let tokens = usage.or_estimate(TokenCounts::new(10, 4));
             assert_eq!((tokens.input, tokens.output), expected, "{usage:?}");
         };
         check((Some(3), Some(5), Some(99)), (3, 5));
@@ -213,15 +217,15 @@ mod tests {
 
     #[test]
     fn no_more_is_cached_than_was_sent() {
-        let usage = Usage {
+        let usage = ReportedUsage {
             input: Some(3),
             output: Some(1),
             total: None,
             cached: Some(9),
         };
         assert_eq!(
-            usage.tokens(Tokens::default()),
-            Tokens {
+            usage.or_estimate(TokenCounts::default()),
+            TokenCounts {
                 input: 3,
                 output: 1,
                 cached: 3

@@ -11,25 +11,25 @@ use serde::{Deserialize, Deserializer};
 use strata_core::message::{Hop, Instruct, Message};
 
 /// The size of an `Arc`'s reference counts.
-const COUNTS: usize = 16;
+const ARC_COUNT_BYTES: usize = 16;
 
 /// The sizes of a message's fields. Its fields are those of `Message`, in the same order.
 #[derive(Deserialize)]
-pub(super) struct Seen {
-    id: Text,
-    content: Text,
-    instruct: Option<(Text, Text)>,
-    role: Text,
-    cause_by: Text,
-    sent_from: Text,
-    send_to: List<Text>,
-    meta: Map,
-    route: List<(Text, List<Text>)>,
+pub(super) struct MessageSize {
+    id: TextSize,
+    content: TextSize,
+    instruct: Option<(TextSize, TextSize)>,
+    role: TextSize,
+    cause_by: TextSize,
+    sent_from: TextSize,
+    send_to: ListSize<TextSize>,
+    meta: MapSize,
+    route: ListSize<(TextSize, ListSize<TextSize>)>,
 }
 
-impl Seen {
+impl MessageSize {
     /// Returns how many bytes of memory the decoded message takes.
-    pub(super) fn room(&self) -> usize {
+    pub(super) fn memory_bytes(&self) -> usize {
         let texts = [
             &self.id,
             &self.content,
@@ -41,66 +41,67 @@ impl Seen {
         let instruct = self.instruct.as_ref().map_or(0, |(class, value)| {
             size_of::<Instruct>() + class.0 + value.0
         });
-        let lists = self.send_to.room + self.meta.0 + self.route.room;
-        COUNTS + size_of::<Message>() + texts + instruct + lists
+        let lists = self.send_to.memory_bytes + self.meta.0 + self.route.memory_bytes;
+        ARC_COUNT_BYTES + size_of::<Message>() + texts + instruct + lists
     }
 }
 
 /// Something whose decoded value takes memory.
-trait Item {
-    fn room(&self) -> usize;
+trait DecodedSize {
+    fn memory_bytes(&self) -> usize;
 }
 
 /// A string, reduced to its length in bytes.
-struct Text(usize);
+struct TextSize(usize);
 
-impl Item for Text {
-    fn room(&self) -> usize {
+impl DecodedSize for TextSize {
+    fn memory_bytes(&self) -> usize {
         size_of::<String>() + self.0
     }
 }
 
-impl<'de> Deserialize<'de> for Text {
+impl<'de> Deserialize<'de> for TextSize {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         <&str>::deserialize(from).map(|text| Self(text.len()))
     }
 }
 
-impl Item for (Text, List<Text>) {
-    fn room(&self) -> usize {
-        size_of::<Hop>() + self.0.0 + self.1.room
+impl DecodedSize for (TextSize, ListSize<TextSize>) {
+    fn memory_bytes(&self) -> usize {
+        size_of::<Hop>() + self.0.0 + self.1.memory_bytes
     }
 }
 
 /// A list, reduced to the memory that its items take.
-struct List<T> {
-    room: usize,
+struct ListSize<T> {
+    memory_bytes: usize,
     items: PhantomData<T>,
 }
 
-impl<'de, T: Deserialize<'de> + Item> Deserialize<'de> for List<T> {
+impl<'de, T: Deserialize<'de> + DecodedSize> Deserialize<'de> for ListSize<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_seq(Sum::<T>(PhantomData))
+        from.deserialize_seq(SizeVisitor::<T>(PhantomData))
             .map(|room| Self {
-                room,
+                memory_bytes: room,
                 items: PhantomData,
             })
     }
 }
 
 /// A map from strings to strings, reduced to the memory that they take.
-struct Map(usize);
+struct MapSize(usize);
 
-impl<'de> Deserialize<'de> for Map {
+impl<'de> Deserialize<'de> for MapSize {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_map(Sum::<Text>(PhantomData)).map(Self)
+        from.deserialize_map(SizeVisitor::<TextSize>(PhantomData))
+            .map(Self)
     }
 }
 
 /// Adds up the memory that the items of a list or a map take.
-struct Sum<T>(PhantomData<T>);
+struct SizeVisitor<T>(PhantomData<T>);
 
-impl<'de, T: Deserialize<'de> + Item> Visitor<'de> for Sum<T> {
+impl<'de, T: Deserialize<'de> + DecodedSize> Visitor<'de> for SizeVisitor<T> {
     type Value = usize;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -110,7 +111,7 @@ impl<'de, T: Deserialize<'de> + Item> Visitor<'de> for Sum<T> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<usize, A::Error> {
         let mut room: usize = 0;
         while let Some(item) = list.next_element::<T>()? {
-            room = room.saturating_add(item.room());
+            room = room.saturating_add(item.memory_bytes());
         }
         Ok(room)
     }
@@ -119,8 +120,8 @@ impl<'de, T: Deserialize<'de> + Item> Visitor<'de> for Sum<T> {
         let mut room: usize = 0;
         while let Some((name, value)) = map.next_entry::<T, T>()? {
             room = room
-                .saturating_add(name.room())
-                .saturating_add(value.room());
+                .saturating_add(name.memory_bytes())
+                .saturating_add(value.memory_bytes());
         }
         Ok(room)
     }

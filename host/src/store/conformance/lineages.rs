@@ -3,35 +3,35 @@
 use std::collections::BTreeMap;
 
 use strata_core::budget::Account;
-use strata_core::edit::{Edit, Edited};
+use strata_core::edit::{Edit, EditedScope};
 use strata_core::environment::Environment;
 use strata_core::event::{Event, Status};
 use strata_core::id::CheckpointId;
 use strata_core::json::Json;
 use strata_core::stepper::Stepper;
 
-use super::{Kept, check, fresh, state, turns};
-use crate::store::script::{Run, team};
+use super::{TestStore, check, fresh, loaded_state, pseudorandom};
+use crate::store::script::{ScriptedRun, team};
 use crate::store::{
-    At, CheckpointRow, Durability, Origin, Pruned, Record, Saved, Store, StoreError, checkpoint_of,
-    cost_of,
+    CheckpointOrigin, CheckpointRow, Durability, LoadedState, Pruned, Record, StateSelector, Store,
+    StoreError, checkpoint_of, cost_of,
 };
 
 /// What a store should contain: the events of each lineage, and the state after each checkpoint.
 #[derive(Clone, Default)]
-struct Tale {
+struct ExpectedHistory {
     paths: BTreeMap<String, Vec<Record>>,
     states: BTreeMap<CheckpointId, Environment>,
     /// The checkpoints, in the order in which they were made.
-    made: Vec<CheckpointId>,
+    checkpoints: Vec<CheckpointId>,
     /// How many records were created.
-    told: u64,
+    record_count: u64,
 }
 
-impl Tale {
+impl ExpectedHistory {
     /// Returns the newest state of a lineage.
     fn end(&self, lineage: &str) -> Environment {
-        state(&Saved {
+        loaded_state(&LoadedState {
             base: fresh(),
             tail: self.paths[lineage].clone(),
             next_line: 0,
@@ -39,7 +39,7 @@ impl Tale {
     }
 
     /// Applies events to a lineage, and returns records of them.
-    fn tell(&mut self, lineage: &str, events: &[Event]) -> Vec<Record> {
+    fn record_events(&mut self, lineage: &str, events: &[Event]) -> Vec<Record> {
         let mut stepper = Stepper::new(
             team(),
             self.paths
@@ -50,14 +50,14 @@ impl Tale {
         for event in events {
             stepper.apply(event).unwrap();
             let record = Record {
-                line: self.told + 1,
+                line: self.record_count + 1,
                 lines: 1,
-                time_ms: self.told as i64,
+                time_ms: self.record_count as i64,
                 event: event.clone(),
             };
-            self.told += 1;
+            self.record_count += 1;
             if let Some(id) = checkpoint_of(event) {
-                self.made.push(id.clone());
+                self.checkpoints.push(id.clone());
                 self.states.insert(id.clone(), stepper.env().clone());
             }
             self.paths
@@ -84,7 +84,7 @@ impl Tale {
             .unwrap();
         let shared = origin[..=at].to_vec();
         let edit = Edit {
-            scope: Edited::Shared("plain".into()),
+            scope: EditedScope::Shared("plain".into()),
             key: "k".into(),
             value: Json::parse(value).unwrap(),
         };
@@ -93,7 +93,7 @@ impl Tale {
             ..env.account()
         };
         let event = Stepper::new(team(), env.clone())
-            .forked(lineage.into(), vec![edit], account)
+            .forked_event(lineage.into(), vec![edit], account)
             .unwrap();
         self.paths.insert(lineage.into(), shared);
         event
@@ -112,15 +112,15 @@ impl Tale {
     }
 
     /// Returns events that can follow when a lineage is resumed.
-    fn on(&self, env: Environment, seed: u64, count: usize) -> Vec<Event> {
+    fn resume_events(&self, env: Environment, seed: u64, count: usize) -> Vec<Event> {
         let mut stepper = Stepper::new(team(), env);
-        let resumed = stepper.resumed(
+        let resumed = stepper.run_resumed_event(
             Some(strata_core::money::Usd::from_dollars(100.0)),
             Default::default(),
         );
         stepper.apply(&resumed).unwrap();
-        let turns = turns(seed, 8 * count);
-        let mut run = Run::on(stepper.env().clone(), &turns);
+        let turns = pseudorandom(seed, 8 * count);
+        let mut run = ScriptedRun::from_state(stepper.env().clone(), &turns);
         while run.events.len() < count && run.advance() {}
         [vec![resumed], run.events].concat()
     }
@@ -130,7 +130,7 @@ impl Tale {
         let rows = store.checkpoints().unwrap();
         assert_eq!(
             rows.iter().map(|row| row.id.clone()).collect::<Vec<_>>(),
-            self.made
+            self.checkpoints
         );
         self.check_listed(store, current);
         assert_eq!(store.records(0, usize::MAX).unwrap(), self.paths[current]);
@@ -140,17 +140,24 @@ impl Tale {
     /// Checks that each listed checkpoint, and the newest state of each lineage, can be loaded.
     fn check_listed(&self, store: &dyn Store, current: &str) {
         for row in store.checkpoints().unwrap() {
-            let saved = store.load(&At::Checkpoint(row.id.clone())).unwrap();
-            let found = state(&saved);
+            let saved = store
+                .load(&StateSelector::Checkpoint(row.id.clone()))
+                .unwrap();
+            let found = loaded_state(&saved);
             assert_eq!(found, self.states[&row.id], "{}", row.id);
             assert_eq!(row.lineage, found.lineage.name);
-            assert_eq!(saved.next_line, self.told + 1);
+            assert_eq!(saved.next_line, self.record_count + 1);
         }
         for lineage in self.paths.keys() {
-            let saved = store.load(&At::Lineage(lineage.clone())).unwrap();
-            assert_eq!(state(&saved), self.end(lineage), "{lineage}");
+            let saved = store
+                .load(&StateSelector::Lineage(lineage.clone()))
+                .unwrap();
+            assert_eq!(loaded_state(&saved), self.end(lineage), "{lineage}");
         }
-        assert_eq!(state(&store.load(&At::Head).unwrap()), self.end(current));
+        assert_eq!(
+            loaded_state(&store.load(&StateSelector::Head).unwrap()),
+            self.end(current)
+        );
         assert_eq!(store.spent().unwrap(), self.spent());
         let lineages = store.lineages().unwrap();
         assert_eq!(
@@ -167,7 +174,7 @@ impl Tale {
         }
     }
 
-    fn check_twice(&self, kept: &mut dyn Kept, current: &str) {
+    fn check_twice(&self, kept: &mut dyn TestStore, current: &str) {
         self.check(kept.store(), current);
         kept.reopen();
         self.check(kept.store(), current);
@@ -176,18 +183,18 @@ impl Tale {
 
 /// A run on `main`, lineages that branched off and were not continued, some that were, and a fork
 /// of one of those.
-fn tale(store: &mut dyn Store, events: usize) -> Tale {
-    let mut tale = Tale::default();
-    let turns = turns(41, 8 * events);
-    let mut run = Run::new(&turns);
+fn branched_history(store: &mut dyn Store, events: usize) -> ExpectedHistory {
+    let mut tale = ExpectedHistory::default();
+    let turns = pseudorandom(41, 8 * events);
+    let mut run = ScriptedRun::new(&turns);
     while run.events.len() < events && run.advance() {}
-    let records = tale.tell("main", &run.events);
+    let records = tale.record_events("main", &run.events);
     store.append(&records, Durability::Full).unwrap();
-    let main = tale.made.clone();
+    let main = tale.checkpoints.clone();
     for (i, from) in [0, main.len() / 2, main.len() - 1].into_iter().enumerate() {
         let name = format!("main.{}", i + 1);
         let fork = tale.fork(&name, &main[from], &i.to_string());
-        let records = tale.tell(&name, &[fork]);
+        let records = tale.record_events(&name, &[fork]);
         store.append(&records, Durability::Full).unwrap();
     }
     for (name, from, seed) in [
@@ -195,22 +202,22 @@ fn tale(store: &mut dyn Store, events: usize) -> Tale {
         ("main.5", &main[main.len() / 2], 44),
     ] {
         let fork = tale.fork(name, from, "7");
-        let mut records = tale.tell(name, &[fork]);
-        let more = tale.on(tale.end(name), seed, 60);
-        records.extend(tale.tell(name, &more));
+        let mut records = tale.record_events(name, &[fork]);
+        let more = tale.resume_events(tale.end(name), seed, 60);
+        records.extend(tale.record_events(name, &more));
         store.append(&records, Durability::Process).unwrap();
     }
     let own: Vec<_> = tale
-        .made
+        .checkpoints
         .iter()
         .filter(|id| id.0.starts_with("main.4-"))
         .cloned()
         .collect();
     assert!(own.len() > 3, "{own:?}");
     let fork = tale.fork("main.6", &own[1], "8");
-    let mut records = tale.tell("main.6", &[fork]);
-    let more = tale.on(tale.end("main.6"), 45, 40);
-    records.extend(tale.tell("main.6", &more));
+    let mut records = tale.record_events("main.6", &[fork]);
+    let more = tale.resume_events(tale.end("main.6"), 45, 40);
+    records.extend(tale.record_events("main.6", &more));
     store.append(&records, Durability::Full).unwrap();
     tale
 }
@@ -218,27 +225,27 @@ fn tale(store: &mut dyn Store, events: usize) -> Tale {
 #[test]
 fn a_fork_that_is_put_aside_changes_nothing_about_the_others() {
     check(&fresh(), |kept| {
-        let mut tale = Tale::default();
-        let turns = turns(42, 3000);
-        let mut run = Run::new(&turns);
+        let mut tale = ExpectedHistory::default();
+        let turns = pseudorandom(42, 3000);
+        let mut run = ScriptedRun::new(&turns);
         while run.events.len() < 150 && run.advance() {}
-        let records = tale.tell("main", &run.events);
+        let records = tale.record_events("main", &run.events);
         kept.store().append(&records, Durability::Full).unwrap();
-        for (i, from) in tale.made.clone().into_iter().enumerate() {
+        for (i, from) in tale.checkpoints.clone().into_iter().enumerate() {
             let name = format!("main.{}", i + 1);
             let fork = tale.fork(&name, &from, &i.to_string());
-            let records = tale.tell(&name, &[fork]);
+            let records = tale.record_events(&name, &[fork]);
             kept.store().append(&records, Durability::Full).unwrap();
             tale.check(kept.store(), "main");
             let rows = kept.store().checkpoints().unwrap();
             let row = rows.last().unwrap();
             assert_eq!(
                 (row.parent.as_ref(), row.source, row.lineage.as_str()),
-                (Some(&from), Origin::Fork, &*name)
+                (Some(&from), CheckpointOrigin::Fork, &*name)
             );
         }
-        let more = tale.on(tale.end("main"), 3, 50);
-        let records = tale.tell("main", &more);
+        let more = tale.resume_events(tale.end("main"), 3, 50);
+        let records = tale.record_events("main", &more);
         kept.store().append(&records, Durability::Full).unwrap();
         tale.check_twice(kept, "main");
     });
@@ -247,16 +254,16 @@ fn a_fork_that_is_put_aside_changes_nothing_about_the_others() {
 #[test]
 fn lineages_go_on_by_themselves_and_share_what_came_before() {
     check(&fresh(), |kept| {
-        let mut tale = tale(kept.store(), 150);
+        let mut tale = branched_history(kept.store(), 150);
         tale.check_twice(kept, "main.6");
         for (i, name) in ["main", "main.5", "main.2", "main.6", "main"]
             .into_iter()
             .enumerate()
         {
-            kept.store().turn_to(name).unwrap();
+            kept.store().switch_lineage(name).unwrap();
             tale.check_twice(kept, name);
-            let more = tale.on(tale.end(name), i as u64 + 60, 20);
-            let records = tale.tell(name, &more);
+            let more = tale.resume_events(tale.end(name), i as u64 + 60, 20);
+            let records = tale.record_events(name, &more);
             kept.store().append(&records, Durability::Process).unwrap();
             tale.check(kept.store(), name);
             if i % 2 == 0 {
@@ -270,8 +277,8 @@ fn lineages_go_on_by_themselves_and_share_what_came_before() {
 #[test]
 fn what_is_no_lineage_is_refused_and_changes_nothing() {
     check(&fresh(), |kept| {
-        let tale = tale(kept.store(), 150);
-        match kept.store().turn_to("none") {
+        let tale = branched_history(kept.store(), 150);
+        match kept.store().switch_lineage("none") {
             Err(StoreError::NoLineage { name, known }) => {
                 assert_eq!((name.as_str(), known.len()), ("none", 7))
             }
@@ -279,7 +286,7 @@ fn what_is_no_lineage_is_refused_and_changes_nothing() {
         }
         let mut other = tale.clone();
         let mut refused = |name: &str, from: &str| {
-            let mut event = other.fork("main.9", &tale.made[2], "1");
+            let mut event = other.fork("main.9", &tale.checkpoints[2], "1");
             let Event::Forked {
                 lineage,
                 from: left,
@@ -290,7 +297,7 @@ fn what_is_no_lineage_is_refused_and_changes_nothing() {
             };
             (*lineage, *left) = (name.into(), from.into());
             let record = Record {
-                line: tale.told + 1,
+                line: tale.record_count + 1,
                 lines: 1,
                 time_ms: 0,
                 event,
@@ -311,7 +318,9 @@ fn what_is_no_lineage_is_refused_and_changes_nothing() {
 }
 
 fn prune(store: &mut dyn Store, keep: u32) -> Pruned {
-    store.prune(keep, &mut |saved| Ok(state(&saved))).unwrap()
+    store
+        .prune(keep, &mut |saved| Ok(loaded_state(&saved)))
+        .unwrap()
 }
 
 fn newest_of(rows: &[CheckpointRow], lineage: &str) -> CheckpointId {
@@ -320,13 +329,20 @@ fn newest_of(rows: &[CheckpointRow], lineage: &str) -> CheckpointId {
 }
 
 /// Checks that a pruned store still lists and loads what has to be kept of the checkpoints that it had before.
-fn check_pruned(tale: &Tale, store: &dyn Store, before: &[CheckpointRow], pruned: &Pruned) {
+fn check_pruned(
+    tale: &ExpectedHistory,
+    store: &dyn Store,
+    before: &[CheckpointRow],
+    pruned: &Pruned,
+) {
     tale.check_listed(store, "main.6");
     let rows = store.checkpoints().unwrap();
     assert_eq!(rows.len() as u64 + pruned.checkpoints, before.len() as u64);
     let listed: Vec<_> = rows.iter().map(|row| row.id.clone()).collect();
-    assert_eq!(listed[0], tale.made[0]);
-    let forked = before.iter().filter(|row| row.source == Origin::Fork);
+    assert_eq!(listed[0], tale.checkpoints[0]);
+    let forked = before
+        .iter()
+        .filter(|row| row.source == CheckpointOrigin::Fork);
     let apart = forked.flat_map(|row| [row.id.clone(), row.parent.clone().unwrap()]);
     for id in apart.chain(tale.paths.keys().map(|name| newest_of(before, name))) {
         assert!(listed.contains(&id), "{id}");
@@ -345,7 +361,7 @@ fn check_pruned(tale: &Tale, store: &dyn Store, before: &[CheckpointRow], pruned
                 .as_ref()
                 .is_none_or(|parent| listed.contains(parent))
         );
-        assert_eq!(row.parent.is_none(), row.id == tale.made[0]);
+        assert_eq!(row.parent.is_none(), row.id == tale.checkpoints[0]);
     }
     let left = store.records(0, usize::MAX).unwrap();
     assert!(left.len() < tale.paths["main.6"].len());
@@ -363,7 +379,7 @@ fn check_pruned(tale: &Tale, store: &dyn Store, before: &[CheckpointRow], pruned
 #[test]
 fn what_is_kept_of_a_pruned_store_can_be_gone_back_to() {
     check(&fresh(), |kept| {
-        let mut tale = tale(kept.store(), 1200);
+        let mut tale = branched_history(kept.store(), 1200);
         let before = kept.store().checkpoints().unwrap();
         let newest = |lineage: &str| newest_of(&before, lineage);
         let pruned = prune(kept.store(), 2);
@@ -373,11 +389,11 @@ fn what_is_kept_of_a_pruned_store_can_be_gone_back_to() {
             kept.reopen();
         }
         // The run can continue, and can be pruned again.
-        let more = tale.on(tale.end("main.6"), 70, 60);
-        let records = tale.tell("main.6", &more);
+        let more = tale.resume_events(tale.end("main.6"), 70, 60);
+        let records = tale.record_events("main.6", &more);
         kept.store().append(&records, Durability::Full).unwrap();
         let fork = tale.fork("main.7", &newest("main.4"), "9");
-        let records = tale.tell("main.7", &[fork]);
+        let records = tale.record_events("main.7", &[fork]);
         kept.store().append(&records, Durability::Full).unwrap();
         tale.check_listed(kept.store(), "main.6");
         let rows = kept.store().checkpoints().unwrap().len();
@@ -396,20 +412,20 @@ fn what_is_kept_of_a_pruned_store_can_be_gone_back_to() {
 
 #[test]
 fn where_somebody_is_waited_for_is_kept() {
-    let mut tale = Tale::default();
-    let turns = turns(47, 9000);
-    let mut run = Run::new(&turns);
-    let midway = |run: &Run<'_>| run.events.len() > 60 && run.stepper.env().open;
+    let mut tale = ExpectedHistory::default();
+    let turns = pseudorandom(47, 9000);
+    let mut run = ScriptedRun::new(&turns);
+    let midway = |run: &ScriptedRun<'_>| run.events.len() > 60 && run.stepper.env().is_step_open;
     while !(midway(&run) && run.stepper.env().status == Status::Running) {
         assert!(run.advance());
     }
-    let first = tale.tell("main", &run.events);
+    let first = tale.record_events("main", &run.events);
     let env = tale.end("main");
-    let waits = Stepper::new(team(), env).ended(Status::Waiting);
-    let waits = tale.tell("main", &[waits]);
+    let waits = Stepper::new(team(), env).run_ended_event(Status::Waiting);
+    let waits = tale.record_events("main", &[waits]);
     let asked = tale.end("main").checkpoint.unwrap();
-    let more = tale.on(tale.end("main"), 5, 600);
-    let more = tale.tell("main", &more);
+    let more = tale.resume_events(tale.end("main"), 5, 600);
+    let more = tale.record_events("main", &more);
     check(&fresh(), |kept| {
         let all = [first.clone(), waits.clone(), more.clone()].concat();
         kept.store().append(&all, Durability::Full).unwrap();
@@ -428,7 +444,12 @@ fn where_somebody_is_waited_for_is_kept() {
         assert!(listed(kept.store()).contains(&asked));
         kept.reopen();
         assert_eq!(
-            state(&kept.store().load(&At::Checkpoint(asked.clone())).unwrap()),
+            loaded_state(
+                &kept
+                    .store()
+                    .load(&StateSelector::Checkpoint(asked.clone()))
+                    .unwrap()
+            ),
             tale.states[&asked]
         );
         let row = kept

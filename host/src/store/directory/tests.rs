@@ -7,14 +7,14 @@ use rustix::fs::{FileType, Mode};
 use strata_core::environment::Environment;
 use strata_core::event::{Event, Status};
 
-use super::{Content, Directory, Replace};
+use super::{DirectoryContent, ReplacePolicy, StorageDirectory};
 use crate::blob::Blobs;
-use crate::store::conformance::{state, turns};
+use crate::store::conformance::{loaded_state, pseudorandom};
 use crate::store::damage::{read_all, saved};
 use crate::store::reader::Reader;
-use crate::store::script::{Run, copy, definition, record, run, team};
+use crate::store::script::{ScriptedRun, copy, definition, record, scripted_run, team};
 use crate::store::team_json::export;
-use crate::store::{At, Durability, GroupLog, Record, Store, StoreError};
+use crate::store::{Durability, GroupLog, Record, StateSelector, Store, StoreError};
 
 #[test]
 fn paths_that_hold_no_team_are_refused_and_nothing_is_created() {
@@ -24,8 +24,8 @@ fn paths_that_hold_no_team_are_refused_and_nothing_is_created() {
     std::fs::create_dir(path("other")).unwrap();
     std::fs::write(path("other/notes.txt"), "n").unwrap();
     let refused = |name: &str, expected: &str| {
-        let error = Directory::locate(&path(name))
-            .and_then(|directory| directory.team())
+        let error = StorageDirectory::locate(&path(name))
+            .and_then(|directory| directory.require_team())
             .unwrap_err()
             .to_string();
         assert!(error.contains(expected) && error.contains(name), "{error}");
@@ -43,13 +43,16 @@ fn paths_that_hold_no_team_are_refused_and_nothing_is_created() {
     assert_eq!(std::fs::read_dir(path("empty")).unwrap().count(), 0);
     let (_temp, directory, ..) = saved(10);
     for given in [directory.path().to_path_buf(), directory.team_json()] {
-        assert_eq!(Directory::locate(&given).unwrap(), directory);
+        assert_eq!(StorageDirectory::locate(&given).unwrap(), directory);
     }
 }
 
 /// Creates a run where there is one already. Returns what the directory that the old one was moved
 /// to contains, if it was moved.
-fn replace(directory: &Directory, mode: Replace) -> Result<Option<Vec<String>>, StoreError> {
+fn replace(
+    directory: &StorageDirectory,
+    mode: ReplacePolicy,
+) -> Result<Option<Vec<String>>, StoreError> {
     let created = directory.create(mode, &Environment::new(&team()), &definition())?;
     assert_eq!(created.store.records(0, 10).unwrap(), []);
     Ok(created.moved_to.map(|aside| names(&aside)))
@@ -70,7 +73,9 @@ fn a_fresh_run_never_replaces_an_unfinished_team_unless_told_to() {
     assert_ne!(end.status, Status::Done);
     std::fs::write(directory.path().join("notes.txt"), "mine").unwrap();
     let before = std::fs::read(directory.team_json()).unwrap();
-    let error = replace(&directory, Replace::Never).unwrap_err().to_string();
+    let error = replace(&directory, ReplacePolicy::Never)
+        .unwrap_err()
+        .to_string();
     assert!(
         error.contains("--recover_path") && error.contains("--force"),
         "{error}"
@@ -78,20 +83,20 @@ fn a_fresh_run_never_replaces_an_unfinished_team_unless_told_to() {
     read_all(&directory, &records, &end).unwrap();
     assert_eq!(std::fs::read(directory.team_json()).unwrap(), before);
     assert_eq!(
-        replace(&directory, Replace::Unfinished).unwrap(),
+        replace(&directory, ReplacePolicy::Unfinished).unwrap(),
         Some(vec!["team.db".into(), "team.json".into()])
     );
     assert_eq!(names(directory.path()), ["notes.txt", "old-1", "team.db"]);
     read_all(
-        &Directory::new(directory.path().join("old-1")),
+        &StorageDirectory::new(directory.path().join("old-1")),
         &records,
         &end,
     )
     .unwrap();
     // A run that has not started is not finished either.
-    replace(&directory, Replace::Never).unwrap_err();
+    replace(&directory, ReplacePolicy::Never).unwrap_err();
     assert_eq!(
-        replace(&directory, Replace::Unfinished).unwrap(),
+        replace(&directory, ReplacePolicy::Unfinished).unwrap(),
         Some(vec!["team.db".into()])
     );
     assert_eq!(
@@ -102,12 +107,16 @@ fn a_fresh_run_never_replaces_an_unfinished_team_unless_told_to() {
 
 #[test]
 fn what_a_shared_log_has_of_a_team_goes_aside_with_it() {
-    let (records, end) = run(&turns(3, 800), 40);
+    let (records, end) = scripted_run(&pseudorandom(3, 800), 40);
     let temp = tempfile::tempdir().unwrap();
     let [running, cut_off] =
-        ["running", "cut-off"].map(|name| Directory::new(temp.path().join(name)));
+        ["running", "cut-off"].map(|name| StorageDirectory::new(temp.path().join(name)));
     let mut store = running
-        .create(Replace::Never, &Environment::new(&team()), &definition())
+        .create(
+            ReplacePolicy::Never,
+            &Environment::new(&team()),
+            &definition(),
+        )
         .unwrap()
         .store;
     store.join(&GroupLog::new());
@@ -121,10 +130,10 @@ fn what_a_shared_log_has_of_a_team_goes_aside_with_it() {
     keep("team.db-wal");
     store.append(&records[1..], Durability::Full).unwrap();
     keep("team.shared-log-1");
-    assert!(cut_off.holds(&cut_off.path().join("team.shared-log-1")));
+    assert!(cut_off.is_storage_file(&cut_off.path().join("team.shared-log-1")));
     let aside = cut_off
         .create(
-            Replace::Unfinished,
+            ReplacePolicy::Unfinished,
             &Environment::new(&team()),
             &definition(),
         )
@@ -140,8 +149,13 @@ fn what_a_shared_log_has_of_a_team_goes_aside_with_it() {
             "team.lock"
         ]
     );
-    let moved = Directory::new(aside.moved_to.unwrap()).open().unwrap();
-    assert_eq!(state(&moved.store.load(&At::Head).unwrap()), end);
+    let moved = StorageDirectory::new(aside.moved_to.unwrap())
+        .open()
+        .unwrap();
+    assert_eq!(
+        loaded_state(&moved.store.load(&StateSelector::Head).unwrap()),
+        end
+    );
 }
 
 /// Returns the events that a database and its log have.
@@ -150,7 +164,7 @@ fn found_in(place: &Path) -> Vec<Record> {
     copy(place, temp.path(), |name| {
         matches!(name, "team.db" | "team.db-wal")
     });
-    Directory::new(temp.path())
+    StorageDirectory::new(temp.path())
         .open()
         .unwrap()
         .store
@@ -160,11 +174,15 @@ fn found_in(place: &Path) -> Vec<Record> {
 
 #[test]
 fn what_the_log_has_of_a_team_goes_aside_with_it_wherever_that_is_cut_off() {
-    let (records, _) = run(&turns(3, 800), 40);
+    let (records, _) = scripted_run(&pseudorandom(3, 800), 40);
     let temp = tempfile::tempdir().unwrap();
-    let directory = Directory::new(temp.path().join("a"));
+    let directory = StorageDirectory::new(temp.path().join("a"));
     let mut store = directory
-        .create(Replace::Never, &Environment::new(&team()), &definition())
+        .create(
+            ReplacePolicy::Never,
+            &Environment::new(&team()),
+            &definition(),
+        )
         .unwrap()
         .store;
     store.append(&records, Durability::Full).unwrap();
@@ -186,18 +204,18 @@ fn what_the_log_has_of_a_team_goes_aside_with_it_wherever_that_is_cut_off() {
 
 #[test]
 fn what_an_earlier_database_left_is_not_taken_for_the_next_ones() {
-    let (records, end) = run(&turns(3, 800), 40);
+    let (records, end) = scripted_run(&pseudorandom(3, 800), 40);
     let temp = tempfile::tempdir().unwrap();
-    let running = Directory::new(temp.path().join("running"));
+    let running = StorageDirectory::new(temp.path().join("running"));
     let base = Environment::new(&team());
     let mut store = running
-        .create(Replace::Never, &base, &definition())
+        .create(ReplacePolicy::Never, &base, &definition())
         .unwrap()
         .store;
     store.append(&records, Durability::Full).unwrap();
     let text = export(&team(), &end, &definition());
     let left = |name: &str| {
-        let directory = Directory::new(temp.path().join(name));
+        let directory = StorageDirectory::new(temp.path().join(name));
         std::fs::create_dir(directory.path()).unwrap();
         // With `team.db-progress`, the loss would be noticed.
         copy(running.path(), directory.path(), |name| {
@@ -207,11 +225,11 @@ fn what_an_earlier_database_left_is_not_taken_for_the_next_ones() {
         std::fs::write(directory.path().join("team.db-journal"), "half").unwrap();
         directory
     };
-    let check = |directory: &Directory, store: super::SqliteStore, from: &Environment| {
+    let check = |directory: &StorageDirectory, store: super::SqliteStore, from: &Environment| {
         assert_eq!(
             (
                 store.records(0, 10).unwrap(),
-                state(&store.load(&At::Head).unwrap())
+                loaded_state(&store.load(&StateSelector::Head).unwrap())
             ),
             (vec![], from.clone())
         );
@@ -225,7 +243,7 @@ fn what_an_earlier_database_left_is_not_taken_for_the_next_ones() {
     check(
         &fresh,
         fresh
-            .create(Replace::Never, &base, &definition())
+            .create(ReplacePolicy::Never, &base, &definition())
             .unwrap()
             .store,
         &base,
@@ -236,12 +254,14 @@ fn what_an_earlier_database_left_is_not_taken_for_the_next_ones() {
     std::fs::write(moved.team_json(), &text).unwrap();
     check(
         &moved,
-        moved.adopt(text.as_bytes(), &end, &definition()).unwrap(),
+        moved
+            .import_team_json(text.as_bytes(), &end, &definition())
+            .unwrap(),
         &end,
     );
     let given = left("given");
     given
-        .give_with(&text, &end, &definition(), &Blobs::new())
+        .place_team(&text, &end, &definition(), &Blobs::new())
         .unwrap();
     check(&given, given.open().unwrap().store, &end);
 }
@@ -249,14 +269,18 @@ fn what_an_earlier_database_left_is_not_taken_for_the_next_ones() {
 #[test]
 fn a_team_json_that_nobody_could_read_is_not_written_and_no_earlier_one_stays() {
     let temp = tempfile::tempdir().unwrap();
-    let directory = Directory::new(temp.path().join("a"));
+    let directory = StorageDirectory::new(temp.path().join("a"));
     let mut store = directory
-        .create(Replace::Never, &Environment::new(&team()), &definition())
+        .create(
+            ReplacePolicy::Never,
+            &Environment::new(&team()),
+            &definition(),
+        )
         .unwrap()
         .store;
     let mut write = |text: &str, durability| {
         store
-            .write_team_json_within(10, &|out| out.write_all(text.as_bytes()), durability)
+            .write_team_json_limited(10, &|out| out.write_all(text.as_bytes()), durability)
             .unwrap();
         std::fs::read_to_string(directory.team_json()).ok()
     };
@@ -283,13 +307,13 @@ fn a_team_json_that_nobody_could_read_is_not_written_and_no_earlier_one_stays() 
 
 #[test]
 fn a_finished_team_makes_room_by_itself() {
-    let (records, end) = run(&[], 1000);
+    let (records, end) = scripted_run(&[], 1000);
     assert_eq!(end.status, Status::Done);
     let text = export(&team(), &end, &definition());
     let base = Environment::new(&team());
-    let whole = |directory: &Directory| {
+    let whole = |directory: &StorageDirectory| {
         let mut store = directory
-            .create(Replace::Never, &base, &definition())
+            .create(ReplacePolicy::Never, &base, &definition())
             .unwrap()
             .store;
         store.append(&records, Durability::Full).unwrap();
@@ -299,42 +323,46 @@ fn a_finished_team_makes_room_by_itself() {
         store
     };
     let temp = tempfile::tempdir().unwrap();
-    let directory = Directory::new(temp.path().join("a"));
+    let directory = StorageDirectory::new(temp.path().join("a"));
     drop(whole(&directory));
-    assert!(replace(&directory, Replace::Never).unwrap().is_some());
+    assert!(replace(&directory, ReplacePolicy::Never).unwrap().is_some());
 
-    let directory = Directory::new(temp.path().join("summed-up"));
+    let directory = StorageDirectory::new(temp.path().join("summed-up"));
     let mut store = whole(&directory);
     store.save_snapshot(&end).unwrap();
     drop(store);
-    assert!(replace(&directory, Replace::Never).unwrap().is_some());
+    assert!(replace(&directory, ReplacePolicy::Never).unwrap().is_some());
 
-    let directory = Directory::new(temp.path().join("json-alone"));
+    let directory = StorageDirectory::new(temp.path().join("json-alone"));
     std::fs::create_dir(directory.path()).unwrap();
     std::fs::write(directory.team_json(), &text).unwrap();
-    assert!(replace(&directory, Replace::Never).unwrap().is_some());
+    assert!(replace(&directory, ReplacePolicy::Never).unwrap().is_some());
 
     // Finished, but then it was sent a message.
-    let directory = Directory::new(temp.path().join("with-mail"));
+    let directory = StorageDirectory::new(temp.path().join("with-mail"));
     let mut store = whole(&directory);
-    let mut sent = Run::on(end.clone(), &[0]);
+    let mut sent = ScriptedRun::from_state(end.clone(), &[0]);
     sent.advance();
     assert!(matches!(sent.events[0], Event::MessageSent { .. }));
     store
         .append(&[record(records.len(), &sent.events[0])], Durability::Full)
         .unwrap();
     drop(store);
-    replace(&directory, Replace::Never).unwrap_err();
+    replace(&directory, ReplacePolicy::Never).unwrap_err();
 }
 
 #[test]
 fn a_finished_team_to_which_the_shared_log_has_mail_is_not_finished() {
-    let (records, end) = run(&[], 1000);
+    let (records, end) = scripted_run(&[], 1000);
     let temp = tempfile::tempdir().unwrap();
     let [running, cut_off] =
-        ["running", "cut-off"].map(|name| Directory::new(temp.path().join(name)));
+        ["running", "cut-off"].map(|name| StorageDirectory::new(temp.path().join(name)));
     let mut store = running
-        .create(Replace::Never, &Environment::new(&team()), &definition())
+        .create(
+            ReplacePolicy::Never,
+            &Environment::new(&team()),
+            &definition(),
+        )
         .unwrap()
         .store;
     store.join(&GroupLog::new());
@@ -344,7 +372,7 @@ fn a_finished_team_to_which_the_shared_log_has_mail_is_not_finished() {
     copy(running.path(), cut_off.path(), |name| {
         matches!(name, "team.db" | "team.db-wal")
     });
-    let mut sent = Run::on(end, &[0]);
+    let mut sent = ScriptedRun::from_state(end, &[0]);
     sent.advance();
     store
         .append(&[record(records.len(), &sent.events[0])], Durability::Full)
@@ -353,7 +381,7 @@ fn a_finished_team_to_which_the_shared_log_has_mail_is_not_finished() {
         name == "team.shared-log-1"
     });
     assert!(matches!(
-        replace(&cut_off, Replace::Never),
+        replace(&cut_off, ReplacePolicy::Never),
         Err(StoreError::Unfinished { .. })
     ));
     let found = Reader::open(&cut_off)
@@ -382,18 +410,18 @@ fn files_of_others_whose_names_are_like_that_of_a_shared_log_are_left_alone() {
         .iter()
         .for_each(|name| std::fs::write(own(name), "mine").unwrap());
     drop(directory.open().unwrap());
-    replace(&directory, Replace::Unfinished).unwrap();
+    replace(&directory, ReplacePolicy::Unfinished).unwrap();
     others
         .iter()
         .for_each(|name| assert_eq!(std::fs::read(own(name)).unwrap(), b"mine", "{name}"));
     // A file with the name of a log that is none prevents opening.
-    let directory = Directory::new(directory.path().join("old-1"));
+    let directory = StorageDirectory::new(directory.path().join("old-1"));
     let log = directory.path().join("team.shared-log-20261124");
     std::fs::write(&log, "mine").unwrap();
     let refused = [
         directory.open().map(drop),
-        replace(&directory, Replace::Never).map(drop),
-        replace(&directory, Replace::Unfinished).map(drop),
+        replace(&directory, ReplacePolicy::Never).map(drop),
+        replace(&directory, ReplacePolicy::Unfinished).map(drop),
     ];
     for refused in refused {
         let said = refused.unwrap_err().to_string();
@@ -420,16 +448,20 @@ fn a_damaged_team_is_moved_aside_and_a_foreign_file_is_not() {
     let middle = bytes.len() / 2;
     bytes[110..middle].fill(0xff);
     std::fs::write(&path, &bytes).unwrap();
-    replace(&directory, Replace::Never).unwrap_err();
+    replace(&directory, ReplacePolicy::Never).unwrap_err();
     assert_eq!(std::fs::read(&path).unwrap(), bytes);
-    assert!(replace(&directory, Replace::Unfinished).unwrap().is_some());
+    assert!(
+        replace(&directory, ReplacePolicy::Unfinished)
+            .unwrap()
+            .is_some()
+    );
     assert_eq!(
         std::fs::read(directory.path().join("old-1/team.db")).unwrap(),
         bytes
     );
     std::fs::write(&path, "mine").unwrap();
     assert!(matches!(
-        replace(&directory, Replace::Unfinished),
+        replace(&directory, ReplacePolicy::Unfinished),
         Err(StoreError::Foreign { .. })
     ));
     assert_eq!(std::fs::read(&path).unwrap(), b"mine");
@@ -437,9 +469,9 @@ fn a_damaged_team_is_moved_aside_and_a_foreign_file_is_not() {
 }
 
 /// Runs a command on a directory, and panics if it blocks.
-fn at_once<T: Send + 'static>(
-    directory: &Directory,
-    command: impl FnOnce(&Directory) -> Result<T, StoreError> + Send + 'static,
+fn without_blocking<T: Send + 'static>(
+    directory: &StorageDirectory,
+    command: impl FnOnce(&StorageDirectory) -> Result<T, StoreError> + Send + 'static,
 ) -> String {
     let (told, heard) = std::sync::mpsc::channel();
     let directory = directory.clone();
@@ -455,7 +487,7 @@ fn what_is_no_regular_file_is_refused_and_nobody_waits_for_it() {
     for name in ["team.db", "team.json", "team.lock", "team.db-journal"] {
         let (temp, directory) = if name == "team.json" {
             let temp = tempfile::tempdir().unwrap();
-            let directory = Directory::new(temp.path());
+            let directory = StorageDirectory::new(temp.path());
             (temp, directory)
         } else {
             let (temp, directory, ..) = saved(10);
@@ -463,14 +495,14 @@ fn what_is_no_regular_file_is_refused_and_nobody_waits_for_it() {
         };
         let path = directory.path().join(name);
         let check = |what: &str| {
-            let commands: [fn(&Directory) -> Result<(), StoreError>; 4] = [
+            let commands: [fn(&StorageDirectory) -> Result<(), StoreError>; 4] = [
                 |directory| directory.read_team_json().map(drop),
                 |directory| Reader::open(directory).map(drop),
                 |directory| directory.open().map(drop),
-                |directory| replace(directory, Replace::Unfinished).map(drop),
+                |directory| replace(directory, ReplacePolicy::Unfinished).map(drop),
             ];
             for command in commands {
-                let said = at_once(&directory, command);
+                let said = without_blocking(&directory, command);
                 assert!(
                     said.contains(name) && said.contains(what) && said.contains("move it away"),
                     "{said}"
@@ -498,20 +530,20 @@ fn a_creation_that_was_cut_off_leaves_an_empty_directory() {
     ] {
         std::fs::write(temp.path().join(name), "half").unwrap();
     }
-    let directory = Directory::new(temp.path());
-    assert_eq!(directory.content().unwrap(), Content::Empty);
-    replace(&directory, Replace::Never).unwrap();
-    assert_eq!(directory.content().unwrap(), Content::Database);
+    let directory = StorageDirectory::new(temp.path());
+    assert_eq!(directory.content().unwrap(), DirectoryContent::Empty);
+    replace(&directory, ReplacePolicy::Never).unwrap();
+    assert_eq!(directory.content().unwrap(), DirectoryContent::Database);
 }
 
 #[test]
 fn who_looks_at_a_run_sees_whole_commits_while_it_is_written() {
     let temp = tempfile::tempdir().unwrap();
-    let directory = Directory::new(temp.path().join("store"));
-    let (records, _) = run(&turns(7, 9000), 2000);
+    let directory = StorageDirectory::new(temp.path().join("store"));
+    let (records, _) = scripted_run(&pseudorandom(7, 9000), 2000);
     let base = Environment::new(&team());
     let mut store = directory
-        .create(Replace::Never, &base, &definition())
+        .create(ReplacePolicy::Never, &base, &definition())
         .unwrap()
         .store;
     store.append(&records[..1], Durability::Process).unwrap();
@@ -524,7 +556,10 @@ fn who_looks_at_a_run_sees_whole_commits_while_it_is_written() {
             }
         });
         while !writer.is_finished() {
-            Reader::open(&directory).unwrap().load(&At::Head).unwrap();
+            Reader::open(&directory)
+                .unwrap()
+                .load(&StateSelector::Head)
+                .unwrap();
         }
     });
 }

@@ -34,11 +34,11 @@ pub(super) const MAX_ENTRY_BYTES: usize = 256 << 10;
 pub(super) const MAX_BATCH_BYTES: usize = 4 << 20;
 
 const PAGE_BYTES: usize = 4096;
-const HEAD_BYTES: usize = 16;
+const BATCH_HEADER_BYTES: usize = 16;
 
 /// How much space is filled with zeros at once. As in the log of a database, a sync within
 /// allocated space is faster.
-const AHEAD_BYTES: u64 = 512 << 10;
+const PREALLOCATE_BYTES: u64 = 512 << 10;
 
 /// A log that is open for writing.
 #[derive(Debug)]
@@ -48,13 +48,13 @@ pub(super) struct LogFile {
     /// The offset of the next batch in its half.
     end: u64,
     /// How many bytes have been allocated in each half.
-    room: [u64; 2],
+    allocated: [u64; 2],
 }
 
 /// Adds an entry to a batch.
-pub(super) fn add(batch: &mut Vec<u8>, team: u64, entry: &[u8]) {
+pub(super) fn add_entry(batch: &mut Vec<u8>, team: u64, entry: &[u8]) {
     if batch.is_empty() {
-        batch.extend([0; HEAD_BYTES]);
+        batch.extend([0; BATCH_HEADER_BYTES]);
     }
     batch.extend(team.to_le_bytes());
     batch.extend((entry.len() as u32).to_le_bytes());
@@ -70,7 +70,7 @@ impl LogFile {
             file,
             generation: 0,
             end: 0,
-            room: [0; 2],
+            allocated: [0; 2],
         })
     }
 
@@ -90,31 +90,31 @@ impl LogFile {
     }
 
     /// Whether a batch of this size fits into the current half.
-    pub(super) fn has_room(&self, bytes: usize) -> bool {
+    pub(super) fn fits(&self, bytes: usize) -> bool {
         self.end + bytes.next_multiple_of(PAGE_BYTES) as u64 <= HALF_BYTES
     }
 
     /// Switches to the other half. Nothing in it may be needed any more.
-    pub(super) fn turn(&mut self) {
+    pub(super) fn switch_half(&mut self) {
         self.generation += 1;
         self.end = 0;
     }
 
     /// Writes a batch and syncs it.
-    pub(super) fn write(&mut self, batch: &mut Vec<u8>) -> io::Result<()> {
-        let bytes = (batch.len() - HEAD_BYTES) as u32;
-        batch[8..HEAD_BYTES].copy_from_slice(&self.generation.to_le_bytes());
+    pub(super) fn write_batch(&mut self, batch: &mut Vec<u8>) -> io::Result<()> {
+        let bytes = (batch.len() - BATCH_HEADER_BYTES) as u32;
+        batch[8..BATCH_HEADER_BYTES].copy_from_slice(&self.generation.to_le_bytes());
         batch[4..8].copy_from_slice(&bytes.to_le_bytes());
         let sum = codec::checksum(&[], &batch[4..]);
         batch[..4].copy_from_slice(&sum.to_le_bytes());
         batch.resize(batch.len().next_multiple_of(PAGE_BYTES), 0);
         let half = self.generation as usize & 1;
-        let (start, end) = (start_of(half as u64), self.end + batch.len() as u64);
-        if end > self.room[half] {
-            let room = (end + AHEAD_BYTES).min(HALF_BYTES);
+        let (start, end) = (half_offset(half as u64), self.end + batch.len() as u64);
+        if end > self.allocated[half] {
+            let room = (end + PREALLOCATE_BYTES).min(HALF_BYTES);
             self.file
                 .write_all_at(&vec![0; (room - self.end) as usize], start + self.end)?;
-            self.room[half] = room;
+            self.allocated[half] = room;
         }
         self.file.write_all_at(batch, start + self.end)?;
         self.file.sync_data()?;
@@ -125,22 +125,22 @@ impl LogFile {
 
 /// The link to a log in the directory of a team that writes to it, or did so when it was killed.
 #[derive(Debug)]
-pub(in crate::store) struct Link {
+pub(in crate::store) struct LogLink {
     path: PathBuf,
     team: u64,
 }
 
 /// Returns the path of a team's link.
-pub(super) fn link(directory: &Path, team: u64) -> PathBuf {
+pub(super) fn link_path(directory: &Path, team: u64) -> PathBuf {
     directory.join(format!("{LINK_PREFIX}{team:x}"))
 }
 
 /// Whether a name is that of a link.
-pub(in crate::store) fn is_link(name: &str) -> bool {
-    team_of(name).is_some()
+pub(in crate::store) fn is_log_link(name: &str) -> bool {
+    team_of_link(name).is_some()
 }
 
-fn team_of(name: &str) -> Option<u64> {
+fn team_of_link(name: &str) -> Option<u64> {
     let digits = name.strip_prefix(LINK_PREFIX)?;
     // A number that is written in another way is not ours.
     u64::from_str_radix(digits, 16)
@@ -149,12 +149,12 @@ fn team_of(name: &str) -> Option<u64> {
 }
 
 /// Returns the links in a directory.
-pub(in crate::store) fn links(directory: &Path) -> Result<Vec<Link>, StoreError> {
+pub(in crate::store) fn log_links(directory: &Path) -> Result<Vec<LogLink>, StoreError> {
     let fail = |e| StoreError::io(directory, "open", e);
     let mut links = Vec::new();
     for entry in std::fs::read_dir(directory).map_err(fail)? {
         let entry = entry.map_err(fail)?;
-        if let Some(team) = entry.file_name().to_str().and_then(team_of) {
+        if let Some(team) = entry.file_name().to_str().and_then(team_of_link) {
             let path = entry.path();
             if !entry.file_type().map_err(fail)?.is_file() {
                 return Err(StoreError::Foreign {
@@ -162,20 +162,20 @@ pub(in crate::store) fn links(directory: &Path) -> Result<Vec<Link>, StoreError>
                     what: "it is no regular file".into(),
                 });
             }
-            if !is_log(&path).map_err(|e| StoreError::io(&path, "read", e))? {
+            if !is_shared_log(&path).map_err(|e| StoreError::io(&path, "read", e))? {
                 return Err(StoreError::Foreign {
                     path,
                     what: "it is no log that teams share".into(),
                 });
             }
-            links.push(Link { path, team });
+            links.push(LogLink { path, team });
         }
     }
     Ok(links)
 }
 
 /// Whether a file begins like a log, or with zeros.
-fn is_log(path: &Path) -> io::Result<bool> {
+fn is_shared_log(path: &Path) -> io::Result<bool> {
     let mut start = Vec::new();
     file::options()
         .read(true)
@@ -185,7 +185,7 @@ fn is_log(path: &Path) -> io::Result<bool> {
     Ok(start == MAGIC || start.iter().all(|byte| *byte == 0))
 }
 
-impl Link {
+impl LogLink {
     /// Returns the error that the log has invalid content.
     pub(in crate::store) fn corrupt(&self, what: String) -> StoreError {
         StoreError::Corrupt {
@@ -195,8 +195,8 @@ impl Link {
     }
 
     /// Links the log into another directory as well.
-    pub(in crate::store) fn put_into(&self, directory: &Path) -> Result<(), StoreError> {
-        let new = link(directory, self.team);
+    pub(in crate::store) fn link_into(&self, directory: &Path) -> Result<(), StoreError> {
+        let new = link_path(directory, self.team);
         std::fs::hard_link(&self.path, &new).map_err(|e| StoreError::io(&new, "create", e))
     }
 
@@ -212,11 +212,11 @@ impl Link {
             Ok([read_half(&file, 0)?, read_half(&file, 1)?])
         };
         let mut halves = read().map_err(|e| StoreError::io(&self.path, "read", e))?;
-        halves.sort_by_key(|half| Batch::first(half).map(|batch| batch.generation));
+        halves.sort_by_key(|half| LogBatch::first(half).map(|batch| batch.generation));
         let entries = halves
             .iter()
-            .flat_map(|half| batches(half))
-            .flat_map(|batch| entries(batch.entries));
+            .flat_map(|half| read_batches(half))
+            .flat_map(|batch| read_entries(batch.entries));
         Ok(entries
             .filter(|(team, _)| *team == self.team)
             .map(|(_, entry)| entry.to_vec())
@@ -226,20 +226,20 @@ impl Link {
 
 /// A batch that was read.
 #[derive(Clone, Copy)]
-struct Batch<'a> {
+struct LogBatch<'a> {
     generation: u64,
     entries: &'a [u8],
 }
 
-impl<'a> Batch<'a> {
+impl<'a> LogBatch<'a> {
     /// Returns the batch at the start of `bytes`, if it was written completely.
     fn first(bytes: &'a [u8]) -> Option<Self> {
         let (sum, rest) = bytes.split_first_chunk()?;
         let (length, rest) = rest.split_first_chunk()?;
         let (generation, rest) = rest.split_first_chunk()?;
         let entries = rest.get(..u32::from_le_bytes(*length) as usize)?;
-        let is_whole =
-            u32::from_le_bytes(*sum) == codec::checksum(&[], &bytes[4..HEAD_BYTES + entries.len()]);
+        let is_whole = u32::from_le_bytes(*sum)
+            == codec::checksum(&[], &bytes[4..BATCH_HEADER_BYTES + entries.len()]);
         is_whole.then(|| Self {
             generation: u64::from_le_bytes(*generation),
             entries,
@@ -247,37 +247,37 @@ impl<'a> Batch<'a> {
     }
 
     /// Returns its size in the file, in bytes.
-    fn room(&self) -> usize {
-        (HEAD_BYTES + self.entries.len()).next_multiple_of(PAGE_BYTES)
+    fn padded_bytes(&self) -> usize {
+        (BATCH_HEADER_BYTES + self.entries.len()).next_multiple_of(PAGE_BYTES)
     }
 }
 
 /// Returns the offset of a half in the file.
-fn start_of(half: u64) -> u64 {
+fn half_offset(half: u64) -> u64 {
     PAGE_BYTES as u64 + half * HALF_BYTES
 }
 
 fn read_half(mut file: &File, half: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.seek(SeekFrom::Start(start_of(half)))?;
+    file.seek(SeekFrom::Start(half_offset(half)))?;
     file.take(HALF_BYTES).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
 /// Returns the batches of a half: those of the generation that it begins with.
-fn batches(half: &[u8]) -> impl Iterator<Item = Batch<'_>> {
-    let mut next = Batch::first(half);
+fn read_batches(half: &[u8]) -> impl Iterator<Item = LogBatch<'_>> {
+    let mut next = LogBatch::first(half);
     let mut left = half;
     std::iter::from_fn(move || {
         let batch = next?;
-        left = left.get(batch.room()..).unwrap_or_default();
-        next = Batch::first(left).filter(|after| after.generation == batch.generation);
+        left = left.get(batch.padded_bytes()..).unwrap_or_default();
+        next = LogBatch::first(left).filter(|after| after.generation == batch.generation);
         Some(batch)
     })
 }
 
 /// Returns the entries of a batch, each with the number of its team.
-fn entries(mut left: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
+fn read_entries(mut left: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
     std::iter::from_fn(move || {
         let (team, rest) = left.split_first_chunk()?;
         let (length, rest) = rest.split_first_chunk()?;

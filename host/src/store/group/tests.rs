@@ -9,15 +9,15 @@ use tempfile::TempDir;
 use super::*;
 
 /// A team that uses a log like a store does.
-struct Team {
+struct TestMember {
     directory: TempDir,
     member: Member,
-    own: Arc<File>,
+    own_log: Arc<File>,
     /// The entries that only the shared log made durable.
-    kept: VecDeque<Vec<u8>>,
+    durable: VecDeque<Vec<u8>>,
 }
 
-impl Team {
+impl TestMember {
     fn new(group: &GroupLog) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let member = group.join(directory.path()).unwrap();
@@ -25,10 +25,11 @@ impl Team {
         let team = Self {
             directory,
             member,
-            own,
-            kept: VecDeque::new(),
+            own_log: own,
+            durable: VecDeque::new(),
         };
-        team.member.synced(&team.own, team.member.generation());
+        team.member
+            .note_synced(&team.own_log, team.member.generation());
         team
     }
 
@@ -36,16 +37,16 @@ impl Team {
         let generation = self.member.generation();
         let is_safe = self.member.commit(&entry);
         if is_safe {
-            self.kept.push_back(entry);
+            self.durable.push_back(entry);
         } else {
-            self.member.synced(&self.own, generation);
-            self.kept.clear();
+            self.member.note_synced(&self.own_log, generation);
+            self.durable.clear();
         }
         is_safe
     }
 
     fn read(&self) -> Vec<Vec<u8>> {
-        let [link] = &links(self.directory.path()).unwrap()[..] else {
+        let [link] = &log_links(self.directory.path()).unwrap()[..] else {
             panic!("there is one link")
         };
         link.entries().unwrap()
@@ -54,7 +55,7 @@ impl Team {
     /// Checks that the log ends with the entries that it has to have.
     fn check(&self) {
         let read = self.read();
-        let kept = Vec::from(self.kept.clone());
+        let kept = Vec::from(self.durable.clone());
         assert!(
             read.ends_with(&kept),
             "of {} entries the last {} are not there",
@@ -75,13 +76,13 @@ fn entry(team: usize, n: usize) -> Vec<u8> {
 #[test]
 fn what_was_made_safe_is_there_however_often_the_log_begins_anew() {
     let group = GroupLog::new();
-    let mut idle = Team::new(&group);
+    let mut idle = TestMember::new(&group);
     assert!(idle.commit(b"once".to_vec()));
     std::thread::scope(|threads| {
         for team in 0..4 {
             let group = &group;
             threads.spawn(move || {
-                let mut own = Team::new(group);
+                let mut own = TestMember::new(group);
                 let alone = (0..300).filter(|n| {
                     let is_safe = own.commit(entry(team, *n));
                     if n % 50 == 49 {
@@ -97,16 +98,16 @@ fn what_was_made_safe_is_there_however_often_the_log_begins_anew() {
             });
         }
     });
-    let state = group.shared.lock();
+    let state = group.log.lock();
     assert!(state.generation >= 2, "generation {}", state.generation);
     // Its entries were overwritten, so its own log was synced first.
-    assert!(state.members[&idle.member.id].synced + 1 >= state.generation);
+    assert!(state.members[&idle.member.id].synced_generation + 1 >= state.generation);
 }
 
 #[test]
 fn the_log_ends_where_a_batch_was_torn() {
     let group = GroupLog::new();
-    let [mut one, mut two] = [Team::new(&group), Team::new(&group)];
+    let [mut one, mut two] = [TestMember::new(&group), TestMember::new(&group)];
     for n in 0..5 {
         assert!(one.commit(entry(1, n)) && two.commit(entry(2, n)));
     }
@@ -121,10 +122,10 @@ fn the_log_ends_where_a_batch_was_torn() {
 #[test]
 fn teams_sync_by_themselves_when_the_log_cannot_be_written() {
     let group = GroupLog::new();
-    let mut team = Team::new(&group);
+    let mut team = TestMember::new(&group);
     assert!(team.commit(entry(1, 1)));
     group
-        .shared
+        .log
         .lock()
         .file
         .as_mut()
@@ -135,7 +136,7 @@ fn teams_sync_by_themselves_when_the_log_cannot_be_written() {
     assert_eq!(team.read(), [entry(1, 1)]);
     // Once all members have left, a new file is created.
     drop(team);
-    let mut team = Team::new(&group);
+    let mut team = TestMember::new(&group);
     assert!(team.commit(entry(2, 1)));
     team.check();
 }
@@ -143,22 +144,22 @@ fn teams_sync_by_themselves_when_the_log_cannot_be_written() {
 #[test]
 fn a_log_lasts_as_long_as_a_team_belongs_to_it() {
     let group = GroupLog::new();
-    let [mut one, mut two] = [Team::new(&group), Team::new(&group)];
+    let [mut one, mut two] = [TestMember::new(&group), TestMember::new(&group)];
     assert!(one.commit(entry(1, 1)) && two.commit(entry(2, 1)));
-    let names = |team: &Team| std::fs::read_dir(team.directory.path()).unwrap().count();
+    let names = |team: &TestMember| std::fs::read_dir(team.directory.path()).unwrap().count();
     assert_eq!([names(&one), names(&two)], [2, 2]);
-    let Team {
+    let TestMember {
         directory, member, ..
     } = one;
     drop(member);
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
-    let mut three = Team::new(&group);
+    let mut three = TestMember::new(&group);
     assert!(two.commit(entry(2, 2)) && three.commit(entry(3, 1)));
     two.check();
     three.check();
     drop((two, three));
     // The next team creates another file.
-    let mut four = Team::new(&group);
+    let mut four = TestMember::new(&group);
     assert!(four.commit(entry(4, 1)));
     assert_eq!(four.read(), [entry(4, 1)]);
 }
@@ -166,7 +167,7 @@ fn a_log_lasts_as_long_as_a_team_belongs_to_it() {
 #[test]
 fn what_is_large_or_cannot_be_linked_is_left_to_its_team() {
     let group = GroupLog::new();
-    let mut team = Team::new(&group);
+    let mut team = TestMember::new(&group);
     assert!(!team.commit(vec![1; MAX_ENTRY_BYTES + 1]));
     assert!(team.commit(vec![1; MAX_ENTRY_BYTES]));
     assert!(group.join(Path::new("/proc/self")).is_err());

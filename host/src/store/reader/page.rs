@@ -3,11 +3,11 @@
 
 use std::sync::{Arc, LazyLock};
 
-use strata_core::environment::messages::Page;
+use strata_core::environment::messages::MessagePage;
 use strata_core::message::Message;
 
-use super::state::Body;
-use crate::store::codec::{self, Bundle, Damage};
+use super::state::StoredBlob;
+use crate::store::codec::{self, DecodeError, MessageBundle};
 
 type Unpack = Box<dyn FnOnce() -> Vec<Arc<Message>> + Send>;
 
@@ -16,31 +16,31 @@ type Unpack = Box<dyn FnOnce() -> Vec<Arc<Message>> + Send>;
 pub(super) struct BundlePage {
     count: usize,
     /// How many bytes of memory the decoded messages take.
-    pub room: u64,
+    pub memory_bytes: u64,
     /// How many bytes they take now.
-    pub weight: u64,
+    pub encoded_bytes: u64,
     messages: LazyLock<Vec<Arc<Message>>, Unpack>,
 }
 
 impl BundlePage {
     /// Verifies a bundle. Fails if it could not be decoded later.
-    pub(super) fn checked(bundle: Bundle, body: Body) -> Result<Self, Damage> {
+    pub(super) fn from_blob(bundle: MessageBundle, body: StoredBlob) -> Result<Self, DecodeError> {
         let count = bundle.messages;
-        let room = codec::check_messages(body.verified(&[bundle.n, i64::from(count)])?, count)?;
+        let room = codec::measure_messages(body.verified(&[bundle.key, i64::from(count)])?, count)?;
         let weight = body.bytes.len() as u64;
         let unpack = move || {
             codec::decode_messages(&body.bytes, count).expect("it was checked when it was read")
         };
         Ok(Self {
             count: count as usize,
-            room,
-            weight,
+            memory_bytes: room,
+            encoded_bytes: weight,
             messages: LazyLock::new(Box::new(unpack)),
         })
     }
 }
 
-impl Page for BundlePage {
+impl MessagePage for BundlePage {
     fn count(&self) -> usize {
         self.count
     }

@@ -8,9 +8,11 @@ use strata_core::event::Event;
 use strata_core::id::Digest;
 
 use super::Reader;
-use crate::store::codec::{self, Damage};
+use crate::store::codec::{self, DecodeError};
 use crate::store::error::StoreError;
-use crate::store::lineage::{MAX_PLACE, Path, Row, key, keys, place};
+use crate::store::lineage::{
+    EventPath, MAX_POSITION, StoredLineage, event_key, key_range, position_of_key,
+};
 use crate::store::{Record, SavedDefinition, schema};
 
 /// The columns of an event, in the order in which `record` reads them.
@@ -31,14 +33,14 @@ pub(in crate::store) struct Gap {
 impl Reader {
     /// Returns how many events a lineage itself has from position `first` to `last`, and the size
     /// in bytes of these events and of the snapshots after them.
-    pub(in crate::store) fn weight_between(
+    pub(in crate::store) fn size_between(
         &self,
         lineage: i64,
         first: i64,
         last: i64,
     ) -> Result<(u64, u64), StoreError> {
-        let range = [key(lineage, first), key(lineage, last)];
-        let weigh = |table: &str| -> Result<(i64, i64), StoreError> {
+        let range = [event_key(lineage, first), event_key(lineage, last)];
+        let count_and_size = |table: &str| -> Result<(i64, i64), StoreError> {
             let sql = format!(
                 "SELECT count(*), coalesce(sum(length(body)), 0) FROM {table} WHERE n BETWEEN ?1 AND ?2"
             );
@@ -47,14 +49,15 @@ impl Reader {
                 .query_row(range, |row| Ok((row.get(0)?, row.get(1)?)));
             row.map_err(|e| self.error("read", e))
         };
-        let ((events, weight), (_, snapshots)) = (weigh("event")?, weigh("snapshot")?);
+        let ((events, weight), (_, snapshots)) =
+            (count_and_size("event")?, count_and_size("snapshot")?);
         Ok((events as u64, (weight + snapshots) as u64))
     }
 
     /// Returns the events on a path from position `first` to `last`. Fails if one is missing.
-    pub(in crate::store) fn range(
+    pub(in crate::store) fn records_between(
         &self,
-        path: &Path,
+        path: &EventPath,
         first: i64,
         last: i64,
     ) -> Result<Vec<Record>, StoreError> {
@@ -65,9 +68,12 @@ impl Reader {
             .filter(|piece| piece.until >= first && piece.after < last)
         {
             let range = (piece.after.max(first - 1) + 1, piece.until.min(last));
-            self.each(
+            self.visit_events(
                 "",
-                (key(piece.lineage, range.0), key(piece.lineage, range.1)),
+                (
+                    event_key(piece.lineage, range.0),
+                    event_key(piece.lineage, range.1),
+                ),
                 |n, record| {
                     if n != expected {
                         return Err(self.corrupt(format!("event {expected} is missing")));
@@ -85,8 +91,8 @@ impl Reader {
     }
 
     /// Returns the events of a lineage itself that concern checkpoints, with their positions.
-    pub(super) fn marking(&self, lineage: i64) -> Result<Vec<(u64, Record)>, StoreError> {
-        let marking = self.select("AND marks = 1", keys(lineage))?;
+    pub(super) fn checkpoint_events(&self, lineage: i64) -> Result<Vec<(u64, Record)>, StoreError> {
+        let marking = self.select_events("AND marks = 1", key_range(lineage))?;
         Ok(marking
             .into_iter()
             .map(|(at, record)| (at as u64, record))
@@ -94,23 +100,26 @@ impl Reader {
     }
 
     /// Returns those after a position.
-    pub(in crate::store) fn marking_after(
+    pub(in crate::store) fn checkpoint_events_after(
         &self,
         lineage: i64,
         at: i64,
     ) -> Result<Vec<(i64, Record)>, StoreError> {
-        self.select("AND marks = 1", (key(lineage, at + 1), keys(lineage).1))
+        self.select_events(
+            "AND marks = 1",
+            (event_key(lineage, at + 1), key_range(lineage).1),
+        )
     }
 
     /// Returns the digests of all files that events of a lineage itself refer to, except events at
     /// positions that are gone.
-    pub(in crate::store) fn files_of(
+    pub(in crate::store) fn file_digests(
         &self,
         lineage: i64,
         is_gone: impl Fn(i64) -> bool,
     ) -> Result<BTreeSet<Digest>, StoreError> {
         let mut found = BTreeSet::new();
-        self.each("", keys(lineage), |at, record| {
+        self.visit_events("", key_range(lineage), |at, record| {
             if let Event::FilesWritten { files, .. } = &record.event
                 && !is_gone(at)
             {
@@ -125,9 +134,13 @@ impl Reader {
     }
 
     /// Returns the events in a range of keys that fulfil an SQL condition, with their positions.
-    fn select(&self, condition: &str, keys: (i64, i64)) -> Result<Vec<(i64, Record)>, StoreError> {
+    fn select_events(
+        &self,
+        condition: &str,
+        keys: (i64, i64),
+    ) -> Result<Vec<(i64, Record)>, StoreError> {
         let mut found = Vec::new();
-        self.each(condition, keys, |at, record| {
+        self.visit_events(condition, keys, |at, record| {
             found.push((at, record));
             Ok(())
         })?;
@@ -136,7 +149,7 @@ impl Reader {
 
     /// Passes the events in a range of keys that fulfil an SQL condition to `take`, with their
     /// positions.
-    fn each(
+    fn visit_events(
         &self,
         condition: &str,
         keys: (i64, i64),
@@ -147,14 +160,14 @@ impl Reader {
         );
         let mut statement = self.prepare(&sql)?;
         let rows = statement.query_map(params![keys.0, keys.1], |row| {
-            Ok((row.get(0)?, record(row)?))
+            Ok((row.get(0)?, record_from_row(row)?))
         });
         for row in rows.map_err(|e| self.error("read", e))? {
             let (n, record) = row.map_err(|e| self.error("read", e))?;
-            let at = place(n);
+            let at = position_of_key(n);
             take(
                 at,
-                record.map_err(|e| self.damaged(&format!("event {at}"), e))?,
+                record.map_err(|e| self.decode_error(&format!("event {at}"), e))?,
             )?;
         }
         Ok(())
@@ -162,25 +175,28 @@ impl Reader {
 
     /// Returns a lineage including the events that were appended after its row was written. Fails
     /// if the last event that the row knows is missing.
-    pub(in crate::store) fn with_newest(&self, row: Row) -> Result<Row, StoreError> {
+    pub(in crate::store) fn with_newest_events(
+        &self,
+        row: StoredLineage,
+    ) -> Result<StoredLineage, StoreError> {
         let mut statement = self.prepare(&format!(
             "SELECT {EVENT_COLUMNS} FROM event WHERE n BETWEEN ?1 AND ?2 ORDER BY n"
         ))?;
-        let has_own = row.events > row.begin();
+        let has_own = row.events > row.start();
         let first = if has_own { row.events } else { row.events + 1 };
         let read = |row: &SqlRow<'_>| {
             Ok((
-                place(row.get(0)?),
+                position_of_key(row.get(0)?),
                 row.get::<_, u32>(5)?,
                 row.get_ref(6)?.as_blob()?.len(),
-                record(row)?,
+                record_from_row(row)?,
             ))
         };
-        let range = params![key(row.id, first), keys(row.id).1];
+        let range = params![event_key(row.id, first), key_range(row.id).1];
         let rows = statement
             .query_map(range, read)
             .map_err(|e| self.error("read", e))?;
-        let mut newest = Row {
+        let mut newest = StoredLineage {
             events: first - 1,
             ..row.clone()
         };
@@ -189,10 +205,10 @@ impl Reader {
             if at != newest.events + 1 {
                 return Err(self.corrupt(format!("event {} is missing", newest.events + 1)));
             }
-            let record = record.map_err(|e| self.damaged(&format!("event {at}"), e))?;
+            let record = record.map_err(|e| self.decode_error(&format!("event {at}"), e))?;
             match at > row.events {
-                true => newest.add(&record.event, weight, sum),
-                false if sum == row.last => newest.events = at,
+                true => newest.count_event(&record.event, weight, sum),
+                false if sum == row.last_checksum => newest.events = at,
                 false => {
                     return Err(self.corrupt(format!("event {at} is not the one that was last")));
                 }
@@ -208,7 +224,7 @@ impl Reader {
     pub(in crate::store) fn gaps(&self, lineage: i64) -> Result<Vec<Gap>, StoreError> {
         let mut statement = self
             .prepare("SELECT n, last, step, sum FROM gap WHERE n BETWEEN ?1 AND ?2 ORDER BY n")?;
-        let (first, last) = keys(lineage);
+        let (first, last) = key_range(lineage);
         let read = |row: &SqlRow<'_>| -> rusqlite::Result<([i64; 3], u32)> {
             Ok(([row.get(0)?, row.get(1)?, row.get(2)?], row.get(3)?))
         };
@@ -219,10 +235,10 @@ impl Reader {
         for row in rows {
             let ([n, last, step], sum) = row.map_err(|e| self.error("read", e))?;
             codec::verify(sum, &[n, last, step], &[])
-                .map_err(|e| self.damaged("what was dropped of it", e))?;
-            let first = place(n);
-            if !(first..=MAX_PLACE).contains(&last) || step < 0 {
-                return Err(self.damaged("what was dropped of it", Damage::Numbers));
+                .map_err(|e| self.decode_error("what was dropped of it", e))?;
+            let first = position_of_key(n);
+            if !(first..=MAX_POSITION).contains(&last) || step < 0 {
+                return Err(self.decode_error("what was dropped of it", DecodeError::OutOfRange));
             }
             gaps.push(Gap { first, last, step });
         }
@@ -230,7 +246,7 @@ impl Reader {
     }
 
     /// Returns the gaps along a path, in order.
-    pub(super) fn gaps_on(&self, path: &Path) -> Result<Vec<Gap>, StoreError> {
+    pub(super) fn gaps_on(&self, path: &EventPath) -> Result<Vec<Gap>, StoreError> {
         let mut all = Vec::new();
         for piece in path {
             all.extend(
@@ -244,14 +260,14 @@ impl Reader {
 
     /// Returns how many changes were recorded: events of all lineages, and other changes that must
     /// not be lost. Also returns whether there must be a log with further changes.
-    pub(in crate::store) fn changes(&self) -> Result<(u64, bool), StoreError> {
-        let _same = self.stand_still()?;
+    pub(in crate::store) fn count_changes(&self) -> Result<(u64, bool), StoreError> {
+        let _same = self.begin_read()?;
         let events: i64 = self
-            .rows()?
+            .stored_lineages()?
             .iter()
-            .map(|row| row.events - row.begin())
+            .map(|row| row.events - row.start())
             .sum();
-        if self.version < schema::HAS_LOG {
+        if self.version < schema::LOG_TABLE_VERSION {
             return Ok((events as u64, false));
         }
         let read = |row: &SqlRow<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
@@ -261,7 +277,7 @@ impl Reader {
         let (others, expected) = row.map_err(|e| self.error("read", e))?;
         match (u64::try_from(others), expected) {
             (Ok(others), 0 | 1) => Ok(((events as u64).saturating_add(others), expected == 1)),
-            _ => Err(self.damaged("what is known of its log", Damage::Numbers)),
+            _ => Err(self.decode_error("what is known of its log", DecodeError::OutOfRange)),
         }
     }
 
@@ -279,9 +295,9 @@ impl Reader {
         codec::verify(
             sum,
             &[],
-            definition_bytes(parts.each_ref().map(String::as_str)).as_bytes(),
+            definition_checksum_input(parts.each_ref().map(String::as_str)).as_bytes(),
         )
-        .map_err(|e| self.damaged("the team file in it", e))?;
+        .map_err(|e| self.decode_error("the team file in it", e))?;
         let [name, base, text, components] = parts;
         let components =
             serde_json::from_str(&components).map_err(|e| self.corrupt(e.to_string()))?;
@@ -295,7 +311,7 @@ impl Reader {
 }
 
 /// Decodes an event and what is stored with it, if the checksum matches.
-fn record(row: &SqlRow<'_>) -> rusqlite::Result<Result<Record, Damage>> {
+fn record_from_row(row: &SqlRow<'_>) -> rusqlite::Result<Result<Record, DecodeError>> {
     let n: i64 = row.get(0)?;
     let line: i64 = row.get(1)?;
     let lines: i64 = row.get(2)?;
@@ -306,8 +322,8 @@ fn record(row: &SqlRow<'_>) -> rusqlite::Result<Result<Record, Damage>> {
     let numbers = [n, line, lines, time_ms, marks];
     let event = codec::verify(sum, &numbers, body).and_then(|()| {
         let (line, lines) = (
-            number(line)?,
-            u32::try_from(lines).map_err(|_| Damage::Numbers)?,
+            line_number(line)?,
+            u32::try_from(lines).map_err(|_| DecodeError::OutOfRange)?,
         );
         Ok(Record {
             line,
@@ -321,14 +337,14 @@ fn record(row: &SqlRow<'_>) -> rusqlite::Result<Result<Record, Damage>> {
 
 /// Returns the number of a public line, if it is in range: the numbers of all later lines have to
 /// fit as well.
-pub(in crate::store) fn number(line: i64) -> Result<u64, Damage> {
+pub(in crate::store) fn line_number(line: i64) -> Result<u64, DecodeError> {
     u64::try_from(line)
         .ok()
         .filter(|line| *line <= MAX_LINE)
-        .ok_or(Damage::Numbers)
+        .ok_or(DecodeError::OutOfRange)
 }
 
 /// Returns the bytes that the checksum of a definition covers.
-pub(in crate::store) fn definition_bytes(parts: [&str; 4]) -> String {
+pub(in crate::store) fn definition_checksum_input(parts: [&str; 4]) -> String {
     parts.join("\0")
 }

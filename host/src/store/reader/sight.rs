@@ -9,43 +9,43 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, OpenFlags};
 
 use super::{Reader, check_pages};
-use crate::store::directory::{Directory, WAL_FILE};
+use crate::store::directory::{StorageDirectory, WAL_FILE};
 use crate::store::error::StoreError;
 use crate::store::{file, schema};
 
 /// How often a read is repeated because another process started or stopped writing meanwhile.
-const LOOKS: usize = 8;
+const MAX_READS: usize = 8;
 
 /// What a reader sees of a concurrent writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sight {
+pub(super) enum ReadMode {
     /// Each commit, once it is complete.
     Commits,
     /// Nothing: the file is read as if it never changed. The state of the file tells whether that
     /// is still true.
-    Still(Glance),
+    Immutable(FileState),
 }
 
 /// The state of a database file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Glance {
+pub(super) struct FileState {
     /// The device and the inode, which identify the file.
-    place: (u64, u64),
+    identity: (u64, u64),
     /// The size and the modification time, which change when the file is written.
     written: (u64, i64, i64),
     /// Whether there is a log beside it that is not empty.
     has_log: bool,
 }
 
-impl Glance {
+impl FileState {
     /// Returns the current state, or `None` if it cannot be read.
-    fn at(path: &Path) -> Option<Self> {
+    fn read(path: &Path) -> Option<Self> {
         // The log comes first: it is removed after the database was written.
         let has_log = has_log(path);
         let meta = std::fs::metadata(path).ok()?;
         let written = (meta.size(), meta.mtime(), meta.mtime_nsec());
         Some(Self {
-            place: (meta.dev(), meta.ino()),
+            identity: (meta.dev(), meta.ino()),
             written,
             has_log,
         })
@@ -55,54 +55,54 @@ impl Glance {
 impl Reader {
     /// Opens the database of a directory, which another process may be writing. Creates and changes
     /// nothing.
-    pub fn open(directory: &Directory) -> Result<Self, StoreError> {
-        file::require_files(directory.path())?;
+    pub fn open(directory: &StorageDirectory) -> Result<Self, StoreError> {
+        file::require_regular_files(directory.path())?;
         let path = directory.database();
-        schema::recognise(&path)?;
-        let reader = Self::look(path)?;
+        schema::require_own_database(&path)?;
+        let reader = Self::open_unchecked(path)?;
         // Otherwise, the loss of rows on a damaged page could go unnoticed.
-        reader.steadily(check_pages)?;
-        reader.steadily(|reader| reader.check_complete().map(drop))?;
+        reader.read_consistently(check_pages)?;
+        reader.read_consistently(|reader| reader.check_complete().map(drop))?;
         Ok(reader)
     }
 
-    fn look(path: PathBuf) -> Result<Self, StoreError> {
+    fn open_unchecked(path: PathBuf) -> Result<Self, StoreError> {
         // Without a log the file is complete. Reading it as immutable then avoids locks, and files
         // beside it that SQLite would otherwise create.
-        let sight = match Glance::at(&path) {
-            Some(glance) if !glance.has_log => Sight::Still(glance),
-            _ => Sight::Commits,
+        let sight = match FileState::read(&path) {
+            Some(glance) if !glance.has_log => ReadMode::Immutable(glance),
+            _ => ReadMode::Commits,
         };
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
             | OpenFlags::SQLITE_OPEN_URI;
         let open = Connection::open_with_flags(uri(&path, sight), flags);
         let conn = open.map_err(|e| StoreError::sqlite(&path, "open", e))?;
-        let reader = Self::ready(conn, path)?;
-        let same = reader.stand_still()?;
-        reader.line()?;
+        let reader = Self::from_connection(conn, path)?;
+        let same = reader.begin_read()?;
+        reader.selected_lineage()?;
         drop(same);
         Ok(Self { sight, ..reader })
     }
 
     /// Calls `read`. If another process starts to write an immutable file meanwhile, SQLite may
     /// read a mix of old and new pages. Then the database is opened again, and `read` is repeated.
-    pub(in crate::store) fn steadily<T>(
+    pub(in crate::store) fn read_consistently<T>(
         &self,
         read: impl Fn(&Self) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let mut again: Option<Self> = None;
-        for _ in 0..LOOKS {
+        for _ in 0..MAX_READS {
             let reader = again.as_ref().unwrap_or(self);
-            if !reader.is_past() {
+            if !reader.has_changed() {
                 let found = read(reader);
-                if !reader.is_past() {
+                if !reader.has_changed() {
                     return found;
                 }
             }
             again = Some(Self {
-                turned: self.turned,
-                ..Self::look(self.path.clone())?
+                selected: self.selected,
+                ..Self::open_unchecked(self.path.clone())?
             });
         }
         read(again.as_ref().unwrap_or(self))
@@ -110,11 +110,11 @@ impl Reader {
 
     /// Whether the file was written since it was opened as immutable. Another file with its name is
     /// another database; the open one can still be read.
-    fn is_past(&self) -> bool {
-        let Sight::Still(then) = self.sight else {
+    fn has_changed(&self) -> bool {
+        let ReadMode::Immutable(then) = self.sight else {
             return false;
         };
-        Glance::at(&self.path).is_some_and(|now| now.place == then.place && now != then)
+        FileState::read(&self.path).is_some_and(|now| now.identity == then.identity && now != then)
     }
 }
 
@@ -124,7 +124,7 @@ fn has_log(path: &Path) -> bool {
 }
 
 /// Returns a path as a URI, in which SQLite takes options.
-fn uri(path: &Path, sight: Sight) -> String {
+fn uri(path: &Path, sight: ReadMode) -> String {
     let mut uri = String::from("file:");
     for byte in path.as_os_str().as_bytes() {
         match byte {
@@ -137,7 +137,7 @@ fn uri(path: &Path, sight: Sight) -> String {
             }
         }
     }
-    if matches!(sight, Sight::Still(_)) {
+    if matches!(sight, ReadMode::Immutable(_)) {
         uri.push_str("?immutable=1");
     }
     uri
@@ -147,7 +147,7 @@ fn uri(path: &Path, sight: Sight) -> String {
 mod tests {
     use super::*;
     use crate::store::damage::saved;
-    use crate::store::{Durability, Record, Replace, Store, script};
+    use crate::store::{Durability, Record, ReplacePolicy, Store, script};
 
     #[test]
     fn who_began_to_read_before_a_run_goes_on_sees_what_that_does() {
@@ -177,7 +177,7 @@ mod tests {
         // What is created with the same name is another team.
         drop(
             directory
-                .create(Replace::Unfinished, &end, &script::definition())
+                .create(ReplacePolicy::Unfinished, &end, &script::definition())
                 .unwrap(),
         );
         assert_eq!([found(&before), found(&begun)], [60; 2]);

@@ -2,22 +2,22 @@
 
 use rusqlite::Connection;
 
-use super::{MIGRATIONS, known, objects};
+use super::{MIGRATIONS, known_schemas, read_objects};
 use crate::store::damage::saved;
-use crate::store::{Directory, Reader, StoreError};
+use crate::store::{Reader, StorageDirectory, StoreError};
 
 /// Changes a saved run, and checks the error when it is read, continued, and replaced by a fresh
 /// run.
 #[track_caller]
-fn refused(change: &str, expected: &str) {
+fn check_refused(change: &str, expected: &str) {
     let (_temp, directory, _, end) = saved(60);
     let conn = Connection::open(directory.database()).unwrap();
     conn.execute_batch(change).unwrap();
     conn.close().unwrap();
-    let anew = |directory: &Directory| {
+    let start_fresh = |directory: &StorageDirectory| {
         directory
             .create(
-                crate::store::Replace::Never,
+                crate::store::ReplacePolicy::Never,
                 &end,
                 &crate::store::script::definition(),
             )
@@ -26,7 +26,7 @@ fn refused(change: &str, expected: &str) {
     let errors = [
         Reader::open(&directory).err(),
         directory.open().err(),
-        anew(&directory),
+        start_fresh(&directory),
     ];
     for error in errors {
         let error = error.expect("it is refused");
@@ -61,27 +61,27 @@ fn whatever_strata_does_not_create_is_refused_before_it_is_read() {
         let view = format!(
             "ALTER TABLE {table} RENAME TO ours; CREATE VIEW {table} AS SELECT ours.* FROM ours, ({ENDLESS})"
         );
-        refused(&view, "which strata-host does not create");
+        check_refused(&view, "which strata-host does not create");
     }
     let trigger = format!(
         "CREATE TABLE other (x); CREATE VIEW endless AS {ENDLESS};
          CREATE TRIGGER t AFTER INSERT ON event BEGIN INSERT INTO other SELECT * FROM endless; END"
     );
-    refused(&trigger, "which strata-host does not create");
-    refused(
+    check_refused(&trigger, "which strata-host does not create");
+    check_refused(
         "CREATE INDEX i ON event (time_ms)",
         "it contains the index `i`, which strata-host does not create",
     );
-    refused(
+    check_refused(
         "CREATE INDEX i ON event (abs(time_ms)) WHERE body IS NOT NULL",
         "it contains the index `i`",
     );
-    refused(
+    check_refused(
         "CREATE VIRTUAL TABLE v USING fts5(x)",
         "which strata-host does not create",
     );
-    refused("ANALYZE", "`sqlite_stat1`");
-    refused(
+    check_refused("ANALYZE", "`sqlite_stat1`");
+    check_refused(
         "CREATE VIEW \"\u{202e}x\" AS SELECT 1",
         "which strata-host does not create",
     );
@@ -89,19 +89,19 @@ fn whatever_strata_does_not_create_is_refused_before_it_is_read() {
 
 #[test]
 fn a_table_that_is_not_as_ours_is_refused() {
-    refused(
+    check_refused(
         "DROP TABLE blob",
         "its index `sqlite_autoindex_blob_1` is missing",
     );
-    refused(
+    check_refused(
         "ALTER TABLE event ADD COLUMN more INTEGER",
         "its table `event` is not the one that strata-host creates",
     );
-    refused(
+    check_refused(
         "ALTER TABLE log ADD COLUMN more INTEGER AS (abs(1))",
         "its table `log` is not the one that strata-host creates",
     );
-    refused(
+    check_refused(
         "ALTER TABLE event RENAME COLUMN marks TO other",
         "its table `event` is not the one that strata-host creates",
     );
@@ -112,7 +112,7 @@ fn a_schema_that_is_large_is_not_read_to_its_end() {
     let many: String = (0..4_000)
         .map(|n| format!("CREATE TABLE t{n} (x);\n"))
         .collect();
-    refused(
+    check_refused(
         &format!("BEGIN; {many} COMMIT"),
         "its schema is larger than any of ours",
     );
@@ -120,7 +120,7 @@ fn a_schema_that_is_large_is_not_read_to_its_end() {
         "CREATE TABLE t (x CHECK (x IN ({})))",
         vec!["1"; 100_000].join(", ")
     );
-    refused(&long, "string or blob too big");
+    check_refused(&long, "string or blob too big");
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn the_schema_of_each_version_is_what_sqlite_makes_of_the_migrations() {
     let conn = Connection::open_in_memory().unwrap();
     for (version, migration) in MIGRATIONS.iter().enumerate() {
         conn.execute_batch(migration).unwrap();
-        let made = objects(&conn, 1_000).unwrap();
-        assert_eq!(known(version + 1), made, "version {}", version + 1);
+        let made = read_objects(&conn, 1_000).unwrap();
+        assert_eq!(known_schemas(version + 1), made, "version {}", version + 1);
     }
 }

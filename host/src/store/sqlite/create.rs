@@ -9,34 +9,34 @@ use rusqlite::Connection;
 use strata_core::environment::Environment;
 
 use super::SqliteStore;
-use super::write::{begin_log, fill};
+use super::write::{begin_log, fill_new_database};
 use crate::blob::Blobs;
-use crate::store::directory::{BESIDE, DATABASE};
+use crate::store::directory::{DATABASE, DATABASE_SIDE_FILES};
 use crate::store::error::StoreError;
-use crate::store::group::links;
-use crate::store::lock::Lock;
+use crate::store::group::log_links;
+use crate::store::lock::StorageLock;
 use crate::store::progress::ProgressFile;
 use crate::store::{SavedDefinition, file};
 
 /// The name of a database that is not complete yet.
-pub(in crate::store) const NEW_DATABASE: &str = ".team.db.new";
+pub(in crate::store) const TEMPORARY_DATABASE: &str = ".team.db.new";
 
 impl SqliteStore {
     /// Creates a database whose run starts from `base`, with the bytes of files.
     pub(in crate::store) fn create(
-        lock: Lock,
+        lock: StorageLock,
         directory: &Path,
         base: &Environment,
         definition: &SavedDefinition,
         blobs: &Blobs,
     ) -> Result<Self, StoreError> {
-        let (new, path) = (directory.join(NEW_DATABASE), directory.join(DATABASE));
+        let (new, path) = (directory.join(TEMPORARY_DATABASE), directory.join(DATABASE));
         let fail = |e| StoreError::sqlite(&path, "create", e);
-        file::remove(&new).map_err(|e| StoreError::io(&new, "replace", e))?;
+        file::remove_if_exists(&new).map_err(|e| StoreError::io(&new, "replace", e))?;
         let conn = Connection::open(&new).map_err(fail)?;
-        fill(&conn, base, definition, blobs).map_err(fail)?;
+        fill_new_database(&conn, base, definition, blobs).map_err(fail)?;
         conn.close().map_err(|(_, e)| fail(e))?;
-        clear(directory)?;
+        remove_leftovers(directory)?;
         // The progress file comes first, since the database expects a log as soon as it has its
         // name.
         ProgressFile::create(directory)?;
@@ -47,7 +47,7 @@ impl SqliteStore {
         publish().map_err(|e| StoreError::io(&path, "create", e))?;
         // The name becomes durable with the first full append. Nothing can be lost before that.
         let store = Self::open(lock, directory)?;
-        store.progress.begin()?;
+        store.progress.open()?;
         begin_log(&store.reader.conn).map_err(fail)?;
         Ok(store)
     }
@@ -56,15 +56,15 @@ impl SqliteStore {
 /// Removes the files that a previous database left behind, and syncs the directory. Otherwise,
 /// SQLite would take the old log for that of the new database, and events of the old team would be
 /// restored from a shared log.
-fn clear(directory: &Path) -> Result<(), StoreError> {
-    let links = links(directory)?;
+fn remove_leftovers(directory: &Path) -> Result<(), StoreError> {
+    let links = log_links(directory)?;
     for link in &links {
         link.remove()?;
     }
     let mut is_clear = links.is_empty();
-    for path in BESIDE.map(|name| directory.join(name)) {
+    for path in DATABASE_SIDE_FILES.map(|name| directory.join(name)) {
         is_clear &= !path.exists();
-        file::remove(&path).map_err(|e| StoreError::io(&path, "remove", e))?;
+        file::remove_if_exists(&path).map_err(|e| StoreError::io(&path, "remove", e))?;
     }
     if is_clear {
         Ok(())

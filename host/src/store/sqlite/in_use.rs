@@ -12,7 +12,7 @@ use crate::store::schema;
 
 /// How the log is moved: the mode of an SQLite checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Move {
+pub(super) enum WalCheckpointMode {
     /// As far as it is possible without waiting for readers.
     Passive,
     /// Completely; waits for readers.
@@ -21,7 +21,7 @@ pub(super) enum Move {
     Truncate,
 }
 
-impl Move {
+impl WalCheckpointMode {
     fn sql(self) -> &'static str {
         match self {
             Self::Passive => "PRAGMA wal_checkpoint(PASSIVE)",
@@ -33,15 +33,15 @@ impl Move {
 
 /// Sets whether there must be a log with the rest of the database. The change itself is written to
 /// the log.
-fn expect(conn: &Connection, is_expected: bool) -> rusqlite::Result<()> {
+fn set_log_expected(conn: &Connection, is_expected: bool) -> rusqlite::Result<()> {
     conn.prepare_cached("UPDATE log SET expected = ?1")?
         .execute([is_expected])
         .map(drop)
 }
 
 /// Makes the first change in the log of a database that was just filled.
-pub(super) fn begin_first(conn: &Connection) -> rusqlite::Result<()> {
-    expect(conn, false)
+pub(super) fn mark_log_started(conn: &Connection) -> rusqlite::Result<()> {
+    set_log_expected(conn, false)
 }
 
 /// Returns how many pages the log has.
@@ -54,15 +54,15 @@ pub(super) fn log_pages(conn: &Connection) -> rusqlite::Result<u32> {
 
 /// Moves the log into the database, which then expects another log. Returns whether all of it was
 /// moved.
-pub(super) fn move_log(conn: &Connection, how: Move) -> rusqlite::Result<bool> {
-    expect(conn, true)?;
+pub(super) fn move_log(conn: &Connection, how: WalCheckpointMode) -> rusqlite::Result<bool> {
+    set_log_expected(conn, true)?;
     let moved = conn.query_row(how.sql(), [], |row| {
         let busy: i64 = row.get(0)?;
         let pages: i64 = row.get(1)?;
         let moved: i64 = row.get(2)?;
         Ok(busy == 0 && pages == moved)
     });
-    expect(conn, false)?;
+    set_log_expected(conn, false)?;
     moved
 }
 
@@ -70,7 +70,7 @@ impl SqliteStore {
     /// Sets the size at which the log is moved into the database, in pages.
     #[cfg(test)]
     pub(in crate::store) fn limit_log(&mut self, pages: u32) {
-        self.log_pages = pages;
+        self.max_log_pages = pages;
     }
 
     /// Returns how many pages the log has.
@@ -81,12 +81,12 @@ impl SqliteStore {
 
     /// Called before each change. At the first one, it makes sure that the loss of the log would be
     /// noticed.
-    pub(super) fn begin(&self) -> Result<(), StoreError> {
-        if self.progress.is_begun() {
+    pub(super) fn ensure_log_started(&self) -> Result<(), StoreError> {
+        if self.progress.is_open() {
             return Ok(());
         }
         // The progress file comes first, since readers of a database that expects a log require it.
-        self.progress.begin()?;
+        self.progress.open()?;
         let conn = &self.reader.conn;
         let fail = |e| self.reader.error("write", e);
         // With an empty log, SQLite has nothing to sync before the database.
@@ -99,17 +99,17 @@ impl SqliteStore {
         conn.pragma_update(None, "synchronous", synchronous)
             .map_err(fail)?;
         let begun = self
-            .line
+            .lineage
             .update(conn)
-            .and_then(|()| move_log(conn, Move::Full));
+            .and_then(|()| move_log(conn, WalCheckpointMode::Full));
         conn.pragma_update(None, "synchronous", super::write::SYNCHRONOUS)
             .map_err(fail)?;
         if begun.map_err(fail)? {
             if is_new {
-                schema::sync(&self.reader.path)?;
+                schema::sync_database(&self.reader.path)?;
             }
-            self.progress.synced();
-            self.progress.put();
+            self.progress.mark_synced();
+            self.progress.flush();
         }
         Ok(())
     }

@@ -9,11 +9,11 @@ use super::SqliteStore;
 use crate::store::directory::TEAM_JSON;
 use crate::store::error::StoreError;
 use crate::store::reader::Reader;
-use crate::store::{Durability, Fill, file};
+use crate::store::{Durability, WriteContent, file};
 
 /// What the database knows of the `team.json` beside it.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct KnownFile {
+pub(super) struct KnownTeamJson {
     /// The checksum of the file before the last one was written.
     pub(super) current: String,
     /// The checksum of the file that was written last.
@@ -28,16 +28,16 @@ impl Reader {
     pub fn team_json_differs(&self) -> Result<bool, StoreError> {
         let path = self.path.with_file_name(TEAM_JSON);
         let known = self.known_team_json()?;
-        if file::stamp(&path).is_some_and(|stamp| stamp == known.stamp) {
+        if file::change_stamp(&path).is_some_and(|stamp| stamp == known.stamp) {
             return Ok(false);
         }
-        let there = file::sum_of(&path)?;
+        let there = file::checksum_of_file(&path)?;
         Ok(there.is_some_and(|sum| ![known.current, known.next].contains(&sum)))
     }
 
-    fn known_team_json(&self) -> Result<KnownFile, StoreError> {
+    fn known_team_json(&self) -> Result<KnownTeamJson, StoreError> {
         let read = |row: &rusqlite::Row<'_>| {
-            Ok(KnownFile {
+            Ok(KnownTeamJson {
                 current: row.get(0)?,
                 next: row.get(1)?,
                 stamp: row.get(2)?,
@@ -59,29 +59,29 @@ impl SqliteStore {
     }
 
     /// Records a `team.json` that lies beside the database already.
-    pub(in crate::store) fn know_team_json(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
-        let sum = file::sum(bytes);
+    pub(in crate::store) fn remember_team_json(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        let sum = file::checksum_of_bytes(bytes);
         // The file may have been replaced since it was read, so its change stamp is not known.
-        let known = KnownFile {
+        let known = KnownTeamJson {
             current: sum.clone(),
             next: sum,
             stamp: String::new(),
         };
-        self.transact(Durability::Full, |conn| put_team_json(conn, &known))
+        self.transact(Durability::Full, |conn| write_known_team_json(conn, &known))
     }
 
     /// Writes the next `team.json`. If it would exceed `limit` bytes, it is removed instead of
     /// written: it could not be read, and it takes many times the space of the database, which has
     /// everything.
-    pub(in crate::store) fn write_team_json_within(
+    pub(in crate::store) fn write_team_json_limited(
         &mut self,
         limit: u64,
-        fill: &Fill<'_>,
+        fill: &WriteContent<'_>,
         durability: Durability,
     ) -> Result<(), StoreError> {
         let is_over = Cell::new(false);
         let bounded = |out: &mut dyn Write| {
-            fill(&mut Bounded {
+            fill(&mut LimitedWriter {
                 out,
                 left: limit,
                 is_over: &is_over,
@@ -94,7 +94,8 @@ impl SqliteStore {
                     "`team.json` would have more than {limit} MiB and is not written; `team.db` has everything"
                 );
                 let path = self.lock.path.join(TEAM_JSON);
-                return file::remove(&path).map_err(|e| StoreError::io(&path, "remove", e));
+                return file::remove_if_exists(&path)
+                    .map_err(|e| StoreError::io(&path, "remove", e));
             }
             prepared => prepared?,
         };
@@ -102,8 +103,8 @@ impl SqliteStore {
             Durability::Full => prepared.publish(),
             Durability::Process => {
                 // The next full append syncs the directory as well.
-                self.log = None;
-                prepared.put_in_place()
+                self.wal_file = None;
+                prepared.rename_into_place()
             }
         }
     }
@@ -111,26 +112,28 @@ impl SqliteStore {
     /// Writes the next `team.json` under a temporary name, and records it.
     pub(in crate::store) fn prepare_team_json(
         &mut self,
-        fill: &Fill<'_>,
+        fill: &WriteContent<'_>,
         durability: Durability,
-    ) -> Result<file::Prepared, StoreError> {
+    ) -> Result<file::PreparedFile, StoreError> {
         let known = self.reader.known_team_json()?;
-        let new = file::prepare(&self.lock.path, TEAM_JSON, fill)?;
+        let new = file::prepare_file(&self.lock.path, TEAM_JSON, fill)?;
         let path = self.lock.path.join(TEAM_JSON);
-        let is_next = file::stamp(&path).is_some_and(|stamp| stamp == known.stamp)
-            || file::sum_of(&path)?.as_ref() == Some(&known.next);
+        let is_next = file::change_stamp(&path).is_some_and(|stamp| stamp == known.stamp)
+            || file::checksum_of_file(&path)?.as_ref() == Some(&known.next);
         // Both are recorded before the rename, so that either is known after a crash.
         let current = if is_next { known.next } else { known.current };
-        let stamp = new.stamp().unwrap_or_default();
-        let known = KnownFile {
+        let stamp = new.change_stamp().unwrap_or_default();
+        let known = KnownTeamJson {
             current,
-            next: new.sum.clone(),
+            next: new.checksum.clone(),
             stamp,
         };
         match durability {
-            Durability::Process => self.transact(durability, |conn| put_team_json(conn, &known))?,
+            Durability::Process => {
+                self.transact(durability, |conn| write_known_team_json(conn, &known))?
+            }
             Durability::Full => {
-                self.commit(|conn| put_team_json(conn, &known))?;
+                self.commit(|conn| write_known_team_json(conn, &known))?;
                 self.sync(Some(&known))?;
             }
         }
@@ -139,22 +142,25 @@ impl SqliteStore {
 
     /// Restores what a shared log knows of the last `team.json`, unless the database already knows
     /// a later one.
-    pub(super) fn know_again(&mut self, known: &KnownFile) -> Result<(), StoreError> {
+    pub(super) fn restore_known_team_json(
+        &mut self,
+        known: &KnownTeamJson,
+    ) -> Result<(), StoreError> {
         match self.reader.known_team_json()?.next == known.current {
-            true => self.commit(|conn| put_team_json(conn, known)),
+            true => self.commit(|conn| write_known_team_json(conn, known)),
             false => Ok(()),
         }
     }
 }
 
 /// Fails to write more than `left` bytes.
-struct Bounded<'a> {
+struct LimitedWriter<'a> {
     out: &'a mut dyn Write,
     left: u64,
     is_over: &'a Cell<bool>,
 }
 
-impl Write for Bounded<'_> {
+impl Write for LimitedWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(left) = self.left.checked_sub(bytes.len() as u64) else {
             self.is_over.set(true);
@@ -169,7 +175,7 @@ impl Write for Bounded<'_> {
     }
 }
 
-fn put_team_json(conn: &Connection, known: &KnownFile) -> rusqlite::Result<()> {
+fn write_known_team_json(conn: &Connection, known: &KnownTeamJson) -> rusqlite::Result<()> {
     let sql = "INSERT OR REPLACE INTO team_json VALUES (1, ?1, ?2, ?3)";
     conn.execute(sql, params![known.current, known.next, known.stamp])
         .map(drop)

@@ -9,35 +9,35 @@ use std::sync::Arc;
 
 /// The maximum number of bytes to allocate at once, since that takes as long as a step. The log is
 /// extended by its own size, up to this, so that the log of a short run stays short.
-const AHEAD_BYTES: u64 = 512 << 10;
+const MAX_PREALLOCATE_BYTES: u64 = 512 << 10;
 
 /// About how many pages are written at most between two writes of the lineage's row. Only after
 /// such a write is a long log reused from its start.
-const BEFORE_ROW_PAGES: u64 = 128;
+const PAGES_BETWEEN_ROWS: u64 = 128;
 
 /// The size of a page and of the frame header before it.
 const FRAME_BYTES: u64 = 4096 + 24;
 
 /// The write-ahead log of a database that this process writes to.
 #[derive(Debug)]
-pub(super) struct Log {
+pub(super) struct WalFile {
     file: Arc<File>,
     /// The size of the file after the last allocation.
     bytes: u64,
     /// The size that it reaches before it is reused.
-    longest_bytes: u64,
+    max_bytes: u64,
 }
 
-impl Log {
+impl WalFile {
     /// Opens a log that is moved into the database once it has `pages` pages.
     pub(super) fn open(path: &Path, pages: u32) -> io::Result<Self> {
         let file = crate::store::file::options().write(true).open(path)?;
         let bytes = length(&file)?;
-        let longest_bytes = (u64::from(pages) + BEFORE_ROW_PAGES) * FRAME_BYTES;
+        let longest_bytes = (u64::from(pages) + PAGES_BETWEEN_ROWS) * FRAME_BYTES;
         Ok(Self {
             file: Arc::new(file),
             bytes,
-            longest_bytes,
+            max_bytes: longest_bytes,
         })
     }
 
@@ -50,16 +50,16 @@ impl Log {
     /// would use `fsync`, which also writes the modification time: that takes twice as long once
     /// the log no longer grows.
     pub(super) fn sync(&mut self) -> io::Result<()> {
-        self.keep_room()?;
+        self.preallocate_if_grown()?;
         self.file.sync_data()
     }
 
     /// Allocates space if the log has grown.
-    pub(super) fn keep_room(&mut self) -> io::Result<()> {
+    pub(super) fn preallocate_if_grown(&mut self) -> io::Result<()> {
         let bytes = length(&self.file)?;
         if bytes != self.bytes {
             // If allocation fails, for example on a full disk, what was written is still there.
-            self.bytes = self.make_room(bytes).unwrap_or(bytes);
+            self.bytes = self.preallocate(bytes).unwrap_or(bytes);
         }
         Ok(())
     }
@@ -67,12 +67,12 @@ impl Log {
     /// Appends zeros. No frame begins with zeros, so readers take them for the end of the log.
     /// While a file grows, each sync writes its data and then its metadata; within allocated space,
     /// only the data. Returns the new size.
-    fn make_room(&self, bytes: u64) -> io::Result<u64> {
+    fn preallocate(&self, bytes: u64) -> io::Result<u64> {
         const ZEROS: [u8; 16 << 10] = [0; 16 << 10];
         let end = bytes
             + bytes
-                .min(AHEAD_BYTES)
-                .min(self.longest_bytes.saturating_sub(bytes));
+                .min(MAX_PREALLOCATE_BYTES)
+                .min(self.max_bytes.saturating_sub(bytes));
         let mut at = bytes;
         while at < end {
             let piece = ZEROS.len().min((end - at) as usize);
@@ -100,7 +100,7 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("log");
         File::create(&path).unwrap().set_len(written[0]).unwrap();
-        let mut log = Log::open(&path, pages).unwrap();
+        let mut log = WalFile::open(&path, pages).unwrap();
         let mut end = 0;
         let lengths = written.iter().map(|more| {
             end += more;
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_long_log_grows_by_pieces_until_it_is_used_again() {
-        let piece = AHEAD_BYTES;
+        let piece = MAX_PREALLOCATE_BYTES;
         for pages in [2000, 2437] {
             let longest = u64::from(pages + 128) * FRAME_BYTES;
             check(

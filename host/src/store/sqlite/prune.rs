@@ -15,21 +15,21 @@ use strata_core::id::Digest;
 use super::{MAX_SNAPSHOT_BYTES, SqliteStore};
 use crate::store::directory::WAL_FILE;
 use crate::store::error::StoreError;
-use crate::store::lineage::{Row, key};
-use crate::store::list::Listed;
-use crate::store::sqlite::in_use::{Move, move_log};
-use crate::store::sqlite::snapshot::Snapshot;
-use crate::store::sqlite::write::put_gap;
-use crate::store::{Durability, Pruned, SumUp, blob};
+use crate::store::lineage::{StoredLineage, event_key};
+use crate::store::list::ListedCheckpoint;
+use crate::store::sqlite::in_use::{WalCheckpointMode, move_log};
+use crate::store::sqlite::snapshot::EncodedSnapshot;
+use crate::store::sqlite::write::insert_gap;
+use crate::store::{BuildState, Durability, Pruned, blob};
 
 /// A range of a lineage's own events that is to be dropped.
-struct Drop {
+struct DropRange {
     lineage: i64,
     first: i64,
     last: i64,
     /// An event in the range that is kept, since it contains the final status of the previous
     /// checkpoint.
-    told: Option<i64>,
+    status_event: Option<i64>,
     /// The next step after the range.
     step: u64,
 }
@@ -38,25 +38,25 @@ impl SqliteStore {
     pub(super) fn prune_all(
         &mut self,
         keep: u32,
-        sum_up: &mut SumUp<'_>,
+        sum_up: &mut BuildState<'_>,
     ) -> Result<Pruned, StoreError> {
         self.check_directory()?;
         let before =
             file_bytes(&self.reader.path) + file_bytes(&self.reader.path.with_file_name(WAL_FILE));
-        let all = self.reader.listed()?.len();
+        let all = self.reader.listed_checkpoints()?.len();
         let rows = self
             .reader
-            .rows()?
+            .stored_lineages()?
             .into_iter()
-            .map(|row| self.forgetting(row, keep));
-        let rows: Vec<Row> = rows.collect::<Result<_, StoreError>>()?;
-        let listed = self.reader.listed_under(rows.clone())?;
+            .map(|row| self.with_forgotten(row, keep));
+        let rows: Vec<StoredLineage> = rows.collect::<Result<_, StoreError>>()?;
+        let listed = self.reader.list_checkpoints_with(rows.clone())?;
         let mut drops = Vec::new();
         for row in &rows {
             let kept = listed
                 .iter()
-                .filter(|listed| listed.lineage as i64 == row.id && listed.at > 0);
-            self.superfluous(row, kept, &mut drops, sum_up)?;
+                .filter(|listed| listed.lineage as i64 == row.id && listed.position > 0);
+            self.plan_drops(row, kept, &mut drops, sum_up)?;
         }
         let needed = self.needed_blobs(&rows, &listed, &drops, sum_up)?;
         let bundles = self.needed_bundles(&drops)?;
@@ -67,13 +67,13 @@ impl SqliteStore {
                 row.update(conn)?;
             }
             for drop in &drops {
-                events += carry_out(conn, drop)?;
+                events += drop_range(conn, drop)?;
             }
-            retain(conn, "bundle", "n", &bundles)?;
-            retain(conn, "blob", "digest", &needed)
+            delete_unneeded(conn, "bundle", "n", &bundles)?;
+            delete_unneeded(conn, "blob", "digest", &needed)
         })?;
-        if let Some(current) = rows.into_iter().find(|row| row.id == self.line.id) {
-            self.go_on_with(current)?;
+        if let Some(current) = rows.into_iter().find(|row| row.id == self.lineage.id) {
+            self.continue_with(current)?;
         }
         self.shrink()?;
         // The rest of the log is removed when the database is closed.
@@ -86,89 +86,97 @@ impl SqliteStore {
     }
 
     /// Returns a lineage that has forgotten all but its newest `keep` checkpoints.
-    fn forgetting(&self, row: Row, keep: u32) -> Result<Row, StoreError> {
-        let made = self.made(&row)?;
+    fn with_forgotten(&self, row: StoredLineage, keep: u32) -> Result<StoredLineage, StoreError> {
+        let made = self.checkpoint_positions(&row)?;
         // The newest checkpoint is always kept.
         let over = made.len().saturating_sub(keep.max(1) as usize);
-        let forgotten = over.checked_sub(1).map_or(row.forgotten, |last| made[last]);
-        Ok(Row { forgotten, ..row })
+        let forgotten = over
+            .checked_sub(1)
+            .map_or(row.forgotten_until, |last| made[last]);
+        Ok(StoredLineage {
+            forgotten_until: forgotten,
+            ..row
+        })
     }
 
     /// Determines which events of a lineage can be dropped, and saves the states that replace them.
-    fn superfluous<'a>(
+    fn plan_drops<'a>(
         &mut self,
-        row: &Row,
-        kept: impl Iterator<Item = &'a Listed>,
-        drops: &mut Vec<Drop>,
-        sum_up: &mut SumUp<'_>,
+        row: &StoredLineage,
+        kept: impl Iterator<Item = &'a ListedCheckpoint>,
+        drops: &mut Vec<DropRange>,
+        sum_up: &mut BuildState<'_>,
     ) -> Result<(), StoreError> {
-        let (mut before, mut told) = (row.begin(), None);
-        let mut kept: Vec<&Listed> = kept.collect();
-        kept.sort_by_key(|listed| listed.at);
+        let (mut before, mut told) = (row.start(), None);
+        let mut kept: Vec<&ListedCheckpoint> = kept.collect();
+        kept.sort_by_key(|listed| listed.position);
         for listed in kept {
-            let at = listed.at as i64;
+            let at = listed.position as i64;
             let (first, last) = (before + 1, at - 1);
-            let (events, weight) = self.reader.weight_between(row.id, first, last)?;
-            if events > u64::from(told.is_some()) && self.stands_for(row, at, weight, sum_up)? {
+            let (events, weight) = self.reader.size_between(row.id, first, last)?;
+            if events > u64::from(told.is_some())
+                && self.ensure_snapshot(row, at, weight, sum_up)?
+            {
                 let step = listed.row.step;
-                drops.push(Drop {
+                drops.push(DropRange {
                     lineage: row.id,
                     first,
                     last,
-                    told,
+                    status_event: told,
                     step,
                 });
             }
-            (before, told) = (at, listed.told.map(|told| told as i64));
+            (before, told) = (at, listed.status_event.map(|told| told as i64));
         }
         Ok(())
     }
 
     /// Saves the state after an event if that takes less than `weight` bytes. Returns whether the
     /// state is saved, now or before.
-    fn stands_for(
+    fn ensure_snapshot(
         &mut self,
-        row: &Row,
+        row: &StoredLineage,
         at: i64,
         weight: u64,
-        sum_up: &mut SumUp<'_>,
+        sum_up: &mut BuildState<'_>,
     ) -> Result<bool, StoreError> {
-        let path = self.reader.path(row, at)?;
-        let n = key(row.id, at);
+        let path = self.reader.path_to(row, at)?;
+        let n = event_key(row.id, at);
         let earlier = self.reader.newest_snapshot(&path)?;
-        if earlier.n == n {
+        if earlier.key == n {
             return Ok(true);
         }
         let state =
             sum_up(self.reader.state_at(&path, at)?).map_err(|what| self.reader.corrupt(what))?;
-        let new = Snapshot::of(&state);
-        let needs = new.weight() + new.weight_after(&earlier.bundles);
-        let worth = (needs as u64) < weight && new.weight() <= MAX_SNAPSHOT_BYTES;
+        let new = EncodedSnapshot::encode(&state);
+        let needs = new.bytes() + new.new_bundle_bytes(&earlier.bundles);
+        let worth = (needs as u64) < weight && new.bytes() <= MAX_SNAPSHOT_BYTES;
         if worth {
             // A snapshot that turns out not to be needed does no harm, so this may end here without
             // losing anything.
             self.transact(Durability::Process, |conn| {
-                new.put(conn, n, earlier.bundles)
+                new.insert(conn, n, earlier.bundles)
             })?;
         }
         Ok(worth)
     }
 
     /// Returns the keys of the bundles that the remaining snapshots need.
-    fn needed_bundles(&self, drops: &[Drop]) -> Result<BTreeSet<i64>, StoreError> {
+    fn needed_bundles(&self, drops: &[DropRange]) -> Result<BTreeSet<i64>, StoreError> {
         let goes = |n: i64| {
             drops.iter().any(|drop| {
-                (key(drop.lineage, drop.first)..=key(drop.lineage, drop.last)).contains(&n)
+                (event_key(drop.lineage, drop.first)..=event_key(drop.lineage, drop.last))
+                    .contains(&n)
             })
         };
         let stay = self
             .reader
             .snapshots()?
             .into_iter()
-            .filter(|snapshot| !goes(snapshot.n));
+            .filter(|snapshot| !goes(snapshot.key));
         Ok(stay
             .flat_map(|snapshot| snapshot.bundles)
-            .map(|bundle| bundle.n)
+            .map(|bundle| bundle.key)
             .collect())
     }
 
@@ -176,33 +184,34 @@ impl SqliteStore {
     /// by the newest state of a lineage, or by an event that stays.
     fn needed_blobs(
         &self,
-        rows: &[Row],
-        kept: &[Listed],
-        drops: &[Drop],
-        sum_up: &mut SumUp<'_>,
+        rows: &[StoredLineage],
+        kept: &[ListedCheckpoint],
+        drops: &[DropRange],
+        sum_up: &mut BuildState<'_>,
     ) -> Result<BTreeSet<Digest>, StoreError> {
         let mut needed = BTreeSet::new();
-        if !blob::any(&self.reader.conn).map_err(|e| self.reader.error("read", e))? {
+        if !blob::has_blobs(&self.reader.conn).map_err(|e| self.reader.error("read", e))? {
             return Ok(needed);
         }
         let newest = rows.iter().map(|row| (row.id, row.events));
         let places: BTreeSet<(i64, i64)> = kept
             .iter()
-            .map(|listed| (listed.lineage as i64, listed.at as i64))
+            .map(|listed| (listed.lineage as i64, listed.position as i64))
             .chain(newest)
             .collect();
         for (lineage, at) in places {
-            let path = self.reader.path(&rows[lineage as usize], at)?;
+            let path = self.reader.path_to(&rows[lineage as usize], at)?;
             let state = sum_up(self.reader.state_at(&path, at)?)
                 .map_err(|what| self.reader.corrupt(what))?;
             needed.extend(state.file_digests());
         }
         for row in rows {
-            let goes =
-                |drop: &Drop, at| drop.lineage == row.id && (drop.first..=drop.last).contains(&at);
+            let goes = |drop: &DropRange, at| {
+                drop.lineage == row.id && (drop.first..=drop.last).contains(&at)
+            };
             needed.extend(
                 self.reader
-                    .files_of(row.id, |at| drops.iter().any(|drop| goes(drop, at)))?,
+                    .file_digests(row.id, |at| drops.iter().any(|drop| goes(drop, at)))?,
             );
         }
         Ok(needed)
@@ -216,7 +225,7 @@ impl SqliteStore {
             conn.pragma_update(None, "temp_store", "file")?;
             conn.execute_batch("VACUUM")?;
             conn.pragma_update(None, "temp_store", "memory")?;
-            move_log(conn, Move::Truncate).map(drop)
+            move_log(conn, WalCheckpointMode::Truncate).map(drop)
         };
         shrink().map_err(|e| self.reader.error("shrink", e))
     }
@@ -228,7 +237,7 @@ fn file_bytes(path: &Path) -> u64 {
 }
 
 /// Deletes the rows of a table whose keys are not in `needed`.
-fn retain<K: Serialize>(
+fn delete_unneeded<K: Serialize>(
     conn: &Connection,
     table: &str,
     key: &str,
@@ -240,9 +249,14 @@ fn retain<K: Serialize>(
 }
 
 /// Drops the events in a range, and the snapshots among them. Returns how many events were dropped.
-fn carry_out(conn: &Connection, drop: &Drop) -> rusqlite::Result<u64> {
-    let (first, last) = (key(drop.lineage, drop.first), key(drop.lineage, drop.last));
-    let told = drop.told.map_or(-1, |told| key(drop.lineage, told));
+fn drop_range(conn: &Connection, drop: &DropRange) -> rusqlite::Result<u64> {
+    let (first, last) = (
+        event_key(drop.lineage, drop.first),
+        event_key(drop.lineage, drop.last),
+    );
+    let told = drop
+        .status_event
+        .map_or(-1, |told| event_key(drop.lineage, told));
     let dropped = conn.execute(
         "DELETE FROM event WHERE n BETWEEN ?1 AND ?2 AND n <> ?3",
         [first, last, told],
@@ -253,12 +267,12 @@ fn carry_out(conn: &Connection, drop: &Drop) -> rusqlite::Result<u64> {
             [first, last],
         )?;
     }
-    let pieces = match drop.told {
+    let pieces = match drop.status_event {
         Some(told) => vec![(drop.first, told - 1), (told + 1, drop.last)],
         None => vec![(drop.first, drop.last)],
     };
     for (first, last) in pieces.into_iter().filter(|(first, last)| first <= last) {
-        put_gap(conn, key(drop.lineage, first), last, drop.step as i64)?;
+        insert_gap(conn, event_key(drop.lineage, first), last, drop.step as i64)?;
     }
     Ok(dropped as u64)
 }

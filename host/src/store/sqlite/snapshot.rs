@@ -6,8 +6,8 @@ use rusqlite::{Connection, params};
 
 use strata_core::environment::Environment;
 
-use crate::store::codec::{self, Bundle};
-use crate::store::lineage::place;
+use crate::store::codec::{self, MessageBundle};
+use crate::store::lineage::position_of_key;
 
 /// The reciprocal of the share of the file that all but the newest snapshot may take. Old snapshots
 /// make loading an old checkpoint fast, which is worth it if states are small and histories are
@@ -15,16 +15,16 @@ use crate::store::lineage::place;
 const OLD_SNAPSHOTS_SHARE: u64 = 8;
 
 /// The largest key of a bundle that is accepted: the keys of all later ones have to fit as well.
-const MAX_BUNDLE: i64 = 1 << 62;
+const MAX_BUNDLE_KEY: i64 = 1 << 62;
 
 /// A state that is encoded for the database.
-pub(super) struct Snapshot<'a> {
+pub(super) struct EncodedSnapshot<'a> {
     env: &'a Environment,
     body: Vec<u8>,
 }
 
-impl<'a> Snapshot<'a> {
-    pub(super) fn of(env: &'a Environment) -> Self {
+impl<'a> EncodedSnapshot<'a> {
+    pub(super) fn encode(env: &'a Environment) -> Self {
         Self {
             env,
             body: codec::encode_snapshot(env),
@@ -32,37 +32,38 @@ impl<'a> Snapshot<'a> {
     }
 
     /// Returns its size in bytes, without its bundles.
-    pub(super) fn weight(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.body.len()
     }
 
     /// Returns the size of the bundles that it needs in addition to those of an earlier state.
-    pub(super) fn weight_after(&self, earlier: &[Bundle]) -> usize {
-        self.bundled(count(earlier))
+    pub(super) fn new_bundle_bytes(&self, earlier: &[MessageBundle]) -> usize {
+        self.settled_bundles(message_count(earlier))
             .map(|(_, body)| body.len())
             .sum()
     }
 
     /// Inserts it with the key `n`. It uses the bundles of an earlier state and adds its own.
     /// Returns all of them.
-    pub(super) fn put(
+    pub(super) fn insert(
         &self,
         conn: &Connection,
         n: i64,
-        mut bundles: Vec<Bundle>,
-    ) -> rusqlite::Result<Vec<Bundle>> {
+        mut bundles: Vec<MessageBundle>,
+    ) -> rusqlite::Result<Vec<MessageBundle>> {
         let last: i64 = conn.query_row("SELECT coalesce(max(n), 0) FROM bundle", [], |row| {
             row.get(0)
         })?;
         // This program cannot have inserted that many.
-        if last > MAX_BUNDLE {
+        if last > MAX_BUNDLE_KEY {
             return Err(rusqlite::Error::IntegralValueOutOfRange(0, last));
         }
         let mut insert = conn.prepare_cached("INSERT INTO bundle VALUES (?1, ?2, ?3)")?;
-        for (n, (messages, body)) in (last + 1..).zip(self.bundled(count(&bundles))) {
+        for (n, (messages, body)) in (last + 1..).zip(self.settled_bundles(message_count(&bundles)))
+        {
             let sum = codec::checksum(&[n, i64::from(messages)], &body);
             insert.execute(params![n, sum, body])?;
-            bundles.push(Bundle { n, messages });
+            bundles.push(MessageBundle { key: n, messages });
         }
         let list = codec::encode_bundles(&bundles);
         let (list_sum, sum) = (
@@ -76,8 +77,11 @@ impl<'a> Snapshot<'a> {
 
     /// Returns its settled messages, after skipping the first ones, as bundles: the number of
     /// messages of each, and its bytes.
-    fn bundled(&self, first: usize) -> impl Iterator<Item = (u32, Vec<u8>)> {
-        let mut left = self.env.messages.range(first..self.env.settled());
+    fn settled_bundles(&self, first: usize) -> impl Iterator<Item = (u32, Vec<u8>)> {
+        let mut left = self
+            .env
+            .messages
+            .range(first..self.env.final_message_count());
         std::iter::from_fn(move || {
             let (messages, body) = codec::encode_messages(&mut left);
             (messages > 0).then_some((messages, body))
@@ -86,7 +90,7 @@ impl<'a> Snapshot<'a> {
 }
 
 /// Returns how many messages there are in bundles.
-fn count(bundles: &[Bundle]) -> usize {
+fn message_count(bundles: &[MessageBundle]) -> usize {
     bundles.iter().map(|bundle| bundle.messages as usize).sum()
 }
 
@@ -94,8 +98,8 @@ fn count(bundles: &[Bundle]) -> usize {
 /// newer the remaining snapshots are, the closer together they are. Those after dropped events
 /// stay, since later states cannot be loaded without them. Called before the newer snapshot is
 /// inserted, so that it can reuse the space.
-pub(super) fn thin(conn: &Connection, newest: i64) -> rusqlite::Result<()> {
-    let first = newest - place(newest);
+pub(super) fn delete_old_snapshots(conn: &Connection, newest: i64) -> rusqlite::Result<()> {
+    let first = newest - position_of_key(newest);
     let mut statement = conn.prepare_cached(
         "SELECT n, length(body) FROM snapshot WHERE n > ?1 AND n < ?2 ORDER BY n",
     )?;
@@ -107,7 +111,7 @@ pub(super) fn thin(conn: &Connection, newest: i64) -> rusqlite::Result<()> {
     let gaps = gaps
         .query_map([first, newest], |row| row.get::<_, i64>(0))?
         .collect::<rusqlite::Result<Vec<_>>>()?;
-    let stands_for = |last: &i64| Some(old.iter().find(|(n, _)| place(*n) > *last)?.0);
+    let stands_for = |last: &i64| Some(old.iter().find(|(n, _)| position_of_key(*n) > *last)?.0);
     let needed: Vec<i64> = gaps.iter().filter_map(stands_for).collect();
     old.retain(|(n, _)| !needed.contains(n));
     let pages: i64 = conn.pragma_query_value(None, "page_count", |row| row.get(0))?;
@@ -136,18 +140,20 @@ mod tests {
     use strata_core::message::Message;
 
     use super::*;
-    use crate::store::conformance::{replay, state, turns};
-    use crate::store::lineage::{FIRST, key};
-    use crate::store::script::{definition, run, team};
-    use crate::store::{At, Directory, Durability, Replace, SqliteStore, Store, schema};
+    use crate::store::conformance::{loaded_state, pseudorandom, replay};
+    use crate::store::lineage::{FIRST_LINEAGE, event_key};
+    use crate::store::script::{definition, scripted_run, team};
+    use crate::store::{
+        Durability, ReplacePolicy, SqliteStore, StateSelector, StorageDirectory, Store, schema,
+    };
 
     fn put(conn: &Connection, n: i64, body: &[u8]) {
         let env = Environment::new(&team());
-        Snapshot {
+        EncodedSnapshot {
             env: &env,
             body: body.to_vec(),
         }
-        .put(conn, n, Vec::new())
+        .insert(conn, n, Vec::new())
         .unwrap();
     }
 
@@ -162,11 +168,11 @@ mod tests {
         )
         .unwrap();
         let lineage = 3;
-        put(&conn, key(FIRST, 0), b"the base");
-        put(&conn, key(lineage - 1, 500), b"another lineage's");
+        put(&conn, event_key(FIRST_LINEAGE, 0), b"the base");
+        put(&conn, event_key(lineage - 1, 500), b"another lineage's");
         for i in 1..=count {
-            let n = key(lineage, i * 100);
-            thin(&conn, n).unwrap();
+            let n = event_key(lineage, i * 100);
+            delete_old_snapshots(&conn, n).unwrap();
             put(&conn, n, &vec![0; bytes]);
         }
         let mut left = conn.prepare("SELECT n FROM snapshot ORDER BY n").unwrap();
@@ -175,8 +181,8 @@ mod tests {
             .unwrap()
             .map(Result::unwrap)
             .collect();
-        assert_eq!(left[..2], [0, key(lineage - 1, 500)]);
-        let own: Vec<i64> = left[2..].iter().map(|n| place(*n)).collect();
+        assert_eq!(left[..2], [0, event_key(lineage - 1, 500)]);
+        let own: Vec<i64> = left[2..].iter().map(|n| position_of_key(*n)).collect();
         assert_eq!(own.last(), Some(&(count * 100)));
         expected(&own);
     }
@@ -201,17 +207,17 @@ mod tests {
         for (first, last) in [(1, 150), (152, 199), (501, 598)] {
             conn.execute(
                 "INSERT INTO gap VALUES (?1, ?2, 0, 0)",
-                [key(lineage, first), last],
+                [event_key(lineage, first), last],
             )
             .unwrap();
         }
         for i in 2..=1000 {
-            let n = key(lineage, i * 100);
-            thin(&conn, n).unwrap();
+            let n = event_key(lineage, i * 100);
+            delete_old_snapshots(&conn, n).unwrap();
             put(&conn, n, b"a state");
         }
         let mut is_left = conn.prepare("SELECT 1 FROM snapshot WHERE n = ?1").unwrap();
-        let left = [200, 500, 600, 700].map(|n| is_left.exists([key(lineage, n)]).unwrap());
+        let left = [200, 500, 600, 700].map(|n| is_left.exists([event_key(lineage, n)]).unwrap());
         assert_eq!(left, [true, false, true, false]);
     }
 
@@ -237,16 +243,16 @@ mod tests {
             .unwrap()
             .into_iter()
             .flat_map(|state| state.bundles);
-        (there, named.map(|bundle| bundle.n).collect())
+        (there, named.map(|bundle| bundle.key).collect())
     }
 
     #[test]
     fn a_message_is_saved_once_however_many_states_have_it_and_as_long_as_one_has() {
-        let (records, end) = run(&turns(9, 8000), 900);
+        let (records, end) = scripted_run(&pseudorandom(9, 8000), 900);
         let temp = tempfile::tempdir().unwrap();
-        let directory = Directory::new(temp.path().join("store"));
+        let directory = StorageDirectory::new(temp.path().join("store"));
         let mut store = directory
-            .create(Replace::Never, &replay(&[]), &definition())
+            .create(ReplacePolicy::Never, &replay(&[]), &definition())
             .unwrap()
             .store;
         for until in (100..=600).step_by(100) {
@@ -256,14 +262,14 @@ mod tests {
             let so_far = replay(&records[..until]);
             store.save_snapshot(&so_far).unwrap();
             let newest = &store.snapshot.bundles;
-            assert_eq!(count(newest), so_far.settled());
+            assert_eq!(message_count(newest), so_far.final_message_count());
             assert_eq!(
                 store.reader.snapshots().unwrap().pop().unwrap().bundles,
                 *newest
             );
             assert_eq!(
                 bundles(&store).0,
-                newest.iter().map(|bundle| bundle.n).collect()
+                newest.iter().map(|bundle| bundle.key).collect()
             );
         }
         store.append(&records[600..], Durability::Process).unwrap();
@@ -273,32 +279,37 @@ mod tests {
             .conn
             .execute("INSERT INTO bundle VALUES (99, 0, x'00')", [])
             .unwrap();
-        store.prune(3, &mut |saved| Ok(state(&saved))).unwrap();
+        store
+            .prune(3, &mut |saved| Ok(loaded_state(&saved)))
+            .unwrap();
         let (there, named) = bundles(&store);
         assert_eq!(there, named);
-        assert_eq!(state(&store.load(&At::Head).unwrap()), end);
+        assert_eq!(
+            loaded_state(&store.load(&StateSelector::Head).unwrap()),
+            end
+        );
     }
 
     #[test]
     fn messages_come_back_in_order_from_more_bundles_than_are_read_at_once() {
         let temp = tempfile::tempdir().unwrap();
-        let directory = Directory::new(temp.path().join("store"));
+        let directory = StorageDirectory::new(temp.path().join("store"));
         let mut env = replay(&[]);
         // Each fills a bundle of its own.
         for n in 0..200 {
             let text = format!("{n} {}", "x".repeat(140_000));
-            env.add(Message::of_user(
+            env.add_message(Message::from_user(
                 format!("m{n}").as_str().into(),
                 text,
                 "label".into(),
             ));
         }
         let mut store = directory
-            .create(Replace::Never, &replay(&[]), &definition())
+            .create(ReplacePolicy::Never, &replay(&[]), &definition())
             .unwrap()
             .store;
         store
-            .append(&run(&turns(1, 8), 1).0, Durability::Process)
+            .append(&scripted_run(&pseudorandom(1, 8), 1).0, Durability::Process)
             .unwrap();
         store.save_snapshot(&env).unwrap();
         assert!(
@@ -306,6 +317,6 @@ mod tests {
             "{}",
             store.snapshot.bundles.len()
         );
-        assert_eq!(store.load(&At::Head).unwrap().base, env);
+        assert_eq!(store.load(&StateSelector::Head).unwrap().base, env);
     }
 }

@@ -5,12 +5,12 @@ use rusqlite::{Connection, params};
 
 use strata_core::environment::Environment;
 
-use super::in_use::begin_first;
-use super::snapshot::Snapshot;
+use super::in_use::mark_log_started;
+use super::snapshot::EncodedSnapshot;
 use crate::blob::Blobs;
-use crate::store::lineage::{FIRST, Head, Row, key};
-use crate::store::reader::definition_bytes;
-use crate::store::{Record, SavedDefinition, blob, codec, marks, schema};
+use crate::store::lineage::{CurrentLineage, FIRST_LINEAGE, StoredLineage, event_key};
+use crate::store::reader::definition_checksum_input;
+use crate::store::{Record, SavedDefinition, blob, codec, concerns_checkpoint, schema};
 
 /// When SQLite syncs by itself: only when the log is moved into the database, not at each commit.
 /// This program syncs the log when a commit has to survive a loss of power.
@@ -18,7 +18,7 @@ pub(super) const SYNCHRONOUS: &str = "normal";
 
 /// Fills a new database. It has no final name yet, so nothing needs to be synced before it is
 /// complete.
-pub(super) fn fill(
+pub(super) fn fill_new_database(
     conn: &Connection,
     base: &Environment,
     definition: &SavedDefinition,
@@ -28,19 +28,19 @@ pub(super) fn fill(
     let tx = conn.unchecked_transaction()?;
     schema::create(conn)?;
     let spent = i64::try_from(base.spent.0).unwrap_or(i64::MAX);
-    Row {
+    StoredLineage {
         spent,
-        ..Row::first(&base.lineage.name)
+        ..StoredLineage::first(&base.lineage.name)
     }
     .insert(conn)?;
-    Head {
-        lineage: FIRST,
-        line: crate::store::FIRST_LINE as i64,
+    CurrentLineage {
+        lineage: FIRST_LINEAGE,
+        next_line: crate::store::FIRST_LINE as i64,
     }
     .write(conn)?;
-    Snapshot::of(base).put(conn, key(FIRST, 0), Vec::new())?;
-    put_definition(conn, definition)?;
-    blob::put(conn, blobs)?;
+    EncodedSnapshot::encode(base).insert(conn, event_key(FIRST_LINEAGE, 0), Vec::new())?;
+    write_definition(conn, definition)?;
+    blob::insert_blobs(conn, blobs)?;
     conn.execute("UPDATE log SET expected = 1", [])?;
     tx.commit()?;
     conn.pragma_update(None, "journal_mode", "wal")
@@ -52,12 +52,12 @@ pub(super) fn fill(
 /// such frames. Afterwards, SQLite syncs as usual.
 pub(super) fn begin_log(conn: &Connection) -> rusqlite::Result<()> {
     conn.pragma_update(None, "synchronous", "off")?;
-    begin_first(conn)?;
+    mark_log_started(conn)?;
     conn.pragma_update(None, "synchronous", SYNCHRONOUS)
 }
 
 /// Inserts an event and returns its checksum.
-pub(super) fn insert(
+pub(super) fn insert_event(
     conn: &Connection,
     n: i64,
     record: &Record,
@@ -66,7 +66,7 @@ pub(super) fn insert(
     let (line, lines, marks) = (
         record.line as i64,
         i64::from(record.lines),
-        i64::from(marks(&record.event)),
+        i64::from(concerns_checkpoint(&record.event)),
     );
     let sum = codec::checksum(&[n, line, lines, record.time_ms, marks], body);
     let sql = "INSERT INTO event VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
@@ -75,7 +75,7 @@ pub(super) fn insert(
     Ok(sum)
 }
 
-pub(super) fn put_definition(
+pub(super) fn write_definition(
     conn: &Connection,
     definition: &SavedDefinition,
 ) -> rusqlite::Result<()> {
@@ -89,7 +89,7 @@ pub(super) fn put_definition(
     let components = serde_json::json!(definition.components).to_string();
     let sum = codec::checksum(
         &[],
-        definition_bytes([name, &base, text, &components]).as_bytes(),
+        definition_checksum_input([name, &base, text, &components]).as_bytes(),
     );
     let sql = "INSERT OR REPLACE INTO definition VALUES (1, ?1, ?2, ?3, ?4, ?5)";
     conn.execute(sql, params![name, base, text, components, sum])
@@ -98,7 +98,7 @@ pub(super) fn put_definition(
 
 /// Records that the events from the key `n` to the position `last` were dropped, and the next step
 /// after them.
-pub(super) fn put_gap(conn: &Connection, n: i64, last: i64, step: i64) -> rusqlite::Result<()> {
+pub(super) fn insert_gap(conn: &Connection, n: i64, last: i64, step: i64) -> rusqlite::Result<()> {
     let sum = codec::checksum(&[n, last, step], &[]);
     conn.execute(
         "INSERT INTO gap VALUES (?1, ?2, ?3, ?4)",

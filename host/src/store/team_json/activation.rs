@@ -1,84 +1,93 @@
 //! Open activations in the file: `strata.open` and the faults that belong to them. Everything is
 //! checked against the role, so that the import never refers to an action that does not exist.
 
-use strata_core::activation::{Activation, Addressed, Current, Done, Outgoing, Phase, Undone};
-use strata_core::budget::{Amount, Reserved};
-use strata_core::environment::scope::{Change, Write};
-use strata_core::event::{HostCall, HostCallKind, Outcome, Work};
-use strata_core::fault::{Fault, FaultCause, FaultKind, Hope};
-use strata_core::host_call::{Again, Begun, Finish, Intent, Known};
+use strata_core::activation::{
+    Activation, Addressing, CallProgress, FinishedCall, Phase, RevertedCall, UncommittedMessage,
+};
+use strata_core::budget::{Amount, Reservation};
+use strata_core::environment::scope::{ScopeChange, Write};
+use strata_core::event::{CallOutcome, HostCall, HostCallKind, Work};
+use strata_core::fault::{Fault, FaultCause, FaultKind, Retryability};
+use strata_core::host_call::{ExternalWrite, FinishReason, Intent, LostAnswerPolicy, WriteResult};
 use strata_core::id::ActionId;
 use strata_core::json::Json;
 use strata_core::team::{React, Role, Task};
 
 use super::files;
-use super::messages::Messages;
+use super::messages::ImportedMessages;
 use super::names::work_name;
-use super::place::{Place, Read, child};
+use super::place::{ImportResult, LocatedValue, child_pointer};
 use super::requests;
 
 /// Reads the open activation of a role.
 pub(super) fn read(
     role: &Role,
-    place: &Place<'_>,
-    strata: &Place<'_>,
-    messages: &mut Messages<'_>,
-) -> Read<Activation> {
+    place: &LocatedValue<'_>,
+    strata: &LocatedValue<'_>,
+    messages: &mut ImportedMessages<'_>,
+) -> ImportResult<Activation> {
     place.object()?;
     let last = role.actions.len() as i64 - 1;
-    let skipped = place.small("skipped")?;
+    let skipped = place.small_count("skipped")?;
     let skipped = u16::try_from(skipped)
         .map_err(|_| place.invalid("skips more actions than a role can have"))?;
-    let tasks = place.each("tasks", task)?;
-    let done = place.each("done", |item| read_done(role, tasks.len(), &item, messages))?;
-    let done = messages.keep_first(
-        || child(&place.pointer(), "done"),
+    let tasks = place.read_items("tasks", read_task)?;
+    let done = place.read_items("done", |item| {
+        read_completed_call(role, tasks.len(), &item, messages)
+    })?;
+    let done = messages.first_per_message(
+        || child_pointer(&place.pointer(), "done"),
         done,
         |done| done.output.message,
     );
-    let undone = place.each("undone", |item| undone(role, &item))?;
-    let call =
-        |undone: &Undone| format!("`{}` after {} calls", work_name(undone.work), undone.place);
-    let of_undone = || child(&place.pointer(), "undone");
-    let undone = messages.repeats.keep_first(
+    let undone = place.read_items("undone", |item| read_undone_call(role, &item))?;
+    let name = |undone: &RevertedCall| {
+        format!(
+            "`{}` after {} calls",
+            work_name(undone.work),
+            undone.position
+        )
+    };
+    let of_undone = || child_pointer(&place.pointer(), "undone");
+    let undone = messages.warnings.first_per_key(
         of_undone,
         undone,
-        |undone| (undone.work, undone.place),
-        call,
+        |undone| (undone.work, undone.position),
+        name,
     );
-    let choices = place.each("choices", |choice| Ok(choice.whole(-1, last)? as i32))?;
+    let choices = place.read_items("choices", |choice| Ok(choice.integer(-1, last)? as i32))?;
     if choices.len() > done.len() + 1 {
         return Err(place.invalid("has more choices than work done by them"));
     }
     let messages_made: usize = done.iter().map(|done| 1 + done.emissions.len()).sum();
     let mut activation = Activation {
-        opened: place.count("step")?,
-        news: messages.unique(place, "news")?,
-        skipped,
+        opened_in_step: place.count("step")?,
+        news: messages.read_unique(place, "news")?,
+        skipped_actions: skipped,
         choices,
         tasks,
-        made: place.small("made")?.max(messages_made as u32),
+        message_count: place.small_count("made")?.max(messages_made as u32),
         done,
-        current: tried(place)?,
-        undone,
+        current_call: read_attempts(place)?,
+        reverted: undone,
         phase: Phase::Ready,
     };
     let (fault, request) = (
-        fault(role, strata, messages)?,
+        read_fault(role, strata, messages)?,
         requests::read(role, strata, messages)?,
     );
     let phase = |word: &str| match (word, fault.clone()) {
-        ("ready", Some(fault)) => Some(Phase::Again(fault)),
+        ("ready", Some(fault)) => Some(Phase::ReadyAfterFault(fault)),
         ("ready" | "failed", None) => Some(Phase::Ready),
         ("running", _) => Some(Phase::Running),
-        ("resting", _) => Some(Phase::Resting),
+        ("resting", _) => Some(Phase::BackingOff),
         ("failed", Some(fault)) => Some(Phase::Failed(fault)),
         ("complete", _) => Some(Phase::Complete),
-        ("waiting", _) => Some(request.clone().map_or(Phase::Ready, Phase::Waiting)),
+        ("waiting", _) => Some(request.clone().map_or(Phase::Ready, Phase::WaitingForHuman)),
         _ => None,
     };
-    let phase = place.word("phase", phase)?.unwrap_or(Phase::Ready);
-    activation.phase = match (activation.work(role), phase) {
+    let phase = place.keyword("phase", phase)?.unwrap_or(Phase::Ready);
+    activation.phase = match (activation.current_work(role), phase) {
         (None, _) => Phase::Complete,
         (Some(_), Phase::Complete) => Phase::Ready,
         (Some(_), phase) => phase,
@@ -87,39 +96,47 @@ pub(super) fn read(
 }
 
 /// Reads the open fault of a role.
-fn fault(role: &Role, strata: &Place<'_>, messages: &mut Messages<'_>) -> Read<Option<Fault>> {
-    let read = |place: Place<'_>| {
+fn read_fault(
+    role: &Role,
+    strata: &LocatedValue<'_>,
+    messages: &mut ImportedMessages<'_>,
+) -> ImportResult<Option<Fault>> {
+    let read = |place: LocatedValue<'_>| {
         place.object()?;
         if place.get_text("role")? != role.name {
             return Ok(None);
         }
-        let kind = place.word("kind", FaultKind::from_name)?;
+        let kind = place.keyword("kind", FaultKind::from_name)?;
         Ok(Some(Fault {
             // The most general kind.
             kind: kind.unwrap_or(FaultKind::Error),
-            hope: if place.flag("retryable")? {
-                Hope::Retryable
+            retryability: if place.flag("retryable")? {
+                Retryability::Retryable
             } else {
-                Hope::Final
+                Retryability::Final
             },
             // If the file does not say the cause, it is unknown.
             cause: place
-                .word("cause", FaultCause::from_name)?
+                .keyword("cause", FaultCause::from_name)?
                 .unwrap_or_default(),
             message: place.get_text("message")?,
-            backtrace: place.texts("backtrace")?.unwrap_or_default(),
-            log: place.texts("log")?.unwrap_or_default(),
+            backtrace: place.get_texts("backtrace")?.unwrap_or_default(),
+            log: place.get_texts("log")?.unwrap_or_default(),
         }))
     };
-    let found = strata.each("faults", read)?.into_iter().flatten().collect();
+    let found = strata
+        .read_items("faults", read)?
+        .into_iter()
+        .flatten()
+        .collect();
     let name = |_: &Fault| format!("a fault of role `{}`", role.name);
     Ok(messages
-        .repeats
-        .keep_first(|| "/strata/faults".into(), found, |_| (), name)
+        .warnings
+        .first_per_key(|| "/strata/faults".into(), found, |_| (), name)
         .pop())
 }
 
-fn task(place: Place<'_>) -> Read<Task> {
+fn read_task(place: LocatedValue<'_>) -> ImportResult<Task> {
     place.object()?;
     Ok(Task {
         text: place.get_text("text")?,
@@ -130,35 +147,36 @@ fn task(place: Place<'_>) -> Read<Task> {
     })
 }
 
-fn read_done(
+fn read_completed_call(
     role: &Role,
     tasks: usize,
-    place: &Place<'_>,
-    messages: &mut Messages<'_>,
-) -> Read<Done> {
+    place: &LocatedValue<'_>,
+    messages: &mut ImportedMessages<'_>,
+) -> ImportResult<FinishedCall> {
     place.object()?;
-    let made =
-        |name: &str| work(role, tasks, name).filter(|work| !matches!(work, Work::Think { .. }));
-    let work = place.word("work", made)?;
+    let made = |name: &str| {
+        parse_work(role, tasks, name).filter(|work| !matches!(work, Work::Think { .. }))
+    };
+    let work = place.keyword("work", made)?;
     let output = place
         .get("output")
         .ok_or_else(|| place.invalid("has no `output`"))?;
-    let emissions = place.each("emissions", |emission| outgoing(&emission, messages))?;
-    Ok(Done {
+    let emissions = place.read_items("emissions", |emission| read_outgoing(&emission, messages))?;
+    Ok(FinishedCall {
         work: work.ok_or_else(|| place.invalid("does not say what `work` it was"))?,
-        output: outgoing(&output, messages)?,
-        emissions: messages.keep_first(
-            || child(&place.pointer(), "emissions"),
+        output: read_outgoing(&output, messages)?,
+        emissions: messages.first_per_message(
+            || child_pointer(&place.pointer(), "emissions"),
             emissions,
             |made| made.message,
         ),
-        writes: place.each("writes", write)?,
-        tried: tried(place)?,
+        writes: place.read_items("writes", read_scope_write)?,
+        progress: read_attempts(place)?,
     })
 }
 
 /// Parses the name of a call. Returns `None` if the role has no such call.
-pub(super) fn work(role: &Role, tasks: usize, name: &str) -> Option<Work> {
+pub(super) fn parse_work(role: &Role, tasks: usize, name: &str) -> Option<Work> {
     let mut parts = name.split('/');
     let work = match parts.next()? {
         "plan" => Work::Plan,
@@ -181,55 +199,58 @@ pub(super) fn work(role: &Role, tasks: usize, name: &str) -> Option<Work> {
     parts.next().is_none().then_some(work)
 }
 
-fn outgoing(place: &Place<'_>, messages: &mut Messages<'_>) -> Read<Outgoing> {
+fn read_outgoing(
+    place: &LocatedValue<'_>,
+    messages: &mut ImportedMessages<'_>,
+) -> ImportResult<UncommittedMessage> {
     place.object()?;
     let message = place
         .get("message")
         .ok_or_else(|| place.invalid("names no `message`"))?;
     let addressed = if place.flag("addressed")? {
-        Addressed::Named
+        Addressing::Explicit
     } else {
-        Addressed::Open
+        Addressing::ByEnvironment
     };
-    Ok(Outgoing {
-        message: messages.at(&message)?,
-        addressed,
+    Ok(UncommittedMessage {
+        message: messages.resolve(&message)?,
+        addressing: addressed,
     })
 }
 
-fn undone(role: &Role, place: &Place<'_>) -> Read<Undone> {
+fn read_undone_call(role: &Role, place: &LocatedValue<'_>) -> ImportResult<RevertedCall> {
     place.object()?;
     // Its task may belong to a plan that was undone as well.
-    let work = place.word("work", |name| work(role, usize::MAX, name))?;
+    let work = place.keyword("work", |name| parse_work(role, usize::MAX, name))?;
     let work = work.ok_or_else(|| place.invalid("does not say what `work` it was"))?;
-    Ok(Undone {
+    Ok(RevertedCall {
         work,
-        place: place.small("place")?,
-        tried: tried(place)?,
+        position: place.small_count("place")?,
+        progress: read_attempts(place)?,
     })
 }
 
 /// Reads the attempts of the call in the field `tried`.
-fn tried(place: &Place<'_>) -> Read<Current> {
+fn read_attempts(place: &LocatedValue<'_>) -> ImportResult<CallProgress> {
     let Some(tried) = place.get_object("tried")? else {
-        return Ok(Current::default());
+        return Ok(CallProgress::default());
     };
-    Ok(Current {
-        attempts: tried.small("attempts")?,
-        failures: tried.small("failures")?,
-        journal: tried.each("journal", host_call)?,
-        keep: tried.flag("keep")?,
-        answered: tried.flag("answered")?,
-        begun: tried.each("begun", begun)?,
-        reserved: tried.each("reserved", reserved)?,
+    Ok(CallProgress {
+        attempts: tried.small_count("attempts")?,
+        failures: tried.small_count("failures")?,
+        recorded_calls: tried.read_items("journal", read_host_call)?,
+        keeps_calls: tried.flag("keep")?,
+        was_suspended: tried.flag("answered")?,
+        external_writes: tried.read_items("begun", read_intent)?,
+        reservations: tried.read_items("reserved", read_reservation)?,
         files: files::read_changes(&tried)?,
     })
 }
 
-fn reserved(place: Place<'_>) -> Read<Reserved> {
+fn read_reservation(place: LocatedValue<'_>) -> ImportResult<Reservation> {
     place.object()?;
     let usd = place.dollars("usd")?.unwrap_or_default();
-    Ok(Reserved {
+    Ok(Reservation {
         request: place.get_text("request")?,
         amount: Amount {
             usd,
@@ -238,13 +259,13 @@ fn reserved(place: Place<'_>) -> Read<Reserved> {
     })
 }
 
-fn write(place: Place<'_>) -> Read<Write> {
+fn read_scope_write(place: LocatedValue<'_>) -> ImportResult<Write> {
     place.object()?;
     // The value may be `null`, although that usually means that a field is missing.
     let change = match (place.flag("delete")?, place.get("set")) {
-        (true, _) => Change::Delete,
-        (false, Some(value)) => Change::Set(value.json()?),
-        (false, None) => Change::Set(Json::null()),
+        (true, _) => ScopeChange::Delete,
+        (false, Some(value)) => ScopeChange::Set(value.json()?),
+        (false, None) => ScopeChange::Set(Json::null()),
     };
     Ok(Write {
         scope: place.get_text("scope")?,
@@ -253,52 +274,56 @@ fn write(place: Place<'_>) -> Read<Write> {
     })
 }
 
-fn host_call(place: Place<'_>) -> Read<HostCall> {
+fn read_host_call(place: LocatedValue<'_>) -> ImportResult<HostCall> {
     place.object()?;
     let outcome = |name: &str| {
-        Outcome::ALL
+        CallOutcome::ALL
             .into_iter()
             .find(|outcome| outcome.name() == name)
     };
     Ok(HostCall {
-        kind: kind(&place)?,
+        kind: read_kind(&place)?,
         request: place.get_text("request")?,
         response: place
             .get("response")
-            .map_or(Ok(Json::null()), |response| response.wrapped())?,
+            .map_or(Ok(Json::null()), |response| response.wrapped_json())?,
         cost: place.dollars("cost")?.unwrap_or_default(),
         tokens: place.count("tokens")?,
-        outcome: place.word("outcome", outcome)?.unwrap_or_default(),
-        finish: place.word("finish", |word| {
-            Finish::ALL.into_iter().find(|finish| finish.name() == word)
+        outcome: place.keyword("outcome", outcome)?.unwrap_or_default(),
+        finish_reason: place.keyword("finish", |word| {
+            FinishReason::ALL
+                .into_iter()
+                .find(|finish| finish.name() == word)
         })?,
     })
 }
 
-fn begun(place: Place<'_>) -> Read<Begun> {
+fn read_intent(place: LocatedValue<'_>) -> ImportResult<ExternalWrite> {
     place.object()?;
-    let again = place.word("again", |name| {
-        Again::ALL.into_iter().find(|again| again.name() == name)
+    let again = place.keyword("again", |name| {
+        LostAnswerPolicy::ALL
+            .into_iter()
+            .find(|again| again.name() == name)
     })?;
     let intent = Intent {
-        kind: kind(&place)?,
+        kind: read_kind(&place)?,
         request: place.get_text("request")?,
-        what: place.get_text("what")?,
+        description: place.get_text("what")?,
         // If nothing is said, a person has to decide.
-        again: again.unwrap_or(Again::Ask),
+        if_answer_lost: again.unwrap_or(LostAnswerPolicy::AskOperator),
     };
-    Ok(Begun {
+    Ok(ExternalWrite {
         intent,
         result: if place.flag("known")? {
-            Known::Recorded
+            WriteResult::Recorded
         } else {
-            Known::No
+            WriteResult::Unknown
         },
     })
 }
 
-fn kind(place: &Place<'_>) -> Read<HostCallKind> {
-    let kind = place.word("kind", |name| {
+fn read_kind(place: &LocatedValue<'_>) -> ImportResult<HostCallKind> {
+    let kind = place.keyword("kind", |name| {
         HostCallKind::ALL
             .into_iter()
             .find(|kind| kind.name() == name)

@@ -1,11 +1,13 @@
 //! The team that a file of MetaGPT describes. It is never run, but lets the state be shown without
 //! a team file.
 
-use strata_core::budget::Purses;
-use strata_core::team::{Action, OnFault, Outside, Policy, React, Retry, Role, Team, Thinker};
+use strata_core::budget::ScopedBudgets;
+use strata_core::team::{
+    Action, ExternalEnvironment, OnFault, Policy, React, RetryPolicy, Role, Team, Thinker,
+};
 
-use super::metagpt::actions_of_entry;
-use super::place::Place;
+use super::metagpt::action_names;
+use super::place::LocatedValue;
 use super::{ImportError, parse};
 
 /// The maximum number of roles, and of a role's actions: how many ids there are.
@@ -14,7 +16,7 @@ const MAX_IDS: usize = u16::MAX as usize;
 /// Returns the team that a file of another program describes. Fails if it holds none.
 pub fn described_team(bytes: &[u8]) -> Result<Team, ImportError> {
     let document = parse::parse_saved(bytes)?;
-    let whole = Place::root(&document);
+    let whole = LocatedValue::root(&document);
     let env = whole
         .get_object("env")?
         .ok_or(ImportError::NoTeam("`/env` is missing"))?;
@@ -23,7 +25,7 @@ pub fn described_team(bytes: &[u8]) -> Result<Team, ImportError> {
         .ok_or(ImportError::NoTeam("`/env/roles` is missing"))?;
     let roles: Vec<Role> = entries
         .fields()?
-        .map(|(key, entry)| role(key, &entry))
+        .map(|(key, entry)| read_role(key, &entry))
         .collect::<Result<_, _>>()?;
     if roles.len() > MAX_IDS {
         return Err(entries.invalid(format!("has more than {MAX_IDS} roles")));
@@ -36,21 +38,21 @@ pub fn described_team(bytes: &[u8]) -> Result<Team, ImportError> {
         routes: Vec::new(),
         joins: Vec::new(),
         scopes: Default::default(),
-        outside: Outside::Nobody,
+        external: ExternalEnvironment::Absent,
         policy: Policy {
             on_fault: OnFault::Stop,
             max_steps: None,
             max_parallel: 1,
             budget: None,
-            purses: Purses::default(),
+            scoped_budgets: ScopedBudgets::default(),
         },
     })
 }
 
-fn role(key: &str, entry: &Place<'_>) -> Result<Role, ImportError> {
+fn read_role(key: &str, entry: &LocatedValue<'_>) -> Result<Role, ImportError> {
     entry.object()?;
     let name = entry.get_text("name")?;
-    let retry = Retry {
+    let retry = RetryPolicy {
         retries: 0,
         backoff_ms: 0,
     };
@@ -58,7 +60,7 @@ fn role(key: &str, entry: &Place<'_>) -> Result<Role, ImportError> {
         name: names.into_iter().next().unwrap_or_default(),
         retry,
     };
-    let actions: Vec<Action> = actions_of_entry(entry)?
+    let actions: Vec<Action> = action_names(entry)?
         .unwrap_or_default()
         .into_iter()
         .map(named)
@@ -69,11 +71,11 @@ fn role(key: &str, entry: &Place<'_>) -> Result<Role, ImportError> {
     let rc = entry.get_object("rc")?;
     let rc = rc.as_ref();
     let watch = rc
-        .map(|rc| rc.texts("watch"))
+        .map(|rc| rc.get_texts("watch"))
         .transpose()?
         .flatten()
         .unwrap_or_default();
-    let max_loop = rc.map_or(Ok(0), |rc| rc.small("max_react_loop"))?;
+    let max_loop = rc.map_or(Ok(0), |rc| rc.small_count("max_react_loop"))?;
     let react = match rc
         .map(|rc| rc.get_text("react_mode"))
         .transpose()?

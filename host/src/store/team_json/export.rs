@@ -6,24 +6,27 @@ use std::io::{self, BufWriter, Write};
 
 use serde::Serialize;
 use serde_json::Serializer;
-use strata_core::activation::{Activation, Addressed, Current, Done};
-use strata_core::budget::{Reserved, Spending};
-use strata_core::environment::scope::{Change, Scope};
+use strata_core::activation::{Activation, Addressing, CallProgress, FinishedCall};
+use strata_core::budget::{Reservation, Spending};
+use strata_core::environment::scope::{Scope, ScopeChange};
 use strata_core::environment::{Environment, MessageRef, OwnMessages};
 use strata_core::event::HostCall;
-use strata_core::fault::{Fault, Hope};
-use strata_core::host_call::{Begun, Finish, Intent, Known};
+use strata_core::fault::{Fault, Retryability};
+use strata_core::host_call::{ExternalWrite, FinishReason, Intent, WriteResult};
 use strata_core::id::RoleId;
 use strata_core::money::Usd;
-use strata_core::stepper::{slot, step_of_fault};
-use strata_core::team::{Deliver, React, Team};
+use strata_core::stepper::{component_slot, step_of_fault};
+use strata_core::team::{DeliveryMode, React, Team};
 
-use super::layout::{self, ById, Document, More, Ordered, Text, Texts};
-use super::lines::{Line, Lines};
-use super::names::{mode, phase_name, place_of, policy_name, saved_name, work_name};
-use super::place::child;
+use super::layout::{
+    self, ForeignFields, JsonDocument, MessageJson, MessageListJson, MessagesByIdJson,
+    OrderedObject,
+};
+use super::lines::{OneLine, TeamJsonFormatter};
+use super::names::{action_of_work, phase_name, policy_name, react_mode, saved_name, work_name};
+use super::place::child_pointer;
 use super::{SCHEMA_PREFIX, SavedDefinition, VERSION, WITHHELD, files, joins, requests};
-use crate::store::file::PIECE_BYTES;
+use crate::store::file::READ_BUFFER_BYTES;
 
 /// Returns the content of the file.
 pub fn export(team: &Team, env: &Environment, definition: &SavedDefinition) -> String {
@@ -39,17 +42,20 @@ pub fn write(
     definition: &SavedDefinition,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let mut out = BufWriter::with_capacity(PIECE_BYTES, out);
-    let line = Line::default();
+    let mut out = BufWriter::with_capacity(READ_BUFFER_BYTES, out);
+    let line = OneLine::default();
     let exporter = Exporter {
         team,
         env,
-        foreign: group(env),
+        foreign: group_foreign_fields(env),
         line: &line,
     };
     exporter
-        .file(definition)
-        .serialize(&mut Serializer::with_formatter(&mut out, Lines::new(&line)))?;
+        .file_json(definition)
+        .serialize(&mut Serializer::with_formatter(
+            &mut out,
+            TeamJsonFormatter::new(&line),
+        ))?;
     out.write_all(b"\n")?;
     out.flush()
 }
@@ -58,14 +64,14 @@ struct Exporter<'a> {
     team: &'a Team,
     env: &'a Environment,
     /// Fields of other programs, by the JSON pointer of the object that they belong to.
-    foreign: BTreeMap<String, More>,
-    line: &'a Line,
+    foreign: BTreeMap<String, ForeignFields>,
+    line: &'a OneLine,
 }
 
 /// Groups fields of other programs by the objects that they belong to.
-fn group(env: &Environment) -> BTreeMap<String, More> {
-    let mut groups: BTreeMap<String, More> = BTreeMap::new();
-    for (pointer, value) in &env.foreign {
+fn group_foreign_fields(env: &Environment) -> BTreeMap<String, ForeignFields> {
+    let mut groups: BTreeMap<String, ForeignFields> = BTreeMap::new();
+    for (pointer, value) in &env.unknown_fields {
         if let Some((above, name)) = pointer.rsplit_once('/') {
             let name = name.replace("~1", "/").replace("~0", "~");
             groups
@@ -78,97 +84,101 @@ fn group(env: &Environment) -> BTreeMap<String, More> {
 }
 
 impl<'a> Exporter<'a> {
-    fn file(&'a self, definition: &'a SavedDefinition) -> layout::File<'a> {
-        let env = layout::Env {
+    fn file_json(&'a self, definition: &'a SavedDefinition) -> layout::TeamJson<'a> {
+        let env = layout::EnvJson {
             desc: &self.team.desc,
-            roles: self.by_role(|id| Some(self.role(id))),
-            history: self.memory(self.env.history.iter().copied(), "/env/history"),
-            more: self.more("/env"),
+            roles: self.object_by_role(|id| Some(self.role_json(id))),
+            history: self.memory_json(self.env.history.iter().copied(), "/env/history"),
+            more: self.foreign_fields("/env"),
         };
         let investment = self.investment();
-        layout::File {
+        layout::TeamJson {
             env,
             investment,
             idea: &self.env.idea,
-            strata: self.strata(definition),
-            more: self.more(""),
+            strata: self.strata_json(definition),
+            more: self.foreign_fields(""),
         }
     }
 
     /// Returns the budget as MetaGPT writes it.
     fn investment(&self) -> f64 {
-        self.env.budget.map_or(0.0, Usd::dollars)
+        self.env.budget.map_or(0.0, Usd::to_dollars)
     }
 
     /// Calls `make` for each role, in order.
-    fn by_role<T>(&'a self, make: impl Fn(RoleId) -> Option<T>) -> Ordered<'a, T> {
+    fn object_by_role<T>(&'a self, make: impl Fn(RoleId) -> Option<T>) -> OrderedObject<'a, T> {
         let named = |id| make(id).map(|made| (self.team.role(id).name.as_str(), made));
-        Ordered(self.team.role_ids().filter_map(named).collect())
+        OrderedObject(self.team.role_ids().filter_map(named).collect())
     }
 
-    fn more(&self, pointer: &str) -> More {
+    fn foreign_fields(&self, pointer: &str) -> ForeignFields {
         self.foreign.get(pointer).cloned().unwrap_or_default()
     }
 
-    fn text(&self, id: MessageRef) -> Text<'_> {
-        Text {
+    fn message_json(&self, id: MessageRef) -> MessageJson<'_> {
+        MessageJson {
             message: self.env.message(id),
             line: self.line,
         }
     }
 
-    fn texts(&self, ids: Vec<MessageRef>) -> Texts<'_> {
-        Texts {
+    fn message_list(&self, ids: Vec<MessageRef>) -> MessageListJson<'_> {
+        MessageListJson {
             env: self.env,
             line: self.line,
             ids,
         }
     }
 
-    fn id(&self, id: MessageRef) -> &str {
+    fn message_id(&self, id: MessageRef) -> &str {
         &self.env.message(id).id.0
     }
 
-    fn memory(&self, ids: impl Iterator<Item = MessageRef>, pointer: &str) -> layout::Memory<'_> {
-        let storage = self.texts(ids.collect());
-        let mut index: BTreeMap<&str, Texts<'_>> = BTreeMap::new();
+    fn memory_json(
+        &self,
+        ids: impl Iterator<Item = MessageRef>,
+        pointer: &str,
+    ) -> layout::MemoryJson<'_> {
+        let storage = self.message_list(ids.collect());
+        let mut index: BTreeMap<&str, MessageListJson<'_>> = BTreeMap::new();
         for id in &storage.ids {
             let label = &self.env.message(*id).cause_by;
             if !label.is_empty() {
                 index
                     .entry(label)
-                    .or_insert_with(|| self.texts(Vec::new()))
+                    .or_insert_with(|| self.message_list(Vec::new()))
                     .ids
                     .push(*id);
             }
         }
-        layout::Memory {
+        layout::MemoryJson {
             storage,
             index,
             ignore_id: false,
-            more: self.more(pointer),
+            more: self.foreign_fields(pointer),
         }
     }
 
-    fn role(&self, id: RoleId) -> layout::Role<'_> {
+    fn role_json(&self, id: RoleId) -> layout::RoleJson<'_> {
         let role = self.team.role(id);
-        let at = child("/env/roles", &role.name);
-        let mut more = self.more(&at);
+        let at = child_pointer("/env/roles", &role.name);
+        let mut more = self.foreign_fields(&at);
         let mut actions = Vec::with_capacity(role.actions.len());
         for (i, action) in role.actions.iter().enumerate() {
-            actions.push(layout::Action {
+            actions.push(layout::ActionJson {
                 name: &action.name,
-                more: self.more(&format!("{at}/actions/{i}")),
+                more: self.foreign_fields(&format!("{at}/actions/{i}")),
             });
         }
-        let (react_mode, max_react_loop) = mode(role.react);
+        let (react_mode, max_react_loop) = react_mode(role.react);
         let state = self
             .env
             .role(id)
             .activation
             .as_ref()
-            .map_or(-1, |activation| self.index(id, activation));
-        layout::Role {
+            .map_or(-1, |activation| self.current_action(id, activation));
+        layout::RoleJson {
             name: &role.name,
             profile: &role.profile,
             goal: &role.goal,
@@ -185,40 +195,45 @@ impl<'a> Exporter<'a> {
                 .map(|(i, a)| format!("{i}. {}", a.name))
                 .collect(),
             actions,
-            rc: layout::Context {
-                memory: self.memory(self.env.memory(id), &format!("{at}/rc/memory")),
+            rc: layout::RoleContextJson {
+                memory: self.memory_json(self.env.memory(id), &format!("{at}/rc/memory")),
                 state,
                 watch: role.watch.iter().map(String::as_str).collect(),
                 react_mode,
                 max_react_loop,
-                more: self.more(&format!("{at}/rc")),
+                more: self.foreign_fields(&format!("{at}/rc")),
             },
             addresses: &role.addresses,
             recovered: state >= 0,
-            latest_observed_msg: self.env.role(id).latest.map(|latest| self.text(latest)),
+            latest_observed_msg: self
+                .env
+                .role(id)
+                .latest
+                .map(|latest| self.message_json(latest)),
             more,
         }
     }
 
     /// Returns the index of the action that a role works on; -1 for a choice, or if nothing is left
     /// to do.
-    fn index(&self, id: RoleId, activation: &Activation) -> i64 {
+    fn current_action(&self, id: RoleId, activation: &Activation) -> i64 {
         let role = self.team.role(id);
-        place_of(role, activation.work(role)).0
+        action_of_work(role, activation.current_work(role)).0
     }
 
-    fn strata(&'a self, definition: &'a SavedDefinition) -> layout::Strata<'a> {
+    fn strata_json(&'a self, definition: &'a SavedDefinition) -> layout::StrataJson<'a> {
         let env = self.env;
-        let dead = |dead: &'a strata_core::environment::DeadLetter| layout::DeadLetter {
-            message: self.id(dead.message),
+        let dead = |dead: &'a strata_core::environment::DeadLetter| layout::DeadLetterJson {
+            message: self.message_id(dead.message),
             to: &dead.to,
         };
-        let outbound = |outbound: &'a strata_core::environment::Outbound| layout::Outbound {
-            message: self.id(outbound.message),
-            to: &outbound.to,
-            failed: outbound.failed.as_deref(),
-        };
-        layout::Strata {
+        let outbound =
+            |outbound: &'a strata_core::environment::OutboxMessage| layout::OutboundJson {
+                message: self.message_id(outbound.message),
+                to: &outbound.to,
+                failed: outbound.failed.as_deref(),
+            };
+        layout::StrataJson {
             schema: format!("{SCHEMA_PREFIX}{VERSION}"),
             run_id: &env.run.0,
             checkpoint: env.checkpoint.as_ref().map(|id| id.0.as_str()),
@@ -227,18 +242,25 @@ impl<'a> Exporter<'a> {
             forks: env.lineage.forks.iter().map(|id| id.0.as_str()).collect(),
             status: env.status.name(),
             step: env.step,
-            step_open: env.open,
-            checkpoints: env.checkpoints,
-            sent: env.sent,
-            calls: policy_name(env.calls),
+            step_open: env.is_step_open,
+            checkpoints: env.checkpoint_count,
+            sent: env.external_message_count,
+            calls: policy_name(env.call_policy),
             faults: env
-                .faults()
-                .filter_map(|(id, activation, fault)| self.fault(id, activation, fault))
+                .open_faults()
+                .filter_map(|(id, activation, fault)| self.fault_json(id, activation, fault))
                 .collect(),
-            open: self.by_role(|id| Some(self.open(env.role(id).activation.as_ref()?))),
-            buffers: self
-                .by_role(|id| Some(env.buffer(id).map(|message| self.id(message)).collect())),
-            each: self.by_role(|id| Some(self.alone(id)).filter(|ids| !ids.is_empty())),
+            open: self
+                .object_by_role(|id| Some(self.activation_json(env.role(id).activation.as_ref()?))),
+            buffers: self.object_by_role(|id| {
+                Some(
+                    env.unfinished_mail(id)
+                        .map(|message| self.message_id(message))
+                        .collect(),
+                )
+            }),
+            each: self
+                .object_by_role(|id| Some(self.each_delivered(id)).filter(|ids| !ids.is_empty())),
             joins: joins::write(self.team, env),
             requests: requests::write(self.team, env),
             state: self.scopes(),
@@ -254,51 +276,51 @@ impl<'a> Exporter<'a> {
             own_messages: (env.own_messages == OwnMessages::Withheld).then_some(WITHHELD),
             shape: &env.shape,
             definition: (!definition.text.is_empty()).then(|| layout_definition(definition)),
-            messages: self.messages(),
-            more: self.more("/strata"),
+            messages: self.messages_by_id(),
+            more: self.foreign_fields("/strata"),
         }
     }
 
-    fn scopes(&self) -> layout::State<'_> {
+    fn scopes(&self) -> layout::ScopesJson<'_> {
         let mut env = BTreeMap::new();
-        for (name, scope) in &self.env.shared {
-            env.insert(name.as_str(), values(scope));
+        for (name, scope) in &self.env.shared_scopes {
+            env.insert(name.as_str(), scope_json(scope));
         }
-        let role = self.by_role(|id| {
+        let role = self.object_by_role(|id| {
             Some(&self.env.role(id).scope)
                 .filter(|scope| !scope.is_empty())
-                .map(values)
+                .map(scope_json)
         });
-        layout::State { env, role }
+        layout::ScopesJson { env, role }
     }
 
-    fn budget(&self) -> layout::Budget {
+    fn budget(&self) -> layout::BudgetJson {
         let mut by = BTreeMap::new();
         for (slot, spending) in &self.env.ledger {
-            by.insert(saved_name(self.team, *slot), used(spending));
+            by.insert(saved_name(self.team, *slot), spending_json(spending));
         }
-        layout::Budget {
-            total: self.env.spent.dollars(),
-            max: self.env.budget.map(Usd::dollars),
+        layout::BudgetJson {
+            total: self.env.spent.to_dollars(),
+            max: self.env.budget.map(Usd::to_dollars),
             investment: self.investment(),
             by,
         }
     }
 
     /// Returns the messages of a role's mailbox that are delivered one by one.
-    fn alone(&self, id: RoleId) -> Vec<&str> {
+    fn each_delivered(&self, id: RoleId) -> Vec<&str> {
         let mail = self
             .env
             .role(id)
             .mailbox
             .iter()
-            .filter(|mail| mail.deliver == Deliver::Each);
-        mail.map(|mail| self.id(mail.message)).collect()
+            .filter(|mail| mail.deliver == DeliveryMode::Each);
+        mail.map(|mail| self.message_id(mail.message)).collect()
     }
 
     /// Returns all messages that are referred to, by their ids. Nothing refers to the messages of
     /// undone calls.
-    fn messages(&self) -> ById<'_> {
+    fn messages_by_id(&self) -> MessagesByIdJson<'_> {
         let env = self.env;
         // A flag for each message: most are referred to several times, and there may be very many.
         let mut referred = vec![false; env.messages.len()];
@@ -320,7 +342,7 @@ impl<'a> Exporter<'a> {
             refer(outbound.message);
         }
         for role in self.team.role_ids() {
-            for id in env.memory(role).chain(env.buffer(role)) {
+            for id in env.memory(role).chain(env.unfinished_mail(role)) {
                 refer(id);
             }
             if let Some(latest) = env.role(role).latest {
@@ -335,115 +357,124 @@ impl<'a> Exporter<'a> {
         let referred = (0..).map(MessageRef).zip(referred);
         let referred = referred.filter(|(_, is_referred)| *is_referred);
         let mut ids: Vec<MessageRef> = referred.map(|(id, _)| id).collect();
-        ids.sort_unstable_by_key(|id| self.id(*id));
-        ById(self.texts(ids))
+        ids.sort_unstable_by_key(|id| self.message_id(*id));
+        MessagesByIdJson(self.message_list(ids))
     }
 
-    fn fault(
+    fn fault_json(
         &self,
         id: RoleId,
         activation: &Activation,
         fault: &'a Fault,
-    ) -> Option<layout::Fault<'_>> {
+    ) -> Option<layout::FaultJson<'_>> {
         let Fault {
             kind,
-            hope,
+            retryability: hope,
             cause,
             message,
             backtrace,
             log,
         } = fault;
         let role = self.team.role(id);
-        let work = activation.work(role)?;
-        let (index, action) = place_of(role, Some(work));
-        let digest = slot(role, id, work).and_then(|slot| self.env.components.get(&slot));
-        Some(layout::Fault {
+        let work = activation.current_work(role)?;
+        let (index, action) = action_of_work(role, Some(work));
+        let digest = component_slot(role, id, work).and_then(|slot| self.env.components.get(&slot));
+        Some(layout::FaultJson {
             role: &role.name,
             index,
             action,
             kind: kind.name(),
             cause: cause.name(),
-            attempt: activation.current.attempts,
+            attempt: activation.current_call.attempts,
             message,
             step: step_of_fault(self.team, self.env, activation),
             digest: digest.map(|digest| digest.0.as_str()),
             backtrace,
             log,
-            retryable: *hope == Hope::Retryable,
+            retryable: *hope == Retryability::Retryable,
         })
     }
 
-    fn open(&self, activation: &'a Activation) -> layout::Open<'_> {
-        let undone = |undone: &'a strata_core::activation::Undone| layout::Undone {
+    fn activation_json(&self, activation: &'a Activation) -> layout::ActivationJson<'_> {
+        let undone = |undone: &'a strata_core::activation::RevertedCall| layout::UndoneCallJson {
             work: work_name(undone.work),
-            place: undone.place,
-            tried: tried(&undone.tried),
+            place: undone.position,
+            tried: attempts_json(&undone.progress),
         };
-        layout::Open {
-            step: activation.opened,
+        layout::ActivationJson {
+            step: activation.opened_in_step,
             phase: phase_name(&activation.phase),
-            news: activation.news.iter().map(|id| self.id(*id)).collect(),
-            skipped: activation.skipped,
+            news: activation
+                .news
+                .iter()
+                .map(|id| self.message_id(*id))
+                .collect(),
+            skipped: activation.skipped_actions,
             choices: &activation.choices,
             tasks: &activation.tasks,
-            done: activation.done.iter().map(|done| self.done(done)).collect(),
-            made: activation.made,
-            tried: tried(&activation.current),
-            undone: activation.undone.iter().map(undone).collect(),
+            done: activation
+                .done
+                .iter()
+                .map(|done| self.completed_call_json(done))
+                .collect(),
+            made: activation.message_count,
+            tried: attempts_json(&activation.current_call),
+            undone: activation.reverted.iter().map(undone).collect(),
         }
     }
 
-    fn done(&self, done: &'a Done) -> layout::Done<'_> {
-        let outgoing = |outgoing: &strata_core::activation::Outgoing| layout::Outgoing {
-            message: self.id(outgoing.message),
-            addressed: outgoing.addressed == Addressed::Named,
-        };
+    fn completed_call_json(&self, done: &'a FinishedCall) -> layout::CompletedCallJson<'_> {
+        let outgoing =
+            |outgoing: &strata_core::activation::UncommittedMessage| layout::OutgoingJson {
+                message: self.message_id(outgoing.message),
+                addressed: outgoing.addressing == Addressing::Explicit,
+            };
         let write = |write: &'a strata_core::environment::scope::Write| {
             let (set, delete) = match &write.change {
-                Change::Set(value) => (Some(Document(value)), false),
-                Change::Delete => (None, true),
+                ScopeChange::Set(value) => (Some(JsonDocument(value)), false),
+                ScopeChange::Delete => (None, true),
             };
-            layout::Write {
+            layout::ScopeWriteJson {
                 scope: &write.scope,
                 key: &write.key,
                 set,
                 delete,
             }
         };
-        layout::Done {
+        layout::CompletedCallJson {
             work: work_name(done.work),
             output: outgoing(&done.output),
             emissions: done.emissions.iter().map(outgoing).collect(),
             writes: done.writes.iter().map(write).collect(),
-            tried: tried(&done.tried),
+            tried: attempts_json(&done.progress),
         }
     }
 }
 
-fn tried(current: &Current) -> layout::Tried<'_> {
-    let Current {
+fn attempts_json(current: &CallProgress) -> layout::AttemptsJson<'_> {
+    let CallProgress {
         attempts,
         failures,
-        journal,
-        keep,
-        answered,
-        begun,
-        reserved,
+        recorded_calls: journal,
+        keeps_calls: keep,
+        was_suspended: answered,
+        external_writes: begun,
+        reservations: reserved,
         files,
     } = current;
-    layout::Tried {
+    layout::AttemptsJson {
         attempts: *attempts,
         failures: *failures,
-        journal: journal.iter().map(host_call).collect(),
+        journal: journal.iter().map(host_call_json).collect(),
         keep: *keep,
         answered: *answered,
-        begun: begun.iter().map(begun_call).collect(),
-        reserved: reserved.iter().map(held).collect(),
+        begun: begun.iter().map(intent_json).collect(),
+        reserved: reserved.iter().map(reservation_json).collect(),
         files: files::write_changes(files),
     }
 }
 
-fn used(spending: &Spending) -> layout::Spending {
+fn spending_json(spending: &Spending) -> layout::SpendingJson {
     let Spending {
         usd,
         tokens,
@@ -453,8 +484,8 @@ fn used(spending: &Spending) -> layout::Spending {
         truncated,
         refused,
     } = *spending;
-    let (usd, saved) = (usd.dollars(), saved.dollars());
-    layout::Spending {
+    let (usd, saved) = (usd.to_dollars(), saved.to_dollars());
+    layout::SpendingJson {
         usd,
         tokens,
         calls,
@@ -465,23 +496,23 @@ fn used(spending: &Spending) -> layout::Spending {
     }
 }
 
-fn held(Reserved { request, amount }: &Reserved) -> layout::Reserved<'_> {
-    layout::Reserved {
+fn reservation_json(Reservation { request, amount }: &Reservation) -> layout::ReservationJson<'_> {
+    layout::ReservationJson {
         request,
-        usd: amount.usd.dollars(),
+        usd: amount.usd.to_dollars(),
         tokens: amount.tokens,
     }
 }
 
-fn begun_call(begun: &Begun) -> layout::Begun<'_> {
+fn intent_json(begun: &ExternalWrite) -> layout::IntentJson<'_> {
     let Intent {
         kind,
         request,
-        what,
-        again,
+        description: what,
+        if_answer_lost: again,
     } = &begun.intent;
-    let known = begun.result == Known::Recorded;
-    layout::Begun {
+    let known = begun.result == WriteResult::Recorded;
+    layout::IntentJson {
         kind: kind.name(),
         request,
         what,
@@ -490,20 +521,20 @@ fn begun_call(begun: &Begun) -> layout::Begun<'_> {
     }
 }
 
-fn host_call(call: &HostCall) -> layout::HostCall<'_> {
-    layout::HostCall {
+fn host_call_json(call: &HostCall) -> layout::HostCallJson<'_> {
+    layout::HostCallJson {
         kind: call.kind.name(),
         request: &call.request,
-        response: Document(&call.response),
-        cost: call.cost.dollars(),
+        response: JsonDocument(&call.response),
+        cost: call.cost.to_dollars(),
         tokens: call.tokens,
         outcome: call.outcome.name(),
-        finish: call.finish.map(Finish::name),
+        finish: call.finish_reason.map(FinishReason::name),
     }
 }
 
-fn layout_definition(definition: &SavedDefinition) -> layout::Definition<'_> {
-    layout::Definition {
+fn layout_definition(definition: &SavedDefinition) -> layout::DefinitionJson<'_> {
+    layout::DefinitionJson {
         name: &definition.name,
         base: definition.base.to_string_lossy().into(),
         text: &definition.text,
@@ -511,9 +542,9 @@ fn layout_definition(definition: &SavedDefinition) -> layout::Definition<'_> {
     }
 }
 
-fn values(scope: &Scope) -> BTreeMap<&str, Document<'_>> {
+fn scope_json(scope: &Scope) -> BTreeMap<&str, JsonDocument<'_>> {
     scope
         .iter()
-        .map(|(key, value)| (key.as_str(), Document(value)))
+        .map(|(key, value)| (key.as_str(), JsonDocument(value)))
         .collect()
 }

@@ -4,34 +4,37 @@
 use serde_json::{Map, Value, json};
 
 use strata_core::environment::Environment;
-use strata_core::file::{Content, FileChange, Files, Kept, Placement};
+use strata_core::file::{CommittedFile, FileChange, FileRecords, PathContent, Placement};
 use strata_core::id::{Digest, RoleId};
 use strata_core::team::Team;
 
-use super::activation::work;
+use super::activation::parse_work;
 use super::names::work_name;
-use super::place::{Place, Read};
+use super::place::{ImportResult, LocatedValue};
 
 /// Returns what is known of files as JSON.
 pub(super) fn write(team: &Team, env: &Environment) -> Value {
-    let Files {
-        kept,
-        decided,
+    let FileRecords {
+        committed: kept,
+        intended: decided,
         pending,
     } = &env.files;
     let kept: Map<String, Value> = kept
         .iter()
         .map(|(path, kept)| {
             let (role, work) = (&team.role(kept.role).name, work_name(kept.work));
-            (path.clone(), json!({ "content": content(&kept.content), "role": role, "work": work, "step": kept.step }))
+            (path.clone(), json!({ "content": content_json(&kept.content), "role": role, "work": work, "step": kept.step }))
         })
         .collect();
     let decided: Map<String, Value> = decided
         .iter()
-        .map(|(path, decided)| (path.clone(), content(decided)))
+        .map(|(path, decided)| (path.clone(), content_json(decided)))
         .collect();
     let pending = pending.iter().map(|placement| {
-        let (expected, is) = (content(&placement.expected), content(&placement.content));
+        let (expected, is) = (
+            content_json(&placement.expected),
+            content_json(&placement.content),
+        );
         json!({ "path": placement.path, "expected": expected, "content": is })
     });
     json!({ "kept": kept, "decided": decided, "pending": pending.collect::<Vec<_>>() })
@@ -39,37 +42,37 @@ pub(super) fn write(team: &Team, env: &Environment) -> Value {
 
 /// Returns the changes that an action made as JSON.
 pub(super) fn write_changes(changes: &[FileChange]) -> Vec<Value> {
-    let change = |change: &FileChange| json!({ "path": change.path, "before": content(&change.before), "after": content(&change.after) });
+    let change = |change: &FileChange| json!({ "path": change.path, "before": content_json(&change.before), "after": content_json(&change.after) });
     changes.iter().map(change).collect()
 }
 
-fn content(content: &Content) -> Value {
+fn content_json(content: &PathContent) -> Value {
     match content {
-        Content::Absent => Value::Null,
-        Content::Directory => json!({ "directory": true }),
-        Content::File { digest, bytes } => json!({ "sha256": digest.0, "bytes": bytes }),
+        PathContent::Absent => Value::Null,
+        PathContent::Directory => json!({ "directory": true }),
+        PathContent::File { digest, bytes } => json!({ "sha256": digest.0, "bytes": bytes }),
     }
 }
 
 /// Reads what is known of files.
-pub(super) fn read(team: &Team, strata: &Place<'_>) -> Read<Files> {
+pub(super) fn read(team: &Team, strata: &LocatedValue<'_>) -> ImportResult<FileRecords> {
     let Some(place) = strata.get_object("files")? else {
-        return Ok(Files::default());
+        return Ok(FileRecords::default());
     };
-    let mut files = Files::default();
+    let mut files = FileRecords::default();
     if let Some(kept) = place.get_object("kept")? {
         for (path, kept) in kept.fields()? {
-            files.kept.insert(path.into(), read_kept(team, &kept)?);
+            files.committed.insert(path.into(), read_kept(team, &kept)?);
         }
     }
     if let Some(decided) = place.get_object("decided")? {
         for (path, decided) in decided.fields()? {
             files
-                .decided
+                .intended
                 .insert(path.into(), read_content(Some(&decided))?);
         }
     }
-    files.pending = place.each("pending", |place| {
+    files.pending = place.read_items("pending", |place| {
         place.object()?;
         let content = |name| read_content(place.get(name).as_ref());
         Ok(Placement {
@@ -81,16 +84,16 @@ pub(super) fn read(team: &Team, strata: &Place<'_>) -> Read<Files> {
     Ok(files)
 }
 
-fn read_kept(team: &Team, place: &Place<'_>) -> Read<Kept> {
+fn read_kept(team: &Team, place: &LocatedValue<'_>) -> ImportResult<CommittedFile> {
     place.object()?;
     let name = place.get_text("role")?;
     let id = team
         .role_ids()
         .find(|id: &RoleId| team.role(*id).name == name);
     let role = id.ok_or_else(|| place.invalid("names a role that the team does not have"))?;
-    let done = place.word("work", |name| work(team.role(role), usize::MAX, name))?;
+    let done = place.keyword("work", |name| parse_work(team.role(role), usize::MAX, name))?;
     let work = done.ok_or_else(|| place.invalid("does not say what `work` it was"))?;
-    Ok(Kept {
+    Ok(CommittedFile {
         content: read_content(place.get("content").as_ref())?,
         role,
         work,
@@ -99,8 +102,8 @@ fn read_kept(team: &Team, place: &Place<'_>) -> Read<Kept> {
 }
 
 /// Reads the changes that an action made.
-pub(super) fn read_changes(place: &Place<'_>) -> Read<Vec<FileChange>> {
-    place.each("files", |place| {
+pub(super) fn read_changes(place: &LocatedValue<'_>) -> ImportResult<Vec<FileChange>> {
+    place.read_items("files", |place| {
         place.object()?;
         let content = |name| read_content(place.get(name).as_ref());
         Ok(FileChange {
@@ -111,18 +114,18 @@ pub(super) fn read_changes(place: &Place<'_>) -> Read<Vec<FileChange>> {
     })
 }
 
-fn read_content(place: Option<&Place<'_>>) -> Read<Content> {
+fn read_content(place: Option<&LocatedValue<'_>>) -> ImportResult<PathContent> {
     let Some(place) = place.filter(|place| !place.value().is_null()) else {
-        return Ok(Content::Absent);
+        return Ok(PathContent::Absent);
     };
     place.object()?;
     if place.flag("directory")? {
-        return Ok(Content::Directory);
+        return Ok(PathContent::Directory);
     }
     let digest = place.get_text("sha256")?;
     let is_digest = digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
     match is_digest {
-        true => Ok(Content::File {
+        true => Ok(PathContent::File {
             digest: Digest(digest),
             bytes: place.count("bytes")?,
         }),

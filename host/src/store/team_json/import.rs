@@ -10,28 +10,28 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use strata_core::budget::Spending;
-use strata_core::environment::Outbound;
+use strata_core::environment::OutboxMessage;
 use strata_core::environment::lineage::Lineage;
 use strata_core::environment::scope::Scope;
 use strata_core::environment::{DeadLetter, Environment, MessageRef, OwnMessages, RoleState};
 use strata_core::event::{CallPolicy, Status};
-use strata_core::id::{CheckpointId, Digest, RunId, Slot, hex};
+use strata_core::id::{CheckpointId, Digest, RunId, Slot, to_hex};
 use strata_core::json::Json;
 use strata_core::shape::Shape;
 use strata_core::team::Team;
 
-use super::messages::Messages;
-use super::metagpt::Names;
+use super::messages::ImportedMessages;
+use super::metagpt::ForeignNames;
 use super::names::{policy_name, saved_name};
-use super::place::{Place, child};
+use super::place::{LocatedValue, child_pointer};
 use super::{ImportError, SCHEMA_PREFIX, VERSION, WITHHELD, files, joins, metagpt, parse, roles};
 use crate::sha256::sha256;
 
 /// The fields that are understood. Others are preserved.
-const FILE: &[&str] = &["env", "investment", "idea", "strata"];
-const ENV: &[&str] = &["desc", "roles", "history"];
-const MEMORY: &[&str] = &["storage", "index", "ignore_id"];
-const STRATA: &[&str] = &[
+const FILE_FIELDS: &[&str] = &["env", "investment", "idea", "strata"];
+const ENV_FIELDS: &[&str] = &["desc", "roles", "history"];
+const MEMORY_FIELDS: &[&str] = &["storage", "index", "ignore_id"];
+const STRATA_FIELDS: &[&str] = &[
     "schema",
     "run_id",
     "checkpoint",
@@ -64,23 +64,23 @@ const STRATA: &[&str] = &[
 
 /// The main parts of the file.
 #[derive(Clone, Copy)]
-pub(super) struct File<'a> {
+pub(super) struct FileParts<'a> {
     /// The complete document.
-    pub whole: Place<'a>,
+    pub document: LocatedValue<'a>,
     /// `/env`: the part in MetaGPT's format.
-    pub env: Place<'a>,
+    pub env: LocatedValue<'a>,
     /// `/env/roles`.
-    pub roles: Place<'a>,
+    pub roles: LocatedValue<'a>,
     /// `/strata`: our own part, which files of other programs do not have.
-    pub strata: Option<Place<'a>>,
+    pub strata: Option<LocatedValue<'a>>,
 }
 
 /// The values of other programs' fields, by the JSON pointer where they are written back.
-pub(super) type Foreign = BTreeMap<String, Json>;
+pub(super) type ForeignValues = BTreeMap<String, Json>;
 
 /// A state that was read from a file.
 #[derive(Debug)]
-pub struct Imported {
+pub struct ImportedState {
     /// The state.
     pub env: Environment,
     /// Warnings about the file, one sentence each.
@@ -93,9 +93,9 @@ pub fn import(team: &Team, bytes: &[u8]) -> Result<Environment, ImportError> {
 }
 
 /// The same, but also returns warnings about the file.
-pub fn import_with_warnings(team: &Team, bytes: &[u8]) -> Result<Imported, ImportError> {
+pub fn import_with_warnings(team: &Team, bytes: &[u8]) -> Result<ImportedState, ImportError> {
     let document = parse::parse_saved(bytes)?;
-    let whole = Place::root(&document);
+    let whole = LocatedValue::root(&document);
     let strata = whole.get_object("strata")?;
     check_version(strata.as_ref())?;
     let env = whole
@@ -104,21 +104,21 @@ pub fn import_with_warnings(team: &Team, bytes: &[u8]) -> Result<Imported, Impor
     let roles = env
         .get_object("roles")?
         .ok_or(ImportError::NoTeam("`/env/roles` is missing"))?;
-    let file = File {
-        whole,
+    let file = FileParts {
+        document: whole,
         env,
         roles,
         strata,
     };
-    let named = roles::find(team, &file)?;
+    let named = roles::match_entries(team, &file)?;
     // Files of this program use the names of the team.
     let names = if file.strata.is_some() {
-        Names::default()
+        ForeignNames::default()
     } else {
-        Names::of(team, &named)?
+        ForeignNames::from_entries(team, &named)?
     };
     roles::check_shape(team, &file, &named, &names)?;
-    let places: Vec<&Place<'_>> = team
+    let places: Vec<&LocatedValue<'_>> = team
         .roles
         .iter()
         .filter_map(|role| named.get(role.name.as_str()))
@@ -131,18 +131,18 @@ pub fn import_with_warnings(team: &Team, bytes: &[u8]) -> Result<Imported, Impor
 
     let mut env = Environment::new(team);
     match &file.strata {
-        Some(strata) => header(team, &file.whole, strata, &mut env)?,
-        None => foreign_header(&file, &mut env)?,
+        Some(strata) => read_header(team, &file.document, strata, &mut env)?,
+        None => read_foreign_header(&file, &mut env)?,
     }
     if env.run.0.is_empty() {
-        env.run = made_up(bytes);
+        env.run = derived_run_id(bytes);
     }
-    let warnings = contents(team, &file, &places, names, &mut env)?;
-    unknown(team, &file, &places, &mut env.foreign)?;
-    Ok(Imported { env, warnings })
+    let warnings = read_contents(team, &file, &places, names, &mut env)?;
+    collect_unknown_fields(team, &file, &places, &mut env.unknown_fields)?;
+    Ok(ImportedState { env, warnings })
 }
 
-fn check_version(strata: Option<&Place<'_>>) -> Result<(), ImportError> {
+fn check_version(strata: Option<&LocatedValue<'_>>) -> Result<(), ImportError> {
     let Some(schema) = strata.and_then(|strata| strata.get("schema")) else {
         return Ok(());
     };
@@ -160,10 +160,10 @@ fn check_version(strata: Option<&Place<'_>>) -> Result<(), ImportError> {
 }
 
 /// Reads what our own part says about the run.
-fn header(
+fn read_header(
     team: &Team,
-    whole: &Place<'_>,
-    strata: &Place<'_>,
+    whole: &LocatedValue<'_>,
+    strata: &LocatedValue<'_>,
     env: &mut Environment,
 ) -> Result<(), ImportError> {
     let id = |name: &str| -> Result<_, ImportError> {
@@ -176,20 +176,20 @@ fn header(
     env.run = strata.get_text("run_id")?.as_str().into();
     env.idea = whole.get_text("idea")?;
     env.status = strata
-        .word("status", Status::from_name)?
+        .keyword("status", Status::from_name)?
         .unwrap_or(Status::Running);
     env.step = strata.count("step")?;
-    env.open = strata.flag("step_open")?;
+    env.is_step_open = strata.flag("step_open")?;
     env.checkpoint = id("checkpoint")?;
     env.parent = id("parent")?;
-    env.checkpoints = strata.count("checkpoints")?;
+    env.checkpoint_count = strata.count("checkpoints")?;
     if let Some(name) = strata
         .get("lineage")
         .map(|place| place.text())
         .transpose()?
         .filter(|name| !name.is_empty())
     {
-        let forks = strata.texts("forks")?.unwrap_or_default();
+        let forks = strata.get_texts("forks")?.unwrap_or_default();
         let forks = forks
             .iter()
             .map(|id| CheckpointId::from(id.as_str()))
@@ -199,21 +199,23 @@ fn header(
             forks,
         };
     }
-    env.sent = strata.count("sent")?;
+    env.external_message_count = strata.count("sent")?;
     let withheld = |word: &str| (word == WITHHELD).then_some(OwnMessages::Withheld);
-    env.own_messages = strata.word("own_messages", withheld)?.unwrap_or_default();
+    env.own_messages = strata
+        .keyword("own_messages", withheld)?
+        .unwrap_or_default();
     let policies = [CallPolicy::Auto, CallPolicy::Reuse, CallPolicy::Fresh];
     let policy = |name: &str| {
         policies
             .into_iter()
             .find(|policy| policy_name(*policy) == name)
     };
-    env.calls = strata.word("calls", policy)?.unwrap_or_default();
+    env.call_policy = strata.keyword("calls", policy)?.unwrap_or_default();
     if let Some(budget) = strata.get_object("budget")? {
         read_budget(team, whole, &budget, env)?;
     }
     if let Some(components) = strata.get_object("components")? {
-        for slot in slots(team) {
+        for slot in component_slots(team) {
             let name = saved_name(team, slot);
             if let Some(digest) = components.get(&name) {
                 env.components.insert(slot, Digest::from(digest.text()?));
@@ -225,8 +227,8 @@ fn header(
 
 fn read_budget(
     team: &Team,
-    whole: &Place<'_>,
-    budget: &Place<'_>,
+    whole: &LocatedValue<'_>,
+    budget: &LocatedValue<'_>,
     env: &mut Environment,
 ) -> Result<(), ImportError> {
     env.spent = budget.dollars("total")?.unwrap_or_default();
@@ -237,16 +239,16 @@ fn read_budget(
         env.budget = meant.filter(|max| max.0 > 0);
     }
     if let Some(by) = budget.get_object("by")? {
-        for slot in slots(team) {
+        for slot in component_slots(team) {
             if let Some(place) = by.get_object(&saved_name(team, slot))? {
-                env.ledger.insert(slot, spending(&place)?);
+                env.ledger.insert(slot, read_spending(&place)?);
             }
         }
     }
     Ok(())
 }
 
-fn spending(place: &Place<'_>) -> Result<Spending, ImportError> {
+fn read_spending(place: &LocatedValue<'_>) -> Result<Spending, ImportError> {
     Ok(Spending {
         usd: place.dollars("usd")?.unwrap_or_default(),
         tokens: place.count("tokens")?,
@@ -259,40 +261,41 @@ fn spending(place: &Place<'_>) -> Result<Spending, ImportError> {
 }
 
 /// Returns an id for a run that has none. It is the same each time the file is read.
-fn made_up(bytes: &[u8]) -> RunId {
+fn derived_run_id(bytes: &[u8]) -> RunId {
     /// The number of digits of a hash that suffices to distinguish the runs of one operator.
     const DIGITS: usize = 16;
-    format!("imported-{}", &hex(&sha256(bytes))[..DIGITS])
+    format!("imported-{}", &to_hex(&sha256(bytes))[..DIGITS])
         .as_str()
         .into()
 }
 
 /// Reads what a file of another program says about the run.
-fn foreign_header(file: &File<'_>, env: &mut Environment) -> Result<(), ImportError> {
-    env.idea = file.whole.get_text("idea")?;
-    env.budget = file.whole.dollars("investment")?.filter(|max| max.0 > 0);
+fn read_foreign_header(file: &FileParts<'_>, env: &mut Environment) -> Result<(), ImportError> {
+    env.idea = file.document.get_text("idea")?;
+    env.budget = file.document.dollars("investment")?.filter(|max| max.0 > 0);
     env.own_messages = OwnMessages::Withheld;
-    env.spent = metagpt::spent(&file.whole)?.unwrap_or_default();
+    env.spent = metagpt::read_spent(&file.document)?.unwrap_or_default();
     Ok(())
 }
 
 /// Returns all slots of a team that can hold components.
-fn slots(team: &Team) -> impl Iterator<Item = Slot> {
-    use strata_core::id::{ActionId, Part};
+fn component_slots(team: &Team) -> impl Iterator<Item = Slot> {
+    use strata_core::id::{ActionId, SlotKind};
     team.role_ids().flat_map(|role| {
-        let actions = (0..team.role(role).actions.len()).map(|i| Part::Action(ActionId(i as u16)));
+        let actions =
+            (0..team.role(role).actions.len()).map(|i| SlotKind::Action(ActionId(i as u16)));
         actions
-            .chain([Part::Think])
-            .map(move |part| Slot { role, part })
+            .chain([SlotKind::Think])
+            .map(move |part| Slot { role, kind: part })
     })
 }
 
 /// Reads the messages, the scopes and the state of each role. Returns warnings about the file.
-fn contents(
+fn read_contents(
     team: &Team,
-    file: &File<'_>,
-    places: &[&Place<'_>],
-    names: Names,
+    file: &FileParts<'_>,
+    places: &[&LocatedValue<'_>],
+    names: ForeignNames,
     env: &mut Environment,
 ) -> Result<Vec<String>, ImportError> {
     let strata = file.strata.as_ref();
@@ -300,15 +303,17 @@ fn contents(
         .map(|strata| strata.get_object("messages"))
         .transpose()?
         .flatten();
-    let mut messages = Messages::read(env, list, names)?;
+    let mut messages = ImportedMessages::read(env, list, names)?;
     let history = match file.env.get("history") {
-        Some(history) if history.value().is_object() => messages.unique(&history, "storage")?,
+        Some(history) if history.value().is_object() => {
+            messages.read_unique(&history, "storage")?
+        }
         _ => Vec::new(),
     };
     let (dead_letters, outbox) = match strata {
         Some(strata) => (
-            dead_letters(strata, &mut messages)?,
-            outbox(strata, &mut messages)?,
+            read_dead_letters(strata, &mut messages)?,
+            read_outbox(strata, &mut messages)?,
         ),
         None => Default::default(),
     };
@@ -319,9 +324,9 @@ fn contents(
     let joins = joins::read(team, strata, &mut messages)?;
     let mut step = 0;
     if strata.is_none_or(|strata| strata.get("open").is_none()) {
-        step = metagpt::free_step(messages.ids());
+        step = metagpt::first_unused_step(messages.ids());
         for ((id, place), state) in team.role_ids().zip(places).zip(&mut states) {
-            metagpt::reopen(team.role(id), place, step, state, &mut messages)?;
+            metagpt::restore_activation(team.role(id), place, step, state, &mut messages)?;
         }
     }
     if strata.is_none() {
@@ -336,7 +341,7 @@ fn contents(
             &messages,
         );
     }
-    let warnings = messages.settle();
+    let warnings = messages.finish();
     env.step = env.step.max(step);
     (env.roles, env.joins, env.history) = (states, joins, history);
     (env.dead_letters, env.outbox) = (dead_letters, outbox);
@@ -345,36 +350,39 @@ fn contents(
         .transpose()?
         .unwrap_or_default();
     if let Some(strata) = strata {
-        scopes(team, strata, env)?;
+        read_scopes(team, strata, env)?;
     }
     Ok(warnings)
 }
 
 /// Reads the messages to names that stand for nobody.
-fn dead_letters(
-    strata: &Place<'_>,
-    messages: &mut Messages<'_>,
+fn read_dead_letters(
+    strata: &LocatedValue<'_>,
+    messages: &mut ImportedMessages<'_>,
 ) -> Result<Vec<DeadLetter>, ImportError> {
-    let listed = strata.each("dead_letters", |dead| {
+    let listed = strata.read_items("dead_letters", |dead| {
         let message = dead
             .get("message")
             .ok_or_else(|| dead.invalid("names no `message`"))?;
         Ok(DeadLetter {
-            message: messages.at(&message)?,
+            message: messages.resolve(&message)?,
             to: dead.get_text("to")?,
         })
     })?;
     let key = |dead: &DeadLetter| (dead.message, dead.to.clone());
     let name = |dead: &DeadLetter| format!("a message to `{}`", dead.to);
     Ok(messages
-        .repeats
-        .keep_first(|| "/strata/dead_letters".into(), listed, key, name))
+        .warnings
+        .first_per_key(|| "/strata/dead_letters".into(), listed, key, name))
 }
 
 /// Reads the messages that are about to leave the team. If a message is listed twice, it is sent
 /// once, to all recipients.
-fn outbox(strata: &Place<'_>, messages: &mut Messages<'_>) -> Result<Vec<Outbound>, ImportError> {
-    let listed = strata.each("outbox", |outbound| {
+fn read_outbox(
+    strata: &LocatedValue<'_>,
+    messages: &mut ImportedMessages<'_>,
+) -> Result<Vec<OutboxMessage>, ImportError> {
+    let listed = strata.read_items("outbox", |outbound| {
         let message = outbound
             .get("message")
             .ok_or_else(|| outbound.invalid("names no `message`"))?;
@@ -382,15 +390,15 @@ fn outbox(strata: &Place<'_>, messages: &mut Messages<'_>) -> Result<Vec<Outboun
             .get("failed")
             .map(|why| why.text().map(String::from))
             .transpose()?;
-        let to = outbound.texts("to")?.unwrap_or_default();
-        Ok(Outbound {
-            message: messages.at(&message)?,
+        let to = outbound.get_texts("to")?.unwrap_or_default();
+        Ok(OutboxMessage {
+            message: messages.resolve(&message)?,
             to,
             failed,
         })
     })?;
     let mut names: BTreeMap<MessageRef, Vec<String>> = BTreeMap::new();
-    for Outbound { message, to, .. } in &listed {
+    for OutboxMessage { message, to, .. } in &listed {
         let names = names.entry(*message).or_default();
         let new: Vec<String> = to
             .iter()
@@ -399,7 +407,7 @@ fn outbox(strata: &Place<'_>, messages: &mut Messages<'_>) -> Result<Vec<Outboun
             .collect();
         names.extend(new);
     }
-    let mut outbox = messages.keep_first(
+    let mut outbox = messages.first_per_message(
         || "/strata/outbox".into(),
         listed,
         |outbound| outbound.message,
@@ -411,47 +419,51 @@ fn outbox(strata: &Place<'_>, messages: &mut Messages<'_>) -> Result<Vec<Outboun
 }
 
 /// Reads the scopes of the team and of its roles.
-fn scopes(team: &Team, strata: &Place<'_>, env: &mut Environment) -> Result<(), ImportError> {
+fn read_scopes(
+    team: &Team,
+    strata: &LocatedValue<'_>,
+    env: &mut Environment,
+) -> Result<(), ImportError> {
     let Some(state) = strata.get_object("state")? else {
         return Ok(());
     };
     if let Some(shared) = state.get_object("env")? {
         for (name, place) in shared.fields()? {
-            env.shared.insert(name.into(), scope(&place)?);
+            env.shared_scopes.insert(name.into(), read_scope(&place)?);
         }
     }
     if let Some(own) = state.get_object("role")? {
         for id in team.role_ids() {
             if let Some(place) = own.get(&team.role(id).name) {
-                env.roles[id.index()].scope = scope(&place)?;
+                env.roles[id.index()].scope = read_scope(&place)?;
             }
         }
     }
     Ok(())
 }
 
-fn scope(place: &Place<'_>) -> Result<Scope, ImportError> {
+fn read_scope(place: &LocatedValue<'_>) -> Result<Scope, ImportError> {
     place
         .fields()?
-        .map(|(key, value)| Ok((key.into(), value.wrapped()?)))
+        .map(|(key, value)| Ok((key.into(), value.wrapped_json()?)))
         .collect()
 }
 
 /// Collects the fields that are not understood.
-fn unknown(
+fn collect_unknown_fields(
     team: &Team,
-    file: &File<'_>,
-    places: &[&Place<'_>],
-    foreign: &mut Foreign,
+    file: &FileParts<'_>,
+    places: &[&LocatedValue<'_>],
+    foreign: &mut ForeignValues,
 ) -> Result<(), ImportError> {
-    keep(&file.whole, "", FILE, foreign)?;
-    keep(&file.env, "/env", ENV, foreign)?;
+    collect_unknown(&file.document, "", FILE_FIELDS, foreign)?;
+    collect_unknown(&file.env, "/env", ENV_FIELDS, foreign)?;
     if let Some(strata) = &file.strata {
-        keep(strata, "/strata", STRATA, foreign)?;
+        collect_unknown(strata, "/strata", STRATA_FIELDS, foreign)?;
     }
     match file.env.get("history") {
         Some(history) if history.value().is_object() => {
-            keep(&history, "/env/history", MEMORY, foreign)?
+            collect_unknown(&history, "/env/history", MEMORY_FIELDS, foreign)?
         }
         // Older files have the history as a string.
         Some(history)
@@ -465,27 +477,27 @@ fn unknown(
         _ => {}
     }
     for (role, place) in team.roles.iter().zip(places) {
-        let at = child("/env/roles", &role.name);
-        roles::unknown(role, place, &at, foreign)?;
+        let at = child_pointer("/env/roles", &role.name);
+        roles::collect_unknown_fields(role, place, &at, foreign)?;
     }
     Ok(())
 }
 
 /// Collects the fields of an object that are not known.
-pub(super) fn keep(
-    place: &Place<'_>,
+pub(super) fn collect_unknown(
+    place: &LocatedValue<'_>,
     pointer: &str,
     known: &[&str],
-    foreign: &mut Foreign,
+    foreign: &mut ForeignValues,
 ) -> Result<(), ImportError> {
     for (name, field) in place.fields()?.filter(|(name, _)| !known.contains(name)) {
-        foreign.insert(child(pointer, name), field.json()?);
+        foreign.insert(child_pointer(pointer, name), field.json()?);
     }
     Ok(())
 }
 
 /// Returns the shape of the team that our own part contains.
-pub(super) fn saved_shape(file: &File<'_>) -> Result<Option<Shape>, ImportError> {
+pub(super) fn saved_shape(file: &FileParts<'_>) -> Result<Option<Shape>, ImportError> {
     let Some(shape) = file
         .strata
         .as_ref()

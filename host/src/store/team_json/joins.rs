@@ -8,16 +8,19 @@ use strata_core::environment::{Environment, MessageRef};
 use strata_core::team::Team;
 
 use super::ImportError;
-use super::layout::{self, Ordered};
-use super::messages::Messages;
-use super::place::Place;
+use super::layout::{self, OrderedObject};
+use super::messages::ImportedMessages;
+use super::place::LocatedValue;
 
 /// The fields that are understood. Others are refused, since a misspelled field would lose
 /// messages.
-const JOIN: &[&str] = &["sources", "queue"];
+const JOIN_FIELDS: &[&str] = &["sources", "queue"];
 
 /// Returns the messages that wait in the joins.
-pub(super) fn write<'a>(team: &'a Team, env: &'a Environment) -> Ordered<'a, layout::Join<'a>> {
+pub(super) fn write<'a>(
+    team: &'a Team,
+    env: &'a Environment,
+) -> OrderedObject<'a, layout::JoinJson<'a>> {
     let mut joins = Vec::with_capacity(team.joins.len());
     for (join, state) in team.joins.iter().zip(&env.joins) {
         let sources: Vec<&str> = join
@@ -31,25 +34,25 @@ pub(super) fn write<'a>(team: &'a Team, env: &'a Environment) -> Ordered<'a, lay
                 .map(|id| env.message(*id).id.0.as_str())
                 .collect()
         };
-        let queue = Ordered(
+        let queue = OrderedObject(
             sources
                 .iter()
                 .copied()
                 .zip(state.queues.iter().map(ids))
                 .collect(),
         );
-        joins.push((join.id.as_str(), layout::Join { sources, queue }));
+        joins.push((join.id.as_str(), layout::JoinJson { sources, queue }));
     }
-    Ordered(joins)
+    OrderedObject(joins)
 }
 
 /// Reads the messages that wait in the joins of a team.
 pub(super) fn read(
     team: &Team,
-    strata: Option<&Place<'_>>,
-    messages: &mut Messages<'_>,
+    strata: Option<&LocatedValue<'_>>,
+    messages: &mut ImportedMessages<'_>,
 ) -> Result<Vec<JoinState>, ImportError> {
-    let mut states: Vec<JoinState> = team.joins.iter().map(JoinState::of).collect();
+    let mut states: Vec<JoinState> = team.joins.iter().map(JoinState::new).collect();
     let Some(joins) = strata
         .map(|strata| strata.get_object("joins"))
         .transpose()?
@@ -70,11 +73,14 @@ pub(super) fn read(
 fn read_join(
     team: &Team,
     at: usize,
-    place: &Place<'_>,
+    place: &LocatedValue<'_>,
     state: &mut JoinState,
-    messages: &mut Messages<'_>,
+    messages: &mut ImportedMessages<'_>,
 ) -> Result<(), ImportError> {
-    if let Some((_, unknown)) = place.fields()?.find(|(name, _)| !JOIN.contains(name)) {
+    if let Some((_, unknown)) = place
+        .fields()?
+        .find(|(name, _)| !JOIN_FIELDS.contains(name))
+    {
         return Err(unknown.invalid("is nothing that a join has: it has `sources` and `queue`"));
     }
     let sources: Vec<&str> = team.joins[at]
@@ -83,7 +89,7 @@ fn read_join(
         .map(|id| team.role(*id).name.as_str())
         .collect();
     if place
-        .texts("sources")?
+        .get_texts("sources")?
         .is_some_and(|saved| saved != sources)
     {
         return Err(place.invalid(format!(
@@ -101,9 +107,9 @@ fn read_join(
         };
         let listed = waiting
             .items()?
-            .map(|item| messages.at(&item))
+            .map(|item| messages.resolve(&item))
             .collect::<Result<Vec<_>, _>>()?;
-        state.queues[source].extend(messages.keep_first(
+        state.queues[source].extend(messages.first_per_message(
             || waiting.pointer(),
             listed,
             |message| *message,

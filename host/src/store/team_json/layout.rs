@@ -11,33 +11,33 @@ use strata_core::shape::Shape;
 
 mod message;
 
-pub(super) use message::{ById, INSTRUCT_PREFIX, Text, Texts};
+pub(super) use message::{INSTRUCT_PREFIX, MessageJson, MessageListJson, MessagesByIdJson};
 
 /// Fields of other programs. They are written back to where they were read.
-pub(super) type More = BTreeMap<String, Value>;
+pub(super) type ForeignFields = BTreeMap<String, Value>;
 
 /// The complete file.
 #[derive(serde::Serialize)]
-pub(super) struct File<'a> {
-    pub env: Env<'a>,
+pub(super) struct TeamJson<'a> {
+    pub env: EnvJson<'a>,
     pub investment: f64,
     pub idea: &'a str,
-    pub strata: Strata<'a>,
+    pub strata: StrataJson<'a>,
     #[serde(flatten)]
-    pub more: More,
+    pub more: ForeignFields,
 }
 
 #[derive(serde::Serialize)]
-pub(super) struct Env<'a> {
+pub(super) struct EnvJson<'a> {
     pub desc: &'a str,
-    pub roles: Ordered<'a, Role<'a>>,
-    pub history: Memory<'a>,
+    pub roles: OrderedObject<'a, RoleJson<'a>>,
+    pub history: MemoryJson<'a>,
     #[serde(flatten)]
-    pub more: More,
+    pub more: ForeignFields,
 }
 
 #[derive(serde::Serialize)]
-pub(super) struct Role<'a> {
+pub(super) struct RoleJson<'a> {
     pub name: &'a str,
     pub profile: &'a str,
     pub goal: &'a str,
@@ -46,44 +46,44 @@ pub(super) struct Role<'a> {
     pub is_human: Value,
     pub role_id: Value,
     pub states: Vec<String>,
-    pub actions: Vec<Action<'a>>,
-    pub rc: Context<'a>,
+    pub actions: Vec<ActionJson<'a>>,
+    pub rc: RoleContextJson<'a>,
     pub addresses: &'a [String],
     pub recovered: bool,
-    pub latest_observed_msg: Option<Text<'a>>,
+    pub latest_observed_msg: Option<MessageJson<'a>>,
     #[serde(flatten)]
-    pub more: More,
+    pub more: ForeignFields,
 }
 
 #[derive(serde::Serialize)]
-pub(super) struct Action<'a> {
+pub(super) struct ActionJson<'a> {
     pub name: &'a str,
     #[serde(flatten)]
-    pub more: More,
+    pub more: ForeignFields,
 }
 
 #[derive(serde::Serialize)]
-pub(super) struct Context<'a> {
-    pub memory: Memory<'a>,
+pub(super) struct RoleContextJson<'a> {
+    pub memory: MemoryJson<'a>,
     pub state: i64,
     pub watch: Vec<&'a str>,
     pub react_mode: &'static str,
     pub max_react_loop: u32,
     #[serde(flatten)]
-    pub more: More,
+    pub more: ForeignFields,
 }
 
 #[derive(serde::Serialize)]
-pub(super) struct Memory<'a> {
-    pub storage: Texts<'a>,
-    pub index: BTreeMap<&'a str, Texts<'a>>,
+pub(super) struct MemoryJson<'a> {
+    pub storage: MessageListJson<'a>,
+    pub index: BTreeMap<&'a str, MessageListJson<'a>>,
     pub ignore_id: bool,
     #[serde(flatten)]
-    pub more: More,
+    pub more: ForeignFields,
 }
 
 #[derive(serde::Serialize)]
-pub(super) struct Strata<'a> {
+pub(super) struct StrataJson<'a> {
     pub schema: String,
     pub run_id: &'a str,
     pub checkpoint: Option<&'a str>,
@@ -96,29 +96,29 @@ pub(super) struct Strata<'a> {
     pub checkpoints: u64,
     pub sent: u64,
     pub calls: &'static str,
-    pub faults: Vec<Fault<'a>>,
-    pub open: Ordered<'a, Open<'a>>,
-    pub buffers: Ordered<'a, Vec<&'a str>>,
-    pub each: Ordered<'a, Vec<&'a str>>,
-    pub joins: Ordered<'a, Join<'a>>,
-    pub requests: Vec<Request<'a>>,
-    pub state: State<'a>,
+    pub faults: Vec<FaultJson<'a>>,
+    pub open: OrderedObject<'a, ActivationJson<'a>>,
+    pub buffers: OrderedObject<'a, Vec<&'a str>>,
+    pub each: OrderedObject<'a, Vec<&'a str>>,
+    pub joins: OrderedObject<'a, JoinJson<'a>>,
+    pub requests: Vec<RequestJson<'a>>,
+    pub state: ScopesJson<'a>,
     pub components: BTreeMap<String, &'a str>,
-    pub budget: Budget,
-    pub dead_letters: Vec<DeadLetter<'a>>,
-    pub outbox: Vec<Outbound<'a>>,
+    pub budget: BudgetJson,
+    pub dead_letters: Vec<DeadLetterJson<'a>>,
+    pub outbox: Vec<OutboundJson<'a>>,
     pub files: Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub own_messages: Option<&'static str>,
     pub shape: &'a Shape,
-    pub definition: Option<Definition<'a>>,
-    pub messages: ById<'a>,
+    pub definition: Option<DefinitionJson<'a>>,
+    pub messages: MessagesByIdJson<'a>,
     #[serde(flatten)]
-    pub more: More,
+    pub more: ForeignFields,
 }
 
 #[derive(serde::Serialize)]
-pub(super) struct Fault<'a> {
+pub(super) struct FaultJson<'a> {
     pub role: &'a str,
     pub index: i64,
     pub action: &'a str,
@@ -135,60 +135,60 @@ pub(super) struct Fault<'a> {
 
 /// The messages that wait in a join.
 #[derive(serde::Serialize)]
-pub(super) struct Join<'a> {
+pub(super) struct JoinJson<'a> {
     pub sources: Vec<&'a str>,
-    pub queue: Ordered<'a, Vec<&'a str>>,
+    pub queue: OrderedObject<'a, Vec<&'a str>>,
 }
 
 /// An open request to a person.
 #[derive(serde::Serialize)]
-pub(super) struct Request<'a> {
+pub(super) struct RequestJson<'a> {
     pub id: &'a str,
     pub role: &'a str,
     pub index: i64,
     pub action: &'a str,
     pub step: u64,
     pub question: &'a str,
-    pub schema: Option<Document<'a>>,
+    pub schema: Option<JsonDocument<'a>>,
     pub choices: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub default: Option<Document<'a>>,
+    pub default: Option<JsonDocument<'a>>,
     pub expires: Option<String>,
     pub call: &'a str,
 }
 
 /// An open activation.
 #[derive(serde::Serialize)]
-pub(super) struct Open<'a> {
+pub(super) struct ActivationJson<'a> {
     pub step: u64,
     pub phase: &'static str,
     pub news: Vec<&'a str>,
     pub skipped: u16,
     pub choices: &'a [i32],
     pub tasks: &'a [strata_core::team::Task],
-    pub done: Vec<Done<'a>>,
+    pub done: Vec<CompletedCallJson<'a>>,
     pub made: u32,
-    pub tried: Tried<'a>,
-    pub undone: Vec<Undone<'a>>,
+    pub tried: AttemptsJson<'a>,
+    pub undone: Vec<UndoneCallJson<'a>>,
 }
 
 /// The attempts of a call.
 #[derive(serde::Serialize)]
-pub(super) struct Tried<'a> {
+pub(super) struct AttemptsJson<'a> {
     pub attempts: u32,
     pub failures: u32,
-    pub journal: Vec<HostCall<'a>>,
+    pub journal: Vec<HostCallJson<'a>>,
     pub keep: bool,
     pub answered: bool,
-    pub begun: Vec<Begun<'a>>,
-    pub reserved: Vec<Reserved<'a>>,
+    pub begun: Vec<IntentJson<'a>>,
+    pub reserved: Vec<ReservationJson<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<Value>,
 }
 
 /// The budget that is reserved for a call.
 #[derive(serde::Serialize)]
-pub(super) struct Reserved<'a> {
+pub(super) struct ReservationJson<'a> {
     pub request: &'a str,
     pub usd: f64,
     pub tokens: u64,
@@ -196,43 +196,43 @@ pub(super) struct Reserved<'a> {
 
 /// A call that was undone.
 #[derive(serde::Serialize)]
-pub(super) struct Undone<'a> {
+pub(super) struct UndoneCallJson<'a> {
     pub work: String,
     pub place: u32,
-    pub tried: Tried<'a>,
+    pub tried: AttemptsJson<'a>,
 }
 
 /// A call that was completed.
 #[derive(serde::Serialize)]
-pub(super) struct Done<'a> {
+pub(super) struct CompletedCallJson<'a> {
     pub work: String,
-    pub output: Outgoing<'a>,
-    pub emissions: Vec<Outgoing<'a>>,
-    pub writes: Vec<Write<'a>>,
-    pub tried: Tried<'a>,
+    pub output: OutgoingJson<'a>,
+    pub emissions: Vec<OutgoingJson<'a>>,
+    pub writes: Vec<ScopeWriteJson<'a>>,
+    pub tried: AttemptsJson<'a>,
 }
 
 #[derive(serde::Serialize)]
-pub(super) struct Outgoing<'a> {
+pub(super) struct OutgoingJson<'a> {
     pub message: &'a str,
     pub addressed: bool,
 }
 
 #[derive(serde::Serialize)]
-pub(super) struct Write<'a> {
+pub(super) struct ScopeWriteJson<'a> {
     pub scope: &'a str,
     pub key: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub set: Option<Document<'a>>,
+    pub set: Option<JsonDocument<'a>>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub delete: bool,
 }
 
 #[derive(serde::Serialize)]
-pub(super) struct HostCall<'a> {
+pub(super) struct HostCallJson<'a> {
     pub kind: &'static str,
     pub request: &'a str,
-    pub response: Document<'a>,
+    pub response: JsonDocument<'a>,
     pub cost: f64,
     pub tokens: u64,
     pub outcome: &'static str,
@@ -242,7 +242,7 @@ pub(super) struct HostCall<'a> {
 
 /// A host call that was started and may have changed something outside.
 #[derive(serde::Serialize)]
-pub(super) struct Begun<'a> {
+pub(super) struct IntentJson<'a> {
     pub kind: &'static str,
     pub request: &'a str,
     pub what: &'a str,
@@ -251,24 +251,24 @@ pub(super) struct Begun<'a> {
 }
 
 #[derive(serde::Serialize)]
-pub(super) struct State<'a> {
-    pub env: BTreeMap<&'a str, BTreeMap<&'a str, Document<'a>>>,
-    pub role: Ordered<'a, BTreeMap<&'a str, Document<'a>>>,
+pub(super) struct ScopesJson<'a> {
+    pub env: BTreeMap<&'a str, BTreeMap<&'a str, JsonDocument<'a>>>,
+    pub role: OrderedObject<'a, BTreeMap<&'a str, JsonDocument<'a>>>,
 }
 
 #[derive(serde::Serialize)]
-pub(super) struct Budget {
+pub(super) struct BudgetJson {
     pub total: f64,
     pub max: Option<f64>,
     /// The value of `/investment`, by which a later change of that is noticed.
     pub investment: f64,
     /// The keys are `ROLE/ACTION`.
-    pub by: BTreeMap<String, Spending>,
+    pub by: BTreeMap<String, SpendingJson>,
 }
 
 /// What a component has used up.
 #[derive(serde::Serialize)]
-pub(super) struct Spending {
+pub(super) struct SpendingJson {
     pub usd: f64,
     pub tokens: u64,
     pub calls: u64,
@@ -279,13 +279,13 @@ pub(super) struct Spending {
 }
 
 #[derive(serde::Serialize)]
-pub(super) struct DeadLetter<'a> {
+pub(super) struct DeadLetterJson<'a> {
     pub message: &'a str,
     pub to: &'a str,
 }
 
 #[derive(serde::Serialize)]
-pub(super) struct Definition<'a> {
+pub(super) struct DefinitionJson<'a> {
     pub name: &'a str,
     pub base: String,
     pub text: &'a str,
@@ -293,18 +293,18 @@ pub(super) struct Definition<'a> {
 }
 
 /// An object whose fields are written in the given order.
-pub(super) struct Ordered<'a, T>(pub Vec<(&'a str, T)>);
+pub(super) struct OrderedObject<'a, T>(pub Vec<(&'a str, T)>);
 
-impl<T: Serialize> Serialize for Ordered<'_, T> {
+impl<T: Serialize> Serialize for OrderedObject<'_, T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
     }
 }
 
 /// A JSON document within the file.
-pub(super) struct Document<'a>(pub &'a Json);
+pub(super) struct JsonDocument<'a>(pub &'a Json);
 
-impl Serialize for Document<'_> {
+impl Serialize for JsonDocument<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.0.value().serialize(serializer)
     }
@@ -312,7 +312,7 @@ impl Serialize for Document<'_> {
 
 /// A message that is about to leave the team.
 #[derive(serde::Serialize)]
-pub(super) struct Outbound<'a> {
+pub(super) struct OutboundJson<'a> {
     pub message: &'a str,
     pub to: &'a [String],
     pub failed: Option<&'a str>,
@@ -320,8 +320,8 @@ pub(super) struct Outbound<'a> {
 
 /// A message for programs outside of the team.
 #[derive(serde::Serialize)]
-pub(super) struct Letter<'a> {
+pub(super) struct ExternalMessageJson<'a> {
     #[serde(flatten)]
-    pub message: Text<'a>,
+    pub message: MessageJson<'a>,
     pub to: &'a [String],
 }

@@ -9,11 +9,11 @@ use serde_json::ser::{Formatter, PrettyFormatter};
 
 /// Whether what is being written goes on one line.
 #[derive(Debug, Default)]
-pub(super) struct Line(Cell<bool>);
+pub(super) struct OneLine(Cell<bool>);
 
-impl Line {
+impl OneLine {
     /// Writes on one line whatever `write` serialises.
-    pub(super) fn within<T>(&self, write: impl FnOnce() -> T) -> T {
+    pub(super) fn run<T>(&self, write: impl FnOnce() -> T) -> T {
         let outer = self.0.replace(true);
         let written = write();
         self.0.set(outer);
@@ -22,13 +22,13 @@ impl Line {
 }
 
 /// The formatter of the file.
-pub(super) struct Lines<'a> {
-    line: &'a Line,
+pub(super) struct TeamJsonFormatter<'a> {
+    line: &'a OneLine,
     indented: PrettyFormatter<'static>,
 }
 
-impl<'a> Lines<'a> {
-    pub(super) fn new(line: &'a Line) -> Self {
+impl<'a> TeamJsonFormatter<'a> {
+    pub(super) fn new(line: &'a OneLine) -> Self {
         Self {
             line,
             indented: PrettyFormatter::new(),
@@ -46,11 +46,11 @@ impl<'a> Lines<'a> {
 }
 
 /// Writes the separator before an item or a key on one line.
-fn separate<W: Write + ?Sized>(out: &mut W, first: bool) -> io::Result<()> {
+fn write_separator<W: Write + ?Sized>(out: &mut W, first: bool) -> io::Result<()> {
     if first { Ok(()) } else { out.write_all(b", ") }
 }
 
-impl Formatter for Lines<'_> {
+impl Formatter for TeamJsonFormatter<'_> {
     fn begin_array<W: Write + ?Sized>(&mut self, out: &mut W) -> io::Result<()> {
         match self.indented() {
             Some(indented) => indented.begin_array(out),
@@ -68,7 +68,7 @@ impl Formatter for Lines<'_> {
     fn begin_array_value<W: Write + ?Sized>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
         match self.indented() {
             Some(indented) => indented.begin_array_value(out, first),
-            None => separate(out, first),
+            None => write_separator(out, first),
         }
     }
 
@@ -96,7 +96,7 @@ impl Formatter for Lines<'_> {
     fn begin_object_key<W: Write + ?Sized>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
         match self.indented() {
             Some(indented) => indented.begin_object_key(out, first),
-            None => separate(out, first),
+            None => write_separator(out, first),
         }
     }
 

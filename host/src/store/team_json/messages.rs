@@ -10,61 +10,61 @@ use strata_core::message::{Hop, Instruct, Message, TO_ALL};
 
 use super::ImportError;
 use super::layout::INSTRUCT_PREFIX;
-use super::metagpt::Names;
-use super::place::{Place, child};
-use super::repeats::Repeats;
+use super::metagpt::ForeignNames;
+use super::place::{LocatedValue, child_pointer};
+use super::repeats::ImportWarnings;
 
 /// The names of a message's fields, the usual one first.
-const ID: &[&str] = &["id"];
-const CONTENT: &[&str] = &["content"];
+const ID_FIELDS: &[&str] = &["id"];
+const CONTENT_FIELDS: &[&str] = &["content"];
 const INSTRUCT_FIELDS: &[&str] = &["instruct_content"];
-const ROLE: &[&str] = &["role"];
-const CAUSE_BY: &[&str] = &["cause_by"];
-const SENT_FROM: &[&str] = &["sent_from", "send_from", "tx_from"];
-pub(super) const SEND_TO: &[&str] = &["send_to", "restricted_to"];
-const META: &[&str] = &["meta_info", "meta_info_"];
-const ROUTE: &[&str] = &["route", "route_"];
-const ALL: [&[&str]; 9] = [
-    ID,
-    CONTENT,
+const ROLE_NAME_FIELDS: &[&str] = &["role"];
+const CAUSE_BY_FIELDS: &[&str] = &["cause_by"];
+const SENT_FROM_FIELDS: &[&str] = &["sent_from", "send_from", "tx_from"];
+pub(super) const SEND_TO_FIELDS: &[&str] = &["send_to", "restricted_to"];
+const META_FIELDS: &[&str] = &["meta_info", "meta_info_"];
+const ROUTE_FIELDS: &[&str] = &["route", "route_"];
+const ALL_FIELDS: [&[&str]; 9] = [
+    ID_FIELDS,
+    CONTENT_FIELDS,
     INSTRUCT_FIELDS,
-    ROLE,
-    CAUSE_BY,
-    SENT_FROM,
-    SEND_TO,
-    META,
-    ROUTE,
+    ROLE_NAME_FIELDS,
+    CAUSE_BY_FIELDS,
+    SENT_FROM_FIELDS,
+    SEND_TO_FIELDS,
+    META_FIELDS,
+    ROUTE_FIELDS,
 ];
 
 /// The messages that have been read so far.
-pub(super) struct Messages<'a> {
+pub(super) struct ImportedMessages<'a> {
     env: &'a mut Environment,
     by_id: BTreeMap<String, MessageRef>,
-    names: Names,
+    names: ForeignNames,
     /// The copies of each message, if the file lists its messages once and repeats them elsewhere.
-    copies: Option<BTreeMap<MessageRef, Copies>>,
+    copies: Option<BTreeMap<MessageRef, MessageCopies>>,
     /// The number for the id of the next message that has none, or that cannot keep its id. It only
     /// grows, so that the search stays fast even if the file uses many such ids.
-    next: usize,
+    next_number: usize,
     /// The warnings about the file.
-    pub(super) repeats: Repeats,
+    pub(super) warnings: ImportWarnings,
 }
 
 /// The copies of a listed message.
 #[derive(Default)]
-struct Copies {
+struct MessageCopies {
     /// Whether a copy is equal to the listed message.
-    agree: bool,
+    has_equal: bool,
     /// A copy that differs from the listed message.
-    other: Option<Message>,
+    different: Option<Message>,
 }
 
-impl<'a> Messages<'a> {
+impl<'a> ImportedMessages<'a> {
     /// Reads the list of messages, if the file has one.
     pub(super) fn read(
         env: &'a mut Environment,
-        list: Option<Place<'_>>,
-        names: Names,
+        list: Option<LocatedValue<'_>>,
+        names: ForeignNames,
     ) -> Result<Self, ImportError> {
         let copies = list.map(|_| BTreeMap::new());
         let mut messages = Self {
@@ -72,8 +72,8 @@ impl<'a> Messages<'a> {
             by_id: BTreeMap::new(),
             names,
             copies,
-            next: 0,
-            repeats: Repeats::default(),
+            next_number: 0,
+            warnings: ImportWarnings::default(),
         };
         let Some(list) = list else {
             return Ok(messages);
@@ -90,13 +90,13 @@ impl<'a> Messages<'a> {
 
     pub(super) fn add(&mut self, message: Message) -> MessageRef {
         let id = message.id.0.clone();
-        let reference = self.env.add(message);
+        let reference = self.env.add_message(message);
         self.by_id.insert(id, reference);
         reference
     }
 
     /// Returns the names of roles and labels in the file.
-    pub(super) fn names(&self) -> &Names {
+    pub(super) fn names(&self) -> &ForeignNames {
         &self.names
     }
 
@@ -111,7 +111,7 @@ impl<'a> Messages<'a> {
     }
 
     /// Returns the message that a value names or contains.
-    pub(super) fn at(&mut self, place: &Place<'_>) -> Result<MessageRef, ImportError> {
+    pub(super) fn resolve(&mut self, place: &LocatedValue<'_>) -> Result<MessageRef, ImportError> {
         if let Value::String(id) = place.value() {
             let found = self.by_id.get(id).copied();
             return found.ok_or_else(|| {
@@ -122,16 +122,16 @@ impl<'a> Messages<'a> {
         }
         let mut message = self.parse(place)?;
         if message.id.0.is_empty() {
-            message.id = self.free("imported").as_str().into();
+            message.id = self.unused_id("imported").as_str().into();
         }
         let Some(known) = self.by_id.get(&message.id.0).copied() else {
             return Ok(self.add(message));
         };
         if let Some(copies) = &mut self.copies {
             let copies = copies.entry(known).or_default();
-            match &copies.other {
-                _ if **self.env.message(known) == message => copies.agree = true,
-                None => copies.other = Some(message),
+            match &copies.different {
+                _ if **self.env.message(known) == message => copies.has_equal = true,
+                None => copies.different = Some(message),
                 Some(other) if *other == message => {}
                 Some(_) => {
                     let what = format!(
@@ -149,31 +149,35 @@ impl<'a> Messages<'a> {
             return Ok(known);
         }
         // Two messages with one id, in a file of another program.
-        message.id = self.free(&message.id.0).as_str().into();
+        message.id = self.unused_id(&message.id.0).as_str().into();
         Ok(self.add(message))
     }
 
     /// Reads the messages in a field that lists them.
-    pub(super) fn each(
+    pub(super) fn read_list(
         &mut self,
-        place: &Place<'_>,
+        place: &LocatedValue<'_>,
         name: &str,
     ) -> Result<Vec<MessageRef>, ImportError> {
-        place.each(name, |item| self.at(&item))
+        place.read_items(name, |item| self.resolve(&item))
     }
 
     /// Reads the messages in a field that lists each of them once.
-    pub(super) fn unique(
+    pub(super) fn read_unique(
         &mut self,
-        place: &Place<'_>,
+        place: &LocatedValue<'_>,
         name: &str,
     ) -> Result<Vec<MessageRef>, ImportError> {
-        let listed = self.each(place, name)?;
-        Ok(self.keep_first(|| child(&place.pointer(), name), listed, |message| *message))
+        let listed = self.read_list(place, name)?;
+        Ok(self.first_per_message(
+            || child_pointer(&place.pointer(), name),
+            listed,
+            |message| *message,
+        ))
     }
 
     /// Returns the first of the entries for each message, and warns about others.
-    pub(super) fn keep_first<T>(
+    pub(super) fn first_per_message<T>(
         &mut self,
         pointer: impl FnOnce() -> String,
         entries: Vec<T>,
@@ -181,64 +185,69 @@ impl<'a> Messages<'a> {
     ) -> Vec<T> {
         let env = &self.env;
         let name = |entry: &T| format!("message `{}`", env.message(message(entry)).id);
-        self.repeats.keep_first(pointer, entries, &message, name)
+        self.warnings
+            .first_per_key(pointer, entries, &message, name)
     }
 
     /// Decides which version of an edited message counts: if somebody has edited a copy, and
     /// another copy still equals the listed message, the edited one; otherwise the listed one.
     /// Returns the warnings about the file.
-    pub(super) fn settle(self) -> Vec<String> {
+    pub(super) fn finish(self) -> Vec<String> {
         for (id, copies) in self.copies.into_iter().flatten() {
-            if let (true, Some(edited)) = (copies.agree, copies.other) {
+            if let (true, Some(edited)) = (copies.has_equal, copies.different) {
                 *self.env.messages.get_mut(id.0 as usize) = edited.into();
             }
         }
-        self.repeats.into_warnings()
+        self.warnings.into_warnings()
     }
 
     /// Returns an id that no message has.
-    pub(super) fn free(&mut self, base: &str) -> String {
-        self.next = self.next.max(self.by_id.len());
+    pub(super) fn unused_id(&mut self, base: &str) -> String {
+        self.next_number = self.next_number.max(self.by_id.len());
         loop {
-            let id = format!("{base}-{}", self.next);
-            self.next += 1;
+            let id = format!("{base}-{}", self.next_number);
+            self.next_number += 1;
             if !self.by_id.contains_key(&id) {
                 return id;
             }
         }
     }
 
-    fn parse(&self, place: &Place<'_>) -> Result<Message, ImportError> {
-        parse(place, &self.names)
+    fn parse(&self, place: &LocatedValue<'_>) -> Result<Message, ImportError> {
+        parse_message(place, &self.names)
     }
 }
 
 /// Reads the message that a value contains.
-pub(super) fn parse(place: &Place<'_>, names: &Names) -> Result<Message, ImportError> {
+pub(super) fn parse_message(
+    place: &LocatedValue<'_>,
+    names: &ForeignNames,
+) -> Result<Message, ImportError> {
     let fields = place.object()?;
     let mut meta = BTreeMap::new();
-    if let Some(known) = first(place, META) {
+    if let Some(known) = present_field(place, META_FIELDS) {
         for (name, value) in known.fields()? {
             meta.insert(name.into(), value.json()?);
         }
     }
-    let used: Vec<&str> = ALL
+    let used: Vec<&str> = ALL_FIELDS
         .iter()
-        .filter_map(|names| first_name(place, names))
+        .filter_map(|names| present_name(place, names))
         .collect();
-    let idle = |name: &str| ALL.iter().any(|names| names.contains(&name)) && fields[name].is_null();
+    let idle =
+        |name: &str| ALL_FIELDS.iter().any(|names| names.contains(&name)) && fields[name].is_null();
     for (name, value) in place.fields()? {
         if !used.contains(&name) && !idle(name) {
             meta.insert(name.into(), value.json()?);
         }
     }
     let text = |names: &[&str]| {
-        first(place, names)
+        present_field(place, names)
             .map(|p| p.text().map(String::from))
             .transpose()
     };
-    let send_to = match first_name(place, SEND_TO) {
-        Some(name) => place.texts(name)?.unwrap_or_default(),
+    let send_to = match present_name(place, SEND_TO_FIELDS) {
+        Some(name) => place.get_texts(name)?.unwrap_or_default(),
         None => vec![TO_ALL.into()],
     };
     // Early versions of MetaGPT use an empty string for everybody.
@@ -247,44 +256,44 @@ pub(super) fn parse(place: &Place<'_>, names: &Names) -> Result<Message, ImportE
     } else {
         send_to
     };
-    let role = text(ROLE)?.unwrap_or_default();
+    let role = text(ROLE_NAME_FIELDS)?.unwrap_or_default();
     // If `role` says only whether a person or a model speaks, version 1.0 of MetaGPT names the
     // agent in the metadata.
     let agent = place
         .get("metadata")
         .and_then(|metadata| metadata.value().get("agent")?.as_str());
-    let sent_from = names.sender(
-        &text(SENT_FROM)?.unwrap_or_default(),
+    let sent_from = names.resolve_sender(
+        &text(SENT_FROM_FIELDS)?.unwrap_or_default(),
         agent.unwrap_or(&role),
     );
     Ok(Message {
-        id: id(place)?.as_str().into(),
-        content: text(CONTENT)?.unwrap_or_default(),
-        instruct: first(place, INSTRUCT_FIELDS)
-            .map(|p| instruct(&p, &mut meta))
+        id: read_id(place)?.as_str().into(),
+        content: text(CONTENT_FIELDS)?.unwrap_or_default(),
+        instruct: present_field(place, INSTRUCT_FIELDS)
+            .map(|p| read_instruct(&p, &mut meta))
             .transpose()?,
         role,
-        cause_by: names.label(&text(CAUSE_BY)?.unwrap_or_default()),
+        cause_by: names.translate_label(&text(CAUSE_BY_FIELDS)?.unwrap_or_default()),
         sent_from,
         send_to,
         meta,
-        route: first_name(place, ROUTE)
-            .map(|name| place.each(name, hop))
+        route: present_name(place, ROUTE_FIELDS)
+            .map(|name| place.read_items(name, read_hop))
             .transpose()?
             .unwrap_or_default(),
     })
 }
 
-fn first_name<'n>(place: &Place<'_>, names: &[&'n str]) -> Option<&'n str> {
+fn present_name<'n>(place: &LocatedValue<'_>, names: &[&'n str]) -> Option<&'n str> {
     names.iter().copied().find(|name| place.get(name).is_some())
 }
 
-fn first<'b>(place: &'b Place<'b>, names: &[&'b str]) -> Option<Place<'b>> {
-    first_name(place, names).and_then(|name| place.get(name))
+fn present_field<'b>(place: &'b LocatedValue<'b>, names: &[&'b str]) -> Option<LocatedValue<'b>> {
+    present_name(place, names).and_then(|name| place.get(name))
 }
 
 /// Reads the id of a message. Some programs use numbers.
-fn id(place: &Place<'_>) -> Result<String, ImportError> {
+fn read_id(place: &LocatedValue<'_>) -> Result<String, ImportError> {
     match place.get("id") {
         None => Ok(String::new()),
         Some(id) => match id.value() {
@@ -296,14 +305,14 @@ fn id(place: &Place<'_>) -> Result<String, ImportError> {
 
 /// Reads structured content: a class with its value, or otherwise the value alone. Other fields go
 /// into the metadata.
-fn instruct(
-    place: &Place<'_>,
+fn read_instruct(
+    place: &LocatedValue<'_>,
     meta: &mut BTreeMap<String, Json>,
 ) -> Result<Box<Instruct>, ImportError> {
     let Some(value) = place.value().get("value") else {
         return Ok(Instruct::untyped(place.json()?));
     };
-    let value = Place::root(value)
+    let value = LocatedValue::root(value)
         .json()
         .map_err(|_| place.invalid("is nested too deep"))?;
     for (name, more) in place.fields()? {
@@ -317,10 +326,10 @@ fn instruct(
     }))
 }
 
-fn hop(place: Place<'_>) -> Result<Hop, ImportError> {
+fn read_hop(place: LocatedValue<'_>) -> Result<Hop, ImportError> {
     place.object()?;
     Ok(Hop {
         from: place.get_text("from")?,
-        to: place.texts("to")?.unwrap_or_default(),
+        to: place.get_texts("to")?.unwrap_or_default(),
     })
 }

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use strata_core::activation::{Activation, Addressed, Done, Outgoing};
+use strata_core::activation::{Activation, Addressing, FinishedCall, UncommittedMessage};
 use strata_core::environment::{Mail, MessageRef, RoleState};
 use strata_core::event::Work;
 use strata_core::id::ActionId;
@@ -20,16 +20,16 @@ use strata_core::money::Usd;
 use strata_core::team::{React, Role};
 
 use super::ImportError;
-use super::messages::Messages;
+use super::messages::ImportedMessages;
 use super::parse;
-use super::place::Place;
+use super::place::LocatedValue;
 
-pub(super) use names::{Names, actions_of_entry, names_of_entry, offset};
+pub(super) use names::{ForeignNames, action_names, planner_offset, role_names};
 pub(super) use unread::{Published, deliver_unread};
 
 /// Returns a step in which no message of the file was created, since the ids of new messages start
 /// with their step.
-pub(super) fn free_step<'a>(ids: impl Iterator<Item = &'a str>) -> u64 {
+pub(super) fn first_unused_step<'a>(ids: impl Iterator<Item = &'a str>) -> u64 {
     let step = |id: &str| {
         let mut parts = id.splitn(3, '-');
         let numbers = [
@@ -43,7 +43,7 @@ pub(super) fn free_step<'a>(ids: impl Iterator<Item = &'a str>) -> u64 {
 }
 
 /// Reads what the team has spent. MetaGPT saves its accounts as a JSON document in a string.
-pub(super) fn spent(file: &Place<'_>) -> Result<Option<Usd>, ImportError> {
+pub(super) fn read_spent(file: &LocatedValue<'_>) -> Result<Option<Usd>, ImportError> {
     let context = file.get_object("context")?;
     let Some(accounts) = context
         .as_ref()
@@ -55,7 +55,7 @@ pub(super) fn spent(file: &Place<'_>) -> Result<Option<Usd>, ImportError> {
         Value::String(text) => {
             let invalid = |error| accounts.invalid(format!("holds no costs: {error}"));
             let document = parse::parse(text.as_bytes()).map_err(invalid)?;
-            Place::root(&document)
+            LocatedValue::root(&document)
                 .dollars("total_cost")
                 .map_err(invalid)
         }
@@ -64,34 +64,34 @@ pub(super) fn spent(file: &Place<'_>) -> Result<Option<Usd>, ImportError> {
 }
 
 /// Whether a role remembers the messages it has read.
-fn remembers(entry: &Place<'_>) -> bool {
+fn has_memory(entry: &LocatedValue<'_>) -> bool {
     entry
         .get("enable_memory")
         .is_none_or(|enabled| enabled.value() != &Value::Bool(false))
 }
 
 /// Restores the unread messages of a role, and the activation that it was at.
-pub(super) fn reopen(
+pub(super) fn restore_activation(
     role: &Role,
-    place: &Place<'_>,
+    place: &LocatedValue<'_>,
     step: u64,
     state: &mut RoleState,
-    messages: &mut Messages<'_>,
+    messages: &mut ImportedMessages<'_>,
 ) -> Result<(), ImportError> {
     let Some(rc) = place.get("rc") else {
         return Ok(());
     };
     if let Some(buffer) = rc.get("msg_buffer") {
-        let listed = queue(&buffer, messages)?;
-        let unread = messages.keep_first(|| buffer.pointer(), listed, |message| *message);
-        state.mailbox.extend(unread.into_iter().map(Mail::together));
+        let listed = read_queue(&buffer, messages)?;
+        let unread = messages.first_per_message(|| buffer.pointer(), listed, |message| *message);
+        state.mailbox.extend(unread.into_iter().map(Mail::batched));
     }
-    let saved = actions_of_entry(place)?.map_or(0, |actions| actions.len());
+    let saved = action_names(place)?.map_or(0, |actions| actions.len());
     let at = match rc.get("state") {
-        Some(at) => at.whole(-1, role.actions.len().max(saved) as i64 - 1)?,
+        Some(at) => at.integer(-1, role.actions.len().max(saved) as i64 - 1)?,
         None => -1,
     };
-    let mut news = messages.unique(&rc, "news")?;
+    let mut news = messages.read_unique(&rc, "news")?;
     if news.is_empty() {
         news.extend(state.latest);
     }
@@ -100,8 +100,8 @@ pub(super) fn reopen(
         // memory.
         let memory: BTreeSet<MessageRef> = state.memory.iter().copied().collect();
         news.retain(|message| !memory.contains(message));
-        if !news.is_empty() && !remembers(place) {
-            messages.repeats.warn(format!(
+        if !news.is_empty() && !has_memory(place) {
+            messages.warnings.push(format!(
                 "`{}` remembers nothing, so whether it has handled message `{}` is not known: it is not handled again",
                 role.name,
                 messages.get(news[0]).id
@@ -112,7 +112,7 @@ pub(super) fn reopen(
     if news.is_empty() {
         if at >= 0 {
             let name = &role.name;
-            messages.repeats.warn(format!(
+            messages.warnings.push(format!(
                 "`{name}` stood at action {at}, but not on which message: it does not go on"
             ));
         }
@@ -123,20 +123,20 @@ pub(super) fn reopen(
     state.mailbox.retain(|mail| !is_new.contains(&mail.message));
     state.memory.retain(|id| !is_new.contains(id));
     state.latest = news.last().copied();
-    let mut activation = Activation::open(step, news, role);
+    let mut activation = Activation::new(step, news, role);
     let at = u16::try_from(at)
         .ok()
         .filter(|at| usize::from(*at) < role.actions.len());
     match (role.react, at) {
         (React::ByOrder, Some(at)) => {
-            activation.done = outputs(role, at, &mut state.memory, messages);
-            activation.skipped = at - activation.done.len() as u16;
+            activation.done = take_outputs(role, at, &mut state.memory, messages);
+            activation.skipped_actions = at - activation.done.len() as u16;
         }
         (React::Choose { .. }, Some(at)) => activation.choices = vec![i32::from(at)],
-        (React::PlanAndAct, _) => plan::resume(role, place, &mut activation, messages)?,
+        (React::PlanAndAct, _) => plan::restore_tasks(role, place, &mut activation, messages)?,
         (React::ByOrder | React::Choose { .. } | React::Human, _) => {}
     }
-    activation.made = activation.done.len() as u32;
+    activation.message_count = activation.done.len() as u32;
     activation.proceed(role);
     state.activation = Some(activation);
     Ok(())
@@ -144,12 +144,12 @@ pub(super) fn reopen(
 
 /// Takes the outputs of the actions before `at` from the end of a role's memory, as far as they are
 /// there.
-fn outputs(
+fn take_outputs(
     role: &Role,
     at: u16,
     memory: &mut Vec<MessageRef>,
-    messages: &Messages<'_>,
-) -> Vec<Done> {
+    messages: &ImportedMessages<'_>,
+) -> Vec<FinishedCall> {
     let is_output = |id: MessageRef, action: u16| {
         let message = messages.get(id);
         let own = message.sent_from.is_empty()
@@ -167,18 +167,18 @@ fn outputs(
     let first = at - count as u16;
     let mut done = Vec::with_capacity(count);
     for (action, message) in (first..at).zip(found) {
-        done.push(Done {
+        done.push(FinishedCall {
             work: Work::Act {
                 action: ActionId(action),
                 task: None,
             },
-            output: Outgoing {
+            output: UncommittedMessage {
                 message,
-                addressed: Addressed::Open,
+                addressing: Addressing::ByEnvironment,
             },
             emissions: Vec::new(),
             writes: Vec::new(),
-            tried: Default::default(),
+            progress: Default::default(),
         });
     }
     done
@@ -186,12 +186,15 @@ fn outputs(
 
 /// Reads the messages of a queue: a list, or a string with a list, whose items may be strings
 /// again.
-fn queue(place: &Place<'_>, messages: &mut Messages<'_>) -> Result<Vec<MessageRef>, ImportError> {
+fn read_queue(
+    place: &LocatedValue<'_>,
+    messages: &mut ImportedMessages<'_>,
+) -> Result<Vec<MessageRef>, ImportError> {
     let Value::String(text) = place.value() else {
         return match place.value() {
             // Some versions wrap the list in an object.
-            Value::Object(_) => messages.each(place, "storage"),
-            _ => place.items()?.map(|item| messages.at(&item)).collect(),
+            Value::Object(_) => messages.read_list(place, "storage"),
+            _ => place.items()?.map(|item| messages.resolve(&item)).collect(),
         };
     };
     let unfold = |text: &str| {
@@ -209,10 +212,10 @@ fn queue(place: &Place<'_>, messages: &mut Messages<'_>) -> Result<Vec<MessageRe
             Value::String(text) => unfold(&text)?,
             other => other,
         };
-        let message = Place::root(&item);
+        let message = LocatedValue::root(&item);
         found.push(
             messages
-                .at(&message)
+                .resolve(&message)
                 .map_err(|e| place.invalid(format!("is no queue: {e}")))?,
         );
     }

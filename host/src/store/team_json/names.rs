@@ -2,13 +2,13 @@
 
 use strata_core::activation::Phase;
 use strata_core::event::{CallPolicy, Work};
-use strata_core::id::{ActionId, Part, Slot};
-use strata_core::team::{React, Role, THINK, Team, saved_action, saved_thinker};
+use strata_core::id::{ActionId, Slot, SlotKind};
+use strata_core::team::{React, Role, THINK, Team, saved_action_name, saved_thinker_name};
 
 use super::ANSWER;
 
 /// Returns the name of a react mode, and its limit of rounds.
-pub(super) fn mode(react: React) -> (&'static str, u32) {
+pub(super) fn react_mode(react: React) -> (&'static str, u32) {
     match react {
         React::ByOrder => ("by_order", 1),
         React::Choose { max_loop, .. } => ("react", max_loop),
@@ -21,9 +21,9 @@ pub(super) fn mode(react: React) -> (&'static str, u32) {
 /// Returns the name of a component's slot.
 pub(super) fn saved_name(team: &Team, slot: Slot) -> String {
     let role = team.role(slot.role);
-    match slot.part {
-        Part::Action(action) => saved_action(&role.name, &role.action(action).name),
-        Part::Think => saved_thinker(
+    match slot.kind {
+        SlotKind::Action(action) => saved_action_name(&role.name, &role.action(action).name),
+        SlotKind::Think => saved_thinker_name(
             &role.name,
             role.actions.iter().map(|action| action.name.as_str()),
         ),
@@ -31,7 +31,7 @@ pub(super) fn saved_name(team: &Team, slot: Slot) -> String {
 }
 
 /// Returns the index and the name of the action that is called; -1 if it is no action.
-pub(super) fn place_of(role: &Role, work: Option<Work>) -> (i64, &str) {
+pub(super) fn action_of_work(role: &Role, work: Option<Work>) -> (i64, &str) {
     match work {
         Some(Work::Act { action, .. }) => (i64::from(action.0), &role.action(action).name),
         Some(Work::Plan) => (0, &role.actions[0].name),
@@ -60,12 +60,12 @@ pub(super) fn work_name(work: Work) -> String {
 /// Returns the name of a phase.
 pub(super) fn phase_name(phase: &Phase) -> &'static str {
     match phase {
-        Phase::Ready | Phase::Again(_) => "ready",
+        Phase::Ready | Phase::ReadyAfterFault(_) => "ready",
         Phase::Running => "running",
-        Phase::Resting => "resting",
+        Phase::BackingOff => "resting",
         Phase::Failed(_) => "failed",
         Phase::Complete => "complete",
-        Phase::Waiting(_) => "waiting",
+        Phase::WaitingForHuman(_) => "waiting",
     }
 }
 

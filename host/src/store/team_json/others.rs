@@ -13,8 +13,8 @@ use strata_core::money::Usd;
 use strata_core::stepper::Stepper;
 
 use super::tests::{again, read};
-use super::{export, import, is_finished, read_letter, saved_definition};
-use crate::store::script::{Run, definition, normal, team};
+use super::{export, import, is_finished, parse_external_message, saved_definition};
+use crate::store::script::{ScriptedRun, definition, normalized, team};
 
 /// Returns a file of MetaGPT with these roles.
 fn metagpt(mut roles: Value) -> Value {
@@ -32,7 +32,7 @@ fn message(id: &str, cause_by: &str, from: &str) -> Value {
 #[test]
 fn a_message_that_comes_in_names_its_recipients_as_one_that_goes_out_does() {
     let sent_to = |line: &str| {
-        read_letter(line)
+        parse_external_message(line)
             .map(|message| message.send_to)
             .map_err(|error| error.to_string())
     };
@@ -132,7 +132,7 @@ fn a_file_of_metagpts_own_is_gone_on_from() {
     assert_eq!(
         (
             activation.phase.clone(),
-            activation.skipped,
+            activation.skipped_actions,
             activation.done.len()
         ),
         (Phase::Ready, 0, 1)
@@ -161,9 +161,9 @@ fn a_file_of_metagpts_own_is_gone_on_from() {
         Some(&json!("you are"))
     );
     assert_eq!(again(&written), written);
-    let mut run = Run::on(env, &[]);
+    let mut run = ScriptedRun::from_state(env, &[]);
     run.stepper
-        .apply(&run.stepper.resumed(None, Default::default()))
+        .apply(&run.stepper.run_resumed_event(None, Default::default()))
         .unwrap();
     while run.advance() {}
     let ran = run.events.iter().find_map(|event| match event {
@@ -193,7 +193,7 @@ fn a_role_of_metagpts_without_its_earlier_outputs_skips_them() {
     };
     let open = |env: Environment, role: usize| env.roles[role].activation.clone().unwrap();
     let activation = open(at("B/2", 2, json!([])).unwrap(), 1);
-    assert_eq!((activation.skipped, activation.done.len()), (2, 0));
+    assert_eq!((activation.skipped_actions, activation.done.len()), (2, 0));
     let activation = open(
         at(
             "B/2",
@@ -203,17 +203,17 @@ fn a_role_of_metagpts_without_its_earlier_outputs_skips_them() {
         .unwrap(),
         1,
     );
-    assert_eq!((activation.skipped, activation.done.len()), (1, 1));
+    assert_eq!((activation.skipped_actions, activation.done.len()), (1, 1));
     assert_eq!(open(at("C", 1, json!([])).unwrap(), 2).choices, [1]);
     assert_eq!(
-        open(at("D", 1, json!([])).unwrap(), 3).work(team().role(RoleId(3))),
+        open(at("D", 1, json!([])).unwrap(), 3).current_work(team().role(RoleId(3))),
         Some(Work::Plan)
     );
     let handled = json!([message("1", "q", "A")]);
     assert_eq!(at("B/2", -1, handled).unwrap().roles[1].activation, None);
     let activation = open(at("B/2", -1, json!([])).unwrap(), 1);
     assert_eq!(
-        (activation.skipped, activation.news.len()),
+        (activation.skipped_actions, activation.news.len()),
         (0, 1),
         "it failed before it began"
     );
@@ -229,9 +229,9 @@ fn new_messages_never_get_the_ids_of_old_ones() {
     });
     let env = read(&metagpt(roles)).unwrap();
     assert_eq!(env.step, 5);
-    let mut run = Run::on(env, &[]);
+    let mut run = ScriptedRun::from_state(env, &[]);
     run.stepper
-        .apply(&run.stepper.resumed(None, Default::default()))
+        .apply(&run.stepper.run_resumed_event(None, Default::default()))
         .unwrap();
     while run.advance() {}
     let mut ids: Vec<_> = run
@@ -257,7 +257,7 @@ fn pointers(value: &Value, at: String, all: &mut Vec<String>) {
         }
         Value::Object(map) => {
             for (name, item) in map {
-                pointers(item, super::place::child(&at, name), all);
+                pointers(item, super::place::child_pointer(&at, name), all);
             }
         }
         _ => {}
@@ -274,7 +274,7 @@ proptest! {
         edits in vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..4),
         ours in any::<bool>(),
     ) {
-        let mut run = Run::new(&turns);
+        let mut run = ScriptedRun::new(&turns);
         while run.events.len() < 60 && run.advance() {}
         let mut file: Value = serde_json::from_str(&export(&team(), run.stepper.env(), &definition())).unwrap();
         if !ours {
@@ -306,9 +306,9 @@ proptest! {
             let written = export(&team(), &env, &definition());
             let same = import(&team(), written.as_bytes()).unwrap();
             prop_assert_eq!(export(&team(), &same, &definition()), written);
-            let mut run = Run::on(env, &turns);
+            let mut run = ScriptedRun::from_state(env, &turns);
             if !run.stepper.env().run.0.is_empty() {
-                run.stepper.apply(&run.stepper.resumed(None, Default::default())).unwrap();
+                run.stepper.apply(&run.stepper.run_resumed_event(None, Default::default())).unwrap();
                 while run.events.len() < 60 && run.advance() {}
             }
         }
@@ -321,7 +321,7 @@ proptest! {
     #[test]
     fn what_is_written_is_read_back_exactly(turns in vec(any::<u8>(), 0..400), stride in 5..20usize) {
         let team = team();
-        let mut run = Run::new(&turns);
+        let mut run = ScriptedRun::new(&turns);
         while run.events.len() < 300 && run.advance() {
             if !run.events.len().is_multiple_of(stride) {
                 continue;
@@ -329,7 +329,7 @@ proptest! {
             let env = run.stepper.env();
             let text = export(&team, env, &definition());
             let read = import(&team, text.as_bytes()).unwrap();
-            prop_assert_eq!(normal(&read), normal(env));
+            prop_assert_eq!(normalized(&read), normalized(env));
             prop_assert_eq!(export(&team, &read, &definition()), text.clone());
             let on = Stepper::new(team.clone(), read);
             prop_assert_eq!(on.next(), run.stepper.next());

@@ -8,13 +8,13 @@ use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 use strata_core::json::JsonError;
 use strata_core::json::foreign::{self, NonFinite};
-use strata_core::json::room::Room;
+use strata_core::json::room::SizeBudget;
 
 use super::{ImportError, MAX_BYTES};
 
 /// The limit for the memory that the values of a file take, however short their text is. The
 /// largest file that this program writes takes half of it.
-const ROOM_BYTES: usize = 3 << 30;
+const MAX_VALUE_BYTES: usize = 3 << 30;
 
 /// Parses a file, leniently. Keys that appear twice are refused, since readers would disagree on which one counts;
 /// nesting is limited by the parser (128 levels). `NaN`, `Infinity` and `-Infinity`, which Python writes, are read as
@@ -38,7 +38,7 @@ pub(super) fn parse_saved(bytes: &[u8]) -> Result<Value, ImportError> {
 }
 
 /// Parses a message from outside in the same way, but refuses numbers that JSON does not have.
-pub(super) fn parse_letter(text: &str) -> Result<Value, ImportError> {
+pub(super) fn parse_strict(text: &str) -> Result<Value, ImportError> {
     parse_with(text.as_bytes(), NonFinite::Refused)
 }
 
@@ -51,9 +51,9 @@ fn parse_with(bytes: &[u8], non_finite: NonFinite) -> Result<Value, ImportError>
     let text = std::str::from_utf8(bytes)
         .map_err(|e| ImportError::Syntax(format!("it is no text in UTF-8: {e}")))?;
     let parsed = foreign::parse(text, non_finite, |text| {
-        let room = RefCell::new(Room::of(ROOM_BYTES));
+        let room = RefCell::new(SizeBudget::with_bytes(MAX_VALUE_BYTES));
         let mut parser = serde_json::Deserializer::from_str(text);
-        let value = Bounded { room: &room }.deserialize(&mut parser)?;
+        let value = BoundedValue { room: &room }.deserialize(&mut parser)?;
         parser.end().map(|()| value)
     });
     parsed.map_err(|error| match error {
@@ -64,26 +64,26 @@ fn parse_with(bytes: &[u8], non_finite: NonFinite) -> Result<Value, ImportError>
 
 /// Builds a value, and charges the memory that it takes to a budget.
 #[derive(Clone, Copy)]
-struct Bounded<'a> {
-    room: &'a RefCell<Room>,
+struct BoundedValue<'a> {
+    room: &'a RefCell<SizeBudget>,
 }
 
-impl Bounded<'_> {
-    fn take<E: Error>(
+impl BoundedValue<'_> {
+    fn charge<E: Error>(
         self,
-        part: impl FnOnce(&mut Room) -> Result<(), JsonError>,
+        part: impl FnOnce(&mut SizeBudget) -> Result<(), JsonError>,
     ) -> Result<(), E> {
         let large = |_| {
             E::custom(format_args!(
                 "its values would take more than {} GiB",
-                ROOM_BYTES >> 30
+                MAX_VALUE_BYTES >> 30
             ))
         };
         part(&mut self.room.borrow_mut()).map_err(large)
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Bounded<'_> {
+impl<'de> DeserializeSeed<'de> for BoundedValue<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -91,7 +91,7 @@ impl<'de> DeserializeSeed<'de> for Bounded<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Bounded<'_> {
+impl<'de> Visitor<'de> for BoundedValue<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -129,7 +129,7 @@ impl<'de> Visitor<'de> for Bounded<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
         while let Some(value) = access.next_element_seed(self)? {
-            self.take(|room| room.item(list.len()))?;
+            self.charge(|room| room.take_item(list.len()))?;
             list.push(value);
         }
         Ok(Value::Array(list))
@@ -141,7 +141,7 @@ impl<'de> Visitor<'de> for Bounded<'_> {
             if map.contains_key(&key) {
                 return Err(A::Error::custom(format_args!("key `{key}` appears twice")));
             }
-            self.take(|room| room.entry(map.len(), &key))?;
+            self.charge(|room| room.take_entry(map.len(), &key))?;
             let value = access.next_value_seed(self)?;
             map.insert(key, value);
         }

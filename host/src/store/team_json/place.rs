@@ -14,7 +14,7 @@ use super::ImportError;
 /// preserves, and leaves room for counting on.
 const MAX_COUNT: u64 = 1 << 53;
 /// The largest number of attempts and the like.
-const MAX_SMALL: u64 = 1 << 31;
+const MAX_SMALL_COUNT: u64 = 1 << 31;
 
 /// The maximum depth of values that the host may have wrapped, always once: a value that is
 /// appended to a scope becomes a list, and an answer is recorded beside the person who gave it.
@@ -22,33 +22,36 @@ const WRAPPED_DEPTH: usize = json::MAX_DEPTH + 1;
 
 /// A JSON value and its location.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct LocatedValue<'a> {
     value: &'a Value,
-    above: Option<(&'a Place<'a>, Key<'a>)>,
+    parent: Option<(&'a LocatedValue<'a>, JsonKey<'a>)>,
 }
 
 /// How a value is reached from its parent.
 #[derive(Clone, Copy)]
-enum Key<'a> {
+enum JsonKey<'a> {
     Name(&'a str),
     Index(usize),
 }
 
 /// The result of reading a value.
-pub(super) type Read<T> = Result<T, ImportError>;
+pub(super) type ImportResult<T> = Result<T, ImportError>;
 
-impl<'a> Place<'a> {
+impl<'a> LocatedValue<'a> {
     /// Returns the root of a document.
     pub(super) fn root(value: &'a Value) -> Self {
-        Self { value, above: None }
+        Self {
+            value,
+            parent: None,
+        }
     }
 
     /// Returns its location as a JSON pointer.
     pub(super) fn pointer(&self) -> String {
-        match &self.above {
+        match &self.parent {
             None => String::new(),
-            Some((above, Key::Index(index))) => format!("{}/{index}", above.pointer()),
-            Some((above, Key::Name(name))) => child(&above.pointer(), name),
+            Some((above, JsonKey::Index(index))) => format!("{}/{index}", above.pointer()),
+            Some((above, JsonKey::Name(name))) => child_pointer(&above.pointer(), name),
         }
     }
 
@@ -60,7 +63,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    fn wrong(&self, expected: &str) -> ImportError {
+    fn unexpected(&self, expected: &str) -> ImportError {
         let found = match self.value {
             Value::Null => "is null".into(),
             Value::Bool(value) => format!("is {value}"),
@@ -81,36 +84,41 @@ impl<'a> Place<'a> {
     }
 
     /// Returns the object that it is. Fails if it is none.
-    pub(super) fn object(&self) -> Read<&'a Map<String, Value>> {
+    pub(super) fn object(&self) -> ImportResult<&'a Map<String, Value>> {
         self.value
             .as_object()
-            .ok_or_else(|| self.wrong("an object"))
+            .ok_or_else(|| self.unexpected("an object"))
     }
 
     /// Returns a field, if this is an object that has it.
-    pub(super) fn get<'b>(&'b self, name: &'b str) -> Option<Place<'b>> {
+    pub(super) fn get<'b>(&'b self, name: &'b str) -> Option<LocatedValue<'b>> {
         let value = self.value.get(name).filter(|value| !value.is_null())?;
-        Some(Place {
+        Some(LocatedValue {
             value,
-            above: Some((self, Key::Name(name))),
+            parent: Some((self, JsonKey::Name(name))),
         })
     }
 
     /// Returns a field, if this is an object that has it. Fails if the field is not an object.
-    pub(super) fn get_object<'b>(&'b self, name: &'b str) -> Read<Option<Place<'b>>> {
+    pub(super) fn get_object<'b>(
+        &'b self,
+        name: &'b str,
+    ) -> ImportResult<Option<LocatedValue<'b>>> {
         self.get(name)
             .map(|place| place.object().map(|_| place))
             .transpose()
     }
 
     /// Returns all fields. Fails if this is not an object.
-    pub(super) fn fields<'b>(&'b self) -> Read<impl Iterator<Item = (&'b str, Place<'b>)>> {
+    pub(super) fn fields<'b>(
+        &'b self,
+    ) -> ImportResult<impl Iterator<Item = (&'b str, LocatedValue<'b>)>> {
         let field = |name: &'b String, value| {
             (
                 name.as_str(),
-                Place {
+                LocatedValue {
                     value,
-                    above: Some((self, Key::Name(name))),
+                    parent: Some((self, JsonKey::Name(name))),
                 },
             )
         };
@@ -121,20 +129,23 @@ impl<'a> Place<'a> {
     }
 
     /// Returns all items. Fails if this is not a list.
-    pub(super) fn items<'b>(&'b self) -> Read<impl Iterator<Item = Place<'b>>> {
-        let list = self.value.as_array().ok_or_else(|| self.wrong("a list"))?;
-        Ok(list.iter().enumerate().map(move |(i, value)| Place {
+    pub(super) fn items<'b>(&'b self) -> ImportResult<impl Iterator<Item = LocatedValue<'b>>> {
+        let list = self
+            .value
+            .as_array()
+            .ok_or_else(|| self.unexpected("a list"))?;
+        Ok(list.iter().enumerate().map(move |(i, value)| LocatedValue {
             value,
-            above: Some((self, Key::Index(i))),
+            parent: Some((self, JsonKey::Index(i))),
         }))
     }
 
     /// Reads each item of a field that is a list. A missing field is an empty list.
-    pub(super) fn each<T>(
+    pub(super) fn read_items<T>(
         &self,
         name: &str,
-        mut read: impl FnMut(Place<'_>) -> Read<T>,
-    ) -> Read<Vec<T>> {
+        mut read: impl FnMut(LocatedValue<'_>) -> ImportResult<T>,
+    ) -> ImportResult<Vec<T>> {
         match self.get(name) {
             Some(list) => list.items()?.map(&mut read).collect(),
             None => Ok(Vec::new()),
@@ -142,12 +153,12 @@ impl<'a> Place<'a> {
     }
 
     /// Returns the string that it is. Fails if it is none.
-    pub(super) fn text(&self) -> Read<&'a str> {
-        self.value.as_str().ok_or_else(|| self.wrong("a text"))
+    pub(super) fn text(&self) -> ImportResult<&'a str> {
+        self.value.as_str().ok_or_else(|| self.unexpected("a text"))
     }
 
     /// Returns a field that is a string. A missing field is an empty string.
-    pub(super) fn get_text(&self, name: &str) -> Read<String> {
+    pub(super) fn get_text(&self, name: &str) -> ImportResult<String> {
         Ok(self
             .get(name)
             .map(|place| place.text().map(String::from))
@@ -156,75 +167,79 @@ impl<'a> Place<'a> {
     }
 
     /// Returns a field that is one of several keywords, as parsed by `known`.
-    pub(super) fn word<T>(&self, name: &str, known: impl Fn(&str) -> Option<T>) -> Read<Option<T>> {
-        let read = |place: Place<'_>| {
-            known(place.text()?).ok_or_else(|| place.wrong("one of the words known here"))
+    pub(super) fn keyword<T>(
+        &self,
+        name: &str,
+        known: impl Fn(&str) -> Option<T>,
+    ) -> ImportResult<Option<T>> {
+        let read = |place: LocatedValue<'_>| {
+            known(place.text()?).ok_or_else(|| place.unexpected("one of the words known here"))
         };
         self.get(name).map(read).transpose()
     }
 
     /// Returns a field that is a boolean. A missing field is `false`.
-    pub(super) fn flag(&self, name: &str) -> Read<bool> {
-        let read = |place: Place<'_>| {
+    pub(super) fn flag(&self, name: &str) -> ImportResult<bool> {
+        let read = |place: LocatedValue<'_>| {
             place
                 .value
                 .as_bool()
-                .ok_or_else(|| place.wrong("true or false"))
+                .ok_or_else(|| place.unexpected("true or false"))
         };
         Ok(self.get(name).map(read).transpose()?.unwrap_or(false))
     }
 
     /// Returns a field that is a count. A missing field is 0.
-    pub(super) fn count(&self, name: &str) -> Read<u64> {
-        self.up_to(name, MAX_COUNT)
+    pub(super) fn count(&self, name: &str) -> ImportResult<u64> {
+        self.count_up_to(name, MAX_COUNT)
     }
 
     /// Returns a field that is a count of attempts and the like. A missing field is 0.
-    pub(super) fn small(&self, name: &str) -> Read<u32> {
-        Ok(self.up_to(name, MAX_SMALL)? as u32)
+    pub(super) fn small_count(&self, name: &str) -> ImportResult<u32> {
+        Ok(self.count_up_to(name, MAX_SMALL_COUNT)? as u32)
     }
 
-    fn up_to(&self, name: &str, max: u64) -> Read<u64> {
+    fn count_up_to(&self, name: &str, max: u64) -> ImportResult<u64> {
         let Some(place) = self.get(name) else {
             return Ok(0);
         };
         let number = place.value.as_u64().filter(|number| *number <= max);
-        number.ok_or_else(|| place.wrong(&format!("a whole number from 0 to {max}")))
+        number.ok_or_else(|| place.unexpected(&format!("a whole number from 0 to {max}")))
     }
 
     /// Returns the integer that it is. Fails if it is none, or not within these bounds.
-    pub(super) fn whole(&self, from: i64, to: i64) -> Read<i64> {
+    pub(super) fn integer(&self, from: i64, to: i64) -> ImportResult<i64> {
         let number = self
             .value
             .as_i64()
             .filter(|number| (from..=to).contains(number));
-        number.ok_or_else(|| self.wrong(&format!("a whole number from {from} to {to}")))
+        number.ok_or_else(|| self.unexpected(&format!("a whole number from {from} to {to}")))
     }
 
     /// Returns a field that is an amount of money in dollars. It is exact up to some thousands.
-    pub(super) fn dollars(&self, name: &str) -> Read<Option<Usd>> {
-        let read = |place: Place<'_>| {
+    pub(super) fn dollars(&self, name: &str) -> ImportResult<Option<Usd>> {
+        let read = |place: LocatedValue<'_>| {
             let amount = place.value.as_f64().filter(|amount| *amount >= 0.0);
             amount
                 .map(Usd::from_dollars)
-                .ok_or_else(|| place.wrong("an amount of money"))
+                .ok_or_else(|| place.unexpected("an amount of money"))
         };
         self.get(name).map(read).transpose()
     }
 
     /// Returns the value as a document. Fails if it is nested deeper than guests may nest, since it
     /// could not be written again.
-    pub(super) fn json(&self) -> Read<Json> {
-        self.within(json::MAX_DEPTH)
+    pub(super) fn json(&self) -> ImportResult<Json> {
+        self.json_up_to_depth(json::MAX_DEPTH)
     }
 
     /// The same, for a value that the host may have wrapped after a guest nested it as deep as
     /// allowed.
-    pub(super) fn wrapped(&self) -> Read<Json> {
-        self.within(WRAPPED_DEPTH)
+    pub(super) fn wrapped_json(&self) -> ImportResult<Json> {
+        self.json_up_to_depth(WRAPPED_DEPTH)
     }
 
-    fn within(&self, levels: usize) -> Read<Json> {
+    fn json_up_to_depth(&self, levels: usize) -> ImportResult<Json> {
         if json::depth(self.value) > levels {
             return Err(self.invalid(format!("is nested deeper than {levels} levels")));
         }
@@ -232,8 +247,8 @@ impl<'a> Place<'a> {
     }
 
     /// Returns a field that is a list of strings. A single string is accepted as a list of one.
-    pub(super) fn texts(&self, name: &str) -> Read<Option<Vec<String>>> {
-        let read = |place: Place<'_>| match place.value {
+    pub(super) fn get_texts(&self, name: &str) -> ImportResult<Option<Vec<String>>> {
+        let read = |place: LocatedValue<'_>| match place.value {
             Value::String(text) => Ok(vec![text.clone()]),
             _ => place
                 .items()?
@@ -245,6 +260,6 @@ impl<'a> Place<'a> {
 }
 
 /// Returns the JSON pointer of a field.
-pub(super) fn child(pointer: &str, name: &str) -> String {
+pub(super) fn child_pointer(pointer: &str, name: &str) -> String {
     format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"))
 }

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 
 /// The warnings about a file.
 #[derive(Debug, Default)]
-pub(super) struct Repeats {
+pub(super) struct ImportWarnings {
     warnings: Vec<String>,
 }
 
-impl Repeats {
+impl ImportWarnings {
     /// Returns the first of the entries with equal keys, in order, and warns about others.
     /// `pointer` is the location of the list, and `name` the description of an entry.
-    pub(super) fn keep_first<T, K: Ord>(
+    pub(super) fn first_per_key<T, K: Ord>(
         &mut self,
         pointer: impl FnOnce() -> String,
         entries: Vec<T>,
@@ -46,7 +46,7 @@ impl Repeats {
     }
 
     /// Adds a warning.
-    pub(super) fn warn(&mut self, warning: String) {
+    pub(super) fn push(&mut self, warning: String) {
         self.warnings.push(warning);
     }
 

@@ -6,19 +6,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use strata_core::environment::{Mail, MessageRef, RoleState};
-use strata_core::shape::{HUMAN, RoleShape, Shape};
-use strata_core::team::{Deliver, React, Role, Team};
+use strata_core::shape::{HUMAN_MODE, RoleShape, Shape};
+use strata_core::team::{DeliveryMode, React, Role, Team};
 
 use super::ImportError;
 use super::activation;
-use super::import::{File, Foreign, keep, saved_shape};
-use super::messages::Messages;
-use super::metagpt::{self, Names};
-use super::names::mode;
-use super::place::{Place, child};
+use super::import::{FileParts, ForeignValues, collect_unknown, saved_shape};
+use super::messages::ImportedMessages;
+use super::metagpt::{self, ForeignNames};
+use super::names::react_mode;
+use super::place::{LocatedValue, child_pointer};
 
 /// The fields that are understood. Others are preserved.
-const ROLE: &[&str] = &[
+const ROLE_FIELDS: &[&str] = &[
     "name",
     "profile",
     "goal",
@@ -31,7 +31,7 @@ const ROLE: &[&str] = &[
     "recovered",
     "latest_observed_msg",
 ];
-const CONTEXT: &[&str] = &[
+const CONTEXT_FIELDS: &[&str] = &[
     "memory",
     "state",
     "watch",
@@ -40,16 +40,16 @@ const CONTEXT: &[&str] = &[
     "news",
     "msg_buffer",
 ];
-const MEMORY: &[&str] = &["storage", "index", "ignore_id"];
-const ACTION: &[&str] = &["name"];
+const ROLE_MEMORY_FIELDS: &[&str] = &["storage", "index", "ignore_id"];
+const ACTION_FIELDS: &[&str] = &["name"];
 
 /// Determines which role each entry stands for: by its name, or else by its key. If the entry has
 /// no name, or another program wrote it, its other names are tried, too. A named entry of ours
 /// never stands for a role of another name; otherwise the file of another team could seem to fit.
-pub(super) fn find<'a>(
+pub(super) fn match_entries<'a>(
     team: &Team,
-    file: &'a File<'a>,
-) -> Result<BTreeMap<String, Place<'a>>, ImportError> {
+    file: &'a FileParts<'a>,
+) -> Result<BTreeMap<String, LocatedValue<'a>>, ImportError> {
     let mut entries = Vec::new();
     for (key, place) in file.roles.fields()? {
         place.object()?;
@@ -69,7 +69,7 @@ pub(super) fn find<'a>(
             None => {
                 let foreign = file.strata.is_none() || own.is_empty();
                 let others = if foreign {
-                    metagpt::names_of_entry(&place)?
+                    metagpt::role_names(&place)?
                 } else {
                     BTreeSet::new()
                 };
@@ -96,11 +96,11 @@ pub(super) fn find<'a>(
 /// the saved shape, in case somebody has edited an entry.
 pub(super) fn check_shape(
     team: &Team,
-    file: &File<'_>,
-    found: &BTreeMap<String, Place<'_>>,
-    names: &Names,
+    file: &FileParts<'_>,
+    found: &BTreeMap<String, LocatedValue<'_>>,
+    names: &ForeignNames,
 ) -> Result<(), ImportError> {
-    let now = Shape::of(team);
+    let now = Shape::from_team(team);
     let saved = saved_shape(file)?;
     let mut shape = saved.clone().unwrap_or_else(|| now.clone());
     shape.roles.retain(|role| found.contains_key(&role.name));
@@ -121,8 +121,8 @@ pub(super) fn check_shape(
             });
         let role = team.roles.iter().find(|role| role.name == *name);
         match role.filter(|_| file.strata.is_none()) {
-            Some(role) => see_foreign(role, place, names, &mut shape.roles[at])?,
-            None => see(place, &mut shape.roles[at])?,
+            Some(role) => apply_foreign_entry(role, place, names, &mut shape.roles[at])?,
+            None => apply_entry(place, &mut shape.roles[at])?,
         }
     }
     let differences = shape.differences(&now);
@@ -134,20 +134,20 @@ pub(super) fn check_shape(
 }
 
 /// Applies what the entry of a role shows to its shape.
-fn see(place: &Place<'_>, shape: &mut RoleShape) -> Result<(), ImportError> {
+fn apply_entry(place: &LocatedValue<'_>, shape: &mut RoleShape) -> Result<(), ImportError> {
     let usual = |names: Vec<String>| names.into_iter().next().unwrap_or_default();
-    if let Some(actions) = metagpt::actions_of_entry(place)? {
+    if let Some(actions) = metagpt::action_names(place)? {
         shape.actions = actions.into_iter().map(usual).collect();
     }
     let Some(rc) = place.get_object("rc")? else {
         return Ok(());
     };
-    if let Some(watch) = rc.texts("watch")? {
+    if let Some(watch) = rc.get_texts("watch")? {
         shape.watch = sorted(watch);
     }
     let react = rc.get_text("react_mode")?;
-    let mode = if shape.react == HUMAN {
-        mode(React::Human).0
+    let mode = if shape.react == HUMAN_MODE {
+        react_mode(React::Human).0
     } else {
         shape.react.split(' ').next().unwrap_or("")
     };
@@ -160,20 +160,20 @@ fn see(place: &Place<'_>, shape: &mut RoleShape) -> Result<(), ImportError> {
 /// The same for a role of MetaGPT. Actions and labels are compared by the team's names for them,
 /// and empty lists are ignored. With a single action, MetaGPT never asks which is next, so the mode
 /// is ignored. For a role that a person plays, MetaGPT saves actions and a mode as for any other.
-fn see_foreign(
+fn apply_foreign_entry(
     role: &Role,
-    place: &Place<'_>,
-    names: &Names,
+    place: &LocatedValue<'_>,
+    names: &ForeignNames,
     shape: &mut RoleShape,
 ) -> Result<(), ImportError> {
-    let actions = metagpt::actions_of_entry(place)?
+    let actions = metagpt::action_names(place)?
         .filter(|actions| !actions.is_empty())
         .unwrap_or_default();
     let is_human = role.react == React::Human
         && place
             .get("is_human")
             .is_some_and(|is| is.value() == &Value::Bool(true));
-    let before = metagpt::offset(role, actions.len());
+    let before = metagpt::planner_offset(role, actions.len());
     if !is_human && !actions.is_empty() {
         let planner = role
             .actions
@@ -199,13 +199,18 @@ fn see_foreign(
     let Some(rc) = place.get_object("rc")? else {
         return Ok(());
     };
-    if let Some(watch) = rc.texts("watch")?.filter(|watch| !watch.is_empty()) {
-        shape.watch = sorted(watch.iter().map(|label| names.label(label)).collect());
+    if let Some(watch) = rc.get_texts("watch")?.filter(|watch| !watch.is_empty()) {
+        shape.watch = sorted(
+            watch
+                .iter()
+                .map(|label| names.translate_label(label))
+                .collect(),
+        );
     }
     let react = rc.get_text("react_mode")?;
     let modes = ["by_order", "react", "plan_and_act"];
     let is_any = is_human || (actions.len() == 1 && modes.contains(&react.as_str()));
-    if !react.is_empty() && !is_any && mode(role.react).0 != react {
+    if !react.is_empty() && !is_any && react_mode(role.react).0 != react {
         shape.react = react;
     }
     Ok(())
@@ -220,24 +225,24 @@ fn sorted(mut watch: Vec<String>) -> Vec<String> {
 /// Reads the state of a role.
 pub(super) fn read(
     role: &Role,
-    place: &Place<'_>,
-    strata: Option<&Place<'_>>,
-    messages: &mut Messages<'_>,
+    place: &LocatedValue<'_>,
+    strata: Option<&LocatedValue<'_>>,
+    messages: &mut ImportedMessages<'_>,
 ) -> Result<RoleState, ImportError> {
     let mut state = RoleState::default();
     if let Some(rc) = place.get_object("rc")?
         && let Some(memory) = rc.get_object("memory")?
     {
-        state.memory = messages.unique(&memory, "storage")?;
+        state.memory = messages.read_unique(&memory, "storage")?;
     }
     state.latest = place
         .get("latest_observed_msg")
-        .map(|latest| messages.at(&latest))
+        .map(|latest| messages.resolve(&latest))
         .transpose()?;
     let Some(strata) = strata else {
         return Ok(state);
     };
-    state.mailbox = mailbox(role, strata, messages)?;
+    state.mailbox = read_mailbox(role, strata, messages)?;
     let open = strata.get_object("open")?;
     let open = open.as_ref().and_then(|open| open.get(&role.name));
     let mut activation = open
@@ -251,10 +256,10 @@ pub(super) fn read(
     {
         // Each message is taken once: a message that the role works on may arrive again, from a
         // join.
-        activation.news = taken(&mut state.mailbox, &activation.news);
+        activation.news = take_from_mailbox(&mut state.mailbox, &activation.news);
     }
-    let buffer = || child("/strata/buffers", &role.name);
-    state.mailbox = messages.keep_first(buffer, state.mailbox, |mail| mail.message);
+    let buffer = || child_pointer("/strata/buffers", &role.name);
+    state.mailbox = messages.first_per_message(buffer, state.mailbox, |mail| mail.message);
     let Some(activation) = activation else {
         return Ok(state);
     };
@@ -271,20 +276,20 @@ pub(super) fn read(
 
 /// Removes messages from a mailbox, each as often as it is in both. Returns those that were
 /// removed.
-fn taken(mailbox: &mut Vec<Mail>, wanted: &[MessageRef]) -> Vec<MessageRef> {
-    let mut there = counted(mailbox.iter().map(|mail| mail.message));
+fn take_from_mailbox(mailbox: &mut Vec<Mail>, wanted: &[MessageRef]) -> Vec<MessageRef> {
+    let mut there = count_messages(mailbox.iter().map(|mail| mail.message));
     let found: Vec<_> = wanted
         .iter()
         .copied()
         .filter(|message| take_one(&mut there, *message))
         .collect();
-    let mut left = counted(found.iter().copied());
+    let mut left = count_messages(found.iter().copied());
     mailbox.retain(|mail| !take_one(&mut left, mail.message));
     found
 }
 
 /// Returns how often each message occurs.
-fn counted(messages: impl Iterator<Item = MessageRef>) -> BTreeMap<MessageRef, usize> {
+fn count_messages(messages: impl Iterator<Item = MessageRef>) -> BTreeMap<MessageRef, usize> {
     let mut counts = BTreeMap::new();
     for message in messages {
         *counts.entry(message).or_default() += 1;
@@ -305,22 +310,24 @@ fn take_one(counts: &mut BTreeMap<MessageRef, usize>, message: MessageRef) -> bo
 
 /// Reads the mailbox of a role: first the messages that it took, then those that it has not looked
 /// at.
-fn mailbox(
+fn read_mailbox(
     role: &Role,
-    strata: &Place<'_>,
-    messages: &mut Messages<'_>,
+    strata: &LocatedValue<'_>,
+    messages: &mut ImportedMessages<'_>,
 ) -> Result<Vec<Mail>, ImportError> {
     let lists = |name| strata.get_object(name);
-    let buffer =
-        lists("buffers")?.map_or(Ok(Vec::new()), |lists| messages.each(&lists, &role.name))?;
-    let alone =
-        lists("each")?.map_or(Ok(Vec::new()), |lists| messages.unique(&lists, &role.name))?;
+    let buffer = lists("buffers")?.map_or(Ok(Vec::new()), |lists| {
+        messages.read_list(&lists, &role.name)
+    })?;
+    let alone = lists("each")?.map_or(Ok(Vec::new()), |lists| {
+        messages.read_unique(&lists, &role.name)
+    })?;
     let alone: BTreeSet<_> = alone.into_iter().collect();
     let deliver = |id| {
         if alone.contains(&id) {
-            Deliver::Each
+            DeliveryMode::Each
         } else {
-            Deliver::Batch
+            DeliveryMode::Batch
         }
     };
     Ok(buffer
@@ -333,13 +340,13 @@ fn mailbox(
 }
 
 /// Collects the fields that are not understood.
-pub(super) fn unknown(
+pub(super) fn collect_unknown_fields(
     role: &Role,
-    place: &Place<'_>,
+    place: &LocatedValue<'_>,
     at: &str,
-    foreign: &mut Foreign,
+    foreign: &mut ForeignValues,
 ) -> Result<(), ImportError> {
-    keep(place, at, ROLE, foreign)?;
+    collect_unknown(place, at, ROLE_FIELDS, foreign)?;
     // Values that this program itself writes by default are not foreign.
     let human = if role.react == React::Human {
         "true"
@@ -358,13 +365,23 @@ pub(super) fn unknown(
     }
     if let Some(list) = place.get("actions") {
         for (i, action) in list.items()?.enumerate() {
-            keep(&action, &format!("{at}/actions/{i}"), ACTION, foreign)?;
+            collect_unknown(
+                &action,
+                &format!("{at}/actions/{i}"),
+                ACTION_FIELDS,
+                foreign,
+            )?;
         }
     }
     if let Some(rc) = place.get("rc") {
-        keep(&rc, &format!("{at}/rc"), CONTEXT, foreign)?;
+        collect_unknown(&rc, &format!("{at}/rc"), CONTEXT_FIELDS, foreign)?;
         if let Some(memory) = rc.get("memory") {
-            keep(&memory, &format!("{at}/rc/memory"), MEMORY, foreign)?;
+            collect_unknown(
+                &memory,
+                &format!("{at}/rc/memory"),
+                ROLE_MEMORY_FIELDS,
+                foreign,
+            )?;
         }
     }
     Ok(())

@@ -7,17 +7,17 @@ use serde_json::{Value, json};
 
 use strata_core::activation::Phase;
 use strata_core::effect::Effect;
-use strata_core::environment::scope::{Change, unite};
+use strata_core::environment::scope::{ScopeChange, apply_changes};
 use strata_core::environment::{Environment, MessageRef};
-use strata_core::event::{Event, Finished, HostCall, HostCallKind, Outcome, Status, Work};
+use strata_core::event::{CallOutcome, CallResult, Event, HostCall, HostCallKind, Status, Work};
 use strata_core::fault::{Fault, FaultKind};
 use strata_core::id::{ActionId, RoleId};
 use strata_core::json::{Json, MAX_DEPTH};
 use strata_core::message::Draft;
 use strata_core::money::Usd;
-use strata_core::request::Answer;
+use strata_core::request::HumanAnswer;
 use strata_core::stepper::Stepper;
-use strata_core::team::{Deliver, Reducer, Team};
+use strata_core::team::{DeliveryMode, Reducer, Team};
 
 use super::{ImportError, export, import, is_finished};
 use crate::store::script::{definition, team};
@@ -26,12 +26,12 @@ use crate::store::script::{definition, team};
 fn failed() -> Environment {
     let team = team();
     let mut stepper = Stepper::new(team.clone(), Environment::new(&team));
-    let started = stepper.started("run-1".into(), "go".into(), Default::default());
+    let started = stepper.run_started_event("run-1".into(), "go".into(), Default::default());
     stepper.apply(&started).unwrap();
     loop {
         let event = match stepper.next() {
             Effect::Record(event) => event,
-            Effect::Call(call) => stepper.call_started(&call),
+            Effect::Call(call) => stepper.call_started_event(&call),
             Effect::Wait => outcome(&stepper, &team),
             Effect::Halt(status) => {
                 assert_eq!(status, Status::Failed);
@@ -49,8 +49,8 @@ fn outcome(stepper: &Stepper, team: &Team) -> Event {
         .activations()
         .find(|(_, a)| running(a))
         .unwrap();
-    let result = match activation.work(team.role(id)).unwrap() {
-        Work::Think { .. } => Ok(Finished::Chosen(-1)),
+    let result = match activation.current_work(team.role(id)).unwrap() {
+        Work::Think { .. } => Ok(CallResult::Chosen(-1)),
         Work::Act {
             action: ActionId(1),
             ..
@@ -61,7 +61,7 @@ fn outcome(stepper: &Stepper, team: &Team) -> Event {
                 content,
                 ..Draft::default()
             };
-            Ok(Finished::Returned {
+            Ok(CallResult::Returned {
                 output,
                 emissions: vec![],
                 writes: vec![],
@@ -69,7 +69,7 @@ fn outcome(stepper: &Stepper, team: &Team) -> Event {
         }
         Work::Plan | Work::Answer => unreachable!("nobody plans or is asked here"),
     };
-    stepper.call_ended(id, result).unwrap()
+    stepper.call_ended_event(id, result).unwrap()
 }
 
 pub(super) fn file() -> Value {
@@ -346,7 +346,7 @@ fn an_edited_join_is_honoured() {
     let alone: Vec<_> = env.roles[3]
         .mailbox
         .iter()
-        .map(|mail| mail.deliver == Deliver::Each)
+        .map(|mail| mail.deliver == DeliveryMode::Each)
         .collect();
     assert_eq!(alone, [false, true, false]);
     let written = again(&edited);
@@ -425,46 +425,51 @@ fn what_the_host_wraps_round_the_deepest_value_of_a_guest_is_read_back() {
     let nested =
         |levels: usize| Json::from((0..levels).fold(json!(1), |inner, _| json!({ "in": inner })));
     let mut env = failed();
-    let appended = [Change::Set(nested(MAX_DEPTH))];
-    let shared = unite(Some(Reducer::Append), None, &appended).unwrap();
-    let scope = env.shared.keys().next().cloned().unwrap_or("notes".into());
-    env.shared
+    let appended = [ScopeChange::Set(nested(MAX_DEPTH))];
+    let shared = apply_changes(Some(Reducer::Append), None, &appended).unwrap();
+    let scope = env
+        .shared_scopes
+        .keys()
+        .next()
+        .cloned()
+        .unwrap_or("notes".into());
+    env.shared_scopes
         .entry(scope.clone())
         .or_default()
         .insert("list".into(), shared.clone());
-    let response = Answer::Given(nested(MAX_DEPTH)).record();
+    let response = HumanAnswer::Given(nested(MAX_DEPTH)).to_record();
     let answered = HostCall {
         kind: HostCallKind::Human,
         request: "question".into(),
         response: response.clone(),
         cost: Usd::ZERO,
         tokens: 0,
-        outcome: Outcome::Answered,
-        finish: None,
+        outcome: CallOutcome::Answered,
+        finish_reason: None,
     };
     env.roles[1]
         .activation
         .as_mut()
         .unwrap()
-        .current
-        .journal
+        .current_call
+        .recorded_calls
         .push(answered);
     let read = import(&team(), export(&team(), &env, &definition()).as_bytes()).unwrap();
-    assert_eq!(read.shared[&scope]["list"], shared);
+    assert_eq!(read.shared_scopes[&scope]["list"], shared);
     assert_eq!(
         read.roles[1]
             .activation
             .as_ref()
             .unwrap()
-            .current
-            .journal
+            .current_call
+            .recorded_calls
             .last()
             .unwrap()
             .response,
         response
     );
     // Other values may not be nested that deep.
-    env.shared
+    env.shared_scopes
         .get_mut(&scope)
         .unwrap()
         .insert("list".into(), nested(MAX_DEPTH + 2));

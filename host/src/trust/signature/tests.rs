@@ -32,7 +32,7 @@ fn forged(algorithm: &[u8; ALGORITHM_BYTES]) -> String {
     let mut bytes = STANDARD.decode(line).unwrap();
     bytes[..ALGORITHM_BYTES].copy_from_slice(algorithm);
     bytes[ALGORITHM_BYTES..ALGORITHM_BYTES + ID_BYTES]
-        .copy_from_slice(&Key::parse(OUR_KEY).unwrap().id.0.to_le_bytes());
+        .copy_from_slice(&TrustedKey::parse(OUR_KEY).unwrap().id.0.to_le_bytes());
     THEIRS.replace(line, &STANDARD.encode(bytes))
 }
 
@@ -42,12 +42,16 @@ fn only_bytes_that_a_trusted_key_has_signed_pass() {
     let file = home.path().join("a.wasm");
     let check = |keys: &[&str], signature: Option<&str>, expected: Result<(), &[&str]>| {
         match signature {
-            Some(text) => fs::write(signature_of(&file), text).unwrap(),
+            Some(text) => fs::write(signature_path(&file), text).unwrap(),
             None => {
-                let _ = fs::remove_file(signature_of(&file));
+                let _ = fs::remove_file(signature_path(&file));
             }
         }
-        let keys = Keys(keys.iter().map(|key| Key::parse(key).unwrap()).collect());
+        let keys = TrustedKeys(
+            keys.iter()
+                .map(|key| TrustedKey::parse(key).unwrap())
+                .collect(),
+        );
         match (keys.check(&file, BYTES, &Digest("d1".into())), expected) {
             (Ok(()), Ok(())) => {}
             (Err(why), Err(expected)) => {
@@ -106,9 +110,9 @@ fn only_bytes_that_a_trusted_key_has_signed_pass() {
 
 #[test]
 fn a_key_is_known_by_what_minisign_shows() {
-    let id = |key: &str| Key::parse(key).unwrap().id.to_string();
+    let id = |key: &str| TrustedKey::parse(key).unwrap().id.to_string();
     assert_eq!([id(OUR_KEY), id(THEIR_KEY)], [OUR_ID, THEIR_ID]);
     for wrong in ["", "RW", "no base64", &STANDARD.encode([0; 42])] {
-        assert!(Key::parse(wrong).is_err(), "{wrong}");
+        assert!(TrustedKey::parse(wrong).is_err(), "{wrong}");
     }
 }

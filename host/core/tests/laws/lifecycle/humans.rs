@@ -1,9 +1,9 @@
 //! Humans in a simulated run: attempts ask them, and they answer at random moments.
 
 use strata_core::effect::Invocation;
-use strata_core::event::{Event, HostCall, HostCallKind, Source};
+use strata_core::event::{AnswerSource, Event, HostCall, HostCallKind};
 use strata_core::id::RoleId;
-use strata_core::request::{Answer, Request};
+use strata_core::request::{HumanAnswer, HumanRequest};
 
 use super::SimulatedRun;
 
@@ -29,7 +29,7 @@ pub enum AnswerTiming {
 impl SimulatedRun {
     /// Lets an attempt ask humans. Returns false if the attempt ends with that.
     pub(super) fn ask_human(&mut self, call: &Invocation) -> bool {
-        let mut recorded = call.recorded.clone();
+        let mut recorded = call.recorded_calls.clone();
         let questions = self.script.questions(self.people.asked, call);
         for (before, question) in (0..).zip(questions) {
             let id = self
@@ -37,28 +37,29 @@ impl SimulatedRun {
                 .request_id(call.role, before)
                 .expect("a running call");
             let request = self.script.request(id, &question);
-            let known =
-                |call: &HostCall| call.kind == HostCallKind::Human && call.request == request.call;
+            let known = |call: &HostCall| {
+                call.kind == HostCallKind::Human && call.request == request.call_digest
+            };
             let Some(at) = recorded.iter().position(known) else {
                 let event = self
                     .stepper
-                    .request_opened(call.role, request)
+                    .request_opened_event(call.role, request)
                     .expect("a running call");
                 self.record(event);
                 return false;
             };
             let answer = recorded.remove(at);
             assert_eq!(
-                Answer::recorded(&answer.response)
+                HumanAnswer::from_record(&answer.response)
                     .as_ref()
-                    .and_then(Answer::value),
+                    .and_then(HumanAnswer::value),
                 request.default.as_ref()
             );
             self.record(Event::HostCalled {
                 role: call.role,
                 work: call.work,
                 call: answer,
-                source: Source::Recorded,
+                source: AnswerSource::Recorded,
                 what: String::new(),
             });
         }
@@ -67,27 +68,27 @@ impl SimulatedRun {
 
     /// Answers one request if humans answer at any time, otherwise all.
     pub(super) fn answer_humans(&mut self) {
-        let mut open: Vec<(RoleId, Request)> = self
+        let mut open: Vec<(RoleId, HumanRequest)> = self
             .env()
-            .requests()
+            .open_requests()
             .map(|(id, r)| (id, r.clone()))
             .collect();
         while !open.is_empty() {
             let (role, request) = open.swap_remove(self.rng.below(open.len()));
             let given = || {
                 self.script
-                    .request(request.id.clone(), &request.call)
+                    .request(request.id.clone(), &request.call_digest)
                     .default
                     .expect("a default")
             };
             let answer = if request.default.is_some() && self.rng.chance(20) {
-                request.lapse()
+                request.outcome_when_expired()
             } else {
-                Answer::Given(given())
+                HumanAnswer::Given(given())
             };
             let event = self
                 .stepper
-                .request_answered(role, answer)
+                .request_answered_event(role, answer)
                 .expect("an open request");
             self.record(event);
             if self.people.answer_timing == AnswerTiming::AnyTime {

@@ -14,26 +14,26 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt, PermissionsExt as _};
 use rustix::fs::{Mode, OFlags, RenameFlags, openat, renameat_with};
 use rustix::io::Errno;
-use strata_core::file::Content;
+use strata_core::file::PathContent;
 
 use super::super::quota;
-use super::own::Own;
-use super::partial::{self, Partial};
+use super::own::HiddenStorage;
+use super::partial::{self, TemporaryFile};
 
 /// A directory, opened on first use.
 #[derive(Debug)]
-pub(super) struct Root {
+pub(super) struct HostDirectory {
     host: PathBuf,
     dir: OnceLock<Dir>,
-    counted: OnceLock<u64>,
-    own: Own,
+    cached_size: OnceLock<u64>,
+    hidden: HiddenStorage,
     /// The path of `own` in this directory.
-    own_place: OnceLock<Option<PathBuf>>,
+    hidden_path: OnceLock<Option<PathBuf>>,
 }
 
 /// What is at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum DiskEntry {
     Absent,
     Directory,
     File {
@@ -46,44 +46,47 @@ pub(super) enum Found {
     Other,
 }
 
-impl Root {
+impl HostDirectory {
     pub(super) fn new(host: PathBuf) -> Self {
-        Self::without(host, Own::default())
+        Self::hiding(host, HiddenStorage::default())
     }
 
     /// Like `new`, but hides the files that the host saves there.
-    pub(super) fn without(host: PathBuf, own: Own) -> Self {
+    pub(super) fn hiding(host: PathBuf, hidden: HiddenStorage) -> Self {
         Self {
             host,
             dir: OnceLock::new(),
-            counted: OnceLock::new(),
-            own,
-            own_place: OnceLock::new(),
+            cached_size: OnceLock::new(),
+            hidden,
+            hidden_path: OnceLock::new(),
         }
     }
 
     /// Returns the path in this directory at which the host saves files.
-    fn own_place(&self) -> Option<&Path> {
-        self.own_place
-            .get_or_init(|| self.own.inside(&self.host))
+    fn hidden_path(&self) -> Option<&Path> {
+        self.hidden_path
+            .get_or_init(|| self.hidden.path_in(&self.host))
             .as_deref()
     }
 
     /// Returns whether files of the host are in this directory.
-    pub(super) fn is_beside_own(&self) -> bool {
-        self.own_place().is_some()
+    pub(super) fn contains_hidden(&self) -> bool {
+        self.hidden_path().is_some()
     }
 
     /// Returns whether a path is one of the host's files or below one.
-    pub(super) fn is_own(&self, inside: &Path) -> bool {
-        self.own_place().is_some_and(|own| inside.starts_with(own))
+    pub(super) fn is_hidden(&self, inside: &Path) -> bool {
+        self.hidden_path()
+            .is_some_and(|own| inside.starts_with(own))
     }
 
     /// Returns whether this content must not be written to a path because that would replace a file
     /// of the host.
-    pub(super) fn is_kept_from(&self, inside: &Path, content: &Content) -> bool {
-        let holds_own = self.own_place().is_some_and(|own| own.starts_with(inside));
-        self.is_own(inside) || holds_own && *content != Content::Directory
+    pub(super) fn must_not_replace(&self, inside: &Path, content: &PathContent) -> bool {
+        let holds_own = self
+            .hidden_path()
+            .is_some_and(|own| own.starts_with(inside));
+        self.is_hidden(inside) || holds_own && *content != PathContent::Directory
     }
 
     pub(super) fn host(&self) -> &Path {
@@ -99,23 +102,23 @@ impl Root {
     }
 
     /// Returns the size of all files below the directory; 0 if it does not exist.
-    pub(super) fn held(&self) -> io::Result<u64> {
+    pub(super) fn size(&self) -> io::Result<u64> {
         match self.open() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
-            dir => quota::held(dir?, self.own_place()),
+            dir => quota::directory_size(dir?, self.hidden_path()),
         }
     }
 
     /// Returns the cached count, or computes it with `count`.
-    pub(super) fn counted(&self, count: impl FnOnce() -> io::Result<u64>) -> io::Result<u64> {
-        match self.counted.get() {
+    pub(super) fn cached_size(&self, count: impl FnOnce() -> io::Result<u64>) -> io::Result<u64> {
+        match self.cached_size.get() {
             Some(counted) => Ok(*counted),
-            None => count().map(|counted| *self.counted.get_or_init(|| counted)),
+            None => count().map(|counted| *self.cached_size.get_or_init(|| counted)),
         }
     }
 
     /// Returns whether the directory exists or can be created.
-    pub(super) fn may_be(&self) -> bool {
+    pub(super) fn can_exist(&self) -> bool {
         match std::fs::metadata(&self.host) {
             Ok(meta) => meta.is_dir(),
             Err(error) => error.kind() != io::ErrorKind::NotADirectory,
@@ -128,54 +131,62 @@ impl Root {
     }
 
     /// Opens a directory below. `inside` must have only normal components.
-    fn dir(&self, inside: &Path) -> io::Result<Dir> {
+    fn open_dir(&self, inside: &Path) -> io::Result<Dir> {
         let mut dir = self.open()?.try_clone()?;
         for name in inside {
-            dir = down(&dir, name)?;
+            dir = open_subdirectory(&dir, name)?;
         }
         Ok(dir)
     }
 
     /// Opens the parent directory of a path, and returns it with the last component. Fails for the
     /// directory itself.
-    fn above<'a>(&self, inside: &'a Path) -> io::Result<(Dir, &'a Path)> {
+    fn open_parent<'a>(&self, inside: &'a Path) -> io::Result<(Dir, &'a Path)> {
         let name = inside
             .file_name()
             .map(Path::new)
             .ok_or(io::ErrorKind::InvalidInput)?;
-        Ok((self.dir(inside.parent().unwrap_or(Path::new("")))?, name))
+        Ok((
+            self.open_dir(inside.parent().unwrap_or(Path::new("")))?,
+            name,
+        ))
     }
 
     /// Returns what is at a path.
-    pub(super) fn look(&self, inside: &Path) -> io::Result<Found> {
-        if self.is_own(inside) {
-            return Ok(Found::Absent);
+    pub(super) fn inspect(&self, inside: &Path) -> io::Result<DiskEntry> {
+        if self.is_hidden(inside) {
+            return Ok(DiskEntry::Absent);
         }
         let found = (|| {
             if inside.as_os_str().is_empty() {
-                return self.open().map(|_| Found::Directory);
+                return self.open().map(|_| DiskEntry::Directory);
             }
-            let (dir, name) = self.above(inside)?;
-            found_in(&dir, name)
+            let (dir, name) = self.open_parent(inside)?;
+            inspect_in(&dir, name)
         })();
         match found {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Found::Absent),
-            Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(self.beneath(inside)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(DiskEntry::Absent),
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                Ok(self.entry_below(inside))
+            }
             found => found,
         }
     }
 
     /// Opening a symbolic link as a directory fails with the same error as opening a file as one.
     /// Only below a file is nothing.
-    fn beneath(&self, inside: &Path) -> Found {
-        match self.blocked(inside) {
-            Ok(Some((_, Found::Other))) => Found::Other,
-            _ => Found::Absent,
+    fn entry_below(&self, inside: &Path) -> DiskEntry {
+        match self.first_non_directory(inside) {
+            Ok(Some((_, DiskEntry::Other))) => DiskEntry::Other,
+            _ => DiskEntry::Absent,
         }
     }
 
     /// Returns the first path above `inside` that is not a directory, and what it is.
-    pub(super) fn blocked<'a>(&self, inside: &'a Path) -> io::Result<Option<(&'a Path, Found)>> {
+    pub(super) fn first_non_directory<'a>(
+        &self,
+        inside: &'a Path,
+    ) -> io::Result<Option<(&'a Path, DiskEntry)>> {
         let above = inside.parent().unwrap_or(Path::new(""));
         let mut dir = match self.open() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -184,13 +195,13 @@ impl Root {
         let mut deep = above.components().count();
         for name in above {
             deep -= 1;
-            dir = match down(&dir, name) {
+            dir = match open_subdirectory(&dir, name) {
                 Ok(next) => next,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
                 Err(error) => {
                     let at = above.ancestors().nth(deep).unwrap_or(above);
-                    return match found_in(&dir, Path::new(name))? {
-                        Found::Directory => Err(error),
+                    return match inspect_in(&dir, Path::new(name))? {
+                        DiskEntry::Directory => Err(error),
                         found => Ok(Some((at, found))),
                     };
                 }
@@ -208,7 +219,7 @@ impl Root {
         options.read(true).custom_flags(nonblocking);
         let file = self.open()?.open_with(inside, &options)?;
         // A link may lead to a file of the host.
-        if self.is_beside_own() && self.own.has(&file.try_clone()?.into_std()) {
+        if self.contains_hidden() && self.hidden.contains(&file.try_clone()?.into_std()) {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         if !file.metadata()?.is_file() {
@@ -225,11 +236,11 @@ impl Root {
 
     /// Returns at most `limit` names in a directory, with what they are. Names that are not UTF-8
     /// are left out.
-    pub(super) fn names(&self, inside: &Path, limit: usize) -> io::Result<Vec<(String, Found)>> {
-        if self.is_own(inside) {
+    pub(super) fn list(&self, inside: &Path, limit: usize) -> io::Result<Vec<(String, DiskEntry)>> {
+        if self.is_hidden(inside) {
             return Err(io::ErrorKind::NotFound.into());
         }
-        let dir = self.dir(inside)?;
+        let dir = self.open_dir(inside)?;
         let mut names = Vec::new();
         for entry in dir.entries()? {
             if names.len() == limit {
@@ -239,21 +250,21 @@ impl Root {
             let (Ok(name), kind) = (entry.file_name().into_string(), entry.file_type()?) else {
                 continue;
             };
-            if partial::is_partial(&name)
+            if partial::is_temporary_name(&name)
                 || self
-                    .own_place()
+                    .hidden_path()
                     .is_some_and(|own| own == inside.join(&name))
             {
                 continue;
             }
             let found = match kind.is_file() {
-                true => match found_file(&dir, Path::new(&name)) {
+                true => match inspect_file(&dir, Path::new(&name)) {
                     Ok(found) => found,
                     // The file was removed meanwhile.
                     Err(_) => continue,
                 },
-                false if kind.is_dir() => Found::Directory,
-                false => Found::Other,
+                false if kind.is_dir() => DiskEntry::Directory,
+                false => DiskEntry::Other,
             };
             names.push((name, found));
         }
@@ -262,13 +273,13 @@ impl Root {
 
     /// Writes a file under a temporary name and renames it, so that it is never seen half written.
     /// It is durable when this returns. Missing directories above are created.
-    pub(super) fn put(&self, inside: &Path, content: &[u8]) -> io::Result<()> {
-        self.make(inside.parent().unwrap_or(Path::new("")))?;
-        let (dir, name) = self.above(inside)?;
-        let Partial {
+    pub(super) fn write(&self, inside: &Path, content: &[u8]) -> io::Result<()> {
+        self.create_dirs(inside.parent().unwrap_or(Path::new("")))?;
+        let (dir, name) = self.open_parent(inside)?;
+        let TemporaryFile {
             name: beside,
             mut file,
-        } = Partial::beside(&dir, name)?;
+        } = TemporaryFile::create(&dir, name)?;
         let written = (|| {
             // Keeps the permissions of the file that is replaced.
             if let Ok(meta) = dir.symlink_metadata(name)
@@ -285,24 +296,24 @@ impl Root {
             let _ = dir.remove_file(&beside);
         }
         written?;
-        sync(&dir)
+        sync_dir(&dir)
     }
 
     /// Creates a directory and those above it.
-    pub(super) fn make(&self, inside: &Path) -> io::Result<()> {
+    pub(super) fn create_dirs(&self, inside: &Path) -> io::Result<()> {
         self.create()?;
         let mut dir = self.open()?.try_clone()?;
         for name in inside {
-            dir = match down(&dir, name) {
+            dir = match open_subdirectory(&dir, name) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     match dir.create_dir(Path::new(name)) {
                         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                         created => {
                             created?;
-                            sync(&dir)?;
+                            sync_dir(&dir)?;
                         }
                     }
-                    down(&dir, name)?
+                    open_subdirectory(&dir, name)?
                 }
                 next => next?,
             };
@@ -312,28 +323,28 @@ impl Root {
 
     /// Removes a file or an empty directory.
     pub(super) fn remove(&self, inside: &Path) -> io::Result<()> {
-        let (dir, name) = self.above(inside)?;
+        let (dir, name) = self.open_parent(inside)?;
         match dir.symlink_metadata(name)?.is_dir() {
             true => dir.remove_dir(name)?,
             false => dir.remove_file(name)?,
         }
-        sync(&dir)
+        sync_dir(&dir)
     }
 
     /// Creates a hard link with another name in the same directory. Fails if the name exists.
     pub(super) fn link(&self, inside: &Path, name: &str) -> io::Result<()> {
-        let (dir, old) = self.above(inside)?;
+        let (dir, old) = self.open_parent(inside)?;
         dir.hard_link(old, &dir, name)?;
-        sync(&dir)
+        sync_dir(&dir)
     }
 
     /// Renames an entry within its directory. Fails if the new name exists.
     pub(super) fn rename(&self, inside: &Path, name: &str) -> io::Result<()> {
-        let (dir, old) = self.above(inside)?;
+        let (dir, old) = self.open_parent(inside)?;
         match renameat_with(&dir, old, &dir, name, RenameFlags::NOREPLACE) {
             // Not every file system supports this flag.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-                match found_in(&dir, Path::new(name)) {
+                match inspect_in(&dir, Path::new(name)) {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {
                         dir.rename(old, &dir, name)?
                     }
@@ -342,12 +353,12 @@ impl Root {
             }
             renamed => renamed?,
         }
-        sync(&dir)
+        sync_dir(&dir)
     }
 }
 
 /// Opens a subdirectory without following symbolic links.
-pub(super) fn down(dir: &Dir, name: &OsStr) -> io::Result<Dir> {
+pub(super) fn open_subdirectory(dir: &Dir, name: &OsStr) -> io::Result<Dir> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
     Ok(Dir::from_std_file(File::from(openat(
         dir,
@@ -357,16 +368,16 @@ pub(super) fn down(dir: &Dir, name: &OsStr) -> io::Result<Dir> {
     )?)))
 }
 
-fn found_in(dir: &Dir, name: &Path) -> io::Result<Found> {
+fn inspect_in(dir: &Dir, name: &Path) -> io::Result<DiskEntry> {
     let meta = dir.symlink_metadata(name)?;
     match meta.is_file() {
-        true => found_file(dir, name),
-        false if meta.is_dir() => Ok(Found::Directory),
-        false => Ok(Found::Other),
+        true => inspect_file(dir, name),
+        false if meta.is_dir() => Ok(DiskEntry::Directory),
+        false => Ok(DiskEntry::Other),
     }
 }
 
-fn found_file(dir: &Dir, name: &Path) -> io::Result<Found> {
+fn inspect_file(dir: &Dir, name: &Path) -> io::Result<DiskEntry> {
     let meta = openat(
         dir,
         name,
@@ -374,12 +385,12 @@ fn found_file(dir: &Dir, name: &Path) -> io::Result<Found> {
         Mode::empty(),
     )?;
     let meta = File::from(meta).metadata()?;
-    Ok(Found::File {
+    Ok(DiskEntry::File {
         bytes: meta.len(),
         stamp: (meta.ino(), meta.mtime(), meta.mtime_nsec()),
     })
 }
 
-fn sync(dir: &Dir) -> io::Result<()> {
+fn sync_dir(dir: &Dir) -> io::Result<()> {
     dir.open(".")?.sync_all()
 }

@@ -12,19 +12,19 @@ use crate::sha256::Sha256;
 
 /// The open files, shared by the code that opens them and the code that counts them.
 #[derive(Clone, Default)]
-pub(in crate::sandbox) struct Opened(Arc<Mutex<List>>);
+pub(in crate::sandbox) struct OpenFiles(Arc<Mutex<OpenFileList>>);
 
 #[derive(Default)]
-struct List {
+struct OpenFileList {
     /// The staged directories.
-    staged: Vec<Node>,
+    staged: Vec<FileId>,
     /// The number of granted directories, which remain open.
-    granted: usize,
-    open: Vec<Open>,
+    granted_count: usize,
+    open: Vec<OpenFile>,
 }
 
-impl List {
-    fn find(&self, file: &Arc<File>) -> Option<&Open> {
+impl OpenFileList {
+    fn find(&self, file: &Arc<File>) -> Option<&OpenFile> {
         self.open
             .iter()
             .find(|open| std::ptr::eq(open.file.as_ptr(), Arc::as_ptr(file)))
@@ -32,34 +32,34 @@ impl List {
 }
 
 /// The device and inode number of a file or directory.
-type Node = (u64, u64);
+type FileId = (u64, u64);
 
-struct Open {
+struct OpenFile {
     file: Weak<File>,
     /// The number of the staged directory in which it was opened, if any.
-    below: Option<usize>,
-    at: Spot,
+    staged_index: Option<usize>,
+    location: FileLocation,
 }
 
 /// Identifies where a guest found a file: its own name for the granted directory and the names of
 /// the path. Unlike inode numbers, it is the same in every attempt that does the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::sandbox) struct Spot([u8; 16]);
+pub(in crate::sandbox) struct FileLocation([u8; 16]);
 
-impl Spot {
+impl FileLocation {
     /// Returns the location of a granted directory with this guest path.
-    fn of(name: &str) -> Self {
-        Self([0; 16]).below(name.as_bytes())
+    fn root(name: &str) -> Self {
+        Self([0; 16]).child(name.as_bytes())
     }
 
     /// Returns the location of a path from here, assuming that it has no links. As in WASI, `..`
     /// does not lead above the start.
-    pub(in crate::sandbox) fn at(self, path: &str) -> Self {
+    pub(in crate::sandbox) fn join(self, path: &str) -> Self {
         let mut steps = vec![self];
         for component in Path::new(path).components() {
             match component {
                 Component::Normal(name) => {
-                    steps.push(steps[steps.len() - 1].below(name.as_encoded_bytes()))
+                    steps.push(steps[steps.len() - 1].child(name.as_encoded_bytes()))
                 }
                 Component::ParentDir if steps.len() > 1 => {
                     steps.pop();
@@ -70,44 +70,44 @@ impl Spot {
         steps[steps.len() - 1]
     }
 
-    fn below(self, name: &[u8]) -> Self {
+    fn child(self, name: &[u8]) -> Self {
         let digest = Sha256::new().with(self.0).with(name).finish();
         Self(std::array::from_fn(|i| digest[i]))
     }
 
     /// Returns the location as two numbers.
-    pub(in crate::sandbox) fn halves(self) -> (u64, u64) {
+    pub(in crate::sandbox) fn as_pair(self) -> (u64, u64) {
         let number = u128::from_le_bytes(self.0);
         (number as u64, (number >> 64) as u64)
     }
 }
 
-impl Opened {
-    fn list(&self) -> MutexGuard<'_, List> {
+impl OpenFiles {
+    fn list(&self) -> MutexGuard<'_, OpenFileList> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a staged directory and returns its number.
-    pub(super) fn stage(&self, directory: &Path) -> io::Result<usize> {
+    pub(super) fn add_staged(&self, directory: &Path) -> io::Result<usize> {
         let mut list = self.list();
-        list.staged.push(node(&std::fs::metadata(directory)?));
+        list.staged.push(file_id(&std::fs::metadata(directory)?));
         Ok(list.staged.len() - 1)
     }
 
     /// Adds a granted directory, which is open from the start.
-    pub(in crate::sandbox) fn grant(&self, directory: &Arc<File>, name: &str) {
+    pub(in crate::sandbox) fn add_granted(&self, directory: &Arc<File>, name: &str) {
         let mut list = self.list();
         // Directories that are not staged are not written to.
         let below = directory
             .metadata()
             .ok()
-            .and_then(|meta| list.staged.iter().position(|s| *s == node(&meta)));
-        list.open.push(Open {
+            .and_then(|meta| list.staged.iter().position(|s| *s == file_id(&meta)));
+        list.open.push(OpenFile {
             file: Arc::downgrade(directory),
-            below,
-            at: Spot::of(name),
+            staged_index: below,
+            location: FileLocation::root(name),
         });
-        list.granted += 1;
+        list.granted_count += 1;
     }
 
     /// Adds a file that was opened by this path from a directory.
@@ -115,14 +115,14 @@ impl Opened {
         let mut list = self.list();
         let Some((below, at)) = list
             .find(directory)
-            .map(|open| (open.below, open.at.at(path)))
+            .map(|open| (open.staged_index, open.location.join(path)))
         else {
             return;
         };
-        list.open.push(Open {
+        list.open.push(OpenFile {
             file: Arc::downgrade(file),
-            below,
-            at,
+            staged_index: below,
+            location: at,
         });
     }
 
@@ -130,31 +130,32 @@ impl Opened {
     pub(in crate::sandbox) fn count(&self) -> usize {
         let mut list = self.list();
         list.open.retain(|open| open.file.strong_count() > 0);
-        list.open.len().saturating_sub(list.granted)
+        list.open.len().saturating_sub(list.granted_count)
     }
 
     /// Returns the location of an open file.
-    pub(in crate::sandbox) fn spot(&self, file: &Arc<File>) -> Option<Spot> {
-        Some(self.list().find(file)?.at)
+    pub(in crate::sandbox) fn location(&self, file: &Arc<File>) -> Option<FileLocation> {
+        Some(self.list().find(file)?.location)
     }
 
     /// Returns the size of open files without a name that were opened in one staged directory, or
     /// in any.
-    pub(super) fn removed(&self, below: Option<usize>) -> u64 {
+    pub(super) fn removed_bytes(&self, below: Option<usize>) -> u64 {
         let mut list = self.list();
         list.open.retain(|open| open.file.strong_count() > 0);
-        let wanted =
-            |open: &&Open| open.below.is_some() && (below.is_none() || below == open.below);
+        let wanted = |open: &&OpenFile| {
+            open.staged_index.is_some() && (below.is_none() || below == open.staged_index)
+        };
         let open = list.open.iter().filter(wanted);
         let files = open.filter_map(|open| open.file.upgrade()?.metadata().ok());
         let mut seen = BTreeSet::new();
         let removed =
-            files.filter(|meta| meta.is_file() && meta.nlink() == 0 && seen.insert(node(meta)));
+            files.filter(|meta| meta.is_file() && meta.nlink() == 0 && seen.insert(file_id(meta)));
         removed.map(|meta| meta.len()).fold(0, u64::saturating_add)
     }
 }
 
-fn node(meta: &Metadata) -> Node {
+fn file_id(meta: &Metadata) -> FileId {
     (meta.dev(), meta.ino())
 }
 
@@ -166,8 +167,8 @@ mod tests {
     fn a_spot_is_the_same_by_whichever_way_it_is_reached_from_a_directory() {
         let check = |path: &str, same: &str| {
             assert_eq!(
-                Spot::of("/out").at(path),
-                Spot::of("/out").at("a").at(same),
+                FileLocation::root("/out").join(path),
+                FileLocation::root("/out").join("a").join(same),
                 "{path}"
             );
         };
@@ -176,7 +177,13 @@ mod tests {
         check("a/c/../b", "b/.");
         check("a/b/c", "b/./c");
         check("a", "");
-        assert_ne!(Spot::of("/out").at("ab"), Spot::of("/out").at("a/b"));
-        assert_ne!(Spot::of("/out").at("a"), Spot::of("/in").at("a"));
+        assert_ne!(
+            FileLocation::root("/out").join("ab"),
+            FileLocation::root("/out").join("a/b")
+        );
+        assert_ne!(
+            FileLocation::root("/out").join("a"),
+            FileLocation::root("/in").join("a")
+        );
     }
 }

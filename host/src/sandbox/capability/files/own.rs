@@ -7,16 +7,16 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::tree::real_path;
+use super::tree::resolve_links;
 
 /// The storage directory of the running team, if it has one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Own(Option<Arc<Path>>);
+pub struct HiddenStorage(Option<Arc<Path>>);
 
-impl Own {
+impl HiddenStorage {
     /// Creates the value for this storage directory.
-    pub fn of(storage: &Path) -> Self {
-        Self(Some(real_path(storage).into()))
+    pub fn new(storage: &Path) -> Self {
+        Self(Some(resolve_links(storage).into()))
     }
 
     /// Returns the storage directory, if there is one.
@@ -26,9 +26,9 @@ impl Own {
 
     /// Returns the path of the storage directory in a directory; an empty path if the directory is
     /// in the storage directory.
-    pub(in crate::sandbox) fn inside(&self, directory: &Path) -> Option<PathBuf> {
+    pub(in crate::sandbox) fn path_in(&self, directory: &Path) -> Option<PathBuf> {
         let storage = self.0.as_deref()?;
-        let directory = real_path(directory);
+        let directory = resolve_links(directory);
         match storage.strip_prefix(&directory) {
             Ok(inside) => Some(inside.to_owned()),
             Err(_) => directory.starts_with(storage).then(PathBuf::new),
@@ -36,18 +36,18 @@ impl Own {
     }
 
     /// Returns whether an open file is in the storage directory, whatever name it was opened by.
-    pub(in crate::sandbox) fn has(&self, opened: &File) -> bool {
+    pub(in crate::sandbox) fn contains(&self, opened: &File) -> bool {
         let Some(storage) = self.0.as_deref() else {
             return false;
         };
         // Only systems with `/proc` tell the path of an open file.
         let named = fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd()));
-        named.is_ok_and(|path| path.starts_with(storage)) || has_node(storage, opened)
+        named.is_ok_and(|path| path.starts_with(storage)) || contains_file(storage, opened)
     }
 }
 
 /// Returns whether a file is in a directory, perhaps under another name.
-fn has_node(directory: &Path, opened: &File) -> bool {
+fn contains_file(directory: &Path, opened: &File) -> bool {
     let Ok(meta) = opened.metadata() else {
         return false;
     };

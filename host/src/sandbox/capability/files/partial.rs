@@ -14,30 +14,30 @@ use crate::blob::digest_of;
 use crate::user;
 
 /// How many processes may write the same file at once.
-const WRITERS: u32 = 1024;
+const MAX_WRITERS: u32 = 1024;
 /// The suffix of the names of temporary files. Leftover files with such a name are removed, so
 /// nobody else may use it.
-const END: &str = ".strata-host-partial";
+const SUFFIX: &str = ".strata-host-partial";
 /// How many digits of a digest are in a name: enough to rule out collisions.
-const DIGITS: usize = 32;
+const DIGEST_DIGITS: usize = 32;
 
 /// A new temporary file. No other run writes or removes it while it is open.
-pub(super) struct Partial {
+pub(super) struct TemporaryFile {
     pub(super) name: String,
     pub(super) file: File,
 }
 
-impl Partial {
+impl TemporaryFile {
     /// Creates a temporary file in the directory of the file with this name.
-    pub(super) fn beside(dir: &Dir, name: &Path) -> io::Result<Self> {
+    pub(super) fn create(dir: &Dir, name: &Path) -> io::Result<Self> {
         let stem = stem_of(name);
-        for n in 0..WRITERS {
+        for n in 0..MAX_WRITERS {
             let name = if n == 0 {
-                format!("{stem}{END}")
+                format!("{stem}{SUFFIX}")
             } else {
-                format!("{stem}-{n}{END}")
+                format!("{stem}-{n}{SUFFIX}")
             };
-            if let Some(file) = make(dir, &name)? {
+            if let Some(file) = try_create(dir, &name)? {
                 return Ok(Self { name, file });
             }
         }
@@ -46,15 +46,15 @@ impl Partial {
 }
 
 /// Returns whether a name is that of a temporary file.
-pub(super) fn is_partial(name: &str) -> bool {
+pub(super) fn is_temporary_name(name: &str) -> bool {
     let Some(stem) = name
-        .strip_suffix(END)
+        .strip_suffix(SUFFIX)
         .and_then(|stem| stem.strip_prefix('.'))
     else {
         return false;
     };
     let (digits, n) = stem.split_once('-').unwrap_or((stem, "0"));
-    digits.len() == DIGITS
+    digits.len() == DIGEST_DIGITS
         && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
         && n.parse::<u32>().is_ok()
 }
@@ -64,16 +64,16 @@ pub(super) fn is_partial(name: &str) -> bool {
 fn stem_of(name: &Path) -> String {
     format!(
         ".{}",
-        &digest_of(name.as_os_str().as_encoded_bytes()).0[..DIGITS]
+        &digest_of(name.as_os_str().as_encoded_bytes()).0[..DIGEST_DIGITS]
     )
 }
 
 /// Creates a file. Returns `None` if another writer uses this name.
-fn make(dir: &Dir, name: &str) -> io::Result<Option<File>> {
+fn try_create(dir: &Dir, name: &str) -> io::Result<Option<File>> {
     loop {
         match dir.open_with(name, OpenOptions::new().write(true).create_new(true)) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                match left_over(dir, name) {
+                match open_leftover(dir, name) {
                     // The lock is held until the file is removed, so that nobody else can take it
                     // over.
                     Some(_locked) => dir.remove_file(name)?,
@@ -84,7 +84,7 @@ fn make(dir: &Dir, name: &str) -> io::Result<Option<File>> {
                 let file = file?.into_std();
                 flock(&file, FlockOperation::LockExclusive)?;
                 // Another run may have removed the file as a leftover before it was locked.
-                if is(dir, name, &file) {
+                if is_same_file(dir, name, &file) {
                     return Ok(Some(file));
                 }
             }
@@ -94,18 +94,18 @@ fn make(dir: &Dir, name: &str) -> io::Result<Option<File>> {
 
 /// Opens and locks a file whose writer is gone. Returns `None` if it may still be in use: it is
 /// being written, was renamed meanwhile, or belongs to somebody else.
-fn left_over(dir: &Dir, name: &str) -> Option<File> {
+fn open_leftover(dir: &Dir, name: &str) -> Option<File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(openat(dir, name, flags, Mode::empty()).ok()?);
-    if !user::is_own(&file.metadata().ok()?) {
+    if !user::is_owned_by_user(&file.metadata().ok()?) {
         return None;
     }
     flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
-    is(dir, name, &file).then_some(file)
+    is_same_file(dir, name, &file).then_some(file)
 }
 
 /// Returns whether the name still refers to this file.
-fn is(dir: &Dir, name: &str, file: &File) -> bool {
+fn is_same_file(dir: &Dir, name: &str, file: &File) -> bool {
     let (Ok(named), Ok(own)) = (dir.symlink_metadata(name), file.metadata()) else {
         return false;
     };
@@ -116,7 +116,7 @@ fn is(dir: &Dir, name: &str, file: &File) -> bool {
 mod tests {
     use std::fs;
 
-    use super::super::disk::Root;
+    use super::super::disk::HostDirectory;
     use super::*;
 
     #[test]
@@ -127,9 +127,9 @@ mod tests {
             for n in 1..=4_u8 {
                 let home = home.path();
                 threads.spawn(move || {
-                    let root = Root::new(home.into());
+                    let root = HostDirectory::new(home.into());
                     (0..50).for_each(|_| {
-                        root.put(Path::new("place"), &vec![n; usize::from(n) * 50_000])
+                        root.write(Path::new("place"), &vec![n; usize::from(n) * 50_000])
                             .unwrap()
                     });
                 });
@@ -154,10 +154,10 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let left = home
             .path()
-            .join(format!("{}{END}", stem_of(Path::new("place"))));
+            .join(format!("{}{SUFFIX}", stem_of(Path::new("place"))));
         let put = |content: &[u8]| {
-            Root::new(home.path().into())
-                .put(Path::new("place"), content)
+            HostDirectory::new(home.path().into())
+                .write(Path::new("place"), content)
                 .unwrap()
         };
         fs::write(&left, "half").unwrap();
@@ -175,14 +175,14 @@ mod tests {
         let names = [
             format!(".{:08x}.partial", crc32fast::hash(b"place")),
             format!("{stem}.partial"),
-            format!("{stem}-x{END}"),
-            format!("{}{END}", &stem[..9]),
+            format!("{stem}-x{SUFFIX}"),
+            format!("{}{SUFFIX}", &stem[..9]),
         ];
         names
             .iter()
             .for_each(|name| fs::write(home.path().join(name), "the only copy").unwrap());
-        Root::new(home.path().into())
-            .put(Path::new("place"), b"text")
+        HostDirectory::new(home.path().into())
+            .write(Path::new("place"), b"text")
             .unwrap();
         for name in names {
             assert_eq!(

@@ -6,25 +6,25 @@ use std::sync::Arc;
 
 use strata_core::fault::{FaultCause, Grant};
 
-use super::super::quota::{self, LEVELS};
-use super::disk::Root;
-use super::tree::Tree;
-use super::{Asked, Files, Granted};
+use super::super::quota::{self, MAX_LEVELS};
+use super::disk::HostDirectory;
+use super::tree::PathMapping;
+use super::{AttemptFiles, FileResult, GrantedDirectory};
 use crate::gateway::{HostError, HostErrorKind};
 use crate::plugin::Access;
-use crate::sandbox::ctx::NAME_BYTES;
+use crate::sandbox::ctx::MAX_NAME_BYTES;
 use crate::sandbox::limits::format_bytes;
 
 /// The reason for refusing access to a path where the host saves files.
-pub(super) const OWN: &str = "the host saves the team there";
+pub(super) const STORAGE_REASON: &str = "the host saves the team there";
 
 /// The cause of refusals of paths that `allow.dirs` does not cover.
 const NOT_GRANTED: FaultCause = FaultCause::NotGranted(Grant::Dirs);
 
 /// A path of a guest, resolved to a granted directory.
 #[derive(Clone)]
-pub(super) struct Place {
-    pub(super) root: Arc<Root>,
+pub(super) struct GuestPath {
+    pub(super) root: Arc<HostDirectory>,
     pub(super) access: Access,
     pub(super) max_bytes: Option<u64>,
     /// The guest path of the directory.
@@ -34,28 +34,28 @@ pub(super) struct Place {
     /// The path relative to the directory, with only normal components.
     pub(super) inside: PathBuf,
     /// The path as it is recorded.
-    pub(super) name: String,
+    pub(super) recorded_path: String,
     /// The directory, for recorded paths.
-    pub(super) tree: Arc<Tree>,
+    pub(super) mapping: Arc<PathMapping>,
 }
 
-impl Place {
+impl GuestPath {
     /// Returns the path of a directory above in the same grant.
-    pub(super) fn at(&self, inside: &Path) -> Self {
+    pub(super) fn with_inside(&self, inside: &Path) -> Self {
         Self {
             inside: inside.into(),
-            name: self.tree.name_of(inside),
+            recorded_path: self.mapping.recorded_path_of(inside),
             ..self.clone()
         }
     }
 
-    pub(super) fn too_large(&self, limit: u64) -> HostError {
+    pub(super) fn too_large_error(&self, limit: u64) -> HostError {
         let limit = format_bytes(limit);
-        self.invalid(&format!("is larger than the {limit} of `limits.memory`"))
+        self.invalid_error(&format!("is larger than the {limit} of `limits.memory`"))
     }
 
     /// Returns the error of writing to a path at or below a special file. Links are not followed.
-    pub(super) fn linked(&self) -> HostError {
+    pub(super) fn special_file_error(&self) -> HostError {
         let message = format!(
             "cannot change `{}`: a symbolic link or another special file is in its way",
             self.path
@@ -64,17 +64,17 @@ impl Place {
     }
 
     /// Returns the error of changing a file that the host saves.
-    pub(super) fn own(&self, verb: &str) -> HostError {
-        let message = format!("cannot {verb} `{}`: {OWN}", self.path);
+    pub(super) fn storage_error(&self, verb: &str) -> HostError {
+        let message = format!("cannot {verb} `{}`: {STORAGE_REASON}", self.path);
         HostError::new(HostErrorKind::Denied, message).caused_by(FaultCause::StorageDirectory)
     }
 
-    pub(super) fn invalid(&self, why: &str) -> HostError {
+    pub(super) fn invalid_error(&self, why: &str) -> HostError {
         HostError::new(HostErrorKind::Invalid, format!("`{}` {why}", self.path))
     }
 
     /// Converts an error of the system. The message names no path of the host.
-    pub(super) fn error(&self, verb: &str, error: &io::Error) -> HostError {
+    pub(super) fn io_error(&self, verb: &str, error: &io::Error) -> HostError {
         use io::ErrorKind as E;
         let (kind, why) = match error.kind() {
             E::NotFound => (HostErrorKind::NotFound, "it does not exist".to_owned()),
@@ -100,28 +100,28 @@ impl Place {
     }
 }
 
-impl Files {
+impl AttemptFiles {
     /// Resolves a path that the guest may change.
-    pub(super) fn writable(&self, path: String, verb: &str) -> Asked<Place> {
-        let target = self.place(path)?;
+    pub(super) fn resolve_writable(&self, path: String, verb: &str) -> FileResult<GuestPath> {
+        let target = self.resolve(path)?;
         if target.access == Access::Read {
             let hint = "is granted for reading; add `write = true`";
             let message = format!("cannot {verb} `{}`: `{}` {hint}", target.path, target.guest);
             return Err(HostError::new(HostErrorKind::Denied, message).caused_by(NOT_GRANTED));
         }
         if target.inside.as_os_str().is_empty() {
-            return Err(target.invalid("does not name a file"));
+            return Err(target.invalid_error("does not name a file"));
         }
-        if target.root.is_own(&target.inside) {
-            return Err(target.own(verb));
+        if target.root.is_hidden(&target.inside) {
+            return Err(target.storage_error(verb));
         }
         Ok(target)
     }
 
     /// Resolves a path with the grant that has the longest matching guest path.
-    pub(super) fn place(&self, path: String) -> Asked<Place> {
+    pub(super) fn resolve(&self, path: String) -> FileResult<GuestPath> {
         let excerpt = || path.chars().take(64).collect::<String>();
-        if path.len() > NAME_BYTES || path.contains('\0') {
+        if path.len() > MAX_NAME_BYTES || path.contains('\0') {
             return Err(HostError::new(
                 HostErrorKind::Invalid,
                 format!("`{}` is not a path", excerpt()),
@@ -132,13 +132,14 @@ impl Files {
             let message = format!("`{}` lies in no granted directory; {hint}", excerpt());
             return Err(HostError::new(HostErrorKind::Denied, message).caused_by(NOT_GRANTED));
         }
-        let below = |granted: &&Granted| Path::new(&path).starts_with(&granted.grant.guest);
+        let below =
+            |granted: &&GrantedDirectory| Path::new(&path).starts_with(&granted.grant.guest);
         let found = self
             .grants
             .iter()
             .filter(below)
             .max_by_key(|granted| granted.grant.guest.len());
-        let Some(Granted { grant, tree, root }) = found else {
+        let Some(GrantedDirectory { grant, tree, root }) = found else {
             let hint = "add the directory to the action's `allow.dirs`";
             let message = format!("`{path}` lies in no granted directory; {hint}");
             return Err(HostError::new(HostErrorKind::Denied, message).caused_by(NOT_GRANTED));
@@ -146,7 +147,7 @@ impl Files {
         let rest = Path::new(&path)
             .strip_prefix(&grant.guest)
             .unwrap_or(Path::new(""));
-        let Some(inside) = names_only(rest) else {
+        let Some(inside) = normalize(rest) else {
             let message = format!(
                 "`{path}` leads outside of the granted directory `{}`",
                 grant.guest
@@ -155,7 +156,7 @@ impl Files {
         };
         if quota::is_too_deep(&inside) {
             let message = format!(
-                "`{path}` is not a path: more than {LEVELS} names below `{}`",
+                "`{path}` is not a path: more than {MAX_LEVELS} names below `{}`",
                 grant.guest
             );
             return Err(HostError::new(HostErrorKind::Invalid, message));
@@ -164,7 +165,7 @@ impl Files {
             let message = format!(
                 "`{}…` is not a path: a name in it is longer than {} bytes",
                 excerpt(),
-                quota::NAME_BYTES
+                quota::MAX_NAME_BYTES
             );
             return Err(HostError::new(HostErrorKind::Invalid, message));
         }
@@ -172,24 +173,24 @@ impl Files {
             Arc::clone(root),
             grant.guest.clone(),
             Arc::clone(tree),
-            tree.name_of(&inside),
+            tree.recorded_path_of(&inside),
         );
-        Ok(Place {
+        Ok(GuestPath {
             root,
             access: grant.access,
             max_bytes: grant.max_bytes,
             guest,
             path,
             inside,
-            name,
-            tree,
+            recorded_path: name,
+            mapping: tree,
         })
     }
 }
 
 /// Removes `.` and `..` from a path; `None` if it leads out. Links are not followed, so `a/../b` is
 /// `b`.
-fn names_only(path: &Path) -> Option<PathBuf> {
+fn normalize(path: &Path) -> Option<PathBuf> {
     let mut names = PathBuf::new();
     for component in path.components() {
         match component {

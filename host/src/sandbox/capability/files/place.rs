@@ -6,25 +6,25 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use strata_core::file::{Content, Placement};
+use strata_core::file::{PathContent, Placement};
 use strata_core::id::Digest;
 
 use super::super::quota;
-use super::disk::{Found, Root};
-use super::own::Own;
-use super::tree::Tree;
+use super::disk::{DiskEntry, HostDirectory};
+use super::own::HiddenStorage;
+use super::tree::PathMapping;
 use crate::blob::digest_of;
 use crate::plugin::{Access, DirGrant};
 
 /// How many digits of a digest are in the name of a file that is kept.
 const ASIDE_DIGITS: usize = 8;
 /// The maximum size of files that are compared. Actions never write larger ones.
-const COMPARED_BYTES: u64 = 1 << 30;
+const MAX_COMPARED_BYTES: u64 = 1 << 30;
 /// How many times a path is tried again if somebody else changes it meanwhile, such as another run.
-const LOOKS: u32 = 64;
+const MAX_TRIES: u32 = 64;
 /// The maximum depth of a path: as deep as an action may write, plus the depth of its granted
 /// directory below the one in which the path is looked up.
-const LEVELS: usize = 4 * quota::LEVELS;
+const MAX_LEVELS: usize = 4 * quota::MAX_LEVELS;
 
 /// A file could not be written to its path.
 #[derive(Debug, thiserror::Error)]
@@ -36,27 +36,27 @@ pub struct PlaceError {
 
 /// The result of writing a file to its path.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Placed {
+pub enum PlacementOutcome {
     /// The content is at the path.
-    There,
+    Written,
     /// The content is at the path, and what somebody else had put there was renamed to this name.
-    Aside(String),
+    OtherKept(String),
     /// The content is not at the path, because no action may write there any more.
     NotGranted,
     /// The content is not at the path, because it was not copied when the team was moved. What is
     /// at the path is unchanged.
-    Missing,
+    ContentMissing,
     /// The content is not at the path and never can be, because the file system does not accept the
     /// name.
-    NoName,
+    InvalidName,
 }
 
 /// All directories that some action may write.
 #[derive(Debug, Default)]
 pub struct Directories {
     base: PathBuf,
-    roots: BTreeMap<Tree, Root>,
-    own: Own,
+    roots: BTreeMap<PathMapping, HostDirectory>,
+    hidden: HiddenStorage,
 }
 
 impl Directories {
@@ -65,38 +65,48 @@ impl Directories {
     pub fn new<'a>(base: &Path, grants: impl Iterator<Item = &'a DirGrant>) -> Self {
         let writable = grants.filter(|grant| grant.access == Access::Write);
         let roots = writable
-            .map(|grant| (Tree::of(base, &grant.host), Root::new(grant.host.clone())))
+            .map(|grant| {
+                (
+                    PathMapping::new(base, &grant.host),
+                    HostDirectory::new(grant.host.clone()),
+                )
+            })
             .collect();
         Self {
             base: base.into(),
             roots,
-            own: Own::default(),
+            hidden: HiddenStorage::default(),
         }
     }
 
     /// Returns the same directories, protecting the files that the host itself saves there.
-    pub fn without(self, own: Own) -> Self {
-        let root =
-            |(tree, root): (Tree, Root)| (tree, Root::without(root.host().into(), own.clone()));
+    pub fn hiding(self, own: HiddenStorage) -> Self {
+        let root = |(tree, root): (PathMapping, HostDirectory)| {
+            (tree, HostDirectory::hiding(root.host().into(), own.clone()))
+        };
         Self {
             roots: self.roots.into_iter().map(root).collect(),
             base: self.base,
-            own,
+            hidden: own,
         }
     }
 
     /// Returns the files that the host itself saves.
-    pub fn own(&self) -> &Own {
-        &self.own
+    pub fn hidden_storage(&self) -> &HiddenStorage {
+        &self.hidden
     }
 
     /// Returns one directory in which all files are laid out by their recorded paths.
-    pub fn apart(directory: &Path) -> Self {
-        let roots = [(Tree::of(directory, directory), Root::new(directory.into()))].into();
+    pub fn single(directory: &Path) -> Self {
+        let roots = [(
+            PathMapping::new(directory, directory),
+            HostDirectory::new(directory.into()),
+        )]
+        .into();
         Self {
             base: directory.into(),
             roots,
-            own: Own::default(),
+            hidden: HiddenStorage::default(),
         }
     }
 
@@ -112,14 +122,14 @@ impl Directories {
         placement: &Placement,
         bytes: Option<&[u8]>,
         known: impl Fn(&Digest) -> bool,
-    ) -> Result<Placed, PlaceError> {
+    ) -> Result<PlacementOutcome, PlaceError> {
         let fail = |source| PlaceError {
             path: placement.path.clone(),
             source,
         };
         let roots = self.roots.iter().rev();
         let found = roots.filter_map(|(tree, root)| {
-            Some((root, PathBuf::from(&*tree.inside(&placement.path)?)))
+            Some((root, PathBuf::from(&*tree.relative_path(&placement.path)?)))
         });
         // The host normalises paths before it records them, but a record of other origin may have
         // paths that no action may write.
@@ -128,8 +138,8 @@ impl Directories {
                 .components()
                 .all(|c| matches!(c, Component::Normal(_)))
         };
-        let found =
-            found.filter(|(_, inside)| named(inside) && inside.components().nth(LEVELS).is_none());
+        let found = found
+            .filter(|(_, inside)| named(inside) && inside.components().nth(MAX_LEVELS).is_none());
         let mut found: Vec<_> = found
             .filter(|(_, inside)| !inside.as_os_str().is_empty())
             .collect();
@@ -137,12 +147,12 @@ impl Directories {
         // of the directory above that contains it.
         let at = found
             .iter()
-            .position(|(root, _)| root.may_be())
+            .position(|(root, _)| root.can_exist())
             .unwrap_or(0);
         match (at < found.len()).then(|| found.swap_remove(at)) {
-            None => Ok(Placed::NotGranted),
-            Some((root, inside)) if root.is_kept_from(&inside, &placement.content) => {
-                Ok(Placed::NotGranted)
+            None => Ok(PlacementOutcome::NotGranted),
+            Some((root, inside)) if root.must_not_replace(&inside, &placement.content) => {
+                Ok(PlacementOutcome::NotGranted)
             }
             Some((root, inside)) => {
                 let write = PendingWrite {
@@ -151,9 +161,9 @@ impl Directories {
                     placement,
                     bytes,
                 };
-                match settle(write, known) {
+                match write_with_retries(write, known) {
                     Err(error) if error.kind() == io::ErrorKind::InvalidFilename => {
-                        Ok(Placed::NoName)
+                        Ok(PlacementOutcome::InvalidName)
                     }
                     settled => settled.map_err(fail),
                 }
@@ -165,7 +175,7 @@ impl Directories {
 /// A placement in the directory that contains its path.
 #[derive(Clone, Copy)]
 struct PendingWrite<'a> {
-    root: &'a Root,
+    root: &'a HostDirectory,
     /// The path relative to the directory.
     inside: &'a Path,
     placement: &'a Placement,
@@ -174,15 +184,18 @@ struct PendingWrite<'a> {
 }
 
 /// Writes a file to its path. Tries again if somebody else interferes.
-fn settle(write: PendingWrite<'_>, known: impl Fn(&Digest) -> bool) -> io::Result<Placed> {
+fn write_with_retries(
+    write: PendingWrite<'_>,
+    known: impl Fn(&Digest) -> bool,
+) -> io::Result<PlacementOutcome> {
     let mut aside = None;
-    for _ in 1..LOOKS {
-        match settle_as_it_looks(write, &known, &mut aside) {
+    for _ in 1..MAX_TRIES {
+        match try_write(write, &known, &mut aside) {
             Err(error) if is_interference(&error) => {}
             settled => return settled,
         }
     }
-    settle_as_it_looks(write, &known, &mut aside)
+    try_write(write, &known, &mut aside)
 }
 
 /// Returns whether an error can occur because a path has changed since it was looked up.
@@ -199,97 +212,104 @@ fn is_interference(error: &io::Error) -> bool {
 
 /// Tries once to write a file to its path. `aside` has the new name of a file that was renamed, now
 /// or in an earlier try.
-fn settle_as_it_looks(
+fn try_write(
     write: PendingWrite<'_>,
     known: impl Fn(&Digest) -> bool,
     aside: &mut Option<String>,
-) -> io::Result<Placed> {
+) -> io::Result<PlacementOutcome> {
     let PendingWrite {
         root,
         inside,
         placement,
         bytes,
     } = write;
-    let found = root.look(inside)?;
-    let (current, content) = (read(root, inside, found)?, &placement.content);
+    let found = root.inspect(inside)?;
+    let (current, content) = (read_content(root, inside, found)?, &placement.content);
     if current.as_ref() == Some(content) {
-        return Ok(placed(aside));
+        return Ok(placement_outcome(aside));
     }
-    if matches!(content, Content::File { .. }) && bytes.is_none() {
-        return Ok(Placed::Missing);
+    if matches!(content, PathContent::File { .. }) && bytes.is_none() {
+        return Ok(PlacementOutcome::ContentMissing);
     }
     let replaceable = current.as_ref() == Some(&placement.expected)
-        || matches!(&current, Some(Content::Absent))
+        || matches!(&current, Some(PathContent::Absent))
         || current
             .as_ref()
-            .and_then(Content::digest)
+            .and_then(PathContent::digest)
             .is_some_and(&known);
-    if *content != Content::Absent {
-        clear_above(root, inside, known, aside)?;
+    if *content != PathContent::Absent {
+        clear_ancestor(root, inside, known, aside)?;
     }
     match (found, content) {
-        (Found::Directory, Content::Absent) => return clear(root, inside),
-        (Found::Directory, _)
-            if placement.expected == Content::Directory && is_cleared(root, inside)? => {}
+        (DiskEntry::Directory, PathContent::Absent) => return remove_directory(root, inside),
+        (DiskEntry::Directory, _)
+            if placement.expected == PathContent::Directory
+                && try_remove_directory(root, inside)? => {}
         // The directory may have files of others, so it must not be removed.
-        (Found::Directory, _) => *aside = Some(set_aside(root, inside, None)?),
-        (_, Content::Absent) if !replaceable => return Ok(Placed::Aside(name(inside))),
+        (DiskEntry::Directory, _) => *aside = Some(rename_aside(root, inside, None)?),
+        (_, PathContent::Absent) if !replaceable => {
+            return Ok(PlacementOutcome::OtherKept(file_name(inside)));
+        }
         // The existing file is replaced by renaming the new one over it, so that the path always
         // has a file.
-        (Found::File { .. }, Content::File { .. }) if !replaceable => {
-            *aside = Some(keep(root, inside, current.as_ref())?)
+        (DiskEntry::File { .. }, PathContent::File { .. }) if !replaceable => {
+            *aside = Some(link_aside(root, inside, current.as_ref())?)
         }
-        _ if !replaceable => *aside = Some(set_aside(root, inside, current.as_ref())?),
-        (Found::File { .. }, Content::Absent | Content::Directory) => root.remove(inside)?,
+        _ if !replaceable => *aside = Some(rename_aside(root, inside, current.as_ref())?),
+        (DiskEntry::File { .. }, PathContent::Absent | PathContent::Directory) => {
+            root.remove(inside)?
+        }
         _ => {}
     }
     match content {
-        Content::Absent => {}
-        Content::Directory => root.make(inside)?,
-        Content::File { .. } => root.put(inside, bytes.ok_or(io::ErrorKind::NotFound)?)?,
+        PathContent::Absent => {}
+        PathContent::Directory => root.create_dirs(inside)?,
+        PathContent::File { .. } => root.write(inside, bytes.ok_or(io::ErrorKind::NotFound)?)?,
     }
-    Ok(placed(aside))
+    Ok(placement_outcome(aside))
 }
 
-fn placed(aside: &Option<String>) -> Placed {
-    aside.clone().map_or(Placed::There, Placed::Aside)
+fn placement_outcome(aside: &Option<String>) -> PlacementOutcome {
+    aside
+        .clone()
+        .map_or(PlacementOutcome::Written, PlacementOutcome::OtherKept)
 }
 
 /// Makes way if something above the path is not a directory: it is removed if its content is
 /// stored, otherwise renamed. If two roles disagree about a path, the conflict is reported at the
 /// end of the step; until then the changes of both are carried out.
-fn clear_above(
-    root: &Root,
+fn clear_ancestor(
+    root: &HostDirectory,
     inside: &Path,
     known: impl Fn(&Digest) -> bool,
     aside: &mut Option<String>,
 ) -> io::Result<()> {
-    let Some((above, found)) = root.blocked(inside)? else {
+    let Some((above, found)) = root.first_non_directory(inside)? else {
         return Ok(());
     };
-    let current = read(root, above, found)?;
+    let current = read_content(root, above, found)?;
     if current
         .as_ref()
-        .and_then(Content::digest)
+        .and_then(PathContent::digest)
         .is_some_and(&known)
     {
         return root.remove(above);
     }
-    *aside = Some(set_aside(root, above, current.as_ref())?);
+    *aside = Some(rename_aside(root, above, current.as_ref())?);
     Ok(())
 }
 
 /// Removes a directory, unless it has entries.
-fn clear(root: &Root, inside: &Path) -> io::Result<Placed> {
-    Ok(if is_cleared(root, inside)? {
-        Placed::There
+fn remove_directory(root: &HostDirectory, inside: &Path) -> io::Result<PlacementOutcome> {
+    Ok(if try_remove_directory(root, inside)? {
+        PlacementOutcome::Written
     } else {
-        Placed::Aside(name(inside))
+        PlacementOutcome::OtherKept(file_name(inside))
     })
 }
 
 /// Removes a directory, unless it has entries. Returns whether it was removed.
-fn is_cleared(root: &Root, inside: &Path) -> io::Result<bool> {
+fn try_remove_directory(root: &HostDirectory, inside: &Path) -> io::Result<bool> {
     match root.remove(inside) {
         Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(false),
         removed => removed.map(|()| true),
@@ -297,24 +317,32 @@ fn is_cleared(root: &Root, inside: &Path) -> io::Result<bool> {
 }
 
 /// Returns the content at a path; `None` if it is something that an action cannot have put there.
-fn read(root: &Root, inside: &Path, found: Found) -> io::Result<Option<Content>> {
+fn read_content(
+    root: &HostDirectory,
+    inside: &Path,
+    found: DiskEntry,
+) -> io::Result<Option<PathContent>> {
     Ok(match found {
-        Found::Absent => Some(Content::Absent),
-        Found::Directory => Some(Content::Directory),
-        Found::File { bytes, .. } => {
-            let content = root.read(inside, COMPARED_BYTES)?;
-            content.map(|content| Content::File {
+        DiskEntry::Absent => Some(PathContent::Absent),
+        DiskEntry::Directory => Some(PathContent::Directory),
+        DiskEntry::File { bytes, .. } => {
+            let content = root.read(inside, MAX_COMPARED_BYTES)?;
+            content.map(|content| PathContent::File {
                 digest: digest_of(&content),
                 bytes,
             })
         }
-        Found::Other => None,
+        DiskEntry::Other => None,
     })
 }
 
 /// Renames what is at a path to a free name.
-fn set_aside(root: &Root, inside: &Path, content: Option<&Content>) -> io::Result<String> {
-    for aside in asides(inside, content) {
+fn rename_aside(
+    root: &HostDirectory,
+    inside: &Path,
+    content: Option<&PathContent>,
+) -> io::Result<String> {
+    for aside in aside_names(inside, content) {
         match root.rename(inside, &aside) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             renamed => return renamed.map(|()| aside),
@@ -325,19 +353,25 @@ fn set_aside(root: &Root, inside: &Path, content: Option<&Content>) -> io::Resul
 
 /// Gives a file a second name. The file also keeps its first name until another one is renamed over
 /// it, so that the path is never without a file.
-fn keep(root: &Root, inside: &Path, content: Option<&Content>) -> io::Result<String> {
-    for aside in asides(inside, content) {
+fn link_aside(
+    root: &HostDirectory,
+    inside: &Path,
+    content: Option<&PathContent>,
+) -> io::Result<String> {
+    for aside in aside_names(inside, content) {
         let beside = inside.with_file_name(&aside);
-        match root.look(&beside)? {
-            Found::Absent => match root.link(inside, &aside) {
+        match root.inspect(&beside)? {
+            DiskEntry::Absent => match root.link(inside, &aside) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) if is_interference(&error) => return Err(error),
                 // Not every file system supports hard links.
-                Err(_) => return set_aside(root, inside, content),
+                Err(_) => return rename_aside(root, inside, content),
                 Ok(()) => return Ok(aside),
             },
             // Another run has kept the same file.
-            found @ Found::File { .. } if read(root, &beside, found)?.as_ref() == content => {
+            found @ DiskEntry::File { .. }
+                if read_content(root, &beside, found)?.as_ref() == content =>
+            {
                 return Ok(aside);
             }
             _ => {}
@@ -347,12 +381,12 @@ fn keep(root: &Root, inside: &Path, content: Option<&Content>) -> io::Result<Str
 }
 
 /// Returns the names under which the content at a path may be kept, in order.
-fn asides(inside: &Path, content: Option<&Content>) -> impl Iterator<Item = String> {
+fn aside_names(inside: &Path, content: Option<&PathContent>) -> impl Iterator<Item = String> {
     let mark = content
-        .and_then(Content::digest)
+        .and_then(PathContent::digest)
         .map_or("other", |digest| &digest.0[..ASIDE_DIGITS])
         .to_owned();
-    let name = name(inside);
+    let name = file_name(inside);
     (1..).map(move |n| {
         let end = if n == 1 {
             format!(".kept-{mark}")
@@ -361,12 +395,12 @@ fn asides(inside: &Path, content: Option<&Content>) -> impl Iterator<Item = Stri
         };
         format!(
             "{}{end}",
-            &name[..name.floor_char_boundary(quota::NAME_BYTES - end.len())]
+            &name[..name.floor_char_boundary(quota::MAX_NAME_BYTES - end.len())]
         )
     })
 }
 
-fn name(inside: &Path) -> String {
+fn file_name(inside: &Path) -> String {
     inside
         .file_name()
         .unwrap_or_default()
@@ -375,10 +409,12 @@ fn name(inside: &Path) -> String {
 }
 
 /// Returns whether a recorded path is in one of the granted directories.
-pub(crate) fn is_seen_from(base: &Path, grants: &[DirGrant], path: &str) -> bool {
-    grants
-        .iter()
-        .any(|grant| Tree::of(base, &grant.host).inside(path).is_some())
+pub(crate) fn is_visible_in(base: &Path, grants: &[DirGrant], path: &str) -> bool {
+    grants.iter().any(|grant| {
+        PathMapping::new(base, &grant.host)
+            .relative_path(path)
+            .is_some()
+    })
 }
 
 #[cfg(test)]

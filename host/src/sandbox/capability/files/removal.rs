@@ -7,11 +7,11 @@ use std::path::Path;
 
 use cap_std::fs::Dir;
 
-use super::disk::down;
+use super::disk::open_subdirectory;
 
 /// Removes everything in a directory. Directories two levels below are moved up by one, so no
 /// deeper level is visited. Nobody else may use the directory meanwhile.
-pub(super) fn empty(top: &Dir) -> io::Result<()> {
+pub(super) fn remove_contents(top: &Dir) -> io::Result<()> {
     let mut lifted = 0;
     loop {
         let mut found = false;
@@ -20,7 +20,7 @@ pub(super) fn empty(top: &Dir) -> io::Result<()> {
             let entry = entry?;
             let name = entry.file_name();
             if entry.file_type()?.is_dir() {
-                lift(&down(top, &name)?, top, &mut lifted)?;
+                lift(&open_subdirectory(top, &name)?, top, &mut lifted)?;
                 top.remove_dir(&name)?;
             } else {
                 top.remove_file(&name)?;
@@ -38,25 +38,25 @@ fn lift(dir: &Dir, top: &Dir, lifted: &mut u64) -> io::Result<()> {
     for entry in dir.entries()? {
         let entry = entry?;
         match entry.file_type()?.is_dir() {
-            true => bring(dir, &entry.file_name(), top, lifted)?,
+            true => move_up(dir, &entry.file_name(), top, lifted)?,
             false => dir.remove_file(entry.file_name())?,
         }
     }
     Ok(())
 }
 
-fn bring(dir: &Dir, name: &OsStr, top: &Dir, lifted: &mut u64) -> io::Result<()> {
+fn move_up(dir: &Dir, name: &OsStr, top: &Dir, lifted: &mut u64) -> io::Result<()> {
     loop {
         *lifted += 1;
         match dir.rename(Path::new(name), top, format!(".lifted-{lifted}")) {
             // The name is left from an earlier removal that was killed.
-            Err(error) if is_taken(&error) => {}
+            Err(error) if is_name_taken(&error) => {}
             brought => return brought,
         }
     }
 }
 
-fn is_taken(error: &io::Error) -> bool {
+fn is_name_taken(error: &io::Error) -> bool {
     use io::ErrorKind as E;
     matches!(
         error.kind(),
@@ -80,7 +80,7 @@ mod tests {
         let mut dir = top.try_clone().unwrap();
         for _ in 0..5_000 {
             dir.create_dir("d").unwrap();
-            dir = down(&dir, OsStr::new("d")).unwrap();
+            dir = open_subdirectory(&dir, OsStr::new("d")).unwrap();
         }
         dir.write("file", "").unwrap();
         // Leftovers of an earlier removal.
@@ -95,7 +95,7 @@ mod tests {
         // With a small stack.
         let thread = std::thread::Builder::new().stack_size(128 << 10);
         thread
-            .spawn(move || empty(&top))
+            .spawn(move || remove_contents(&top))
             .unwrap()
             .join()
             .unwrap()

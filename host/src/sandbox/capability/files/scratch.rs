@@ -19,19 +19,19 @@ const PREFIX: &str = "files-";
 const PUBLIC_PREFIX: &str = "strata-files-";
 
 /// The temporary directory of one attempt.
-pub(super) struct Scratch {
+pub(super) struct ScratchDirectory {
     path: PathBuf,
     /// The directory itself, locked while it is in use. The system releases the lock however the
     /// process ends.
     lock: File,
 }
 
-impl Scratch {
+impl ScratchDirectory {
     pub(super) fn new() -> io::Result<Self> {
         static SWEPT: Once = Once::new();
-        let parent = user::temporary();
+        let parent = user::temporary_dir();
         if let Ok(parent) = &parent {
-            SWEPT.call_once(|| sweep(parent));
+            SWEPT.call_once(|| remove_leftovers(parent));
         }
         loop {
             let mut builder = tempfile::Builder::new();
@@ -42,13 +42,13 @@ impl Scratch {
                 Err(_) => builder
                     .prefix(PUBLIC_PREFIX)
                     .tempdir()
-                    .map_err(|error| user::without_temporary(&error)),
+                    .map_err(|error| user::temporary_dir_error(&error)),
             };
             let path = dir?.keep();
-            let lock = open(&path)?;
+            let lock = open_directory(&path)?;
             flock(&lock, FlockOperation::LockExclusive)?;
             // Another process may have removed the directory as a leftover before it was locked.
-            if is(&path, &lock) {
+            if is_same_directory(&path, &lock) {
                 return Ok(Self { path, lock });
             }
         }
@@ -59,7 +59,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchDirectory {
     fn drop(&mut self) {
         if let Err(error) = remove(&self.path, &self.lock) {
             tracing::warn!("cannot remove `{}`: {error}", self.path.display());
@@ -68,16 +68,22 @@ impl Drop for Scratch {
 }
 
 /// Removes the leftovers of killed processes.
-fn sweep(parent: &Path) {
+fn remove_leftovers(parent: &Path) {
     let has_prefix = |name: &str| name.starts_with(PREFIX);
     let entries = fs::read_dir(parent).into_iter().flatten().flatten();
     for path in entries
         .filter(|entry| entry.file_name().to_str().is_some_and(has_prefix))
         .map(|entry| entry.path())
     {
-        let Ok(lock) = open(&path) else { continue };
-        let own = lock.metadata().is_ok_and(|meta| user::is_own(&meta));
-        if own && flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() && is(&path, &lock)
+        let Ok(lock) = open_directory(&path) else {
+            continue;
+        };
+        let own = lock
+            .metadata()
+            .is_ok_and(|meta| user::is_owned_by_user(&meta));
+        if own
+            && flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()
+            && is_same_directory(&path, &lock)
         {
             // Leftovers that cannot be removed do no harm.
             let _ = remove(&path, &lock);
@@ -86,19 +92,19 @@ fn sweep(parent: &Path) {
 }
 
 /// Opens a directory without following symbolic links and without blocking.
-fn open(path: &Path) -> io::Result<File> {
+fn open_directory(path: &Path) -> io::Result<File> {
     let flags =
         OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::RDONLY | OFlags::CLOEXEC;
     Ok(openat(CWD, path, flags, Mode::empty())?.into())
 }
 
 fn remove(path: &Path, lock: &File) -> io::Result<()> {
-    removal::empty(&Dir::from_std_file(lock.try_clone()?))?;
+    removal::remove_contents(&Dir::from_std_file(lock.try_clone()?))?;
     fs::remove_dir(path)
 }
 
 /// Returns whether the path still refers to this directory.
-fn is(path: &Path, file: &File) -> bool {
+fn is_same_directory(path: &Path, file: &File) -> bool {
     let (Ok(named), Ok(own)) = (path.symlink_metadata(), file.metadata()) else {
         return false;
     };
@@ -126,19 +132,19 @@ mod tests {
         rustix::fs::mkfifoat(CWD, &pipe, Mode::RWXU).unwrap();
         let lock = File::open(&used).unwrap();
         flock(&lock, FlockOperation::LockExclusive).unwrap();
-        sweep(temp.path());
+        remove_leftovers(temp.path());
         assert_eq!(
             [&left, &used, &other].map(|path| path.join("inside").exists()),
             [false, true, true]
         );
         drop(lock);
-        sweep(temp.path());
+        remove_leftovers(temp.path());
         assert!(!used.exists() && link.is_symlink() && pipe.exists());
     }
 
     #[test]
     fn it_lies_where_nobody_else_can_enter_and_is_gone_afterwards() {
-        let scratch = Scratch::new().unwrap();
+        let scratch = ScratchDirectory::new().unwrap();
         let path = scratch.path().to_owned();
         assert!(user::is_private(&path.metadata().unwrap()));
         assert!(user::is_private(

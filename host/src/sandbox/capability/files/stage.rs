@@ -12,15 +12,15 @@ use std::sync::{Arc, Weak};
 use std::time::UNIX_EPOCH;
 
 use strata_core::fault::FaultCause;
-use strata_core::file::{Content, FileChange};
+use strata_core::file::{FileChange, PathContent};
 
 use super::super::quota;
-use super::cap::Cap;
-use super::disk::{Found, Root};
-use super::path::OWN;
-use super::scratch::Scratch;
-use super::tree::Tree;
-use super::{KEPT_BYTES, Opened};
+use super::cap::SizeLimit;
+use super::disk::{DiskEntry, HostDirectory};
+use super::path::STORAGE_REASON;
+use super::scratch::ScratchDirectory;
+use super::tree::PathMapping;
+use super::{MAX_STORED_BYTES, OpenFiles};
 use crate::blob::{Blobs, digest_of};
 use crate::sandbox::limits::format_bytes;
 
@@ -41,7 +41,7 @@ impl FilesFault {
     }
 
     /// Returns the error of files in `place` that cannot be stored.
-    pub(super) fn keeping(location: &str, why: &str) -> Self {
+    pub(super) fn storing(location: &str, why: &str) -> Self {
         Self {
             cause: FaultCause::Keeping,
             message: format!("cannot keep files of {location}: {why}"),
@@ -59,148 +59,155 @@ impl FilesFault {
 
 /// The maximum size of the staged directories, with what the guest adds. Copying more for each
 /// attempt would take too long.
-pub(super) const STAGED_BYTES: u64 = 256 << 20;
+pub(super) const MAX_STAGED_BYTES: u64 = 256 << 20;
 /// The maximum number of files and directories.
-const STAGED_FILES: usize = 10_000;
+const MAX_STAGED_FILES: usize = 10_000;
 
 /// A directory to stage.
-pub(super) struct Wanted {
-    pub tree: Arc<Tree>,
+pub(super) struct StageRequest {
+    pub tree: Arc<PathMapping>,
     /// The guest path of the directory.
     pub guest: String,
-    pub root: Arc<Root>,
+    pub root: Arc<HostDirectory>,
     /// The size limit; `None` if it has none of its own.
     pub max_bytes: Option<u64>,
     /// The contents that replace those on disk, by path, with the bytes of files.
-    pub instead: Vec<(PathBuf, Content, Option<Arc<[u8]>>)>,
+    pub overrides: Vec<(PathBuf, PathContent, Option<Arc<[u8]>>)>,
 }
 
 /// The staged directories of one attempt. They are removed when this is dropped.
-pub(super) struct Stage {
+pub(super) struct StagedDirectories {
     /// Removed on drop.
-    _scratch: Scratch,
-    dirs: Vec<Staged>,
-    caps: Vec<Cap>,
-    opened: Opened,
+    _scratch: ScratchDirectory,
+    dirs: Vec<StagedDirectory>,
+    size_limits: Vec<SizeLimit>,
+    open_files: OpenFiles,
 }
 
-struct Staged {
-    tree: Arc<Tree>,
+struct StagedDirectory {
+    tree: Arc<PathMapping>,
     guest: String,
     /// The directory that was copied.
-    original: Arc<Root>,
-    copy: Arc<Root>,
+    original: Arc<HostDirectory>,
+    copy: Arc<HostDirectory>,
     /// The contents before the attempt, with their state in the copy.
-    held: BTreeMap<PathBuf, (Content, Found)>,
+    before: BTreeMap<PathBuf, (PathContent, DiskEntry)>,
 }
 
 /// How much may still be staged.
-struct Room {
+struct StageBudget {
     bytes: u64,
     files: usize,
-    until: Weak<()>,
+    waiter: Weak<()>,
 }
 
-impl Room {
+impl StageBudget {
     fn take(&mut self, length: u64) -> io::Result<()> {
-        if self.until.strong_count() == 0 {
+        if self.waiter.strong_count() == 0 {
             return Err(io::Error::other("nobody waits for it any more"));
         }
         let left = self
             .files
             .checked_sub(1)
             .zip(self.bytes.checked_sub(length));
-        (self.files, self.bytes) = left.ok_or_else(too_much)?;
+        (self.files, self.bytes) = left.ok_or_else(too_large_error)?;
         Ok(())
     }
 }
 
 /// Returns the error of a directory that is too large to be staged.
-pub(super) fn too_much() -> io::Error {
-    let limit = format_bytes(STAGED_BYTES);
+pub(super) fn too_large_error() -> io::Error {
+    let limit = format_bytes(MAX_STAGED_BYTES);
     io::Error::other(format!(
-        "it holds more than {limit} or {STAGED_FILES} files; grant a smaller directory"
+        "it holds more than {limit} or {MAX_STAGED_FILES} files; grant a smaller directory"
     ))
 }
 
-type Made<T> = Result<T, FilesFault>;
+type StageResult<T> = Result<T, FilesFault>;
 
-impl Stage {
+impl StagedDirectories {
     /// Copies directories. Stops with an error when the value that `until` points to is dropped,
     /// which means that nobody waits for the result.
-    pub(super) fn make(wanted: Vec<Wanted>, until: Weak<()>) -> Made<Self> {
-        let scratch = Scratch::new().map_err(|e| {
+    pub(super) fn create(wanted: Vec<StageRequest>, until: Weak<()>) -> StageResult<Self> {
+        let scratch = ScratchDirectory::new().map_err(|e| {
             FilesFault::temporary(format!("cannot make a directory for staged files: {e}"))
         })?;
-        let opened = Opened::default();
+        let opened = OpenFiles::default();
         let (mut dirs, mut caps) = (
             Vec::new(),
-            vec![Cap::of_all(scratch.path(), &opened, STAGED_BYTES)],
+            vec![SizeLimit::for_all(
+                scratch.path(),
+                &opened,
+                MAX_STAGED_BYTES,
+            )],
         );
-        let mut budget = Room {
-            bytes: STAGED_BYTES,
-            files: STAGED_FILES,
-            until,
+        let mut budget = StageBudget {
+            bytes: MAX_STAGED_BYTES,
+            files: MAX_STAGED_FILES,
+            waiter: until,
         };
         for (i, wanted) in wanted.into_iter().enumerate() {
-            let copy = Root::new(scratch.path().join(i.to_string()));
-            let Wanted {
+            let copy = HostDirectory::new(scratch.path().join(i.to_string()));
+            let StageRequest {
                 tree,
                 guest,
                 root,
                 max_bytes,
-                instead,
+                overrides: instead,
             } = wanted;
             let fail = |error: io::Error| FilesFault::staging(&guest, &error);
             copy.create().map_err(fail)?;
-            let number = opened.stage(copy.host()).map_err(fail)?;
+            let number = opened.add_staged(copy.host()).map_err(fail)?;
             let mut held = BTreeMap::new();
-            let by_path: BTreeMap<&Path, &Content> = instead
+            let by_path: BTreeMap<&Path, &PathContent> = instead
                 .iter()
                 .map(|(at, content, _)| (at.as_path(), content))
                 .collect();
             let is_gone = |above: &Path| {
                 by_path
                     .get(above)
-                    .is_some_and(|content| **content != Content::Directory)
+                    .is_some_and(|content| **content != PathContent::Directory)
             };
             let hidden =
                 |path: &Path| by_path.contains_key(path) || path.ancestors().skip(1).any(is_gone);
-            fill(&root, &hidden, &copy, &mut held, &mut budget).map_err(fail)?;
+            copy_contents(&root, &hidden, &copy, &mut held, &mut budget).map_err(fail)?;
             for (inside, content, bytes) in &instead {
-                if *content != Content::Absent {
+                if *content != PathContent::Absent {
                     budget
                         .take(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
                         .map_err(fail)?;
-                    put(&copy, inside, bytes.as_deref()).map_err(fail)?;
+                    write_copy(&copy, inside, bytes.as_deref()).map_err(fail)?;
                     held.insert(
                         inside.clone(),
-                        (content.clone(), copy.look(inside).map_err(fail)?),
+                        (content.clone(), copy.inspect(inside).map_err(fail)?),
                     );
                 }
             }
             let copy = Arc::new(copy);
             if let Some(granted) = max_bytes {
-                caps.push(Cap::of(&guest, &copy, &opened, number, granted).map_err(fail)?);
+                caps.push(
+                    SizeLimit::for_directory(&guest, &copy, &opened, number, granted)
+                        .map_err(fail)?,
+                );
             }
-            dirs.push(Staged {
+            dirs.push(StagedDirectory {
                 tree,
                 guest,
                 original: root,
                 copy,
-                held,
+                before: held,
             });
         }
         Ok(Self {
             _scratch: scratch,
             dirs,
-            caps,
-            opened,
+            size_limits: caps,
+            open_files: opened,
         })
     }
 
     /// Returns the copy of a directory.
-    pub(super) fn copy_of(&self, tree: &Tree) -> Option<Arc<Root>> {
+    pub(super) fn copy_of(&self, tree: &PathMapping) -> Option<Arc<HostDirectory>> {
         self.dirs
             .iter()
             .find(|dir| *dir.tree == *tree)
@@ -208,26 +215,26 @@ impl Stage {
     }
 
     /// Returns the size limits.
-    pub(super) fn caps(&self) -> Vec<Cap> {
-        self.caps.clone()
+    pub(super) fn size_limits(&self) -> Vec<SizeLimit> {
+        self.size_limits.clone()
     }
 
     /// Returns the list of files that the guest has open.
-    pub(super) fn opened(&self) -> Opened {
-        self.opened.clone()
+    pub(super) fn open_files(&self) -> OpenFiles {
+        self.open_files.clone()
     }
 
     /// Returns the changes of the attempt, by path, and the contents that they refer to.
-    pub(super) fn changes(&self) -> Made<(Vec<FileChange>, Blobs)> {
-        for cap in &self.caps {
-            if let Some(fault) = cap.broken() {
+    pub(super) fn changes(&self) -> StageResult<(Vec<FileChange>, Blobs)> {
+        for cap in &self.size_limits {
+            if let Some(fault) = cap.final_fault() {
                 return Err(fault);
             }
         }
         let mut found = StagedChanges::default();
         for dir in &self.dirs {
-            dir.compare(&mut found).map_err(|error| {
-                FilesFault::keeping(&format!("`{}`", dir.guest), &error.to_string())
+            dir.find_changes(&mut found).map_err(|error| {
+                FilesFault::storing(&format!("`{}`", dir.guest), &error.to_string())
             })?;
         }
         let StagedChanges {
@@ -251,10 +258,10 @@ struct StagedChanges {
 }
 
 impl StagedChanges {
-    fn keep(&mut self, root: &Root, inside: &Path) -> io::Result<Content> {
-        let left = KEPT_BYTES - self.bytes;
+    fn store(&mut self, root: &HostDirectory, inside: &Path) -> io::Result<PathContent> {
+        let left = MAX_STORED_BYTES - self.bytes;
         let Some(content) = root.read(inside, left)? else {
-            let limit = format_bytes(KEPT_BYTES);
+            let limit = format_bytes(MAX_STORED_BYTES);
             return Err(io::Error::other(format!(
                 "an action writes and replaces at most {limit} of files"
             )));
@@ -262,70 +269,73 @@ impl StagedChanges {
         let (digest, length) = (digest_of(&content), content.len() as u64);
         self.bytes += length;
         self.blobs.insert(digest.clone(), content.into());
-        Ok(Content::File {
+        Ok(PathContent::File {
             digest,
             bytes: length,
         })
     }
 }
 
-impl Staged {
-    fn compare(&self, changes: &mut StagedChanges) -> io::Result<()> {
+impl StagedDirectory {
+    fn find_changes(&self, changes: &mut StagedChanges) -> io::Result<()> {
         let mut now = BTreeMap::new();
         walk(&self.copy, &mut |inside, found| {
             now.insert(inside.to_owned(), found);
-            match now.len() > STAGED_FILES {
+            match now.len() > MAX_STAGED_FILES {
                 true => Err(io::Error::other(format!(
-                    "there are more than {STAGED_FILES} of them"
+                    "there are more than {MAX_STAGED_FILES} of them"
                 ))),
                 false => Ok(()),
             }
         })?;
         for (inside, found) in &now {
-            let (before, stamp) = match self.held.get(inside) {
+            let (before, stamp) = match self.before.get(inside) {
                 Some((before, stamp)) => (before.clone(), Some(stamp)),
-                None => (Content::Absent, None),
+                None => (PathContent::Absent, None),
             };
             let after = match found {
                 found if stamp == Some(found) => continue,
-                Found::Directory => Content::Directory,
-                Found::File { .. } => changes.keep(&self.copy, inside)?,
-                Found::Other | Found::Absent => {
+                DiskEntry::Directory => PathContent::Directory,
+                DiskEntry::File { .. } => changes.store(&self.copy, inside)?,
+                DiskEntry::Other | DiskEntry::Absent => {
                     let name = inside.display();
                     return Err(io::Error::other(format!(
                         "`{name}` is a symbolic link, which is not kept"
                     )));
                 }
             };
-            self.change(inside, before, after, changes)?;
+            self.add_change(inside, before, after, changes)?;
         }
         for (inside, (before, _)) in self
-            .held
+            .before
             .iter()
             .filter(|(inside, _)| !now.contains_key(*inside))
         {
-            self.change(inside, before.clone(), Content::Absent, changes)?;
+            self.add_change(inside, before.clone(), PathContent::Absent, changes)?;
         }
         Ok(())
     }
 
-    fn change(
+    fn add_change(
         &self,
         inside: &Path,
-        before: Content,
-        after: Content,
+        before: PathContent,
+        after: PathContent,
         changes: &mut StagedChanges,
     ) -> io::Result<()> {
         let change = FileChange {
-            path: self.tree.name_of(inside),
+            path: self.tree.recorded_path_of(inside),
             before,
             after,
         };
-        if !change.is_one() {
+        if !change.is_recorded() {
             return Ok(());
         }
-        if self.original.is_kept_from(inside, &change.after) {
-            let why = format!("`{}` is not to be changed: {OWN}", inside.display());
+        if self.original.must_not_replace(inside, &change.after) {
+            let why = format!(
+                "`{}` is not to be changed: {STORAGE_REASON}",
+                inside.display()
+            );
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         }
         // If the content is different now, somebody else has changed the file. That is handled when
@@ -334,9 +344,9 @@ impl Staged {
             .before
             .digest()
             .is_some_and(|digest| !changes.blobs.contains_key(digest))
-            && matches!(self.original.look(inside), Ok(Found::File { .. }))
+            && matches!(self.original.inspect(inside), Ok(DiskEntry::File { .. }))
         {
-            match changes.keep(&self.original, inside) {
+            match changes.store(&self.original, inside) {
                 // The file was removed meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 before => {
@@ -351,39 +361,39 @@ impl Staged {
 
 /// Copies all regular files and directories that are not hidden. Links and devices are not visible
 /// to the guest.
-fn fill(
-    original: &Root,
+fn copy_contents(
+    original: &HostDirectory,
     hidden: &dyn Fn(&Path) -> bool,
-    copy: &Root,
-    held: &mut BTreeMap<PathBuf, (Content, Found)>,
-    budget: &mut Room,
+    copy: &HostDirectory,
+    held: &mut BTreeMap<PathBuf, (PathContent, DiskEntry)>,
+    budget: &mut StageBudget,
 ) -> io::Result<()> {
     walk(original, &mut |inside, found| {
         if hidden(inside) {
             return Ok(());
         }
         let content = match found {
-            Found::Directory => {
+            DiskEntry::Directory => {
                 budget.take(0)?;
-                put(copy, inside, None)?;
-                Content::Directory
+                write_copy(copy, inside, None)?;
+                PathContent::Directory
             }
-            Found::File { .. } => {
+            DiskEntry::File { .. } => {
                 let content = match original.read(inside, budget.bytes) {
                     // The file was removed meanwhile.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-                    content => content?.ok_or_else(too_much)?,
+                    content => content?.ok_or_else(too_large_error)?,
                 };
                 budget.take(content.len() as u64)?;
-                put(copy, inside, Some(&content))?;
-                Content::File {
+                write_copy(copy, inside, Some(&content))?;
+                PathContent::File {
                     digest: digest_of(&content),
                     bytes: content.len() as u64,
                 }
             }
-            Found::Absent | Found::Other => return Ok(()),
+            DiskEntry::Absent | DiskEntry::Other => return Ok(()),
         };
-        held.insert(inside.to_owned(), (content, copy.look(inside)?));
+        held.insert(inside.to_owned(), (content, copy.inspect(inside)?));
         Ok(())
     })
 }
@@ -391,7 +401,7 @@ fn fill(
 /// Writes a file with these bytes, or creates a directory, in a copy. It need be neither atomic nor
 /// durable. The timestamps are the same in every attempt, so a different one shows that the guest
 /// changed the file.
-fn put(copy: &Root, inside: &Path, bytes: Option<&[u8]>) -> io::Result<()> {
+fn write_copy(copy: &HostDirectory, inside: &Path, bytes: Option<&[u8]>) -> io::Result<()> {
     let path = copy.host().join(inside);
     let Some(bytes) = bytes else {
         return std::fs::create_dir_all(&path);
@@ -406,20 +416,23 @@ fn put(copy: &Root, inside: &Path, bytes: Option<&[u8]>) -> io::Result<()> {
 }
 
 /// Visits everything below a directory, parents before their contents.
-fn walk(root: &Root, visit: &mut dyn FnMut(&Path, Found) -> io::Result<()>) -> io::Result<()> {
+fn walk(
+    root: &HostDirectory,
+    visit: &mut dyn FnMut(&Path, DiskEntry) -> io::Result<()>,
+) -> io::Result<()> {
     let mut open = vec![PathBuf::new()];
     while let Some(at) = open.pop() {
-        let names = match root.names(&at, STAGED_FILES + 1) {
+        let names = match root.list(&at, MAX_STAGED_FILES + 1) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             names => names?,
         };
         for (name, found) in names {
             let inside = at.join(name);
             if quota::is_too_deep(&inside) {
-                return Err(quota::too_deep());
+                return Err(quota::too_deep_error());
             }
             visit(&inside, found)?;
-            if found == Found::Directory {
+            if found == DiskEntry::Directory {
                 open.push(inside);
             }
         }

@@ -6,49 +6,53 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use strata_core::file::{Content, FileChange};
+use strata_core::file::{FileChange, PathContent};
 
-use super::stage::{FilesFault, STAGED_BYTES, Stage, Wanted, too_much};
-use super::{Files, Granted, Opened, cap, size};
+use super::stage::{
+    FilesFault, MAX_STAGED_BYTES, StageRequest, StagedDirectories, too_large_error,
+};
+use super::{AttemptFiles, GrantedDirectory, OpenFiles, cap, content_bytes};
 use crate::blob::Blobs;
 use crate::plugin::{Access, DirGrant};
-use crate::sandbox::View;
+use crate::sandbox::FileView;
 
-impl Files {
+impl AttemptFiles {
     /// Stages the directories that the guest may write, or in which it must see other contents than
     /// those on disk.
     pub(in crate::sandbox) async fn stage(&mut self) -> Result<(), FilesFault> {
         let mut wanted = Vec::new();
-        for Granted { grant, tree, root } in &self.grants {
+        for GrantedDirectory { grant, tree, root } in &self.grants {
             let below = self.view.files.iter().filter_map(|(path, content)| {
-                let inside = tree.inside(path).filter(|inside| !inside.is_empty())?;
+                let inside = tree
+                    .relative_path(path)
+                    .filter(|inside| !inside.is_empty())?;
                 Some((PathBuf::from(&*inside), content))
             });
             let below: Vec<_> = below.collect();
             // Checked before the contents are loaded into memory.
             let bytes = below
                 .iter()
-                .map(|(_, content)| size(content))
+                .map(|(_, content)| content_bytes(content))
                 .fold(0, u64::saturating_add);
-            if bytes > STAGED_BYTES {
-                return Err(FilesFault::staging(&grant.guest, &too_much()));
+            if bytes > MAX_STAGED_BYTES {
+                return Err(FilesFault::staging(&grant.guest, &too_large_error()));
             }
             let mut instead = Vec::new();
             for (inside, content) in below {
-                match (self.blob(content).await, content) {
+                match (self.load_blob(content).await, content) {
                     // The content was not copied when the team was moved.
-                    (None, Content::File { .. }) => {}
+                    (None, PathContent::File { .. }) => {}
                     (bytes, content) => instead.push((inside, content.clone(), bytes)),
                 }
             }
             if grant.access == Access::Write || !instead.is_empty() {
                 let (tree, guest, root) = (Arc::clone(tree), grant.guest.clone(), Arc::clone(root));
-                wanted.push(Wanted {
+                wanted.push(StageRequest {
                     tree,
                     guest,
                     root,
                     max_bytes: grant.max_bytes,
-                    instead,
+                    overrides: instead,
                 });
             }
         }
@@ -58,7 +62,8 @@ impl Files {
         // Dropping this future ends the copying.
         let waiting = Arc::new(());
         let until = Arc::downgrade(&waiting);
-        let staged = tokio::task::spawn_blocking(move || Stage::make(wanted, until)).await;
+        let staged =
+            tokio::task::spawn_blocking(move || StagedDirectories::create(wanted, until)).await;
         drop(waiting);
         let stage = staged
             .map_err(|error| FilesFault::temporary(format!("cannot stage files: {error}")))??;
@@ -68,16 +73,16 @@ impl Files {
                 granted.root = copy;
             }
         }
-        self.view = Arc::new(View {
+        self.view = Arc::new(FileView {
             files: BTreeMap::new(),
-            ..View::clone(&self.view)
+            ..FileView::clone(&self.view)
         });
-        self.stage = Some(stage);
+        self.staged = Some(stage);
         Ok(())
     }
 
     /// Returns the granted directories with their current paths.
-    pub(in crate::sandbox) fn dirs(&self) -> Vec<DirGrant> {
+    pub(in crate::sandbox) fn granted_dirs(&self) -> Vec<DirGrant> {
         self.grants
             .iter()
             .map(|granted| granted.grant.clone())
@@ -85,16 +90,21 @@ impl Files {
     }
 
     /// Returns the list of files that the guest has open.
-    pub(in crate::sandbox) fn opened(&self) -> Opened {
-        self.stage.as_ref().map(Stage::opened).unwrap_or_default()
+    pub(in crate::sandbox) fn open_files(&self) -> OpenFiles {
+        self.staged
+            .as_ref()
+            .map(StagedDirectories::open_files)
+            .unwrap_or_default()
     }
 
     /// Waits until the guest has written more than a limit allows, and returns the fault.
-    pub(in crate::sandbox) fn overflow(&self) -> impl Future<Output = FilesFault> + Send + 'static {
-        let caps = self.stage.as_ref().map(Stage::caps);
+    pub(in crate::sandbox) fn wait_for_overflow(
+        &self,
+    ) -> impl Future<Output = FilesFault> + Send + 'static {
+        let caps = self.staged.as_ref().map(StagedDirectories::size_limits);
         async move {
             match caps {
-                Some(caps) => cap::overflow(caps).await,
+                Some(caps) => cap::wait_for_overflow(caps).await,
                 None => std::future::pending().await,
             }
         }
@@ -102,11 +112,11 @@ impl Files {
 
     /// Returns the changes of the attempt, by path, and the contents that they refer to. Fails if
     /// they cannot be stored.
-    pub(in crate::sandbox) async fn finish(
+    pub(in crate::sandbox) async fn take_all_changes(
         &mut self,
     ) -> Result<(Vec<FileChange>, Blobs), FilesFault> {
-        match self.stage.take() {
-            None => Ok(self.take()),
+        match self.staged.take() {
+            None => Ok(self.take_changes()),
             Some(stage) => {
                 let changes = tokio::task::spawn_blocking(move || stage.changes()).await;
                 changes.map_err(|error| {
@@ -117,8 +127,8 @@ impl Files {
     }
 
     /// Removes the staged directories. That may take long, so it runs on a blocking thread.
-    pub(in crate::sandbox) async fn let_go(&mut self) {
-        if let Some(stage) = self.stage.take() {
+    pub(in crate::sandbox) async fn discard_staged(&mut self) {
+        if let Some(stage) = self.staged.take() {
             // Dropping cannot fail. The only other error occurs when the run is being stopped.
             let _ = tokio::task::spawn_blocking(move || drop(stage)).await;
         }

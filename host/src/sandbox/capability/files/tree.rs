@@ -7,46 +7,50 @@ use std::path::{Component, Path, PathBuf};
 
 /// A directory, and how to convert between paths in it and recorded paths.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Tree {
+pub(super) struct PathMapping {
     /// The recorded path of the directory.
-    name: String,
+    recorded_path: String,
     /// The path from it to the team file's directory, if that is below it.
-    way: Option<String>,
+    path_to_base: Option<String>,
 }
 
-impl Tree {
+impl PathMapping {
     /// Creates the value for the directory `host` of a team whose file is in `base`.
-    pub(super) fn of(base: &Path, host: &Path) -> Self {
-        let (base, host) = (plain(base), plain(host));
+    pub(super) fn new(base: &Path, host: &Path) -> Self {
+        let (base, host) = (normalize(base), normalize(host));
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let way = base.strip_prefix(&host).ok().map(text);
         Self {
-            name: text(host.strip_prefix(&base).unwrap_or(&host)),
-            way: way.filter(|way| !way.is_empty()),
+            recorded_path: text(host.strip_prefix(&base).unwrap_or(&host)),
+            path_to_base: way.filter(|way| !way.is_empty()),
         }
     }
 
     /// Returns the recorded path of a path in the directory.
-    pub(super) fn name_of(&self, inside: &Path) -> String {
+    pub(super) fn recorded_path_of(&self, inside: &Path) -> String {
         let inside = inside.to_string_lossy();
-        match self.way.as_deref().and_then(|way| within(way, &inside)) {
+        match self
+            .path_to_base
+            .as_deref()
+            .and_then(|way| strip_directory(way, &inside))
+        {
             Some(name) => name.into(),
-            None => joined(&self.name, &inside),
+            None => join(&self.recorded_path, &inside),
         }
     }
 
     /// Returns the path in the directory of a recorded path; `None` if it is not in the directory.
-    pub(super) fn inside<'a>(&self, name: &'a str) -> Option<Cow<'a, str>> {
-        match &self.way {
-            Some(way) if !name.starts_with('/') => Some(joined(way, name).into()),
-            _ => within(&self.name, name).map(Cow::Borrowed),
+    pub(super) fn relative_path<'a>(&self, name: &'a str) -> Option<Cow<'a, str>> {
+        match &self.path_to_base {
+            Some(way) if !name.starts_with('/') => Some(join(way, name).into()),
+            _ => strip_directory(&self.recorded_path, name).map(Cow::Borrowed),
         }
     }
 }
 
 /// Returns the rest of a path below a directory. Both must be absolute, or relative to the same
 /// directory.
-pub(super) fn within<'a>(directory: &str, path: &'a str) -> Option<&'a str> {
+pub(super) fn strip_directory<'a>(directory: &str, path: &'a str) -> Option<&'a str> {
     if directory.is_empty() {
         return (!path.starts_with('/')).then_some(path);
     }
@@ -58,7 +62,7 @@ pub(super) fn within<'a>(directory: &str, path: &'a str) -> Option<&'a str> {
     }
 }
 
-fn joined(directory: &str, inside: &str) -> String {
+fn join(directory: &str, inside: &str) -> String {
     match (directory, inside) {
         ("", inside) => inside.into(),
         (directory, "") => directory.into(),
@@ -67,7 +71,7 @@ fn joined(directory: &str, inside: &str) -> String {
 }
 
 /// Resolves the links in a path, as far as the path exists.
-pub fn real_path(path: &Path) -> PathBuf {
+pub fn resolve_links(path: &Path) -> PathBuf {
     let real = |above: &Path| match above.as_os_str().is_empty() {
         true => Path::new(".").canonicalize(),
         false => above.canonicalize(),
@@ -83,7 +87,7 @@ pub fn real_path(path: &Path) -> PathBuf {
 }
 
 /// Removes `.` and `..` from a path.
-fn plain(path: &Path) -> PathBuf {
+fn normalize(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for component in path.components() {
         match component {
@@ -105,9 +109,17 @@ mod tests {
     /// only in directories above.
     fn check(host: &str, inside: &str, name: &str) {
         let base = Path::new("/srv/team");
-        let tree = Tree::of(base, Path::new(host));
-        assert_eq!(tree.name_of(Path::new(inside)), name, "{host} {inside}");
-        assert_eq!(tree.inside(name).as_deref(), Some(inside), "{host} {name}");
+        let tree = PathMapping::new(base, Path::new(host));
+        assert_eq!(
+            tree.recorded_path_of(Path::new(inside)),
+            name,
+            "{host} {inside}"
+        );
+        assert_eq!(
+            tree.relative_path(name).as_deref(),
+            Some(inside),
+            "{host} {name}"
+        );
         let lies = Path::new(host).join(inside);
         for host in [
             "/",
@@ -118,8 +130,8 @@ mod tests {
             "/srv/teams",
             "/else",
         ] {
-            let found = Tree::of(base, Path::new(host))
-                .inside(name)
+            let found = PathMapping::new(base, Path::new(host))
+                .relative_path(name)
                 .map(Cow::into_owned);
             let expected = lies
                 .strip_prefix(host)
@@ -148,7 +160,7 @@ mod tests {
             .and_then(|here| here.canonicalize())
             .expect("a directory");
         for path in ["none", "./none", "none/deep"] {
-            assert_eq!(real_path(Path::new(path)), here.join(path), "{path}");
+            assert_eq!(resolve_links(Path::new(path)), here.join(path), "{path}");
         }
     }
 
@@ -159,8 +171,8 @@ mod tests {
             Path::new("/srv/team/../team/out/."),
         );
         assert_eq!(
-            Tree::of(base, host),
-            Tree::of(Path::new("/srv/team"), Path::new("/srv/team/out"))
+            PathMapping::new(base, host),
+            PathMapping::new(Path::new("/srv/team"), Path::new("/srv/team/out"))
         );
     }
 }

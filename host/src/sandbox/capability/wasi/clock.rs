@@ -12,47 +12,47 @@ use wasmtime_wasi::async_trait;
 use wasmtime_wasi::p2::bindings::clocks::wall_clock::Datetime;
 use wasmtime_wasi::p2::{DynPollable, Pollable, subscribe};
 
-use super::super::super::ctx::{Ctx, unexpected};
+use super::super::super::ctx::{Ctx, unexpected_answer};
 use super::GuestStore;
-use crate::gateway::{Answer, Ask};
+use crate::gateway::{GuestRequest, HostAnswer};
 
 /// How far the clocks advance with each reading, so that a guest that waits by polling a clock
 /// comes to an end.
 const TICK_NS: u64 = 1000;
-const WALL: &str = "wasi:clocks/wall-clock@0.2.12";
-const MONOTONIC: &str = "wasi:clocks/monotonic-clock@0.2.12";
+const WALL_CLOCK: &str = "wasi:clocks/wall-clock@0.2.12";
+const MONOTONIC_CLOCK: &str = "wasi:clocks/monotonic-clock@0.2.12";
 
 /// The clocks of one attempt.
 #[derive(Clone, Default)]
-pub(super) struct Clock(Arc<Mutex<Time>>);
+pub(super) struct GuestClock(Arc<Mutex<ClockState>>);
 
 #[derive(Default)]
-struct Time {
+struct ClockState {
     /// The time since the start, in nanoseconds.
     now: u64,
     /// The start, in nanoseconds since 1970.
     start: Option<u64>,
     /// The deadlines of the timers that are waiting, by number.
-    sleeping: BTreeMap<u64, u64>,
-    sleepers: u64,
+    deadlines: BTreeMap<u64, u64>,
+    timers_started: u64,
 }
 
-impl Clock {
-    fn time(&self) -> MutexGuard<'_, Time> {
+impl GuestClock {
+    fn state(&self) -> MutexGuard<'_, ClockState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read(&self) -> u64 {
-        let mut time = self.time();
+        let mut time = self.state();
         time.now = time.now.saturating_add(TICK_NS);
         time.now
     }
 
     fn start(&self) -> Option<u64> {
-        self.time().start
+        self.state().start
     }
 
-    fn wake_at(&self, deadline: u64) -> Timer {
+    fn timer_at(&self, deadline: u64) -> Timer {
         Timer {
             clock: self.clone(),
             deadline,
@@ -62,44 +62,44 @@ impl Clock {
 
 /// Becomes ready at its deadline.
 struct Timer {
-    clock: Clock,
+    clock: GuestClock,
     deadline: u64,
 }
 
 /// Removes a waiting timer on drop, also if it was cancelled.
-struct Asleep<'a>(&'a Clock, u64);
+struct SleepGuard<'a>(&'a GuestClock, u64);
 
-impl<'a> Asleep<'a> {
-    fn until(clock: &'a Clock, deadline: u64) -> Self {
-        let mut time = clock.time();
-        time.sleepers += 1;
-        let number = time.sleepers;
-        time.sleeping.insert(number, deadline);
+impl<'a> SleepGuard<'a> {
+    fn register(clock: &'a GuestClock, deadline: u64) -> Self {
+        let mut time = clock.state();
+        time.timers_started += 1;
+        let number = time.timers_started;
+        time.deadlines.insert(number, deadline);
         Self(clock, number)
     }
 }
 
-impl Drop for Asleep<'_> {
+impl Drop for SleepGuard<'_> {
     fn drop(&mut self) {
-        self.0.time().sleeping.remove(&self.1);
+        self.0.state().deadlines.remove(&self.1);
     }
 }
 
 #[async_trait]
 impl Pollable for Timer {
     async fn ready(&mut self) {
-        let _asleep = Asleep::until(&self.clock, self.deadline);
+        let _asleep = SleepGuard::register(&self.clock, self.deadline);
         loop {
-            let rest = self.deadline.saturating_sub(self.clock.time().now);
+            let rest = self.deadline.saturating_sub(self.clock.state().now);
             if rest == 0 {
                 return;
             }
             tokio::time::sleep(Duration::from_nanos(rest)).await;
-            let mut time = self.clock.time();
+            let mut time = self.clock.state();
             // Advances only to the earliest deadline, so that timers become ready in their order
             // even if the host wakes up late.
             let earliest = time
-                .sleeping
+                .deadlines
                 .values()
                 .min()
                 .copied()
@@ -112,14 +112,14 @@ impl Pollable for Timer {
 /// Replaces the clocks of wasmtime-wasi.
 pub(super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
     linker.allow_shadowing(true);
-    let mut wall = linker.instance(WALL)?;
+    let mut wall = linker.instance(WALL_CLOCK)?;
     wall.func_wrap_async("now", |mut store: GuestStore<'_>, (): ()| {
         Box::new(async move { Ok((date(store.data_mut()).await?,)) })
     })?;
     wall.func_wrap("resolution", |_: GuestStore<'_>, (): ()| {
         Ok((date_of(TICK_NS),))
     })?;
-    let mut monotonic = linker.instance(MONOTONIC)?;
+    let mut monotonic = linker.instance(MONOTONIC_CLOCK)?;
     monotonic.func_wrap("now", |mut store: GuestStore<'_>, (): ()| {
         Ok((clock_of(store.data_mut()).read(),))
     })?;
@@ -139,12 +139,12 @@ pub(super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
     Ok(())
 }
 
-fn clock_of(ctx: &mut Ctx) -> Clock {
+fn clock_of(ctx: &mut Ctx) -> GuestClock {
     ctx.capabilities.wasi().clock.clone()
 }
 
 fn timer(ctx: &mut Ctx, deadline: u64) -> wasmtime::Result<Resource<DynPollable>> {
-    let timer = clock_of(ctx).wake_at(deadline);
+    let timer = clock_of(ctx).timer_at(deadline);
     let table = &mut ctx.capabilities.wasi().table;
     let timer = table.push(timer)?;
     subscribe(table, timer)
@@ -156,14 +156,14 @@ async fn date(ctx: &mut Ctx) -> wasmtime::Result<Datetime> {
     let clock = clock_of(ctx);
     let start = match clock.start() {
         Some(start) => start,
-        None => match ctx.ask(NAME, Ask::Start).await? {
+        None => match ctx.request(NAME, GuestRequest::ClockStart).await? {
             // There is no driver while a component describes itctx.
             None => 0,
-            Some(Answer::Time(ms)) => (ms as u64).saturating_mul(1_000_000),
-            Some(other) => unexpected(NAME, &other),
+            Some(HostAnswer::Time(ms)) => (ms as u64).saturating_mul(1_000_000),
+            Some(other) => unexpected_answer(NAME, &other),
         },
     };
-    clock.time().start = Some(start);
+    clock.state().start = Some(start);
     Ok(date_of(start.saturating_add(clock.read())))
 }
 

@@ -12,78 +12,78 @@ use wasmtime_wasi::filesystem::Descriptor;
 use wasmtime_wasi::p2::bindings::filesystem::types::{DescriptorType, DirectoryEntry, ErrorCode};
 
 use super::super::super::ctx::Ctx;
-use super::super::files::LIST_NAMES;
-use super::super::quota::LEVELS;
-use super::{FILES, GuestStore};
+use super::super::files::MAX_LISTED_NAMES;
+use super::super::quota::MAX_LEVELS;
+use super::{FILESYSTEM_TYPES, GuestStore};
 
 /// How many listings a guest may have open: enough to walk down the deepest directories with one
 /// open at each level.
-const LISTINGS: usize = LEVELS + 1;
+const MAX_LISTINGS: usize = MAX_LEVELS + 1;
 /// How many names all open listings may have.
-const NAMES: usize = 2 * LIST_NAMES;
+const MAX_NAMES: usize = 2 * MAX_LISTED_NAMES;
 
 /// The entries of a directory at the time when the listing was opened.
-struct Listing {
-    left: IntoIter<DirectoryEntry>,
+struct DirectoryListing {
+    remaining: IntoIter<DirectoryEntry>,
     names: usize,
 }
 
 /// The listings that the guest has open.
 #[derive(Default)]
-pub(super) struct Listings {
+pub(super) struct OpenListings {
     count: usize,
     names: usize,
 }
 
-impl Listings {
+impl OpenListings {
     /// Returns how many names another listing may have.
-    fn room(&self) -> Option<usize> {
-        (self.count < LISTINGS).then_some((NAMES - self.names).min(LIST_NAMES))
+    fn names_left(&self) -> Option<usize> {
+        (self.count < MAX_LISTINGS).then_some((MAX_NAMES - self.names).min(MAX_LISTED_NAMES))
     }
 }
 
-type Given<T> = Result<T, ErrorCode>;
+type ListingResult<T> = Result<T, ErrorCode>;
 
 /// Replaces the functions of wasmtime-wasi.
 pub(super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
     linker.allow_shadowing(true);
-    let mut types = linker.instance(FILES)?;
+    let mut types = linker.instance(FILESYSTEM_TYPES)?;
     types.resource(
         "directory-entry-stream",
-        ResourceType::host::<Listing>(),
-        |mut store, listing| end_listing(store.data_mut(), Resource::new_own(listing)),
+        ResourceType::host::<DirectoryListing>(),
+        |mut store, listing| drop_listing(store.data_mut(), Resource::new_own(listing)),
     )?;
     types.func_wrap_async(
         "[method]descriptor.read-directory",
         |mut store: GuestStore<'_>, (directory,): (Resource<Descriptor>,)| {
-            Box::new(async move { Ok((begin_listing(store.data_mut(), directory).await?,)) })
+            Box::new(async move { Ok((open_listing(store.data_mut(), directory).await?,)) })
         },
     )?;
     types.func_wrap(
         "[method]directory-entry-stream.read-directory-entry",
-        |mut store: GuestStore<'_>, (listing,): (Resource<Listing>,)| {
+        |mut store: GuestStore<'_>, (listing,): (Resource<DirectoryListing>,)| {
             let listing = store
                 .data_mut()
                 .capabilities
                 .wasi()
                 .table
                 .get_mut(&listing)?;
-            Ok((Given::Ok(listing.left.next()),))
+            Ok((ListingResult::Ok(listing.remaining.next()),))
         },
     )?;
     linker.allow_shadowing(false);
     Ok(())
 }
 
-async fn begin_listing(
+async fn open_listing(
     ctx: &mut Ctx,
     directory: Resource<Descriptor>,
-) -> wasmtime::Result<Given<Resource<Listing>>> {
+) -> wasmtime::Result<ListingResult<Resource<DirectoryListing>>> {
     let wasi = ctx.capabilities.wasi();
     let Descriptor::Dir(directory) = wasi.table.get(&directory)? else {
         return Ok(Err(ErrorCode::NotDirectory));
     };
-    let Some(limit) = wasi.listings.room() else {
+    let Some(limit) = wasi.listings.names_left() else {
         return Ok(Err(ErrorCode::InsufficientMemory));
     };
     let directory = Arc::clone(&directory.dir);
@@ -93,8 +93,8 @@ async fn begin_listing(
         Err(error) => return Ok(Err(error.into())),
     };
     let names = entries.len();
-    let listing = wasi.table.push(Listing {
-        left: entries.into_iter(),
+    let listing = wasi.table.push(DirectoryListing {
+        remaining: entries.into_iter(),
         names,
     })?;
     wasi.listings.count += 1;
@@ -102,7 +102,7 @@ async fn begin_listing(
     Ok(Ok(listing))
 }
 
-fn end_listing(ctx: &mut Ctx, listing: Resource<Listing>) -> wasmtime::Result<()> {
+fn drop_listing(ctx: &mut Ctx, listing: Resource<DirectoryListing>) -> wasmtime::Result<()> {
     let wasi = ctx.capabilities.wasi();
     let listing = wasi.table.delete(listing)?;
     wasi.listings.count -= 1;

@@ -12,29 +12,30 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 };
 
 use super::super::super::ctx::Ctx;
-use super::{FILES, GuestStore};
+use super::{FILESYSTEM_TYPES, GuestStore};
 
 /// How many files and directories an attempt may have open, if the limit of the process allows it.
-const MOST_OPEN: usize = 128;
+const MAX_OPEN: usize = 128;
 
 /// The parameters of `open-at`.
-type Asked = (
+type OpenAtParams = (
     Resource<Descriptor>,
     PathFlags,
     String,
     OpenFlags,
     DescriptorFlags,
 );
-type Given = Result<Resource<Descriptor>, ErrorCode>;
+type OpenAtResult = Result<Resource<Descriptor>, ErrorCode>;
 
 /// Replaces the function of wasmtime-wasi.
 pub(super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
     linker.allow_shadowing(true);
-    let mut types = linker.instance(FILES)?;
+    let mut types = linker.instance(FILESYSTEM_TYPES)?;
     types.func_wrap_async(
         "[method]descriptor.open-at",
-        |mut store: GuestStore<'_>, (directory, path_flags, path, open_flags, flags): Asked| {
-            let how = OpenHow {
+        |mut store: GuestStore<'_>,
+         (directory, path_flags, path, open_flags, flags): OpenAtParams| {
+            let how = OpenAtFlags {
                 path_flags,
                 open_flags,
                 flags,
@@ -55,21 +56,21 @@ pub(super) fn file_of(descriptor: &Descriptor) -> &Arc<File> {
 }
 
 /// Returns how many files and directories an attempt may have open. All attempts share the limit of
-/// the process, so each gets at most a sixteenth of it, and never more than `MOST_OPEN`.
-fn most_open() -> usize {
+/// the process, so each gets at most a sixteenth of it, and never more than `MAX_OPEN`.
+fn max_open() -> usize {
     static MOST: OnceLock<usize> = OnceLock::new();
     *MOST.get_or_init(|| {
         let all = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-        all.map_or(MOST_OPEN, |all| {
+        all.map_or(MAX_OPEN, |all| {
             usize::try_from(all / 16)
-                .unwrap_or(MOST_OPEN)
-                .clamp(16, MOST_OPEN)
+                .unwrap_or(MAX_OPEN)
+                .clamp(16, MAX_OPEN)
         })
     })
 }
 
 /// The flags of `open-at`.
-struct OpenHow {
+struct OpenAtFlags {
     path_flags: PathFlags,
     open_flags: OpenFlags,
     flags: DescriptorFlags,
@@ -79,13 +80,13 @@ async fn open_at(
     ctx: &mut Ctx,
     directory: Resource<Descriptor>,
     path: String,
-    how: OpenHow,
-) -> wasmtime::Result<Given> {
+    how: OpenAtFlags,
+) -> wasmtime::Result<OpenAtResult> {
     let (above, at) = (
         Resource::new_borrow(directory.rep()),
         Resource::new_borrow(directory.rep()),
     );
-    if ctx.capabilities.wasi().opened.count() >= most_open() {
+    if ctx.capabilities.wasi().open_files.count() >= max_open() {
         return Ok(Err(ErrorCode::InsufficientMemory));
     }
     ctx.note_refusal(None);
@@ -123,13 +124,13 @@ async fn open_at(
         Ok(opened) => opened,
     };
     let wasi = ctx.capabilities.wasi();
-    if wasi.own.has(file_of(wasi.table.get(&opened)?)) {
+    if wasi.hidden.contains(file_of(wasi.table.get(&opened)?)) {
         wasi.table.delete(opened)?;
         ctx.note_refusal(Some(FaultCause::StorageDirectory));
         return Ok(Err(ErrorCode::NotPermitted));
     }
     if let (Descriptor::Dir(above), opened) = (wasi.table.get(&above)?, wasi.table.get(&opened)?) {
-        wasi.opened.add(&above.dir, &path, file_of(opened));
+        wasi.open_files.add(&above.dir, &path, file_of(opened));
     }
     Ok(Ok(opened))
 }

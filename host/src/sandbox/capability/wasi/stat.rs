@@ -11,57 +11,62 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 
 use super::super::super::ctx::Ctx;
 use super::open::file_of;
-use super::{FILES, GuestStore};
+use super::{FILESYSTEM_TYPES, GuestStore};
 
 /// The timestamp of all files.
-const TIME: Datetime = Datetime {
+const CONSTANT_TIME: Datetime = Datetime {
     seconds: 0,
     nanoseconds: 0,
 };
 
 /// The parameters of `stat` and `stat-at`.
-type Open = (Resource<Descriptor>,);
-type Path = (Resource<Descriptor>, PathFlags, String);
-type Given<T> = Result<T, ErrorCode>;
+type StatParams = (Resource<Descriptor>,);
+type StatAtParams = (Resource<Descriptor>, PathFlags, String);
+type StatResult<T> = Result<T, ErrorCode>;
 
 /// Replaces the functions of wasmtime-wasi.
 pub(super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
     linker.allow_shadowing(true);
-    let mut types = linker.instance(FILES)?;
+    let mut types = linker.instance(FILESYSTEM_TYPES)?;
     types.func_wrap_async(
         "[method]descriptor.stat",
-        |mut store: GuestStore<'_>, (file,): Open| {
+        |mut store: GuestStore<'_>, (file,): StatParams| {
             Box::new(async move {
-                Ok((given(
-                    store.data_mut().filesystem().stat(file).await.map(told),
+                Ok((split_error(
+                    store
+                        .data_mut()
+                        .filesystem()
+                        .stat(file)
+                        .await
+                        .map(constant_metadata),
                 )?,))
             })
         },
     )?;
     types.func_wrap_async(
         "[method]descriptor.stat-at",
-        |mut store: GuestStore<'_>, (at, flags, path): Path| {
+        |mut store: GuestStore<'_>, (at, flags, path): StatAtParams| {
             Box::new(async move {
-                Ok((given(
+                Ok((split_error(
                     store
                         .data_mut()
                         .filesystem()
                         .stat_at(at, flags, path)
                         .await
-                        .map(told),
+                        .map(constant_metadata),
                 )?,))
             })
         },
     )?;
     types.func_wrap_async(
         "[method]descriptor.metadata-hash",
-        |mut store: GuestStore<'_>, (file,): Open| {
-            Box::new(async move { Ok((hash_of(store.data_mut(), &file, "")?,)) })
+        |mut store: GuestStore<'_>, (file,): StatParams| {
+            Box::new(async move { Ok((location_hash(store.data_mut(), &file, "")?,)) })
         },
     )?;
     types.func_wrap_async(
         "[method]descriptor.metadata-hash-at",
-        |mut store: GuestStore<'_>, (at, flags, path): Path| {
+        |mut store: GuestStore<'_>, (at, flags, path): StatAtParams| {
             Box::new(async move { Ok((hash_at(store.data_mut(), at, flags, path).await?,)) })
         },
     )?;
@@ -69,7 +74,7 @@ pub(super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
     Ok(())
 }
 
-fn given<T>(result: FsResult<T>) -> wasmtime::Result<Given<T>> {
+fn split_error<T>(result: FsResult<T>) -> wasmtime::Result<StatResult<T>> {
     match result {
         Ok(value) => Ok(Ok(value)),
         Err(error) => error.downcast().map(Err),
@@ -77,7 +82,7 @@ fn given<T>(result: FsResult<T>) -> wasmtime::Result<Given<T>> {
 }
 
 /// The sizes and link counts of directories depend on the file system, so they are replaced.
-fn told(stat: DescriptorStat) -> DescriptorStat {
+fn constant_metadata(stat: DescriptorStat) -> DescriptorStat {
     let (size, link_count) = match stat.type_ {
         DescriptorType::Directory => (0, 1),
         _ => (stat.size, stat.link_count),
@@ -86,9 +91,9 @@ fn told(stat: DescriptorStat) -> DescriptorStat {
         type_: stat.type_,
         link_count,
         size,
-        data_access_timestamp: Some(TIME),
-        data_modification_timestamp: Some(TIME),
-        status_change_timestamp: Some(TIME),
+        data_access_timestamp: Some(CONSTANT_TIME),
+        data_modification_timestamp: Some(CONSTANT_TIME),
+        status_change_timestamp: Some(CONSTANT_TIME),
     }
 }
 
@@ -97,25 +102,25 @@ async fn hash_at(
     at: Resource<Descriptor>,
     flags: PathFlags,
     path: String,
-) -> wasmtime::Result<Given<MetadataHashValue>> {
+) -> wasmtime::Result<StatResult<MetadataHashValue>> {
     let above = Resource::new_borrow(at.rep());
     // Checks that the file exists.
-    match given(ctx.filesystem().stat_at(at, flags, path.clone()).await)? {
-        Ok(_) => hash_of(ctx, &above, &path),
+    match split_error(ctx.filesystem().stat_at(at, flags, path.clone()).await)? {
+        Ok(_) => location_hash(ctx, &above, &path),
         Err(error) => Ok(Err(error)),
     }
 }
 
 /// Returns the hash of the location of a path from an open file.
-fn hash_of(
+fn location_hash(
     ctx: &mut Ctx,
     file: &Resource<Descriptor>,
     path: &str,
-) -> wasmtime::Result<Given<MetadataHashValue>> {
+) -> wasmtime::Result<StatResult<MetadataHashValue>> {
     let wasi = ctx.capabilities.wasi();
-    let spot = wasi.opened.spot(file_of(wasi.table.get(file)?));
+    let spot = wasi.open_files.location(file_of(wasi.table.get(file)?));
     let hash = spot
-        .map(|spot| spot.at(path).halves())
+        .map(|spot| spot.join(path).as_pair())
         .map(|(lower, upper)| MetadataHashValue { lower, upper });
     Ok(hash.ok_or(ErrorCode::Unsupported))
 }

@@ -4,29 +4,29 @@
 use std::fs::{self, File};
 use std::path::PathBuf;
 
-use super::{Cache, LOCK, Unfit, check};
+use super::{CacheDefect, CompileCache, LOCK_PREFIX, verify};
 
 /// The state of the cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CacheHealth {
     /// The directory; `None` if there is no cache.
-    pub place: Option<PathBuf>,
+    pub directory: Option<PathBuf>,
     /// The number of cached components.
     pub files: usize,
     /// Their total size in bytes.
     pub bytes: u64,
     /// How many were written by another build of the host with a different file layout. They are
     /// replaced when they are needed.
-    pub foreign: usize,
+    pub other_layout: usize,
     /// How many are damaged.
     pub damaged: usize,
 }
 
-impl Cache {
+impl CompileCache {
     /// Reads and checks every file. Their total size is bounded by `KEPT_BYTES`.
     pub(in crate::sandbox) fn health(&self) -> CacheHealth {
         let mut health = CacheHealth {
-            place: self.dir.clone(),
+            directory: self.dir.clone(),
             ..CacheHealth::default()
         };
         let entries = self.dir.iter().flat_map(fs::read_dir).flatten().flatten();
@@ -34,16 +34,16 @@ impl Cache {
             let name = file.file_name().to_string_lossy().into_owned();
             let Ok(meta) = file.metadata() else { continue };
             // Skips lock files and temporary files.
-            if name.starts_with(LOCK) || name.starts_with('.') || !meta.is_file() {
+            if name.starts_with(LOCK_PREFIX) || name.starts_with('.') || !meta.is_file() {
                 continue;
             }
             health.files += 1;
             health.bytes += meta.len();
-            let opened = File::open(file.path()).map_err(|_| Unfit::Damaged);
-            match opened.and_then(|file| check(&name, &file)) {
+            let opened = File::open(file.path()).map_err(|_| CacheDefect::Damaged);
+            match opened.and_then(|file| verify(&name, &file)) {
                 Ok(_) => {}
-                Err(Unfit::Foreign) => health.foreign += 1,
-                Err(Unfit::Damaged) => health.damaged += 1,
+                Err(CacheDefect::OtherLayout) => health.other_layout += 1,
+                Err(CacheDefect::Damaged) => health.damaged += 1,
             }
         }
         health

@@ -4,23 +4,23 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::super::{Http, Lookup, Sent};
-use super::server::{Play, Server, redirects, says};
+use super::super::{HostLookup, HttpClient, RequestSent};
+use super::server::{HttpServerBehavior, HttpTestServer, redirects, respond_with};
 use super::{Denied, fetch, grant, local, request, secrets};
 
 #[test]
 fn a_name_is_connected_to_where_it_was_found_to_be_and_never_to_a_private_address() {
-    let server = Server::new([says("private")]);
+    let server = HttpTestServer::new([respond_with("private")]);
     let check = |name: &str, addresses: &[&str], expected: Result<&str, &str>| {
         let found: Vec<IpAddr> = addresses
             .iter()
             .map(|address| address.parse().expect("an address"))
             .collect();
-        let lookup: Lookup = Arc::new(move |_| {
+        let lookup: HostLookup = Arc::new(move |_| {
             let found = found.clone();
             Box::pin(async move { Ok(found) })
         });
-        let client = Http::with_lookup(secrets(), lookup).expect("a client");
+        let client = HttpClient::with_lookup(secrets(), lookup).expect("a client");
         let asked = request("GET", &format!("http://{name}:{}/v1/x", server.port()));
         let got = fetch(
             &client,
@@ -32,7 +32,7 @@ fn a_name_is_connected_to_where_it_was_found_to_be_and_never_to_a_private_addres
             (Err(failed), Err(why)) => {
                 assert_eq!(
                     (failed.error.kind, failed.sent),
-                    (Denied, Sent::No),
+                    (Denied, RequestSent::No),
                     "{}",
                     failed.error.message
                 );
@@ -76,11 +76,11 @@ fn a_name_is_connected_to_where_it_was_found_to_be_and_never_to_a_private_addres
 fn a_name_that_turns_private_is_looked_up_once_for_each_connection_and_checked_each_time() {
     const TURNED: &str = "`localhost` is not at a public address";
     // The name resolves to the first address at the first lookup, and to the other one afterwards.
-    let check = |plays: &[Play], expected: Result<&str, &str>, looks: usize| {
+    let check = |plays: &[HttpServerBehavior], expected: Result<&str, &str>, looks: usize| {
         for redirected in [false, true] {
-            let server = Server::new(plays);
+            let server = HttpTestServer::new(plays);
             let named = format!("http://localhost:{}/v1/x", server.port());
-            let sender = Server::new([redirects("302 Found", &named)]);
+            let sender = HttpTestServer::new([redirects("302 Found", &named)]);
             let first = if redirected {
                 sender.url("/v1/x")
             } else {
@@ -88,12 +88,12 @@ fn a_name_that_turns_private_is_looked_up_once_for_each_connection_and_checked_e
             };
             let looked = Arc::new(AtomicUsize::new(0));
             let counted = Arc::clone(&looked);
-            let lookup: Lookup = Arc::new(move |_| {
+            let lookup: HostLookup = Arc::new(move |_| {
                 let found =
                     [[127, 0, 0, 1], [10, 0, 0, 1]][counted.fetch_add(1, Ordering::SeqCst).min(1)];
                 Box::pin(async move { Ok(vec![found.into()]) })
             });
-            let client = Http::with_lookup(secrets(), lookup).expect("a client");
+            let client = HttpClient::with_lookup(secrets(), lookup).expect("a client");
             let grants = [
                 grant(&format!("localhost:{}", server.port()), &[]),
                 local(&sender),
@@ -116,9 +116,9 @@ fn a_name_that_turns_private_is_looked_up_once_for_each_connection_and_checked_e
             assert_eq!(server.seen().len(), 1);
         }
     };
-    check(&[says("here")], Ok("here"), 1);
+    check(&[respond_with("here")], Ok("here"), 1);
     check(
-        &[redirects("302 Found", "/v1/again"), says("again")],
+        &[redirects("302 Found", "/v1/again"), respond_with("again")],
         Err(TURNED),
         2,
     );

@@ -4,8 +4,8 @@ use super::*;
 
 #[test]
 fn secrets_are_put_in_on_the_way_out_and_taken_out_of_what_comes_back() {
-    let server = Server::new([Play::Echo]);
-    let asked = Request {
+    let server = HttpTestServer::new([HttpServerBehavior::Echo]);
+    let asked = HttpRequest {
         headers: vec![header(
             "authorization",
             &format!("Bearer {}", placeholder("TOKEN")),
@@ -28,7 +28,7 @@ fn secrets_are_put_in_on_the_way_out_and_taken_out_of_what_comes_back() {
     let said = String::from_utf8_lossy(&response.body).into_owned();
     assert_eq!(said.matches("[secret TOKEN]").count(), 3, "{said}");
     assert!(!said.contains(SECRET));
-    let unnamed = Request {
+    let unnamed = HttpRequest {
         secrets: Vec::new(),
         ..asked.clone()
     };
@@ -48,25 +48,26 @@ fn secrets_are_put_in_on_the_way_out_and_taken_out_of_what_comes_back() {
 
 #[test]
 fn what_becomes_too_large_with_its_secrets_is_not_sent() {
-    let server = Server::new([says("fine")]);
+    let server = HttpTestServer::new([respond_with("fine")]);
     let token = placeholder("TOKEN");
     // Before the secrets are inserted, the requests are far below the limits; afterwards, they are
     // just above or equal to them.
     let long = "v".repeat(4 << 10);
-    let client = Http::new(Secrets::new([("TOKEN".to_owned(), long)].into())).expect("a client");
-    let plain = || Request {
+    let client =
+        HttpClient::new(Secrets::new([("TOKEN".to_owned(), long)].into())).expect("a client");
+    let plain = || HttpRequest {
         secrets: vec!["TOKEN".into()],
         ..request("POST", &server.url("/v1/x"))
     };
-    let body = |rest: &str| Request {
-        body: Some((token.repeat(BODY_BYTES >> 12) + rest).into_bytes()),
+    let body = |rest: &str| HttpRequest {
+        body: Some((token.repeat(MAX_BODY_BYTES >> 12) + rest).into_bytes()),
         ..plain()
     };
-    let head = |rest: &str| Request {
+    let head = |rest: &str| HttpRequest {
         headers: vec![header("x-a", &(token.repeat(15) + rest))],
         ..plain()
     };
-    let url = |count| Request {
+    let url = |count| HttpRequest {
         url: Url::parse(&server.url(&format!("/v1/x?{}", token.repeat(count)))).unwrap(),
         ..plain()
     };
@@ -93,14 +94,14 @@ fn what_becomes_too_large_with_its_secrets_is_not_sent() {
             None => assert_eq!(told, None),
             Some(why) => {
                 let (kind, sent, message) = told.expect("a refusal");
-                assert_eq!((kind, sent), (Invalid, Sent::No));
+                assert_eq!((kind, sent), (Invalid, RequestSent::No));
                 assert!(message.contains(why), "{message}");
             }
         }
     }
     assert_eq!(server.seen().len(), 3);
     // The two headers share one limit.
-    let two = Request {
+    let two = HttpRequest {
         headers: vec![
             header("x-a", &token.repeat(8)),
             header("x-b", &token.repeat(8)),
@@ -115,15 +116,15 @@ fn what_becomes_too_large_with_its_secrets_is_not_sent() {
 
 #[test]
 fn a_secret_follows_a_redirect_on_its_host_and_to_no_other() {
-    let other = Server::new([Play::Echo]);
-    let here = Server::new([
+    let other = HttpTestServer::new([HttpServerBehavior::Echo]);
+    let here = HttpTestServer::new([
         redirects("302 Found", "/v1/again"),
         redirects(
             "302 Found",
             &other.url(&format!("/v1/there?steal={}", placeholder("TOKEN"))),
         ),
     ]);
-    let asked = Request {
+    let asked = HttpRequest {
         headers: vec![
             header("authorization", &format!("Bearer {}", placeholder("TOKEN"))),
             header("x-token", &placeholder("TOKEN")),
@@ -144,9 +145,9 @@ fn a_secret_follows_a_redirect_on_its_host_and_to_no_other() {
         assert!(!there.contains(gone), "{gone} in {there}");
     }
     assert!(there.contains("x-mine: kept"));
-    let here = Server::new([redirects("302 Found", &other.url("/v1/there"))]);
+    let here = HttpTestServer::new([redirects("302 Found", &other.url("/v1/there"))]);
     let url = Url::parse(&here.url("/v1/x")).expect("an address");
-    let body = Request {
+    let body = HttpRequest {
         url,
         body: Some(placeholder("TOKEN").into_bytes()),
         ..asked
@@ -162,15 +163,15 @@ fn a_secret_follows_a_redirect_on_its_host_and_to_no_other() {
 
 #[test]
 fn what_comes_back_is_searched_for_the_secrets_of_its_host_and_for_no_others() {
-    let said = |grants: &dyn Fn(&Server) -> Vec<HttpGrant>| {
-        let server = Server::new([Play::Answer(
+    let said = |grants: &dyn Fn(&HttpTestServer) -> Vec<HttpGrant>| {
+        let server = HttpTestServer::new([HttpServerBehavior::Answer(
             "200 OK",
             format!("x-{SECRET}: 1\r\nx-a: {SECRET}\r\n"),
             format!("{SECRET} and 483920").into_bytes(),
         )]);
         let values = [("TOKEN", SECRET), ("PIN", "483920")]
             .map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let client = Http::new(Secrets::new(values.into())).expect("a client");
+        let client = HttpClient::new(Secrets::new(values.into())).expect("a client");
         let response = fetch(
             &client,
             &request("GET", &server.url("/v1/x")),
@@ -213,9 +214,9 @@ fn what_comes_back_is_searched_for_the_secrets_of_its_host_and_for_no_others() {
 
 #[test]
 fn a_secret_does_not_go_over_plain_http_to_a_name() {
-    let lookup: Lookup = Arc::new(|_| panic!("nobody looks it up"));
-    let client = Http::with_lookup(secrets(), lookup).expect("a client");
-    let asked = Request {
+    let lookup: HostLookup = Arc::new(|_| panic!("nobody looks it up"));
+    let client = HttpClient::with_lookup(secrets(), lookup).expect("a client");
+    let asked = HttpRequest {
         headers: vec![header("x-token", &placeholder("TOKEN"))],
         secrets: vec!["TOKEN".into()],
         ..request("GET", "http://example.com/v1/x")
@@ -231,8 +232,8 @@ fn a_secret_does_not_go_over_plain_http_to_a_name() {
 
 #[test]
 fn errors_name_the_request_without_what_may_be_secret() {
-    let server = Server::new([Play::Slam]);
-    let asked = Request {
+    let server = HttpTestServer::new([HttpServerBehavior::Slam]);
+    let asked = HttpRequest {
         secrets: vec!["TOKEN".into()],
         ..request(
             "GET",

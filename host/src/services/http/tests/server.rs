@@ -4,11 +4,11 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::thread;
 
-use crate::services::loopback::{Loopback, Seen};
+use crate::services::loopback::{LoopbackServer, ReceivedRequest};
 
 /// What the server does with a request.
 #[derive(Clone)]
-pub enum Play {
+pub enum HttpServerBehavior {
     /// Sends a status, further header lines, and a body.
     Answer(&'static str, String, Vec<u8>),
     /// Sends the request back as the body.
@@ -30,27 +30,27 @@ pub enum Play {
 }
 
 /// Responds with status 200 and this body.
-pub fn says(body: &str) -> Play {
-    Play::Answer("200 OK", String::new(), body.as_bytes().to_vec())
+pub fn respond_with(body: &str) -> HttpServerBehavior {
+    HttpServerBehavior::Answer("200 OK", String::new(), body.as_bytes().to_vec())
 }
 
 /// Responds with a redirect.
-pub fn redirects(status: &'static str, to: &str) -> Play {
-    Play::Answer(status, format!("location: {to}\r\n"), Vec::new())
+pub fn redirects(status: &'static str, to: &str) -> HttpServerBehavior {
+    HttpServerBehavior::Answer(status, format!("location: {to}\r\n"), Vec::new())
 }
 
 /// The server. The last behavior is repeated.
-pub struct Server(Loopback);
+pub struct HttpTestServer(LoopbackServer);
 
-impl Server {
-    pub fn new(plays: impl Into<Vec<Play>>) -> Self {
-        Self(Loopback::new(plays.into(), perform))
+impl HttpTestServer {
+    pub fn new(plays: impl Into<Vec<HttpServerBehavior>>) -> Self {
+        Self(LoopbackServer::new(plays.into(), handle_request))
     }
 
     /// Returns the heads and bodies of the requests that it received.
     pub fn seen(&self) -> Vec<String> {
         self.0
-            .seen()
+            .requests()
             .into_iter()
             .map(|seen| seen.head + &seen.body)
             .collect()
@@ -67,10 +67,14 @@ impl Server {
     }
 }
 
-fn perform(play: &Play, seen: &Seen, mut out: &TcpStream) -> std::io::Result<()> {
+fn handle_request(
+    play: &HttpServerBehavior,
+    seen: &ReceivedRequest,
+    mut out: &TcpStream,
+) -> std::io::Result<()> {
     match play {
-        Play::Answer(status, headers, body) => answer(out, status, headers, body),
-        Play::Echo => {
+        HttpServerBehavior::Answer(status, headers, body) => answer(out, status, headers, body),
+        HttpServerBehavior::Echo => {
             let whole = [seen.head.as_str(), &seen.body].concat();
             answer(
                 out,
@@ -79,29 +83,31 @@ fn perform(play: &Play, seen: &Seen, mut out: &TcpStream) -> std::io::Result<()>
                 whole.as_bytes(),
             )
         }
-        Play::Drip => {
+        HttpServerBehavior::Drip => {
             out.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n")?;
-            drip(out)
+            send_slowly(out)
         }
-        Play::DripHead => {
+        HttpServerBehavior::DripHead => {
             out.write_all(b"HTTP/1.1 200 OK\r\nx-slow: ")?;
-            drip(out)
+            send_slowly(out)
         }
-        Play::Flood => {
+        HttpServerBehavior::Flood => {
             out.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n")?;
             loop {
                 out.write_all(&[b' '; 1 << 16])?;
             }
         }
-        Play::Boast => out.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 99999999999999\r\n\r\nx"),
-        Play::Heads(bytes) => {
+        HttpServerBehavior::Boast => {
+            out.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 99999999999999\r\n\r\nx")
+        }
+        HttpServerBehavior::Heads(bytes) => {
             let lines: String = (0..bytes / 1024)
                 .map(|i| format!("x-{i}: {}\r\n", "h".repeat(1015)))
                 .collect();
             answer(out, "200 OK", &lines, b"")
         }
-        Play::Silence => out.read_to_end(&mut Vec::new()).map(drop),
-        Play::Slam => Ok(()),
+        HttpServerBehavior::Silence => out.read_to_end(&mut Vec::new()).map(drop),
+        HttpServerBehavior::Slam => Ok(()),
     }
 }
 
@@ -115,7 +121,7 @@ fn answer(mut out: &TcpStream, status: &str, headers: &str, body: &[u8]) -> std:
 }
 
 /// Sends a byte every few milliseconds, so that no timeout between two bytes would apply.
-fn drip(mut out: &TcpStream) -> std::io::Result<()> {
+fn send_slowly(mut out: &TcpStream) -> std::io::Result<()> {
     loop {
         out.write_all(b".")?;
         thread::sleep(std::time::Duration::from_millis(20));

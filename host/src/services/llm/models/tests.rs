@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::services::llm::config::Endpoint;
-use crate::services::llm::remote::tests::server::{Play, Server, says, text};
-use crate::services::llm::{Speaker, Tool, ToolCall, Turn};
+use crate::services::llm::remote::tests::server::{
+    ModelServer, ServerBehavior, respond_with_message, respond_with_text,
+};
+use crate::services::llm::{ChatMessage, Speaker, ToolCall, ToolDefinition};
 use crate::services::variables::Variables;
 
 const PRICE: Price = Price {
@@ -16,35 +18,35 @@ const PRICE: Price = Price {
     cache_read: None,
 };
 
-fn asking(content: &str) -> Request {
-    Request::new(vec![Turn::new(Speaker::User, content)])
+fn user_request(content: &str) -> ModelRequest {
+    ModelRequest::new(vec![ChatMessage::new(Speaker::User, content)])
 }
 
-fn with_schema() -> Request {
-    Request {
+fn with_schema() -> ModelRequest {
+    ModelRequest {
         output_schema: Some("{}".to_owned()),
-        ..asking("x")
+        ..user_request("x")
     }
 }
 
 /// Returns the models of a configuration, with the variables of this process.
-fn models(config: &Config) -> Result<Models, ConfigError> {
+fn models(config: &ModelsConfig) -> Result<Models, ConfigError> {
     Models::new(config, &Variables::default())
 }
 
 fn scripted(source: &str) -> Models {
     let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
     file.write_all(source.as_bytes()).expect("room for it");
-    models(&answering(config::Provider::Scripted {
+    models(&config_with(config::ProviderConfig::Scripted {
         replies: file.path().to_owned(),
     }))
     .expect("a usable file")
 }
 
-fn answering(provider: config::Provider) -> Config {
-    Config {
+fn config_with(provider: config::ProviderConfig) -> ModelsConfig {
+    ModelsConfig {
         price: PRICE,
-        ..Config::of(provider)
+        ..ModelsConfig::with_provider(provider)
     }
 }
 
@@ -52,36 +54,36 @@ fn answering(provider: config::Provider) -> Config {
 async fn what_was_recorded_is_served_again_in_order_and_to_the_same_requests_only() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let record = dir.path().join("calls.ndjson");
-    let server = Server::new([
-        text("one"),
-        text("two"),
-        Play::Answer("400 Bad Request", "", "no".into()),
+    let server = ModelServer::new([
+        respond_with_text("one"),
+        respond_with_text("two"),
+        ServerBehavior::Respond("400 Bad Request", "", "no".into()),
     ]);
-    let config = Config {
+    let config = ModelsConfig {
         record: Some(record.clone()),
         ..server.config()
     };
     let live = models(&config).expect("a usable endpoint");
     for asked in ["same", "same", "other"] {
-        let _ = live.complete(&asking(asked)).await;
+        let _ = live.complete(&user_request(asked)).await;
     }
     let recorded = || {
-        models(&answering(config::Provider::Recorded {
+        models(&config_with(config::ProviderConfig::Recorded {
             replies: record.clone(),
         }))
         .expect("a record")
     };
     let again = recorded();
     let replies = [
-        again.complete(&asking("same")).await,
-        again.complete(&asking("same")).await,
+        again.complete(&user_request("same")).await,
+        again.complete(&user_request("same")).await,
     ];
     assert_eq!(
         replies.map(|reply| reply.expect("a reply").reply.text),
         ["one", "two"]
     );
     let failed = again
-        .complete(&asking("other"))
+        .complete(&user_request("other"))
         .await
         .expect_err("it failed then, too")
         .error
@@ -89,7 +91,7 @@ async fn what_was_recorded_is_served_again_in_order_and_to_the_same_requests_onl
     assert!(failed.contains("400"), "{failed}");
     for asked in ["same", "new"] {
         let missing = again
-            .complete(&asking(asked))
+            .complete(&user_request(asked))
             .await
             .expect_err("nothing is left")
             .error
@@ -105,14 +107,14 @@ async fn what_was_recorded_is_served_again_in_order_and_to_the_same_requests_onl
 async fn a_record_is_continued_after_its_last_complete_line_and_nothing_else_is() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let record = dir.path().join("calls.ndjson");
-    let server = Server::new([text("one"), text("two")]);
-    let config = Config {
+    let server = ModelServer::new([respond_with_text("one"), respond_with_text("two")]);
+    let config = ModelsConfig {
         record: Some(record.clone()),
         ..server.config()
     };
     let live = models(&config).expect("a usable endpoint");
     for asked in ["same", "other"] {
-        let _ = live.complete(&asking(asked)).await;
+        let _ = live.complete(&user_request(asked)).await;
     }
     let whole = std::fs::read_to_string(&record).expect("a record");
     let one = whole.lines().next().expect("a line");
@@ -145,7 +147,7 @@ async fn a_record_is_continued_after_its_last_complete_line_and_nothing_else_is(
             .to_string()
             .contains("line 1 of")
     );
-    let broken = models(&answering(config::Provider::Recorded {
+    let broken = models(&config_with(config::ProviderConfig::Recorded {
         replies: record.clone(),
     }))
     .expect_err("no record");
@@ -157,26 +159,29 @@ async fn no_more_requests_are_made_than_the_rate_allows() {
     let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
     file.write_all(b"[[reply]]\ntext = 'x'")
         .expect("room for it");
-    let config = answering(config::Provider::Scripted {
+    let config = config_with(config::ProviderConfig::Scripted {
         replies: file.path().to_owned(),
     });
-    let models = models(&Config {
+    let models = models(&ModelsConfig {
         requests_per_minute: NonZeroU32::new(2),
         ..config
     })
     .expect("a usable file");
-    models.complete(&asking("x")).await.expect("a reply");
-    let second =
-        tokio::time::timeout(Duration::from_millis(50), models.complete(&asking("x"))).await;
+    models.complete(&user_request("x")).await.expect("a reply");
+    let second = tokio::time::timeout(
+        Duration::from_millis(50),
+        models.complete(&user_request("x")),
+    )
+    .await;
     assert!(second.is_err(), "the second waits for half a minute");
 }
 
 #[test]
 fn all_that_a_model_is_given_counts_as_asked() {
     let models = scripted("[[reply]]\ntext = 'x'");
-    let bare = models.estimate(&asking("x"));
+    let bare = models.estimate(&user_request("x"));
     let long = || "y".repeat(100_000);
-    let tool = Tool {
+    let tool = ToolDefinition {
         name: String::new(),
         description: long(),
         parameters: "{}".into(),
@@ -186,27 +191,27 @@ fn all_that_a_model_is_given_counts_as_asked() {
         name: String::new(),
         arguments: long(),
     };
-    let mut with_call = asking("x");
+    let mut with_call = user_request("x");
     with_call.messages[0].tool_calls.push(called);
     for request in [
-        Request {
+        ModelRequest {
             output_schema: Some(long()),
-            ..asking("x")
+            ..user_request("x")
         },
-        Request {
+        ModelRequest {
             tools: vec![tool],
-            ..asking("x")
+            ..user_request("x")
         },
         with_call,
     ] {
         // About four characters make a token.
         let more = models.estimate(&request).0.0 - bare.0.0;
-        assert!(more >= PRICE.of(Tokens::new(20_000, 0)).0, "{more}");
+        assert!(more >= PRICE.cost(TokenCounts::new(20_000, 0)).0, "{more}");
     }
 }
 
-fn served(server: &Server) -> Models {
-    let config = Config {
+fn models_of(server: &ModelServer) -> Models {
+    let config = ModelsConfig {
         price: PRICE,
         ..server.config()
     };
@@ -216,11 +221,11 @@ fn served(server: &Server) -> Models {
 #[tokio::test]
 async fn a_call_costs_what_its_tokens_cost() {
     let models = scripted("[[reply]]\ntext = 'x'\ninput = 1000000\noutput = 500000");
-    let completed = models.complete(&asking("x")).await.expect("a reply");
+    let completed = models.complete(&user_request("x")).await.expect("a reply");
     assert_eq!(completed.cost, Usd::from_dollars(1.6));
-    let server = Server::new([text("x")]);
-    let completed = served(&server)
-        .complete(&asking("x"))
+    let server = ModelServer::new([respond_with_text("x")]);
+    let completed = models_of(&server)
+        .complete(&user_request("x"))
         .await
         .expect("a reply");
     assert_eq!(completed.cost, Usd(10 * 600_000 + 5 * 2_000_000));
@@ -233,8 +238,8 @@ async fn cached_tokens_have_a_price_of_their_own() {
             r#"{{"prompt_tokens":10,"completion_tokens":5,"prompt_tokens_details":{{"cached_tokens":{cached}}}}}"#
         );
         let body = format!(r#"{{"choices":[{{"message":{{"content":"x"}}}}],"usage":{usage}}}"#);
-        let server = Server::new([Play::Answer("200 OK", "", body)]);
-        let models = models(&Config {
+        let server = ModelServer::new([ServerBehavior::Respond("200 OK", "", body)]);
+        let models = models(&ModelsConfig {
             price: Price {
                 cache_read,
                 ..PRICE
@@ -242,7 +247,7 @@ async fn cached_tokens_have_a_price_of_their_own() {
             ..server.config()
         })
         .expect("an endpoint");
-        let completed = models.complete(&asking("x")).await.expect("a reply");
+        let completed = models.complete(&user_request("x")).await.expect("a reply");
         assert_eq!(
             (completed.cost, completed.tokens),
             (Usd(expected), 15),
@@ -261,8 +266,8 @@ async fn cached_tokens_have_a_price_of_their_own() {
 async fn a_failure_because_of_a_truncated_or_refused_reply_names_the_finish_reason() {
     let check = async |message: &str, reason: &str, expected: &str| {
         let body = format!(r#"{{"choices":[{{"message":{message},"finish_reason":"{reason}"}}]}}"#);
-        let server = Server::new([Play::Answer("200 OK", "", body)]);
-        let failed = served(&server)
+        let server = ModelServer::new([ServerBehavior::Respond("200 OK", "", body)]);
+        let failed = models_of(&server)
             .complete(&with_schema())
             .await
             .expect_err("no JSON");
@@ -272,7 +277,10 @@ async fn a_failure_because_of_a_truncated_or_refused_reply_names_the_finish_reas
             failed.error.message
         );
         assert!(
-            failed.finish.is_some_and(|finish| finish.flaw().is_some()) && failed.cost > Usd::ZERO,
+            failed
+                .finish
+                .is_some_and(|finish| finish.defect().is_some())
+                && failed.cost > Usd::ZERO,
             "{failed:?}"
         );
     };
@@ -295,7 +303,7 @@ async fn a_failure_because_of_a_truncated_or_refused_reply_names_the_finish_reas
 #[tokio::test]
 async fn a_reply_that_breaks_its_schema_is_refused_and_paid() {
     let check = async |models: Models| {
-        let request = Request {
+        let request = ModelRequest {
             max_tokens: Some(5),
             ..with_schema()
         };
@@ -313,14 +321,14 @@ async fn a_reply_that_breaks_its_schema_is_refused_and_paid() {
         "[[reply]]\ntext = 'Sure! {'\ninput = 10\noutput = 5",
     ))
     .await;
-    check(served(&Server::new([text("Sure! {")]))).await;
+    check(models_of(&ModelServer::new([respond_with_text("Sure! {")]))).await;
 }
 
 #[tokio::test]
 async fn a_reply_that_was_to_be_structured_has_data() {
     let check = async |content: &str, expected: &str| {
-        let server = Server::new([text(content)]);
-        let completed = served(&server)
+        let server = ModelServer::new([respond_with_text(content)]);
+        let completed = models_of(&server)
             .complete(&with_schema())
             .await
             .expect("a reply");
@@ -334,9 +342,9 @@ async fn a_reply_that_was_to_be_structured_has_data() {
 
 #[tokio::test]
 async fn text_stays_text_where_no_schema_was_asked_for() {
-    let server = Server::new([text("{}")]);
-    let completed = served(&server)
-        .complete(&asking("x"))
+    let server = ModelServer::new([respond_with_text("{}")]);
+    let completed = models_of(&server)
+        .complete(&user_request("x"))
         .await
         .expect("a reply");
     assert_eq!(completed.reply.data, None);
@@ -347,10 +355,10 @@ async fn a_model_that_calls_a_tool_owes_no_data_yet() {
     let call =
         r#"{"id":"c","type":"function","function":{"name":"add","arguments":"{ \"a\" : 1 }"}}"#;
     for content in ["null", "\"\"", "\"let me see\""] {
-        let server = Server::new([says(&format!(
+        let server = ModelServer::new([respond_with_message(&format!(
             r#"{{"content":{content},"tool_calls":[{call}]}}"#
         ))]);
-        let reply = served(&server)
+        let reply = models_of(&server)
             .complete(&with_schema())
             .await
             .expect("a reply")
@@ -363,9 +371,11 @@ async fn a_model_that_calls_a_tool_owes_no_data_yet() {
 #[tokio::test]
 async fn a_tool_call_without_sense_is_refused() {
     let call = r#"{"function":{"name":"add","arguments":"{"}}"#;
-    let server = Server::new([says(&format!(r#"{{"tool_calls":[{call}]}}"#))]);
-    let failed = served(&server)
-        .complete(&asking("x"))
+    let server = ModelServer::new([respond_with_message(&format!(
+        r#"{{"tool_calls":[{call}]}}"#
+    ))]);
+    let failed = models_of(&server)
+        .complete(&user_request("x"))
         .await
         .expect_err("bad arguments");
     assert!(
@@ -380,8 +390,8 @@ async fn a_tool_call_without_sense_is_refused() {
 
 #[tokio::test]
 async fn requests_without_sense_are_never_sent() {
-    let server = Server::new([text("x")]);
-    let check = async |models: Models, request: Request, expected: &str| {
+    let server = ModelServer::new([respond_with_text("x")]);
+    let check = async |models: Models, request: ModelRequest, expected: &str| {
         let failed = models.complete(&request).await.expect_err("no sense");
         assert_eq!(
             (failed.error.kind, failed.cost),
@@ -395,44 +405,49 @@ async fn requests_without_sense_are_never_sent() {
     };
     let messages = Vec::new();
     check(
-        served(&server),
-        Request {
+        models_of(&server),
+        ModelRequest {
             messages,
-            ..asking("x")
+            ..user_request("x")
         },
         "`messages` is empty",
     )
     .await;
     let temperature = Some(f64::NAN);
     check(
-        served(&server),
-        Request {
+        models_of(&server),
+        ModelRequest {
             temperature,
-            ..asking("x")
+            ..user_request("x")
         },
         "`temperature`",
     )
     .await;
-    let nameless = models(&Config {
+    let nameless = models(&ModelsConfig {
         model: None,
         ..server.config()
     })
     .expect("a usable endpoint");
-    check(nameless, asking("x"), "write `model = \"…\"` under `[llm]`").await;
+    check(
+        nameless,
+        user_request("x"),
+        "write `model = \"…\"` under `[llm]`",
+    )
+    .await;
     assert_eq!(server.seen().len(), 0);
 }
 
 #[tokio::test]
 async fn the_request_names_the_model_before_the_team_does() {
-    let server = Server::new([text("x")]);
-    let models = served(&server);
+    let server = ModelServer::new([respond_with_text("x")]);
+    let models = models_of(&server);
     assert_eq!(models.default_model(), Some("m"));
     let model = Some("own".to_owned());
     for request in [
-        asking("x"),
-        Request {
+        user_request("x"),
+        ModelRequest {
             model,
-            ..asking("x")
+            ..user_request("x")
         },
     ] {
         models.complete(&request).await.expect("a reply");
@@ -447,7 +462,9 @@ async fn the_request_names_the_model_before_the_team_does() {
 #[tokio::test]
 async fn only_so_many_requests_are_under_way_at_once() {
     let models = scripted("[[reply]]\ntext = 'x'\ndelay = '20ms'");
-    let requests: Vec<_> = (0..2 * PARALLEL + 1).map(|_| asking("x")).collect();
+    let requests: Vec<_> = (0..2 * MAX_CONCURRENT_REQUESTS + 1)
+        .map(|_| user_request("x"))
+        .collect();
     let begin = Instant::now();
     futures_util::future::join_all(requests.iter().map(|request| models.complete(request))).await;
     assert!(
@@ -461,9 +478,9 @@ async fn only_so_many_requests_are_under_way_at_once() {
 fn a_missing_key_is_the_operators_error_and_names_the_variable() {
     let endpoint = Endpoint {
         api_key_env: Some("STRATA_TEST_NO_SUCH_KEY".to_owned()),
-        ..Server::new([text("x")]).endpoint()
+        ..ModelServer::new([respond_with_text("x")]).endpoint()
     };
-    let config = Config::of(config::Provider::OpenAi(endpoint));
+    let config = ModelsConfig::with_provider(config::ProviderConfig::OpenAi(endpoint));
     let error = models(&config).expect_err("no key").to_string();
     assert!(
         error.contains("`STRATA_TEST_NO_SUCH_KEY`: it is not set"),

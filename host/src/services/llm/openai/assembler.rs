@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::super::protocol::Progress;
-use super::super::surrogate::{JoinedText, replace_halves};
-use super::calls::Calls;
-use super::{content, index, message, reasoning, refusal, stated_error};
+use super::super::protocol::StreamProgress;
+use super::super::surrogate::{JoinedText, replace_marked_surrogates};
+use super::calls::ToolCallAssembler;
+use super::{content_text, index_of, message_of, reasoning_text, refusal_text, stated_error};
 
 /// The chunks of a reply that have arrived.
 #[derive(Default)]
@@ -26,7 +26,7 @@ struct Choice {
     content: JoinedText,
     refusal: JoinedText,
     reasoning: JoinedText,
-    calls: Calls,
+    calls: ToolCallAssembler,
     finish_reason: Value,
     /// Whether a chunk had an empty finish reason. It becomes the finish reason of the choice if no
     /// other follows.
@@ -38,25 +38,25 @@ struct Choice {
 
 impl Assembler {
     /// Adds a chunk and returns the text that it adds to the reply.
-    pub(in super::super) fn take(&mut self, mut piece: Value) -> String {
+    pub(in super::super) fn push(&mut self, mut piece: Value) -> String {
         if let Some(error) = stated_error(&piece) {
             let mut error = error.clone();
-            replace_halves(&mut error);
+            replace_marked_surrogates(&mut error);
             self.fail(error);
             return String::new();
         }
         if piece["model"].is_string() {
-            self.model = take(&mut piece, "model");
-            replace_halves(&mut self.model);
+            self.model = take_field(&mut piece, "model");
+            replace_marked_surrogates(&mut self.model);
         }
-        self.count(take(&mut piece, "usage"));
-        let Value::Array(choices) = take(&mut piece, "choices") else {
+        self.add_usage(take_field(&mut piece, "usage"));
+        let Value::Array(choices) = take_field(&mut piece, "choices") else {
             return String::new();
         };
         let mut text = String::new();
         for (mut choice, place) in choices.into_iter().zip(0..) {
-            self.count(take(&mut choice, "usage"));
-            let index = index(&choice, place);
+            self.add_usage(take_field(&mut choice, "usage"));
+            let index = index_of(&choice, place);
             let is_first = self
                 .choices
                 .first_key_value()
@@ -72,7 +72,7 @@ impl Assembler {
     /// Notes that the endpoint reported an error. An error after a complete reply is ignored,
     /// because that reply is paid for.
     pub(in super::super) fn fail(&mut self, error: Value) {
-        if self.progress() < Progress::Complete || self.is_blank() {
+        if self.progress() < StreamProgress::Complete || self.has_no_output() {
             self.error = error;
         }
         self.ended = true;
@@ -84,14 +84,14 @@ impl Assembler {
     }
 
     /// Returns how far the reply has come.
-    pub(in super::super) fn progress(&self) -> Progress {
+    pub(in super::super) fn progress(&self) -> StreamProgress {
         match self.choices.first_key_value() {
-            _ if self.ended => Progress::Ended,
-            None => Progress::Empty,
+            _ if self.ended => StreamProgress::Ended,
+            None => StreamProgress::Empty,
             Some((_, choice)) if choice.finish_reason.is_null() && choice.error.is_null() => {
-                Progress::Open
+                StreamProgress::Open
             }
-            Some(_) => Progress::Complete,
+            Some(_) => StreamProgress::Complete,
         }
     }
 
@@ -115,13 +115,13 @@ impl Assembler {
     }
 
     /// Adds a report of token usage. Some endpoints send it in parts.
-    fn count(&mut self, usage: Value) {
+    fn add_usage(&mut self, usage: Value) {
         let Value::Object(usage) = usage else { return };
         self.usage
             .extend(usage.into_iter().filter(|(_, value)| !value.is_null()));
     }
 
-    fn is_blank(&self) -> bool {
+    fn has_no_output(&self) -> bool {
         self.choices
             .values()
             .all(|choice| choice.content.is_empty() && choice.calls.is_empty())
@@ -135,37 +135,37 @@ impl Choice {
             .is_none_or(|delta| delta.is_empty())
             && piece["message"].is_object();
         if is_message && self.has_deltas {
-            self.begin_again(&piece["message"]);
+            self.discard_repeated(&piece["message"]);
         }
-        let said = message(&piece);
+        let said = message_of(&piece);
         self.has_deltas |= !is_message && said.is_object();
-        let text = content(&said["content"]);
+        let text = content_text(&said["content"]);
         let text = text
-            .strip_prefix(self.repeated(is_message))
+            .strip_prefix(self.repeated_text(is_message))
             .unwrap_or(&text);
         let added = self.content.push(text);
-        self.refusal.push(&refusal(said));
-        self.reasoning.push(&reasoning(said));
-        self.calls.take(&said["tool_calls"]);
+        self.refusal.push(&refusal_text(said));
+        self.reasoning.push(&reasoning_text(said));
+        self.calls.push(&said["tool_calls"]);
         if said["function_call"].is_object() {
             self.calls
-                .take(&json!([{ "function": said["function_call"] }]));
+                .push(&json!([{ "function": said["function_call"] }]));
         }
         if let Some(error) = stated_error(&piece) {
             self.error = error.clone();
-            replace_halves(&mut self.error);
+            replace_marked_surrogates(&mut self.error);
         }
         // After an empty finish reason, the reply continues.
         if piece["finish_reason"] == "" {
             self.has_empty_reason = true;
         } else if !piece["finish_reason"].is_null() {
-            self.finish_reason = take(&mut piece, "finish_reason");
+            self.finish_reason = take_field(&mut piece, "finish_reason");
         }
         added
     }
 
     /// Returns the text that a complete message repeats.
-    fn repeated(&self, is_message: bool) -> &str {
+    fn repeated_text(&self, is_message: bool) -> &str {
         if is_message && self.has_deltas {
             self.content.as_str()
         } else {
@@ -174,11 +174,11 @@ impl Choice {
     }
 
     /// Discards what a complete message repeats that follows its own deltas.
-    fn begin_again(&mut self, message: &Value) {
-        if !refusal(message).is_empty() {
+    fn discard_repeated(&mut self, message: &Value) {
+        if !refusal_text(message).is_empty() {
             self.refusal = JoinedText::default();
         }
-        if !reasoning(message).is_empty() {
+        if !reasoning_text(message).is_empty() {
             self.reasoning = JoinedText::default();
         }
         if message["tool_calls"]
@@ -186,7 +186,7 @@ impl Choice {
             .is_some_and(|calls| !calls.is_empty())
             || message["function_call"].is_object()
         {
-            self.calls = Calls::default();
+            self.calls = ToolCallAssembler::default();
         }
     }
 
@@ -206,6 +206,6 @@ impl Choice {
 }
 
 /// Removes a field from an object and returns it. Returns `null` if there is none.
-fn take(value: &mut Value, field: &str) -> Value {
+fn take_field(value: &mut Value, field: &str) -> Value {
     value.get_mut(field).map(Value::take).unwrap_or_default()
 }

@@ -9,8 +9,8 @@ use strata_core::json;
 
 use crate::gateway::HostError;
 use crate::services::llm::models::invalid;
-use crate::services::llm::protocol::Form;
-use crate::services::llm::{self, Request, Speaker, Turn};
+use crate::services::llm::protocol::ReplyTransfer;
+use crate::services::llm::{self, ChatMessage, ModelRequest, Speaker};
 
 /// The name of the schema, which the protocol requires.
 const SCHEMA_NAME: &str = "reply";
@@ -29,7 +29,7 @@ pub(in super::super) enum Dialect {
 
 impl Dialect {
     /// Returns the dialect of the endpoint at a URL.
-    pub(in super::super) fn at(url: &Url) -> Self {
+    pub(in super::super) fn for_url(url: &Url) -> Self {
         if url.host_str() == Some(OPENAI_HOST) {
             Self::OpenAi
         } else {
@@ -39,12 +39,12 @@ impl Dialect {
 }
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct RequestBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     max_completion_tokens: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_tokens: Option<u32>,
-    messages: Vec<Message<'a>>,
+    messages: Vec<MessageBody<'a>>,
     model: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     response_format: Option<ResponseFormat<'a>>,
@@ -59,59 +59,59 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<f64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
+    tools: Vec<ToolBody<'a>>,
 }
 
 #[derive(Serialize)]
-struct Message<'a> {
+struct MessageBody<'a> {
     content: Option<&'a str>,
     role: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_call_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tool_calls: Vec<ToolCall<'a>>,
+    tool_calls: Vec<ToolCallBody<'a>>,
 }
 
 #[derive(Serialize)]
-struct ToolCall<'a> {
-    function: Called<'a>,
+struct ToolCallBody<'a> {
+    function: FunctionCallBody<'a>,
     id: &'a str,
     r#type: &'static str,
 }
 
 #[derive(Serialize)]
-struct Called<'a> {
+struct FunctionCallBody<'a> {
     arguments: &'a str,
     name: &'a str,
 }
 
 #[derive(Serialize)]
-struct Tool<'a> {
-    function: Function<'a>,
+struct ToolBody<'a> {
+    function: FunctionBody<'a>,
     r#type: &'static str,
 }
 
 #[derive(Serialize)]
-struct Function<'a> {
+struct FunctionBody<'a> {
     description: &'a str,
     name: &'a str,
-    parameters: Schema<'a>,
+    parameters: SchemaText<'a>,
 }
 
 #[derive(Serialize)]
 struct ResponseFormat<'a> {
-    json_schema: Named<'a>,
+    json_schema: JsonSchemaBody<'a>,
     r#type: &'static str,
 }
 
 #[derive(Serialize)]
-struct Named<'a> {
+struct JsonSchemaBody<'a> {
     name: &'static str,
-    schema: Schema<'a>,
+    schema: SchemaText<'a>,
 }
 
 /// The text of a schema. It is parsed when it is serialized.
-struct Schema<'a> {
+struct SchemaText<'a> {
     text: &'a str,
     /// The tool that it belongs to, or `None` for the schema of the reply.
     tool: Option<&'a str>,
@@ -120,22 +120,22 @@ struct Schema<'a> {
 /// Returns the body of a request. Fails if a schema in it is not JSON.
 pub(in super::super) fn body(
     model: &str,
-    request: &Request,
-    form: Form,
+    request: &ModelRequest,
+    form: ReplyTransfer,
     dialect: Dialect,
 ) -> Result<String, HostError> {
     let format = |text| {
-        let schema = Schema { text, tool: None };
+        let schema = SchemaText { text, tool: None };
         ResponseFormat {
-            json_schema: Named {
+            json_schema: JsonSchemaBody {
                 name: SCHEMA_NAME,
                 schema,
             },
             r#type: "json_schema",
         }
     };
-    let streamed = form == Form::Streamed;
-    let body = Body {
+    let streamed = form == ReplyTransfer::Streamed;
+    let body = RequestBody {
         max_completion_tokens: request.max_tokens.filter(|_| dialect == Dialect::OpenAi),
         max_tokens: request
             .max_tokens
@@ -154,7 +154,7 @@ pub(in super::super) fn body(
     serde_json::to_string(&body).map_err(|error| invalid(format!("cannot ask a model: {error}")))
 }
 
-fn message(turn: &Turn) -> Message<'_> {
+fn message(turn: &ChatMessage) -> MessageBody<'_> {
     let role = match turn.speaker {
         Speaker::System => "system",
         Speaker::User => "user",
@@ -164,7 +164,7 @@ fn message(turn: &Turn) -> Message<'_> {
     let tool_calls: Vec<_> = turn.tool_calls.iter().map(tool_call).collect();
     let silent = turn.content.is_empty() && !tool_calls.is_empty();
     let content = (!silent).then_some(turn.content.as_str());
-    Message {
+    MessageBody {
         content,
         role,
         tool_call_id: turn.tool_call_id.as_deref(),
@@ -172,30 +172,30 @@ fn message(turn: &Turn) -> Message<'_> {
     }
 }
 
-fn tool_call(call: &llm::ToolCall) -> ToolCall<'_> {
-    let function = Called {
+fn tool_call(call: &llm::ToolCall) -> ToolCallBody<'_> {
+    let function = FunctionCallBody {
         arguments: &call.arguments,
         name: &call.name,
     };
-    ToolCall {
+    ToolCallBody {
         function,
         id: &call.id,
         r#type: "function",
     }
 }
 
-fn tool(tool: &llm::Tool) -> Tool<'_> {
-    let llm::Tool {
+fn tool(tool: &llm::ToolDefinition) -> ToolBody<'_> {
+    let llm::ToolDefinition {
         name,
         description,
         parameters,
     } = tool;
-    let parameters = Schema {
+    let parameters = SchemaText {
         text: parameters,
         tool: Some(name),
     };
-    Tool {
-        function: Function {
+    ToolBody {
+        function: FunctionBody {
             description,
             name,
             parameters,
@@ -204,9 +204,9 @@ fn tool(tool: &llm::Tool) -> Tool<'_> {
     }
 }
 
-impl Serialize for Schema<'_> {
+impl Serialize for SchemaText<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let schema = json::read(self.text).map_err(|e| {
+        let schema = json::parse_untrusted(self.text).map_err(|e| {
             let what = match self.tool {
                 Some(tool) => format!("the parameters of the tool `{tool}`"),
                 None => "`output-schema`".to_owned(),

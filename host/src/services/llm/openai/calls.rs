@@ -7,15 +7,15 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::super::surrogate::{JoinedText, replace_halves};
+use super::super::surrogate::{JoinedText, replace_marked_surrogates};
 use super::{MOST_TOOL_CALLS, function};
 
 /// The calls that have begun. Of those beyond the maximum, only the first is kept, so that the
 /// reply is rejected.
 #[derive(Default)]
-pub(super) struct Calls {
+pub(super) struct ToolCallAssembler {
     /// In the order in which they began.
-    list: Vec<Call>,
+    list: Vec<PartialToolCall>,
     last: LastCalls,
 }
 
@@ -30,7 +30,7 @@ struct LastCalls {
 }
 
 #[derive(Default)]
-struct Call {
+struct PartialToolCall {
     index: Option<u64>,
     id: String,
     name: String,
@@ -44,7 +44,7 @@ struct Call {
 struct Nesting {
     depth: u32,
     has_begun: bool,
-    in_text: bool,
+    in_string: bool,
     is_escaped: bool,
 }
 
@@ -53,9 +53,9 @@ impl Nesting {
         for byte in text.bytes() {
             match byte {
                 _ if self.is_escaped => self.is_escaped = false,
-                b'\\' if self.in_text => self.is_escaped = true,
-                b'"' => self.in_text = !self.in_text,
-                _ if self.in_text => {}
+                b'\\' if self.in_string => self.is_escaped = true,
+                b'"' => self.in_string = !self.in_string,
+                _ if self.in_string => {}
                 b'{' | b'[' => {
                     self.has_begun = true;
                     self.depth = self.depth.saturating_add(1);
@@ -68,17 +68,17 @@ impl Nesting {
 
     /// Returns whether an object or array has ended.
     fn is_complete(&self) -> bool {
-        self.has_begun && self.depth == 0 && !self.in_text
+        self.has_begun && self.depth == 0 && !self.in_string
     }
 }
 
-impl Calls {
+impl ToolCallAssembler {
     /// Adds a list of chunks of calls.
-    pub(super) fn take(&mut self, pieces: &Value) {
+    pub(super) fn push(&mut self, pieces: &Value) {
         let pieces = pieces.as_array().map(Vec::as_slice).unwrap_or_default();
         for (place, piece) in pieces.iter().enumerate() {
             let alone = pieces.len() == 1;
-            let continued = self.continued(piece, if alone { None } else { Some(place) });
+            let continued = self.find_continued(piece, if alone { None } else { Some(place) });
             let at = continued.unwrap_or(self.list.len());
             if at == self.list.len() {
                 if at > MOST_TOOL_CALLS {
@@ -86,14 +86,14 @@ impl Calls {
                 }
                 let index = piece["index"].as_u64();
                 self.last.begin(at, index, place);
-                self.list.push(Call {
+                self.list.push(PartialToolCall {
                     index,
-                    ..Call::default()
+                    ..PartialToolCall::default()
                 });
             }
             let call = &mut self.list[at];
             let had_id = !call.id.is_empty();
-            call.take(piece);
+            call.push(piece);
             if !had_id && !call.id.is_empty() {
                 self.last.identify(at, call.index, &call.id);
             }
@@ -103,8 +103,8 @@ impl Calls {
     /// Returns the position of the call that a chunk continues, or `None` if the chunk begins a new
     /// call. Without an index and an id, a chunk that is the only one in its list continues the last
     /// call. One of several chunks continues the call that began at the same `place`.
-    fn continued(&self, piece: &Value, place: Option<usize>) -> Option<usize> {
-        let (index, id) = (piece["index"].as_u64(), text(&piece["id"]));
+    fn find_continued(&self, piece: &Value, place: Option<usize>) -> Option<usize> {
+        let (index, id) = (piece["index"].as_u64(), as_text(&piece["id"]));
         let known = self.last.find(index, id);
         let at = known.or_else(|| match (index, place) {
             (Some(index), _) => self.last.by_index.get(&index).copied(),
@@ -125,7 +125,7 @@ impl Calls {
         if calls.iter().all(|call| call.index.is_some()) {
             calls.sort_by_key(|call| call.index);
         }
-        calls.into_iter().map(Call::finish).collect()
+        calls.into_iter().map(PartialToolCall::finish).collect()
     }
 }
 
@@ -161,11 +161,11 @@ impl LastCalls {
     }
 }
 
-impl Call {
+impl PartialToolCall {
     /// Returns whether a chunk begins another call rather than continuing this one.
     fn is_followed_by(&self, piece: &Value) -> bool {
-        let (id, function) = (text(&piece["id"]), function(piece));
-        let names = !text(&function["name"]).is_empty();
+        let (id, function) = (as_text(&piece["id"]), function(piece));
+        let names = !as_text(&function["name"]).is_empty();
         // Adding text to a complete JSON document would make it invalid.
         let adds = |arguments: &Value| match arguments {
             Value::Null => false,
@@ -182,35 +182,35 @@ impl Call {
         }
     }
 
-    fn take(&mut self, piece: &Value) {
+    fn push(&mut self, piece: &Value) {
         let function = function(piece);
         for (known, value) in [
             (&mut self.id, &piece["id"]),
             (&mut self.name, &function["name"]),
         ] {
             if known.is_empty() {
-                known.push_str(text(value));
+                known.push_str(as_text(value));
             }
         }
         match &function["arguments"] {
             Value::Null => {}
-            Value::String(text) => self.add(text),
-            document => self.add(&document.to_string()),
+            Value::String(text) => self.push_arguments(text),
+            document => self.push_arguments(&document.to_string()),
         }
     }
 
-    fn add(&mut self, arguments: &str) {
+    fn push_arguments(&mut self, arguments: &str) {
         self.nesting.follow(arguments);
         self.arguments.push(arguments);
     }
 
     fn finish(self) -> Value {
         let mut call = json!({ "id": self.id, "function": { "name": self.name, "arguments": self.arguments.finish() } });
-        replace_halves(&mut call);
+        replace_marked_surrogates(&mut call);
         call
     }
 }
 
-fn text(value: &Value) -> &str {
+fn as_text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }

@@ -8,16 +8,16 @@ use reqwest::Url;
 
 use super::*;
 use crate::gateway::HostErrorKind;
-use crate::services::llm::protocol::Form;
-use crate::services::llm::tokens::Tokens;
-use crate::services::llm::{Request, Speaker, Tool, Turn};
+use crate::services::llm::protocol::ReplyTransfer;
+use crate::services::llm::tokens::TokenCounts;
+use crate::services::llm::{ChatMessage, ModelRequest, Speaker, ToolDefinition};
 
-fn request() -> Request {
-    Request::new(vec![Turn::new(Speaker::User, "hello")])
+fn request() -> ModelRequest {
+    ModelRequest::new(vec![ChatMessage::new(Speaker::User, "hello")])
 }
 
-fn add_tool(parameters: &str) -> Tool {
-    Tool {
+fn add_tool(parameters: &str) -> ToolDefinition {
+    ToolDefinition {
         name: "add".to_owned(),
         description: "adds".to_owned(),
         parameters: parameters.to_owned(),
@@ -31,17 +31,17 @@ fn everything_that_is_asked_is_sent() {
         name: "add".to_owned(),
         arguments: r#"{"a":1}"#.to_owned(),
     };
-    let request = Request {
+    let request = ModelRequest {
         messages: vec![
-            Turn::new(Speaker::System, "be brief"),
-            Turn::new(Speaker::User, "1+1?"),
-            Turn {
+            ChatMessage::new(Speaker::System, "be brief"),
+            ChatMessage::new(Speaker::User, "1+1?"),
+            ChatMessage {
                 tool_calls: vec![call],
-                ..Turn::new(Speaker::Assistant, "")
+                ..ChatMessage::new(Speaker::Assistant, "")
             },
-            Turn {
+            ChatMessage {
                 tool_call_id: Some("c1".to_owned()),
-                ..Turn::new(Speaker::Tool, "2")
+                ..ChatMessage::new(Speaker::Tool, "2")
             },
         ],
         tools: vec![add_tool(r#"{"type":"object"}"#)],
@@ -52,7 +52,13 @@ fn everything_that_is_asked_is_sent() {
         seed: Some(7),
         ..request()
     };
-    let sent = body("m", &request, Form::Whole, Dialect::Compatible).expect("a body");
+    let sent = body(
+        "m",
+        &request,
+        ReplyTransfer::Unstreamed,
+        Dialect::Compatible,
+    )
+    .expect("a body");
     let sent: Value = serde_json::from_str(&sent).expect("JSON");
     let call = json!({ "id": "c1", "type": "function", "function": { "name": "add", "arguments": "{\"a\":1}" } });
     let expected = json!({
@@ -81,15 +87,20 @@ fn everything_that_is_asked_is_sent() {
 
 #[test]
 fn schemas_that_are_not_json_are_refused() {
-    let check = |request: Request, expected: &str| {
-        let error =
-            body("m", &request, Form::Whole, Dialect::Compatible).expect_err("a bad schema");
+    let check = |request: ModelRequest, expected: &str| {
+        let error = body(
+            "m",
+            &request,
+            ReplyTransfer::Unstreamed,
+            Dialect::Compatible,
+        )
+        .expect_err("a bad schema");
         assert_eq!(error.kind, HostErrorKind::Invalid);
         assert!(error.message.contains(expected), "{}", error.message);
     };
     let output_schema = Some("{".to_owned());
     check(
-        Request {
+        ModelRequest {
             output_schema,
             ..request()
         },
@@ -97,7 +108,7 @@ fn schemas_that_are_not_json_are_refused() {
     );
     let tools = vec![add_tool("")];
     check(
-        Request { tools, ..request() },
+        ModelRequest { tools, ..request() },
         "the parameters of the tool `add` is not a JSON document",
     );
 }
@@ -110,12 +121,12 @@ fn reply_of(message: Value, finish: Value) -> Value {
 #[test]
 fn the_bound_of_output_tokens_is_named_as_the_endpoint_wants_it() {
     let check = |url: &str, name: &str| {
-        let dialect = Dialect::at(&Url::parse(url).expect("a URL"));
-        let request = Request {
+        let dialect = Dialect::for_url(&Url::parse(url).expect("a URL"));
+        let request = ModelRequest {
             max_tokens: Some(7),
             ..request()
         };
-        let sent = body("m", &request, Form::Whole, dialect).expect("a body");
+        let sent = body("m", &request, ReplyTransfer::Unstreamed, dialect).expect("a body");
         let expected = format!(
             r#"{{"{name}":7,"messages":[{{"content":"hello","role":"user"}}],"model":"m"}}"#
         );
@@ -174,32 +185,36 @@ fn the_choice_with_the_lowest_index_counts() {
 
 #[test]
 fn how_a_reply_ended_is_read_in_the_words_of_many() {
-    let check = |message: Value, reason: Value, expected: Finish| {
+    let check = |message: Value, reason: Value, expected: FinishReason| {
         let answer = interpret(&reply_of(message.clone(), reason.clone())).expect("an answer");
         assert_eq!(answer.finish, expected, "{message} {reason}");
     };
     let text = json!({ "content": "hi" });
     let call =
         json!({ "content": null, "tool_calls": [{ "id": "c", "function": { "name": "add" } }] });
-    check(text.clone(), json!("stop"), Finish::Stop);
-    check(text.clone(), json!(null), Finish::Stop);
-    check(text.clone(), json!("length"), Finish::Length);
-    check(text.clone(), json!("MAX_TOKENS"), Finish::Length);
-    check(text.clone(), json!("content_filter"), Finish::Refusal);
-    check(text.clone(), json!("compute_unit_limit"), Finish::Other);
-    check(text, json!("tool_calls"), Finish::Stop);
-    check(call.clone(), json!("tool_calls"), Finish::ToolCalls);
-    check(call.clone(), json!("stop"), Finish::ToolCalls);
-    check(call, json!("length"), Finish::Length);
+    check(text.clone(), json!("stop"), FinishReason::Stop);
+    check(text.clone(), json!(null), FinishReason::Stop);
+    check(text.clone(), json!("length"), FinishReason::Length);
+    check(text.clone(), json!("MAX_TOKENS"), FinishReason::Length);
+    check(text.clone(), json!("content_filter"), FinishReason::Refusal);
+    check(
+        text.clone(),
+        json!("compute_unit_limit"),
+        FinishReason::Other,
+    );
+    check(text, json!("tool_calls"), FinishReason::Stop);
+    check(call.clone(), json!("tool_calls"), FinishReason::ToolCalls);
+    check(call.clone(), json!("stop"), FinishReason::ToolCalls);
+    check(call, json!("length"), FinishReason::Length);
     check(
         json!({ "content": null, "refusal": "no" }),
         json!("stop"),
-        Finish::Refusal,
+        FinishReason::Refusal,
     );
     check(
         json!({ "content": [{ "type": "refusal", "refusal": "no" }] }),
         json!("stop"),
-        Finish::Refusal,
+        FinishReason::Refusal,
     );
 }
 
@@ -220,25 +235,25 @@ fn a_refusal_is_the_text_where_there_is_no_other() {
 
 #[test]
 fn a_reply_that_states_a_failure_is_none() {
-    let check = |reply: Value, problem: Problem, used: Used| {
+    let check = |reply: Value, problem: ReplyProblem, used: FailedUsage| {
         assert_eq!(
             interpret(&reply).expect_err("no answer"),
-            Unusable { problem, used },
+            UnusableReply { problem, used },
             "{reply}"
         );
     };
-    let stated = Problem::StatedError;
+    let stated = ReplyProblem::StatedError;
     let usage = json!({ "prompt_tokens": 10, "completion_tokens": 3 });
-    let counted = Used::Tokens(Tokens::new(10, 3));
+    let counted = FailedUsage::Tokens(TokenCounts::new(10, 3));
     check(
         json!({ "error": "overloaded" }),
         stated(json!("overloaded")),
-        Used::Nothing,
+        FailedUsage::Nothing,
     );
     check(
         json!({ "error": { "code": 429 } }),
         stated(json!({ "code": 429 })),
-        Used::Nothing,
+        FailedUsage::Nothing,
     );
     check(
         json!({ "error": true, "usage": usage }),
@@ -249,7 +264,7 @@ fn a_reply_that_states_a_failure_is_none() {
     check(
         json!({ "choices": [choice], "error": "x" }),
         stated(json!("x")),
-        Used::Unknown,
+        FailedUsage::Unknown,
     );
     let choice = json!({ "message": { "content": "half" }, "error": { "message": "x" } });
     check(
@@ -258,18 +273,18 @@ fn a_reply_that_states_a_failure_is_none() {
         counted,
     );
     let vllm = json!({ "object": "error", "code": 400 });
-    check(vllm.clone(), stated(vllm), Used::Nothing);
+    check(vllm.clone(), stated(vllm), FailedUsage::Nothing);
     let typed = json!({ "type": "error", "message": "overloaded" });
-    check(typed.clone(), stated(typed), Used::Nothing);
+    check(typed.clone(), stated(typed), FailedUsage::Nothing);
     check(
         reply_of(json!({ "content": "" }), json!("")),
-        Problem::FailedFinish(String::new()),
-        Used::Nothing,
+        ReplyProblem::FailedFinish(String::new()),
+        FailedUsage::Nothing,
     );
     check(
         reply_of(json!({ "content": "a" }), json!("error")),
-        Problem::FailedFinish("error".into()),
-        Used::Unknown,
+        ReplyProblem::FailedFinish("error".into()),
+        FailedUsage::Unknown,
     );
     for none in [
         json!({}),
@@ -279,7 +294,7 @@ fn a_reply_that_states_a_failure_is_none() {
         json!("x"),
         json!(null),
     ] {
-        check(none, Problem::NoReply, Used::Nothing);
+        check(none, ReplyProblem::NoReply, FailedUsage::Nothing);
     }
 }
 
@@ -377,12 +392,12 @@ fn what_was_used_is_read_in_all_its_forms() {
 }
 
 /// Assembles the deltas of one choice and interprets the reply.
-fn assembled(deltas: &[Value]) -> Answer {
+fn assembled(deltas: &[Value]) -> ParsedReply {
     let mut assembler = Assembler::default();
     for delta in deltas {
-        assembler.take(json!({ "choices": [{ "delta": delta }] }));
+        assembler.push(json!({ "choices": [{ "delta": delta }] }));
     }
-    assembler.take(json!({ "choices": [{ "delta": {}, "finish_reason": "stop" }] }));
+    assembler.push(json!({ "choices": [{ "delta": {}, "finish_reason": "stop" }] }));
     interpret(&assembler.finish()).expect("an answer")
 }
 
@@ -451,12 +466,12 @@ fn the_pieces_of_tool_calls_are_told_apart() {
 fn the_number_of_tool_calls_is_bounded() {
     let piece = |n: usize| call_piece(json!(n), &format!("c{n}"), "add", "{}");
     let most = MOST_TOOL_CALLS;
-    let problem = Problem::TooManyToolCalls { most };
+    let problem = ReplyProblem::TooManyToolCalls { most };
     // Far more of them take no longer than their text.
     for (count, is_accepted) in [(most, true), (most + 1, false), (200_000, false)] {
         let mut assembler = Assembler::default();
         for n in 0..count {
-            assembler.take(json!({ "choices": [{ "delta": { "tool_calls": [piece(n)] } }] }));
+            assembler.push(json!({ "choices": [{ "delta": { "tool_calls": [piece(n)] } }] }));
         }
         let whole: Vec<Value> = (0..count).map(piece).collect();
         let whole = reply_of(json!({ "tool_calls": whole }), json!("tool_calls"));
@@ -466,7 +481,7 @@ fn the_number_of_tool_calls_is_bounded() {
                 Err(unusable) => {
                     assert!(!is_accepted, "{count}");
                     assert_eq!(unusable.problem, problem, "{count}");
-                    assert_eq!(unusable.used, Used::Unknown, "{count}");
+                    assert_eq!(unusable.used, FailedUsage::Unknown, "{count}");
                 }
             }
         }
@@ -516,7 +531,7 @@ fn a_complete_message_behind_its_pieces_is_not_taken_twice() {
         let mut assembler = Assembler::default();
         let heard: String = pieces[skipped..]
             .iter()
-            .map(|piece| assembler.take(piece.clone()))
+            .map(|piece| assembler.push(piece.clone()))
             .collect();
         let answer = interpret(&assembler.finish()).expect("an answer");
         if skipped != 1 {
@@ -559,9 +574,9 @@ proptest! {
         let message = json!({ "content": content, "tool_calls": [document] });
         let _ = interpret(&json!({ "choices": [{ "message": message }], "usage": content }));
         let mut assembler = Assembler::default();
-        assembler.take(document.clone());
-        assembler.take(json!({ "choices": [{ "delta": { "tool_calls": [document], "content": content } }] }));
-        assembler.take(json!({ "choices": [{ "message": message }, { "delta": content }], "usage": document }));
+        assembler.push(document.clone());
+        assembler.push(json!({ "choices": [{ "delta": { "tool_calls": [document], "content": content } }] }));
+        assembler.push(json!({ "choices": [{ "message": message }, { "delta": content }], "usage": document }));
         let _ = interpret(&assembler.finish());
     }
 }

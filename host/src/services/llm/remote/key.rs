@@ -1,5 +1,5 @@
 //! The API key: read once, sent in one header, never displayed. It is removed from the decoded
-//! contents of replies and from quotations of raw responses. `services::trace` finds it there in
+//! contents of replies and from quotations of raw responses. `services::redactor` finds it there in
 //! all its encodings.
 
 use std::fmt;
@@ -8,27 +8,27 @@ use reqwest::header::HeaderValue;
 
 use crate::services::llm::config::ConfigError;
 use crate::services::llm::models::excerpt;
-use crate::services::llm::{Reply, ToolCall};
-use crate::services::trace::{Trace, hidden, hidden_so_far};
+use crate::services::llm::{ModelReply, ToolCall};
+use crate::services::trace::{SecretRedactor, redact, redact_prefix};
 use crate::services::variables::Variables;
 
 /// The minimum length of a key in bytes to be redacted. Shorter keys are placeholders for endpoints
 /// that require none, and redacting them would destroy ordinary words.
-const HIDDEN_FROM: usize = 8;
+const MIN_REDACTED_BYTES: usize = 8;
 
 /// A key and the environment variable that it was read from.
-pub(super) struct Key {
+pub(super) struct ApiKey {
     variable: String,
     bearer: HeaderValue,
     /// `None` for a key that is too short to be redacted.
-    trace: Option<Box<Trace>>,
+    redactor: Option<Box<SecretRedactor>>,
 }
 
 /// Removes the key, if there is one, from what an endpoint sends.
 #[derive(Clone, Copy)]
-pub(super) struct Hush<'a>(Option<&'a Trace>);
+pub(super) struct KeyRedactor<'a>(Option<&'a SecretRedactor>);
 
-impl Key {
+impl ApiKey {
     /// Reads the key from an environment variable.
     pub(super) fn read(variables: &Variables, variable: &str) -> Result<Self, ConfigError> {
         let key = variables
@@ -44,14 +44,14 @@ impl Key {
         let mut bearer = HeaderValue::from_str(&format!("Bearer {secret}"))
             .map_err(|_| "holds a character that no HTTP header can carry, such as a line break")?;
         bearer.set_sensitive(true);
-        let trace = Some(secret).filter(|secret| secret.len() >= HIDDEN_FROM);
+        let trace = Some(secret).filter(|secret| secret.len() >= MIN_REDACTED_BYTES);
         let trace = trace
-            .and_then(|secret| Trace::of(variable, &secret))
+            .and_then(|secret| SecretRedactor::for_secret(variable, &secret))
             .map(Box::new);
         Ok(Self {
             variable: variable.to_owned(),
             bearer,
-            trace,
+            redactor: trace,
         })
     }
 
@@ -66,32 +66,32 @@ impl Key {
     }
 }
 
-impl<'a> Hush<'a> {
+impl<'a> KeyRedactor<'a> {
     /// Returns a redactor for a key.
-    pub(super) fn of(key: Option<&'a Key>) -> Self {
-        Self(key.and_then(|key| key.trace.as_deref()))
+    pub(super) fn for_key(key: Option<&'a ApiKey>) -> Self {
+        Self(key.and_then(|key| key.redactor.as_deref()))
     }
 
     /// Returns a text without the key.
     pub(super) fn text(self, text: String) -> String {
         match self.0 {
-            Some(trace) => String::from_utf8_lossy(&hidden(text.as_bytes(), &[trace])).into_owned(),
+            Some(trace) => String::from_utf8_lossy(&redact(text.as_bytes(), &[trace])).into_owned(),
             None => text,
         }
     }
 
     /// Removes and returns the beginning of a text that cannot be part of a key, whatever follows.
-    pub(super) fn begun(self, text: &mut String) -> String {
+    pub(super) fn take_redacted_prefix(self, text: &mut String) -> String {
         let Some(trace) = self.0 else {
             return std::mem::take(text);
         };
-        let (clear, left) = hidden_so_far(text.as_bytes(), &[trace]);
+        let (clear, left) = redact_prefix(text.as_bytes(), &[trace]);
         text.drain(..text.len() - left);
         String::from_utf8_lossy(&clear).into_owned()
     }
 
     /// Returns a reply without the key.
-    pub(super) fn reply(self, reply: Reply) -> Reply {
+    pub(super) fn reply(self, reply: ModelReply) -> ModelReply {
         let call = |ToolCall {
                         id,
                         name,
@@ -101,7 +101,7 @@ impl<'a> Hush<'a> {
             name: self.text(name),
             arguments: self.text(arguments),
         };
-        Reply {
+        ModelReply {
             text: self.text(reply.text),
             data: reply.data.map(|data| self.text(data)),
             tool_calls: reply.tool_calls.into_iter().map(call).collect(),
@@ -117,7 +117,7 @@ impl<'a> Hush<'a> {
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for ApiKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Key({:?}, [redacted])", self.variable)
     }
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_key_is_in_its_header_and_in_no_debug_output() {
-        let key = Key::new("KEY", SECRET.to_owned()).expect("a usable key");
+        let key = ApiKey::new("KEY", SECRET.to_owned()).expect("a usable key");
         assert_eq!(key.bearer().to_str().ok(), Some("Bearer sk-0123456789"));
         assert_eq!(
             format!("{key:?} {:?}", key.bearer()),
@@ -142,8 +142,11 @@ mod tests {
     #[test]
     fn a_key_is_taken_out_of_texts() {
         let check = |secret: &str, text: &str, expected: &str| {
-            let key = Key::new("KEY", secret.to_owned()).expect("a usable key");
-            assert_eq!(Hush::of(Some(&key)).text(text.to_owned()), expected);
+            let key = ApiKey::new("KEY", secret.to_owned()).expect("a usable key");
+            assert_eq!(
+                KeyRedactor::for_key(Some(&key)).text(text.to_owned()),
+                expected
+            );
         };
         check(
             SECRET,
@@ -163,8 +166,8 @@ mod tests {
     fn unusable_keys_are_refused_without_being_shown() {
         let check = |secret: &str, expected: &str| {
             let value = secret.to_owned();
-            let variables = Variables::of(move |name| (name == "KEY").then(|| value.clone()));
-            let problem = Key::read(&variables, "KEY")
+            let variables = Variables::from_fn(move |name| (name == "KEY").then(|| value.clone()));
+            let problem = ApiKey::read(&variables, "KEY")
                 .expect_err("an unusable key")
                 .to_string();
             assert!(problem.contains(expected), "{problem}");
@@ -176,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_missing_variable_is_named() {
-        let error = Key::read(&Variables::default(), "STRATA_TEST_NO_SUCH_KEY")
+        let error = ApiKey::read(&Variables::default(), "STRATA_TEST_NO_SUCH_KEY")
             .expect_err("no such variable");
         let text = error.to_string();
         assert!(

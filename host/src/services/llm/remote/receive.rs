@@ -10,42 +10,46 @@ use serde_json::Value;
 use strata_core::json::{self, JsonError};
 
 use super::super::openai::Assembler;
-use super::super::protocol::Progress;
-use super::super::surrogate::{read_piece, replace_halves};
+use super::super::protocol::StreamProgress;
+use super::super::surrogate::{parse_chunk, replace_marked_surrogates};
 use super::super::thinking::AnswerFilter;
-use super::super::tokens::{Tokens, Used};
-use super::key::Hush;
-use super::retry::Retry;
-use super::sse::{Event, Events};
-use super::{Failure, REPLY_BYTES, Remote};
-use crate::services::llm::Hearing;
+use super::super::tokens::{FailedUsage, TokenCounts};
+use super::key::KeyRedactor;
+use super::retry::RetryDecision;
+use super::sse::{SseEvent, SseParser};
+use super::{AttemptFailure, MAX_REPLY_BYTES, RemoteProvider};
+use crate::services::llm::StreamObserver;
 
 /// The data that ends a stream.
 const DONE: &str = "[DONE]";
 /// The name of an event whose data is an error.
 const ERROR_EVENT: &str = "error";
 /// The beginnings of the lines of a stream.
-const FIELDS: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
+const LINE_BEGINNINGS: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
 /// The number of bytes needed to distinguish the forms of a response.
 const SNIFFED_BYTES: usize = 6;
 
-impl Remote {
+impl RemoteProvider {
     /// Reads a response to its end and returns the value of the reply. The text passed to the
     /// observer meanwhile contains neither the key nor the model's thinking.
     pub(super) async fn receive(
         &self,
         response: &mut Response,
-        hearing: &mut Hearing,
-    ) -> Result<Value, Failure> {
+        hearing: &mut StreamObserver,
+    ) -> Result<Value, AttemptFailure> {
         let mut beginning = Vec::new();
         let mut read = 0;
         while beginning.len() < SNIFFED_BYTES {
-            let Some(chunk) = response.chunk().await.map_err(|e| self.broken(e))? else {
+            let Some(chunk) = response
+                .chunk()
+                .await
+                .map_err(|e| self.connection_failure(e))?
+            else {
                 break;
             };
             read += chunk.len();
-            if read > REPLY_BYTES {
-                return Err(too_large());
+            if read > MAX_REPLY_BYTES {
+                return Err(too_large_failure());
             }
             beginning.extend_from_slice(&chunk);
             let blank = beginning
@@ -57,39 +61,46 @@ impl Remote {
         if begins_stream(&beginning, is_declared_stream(response)) {
             self.receive_stream(response, beginning, hearing).await
         } else {
-            self.receive_whole(response, beginning).await
+            self.receive_unstreamed(response, beginning).await
         }
     }
 
-    async fn receive_whole(
+    async fn receive_unstreamed(
         &self,
         response: &mut Response,
         beginning: Vec<u8>,
-    ) -> Result<Value, Failure> {
+    ) -> Result<Value, AttemptFailure> {
         let mut bytes = beginning;
-        while let Some(chunk) = response.chunk().await.map_err(|e| self.broken(e))? {
-            if bytes.len() + chunk.len() > REPLY_BYTES {
-                return Err(too_large());
+        while let Some(chunk) = response
+            .chunk()
+            .await
+            .map_err(|e| self.connection_failure(e))?
+        {
+            if bytes.len() + chunk.len() > MAX_REPLY_BYTES {
+                return Err(too_large_failure());
             }
             bytes.extend_from_slice(&chunk);
         }
-        self.read_whole(&bytes)
+        self.parse_unstreamed(&bytes)
     }
 
-    fn read_whole(&self, bytes: &[u8]) -> Result<Value, Failure> {
+    fn parse_unstreamed(&self, bytes: &[u8]) -> Result<Value, AttemptFailure> {
         let text = String::from_utf8_lossy(bytes);
         if text.trim().is_empty() {
-            return Err(Failure::passing("the answer is empty", Retry::Backoff));
+            return Err(AttemptFailure::retryable(
+                "the answer is empty",
+                RetryDecision::Backoff,
+            ));
         }
-        json::read(&text).map_err(|error| self.unreadable(&text, &error))
+        json::parse_untrusted(&text).map_err(|error| self.unreadable_failure(&text, &error))
     }
 
     async fn receive_stream(
         &self,
         response: &mut Response,
         beginning: Vec<u8>,
-        hearing: &mut Hearing,
-    ) -> Result<Value, Failure> {
+        hearing: &mut StreamObserver,
+    ) -> Result<Value, AttemptFailure> {
         let mut reader = StreamReader::new(self, hearing);
         let mut read = beginning.len();
         let mut has_ended = reader.feed(&beginning)?;
@@ -97,13 +108,13 @@ impl Remote {
             match response.chunk().await {
                 Ok(Some(chunk)) => {
                     read += chunk.len();
-                    if read > REPLY_BYTES {
-                        return Err(too_large());
+                    if read > MAX_REPLY_BYTES {
+                        return Err(too_large_failure());
                     }
                     has_ended = reader.feed(&chunk)?;
                 }
                 Ok(None) => break,
-                Err(error) => return reader.break_off(self.broken(error)),
+                Err(error) => return reader.stop(self.connection_failure(error)),
             }
         }
         reader.finish()
@@ -111,120 +122,129 @@ impl Remote {
 
     /// Returns the failure for a chunk of a stream that is not JSON. The stream is broken, and
     /// handled like a broken connection.
-    fn broken_chunk(&self, text: &str, error: &JsonError) -> Failure {
-        let quoted = self.hush().excerpt(text);
+    fn broken_chunk(&self, text: &str, error: &JsonError) -> AttemptFailure {
+        let quoted = self.redactor().excerpt(text);
         let message = format!("the stream is {error}: `{quoted}`");
         match error {
-            JsonError::Deep | JsonError::Large => Failure::lasting(message).charged(),
-            _ if begins_object(text) => Failure::passing(message, Retry::Backoff).charged(),
+            JsonError::TooDeep | JsonError::TooLarge => {
+                AttemptFailure::permanent(message).with_unknown_usage()
+            }
+            _ if begins_object(text) => {
+                AttemptFailure::retryable(message, RetryDecision::Backoff).with_unknown_usage()
+            }
             // It is no part of a reply. One that had begun before is charged nevertheless.
-            _ => Failure::passing(message, Retry::Backoff),
+            _ => AttemptFailure::retryable(message, RetryDecision::Backoff),
         }
     }
 
     /// Returns the failure for a reply that is not JSON. One that was cut off may be complete after
     /// a retry, and was paid for.
-    fn unreadable(&self, text: &str, error: &JsonError) -> Failure {
-        let quoted = self.hush().excerpt(text);
+    fn unreadable_failure(&self, text: &str, error: &JsonError) -> AttemptFailure {
+        let quoted = self.redactor().excerpt(text);
         let message = format!("the answer is {error}: `{quoted}`");
         match error {
-            JsonError::Deep | JsonError::Large => Failure::lasting(message).charged(),
-            _ if begins_object(text) => Failure::passing(message, Retry::Backoff).charged(),
-            _ => Failure::lasting(message + "; is `base_url` right?"),
+            JsonError::TooDeep | JsonError::TooLarge => {
+                AttemptFailure::permanent(message).with_unknown_usage()
+            }
+            _ if begins_object(text) => {
+                AttemptFailure::retryable(message, RetryDecision::Backoff).with_unknown_usage()
+            }
+            _ => AttemptFailure::permanent(message + "; is `base_url` right?"),
         }
     }
 }
 
 /// Reads a stream into a reply.
 struct StreamReader<'a> {
-    remote: &'a Remote,
-    events: Events,
+    remote: &'a RemoteProvider,
+    events: SseParser,
     reply: Assembler,
-    listener: Listener<'a>,
+    listener: RedactedObserver<'a>,
 }
 
 impl<'a> StreamReader<'a> {
-    fn new(remote: &'a Remote, hearing: &'a mut Hearing) -> Self {
-        let listener = Listener::new(hearing, remote.hush());
+    fn new(remote: &'a RemoteProvider, hearing: &'a mut StreamObserver) -> Self {
+        let listener = RedactedObserver::new(hearing, remote.redactor());
         Self {
             remote,
-            events: Events::default(),
+            events: SseParser::default(),
             reply: remote.protocol.assembler(),
             listener,
         }
     }
 
     /// Adds bytes. Returns whether everything that follows is to be ignored.
-    fn feed(&mut self, bytes: &[u8]) -> Result<bool, Failure> {
+    fn feed(&mut self, bytes: &[u8]) -> Result<bool, AttemptFailure> {
         for event in self.events.feed(bytes) {
-            match self.take(&event) {
-                Ok(()) if self.reply.progress() < Progress::Ended => {}
+            match self.handle_event(&event) {
+                Ok(()) if self.reply.progress() < StreamProgress::Ended => {}
                 Ok(()) => return Ok(true),
                 // An error after a complete reply is no reason for a retry: the reply is paid for.
-                Err(_) if self.reply.progress() >= Progress::Complete => return Ok(true),
-                Err(failure) => return Err(self.charge(failure)),
+                Err(_) if self.reply.progress() >= StreamProgress::Complete => return Ok(true),
+                Err(failure) => return Err(self.with_usage(failure)),
             }
         }
         Ok(false)
     }
 
     /// Ends the stream. Returns the reply in the form of an unstreamed one.
-    fn finish(mut self) -> Result<Value, Failure> {
+    fn finish(mut self) -> Result<Value, AttemptFailure> {
         if let Some(event) = self.events.end() {
             // The event may be cut off. Then the reply is not complete.
-            let _ = self.take(&event);
+            let _ = self.handle_event(&event);
         }
-        let failure = Failure::passing(
+        let failure = AttemptFailure::retryable(
             "the stream ended in the middle of the reply",
-            Retry::Backoff,
+            RetryDecision::Backoff,
         );
-        self.break_off(failure.charged())
+        self.stop(failure.with_unknown_usage())
     }
 
     /// Stops reading. Returns the reply if it is complete, and the failure otherwise.
-    fn break_off(mut self, failure: Failure) -> Result<Value, Failure> {
-        if self.reply.progress() < Progress::Complete {
-            return Err(self.charge(failure));
+    fn stop(mut self, failure: AttemptFailure) -> Result<Value, AttemptFailure> {
+        if self.reply.progress() < StreamProgress::Complete {
+            return Err(self.with_usage(failure));
         }
         if !self.reply.is_counted() {
             // The endpoint may report the usage of unstreamed replies.
-            self.remote.stop_streaming();
+            self.remote.disable_streaming();
         }
         Ok(self.reply.finish())
     }
 
-    fn take(&mut self, event: &Event) -> Result<(), Failure> {
+    fn handle_event(&mut self, event: &SseEvent) -> Result<(), AttemptFailure> {
         let data = event.data.trim();
         if data == DONE {
             self.reply.end();
         } else if event.name == ERROR_EVENT {
-            let mut stated = read_piece(data).unwrap_or_else(|_| Value::from(data));
-            replace_halves(&mut stated);
+            let mut stated = parse_chunk(data).unwrap_or_else(|_| Value::from(data));
+            replace_marked_surrogates(&mut stated);
             let error = stated.get_mut("error").map(Value::take);
             self.reply.fail(error.unwrap_or(stated));
         } else if !data.is_empty() {
-            let piece = read_piece(data).map_err(|error| self.remote.broken_chunk(data, &error))?;
-            self.listener.text(&self.reply.take(piece));
+            let piece =
+                parse_chunk(data).map_err(|error| self.remote.broken_chunk(data, &error))?;
+            self.listener.text(&self.reply.push(piece));
         }
         Ok(())
     }
 
     /// Returns the failure with the usage of the incomplete reply.
-    fn charge(&mut self, failure: Failure) -> Failure {
-        let begun = self.reply.progress() > Progress::Empty;
+    fn with_usage(&mut self, failure: AttemptFailure) -> AttemptFailure {
+        let begun = self.reply.progress() > StreamProgress::Empty;
         let used = match self
             .remote
             .protocol
             .interpret(&mem::take(&mut self.reply).finish())
         {
             Ok(answer) if answer.usage.is_known() => {
-                Used::Tokens(answer.usage.tokens(Tokens::default()))
+                FailedUsage::Tokens(answer.usage.or_estimate(TokenCounts::default()))
             }
-            Err(unusable) if unusable.used != Used::Nothing => unusable.used,
-            _ if begun => Used::Unknown,
+            Err(unusable) if unusable.used != FailedUsage::Nothing => unusable.used,
+            _ if begun => FailedUsage::Unknown,
             _ => failure.used,
         };
-        Failure { used, ..failure }
+        AttemptFailure { used, ..failure }
     }
 }
 
@@ -247,7 +267,9 @@ fn begins_stream(beginning: &[u8], declared: bool) -> bool {
     match beginning.first() {
         Some(b'{' | b'[') => false,
         Some(_) if declared => true,
-        _ => FIELDS.iter().any(|field| beginning.starts_with(field)),
+        _ => LINE_BEGINNINGS
+            .iter()
+            .any(|field| beginning.starts_with(field)),
     }
 }
 
@@ -258,54 +280,58 @@ fn begins_object(text: &str) -> bool {
         .starts_with('{')
 }
 
-fn too_large() -> Failure {
-    Failure::lasting(format!(
+fn too_large_failure() -> AttemptFailure {
+    AttemptFailure::permanent(format!(
         "the reply is larger than {} MiB",
-        REPLY_BYTES >> 20
+        MAX_REPLY_BYTES >> 20
     ))
-    .charged()
+    .with_unknown_usage()
 }
 
 /// Passes the text of a reply to the observer, without the model's thinking and without the key.
 /// Text that may be the beginning of a key is withheld until more arrives.
-struct Listener<'a> {
-    hearing: &'a mut Hearing,
-    hush: Hush<'a>,
+struct RedactedObserver<'a> {
+    hearing: &'a mut StreamObserver,
+    hush: KeyRedactor<'a>,
     filter: AnswerFilter,
-    held: String,
+    withheld: String,
 }
 
-impl<'a> Listener<'a> {
-    fn new(hearing: &'a mut Hearing, hush: Hush<'a>) -> Self {
+impl<'a> RedactedObserver<'a> {
+    fn new(hearing: &'a mut StreamObserver, hush: KeyRedactor<'a>) -> Self {
         Self {
             hearing,
             hush,
             filter: AnswerFilter::default(),
-            held: String::new(),
+            withheld: String::new(),
         }
     }
 
     fn text(&mut self, text: &str) {
-        self.held += &self.filter.feed(text);
-        let clear = self.hush.begun(&mut self.held);
+        self.withheld += &self.filter.feed(text);
+        let clear = self.hush.take_redacted_prefix(&mut self.withheld);
         self.hearing.text(&clear);
     }
 }
 
-impl Drop for Listener<'_> {
+impl Drop for RedactedObserver<'_> {
     fn drop(&mut self) {
-        let rest = self.hush.text(mem::take(&mut self.held));
+        let rest = self.hush.text(mem::take(&mut self.withheld));
         self.hearing.text(&rest);
     }
 }
 
 /// Reads a response in chunks of `size` bytes.
 #[cfg(test)]
-pub(super) fn read_bytes(remote: &Remote, bytes: &[u8], size: usize) -> Result<Value, Failure> {
+pub(super) fn read_bytes(
+    remote: &RemoteProvider,
+    bytes: &[u8],
+    size: usize,
+) -> Result<Value, AttemptFailure> {
     if !begins_stream(bytes, false) {
-        return remote.read_whole(bytes);
+        return remote.parse_unstreamed(bytes);
     }
-    let mut hearing = Hearing::default();
+    let mut hearing = StreamObserver::default();
     let mut reader = StreamReader::new(remote, &mut hearing);
     for piece in bytes.chunks(size) {
         if reader.feed(piece)? {

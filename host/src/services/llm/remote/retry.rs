@@ -6,12 +6,12 @@ use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 
-use crate::services::client::{asked, doubled};
-use crate::services::llm::tokens::count;
+use crate::services::client::{backoff_delay, requested_delay};
+use crate::services::llm::tokens::parse_token_count;
 
 /// Whether a failed request is sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Retry {
+pub(super) enum RetryDecision {
     /// Not at all. It would fail again or be charged twice.
     Never,
     /// After a delay that doubles each time.
@@ -19,15 +19,15 @@ pub(super) enum Retry {
     /// After the delay that the endpoint requested.
     After(Duration),
     /// Immediately, for an unstreamed reply, because the endpoint may not support streaming.
-    Whole,
+    Unstreamed,
 }
 
-impl Retry {
+impl RetryDecision {
     /// Returns the delay after `retries` retries, where `first` is the first delay.
-    pub(super) fn wait(self, first: Duration, retries: u32) -> Option<Duration> {
+    pub(super) fn delay(self, first: Duration, retries: u32) -> Option<Duration> {
         match self {
-            Self::Never | Self::Whole => None,
-            Self::Backoff => Some(doubled(first, retries)),
+            Self::Never | Self::Unstreamed => None,
+            Self::Backoff => Some(backoff_delay(first, retries)),
             Self::After(wait) => Some(wait),
         }
     }
@@ -39,45 +39,49 @@ const SHOULD_RETRY: &str = "x-should-retry";
 /// status of the response.
 const QUOTA: &str = "insufficient_quota";
 
-/// Returns whether to retry after a response with this status and these headers. `is_quota` means
+/// Returns whether to retry after a response with this status and these headers. `is_quota_error` means
 /// that the account has no credit.
-pub(super) fn after(status: StatusCode, headers: &HeaderMap, is_quota: bool) -> Retry {
+pub(super) fn after_response(
+    status: StatusCode,
+    headers: &HeaderMap,
+    is_quota: bool,
+) -> RetryDecision {
     let said = headers
         .get(SHOULD_RETRY)
         .map(|value| value.as_bytes().trim_ascii().to_ascii_lowercase());
     let passes = match said.as_deref() {
         Some(b"true") => true,
         Some(b"false") => false,
-        _ => !is_quota && may_pass(status),
+        _ => !is_quota && is_temporary(status),
     };
     if passes {
-        asked(headers).map_or(Retry::Backoff, Retry::After)
+        requested_delay(headers).map_or(RetryDecision::Backoff, RetryDecision::After)
     } else {
-        Retry::Never
+        RetryDecision::Never
     }
 }
 
 /// Returns whether to retry after an error in place of a reply. It is regarded as temporary unless
 /// it contains a permanent status: some endpoints forward the errors of others.
-pub(super) fn stated(error: &Value) -> Retry {
+pub(super) fn after_stated_error(error: &Value) -> RetryDecision {
     let code = ["code", "status", "status_code"]
         .into_iter()
-        .find_map(|field| count(&error[field]));
+        .find_map(|field| parse_token_count(&error[field]));
     let status = code.and_then(|code| StatusCode::from_u16(u16::try_from(code).ok()?).ok());
-    let lasts = status.is_some_and(|status| status.is_client_error() && !may_pass(status));
-    if lasts || is_quota(error) {
-        Retry::Never
+    let lasts = status.is_some_and(|status| status.is_client_error() && !is_temporary(status));
+    if lasts || is_quota_error(error) {
+        RetryDecision::Never
     } else {
-        Retry::Backoff
+        RetryDecision::Backoff
     }
 }
 
 /// Returns whether an error means that the account has no credit.
-pub(super) fn is_quota(error: &Value) -> bool {
+pub(super) fn is_quota_error(error: &Value) -> bool {
     error["code"] == QUOTA || error["type"] == QUOTA
 }
 
-fn may_pass(status: StatusCode) -> bool {
+fn is_temporary(status: StatusCode) -> bool {
     let passing = [
         StatusCode::REQUEST_TIMEOUT,
         StatusCode::CONFLICT,
@@ -106,116 +110,126 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::services::client::FIRST;
+    use crate::services::client::FIRST_RETRY_DELAY;
 
     #[test]
     fn an_error_in_the_place_of_a_reply_passes_unless_it_says_otherwise() {
-        let check = |error: Value, retry: Retry| assert_eq!(stated(&error), retry, "{error}");
+        let check = |error: Value, retry: RetryDecision| {
+            assert_eq!(after_stated_error(&error), retry, "{error}")
+        };
         check(
             json!({ "code": 503, "message": "overloaded" }),
-            Retry::Backoff,
+            RetryDecision::Backoff,
         );
-        check(json!({ "code": 429 }), Retry::Backoff);
-        check(json!({ "code": "429" }), Retry::Backoff);
-        check(json!({ "code": "overloaded" }), Retry::Backoff);
-        check(json!({ "code": 99_999_999 }), Retry::Backoff);
-        check(json!("overloaded"), Retry::Backoff);
-        check(json!(true), Retry::Backoff);
-        check(json!({ "code": 401 }), Retry::Never);
-        check(json!({ "status": 400.0 }), Retry::Never);
-        check(json!({ "code": "403" }), Retry::Never);
-        check(json!({ "code": QUOTA }), Retry::Never);
-        check(json!({ "code": 429, "type": QUOTA }), Retry::Never);
+        check(json!({ "code": 429 }), RetryDecision::Backoff);
+        check(json!({ "code": "429" }), RetryDecision::Backoff);
+        check(json!({ "code": "overloaded" }), RetryDecision::Backoff);
+        check(json!({ "code": 99_999_999 }), RetryDecision::Backoff);
+        check(json!("overloaded"), RetryDecision::Backoff);
+        check(json!(true), RetryDecision::Backoff);
+        check(json!({ "code": 401 }), RetryDecision::Never);
+        check(json!({ "status": 400.0 }), RetryDecision::Never);
+        check(json!({ "code": "403" }), RetryDecision::Never);
+        check(json!({ "code": QUOTA }), RetryDecision::Never);
+        check(json!({ "code": 429, "type": QUOTA }), RetryDecision::Never);
     }
 
     #[test]
     fn the_endpoint_says_itself_whether_a_request_can_be_made_again() {
-        let check = |status: u16, said: &str, is_quota: bool, expected: Retry| {
+        let check = |status: u16, said: &str, is_quota: bool, expected: RetryDecision| {
             let mut headers = HeaderMap::new();
             headers.insert(SHOULD_RETRY, said.parse().expect("a header value"));
             let status = StatusCode::from_u16(status).expect("a status");
             assert_eq!(
-                after(status, &headers, is_quota),
+                after_response(status, &headers, is_quota),
                 expected,
                 "{status} {said}"
             );
         };
-        check(500, "false", false, Retry::Never);
-        check(429, " False ", false, Retry::Never);
-        check(400, "true", false, Retry::Backoff);
-        check(500, "perhaps", false, Retry::Backoff);
-        check(400, "perhaps", false, Retry::Never);
-        check(429, "", true, Retry::Never);
+        check(500, "false", false, RetryDecision::Never);
+        check(429, " False ", false, RetryDecision::Never);
+        check(400, "true", false, RetryDecision::Backoff);
+        check(500, "perhaps", false, RetryDecision::Backoff);
+        check(400, "perhaps", false, RetryDecision::Never);
+        check(429, "", true, RetryDecision::Never);
     }
 
     #[test]
     fn only_what_may_pass_is_tried_again() {
-        let check = |status: u16, expected: Retry| {
+        let check = |status: u16, expected: RetryDecision| {
             let status = StatusCode::from_u16(status).expect("a status");
             assert_eq!(
-                after(status, &HeaderMap::new(), false),
+                after_response(status, &HeaderMap::new(), false),
                 expected,
                 "{status}"
             );
         };
         for status in [408, 409, 429, 500, 502, 503, 504, 529] {
-            check(status, Retry::Backoff);
+            check(status, RetryDecision::Backoff);
         }
         for status in [301, 307, 400, 401, 403, 404, 413, 422] {
-            check(status, Retry::Never);
+            check(status, RetryDecision::Never);
         }
     }
 
     #[test]
     fn the_endpoint_names_the_wait_in_seconds_or_as_a_date() {
-        let check = |asked: &str, date: Option<&str>, expected: Retry| {
+        let check = |asked: &str, date: Option<&str>, expected: RetryDecision| {
             let mut headers = HeaderMap::new();
             headers.insert(RETRY_AFTER, asked.parse().expect("a header value"));
             if let Some(date) = date {
                 headers.insert(DATE, date.parse().expect("a header value"));
             }
             assert_eq!(
-                after(StatusCode::TOO_MANY_REQUESTS, &headers, false),
+                after_response(StatusCode::TOO_MANY_REQUESTS, &headers, false),
                 expected,
                 "{asked}"
             );
         };
         let noon = Some("Sun, 06 Nov 1994 12:00:00 GMT");
-        check("7", None, Retry::After(Duration::from_secs(7)));
-        check(" 0 ", None, Retry::After(Duration::ZERO));
+        check("7", None, RetryDecision::After(Duration::from_secs(7)));
+        check(" 0 ", None, RetryDecision::After(Duration::ZERO));
         check(
             "Sun, 06 Nov 1994 12:00:20 GMT",
             noon,
-            Retry::After(Duration::from_secs(20)),
+            RetryDecision::After(Duration::from_secs(20)),
         );
         check(
             "Sun, 06 Nov 1994 11:00:00 GMT",
             noon,
-            Retry::After(Duration::ZERO),
+            RetryDecision::After(Duration::ZERO),
         );
-        check("86400", None, Retry::After(Duration::from_secs(60)));
+        check("86400", None, RetryDecision::After(Duration::from_secs(60)));
         check(
             "Sun, 06 Nov 1994 12:00:20 GMT",
             None,
-            Retry::After(Duration::ZERO),
+            RetryDecision::After(Duration::ZERO),
         );
         check(
             "Sunday, 06-Nov-94 12:00:20 GMT",
             noon,
-            Retry::After(Duration::from_secs(20)),
+            RetryDecision::After(Duration::from_secs(20)),
         );
         check(
             "Sun Nov  6 12:00:20 1994",
             noon,
-            Retry::After(Duration::from_secs(20)),
+            RetryDecision::After(Duration::from_secs(20)),
         );
-        check("0.25", None, Retry::After(Duration::from_millis(250)));
+        check(
+            "0.25",
+            None,
+            RetryDecision::After(Duration::from_millis(250)),
+        );
         for ignored in ["1e300", "1e9", "86401", "inf", "-inf", "NaN", "-0.5", ""] {
-            check(ignored, None, Retry::Backoff);
+            check(ignored, None, RetryDecision::Backoff);
         }
-        check("Sun, 06 Nov 2094 12:00:20 GMT", noon, Retry::Backoff);
-        check("soon", noon, Retry::Backoff);
-        check("-1", noon, Retry::Backoff);
+        check(
+            "Sun, 06 Nov 2094 12:00:20 GMT",
+            noon,
+            RetryDecision::Backoff,
+        );
+        check("soon", noon, RetryDecision::Backoff);
+        check("-1", noon, RetryDecision::Backoff);
     }
 
     #[test]
@@ -228,8 +242,8 @@ mod tests {
                 milliseconds.parse().expect("a header value"),
             );
             assert_eq!(
-                after(StatusCode::TOO_MANY_REQUESTS, &headers, false),
-                Retry::After(expected),
+                after_response(StatusCode::TOO_MANY_REQUESTS, &headers, false),
+                RetryDecision::After(expected),
                 "{milliseconds}"
             );
         };
@@ -243,19 +257,19 @@ mod tests {
 
     #[test]
     fn waits_double_up_to_a_limit() {
-        let check = |retry: Retry, retries: u32, expected_ms: Option<u64>| {
+        let check = |retry: RetryDecision, retries: u32, expected_ms: Option<u64>| {
             assert_eq!(
-                retry.wait(FIRST, retries),
+                retry.delay(FIRST_RETRY_DELAY, retries),
                 expected_ms.map(Duration::from_millis),
                 "{retry:?} {retries}"
             );
         };
-        check(Retry::Never, 0, None);
-        check(Retry::Backoff, 0, Some(500));
-        check(Retry::Backoff, 1, Some(1000));
-        check(Retry::Backoff, 5, Some(16_000));
-        check(Retry::Backoff, 6, Some(30_000));
-        check(Retry::Backoff, u32::MAX, Some(30_000));
-        check(Retry::After(Duration::from_secs(2)), 3, Some(2000));
+        check(RetryDecision::Never, 0, None);
+        check(RetryDecision::Backoff, 0, Some(500));
+        check(RetryDecision::Backoff, 1, Some(1000));
+        check(RetryDecision::Backoff, 5, Some(16_000));
+        check(RetryDecision::Backoff, 6, Some(30_000));
+        check(RetryDecision::Backoff, u32::MAX, Some(30_000));
+        check(RetryDecision::After(Duration::from_secs(2)), 3, Some(2000));
     }
 }

@@ -4,7 +4,7 @@
 
 /// An event.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Event {
+pub(super) struct SseEvent {
     /// Empty for an event without a name.
     pub(super) name: String,
     /// Its lines of data.
@@ -13,7 +13,7 @@ pub(super) struct Event {
 
 /// Parses events.
 #[derive(Default)]
-pub(super) struct Events {
+pub(super) struct SseParser {
     /// The bytes of an incomplete line.
     line: Vec<u8>,
     /// The name of an incomplete event.
@@ -22,15 +22,15 @@ pub(super) struct Events {
     data: Option<String>,
     /// Whether the last byte was a carriage return. A line feed that follows it does not end
     /// another line.
-    returned: bool,
+    after_carriage_return: bool,
 }
 
-impl Events {
+impl SseParser {
     /// Adds bytes and returns the events that they complete.
-    pub(super) fn feed(&mut self, bytes: &[u8]) -> Vec<Event> {
+    pub(super) fn feed(&mut self, bytes: &[u8]) -> Vec<SseEvent> {
         let mut ended = Vec::new();
         for &byte in bytes {
-            let returned = std::mem::replace(&mut self.returned, byte == b'\r');
+            let returned = std::mem::replace(&mut self.after_carriage_return, byte == b'\r');
             match byte {
                 b'\n' if returned => {}
                 b'\n' | b'\r' => ended.extend(self.end_line()),
@@ -42,20 +42,20 @@ impl Events {
 
     /// Ends the stream. Returns the last event if its empty line is missing, which some endpoints
     /// leave out.
-    pub(super) fn end(&mut self) -> Option<Event> {
+    pub(super) fn end(&mut self) -> Option<SseEvent> {
         if !self.line.is_empty() {
             self.end_line();
         }
         self.end_event()
     }
 
-    fn end_event(&mut self) -> Option<Event> {
+    fn end_event(&mut self) -> Option<SseEvent> {
         let name = std::mem::take(&mut self.name);
-        self.data.take().map(|data| Event { name, data })
+        self.data.take().map(|data| SseEvent { name, data })
     }
 
     /// Handles the end of a line. An empty line ends its event.
-    fn end_line(&mut self) -> Option<Event> {
+    fn end_line(&mut self) -> Option<SseEvent> {
         let line = std::mem::take(&mut self.line);
         if line.is_empty() {
             return self.end_event();
@@ -94,9 +94,9 @@ mod tests {
     #[test]
     fn events_are_read_whatever_pieces_they_come_in() {
         for size in 1..=STREAM.len() {
-            let mut events = Events::default();
+            let mut events = SseParser::default();
             let pieces = STREAM.as_bytes().chunks(size);
-            let found: Vec<Event> = pieces.flat_map(|piece| events.feed(piece)).collect();
+            let found: Vec<SseEvent> = pieces.flat_map(|piece| events.feed(piece)).collect();
             let found: Vec<_> = found
                 .iter()
                 .map(|event| (event.name.as_str(), event.data.as_str()))

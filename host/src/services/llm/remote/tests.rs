@@ -7,52 +7,60 @@ mod streaming;
 
 use std::time::Duration;
 
-use self::server::{Play, Server, text};
+use self::server::{ModelServer, ServerBehavior, respond_with_text};
 use super::*;
 use crate::services::llm::config::Endpoint;
-use crate::services::llm::{Departure, Speaker, Turn};
+use crate::services::llm::{ChatMessage, DispatchState, Speaker};
 use crate::services::variables::Variables;
 
 /// The variable that plays the API key. It is set wherever tests run; a test cannot set one safely.
 const KEY: &str = "PATH";
 
-fn request() -> Request {
-    Request::new(vec![Turn::new(Speaker::User, "hello")])
+fn request() -> ModelRequest {
+    ModelRequest::new(vec![ChatMessage::new(Speaker::User, "hello")])
 }
 
-fn failing(status: &'static str, headers: &'static str) -> Play {
-    Play::Answer(status, headers, "broken".to_owned())
+fn failing(status: &'static str, headers: &'static str) -> ServerBehavior {
+    ServerBehavior::Respond(status, headers, "broken".to_owned())
 }
 
 /// Returns the provider for an endpoint, with the variables of this process.
-fn provider_of(endpoint: &Endpoint) -> Result<Remote, ConfigError> {
-    Remote::new(endpoint, &Variables::default())
+fn provider_of(endpoint: &Endpoint) -> Result<RemoteProvider, ConfigError> {
+    RemoteProvider::new(endpoint, &Variables::default())
 }
 
-async fn ask(endpoint: &Endpoint) -> Result<Reply, HostError> {
+async fn ask(endpoint: &Endpoint) -> Result<ModelReply, HostError> {
     answer(endpoint)
         .await
         .map_err(|unanswered| unanswered.error)
 }
 
-async fn answer(endpoint: &Endpoint) -> Result<Reply, Unanswered> {
+async fn answer(endpoint: &Endpoint) -> Result<ModelReply, FailedRequest> {
     let mut provider = provider_of(endpoint).expect("a usable endpoint");
     provider.backoff = Duration::from_millis(1);
-    complete(&provider, &mut Hearing::default()).await
+    complete(&provider, &mut StreamObserver::default()).await
 }
 
 /// Sends a request without a rate limit and returns only the reply.
-async fn complete(provider: &Remote, hearing: &mut Hearing) -> Result<Reply, Unanswered> {
+async fn complete(
+    provider: &RemoteProvider,
+    hearing: &mut StreamObserver,
+) -> Result<ModelReply, FailedRequest> {
     provider
-        .complete("m", &request(), hearing, &Pace::default())
+        .complete("m", &request(), hearing, &RateLimiter::default())
         .await
         .map(|(reply, _)| reply)
 }
 
 /// Runs a server with these behaviors, sends a request with `retries`, and compares the text or a
 /// part of the error, and the number of requests.
-async fn check(plays: &[Play], retries: u32, expected: Result<&str, &str>, requests: usize) {
-    let server = Server::new(plays);
+async fn check(
+    plays: &[ServerBehavior],
+    retries: u32,
+    expected: Result<&str, &str>,
+    requests: usize,
+) {
+    let server = ModelServer::new(plays);
     let endpoint = Endpoint {
         retries,
         ..server.endpoint()
@@ -71,9 +79,15 @@ async fn check(plays: &[Play], retries: u32, expected: Result<&str, &str>, reque
 #[tokio::test]
 async fn a_failure_in_passing_is_retried_as_often_as_allowed() {
     let broken = failing("500 Internal Server Error", "");
-    check(&[broken.clone(), text("fine")], 1, Ok("fine"), 2).await;
     check(
-        &[broken.clone(), text("fine")],
+        &[broken.clone(), respond_with_text("fine")],
+        1,
+        Ok("fine"),
+        2,
+    )
+    .await;
+    check(
+        &[broken.clone(), respond_with_text("fine")],
         0,
         Err("answered 500 Internal Server Error: `broken`"),
         1,
@@ -86,9 +100,15 @@ async fn a_failure_in_passing_is_retried_as_often_as_allowed() {
         3,
     )
     .await;
-    check(&[Play::Slam, text("fine")], 1, Ok("fine"), 2).await;
     check(
-        &[Play::Slam, text("fine")],
+        &[ServerBehavior::Disconnect, respond_with_text("fine")],
+        1,
+        Ok("fine"),
+        2,
+    )
+    .await;
+    check(
+        &[ServerBehavior::Disconnect, respond_with_text("fine")],
         0,
         Err("error sending request"),
         1,
@@ -99,20 +119,32 @@ async fn a_failure_in_passing_is_retried_as_often_as_allowed() {
         "409 Conflict",
         "429 Too Many Requests",
     ] {
-        check(&[failing(status, ""), text("fine")], 1, Ok("fine"), 2).await;
+        check(
+            &[failing(status, ""), respond_with_text("fine")],
+            1,
+            Ok("fine"),
+            2,
+        )
+        .await;
     }
 }
 
 #[tokio::test]
 async fn requests_that_are_made_again_keep_to_the_pace() {
-    let server = Server::new([failing("429 Too Many Requests", ""), text("fine")]);
+    let server = ModelServer::new([
+        failing("429 Too Many Requests", ""),
+        respond_with_text("fine"),
+    ]);
     let mut provider = provider_of(&Endpoint {
         retries: 1,
         ..server.endpoint()
     })
     .expect("a usable endpoint");
     provider.backoff = Duration::from_millis(1);
-    let (mut hearing, pace) = (Hearing::default(), Pace::of(std::num::NonZeroU32::new(2)));
+    let (mut hearing, pace) = (
+        StreamObserver::default(),
+        RateLimiter::per_minute(std::num::NonZeroU32::new(2)),
+    );
     let question = request();
     let asked = provider.complete("m", &question, &mut hearing, &pace);
     assert!(
@@ -142,7 +174,7 @@ async fn a_lasting_failure_is_never_retried() {
     .await;
     check(&[failing("404 Not Found", "")], 3, Err("`base_url`"), 1).await;
     check(
-        &[Play::Answer("200 OK", "", "<html>".to_owned())],
+        &[ServerBehavior::Respond("200 OK", "", "<html>".to_owned())],
         3,
         Err("is not a JSON document"),
         1,
@@ -154,7 +186,7 @@ async fn a_lasting_failure_is_never_retried() {
 async fn what_an_error_says_to_do_is_said() {
     let check = async |status: &'static str, body: &str, expected: &str| {
         check(
-            &[Play::Answer(status, "", body.to_owned())],
+            &[ServerBehavior::Respond(status, "", body.to_owned())],
             3,
             Err(expected),
             1,
@@ -171,7 +203,7 @@ async fn what_an_error_says_to_do_is_said() {
 
 #[tokio::test]
 async fn a_reply_that_is_none_is_asked_for_again() {
-    let said = |body: &str| Play::Answer("200 OK", "", body.to_owned());
+    let said = |body: &str| ServerBehavior::Respond("200 OK", "", body.to_owned());
     for none in [
         "",
         " \n",
@@ -188,7 +220,7 @@ async fn a_reply_that_is_none_is_asked_for_again() {
         r#"{"error":{"message":"overloaded"},"usage":{"prompt_tokens":1,"completion_tokens":1}}"#,
         r#"{"choices":[{"message":{"content":"cut o"#,
     ] {
-        check(&[said(none), text("fine")], 1, Ok("fine"), 2).await;
+        check(&[said(none), respond_with_text("fine")], 1, Ok("fine"), 2).await;
     }
     check(&[said("{}")], 1, Err("holds no reply: `{}`"), 2).await;
     check(&[said("")], 1, Err("the answer is empty"), 2).await;
@@ -217,7 +249,10 @@ async fn a_reply_that_is_none_is_asked_for_again() {
 async fn what_failed_replies_used_up_is_charged_with_the_one_that_did_not() {
     let failed = r#"{"choices":[{"message":{"content":"half"},"finish_reason":"error"}],
         "usage":{"prompt_tokens":10,"completion_tokens":3}}"#;
-    let server = Server::new([Play::Answer("200 OK", "", failed.to_owned()), text("fine")]);
+    let server = ModelServer::new([
+        ServerBehavior::Respond("200 OK", "", failed.to_owned()),
+        respond_with_text("fine"),
+    ]);
     let mut provider = provider_of(&Endpoint {
         retries: 1,
         ..server.endpoint()
@@ -226,16 +261,24 @@ async fn what_failed_replies_used_up_is_charged_with_the_one_that_did_not() {
     provider.backoff = Duration::from_millis(1);
     let question = request();
     let asked = provider
-        .complete("m", &question, &mut Hearing::default(), &Pace::default())
+        .complete(
+            "m",
+            &question,
+            &mut StreamObserver::default(),
+            &RateLimiter::default(),
+        )
         .await;
-    assert_eq!(asked.expect("a reply").1, Used::Tokens(Tokens::new(10, 3)));
+    assert_eq!(
+        asked.expect("a reply").1,
+        FailedUsage::Tokens(TokenCounts::new(10, 3))
+    );
 }
 
 #[tokio::test]
 async fn redirects_are_not_followed() {
     let moved = failing("307 Temporary Redirect", "location: /elsewhere\r\n");
     check(
-        &[moved, text("fine")],
+        &[moved, respond_with_text("fine")],
         3,
         Err("redirects are not followed"),
         1,
@@ -245,9 +288,9 @@ async fn redirects_are_not_followed() {
 
 #[tokio::test]
 async fn the_endpoint_decides_when_it_is_asked_again() {
-    let server = Server::new([
+    let server = ModelServer::new([
         failing("429 Too Many Requests", "retry-after: 0\r\n"),
-        text("fine"),
+        respond_with_text("fine"),
     ]);
     let endpoint = Endpoint {
         retries: 1,
@@ -256,14 +299,14 @@ async fn the_endpoint_decides_when_it_is_asked_again() {
     let mut provider = provider_of(&endpoint).expect("a usable endpoint");
     // If the header were ignored, the test would wait for this long.
     provider.backoff = Duration::from_secs(3600);
-    let reply = complete(&provider, &mut Hearing::default()).await;
+    let reply = complete(&provider, &mut StreamObserver::default()).await;
     assert_eq!(reply.map(|r| r.text), Ok("fine".to_owned()));
 }
 
 #[tokio::test]
 async fn what_an_answer_without_a_reply_used_up_is_told() {
-    async fn check(play: Play, expected: Used) {
-        let server = Server::new([play]);
+    async fn check(play: ServerBehavior, expected: FailedUsage) {
+        let server = ModelServer::new([play]);
         let endpoint = Endpoint {
             timeout: Duration::from_millis(300),
             retries: 0,
@@ -276,61 +319,74 @@ async fn what_an_answer_without_a_reply_used_up_is_told() {
             Err(expected)
         );
     }
-    let said = |usage: &str| Play::Answer("200 OK", "", format!(r#"{{"choices": []{usage}}}"#));
+    let said =
+        |usage: &str| ServerBehavior::Respond("200 OK", "", format!(r#"{{"choices": []{usage}}}"#));
     check(
         said(r#", "usage": {"prompt_tokens": 1000, "completion_tokens": 2}"#),
-        Used::Tokens(Tokens::new(1000, 2)),
+        FailedUsage::Tokens(TokenCounts::new(1000, 2)),
     )
     .await;
     check(
         said(r#", "usage": {"prompt_tokens": 1000}"#),
-        Used::Tokens(Tokens::new(1000, 0)),
+        FailedUsage::Tokens(TokenCounts::new(1000, 0)),
     )
     .await;
-    check(said(""), Used::Nothing).await;
-    check(failing("500 Oops", ""), Used::Nothing).await;
+    check(said(""), FailedUsage::Nothing).await;
+    check(failing("500 Oops", ""), FailedUsage::Nothing).await;
     // The endpoint may still be working, or was when the connection broke.
-    check(Play::Slam, Used::Unknown).await;
-    check(Play::Drip, Used::Unknown).await;
-    check(Play::Flood, Used::Unknown).await;
-    let cut = Play::Stream("content-length: 9999\r\n", "data: {}\n\n".to_owned());
-    check(cut, Used::Unknown).await;
+    check(ServerBehavior::Disconnect, FailedUsage::Unknown).await;
+    check(ServerBehavior::Stall, FailedUsage::Unknown).await;
+    check(ServerBehavior::SendEndlessly, FailedUsage::Unknown).await;
+    let cut = ServerBehavior::Stream("content-length: 9999\r\n", "data: {}\n\n".to_owned());
+    check(cut, FailedUsage::Unknown).await;
     let piece = r#"data: {"choices": [{"delta": {"content": "much"}}]}"#;
     check(
-        Play::Stream("", format!("{piece}\n\ndata: {{\n\n")),
-        Used::Unknown,
+        ServerBehavior::Stream("", format!("{piece}\n\ndata: {{\n\n")),
+        FailedUsage::Unknown,
     )
     .await;
-    check(Play::Stream("", "data: {\n\n".to_owned()), Used::Unknown).await;
-    check(Play::Stream("", "data: <\n\n".to_owned()), Used::Nothing).await;
-    check(Play::Stream("", String::new()), Used::Nothing).await;
+    check(
+        ServerBehavior::Stream("", "data: {\n\n".to_owned()),
+        FailedUsage::Unknown,
+    )
+    .await;
+    check(
+        ServerBehavior::Stream("", "data: <\n\n".to_owned()),
+        FailedUsage::Nothing,
+    )
+    .await;
+    check(
+        ServerBehavior::Stream("", String::new()),
+        FailedUsage::Nothing,
+    )
+    .await;
     let counted = format!(
         "{}, \"usage\": {{\"prompt_tokens\": 9, \"completion_tokens\": 1}}}}",
         &piece[..piece.len() - 1]
     );
     check(
-        Play::Stream("", format!("{counted}\n\n")),
-        Used::Tokens(Tokens::new(9, 1)),
+        ServerBehavior::Stream("", format!("{counted}\n\n")),
+        FailedUsage::Tokens(TokenCounts::new(9, 1)),
     )
     .await;
 }
 
 #[tokio::test]
 async fn what_broke_off_counts_also_while_it_waits_to_be_asked_for_again() {
-    let cut = Play::Stream("content-length: 9999\r\n", "data: {}\n\n".to_owned());
-    let server = Server::new([cut]);
+    let cut = ServerBehavior::Stream("content-length: 9999\r\n", "data: {}\n\n".to_owned());
+    let server = ModelServer::new([cut]);
     let mut provider = provider_of(&Endpoint {
         retries: 1,
         ..server.endpoint()
     })
     .expect("a usable endpoint");
     provider.backoff = Duration::from_secs(3600);
-    let departure = Departure::ahead();
-    let mut hearing = Hearing::default().of(departure.clone());
+    let departure = DispatchState::waiting();
+    let mut hearing = StreamObserver::default().with_dispatch_state(departure.clone());
     let returned = async {
         loop {
-            match departure.here().await {
-                used if used == Tokens::default() => tokio::task::yield_now().await,
+            match departure.wait_until_waiting().await {
+                used if used == TokenCounts::default() => tokio::task::yield_now().await,
                 used => return used,
             }
         }
@@ -338,13 +394,13 @@ async fn what_broke_off_counts_also_while_it_waits_to_be_asked_for_again() {
     let returned = tokio::time::timeout(Duration::from_secs(60), returned);
     tokio::select! {
         asked = complete(&provider, &mut hearing) => panic!("{asked:?} before it is asked again"),
-        used = returned => assert_eq!(used, Ok(Used::Unknown.tokens(&request()))),
+        used = returned => assert_eq!(used, Ok(FailedUsage::Unknown.tokens(&request()))),
     }
 }
 
 #[tokio::test]
 async fn a_reply_that_does_not_end_is_cut_by_the_timeout_and_not_paid_twice() {
-    let server = Server::new([Play::Drip]);
+    let server = ModelServer::new([ServerBehavior::Stall]);
     let endpoint = Endpoint {
         retries: 3,
         timeout: Duration::from_millis(300),
@@ -361,13 +417,19 @@ async fn a_reply_that_does_not_end_is_cut_by_the_timeout_and_not_paid_twice() {
 
 #[tokio::test]
 async fn a_reply_without_end_is_bounded() {
-    check(&[Play::Flood], 3, Err("larger than 16 MiB"), 1).await;
+    check(
+        &[ServerBehavior::SendEndlessly],
+        3,
+        Err("larger than 16 MiB"),
+        1,
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn an_error_is_quoted_at_its_beginning_and_on_one_line() {
     let long = format!("one\n\u{1b}[2Jtwo {}", "x".repeat(100_000));
-    let server = Server::new([Play::Answer("400 Bad Request", "", long)]);
+    let server = ModelServer::new([ServerBehavior::Respond("400 Bad Request", "", long)]);
     let error = ask(&server.endpoint()).await.expect_err("a bad request");
     assert!(
         error.message.contains("`one  [2Jtwo xxx"),
@@ -382,13 +444,13 @@ async fn the_key_is_sent_and_shown_nowhere() {
     let key = std::env::var(KEY).expect("a variable that is set everywhere");
     for status in ["200 OK", "401 Unauthorized"] {
         let said = serde_json::json!({ "error": format!("{key} is wrong") }).to_string();
-        let server = Server::new([Play::Answer(status, "", said)]);
+        let server = ModelServer::new([ServerBehavior::Respond(status, "", said)]);
         let endpoint = Endpoint {
             api_key_env: Some(KEY.to_owned()),
             ..server.endpoint()
         };
         let provider = provider_of(&endpoint).expect("a usable endpoint");
-        let error = complete(&provider, &mut Hearing::default())
+        let error = complete(&provider, &mut StreamObserver::default())
             .await
             .expect_err("no reply")
             .error;
@@ -425,13 +487,13 @@ async fn the_key_is_in_no_part_of_a_reply_or_an_error_however_it_is_escaped() {
             {{"id": "c", "function": {{"name": "n", "arguments": {{"a": "{escaped}"}}}}}}]}}"#
     );
     let answer = format!(r#"{{"model": "{escaped}", "choices": [{{"message": {message}}}]}}"#);
-    let server = Server::new([Play::Answer("200 OK", "", answer)]);
+    let server = ModelServer::new([ServerBehavior::Respond("200 OK", "", answer)]);
     let endpoint = Endpoint {
         api_key_env: Some(KEY.to_owned()),
         ..server.endpoint()
     };
     let provider = provider_of(&endpoint).expect("a usable endpoint");
-    let reply = complete(&provider, &mut Hearing::default())
+    let reply = complete(&provider, &mut StreamObserver::default())
         .await
         .expect("a reply");
     assert_eq!(reply.text, "it is [secret PATH] [secret PATH]");
@@ -448,13 +510,13 @@ async fn the_key_is_in_no_part_of_a_reply_or_an_error_however_it_is_escaped() {
     // The key is removed before the text is cut off, because a part of it would not be recognized.
     let long = format!(r#"{{"error": "{}{escaped}"}}"#, "x".repeat(250));
     for status in ["200 OK", "500 Oops"] {
-        let server = Server::new([Play::Answer(status, "", long.clone())]);
+        let server = ModelServer::new([ServerBehavior::Respond(status, "", long.clone())]);
         let endpoint = Endpoint {
             api_key_env: Some(KEY.to_owned()),
             ..server.endpoint()
         };
         let provider = provider_of(&endpoint).expect("a usable endpoint");
-        let error = complete(&provider, &mut Hearing::default())
+        let error = complete(&provider, &mut StreamObserver::default())
             .await
             .expect_err("no reply")
             .error;
@@ -475,7 +537,7 @@ async fn an_endpoint_that_is_not_there_is_an_upstream_error() {
         base_url: format!("http://127.0.0.1:{port}"),
         api_key_env: None,
         retries: 1,
-        timeout: Endpoint::TIMEOUT,
+        timeout: Endpoint::DEFAULT_TIMEOUT,
     };
     let error = ask(&endpoint).await.expect_err("nobody there");
     assert_eq!(error.kind, HostErrorKind::Upstream);
@@ -490,7 +552,7 @@ async fn an_endpoint_that_is_not_there_is_an_upstream_error() {
 
 #[tokio::test]
 async fn the_path_of_the_base_address_is_kept() {
-    let server = Server::new([text("fine")]);
+    let server = ModelServer::new([respond_with_text("fine")]);
     ask(&server.endpoint()).await.expect("a reply");
     let seen = &server.seen()[0];
     assert!(
@@ -512,7 +574,7 @@ fn an_encrypted_endpoint_can_be_prepared_without_a_connection() {
         base_url: "https://a.example".to_owned(),
         api_key_env: None,
         retries: 0,
-        timeout: Endpoint::TIMEOUT,
+        timeout: Endpoint::DEFAULT_TIMEOUT,
     };
     match provider_of(&endpoint) {
         Ok(_) => {}

@@ -13,16 +13,16 @@ use serde::Deserialize;
 use strata_core::json::Json;
 use toml::Spanned;
 
-use super::{Answer, Call, Entry, Words};
+use super::{ScriptedAnswer, ScriptedEntry, ScriptedReply, ScriptedToolCall};
 use crate::open;
 
 /// The maximum size of the file in bytes. Replies are written by hand or cut from records, so a
 /// larger file is a mistake.
 const MAX_BYTES: u64 = 16 << 20;
 /// The lowest `status` that is a failure.
-const FAILURE: u16 = 400;
+const MIN_FAILURE_STATUS: u16 = 400;
 /// The minimum similarity of a misspelt key to a known one to be suggested.
-const ALIKE: f64 = 0.7;
+const MIN_SIMILARITY: f64 = 0.7;
 
 const KEYS: [&str; 12] = [
     "reply",
@@ -98,13 +98,13 @@ struct RawCall {
 }
 
 /// An error with its location in the text.
-struct Mistake {
+struct ReplyFileMistake {
     span: Range<usize>,
     message: String,
     hint: String,
 }
 
-impl Mistake {
+impl ReplyFileMistake {
     fn new(span: Range<usize>, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {
             span,
@@ -115,7 +115,7 @@ impl Mistake {
 }
 
 /// Reads and validates a file.
-pub(super) fn load(path: &Path) -> Result<Vec<Entry>, ReplyFileError> {
+pub(super) fn load_entries(path: &Path) -> Result<Vec<ScriptedEntry>, ReplyFileError> {
     let source = read(path).map_err(|reason| ReplyFileError::Unreadable {
         file: path.to_owned(),
         reason,
@@ -136,74 +136,74 @@ fn read(path: &Path) -> Result<String, String> {
     Ok(source)
 }
 
-fn parse(source: &str) -> Result<Vec<Entry>, Mistake> {
+fn parse(source: &str) -> Result<Vec<ScriptedEntry>, ReplyFileMistake> {
     let raw: RawFile = toml::from_str(source).map_err(|error| {
         let span = error.span().unwrap_or(0..0);
-        let hint = misspelt(source.get(span.clone()).unwrap_or_default());
-        Mistake::new(span, error.message(), hint)
+        let hint = suggest_key(source.get(span.clone()).unwrap_or_default());
+        ReplyFileMistake::new(span, error.message(), hint)
     })?;
     if raw.reply.is_empty() {
-        return Err(Mistake::new(
+        return Err(ReplyFileMistake::new(
             0..0,
             "the file holds no replies",
             "add a `[[reply]]` with a `text`",
         ));
     }
-    raw.reply.into_iter().map(entry).collect()
+    raw.reply.into_iter().map(parse_entry).collect()
 }
 
-fn misspelt(key: &str) -> String {
+fn suggest_key(key: &str) -> String {
     let likeness = |known: &&&str| strsim::jaro_winkler(known, key);
     let closest = KEYS
         .iter()
         .max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
     match closest {
-        Some(known) if likeness(&known) >= ALIKE && *known != key => {
+        Some(known) if likeness(&known) >= MIN_SIMILARITY && *known != key => {
             format!("did you mean `{known}`?")
         }
         _ => String::new(),
     }
 }
 
-fn entry(raw: Spanned<RawReply>) -> Result<Entry, Mistake> {
+fn parse_entry(raw: Spanned<RawReply>) -> Result<ScriptedEntry, ReplyFileMistake> {
     let span = raw.span();
     let raw = raw.into_inner();
-    Ok(Entry {
-        pattern: raw.pattern.as_ref().map(pattern).transpose()?,
-        delay: raw.delay.as_ref().map_or(Ok(Duration::ZERO), delay)?,
+    Ok(ScriptedEntry {
+        pattern: raw.pattern.as_ref().map(parse_pattern).transpose()?,
+        delay: raw.delay.as_ref().map_or(Ok(Duration::ZERO), parse_delay)?,
         times: raw.times.map(Into::into),
-        served: AtomicU32::new(0),
-        answer: answer(raw, span)?,
+        uses: AtomicU32::new(0),
+        answer: parse_answer(raw, span)?,
     })
 }
 
-fn answer(raw: RawReply, span: Range<usize>) -> Result<Answer, Mistake> {
+fn parse_answer(raw: RawReply, span: Range<usize>) -> Result<ScriptedAnswer, ReplyFileMistake> {
     if let Some(status) = &raw.status {
         let code = *status.get_ref();
         if !(100..600).contains(&code) {
             let message = format!("`{code}` is not an HTTP status");
-            return Err(Mistake::new(
+            return Err(ReplyFileMistake::new(
                 status.span(),
                 message,
                 "it lies between 100 and 599",
             ));
         }
-        if code >= FAILURE {
+        if code >= MIN_FAILURE_STATUS {
             let body = raw.text.unwrap_or_default();
-            return Ok(Answer::Failure { status: code, body });
+            return Ok(ScriptedAnswer::Failure { status: code, body });
         }
     }
     if raw.text.is_none() && raw.data.is_none() && raw.tool_calls.is_empty() {
-        return Err(Mistake::new(
+        return Err(ReplyFileMistake::new(
             span,
             "the reply says nothing",
             "give it a `text`, `data`, `tool_calls`, or a `status` of 400 or more",
         ));
     }
-    let data = raw.data.as_ref().map(json).transpose()?;
+    let data = raw.data.as_ref().map(to_json_text).transpose()?;
     let text = raw.text.or_else(|| data.clone());
-    let calls = raw.tool_calls.into_iter().map(call);
-    Ok(Answer::Reply(Words {
+    let calls = raw.tool_calls.into_iter().map(parse_call);
+    Ok(ScriptedAnswer::Reply(ScriptedReply {
         text: text.unwrap_or_default(),
         data,
         tool_calls: calls.collect::<Result<_, _>>()?,
@@ -212,7 +212,7 @@ fn answer(raw: RawReply, span: Range<usize>) -> Result<Answer, Mistake> {
     }))
 }
 
-fn pattern(raw: &Spanned<String>) -> Result<Regex, Mistake> {
+fn parse_pattern(raw: &Spanned<String>) -> Result<Regex, ReplyFileMistake> {
     Regex::new(raw.get_ref()).map_err(|error| {
         let text = error.to_string();
         // The library displays the pattern above its last line, which contains the reason.
@@ -221,7 +221,7 @@ fn pattern(raw: &Spanned<String>) -> Result<Regex, Mistake> {
             .last()
             .unwrap_or_default()
             .trim_start_matches("error: ");
-        Mistake::new(
+        ReplyFileMistake::new(
             raw.span(),
             format!("`match` is not a regular expression: {why}"),
             "put a backslash before characters that stand for themselves",
@@ -229,24 +229,24 @@ fn pattern(raw: &Spanned<String>) -> Result<Regex, Mistake> {
     })
 }
 
-fn delay(raw: &Spanned<String>) -> Result<Duration, Mistake> {
+fn parse_delay(raw: &Spanned<String>) -> Result<Duration, ReplyFileMistake> {
     let signed = raw.get_ref().parse::<jiff::SignedDuration>().ok();
     signed
         .and_then(|d| Duration::try_from(d).ok())
         .ok_or_else(|| {
             let message = format!("`{}` is not a duration", raw.get_ref());
-            Mistake::new(raw.span(), message, "write it like `500ms` or `2s`")
+            ReplyFileMistake::new(raw.span(), message, "write it like `500ms` or `2s`")
         })
 }
 
-fn call(raw: RawCall) -> Result<Call, Mistake> {
+fn parse_call(raw: RawCall) -> Result<ScriptedToolCall, ReplyFileMistake> {
     let arguments = match &raw.arguments {
         None => "{}".to_owned(),
         // As in the protocols of models, arguments may be given as text.
         Some(spanned) if spanned.get_ref().is_str() => {
             let text = spanned.get_ref().as_str().unwrap_or_default();
             let checked = Json::parse(text).map_err(|e| {
-                Mistake::new(
+                ReplyFileMistake::new(
                     spanned.span(),
                     format!("`arguments` are {e}"),
                     "write them as a table",
@@ -254,28 +254,30 @@ fn call(raw: RawCall) -> Result<Call, Mistake> {
             })?;
             checked.as_str().to_owned()
         }
-        Some(spanned) => json(spanned)?,
+        Some(spanned) => to_json_text(spanned)?,
     };
-    Ok(Call {
+    Ok(ScriptedToolCall {
         id: raw.id,
         name: raw.name,
         arguments,
     })
 }
 
-fn json(raw: &Spanned<toml::Value>) -> Result<String, Mistake> {
-    value(raw.get_ref()).map(|v| v.to_string()).ok_or_else(|| {
-        Mistake::new(
-            raw.span(),
-            "`inf` and `nan` have no form in JSON",
-            "write a finite number or a text",
-        )
-    })
+fn to_json_text(raw: &Spanned<toml::Value>) -> Result<String, ReplyFileMistake> {
+    to_json(raw.get_ref())
+        .map(|v| v.to_string())
+        .ok_or_else(|| {
+            ReplyFileMistake::new(
+                raw.span(),
+                "`inf` and `nan` have no form in JSON",
+                "write a finite number or a text",
+            )
+        })
 }
 
 /// Converts TOML to JSON. Returns `None` for numbers that JSON cannot represent. Dates become
 /// strings.
-fn value(raw: &toml::Value) -> Option<serde_json::Value> {
+fn to_json(raw: &toml::Value) -> Option<serde_json::Value> {
     use serde_json::Value;
     Some(match raw {
         toml::Value::String(text) => Value::from(text.as_str()),
@@ -283,16 +285,18 @@ fn value(raw: &toml::Value) -> Option<serde_json::Value> {
         toml::Value::Float(number) => Value::Number(serde_json::Number::from_f64(*number)?),
         toml::Value::Boolean(truth) => Value::from(*truth),
         toml::Value::Datetime(date) => Value::from(date.to_string()),
-        toml::Value::Array(items) => Value::Array(items.iter().map(value).collect::<Option<_>>()?),
+        toml::Value::Array(items) => {
+            Value::Array(items.iter().map(to_json).collect::<Option<_>>()?)
+        }
         toml::Value::Table(table) => {
-            let pairs = table.iter().map(|(k, v)| Some((k.clone(), value(v)?)));
+            let pairs = table.iter().map(|(k, v)| Some((k.clone(), to_json(v)?)));
             Value::Object(pairs.collect::<Option<_>>()?)
         }
     })
 }
 
-fn render(path: &Path, source: &str, mistake: Mistake) -> ReplyFileError {
-    let Mistake {
+fn render(path: &Path, source: &str, mistake: ReplyFileMistake) -> ReplyFileError {
+    let ReplyFileMistake {
         span,
         message,
         hint,

@@ -5,7 +5,7 @@ use std::io::Write;
 use tempfile::NamedTempFile;
 
 use super::*;
-use crate::services::llm::Turn;
+use crate::services::llm::ChatMessage;
 
 fn file(source: &str) -> NamedTempFile {
     let mut file = NamedTempFile::new().expect("a temporary file");
@@ -13,12 +13,12 @@ fn file(source: &str) -> NamedTempFile {
     file
 }
 
-fn scripted(source: &str) -> Scripted {
-    Scripted::load(file(source).path()).unwrap_or_else(|e| panic!("{e}"))
+fn scripted(source: &str) -> ScriptedProvider {
+    ScriptedProvider::load(file(source).path()).unwrap_or_else(|e| panic!("{e}"))
 }
 
-fn asking(content: &str) -> Request {
-    Request::new(vec![Turn::new(Speaker::User, content)])
+fn asking(content: &str) -> ModelRequest {
+    ModelRequest::new(vec![ChatMessage::new(Speaker::User, content)])
 }
 
 /// Sends one request after the other and compares the texts, or parts of the errors.
@@ -116,8 +116,10 @@ async fn the_last_user_message_is_matched_and_no_other() {
         (Speaker::User, "new"),
         (Speaker::Tool, "tool"),
     ];
-    let turns = turns.map(|(speaker, content)| Turn::new(speaker, content));
-    let reply = scripted.complete(None, &Request::new(turns.into())).await;
+    let turns = turns.map(|(speaker, content)| ChatMessage::new(speaker, content));
+    let reply = scripted
+        .complete(None, &ModelRequest::new(turns.into()))
+        .await;
     assert_eq!(reply.map(|r| r.text), Ok("right".to_owned()));
 }
 
@@ -181,7 +183,7 @@ async fn tokens_are_given_or_estimated() {
 
 #[test]
 fn mistakes_in_the_file_show_their_place() {
-    let check = |source: &str, place: (usize, usize), expected: &str| match Scripted::load(
+    let check = |source: &str, place: (usize, usize), expected: &str| match ScriptedProvider::load(
         file(source).path(),
     ) {
         Err(ReplyFileError::Invalid {
@@ -246,7 +248,7 @@ fn mistakes_in_the_file_show_their_place() {
 
 #[test]
 fn a_file_that_cannot_be_read_is_named() {
-    let error = Scripted::load(Path::new("no/such/replies.toml")).expect_err("no file");
+    let error = ScriptedProvider::load(Path::new("no/such/replies.toml")).expect_err("no file");
     let text = error.to_string();
     assert!(
         text.contains("`no/such/replies.toml`")

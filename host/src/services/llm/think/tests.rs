@@ -4,10 +4,10 @@ use proptest::prelude::*;
 use strata_core::id::MessageId;
 
 use super::*;
-use crate::services::llm::Finish;
+use crate::services::llm::FinishReason;
 
-fn reply(text: &str, data: Option<&str>) -> Reply {
-    Reply {
+fn reply(text: &str, data: Option<&str>) -> ModelReply {
+    ModelReply {
         text: text.to_owned(),
         data: data.map(str::to_owned),
         tool_calls: Vec::new(),
@@ -15,7 +15,7 @@ fn reply(text: &str, data: Option<&str>) -> Reply {
         input_tokens: 0,
         output_tokens: 0,
         cached_tokens: 0,
-        finish: Finish::Stop,
+        finish: FinishReason::Stop,
     }
 }
 
@@ -128,11 +128,11 @@ fn candidate(name: &str, description: &str) -> Candidate {
 
 #[test]
 fn the_model_is_told_who_it_is_and_what_there_is_to_choose() {
-    let role = Profile {
+    let role = RoleProfile {
         name: "Ann".to_owned(),
         profile: "Engineer".to_owned(),
         goal: "working code.".to_owned(),
-        ..Profile::default()
+        ..RoleProfile::default()
     };
     let candidates = [candidate("Write", "writes code"), candidate("Test", "")];
     let request = think_request(&role, &candidates, &[message("Design", "a snake")], &[]);
@@ -150,13 +150,15 @@ fn the_model_is_told_who_it_is_and_what_there_is_to_choose() {
 
 #[test]
 fn long_histories_and_long_messages_are_cut() {
-    let long = "é".repeat(MESSAGE_CHARS + 1);
-    let news: Vec<_> = (0..MESSAGES + 7).map(|_| message("Big", &long)).collect();
-    let request = think_request(&Profile::default(), &[], &news, &[message("A", "done")]);
+    let long = "é".repeat(MAX_MESSAGE_CHARS + 1);
+    let news: Vec<_> = (0..MAX_MESSAGES + 7)
+        .map(|_| message("Big", &long))
+        .collect();
+    let request = think_request(&RoleProfile::default(), &[], &news, &[message("A", "done")]);
     let asked = &request.messages[1].content;
     assert!(asked.contains("(7 older ones left out)"));
-    assert_eq!(asked.matches("- Big: é").count(), MESSAGES);
-    assert_eq!(asked.matches("é […]\n").count(), MESSAGES);
+    assert_eq!(asked.matches("- Big: é").count(), MAX_MESSAGES);
+    assert_eq!(asked.matches("é […]\n").count(), MAX_MESSAGES);
     assert!(asked.contains("- A: done\n"));
 }
 
@@ -168,7 +170,7 @@ proptest! {
         candidates in prop_oneof![0_usize..5, Just(usize::MAX)],
     ) {
         if let Ok(choice) = parse_choice(&reply(&text, data.as_deref()), candidates) {
-            prop_assert!(choice == NOTHING || usize::try_from(choice).is_ok_and(|c| c < candidates));
+            prop_assert!(choice == NO_ACTION || usize::try_from(choice).is_ok_and(|c| c < candidates));
         }
     }
 

@@ -10,14 +10,14 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::blob::{Blobs, digest_of};
-use crate::store::conformance::{replay, state, turns};
-use crate::store::script::{copy, definition, run};
-use crate::store::{At, Directory, Opened, Replace};
+use crate::store::conformance::{loaded_state, pseudorandom, replay};
+use crate::store::script::{copy, definition, scripted_run};
+use crate::store::{OpenedStore, ReplacePolicy, StateSelector, StorageDirectory};
 
 /// A team, and what would be left of it on the disk.
-struct Disk {
+struct TestDisk {
     store: SqliteStore,
-    directory: Directory,
+    directory: StorageDirectory,
     /// Its database as of its last own sync.
     synced: TempDir,
     _temp: TempDir,
@@ -27,12 +27,12 @@ fn is_database(name: &str) -> bool {
     matches!(name, "team.db" | "team.db-wal")
 }
 
-impl Disk {
+impl TestDisk {
     fn new(group: &GroupLog) -> Self {
         let temp = tempfile::tempdir().unwrap();
-        let directory = Directory::new(temp.path().join("store"));
+        let directory = StorageDirectory::new(temp.path().join("store"));
         let mut store = directory
-            .create(Replace::Never, &replay(&[]), &definition())
+            .create(ReplacePolicy::Never, &replay(&[]), &definition())
             .unwrap()
             .store;
         store.join(group);
@@ -45,7 +45,7 @@ impl Disk {
     }
 
     fn entries(&self) -> usize {
-        links(self.directory.path()).unwrap()[0]
+        log_links(self.directory.path()).unwrap()[0]
             .entries()
             .unwrap()
             .len()
@@ -53,23 +53,23 @@ impl Disk {
 
     /// Makes a durable change. Returns whether the shared log alone made it durable; otherwise, the
     /// team's own log was synced.
-    fn lasting(&mut self, work: impl FnOnce(&mut SqliteStore)) -> bool {
+    fn durable_change(&mut self, work: impl FnOnce(&mut SqliteStore)) -> bool {
         let before = self.entries();
         work(&mut self.store);
-        let together = self.entries() > before;
-        if !together {
+        let is_shared = self.entries() > before;
+        if !is_shared {
             copy(self.directory.path(), self.synced.path(), is_database);
         }
-        together
+        is_shared
     }
 
     fn append(&mut self, records: &[Record]) -> bool {
-        self.lasting(|store| store.append(records, Durability::Full).unwrap())
+        self.durable_change(|store| store.append(records, Durability::Full).unwrap())
     }
 
     /// Returns the store that is found after a loss of power now. What was written since the last
     /// own sync was either written back by chance, or lost.
-    fn after_loss(&self, by_chance: bool) -> (Opened, TempDir) {
+    fn after_loss(&self, by_chance: bool) -> (OpenedStore, TempDir) {
         let left = tempfile::tempdir().unwrap();
         let database = if by_chance {
             self.directory.path()
@@ -80,12 +80,12 @@ impl Disk {
         copy(self.directory.path(), left.path(), |name| {
             name.starts_with("team.shared-log-") || name == "team.json"
         });
-        (Directory::new(left.path()).open().unwrap(), left)
+        (StorageDirectory::new(left.path()).open().unwrap(), left)
     }
 }
 
 /// Checks what is left of the appended records after a loss of power: at least the first `safe` of them, and the blob.
-fn check_recovered(opened: &Opened, appended: &[Record], safe: usize, blob: Option<&Digest>) {
+fn check_recovered(opened: &OpenedStore, appended: &[Record], safe: usize, blob: Option<&Digest>) {
     assert!(!opened.team_json_differs);
     let kept = opened.store.records(0, usize::MAX).unwrap();
     assert!(
@@ -94,19 +94,22 @@ fn check_recovered(opened: &Opened, appended: &[Record], safe: usize, blob: Opti
         kept.len()
     );
     assert_eq!(kept, appended[..kept.len()]);
-    assert_eq!(state(&opened.store.load(&At::Head).unwrap()), replay(&kept));
+    assert_eq!(
+        loaded_state(&opened.store.load(&StateSelector::Head).unwrap()),
+        replay(&kept)
+    );
     assert!(blob.is_none_or(|blob| opened.store.blob(blob).unwrap().is_some()));
 }
 
 #[test]
 fn what_was_appended_in_full_survives_a_loss_of_power() {
-    let (records, _) = run(&turns(23, 3000), 400);
+    let (records, _) = scripted_run(&pseudorandom(23, 3000), 400);
     let group = GroupLog::new();
-    let mut others = Disk::new(&group);
+    let mut others = TestDisk::new(&group);
     let (mut alone, mut told) = (0, 0);
     for seed in 0..4 {
         let mut chance = StdRng::seed_from_u64(seed);
-        let mut disk = Disk::new(&group);
+        let mut disk = TestDisk::new(&group);
         let (mut at, mut safe, mut blob) = (0, 0, None);
         while at < records.len() {
             let next = (at + chance.random_range(1..4)).min(records.len());
@@ -116,10 +119,9 @@ fn what_was_appended_in_full_survives_a_loss_of_power() {
                 1 => disk.store.keep_checkpoints(3).unwrap(),
                 2 => {
                     let write = |out: &mut dyn io::Write| write!(out, "{at}");
-                    told +=
-                        usize::from(disk.lasting(|store| {
-                            store.write_team_json(&write, Durability::Full).unwrap()
-                        }));
+                    told += usize::from(disk.durable_change(|store| {
+                        store.write_team_json(&write, Durability::Full).unwrap()
+                    }));
                     safe = at;
                 }
                 3 => {
@@ -140,14 +142,14 @@ fn what_was_appended_in_full_survives_a_loss_of_power() {
                 (safe, blob) = (next, new_blob.or(blob));
             }
             at = next;
-            others.append(&records[others.store.line.events as usize..][..1]);
+            others.append(&records[others.store.lineage.events as usize..][..1]);
             if chance.random_bool(0.1) && safe > 0 {
                 let (opened, left) = disk.after_loss(chance.random());
                 check_recovered(&opened, &records[..at], safe, blob.as_ref());
-                assert_eq!(links(left.path()).unwrap().len(), 0);
+                assert_eq!(log_links(left.path()).unwrap().len(), 0);
             }
         }
-        others = Disk::new(&group);
+        others = TestDisk::new(&group);
     }
     assert!(
         (20..200).contains(&alone),
@@ -158,9 +160,9 @@ fn what_was_appended_in_full_survives_a_loss_of_power() {
 
 #[test]
 fn what_is_found_may_be_found_again() {
-    let (records, end) = run(&turns(5, 800), 60);
+    let (records, end) = scripted_run(&pseudorandom(5, 800), 60);
     let group = GroupLog::new();
-    let mut disk = Disk::new(&group);
+    let mut disk = TestDisk::new(&group);
     for some in records.chunks(2) {
         disk.append(some);
     }
@@ -170,16 +172,19 @@ fn what_is_found_may_be_found_again() {
     copy(disk.directory.path(), left.path(), |name| {
         name.starts_with("team.shared-log-")
     });
-    let store = Directory::new(left.path()).open().unwrap().store;
-    assert_eq!(state(&store.load(&At::Head).unwrap()), end);
-    assert_eq!(links(left.path()).unwrap().len(), 0);
+    let store = StorageDirectory::new(left.path()).open().unwrap().store;
+    assert_eq!(
+        loaded_state(&store.load(&StateSelector::Head).unwrap()),
+        end
+    );
+    assert_eq!(log_links(left.path()).unwrap().len(), 0);
 }
 
 #[test]
 fn a_log_that_goes_on_further_on_is_refused() {
-    let (records, _) = run(&turns(5, 800), 60);
+    let (records, _) = scripted_run(&pseudorandom(5, 800), 60);
     let group = GroupLog::new();
-    let mut disk = Disk::new(&group);
+    let mut disk = TestDisk::new(&group);
     for some in records[..20].chunks(2) {
         disk.append(some);
     }
@@ -187,43 +192,52 @@ fn a_log_that_goes_on_further_on_is_refused() {
     let earlier = tempfile::tempdir().unwrap();
     copy(disk.synced.path(), earlier.path(), is_database);
     disk.append(&records[20..22]);
-    let link = links(disk.directory.path()).unwrap().remove(0);
+    let link = log_links(disk.directory.path()).unwrap().remove(0);
     let last = link.entries().unwrap().pop().unwrap();
-    let mut store = Directory::new(earlier.path()).open().unwrap().store;
+    let mut store = StorageDirectory::new(earlier.path()).open().unwrap().store;
     let refused = store
-        .take_in_events(Entry::read(&link, &last).unwrap())
+        .restore_events(SharedLogEntry::read(&link, &last).unwrap())
         .unwrap_err()
         .to_string();
     assert!(
         refused.contains("the database ends with event 2, this goes on with event 21"),
         "{refused}"
     );
-    assert!(Entry::read(&link, &last[..last.len() - 1]).is_err());
+    assert!(SharedLogEntry::read(&link, &last[..last.len() - 1]).is_err());
 }
 
 #[test]
 fn who_leaves_takes_nothing_along_and_leaves_nothing_behind() {
-    let (records, end) = run(&turns(5, 800), 60);
+    let (records, end) = scripted_run(&pseudorandom(5, 800), 60);
     let group = GroupLog::new();
-    let [mut one, mut two] = [Disk::new(&group), Disk::new(&group)];
+    let [mut one, mut two] = [TestDisk::new(&group), TestDisk::new(&group)];
     for some in records.chunks(3) {
         one.append(some);
         two.append(some);
     }
-    let Disk {
+    let TestDisk {
         store,
         directory,
         _temp,
         ..
     } = one;
     drop(store);
-    assert_eq!(links(directory.path()).unwrap().len(), 0);
+    assert_eq!(log_links(directory.path()).unwrap().len(), 0);
     let mut store = directory.open().unwrap().store;
-    assert_eq!(state(&store.load(&At::Head).unwrap()), end);
-    store.join(&group);
-    assert_eq!(links(directory.path()).unwrap().len(), 1);
     assert_eq!(
-        state(&two.after_loss(false).0.store.load(&At::Head).unwrap()),
+        loaded_state(&store.load(&StateSelector::Head).unwrap()),
+        end
+    );
+    store.join(&group);
+    assert_eq!(log_links(directory.path()).unwrap().len(), 1);
+    assert_eq!(
+        loaded_state(
+            &two.after_loss(false)
+                .0
+                .store
+                .load(&StateSelector::Head)
+                .unwrap()
+        ),
         end
     );
 }

@@ -9,58 +9,59 @@ use strata_core::environment::{Environment, MessageRef};
 use strata_core::json::Json;
 use strata_core::message::{Hop, Message};
 
-use super::super::lines::Line;
-use super::Document;
+use super::super::lines::OneLine;
+use super::JsonDocument;
 
 /// The prefix of keys in a message's metadata that belong to its structured content.
 pub(in super::super) const INSTRUCT_PREFIX: &str = "instruct_content.";
 
 /// A message, on one line.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Text<'a> {
+pub(in super::super) struct MessageJson<'a> {
     pub message: &'a Message,
-    pub line: &'a Line,
+    pub line: &'a OneLine,
 }
 
-impl Serialize for Text<'_> {
+impl Serialize for MessageJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.line.within(|| fields(self.message, serializer))
+        self.line
+            .run(|| serialize_message(self.message, serializer))
     }
 }
 
 /// A list of messages, each on a line. There may be very many messages, and each is in several
 /// lists.
-pub(in super::super) struct Texts<'a> {
+pub(in super::super) struct MessageListJson<'a> {
     pub env: &'a Environment,
-    pub line: &'a Line,
+    pub line: &'a OneLine,
     pub ids: Vec<MessageRef>,
 }
 
-impl<'a> Texts<'a> {
-    fn iter(&self) -> impl Iterator<Item = Text<'a>> {
-        self.ids.iter().map(|id| Text {
+impl<'a> MessageListJson<'a> {
+    fn iter(&self) -> impl Iterator<Item = MessageJson<'a>> {
+        self.ids.iter().map(|id| MessageJson {
             message: self.env.message(*id),
             line: self.line,
         })
     }
 }
 
-impl Serialize for Texts<'_> {
+impl Serialize for MessageListJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.iter())
     }
 }
 
 /// An object of messages, by their ids.
-pub(in super::super) struct ById<'a>(pub Texts<'a>);
+pub(in super::super) struct MessagesByIdJson<'a>(pub MessageListJson<'a>);
 
-impl Serialize for ById<'_> {
+impl Serialize for MessagesByIdJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().map(|text| (&text.message.id.0, text)))
     }
 }
 
-fn fields<S: Serializer>(message: &Message, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_message<S: Serializer>(message: &Message, serializer: S) -> Result<S::Ok, S::Error> {
     let Message {
         id,
         content,
@@ -77,7 +78,7 @@ fn fields<S: Serializer>(message: &Message, serializer: S) -> Result<S::Ok, S::E
     out.serialize_field("content", content)?;
     let instruct = instruct
         .as_deref()
-        .map(|content| Instruct { content, meta });
+        .map(|content| InstructJson { content, meta });
     out.serialize_field("instruct_content", &instruct)?;
     out.serialize_field("role", role)?;
     out.serialize_field("cause_by", cause_by)?;
@@ -85,7 +86,7 @@ fn fields<S: Serializer>(message: &Message, serializer: S) -> Result<S::Ok, S::E
     out.serialize_field("send_to", send_to)?;
     out.serialize_field(
         "meta_info",
-        &Meta {
+        &MetaJson {
             meta,
             has_instruct: instruct.is_some(),
         },
@@ -95,47 +96,47 @@ fn fields<S: Serializer>(message: &Message, serializer: S) -> Result<S::Ok, S::E
 }
 
 /// Structured content, with the fields of other programs beside its class and its value.
-struct Instruct<'a> {
+struct InstructJson<'a> {
     content: &'a strata_core::message::Instruct,
     meta: &'a BTreeMap<String, Json>,
 }
 
-impl Serialize for Instruct<'_> {
+impl Serialize for InstructJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let more = self
             .meta
             .iter()
-            .filter_map(|(name, value)| Some((field_of_instruct(name)?, value)));
+            .filter_map(|(name, value)| Some((instruct_field(name)?, value)));
         let mut out = serializer.serialize_map(None)?;
         out.serialize_entry("class", &self.content.class)?;
         for (name, value) in more {
-            out.serialize_entry(name, &Document(value))?;
+            out.serialize_entry(name, &JsonDocument(value))?;
         }
-        out.serialize_entry("value", &Document(&self.content.value))?;
+        out.serialize_entry("value", &JsonDocument(&self.content.value))?;
         out.end()
     }
 }
 
 /// Returns the field of the structured content that a key of the metadata refers to.
-fn field_of_instruct(name: &str) -> Option<&str> {
+fn instruct_field(name: &str) -> Option<&str> {
     name.strip_prefix(INSTRUCT_PREFIX)
         .filter(|field| !matches!(*field, "class" | "value"))
 }
 
 /// The metadata of a message, without what is written into its structured content.
-struct Meta<'a> {
+struct MetaJson<'a> {
     meta: &'a BTreeMap<String, Json>,
     has_instruct: bool,
 }
 
-impl Serialize for Meta<'_> {
+impl Serialize for MetaJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let is_elsewhere = |name: &str| self.has_instruct && field_of_instruct(name).is_some();
+        let is_elsewhere = |name: &str| self.has_instruct && instruct_field(name).is_some();
         serializer.collect_map(
             self.meta
                 .iter()
                 .filter(|(name, _)| !is_elsewhere(name))
-                .map(|(name, value)| (name, Document(value))),
+                .map(|(name, value)| (name, JsonDocument(value))),
         )
     }
 }

@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use strata_core::activation::{Activation, Addressed, Done, Outgoing};
+use strata_core::activation::{Activation, Addressing, FinishedCall, UncommittedMessage};
 use strata_core::event::Work;
 use strata_core::message::{Message, TO_ALL};
 use strata_core::team::{Role, Task};
 
 use super::super::ImportError;
-use super::super::messages::Messages;
-use super::super::place::Place;
+use super::super::messages::ImportedMessages;
+use super::super::place::LocatedValue;
 
 /// A task, with its result if it is finished.
 struct SavedTask {
@@ -19,11 +19,11 @@ struct SavedTask {
 
 /// Adds the tasks of the role's entry to an activation, so that it neither plans again nor repeats
 /// a finished task. Without tasks the activation will plan.
-pub(super) fn resume(
+pub(super) fn restore_tasks(
     role: &Role,
-    entry: &Place<'_>,
+    entry: &LocatedValue<'_>,
     activation: &mut Activation,
-    messages: &mut Messages<'_>,
+    messages: &mut ImportedMessages<'_>,
 ) -> Result<(), ImportError> {
     // Without actions no task could be carried out. A file that is only shown may be like that.
     if role.actions.is_empty() {
@@ -36,7 +36,7 @@ pub(super) fn resume(
         return Ok(());
     };
     // Finished tasks come first, whatever the order: those that they depend on are finished, too.
-    let mut tasks = plan.each("tasks", read)?;
+    let mut tasks = plan.read_items("tasks", read_task)?;
     tasks.sort_by_key(|task| task.result.is_none());
     if tasks.is_empty() {
         return Ok(());
@@ -49,17 +49,17 @@ pub(super) fn resume(
         })
         .collect();
     let texts: Vec<&str> = tasks.iter().map(|task| task.text.as_str()).collect();
-    finish(role, Work::Plan, texts.join("\n"), activation, messages);
+    add_completed_call(role, Work::Plan, texts.join("\n"), activation, messages);
     for result in tasks.into_iter().map_while(|task| task.result) {
-        let Some(work) = activation.work(role) else {
+        let Some(work) = activation.current_work(role) else {
             break;
         };
-        finish(role, work, result, activation, messages);
+        add_completed_call(role, work, result, activation, messages);
     }
     Ok(())
 }
 
-fn read(task: Place<'_>) -> Result<SavedTask, ImportError> {
+fn read_task(task: LocatedValue<'_>) -> Result<SavedTask, ImportError> {
     task.object()?;
     let is_finished = task
         .get("is_finished")
@@ -74,37 +74,37 @@ fn read(task: Place<'_>) -> Result<SavedTask, ImportError> {
 }
 
 /// Adds a completed call with its result.
-fn finish(
+fn add_completed_call(
     role: &Role,
     work: Work,
     content: String,
     activation: &mut Activation,
-    messages: &mut Messages<'_>,
+    messages: &mut ImportedMessages<'_>,
 ) {
     let action = match work {
         Work::Act { action, .. } => action.index(),
         _ => 0,
     };
     let message = Message {
-        id: messages.free("imported").as_str().into(),
+        id: messages.unused_id("imported").as_str().into(),
         content,
         instruct: None,
-        role: role.speaker(),
+        role: role.speaker_name(),
         cause_by: role.actions[action].name.clone(),
         sent_from: role.name.clone(),
         send_to: vec![TO_ALL.into()],
         meta: Default::default(),
         route: Vec::new(),
     };
-    let output = Outgoing {
+    let output = UncommittedMessage {
         message: messages.add(message),
-        addressed: Addressed::Open,
+        addressing: Addressing::ByEnvironment,
     };
-    activation.done.push(Done {
+    activation.done.push(FinishedCall {
         work,
         output,
         emissions: Vec::new(),
         writes: Vec::new(),
-        tried: Default::default(),
+        progress: Default::default(),
     });
 }

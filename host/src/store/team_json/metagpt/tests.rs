@@ -43,7 +43,7 @@ fn team(roles: &[(&str, &str, &[&str])]) -> Team {
             ));
         }
     }
-    Definition::parse_alone(&text, "team.toml", Path::new("/"))
+    Definition::parse_without_files(&text, "team.toml", Path::new("/"))
         .unwrap()
         .team
 }
@@ -55,13 +55,13 @@ fn max_and_gus() -> Team {
     ])
 }
 
-fn open(team: &Team, text: &str) -> Environment {
+fn import_text(team: &Team, text: &str) -> Environment {
     import(team, text.as_bytes()).unwrap()
 }
 
 /// Returns the contents of the messages that a role works on, and of the outputs of its completed
 /// calls.
-fn at_work(env: &Environment, role: u16) -> (Vec<String>, Vec<String>) {
+fn activation_contents(env: &Environment, role: u16) -> (Vec<String>, Vec<String>) {
     let activation = env.role(RoleId(role)).activation.as_ref().unwrap();
     let contents = |ids: Vec<_>| {
         env.resolve(&ids)
@@ -81,7 +81,7 @@ fn at_work(env: &Environment, role: u16) -> (Vec<String>, Vec<String>) {
     )
 }
 
-fn mail(env: &Environment, role: u16) -> Vec<String> {
+fn mailbox_contents(env: &Environment, role: u16) -> Vec<String> {
     let ids: Vec<_> = env
         .role(RoleId(role))
         .mailbox
@@ -102,9 +102,9 @@ fn edited(text: &str, edit: impl FnOnce(&mut Value)) -> String {
 
 #[test]
 fn what_earlier_actions_returned_is_known_by_the_class_of_its_role() {
-    let env = open(&max_and_gus(), EARLIER);
+    let env = import_text(&max_and_gus(), EARLIER);
     assert_eq!(
-        at_work(&env, 0),
+        activation_contents(&env, 0),
         (vec!["an idea".into()], vec!["Knead(an idea)".into()])
     );
     let work = env
@@ -112,7 +112,7 @@ fn what_earlier_actions_returned_is_known_by_the_class_of_its_role() {
         .activation
         .as_ref()
         .unwrap()
-        .work(&max_and_gus().roles[0]);
+        .current_work(&max_and_gus().roles[0]);
     assert_eq!(
         work,
         Some(Work::Act {
@@ -137,7 +137,10 @@ fn roles_and_actions_have_the_names_of_their_classes_too() {
         ("Maker", "watch = [\"UserRequirement\"]", &["Knead", "Bake"]),
         ("Guest", "watch = [\"Bake\"]", &["Eat"]),
     ]);
-    assert_eq!(at_work(&open(&by_class, EARLIER), 0).1, ["Knead(an idea)"]);
+    assert_eq!(
+        activation_contents(&import_text(&by_class, EARLIER), 0).1,
+        ["Knead(an idea)"]
+    );
     let by_profile = team(&[
         (
             "A",
@@ -151,7 +154,7 @@ fn roles_and_actions_have_the_names_of_their_classes_too() {
         ),
     ]);
     assert_eq!(
-        at_work(&open(&by_profile, EARLIER), 0).1,
+        activation_contents(&import_text(&by_profile, EARLIER), 0).1,
         ["Knead(an idea)"]
     );
     let speaker = edited(EARLIER, |file| {
@@ -161,7 +164,7 @@ fn roles_and_actions_have_the_names_of_their_classes_too() {
         storage["sent_from"] = json!("Max(Profile of Max)");
     });
     assert_eq!(
-        at_work(&open(&max_and_gus(), &speaker), 0).1,
+        activation_contents(&import_text(&max_and_gus(), &speaker), 0).1,
         ["Knead(an idea)"]
     );
     let renamed = edited(EARLIER, |file| {
@@ -202,7 +205,10 @@ fn the_name_of_an_entry_counts_more_than_its_key() {
         roles.insert("Gus".into(), max);
         roles.insert("Max".into(), gus);
     });
-    assert_eq!(at_work(&open(&max_and_gus(), &swapped), 0).0, ["an idea"]);
+    assert_eq!(
+        activation_contents(&import_text(&max_and_gus(), &swapped), 0).0,
+        ["an idea"]
+    );
 }
 
 #[test]
@@ -217,13 +223,13 @@ fn a_role_with_one_action_fits_every_mode() {
             ("Ann", &ann, &["Write"]),
             ("Bob", "watch = [\"Write\"]", &["Read"]),
         ]);
-        let env = open(&team, ONE_ACTION);
+        let env = import_text(&team, ONE_ACTION);
         let work = env
             .role(RoleId(0))
             .activation
             .as_ref()
             .unwrap()
-            .work(&team.roles[0]);
+            .current_work(&team.roles[0]);
         assert_eq!(
             work,
             Some(Work::Act {
@@ -245,12 +251,18 @@ fn a_role_with_one_action_fits_every_mode() {
         "\"react_mode\": \"react\"",
         "\"react_mode\": \"plan_and_act\"",
     );
-    assert_eq!(at_work(&open(&planner, &planned), 0).0, ["an idea"]);
+    assert_eq!(
+        activation_contents(&import_text(&planner, &planned), 0).0,
+        ["an idea"]
+    );
     let by_order = team(&[
         ("Ann", "watch = [\"UserRequirement\"]", &["Write"]),
         ("Bob", "watch = [\"Write\"]", &["Read"]),
     ]);
-    assert_eq!(at_work(&open(&by_order, &planned), 0).0, ["an idea"]);
+    assert_eq!(
+        activation_contents(&import_text(&by_order, &planned), 0).0,
+        ["an idea"]
+    );
     let two = team(&[
         (
             "Max",
@@ -278,12 +290,12 @@ fn a_role_that_a_person_plays_fits_one_of_that_kind() {
     let played = edited(ONE_ACTION, |file| {
         file["env"]["roles"]["Profile of Ann"]["is_human"] = json!(true)
     });
-    let activation = open(&human, &played)
+    let activation = import_text(&human, &played)
         .role(RoleId(0))
         .activation
         .clone()
         .unwrap();
-    assert_eq!(activation.work(&human.roles[0]), Some(Work::Answer));
+    assert_eq!(activation.current_work(&human.roles[0]), Some(Work::Answer));
     assert!(import(&human, ONE_ACTION.as_bytes()).is_err());
 }
 
@@ -294,14 +306,14 @@ fn what_a_role_was_thinking_about_is_news() {
         "watch = [\"UserRequirement\"]\nreact = \"react\"\nmax_react_loop = 2\nthink = { component = \"t.wasm\" }",
         &["X", "Y"],
     )]);
-    let env = open(&cy, THINK);
-    assert_eq!(at_work(&env, 0).0, ["an idea"]);
+    let env = import_text(&cy, THINK);
+    assert_eq!(activation_contents(&env, 0).0, ["an idea"]);
     assert_eq!(
         env.role(RoleId(0))
             .activation
             .as_ref()
             .unwrap()
-            .work(&cy.roles[0]),
+            .current_work(&cy.roles[0]),
         Some(Work::Think { round: 0 })
     );
     let handled = edited(THINK, |file| {
@@ -309,7 +321,7 @@ fn what_a_role_was_thinking_about_is_news() {
         role["rc"]["memory"]["storage"] = json!([role["latest_observed_msg"].clone()]);
     });
     assert_eq!(
-        open(&cy, &handled).role(RoleId(0)).activation,
+        import_text(&cy, &handled).role(RoleId(0)).activation,
         None,
         "what it remembers it has handled"
     );
@@ -333,9 +345,9 @@ fn tasks_that_are_finished_are_not_repeated() {
         "watch = [\"UserRequirement\"]\nreact = \"plan_and_act\"",
         &["Plan", "Work"],
     )]);
-    let env = open(&pia, PLAN);
+    let env = import_text(&pia, PLAN);
     assert_eq!(
-        at_work(&env, 0),
+        activation_contents(&env, 0),
         (
             vec!["an idea".into()],
             vec!["t1\nt2\nt3".into(), "did t1".into()]
@@ -346,7 +358,7 @@ fn tasks_that_are_finished_are_not_repeated() {
             .activation
             .as_ref()
             .unwrap()
-            .work(&pia.roles[0])
+            .current_work(&pia.roles[0])
     };
     assert_eq!(
         work(&env),
@@ -358,12 +370,12 @@ fn tasks_that_are_finished_are_not_repeated() {
     let unplanned = edited(PLAN, |file| {
         file["env"]["roles"]["Pia"]["planner"]["plan"]["tasks"] = json!([])
     });
-    assert_eq!(work(&open(&pia, &unplanned)), Some(Work::Plan));
+    assert_eq!(work(&import_text(&pia, &unplanned)), Some(Work::Plan));
     let later = edited(PLAN, |file| {
         let tasks = &mut file["env"]["roles"]["Pia"]["planner"]["plan"]["tasks"];
         (tasks[0]["is_finished"], tasks[2]["is_finished"]) = (json!(false), json!(true));
     });
-    let activation = open(&pia, &later)
+    let activation = import_text(&pia, &later)
         .role(RoleId(0))
         .activation
         .clone()
@@ -385,15 +397,18 @@ fn mail_that_nobody_has_read_is_delivered() {
         ("Ann", &idea, &["Write"]),
         ("Sam", &idea, &["Ponder"]),
     ]);
-    let env = open(&three, UNREAD);
+    let env = import_text(&three, UNREAD);
     assert_eq!(
-        [0, 1, 2].map(|role| mail(&env, role)),
+        [0, 1, 2].map(|role| mailbox_contents(&env, role)),
         [vec!["Write(an idea)".to_owned()], vec![], vec![]]
     );
     // Version 0.8.2 writes the history as a string.
     let said = "\nuser: an idea\nassistant: Write(an idea)";
     let in_words = edited(UNREAD, |file| file["env"]["history"] = json!(said));
-    assert_eq!(mail(&open(&three, &in_words), 0), ["Write(an idea)"]);
+    assert_eq!(
+        mailbox_contents(&import_text(&three, &in_words), 0),
+        ["Write(an idea)"]
+    );
     let to_bob = edited(UNREAD, |file| {
         file["env"]["history"]["storage"][1]["send_to"] = json!(["mgcases.Reader"]);
         file["env"]["history"]["storage"][1]["cause_by"] = json!("mgcases.Other");
@@ -403,7 +418,7 @@ fn mail_that_nobody_has_read_is_delivered() {
             .pop();
     });
     assert_eq!(
-        mail(&open(&three, &to_bob), 0),
+        mailbox_contents(&import_text(&three, &to_bob), 0),
         ["Write(an idea)"],
         "by the class of its recipient"
     );
@@ -411,7 +426,7 @@ fn mail_that_nobody_has_read_is_delivered() {
         let message = file["env"]["history"]["storage"][1].clone();
         file["env"]["roles"]["Bob"]["rc"]["memory"]["storage"] = json!([message]);
     });
-    assert!(mail(&open(&three, &read), 0).is_empty());
+    assert!(mailbox_contents(&import_text(&three, &read), 0).is_empty());
 }
 
 #[test]
@@ -425,7 +440,7 @@ fn structured_content_is_written_back_as_it_was() {
         ("Bob", "watch = [\"Write\"]", &["Read", "Judge"]),
     ]);
     let written: Value =
-        serde_json::from_str(&export(&two, &open(&two, INSTRUCT), &definition())).unwrap();
+        serde_json::from_str(&export(&two, &import_text(&two, INSTRUCT), &definition())).unwrap();
     let message = written
         .pointer("/env/roles/Ann/rc/memory/storage/1")
         .unwrap();
@@ -445,14 +460,14 @@ fn what_was_spent_counts_and_numbers_of_python_are_read() {
             "\\\"total_cost\\\": 0.0",
             &format!("\\\"total_cost\\\": {costs}"),
         );
-        open(&max_and_gus(), &file).spent
+        import_text(&max_and_gus(), &file).spent
     };
     assert_eq!(spent("0.25"), Usd::from_dollars(0.25));
     assert_eq!(spent("NaN"), Usd::ZERO);
     for number in ["NaN", "Infinity", "-Infinity"] {
         let file = EARLIER.replace("\"investment\": 10.0", &format!("\"investment\": {number}"));
         assert_eq!(
-            open(&max_and_gus(), &file).budget,
+            import_text(&max_and_gus(), &file).budget,
             None,
             "{number} is no limit"
         );
@@ -466,10 +481,13 @@ fn a_role_of_an_imported_team_does_not_hear_itself() {
         "watch = [\"UserRequirement\", \"Write\"]",
         &["Write"],
     )]);
-    let env = open(&ann, OWN_WATCH);
+    let env = import_text(&ann, OWN_WATCH);
     assert_eq!(env.own_messages, OwnMessages::Withheld);
     let written = export(&ann, &env, &definition());
-    assert_eq!(open(&ann, &written).own_messages, OwnMessages::Withheld);
+    assert_eq!(
+        import_text(&ann, &written).own_messages,
+        OwnMessages::Withheld
+    );
 }
 
 #[test]
@@ -493,7 +511,7 @@ fn a_file_is_shown_without_a_team_file() {
     ] {
         assert!(is_foreign(text.as_bytes()));
         let team = described_team(text.as_bytes()).unwrap();
-        let env = open(&team, text);
+        let env = import_text(&team, text);
         assert!(env.activations().next().is_some());
         let written = export(&team, &env, &definition());
         assert!(!is_foreign(written.as_bytes()));

@@ -7,18 +7,18 @@ use strata_core::environment::{Mail, MessageRef, RoleState};
 use strata_core::message::TO_ALL;
 use strata_core::team::{Role, Team};
 
-use super::super::messages::Messages;
-use super::super::place::Place;
+use super::super::messages::ImportedMessages;
+use super::super::place::LocatedValue;
 
 /// The limit for how many bytes of a history that is a string are searched, for all messages
 /// together.
-const SEARCHED_BYTES: usize = 1 << 28;
+const MAX_SEARCHED_BYTES: usize = 1 << 28;
 
 /// What a file says about published messages.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Published<'a> {
     /// The part of the file that may contain the history as a string, as MetaGPT wrote it before version 1.0.
-    pub env: &'a Place<'a>,
+    pub env: &'a LocatedValue<'a>,
     /// The history, if the file lists it.
     pub history: &'a [MessageRef],
 }
@@ -28,9 +28,9 @@ pub(in super::super) struct Published<'a> {
 pub(in super::super) fn deliver_unread(
     team: &Team,
     file: Published<'_>,
-    entries: &[&Place<'_>],
+    entries: &[&LocatedValue<'_>],
     states: &mut [RoleState],
-    messages: &Messages<'_>,
+    messages: &ImportedMessages<'_>,
 ) {
     let from_text;
     let published = match file
@@ -39,24 +39,24 @@ pub(in super::super) fn deliver_unread(
         .and_then(|history| history.value().as_str().map(String::from))
     {
         Some(text) => {
-            from_text = published_by(&text, team, states, messages);
+            from_text = find_published(&text, team, states, messages);
             &from_text
         }
         None => file.history,
     };
     for ((role, entry), state) in team.roles.iter().zip(entries).zip(states) {
-        let unread = unread(role, entry, published, state, messages);
-        state.mailbox.extend(unread.into_iter().map(Mail::together));
+        let unread = unread_messages(role, entry, published, state, messages);
+        state.mailbox.extend(unread.into_iter().map(Mail::batched));
     }
 }
 
 /// Returns the published messages that a role receives and has not read, in order.
-fn unread(
+fn unread_messages(
     role: &Role,
-    entry: &Place<'_>,
+    entry: &LocatedValue<'_>,
     published: &[MessageRef],
     state: &RoleState,
-    messages: &Messages<'_>,
+    messages: &ImportedMessages<'_>,
 ) -> Vec<MessageRef> {
     let activation = state.activation.iter();
     let at_work = activation.flat_map(|a| {
@@ -74,11 +74,11 @@ fn unread(
         .chain(waiting)
         .collect();
     // A role without memory has read everything up to the newest message it took.
-    let read = state.latest.filter(|_| !super::remembers(entry));
+    let read = state.latest.filter(|_| !super::has_memory(entry));
     let read = read
         .and_then(|latest| published.iter().position(|message| *message == latest))
         .map_or(0, |at| at + 1);
-    let hears = |id: &MessageRef| {
+    let receives = |id: &MessageRef| {
         let message = messages.get(*id);
         let names = || {
             message
@@ -93,7 +93,7 @@ fn unread(
     published[read..]
         .iter()
         .copied()
-        .filter(|id| !known.contains(id) && hears(id))
+        .filter(|id| !known.contains(id) && receives(id))
         .collect()
 }
 
@@ -101,14 +101,14 @@ fn unread(
 /// in its order. It has a line `SPEAKER: CONTENT` for each. Messages with structured content are
 /// not searched for, since they are written in Python's notation. The last message of an idle role
 /// was published in any case, since that ends an activation.
-fn published_by(
+fn find_published(
     text: &str,
     team: &Team,
     states: &[RoleState],
-    messages: &Messages<'_>,
+    messages: &ImportedMessages<'_>,
 ) -> Vec<MessageRef> {
     let mut found: BTreeMap<MessageRef, usize> = BTreeMap::new();
-    let mut searches = SEARCHED_BYTES / (text.len() + 1);
+    let mut searches = MAX_SEARCHED_BYTES / (text.len() + 1);
     for (role, state) in team.roles.iter().zip(states) {
         let own = |id: &&MessageRef| messages.get(**id).sent_from == role.name;
         if let Some(last) = state

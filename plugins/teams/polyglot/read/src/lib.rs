@@ -49,7 +49,7 @@ impl Action for Read {
             skipped: Vec::new(),
         };
         for (line, number) in text.lines().zip(1..).skip(1) {
-            match reading(line) {
+            match parse_reading(line) {
                 Some(reading) => found.readings.push(reading),
                 None => {
                     log::warn(&format!(
@@ -76,7 +76,7 @@ impl Action for Read {
 
 action!(Read);
 
-fn reading(line: &str) -> Option<Reading> {
+fn parse_reading(line: &str) -> Option<Reading> {
     let mut fields = line.split(',').map(str::trim);
     let day = fields.next().filter(|day| !day.is_empty())?.to_owned();
     let (temperature, wind) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);

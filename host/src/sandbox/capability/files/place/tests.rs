@@ -5,14 +5,14 @@ use std::fs;
 use super::*;
 
 /// Writes something to a directory that an action may write.
-fn put(home: &Path, path: &str, expected: Content, text: Option<&str>) -> Placed {
+fn put(home: &Path, path: &str, expected: PathContent, text: Option<&str>) -> PlacementOutcome {
     let bytes = text.map(str::as_bytes);
     let content = match bytes {
-        Some(bytes) => Content::File {
+        Some(bytes) => PathContent::File {
             digest: digest_of(bytes),
             bytes: bytes.len() as u64,
         },
-        None => Content::Directory,
+        None => PathContent::Directory,
     };
     let grant = DirGrant {
         host: home.into(),
@@ -39,7 +39,7 @@ fn a_file_whose_bytes_are_not_there_is_left_out_and_what_lies_there_is_left_alon
         max_bytes: None,
     };
     let directories = Directories::new(Path::new("/team"), [&grant].into_iter());
-    let content = Content::File {
+    let content = PathContent::File {
         digest: digest_of(b"text"),
         bytes: 4,
     };
@@ -47,20 +47,20 @@ fn a_file_whose_bytes_are_not_there_is_left_out_and_what_lies_there_is_left_alon
     let path = path.to_str().unwrap();
     let placement = Placement {
         path: path.into(),
-        expected: Content::Absent,
+        expected: PathContent::Absent,
         content,
     };
     let place = || directories.place(&placement, None, |_| false).unwrap();
     fs::write(home.path().join("a"), "mine").unwrap();
-    assert_eq!(place(), Placed::Missing);
+    assert_eq!(place(), PlacementOutcome::ContentMissing);
     assert_eq!(fs::read_to_string(home.path().join("a")).unwrap(), "mine");
     fs::remove_file(home.path().join("a")).unwrap();
     fs::create_dir(home.path().join("a")).unwrap();
     fs::write(path, "other").unwrap();
-    assert_eq!(place(), Placed::Missing);
+    assert_eq!(place(), PlacementOutcome::ContentMissing);
     assert_eq!(fs::read_to_string(path).unwrap(), "other");
     fs::write(path, "text").unwrap();
-    assert_eq!(place(), Placed::There);
+    assert_eq!(place(), PlacementOutcome::Written);
 }
 
 #[test]
@@ -74,21 +74,21 @@ fn a_name_that_no_file_system_takes_holds_nothing_up() {
     };
     let directories = Directories::new(Path::new("/team"), [&grant].into_iter());
     for name in ["n".repeat(256), format!("{}/f", "n".repeat(300))] {
-        let content = Content::File {
+        let content = PathContent::File {
             digest: digest_of(b"text"),
             bytes: 4,
         };
         let path = grant.host.join(name).to_str().unwrap().to_owned();
         let placement = Placement {
             path,
-            expected: Content::Absent,
+            expected: PathContent::Absent,
             content,
         };
         assert_eq!(
             directories
                 .place(&placement, Some(b"text"), |_| false)
                 .unwrap(),
-            Placed::NoName
+            PlacementOutcome::InvalidName
         );
     }
 }
@@ -98,21 +98,26 @@ fn what_lies_deeper_than_any_action_may_write_is_not_put_there_whatever_the_reco
     let home = tempfile::tempdir().unwrap();
     let deep = |levels: usize| format!("{}x", "d/".repeat(levels - 1));
     assert_eq!(
-        put(home.path(), &deep(LEVELS), Content::Absent, Some("text")),
-        Placed::There
+        put(
+            home.path(),
+            &deep(MAX_LEVELS),
+            PathContent::Absent,
+            Some("text")
+        ),
+        PlacementOutcome::Written
     );
     assert_eq!(
-        fs::read_to_string(home.path().join(deep(LEVELS))).unwrap(),
+        fs::read_to_string(home.path().join(deep(MAX_LEVELS))).unwrap(),
         "text"
     );
     assert_eq!(
         put(
             home.path(),
-            &deep(LEVELS + 1),
-            Content::Absent,
+            &deep(MAX_LEVELS + 1),
+            PathContent::Absent,
             Some("text")
         ),
-        Placed::NotGranted
+        PlacementOutcome::NotGranted
     );
 }
 
@@ -121,7 +126,9 @@ fn what_is_in_the_way_of_a_directory_is_kept_beside_it() {
     let home = tempfile::tempdir().unwrap();
     fs::create_dir(home.path().join("a")).unwrap();
     fs::write(home.path().join("a/b"), "mine").unwrap();
-    let Placed::Aside(aside) = put(home.path(), "a/b/c/d", Content::Absent, Some("text")) else {
+    let PlacementOutcome::OtherKept(aside) =
+        put(home.path(), "a/b/c/d", PathContent::Absent, Some("text"))
+    else {
         panic!("nothing was set aside");
     };
     assert_eq!(
@@ -145,7 +152,7 @@ fn runs_that_write_the_same_files_at_once_fail_neither_and_lose_nothing_of_other
                     put(
                         home.path(),
                         &format!("file-{round}"),
-                        Content::Absent,
+                        PathContent::Absent,
                         Some(text),
                     );
                     let nested = if text.len() == 3 {
@@ -153,7 +160,7 @@ fn runs_that_write_the_same_files_at_once_fail_neither_and_lose_nothing_of_other
                     } else {
                         "path/below"
                     };
-                    put(home.path(), nested, Content::Absent, Some(text));
+                    put(home.path(), nested, PathContent::Absent, Some(text));
                 }
             });
         }
@@ -195,7 +202,9 @@ fn what_is_kept_is_kept_once() {
     let home = tempfile::tempdir().unwrap();
     for _ in 0..3 {
         fs::write(home.path().join("file"), "mine").unwrap();
-        let Placed::Aside(aside) = put(home.path(), "file", Content::Absent, Some("text")) else {
+        let PlacementOutcome::OtherKept(aside) =
+            put(home.path(), "file", PathContent::Absent, Some("text"))
+        else {
             panic!("nothing was kept");
         };
         assert_eq!(fs::read_to_string(home.path().join(aside)).unwrap(), "mine");
@@ -209,16 +218,16 @@ fn a_file_takes_the_place_of_a_directory_that_was_left_empty() {
     let (ours, full) = (home.path().join("ours"), home.path().join("full"));
     fs::create_dir(&ours).unwrap();
     assert_eq!(
-        put(home.path(), "ours", Content::Directory, Some("text")),
-        Placed::There
+        put(home.path(), "ours", PathContent::Directory, Some("text")),
+        PlacementOutcome::Written
     );
     assert_eq!(fs::read_to_string(&ours).unwrap(), "text");
     // Files of others in the directory are kept.
     fs::create_dir(&full).unwrap();
     fs::write(full.join("file"), "mine").unwrap();
     assert_eq!(
-        put(home.path(), "full", Content::Directory, Some("text")),
-        Placed::Aside("full.kept-other".into())
+        put(home.path(), "full", PathContent::Directory, Some("text")),
+        PlacementOutcome::OtherKept("full.kept-other".into())
     );
     assert_eq!(
         fs::read_to_string(home.path().join("full.kept-other/file")).unwrap(),
@@ -232,7 +241,8 @@ fn what_is_set_aside_has_a_name_that_file_systems_take() {
         let home = tempfile::tempdir().unwrap();
         for end in [".kept-other", ".kept-other-2"] {
             fs::create_dir_all(home.path().join(&long)).unwrap();
-            let Placed::Aside(aside) = put(home.path(), &long, Content::Absent, Some("text"))
+            let PlacementOutcome::OtherKept(aside) =
+                put(home.path(), &long, PathContent::Absent, Some("text"))
             else {
                 panic!("nothing was set aside");
             };
@@ -258,15 +268,15 @@ fn what_the_host_saves_is_neither_replaced_nor_moved_out_of_the_way() {
         access: Access::Write,
         max_bytes: None,
     };
-    let directories =
-        Directories::new(Path::new("/team"), [&grant].into_iter()).without(Own::of(&storage));
-    let place = |path: &str, content: Content| {
+    let directories = Directories::new(Path::new("/team"), [&grant].into_iter())
+        .hiding(HiddenStorage::new(&storage));
+    let place = |path: &str, content: PathContent| {
         let path = home.path().join(path).to_string_lossy().into_owned();
         directories
             .place(
                 &Placement {
                     path,
-                    expected: Content::Absent,
+                    expected: PathContent::Absent,
                     content,
                 },
                 Some(b"junk"),
@@ -274,7 +284,7 @@ fn what_the_host_saves_is_neither_replaced_nor_moved_out_of_the_way() {
             )
             .unwrap()
     };
-    let file = || Content::File {
+    let file = || PathContent::File {
         digest: digest_of(b"junk"),
         bytes: 4,
     };
@@ -284,13 +294,13 @@ fn what_the_host_saves_is_neither_replaced_nor_moved_out_of_the_way() {
         "workspace/team/team.db",
         "workspace/team/new",
     ] {
-        assert_eq!(place(path, file()), Placed::NotGranted, "{path}");
+        assert_eq!(place(path, file()), PlacementOutcome::NotGranted, "{path}");
     }
     assert_eq!(
-        place("workspace/team/team.db", Content::Absent),
-        Placed::NotGranted
+        place("workspace/team/team.db", PathContent::Absent),
+        PlacementOutcome::NotGranted
     );
-    assert_eq!(place("workspace/other", file()), Placed::There);
+    assert_eq!(place("workspace/other", file()), PlacementOutcome::Written);
     assert_eq!(
         fs::read_to_string(storage.join("team.db")).unwrap(),
         "saved"
@@ -309,14 +319,14 @@ fn a_granted_directory_that_became_a_file_is_a_place_in_the_one_that_holds_it() 
     };
     fs::create_dir(home.path().join("out")).unwrap();
     fs::write(home.path().join("out/sub"), "mine").unwrap();
-    let content = Content::File {
+    let content = PathContent::File {
         digest: digest_of(b"text"),
         bytes: 4,
     };
     let path = home.path().join("out/sub/x").to_string_lossy().into_owned();
     let placement = Placement {
         path,
-        expected: Content::Absent,
+        expected: PathContent::Absent,
         content,
     };
     let place = |grants: &[DirGrant]| {
@@ -326,7 +336,7 @@ fn a_granted_directory_that_became_a_file_is_a_place_in_the_one_that_holds_it() 
     assert!(place(&[of("out/sub")]).is_err());
     assert!(matches!(
         place(&[of("out"), of("out/sub")]),
-        Ok(Placed::Aside(_))
+        Ok(PlacementOutcome::OtherKept(_))
     ));
     assert_eq!(
         fs::read_to_string(home.path().join("out/sub/x")).unwrap(),

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn base_addresses_lead_to_completions_or_are_refused() {
-    let check = |base: &str, expected: Result<&str, &str>| match (completions(base), expected) {
+    let check = |base: &str, expected: Result<&str, &str>| match (completions_url(base), expected) {
         (Ok(url), Ok(expected)) => assert_eq!(url.as_str(), expected),
         (Err(error), Err(part)) => {
             let text = error.to_string();

@@ -138,19 +138,19 @@ fn tool_call_cases() -> Vec<Case> {
     ]
 }
 
-fn remote() -> Remote {
-    let endpoint = Server::new([text("unused")]).endpoint();
+fn remote() -> RemoteProvider {
+    let endpoint = ModelServer::new([respond_with_text("unused")]).endpoint();
     provider_of(&endpoint).expect("a usable endpoint")
 }
 
 /// Reads a response in chunks of `size` bytes.
-fn read(remote: &Remote, bytes: &[u8], size: usize) -> Result<Reply, String> {
+fn read(remote: &RemoteProvider, bytes: &[u8], size: usize) -> Result<ModelReply, String> {
     let value = read_bytes(remote, bytes, size).map_err(|failure| failure.message)?;
     let answer = remote
         .protocol
         .interpret(&value)
         .map_err(|unusable| format!("{unusable:?}"))?;
-    Ok(remote.reply(answer, "m", &request()))
+    Ok(remote.convert_reply(answer, "m", &request()))
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn a_reply_that_is_cut_is_the_same_or_a_failure() {
             is_complete = true;
             // If the usage is cut off, it is estimated.
             let (input_tokens, output_tokens) = (found.input_tokens, found.output_tokens);
-            let expected = expected.clone().map(|reply| Reply {
+            let expected = expected.clone().map(|reply| ModelReply {
                 input_tokens,
                 output_tokens,
                 ..reply

@@ -3,54 +3,56 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use crate::services::llm::config::{Config, Endpoint, Provider};
-use crate::services::loopback::{Loopback, Seen};
+use crate::services::llm::config::{Endpoint, ModelsConfig, ProviderConfig};
+use crate::services::loopback::{LoopbackServer, ReceivedRequest};
 
 /// What the server does with a request.
 #[derive(Clone)]
-pub enum Play {
+pub enum ServerBehavior {
     /// Sends a status, further header lines, and a body.
-    Answer(&'static str, &'static str, String),
+    Respond(&'static str, &'static str, String),
     /// Sends further header lines and a streamed body, byte by byte, and then closes the
     /// connection.
     Stream(&'static str, String),
     /// Sends the head and the beginning of a response, and then nothing until the client
     /// disconnects.
-    Drip,
+    Stall,
     /// Sends an endless body.
-    Flood,
+    SendEndlessly,
     /// Closes the connection without a response.
-    Slam,
+    Disconnect,
 }
 
 /// Responds with this message.
-pub fn says(message: &str) -> Play {
+pub fn respond_with_message(message: &str) -> ServerBehavior {
     let body = format!(
         r#"{{"model":"served","choices":[{{"message":{message}}}],"usage":{{"prompt_tokens":10,"completion_tokens":5}}}}"#
     );
-    Play::Answer("200 OK", "", body)
+    ServerBehavior::Respond("200 OK", "", body)
 }
 
 /// Responds with a message that consists of this text.
-pub fn text(content: &str) -> Play {
-    says(&serde_json::json!({ "role": "assistant", "content": content }).to_string())
+pub fn respond_with_text(content: &str) -> ServerBehavior {
+    respond_with_message(
+        &serde_json::json!({ "role": "assistant", "content": content }).to_string(),
+    )
 }
 
 /// The server. The last behavior is repeated.
-pub struct Server(Loopback);
+pub struct ModelServer(LoopbackServer);
 
-impl Server {
-    pub fn new(plays: impl Into<Vec<Play>>) -> Self {
-        Self(Loopback::new(plays.into(), perform))
+impl ModelServer {
+    pub fn new(plays: impl Into<Vec<ServerBehavior>>) -> Self {
+        Self(LoopbackServer::new(plays.into(), handle_request))
     }
 
     /// Returns the requests that it received, with the heads in lower case.
-    pub fn seen(&self) -> Vec<Seen> {
-        let lower = |seen: Seen| Seen {
+    pub fn seen(&self) -> Vec<ReceivedRequest> {
+        let lower = |seen: ReceivedRequest| ReceivedRequest {
             head: seen.head.to_lowercase(),
             ..seen
         };
-        self.0.seen().into_iter().map(lower).collect()
+        self.0.requests().into_iter().map(lower).collect()
     }
 
     pub fn endpoint(&self) -> Endpoint {
@@ -58,21 +60,25 @@ impl Server {
             base_url: format!("http://127.0.0.1:{}/v1", self.0.port),
             api_key_env: None,
             retries: 0,
-            timeout: Endpoint::TIMEOUT,
+            timeout: Endpoint::DEFAULT_TIMEOUT,
         }
     }
 
-    pub fn config(&self) -> Config {
-        Config {
+    pub fn config(&self) -> ModelsConfig {
+        ModelsConfig {
             model: Some("m".to_owned()),
-            ..Config::of(Provider::OpenAi(self.endpoint()))
+            ..ModelsConfig::with_provider(ProviderConfig::OpenAi(self.endpoint()))
         }
     }
 }
 
-fn perform(play: &Play, _seen: &Seen, mut out: &TcpStream) -> std::io::Result<()> {
+fn handle_request(
+    play: &ServerBehavior,
+    _seen: &ReceivedRequest,
+    mut out: &TcpStream,
+) -> std::io::Result<()> {
     match play {
-        Play::Answer(status, headers, body) => {
+        ServerBehavior::Respond(status, headers, body) => {
             let length = body.len();
             let end = "connection: close\r\n\r\n";
             write!(
@@ -80,7 +86,7 @@ fn perform(play: &Play, _seen: &Seen, mut out: &TcpStream) -> std::io::Result<()
                 "HTTP/1.1 {status}\r\ncontent-length: {length}\r\n{headers}{end}{body}"
             )
         }
-        Play::Stream(headers, body) => {
+        ServerBehavior::Stream(headers, body) => {
             write!(
                 out,
                 "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n{headers}connection: close\r\n\r\n"
@@ -90,17 +96,17 @@ fn perform(play: &Play, _seen: &Seen, mut out: &TcpStream) -> std::io::Result<()
             }
             Ok(())
         }
-        Play::Drip => {
+        ServerBehavior::Stall => {
             write!(out, "HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n{{")?;
             out.read_to_end(&mut Vec::new())?;
             Ok(())
         }
-        Play::Flood => {
+        ServerBehavior::SendEndlessly => {
             write!(out, "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n")?;
             loop {
                 out.write_all(&[b' '; 1 << 16])?;
             }
         }
-        Play::Slam => Ok(()),
+        ServerBehavior::Disconnect => Ok(()),
     }
 }

@@ -5,38 +5,38 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::services::llm::{Heard, ToolCall};
+use crate::services::llm::{StreamEvent, ToolCall};
 
 /// The text that the listener received. `<again>` marks a restart.
 #[derive(Clone, Default)]
-struct Ear(Arc<Mutex<String>>);
+struct RecordedText(Arc<Mutex<String>>);
 
-impl Ear {
-    fn hearing(&self) -> Hearing {
+impl RecordedText {
+    fn observer(&self) -> StreamObserver {
         let heard = self.0.clone();
-        Hearing::by(Box::new(move |what| {
+        StreamObserver::with_listener(Box::new(move |what| {
             heard
                 .lock()
                 .expect("nobody panics while hearing")
                 .push_str(match what {
-                    Heard::Text(text) => text,
-                    Heard::Again => "<again>",
+                    StreamEvent::Text(text) => text,
+                    StreamEvent::Restarted => "<again>",
                 });
         }))
     }
 
-    fn heard(&self) -> String {
+    fn received(&self) -> String {
         self.0.lock().expect("nobody panics while hearing").clone()
     }
 }
 
 /// Returns a stream of these events.
-fn stream(events: &[Value]) -> Play {
+fn stream(events: &[Value]) -> ServerBehavior {
     let line = |event: &Value| match event {
         Value::String(text) => format!("data: {text}\n\n"),
         other => format!("data: {other}\n\n"),
     };
-    Play::Stream("", events.iter().map(line).collect())
+    ServerBehavior::Stream("", events.iter().map(line).collect())
 }
 
 fn delta(delta: Value) -> Value {
@@ -57,19 +57,22 @@ fn counts() -> Value {
 
 /// Sends a request with a listener. Returns the outcome, the text that the listener received, and
 /// the requests.
-async fn listen(plays: &[Play], retries: u32) -> (Result<Reply, HostError>, String, Vec<Value>) {
-    let server = Server::new(plays);
+async fn complete_with_listener(
+    plays: &[ServerBehavior],
+    retries: u32,
+) -> (Result<ModelReply, HostError>, String, Vec<Value>) {
+    let server = ModelServer::new(plays);
     let mut provider = provider_of(&Endpoint {
         retries,
         ..server.endpoint()
     })
     .expect("a usable endpoint");
     provider.backoff = Duration::from_millis(1);
-    let ear = Ear::default();
-    let mut hearing = ear.hearing();
+    let ear = RecordedText::default();
+    let mut hearing = ear.observer();
     let reply = complete(&provider, &mut hearing).await;
     if let Ok(reply) = &reply {
-        hearing.whole(reply);
+        hearing.completed(reply);
     }
     let requests = server
         .seen()
@@ -78,7 +81,7 @@ async fn listen(plays: &[Play], retries: u32) -> (Result<Reply, HostError>, Stri
         .collect();
     (
         reply.map_err(|unanswered| unanswered.error),
-        ear.heard(),
+        ear.received(),
         requests,
     )
 }
@@ -86,13 +89,13 @@ async fn listen(plays: &[Play], retries: u32) -> (Result<Reply, HostError>, Stri
 /// Compares the outcome with the reply's text or a part of the error, the text that the listener
 /// received, and which requests asked for streaming.
 async fn check(
-    plays: &[Play],
+    plays: &[ServerBehavior],
     retries: u32,
     expected: Result<&str, &str>,
     heard: &str,
     streamed: &[bool],
 ) {
-    let (reply, found, requests) = listen(plays, retries).await;
+    let (reply, found, requests) = complete_with_listener(plays, retries).await;
     match (reply, expected) {
         (Ok(reply), Ok(text)) => assert_eq!(reply.text, text),
         (Err(error), Err(part)) => assert!(error.message.contains(part), "{}", error.message),
@@ -117,8 +120,8 @@ async fn a_streamed_reply_is_heard_and_is_the_same_as_one_in_one_piece() {
         counts(),
         "[DONE]".into(),
     ];
-    let (reply, heard, requests) = listen(&[stream(&streamed)], 0).await;
-    let whole = ask(&Server::new([text("hellö")]).endpoint()).await;
+    let (reply, heard, requests) = complete_with_listener(&[stream(&streamed)], 0).await;
+    let whole = ask(&ModelServer::new([respond_with_text("hellö")]).endpoint()).await;
     assert_eq!(reply, whole);
     assert_eq!(heard, "hellö");
     assert_eq!(
@@ -148,7 +151,7 @@ async fn tool_calls_are_put_together() {
         end(),
         counts(),
     ];
-    let (reply, ..) = listen(&[stream(&events)], 0).await;
+    let (reply, ..) = complete_with_listener(&[stream(&events)], 0).await;
     let call = |id: &str, name: &str, arguments: &str| {
         let (id, name, arguments) = (id.to_owned(), name.to_owned(), arguments.to_owned());
         ToolCall {
@@ -165,7 +168,7 @@ async fn tool_calls_are_put_together() {
 async fn a_stream_that_breaks_in_the_middle_is_asked_for_again() {
     let whole = stream(&[says("hello"), end(), counts()]);
     let ended = stream(&[says("he")]);
-    let cut = Play::Stream(
+    let cut = ServerBehavior::Stream(
         "content-length: 9999\r\n",
         format!("data: {}\n\n", says("he")),
     );
@@ -208,7 +211,7 @@ async fn a_stream_that_breaks_in_the_middle_is_asked_for_again() {
 #[tokio::test]
 async fn what_breaks_behind_a_whole_reply_pays_for_nothing_twice() {
     let event = |event: Value| format!("data: {event}\n\n");
-    let cut = Play::Stream(
+    let cut = ServerBehavior::Stream(
         "content-length: 9999\r\n",
         event(says("hello")) + &event(end()),
     );
@@ -221,24 +224,28 @@ async fn what_breaks_behind_a_whole_reply_pays_for_nothing_twice() {
 
 #[tokio::test]
 async fn a_reply_that_is_too_large_is_a_lasting_failure() {
-    let endless = format!("data: {}", "x".repeat(REPLY_BYTES));
-    let flood = Play::Answer("200 OK", "content-type: text/event-stream\r\n", endless);
+    let endless = format!("data: {}", "x".repeat(MAX_REPLY_BYTES));
+    let flood = ServerBehavior::Respond("200 OK", "content-type: text/event-stream\r\n", endless);
     check(&[flood], 3, Err("larger than 16 MiB"), "", &[true]).await;
 }
 
 #[tokio::test]
 async fn a_stream_without_a_reply_is_asked_for_again() {
     let whole = stream(&[says("hello"), end(), counts()]);
-    let event =
-        |name: &str, data: &str| Play::Stream("", format!("event: {name}\ndata: {data}\n\n"));
+    let event = |name: &str, data: &str| {
+        ServerBehavior::Stream("", format!("event: {name}\ndata: {data}\n\n"))
+    };
     let empty = json!({ "choices": [{ "delta": { "content": "he" }, "finish_reason": "" }] });
     for (none, heard) in [
         (stream(&["{".into()]), "hello"),
         (stream(&["[DONE]".into()]), "hello"),
         (stream(&["".into()]), "hello"),
         (stream(&[counts()]), "hello"),
-        (Play::Stream("", String::new()), "hello"),
-        (Play::Stream("", ": a comment\n\n".to_owned()), "hello"),
+        (ServerBehavior::Stream("", String::new()), "hello"),
+        (
+            ServerBehavior::Stream("", ": a comment\n\n".to_owned()),
+            "hello",
+        ),
         (stream(&[json!({ "error": "overloaded" })]), "hello"),
         (
             stream(&[
@@ -281,15 +288,15 @@ async fn how_a_stream_is_framed_makes_no_difference() {
         format!("\n\n\u{feff}data:{hello}\n\ndata: \n\ndata:{stop}"),
     ] {
         for play in [
-            Play::Stream("", body.clone()),
-            Play::Answer("200 OK", "", body),
+            ServerBehavior::Stream("", body.clone()),
+            ServerBehavior::Respond("200 OK", "", body),
         ] {
             check(&[play], 0, Ok("hello"), "hello", &[true]).await;
         }
     }
     let whole = json!({ "choices": [{ "message": { "content": "hello" } }] });
     check(
-        &[Play::Stream("", whole.to_string())],
+        &[ServerBehavior::Stream("", whole.to_string())],
         0,
         Ok("hello"),
         "hello",
@@ -343,7 +350,14 @@ async fn a_character_that_is_split_over_two_pieces_is_whole() {
 
 #[tokio::test]
 async fn an_endpoint_that_cannot_stream_is_asked_for_replies_in_one_piece() {
-    check(&[text("hello")], 0, Ok("hello"), "hello", &[true]).await;
+    check(
+        &[respond_with_text("hello")],
+        0,
+        Ok("hello"),
+        "hello",
+        &[true],
+    )
+    .await;
     for status in [
         "400 Bad Request",
         "422 Unprocessable Entity",
@@ -351,7 +365,7 @@ async fn an_endpoint_that_cannot_stream_is_asked_for_replies_in_one_piece() {
     ] {
         let refused = failing(status, "");
         check(
-            &[refused.clone(), text("hello")],
+            &[refused.clone(), respond_with_text("hello")],
             0,
             Ok("hello"),
             "hello",
@@ -366,11 +380,15 @@ async fn an_endpoint_that_cannot_stream_is_asked_for_replies_in_one_piece() {
 async fn an_endpoint_that_refused_to_stream_or_does_not_count_is_not_asked_to_again() {
     let uncounted = stream(&[says("12345678"), end()]);
     for (first, requests, tokens) in [(failing("400 Bad Request", ""), 3, 5), (uncounted, 2, 2)] {
-        let server = Server::new([first, text("whole"), text("whole")]);
+        let server = ModelServer::new([
+            first,
+            respond_with_text("whole"),
+            respond_with_text("whole"),
+        ]);
         let provider = provider_of(&server.endpoint()).expect("a usable endpoint");
-        let reply = complete(&provider, &mut Ear::default().hearing()).await;
+        let reply = complete(&provider, &mut RecordedText::default().observer()).await;
         assert_eq!(reply.map(|reply| reply.output_tokens), Ok(tokens));
-        complete(&provider, &mut Ear::default().hearing())
+        complete(&provider, &mut RecordedText::default().observer())
             .await
             .expect("a reply");
         let seen = server.seen();
@@ -392,27 +410,27 @@ async fn nobody_hears_the_key() {
             .map(|letter| says(&letter.to_string()))
             .chain([end(), counts()])
             .collect();
-        let server = Server::new([stream(&events)]);
+        let server = ModelServer::new([stream(&events)]);
         let endpoint = Endpoint {
             api_key_env: Some(KEY.to_owned()),
             ..server.endpoint()
         };
         let provider = provider_of(&endpoint).expect("a usable endpoint");
-        let ear = Ear::default();
-        let reply = complete(&provider, &mut ear.hearing())
+        let ear = RecordedText::default();
+        let reply = complete(&provider, &mut ear.observer())
             .await
             .expect("a reply");
         assert_eq!(reply.text, format!("[secret PATH] and {begun}"));
-        assert_eq!(ear.heard(), reply.text);
+        assert_eq!(ear.received(), reply.text);
     }
     let broken = format!(r#"{{"error": "{}"}}"#, escaped(&key));
-    let server = Server::new([stream(&[says("he"), broken.into()])]);
+    let server = ModelServer::new([stream(&[says("he"), broken.into()])]);
     let endpoint = Endpoint {
         api_key_env: Some(KEY.to_owned()),
         ..server.endpoint()
     };
     let provider = provider_of(&endpoint).expect("a usable endpoint");
-    let error = complete(&provider, &mut Ear::default().hearing())
+    let error = complete(&provider, &mut RecordedText::default().observer())
         .await
         .expect_err("no reply")
         .error;
