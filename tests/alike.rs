@@ -6,9 +6,9 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::place::Workspace;
 use crate::process::Signal;
 use crate::stream;
+use crate::workspace::Workspace;
 
 /// What is the same for the same team, whatever the probe is written in.
 fn told(lines: &[Value]) -> Vec<Value> {

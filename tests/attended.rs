@@ -3,9 +3,9 @@
 
 use std::fs;
 
-use crate::place::Workspace;
 use crate::process::Process;
 use crate::terminal::Terminal;
+use crate::workspace::Workspace;
 
 const ASKING: &str = r#"
 schema = "strata.team/1"

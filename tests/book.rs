@@ -14,8 +14,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use crate::place::Workspace;
 use crate::probe::{build, project};
+use crate::workspace::Workspace;
 use page::{Command, Fence, fences};
 
 /// The pages.

@@ -4,10 +4,10 @@ mod together;
 
 use serde_json::Value;
 
-use crate::place::Workspace;
 use crate::probe::build;
 use crate::process::Signal;
 use crate::stream;
+use crate::workspace::Workspace;
 
 /// Each call costs a dollar and ten tokens.
 const TEAM: &str = r#"

@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
-use crate::place::Workspace;
 use crate::probe::project;
 use crate::scaffold::a_mistyped_config_is_refused;
 use crate::stream::of_kind;
+use crate::workspace::Workspace;
 
 /// The probe in C. Building it sets up the compiler, which takes longer than the usual patience of these tests.
 static PROBE: LazyLock<PathBuf> = LazyLock::new(|| {

@@ -6,11 +6,11 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::place::Workspace;
 use crate::process::Signal;
 use crate::stream;
 use crate::together::gathering;
 use crate::web::Web;
+use crate::workspace::Workspace;
 
 /// A team of one action, granted all of a server, whose models answer below `way`.
 pub fn team(web: &Web, way: &str, component: &str, config: &str) -> Workspace {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, test_kill_process};
 
-use crate::place::Workspace;
+use crate::workspace::Workspace;
 
 /// How long a machine that is busy may take to end a process.
 const PATIENCE: Duration = Duration::from_secs(30);

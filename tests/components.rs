@@ -1,7 +1,7 @@
 //! Components that cannot be used: `check` and `run` say which, where in the team file, and what to do; nothing is
 //! created. What is wrong with team files themselves is tested beside the manifest.
 
-use crate::place::Workspace;
+use crate::workspace::Workspace;
 
 const TEAM: &str = r#"schema = "strata.team/1"
 [team]

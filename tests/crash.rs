@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::place::Workspace;
 use crate::saved::essence;
 use crate::stream;
+use crate::workspace::Workspace;
 
 /// How often a run may have to be resumed. Two kills need two.
 const RESUMES: usize = 4;

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::place::Workspace;
+use crate::workspace::Workspace;
 
 fn json(place: &Workspace, args: &[&str]) -> Value {
     serde_json::from_str(&place.host(args).expect(0).stdout).expect("it is JSON")

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::place::Workspace;
 use crate::probe::project;
 use crate::process::{Process, Signal};
 use crate::stream;
+use crate::workspace::Workspace;
 
 /// A role after the other. What they do is put in.
 const TWO: &str = r#"

@@ -4,9 +4,9 @@
 
 use std::fs;
 
-use crate::place::Workspace;
 use crate::replies;
 use crate::web::Web;
+use crate::workspace::Workspace;
 
 /// The documents, by name.
 pub fn document(name: &str) -> String {

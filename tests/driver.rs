@@ -1,6 +1,6 @@
 //! The driver with a scripted sandbox and a store in memory: how often it saves, and what it does when it cannot.
 
-mod people;
+mod requests;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

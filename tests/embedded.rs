@@ -7,7 +7,7 @@ use strata_host::live::{CommandError, HumanReply, LiveError};
 use strata_host::{LiveEnvironment, Overrides, Start, Status, Variables, WhenIdle};
 
 use crate::live::{GREETER, create, in_runtime, resting};
-use crate::place::Workspace;
+use crate::workspace::Workspace;
 
 #[test]
 fn a_handle_speaks_to_the_environment_from_other_tasks_whenever_it_runs() {

@@ -1,7 +1,7 @@
 //! What guests choose is shown to people, and does nothing to their terminal: names of files, labels, recipients, keys.
 
-use crate::place::Workspace;
 use crate::process::Process;
+use crate::workspace::Workspace;
 
 /// A takes every place where a guest chooses a text that is shown; then it fails.
 const TEAM: &str = r#"

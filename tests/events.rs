@@ -3,9 +3,9 @@
 use std::fs;
 
 use crate::output::TEAM;
-use crate::place::Workspace;
 use crate::process::Signal;
 use crate::stream;
+use crate::workspace::Workspace;
 
 #[test]
 fn events_are_the_same_on_stdout_in_a_file_and_from_the_records() {

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::place::Workspace;
 use crate::process::Signal;
 use crate::stream;
+use crate::workspace::Workspace;
 
 /// Writes to alice and hears what she answers.
 const TEAM: &str = r#"

@@ -5,10 +5,10 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::place::Workspace;
 use crate::process::Signal;
 use crate::stream::{self, text};
 use crate::web::Web;
+use crate::workspace::Workspace;
 
 /// A storage directory whose name a shell would take apart.
 const STORAGE: &str = "the team's $HOME";

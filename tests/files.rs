@@ -5,9 +5,9 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::place::Workspace;
 use crate::stream;
 use crate::web::Web;
+use crate::workspace::Workspace;
 
 /// A team of these roles, each of which hears the idea and runs its probes one after the other. All of them may write
 /// `out`.

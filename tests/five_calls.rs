@@ -4,10 +4,10 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use crate::place::Workspace;
 use crate::probe::{build, project};
 use crate::stream;
 use crate::web::Web;
+use crate::workspace::Workspace;
 
 /// The plugins beside a copy of the team's folder, which asks a real endpoint.
 fn copy(web: &Web) -> Workspace {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::place::Workspace;
+use crate::workspace::Workspace;
 
 /// An action that is granted the directory of the team file, in which the team is saved.
 fn team(action: &str, access: &str) -> Workspace {

@@ -1,6 +1,6 @@
 //! `graph`: what goes where, without any component being there. What is drawn is tested beside the drawing.
 
-use crate::place::Workspace;
+use crate::workspace::Workspace;
 
 const TEAM: &str = r#"schema = "strata.team/1"
 [team]

@@ -8,8 +8,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::place::Workspace;
 use crate::stream;
+use crate::workspace::Workspace;
 
 const TEAM: &str = r#"schema = "strata.team/1"
 [team]

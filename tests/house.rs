@@ -80,7 +80,7 @@ const RULES: &[Rule] = &[
             "host/src/scaffold",
             "host/src/cli/events_sink",
             "host/src/skills/files",
-            "host/src/trust/mark",
+            "host/src/trust/storage_mark",
             // Where the operator says.
             "host/src/cli/manual",
             "host/src/open",

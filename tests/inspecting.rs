@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::place::Workspace;
+use crate::workspace::Workspace;
 
 const TEAM: &str = r#"
 schema = "strata.team/1"

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::place::Workspace;
 use crate::stream;
+use crate::workspace::Workspace;
 
 /// `A` and `B` send to `both`, which leads over `last` to `D`; `B` hears only what it is sent.
 const STALLING: &str = r#"

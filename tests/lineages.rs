@@ -7,10 +7,10 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::place::Workspace;
 use crate::process::Ended;
 use crate::saved::essence_of_lineage;
 use crate::stream::text;
+use crate::workspace::Workspace;
 
 /// What the whole team costs: one call of a model.
 const CALL: f64 = 0.2;

@@ -8,10 +8,10 @@ use strata_host::manifest::Overrides;
 use strata_host::public_event::{EventLine, PublicEvent};
 use strata_host::{LiveEnvironment, Message, Resume, Start, Status, WhenIdle};
 
-use crate::place::Workspace;
 use crate::process::Signal;
 use crate::stream;
 use crate::web::Web;
+use crate::workspace::Workspace;
 
 /// Greets whoever speaks to it.
 pub const GREETER: &str = r#"

@@ -4,7 +4,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::place::Workspace;
+use crate::workspace::Workspace;
 
 const WAITS: &str = r#"
 schema = "strata.team/1"

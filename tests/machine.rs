@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-use crate::place::Workspace;
 use crate::process::{Ended, Process};
+use crate::workspace::Workspace;
 
 const TEAM: &str = r#"schema = "strata.team/1"
 [team]

@@ -5,9 +5,9 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use crate::place::Workspace;
 use crate::probe::{build, project};
 use crate::stream;
+use crate::workspace::Workspace;
 
 const DIR: &str = "plugins/teams/map-reduce";
 const TEAM: &str = "plugins/teams/map-reduce/team.toml";

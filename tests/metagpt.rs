@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::place::Workspace;
 use crate::process::Ended;
+use crate::workspace::Workspace;
 
 /// A folder with a team file of these roles and a file that MetaGPT wrote in `store`.
 fn saved(fixture: &str, roles: &str) -> Workspace {

@@ -9,9 +9,9 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 
-use crate::place::Workspace;
 use crate::process::{Process, Signal};
 use crate::web::Web;
+use crate::workspace::Workspace;
 
 /// Pays for a call, then fails in its second action, at first.
 const TEAM: &str = r#"

@@ -4,10 +4,10 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::place::Workspace;
 use crate::process::Process;
 use crate::stream;
 use crate::web::Web;
+use crate::workspace::Workspace;
 
 /// The second action fails once.
 pub const TEAM: &str = r#"

@@ -1,7 +1,7 @@
 //! The operator's own file bounds every team, whatever that team's file says.
 
-use crate::place::Workspace;
 use crate::process::Process;
+use crate::workspace::Workspace;
 
 const TEAM: &str = r#"schema = "strata.team/1"
 [team]

@@ -4,8 +4,8 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use crate::place::Workspace;
 use crate::probe::project;
+use crate::workspace::Workspace;
 use crate::{c, python, stream};
 
 const DIR: &str = "plugins/teams/polyglot";

@@ -8,9 +8,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::place::Workspace;
 use crate::probe::project;
 use crate::scaffold::a_mistyped_config_is_refused;
+use crate::workspace::Workspace;
 
 /// Runs the tests in plain Python that lie in a directory.
 #[track_caller]

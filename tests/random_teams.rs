@@ -1,8 +1,8 @@
 //! Random teams with random faults, killed at random instants and resumed until they are done: they end like the same
 //! team without faults that nobody disturbed. A failure names its seed; put it among the seeds to go on looking.
 
-mod dice;
 mod network;
+mod rng;
 mod team;
 
 use std::fmt::Write;
@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use self::dice::Rng;
-use crate::place::Workspace;
+use self::rng::Rng;
 use crate::saved::essence_without_checkpoints;
 use crate::stream;
+use crate::workspace::Workspace;
 
 /// The teams that stop at faults.
 const TEAMS: [u64; 12] = [1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 377];

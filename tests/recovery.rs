@@ -4,10 +4,10 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::place::Workspace;
 use crate::probe::build;
 use crate::process::{Ended, Signal};
 use crate::stream;
+use crate::workspace::Workspace;
 
 const FAILS: &str = r#"
 schema = "strata.team/1"

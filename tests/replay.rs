@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use crate::place::Workspace;
+use crate::workspace::Workspace;
 
 const TEAM: &str = r#"schema = "strata.team/1"
 [team]

@@ -4,9 +4,9 @@
 use serde_json::{Value, json};
 
 use crate::calls::{output, team, total};
-use crate::place::Workspace;
 use crate::stream;
 use crate::web::Web;
+use crate::workspace::Workspace;
 
 /// Asks a model and says what it replied.
 const ASK: &str = r#"steps = [{ llm = "q" }, { say = "got: {reads}" }]"#;

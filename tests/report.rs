@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::place::Workspace;
 use crate::process::Process;
+use crate::workspace::Workspace;
 
 /// What takes over a page that lets it.
 const HOSTILE: &str = "</script><script>document.title='taken'</script><img src=x onerror=\\\"document.title='taken'\\\">";

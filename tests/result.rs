@@ -4,8 +4,8 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::place::Workspace;
 use crate::terminal::Terminal;
+use crate::workspace::Workspace;
 
 /// A team whose name and last step a test chooses. Beside its last output it emits a message.
 fn team(name: &str, said: &str) -> String {

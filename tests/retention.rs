@@ -4,8 +4,8 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::place::Workspace;
 use crate::stream::text;
+use crate::workspace::Workspace;
 
 /// Two roles that keep each other at work for a while, and change a large value each time.
 fn team(more: &str) -> String {

@@ -6,8 +6,8 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-use crate::place::Workspace;
 use crate::probe::project;
+use crate::workspace::Workspace;
 
 /// Holds in a new team of any language: its action says what it takes, so that a slip costs no call of a model.
 #[track_caller]

@@ -1,7 +1,7 @@
 //! Scopes: what roles read of what they and others wrote.
 
-use crate::place::Workspace;
 use crate::stream;
+use crate::workspace::Workspace;
 
 /// A writes to the scope `s` and reads it while it does; B reads it in the next step.
 fn read(reducer: &str, steps: &str) -> (String, String) {

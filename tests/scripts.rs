@@ -7,9 +7,9 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::place::Workspace;
 use crate::probe::project;
 use crate::process::Ended;
+use crate::workspace::Workspace;
 
 fn team(file: &str) -> Workspace {
     let place = Workspace::with(&format!(

@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use crate::place::Workspace;
 use crate::process::{Ended, Process};
 use crate::web::Web;
+use crate::workspace::Workspace;
 
 const SECRET: &str = "s3cr3t/va+lue\"quoted";
 

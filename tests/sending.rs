@@ -1,8 +1,8 @@
 //! `send`: what is put into a team that runs or does not, once and whole.
 
 use crate::live::GREETER;
-use crate::place::Workspace;
 use crate::stream;
+use crate::workspace::Workspace;
 
 #[test]
 fn what_is_sent_again_under_its_key_is_not_published_again_running_or_not() {

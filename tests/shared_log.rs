@@ -6,8 +6,8 @@ use strata_host::manifest::Overrides;
 use strata_host::{GroupLog, LiveEnvironment, Resume, Start, Status, WhenIdle};
 
 use crate::live::{GREETER, in_runtime, said};
-use crate::place::Workspace;
 use crate::stream;
+use crate::workspace::Workspace;
 
 /// How many links to a log lie in a storage directory.
 fn links(storage: &Path) -> usize {

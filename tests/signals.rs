@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::place::Workspace;
 use crate::process::{Process, Signal};
 use crate::stream;
+use crate::workspace::Workspace;
 
 /// The second action waits in its first attempt, as long as a test may take.
 const WAITS: &str = r#"

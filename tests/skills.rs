@@ -6,10 +6,10 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::place::Workspace;
 use crate::probe;
 use crate::process::{Ended, Process};
 use crate::signer::Signer;
+use crate::workspace::Workspace;
 
 const TEAM: &str = r#"schema = "strata.team/1"
 [team]

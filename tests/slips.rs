@@ -4,7 +4,7 @@
 use std::fs;
 
 use crate::output::{TEAM, json};
-use crate::place::Workspace;
+use crate::workspace::Workspace;
 
 #[test]
 fn names_that_are_nearly_right_are_asked_about() {

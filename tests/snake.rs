@@ -4,9 +4,9 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use crate::place::Workspace;
 use crate::probe::{build, project};
 use crate::stream;
+use crate::workspace::Workspace;
 
 const TEAM: &str = "plugins/teams/snake/team.toml";
 const TRAP: &str = "plugins/teams/snake/trap.toml";

@@ -8,9 +8,9 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::place::Workspace;
 use crate::process::Process;
 use crate::stream;
+use crate::workspace::Workspace;
 
 /// Nobody, where the tests are run by root.
 const NOBODY: u32 = 65534;

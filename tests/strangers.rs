@@ -7,8 +7,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::place::Workspace;
 use crate::process::{Ended, Process};
+use crate::workspace::Workspace;
 
 /// Fails at first, so that there is something to resume.
 const TEAM: &str = r#"

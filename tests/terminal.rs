@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use crate::place::Workspace;
+use crate::workspace::Workspace;
 
 /// How long a terminal may be open.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -5,9 +5,9 @@ use std::fs;
 use serde_json::Value;
 
 use crate::calls::{output, sources, team, total};
-use crate::place::Workspace;
 use crate::probe::build;
 use crate::web::Web;
+use crate::workspace::Workspace;
 
 /// A team whose only action makes the calls of its `config` all at once.
 pub fn gathering(web: &Web, config: &str) -> Workspace {

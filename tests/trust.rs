@@ -3,8 +3,8 @@
 
 use std::fs;
 
-use crate::place::Workspace;
 use crate::signer::Signer;
+use crate::workspace::Workspace;
 
 const TEAM: &str = r#"schema = "strata.team/1"
 [team]

@@ -6,9 +6,9 @@ use std::os::unix::fs::symlink;
 
 use serde_json::Value;
 
-use crate::place::Workspace;
 use crate::probe::{build, project};
 use crate::stream;
+use crate::workspace::Workspace;
 
 const DIR: &str = "plugins/teams/werewolf";
 const TEAM: &str = "plugins/teams/werewolf/team.toml";

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::place::Workspace;
 use crate::process::{Ended, Signal};
 use crate::web::Web;
+use crate::workspace::Workspace;
 
 /// A team of roles that each carry these steps out; `URL` is the server, and all of it is granted.
 fn team(web: &Web, roles: &[(&str, &str)], limits: &str) -> Workspace {

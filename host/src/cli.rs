@@ -13,34 +13,34 @@ mod describe;
 mod dev;
 mod diff;
 mod doctor;
-mod edits;
-mod ending;
+mod edit_notices;
+mod end_report;
 mod events;
 mod events_sink;
 mod failure;
-mod fault;
+mod fault_report;
 mod files;
 mod fork;
 mod graph;
 mod help;
 mod inspect;
 mod joins;
-mod live;
+mod live_view;
 mod lock;
 mod manual;
 mod metrics;
 mod new;
-mod plain;
 mod progress;
 mod prompt;
 mod prune;
 mod replay;
+mod reply_view;
 mod report;
 mod reporter;
 mod requests;
 mod result;
 mod run;
-mod screen;
+mod sanitize;
 mod send;
 mod signals;
 mod skill;
@@ -61,11 +61,11 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::children;
+use crate::display_path::display_path;
 use crate::excerpt::excerpt;
 use crate::manifest::Paint;
 use crate::shell::{shell_path, shell_word};
 use crate::telemetry::SpanExport;
-use crate::tidy::display_path;
 
 /// Runs the command given by the arguments of the process, and returns its exit code.
 pub fn main() -> ExitCode {
@@ -227,5 +227,5 @@ fn display_relative_path(path: &Path) -> String {
 /// Returns at most the first `most` characters of a text, on one line and without control
 /// characters.
 fn preview(text: &str, most: usize) -> String {
-    plain::sanitize(&excerpt(text, most))
+    sanitize::sanitize(&excerpt(text, most))
 }

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::build::clean::list_parts;
 use crate::build::inventory::{ToolchainStatus, inventory};
-use crate::interface::own;
+use crate::interface::host_interfaces;
 use crate::sandbox::{Allocation, WasmSandbox, format_bytes};
 use crate::shell::shell_path;
 use crate::skills::Shelf;
@@ -76,7 +76,7 @@ pub fn examine(storage: &Path) -> Vec<Finding> {
         "host",
         format!(
             "strata-host {version}, for actions of {}",
-            own::package_name()
+            host_interfaces::package_name()
         ),
     )];
     findings.extend(check_sandbox());

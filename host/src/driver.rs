@@ -3,26 +3,26 @@
 //! One loop on one thread owns the stepper and the store. It records and applies events
 //! (`driver::journal`), starts attempts in the sandbox (`driver::attempt`), answers the requests of
 //! guests (`driver::answer`), makes the calls that leave the host (`driver::call`,
-//! `driver::afford`), ends attempts (`driver::end`) and writes their files (`driver::files`). It
+//! `driver::budget_gate`), ends attempts (`driver::end`) and writes their files (`driver::files`). It
 //! makes no decisions of its own: the stepper decides what happens next, and the sandbox enforces
 //! what a guest may do.
 
-mod afford;
 mod answer;
 mod attempt;
+mod budget_gate;
 mod call;
 pub(crate) mod clock;
+mod command;
 mod end;
+mod external;
 mod files;
-mod flights;
 mod human;
+mod in_flight;
 mod journal;
 mod listener;
-mod occurrence;
-mod order;
-mod outside;
+mod replayer;
 mod reply;
-mod rerun;
+mod request_sequence;
 mod spans;
 
 use std::collections::BTreeMap;
@@ -47,15 +47,17 @@ use crate::store::StoreError;
 
 use attempt::{AttemptEnd, RunningAttempt};
 use call::ReturnedCall;
+use command::DriverCommand;
+pub use command::{CommandError, DriverHandle, SendReceipt};
+use external::{DrainId, ExternalChannel, HandOverResult};
 use human::RequestExpiry;
 pub use journal::Journal;
 pub use listener::LineListener;
-use order::DriverCommand;
-pub use order::{CommandError, DriverHandle, SendReceipt};
-use outside::{DrainId, ExternalChannel, HandOverResult};
+pub(crate) use replayer::{
+    RecordedAttempt, RecordedFiles, RecordedModels, ReplayOutcome, Replayer,
+};
 pub use reply::{AnswerError, AnsweredRequest, HumanReply, ReplyError};
 pub(crate) use reply::{RequestResolution, check_replies, expired_requests};
-pub(crate) use rerun::{RecordedAttempt, RecordedFiles, RecordedModels, ReplayOutcome, Replayer};
 
 /// Why a run cannot continue. Errors of guests are faults and are never reported here.
 #[derive(Debug, thiserror::Error)]

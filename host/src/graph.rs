@@ -5,9 +5,9 @@
 //! rendered in `mermaid`, `dot` and `svg`. No component is opened for it.
 
 mod dot;
+mod from_team;
 mod mermaid;
 mod observed;
-mod of_team;
 mod svg;
 #[cfg(test)]
 mod tests;
@@ -143,7 +143,7 @@ pub enum GraphError {
 impl Graph {
     /// Builds the graph of a team.
     pub fn from_team(team: &Team) -> Result<Self, GraphError> {
-        of_team::build_graph(team)
+        from_team::build_graph(team)
     }
 
     /// Renders the graph in a format. The text ends with a line feed.

@@ -16,14 +16,14 @@
 //! | maps, lists of fixed length, resources, futures, streams | nothing: they have no JSON |
 
 pub mod component;
-pub mod own;
+pub mod host_interfaces;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
-use strata_core::json::room::SizeBudget;
+use strata_core::json::size_budget::SizeBudget;
 use wit_parser::{
     Docs, Enum, Flags, Function, Record, Resolve, Result_, Type, TypeDef, TypeDefKind, TypeId,
     TypeOwner, Variant,

@@ -3,29 +3,29 @@
 //! One module per operation. The loop that executes a run is in `driver`; the commands that call
 //! these functions are in `cli`.
 
-mod back;
 mod compare;
 mod components;
 mod control;
+mod default_storage;
 mod develop;
-mod doubt;
 mod edit;
+mod event_reader;
 mod files;
-mod foreign;
 mod fork;
+mod in_doubt;
 mod inputs;
 mod lock;
-mod makings;
-mod named;
+mod provenance;
 mod prune;
-mod reach;
 mod replay;
 mod report;
 mod resume;
+mod resume_plan;
 mod saved;
+mod saved_team_file;
 mod source;
 mod start;
-mod telling;
+mod via_owner;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -52,19 +52,18 @@ use crate::trust::lock::LockError;
 pub use compare::{ComparedState, Comparison, compare, parse_saved_state};
 pub use components::Components;
 use control::ControlSocket;
+pub use default_storage::{development_storage, storage_by_name};
 pub use develop::{DevelopOutcome, DevelopRound, develop, storage_files};
-pub use doubt::{CallInDoubt, calls_in_doubt};
+pub use event_reader::{EventReader, for_each_call};
 pub use files::{SavedFiles, saved_files};
-pub use foreign::{SavedTeamFile, UnrecognizedReason, UnrecognizedTeamFile};
 pub use fork::{CreatedFork, ForkRequest, Pending, fork};
+pub use in_doubt::{CallInDoubt, calls_in_doubt};
 pub use inputs::{
     ActionDirectory, OutputConflict, OutputFile, TeamInputs, WriteTime, source_files,
 };
 pub use lock::{LockResult, lock_components};
-pub use makings::{ComponentOrigin, Provenance};
-pub use named::{development_storage, storage_by_name};
+pub use provenance::{ComponentOrigin, Provenance};
 pub use prune::{DEFAULT_KEPT_CHECKPOINTS, PruneResult, prune};
-pub use reach::{AcceptedAnswers, AnswerRecipient, answer, send};
 pub use replay::{ReplayRequest, replay};
 pub use report::gather_report;
 pub use resume::{Resume, ResumeNotes, ResumeOutcome, resume};
@@ -72,9 +71,10 @@ pub use saved::{
     SavedTeam, edited_team_file, holder, is_saved_in, is_team_json_edited, list_checkpoints,
     load_saved, open_reader,
 };
+pub use saved_team_file::{SavedTeamFile, UnrecognizedReason, UnrecognizedTeamFile};
 pub use source::read_component;
 pub use start::{Start, StartedRun, start};
-pub use telling::{EventReader, for_each_call};
+pub use via_owner::{AcceptedAnswers, AnswerRecipient, answer, send};
 
 /// A message for the operator. The receiver decides which ones are displayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

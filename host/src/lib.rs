@@ -47,6 +47,7 @@ pub mod live;
 pub mod manifest;
 pub mod metrics;
 
+mod display_path;
 mod open;
 pub mod plugin;
 pub mod public_event;
@@ -62,7 +63,6 @@ pub mod skills;
 pub mod store;
 mod suggest;
 pub mod telemetry;
-mod tidy;
 pub mod trust;
 mod user;
 

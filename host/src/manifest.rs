@@ -7,11 +7,10 @@
 
 mod advice;
 mod authored;
-mod beside;
 mod check;
+mod component_location;
 mod condition;
 pub mod diagnostic;
-mod doubt;
 mod http;
 mod json;
 mod llm;
@@ -19,12 +18,13 @@ mod names;
 pub mod operator;
 mod outward;
 pub mod overrides;
-mod place;
 pub mod policy;
 pub mod schema;
+mod similar_path;
 mod skill;
 mod table;
 pub(crate) mod units;
+mod warnings;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -38,26 +38,26 @@ use strata_core::team::React::Choose;
 use strata_core::team::{Team, Thinker};
 use toml::de::DeTable;
 
-pub(crate) use self::beside::similar_path;
+use self::component_location::{ComponentLocation, ComponentOverride};
 pub use self::diagnostic::{Diagnostic, Diagnostics, Paint, SourceText};
 use self::diagnostic::{Problems, ReferencedFiles};
-pub use self::doubt::{unwatched_idea, warnings};
 pub(crate) use self::names::team_name;
 use self::operator::PolicyReduction;
 pub use self::outward::{
     OutwardUse, is_confined, outward_uses, referenced_files, referenced_files_in_text,
 };
 pub use self::overrides::{OverrideError, Overrides};
-use self::place::{ComponentLocation, ComponentOverride};
-use self::schema::places::table_index;
+use self::schema::table_index::table_index;
+pub(crate) use self::similar_path::similar_path;
 use self::table::TomlTable;
+pub use self::warnings::{unwatched_idea, warnings};
 use crate::build::script;
+use crate::display_path::display_path;
 use crate::open;
 use crate::plugin::Plugin;
 use crate::services::external::ExternalEndpoint;
 use crate::services::llm::config::{ModelsConfig, ProviderConfig};
 use crate::services::variables::Variables;
-use crate::tidy::display_path;
 use crate::trust::signature::TrustedKeys;
 
 /// The largest team file that is read. Team files are written by hand, so a larger file is most

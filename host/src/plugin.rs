@@ -4,8 +4,8 @@
 //! it.
 
 pub mod http;
+mod intersect;
 mod limits;
-mod meet;
 pub(crate) mod pattern;
 mod schema;
 
@@ -16,8 +16,8 @@ use strata_core::json::Json;
 use crate::services::variables::Variables;
 use http::HttpGrant;
 
+pub use intersect::{DirBound, GrantBounds};
 pub use limits::{Limit, LimitAdvice, LimitLocation, LimitReached, LimitUnit, Limits};
-pub use meet::{DirBound, GrantBounds};
 pub use schema::CompiledSchema;
 
 /// A component in a slot of a team.

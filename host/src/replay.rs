@@ -4,7 +4,7 @@
 //! The same component with the same input, state and answers does the same. A replay demonstrates
 //! this, or shows what else the component depends on. The network is not used and nothing is
 //! written. Files that actions wrote have their recorded contents. Inputs that are not recorded and
-//! could make a difference, such as other files and variables, are reported. `driver::rerun`
+//! could make a difference, such as other files and variables, are reported. `driver::replayer`
 //! repeats a single attempt.
 
 mod compare;

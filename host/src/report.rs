@@ -4,10 +4,10 @@
 //! it (`gather`, `state`). How much of a very large run is kept is decided in `room` and `fit`; the
 //! page itself is written in `html`. Reading the storage is the duty of `launch::report`.
 
-mod fit;
+mod bounded;
 mod gather;
 pub mod html;
-mod room;
+mod shorten;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -18,8 +18,8 @@ use strata_core::money::Usd;
 
 use crate::store::{CheckpointRow, LineageRow};
 
+pub use bounded::{Excerpt, FirstAndNewest};
 pub use gather::ReportBuilder;
-pub use room::{Excerpt, FirstAndNewest};
 
 /// Everything that a report says about a run.
 #[derive(Debug)]

@@ -30,8 +30,8 @@ pub use component::{
     WasmSandbox,
 };
 pub use engine::{Allocation, CacheHealth, Metering};
+pub use foreign_component::{FunctionError, is_toolchain_function};
 pub(crate) use limits::format_bytes;
-pub use plain::{FunctionError, is_toolchain_function};
 pub use scripted::{
     AttemptScript, ScriptedSandbox, THINK, outcome_without_usage, output_without_effects,
 };
@@ -42,14 +42,14 @@ mod capability;
 mod component;
 mod convert;
 mod ctx;
+mod debug_info;
 mod engine;
 mod fault;
+mod foreign_component;
+mod human;
 mod limits;
 mod log;
-mod people;
-mod plain;
 mod scripted;
-mod source;
 
 /// Why the sandbox cannot be set up on this machine.
 #[derive(Debug, thiserror::Error)]

@@ -9,5 +9,5 @@ pub mod human;
 pub mod llm;
 #[cfg(test)]
 mod loopback;
-mod trace;
+mod redaction;
 pub mod variables;

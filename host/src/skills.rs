@@ -3,10 +3,10 @@
 //! and `files` handles the files.
 
 mod files;
-mod fit;
+mod manifest_check;
+mod spec;
 #[cfg(test)]
 mod tests;
-mod wanted;
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ use crate::sandbox::ComponentManifest;
 use crate::shell::shell_word;
 use crate::user;
 use files::ShelfWriter;
-pub use wanted::{SkillSpec, SkillVersions};
+pub use spec::{SkillSpec, SkillVersions};
 
 /// The environment variable that selects the shelf.
 pub const SHELF_VARIABLE: &str = "STRATA_SHELF";
@@ -179,7 +179,7 @@ impl Shelf {
         component: &[u8],
         manifest: &ComponentManifest,
     ) -> Result<(Skill, AddOutcome), SkillError> {
-        fit::check_manifest(manifest).map_err(SkillError::Unfit)?;
+        manifest_check::check_manifest(manifest).map_err(SkillError::Unfit)?;
         let digest = digest_of(component);
         let skill = Skill {
             digest,

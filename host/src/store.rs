@@ -5,25 +5,25 @@
 //! saves events and loads them. What an event does to a state is defined in the core.
 
 mod blob;
+mod checkpoint_list;
 mod codec;
+mod default_location;
 mod directory;
 mod error;
 mod file;
-mod group;
 mod lineage;
-mod list;
 mod lock;
 mod memory;
-mod named;
 mod progress;
 mod reader;
 mod schema;
+mod shared_log;
 mod socket;
 mod sqlite;
 pub mod team_json;
 
 #[cfg(test)]
-mod bits;
+mod bit_flips;
 #[cfg(test)]
 mod conformance;
 #[cfg(test)]
@@ -33,7 +33,7 @@ mod damage;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
-mod lost;
+mod lost_log;
 #[cfg(test)]
 mod script;
 
@@ -47,18 +47,18 @@ use strata_core::money::Usd;
 
 use crate::blob::Blobs;
 
+pub use default_location::{default_directories, resolve_link, update_latest_link};
 pub use directory::{
     CreatedStore, DirectoryContent, OpenedStore, ReplacePolicy, StorageDirectory, VacantDirectory,
 };
 pub use error::StoreError;
 pub(crate) use error::of_file;
 pub use file::measure_sync;
-pub use group::GroupLog;
 pub use lock::{LockHolder, StorageLock};
 pub use memory::MemoryStore;
-pub use named::{default_directories, resolve_link, update_latest_link};
 pub use reader::{EarliestState, Reader};
 pub(crate) use reader::{RECORDS_PER_BATCH, read_in_batches};
+pub use shared_log::GroupLog;
 pub use socket::RunSocket;
 pub use sqlite::SqliteStore;
 
@@ -290,11 +290,11 @@ pub type WriteContent<'a> = dyn Fn(&mut dyn std::io::Write) -> std::io::Result<(
 
 /// Returns the checkpoints of a state without records: the one that the state is, if it is one.
 pub fn checkpoints_of_state(env: &Environment) -> Vec<CheckpointRow> {
-    let alone = list::LineageHistory {
+    let alone = checkpoint_list::LineageHistory {
         name: env.lineage.name.clone(),
-        ..list::LineageHistory::default()
+        ..checkpoint_list::LineageHistory::default()
     };
-    list::list_checkpoints(env, &[alone])
+    checkpoint_list::list_checkpoints(env, &[alone])
         .into_iter()
         .map(|listed| listed.row)
         .collect()

@@ -4,5 +4,5 @@
 //! storage directories are the user's own is in `mark`.
 
 pub mod lock;
-pub(crate) mod mark;
 pub mod signature;
+pub(crate) mod storage_mark;

@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::{budget, gathering, held_back_now, live, place};
-use crate::place::Workspace;
 use crate::process::Signal;
 use crate::stream;
+use crate::workspace::Workspace;
 
 /// A team whose calls cost a dollar and ten tokens each, after far more was held back for them.
 const HEAD: &str = r#"

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::Value;
 
 use super::{STDIO, TEAM, heard, place};
-use crate::place::Workspace;
+use crate::workspace::Workspace;
 
 #[test]
 fn what_is_outside_speaks_as_nobody_in_the_team() {

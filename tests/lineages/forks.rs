@@ -5,8 +5,8 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::{bytes, checkpoints, copy, done, ids, printed, run_on, saved};
-use crate::place::Workspace;
 use crate::saved::essence_of_lineage;
+use crate::workspace::Workspace;
 
 #[test]
 fn forks_can_be_forked_resumed_and_compared() {

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use super::dice::Rng;
+use super::rng::Rng;
 
 const ROLES: u64 = 6;
 

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::dice::Rng;
+use super::rng::Rng;
 
 const ROLES: u64 = 5;
 

@@ -1,6 +1,6 @@
 //! The page about commands.
 
-use crate::place::Workspace;
+use crate::workspace::Workspace;
 
 const HEAD: &str = "# Commands
 

@@ -6,8 +6,8 @@ use std::fs;
 use serde_json::{Map, Value};
 
 use super::cell;
-use crate::place::Workspace;
 use crate::probe::project;
+use crate::workspace::Workspace;
 
 const HEAD: &str = "# The team file
 

@@ -6,7 +6,7 @@ pub mod lineage;
 pub mod messages;
 pub mod routing;
 pub mod scope;
-pub mod sound;
+pub mod validation;
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;

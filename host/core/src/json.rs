@@ -7,14 +7,14 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use foreign::NonFinite;
+use lenient::NonFinite;
 
 /// A valid JSON document in compact form with sorted keys. Equal documents have equal text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Json(String);
 
-pub mod foreign;
-pub mod room;
+pub mod lenient;
+pub mod size_budget;
 
 /// Why a text is not accepted as a JSON document. The messages continue a sentence that begins with
 /// "it is".
@@ -31,7 +31,7 @@ pub enum JsonError {
     TooDeep,
     /// Its values would take too much memory. A short text can stand for values ninety times its
     /// size.
-    #[error("too large to be read: its values would take more than {} MiB; hand it over in parts", room::MAX_VALUE_BYTES >> 20)]
+    #[error("too large to be read: its values would take more than {} MiB; hand it over in parts", size_budget::MAX_VALUE_BYTES >> 20)]
     TooLarge,
 }
 
@@ -51,14 +51,14 @@ pub fn depth(value: &Value) -> usize {
 /// Checks a text against the limits on depth and size without parsing it. Text that passes need not
 /// be JSON.
 pub fn check_limits(text: &str) -> Result<(), JsonError> {
-    room::check_text(text)
+    size_budget::check_text(text)
 }
 
 /// Parses a text from any source. The limits are checked before it is parsed. A byte order mark is
 /// skipped, and an escaped unpaired surrogate becomes U+FFFD.
 pub fn parse_untrusted(text: &str) -> Result<Value, JsonError> {
     check_limits(text)?;
-    foreign::parse(text, NonFinite::Refused, |text| serde_json::from_str(text))
+    lenient::parse(text, NonFinite::Refused, |text| serde_json::from_str(text))
 }
 
 impl Json {

@@ -4,16 +4,16 @@
 //! parts of both, one subject each.
 
 mod apply;
-mod awake;
+mod checks;
 mod commit;
-mod doubt;
+mod event_builders;
 mod files;
 mod fork;
-mod join;
-mod names;
-mod people;
-mod recall;
-mod report;
+mod host_calls;
+mod human_requests;
+mod joins;
+mod memory_index;
+mod ready_index;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -27,12 +27,12 @@ use crate::event::{CallPolicy, Event, RecordedCallUse, Status, Work};
 use crate::id::{Digest, RoleId, Slot};
 use crate::team::{OnFault, React, Role, Team, Thinker};
 
-use awake::{ReadyIndex, RoleStatus};
+pub use checks::IllegalEvent;
 pub use commit::conflict_message;
+pub use event_builders::retry_policy;
 pub use files::FILES_SCOPE;
-pub use names::IllegalEvent;
-use recall::MemoryIndex;
-pub use report::retry_policy;
+use memory_index::MemoryIndex;
+use ready_index::{ReadyIndex, RoleStatus};
 
 /// A team with its environment.
 #[derive(Clone, Debug)]

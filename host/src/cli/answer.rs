@@ -1,6 +1,6 @@
 //! `answer`: records answers to requests to humans.
 
-use super::edits::warn_if_edited;
+use super::edit_notices::warn_if_edited;
 use super::requests::parse_answer;
 use super::{AnswerArgs, CommandFailure, note, shell_path};
 use crate::launch::{AnswerRecipient, answer as record};

@@ -1,6 +1,6 @@
 //! `checkpoints`: lists the checkpoints of all lineages, oldest first.
 
-use super::edits::warn_if_edited;
+use super::edit_notices::warn_if_edited;
 use super::{CommandFailure, SavedArgs, print_json, print_line};
 use crate::launch::list_checkpoints as list;
 use crate::public_event::rfc3339;

@@ -11,7 +11,7 @@ use crate::blob::digest_of;
 use crate::cli::progress::ProgressDisplay;
 use crate::interface::component;
 use crate::interface::component::manifest_document as document;
-use crate::interface::own;
+use crate::interface::host_interfaces;
 use crate::launch::read_component;
 use crate::manifest;
 use crate::plugin::Limits;
@@ -38,7 +38,7 @@ fn print_description(document: &Value) -> Result<u8, CommandFailure> {
 
 /// Returns the host's interfaces and the skills on the shelf.
 fn describe_host(shelf: &Shelf) -> Result<Value, CommandFailure> {
-    let mut all = own::document();
+    let mut all = host_interfaces::document();
     let listing = shelf.list()?;
     for damaged in &listing.damaged {
         warn(damaged);

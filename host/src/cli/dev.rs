@@ -10,9 +10,9 @@ use strata_core::fault::FaultKind;
 use tokio::sync::watch;
 
 use super::args::DevArgs;
-use super::ending::EndReport;
+use super::end_report::EndReport;
 use super::events_sink::{PreviousContent, ensure_events_not_input};
-use super::live::LiveView;
+use super::live_view::LiveView;
 use super::prompt::Prompt;
 use super::reporter::{Reporter, Verbosity};
 use super::run::{EventListener, block_on_run, event_listener, report_notes, run_with_prompt};

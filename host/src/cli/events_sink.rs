@@ -6,7 +6,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::CommandFailure;
-use super::plain::sanitize_json;
+use super::sanitize::sanitize_json;
 use super::terminal::Stream;
 use crate::launch::{EventReader, OutputFile, TeamInputs, WriteTime};
 use crate::open;

@@ -5,7 +5,7 @@ use strata_core::file::PathContent;
 use strata_core::id::RoleId;
 use strata_core::stepper::Stepper;
 
-use super::plain::sanitize_line;
+use super::sanitize::sanitize_line;
 use super::{CommandFailure, FilesArgs, note, print_json, print_line, warn};
 use crate::launch::saved_files;
 use crate::public_event::action_name;

@@ -3,7 +3,7 @@
 use serde_json::json;
 use strata_core::id::CheckpointId;
 
-use super::edits::warn_if_edited;
+use super::edit_notices::warn_if_edited;
 use super::terminal::warn;
 use super::{CommandFailure, ForkArgs, note, print, print_json, shell_path, shell_word};
 use crate::launch::{ForkRequest, LaunchError, Pending, fork as make};

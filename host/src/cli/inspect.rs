@@ -3,7 +3,7 @@
 
 mod action;
 mod calls;
-mod life;
+mod holder_state;
 mod message;
 mod table;
 
@@ -20,10 +20,10 @@ use strata_core::message::Message;
 use strata_core::stepper::Stepper;
 
 use action::InspectedAction;
-use life::HolderState;
+use holder_state::HolderState;
 use table::TextTable;
 
-use super::edits::warn_if_edited;
+use super::edit_notices::warn_if_edited;
 use super::files;
 use super::requests::{answer_command, describe_requests};
 use super::{

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::live::format_duration;
+use super::live_view::format_duration;
 use super::{note, report_notice, terminal};
 use crate::driver::clock::now_ms;
 use crate::launch::Notice;
@@ -95,7 +95,7 @@ impl CurrentActivity {
         match live {
             true => terminal::set_live_rows(vec![format!(
                 "{since:>8}  {}",
-                super::plain::sanitize_line(what)
+                super::sanitize::sanitize_line(what)
             )]),
             false => note(format_args!("still {what} ({since})")),
         }

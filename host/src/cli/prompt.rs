@@ -7,8 +7,8 @@ use strata_core::id::{RequestId, RoleId};
 use strata_core::request::HumanRequest;
 use tokio::task::JoinHandle;
 
-use super::plain::{sanitize, sanitize_line};
 use super::requests::{asker, other_terms};
+use super::sanitize::{sanitize, sanitize_line};
 use super::{CommandFailure, note, terminal, warn};
 use crate::driver::clock::now_ms;
 use crate::driver::{HumanReply, ReplyError, StopSignal};

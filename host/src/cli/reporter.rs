@@ -9,9 +9,9 @@ use strata_core::message::IDEA_LABEL;
 use strata_core::team::Role;
 use unicode_width::UnicodeWidthStr;
 
-use super::live::{LiveView, MIN_NAME_COLUMNS};
-use super::plain::sanitize_line;
+use super::live_view::{LiveView, MIN_NAME_COLUMNS};
 use super::preview;
+use super::sanitize::sanitize_line;
 use super::terminal::{self, ATTENTION, FAILURE, SUCCESS, note, styled};
 use crate::public_event::{ActionRef, EventLine, PublicEvent};
 

@@ -7,8 +7,8 @@ use strata_core::id::RoleId;
 use strata_core::request::HumanRequest;
 use strata_core::stepper::Stepper;
 
-use super::plain::{sanitize, sanitize_line};
 use super::reporter::index_and_name;
+use super::sanitize::{sanitize, sanitize_line};
 use super::{CommandFailure, preview, shell_path};
 use crate::driver::HumanReply;
 use crate::public_event::rfc3339;

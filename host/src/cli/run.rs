@@ -10,16 +10,16 @@ use strata_core::message::IDEA_LABEL;
 use strata_core::stepper::Stepper;
 use tokio::sync::watch;
 
-use super::edits::{note_edited_team_file, warn_edited};
-use super::ending::EndReport;
+use super::edit_notices::{note_edited_team_file, warn_edited};
+use super::end_report::EndReport;
 use super::events_sink::{EventsSink, PreviousContent, ensure_events_not_input, ensure_not_input};
-use super::live::LiveView;
+use super::live_view::LiveView;
 use super::prompt::{Prompt, PromptOutcome};
 use super::reporter::{Reporter, Verbosity};
 use super::requests::parse_answer;
 use super::result::show_result;
 use super::signals::Signals;
-use super::{CommandFailure, RunArgs, exit_code, metrics, note, screen, shell_path, warn};
+use super::{CommandFailure, RunArgs, exit_code, metrics, note, reply_view, shell_path, warn};
 use crate::cli::progress::ProgressDisplay;
 use crate::driver::{LineListener, RunState, StopSignal};
 use crate::launch::{
@@ -43,7 +43,7 @@ const THREAD_KEEP_ALIVE: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// Runs a team. With `verbose`, models' replies are shown while they are received.
 pub(super) fn run(args: RunArgs, verbose: u8) -> Result<u8, CommandFailure> {
-    let shown = (verbose > 0 && !args.quiet && !args.json).then(screen::reply_observers);
+    let shown = (verbose > 0 && !args.quiet && !args.json).then(reply_view::reply_observers);
     block_on_run(launch_and_run(args, shown))
 }
 

@@ -7,7 +7,7 @@ use strata_core::json::Json;
 use strata_core::message::{IDEMPOTENCY_KEY, Message};
 use strata_core::text::find_unfit_for_name;
 
-use super::edits::warn_if_edited;
+use super::edit_notices::warn_if_edited;
 use super::{CommandFailure, SendArgs, note, print_json, warn};
 use crate::launch::{load_saved, send as put};
 use crate::store::StateSelector;

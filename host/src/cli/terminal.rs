@@ -10,7 +10,7 @@ use anstyle::{AnsiColor, Style};
 use rustix::termios::tcgetwinsize;
 use unicode_width::UnicodeWidthChar;
 
-use super::plain::{sanitize, sanitize_json, sanitize_keeping_colours, sanitize_line};
+use super::sanitize::{sanitize, sanitize_json, sanitize_keeping_colours, sanitize_line};
 use crate::launch::Notice;
 use crate::manifest::Paint;
 

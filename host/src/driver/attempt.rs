@@ -13,13 +13,13 @@ use strata_core::stepper::component_slot;
 use strata_core::team::{Candidate, Role, RoleProfile};
 
 use super::Driver;
-use super::flights::{CallBatch, InFlight};
-use super::occurrence::{NumberedRequest, RequestSequence, is_answered};
+use super::in_flight::{CallBatch, InFlight};
+use super::request_sequence::{NumberedRequest, RequestSequence, is_answered};
 use crate::blob::Blobs;
 use crate::gateway::{AttemptId, Gateway, GuestRequest, HostAnswer, HostError, HostErrorKind};
 use crate::plugin::Plugin;
 use crate::sandbox::{AttemptOutput, EntryPoint, ReturnValue, SandboxCall};
-use crate::services::llm::think;
+use crate::services::llm::action_choice;
 
 /// How many digits of a request's digest are part of the key of a write: enough to distinguish the
 /// writes of one call.
@@ -232,8 +232,12 @@ impl Driver {
             },
             None => {
                 let candidates = self.candidates(role, id);
-                let request =
-                    think::think_request(&profile(role), &candidates, &call.news, &call.outputs);
+                let request = action_choice::think_request(
+                    &profile(role),
+                    &candidates,
+                    &call.news,
+                    &call.outputs,
+                );
                 let choice = choose_action(gateway, request, candidates.len());
                 Box::pin(async move {
                     Ok(AttemptSuccess {
@@ -356,8 +360,8 @@ async fn choose_action(
         };
         Fault::new(kind, error.message).with_cause(error.cause.unwrap_or_default())
     })?;
-    let choice =
-        think::parse_choice(&reply, actions).map_err(|why| Fault::new(FaultKind::Think, why))?;
+    let choice = action_choice::parse_choice(&reply, actions)
+        .map_err(|why| Fault::new(FaultKind::Think, why))?;
     Ok(CallResult::Chosen(choice))
 }
 

@@ -17,10 +17,10 @@ use strata_core::money::Usd;
 use tokio::sync::oneshot;
 use tracing::{Instrument, Span};
 
-use super::afford::no_model_error;
 use super::attempt::RunningAttempt;
-use super::flights::{Abandoned, CallAnswer, CallBatch, WaitingCall};
-use super::occurrence::NumberedRequest;
+use super::budget_gate::no_model_error;
+use super::in_flight::{Abandoned, CallAnswer, CallBatch, WaitingCall};
+use super::request_sequence::NumberedRequest;
 use super::{Driver, DriverError, Runtime, spans};
 use crate::excerpt::excerpt;
 use crate::gateway::{Allowance, AttemptId, HostAnswer, HostError, HostErrorKind, reply_bytes};

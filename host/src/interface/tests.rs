@@ -220,7 +220,7 @@ fn types_without_names_that_come_to_millions_are_refused() {
 
 #[test]
 fn the_host_s_own_document_is_whole() {
-    let document = own::document();
+    let document = host_interfaces::document();
     let interfaces = document["interfaces"].as_object().unwrap();
     for (name, interface) in interfaces {
         for (function, schema) in interface["functions"].as_object().unwrap() {

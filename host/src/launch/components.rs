@@ -1,7 +1,7 @@
 //! Loads a team's components: builds those given as source, loads them, and compares what they need
 //! with what the team grants. No component is run.
 
-mod configured;
+mod config_check;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -303,7 +303,7 @@ impl ComponentLoader<'_> {
         }
         check_exports_and_grants(definition, slot, plugin, &made)?;
         if plugin.function.is_none() {
-            configured::check_config(definition, slot, plugin, &made, report)?;
+            config_check::check_config(definition, slot, plugin, &made, report)?;
         }
         Ok(made)
     }

@@ -10,11 +10,11 @@ use strata_core::id::{CheckpointId, to_hex};
 use strata_core::stepper::Stepper;
 use strata_core::team::Team;
 
-use super::back::{
+use super::resume::{OpenedTeam, StateOrigin};
+use super::resume_plan::{
     absolute_path, account_left, check_only_checkpoint, next_lineage_name, replay_tail,
     total_account,
 };
-use super::resume::{OpenedTeam, StateOrigin};
 use super::saved::{load_saved, open_reader};
 use super::start::random_id;
 use super::{LaunchError, edit, files, saved_definition};
@@ -25,7 +25,7 @@ use crate::store::{
     DirectoryContent, Durability, Record, StateSelector, StorageDirectory, Store, StoreError,
     team_json,
 };
-use crate::trust::mark;
+use crate::trust::storage_mark;
 
 /// The arguments of a fork.
 #[derive(Clone, Debug)]
@@ -100,7 +100,7 @@ fn fork_into_directory(fork: &ForkRequest, to: &Path) -> Result<CreatedFork, Lau
     let mut stepper = origin.stepper;
     let edits = parse_edits(stepper.team(), &fork.set)?;
     let name = unique_lineage_name(&stepper, &edits, to);
-    let known = mark::known_definitions(StorageDirectory::locate(&fork.path)?.path());
+    let known = storage_mark::known_definitions(StorageDirectory::locate(&fork.path)?.path());
     let event = fork_event(&stepper, fork, name, edits, account)?;
     stepper.apply(&event).map_err(DriverError::from)?;
     let text = team_json::export(stepper.team(), stepper.env(), &origin.definition);
@@ -112,7 +112,7 @@ fn fork_into_directory(fork: &ForkRequest, to: &Path) -> Result<CreatedFork, Lau
         // state that is too large to be read from `team.json`.
         blobs => directory.place_team(&text, stepper.env(), &origin.definition, &blobs)?,
     }
-    mark::mark_copy(known, to);
+    storage_mark::mark_copy(known, to);
     created_fork(event, &stepper, to)
 }
 

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use super::is_saved_in;
 use super::saved::read_saved_definition;
 use crate::build::sources;
+use crate::display_path::display_path;
 use crate::manifest::{Definition, referenced_files, referenced_files_in_text};
 use crate::open;
 use crate::plugin::Access;
 use crate::sandbox::resolve_links;
-use crate::tidy::display_path;
 use crate::trust::lock::ComponentLock;
 use crate::trust::signature::signature_path;
 

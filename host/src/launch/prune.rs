@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use super::LaunchError;
-use super::back::replay_tail;
 use super::resume::{OpenedTeam, StateOrigin};
+use super::resume_plan::replay_tail;
 use super::saved::open_reader;
 use crate::store::{Pruned, Store};
 

@@ -10,8 +10,8 @@ use strata_core::event::Event;
 use strata_core::file::PathContent;
 use strata_core::stepper::Stepper;
 
-use super::foreign::definition_from_saved;
 use super::resume::check_shape;
+use super::saved_team_file::definition_from_saved;
 use super::{Components, LaunchError, Notice, SavedTeamFile};
 use crate::driver::{RecordedFiles, RecordedModels, Replayer};
 use crate::manifest::{Definition, Overrides};

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use strata_core::stepper::Stepper;
 
 use super::LaunchError;
-use super::back::replay_tail;
 use super::compare::{checkpoint_chain, parse_saved_state};
+use super::resume_plan::replay_tail;
 use super::saved::{SavedTeam, list_checkpoints, load_saved, open_reader};
 use crate::driver::DriverError;
 use crate::report::{Report, ReportBuilder, StorageOverview};

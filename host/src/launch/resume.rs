@@ -15,13 +15,13 @@ use strata_core::shape::Shape;
 use strata_core::stepper::Stepper;
 use strata_core::team::Team;
 
-use super::back::ResumePlan;
-use super::foreign::{definition_from_saved, mark_as_own};
+use super::resume_plan::ResumePlan;
 use super::saved::{definition_in_team_json as saved_definition_of, import_team_json};
+use super::saved_team_file::{definition_from_saved, mark_as_own};
 use super::start::new_run_id;
 use super::{
-    Components, LaunchError, Notice, Provenance, RunHandle, SavedTeamFile, doubt, join_group_log,
-    saved_definition, store_durability,
+    Components, LaunchError, Notice, Provenance, RunHandle, SavedTeamFile, in_doubt,
+    join_group_log, saved_definition, store_durability,
 };
 use crate::driver::{
     AnswerError, Driver, DriverError, HumanReply, Journal, LineListener, RequestResolution,
@@ -418,10 +418,10 @@ pub(super) fn continue_team(
     let mut settled = Vec::new();
     if begun {
         let stepper = after_resume(&opened.stepper, &verdicts, &changes, budget, resume.calls)?;
-        settled = doubt::resolve_doubts(&stepper, &resume.in_doubt, resume.calls)?;
+        settled = in_doubt::resolve_doubts(&stepper, &resume.in_doubt, resume.calls)?;
         notes.nothing_in_doubt = settled.is_empty() && !resume.in_doubt.is_empty();
         notes.unsent_idea = has_unsent_idea(env);
-        notes.writes = doubt::recorded_writes(&stepper, &changes);
+        notes.writes = in_doubt::recorded_writes(&stepper, &changes);
     }
     let elsewhere = opened.plan.spent();
     let (journal, directory) = opened.into_journal(resume.group.as_ref())?;

@@ -8,7 +8,7 @@ use strata_core::environment::Environment;
 use strata_core::stepper::Stepper;
 use strata_core::team::Team;
 
-use super::back::check_only_checkpoint;
+use super::resume_plan::check_only_checkpoint;
 use super::{LaunchError, parse_saved_definition};
 use crate::driver::DriverError;
 use crate::manifest::Definition;

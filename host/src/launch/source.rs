@@ -9,12 +9,12 @@ use strata_core::id::Digest;
 
 use crate::blob::digest_of;
 use crate::build::{self, script};
+use crate::display_path::display_path;
 use crate::open;
 use crate::plugin::{LimitReached, Limits, Plugin};
 use crate::sandbox::{
     InterpreterComponent, LoadError, LoadedComponent, Metering, ScriptFile, WasmSandbox,
 };
-use crate::tidy::display_path;
 use crate::trust::lock::LockedComponent;
 use crate::trust::signature::{TrustedKeys, UntrustedComponent};
 

@@ -9,7 +9,7 @@ use strata_core::event::CallPolicy;
 use strata_core::id::{RunId, to_hex};
 use strata_core::stepper::Stepper;
 
-use super::foreign::mark_as_own;
+use super::saved_team_file::mark_as_own;
 use super::{
     Components, LaunchError, Notice, Provenance, RunHandle, join_group_log, saved_definition,
     store_durability,
@@ -19,7 +19,7 @@ use crate::manifest::{Definition, Overrides, is_confined, warnings};
 use crate::sandbox::{HiddenStorage, WasmSandbox};
 use crate::sha256::sha256;
 use crate::store::{FIRST_LINE, GroupLog, ReplacePolicy, StorageDirectory};
-use crate::trust::mark;
+use crate::trust::storage_mark;
 
 /// The arguments of a new run.
 #[derive(Clone, Debug)]
@@ -104,10 +104,10 @@ pub fn start(
         store_durability(&definition),
         definition.run.checkpoints_kept,
     );
-    let before = mark::known_definitions(&start.storage);
+    let before = storage_mark::known_definitions(&start.storage);
     let vacant = StorageDirectory::new(&start.storage).vacate(start.replace)?;
     if let Some(aside) = &vacant.moved_to {
-        mark::mark_copy(before, aside);
+        storage_mark::mark_copy(before, aside);
     }
     // Marked before the database is created, so that every database has a mark even if the process
     // is killed in between.

@@ -282,7 +282,7 @@ impl std::error::Error for Diagnostics {}
 pub(super) struct Problems {
     pub(super) source: Arc<SourceText>,
     found: RefCell<Vec<Diagnostic>>,
-    /// The paths of keys, as `schema::places` names them, whose values could not be read. A key
+    /// The paths of keys, as `schema::table_index` names them, whose values could not be read. A key
     /// that seems to be missing may be among these values.
     unread: RefCell<BTreeSet<String>>,
     /// The files that the text names.

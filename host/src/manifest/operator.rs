@@ -2,7 +2,7 @@
 //! is read with the same checks as a team file. How it restricts a team is in `bind`; where
 //! policies are found is in `search`.
 
-mod bind;
+mod restrict;
 mod search;
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use super::http;
 use super::table::{Located, TomlTable};
 use crate::plugin::{Access, DirBound, GrantBounds, Limit};
 
-pub(super) use bind::PolicyReduction;
+pub(super) use restrict::PolicyReduction;
 pub use search::{in_force, policy_files};
 
 /// The version of the format that this program reads.

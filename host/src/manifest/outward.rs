@@ -9,15 +9,15 @@ use std::sync::Arc;
 
 use strata_core::id::Slot;
 
+use super::component_location::ComponentOverride;
 use super::diagnostic::{Problems, ReferencedFiles, SourceText};
-use super::place::ComponentOverride;
 use super::table::TomlTable;
 use super::{Definition, authored, parse_document, read_source};
+use crate::display_path::display_path;
 use crate::plugin::http::HttpGrant;
 use crate::plugin::{Access, Grants, Plugin};
 use crate::services::external::ExternalEndpoint;
 use crate::services::llm::config::{Endpoint, ProviderConfig};
-use crate::tidy::display_path;
 
 /// Something outside of the storage directory that a team would use.
 #[derive(Clone, Debug, PartialEq, Eq)]

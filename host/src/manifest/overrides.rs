@@ -9,9 +9,9 @@ use strata_core::team::Team;
 
 use super::Definition;
 use super::authored::{MAX_PARALLEL, budget_from_dollars};
+use super::component_location::{ComponentOverride, OverrideOrigin};
 use super::diagnostic::Diagnostics;
 use super::operator::OperatorPolicy;
-use super::place::{ComponentOverride, OverrideOrigin};
 use super::units::AMOUNTS;
 use crate::services::variables::Variables;
 use crate::suggest::suggest;

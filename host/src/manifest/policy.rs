@@ -11,9 +11,9 @@ use strata_core::team::RetryPolicy;
 
 use super::Definition;
 use super::units::{format_duration, format_size};
+use crate::display_path::display_path;
 use crate::plugin::http::HttpGrant;
 use crate::plugin::{Access, Limits};
-use crate::tidy::display_path;
 
 /// The effective policy of one component.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -7,8 +7,8 @@
 //! values of all kinds and compares the result with that of the schema.
 
 mod kind;
-pub(super) mod places;
 mod role;
+pub(super) mod table_index;
 mod team;
 
 use serde_json::{Map, Value, json};

@@ -14,7 +14,7 @@ use toml::de::{DeArray, DeTable, DeValue};
 
 pub(super) use self::item::TomlItem;
 use super::diagnostic::Problems;
-use super::schema::places::{ANY_NAME, child_path, table_index};
+use super::schema::table_index::{ANY_NAME, child_path, table_index};
 use crate::suggest::{closest, closest_typo, suggest};
 
 /// A value with its span in the text.

@@ -1,7 +1,7 @@
 //! Compiled JSON Schemas, which validate outputs and answers. `bounded` limits the schemas of
 //! guests.
 
-mod bounded;
+mod cost;
 mod impossible;
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
 
 use crate::excerpt::excerpt;
-use bounded::SchemaCost;
+use cost::SchemaCost;
 
 /// How many backtracking steps a pattern in an operator's schema may take on one text. Only
 /// patterns that are meant to be slow need more.

@@ -12,7 +12,7 @@ use strata_core::id::{CheckpointId, RoleId};
 use strata_core::request::{HumanAnswer, HumanRequest};
 use strata_core::stepper::{IllegalEvent, Stepper};
 
-use super::room::{Excerpt, FirstAndNewest};
+use super::bounded::{Excerpt, FirstAndNewest};
 use super::{
     ActionSpending, HumanRequestEntry, PublishedOutput, Report, RunMarker, RunMarkerKind,
     RunOverview, StateEntry, StepEntry, StorageOverview, state,

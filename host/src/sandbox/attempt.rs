@@ -13,7 +13,7 @@ use super::component::{LinkedComponent, ScriptFile};
 use super::ctx::Ctx;
 use super::{
     AttemptOutput, EntryPoint, ResourceUsage, ReturnValue, SandboxCall, SandboxOutcome, convert,
-    fault, plain,
+    fault, foreign_component,
 };
 use crate::blob::Blobs;
 use crate::gateway::Gateway;
@@ -166,7 +166,7 @@ async fn execute(
     let attempt = convert::attempt(call);
     let output = match &call.entry {
         EntryPoint::Run { .. } if let Some(function) = &call.plugin.function => {
-            plain::call(&mut *store, &instance, ready.functions(), function, call)
+            foreign_component::call(&mut *store, &instance, ready.functions(), function, call)
                 .await?
                 .map(GuestOutput::Foreign)
         }

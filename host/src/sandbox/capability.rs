@@ -20,9 +20,9 @@ use crate::services::variables::Variables;
 use files::AttemptFiles;
 use wasi::WasiState;
 
+mod env_and_secrets;
 pub(super) mod files;
 mod http;
-mod named;
 mod quota;
 pub(super) mod wasi;
 

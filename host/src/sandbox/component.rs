@@ -15,24 +15,24 @@ use wasmtime::component::Component;
 
 use super::engine::cache::CompileCache;
 use super::engine::{Allocation, CacheHealth, Engines, Metering, SandboxUse};
-use super::plain::FunctionError;
+use super::foreign_component::FunctionError;
 use super::{AttemptFuture, Sandbox, SandboxCall, SandboxError, attempt};
 use crate::blob::digest_of;
 use crate::gateway::Gateway;
 use crate::plugin::Limits;
 
-pub use problem::LoadError;
-pub(super) use ready::LinkedComponent;
+pub(super) use linked::LinkedComponent;
+pub use load_error::LoadError;
+use registry::{ReadyComponent, SharedComponents, TeamComponents};
 pub use script::{InterpreterComponent, ScriptFile};
-use shelf::{ReadyComponent, SharedComponents, TeamComponents};
 
 mod compile;
 mod describe;
-mod parts;
-mod problem;
-mod ready;
+mod linked;
+mod load_error;
+mod part_count;
+mod registry;
 mod script;
-mod shelf;
 
 /// Which of the host's interfaces a component exports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -240,7 +240,7 @@ impl WasmSandbox {
         metering: Metering,
         limits: &Limits,
     ) -> Result<LoadedComponent, LoadError> {
-        problem::check_header(bytes)?;
+        load_error::check_header(bytes)?;
         compile::check_size(bytes, limits)?;
         let shelved = match self.find_loaded(&digest, metering) {
             Some(shelved) => shelved,

@@ -7,9 +7,9 @@ use wasmtime::{FrameInfo, Trap, WasmBacktrace};
 use super::bindings::types;
 use super::capability::files::FilesFault;
 use super::ctx::Ctx;
+use super::debug_info::{CodePosition, DebugInfo, Symbol};
 use super::engine::STACK_BYTES;
 use super::limits::{AbortReason, format_bytes};
-use super::source::{CodePosition, DebugInfo, Symbol};
 use crate::plugin::{Limit, LimitReached};
 
 /// The maximum number of frames of a backtrace; the innermost explain the fault.

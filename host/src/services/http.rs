@@ -2,7 +2,7 @@
 //!
 //! `plugin::http` decides what is granted. Here, `address` decides which IP addresses a name may
 //! resolve to, `client` performs exchanges, `secret` inserts and removes secrets, and `record`
-//! defines the format of records. `services::trace` finds secrets in responses. The driver decides
+//! defines the format of records. `services::redaction` finds secrets in responses. The driver decides
 //! whether an exchange is replayed.
 
 mod address;

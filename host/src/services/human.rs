@@ -1,4 +1,4 @@
-//! Requests to people: validates requests and answers. The core's `stepper::people` handles how a
+//! Requests to people: validates requests and answers. The core's `stepper::human_requests` handles how a
 //! call waits for its answer, and the command line how a request is displayed.
 
 use serde::Serialize;

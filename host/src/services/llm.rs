@@ -3,26 +3,26 @@
 //! The driver decides what a call may cost, whether an action may make it, and whether it is
 //! replayed. The manifest parses `[llm]`.
 
+pub mod action_choice;
 pub mod config;
-mod hearing;
 mod models;
 mod openai;
-mod pace;
 mod protocol;
+mod rate_limit;
 mod record;
 mod remote;
 mod scripted;
+mod stream_observer;
 mod surrogate;
-pub mod think;
-mod thinking;
+mod think_tags;
 mod tokens;
 
-pub use hearing::{
-    DispatchState, StreamEvent, StreamListener, StreamObserver, StreamObserverFactory,
-};
 pub use models::{CompletedCall, FailedCall, Models};
 pub(crate) use record::LINE_BEGINNING as RECORD_BEGINNING;
 pub use strata_core::host_call::FinishReason;
+pub use stream_observer::{
+    DispatchState, StreamEvent, StreamListener, StreamObserver, StreamObserverFactory,
+};
 pub use tokens::TokenCounts;
 
 use serde::{Deserialize, Serialize};

@@ -5,7 +5,7 @@
 //! numbers under which it is stored. A matching checksum does not prove that this program wrote the
 //! blob, so the memory that a blob takes when it is decoded is limited here as well.
 
-mod seen;
+mod message_size;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use strata_core::environment::Environment;
-use strata_core::environment::sound::InvalidState;
+use strata_core::environment::validation::InvalidState;
 use strata_core::event::Event;
 use strata_core::message::Message;
 
-use seen::MessageSize;
+use message_size::MessageSize;
 
 /// The format of events and states: postcard. A later format gets the next number.
 const POSTCARD: u8 = 3;

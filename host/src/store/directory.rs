@@ -20,7 +20,9 @@ use super::lock::{LOCK_FILE, LockHolder, StorageLock};
 use super::progress::WriteProgress;
 use super::reader::Reader;
 use super::sqlite::{SqliteStore, TEMPORARY_DATABASE};
-use super::{Durability, SavedDefinition, StateSelector, Store, file, group, schema, team_json};
+use super::{
+    Durability, SavedDefinition, StateSelector, Store, file, schema, shared_log, team_json,
+};
 use crate::blob::Blobs;
 
 /// The name of the database.
@@ -185,7 +187,7 @@ impl StorageDirectory {
         };
         let is_ours = |name: &str| {
             file::STORAGE_FILES.contains(&name)
-                || group::is_log_link(name)
+                || shared_log::is_log_link(name)
                 || name.starts_with(METAGPT_PREFIX)
         };
         let is_named = file
@@ -411,7 +413,7 @@ impl StorageDirectory {
         let mut lock = StorageLock::acquire(&self.path)?;
         if replace == ReplacePolicy::Never
             && self.content()? == DirectoryContent::Database
-            && !group::log_links(&self.path)?.is_empty()
+            && !shared_log::log_links(&self.path)?.is_empty()
         {
             // Whether the team is finished is read from the database. Opening it restores what a
             // shared log has of the team.
@@ -495,7 +497,7 @@ impl StorageDirectory {
         let aside = self.create_aside()?;
         // The log and a shared log also stay here until there is another database: wherever this is
         // interrupted, one of the two directories has the complete state.
-        for link in group::log_links(&self.path)? {
+        for link in shared_log::log_links(&self.path)? {
             link.link_into(&aside)?;
         }
         for name in [WAL_FILE, PROGRESS_FILE] {
@@ -548,5 +550,5 @@ fn is_leftover(name: &str) -> bool {
         .any(|start| name.starts_with(start));
     starts
         || [LOCK_FILE, PROGRESS_FILE, ".team.json.new"].contains(&name)
-        || group::is_log_link(name)
+        || shared_log::is_log_link(name)
 }

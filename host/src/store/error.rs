@@ -10,7 +10,7 @@ use strata_core::environment::lineage::parse_checkpoint_id;
 use strata_core::id::CheckpointId;
 
 use super::directory::TEAM_JSON;
-use super::group::is_log_link;
+use super::shared_log::is_log_link;
 use crate::shell::shell_path;
 use crate::suggest::{closest, suggest};
 

@@ -4,7 +4,7 @@
 use rusqlite::{Connection, params};
 
 use strata_core::activation::Activation;
-use strata_core::environment::sound::InvalidState;
+use strata_core::environment::validation::InvalidState;
 use strata_core::environment::{Environment, MessageRef};
 use strata_core::id::{ActionId, RoleId, Slot, SlotKind};
 

@@ -8,8 +8,10 @@ use strata_core::environment::Environment;
 use strata_core::id::{CheckpointId, Digest};
 use strata_core::money::Usd;
 
+use super::checkpoint_list::{
+    LineageHistory, ListedCheckpoint, list_checkpoints, unknown_checkpoint,
+};
 use super::error::StoreError;
-use super::list::{LineageHistory, ListedCheckpoint, list_checkpoints, unknown_checkpoint};
 use super::reader::branch_of;
 use super::{
     BuildState, CheckpointRow, Durability, FIRST_LINE, LineageRow, LoadedState, Pruned, Record,

@@ -3,10 +3,10 @@
 //! Opening without the lock, concurrently with a writer, is in `consistent_read`; lineages are read in
 //! `lineage`, saved states in `state`, and single rows in `rows`.
 
-mod page;
+mod bundle_page;
+mod consistent_read;
 mod records;
 mod rows;
-mod sight;
 mod state;
 
 use std::path::PathBuf;
@@ -18,18 +18,20 @@ use strata_core::event::Event;
 use strata_core::id::CheckpointId;
 use strata_core::money::Usd;
 
+use super::checkpoint_list::{
+    LineageHistory, ListedCheckpoint, list_checkpoints, unknown_checkpoint,
+};
 use super::codec::DecodeError;
 use super::error::StoreError;
 use super::lineage::{EventPath, StoredLineage};
-use super::list::{LineageHistory, ListedCheckpoint, list_checkpoints, unknown_checkpoint};
 use super::{
     CheckpointRow, FIRST_LINE, LineageRow, LoadedState, Record, SavedDefinition, StateSelector,
     checkpoint_of, next_line, schema,
 };
 
+use consistent_read::ReadMode;
 pub(crate) use records::{RECORDS_PER_BATCH, read_in_batches};
 pub(super) use rows::{definition_checksum_input, line_number};
-use sight::ReadMode;
 pub(super) use state::SnapshotInfo;
 
 /// The size of SQLite's page cache, in KiB. It can be small: appending needs the end of the tables

@@ -7,13 +7,13 @@
 //! other teams; `snapshot` saves states, and `prune` removes what is not needed.
 
 mod create;
-mod in_use;
-mod joined;
-mod known;
-mod line;
-mod log;
+mod group_commit;
+mod known_team_json;
+mod lineage_row;
 mod prune;
 mod snapshot;
+mod wal_checkpoint;
+mod wal_file;
 mod write;
 
 use std::collections::VecDeque;
@@ -41,11 +41,11 @@ use super::{
 use crate::blob::Blobs;
 
 pub(super) use create::TEMPORARY_DATABASE;
-use joined::GroupCommit;
-use known::KnownTeamJson;
-use line::makes_checkpoint;
-use log::WalFile;
+use group_commit::GroupCommit;
+use known_team_json::KnownTeamJson;
+use lineage_row::makes_checkpoint;
 use snapshot::EncodedSnapshot;
+use wal_file::WalFile;
 use write::{insert_event, write_definition};
 
 /// The size at which the log is moved into the database, in pages of 4 KiB. It is large, because
@@ -107,7 +107,7 @@ impl SqliteStore {
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log)
             .map_err(fail)?;
         let reader = Reader::from_connection(conn, path.clone())?;
-        line::disable_auto_checkpoints(&reader.conn).map_err(fail)?;
+        lineage_row::disable_auto_checkpoints(&reader.conn).map_err(fail)?;
         reader
             .conn
             .pragma_update(None, "synchronous", write::SYNCHRONOUS)

@@ -5,24 +5,24 @@
 //! under `strata`. Where the file lies is up to `directory`.
 
 mod activation;
-mod described;
+mod described_team;
 mod export;
 mod files;
+mod formatter;
 mod import;
 mod joins;
 mod layout;
-mod lines;
+mod located_value;
 mod messages;
 mod metagpt;
-mod names;
 mod parse;
-mod place;
-mod repeats;
 mod requests;
 mod roles;
+mod saved_names;
+mod warnings;
 
 #[cfg(test)]
-mod others;
+mod import_tests;
 #[cfg(test)]
 mod tests;
 
@@ -32,13 +32,13 @@ use strata_core::json::{self, Json};
 use strata_core::message::Message;
 
 use super::SavedDefinition;
-use place::LocatedValue;
+use located_value::LocatedValue;
 
-pub use described::described_team;
+pub use described_team::described_team;
 pub use export::{export, write};
+use formatter::OneLine;
 pub use import::{ImportedState, import, import_with_warnings};
 use layout::MessageJson;
-use lines::OneLine;
 
 /// Returns a message as JSON, in the format of the file.
 pub fn message_json(message: &Message) -> String {
@@ -151,7 +151,7 @@ pub fn is_foreign(bytes: &[u8]) -> bool {
         strata: Option<serde::de::IgnoredAny>,
     }
     let text = std::str::from_utf8(bytes).unwrap_or_default();
-    let read = json::foreign::parse(text, json::foreign::NonFinite::Null, |text| {
+    let read = json::lenient::parse(text, json::lenient::NonFinite::Null, |text| {
         serde_json::from_str::<StrataMarker>(text)
     });
     read.is_ok_and(|file| file.strata.is_none())

@@ -5,7 +5,7 @@ use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::plain::{CORE, data};
+use crate::foreign_component::{CORE, data};
 
 /// A type with a JSON form.
 #[derive(Clone, Debug)]

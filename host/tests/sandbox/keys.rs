@@ -11,7 +11,7 @@ use strata_host::sandbox::Metering;
 
 use crate::driver::{SANDBOX, limits, run_within};
 use crate::guest;
-use crate::{grants, http, people};
+use crate::{grants, http, human};
 
 /// Returns the keys that a table of an action can have, sorted.
 fn keys(table: &str) -> Vec<String> {
@@ -181,7 +181,7 @@ fn every_grant_is_missed_by_a_guest_that_lacks_it() {
             "secrets" => http::placeholder("TOKEN"),
             "human" => {
                 assert!(
-                    people::text_or_fault(run_within(limits(), &people::asking("", None))).is_ok(),
+                    human::text_or_fault(run_within(limits(), &human::asking("", None))).is_ok(),
                     "needs no grant"
                 );
                 continue;

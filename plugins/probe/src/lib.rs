@@ -5,11 +5,11 @@
 //! defines the steps, `act` executes them, and `excess` contains the ways in which the probe can
 //! misbehave.
 
-pub mod act;
-pub mod excess;
+pub mod misbehaviour;
+pub mod run;
 pub mod steps;
 
-use act::{CallContext, run_steps};
+use run::{CallContext, run_steps};
 use serde_json::Value;
 use steps::{Config, PlannedTask};
 use strata_action::{

@@ -1,6 +1,6 @@
 //! The probe's steps, as they are written in a team file. They are executed in `act`.
 
-use crate::excess::Misbehaviour;
+use crate::misbehaviour::Misbehaviour;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};

@@ -1,5 +1,5 @@
 //! Joins: the messages that wait in them, and which joins fire. Which messages enter a join is
-//! decided in `routing`; the events that record a release are made in `stepper::join`.
+//! decided in `routing`; the events that record a release are made in `stepper::joins`.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

@@ -7,9 +7,9 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use super::Stepper;
-use super::awake::ReadyIndex;
-use super::names::{ApplyResult, IllegalEvent, ensure};
-use super::report::unassignable_task;
+use super::checks::{ApplyResult, IllegalEvent, ensure};
+use super::event_builders::unassignable_task;
+use super::ready_index::ReadyIndex;
 use crate::activation::{Activation, Addressing, FinishedCall, Phase, UncommittedMessage};
 use crate::environment::scope::Write;
 use crate::event::{CallResult, Event, RecordedCallUse, RoutingResult, Status, Work};

@@ -8,9 +8,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::Stepper;
-use super::awake::RoleStatus;
+use super::checks::{ApplyResult, ensure};
 use super::files::{FILES_SCOPE, first_change};
-use super::names::{ApplyResult, ensure};
+use super::ready_index::RoleStatus;
 use crate::activation::{Activation, FinishedCall, UncommittedMessage};
 use crate::condition::WorkBudget;
 use crate::environment::join::{Arrival, Firing};

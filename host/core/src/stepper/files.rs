@@ -5,7 +5,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::Stepper;
-use super::names::{ApplyResult, ensure};
+use super::checks::{ApplyResult, ensure};
 use crate::activation::FinishedCall;
 use crate::event::Work;
 use crate::file::{FileChange, PathContent};

@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::Stepper;
-use super::names::{ApplyResult, ensure};
+use super::checks::{ApplyResult, ensure};
 use crate::budget::Account;
 use crate::edit::{Edit, EditedScope};
 use crate::event::Event;

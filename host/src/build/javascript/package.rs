@@ -5,7 +5,7 @@ use crate::open;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::path::Path;
-use strata_core::json::foreign::{self, NonFinite};
+use strata_core::json::lenient::{self, NonFinite};
 
 /// Where the source is looked for if package.json does not name it.
 const ENTRIES: [&str; 8] = [
@@ -66,7 +66,7 @@ impl NodePackage {
             dir: dir.to_owned(),
             details,
         };
-        let authored = foreign::parse(&text, NonFinite::Refused, |text| {
+        let authored = lenient::parse(&text, NonFinite::Refused, |text| {
             serde_json::from_str::<PackageJson>(text)
         });
         let authored = authored.map_err(|error| refused(format!("package.json: it is {error}")))?;

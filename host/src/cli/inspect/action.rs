@@ -11,9 +11,9 @@ use strata_core::message::Message;
 use strata_core::stepper::Stepper;
 use strata_core::team::{React, Thinker};
 
-use super::life::HolderState;
+use super::holder_state::HolderState;
 use super::{describe_activity, pluralize};
-use crate::cli::fault::{describe_host_call, write_section};
+use crate::cli::fault_report::{describe_host_call, write_section};
 use crate::cli::{CommandFailure, print_json, print_line, print_text, shell_path, shell_word};
 use crate::store::team_json;
 use crate::suggest::suggest;

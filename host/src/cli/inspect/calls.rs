@@ -8,7 +8,7 @@ use strata_core::host_call::HostCall;
 use strata_core::money::Usd;
 
 use super::table::TextTable;
-use crate::cli::fault::describe_response;
+use crate::cli::fault_report::describe_response;
 use crate::cli::{CommandFailure, preview, print_json, print_line, shell_path, shell_word};
 use crate::launch::for_each_call;
 use crate::public_event::{EventLine, PublicEvent, rfc3339};

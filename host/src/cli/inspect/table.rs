@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 
 use comfy_table::{ContentArrangement, presets};
 
-use crate::cli::plain::sanitize_line;
+use crate::cli::sanitize::sanitize_line;
 use crate::cli::{print_line, terminal};
 
 /// A table without borders.

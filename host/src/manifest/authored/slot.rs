@@ -11,13 +11,13 @@ use strata_core::json;
 use super::limits::{self, ComponentKind, LimitsPatch};
 use super::optional_table;
 use crate::build::script;
+use crate::display_path::display_path;
 use crate::manifest::http;
 use crate::manifest::names::check_legible;
 use crate::manifest::skill::{self, ResolvedSkill, SkillReference};
 use crate::manifest::table::{Located, TomlItem, TomlTable};
 use crate::open;
 use crate::plugin::{Access, CompiledSchema, DirGrant, Grants, LlmGrant};
-use crate::tidy::display_path;
 
 /// The largest schema file that is read. Schemas are written by hand, so a larger file is most
 /// likely something else.

@@ -13,7 +13,7 @@ use toml::de::DeValue;
 use super::{Located, TomlTable};
 use crate::manifest::diagnostic::Problems;
 use crate::manifest::names::check_legible;
-use crate::manifest::schema::places::table_index;
+use crate::manifest::schema::table_index::table_index;
 use crate::manifest::{json, units};
 use crate::suggest::closest;
 

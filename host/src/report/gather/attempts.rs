@@ -10,7 +10,7 @@ use strata_core::id::RoleId;
 use strata_core::money::Usd;
 use strata_core::stepper::{Stepper, conflict_message};
 
-use super::super::room::{Excerpt, FirstAndNewest};
+use super::super::bounded::{Excerpt, FirstAndNewest};
 use super::super::{
     AttemptEntry, AttemptOutcome, FaultEntry, HostCallEntry, ModelSpending, Outcomes,
 };

@@ -7,7 +7,7 @@ use strata_core::id::MessageId;
 use strata_core::stepper::Stepper;
 
 use super::super::MessageEntry;
-use super::super::room::{Excerpt, FirstAndNewest};
+use super::super::bounded::{Excerpt, FirstAndNewest};
 use super::{MAX_MESSAGES, TEXT_CHARS};
 use crate::graph::{Recipient, SentMessages};
 

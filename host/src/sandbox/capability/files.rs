@@ -18,28 +18,28 @@ use crate::gateway::{Gateway, GuestRequest, HostAnswer, HostError, HostErrorKind
 use crate::plugin::{Access, DirGrant};
 use disk::{DiskEntry, HostDirectory};
 use path::GuestPath;
+use path_mapping::{PathMapping, strip_directory};
 use stage::StagedDirectories;
-use tree::{PathMapping, strip_directory};
 
-mod cap;
 pub(in crate::sandbox) mod disk;
-mod opened;
-mod own;
-mod partial;
+mod hidden_storage;
+mod open_files;
 mod path;
-mod place;
+mod path_mapping;
+mod placement;
 mod removal;
 mod scratch;
+mod size_limit;
 mod stage;
 mod staging;
-mod tree;
+mod temporary_file;
 
-pub(in crate::sandbox) use opened::OpenFiles;
-pub use own::HiddenStorage;
-pub(crate) use place::is_visible_in;
-pub use place::{Directories, PlaceError, PlacementOutcome};
+pub use hidden_storage::HiddenStorage;
+pub(in crate::sandbox) use open_files::OpenFiles;
+pub use path_mapping::resolve_links;
+pub(crate) use placement::is_visible_in;
+pub use placement::{Directories, PlaceError, PlacementOutcome};
 pub(in crate::sandbox) use stage::FilesFault;
-pub use tree::resolve_links;
 
 /// The maximum number of names in a listing. Larger directories are refused.
 pub(super) const MAX_LISTED_NAMES: usize = 10_000;

@@ -11,8 +11,8 @@ use wasmparser::{Parser, Payload};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-use super::parts::PartCounter;
-use super::{LoadError, problem};
+use super::part_count::PartCounter;
+use super::{LoadError, load_error};
 use crate::plugin::Limits;
 use crate::sandbox::SandboxError;
 
@@ -84,7 +84,7 @@ pub(super) fn compile(
         let _ = done.send(Component::from_binary(&engine, &bytes));
     });
     match compiled.recv_timeout(limits.compile) {
-        Ok(component) => component.map_err(|error| problem::compile_error(&error)),
+        Ok(component) => component.map_err(|error| load_error::compile_error(&error)),
         Err(RecvTimeoutError::Timeout) => Err(LoadError::SlowToCompile {
             limit: limits.compile,
         }),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use strata_core::fault::Fault;
 
-use super::problem::error_chain;
+use super::load_error::error_chain;
 use super::{ComponentManifest, LinkedComponent, LoadError};
 use crate::gateway::ITEM_BYTES;
 use crate::plugin::{Grants, Limits};

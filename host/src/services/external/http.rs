@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Response, Url};
 use serde_json::Value;
-use strata_core::json::foreign::{self, NonFinite};
+use strata_core::json::lenient::{self, NonFinite};
 use strata_core::json::{self, JsonError};
 
 use super::{DeliveryRetries, OutboundMessage};
@@ -186,7 +186,7 @@ fn parse_messages(body: &[u8]) -> Result<Vec<String>, String> {
     let wrong = |error: JsonError| format!("it is {error}");
     json::check_limits(text).map_err(wrong)?;
     let read = |text: &str| serde_json::from_str::<Value>(text);
-    match foreign::parse(text, NonFinite::Null, read).map_err(wrong)? {
+    match lenient::parse(text, NonFinite::Null, read).map_err(wrong)? {
         Value::Array(list) => Ok(list.iter().map(Value::to_string).collect()),
         other => Err(format!("it is {}", describe_kind(&other))),
     }

@@ -1,13 +1,13 @@
 //! The secrets of a team: read once from the operator's environment, inserted when a request leaves
 //! the host, and removed from what comes back. No other module holds their values.
-//! `services::trace` knows the encodings in which they are found.
+//! `services::redaction` knows the encodings in which they are found.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::services::trace::{SecretRedactor, redact};
+use crate::services::redaction::{SecretRedactor, redact};
 use crate::services::variables::Variables;
 
 /// The beginning of a placeholder. The name and `PLACEHOLDER_END` follow.

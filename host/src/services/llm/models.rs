@@ -8,7 +8,7 @@ use strata_core::money::Usd;
 use tokio::sync::Semaphore;
 
 use super::config::{self, ConfigError, ModelsConfig, Price};
-use super::pace::RateLimiter;
+use super::rate_limit::RateLimiter;
 use super::record::{ExchangeRecorder, RecordedProvider};
 use super::remote::RemoteProvider;
 use super::scripted::ScriptedProvider;

@@ -6,7 +6,7 @@
 
 mod assembler;
 mod body;
-mod calls;
+mod tool_calls;
 
 pub(super) use assembler::Assembler;
 pub(super) use body::{Dialect, body};

@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use strata_core::fault::FaultCause;
-use strata_core::json::foreign::{self, NonFinite};
+use strata_core::json::lenient::{self, NonFinite};
 
 use super::models::excerpt;
 use super::{ModelReply, ModelRequest};
@@ -235,7 +235,7 @@ impl RecordedProvider {
                 line: line + 1,
                 why,
             };
-            let exchange = foreign::parse(&text, NonFinite::Refused, |text| {
+            let exchange = lenient::parse(&text, NonFinite::Refused, |text| {
                 serde_json::from_str::<RecordedExchange>(text)
             });
             let exchange = exchange.map_err(|error| wrong(format!("it is {error}")))?;

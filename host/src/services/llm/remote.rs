@@ -21,9 +21,9 @@ use self::key::{ApiKey, KeyRedactor};
 use self::retry::RetryDecision;
 use super::config::{ConfigError, Endpoint};
 use super::openai::Dialect;
-use super::pace::RateLimiter;
 use super::protocol::{ParsedReply, Protocol, ReplyProblem, ReplyTransfer, UnusableReply};
-use super::thinking::{self, ReplyEnding};
+use super::rate_limit::RateLimiter;
+use super::think_tags::{self, ReplyEnding};
 use super::tokens::{FailedUsage, TokenCounts, estimate_tokens};
 use super::{FailedRequest, FinishReason, ModelReply, ModelRequest, StreamObserver};
 use crate::gateway::{HostError, HostErrorKind};
@@ -260,7 +260,7 @@ impl RemoteProvider {
             FinishReason::Stop | FinishReason::Refusal | FinishReason::Other => ReplyEnding::Answer,
         };
         self.redactor().reply(ModelReply {
-            text: thinking::strip_thinking(&text, ending).to_owned(),
+            text: think_tags::strip_thinking(&text, ending).to_owned(),
             data: None,
             tool_calls,
             model: answered_by.unwrap_or_else(|| model.to_owned()),

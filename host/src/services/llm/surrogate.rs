@@ -3,7 +3,7 @@
 //! one surrogate.
 
 use serde_json::Value;
-use strata_core::json::{self, JsonError, foreign};
+use strata_core::json::{self, JsonError, lenient};
 
 /// Marks a surrogate that follows. It is a noncharacter, which no valid text contains.
 const MARK: char = '\u{fdd0}';
@@ -14,7 +14,7 @@ const HIGH: std::ops::RangeInclusive<u16> = 0xd800..=0xdbff;
 
 /// Parses a chunk of a reply. Unpaired surrogates are kept in marked form; `JoinedText` joins them.
 pub(super) fn parse_chunk(text: &str) -> Result<Value, JsonError> {
-    json::parse_untrusted(&foreign::replace_unpaired(text, mark_surrogate))
+    json::parse_untrusted(&lenient::replace_unpaired(text, mark_surrogate))
 }
 
 /// Returns the marked form of a surrogate.

@@ -10,7 +10,7 @@ use strata_core::environment::Environment;
 use strata_core::environment::messages::{MessagePage, Messages};
 
 use super::Reader;
-use super::page::BundlePage;
+use super::bundle_page::BundlePage;
 use crate::store::codec::{self, DecodeError, MessageBundle};
 use crate::store::error::StoreError;
 use crate::store::lineage::{

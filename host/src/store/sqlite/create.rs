@@ -13,9 +13,9 @@ use super::write::{begin_log, fill_new_database};
 use crate::blob::Blobs;
 use crate::store::directory::{DATABASE, DATABASE_SIDE_FILES};
 use crate::store::error::StoreError;
-use crate::store::group::log_links;
 use crate::store::lock::StorageLock;
 use crate::store::progress::ProgressFile;
+use crate::store::shared_log::log_links;
 use crate::store::{SavedDefinition, file};
 
 /// The name of a database that is not complete yet.

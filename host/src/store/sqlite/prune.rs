@@ -13,12 +13,12 @@ use serde::Serialize;
 use strata_core::id::Digest;
 
 use super::{MAX_SNAPSHOT_BYTES, SqliteStore};
+use crate::store::checkpoint_list::ListedCheckpoint;
 use crate::store::directory::WAL_FILE;
 use crate::store::error::StoreError;
 use crate::store::lineage::{StoredLineage, event_key};
-use crate::store::list::ListedCheckpoint;
-use crate::store::sqlite::in_use::{WalCheckpointMode, move_log};
 use crate::store::sqlite::snapshot::EncodedSnapshot;
+use crate::store::sqlite::wal_checkpoint::{WalCheckpointMode, move_log};
 use crate::store::sqlite::write::insert_gap;
 use crate::store::{BuildState, Durability, Pruned, blob};
 

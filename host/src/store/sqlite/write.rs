@@ -5,8 +5,8 @@ use rusqlite::{Connection, params};
 
 use strata_core::environment::Environment;
 
-use super::in_use::mark_log_started;
 use super::snapshot::EncodedSnapshot;
+use super::wal_checkpoint::mark_log_started;
 use crate::blob::Blobs;
 use crate::store::lineage::{CurrentLineage, FIRST_LINEAGE, StoredLineage, event_key};
 use crate::store::reader::definition_checksum_input;

@@ -14,10 +14,10 @@ use strata_core::json::Json;
 use strata_core::team::{React, Role, Task};
 
 use super::files;
+use super::located_value::{ImportResult, LocatedValue, child_pointer};
 use super::messages::ImportedMessages;
-use super::names::work_name;
-use super::place::{ImportResult, LocatedValue, child_pointer};
 use super::requests;
+use super::saved_names::work_name;
 
 /// Reads the open activation of a role.
 pub(super) fn read(

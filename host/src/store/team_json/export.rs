@@ -18,13 +18,15 @@ use strata_core::money::Usd;
 use strata_core::stepper::{component_slot, step_of_fault};
 use strata_core::team::{DeliveryMode, React, Team};
 
+use super::formatter::{OneLine, TeamJsonFormatter};
 use super::layout::{
     self, ForeignFields, JsonDocument, MessageJson, MessageListJson, MessagesByIdJson,
     OrderedObject,
 };
-use super::lines::{OneLine, TeamJsonFormatter};
-use super::names::{action_of_work, phase_name, policy_name, react_mode, saved_name, work_name};
-use super::place::child_pointer;
+use super::located_value::child_pointer;
+use super::saved_names::{
+    action_of_work, phase_name, policy_name, react_mode, saved_name, work_name,
+};
 use super::{SCHEMA_PREFIX, SavedDefinition, VERSION, WITHHELD, files, joins, requests};
 use crate::store::file::READ_BUFFER_BYTES;
 

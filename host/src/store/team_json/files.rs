@@ -9,8 +9,8 @@ use strata_core::id::{Digest, RoleId};
 use strata_core::team::Team;
 
 use super::activation::parse_work;
-use super::names::work_name;
-use super::place::{ImportResult, LocatedValue};
+use super::located_value::{ImportResult, LocatedValue};
+use super::saved_names::work_name;
 
 /// Returns what is known of files as JSON.
 pub(super) fn write(team: &Team, env: &Environment) -> Value {

@@ -20,10 +20,10 @@ use strata_core::json::Json;
 use strata_core::shape::Shape;
 use strata_core::team::Team;
 
+use super::located_value::{LocatedValue, child_pointer};
 use super::messages::ImportedMessages;
 use super::metagpt::ForeignNames;
-use super::names::{policy_name, saved_name};
-use super::place::{LocatedValue, child_pointer};
+use super::saved_names::{policy_name, saved_name};
 use super::{ImportError, SCHEMA_PREFIX, VERSION, WITHHELD, files, joins, metagpt, parse, roles};
 use crate::sha256::sha256;
 

@@ -9,8 +9,8 @@ use strata_core::team::Team;
 
 use super::ImportError;
 use super::layout::{self, OrderedObject};
+use super::located_value::LocatedValue;
 use super::messages::ImportedMessages;
-use super::place::LocatedValue;
 
 /// The fields that are understood. Others are refused, since a misspelled field would lose
 /// messages.

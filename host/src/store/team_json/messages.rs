@@ -10,9 +10,9 @@ use strata_core::message::{Hop, Instruct, Message, TO_ALL};
 
 use super::ImportError;
 use super::layout::INSTRUCT_PREFIX;
+use super::located_value::{LocatedValue, child_pointer};
 use super::metagpt::ForeignNames;
-use super::place::{LocatedValue, child_pointer};
-use super::repeats::ImportWarnings;
+use super::warnings::ImportWarnings;
 
 /// The names of a message's fields, the usual one first.
 const ID_FIELDS: &[&str] = &["id"];

@@ -1,7 +1,7 @@
 //! Files of MetaGPT: they say which action a role was at and on which message. The rest has to be
 //! inferred.
 
-mod names;
+mod foreign_names;
 mod plan;
 mod unread;
 
@@ -20,11 +20,11 @@ use strata_core::money::Usd;
 use strata_core::team::{React, Role};
 
 use super::ImportError;
+use super::located_value::LocatedValue;
 use super::messages::ImportedMessages;
 use super::parse;
-use super::place::LocatedValue;
 
-pub(super) use names::{ForeignNames, action_names, planner_offset, role_names};
+pub(super) use foreign_names::{ForeignNames, action_names, planner_offset, role_names};
 pub(super) use unread::{Published, deliver_unread};
 
 /// Returns a step in which no message of the file was created, since the ids of new messages start

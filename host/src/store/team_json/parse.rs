@@ -7,8 +7,8 @@ use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 use strata_core::json::JsonError;
-use strata_core::json::foreign::{self, NonFinite};
-use strata_core::json::room::SizeBudget;
+use strata_core::json::lenient::{self, NonFinite};
+use strata_core::json::size_budget::SizeBudget;
 
 use super::{ImportError, MAX_BYTES};
 
@@ -50,7 +50,7 @@ fn parse_with(bytes: &[u8], non_finite: NonFinite) -> Result<Value, ImportError>
     }
     let text = std::str::from_utf8(bytes)
         .map_err(|e| ImportError::Syntax(format!("it is no text in UTF-8: {e}")))?;
-    let parsed = foreign::parse(text, non_finite, |text| {
+    let parsed = lenient::parse(text, non_finite, |text| {
         let room = RefCell::new(SizeBudget::with_bytes(MAX_VALUE_BYTES));
         let mut parser = serde_json::Deserializer::from_str(text);
         let value = BoundedValue { room: &room }.deserialize(&mut parser)?;

@@ -9,9 +9,9 @@ use strata_core::team::{Role, Team};
 
 use super::ImportError;
 use super::layout::{self, JsonDocument};
+use super::located_value::LocatedValue;
 use super::messages::ImportedMessages;
-use super::names::action_of_work;
-use super::place::LocatedValue;
+use super::saved_names::action_of_work;
 use crate::public_event::rfc3339;
 
 /// Returns all open requests.

@@ -12,10 +12,10 @@ use strata_core::team::{DeliveryMode, React, Role, Team};
 use super::ImportError;
 use super::activation;
 use super::import::{FileParts, ForeignValues, collect_unknown, saved_shape};
+use super::located_value::{LocatedValue, child_pointer};
 use super::messages::ImportedMessages;
 use super::metagpt::{self, ForeignNames};
-use super::names::react_mode;
-use super::place::{LocatedValue, child_pointer};
+use super::saved_names::react_mode;
 
 /// The fields that are understood. Others are preserved.
 const ROLE_FIELDS: &[&str] = &[

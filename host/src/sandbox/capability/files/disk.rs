@@ -17,8 +17,8 @@ use rustix::io::Errno;
 use strata_core::file::PathContent;
 
 use super::super::quota;
-use super::own::HiddenStorage;
-use super::partial::{self, TemporaryFile};
+use super::hidden_storage::HiddenStorage;
+use super::temporary_file::{self, TemporaryFile};
 
 /// A directory, opened on first use.
 #[derive(Debug)]
@@ -250,7 +250,7 @@ impl HostDirectory {
             let (Ok(name), kind) = (entry.file_name().into_string(), entry.file_type()?) else {
                 continue;
             };
-            if partial::is_temporary_name(&name)
+            if temporary_file::is_temporary_name(&name)
                 || self
                     .hidden_path()
                     .is_some_and(|own| own == inside.join(&name))

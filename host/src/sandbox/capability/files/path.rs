@@ -8,7 +8,7 @@ use strata_core::fault::{FaultCause, Grant};
 
 use super::super::quota::{self, MAX_LEVELS};
 use super::disk::HostDirectory;
-use super::tree::PathMapping;
+use super::path_mapping::PathMapping;
 use super::{AttemptFiles, FileResult, GrantedDirectory};
 use crate::gateway::{HostError, HostErrorKind};
 use crate::plugin::Access;

@@ -15,11 +15,11 @@ use strata_core::fault::FaultCause;
 use strata_core::file::{FileChange, PathContent};
 
 use super::super::quota;
-use super::cap::SizeLimit;
 use super::disk::{DiskEntry, HostDirectory};
 use super::path::STORAGE_REASON;
+use super::path_mapping::PathMapping;
 use super::scratch::ScratchDirectory;
-use super::tree::PathMapping;
+use super::size_limit::SizeLimit;
 use super::{MAX_STORED_BYTES, OpenFiles};
 use crate::blob::{Blobs, digest_of};
 use crate::sandbox::limits::format_bytes;

@@ -11,7 +11,7 @@ use strata_core::file::{FileChange, PathContent};
 use super::stage::{
     FilesFault, MAX_STAGED_BYTES, StageRequest, StagedDirectories, too_large_error,
 };
-use super::{AttemptFiles, GrantedDirectory, OpenFiles, cap, content_bytes};
+use super::{AttemptFiles, GrantedDirectory, OpenFiles, content_bytes, size_limit};
 use crate::blob::Blobs;
 use crate::plugin::{Access, DirGrant};
 use crate::sandbox::FileView;
@@ -104,7 +104,7 @@ impl AttemptFiles {
         let caps = self.staged.as_ref().map(StagedDirectories::size_limits);
         async move {
             match caps {
-                Some(caps) => cap::wait_for_overflow(caps).await,
+                Some(caps) => size_limit::wait_for_overflow(caps).await,
                 None => std::future::pending().await,
             }
         }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::protocol::StreamProgress;
 use super::super::surrogate::{JoinedText, replace_marked_surrogates};
-use super::calls::ToolCallAssembler;
+use super::tool_calls::ToolCallAssembler;
 use super::{content_text, index_of, message_of, reasoning_text, refusal_text, stated_error};
 
 /// The chunks of a reply that have arrived.

@@ -9,7 +9,7 @@ use reqwest::header::HeaderValue;
 use crate::services::llm::config::ConfigError;
 use crate::services::llm::models::excerpt;
 use crate::services::llm::{ModelReply, ToolCall};
-use crate::services::trace::{SecretRedactor, redact, redact_prefix};
+use crate::services::redaction::{SecretRedactor, redact, redact_prefix};
 use crate::services::variables::Variables;
 
 /// The minimum length of a key in bytes to be redacted. Shorter keys are placeholders for endpoints

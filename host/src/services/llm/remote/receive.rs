@@ -12,7 +12,7 @@ use strata_core::json::{self, JsonError};
 use super::super::openai::Assembler;
 use super::super::protocol::StreamProgress;
 use super::super::surrogate::{parse_chunk, replace_marked_surrogates};
-use super::super::thinking::AnswerFilter;
+use super::super::think_tags::AnswerFilter;
 use super::super::tokens::{FailedUsage, TokenCounts};
 use super::key::KeyRedactor;
 use super::retry::RetryDecision;

@@ -9,7 +9,7 @@ use strata_core::environment::{Environment, MessageRef};
 use strata_core::json::Json;
 use strata_core::message::{Hop, Message};
 
-use super::super::lines::OneLine;
+use super::super::formatter::OneLine;
 use super::JsonDocument;
 
 /// The prefix of keys in a message's metadata that belong to its structured content.

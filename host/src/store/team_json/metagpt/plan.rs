@@ -8,8 +8,8 @@ use strata_core::message::{Message, TO_ALL};
 use strata_core::team::{Role, Task};
 
 use super::super::ImportError;
+use super::super::located_value::LocatedValue;
 use super::super::messages::ImportedMessages;
-use super::super::place::LocatedValue;
 
 /// A task, with its result if it is finished.
 struct SavedTask {

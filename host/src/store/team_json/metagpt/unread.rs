@@ -7,8 +7,8 @@ use strata_core::environment::{Mail, MessageRef, RoleState};
 use strata_core::message::TO_ALL;
 use strata_core::team::{Role, Team};
 
+use super::super::located_value::LocatedValue;
 use super::super::messages::ImportedMessages;
-use super::super::place::LocatedValue;
 
 /// The limit for how many bytes of a history that is a string are searched, for all messages
 /// together.

@@ -1,0 +1,185 @@
+//! The budget gate for calls to models: when they are made, and what happens if the budget does not
+//! suffice.
+//!
+//! The amount reserved for a pending call is more than most calls cost. A call that does not fit
+//! only because of such reservations waits until they are released, within the time limit of its
+//! action, so that the result does not depend on how many calls run at once. If the budget itself
+//! is exhausted, waiting does not help: the guest gets an error, or its attempt is suspended until
+//! the budget is raised.
+
+use strata_core::budget::{Amount, BudgetScope, Reservation};
+use strata_core::event::{Event, Work};
+use strata_core::fault::FaultCause;
+use strata_core::id::RoleId;
+use strata_core::money::Usd;
+
+use super::attempt::RunningAttempt;
+use super::call::{OutboundCall, ReadyCall};
+use super::in_flight::WaitingCall;
+use super::{Driver, DriverError, Journal, Runtime};
+use crate::gateway::{HostError, HostErrorKind};
+use crate::services::llm;
+
+/// Whether a call may be made now.
+enum Admission {
+    /// It may; this amount is reserved for it.
+    Granted(Amount),
+    /// Not while so much is reserved for other calls.
+    Blocked,
+    /// It is refused with this error, which is returned to the guest.
+    Denied(HostError),
+    /// Not until the budget is raised.
+    Exhausted,
+}
+
+impl Driver {
+    /// Dispatches waiting calls as far as the budget allows: by role, and in the order in which
+    /// each role made them. Must be called whenever calls were added, or a reservation was released
+    /// or spent.
+    pub(super) fn dispatch_waiting(&mut self) -> Result<(), DriverError> {
+        let waits = |attempt: &&RunningAttempt| {
+            attempt
+                .batch
+                .as_ref()
+                .is_some_and(|batch| !batch.waiting.is_empty())
+        };
+        let roles: Vec<RoleId> = self
+            .attempts
+            .values()
+            .filter(waits)
+            .map(RunningAttempt::role)
+            .collect();
+        let mut ready = Vec::new();
+        for role in &roles {
+            self.reserve_budget(*role, &mut ready)?;
+        }
+        if !roles.is_empty() {
+            self.journal.flush()?;
+        }
+        for (role, WaitingCall { nth, request, call }) in ready {
+            // A request to a model has no idempotency key.
+            let ready = ReadyCall {
+                nth,
+                request,
+                call: OutboundCall::Model(call),
+                key: String::new(),
+            };
+            self.dispatch(role, ready);
+        }
+        for role in roles {
+            self.answer_if_complete(role);
+        }
+        Ok(())
+    }
+
+    /// Reserves the estimated cost of a role's waiting calls as far as the budget allows, and moves
+    /// them to `ready`.
+    fn reserve_budget(
+        &mut self,
+        role: RoleId,
+        ready: &mut Vec<(RoleId, WaitingCall)>,
+    ) -> Result<(), DriverError> {
+        let open = self
+            .attempts
+            .get_mut(&role)
+            .filter(|attempt| !attempt.in_flight.is_draining());
+        let Some(attempt) = open else { return Ok(()) };
+        let work = attempt.work();
+        // A guest that is gone needs no answer.
+        let Some(batch) = attempt
+            .batch
+            .as_mut()
+            .filter(|batch| !batch.reply.is_closed())
+        else {
+            return Ok(());
+        };
+        let is_away = batch.has_calls_in_flight();
+        while let Some(next) = batch.waiting.pop_front() {
+            match admit(&self.journal, &self.runtime, role, work, &next.call) {
+                Admission::Granted(amount) => {
+                    if amount != Amount::ZERO {
+                        let reserved = Reservation {
+                            request: next.request.clone(),
+                            amount,
+                        };
+                        self.journal.stage(Event::MoneyReserved {
+                            role,
+                            work,
+                            reserved,
+                        })?;
+                    }
+                    ready.push((role, next));
+                }
+                Admission::Denied(refusal) => batch.answers[next.nth] = Some(Err(refusal)),
+                Admission::Exhausted if !is_away => return self.suspend(role),
+                // Calls in flight are paid for, so their answers are recorded before the attempt
+                // ends.
+                Admission::Exhausted | Admission::Blocked => {
+                    batch.waiting.push_front(next);
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends an attempt that cannot continue until the budget is raised. It is then made again and
+    /// answered from the record. Dropping the reply channel ends the guest, and its result is
+    /// ignored.
+    fn suspend(&mut self, role: RoleId) -> Result<(), DriverError> {
+        let Some(attempt) = self.attempts.remove(&role) else {
+            return Ok(());
+        };
+        self.journal.stage(Event::CallSuspended {
+            role,
+            work: attempt.work(),
+            attempt: attempt.number(),
+        })
+    }
+}
+
+/// Estimates the cost of a call and compares it with what is left.
+fn admit(
+    journal: &Journal,
+    equipment: &Runtime,
+    role: RoleId,
+    work: Work,
+    call: &llm::ModelRequest,
+) -> Admission {
+    let at = (role, work);
+    let Some(models) = &equipment.models else {
+        return Admission::Denied(no_model_error());
+    };
+    let (team, env) = (journal.stepper().team(), journal.env());
+    let (role, work) = at;
+    if env
+        .exhausted_budget(team, role, work, Amount::ZERO)
+        .is_none()
+    {
+        let (usd, tokens) = models.estimate(call);
+        // A call that costs nothing needs no durable reservation, unless tokens are limited.
+        let counts = usd > Usd::ZERO || team.policy.scoped_budgets.has_token_limit();
+        return Admission::Granted(if counts {
+            Amount { usd, tokens }
+        } else {
+            Amount::ZERO
+        });
+    }
+    match env.exhausted_without_reservations(team, role, work) {
+        None => Admission::Blocked,
+        Some(BudgetScope::Action(_)) => Admission::Denied(action_budget_error()),
+        Some(BudgetScope::Team | BudgetScope::Role(_)) => Admission::Exhausted,
+    }
+}
+
+/// Returns the error for guests of a team without a model.
+pub(super) fn no_model_error() -> HostError {
+    let message = "the team has no model; add `[llm] provider = …` to its file";
+    HostError::new(HostErrorKind::Upstream, message).caused_by(FaultCause::NoModel)
+}
+
+/// Returns the error for a guest whose action has used up its own budget.
+pub(super) fn action_budget_error() -> HostError {
+    let message = "the action's own budget is used up; raise its `investment` or `tokens`";
+    HostError::new(HostErrorKind::OutOfBudget, message).caused_by(FaultCause::OwnBudget)
+}

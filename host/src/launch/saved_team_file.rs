@@ -1,0 +1,129 @@
+//! Decides whether a saved team file may be used that the operator has not named. A team file saved
+//! by somebody else is data. It must not determine what is started, contacted, read or written
+//! outside the storage directory.
+
+use std::path::{Path, PathBuf};
+
+use super::{LaunchError, Notice, parse_saved_definition};
+use crate::manifest::{Definition, OutwardUse, Overrides, outward_uses};
+use crate::store::SavedDefinition;
+use crate::trust::storage_mark::{self, Recognition};
+
+/// Which saved team files may be used without being named.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SavedTeamFile {
+    /// One that this user's own host saved, and any that uses nothing outside the storage
+    /// directory.
+    #[default]
+    OwnOrHarmless,
+    /// Any. Whoever wrote the storage directory then determines what is started and contacted, with
+    /// the privileges of this process.
+    Trusted,
+}
+
+/// The error for a saved team file that is not used.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{}, so the team file that is saved in it is not used. It would:{}\nNothing of this was done",
+    format_reason(path, why),
+    format_uses(uses)
+)]
+pub struct UnrecognizedTeamFile {
+    /// The storage directory.
+    pub path: PathBuf,
+    /// Everything outside the storage directory that running the team would use.
+    pub uses: Vec<OutwardUse>,
+    /// Why it is not recognized.
+    pub why: UnrecognizedReason,
+}
+
+/// Why a saved team file is not recognized as this user's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UnrecognizedReason {
+    /// The storage directory is not known.
+    Unknown,
+    /// The storage directory is this user's own, but this user's host did not save this team file
+    /// in it.
+    OtherTeamFile,
+    /// No directory can be recognized, for this reason.
+    NoMarks(String),
+}
+
+fn format_reason(path: &Path, why: &UnrecognizedReason) -> String {
+    let path = path.display();
+    let unknown = format!("`{path}` is not known as written by your own strata-host");
+    match why {
+        UnrecognizedReason::Unknown => {
+            format!("{unknown} (somebody else wrote it, or it was moved or copied since)")
+        }
+        UnrecognizedReason::OtherTeamFile => format!(
+            "`{path}` was written by your own strata-host, but its saved team file was changed since, by you or by \
+             somebody else"
+        ),
+        UnrecognizedReason::NoMarks(why) => {
+            format!("{unknown} (your own directories cannot be recognized: {why})")
+        }
+    }
+}
+
+fn format_uses(uses: &[OutwardUse]) -> String {
+    // One line for each use. Line breaks are removed so that a value cannot imitate further lines.
+    uses.iter()
+        .map(|used| format!("\n  {}", used.to_string().replace('\n', " ")))
+        .collect()
+}
+
+/// Reads the team file that is saved in a directory and applies the overrides of the command line.
+///
+/// # Errors
+/// Fails with `UnrecognizedTeamFile` if the team file must not be used. None of the files that it names is
+/// opened in that case.
+pub(super) fn definition_from_saved(
+    storage: &Path,
+    saved: &SavedDefinition,
+    overrides: &Overrides,
+    accepted: SavedTeamFile,
+) -> Result<Definition, LaunchError> {
+    let why = match accepted {
+        SavedTeamFile::Trusted => None,
+        SavedTeamFile::OwnOrHarmless => match storage_mark::recognize(storage, saved) {
+            Ok(Recognition::Own) => None,
+            Ok(Recognition::OtherTeamFile) => Some(UnrecognizedReason::OtherTeamFile),
+            Ok(Recognition::Unknown) => Some(UnrecognizedReason::Unknown),
+            Err(error) => Some(UnrecognizedReason::NoMarks(error.to_string())),
+        },
+    };
+    if let Some(why) = why {
+        let mut alone = parse_saved_definition(saved, Definition::parse_without_files)?;
+        alone.apply_overrides(overrides)?;
+        let uses = outward_uses(&alone, storage);
+        if !uses.is_empty() {
+            return Err(Box::new(UnrecognizedTeamFile {
+                path: storage.to_owned(),
+                uses,
+                why,
+            })
+            .into());
+        }
+    }
+    let mut definition = parse_saved_definition(saved, Definition::parse)?;
+    definition.apply_overrides(overrides)?;
+    Ok(definition)
+}
+
+/// Marks a storage directory as written by this user's host, if a resume would depend on it.
+pub(super) fn mark_as_own(
+    storage: &Path,
+    saved: &SavedDefinition,
+    is_confined: bool,
+    report: &mut dyn FnMut(Notice<'_>),
+) {
+    if is_confined {
+        return;
+    }
+    if let Err(error) = storage_mark::add_mark(storage, saved) {
+        report(Notice::Note(&format!(
+            "it cannot be noted that this storage is your own, so a resume has to name the team file: {error}"
+        )));
+    }
+}

@@ -1,0 +1,228 @@
+//! Warnings about a team: what a team file may contain but its author hardly means. None of it is
+//! an error.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use strata_core::id::{RoleId, Slot};
+use strata_core::message::IDEA_LABEL;
+use strata_core::team::{Join, JoinMode, Team};
+
+use super::Definition;
+use crate::display_path::display_path;
+use crate::plugin::Access;
+use crate::suggest::closest;
+
+/// The size of a WebAssembly page, the smallest memory that is not empty, in bytes.
+const WASM_PAGE_BYTES: u64 = 64 << 10;
+
+/// The common HTTP methods, and those of some servers with similar names.
+const KNOWN_METHODS: [&str; 12] = [
+    "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "LIST",
+    "REPORT", "SEARCH",
+];
+
+/// Returns the warnings about the team, one line each.
+pub fn warnings(definition: &Definition) -> Vec<String> {
+    let team = &definition.team;
+    let waiting = team.joins.iter().filter(|join| join.mode == JoinMode::All);
+    let doubts = waiting.flat_map(|join| {
+        let unfed = join.from.iter().filter(|source| !can_reach(team, join, **source));
+        unfed.map(|source| {
+            let (id, name) = (&join.id, &team.role(*source).name);
+            format!(
+                "the join `{id}` waits for `{name}`, and no route of `{name}` leads there: it fires only when \
+                 actions of `{name}` name it as a recipient"
+            )
+        })
+    });
+    let doubts = doubts
+        .chain(mistyped_labels(team))
+        .chain(missing_external_program(definition));
+    doubts
+        .chain(
+            definition
+                .plugins
+                .keys()
+                .flat_map(|slot| grant_warnings(definition, *slot)),
+        )
+        .collect()
+}
+
+/// Returns a warning if no role handles the idea. Teams that receive messages from outside may
+/// need no role for it.
+pub fn unwatched_idea(definition: &Definition) -> Option<String> {
+    let idea = ComparableWord::new(IDEA_LABEL);
+    // A misspelt label is reported by `mistyped`.
+    let is_idea = |label: &String| {
+        let label = ComparableWord::new(label);
+        label.lowercase == idea.lowercase || label.is_typo_of(&idea)
+    };
+    let hears = definition
+        .team
+        .roles
+        .iter()
+        .flat_map(|role| &role.watch)
+        .any(is_idea);
+    (!hears && definition.external.is_none()).then(|| {
+        format!(
+            "no role watches `{IDEA_LABEL}`, so nobody takes up the idea: nothing runs before a message of another \
+             label is sent (`strata-host send`)"
+        )
+    })
+}
+
+/// Returns a warning if the program of `[env.external]` cannot be started.
+fn missing_external_program(definition: &Definition) -> Option<String> {
+    let (program, place) = (
+        definition.external.as_ref()?.missing_program()?,
+        definition.external_location()?,
+    );
+    let program = program.display();
+    Some(format!(
+        "`[env.external]` starts `{program}`, and there is no such program that may be run ({place})"
+    ))
+}
+
+/// Returns warnings about grants and limits of an action that cannot work as written.
+fn grant_warnings(definition: &Definition, slot: Slot) -> Vec<String> {
+    let (plugin, name) = (&definition.plugins[&slot], definition.team.slot_name(slot));
+    let mut doubts = Vec::new();
+    if plugin.grants.llm.is_some() && definition.llm.is_none() {
+        doubts.push(format!(
+            "`{name}` may ask models, and the team has none; add `[llm] provider = …`"
+        ));
+    }
+    if let Some(grant) = &plugin.grants.llm
+        && let Some(default) = grant
+            .default
+            .as_ref()
+            .filter(|default| !grant.allows(default))
+    {
+        let models = grant.models.join(", ");
+        doubts.push(format!(
+            "`{name}` may ask the models {models}, and not `{default}` of `[llm]`: requests that name no model are denied"
+        ));
+    }
+    if plugin.limits.memory_bytes < WASM_PAGE_BYTES {
+        let memory = plugin.limits.memory_bytes;
+        doubts.push(format!(
+            "`{name}` has a memory of only {memory} bytes; did you mean a unit, such as `{memory}MiB`?"
+        ));
+    }
+    let methods = plugin.grants.http.iter().flat_map(|grant| &grant.methods);
+    let unknown = methods.filter(|method| !KNOWN_METHODS.contains(&method.as_str()));
+    doubts.extend(unknown.filter_map(|method| {
+        let meant = closest(method, KNOWN_METHODS)?;
+        Some(format!(
+            "`{name}` may call servers by `{method}`, which few know; did you mean `{meant}`?"
+        ))
+    }));
+    // A directory that some action may write is created when it is missing.
+    let is_made = |host: &Path| {
+        let mut dirs = definition
+            .plugins
+            .values()
+            .flat_map(|plugin| &plugin.grants.dirs);
+        dirs.any(|dir| dir.access == Access::Write && host.starts_with(&dir.host))
+    };
+    let missing = plugin
+        .grants
+        .dirs
+        .iter()
+        .filter(|dir| !dir.host.exists() && !is_made(&dir.host));
+    doubts.extend(missing.map(|dir| {
+        let (guest, host) = (&dir.guest, display_path(&dir.host));
+        format!("`{name}` may read `{guest}`, and `{host}` is not there")
+    }));
+    doubts
+}
+
+/// Returns warnings about watched labels that no action has but that are similar to the name of an
+/// action, or equal to the name of a role. Other labels are not reported, because guests and
+/// operators may give messages any label.
+fn mistyped_labels(team: &Team) -> impl Iterator<Item = String> {
+    let actions = team
+        .roles
+        .iter()
+        .flat_map(|role| &role.actions)
+        .map(|action| action.name.as_str());
+    let labels: BTreeSet<&str> = actions.chain([IDEA_LABEL]).collect();
+    let known: Vec<ComparableWord> = labels
+        .iter()
+        .map(|label| ComparableWord::new(label))
+        .collect();
+    let acts = |name: &str| {
+        team.role(team.find_role(name)?)
+            .actions
+            .last()
+            .map(|action| action.name.as_str())
+    };
+    let watched = team.roles.iter().flat_map(|role| {
+        role.watch
+            .iter()
+            .map(move |label| (&role.name, label.as_str()))
+    });
+    watched.filter(move |(_, label)| !labels.contains(label)).filter_map(move |(role, label)| {
+        if let Some(action) = acts(label) {
+            return Some(format!(
+                "`{role}` watches `{label}`, which is a role: messages are heard by the action they come from, as \
+                 `{action}`"
+            ));
+        }
+        let written = ComparableWord::new(label);
+        let in_case = known.iter().find(|meant| written.lowercase == meant.lowercase);
+        let meant = in_case.or_else(|| known.iter().find(|meant| written.is_typo_of(meant)))?.text;
+        Some(format!("`{role}` watches `{label}`, and no action is called that; did you mean `{meant}`?"))
+    })
+}
+
+/// A word prepared for being compared with many others.
+struct ComparableWord<'a> {
+    text: &'a str,
+    lowercase: String,
+    length: usize,
+}
+
+impl<'a> ComparableWord<'a> {
+    fn new(text: &'a str) -> Self {
+        let lowercase = text.to_lowercase();
+        Self {
+            text,
+            length: lowercase.chars().count(),
+            lowercase,
+        }
+    }
+
+    /// Returns whether this word is most likely a misspelling of `meant`.
+    fn is_typo_of(&self, meant: &ComparableWord<'_>) -> bool {
+        /// A change of one letter in a shorter word most likely makes another word.
+        const SHORTEST: usize = 4;
+        /// The time to compare two words grows with the product of their lengths.
+        const LONGEST: usize = 100;
+        // `Task1` is not a misspelling of `Task2`.
+        let letters = |word: &str| {
+            word.chars()
+                .filter(|c| !c.is_ascii_digit())
+                .collect::<String>()
+        };
+        (SHORTEST..=LONGEST).contains(&self.length)
+            && self.length.abs_diff(meant.length) <= 1
+            && strsim::damerau_levenshtein(&self.lowercase, &meant.lowercase) <= 1
+            && letters(self.text) != letters(meant.text)
+    }
+}
+
+/// Returns whether messages of a source can reach a join: through a route, or through another join.
+fn can_reach(team: &Team, join: &Join, source: RoleId) -> bool {
+    let mut routes = team
+        .routes
+        .iter()
+        .filter(|route| route.from == source)
+        .flat_map(|route| &route.arms);
+    let mut joins = team
+        .joins
+        .iter()
+        .filter(|before| before.source_index(source).is_some());
+    routes.any(|arm| arm.to.contains(&join.id)) || joins.any(|before| before.to == join.id)
+}

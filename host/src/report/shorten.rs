@@ -1,0 +1,48 @@
+//! Decides which texts of a report are shortened to keep the page small. Texts about problems and
+//! about the current state are kept first, then the newest of the others.
+
+use super::Report;
+use super::bounded::TextBudget;
+
+impl Report {
+    /// Shortens the texts that exceed the size limit of the page.
+    pub(super) fn shorten_texts(&mut self) {
+        let mut budget = TextBudget::new();
+        if let Some(output) = &mut self.result {
+            budget.shorten_to_fit(&mut output.text);
+            budget.shorten_all_to_fit(&mut output.data);
+        }
+        budget.shorten_to_fit(&mut self.overview.idea);
+        budget.shorten_all_to_fit(&mut self.overview.stop_reasons);
+        for fault in self.faults.iter_mut().rev() {
+            budget.shorten_to_fit(&mut fault.message);
+            budget.shorten_all_to_fit(&mut fault.backtrace);
+            budget.shorten_all_to_fit(&mut fault.log);
+        }
+        for question in self.human_requests.iter_mut().rev() {
+            budget.shorten_to_fit(&mut question.text);
+            if let Some((_, said, _)) = &mut question.answer {
+                budget.shorten_to_fit(said);
+            }
+        }
+        for state in self.states.iter_mut().rev() {
+            for role in &mut state.roles {
+                budget.shorten_all_to_fit(role.mail.iter_mut().map(|(_, _, text)| text));
+                budget.shorten_all_to_fit(role.scope.iter_mut().map(|(_, text)| text));
+            }
+            budget.shorten_all_to_fit(state.shared_scopes.iter_mut().map(|(_, _, text)| text));
+        }
+        for attempt in self.attempts.iter_mut().rev() {
+            budget.shorten_to_fit(&mut attempt.text);
+        }
+        for message in self.messages.iter_mut().rev() {
+            budget.shorten_to_fit(&mut message.text);
+            budget.shorten_all_to_fit(&mut message.data);
+        }
+        for call in self.calls.iter_mut().rev() {
+            budget.shorten_to_fit(&mut call.request_summary);
+            budget.shorten_to_fit(&mut call.response);
+        }
+        self.shortened = budget.shortened();
+    }
+}

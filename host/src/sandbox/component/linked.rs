@@ -1,0 +1,202 @@
+//! A linked component whose functions have been looked up, so that calls need no searching.
+
+use std::sync::Arc;
+
+use wasmtime::component::{
+    Component, ComponentExportIndex, HasSelf, Instance, InstancePre, Linker,
+};
+use wasmtime::{Engine, Store};
+
+use super::{Exports, LoadError, load_error};
+use crate::sandbox::bindings::{
+    clock, env, environment, files, http, human, llm, log, memory, random, script, secrets, state,
+    types,
+};
+use crate::sandbox::capability;
+use crate::sandbox::ctx::Ctx;
+use crate::sandbox::debug_info::DebugInfo;
+use crate::sandbox::engine::Metering;
+use crate::sandbox::foreign_component::ForeignFunctions;
+use crate::sandbox::limits::memory::{MAX_MEMORIES, MAX_TABLES};
+
+/// The interface that all actions export.
+pub(super) const HANDLER: &str = "strata:action/handler@0.1.0";
+/// The optional interface of components that choose.
+pub(super) const THINKER: &str = "strata:action/thinker@0.1.0";
+/// The optional interface of components that plan.
+pub(super) const PLANNER: &str = "strata:action/planner@0.1.0";
+
+/// A component that can be instantiated and called.
+pub(in crate::sandbox) struct LinkedComponent {
+    pre: InstancePre<Ctx>,
+    metering: Metering,
+    wasi: WasiImport,
+    /// `None` if the component does not use the host's interfaces.
+    handler: Option<Handler>,
+    plan: Option<ComponentExportIndex>,
+    choose: Option<ComponentExportIndex>,
+    functions: ForeignFunctions,
+    sources: Arc<DebugInfo>,
+}
+
+/// The exported functions of the handler.
+struct Handler {
+    describe: ComponentExportIndex,
+    run: ComponentExportIndex,
+}
+
+/// Whether a component imports WASI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WasiImport {
+    Imported,
+    Absent,
+}
+
+impl LinkedComponent {
+    /// Links a compiled component. `bytes` is its source.
+    pub(super) fn new(
+        component: &Component,
+        bytes: &[u8],
+        metering: Metering,
+    ) -> Result<Self, LoadError> {
+        let function = |interface, name| {
+            let interface = component.get_export_index(None, interface)?;
+            component.get_export_index(Some(&interface), name)
+        };
+        let handler = function(HANDLER, "describe").zip(function(HANDLER, "run"));
+        check_bounds(component)?;
+        let engine = component.engine();
+        let wasi = imports_wasi(component, engine);
+        let pre = new_linker(engine, wasi)
+            .and_then(|linker| linker.instantiate_pre(component))
+            .map_err(|error| load_error::link_error(component, &error))?;
+        Ok(Self {
+            pre,
+            metering,
+            wasi,
+            handler: handler.map(|(describe, run)| Handler { describe, run }),
+            plan: function(PLANNER, "plan"),
+            choose: function(THINKER, "choose"),
+            functions: ForeignFunctions::of_component(component),
+            sources: Arc::new(DebugInfo::collect(bytes)),
+        })
+    }
+
+    /// Fails if the component is not an action.
+    pub(super) fn check_handler(&self) -> Result<(), LoadError> {
+        match self.handler {
+            Some(_) => Ok(()),
+            None => Err(load_error::export_error(self.pre.component())),
+        }
+    }
+
+    pub(super) fn exports(&self) -> Exports {
+        Exports {
+            handler: self.handler.is_some(),
+            thinker: self.choose.is_some(),
+            planner: self.plan.is_some(),
+        }
+    }
+
+    pub(in crate::sandbox) fn engine(&self) -> &Engine {
+        self.pre.engine()
+    }
+
+    /// Returns whether it was loaded for calls with a fuel limit.
+    pub(super) fn counts_fuel(&self) -> bool {
+        self.metering == Metering::Fuel
+    }
+
+    pub(in crate::sandbox) fn uses_wasi(&self) -> bool {
+        self.wasi == WasiImport::Imported
+    }
+
+    pub(in crate::sandbox) async fn instantiate(
+        &self,
+        store: &mut Store<Ctx>,
+    ) -> wasmtime::Result<Instance> {
+        self.pre.instantiate_async(store).await
+    }
+
+    pub(in crate::sandbox) fn describe(&self) -> Option<&ComponentExportIndex> {
+        self.handler.as_ref().map(|handler| &handler.describe)
+    }
+
+    pub(in crate::sandbox) fn run(&self) -> Option<&ComponentExportIndex> {
+        self.handler.as_ref().map(|handler| &handler.run)
+    }
+
+    pub(in crate::sandbox) fn plan(&self) -> Option<&ComponentExportIndex> {
+        self.plan.as_ref()
+    }
+
+    pub(in crate::sandbox) fn choose(&self) -> Option<&ComponentExportIndex> {
+        self.choose.as_ref()
+    }
+
+    /// Returns the debug information of the component.
+    pub(in crate::sandbox) fn sources(&self) -> &Arc<DebugInfo> {
+        &self.sources
+    }
+
+    pub(in crate::sandbox) fn functions(&self) -> &ForeignFunctions {
+        &self.functions
+    }
+}
+
+/// Fails if the component cannot be instantiated within the sandbox's bounds.
+fn check_bounds(component: &Component) -> Result<(), LoadError> {
+    let Some(needs) = component.resources_required() else {
+        return Err(LoadError::ImportsModule);
+    };
+    let bounds = [
+        ("memories", needs.num_memories, MAX_MEMORIES),
+        ("tables", needs.num_tables, MAX_TABLES),
+    ];
+    match bounds.into_iter().find(|(_, needed, bound)| needed > bound) {
+        None => Ok(()),
+        Some((what, needed, bound)) => Err(LoadError::TooMany {
+            what,
+            needed,
+            bound,
+        }),
+    }
+}
+
+fn imports_wasi(component: &Component, engine: &Engine) -> WasiImport {
+    let ty = component.component_type();
+    let mut imports = ty.imports(engine);
+    match imports.any(|(name, _)| name.starts_with("wasi:")) {
+        true => WasiImport::Imported,
+        false => WasiImport::Absent,
+    }
+}
+
+/// Every component can import all interfaces of the host. Functions without a grant return
+/// `denied`.
+fn new_linker(engine: &Engine, wasi: WasiImport) -> wasmtime::Result<Linker<Ctx>> {
+    fn own(ctx: &mut Ctx) -> &mut Ctx {
+        ctx
+    }
+    type CtxData = HasSelf<Ctx>;
+    let mut linker = Linker::new(engine);
+    types::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
+    environment::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
+    state::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
+    memory::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
+    log::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
+    clock::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
+    random::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
+    llm::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
+    files::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
+    human::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
+    http::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
+    secrets::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
+    env::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
+    // What the interpreters of scripts that ship with this program import beside these.
+    script::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
+    if wasi == WasiImport::Imported {
+        capability::wasi::add_to_linker(&mut linker)?;
+    }
+    Ok(linker)
+}

@@ -1,0 +1,223 @@
+//! Executes the steps of the probe. How they are written in a team file is defined in `steps`.
+
+use crate::misbehaviour;
+use crate::steps::{Config, ItineraryHop, Operation, PlannedTask};
+use serde_json::Value;
+use std::sync::atomic::{AtomicU32, Ordering};
+use strata_action::environment::{Emission, emit};
+use strata_action::{
+    Failure, Hop, Message, Output, clock, env, files, http, human, llm, random, secrets, state,
+};
+
+/// The call for which steps are executed.
+#[derive(Clone, Copy, Debug)]
+pub struct CallContext<'a> {
+    /// The action's name.
+    pub action: &'a str,
+    /// The number of the attempt.
+    pub attempt: u32,
+    /// The messages being handled.
+    pub news: &'a [Message],
+}
+
+/// The results of the steps.
+#[derive(Debug, Default)]
+pub struct StepResults {
+    /// The last output that was set.
+    pub output: Option<Output<Value>>,
+    /// The choices of a thinker, by round.
+    pub choices: Option<Vec<i32>>,
+    /// The tasks of a planner.
+    pub plan: Option<Vec<PlannedTask>>,
+    /// The values read so far, as text.
+    reads: Vec<String>,
+}
+
+/// Executes the steps that apply to this attempt, in order.
+///
+/// # Errors
+/// Returns the failure of the first step that fails.
+pub fn run_steps(config: &Config, scene: &CallContext<'_>) -> Result<StepResults, Failure> {
+    let mut deeds = StepResults::default();
+    for step in config
+        .steps
+        .iter()
+        .filter(|step| step.applies_to(scene.attempt))
+    {
+        if let Operation::Fail { fail } = step.operation {
+            if let Some(output) = misbehaviour::misbehave(fail, scene.action)? {
+                return Ok(StepResults {
+                    output: Some(output),
+                    ..deeds
+                });
+            }
+        } else {
+            deeds.run_step(&step.operation, scene)?;
+        }
+    }
+    Ok(deeds)
+}
+
+impl StepResults {
+    fn run_step(&mut self, deed: &Operation, scene: &CallContext<'_>) -> Result<(), Failure> {
+        match deed {
+            Operation::Say {
+                say,
+                data,
+                to,
+                route,
+            } => {
+                self.output = Some(Output {
+                    content: self.replace_placeholders(say, scene.news),
+                    data: data.clone(),
+                    to: to.clone(),
+                    route: route.iter().map(hop).collect(),
+                });
+            }
+            Operation::Emit {
+                emit: text,
+                data,
+                to,
+                cause,
+            } => {
+                let mut emission = Emission::new(text);
+                if let Some(data) = data {
+                    emission = emission.data(data)?;
+                }
+                emit(&Emission {
+                    to: to.clone(),
+                    cause_by: cause.clone(),
+                    ..emission
+                })?;
+            }
+            Operation::Set { set, value, scope } => state::scope(scope).set(set, value)?,
+            Operation::Get { get, scope } => {
+                self.reads.push(
+                    state::scope(scope)
+                        .get(get)?
+                        .map_or(String::new(), format_value),
+                );
+            }
+            Operation::Delete { delete, scope } => state::scope(scope).delete(delete)?,
+            Operation::Llm { llm: prompt } => self.reads.push(llm::ask(prompt)?.text),
+            Operation::Now { now } if *now => {
+                self.reads.push(format!("{:.0}", clock::unix_time_ms()))
+            }
+            Operation::Count { count } if *count => self.reads.push(count_calls().to_string()),
+            Operation::Now { .. } | Operation::Count { .. } => {}
+            Operation::Random { random: length } => self.reads.push(hex(&random::bytes(*length)?)),
+            Operation::Sleep { sleep } => clock::sleep(*sleep),
+            Operation::Read { read } => self.reads.push(files::read_text(read)?),
+            Operation::Write { write, text } => files::write(write, text)?,
+            Operation::Remove { remove } => files::remove(remove)?,
+            Operation::Http { .. } => self.reads.push(fetch(deed)?),
+            Operation::GetEnv { getenv } => self.reads.push(env::var(getenv)?.unwrap_or_default()),
+            Operation::Secret { secret } => self.reads.push(secrets::named(secret)?.to_string()),
+            Operation::Choose { choose } => self.choices = Some(choose.clone()),
+            Operation::Plan { plan } => self.plan = Some(plan.clone()),
+            Operation::Fail { .. } => {}
+            Operation::Ask { .. } => self.reads.push(format_value(ask_person(deed)?)),
+        }
+        Ok(())
+    }
+
+    /// Replaces `{inputs}` and `{reads}`. Replaced text is not searched for placeholders again.
+    fn replace_placeholders(&self, text: &str, news: &[Message]) -> String {
+        let mut filled = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find('{') {
+            filled.push_str(&rest[..at]);
+            rest = &rest[at..];
+            if let Some(after) = rest.strip_prefix("{inputs}") {
+                let contents: Vec<&str> = news.iter().map(|m| m.content.as_str()).collect();
+                filled.push_str(&contents.join(","));
+                rest = after;
+            } else if let Some(after) = rest.strip_prefix("{reads}") {
+                filled.push_str(&self.reads.join(","));
+                rest = after;
+            } else {
+                filled.push('{');
+                rest = &rest[1..];
+            }
+        }
+        filled + rest
+    }
+}
+
+/// Asks a person and returns the answer.
+fn ask_person(deed: &Operation) -> Result<Value, Failure> {
+    let Operation::Ask {
+        ask,
+        schema,
+        choices,
+        expires,
+        default,
+    } = deed
+    else {
+        return Ok(Value::Null);
+    };
+    let mut question = human::Question::new(ask).choices(choices);
+    if let Some(schema) = schema {
+        question = question.schema(schema)?;
+    }
+    if let Some(time) = expires {
+        question = question.expires_in(*time);
+    }
+    if let Some(default) = default {
+        question = question.default(default)?;
+    }
+    question.ask()?.parse()
+}
+
+/// Makes a request and returns the body of the response, whatever its status.
+fn fetch(deed: &Operation) -> Result<String, Failure> {
+    let Operation::Http {
+        http: url,
+        method,
+        body,
+        key,
+        secret,
+    } = deed
+    else {
+        return Ok(String::new());
+    };
+    let mut request = http::Request::new(method, url);
+    if let Some(body) = body {
+        request = request.body(body.as_str());
+    }
+    if let Some(key) = key {
+        request = request.idempotency_key(key);
+    }
+    if let Some(name) = secret {
+        request = request.bearer(&secrets::named(name)?);
+    }
+    Ok(request.send()?.text())
+}
+
+/// Formats a value for `{reads}`: strings without quotes, null as an empty text, everything else as
+/// compact JSON.
+fn format_value(value: Value) -> String {
+    match value {
+        Value::String(text) => text,
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
+/// Returns how many times this instance has counted. The result is always 1 unless an instance is
+/// used for more than one call.
+fn count_calls() -> u32 {
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    CALLS.fetch_add(1, Ordering::Relaxed) + 1
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn hop(leg: &ItineraryHop) -> Hop {
+    Hop {
+        from: leg.from.clone(),
+        to: leg.to.clone(),
+    }
+}
