@@ -1,5 +1,5 @@
 //! Decides whether a command may write a file: inputs of the run must not be overwritten, and
-//! actions must not be able to read or change the file through a directory that they are granted.
+//! actions must not be able to change the file through a directory that they are granted.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -54,7 +54,7 @@ pub struct OutputFile<'a> {
 /// When a file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteTime {
-    /// While actions run. They could read or change it if they were granted its directory.
+    /// While actions run. They could change it if they were granted write access to its directory.
     DuringRun,
     /// While no action runs.
     AfterRun,
@@ -68,7 +68,7 @@ pub enum OutputConflict {
     Input(&'static str),
     /// It exists, in a directory that an action is granted.
     InGranted(ActionDirectory),
-    /// It would be written while an action can read or change it.
+    /// It would be written while an action can change it.
     Exposed(ActionDirectory),
 }
 
@@ -98,22 +98,12 @@ impl fmt::Display for OutputConflict {
                  name",
                 display_path(dir)
             ),
-            Self::Exposed(ActionDirectory {
-                action,
-                dir,
-                access,
-            }) => {
-                let may = match access {
-                    Access::Read => "read",
-                    Access::Write => "read and change",
-                };
-                write!(
-                    f,
-                    "a file in `{}`, a directory that `{action}` is granted, so that it could {may} what is written there \
-                     during the run; name a file outside of it",
-                    display_path(dir)
-                )
-            }
+            Self::Exposed(ActionDirectory { action, dir, .. }) => write!(
+                f,
+                "a file in `{}`, a directory that `{action}` may write to, so that it could change what is written \
+                 there during the run; name a file outside of it",
+                display_path(dir)
+            ),
         }
     }
 }
@@ -205,9 +195,10 @@ impl TeamInputs<'_> {
             .into_iter()
             .chain(readable)
             .find(|granted| is_in_directory(&real, there.as_ref(), &granted.dir))?;
-        match output.time {
-            WriteTime::DuringRun => Some(OutputConflict::Exposed(found)),
-            WriteTime::AfterRun => (there.is_some() && !begins_with(output.path, output.beginning))
+        match (output.time, found.access) {
+            (WriteTime::DuringRun, Access::Write) => Some(OutputConflict::Exposed(found)),
+            // Reading what is written there does no harm; the operator granted it.
+            _ => (there.is_some() && !begins_with(output.path, output.beginning))
                 .then_some(OutputConflict::InGranted(found)),
         }
     }
