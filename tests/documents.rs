@@ -155,7 +155,7 @@ fn what_swells_or_nests_is_refused_at_every_door() {
     check(
         team_json,
         "wide",
-        "it holds no saved team: it is not an object",
+        "it holds no saved team: it is a list, where a saved team is an object",
     );
     check(team_json, "twofold", "key `content` appears twice");
     check(schema, "deep", "nested deeper than 100 levels");

@@ -85,7 +85,7 @@ fn a_report_holds_all_of_a_team_that_failed_was_resumed_and_forked() {
     // the question; a letter to nobody; states of both lineages.
     let fault = [
         "trap",
-        "probe::excess::commit",
+        "probe::misbehaviour::misbehave",
         "Attempt 2 succeeded.",
         ">failed</text>",
         ">resumed from main-",
@@ -205,7 +205,7 @@ fn a_report_of_a_checkpoint_tells_what_had_happened_by_then() {
         &page,
         &["checkpoint <code>main-0</code>", "id=\"messages\""],
     );
-    assert!(!page.contains("probe::excess::commit"));
+    assert!(!page.contains("probe::misbehaviour::misbehave"));
     let ended = place.host(&["report", "store@main-77"]).expect(2);
     assert!(ended.stderr.contains("main-77"), "{}", ended.stderr);
 }

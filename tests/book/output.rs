@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 /// What differs each time, and what it is taken for.
-static UNSTEADY: LazyLock<[(Regex, &str); 6]> = LazyLock::new(|| {
+static UNSTEADY: LazyLock<[(Regex, &str); 7]> = LazyLock::new(|| {
     [
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME"),
         (r"\b[0-9a-f]{64}\b", "DIGEST"),
@@ -14,6 +14,8 @@ static UNSTEADY: LazyLock<[(Regex, &str); 6]> = LazyLock::new(|| {
         (r"\bmain\.[0-9a-f]{8}\b", "main.FORK"),
         (r"\+0x[0-9a-f]+", "+OFFSET"),
         (r"(?m)^ +\d+\.\ds ", "ELAPSED "),
+        // Shown on a slow machine only.
+        (r"(?m)^still .*\(\d+m?\d*s\)\n", ""),
     ]
     .map(|(pattern, name)| (Regex::new(pattern).unwrap(), name))
 });
