@@ -12,7 +12,9 @@ const SOURCES: [&str; 5] = ["guest-sdk", "host", "plugins", "tests", "wit"];
 /// The longest file.
 const MAX_LINES: usize = 600;
 /// The longest function.
-const MAX_FUNCTION_LINES: usize = 180;
+const MAX_FUNCTION_LINES: usize = 75;
+/// The longest function of a test, which may contain a table of cases.
+const MAX_TEST_FUNCTION_LINES: usize = 100;
 /// What a tool writes.
 const GENERATED: [&str; 2] = [
     "guest-sdk/rust/src/bindings.rs",
@@ -380,9 +382,13 @@ fn functions_are_short() {
                 .position(|line| *line == end)
                 .unwrap_or_default()
                 + 1;
-            if !one_line && length > MAX_FUNCTION_LINES {
+            let most = match source.is_product() {
+                true => MAX_FUNCTION_LINES,
+                false => MAX_TEST_FUNCTION_LINES,
+            };
+            if !one_line && length > most {
                 broken.push(format!(
-                    "{}:{}: {length} lines, at most {MAX_FUNCTION_LINES}",
+                    "{}:{}: {length} lines, at most {most}",
                     source.name,
                     i + 1
                 ));
@@ -463,7 +469,7 @@ fn no_file_knows_the_machine_it_was_written_on() {
 
 /// Words that no name of a type, a function or a module contains: metaphors, and verbs that do not
 /// say what is done.
-const BANNED_WORDS: [&str; 24] = [
+const BANNED_WORDS: [&str; 22] = [
     "afford",
     "awake",
     "equipment",
@@ -475,7 +481,6 @@ const BANNED_WORDS: [&str; 24] = [
     "land",
     "makings",
     "motion",
-    "occurrence",
     "parcel",
     "people",
     "purse",
@@ -487,7 +492,6 @@ const BANNED_WORDS: [&str; 24] = [
     "told",
     "utils",
     "weather",
-    "whole",
 ];
 /// How many types may have the same name.
 const MAX_TYPES_OF_A_NAME: usize = 2;

@@ -16,7 +16,7 @@ pub(crate) fn excerpt(text: &str, most: usize) -> String {
 }
 
 #[test]
-fn a_text_is_told_by_its_beginning() {
+fn a_long_text_is_shortened_to_its_beginning() {
     let check = |text: &str, expected: &str| assert_eq!(excerpt(text, 5), expected, "{text:?}");
     check("", "");
     check(" a\n b ", "a b");

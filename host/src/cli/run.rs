@@ -105,19 +105,7 @@ async fn launch_and_run(
     let mut run = match launch(&args, &storage, on_line)? {
         Launched::Running(run) => run,
         Launched::Finished(stepper, path) => {
-            if !args.quiet {
-                note(format_args!(
-                    "the team saved in `{}` is done; nothing is left to run",
-                    path.display()
-                ));
-            }
-            if let (Some(events), true) = (&args.events, had_events) {
-                let made_up = EventsSink::open(events, args.previous_content())?.write_missing();
-                made_up.unwrap_or_else(|e| {
-                    warn(format_args!("`{}` lacks events: {e}", events.display()))
-                });
-            }
-            show_result(&args, Status::Done, &stepper, &path);
+            show_finished(&args, had_events, &stepper, &path)?;
             return Ok(0);
         }
     };
@@ -145,6 +133,30 @@ async fn launch_and_run(
     } else {
         exit_code(status)
     })
+}
+
+/// Reports a team that was finished before. `had_events` says whether the file of `--events`
+/// existed: it may lack the last lines of a run that was killed.
+fn show_finished(
+    args: &RunArgs,
+    had_events: bool,
+    stepper: &Stepper,
+    path: &Path,
+) -> Result<(), CommandFailure> {
+    if !args.quiet {
+        note(format_args!(
+            "the team saved in `{}` is done; nothing is left to run",
+            path.display()
+        ));
+    }
+    if let (Some(events), true) = (&args.events, had_events) {
+        let written = EventsSink::open(events, args.previous_content())?.write_missing();
+        if let Err(error) = written {
+            warn(format_args!("`{}` lacks events: {error}", events.display()));
+        }
+    }
+    show_result(args, Status::Done, stepper, path);
+    Ok(())
 }
 
 /// Fails if an output file is an input of the run.

@@ -188,6 +188,20 @@ impl RunningAttempt {
     }
 }
 
+impl AttemptEnd {
+    fn new(attempt: AttemptId, result: Result<AttemptSuccess, Fault>) -> Self {
+        let (result, files) = match result {
+            Ok(AttemptSuccess { finished, files }) => (Ok(finished), files),
+            Err(fault) => (Err(fault), WrittenFiles::default()),
+        };
+        Self {
+            attempt,
+            result,
+            files,
+        }
+    }
+}
+
 impl Driver {
     /// Prepares an attempt. Nothing happens until the future is polled.
     pub(super) fn prepare_attempt(
@@ -247,17 +261,7 @@ impl Driver {
                 })
             }
         };
-        let ending = Box::pin(async move {
-            let (result, files) = match result.await {
-                Ok(AttemptSuccess { finished, files }) => (Ok(finished), files),
-                Err(fault) => (Err(fault), WrittenFiles::default()),
-            };
-            AttemptEnd {
-                attempt,
-                result,
-                files,
-            }
-        });
+        let ending = Box::pin(async move { AttemptEnd::new(attempt, result.await) });
         let plugin = slot.and_then(|slot| self.runtime.plugins.get(&slot).cloned());
         let activation = self.journal.env().role(id).activation.as_ref();
         let begun = activation.map_or(&[][..], |activation| {

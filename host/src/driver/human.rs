@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use strata_core::event::{AnswerSource, Event, HostCallKind};
 use strata_core::id::{RequestId, RoleId};
-use strata_core::request::{HumanAnswer as Answered, HumanRequest};
+use strata_core::request::{HumanAnswer, HumanRequest};
 use tokio::sync::oneshot;
 
 use super::call::summarize;
@@ -34,7 +34,7 @@ impl Driver {
         let before = attempt.human_questions;
         attempt.human_questions += 1;
         let recorded = attempt.take_recorded(HostCallKind::Human, &question.digest());
-        let read = |call: &strata_core::event::HostCall| Answered::from_record(&call.response);
+        let read = |call: &strata_core::event::HostCall| HumanAnswer::from_record(&call.response);
         if let Some((call, answered)) =
             recorded.and_then(|call| read(&call).map(|answered| (call, answered)))
         {

@@ -8,7 +8,7 @@ use strata_core::effect::Invocation;
 use strata_core::event::{CallOutcome, Event, HostCall, HostCallKind};
 use strata_core::file::{FileChange, PathContent};
 use strata_core::id::{Digest, RoleId};
-use strata_core::request::HumanAnswer as Answered;
+use strata_core::request::HumanAnswer;
 use strata_core::stepper::{IllegalEvent, Stepper};
 use tokio::sync::oneshot;
 
@@ -21,6 +21,7 @@ use crate::gateway::{
     Allowance, GuestRequest, HostAnswer, HostError, HostErrorKind, PendingGuestRequest,
     WASI_CLOCK_START,
 };
+use crate::services::human::HumanQuestion;
 use crate::services::llm;
 use crate::store::{Durability, FIRST_LINE, MemoryStore, SavedDefinition, StoreError};
 
@@ -186,47 +187,31 @@ impl Replayer {
         } = question;
         let (role, recorded) = (attempt.role, &mut known.calls);
         match ask {
-            GuestRequest::CurrentTime => Ok(answer_from_record(
-                reply,
-                HostCallKind::Clock,
-                "",
-                recorded,
-                time_answer,
-            )),
-            GuestRequest::ClockStart => Ok(answer_from_record(
-                reply,
-                HostCallKind::Clock,
-                WASI_CLOCK_START,
-                recorded,
-                time_answer,
-            )),
-            GuestRequest::Random { length } => Ok(answer_from_record(
-                reply,
-                HostCallKind::Random,
-                &length.to_string(),
-                recorded,
-                |call| {
-                    let bytes = call
-                        .response
-                        .value()
-                        .as_str()
-                        .map(super::answer::decode_hex);
-                    HostAnswer::Bytes(Ok(bytes.unwrap_or_default()))
-                },
-            )),
-            GuestRequest::AskHuman(question) => {
-                let call = question.digest();
-                let strayed =
-                    answer_from_record(reply, HostCallKind::Human, &call, recorded, |call| {
-                        HostAnswer::Human(
-                            Answered::from_record(&call.response).unwrap_or(Answered::Expired),
-                        )
-                    });
-                Ok(strayed.map(|_| ReplayOutcome::AskedHuman {
-                    call,
-                    question: question.text,
-                }))
+            GuestRequest::CurrentTime => {
+                let kind = HostCallKind::Clock;
+                Ok(answer_from_record(reply, kind, "", recorded, time_answer))
             }
+            GuestRequest::ClockStart => {
+                let (kind, request) = (HostCallKind::Clock, WASI_CLOCK_START);
+                Ok(answer_from_record(
+                    reply,
+                    kind,
+                    request,
+                    recorded,
+                    time_answer,
+                ))
+            }
+            GuestRequest::Random { length } => {
+                let (kind, request) = (HostCallKind::Random, length.to_string());
+                Ok(answer_from_record(
+                    reply,
+                    kind,
+                    &request,
+                    recorded,
+                    random_answer,
+                ))
+            }
+            GuestRequest::AskHuman(question) => Ok(answer_human(reply, question, recorded)),
             GuestRequest::Complete(requests) => {
                 let requests = requests
                     .into_iter()
@@ -324,6 +309,30 @@ impl Replayer {
                 .then(action_budget_error),
         }
     }
+}
+
+/// Answers a question to a human with the recorded answer, if there is one.
+fn answer_human(
+    reply: oneshot::Sender<HostAnswer>,
+    question: HumanQuestion,
+    recorded: &mut Vec<HostCall>,
+) -> Option<ReplayOutcome> {
+    let call = question.digest();
+    let answer = |call: HostCall| {
+        let answered = HumanAnswer::from_record(&call.response);
+        HostAnswer::Human(answered.unwrap_or(HumanAnswer::Expired))
+    };
+    answer_from_record(reply, HostCallKind::Human, &call, recorded, answer)?;
+    Some(ReplayOutcome::AskedHuman {
+        call,
+        question: question.text,
+    })
+}
+
+fn random_answer(call: HostCall) -> HostAnswer {
+    let value = call.response.value();
+    let bytes = value.as_str().map(super::answer::decode_hex);
+    HostAnswer::Bytes(Ok(bytes.unwrap_or_default()))
 }
 
 fn time_answer(call: HostCall) -> HostAnswer {

@@ -342,10 +342,10 @@ pub fn resume(
     on_line: LineListener,
 ) -> Result<ResumeOutcome, LaunchError> {
     let mut opened = OpenedTeam::open(&resume)?;
-    if resume.team.is_none() {
-        if let Some(line) = warn_if_moved(&opened.definition, opened.directory.path()) {
-            report(Notice::Warning(&line));
-        }
+    if resume.team.is_none()
+        && let Some(line) = warn_if_moved(&opened.definition, opened.directory.path())
+    {
+        report(Notice::Warning(&line));
     }
     if let Some(checkpoint) = &resume.checkpoint {
         opened.select_checkpoint(checkpoint)?;
@@ -400,21 +400,16 @@ pub(super) fn continue_team(
     if resume.strict {
         opened.refuse_changes(&changes)?;
     }
-    let equipment = components.runtime(
-        definition,
-        sandbox,
-        HiddenStorage::new(opened.directory.path()),
-    )?;
+    let hidden = HiddenStorage::new(opened.directory.path());
+    let runtime = components.runtime(definition, sandbox, hidden)?;
     for cut in definition.describe_reductions() {
         report(Notice::Note(&cut));
     }
     let budget = budget_after_resume(definition, resume, env);
     let mut notes = opened.notes();
-    let (saved, makings) = (
-        saved_definition(definition),
-        Provenance::from_definition(definition),
-    );
-    let is_confined = is_confined(&definition);
+    let saved = saved_definition(definition);
+    let provenance = Provenance::from_definition(definition);
+    let is_confined = is_confined(definition);
     let mut settled = Vec::new();
     if begun {
         let stepper = after_resume(&opened.stepper, &verdicts, &changes, budget, resume.calls)?;
@@ -450,16 +445,13 @@ pub(super) fn continue_team(
         journal.stage(event)?;
     }
     journal.flush()?;
-    let driver = Driver::new(journal, equipment);
-    Ok((
-        RunHandle {
-            control: None,
-            driver,
-            path: directory.path().into(),
-            provenance: makings,
-        },
-        notes,
-    ))
+    let run = RunHandle {
+        control: None,
+        driver: Driver::new(journal, runtime),
+        path: directory.path().into(),
+        provenance,
+    };
+    Ok((run, notes))
 }
 
 /// Returns the budget of the resumed run. That of the arguments takes precedence over the saved one.

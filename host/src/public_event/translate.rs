@@ -1,26 +1,18 @@
 //! Which public events a recorded event becomes. The translation depends on recorded events and the
 //! team's shape only, so repeating it over the records gives the same lines.
 
+mod attempts;
+
 use std::collections::BTreeMap;
 
-use strata_core::event::{
-    AnswerSource, CallResult, ConflictingWriter, Event, HostCallKind, JoinRelease, RoutingResult,
-    Work,
-};
-use strata_core::fault::{Fault, FaultCause, FaultKind};
-use strata_core::file::{FileChange, PathContent};
-use strata_core::host_call::HostCall;
+use strata_core::event::{ConflictingWriter, Event, JoinRelease, RoutingResult, Work};
+use strata_core::fault::{FaultCause, FaultKind};
 use strata_core::id::{Digest, JoinId, MessageId, RoleId, Slot, SlotKind};
-use strata_core::message::Draft;
-use strata_core::request::HumanRequest;
 use strata_core::shape::Shape;
 use strata_core::stepper::conflict_message;
 use strata_core::team::Role;
 
-use super::{
-    ActionOutput, ActionRef, EventLine, PublicEvent, WrittenContent, WrittenFile, rfc3339,
-};
-use crate::gateway::WASI_CLOCK_START;
+use super::{ActionRef, EventLine, PublicEvent};
 
 /// The name of a role, an action or a join that the team does not have. Records are translated as
 /// they are found, and some may not fit the state.
@@ -186,6 +178,37 @@ type Visitor<'a> = dyn FnMut(&dyn Fn(&EventNames) -> PublicEvent) + 'a;
 /// the recorded event alone, so they can be counted without being built.
 fn visit(event: &Event, visitor: &mut Visitor<'_>) {
     match event {
+        Event::RunStarted { .. }
+        | Event::RunResumed { .. }
+        | Event::Forked { .. }
+        | Event::ComponentChanged { .. }
+        | Event::RunEnded { .. } => visit_run(event, visitor),
+        Event::StepStarted { .. } | Event::StepConflicted { .. } | Event::StepCommitted { .. } => {
+            visit_step(event, visitor)
+        }
+        Event::MessageSent { .. }
+        | Event::JoinReleased { .. }
+        | Event::HandedOver { .. }
+        | Event::HandOverFailed { .. } => visit_delivery(event, visitor),
+        Event::FilesWritten { .. } | Event::FilesPlaced { .. } => {
+            attempts::visit_files(event, visitor);
+        }
+        Event::HostCallBegun { .. }
+        | Event::HostCalled { .. }
+        | Event::DoubtSettled { .. }
+        | Event::WritesUnclaimed { .. }
+        | Event::RequestOpened { .. }
+        | Event::RequestAnswered { .. } => attempts::visit_host_call(event, visitor),
+        Event::CallStarted { .. }
+        | Event::CallSuspended { .. }
+        | Event::CallFinished { .. }
+        | Event::CallFailed { .. } => attempts::visit_attempt(event, visitor),
+        Event::RetryDue { .. } | Event::MoneyReserved { .. } => {}
+    }
+}
+
+fn visit_run(event: &Event, visitor: &mut Visitor<'_>) {
+    match event {
         Event::RunStarted {
             run, idea, routed, ..
         } => {
@@ -230,6 +253,18 @@ fn visit(event: &Event, visitor: &mut Visitor<'_>) {
                 new: new.0.clone(),
             }
         }),
+        Event::RunEnded {
+            status, checkpoint, ..
+        } => visitor(&|_| PublicEvent::RunEnded {
+            status: *status,
+            checkpoint: checkpoint.as_ref().map(|id| id.0.clone()),
+        }),
+        _ => {}
+    }
+}
+
+fn visit_step(event: &Event, visitor: &mut Visitor<'_>) {
+    match event {
         Event::StepStarted { step, .. } => {
             visitor(&|_| PublicEvent::StepStarted { step: *step });
         }
@@ -267,12 +302,12 @@ fn visit(event: &Event, visitor: &mut Visitor<'_>) {
                 parent: parent.as_ref().map(|id| id.0.clone()),
             });
         }
-        Event::RunEnded {
-            status, checkpoint, ..
-        } => visitor(&|_| PublicEvent::RunEnded {
-            status: *status,
-            checkpoint: checkpoint.as_ref().map(|id| id.0.clone()),
-        }),
+        _ => {}
+    }
+}
+
+fn visit_delivery(event: &Event, visitor: &mut Visitor<'_>) {
+    match event {
         Event::MessageSent { routed, .. } => visit_routed(routed, visitor),
         Event::JoinReleased { released } => visit_released(released, visitor),
         Event::HandedOver { id } => {
@@ -282,18 +317,7 @@ fn visit(event: &Event, visitor: &mut Visitor<'_>) {
             id: id.0.clone(),
             reason: why.clone(),
         }),
-        Event::RetryDue { .. } | Event::MoneyReserved { .. } => {}
-        Event::FilesWritten { .. } | Event::FilesPlaced { .. } => visit_files(event, visitor),
-        Event::HostCallBegun { .. }
-        | Event::HostCalled { .. }
-        | Event::DoubtSettled { .. }
-        | Event::WritesUnclaimed { .. }
-        | Event::RequestOpened { .. }
-        | Event::RequestAnswered { .. } => visit_host_call(event, visitor),
-        Event::CallStarted { .. }
-        | Event::CallSuspended { .. }
-        | Event::CallFinished { .. }
-        | Event::CallFailed { .. } => visit_attempt(event, visitor),
+        _ => {}
     }
 }
 
@@ -361,219 +385,6 @@ fn visit_released(released: &[JoinRelease], visitor: &mut Visitor<'_>) {
     }
 }
 
-fn visit_files(event: &Event, visitor: &mut Visitor<'_>) {
-    match event {
-        Event::FilesWritten { role, work, files } => visitor(&|names| PublicEvent::FilesWritten {
-            action: names.action_ref(*role, *work),
-            files: files.iter().map(written_file).collect(),
-        }),
-        Event::FilesPlaced { aside, .. } => {
-            for (path, kept) in aside {
-                visitor(&|_| PublicEvent::FileKept {
-                    path: path.clone(),
-                    kept: kept.clone(),
-                });
-            }
-        }
-        _ => {}
-    }
-}
-
-fn visit_host_call(event: &Event, visitor: &mut Visitor<'_>) {
-    match event {
-        Event::HostCallBegun { role, work, intent } => {
-            visitor(&|names| PublicEvent::HostCallBegun {
-                action: names.action_ref(*role, *work),
-                call: intent.kind,
-                what: intent.description.clone(),
-            });
-        }
-        Event::HostCalled { call, .. } if records_start(call) => {}
-        Event::HostCalled {
-            role,
-            work,
-            call,
-            source,
-            what,
-        } => visitor(&|names| PublicEvent::HostCall {
-            action: names.action_ref(*role, *work),
-            call: call.kind,
-            source: *source,
-            // A recorded answer was paid for when it was recorded.
-            cost: match source {
-                AnswerSource::Live => call.cost.to_dollars(),
-                AnswerSource::Recorded => 0.0,
-            },
-            what: what.clone(),
-            finish: call.finish_reason,
-        }),
-        Event::DoubtSettled {
-            role,
-            work,
-            what,
-            resolution: verdict,
-            ..
-        } => visitor(&|names| PublicEvent::DoubtSettled {
-            action: names.action_ref(*role, *work),
-            what: what.clone(),
-            verdict: verdict.name(),
-        }),
-        Event::WritesUnclaimed { role, work, writes } => {
-            visitor(&|names| PublicEvent::WritesUnclaimed {
-                action: names.action_ref(*role, *work),
-                writes: writes.iter().map(|(_, what)| what.clone()).collect(),
-            });
-        }
-        Event::RequestOpened {
-            role,
-            work,
-            request,
-        } => visitor(&|names| request_opened_event(names.action_ref(*role, *work), request)),
-        Event::RequestAnswered {
-            role,
-            request,
-            answer,
-            checkpoint,
-            ..
-        } => visitor(&|names| PublicEvent::RequestAnswered {
-            role: names.role_name(*role),
-            request: request.0.clone(),
-            by: answer.answered_by(),
-            checkpoint: checkpoint.0.clone(),
-            answer: answer.value().map(|value| value.value()),
-        }),
-        _ => {}
-    }
-}
-
-fn visit_attempt(event: &Event, visitor: &mut Visitor<'_>) {
-    match event {
-        Event::CallStarted {
-            role,
-            work,
-            attempt,
-            digest,
-            forgotten,
-            ..
-        } => {
-            if !forgotten.is_empty() {
-                visitor(&|names| PublicEvent::WritesForgotten {
-                    action: names.action_ref(*role, *work),
-                    writes: forgotten.clone(),
-                });
-            }
-            if let Some(digest) = digest {
-                visitor(&|names| {
-                    let ActionRef {
-                        role,
-                        index,
-                        action,
-                        ..
-                    } = names.action_ref(*role, *work);
-                    PublicEvent::PluginInstantiated {
-                        role,
-                        index,
-                        action,
-                        digest: digest.0.clone(),
-                    }
-                });
-            }
-            if !is_choice(*work) {
-                visitor(&|names| PublicEvent::ActionStarted {
-                    action: names.action_ref(*role, *work),
-                    attempt: *attempt,
-                    digest: digest.as_ref().map(|digest| digest.0.clone()),
-                });
-            }
-        }
-        Event::CallSuspended {
-            role,
-            work,
-            attempt,
-        } => visitor(&|names| PublicEvent::ActionSuspended {
-            action: names.action_ref(*role, *work),
-            attempt: *attempt,
-            reason: "out-of-budget",
-        }),
-        Event::CallFinished {
-            role,
-            work,
-            attempt,
-            result,
-        } => visitor(&|names| finished_event(names, *role, *work, *attempt, result)),
-        Event::CallFailed {
-            role,
-            work,
-            attempt,
-            digest,
-            fault,
-            retry_ms,
-        } => visitor(&|names| {
-            let Fault {
-                kind,
-                cause,
-                message,
-                backtrace,
-                ..
-            } = fault.as_reported(*work).into_owned();
-            PublicEvent::ActionFailed {
-                action: names.action_ref(*role, *work),
-                attempt: *attempt,
-                fault: kind,
-                cause,
-                message,
-                digest: digest.as_ref().map(|digest| digest.0.clone()),
-                backtrace,
-                retry_ms: *retry_ms,
-            }
-        }),
-        _ => {}
-    }
-}
-
-fn finished_event(
-    names: &EventNames,
-    role: RoleId,
-    work: Work,
-    attempt: u32,
-    result: &CallResult,
-) -> PublicEvent {
-    let output = match result {
-        CallResult::Chosen(choice) => {
-            return PublicEvent::Think {
-                role: names.role_name(role),
-                choice: *choice,
-            };
-        }
-        CallResult::Planned { tasks, .. } => {
-            let texts: Vec<&str> = tasks.iter().map(|task| task.text.as_str()).collect();
-            ActionOutput {
-                content: texts.join("\n"),
-                data: None,
-                to: Vec::new(),
-                tasks: Some(tasks.clone()),
-            }
-        }
-        CallResult::Returned { output, .. } => action_output(output),
-    };
-    let digest = names.running.get(&role).cloned().flatten();
-    PublicEvent::ActionFinished {
-        action: names.action_ref(role, work),
-        attempt,
-        digest: digest.map(|digest| digest.0),
-        output,
-    }
-}
-
-fn action_output(output: &Draft) -> ActionOutput {
-    ActionOutput {
-        content: output.content.clone(),
-        data: output.data.as_ref().map(|data| data.value()),
-        to: output.to.clone(),
-        tasks: None,
-    }
-}
-
 /// Returns the failure of an attempt whose result was taken back.
 fn conflict_event(names: &EventNames, writer: &ConflictingWriter, message: String) -> PublicEvent {
     PublicEvent::ActionFailed {
@@ -588,38 +399,7 @@ fn conflict_event(names: &EventNames, writer: &ConflictingWriter, message: Strin
     }
 }
 
-fn request_opened_event(action: ActionRef, request: &HumanRequest) -> PublicEvent {
-    PublicEvent::RequestOpened {
-        action,
-        request: request.id.0.clone(),
-        question: request.question.clone(),
-        schema: request.schema.as_ref().map(|schema| schema.value()),
-        choices: request.choices.clone(),
-        default: request.default.as_ref().map(|default| default.value()),
-        expires: request.expires_ms.map(rfc3339),
-    }
-}
-
-fn written_file(change: &FileChange) -> WrittenFile {
-    WrittenFile {
-        path: change.path.clone(),
-        change: match &change.after {
-            PathContent::Absent => WrittenContent::Removed,
-            PathContent::Directory => WrittenContent::Made,
-            PathContent::File { digest, bytes } => WrittenContent::Written {
-                bytes: *bytes,
-                digest: digest.0.clone(),
-            },
-        },
-    }
-}
-
 /// Returns whether some work chooses the next action, which is not an action itself.
 fn is_choice(work: Work) -> bool {
     matches!(work, Work::Think { .. })
-}
-
-/// Returns whether a call only records when an attempt began.
-fn records_start(call: &HostCall) -> bool {
-    call.kind == HostCallKind::Clock && call.request == WASI_CLOCK_START
 }

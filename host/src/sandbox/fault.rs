@@ -262,7 +262,7 @@ fn truncate_part(part: &str) -> String {
 }
 
 #[test]
-fn what_a_guest_wrote_is_told_as_far_as_there_is_room() {
+fn what_a_guest_wrote_is_shortened_to_the_limit() {
     assert_eq!(truncate_message("short".into()), "short");
     let long = truncate_message("é".repeat(MAX_MESSAGE_BYTES));
     assert!(long.len() <= MAX_MESSAGE_BYTES && long.len() > MAX_MESSAGE_BYTES - 2);

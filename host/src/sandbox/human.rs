@@ -1,6 +1,6 @@
 //! The host function that asks a person. It needs no grant; `services::human` validates questions.
 
-use strata_core::request::HumanAnswer as Answered;
+use strata_core::request::HumanAnswer;
 
 use super::bindings::human;
 use super::convert;
@@ -40,11 +40,11 @@ impl human::Host for Ctx {
     }
 }
 
-fn to_wit_answer(answered: Answered) -> Result<human::Answer, HostError> {
+fn to_wit_answer(answered: HumanAnswer) -> Result<human::Answer, HostError> {
     let (value, source) = match answered {
-        Answered::Given(value) => (value, human::Source::Person),
-        Answered::Default(value) => (value, human::Source::Default),
-        Answered::Expired => {
+        HumanAnswer::Given(value) => (value, human::Source::Person),
+        HumanAnswer::Default(value) => (value, human::Source::Default),
+        HumanAnswer::Expired => {
             let message = "nobody answered in time, and the question has no `default`";
             return Err(HostError::new(HostErrorKind::Expired, message));
         }

@@ -189,13 +189,10 @@ impl CheckpointListing {
     ) -> Option<NewCheckpoint<'a>> {
         let step = *next_step;
         let made = match event {
-            Event::RunStarted { checkpoint, .. } => NewCheckpoint::new(
-                checkpoint,
-                step,
-                None,
-                CheckpointOrigin::Entry,
-                Status::Running,
-            ),
+            Event::RunStarted { checkpoint, .. } => {
+                let origin = CheckpointOrigin::Entry;
+                NewCheckpoint::new(checkpoint, step, None, origin, Status::Running)
+            }
             Event::StepCommitted {
                 step,
                 checkpoint,
@@ -203,14 +200,8 @@ impl CheckpointListing {
                 ..
             } => {
                 *next_step = step + 1;
-                let parent = self.index_of(parent.as_ref());
-                NewCheckpoint::new(
-                    checkpoint,
-                    *step,
-                    parent,
-                    CheckpointOrigin::Step,
-                    Status::Running,
-                )
+                let (parent, origin) = (self.index_of(parent.as_ref()), CheckpointOrigin::Step);
+                NewCheckpoint::new(checkpoint, *step, parent, origin, Status::Running)
             }
             Event::RunEnded {
                 status,
@@ -231,14 +222,8 @@ impl CheckpointListing {
             Event::RequestAnswered {
                 checkpoint, parent, ..
             } => {
-                let parent = self.index_of(parent.as_ref());
-                NewCheckpoint::new(
-                    checkpoint,
-                    step,
-                    parent,
-                    CheckpointOrigin::Answer,
-                    Status::Waiting,
-                )
+                let (parent, origin) = (self.index_of(parent.as_ref()), CheckpointOrigin::Answer);
+                NewCheckpoint::new(checkpoint, step, parent, origin, Status::Waiting)
             }
             Event::Forked {
                 from,

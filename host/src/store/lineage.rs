@@ -4,7 +4,7 @@
 //!
 //! The *position* of an event on a path is its number, counted from the beginning of the run.
 
-use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use strata_core::event::Event;
 
 use super::codec::{self, DecodeError};
@@ -129,7 +129,7 @@ impl StoredLineage {
                 .all(|sum| *sum >= 0)
     }
 
-    fn from_row(row: &SqlRow<'_>) -> rusqlite::Result<Result<Self, DecodeError>> {
+    fn from_row(row: &Row<'_>) -> rusqlite::Result<Result<Self, DecodeError>> {
         let origin: (Option<i64>, Option<i64>) = (row.get(2)?, row.get(3)?);
         let read = Self {
             id: row.get(0)?,
@@ -226,7 +226,7 @@ impl Reader {
 
     /// Returns the current lineage.
     pub(super) fn current_lineage(&self) -> Result<CurrentLineage, StoreError> {
-        let read = |row: &SqlRow<'_>| {
+        let read = |row: &Row<'_>| {
             Ok((
                 CurrentLineage {
                     lineage: row.get(0)?,

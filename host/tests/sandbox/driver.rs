@@ -6,7 +6,7 @@ use std::time::Duration;
 use strata_core::environment::scope::{ROLE_SCOPE, ScopeChange, Write};
 use strata_core::id::RoleId;
 use strata_core::json::Json;
-use strata_core::request::HumanAnswer as Answered;
+use strata_core::request::HumanAnswer;
 use strata_core::team::RoleProfile;
 use strata_host::blob::digest_of;
 use strata_host::gateway::{
@@ -143,10 +143,12 @@ fn answer(ask: GuestRequest) -> HostAnswer {
 }
 
 /// Answers with the number of choices, or not at all if the question expires at once.
-fn human_answer(question: &HumanQuestion) -> Answered {
+fn human_answer(question: &HumanQuestion) -> HumanAnswer {
     match question.expires_s {
-        Some(0) => Answered::Expired,
-        _ => Answered::Given(Json::parse(&question.choices.len().to_string()).expect("a number")),
+        Some(0) => HumanAnswer::Expired,
+        _ => {
+            HumanAnswer::Given(Json::parse(&question.choices.len().to_string()).expect("a number"))
+        }
     }
 }
 

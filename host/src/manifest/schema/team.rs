@@ -194,17 +194,15 @@ pub(super) fn llm() -> Value {
         integer(0..=MAX_RETRIES),
         Some(Endpoint::DEFAULT_RETRIES.into()),
     );
-    let api_key = table_schema(vec![required_key(
-        "env",
-        "The environment variable that holds the key.",
-        variable(),
-    )]);
+    let timeout = duration(
+        Some(Endpoint::DEFAULT_TIMEOUT),
+        std::time::Duration::from_millis(1),
+    );
+    let api_key = "The environment variable that holds the key.";
+    let api_key = table_schema(vec![required_key("env", api_key, variable())]);
+    let provider_names = json!({ "type": "string", "enum": ["openai", "scripted", "recorded"] });
     let mut llm = table_schema(vec![
-        required_key(
-            "provider",
-            provider,
-            json!({ "type": "string", "enum": ["openai", "scripted", "recorded"] }),
-        ),
+        required_key("provider", provider, provider_names),
         optional_key(
             "model",
             "The model that is asked where an action names none; required for `openai`.",
@@ -232,12 +230,11 @@ pub(super) fn llm() -> Value {
             "How often a request is repeated after a transient failure, for `openai`.",
             retries,
         ),
-        optional_key("timeout", "How long one request may take, for `openai`.", {
-            duration(
-                Some(Endpoint::DEFAULT_TIMEOUT),
-                std::time::Duration::from_millis(1),
-            )
-        }),
+        optional_key(
+            "timeout",
+            "How long one request may take, for `openai`.",
+            timeout,
+        ),
     ]);
     let endpoint = ["base_url", "api_key", "retries", "timeout"];
     llm["allOf"] = json!([

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use strata_core::event::{
     AnswerSource, CallOutcome, CallResult, ConflictingWriter, Event, HostCall, HostCallKind, Work,
 };
-use strata_core::fault::{Fault as Failure, FaultKind};
+use strata_core::fault::{Fault, FaultKind};
 use strata_core::id::RoleId;
 use strata_core::money::Usd;
 use strata_core::stepper::{Stepper, conflict_message};
@@ -93,10 +93,9 @@ impl AttemptTracker {
                 role, work, fault, ..
             } => {
                 self.add_fault(*role, *work, fault, at);
-                let end = if fault.kind == FaultKind::Interrupted {
-                    AttemptOutcome::Interrupted
-                } else {
-                    AttemptOutcome::Failed
+                let end = match fault.kind {
+                    FaultKind::Interrupted => AttemptOutcome::Interrupted,
+                    _ => AttemptOutcome::Failed,
                 };
                 let message = Excerpt::from_text(&fault.message, SHORT_CHARS);
                 self.end_attempt(*role, end, message, at);
@@ -123,11 +122,11 @@ impl AttemptTracker {
                 writers,
                 ..
             } => {
-                let names: Vec<&str> = writers
+                let team = stepper.team();
+                let names = writers
                     .iter()
-                    .map(|writer| stepper.team().role(writer.role).name.as_str())
-                    .collect();
-                let message = conflict_message(scope, key, &names);
+                    .map(|writer| team.role(writer.role).name.as_str());
+                let message = conflict_message(scope, key, &names.collect::<Vec<_>>());
                 for writer in writers {
                     self.add_conflict(writer, stepper, &message, at);
                 }
@@ -305,7 +304,7 @@ impl AttemptTracker {
         }
     }
 
-    fn add_fault(&mut self, role: RoleId, work: Work, fault: &Failure, at: EventTime) {
+    fn add_fault(&mut self, role: RoleId, work: Work, fault: &Fault, at: EventTime) {
         let Some(attempt) = self.open.get(&role) else {
             return;
         };
@@ -352,7 +351,7 @@ impl AttemptTracker {
             ..self.start_attempt(stepper, role, work, at)
         };
         self.open.insert(role, attempt);
-        let fault = Failure::new(FaultKind::StateConflict, message);
+        let fault = Fault::new(FaultKind::StateConflict, message);
         self.add_fault(role, work, &fault, at);
         let said = Excerpt::from_text(message, SHORT_CHARS);
         self.end_attempt(role, AttemptOutcome::Failed, said, at);

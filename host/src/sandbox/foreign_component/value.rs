@@ -60,30 +60,14 @@ pub(super) fn from_json(
             .as_bool()
             .map(Val::Bool)
             .ok_or_else(|| expected("`true` or `false`")),
-        Type::U8 => {
-            integer_from_json(value, u8::MIN.into(), u8::MAX.into()).map(|n| Val::U8(n as u8))
-        }
-        Type::U16 => {
-            integer_from_json(value, u16::MIN.into(), u16::MAX.into()).map(|n| Val::U16(n as u16))
-        }
-        Type::U32 => {
-            integer_from_json(value, u32::MIN.into(), u32::MAX.into()).map(|n| Val::U32(n as u32))
-        }
-        Type::U64 => {
-            integer_from_json(value, u64::MIN.into(), u64::MAX.into()).map(|n| Val::U64(n as u64))
-        }
-        Type::S8 => {
-            integer_from_json(value, i8::MIN.into(), i8::MAX.into()).map(|n| Val::S8(n as i8))
-        }
-        Type::S16 => {
-            integer_from_json(value, i16::MIN.into(), i16::MAX.into()).map(|n| Val::S16(n as i16))
-        }
-        Type::S32 => {
-            integer_from_json(value, i32::MIN.into(), i32::MAX.into()).map(|n| Val::S32(n as i32))
-        }
-        Type::S64 => {
-            integer_from_json(value, i64::MIN.into(), i64::MAX.into()).map(|n| Val::S64(n as i64))
-        }
+        Type::U8 => in_range(value, u8::MIN, u8::MAX).map(Val::U8),
+        Type::U16 => in_range(value, u16::MIN, u16::MAX).map(Val::U16),
+        Type::U32 => in_range(value, u32::MIN, u32::MAX).map(Val::U32),
+        Type::U64 => in_range(value, u64::MIN, u64::MAX).map(Val::U64),
+        Type::S8 => in_range(value, i8::MIN, i8::MAX).map(Val::S8),
+        Type::S16 => in_range(value, i16::MIN, i16::MAX).map(Val::S16),
+        Type::S32 => in_range(value, i32::MIN, i32::MAX).map(Val::S32),
+        Type::S64 => in_range(value, i64::MIN, i64::MAX).map(Val::S64),
         Type::Float32 => float32(value).map(Val::Float32),
         Type::Float64 => float_from_json(value).map(Val::Float64),
         Type::Char => {
@@ -318,7 +302,13 @@ fn byte_list(value: &Value, budget: &mut SizeBudget) -> Result<Val, JsonMismatch
 }
 
 /// Parses an integer in the range of its type. As in JSON Schema, 1.0 is an integer.
-fn integer_from_json(value: &Value, least: i128, most: i128) -> Result<i128, JsonMismatch> {
+/// Returns a whole number in a range, as its type.
+fn in_range<T: Into<i128> + TryFrom<i128>>(
+    value: &Value,
+    least: T,
+    most: T,
+) -> Result<T, JsonMismatch> {
+    let (least, most) = (least.into(), most.into());
     let whole = |float: f64| {
         (float.fract() == 0.0 && float.abs() <= MAX_EXACT_INTEGER).then_some(float as i128)
     };
@@ -328,6 +318,7 @@ fn integer_from_json(value: &Value, least: i128, most: i128) -> Result<i128, Jso
     };
     let number = number.filter(|number| (least..=most).contains(number));
     number
+        .and_then(|number| T::try_from(number).ok())
         .ok_or_else(|| JsonMismatch::new(&format!("a whole number from {least} to {most}"), value))
 }
 

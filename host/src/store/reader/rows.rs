@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::{Row as SqlRow, params};
+use rusqlite::{Row, params};
 use strata_core::event::Event;
 use strata_core::id::Digest;
 
@@ -184,7 +184,7 @@ impl Reader {
         ))?;
         let has_own = row.events > row.start();
         let first = if has_own { row.events } else { row.events + 1 };
-        let read = |row: &SqlRow<'_>| {
+        let read = |row: &Row<'_>| {
             Ok((
                 position_of_key(row.get(0)?),
                 row.get::<_, u32>(5)?,
@@ -225,7 +225,7 @@ impl Reader {
         let mut statement = self
             .prepare("SELECT n, last, step, sum FROM gap WHERE n BETWEEN ?1 AND ?2 ORDER BY n")?;
         let (first, last) = key_range(lineage);
-        let read = |row: &SqlRow<'_>| -> rusqlite::Result<([i64; 3], u32)> {
+        let read = |row: &Row<'_>| -> rusqlite::Result<([i64; 3], u32)> {
             Ok(([row.get(0)?, row.get(1)?, row.get(2)?], row.get(3)?))
         };
         let rows = statement
@@ -270,7 +270,7 @@ impl Reader {
         if self.version < schema::LOG_TABLE_VERSION {
             return Ok((events as u64, false));
         }
-        let read = |row: &SqlRow<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
+        let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
         let row = self
             .conn
             .query_row("SELECT changes, expected FROM log", [], read);
@@ -282,7 +282,7 @@ impl Reader {
     }
 
     pub(super) fn definition_now(&self) -> Result<SavedDefinition, StoreError> {
-        let read = |row: &SqlRow<'_>| {
+        let read = |row: &Row<'_>| {
             let parts: [String; 4] = [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?];
             Ok((parts, row.get::<_, u32>(4)?))
         };
@@ -311,7 +311,7 @@ impl Reader {
 }
 
 /// Decodes an event and what is stored with it, if the checksum matches.
-fn record_from_row(row: &SqlRow<'_>) -> rusqlite::Result<Result<Record, DecodeError>> {
+fn record_from_row(row: &Row<'_>) -> rusqlite::Result<Result<Record, DecodeError>> {
     let n: i64 = row.get(0)?;
     let line: i64 = row.get(1)?;
     let lines: i64 = row.get(2)?;

@@ -4,7 +4,7 @@
 use std::sync::{Arc, LazyLock};
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use rusqlite::{OptionalExtension, Row as SqlRow, params};
+use rusqlite::{OptionalExtension, Row, params};
 
 use strata_core::environment::Environment;
 use strata_core::environment::messages::{MessagePage, Messages};
@@ -153,7 +153,7 @@ impl Reader {
     /// Reads the blob in a row of a table. Errors name it `what`.
     fn read_blob(&self, table: &str, what: &str, n: i64) -> Result<StoredBlob, StoreError> {
         let mut statement = self.prepare(&format!("SELECT sum, body FROM {table} WHERE n = ?1"))?;
-        let read = |row: &SqlRow<'_>| {
+        let read = |row: &Row<'_>| {
             Ok(StoredBlob {
                 sum: row.get(0)?,
                 bytes: row.get(1)?,
@@ -218,7 +218,7 @@ impl Reader {
             "SELECT n, length(body), bundles_sum, bundles FROM snapshot WHERE n BETWEEN ?1 AND ?2 ORDER BY n {order}"
         );
         let mut statement = self.prepare(&sql)?;
-        let outline = |row: &SqlRow<'_>| {
+        let outline = |row: &Row<'_>| {
             let n: i64 = row.get(0)?;
             let weight: i64 = row.get(1)?;
             let sum: u32 = row.get(2)?;

@@ -63,6 +63,9 @@ pub(super) const MAX_STAGED_BYTES: u64 = 256 << 20;
 /// The maximum number of files and directories.
 const MAX_STAGED_FILES: usize = 10_000;
 
+/// A path, the content that replaces the one on disk, and the bytes if it is a file.
+pub(super) type ContentOverride = (PathBuf, PathContent, Option<Arc<[u8]>>);
+
 /// A directory to stage.
 pub(super) struct StageRequest {
     pub tree: Arc<PathMapping>,
@@ -72,7 +75,7 @@ pub(super) struct StageRequest {
     /// The size limit; `None` if it has none of its own.
     pub max_bytes: Option<u64>,
     /// The contents that replace those on disk, by path, with the bytes of files.
-    pub overrides: Vec<(PathBuf, PathContent, Option<Arc<[u8]>>)>,
+    pub overrides: Vec<ContentOverride>,
 }
 
 /// The staged directories of one attempt. They are removed when this is dropped.
@@ -91,7 +94,7 @@ struct StagedDirectory {
     original: Arc<HostDirectory>,
     copy: Arc<HostDirectory>,
     /// The contents before the attempt, with their state in the copy.
-    before: BTreeMap<PathBuf, (PathContent, DiskEntry)>,
+    before: StagedContents,
 }
 
 /// How much may still be staged.
@@ -121,6 +124,39 @@ pub(super) fn too_large_error() -> io::Error {
     io::Error::other(format!(
         "it holds more than {limit} or {MAX_STAGED_FILES} files; grant a smaller directory"
     ))
+}
+
+/// The contents of a staged directory by path, with their state in the copy.
+type StagedContents = BTreeMap<PathBuf, (PathContent, DiskEntry)>;
+
+/// Copies the contents of a directory, except those that `overrides` replace, and writes the
+/// latter. Returns what is in the copy.
+fn fill_copy(
+    root: &HostDirectory,
+    copy: &HostDirectory,
+    overrides: &[ContentOverride],
+    budget: &mut StageBudget,
+) -> io::Result<StagedContents> {
+    let by_path: BTreeMap<&Path, &PathContent> = overrides
+        .iter()
+        .map(|(path, content, _)| (path.as_path(), content))
+        .collect();
+    let is_gone = |above: &Path| {
+        by_path
+            .get(above)
+            .is_some_and(|content| **content != PathContent::Directory)
+    };
+    let hidden = |path: &Path| by_path.contains_key(path) || path.ancestors().skip(1).any(is_gone);
+    let mut contents = StagedContents::new();
+    copy_contents(root, &hidden, copy, &mut contents, budget)?;
+    for (path, content, bytes) in overrides {
+        if *content != PathContent::Absent {
+            budget.take(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))?;
+            write_copy(copy, path, bytes.as_deref())?;
+            contents.insert(path.clone(), (content.clone(), copy.inspect(path)?));
+        }
+    }
+    Ok(contents)
 }
 
 type StageResult<T> = Result<T, FilesFault>;
@@ -153,36 +189,12 @@ impl StagedDirectories {
                 guest,
                 root,
                 max_bytes,
-                overrides: instead,
+                overrides,
             } = wanted;
             let fail = |error: io::Error| FilesFault::staging(&guest, &error);
             copy.create().map_err(fail)?;
             let number = opened.add_staged(copy.host()).map_err(fail)?;
-            let mut held = BTreeMap::new();
-            let by_path: BTreeMap<&Path, &PathContent> = instead
-                .iter()
-                .map(|(at, content, _)| (at.as_path(), content))
-                .collect();
-            let is_gone = |above: &Path| {
-                by_path
-                    .get(above)
-                    .is_some_and(|content| **content != PathContent::Directory)
-            };
-            let hidden =
-                |path: &Path| by_path.contains_key(path) || path.ancestors().skip(1).any(is_gone);
-            copy_contents(&root, &hidden, &copy, &mut held, &mut budget).map_err(fail)?;
-            for (inside, content, bytes) in &instead {
-                if *content != PathContent::Absent {
-                    budget
-                        .take(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
-                        .map_err(fail)?;
-                    write_copy(&copy, inside, bytes.as_deref()).map_err(fail)?;
-                    held.insert(
-                        inside.clone(),
-                        (content.clone(), copy.inspect(inside).map_err(fail)?),
-                    );
-                }
-            }
+            let before = fill_copy(&root, &copy, &overrides, &mut budget).map_err(fail)?;
             let copy = Arc::new(copy);
             if let Some(granted) = max_bytes {
                 caps.push(
@@ -195,7 +207,7 @@ impl StagedDirectories {
                 guest,
                 original: root,
                 copy,
-                before: held,
+                before,
             });
         }
         Ok(Self {
