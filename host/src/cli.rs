@@ -44,6 +44,7 @@ mod sanitize;
 mod send;
 mod signals;
 mod skill;
+mod suggested_command;
 mod terminal;
 mod watch;
 
@@ -55,6 +56,7 @@ use args::{
     InspectArgs, LockArgs, PruneArgs, ReplayArgs, ReportArgs, RunArgs, SavedArgs, SendArgs,
 };
 use failure::{CommandFailure, exit_code};
+use suggested_command::shell_arguments;
 use terminal::{Stream, note, print, print_json, print_line, print_text, report_notice, warn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -66,6 +68,7 @@ use crate::excerpt::excerpt;
 use crate::manifest::Paint;
 use crate::shell::{shell_path, shell_word};
 use crate::telemetry::SpanExport;
+use crate::view::resume_arguments;
 
 /// Runs the command given by the arguments of the process, and returns its exit code.
 pub fn main() -> ExitCode {
@@ -195,13 +198,9 @@ fn print_json_document(document: &impl serde::Serialize) -> Result<(), CommandFa
     Ok(())
 }
 
-/// Returns the arguments that resume the team saved at `path`. They name `policy` again, since a
-/// resume does not remember it.
+/// Returns the arguments that resume the team saved at `path`, for a shell.
 fn recover_args(path: &Path, policy: Option<&Path>) -> String {
-    let policy = policy
-        .map(|policy| format!(" --policy {}", shell_path(policy)))
-        .unwrap_or_default();
-    format!("--recover_path {}{policy}", shell_path(path))
+    shell_arguments(&resume_arguments(path, policy))
 }
 
 /// Formats a number with a noun in the singular or plural.

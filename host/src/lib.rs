@@ -65,6 +65,7 @@ mod suggest;
 pub mod telemetry;
 pub mod trust;
 mod user;
+pub mod view;
 
 pub use driver::WhenIdle;
 pub use launch::{Resume, SavedTeamFile, Start};

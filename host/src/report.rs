@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use strata_core::money::Usd;
 
 use crate::store::{CheckpointRow, LineageRow};
+use crate::view::JoinView;
 
 pub use bounded::{Excerpt, FirstAndNewest};
 pub use gather::ReportBuilder;
@@ -382,8 +383,8 @@ pub struct StateEntry {
     pub hidden_roles_are_empty: bool,
     /// The values of shared scopes: scope, key, value.
     pub shared_scopes: Vec<(String, String, Excerpt)>,
-    /// The joins that hold messages: the join's id, and a description of each queue.
-    pub joins: Vec<(String, Vec<String>)>,
+    /// The joins that hold messages.
+    pub joins: Vec<JoinView>,
 }
 
 /// A role in a saved state.

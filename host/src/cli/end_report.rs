@@ -8,13 +8,16 @@ use strata_core::event::Status;
 use strata_core::money::Usd;
 use strata_core::stepper::{Stepper, step_of_fault};
 
-use super::fault_report::{FaultAdvice, ResumeTrigger, list_finished, report_fault, write_section};
+use super::fault_report::{ResumeTrigger, list_finished, report_fault, write_section};
+use super::joins::{describe_held, describe_missing};
 use super::reporter::Verbosity;
-use super::requests::{answer_command, describe_requests};
+use super::requests::describe_requests;
 use super::sanitize::sanitize_line;
+use super::suggested_command::shell_command;
 use super::terminal::{ATTENTION, FAILURE, FAINT, SUCCESS, note, styled};
-use super::{display_relative_path, joins, pluralize, recover_args, shell_path, shell_word};
+use super::{display_relative_path, pluralize, recover_args, shell_path, shell_word};
 use crate::launch::{CallInDoubt, Provenance, RunHandle, calls_in_doubt};
+use crate::view::{FaultAdvice, FaultView, JoinView, OpenRequests};
 
 /// Explain when to resume with the team file named and when without.
 pub(super) const WHEN_CHANGED: &str = "after changing the team file";
@@ -53,11 +56,14 @@ impl<'a> EndReport<'a> {
     /// Writes it to stderr.
     pub(super) fn write(&self, status: Status, loudness: Verbosity) {
         let (env, stepper) = (self.stepper.env(), self.stepper);
-        let failed: Vec<_> = env.failed_activations().map(|(id, _)| id).collect();
-        let cures: Vec<FaultAdvice> = failed
-            .into_iter()
-            .filter_map(|id| report_fault(stepper, id, self.provenance, self.continuation))
+        let faults: Vec<FaultView> = env
+            .failed_activations()
+            .filter_map(|(id, _)| FaultView::from_role(stepper, id, self.provenance))
             .collect();
+        for fault in &faults {
+            report_fault(fault, self.continuation);
+        }
+        let cures: Vec<&FaultAdvice> = faults.iter().map(|fault| &fault.advice).collect();
         self.write_open_items(status);
         self.write_exhausted_budget(status);
         let saved = format!("saved in `{}`", self.storage.display());
@@ -90,7 +96,7 @@ impl<'a> EndReport<'a> {
     }
 
     /// Describes a run that a fault stopped.
-    fn write_failed(&self, saved: &str, cures: &[FaultAdvice]) {
+    fn write_failed(&self, saved: &str, cures: &[&FaultAdvice]) {
         let (env, stepper) = (self.stepper.env(), self.stepper);
         list_finished(stepper);
         let at = |(_, activation)| step_of_fault(stepper.team(), env, activation);
@@ -164,9 +170,11 @@ impl<'a> EndReport<'a> {
             Status::Waiting => {
                 let what = styled(ATTENTION, "waiting for a person");
                 note(format_args!("{what} at step {step}; {saved}; answer with:"));
+                let open = OpenRequests::from_stepper(stepper, self.storage);
+                let answer = open.answer_command.as_ref().map(shell_command);
                 note(format_args!(
                     "  {}\nthen resume with:\n  {resume}",
-                    answer_command(stepper, self.storage)
+                    answer.unwrap_or_default()
                 ));
             }
             _ => note(format_args!(
@@ -179,17 +187,15 @@ impl<'a> EndReport<'a> {
     /// Lists open requests, messages that could not be handed over, and writes in doubt.
     fn write_open_items(&self, status: Status) {
         let env = self.stepper.env();
-        if env.open_requests().next().is_some() {
+        let open = OpenRequests::from_stepper(self.stepper, self.storage);
+        if let Some(answer) = &open.answer_command {
             note("open requests:");
-            for line in describe_requests(self.stepper) {
+            for line in describe_requests(&open.requests) {
                 note(line);
             }
             // For a waiting run, the description of the status itself contains this command.
             if status != Status::Waiting {
-                note(format_args!(
-                    "answer with:\n  {}",
-                    answer_command(self.stepper, self.storage)
-                ));
+                note(format_args!("answer with:\n  {}", shell_command(answer)));
             }
         }
         for outbound in env
@@ -261,7 +267,7 @@ impl<'a> EndReport<'a> {
     }
 
     /// Returns the commands that may continue after faults.
-    fn resume_commands(&self, cures: &[FaultAdvice]) -> Vec<String> {
+    fn resume_commands(&self, cures: &[&FaultAdvice]) -> Vec<String> {
         let at = self.checkpoint_arg();
         let (resume, what) = (self.resume_command() + &at, self.resume_args() + &at);
         let when = |command: String, when: &str| {
@@ -304,15 +310,17 @@ impl<'a> EndReport<'a> {
             styled(FAILURE, "stalled")
         ));
         let mut someone = None;
-        for standing in
-            joins::join_statuses(self.stepper).filter(|standing| !standing.missing.is_empty())
-        {
-            let (id, missing) = (&standing.join.id, standing.describe_missing());
+        for join in JoinView::all(self.stepper) {
+            let Some(first) = join.missing.first() else {
+                continue;
+            };
             note(format_args!(
-                "  join `{id}` waits for {missing}, and no role is running; it holds {}",
-                standing.describe_held()
+                "  join `{}` waits for {}, and no role is running; it holds {}",
+                join.id,
+                describe_missing(&join),
+                describe_held(&join)
             ));
-            someone = someone.or(standing.missing.first().map(|name| shell_word(name)));
+            someone = someone.or(Some(shell_word(first)));
         }
         let (someone, storage) = (someone.unwrap_or_default(), shell_path(self.storage));
         note("send it what is missing, then resume with:");

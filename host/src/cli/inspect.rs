@@ -25,13 +25,15 @@ use table::TextTable;
 
 use super::edit_notices::warn_if_edited;
 use super::files;
-use super::requests::{answer_command, describe_requests};
+use super::joins::describe_join;
+use super::requests::describe_requests;
+use super::suggested_command::shell_command;
 use super::{
-    CommandFailure, InspectArgs, joins, pluralize, preview, print_json, print_line, shell_path,
-    shell_word,
+    CommandFailure, InspectArgs, pluralize, preview, print_json, print_line, shell_path, shell_word,
 };
 use crate::launch::{CallInDoubt, SavedTeam, load_saved, parse_saved_state};
 use crate::store::{StateSelector, resolve_link, team_json};
+use crate::view::{JoinView, OpenRequests};
 
 /// The maximum number of characters shown of a role's last output.
 const OUTPUT_CHARS: usize = 40;
@@ -345,24 +347,24 @@ fn format_doubt(doubt: &CallInDoubt) -> String {
 }
 
 fn show_joins(stepper: &Stepper) {
-    let text = |standing: joins::JoinStatus<'_>| {
-        let join = standing.join;
+    let text = |join: &JoinView| {
         format!(
             "  {} ({}, to `{}` by {}): {}",
             join.id,
             join.mode.name(),
             join.to,
             join.deliver.name(),
-            standing.describe()
+            describe_join(join)
         )
     };
-    section("joins", joins::join_statuses(stepper).map(text));
+    section("joins", JoinView::all(stepper).iter().map(text));
 }
 
 fn show_requests(stepper: &Stepper, path: &Path) {
-    let mut lines = describe_requests(stepper);
-    if !lines.is_empty() {
-        lines.push(format!("  answer with: {}", answer_command(stepper, path)));
+    let open = OpenRequests::from_stepper(stepper, path);
+    let mut lines = describe_requests(&open.requests);
+    if let Some(answer) = &open.answer_command {
+        lines.push(format!("  answer with: {}", shell_command(answer)));
     }
     section("requests", lines.into_iter());
 }

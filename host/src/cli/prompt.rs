@@ -3,23 +3,22 @@
 use std::io::{BufRead, IsTerminal, Write};
 use std::time::Duration;
 
-use strata_core::id::{RequestId, RoleId};
-use strata_core::request::HumanRequest;
 use tokio::task::JoinHandle;
 
-use super::requests::{asker, other_terms};
+use super::requests::{describe_asker, other_terms};
 use super::sanitize::{sanitize, sanitize_line};
 use super::{CommandFailure, note, terminal, warn};
 use crate::driver::clock::now_ms;
 use crate::driver::{HumanReply, ReplyError, StopSignal};
 use crate::launch::RunHandle;
+use crate::view::RequestView;
 
 /// Asks at the terminal. A prompt outlives a question, because reading a line cannot be cancelled.
 pub(super) struct Prompt {
     /// The task that reads the line being typed.
     typing: Option<JoinHandle<std::io::Result<Vec<u8>>>>,
     /// The question that was shown last. What was typed since then is meant for it.
-    shown: Option<RequestId>,
+    shown: Option<String>,
 }
 
 /// How long a line that was completed at the terminal takes at most to arrive here.
@@ -63,17 +62,12 @@ impl Prompt {
         run: &mut RunHandle,
         stop: &mut StopSignal,
     ) -> Result<PromptOutcome, CommandFailure> {
-        let open: Vec<(RoleId, HumanRequest)> = run
-            .stepper()
-            .env()
-            .open_requests()
-            .map(|(role, request)| (role, request.clone()))
-            .collect();
+        let open = RequestView::all(run.stepper());
         let mut asked = PromptOutcome::LeftOpen;
         let _bare = terminal::suspend_live_view();
         note("\nthe team waits for a person; an empty line leaves a question open");
-        for (role, request) in &open {
-            show_request(&asker(run.stepper(), *role), request);
+        for request in &open {
+            show_request(request);
             match self.ask_one(run, request, stop).await? {
                 QuestionOutcome::Answered => asked = PromptOutcome::Continue,
                 // The remaining questions are asked again when the team waits again.
@@ -102,7 +96,7 @@ impl Prompt {
     async fn ask_one(
         &mut self,
         run: &mut RunHandle,
-        request: &HumanRequest,
+        request: &RequestView,
         stop: &mut StopSignal,
     ) -> Result<QuestionOutcome, CommandFailure> {
         if self.shown.as_ref() != Some(&request.id) {
@@ -157,7 +151,7 @@ impl Prompt {
                 note(format_args!("  the answer is `{}`", sanitize_line(choice)));
             }
             let given = HumanReply {
-                request: request.id.0.clone(),
+                request: request.id.clone(),
                 text,
             };
             match run.answer(&[given]) {
@@ -169,8 +163,12 @@ impl Prompt {
     }
 }
 
-fn show_request(asker: &str, request: &HumanRequest) {
-    note(format_args!("\n{asker} asks ({}):", request.id));
+fn show_request(request: &RequestView) {
+    note(format_args!(
+        "\n{} asks ({}):",
+        describe_asker(request),
+        request.id
+    ));
     for line in sanitize(&request.question).lines() {
         note(format_args!("  {line}"));
     }
@@ -187,7 +185,7 @@ fn show_request(asker: &str, request: &HumanRequest) {
 
 /// Says how to choose at the prompt, where there are choices. If a choice is the number that is shown beside another
 /// one, it says that only the shown number counts.
-fn how_to_choose(request: &HumanRequest) -> Option<String> {
+fn how_to_choose(request: &RequestView) -> Option<String> {
     let count = request.choices.len();
     let is_number_of_another = |(at, choice): (usize, &String)| {
         choice
@@ -217,7 +215,7 @@ fn read_line() -> std::io::Result<Vec<u8>> {
 }
 
 /// Waits until the request has expired.
-async fn wait_for_expiry(request: &HumanRequest) {
+async fn wait_for_expiry(request: &RequestView) {
     match request.expires_ms {
         None => std::future::pending().await,
         // The clock is polled, since it may be set or stand still while the machine sleeps.
@@ -231,7 +229,7 @@ async fn wait_for_expiry(request: &HumanRequest) {
 
 /// Returns the answer for a line, and the choice if the line is the number of one. The number shown
 /// next to a choice always selects that choice, even if choices are numbers themselves.
-fn resolve_choice<'a>(request: &'a HumanRequest, line: &str) -> (String, Option<&'a str>) {
+fn resolve_choice<'a>(request: &'a RequestView, line: &str) -> (String, Option<&'a str>) {
     let by_number = line
         .parse::<usize>()
         .ok()
@@ -249,15 +247,17 @@ fn resolve_choice<'a>(request: &'a HumanRequest, line: &str) -> (String, Option<
 mod tests {
     use super::*;
 
-    fn request(choices: &[&str]) -> HumanRequest {
-        HumanRequest {
-            id: RequestId::from("ask-0-0-0-0"),
+    fn request(choices: &[&str]) -> RequestView {
+        RequestView {
+            id: "ask-0-0-0-0".into(),
+            role: "A".into(),
+            index: Some(0),
+            action: "One".into(),
             question: "which?".into(),
             schema: None,
             choices: choices.iter().map(|&choice| choice.to_owned()).collect(),
             default: None,
             expires_ms: None,
-            call_digest: String::new(),
         }
     }
 

@@ -3,10 +3,8 @@
 
 use std::fmt::Display;
 
-use strata_core::event::Work;
 use strata_core::fault::FaultKind;
 use strata_core::message::IDEA_LABEL;
-use strata_core::team::Role;
 use unicode_width::UnicodeWidthStr;
 
 use super::live_view::{LiveView, MIN_NAME_COLUMNS};
@@ -201,14 +199,4 @@ impl Reporter {
 /// Writes a warning on one line.
 fn warn(text: impl Display) {
     terminal::warn(sanitize_line(&text.to_string()));
-}
-
-/// The index of an action, and its name; -1 for what is no action.
-pub(super) fn index_and_name(role: &Role, work: Option<Work>) -> (i32, &str) {
-    match work {
-        Some(Work::Act { action, .. }) => (i32::from(action.0), &role.action(action).name),
-        Some(Work::Plan) => (0, &role.actions[0].name),
-        Some(Work::Answer) => (-1, "answer"),
-        Some(Work::Think { .. }) | None => (-1, "think"),
-    }
 }

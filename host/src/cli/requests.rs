@@ -1,18 +1,11 @@
-//! Describes requests to humans: who asks, the question, and how to answer. Asking at the terminal
+//! Renders requests to humans: who asks, the question, and how to answer. Asking at the terminal
 //! is in `prompt`.
 
-use std::path::Path;
-
-use strata_core::id::RoleId;
-use strata_core::request::HumanRequest;
-use strata_core::stepper::Stepper;
-
-use super::reporter::index_and_name;
 use super::sanitize::{sanitize, sanitize_line};
-use super::{CommandFailure, preview, shell_path};
+use super::{CommandFailure, preview};
 use crate::driver::HumanReply;
 use crate::public_event::rfc3339;
-use crate::shell::single_quoted;
+use crate::view::RequestView;
 
 /// The maximum number of characters shown of a schema or a default.
 const PREVIEW_CHARS: usize = 200;
@@ -31,22 +24,15 @@ pub(super) fn parse_answer(text: &str) -> Result<HumanReply, CommandFailure> {
 }
 
 /// Returns the role that asks and the action it is running.
-pub(super) fn asker(stepper: &Stepper, id: RoleId) -> String {
-    let role = stepper.team().role(id);
-    let work = stepper
-        .env()
-        .role(id)
-        .activation
-        .as_ref()
-        .and_then(|activation| activation.current_work(role));
-    match index_and_name(role, work) {
-        (-1, _) => role.name.clone(),
-        (index, action) => format!("{} action {index} `{action}`", role.name),
+pub(super) fn describe_asker(request: &RequestView) -> String {
+    match request.index {
+        Some(index) => format!("{} action {index} `{}`", request.role, request.action),
+        None => request.role.clone(),
     }
 }
 
 /// Describes the valid answers and the expiry, one line each.
-pub(super) fn describe_terms(request: &HumanRequest) -> Vec<String> {
+pub(super) fn describe_terms(request: &RequestView) -> Vec<String> {
     let mut lines = Vec::new();
     if !request.choices.is_empty() {
         let choices: Vec<String> = request
@@ -61,7 +47,7 @@ pub(super) fn describe_terms(request: &HumanRequest) -> Vec<String> {
 }
 
 /// The same without the choices.
-pub(super) fn other_terms(request: &HumanRequest) -> Vec<String> {
+pub(super) fn other_terms(request: &RequestView) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(schema) = &request.schema {
         lines.push(format!(
@@ -82,35 +68,21 @@ pub(super) fn other_terms(request: &HumanRequest) -> Vec<String> {
     lines
 }
 
-/// Describes the open requests, with two or more lines each.
-pub(super) fn describe_requests(stepper: &Stepper) -> Vec<String> {
+/// Describes requests, with two or more lines each.
+pub(super) fn describe_requests(requests: &[RequestView]) -> Vec<String> {
     let mut lines = Vec::new();
-    for (id, request) in stepper.env().open_requests() {
-        lines.push(format!("  {}  {} asks:", request.id, asker(stepper, id)));
-        lines.extend(
-            sanitize(&request.question)
-                .lines()
-                .map(|line| format!("    {line}")),
-        );
-        lines.extend(
-            describe_terms(request)
-                .into_iter()
-                .map(|line| format!("    ({line})")),
-        );
+    for request in requests {
+        lines.push(format!(
+            "  {}  {} asks:",
+            request.id,
+            describe_asker(request)
+        ));
+        for line in sanitize(&request.question).lines() {
+            lines.push(format!("    {line}"));
+        }
+        for line in describe_terms(request) {
+            lines.push(format!("    ({line})"));
+        }
     }
     lines
-}
-
-/// Returns the command that answers the open requests.
-pub(super) fn answer_command(stepper: &Stepper, path: &Path) -> String {
-    let answers: Vec<String> = stepper
-        .env()
-        .open_requests()
-        .map(|(_, request)| single_quoted(&format!("{}=ANSWER", request.id)))
-        .collect();
-    format!(
-        "strata-host answer {} {}",
-        shell_path(path),
-        answers.join(" ")
-    )
 }

@@ -6,8 +6,8 @@ use std::path::Path;
 use strata_core::event::Status;
 use strata_core::stepper::{Stepper, step_of_fault};
 
-use super::reporter::index_and_name;
-use super::{RunArgs, joins, print_json, print_text};
+use super::{RunArgs, print_json, print_text};
+use crate::view::{JoinView, index_and_name};
 
 /// Prints the result of a run that ended with this status. If events go to stdout, nothing else is
 /// printed between them.
@@ -50,19 +50,22 @@ fn summary_json(
         let (index, action) = index_and_name(role, work);
         let digest = work.and_then(|work| stepper.component(id, work));
         serde_json::json!({
-            "step": step_of_fault(stepper.team(), env, activation), "role": role.name, "index": index, "action": action,
+            "step": step_of_fault(stepper.team(), env, activation), "role": role.name, "index": index.map_or(-1, i32::from), "action": action,
             "attempt": activation.current_call.attempts, "digest": digest.map(|digest| &digest.0),
             "kind": fault.kind.name(), "message": fault.message,
         })
     });
+    let joins = JoinView::all(stepper);
+    let joins = joins
+        .iter()
+        .filter(|join| !join.missing.is_empty())
+        .map(|join| serde_json::json!({ "join": join.id, "missing": join.missing }));
     serde_json::json!({
         "status": status.name(), "run": env.run.0, "step": env.step, "storage": path,
         "checkpoint": env.checkpoint.as_ref().map(|id| &id.0),
         "spent": env.spent.to_dollars(), "budget": env.budget.map(|budget| budget.to_dollars()),
         "faults": faults.collect::<Vec<_>>(),
-        "joins": joins::join_statuses(stepper).filter(|join| !join.missing.is_empty()).map(|standing| serde_json::json!({
-            "join": standing.join.id, "missing": standing.missing,
-        })).collect::<Vec<_>>(),
+        "joins": joins.collect::<Vec<_>>(),
         "requests": env.open_requests().map(|(_, request)| &request.id.0).collect::<Vec<_>>(),
         "output": output,
     })

@@ -33,9 +33,19 @@ pub struct ComponentOrigin {
     pub withheld: Vec<(Grant, String)>,
 }
 
+impl ComponentOrigin {
+    /// Returns whether it is a compiled component, rather than source that the host builds or
+    /// interprets.
+    pub fn is_compiled(&self) -> bool {
+        self.from
+            .extension()
+            .is_some_and(|extension| extension == "wasm")
+    }
+}
+
 impl Provenance {
     /// Returns the provenance of a team as its file is now.
-    pub(super) fn from_definition(definition: &Definition) -> Self {
+    pub(crate) fn from_definition(definition: &Definition) -> Self {
         let source = &definition.source;
         let made = |slot: &Slot| ComponentOrigin {
             from: definition.plugins[slot].component.clone(),

@@ -8,6 +8,7 @@ use strata_core::team::Role;
 
 use super::{Excerpt, RoleStateEntry, StateEntry};
 use crate::public_event::action_name;
+use crate::view::JoinView;
 
 /// The maximum number of roles shown per state.
 const MAX_ROLES: usize = 60;
@@ -43,17 +44,8 @@ pub(super) fn summarize_state(stepper: &Stepper, time_ms: Option<i64>) -> StateE
         )
     });
     let shared = shared.collect();
-    let waiting = team
-        .joins
-        .iter()
-        .zip(&env.joins)
-        .filter(|(_, join)| !join.is_empty());
-    let joins = waiting.map(|(join, state)| {
-        let sources = join.from.iter().zip(&state.queues);
-        let held =
-            sources.map(|(from, queue)| format!("{} from {}", queue.len(), team.role(*from).name));
-        (join.id.clone(), held.collect())
-    });
+    let mut joins = JoinView::all(stepper);
+    joins.retain(|join| !join.is_empty());
     StateEntry {
         checkpoint: env.checkpoint.as_ref().map(|id| id.0.clone()),
         lineage: env.lineage.name.clone(),
@@ -66,7 +58,7 @@ pub(super) fn summarize_state(stepper: &Stepper, time_ms: Option<i64>) -> StateE
         hidden_roles_are_empty: roles.len() < MAX_ROLES,
         roles,
         shared_scopes: shared,
-        joins: joins.collect(),
+        joins,
     }
 }
 

@@ -17,6 +17,7 @@ use crate::cli::fault_report::{describe_host_call, write_section};
 use crate::cli::{CommandFailure, print_json, print_line, print_text, shell_path, shell_word};
 use crate::store::team_json;
 use crate::suggest::suggest;
+use crate::view::HostCallView;
 
 /// Returns the names of existing actions, as many as fit into a message.
 fn list_names(names: &[&str]) -> String {
@@ -142,7 +143,7 @@ impl<'a> InspectedAction<'a> {
                 .current_call
                 .recorded_calls
                 .iter()
-                .map(describe_host_call);
+                .map(|call| describe_host_call(&HostCallView::from_call(call)));
             write_section(
                 "calls of the host in this activation, and what came back",
                 calls,

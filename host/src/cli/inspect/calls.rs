@@ -12,6 +12,7 @@ use crate::cli::fault_report::describe_response;
 use crate::cli::{CommandFailure, preview, print_json, print_line, shell_path, shell_word};
 use crate::launch::for_each_call;
 use crate::public_event::{EventLine, PublicEvent, rfc3339};
+use crate::view::response_text;
 
 /// The maximum number of characters shown of a request and of a response.
 const PREVIEW_CHARS: usize = 40;
@@ -42,7 +43,10 @@ pub(super) fn show(path: &Path, action: Option<&str>) -> Result<(), CommandFailu
             call.finish_reason
                 .map_or_else(|| "-".to_owned(), |finish| finish.name().to_owned()),
             preview(what, PREVIEW_CHARS),
-            preview(&describe_response(call), PREVIEW_CHARS),
+            preview(
+                &describe_response(call.outcome, &response_text(call)),
+                PREVIEW_CHARS,
+            ),
         ];
         table.add_row(row);
     })?;

@@ -59,10 +59,15 @@ fn write_state(page: &mut HtmlPage, state: &StateEntry, open: &str) {
             }
         ));
     }
-    for (join, held) in &state.joins {
+    for join in &state.joins {
+        let held: Vec<String> = join
+            .sources
+            .iter()
+            .map(|source| format!("{} from {}", source.held, source.role))
+            .collect();
         page.write(format_args!(
             "<p>Join <b>{}</b> holds {}</p>\n",
-            esc(join),
+            esc(&join.id),
             esc(&held.join(", "))
         ));
     }

@@ -1,0 +1,67 @@
+//! Views: what a person is shown about a run, as values that can be serialised. They are created
+//! here from the stepper; the command line, reports and servers only render them.
+//!
+//! Views hold facts: names, numbers, texts as they were recorded, and commands as arguments. How
+//! they are worded, shortened, coloured and quoted for a shell is decided where they are rendered.
+//! Texts of guests are not sanitised here.
+
+mod command;
+mod fault;
+#[cfg(test)]
+mod fixture;
+mod joins;
+mod requests;
+
+use std::path::Path;
+
+use serde::Serializer;
+use strata_core::event::Work;
+use strata_core::fault::{FaultCause, FaultKind, Grant};
+use strata_core::host_call::{CallOutcome, HostCallKind};
+use strata_core::team::Role;
+
+pub use command::{CommandArgument, SuggestedCommand, resume_arguments};
+pub use fault::{CodeSource, FaultAdvice, FaultView, HostCallView, Remedy, response_text};
+pub use joins::{JoinSource, JoinView};
+pub use requests::{OpenRequests, RequestView};
+
+/// Returns the index of an action in its role and its name. The choice of an action (`think`) and
+/// the answer of a person (`answer`) are not actions and have no index.
+pub fn index_and_name(role: &Role, work: Option<Work>) -> (Option<u16>, &str) {
+    match work {
+        Some(Work::Act { action, .. }) => (Some(action.0), &role.action(action).name),
+        Some(Work::Plan) => (Some(0), &role.actions[0].name),
+        Some(Work::Answer) => (None, "answer"),
+        Some(Work::Think { .. }) | None => (None, "think"),
+    }
+}
+
+// Values are serialised under the names that the public events use for them.
+
+fn serialize_kind<S: Serializer>(kind: &FaultKind, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(kind.name())
+}
+
+fn serialize_cause<S: Serializer>(cause: &FaultCause, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(cause.name())
+}
+
+fn serialize_grant<S: Serializer>(grant: &Grant, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(grant.key())
+}
+
+fn serialize_call<S: Serializer>(call: &HostCallKind, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(call.name())
+}
+
+fn serialize_outcome<S: Serializer>(
+    outcome: &CallOutcome,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(outcome.name())
+}
+
+/// Serialises a path that need not be UTF-8: what is not becomes U+FFFD.
+fn serialize_path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&path.to_string_lossy())
+}

@@ -1,0 +1,148 @@
+//! The open requests of a run: who asks, the question, which answers are valid, and how to answer.
+
+use std::path::Path;
+
+use serde::{Serialize, Serializer};
+use strata_core::id::RoleId;
+use strata_core::json::Json;
+use strata_core::request::HumanRequest;
+use strata_core::stepper::Stepper;
+
+use super::{CommandArgument, SuggestedCommand, index_and_name};
+
+/// The requests that wait for a person.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OpenRequests {
+    /// The requests, in the order of the roles.
+    pub requests: Vec<RequestView>,
+    /// The command that answers them; `None` if there are none.
+    pub answer_command: Option<SuggestedCommand>,
+}
+
+/// An open request.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RequestView {
+    /// The id that the answer names.
+    pub id: String,
+    /// The name of the role that asks.
+    pub role: String,
+    /// The index of the action that asks; `None` if the role is played by a person or asks while it
+    /// chooses an action.
+    pub index: Option<u16>,
+    /// The name of the action; `think` or `answer` if it has no index.
+    pub action: String,
+    /// The question.
+    pub question: String,
+    /// The valid answers; empty if any answer is valid that matches the schema.
+    pub choices: Vec<String>,
+    /// The JSON Schema that the answer must conform to.
+    #[serde(serialize_with = "serialize_json")]
+    pub schema: Option<Json>,
+    /// The answer that is used if nobody answers in time.
+    #[serde(serialize_with = "serialize_json")]
+    pub default: Option<Json>,
+    /// The deadline, in milliseconds since 1970.
+    pub expires_ms: Option<i64>,
+}
+
+impl OpenRequests {
+    /// Returns the open requests of a run that is saved at `storage`.
+    pub fn from_stepper(stepper: &Stepper, storage: &Path) -> Self {
+        let requests = RequestView::all(stepper);
+        let answer_command = (!requests.is_empty()).then(|| {
+            let answers = requests
+                .iter()
+                .map(|request| CommandArgument::Template(format!("{}=ANSWER", request.id)));
+            SuggestedCommand::new("answer", [CommandArgument::Path(storage.to_owned())])
+                .with(answers)
+        });
+        Self {
+            requests,
+            answer_command,
+        }
+    }
+}
+
+impl RequestView {
+    /// Returns the open requests of a run.
+    pub fn all(stepper: &Stepper) -> Vec<Self> {
+        let mut requests = Vec::new();
+        for (id, request) in stepper.env().open_requests() {
+            requests.push(Self::from_role(stepper, id, request));
+        }
+        requests
+    }
+
+    fn from_role(stepper: &Stepper, id: RoleId, request: &HumanRequest) -> Self {
+        let role = stepper.team().role(id);
+        let activation = stepper.env().role(id).activation.as_ref();
+        let work = activation.and_then(|activation| activation.current_work(role));
+        let (index, action) = index_and_name(role, work);
+        Self {
+            id: request.id.0.clone(),
+            role: role.name.clone(),
+            index,
+            action: action.to_owned(),
+            question: request.question.clone(),
+            choices: request.choices.clone(),
+            schema: request.schema.clone(),
+            default: request.default.clone(),
+            expires_ms: request.expires_ms,
+        }
+    }
+
+    /// Returns whether the deadline has passed.
+    pub fn is_expired(&self, now_ms: i64) -> bool {
+        self.expires_ms.is_some_and(|end| end <= now_ms)
+    }
+}
+
+/// Serialises a document as the value that it holds, rather than as a text.
+fn serialize_json<S: Serializer>(json: &Option<Json>, serializer: S) -> Result<S::Ok, S::Error> {
+    json.as_ref().map(Json::value).serialize(serializer)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use strata_core::id::RequestId;
+
+    use super::*;
+    use crate::view::fixture::{FixtureAttempt, RunFixture};
+
+    #[test]
+    fn an_open_request_has_its_choices_and_the_command_that_answers_it() {
+        let roles = "[[role]]\nname = \"A\"\nwatch = [\"UserRequirement\"]\n\
+                     [[role.action]]\nname = \"One\"\ncomponent = \"one.wasm\"\n";
+        let run = RunFixture::new(roles, |_, _| {
+            FixtureAttempt::Ask(HumanRequest {
+                id: RequestId::from("ask-0-0-0-0"),
+                question: "which?".into(),
+                schema: Some(Json::from(json!({ "type": "string" }))),
+                choices: vec!["yes".into(), "no".into()],
+                default: None,
+                expires_ms: Some(1000),
+                call_digest: String::new(),
+            })
+        });
+        let open = OpenRequests::from_stepper(&run.stepper, Path::new("store"));
+        assert_eq!(
+            serde_json::to_value(&open).expect("JSON"),
+            json!({
+                "requests": [{
+                    "id": "ask-0-0-0-0", "role": "A", "index": 0, "action": "One", "question": "which?",
+                    "choices": ["yes", "no"], "schema": { "type": "string" }, "default": null,
+                    "expires_ms": 1000,
+                }],
+                "answer_command": {
+                    "program": "strata-host", "comment": null,
+                    "arguments": [
+                        { "kind": "word", "value": "answer" }, { "kind": "path", "value": "store" },
+                        { "kind": "template", "value": "ask-0-0-0-0=ANSWER" },
+                    ],
+                },
+            })
+        );
+        assert!(open.requests[0].is_expired(1000) && !open.requests[0].is_expired(999));
+    }
+}
