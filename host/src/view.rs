@@ -5,7 +5,9 @@
 //! they are worded, shortened, coloured and quoted for a shell is decided where they are rendered.
 //! Texts of guests are not sanitised here.
 
+mod budget;
 mod command;
+mod ending;
 mod fault;
 #[cfg(test)]
 mod fixture;
@@ -14,13 +16,18 @@ mod requests;
 
 use std::path::Path;
 
-use serde::Serializer;
-use strata_core::event::Work;
+use serde::{Serialize, Serializer};
+use strata_core::event::{Status, Work};
 use strata_core::fault::{FaultCause, FaultKind, Grant};
 use strata_core::host_call::{CallOutcome, HostCallKind};
+use strata_core::money::Usd;
 use strata_core::team::Role;
 
-pub use command::{CommandArgument, SuggestedCommand, resume_arguments};
+pub use budget::{ExhaustedBudget, raise_budget, raise_step_limit};
+pub use command::{CommandArgument, SuggestedArguments, SuggestedCommand, resume_arguments};
+pub use ending::{
+    AFTER_CHANGE, DoubtView, EndedRun, RunEnding, RunOutput, UndeliveredMessage, WITHOUT_CHANGE,
+};
 pub use fault::{CodeSource, FaultAdvice, FaultView, HostCallView, Remedy, response_text};
 pub use joins::{JoinSource, JoinView};
 pub use requests::{OpenRequests, RequestView};
@@ -59,6 +66,22 @@ fn serialize_outcome<S: Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(outcome.name())
+}
+
+fn serialize_status<S: Serializer>(status: &Status, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(status.name())
+}
+
+/// Serialises an amount of money in US dollars.
+fn serialize_usd<S: Serializer>(usd: &Usd, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(usd.to_dollars())
+}
+
+fn serialize_optional_usd<S: Serializer>(
+    usd: &Option<Usd>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    usd.map(Usd::to_dollars).serialize(serializer)
 }
 
 /// Serialises a path that need not be UTF-8: what is not becomes U+FFFD.

@@ -199,14 +199,14 @@ impl Session {
         let (ended, change) = ended?;
         match (ended, change) {
             _ if *self.stop_signal.borrow() => {
-                EndReport::from_run(&run, args.policy.as_deref())
-                    .write(Status::Interrupted, Verbosity::Normal);
+                EndReport::from_run(&run, args.policy.as_deref(), Status::Interrupted)
+                    .write(Verbosity::Normal);
                 Ok(Round::Stopped)
             }
             (_, Some(change)) => Ok(Round::Changed(change)),
             (status, None) => {
-                EndReport::from_round(&run, args.policy.as_deref())
-                    .write(status, Verbosity::Normal);
+                EndReport::from_round(&run, args.policy.as_deref(), status)
+                    .write(Verbosity::Normal);
                 Ok(Round::Ended(status))
             }
         }

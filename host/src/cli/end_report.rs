@@ -1,89 +1,73 @@
-//! Describes to the operator how a run ended: open requests, where it is saved, and the commands
+//! Renders the ending of a run for the operator: open requests, where it is saved, and the commands
 //! that continue it.
 
 use std::path::Path;
 
-use strata_core::budget::BudgetScope;
 use strata_core::event::Status;
 use strata_core::money::Usd;
-use strata_core::stepper::{Stepper, step_of_fault};
 
 use super::fault_report::{ResumeTrigger, list_finished, report_fault, write_section};
 use super::joins::{describe_held, describe_missing};
+use super::pluralize;
 use super::reporter::Verbosity;
 use super::requests::describe_requests;
 use super::sanitize::sanitize_line;
-use super::suggested_command::shell_command;
+use super::suggested_command::{commented_arguments, commented_command, shell_command};
 use super::terminal::{ATTENTION, FAILURE, FAINT, SUCCESS, note, styled};
-use super::{display_relative_path, pluralize, recover_args, shell_path, shell_word};
-use crate::launch::{CallInDoubt, Provenance, RunHandle, calls_in_doubt};
-use crate::view::{FaultAdvice, FaultView, JoinView, OpenRequests};
+use crate::launch::RunHandle;
+use crate::view::{EndedRun, ExhaustedBudget, RunEnding, SuggestedCommand, UndeliveredMessage};
 
-/// Explain when to resume with the team file named and when without.
-pub(super) const WHEN_CHANGED: &str = "after changing the team file";
-pub(super) const WHEN_UNCHANGED: &str = "without changing the team file";
-
-/// The end of a run.
-pub(super) struct EndReport<'a> {
-    stepper: &'a Stepper,
-    provenance: &'a Provenance,
-    storage: &'a Path,
-    /// The policy that was named for it.
-    policy: Option<&'a Path>,
+/// Renders the ending of a run.
+pub(super) struct EndReport {
+    ending: RunEnding,
     /// What continues the run.
-    continuation: ResumeTrigger,
+    trigger: ResumeTrigger,
 }
 
-impl<'a> EndReport<'a> {
-    pub(super) fn from_run(run: &'a RunHandle, policy: Option<&'a Path>) -> Self {
+impl EndReport {
+    /// Creates the report of a run that ended with a status. `policy` is the policy that was named
+    /// for it.
+    pub(super) fn from_run(run: &RunHandle, policy: Option<&Path>, status: Status) -> Self {
         Self {
-            stepper: run.stepper(),
-            provenance: run.provenance(),
-            storage: run.path(),
-            policy,
-            continuation: ResumeTrigger::ByCommand,
+            ending: EndedRun::from_handle(run, policy).ending(status),
+            trigger: ResumeTrigger::ByCommand,
         }
     }
 
-    /// Creates the end of a round of `dev`, after which files are watched.
-    pub(super) fn from_round(run: &'a RunHandle, policy: Option<&'a Path>) -> Self {
+    /// Creates the report of a round of `dev`, after which files are watched.
+    pub(super) fn from_round(run: &RunHandle, policy: Option<&Path>, status: Status) -> Self {
         Self {
-            continuation: ResumeTrigger::ByFileChange,
-            ..Self::from_run(run, policy)
+            trigger: ResumeTrigger::ByFileChange,
+            ..Self::from_run(run, policy, status)
         }
     }
 
     /// Writes it to stderr.
-    pub(super) fn write(&self, status: Status, loudness: Verbosity) {
-        let (env, stepper) = (self.stepper.env(), self.stepper);
-        let faults: Vec<FaultView> = env
-            .failed_activations()
-            .filter_map(|(id, _)| FaultView::from_role(stepper, id, self.provenance))
-            .collect();
-        for fault in &faults {
-            report_fault(fault, self.continuation);
+    pub(super) fn write(&self, verbosity: Verbosity) {
+        let ending = &self.ending;
+        for fault in &ending.faults {
+            report_fault(fault, self.trigger);
         }
-        let cures: Vec<&FaultAdvice> = faults.iter().map(|fault| &fault.advice).collect();
-        self.write_open_items(status);
-        self.write_exhausted_budget(status);
-        let saved = format!("saved in `{}`", self.storage.display());
-        match status {
-            Status::Done if loudness == Verbosity::Quiet => {}
+        self.write_open_items();
+        self.write_exhausted_budget();
+        let saved = format!("saved in `{}`", ending.storage.display());
+        match ending.status {
+            Status::Done if verbosity == Verbosity::Quiet => {}
             Status::Done => {
-                let spent = if env.spent == Usd::default() {
+                let spent = if ending.spent == Usd::default() {
                     String::new()
                 } else {
-                    format!(" for {}", env.spent)
+                    format!(" for {}", ending.spent)
                 };
                 note(format_args!(
                     "{} after {}{spent}; {saved}",
                     styled(SUCCESS, "done"),
-                    pluralize(env.step, "step")
+                    pluralize(ending.step, "step")
                 ));
             }
-            Status::Failed => self.write_failed(&saved, &cures),
+            Status::Failed => self.write_failed(&saved),
             Status::InDoubt => self.write_in_doubt("in doubt", &saved),
-            Status::Interrupted if !calls_in_doubt(stepper).is_empty() => {
+            Status::Interrupted if !ending.in_doubt.is_empty() => {
                 self.write_in_doubt("interrupted", &saved);
             }
             Status::Stalled => self.write_stalled(&saved),
@@ -91,18 +75,17 @@ impl<'a> EndReport<'a> {
             | Status::StepLimit
             | Status::OutOfBudget
             | Status::Waiting
-            | Status::Running => self.write_stopped(status, &saved),
+            | Status::Running => self.write_stopped(&saved),
         }
     }
 
     /// Describes a run that a fault stopped.
-    fn write_failed(&self, saved: &str, cures: &[&FaultAdvice]) {
-        let (env, stepper) = (self.stepper.env(), self.stepper);
-        list_finished(stepper);
-        let at = |(_, activation)| step_of_fault(stepper.team(), env, activation);
-        let step = env.failed_activations().map(at).min().unwrap_or(env.step);
+    fn write_failed(&self, saved: &str) {
+        let ending = &self.ending;
+        list_finished(&ending.finished_actions);
+        let step = ending.fault_step.unwrap_or(ending.step);
         let what = styled(FAILURE, "failed");
-        if self.continuation == ResumeTrigger::ByFileChange {
+        if self.trigger == ResumeTrigger::ByFileChange {
             note(format_args!(
                 "{what} at step {step}; {saved}; continues by itself once it is fixed"
             ));
@@ -111,73 +94,67 @@ impl<'a> EndReport<'a> {
         note(format_args!(
             "{what} at step {step}; {saved}; fix it, then resume with:"
         ));
-        for way in self.resume_commands(cures) {
-            note(format_args!("  {way}"));
+        for command in &ending.resume_commands {
+            let text = shell_command(command);
+            match &command.comment {
+                Some(comment) => {
+                    let comment = styled(FAINT, &format!("# {comment}"));
+                    note(format_args!("  {text}   {comment}"));
+                }
+                None => note(format_args!("  {text}")),
+            }
         }
     }
 
     /// Describes a run with writes whose result is unknown.
     fn write_in_doubt(&self, what: &str, saved: &str) {
-        let (step, resume) = (self.stepper.env().step, self.resume_command());
+        let step = self.ending.step;
         let what = styled(ATTENTION, what);
         note(format_args!(
             "{what} at step {step}; {saved}; find out, then resume with one of:"
         ));
-        let response = r#"'{"status":200,"body":"…"}'"#;
-        note(format_args!(
-            "  {resume} --in-doubt redo     # make it again"
-        ));
-        note(format_args!(
-            "  {resume} --in-doubt skip     # continue without it"
-        ));
-        note(format_args!(
-            "  {resume} --in-doubt {response}     # this was its response"
-        ));
+        for command in &self.ending.resume_commands {
+            let comment = command.comment.as_deref().unwrap_or_default();
+            note(format_args!("  {}     # {comment}", shell_command(command)));
+        }
     }
 
     /// Describes a run that stopped without a fault.
-    fn write_stopped(&self, status: Status, saved: &str) {
-        let (step, stepper, resume) =
-            (self.stepper.env().step, self.stepper, self.resume_command());
-        match status {
-            Status::Interrupted => {
-                let what = styled(ATTENTION, "interrupted");
-                note(format_args!(
-                    "{what} at step {step}; {saved}; resume with:\n  {resume}"
-                ));
-            }
-            Status::StepLimit => {
-                let (what, steps) = (
-                    styled(ATTENTION, "step limit reached"),
-                    pluralize(step, "step"),
-                );
-                let limit = raise_step_limit_args(stepper);
-                note(format_args!(
-                    "{what} after {steps}; {saved}; resume with:\n  {resume} {limit}"
-                ));
-            }
+    fn write_stopped(&self, saved: &str) {
+        let (ending, step) = (&self.ending, self.ending.step);
+        let resume = self.resume_command();
+        let what = |text: &str| styled(ATTENTION, text);
+        match ending.status {
+            Status::Interrupted => note(format_args!(
+                "{} at step {step}; {saved}; resume with:\n  {resume}",
+                what("interrupted")
+            )),
+            Status::StepLimit => note(format_args!(
+                "{} after {}; {saved}; resume with:\n  {resume}",
+                what("step limit reached"),
+                pluralize(step, "step")
+            )),
             Status::OutOfBudget => {
-                let what = styled(ATTENTION, "out of budget:");
+                let exhausted = ending.exhausted_budget.as_ref();
                 note(format_args!(
-                    "{what} {}; {saved}; resume with:",
-                    describe_exhausted_budget(stepper)
+                    "{} {}; {saved}; resume with:",
+                    what("out of budget:"),
+                    exhausted.map(describe_exhausted_budget).unwrap_or_default()
                 ));
-                note(format_args!(
-                    "  {resume} {}",
-                    raise_budget_args(stepper, self.provenance.max_spend.as_ref())
-                ));
+                note(format_args!("  {resume}"));
             }
             Status::Waiting => {
-                let what = styled(ATTENTION, "waiting for a person");
-                note(format_args!("{what} at step {step}; {saved}; answer with:"));
-                let open = OpenRequests::from_stepper(stepper, self.storage);
-                let answer = open.answer_command.as_ref().map(shell_command);
+                note(format_args!(
+                    "{} at step {step}; {saved}; answer with:",
+                    what("waiting for a person")
+                ));
+                let answer = ending.requests.answer_command.as_ref();
                 note(format_args!(
                     "  {}\nthen resume with:\n  {resume}",
-                    answer.unwrap_or_default()
+                    answer.map(shell_command).unwrap_or_default()
                 ));
             }
-            _ => note(format_args!(
+            status => note(format_args!(
                 "{}; {saved}; resume with:\n  {resume}",
                 status.name()
             )),
@@ -185,208 +162,109 @@ impl<'a> EndReport<'a> {
     }
 
     /// Lists open requests, messages that could not be handed over, and writes in doubt.
-    fn write_open_items(&self, status: Status) {
-        let env = self.stepper.env();
-        let open = OpenRequests::from_stepper(self.stepper, self.storage);
-        if let Some(answer) = &open.answer_command {
+    fn write_open_items(&self) {
+        let ending = &self.ending;
+        if let Some(answer) = &ending.requests.answer_command {
             note("open requests:");
-            for line in describe_requests(&open.requests) {
+            for line in describe_requests(&ending.requests.requests) {
                 note(line);
             }
             // For a waiting run, the description of the status itself contains this command.
-            if status != Status::Waiting {
+            if ending.status != Status::Waiting {
                 note(format_args!("answer with:\n  {}", shell_command(answer)));
             }
         }
-        for outbound in env
-            .outbox
-            .iter()
-            .filter(|outbound| outbound.failed.is_some())
-        {
-            let (id, to) = (&env.message(outbound.message).id, outbound.to.join(", "));
-            let (head, why) = (
-                styled(FAILURE, "fault:"),
-                outbound.failed.as_deref().unwrap_or_default(),
-            );
-            let what = format!(
-                "message {id} for {to} could not be handed over to `[env.external]`: {why}"
-            );
-            note(format_args!("{head} {}", sanitize_line(&what)));
-            let place = self.provenance.external.as_ref();
-            write_section(
-                "how to fix it",
-                place
-                    .map(|place| format!("see `[env.external]` ({place})"))
-                    .into_iter(),
-                |line| note(line),
-            );
+        for message in &ending.undelivered {
+            write_undelivered(message);
         }
-        for CallInDoubt { id, what, .. } in calls_in_doubt(self.stepper) {
+        for doubt in &ending.in_doubt {
             let head = styled(ATTENTION, "in doubt:");
-            let what = sanitize_line(&what);
+            let what = sanitize_line(&doubt.what);
             note(format_args!(
-                "{head} {id}: `{what}` was begun, and whether it took effect is not known"
+                "{head} {}: `{what}` was begun, and whether it took effect is not known",
+                doubt.id
             ));
         }
     }
 
     /// Reports exhausted budgets if the run ended for another reason: resolving that alone would
     /// not suffice to continue.
-    fn write_exhausted_budget(&self, status: Status) {
-        let stepper = self.stepper;
-        if status != Status::OutOfBudget && stepper.exhausted_budgets().next().is_some() {
-            let (what, more) = (
-                styled(ATTENTION, "out of budget:"),
-                raise_budget_args(stepper, self.provenance.max_spend.as_ref()),
-            );
+    fn write_exhausted_budget(&self) {
+        if self.ending.status == Status::OutOfBudget {
+            return;
+        }
+        if let Some(exhausted) = &self.ending.exhausted_budget {
             note(format_args!(
-                "{what} {}; to continue there, resume with:\n  {more}",
-                describe_exhausted_budget(stepper)
+                "{} {}; to continue there, resume with:\n  {}",
+                styled(ATTENTION, "out of budget:"),
+                describe_exhausted_budget(exhausted),
+                commented_arguments(&exhausted.raise)
             ));
         }
     }
 
+    /// Returns the only command that resumes the run.
     fn resume_command(&self) -> String {
-        format!("strata-host run {}", self.resume_args())
-    }
-
-    fn resume_args(&self) -> String {
-        recover_args(self.storage, self.policy)
-    }
-
-    /// Returns the option that names the newest checkpoint, if the lineage was forked. The advised
-    /// commands then continue that lineage even if another one was resumed in the meantime.
-    fn checkpoint_arg(&self) -> String {
-        let env = self.stepper.env();
-        match &env.checkpoint {
-            Some(id) if !env.lineage.forks.is_empty() => {
-                format!(" --checkpoint {}", shell_word(&id.0))
-            }
-            _ => String::new(),
-        }
-    }
-
-    /// Returns the commands that may continue after faults.
-    fn resume_commands(&self, cures: &[&FaultAdvice]) -> Vec<String> {
-        let at = self.checkpoint_arg();
-        let (resume, what) = (self.resume_command() + &at, self.resume_args() + &at);
-        let when = |command: String, when: &str| {
-            format!("{command}   {}", styled(FAINT, &format!("# {when}")))
-        };
-        let unsent = self
-            .stepper
-            .env()
-            .outbox
-            .iter()
-            .any(|outbound| outbound.failed.is_some());
-        let file = (unsent || cures.iter().any(|cure| cure.edits_team_file)).then(|| {
-            let file = shell_path(Path::new(&display_relative_path(&self.provenance.file)));
-            when(format!("strata-host run {file} {what}"), WHEN_CHANGED)
-        });
-        // One component is named as an example for all.
-        let component = cures
-            .iter()
-            .find_map(|cure| cure.component.as_ref())
-            .map(|name| {
-                let given = format!("{resume} --component {}=FIXED.wasm", shell_word(name));
-                when(given, "with another component")
-            });
-        // The command without changes comes last, where it is found first. It needs no comment if
-        // it is the only one.
-        let alone = file.is_none() && component.is_none();
-        let plain = if alone {
-            resume
-        } else {
-            when(resume, WHEN_UNCHANGED)
-        };
-        file.into_iter().chain(component).chain([plain]).collect()
+        let command: Option<&SuggestedCommand> = self.ending.resume_commands.first();
+        command.map(commented_command).unwrap_or_default()
     }
 
     /// Describes what stalled joins wait for, and how to send it.
     fn write_stalled(&self, saved: &str) {
-        let after = pluralize(self.stepper.env().step, "step");
+        let after = pluralize(self.ending.step, "step");
         note(format_args!(
             "{} after {after}; {saved}",
             styled(FAILURE, "stalled")
         ));
-        let mut someone = None;
-        for join in JoinView::all(self.stepper) {
-            let Some(first) = join.missing.first() else {
-                continue;
-            };
+        for join in &self.ending.waiting_joins {
             note(format_args!(
                 "  join `{}` waits for {}, and no role is running; it holds {}",
                 join.id,
-                describe_missing(&join),
-                describe_held(&join)
+                describe_missing(join),
+                describe_held(join)
             ));
-            someone = someone.or(Some(shell_word(first)));
         }
-        let (someone, storage) = (someone.unwrap_or_default(), shell_path(self.storage));
+        let send = self.ending.send_command.as_ref();
         note("send it what is missing, then resume with:");
         note(format_args!(
-            "  strata-host send {storage} --to {someone} --cause LABEL CONTENT\n  {}",
+            "  {}\n  {}",
+            send.map(shell_command).unwrap_or_default(),
             self.resume_command()
         ));
     }
 }
 
+fn write_undelivered(message: &UndeliveredMessage) {
+    let what = format!(
+        "message {} for {} could not be handed over to `[env.external]`: {}",
+        message.id,
+        message.to.join(", "),
+        message.reason
+    );
+    note(format_args!(
+        "{} {}",
+        styled(FAILURE, "fault:"),
+        sanitize_line(&what)
+    ));
+    let advice = message
+        .location
+        .as_ref()
+        .map(|location| format!("see `[env.external]` ({location})"));
+    write_section("how to fix it", advice.into_iter(), |line| note(line));
+}
+
 /// Describes whose budget is exhausted.
-fn describe_exhausted_budget(stepper: &Stepper) -> String {
-    let (team, env) = (stepper.team(), stepper.env());
-    let of = |spent: Usd, max: Option<Usd>| max.map(|max| format!("{spent} of {max}"));
-    let tokens = |used: u64, max: Option<u64>| max.map(|max| format!("{used} of {max} tokens"));
-    match stepper.exhausted_budgets().next() {
-        Some(BudgetScope::Role(id)) => {
-            let (used, caps) = (
-                env.spending(|at| at.role == id),
-                team.policy.scoped_budgets.roles.get(&id),
-            );
-            let caps = caps.copied().unwrap_or_default();
-            let parts = [of(used.usd, caps.usd), tokens(used.tokens, caps.tokens)];
-            let parts: Vec<String> = parts.into_iter().flatten().collect();
-            format!("role {} used {}", team.role(id).name, parts.join(" and "))
-        }
-        _ => {
-            let used = env.spending(|_| true);
-            let parts = [
-                of(env.spent, env.budget),
-                tokens(used.tokens, team.policy.scoped_budgets.tokens),
-            ];
-            let parts: Vec<String> = parts.into_iter().flatten().collect();
-            format!("spent {}", parts.join(" and "))
-        }
+fn describe_exhausted_budget(exhausted: &ExhaustedBudget) -> String {
+    let mut parts = Vec::new();
+    if let Some(max) = exhausted.max_spend {
+        parts.push(format!("{} of {max}", exhausted.spent));
     }
-}
-
-/// Returns the arguments that raise the exhausted budget. `most` is the highest budget that a
-/// policy permits, with the policy's path.
-pub(super) fn raise_budget_args(stepper: &Stepper, most: Option<&(Usd, String)>) -> String {
-    let (team, env) = (stepper.team(), stepper.env());
-    let broke = env.budget.is_some_and(|max| env.spent >= max);
-    // With a higher budget it would stop again immediately.
-    let bound = most.filter(|(most, _)| env.budget.is_some_and(|max| max >= *most));
-    match (stepper.exhausted_budgets().next(), bound) {
-        (Some(BudgetScope::Role(_)), _) => {
-            "TEAM.toml   # with more `investment` or `tokens` for the role".into()
-        }
-        _ if !broke && team.policy.scoped_budgets.tokens.is_some() => {
-            "TEAM.toml   # with more `tokens` for the team".into()
-        }
-        (_, Some((most, policy))) => {
-            format!("--investment USD   # once `{policy}` allows more than {most}")
-        }
-        _ => match env.budget {
-            Some(budget) => format!(
-                "--investment USD   # more than {}, in all",
-                budget.max(env.spent)
-            ),
-            None => "--investment USD".into(),
-        },
+    if let Some(max) = exhausted.max_tokens {
+        parts.push(format!("{} of {max} tokens", exhausted.tokens));
     }
-}
-
-/// Returns the argument that raises the step limit. Steps before a resume count, too.
-pub(super) fn raise_step_limit_args(stepper: &Stepper) -> String {
-    format!("--max-steps N   # more than {}, in all", stepper.env().step)
+    let parts = parts.join(" and ");
+    match &exhausted.role {
+        Some(role) => format!("role {role} used {parts}"),
+        None => format!("spent {parts}"),
+    }
 }

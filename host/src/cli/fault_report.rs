@@ -1,21 +1,18 @@
 //! Renders a fault for the operator: what failed, where and why, what it did last, and how it can be
 //! fixed.
 
-use strata_core::activation::Activation;
-use strata_core::event::{CallOutcome, Work};
-use strata_core::id::RoleId;
-use strata_core::stepper::Stepper;
+use strata_core::event::CallOutcome;
 
 use super::sanitize::sanitize;
 use super::terminal::{FAILURE, note, styled};
 use super::{display_relative_path, preview};
-use crate::view::{CodeSource, FaultAdvice, FaultView, HostCallView, Remedy, index_and_name};
+use crate::view::{CodeSource, FaultAdvice, FaultView, HostCallView, Remedy};
 
 /// The maximum number of stack frames shown.
 const MAX_FRAMES: usize = 8;
 /// The maximum number of characters shown of a response.
 const PREVIEW_CHARS: usize = 60;
-/// The maximum number of kept results that are named.
+/// The maximum number of finished actions that are named.
 const MAX_NAMED_ACTIONS: usize = 6;
 
 /// What continues the run after a fault.
@@ -167,16 +164,8 @@ pub(super) fn describe_response(outcome: CallOutcome, response: &str) -> String 
     }
 }
 
-/// Lists what is finished in the open step and will not be repeated.
-pub(super) fn list_finished(stepper: &Stepper) {
-    let (team, env) = (stepper.team(), stepper.env());
-    let done = |id: RoleId| {
-        env.role(id)
-            .activation
-            .iter()
-            .flat_map(move |activation| finished_actions(stepper, id, activation))
-    };
-    let names: Vec<String> = team.role_ids().flat_map(done).collect();
+/// Lists the actions that are finished in the open step and will not be repeated.
+pub(super) fn list_finished(names: &[String]) {
     if names.is_empty() {
         return;
     }
@@ -186,17 +175,6 @@ pub(super) fn list_finished(stepper: &Stepper) {
     };
     let named = names[..names.len().min(MAX_NAMED_ACTIONS)].join(", ");
     note(format_args!("finished, and not run again: {named}{more}"));
-}
-
-/// Returns the names of the actions that an activation has finished.
-fn finished_actions(stepper: &Stepper, id: RoleId, activation: &Activation) -> Vec<String> {
-    let role = stepper.team().role(id);
-    let acts = activation
-        .done
-        .iter()
-        .filter(|done| matches!(done.work, Work::Act { .. } | Work::Plan));
-    acts.map(|done| format!("{}.{}", role.name, index_and_name(role, Some(done.work)).1))
-        .collect()
 }
 
 /// Writes lines below a title, if there are any.

@@ -126,7 +126,7 @@ async fn launch_and_run(
     let played = run_with_prompt(&mut run, &mut prompt, &mut stop).await;
     live.hide();
     let status = played?;
-    EndReport::from_run(&run, args.policy.as_deref()).write(status, loudness);
+    EndReport::from_run(&run, args.policy.as_deref(), status).write(loudness);
     show_result(&args, status, run.stepper(), run.path());
     Ok(if status == Status::Interrupted {
         signals.code()

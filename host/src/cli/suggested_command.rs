@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::{display_relative_path, shell_path, shell_word};
 use crate::shell::single_quoted;
-use crate::view::{CommandArgument, SuggestedCommand};
+use crate::view::{CommandArgument, SuggestedArguments, SuggestedCommand};
 
 /// Returns a command for a shell, without its comment.
 pub(super) fn shell_command(command: &SuggestedCommand) -> String {
@@ -13,6 +13,24 @@ pub(super) fn shell_command(command: &SuggestedCommand) -> String {
         command.program,
         shell_arguments(&command.arguments)
     )
+}
+
+/// Returns a command for a shell, followed by its comment if it has one.
+pub(super) fn commented_command(command: &SuggestedCommand) -> String {
+    add_comment(shell_command(command), command.comment.as_deref())
+}
+
+/// Returns arguments for a shell, followed by their comment if they have one.
+pub(super) fn commented_arguments(suggested: &SuggestedArguments) -> String {
+    let text = shell_arguments(&suggested.arguments);
+    add_comment(text, suggested.comment.as_deref())
+}
+
+fn add_comment(text: String, comment: Option<&str>) -> String {
+    match comment {
+        Some(comment) => format!("{text}   # {comment}"),
+        None => text,
+    }
 }
 
 /// Returns arguments for a shell, separated by spaces.
@@ -40,18 +58,20 @@ mod tests {
 
     #[test]
     fn arguments_are_quoted_by_what_they_are() {
-        let command = SuggestedCommand::new("run", [CommandArgument::Path("-a b".into())]).with([
-            CommandArgument::word("it's"),
-            CommandArgument::placeholder("redo|skip|VALUE"),
-            CommandArgument::Template("ask-0=ANSWER".into()),
-            CommandArgument::Assignment {
-                name: "A.One".into(),
-                placeholder: "FIXED.wasm".into(),
-            },
-        ]);
+        let command = SuggestedCommand::new("run", [CommandArgument::Path("-a b".into())])
+            .with([
+                CommandArgument::word("it's"),
+                CommandArgument::placeholder("redo|skip|VALUE"),
+                CommandArgument::Template("ask-0=ANSWER".into()),
+                CommandArgument::Assignment {
+                    name: "A.One".into(),
+                    placeholder: "FIXED.wasm".into(),
+                },
+            ])
+            .commented("as an example");
         assert_eq!(
-            shell_command(&command),
-            r"strata-host run './-a b' 'it'\''s' redo|skip|VALUE 'ask-0=ANSWER' A.One=FIXED.wasm"
+            commented_command(&command),
+            r"strata-host run './-a b' 'it'\''s' redo|skip|VALUE 'ask-0=ANSWER' A.One=FIXED.wasm   # as an example"
         );
     }
 }

@@ -19,6 +19,15 @@ pub struct SuggestedCommand {
     pub comment: Option<String>,
 }
 
+/// Arguments to add to a command.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SuggestedArguments {
+    /// The arguments.
+    pub arguments: Vec<CommandArgument>,
+    /// What the person has to choose or to change.
+    pub comment: Option<String>,
+}
+
 /// An argument of a command.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", content = "value", rename_all = "kebab-case")]
@@ -59,6 +68,15 @@ impl SuggestedCommand {
     pub fn with(mut self, arguments: impl IntoIterator<Item = CommandArgument>) -> Self {
         self.arguments.extend(arguments);
         self
+    }
+
+    /// Returns the command with these arguments, and with their comment if they have one.
+    pub fn with_suggested(self, more: SuggestedArguments) -> Self {
+        let comment = more.comment.or(self.comment.clone());
+        Self {
+            comment,
+            ..self.with(more.arguments)
+        }
     }
 
     /// Returns the command with a comment.

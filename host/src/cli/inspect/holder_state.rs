@@ -6,12 +6,11 @@ use std::path::Path;
 use strata_core::event::{CallPolicy, Status};
 use strata_core::stepper::Stepper;
 
-use crate::cli::end_report::{
-    WHEN_CHANGED, WHEN_UNCHANGED, raise_budget_args, raise_step_limit_args,
-};
+use crate::cli::suggested_command::commented_arguments;
 use crate::cli::{display_relative_path, recover_args, shell_path};
 use crate::launch::{CallInDoubt, SavedTeam, calls_in_doubt, holder};
 use crate::store::{LockHolder, StateSelector};
+use crate::view::{AFTER_CHANGE, WITHOUT_CHANGE, raise_budget, raise_step_limit};
 
 /// Which process holds a saved state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,8 +105,14 @@ impl HolderState {
         };
         let plain = format!("  strata-host run {file}{resume}");
         match env.status {
-            Status::OutOfBudget => vec![format!("{plain} {}", raise_budget_args(stepper, None))],
-            Status::StepLimit => vec![format!("{plain} {}", raise_step_limit_args(stepper))],
+            Status::OutOfBudget => vec![format!(
+                "{plain} {}",
+                commented_arguments(&raise_budget(stepper, None))
+            )],
+            Status::StepLimit => vec![format!(
+                "{plain} {}",
+                commented_arguments(&raise_step_limit(stepper))
+            )],
             _ if in_doubt => vec![format!("{plain} --in-doubt redo|skip|VALUE")],
             Status::Failed => {
                 let file = saved.definition.file();
@@ -116,8 +121,8 @@ impl HolderState {
                 }
                 let file = shell_path(Path::new(&display_relative_path(&file)));
                 vec![
-                    format!("  strata-host run {file} {resume}   # {WHEN_CHANGED}"),
-                    format!("{plain}   # {WHEN_UNCHANGED}"),
+                    format!("  strata-host run {file} {resume}   # {AFTER_CHANGE}"),
+                    format!("{plain}   # {WITHOUT_CHANGE}"),
                 ]
             }
             _ => vec![plain],

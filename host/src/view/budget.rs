@@ -1,0 +1,104 @@
+//! Exhausted budgets, and the arguments that raise them and the step limit.
+
+use serde::Serialize;
+use strata_core::budget::BudgetScope;
+use strata_core::money::Usd;
+use strata_core::stepper::Stepper;
+
+use super::{CommandArgument, SuggestedArguments};
+
+/// A budget that is exhausted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ExhaustedBudget {
+    /// The name of the role whose budget it is; `None` for the budget of the team.
+    pub role: Option<String>,
+    /// The money that was spent, in US dollars.
+    #[serde(serialize_with = "super::serialize_usd")]
+    pub spent: Usd,
+    /// The money that may be spent; `None` if there is no limit.
+    #[serde(serialize_with = "super::serialize_optional_usd")]
+    pub max_spend: Option<Usd>,
+    /// The tokens that were used.
+    pub tokens: u64,
+    /// The tokens that may be used; `None` if there is no limit.
+    pub max_tokens: Option<u64>,
+    /// The arguments that raise the budget when the run is resumed.
+    pub raise: SuggestedArguments,
+}
+
+impl ExhaustedBudget {
+    /// Returns the budget that keeps a team from going on. `ceiling` is the highest budget that a
+    /// policy permits, with the path of the policy.
+    pub fn from_stepper(stepper: &Stepper, ceiling: Option<&(Usd, String)>) -> Self {
+        let (team, env) = (stepper.team(), stepper.env());
+        let raise = raise_budget(stepper, ceiling);
+        match stepper.exhausted_budgets().next() {
+            Some(BudgetScope::Role(id)) => {
+                let used = env.spending(|slot| slot.role == id);
+                let limits = team.policy.scoped_budgets.roles.get(&id);
+                let limits = limits.copied().unwrap_or_default();
+                Self {
+                    role: Some(team.role(id).name.clone()),
+                    spent: used.usd,
+                    max_spend: limits.usd,
+                    tokens: used.tokens,
+                    max_tokens: limits.tokens,
+                    raise,
+                }
+            }
+            _ => Self {
+                role: None,
+                spent: env.spent,
+                max_spend: env.budget,
+                tokens: env.spending(|_| true).tokens,
+                max_tokens: team.policy.scoped_budgets.tokens,
+                raise,
+            },
+        }
+    }
+}
+
+/// Returns the arguments that raise the exhausted budget. `ceiling` is the highest budget that a
+/// policy permits, with the path of the policy.
+pub fn raise_budget(stepper: &Stepper, ceiling: Option<&(Usd, String)>) -> SuggestedArguments {
+    let (team, env) = (stepper.team(), stepper.env());
+    let team_file = |comment: &str| SuggestedArguments {
+        arguments: vec![CommandArgument::placeholder("TEAM.toml")],
+        comment: Some(comment.into()),
+    };
+    let investment = |comment: Option<String>| SuggestedArguments {
+        arguments: vec![
+            CommandArgument::word("--investment"),
+            CommandArgument::placeholder("USD"),
+        ],
+        comment,
+    };
+    if let Some(BudgetScope::Role(_)) = stepper.exhausted_budgets().next() {
+        return team_file("with more `investment` or `tokens` for the role");
+    }
+    let is_money_spent = env.budget.is_some_and(|max| env.spent >= max);
+    if !is_money_spent && team.policy.scoped_budgets.tokens.is_some() {
+        return team_file("with more `tokens` for the team");
+    }
+    let Some(budget) = env.budget else {
+        return investment(None);
+    };
+    // With a budget above the ceiling it would stop again immediately.
+    match ceiling.filter(|(most, _)| budget >= *most) {
+        Some((most, policy)) => {
+            investment(Some(format!("once `{policy}` allows more than {most}")))
+        }
+        None => investment(Some(format!("more than {}, in all", budget.max(env.spent)))),
+    }
+}
+
+/// Returns the arguments that raise the step limit. Steps before a resume count, too.
+pub fn raise_step_limit(stepper: &Stepper) -> SuggestedArguments {
+    SuggestedArguments {
+        arguments: vec![
+            CommandArgument::word("--max-steps"),
+            CommandArgument::placeholder("N"),
+        ],
+        comment: Some(format!("more than {}, in all", stepper.env().step)),
+    }
+}
