@@ -5,14 +5,17 @@
 //! they are worded, shortened, coloured and quoted for a shell is decided where they are rendered.
 //! Texts of guests are not sanitised here.
 
+mod activity;
 mod budget;
 mod command;
 mod ending;
 mod fault;
 #[cfg(test)]
 mod fixture;
+mod holder;
 mod joins;
 mod requests;
+mod summary;
 
 use std::path::Path;
 
@@ -23,14 +26,19 @@ use strata_core::host_call::{CallOutcome, HostCallKind};
 use strata_core::money::Usd;
 use strata_core::team::Role;
 
+pub use activity::{RoleActivity, WorkKind, WorkState};
 pub use budget::{ExhaustedBudget, raise_budget, raise_step_limit};
 pub use command::{CommandArgument, SuggestedArguments, SuggestedCommand, resume_arguments};
 pub use ending::{
     AFTER_CHANGE, DoubtView, EndedRun, RunEnding, RunOutput, UndeliveredMessage, WITHOUT_CHANGE,
 };
 pub use fault::{CodeSource, FaultAdvice, FaultView, HostCallView, Remedy, response_text};
+pub use holder::HolderState;
 pub use joins::{JoinSource, JoinView};
 pub use requests::{OpenRequests, RequestView};
+pub use summary::{
+    ActionCost, MailView, OpenFault, OutboundMail, RoleSummary, RunCost, RunSummary,
+};
 
 /// Returns the index of an action in its role and its name. The choice of an action (`think`) and
 /// the answer of a person (`answer`) are not actions and have no index.

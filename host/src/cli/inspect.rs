@@ -3,37 +3,30 @@
 
 mod action;
 mod calls;
-mod holder_state;
 mod message;
 mod table;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use strata_core::activation::{Activation, Phase};
-use strata_core::budget::{Spending, charged_slot};
-use strata_core::environment::Environment;
-use strata_core::event::Work;
-use strata_core::fault::{Fault, FaultKind};
-use strata_core::id::{CheckpointId, RoleId, Slot};
-use strata_core::message::Message;
-use strata_core::stepper::Stepper;
+use strata_core::event::Status;
+use strata_core::id::CheckpointId;
 
 use action::InspectedAction;
-use holder_state::HolderState;
 use table::TextTable;
 
 use super::edit_notices::warn_if_edited;
 use super::files;
 use super::joins::describe_join;
 use super::requests::describe_requests;
-use super::suggested_command::shell_command;
+use super::suggested_command::{commented_command, shell_command};
 use super::{
     CommandFailure, InspectArgs, pluralize, preview, print_json, print_line, shell_path, shell_word,
 };
-use crate::launch::{CallInDoubt, SavedTeam, load_saved, parse_saved_state};
+use crate::launch::{load_saved, parse_saved_state};
 use crate::store::{StateSelector, resolve_link, team_json};
-use crate::view::{JoinView, OpenRequests};
+use crate::view::{
+    ActionCost, HolderState, JoinView, OpenFault, RoleActivity, RunSummary, WorkKind, WorkState,
+};
 
 /// The maximum number of characters shown of a role's last output.
 const OUTPUT_CHARS: usize = 40;
@@ -70,9 +63,9 @@ pub(super) fn inspect(args: &InspectArgs) -> Result<u8, CommandFailure> {
         ));
     }
     let (path, json) = (path.as_path(), args.json);
-    let life = HolderState::read(path, &at);
+    let holder = HolderState::read(path, &at);
     let saved = load_saved(path, &at)?;
-    let life = life.reread(path);
+    let holder = holder.reread(path);
     warn_if_edited(path);
     let stepper = &saved.stepper;
     let action = args
@@ -86,100 +79,121 @@ pub(super) fn inspect(args: &InspectArgs) -> Result<u8, CommandFailure> {
         (None, _, true) if json => calls::print_calls_json(path, args.action.as_deref())?,
         (None, _, true) => calls::show(path, args.action.as_deref())?,
         (None, Some(action), false) if json => action.print_json(),
-        (None, Some(action), false) => action.show(life, path),
+        (None, Some(action), false) => action.show(holder, path),
         (None, None, false) if json => print_json(
             team_json::export(stepper.team(), stepper.env(), &saved.definition).trim_end(),
         ),
-        (None, None, false) => show_state(&saved, path, &at, life),
+        (None, None, false) => {
+            let summary = RunSummary::from_saved(&saved, path, &at, holder);
+            show_summary(&summary);
+            section("files", files::describe_files(stepper));
+            show_mail_and_commands(&summary);
+        }
     }
     Ok(0)
 }
 
-/// Returns the command that shows a state.
-fn inspect_command(path: &Path, at: &StateSelector) -> String {
-    let at = match at {
-        StateSelector::Head => String::new(),
-        StateSelector::Checkpoint(CheckpointId(id)) | StateSelector::Lineage(id) => {
-            format!("@{id}")
-        }
-    };
-    let path = shell_path(&PathBuf::from(format!("{}{at}", path.display())));
-    format!("strata-host inspect {path}")
-}
-
-fn show_state(saved: &SavedTeam, path: &Path, at: &StateSelector, life: HolderState) {
-    let stepper = &saved.stepper;
-    show_overview(stepper, path, at, life);
+/// Shows the parts of a summary that precede the list of files.
+fn show_summary(summary: &RunSummary) {
+    show_overview(summary);
     print_line("");
-    show_roles(stepper, life);
-    show_spending(stepper);
-    show_faults(stepper, path, life);
-    let when = if life.is_cut_off(stepper) {
+    show_roles(summary);
+    section("spending", summary.cost.actions.iter().map(describe_cost));
+    show_faults(summary);
+    let when = if summary.is_cut_off {
         "in doubt on the next run"
     } else {
         "in doubt"
     };
-    let doubts = life.writes_in_doubt(stepper);
     section(
         &format!("{when} (resume with `--in-doubt redo|skip|VALUE`)"),
-        doubts.iter().map(format_doubt),
+        summary
+            .in_doubt
+            .iter()
+            .map(|doubt| format!("  {}: {}", doubt.id, doubt.what)),
     );
-    show_joins(stepper);
-    show_requests(stepper, path);
-    section("files", files::describe_files(stepper));
-    show_mail(stepper, stepper.env());
+    section("joins", summary.joins.iter().map(format_join));
+    let mut requests = describe_requests(&summary.requests.requests);
+    if let Some(answer) = &summary.requests.answer_command {
+        requests.push(format!("  answer with: {}", shell_command(answer)));
+    }
+    section("requests", requests.into_iter());
+}
+
+/// Shows the parts of a summary that follow the list of files.
+fn show_mail_and_commands(summary: &RunSummary) {
+    show_mail(summary);
+    let commands = summary.resume_commands.iter();
     section(
         "resume with",
-        life.resume_commands(saved, path, !doubts.is_empty())
-            .into_iter(),
+        commands.map(|command| format!("  {}", commented_command(command))),
     );
 }
 
 /// Shows the lines about the run as a whole.
-fn show_overview(stepper: &Stepper, path: &Path, at: &StateSelector, life: HolderState) {
-    let (team, env) = (stepper.team(), stepper.env());
-    let checkpoint = env.checkpoint.as_ref().map_or("none", |id| id.0.as_str());
-    print_line(&format!("run         {} ({})", env.run, team.name));
+fn show_overview(summary: &RunSummary) {
+    let checkpoint = summary.checkpoint.as_deref().unwrap_or("none");
+    print_line(&format!("run         {} ({})", summary.run, summary.team));
     print_line(&format!(
         "idea        {}",
-        preview(&env.idea, PREVIEW_CHARS)
+        preview(&summary.idea, PREVIEW_CHARS)
     ));
-    print_line(&format!("status      {}", life.describe_status(stepper)));
-    let open = if env.is_step_open { "open" } else { "next" };
+    print_line(&format!("status      {}", describe_status(summary)));
+    let open = if summary.is_step_open { "open" } else { "next" };
     print_line(&format!(
         "step        {} ({open}), checkpoint {checkpoint} of lineage {}",
-        env.step, env.lineage.name
+        summary.step, summary.lineage
     ));
-    let budget = env
-        .budget
-        .map_or_else(|| "no limit".into(), |budget| budget.to_string());
-    let tokens = |most| format!(" and {} of {most} tokens", env.spending(|_| true).tokens);
-    let tokens = team
-        .policy
-        .scoped_budgets
-        .tokens
-        .map(tokens)
-        .unwrap_or_default();
-    print_line(&format!("spent       {} of {budget}{tokens}", env.spent));
-    let dead = pluralize(env.dead_letters.len() as u64, "dead letter");
-    let in_full = format!("{} --message", inspect_command(path, at));
+    let cost = &summary.cost;
+    let budget = match cost.budget {
+        Some(budget) => budget.to_string(),
+        None => "no limit".into(),
+    };
+    let tokens = match cost.max_tokens {
+        Some(most) => format!(" and {} of {most} tokens", cost.tokens),
+        None => String::new(),
+    };
+    print_line(&format!("spent       {} of {budget}{tokens}", cost.spent));
+    let dead = pluralize(summary.dead_letters.len() as u64, "dead letter");
     print_line(&format!(
-        "messages    {} published, {dead}; one in full: {in_full} ID",
-        env.history.len()
+        "messages    {} published, {dead}; one in full: {}",
+        summary.published_messages,
+        shell_command(&summary.message_command)
     ));
-    if let Some(output) = env.last_output(team) {
-        let (from, id, text) = (
-            &output.sent_from,
-            &output.id,
-            preview(&output.content, PREVIEW_CHARS),
-        );
-        print_line(&format!("output      {id} of {from}: {text}"));
+    if let Some(output) = &summary.output {
+        print_line(&format!(
+            "output      {} of {}: {}",
+            output.id,
+            output.role,
+            preview(&output.content, PREVIEW_CHARS)
+        ));
+    }
+}
+
+/// Describes the status of a run, and who works on it.
+fn describe_status(summary: &RunSummary) -> String {
+    let name = summary.status.name();
+    let process = |pid: Option<u32>| match pid {
+        Some(pid) => format!("process {pid}"),
+        None => "a process".into(),
+    };
+    match (summary.holder, summary.status) {
+        (HolderState::HeldBy(pid), Status::Running) if summary.is_drained => {
+            format!("{name} ({}), idle", process(pid))
+        }
+        (HolderState::HeldBy(pid), Status::Running) => format!("{name} ({})", process(pid)),
+        (HolderState::HeldBy(pid), _) => format!("{name} ({} has it open)", process(pid)),
+        (HolderState::Free, Status::Running) => "cut off".into(),
+        // A message was sent to it after it was done.
+        (HolderState::Free, Status::Done) if !summary.is_drained => {
+            format!("{name}, with new mail")
+        }
+        _ => name.into(),
     }
 }
 
 /// Shows a table of the roles.
-fn show_roles(stepper: &Stepper, life: HolderState) {
-    let (team, env) = (stepper.team(), stepper.env());
+fn show_roles(summary: &RunSummary) {
     let mut table = TextTable::new(&[
         "role",
         "mail",
@@ -189,228 +203,155 @@ fn show_roles(stepper: &Stepper, life: HolderState) {
         "message",
         "last output",
     ]);
-    let newest = newest_messages(stepper);
-    for id in team.role_ids() {
-        let (mail, memory) = (env.unfinished_mail(id).count(), env.memory(id).count());
-        let (name, spent) = (
-            &team.role(id).name,
-            env.spending(|slot| slot.role == id).usd,
-        );
-        let (id_of_said, said) = match newest.get(name.as_str()) {
-            Some(message) => (
-                message.id.0.clone(),
-                preview(&message.content, OUTPUT_CHARS),
-            ),
+    for role in &summary.roles {
+        let (id, content) = match &role.last_message {
+            Some(message) => (message.id.clone(), preview(&message.content, OUTPUT_CHARS)),
             None => ("-".into(), "-".into()),
         };
-        let (mail, memory, spent) = (mail.to_string(), memory.to_string(), spent.to_string());
         table.add_row([
-            name.clone(),
-            mail,
-            memory,
-            spent,
-            describe_activity(stepper, id, life),
-            id_of_said,
-            said,
+            role.role.clone(),
+            role.mail.to_string(),
+            role.memory.to_string(),
+            role.spent.to_string(),
+            describe_activity(role.activity.as_ref()),
+            id,
+            content,
         ]);
     }
     table.print();
 }
 
-/// Returns the newest message of each role that has sent one. The search ends once each role has
-/// one.
-fn newest_messages(stepper: &Stepper) -> BTreeMap<&str, &Message> {
-    let mut left: BTreeSet<&str> = stepper
-        .team()
-        .roles
-        .iter()
-        .map(|role| role.name.as_str())
-        .collect();
-    let mut messages = stepper.env().messages.iter().rev();
-    let mut newest = BTreeMap::new();
-    while !left.is_empty()
-        && let Some(message) = messages.next()
-    {
-        if left.remove(message.sent_from.as_str()) {
-            newest.insert(message.sent_from.as_str(), &**message);
-        }
-    }
-    newest
+/// Describes what a role is doing.
+fn describe_activity(activity: Option<&RoleActivity>) -> String {
+    let (work, index, action, state, attempts) = match activity {
+        None => return "idle".into(),
+        Some(RoleActivity::Finished) => return "finished, waits for the step to commit".into(),
+        Some(RoleActivity::Working {
+            work,
+            index,
+            action,
+            state,
+            attempts,
+        }) => (work, index, action, state, attempts),
+    };
+    let what = match work {
+        WorkKind::Choice { round } => format!("choice {round}"),
+        WorkKind::Answer => "the answer to its mail".into(),
+        WorkKind::Planning => format!("planning with 0 `{action}`"),
+        WorkKind::Action => format!("action {} `{action}`", index.unwrap_or_default()),
+    };
+    let how = match state {
+        WorkState::Next => "next",
+        WorkState::Running => "running",
+        WorkState::CutOff => "cut off",
+        WorkState::BackingOff => "waits for another try",
+        WorkState::Interrupted => "interrupted",
+        WorkState::Failed => "FAILED",
+        WorkState::Finished => "finished",
+        WorkState::WaitingForPerson => "waits for a person",
+    };
+    format!("{what}: {how} (attempts {attempts})")
 }
 
-/// Describes what a role is doing.
-fn describe_activity(stepper: &Stepper, id: RoleId, life: HolderState) -> String {
-    let role = stepper.team().role(id);
-    let Some(activation) = &stepper.env().role(id).activation else {
-        return "idle".into();
+/// Describes what an action spent, and what the journal saved.
+fn describe_cost(cost: &ActionCost) -> String {
+    let (calls, tokens) = (
+        pluralize(cost.calls, "call"),
+        pluralize(cost.tokens, "token"),
+    );
+    let served = match cost.served {
+        0 => String::new(),
+        served => format!(
+            ", {served} served from the journal, which saved {}",
+            cost.saved
+        ),
     };
-    let what = match activation.current_work(role) {
-        Some(Work::Think { round }) => format!("choice {round}"),
-        Some(Work::Answer) => "the answer to its mail".into(),
-        Some(Work::Plan) => format!("planning with 0 `{}`", role.actions[0].name),
-        Some(Work::Act { action, .. }) => {
-            format!("action {} `{}`", action.0, role.action(action).name)
-        }
-        None => return "finished, waits for the step to commit".into(),
+    let flaw = |count: u64, flaw: &str| match count {
+        0 => String::new(),
+        count => format!(", {flaw} replies: {count}"),
     };
-    let how = match &activation.phase {
-        Phase::Ready | Phase::ReadyAfterFault(_) => "next",
-        Phase::Running if life.is_cut_off(stepper) => "cut off",
-        Phase::Running => "running",
-        Phase::BackingOff => "waits for another try",
-        // An interruption is not a fault of the action.
-        Phase::Failed(fault) if fault.kind == FaultKind::Interrupted => "interrupted",
-        Phase::Failed(_) => "FAILED",
-        Phase::Complete => "finished",
-        Phase::WaitingForHuman(_) => "waits for a person",
-    };
+    let flaws = flaw(cost.truncated, "truncated") + &flaw(cost.refused, "refused or filtered");
     format!(
-        "{what}: {how} (attempts {})",
-        activation.current_call.attempts
+        "  {:<28} {} for {tokens} in {calls}{served}{flaws}",
+        cost.action, cost.spent
     )
 }
 
-/// Shows what each action spent, and what the journal saved.
-fn show_spending(stepper: &Stepper) {
-    let line = |(slot, used): (&Slot, &Spending)| {
-        let name = stepper.team().slot_name(*slot);
-        let (calls, tokens) = (
-            pluralize(used.calls, "call"),
-            pluralize(used.tokens, "token"),
-        );
-        let served = match used.served {
-            0 => String::new(),
-            served => format!(
-                ", {served} served from the journal, which saved {}",
-                used.saved
-            ),
-        };
-        let flaw = |count: u64, flaw: &str| match count {
-            0 => String::new(),
-            count => format!(", {flaw} replies: {count}"),
-        };
-        let flaws = flaw(used.truncated, "truncated") + &flaw(used.refused, "refused or filtered");
-        format!(
-            "  {name:<28} {} for {tokens} in {calls}{served}{flaws}",
-            used.usd
-        )
-    };
-    section("spending", stepper.env().ledger.iter().map(line));
-}
-
-fn show_faults(stepper: &Stepper, path: &Path, life: HolderState) {
-    let fault = |(id, _, fault): (RoleId, &Activation, &Fault)| {
-        let role = stepper.team().role(id);
-        format!(
-            "  {} {}: {}: {}",
-            role.name,
-            describe_activity(stepper, id, life),
-            fault.kind,
-            fault.message
-        )
-    };
-    // An interruption is not a fault of the role that was working.
-    let faults = || {
-        stepper
-            .env()
-            .open_faults()
-            .filter(|(_, _, fault)| fault.kind != FaultKind::Interrupted)
-    };
-    let told: Vec<String> = faults().map(fault).collect();
-    // Messages of faults may have several lines, such as those of compilers. No line may look like
-    // another fault.
-    let lines = told.iter().flat_map(|text| {
-        let mut lines = text.split('\n');
-        let first = lines.next().map(str::to_owned);
-        first
-            .into_iter()
-            .chain(lines.map(|line| format!("    {line}")))
-    });
-    let named = faults().find_map(|(id, activation, _)| {
-        let work = activation
-            .current_work(stepper.team().role(id))
-            .filter(|work| *work != Work::Answer)?;
-        Some(stepper.team().slot_name(charged_slot(id, work)))
-    });
-    let more = named.map(|name| {
-        format!(
-            "  stack, log and calls: strata-host inspect {} --action {}",
-            shell_path(path),
-            shell_word(&name)
-        )
-    });
-    section("faults", lines.chain(more));
-}
-
-fn format_doubt(doubt: &CallInDoubt) -> String {
-    format!("  {}: {}", doubt.id, doubt.what)
-}
-
-fn show_joins(stepper: &Stepper) {
-    let text = |join: &JoinView| {
-        format!(
-            "  {} ({}, to `{}` by {}): {}",
-            join.id,
-            join.mode.name(),
-            join.to,
-            join.deliver.name(),
-            describe_join(join)
-        )
-    };
-    section("joins", JoinView::all(stepper).iter().map(text));
-}
-
-fn show_requests(stepper: &Stepper, path: &Path) {
-    let open = OpenRequests::from_stepper(stepper, path);
-    let mut lines = describe_requests(&open.requests);
-    if let Some(answer) = &open.answer_command {
-        lines.push(format!("  answer with: {}", shell_command(answer)));
+fn show_faults(summary: &RunSummary) {
+    let mut lines = Vec::new();
+    for fault in &summary.faults {
+        // Messages of faults may have several lines, such as those of compilers. No line may look
+        // like another fault.
+        let text = describe_fault(fault);
+        for (number, line) in text.split('\n').enumerate() {
+            let indent = if number == 0 { "" } else { "    " };
+            lines.push(format!("{indent}{line}"));
+        }
     }
-    section("requests", lines.into_iter());
+    if let Some(command) = &summary.fault_command {
+        lines.push(format!(
+            "  stack, log and calls: {}",
+            shell_command(command)
+        ));
+    }
+    section("faults", lines.into_iter());
 }
 
-fn show_mail(stepper: &Stepper, env: &Environment) {
-    let mail = stepper.team().role_ids().flat_map(|id| {
-        let name = stepper.team().role(id).name.clone();
-        env.unfinished_mail(id).map(move |message| {
-            let message = env.message(message);
-            let from = if message.sent_from.is_empty() {
-                "outside"
-            } else {
-                &message.sent_from
-            };
-            let (id, label) = (&message.id, &message.cause_by);
-            format!(
-                "  {name} <- {from} [{label}] {id}: {}",
-                preview(&message.content, PREVIEW_CHARS)
-            )
-        })
+fn describe_fault(fault: &OpenFault) -> String {
+    format!(
+        "  {} {}: {}: {}",
+        fault.role,
+        describe_activity(fault.activity.as_ref()),
+        fault.kind,
+        fault.message
+    )
+}
+
+fn format_join(join: &JoinView) -> String {
+    format!(
+        "  {} ({}, to `{}` by {}): {}",
+        join.id,
+        join.mode.name(),
+        join.to,
+        join.deliver.name(),
+        describe_join(join)
+    )
+}
+
+fn show_mail(summary: &RunSummary) {
+    let mail = summary.mail.iter().map(|mail| {
+        let from = match mail.from.as_str() {
+            "" => "outside",
+            from => from,
+        };
+        format!(
+            "  {} <- {from} [{}] {}: {}",
+            mail.to,
+            mail.label,
+            mail.id,
+            preview(&mail.content, PREVIEW_CHARS)
+        )
     });
     section("mailboxes", mail);
-    let dead = env.dead_letters.iter().map(|letter| {
-        let message = env.message(letter.message);
+    let dead = summary.dead_letters.iter().map(|letter| {
         format!(
             "  to `{}` {}: {}",
             letter.to,
-            message.id,
-            preview(&message.content, PREVIEW_CHARS)
+            letter.id,
+            preview(&letter.content, PREVIEW_CHARS)
         )
     });
     section("dead letters", dead);
-    let leaving = env.outbox.iter().map(|outbound| {
-        let message = env.message(outbound.message);
-        let (to, content) = (
-            outbound.to.join(", "),
-            preview(&message.content, PREVIEW_CHARS),
-        );
-        let failed = outbound
-            .failed
-            .as_ref()
-            .map(|why| format!(" (FAILED: {why})"));
+    let leaving = summary.outbox.iter().map(|outbound| {
+        let failure = match &outbound.failure {
+            Some(reason) => format!(" (FAILED: {reason})"),
+            None => String::new(),
+        };
         format!(
-            "  to {to} {}: {content}{}",
-            message.id,
-            failed.unwrap_or_default()
+            "  to {} {}: {}{failure}",
+            outbound.to.join(", "),
+            outbound.id,
+            preview(&outbound.content, PREVIEW_CHARS)
         )
     });
     section("on their way out", leaving);

@@ -1,14 +1,11 @@
 //! Extracts from a state what a report shows of it.
 
-use strata_core::activation::{Activation, Phase};
 use strata_core::environment::scope::Scope;
 use strata_core::id::RoleId;
 use strata_core::stepper::Stepper;
-use strata_core::team::Role;
 
 use super::{Excerpt, RoleStateEntry, StateEntry};
-use crate::public_event::action_name;
-use crate::view::JoinView;
+use crate::view::{JoinView, RoleActivity, WorkState};
 
 /// The maximum number of roles shown per state.
 const MAX_ROLES: usize = 60;
@@ -81,10 +78,7 @@ fn summarize_role(stepper: &Stepper, id: RoleId) -> RoleStateEntry {
     });
     RoleStateEntry {
         name: role.name.clone(),
-        activity: env.role(id).activation.as_ref().map_or_else(
-            || "idle".into(),
-            |activation| describe_activity(role, activation),
-        ),
+        activity: describe_activity(RoleActivity::from_role(stepper, id, false).as_ref()),
         mail: shown.collect(),
         hidden_mail: mail.len().saturating_sub(MAX_MAIL),
         memory: env.memory(id).count(),
@@ -100,21 +94,27 @@ fn scope_values(scope: &Scope) -> Vec<(String, Excerpt)> {
 }
 
 /// Describes what a role is doing.
-fn describe_activity(role: &Role, activation: &Activation) -> String {
-    let what = match activation.current_work(role) {
-        Some(work) => action_name(role, work),
-        None => return "finished, waits for the step to commit".into(),
+fn describe_activity(activity: Option<&RoleActivity>) -> String {
+    let (action, state, attempts) = match activity {
+        None => return "idle".into(),
+        Some(RoleActivity::Finished) => return "finished, waits for the step to commit".into(),
+        Some(RoleActivity::Working {
+            action,
+            state,
+            attempts,
+            ..
+        }) => (action, state, attempts),
     };
-    let how = match &activation.phase {
-        Phase::Ready | Phase::ReadyAfterFault(_) => "is next",
-        Phase::Running => "is running",
-        Phase::BackingOff => "waits for another try",
-        Phase::Failed(_) => "failed",
-        Phase::Complete => "is finished",
-        Phase::WaitingForHuman(_) => "waits for a person",
+    let how = match state {
+        WorkState::Next => "is next",
+        WorkState::Running | WorkState::CutOff => "is running",
+        WorkState::BackingOff => "waits for another try",
+        WorkState::Failed | WorkState::Interrupted => "failed",
+        WorkState::Finished => "is finished",
+        WorkState::WaitingForPerson => "waits for a person",
     };
-    match activation.current_call.attempts {
-        0 => format!("{what} {how}"),
-        attempts => format!("{what} {how}, attempt {attempts}"),
+    match attempts {
+        0 => format!("{action} {how}"),
+        attempts => format!("{action} {how}, attempt {attempts}"),
     }
 }

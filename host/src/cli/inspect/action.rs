@@ -11,13 +11,12 @@ use strata_core::message::Message;
 use strata_core::stepper::Stepper;
 use strata_core::team::{React, Thinker};
 
-use super::holder_state::HolderState;
 use super::{describe_activity, pluralize};
 use crate::cli::fault_report::{describe_host_call, write_section};
 use crate::cli::{CommandFailure, print_json, print_line, print_text, shell_path, shell_word};
 use crate::store::team_json;
 use crate::suggest::suggest;
-use crate::view::HostCallView;
+use crate::view::{HolderState, HostCallView, RoleActivity};
 
 /// Returns the names of existing actions, as many as fit into a message.
 fn list_names(names: &[&str]) -> String {
@@ -95,7 +94,7 @@ impl<'a> InspectedAction<'a> {
     }
 
     /// Shows it as text.
-    pub(super) fn show(&self, life: HolderState, path: &Path) {
+    pub(super) fn show(&self, holder: HolderState, path: &Path) {
         let (team, env) = (self.stepper.team(), self.stepper.env());
         let role = team.role(self.slot.role);
         let used = env.spending(|slot| slot == self.slot);
@@ -108,9 +107,11 @@ impl<'a> InspectedAction<'a> {
                 None => "none yet",
             }
         ));
+        let is_cut_off = holder.is_cut_off(self.stepper);
+        let activity = RoleActivity::from_role(self.stepper, self.slot.role, is_cut_off);
         print_line(&format!(
             "role is at  {}",
-            describe_activity(self.stepper, self.slot.role, life)
+            describe_activity(activity.as_ref())
         ));
         let (calls, tokens) = (
             pluralize(used.calls, "call"),

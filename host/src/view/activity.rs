@@ -1,0 +1,106 @@
+//! What a role is doing.
+
+use serde::Serialize;
+use strata_core::activation::Phase;
+use strata_core::event::Work;
+use strata_core::fault::FaultKind;
+use strata_core::id::RoleId;
+use strata_core::stepper::Stepper;
+
+use super::index_and_name;
+
+/// What a role that has an activation is doing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum RoleActivity {
+    /// It works on its mail.
+    Working {
+        /// The kind of work.
+        work: WorkKind,
+        /// The index of the action in its role; `None` for a choice and for a person's answer.
+        index: Option<u16>,
+        /// The name of the action; `think` for a choice, `answer` for a person's answer.
+        action: String,
+        /// What has become of the work.
+        state: WorkState,
+        /// How many attempts were made at it.
+        attempts: u32,
+    },
+    /// It has finished, and the step is not committed yet.
+    Finished,
+}
+
+/// A kind of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WorkKind {
+    /// It chooses its next action.
+    Choice {
+        /// How many choices it made before in this activation.
+        round: u32,
+    },
+    /// A person answers its mail.
+    Answer,
+    /// Its first action makes a plan.
+    Planning,
+    /// An action.
+    Action,
+}
+
+/// What has become of some work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WorkState {
+    /// It is next.
+    Next,
+    /// It is running.
+    Running,
+    /// It was running when the host ended.
+    CutOff,
+    /// It waits for another try.
+    BackingOff,
+    /// The operator interrupted it, which is not a fault of the action.
+    Interrupted,
+    /// It has failed.
+    Failed,
+    /// It is finished.
+    Finished,
+    /// It waits for a person.
+    WaitingForPerson,
+}
+
+impl RoleActivity {
+    /// Returns what a role is doing; `None` if it has no activation. `is_cut_off` says whether the
+    /// state is that of a host that ended without saving the end of the run.
+    pub fn from_role(stepper: &Stepper, id: RoleId, is_cut_off: bool) -> Option<Self> {
+        let role = stepper.team().role(id);
+        let activation = stepper.env().role(id).activation.as_ref()?;
+        let Some(current) = activation.current_work(role) else {
+            return Some(Self::Finished);
+        };
+        let work = match current {
+            Work::Think { round } => WorkKind::Choice { round },
+            Work::Answer => WorkKind::Answer,
+            Work::Plan => WorkKind::Planning,
+            Work::Act { .. } => WorkKind::Action,
+        };
+        let state = match &activation.phase {
+            Phase::Ready | Phase::ReadyAfterFault(_) => WorkState::Next,
+            Phase::Running if is_cut_off => WorkState::CutOff,
+            Phase::Running => WorkState::Running,
+            Phase::BackingOff => WorkState::BackingOff,
+            Phase::Failed(fault) if fault.kind == FaultKind::Interrupted => WorkState::Interrupted,
+            Phase::Failed(_) => WorkState::Failed,
+            Phase::Complete => WorkState::Finished,
+            Phase::WaitingForHuman(_) => WorkState::WaitingForPerson,
+        };
+        let (index, action) = index_and_name(role, Some(current));
+        Some(Self::Working {
+            work,
+            index,
+            action: action.to_owned(),
+            state,
+            attempts: activation.current_call.attempts,
+        })
+    }
+}

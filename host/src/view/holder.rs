@@ -1,0 +1,107 @@
+//! Which process works on a saved state and, if none does, which writes are in doubt and which
+//! commands continue it.
+
+use std::path::Path;
+
+use serde::Serialize;
+use strata_core::event::{CallPolicy, Status};
+use strata_core::stepper::Stepper;
+
+use super::{
+    AFTER_CHANGE, CommandArgument, DoubtView, SuggestedCommand, WITHOUT_CHANGE, raise_budget,
+    raise_step_limit, resume_arguments,
+};
+use crate::launch::{SavedTeam, holder};
+use crate::store::{LockHolder, StateSelector};
+
+/// Which process holds a saved state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", content = "pid", rename_all = "kebab-case")]
+pub enum HolderState {
+    /// A process, with its id if known.
+    HeldBy(Option<u32>),
+    /// No process.
+    Free,
+    /// Unknown, or not applicable because an earlier state is shown.
+    Unknown,
+}
+
+impl HolderState {
+    /// Returns which process holds the storage at `path`. This must be called before the state is
+    /// read.
+    pub fn read(path: &Path, at: &StateSelector) -> Self {
+        if *at != StateSelector::Head {
+            return Self::Unknown;
+        }
+        match holder(path) {
+            Ok(LockHolder::Process { pid }) => Self::HeldBy(pid),
+            Ok(LockHolder::Nobody) => Self::Free,
+            Err(_) => Self::Unknown,
+        }
+    }
+
+    /// Determines it again after the state was read: a process that came in the meantime may have
+    /// written what was read.
+    pub fn reread(self, path: &Path) -> Self {
+        if self == Self::Free {
+            Self::read(path, &StateSelector::Head)
+        } else {
+            self
+        }
+    }
+
+    /// Returns whether the run was cut off: it is saved as running, and no process holds it.
+    pub fn is_cut_off(self, stepper: &Stepper) -> bool {
+        self == Self::Free && stepper.env().status == Status::Running
+    }
+
+    /// Returns the writes that are in doubt, or will be on the next resume because they were in
+    /// progress when the run was cut off.
+    pub fn writes_in_doubt(self, stepper: &Stepper) -> Vec<DoubtView> {
+        if !self.is_cut_off(stepper) {
+            return DoubtView::all(stepper);
+        }
+        let mut resumed = stepper.clone();
+        let event = resumed.run_resumed_event(stepper.env().budget, CallPolicy::Auto);
+        // If the state does not permit a resume, the resume itself will report it.
+        let is_resumed = resumed.apply(&event).is_ok();
+        DoubtView::all(if is_resumed { &resumed } else { stepper })
+    }
+
+    /// Returns the commands that continue the run; none if it is finished or a process holds it.
+    pub fn resume_commands(self, saved: &SavedTeam, path: &Path) -> Vec<SuggestedCommand> {
+        let stepper = &saved.stepper;
+        let env = stepper.env();
+        if self != Self::Free || env.is_finished() {
+            return Vec::new();
+        }
+        let resume = resume_arguments(path, None);
+        // A team saved by MetaGPT has no team file.
+        let has_team_file = !saved.definition.text.is_empty();
+        let mut plain = SuggestedCommand::new("run", []);
+        if !has_team_file {
+            plain = plain.with([CommandArgument::placeholder("TEAM.toml")]);
+        }
+        let plain = plain.with(resume.clone());
+        match env.status {
+            Status::OutOfBudget => vec![plain.with_suggested(raise_budget(stepper, None))],
+            Status::StepLimit => vec![plain.with_suggested(raise_step_limit(stepper))],
+            _ if !self.writes_in_doubt(stepper).is_empty() => vec![plain.with([
+                CommandArgument::word("--in-doubt"),
+                CommandArgument::placeholder("redo|skip|VALUE"),
+            ])],
+            Status::Failed => {
+                let file = saved.definition.file();
+                if !has_team_file || !file.is_file() {
+                    return vec![plain];
+                }
+                let changed = SuggestedCommand::new("run", [CommandArgument::TeamFile(file)]);
+                vec![
+                    changed.with(resume).commented(AFTER_CHANGE),
+                    plain.commented(WITHOUT_CHANGE),
+                ]
+            }
+            _ => vec![plain],
+        }
+    }
+}
