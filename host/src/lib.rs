@@ -11,6 +11,7 @@
 //! | [`manifest::operator::in_force`] | the policies that bind teams on this machine, as the command line uses them |
 //! | [`live::Events`], [`public_event::EventLine`] | public events, as `--events` writes them |
 //! | [`manifest::Definition`] | a team file, read and validated without running it |
+//! | [`view`] | what a person is shown about a run, as values that can be serialised: its ending, faults, requests, cost |
 //! | [`launch`] | one function for each command: reports, comparisons, forks, answers, checkpoints |
 //! | [`build::build`], [`skills::Shelf`], [`graph`] | building components from source, the shelf, teams as graphs |
 //!
