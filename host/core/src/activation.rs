@@ -258,13 +258,6 @@ impl Activation {
         }
     }
 
-    /// Returns whether the next attempt at the current call has this number. Older records do not
-    /// contain the progress of choices; there a choice that is made again starts at 1.
-    pub(crate) fn is_next_attempt(&self, work: Work, attempt: u32) -> bool {
-        self.current_call.attempts + 1 == attempt
-            || (attempt == 1 && matches!(work, Work::Think { .. }))
-    }
-
     /// Records a choice and moves on. Its progress is kept until the commit, like that of other
     /// calls.
     pub(crate) fn record_choice(&mut self, work: Work, choice: i32) {

@@ -4,9 +4,8 @@
 //!
 //! The cost of a call is determined by the host.
 
-use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use core::ops::Add;
 
 use serde::{Deserialize, Serialize};
@@ -68,7 +67,7 @@ pub struct Spending {
 }
 
 /// What a call uses up, or may use up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amount {
     /// Money.
     pub usd: Usd,
@@ -78,59 +77,11 @@ pub struct Amount {
 
 /// An amount that is reserved for a call in progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "ReservationRecord", into = "ReservationRecord")]
 pub struct Reservation {
     /// The digest of the request, as in the record of its answer.
     pub request: String,
     /// The amount.
     pub amount: Amount,
-}
-
-/// The recorded form of a reservation. The first version had no tokens, and the fields of a record
-/// never change, so tokens are appended to the digest if there are any.
-#[derive(Clone, Serialize, Deserialize)]
-#[serde(rename = "Reserved")]
-struct ReservationRecord {
-    request: String,
-    usd: Usd,
-}
-
-/// Separates the digest from the tokens.
-const TOKENS_SEPARATOR: char = '+';
-
-impl From<Reservation> for ReservationRecord {
-    fn from(
-        Reservation {
-            mut request,
-            amount,
-        }: Reservation,
-    ) -> Self {
-        if amount.tokens > 0 || request.contains(TOKENS_SEPARATOR) {
-            request.push(TOKENS_SEPARATOR);
-            request.push_str(&amount.tokens.to_string());
-        }
-        Self {
-            request,
-            usd: amount.usd,
-        }
-    }
-}
-
-impl From<ReservationRecord> for Reservation {
-    fn from(ReservationRecord { request, usd }: ReservationRecord) -> Self {
-        if let Some((digest, tokens)) = request.rsplit_once(TOKENS_SEPARATOR)
-            && let Ok(tokens) = tokens.parse()
-        {
-            return Self {
-                request: digest.to_owned(),
-                amount: Amount { usd, tokens },
-            };
-        }
-        Self {
-            request,
-            amount: Amount { usd, tokens: 0 },
-        }
-    }
 }
 
 impl Amount {
@@ -446,41 +397,5 @@ impl Activation {
         if let Some(at) = at {
             self.current_call.reservations.remove(at);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_held_back_is_recorded_as_it_was_before_tokens_were() {
-        let check = |request: &str, tokens, recorded: &str| {
-            let reserved = Reservation {
-                request: request.into(),
-                amount: Amount {
-                    usd: Usd(7),
-                    tokens,
-                },
-            };
-            let bytes = postcard::to_allocvec(&reserved).unwrap();
-            assert_eq!(bytes, postcard::to_allocvec(&(recorded, 7_u64)).unwrap());
-            assert_eq!(
-                postcard::from_bytes::<Reservation>(&bytes).unwrap(),
-                reserved
-            );
-        };
-        check("ab12", 0, "ab12");
-        check("ab12", 300, "ab12+300");
-        check("a+5", 0, "a+5+0");
-        let old = postcard::to_allocvec(&("ab12", 7_u64)).unwrap();
-        let held = Reservation {
-            request: "ab12".into(),
-            amount: Amount {
-                usd: Usd(7),
-                tokens: 0,
-            },
-        };
-        assert_eq!(postcard::from_bytes::<Reservation>(&old).unwrap(), held);
     }
 }

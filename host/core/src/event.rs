@@ -1,11 +1,10 @@
 //! Events: the recorded facts a run consists of. How an event changes the environment is in
 //! `stepper::apply`.
 //!
-//! Events are encoded by position (postcard), and records outlive the program that wrote them. New
-//! variants are therefore added at the end, and the fields of a variant, and of every type it
-//! contains, never change: an old record lacks the bytes of a new field and could not be read.
-//! Additional information needs a new variant, or a new format byte in the store. The records that
-//! make up a commit are in `commit`.
+//! Events are encoded by position (postcard), and records outlive the program that wrote them. A
+//! record of another layout cannot be read, so a change of a variant, or of any type it contains,
+//! needs a new format byte in the store, except that variants may be added at the end. The records
+//! that make up a commit are in `commit`.
 
 mod commit;
 mod status;

@@ -39,8 +39,8 @@ use ready_index::{ReadyIndex, RoleStatus};
 pub struct Stepper {
     /// The team as its file defines it now.
     defined_team: Arc<Team>,
-    /// The team under the rules of the environment. It differs from `given` only while older events
-    /// are applied.
+    /// The team under the rules of the environment. It differs from `defined_team` only
+    /// while events are applied that were recorded under other rules.
     team: Arc<Team>,
     env: Environment,
     /// An index of the roles that take part, so that not every role has to be examined.

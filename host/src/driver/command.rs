@@ -61,7 +61,6 @@ pub struct SendReceipt {
     pub dead: Vec<String>,
     /// Whether it is a repetition, by its idempotency key, and was not published again. The
     /// recipients of the first time are not listed.
-    #[serde(default)]
     pub known: bool,
 }
 

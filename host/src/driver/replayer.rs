@@ -80,8 +80,7 @@ pub(crate) enum ReplayOutcome {
 
 impl RecordedAttempt {
     /// Removes and returns the next recorded call with this digest. Equal calls are numbered in the
-    /// order in which they were made, and recorded in the order of their answers. Older records are
-    /// not numbered; their calls were made one after another.
+    /// order in which they were made, and recorded in the order of their answers.
     fn take_next(&mut self, kind: HostCallKind, digest: &str) -> Option<HostCall> {
         let equal = self
             .calls

@@ -21,11 +21,12 @@ use strata_core::message::Message;
 
 use message_size::MessageSize;
 
-/// The format of events and states: postcard. A later format gets the next number.
-const POSTCARD: u8 = 3;
+/// The format of events and states: postcard. Until the first release a change of what is encoded
+/// needs a new number. After it, a new format gets the next number, and all old ones stay readable.
+const POSTCARD: u8 = 1;
 
 /// The same encoding, compressed: its length in four bytes, then a block of LZ4.
-const COMPRESSED: u8 = 4;
+const COMPRESSED: u8 = 2;
 /// The number of bytes before the block.
 const HEADER_BYTES: usize = 5;
 /// Smaller blobs are not compressed, so that a new run is saved quickly.
@@ -201,7 +202,7 @@ fn is_ratio_allowed(block: usize, plain: usize) -> bool {
 }
 
 /// Decompresses a blob, if it is compressed.
-fn decompress(bytes: &[u8]) -> Result<Cow<'_, [u8]>, DecodeError> {
+pub(super) fn decompress(bytes: &[u8]) -> Result<Cow<'_, [u8]>, DecodeError> {
     let Some((&COMPRESSED, rest)) = bytes.split_first() else {
         return Ok(Cow::Borrowed(bytes));
     };

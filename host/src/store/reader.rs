@@ -49,8 +49,6 @@ pub struct Reader {
     pub(super) path: PathBuf,
     /// The lineage that is read instead of the current one.
     pub(super) selected: Option<i64>,
-    /// The version of its schema.
-    pub(super) version: usize,
     sight: ReadMode,
 }
 
@@ -79,13 +77,11 @@ impl Reader {
             conn.pragma_update(None, "temp_store", "memory")
         };
         set().map_err(|e| schema::schema_error(&path, e))?;
-        let version = schema::schema_version(&conn, &path)?;
-        schema::check_schema(&mut conn, version, &path)?;
+        schema::check_schema(&mut conn, &path)?;
         Ok(Self {
             conn,
             path,
             selected: None,
-            version,
             sight: ReadMode::Commits,
         })
     }

@@ -1,4 +1,5 @@
-//! The tables of the database, its versions, and how a file is recognised as our database.
+//! The tables of the database, the version of its schema, and how a file is recognised as our
+//! database.
 
 #[cfg(test)]
 mod tests;
@@ -18,13 +19,19 @@ use super::file;
 /// Marks our databases among all SQLite files: "STRT".
 const APPLICATION_ID: i32 = 0x5354_5254;
 
-/// The statements that lead from one version to the next. They are never changed, only added to:
-/// their number is the newest version.
-const MIGRATIONS: &[&str] = &["
+/// The version of the schema, which the database contains as its `user_version`. Until the first
+/// release a change of `TABLES` only needs a new number. After it, databases of all released versions
+/// have to be migrated when they are opened.
+pub(super) const VERSION: i64 = 1;
+
+/// The statements that create the tables.
+const TABLES: &str = "
     -- Lineages: sequences of checkpoints. The first one is created with the storage; each later one branched off
     -- another, its `origin`, after the event at `leaves_at`, and shares all events up to there. Events have positions
     -- on the path from the beginning of the run to the newest state of a lineage: 1, 2, 3 and so on. `events` is the
-    -- position of a lineage's newest event, and `last` its checksum, which reveals a file that lost its end.
+    -- position of a lineage's newest event, and `last` its checksum, which reveals a file that lost its end. The row of
+    -- a lineage may lag behind: the events after `events` belong to it, too. Then `last`, `spent` and `since` are as of
+    -- that event.
     -- Checkpoints that were made by events up to `forgotten` cannot be loaded, with exceptions (see `checkpoint_list`). `spent`
     -- is what its own events cost; that of the first includes what was spent before. `since` is the size of the events
     -- after the newest snapshot on the path, in bytes.
@@ -110,10 +117,7 @@ const MIGRATIONS: &[&str] = &["
         digest TEXT PRIMARY KEY,
         body BLOB NOT NULL
     ) STRICT;
-", "
-    -- The row of a lineage may lag behind: the events after `events` belong to it, too. Then `last`, `spent` and
-    -- `since` are as of that event.
-", "
+
     -- `expected` is 1 if there must be a log with the rest of the database; see `wal_checkpoint`. `changes` counts the changes
     -- that are no events and must not be lost.
     CREATE TABLE log (
@@ -122,25 +126,12 @@ const MIGRATIONS: &[&str] = &["
         changes INTEGER NOT NULL
     ) STRICT;
     INSERT INTO log VALUES (1, 0, 0);
-"];
-
-/// The first version that has the table `log`.
-pub(super) const LOG_TABLE_VERSION: usize = 3;
-
-/// The version this program writes.
-pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;
+";
 
 /// Creates all tables in an empty database.
 pub(super) fn create(conn: &Connection) -> rusqlite::Result<()> {
     conn.pragma_update(None, "application_id", APPLICATION_ID)?;
-    migrate(conn, 0)
-}
-
-/// Upgrades a database to the newest version. It has to be called within a transaction.
-pub(super) fn migrate(conn: &Connection, from: usize) -> rusqlite::Result<()> {
-    for migration in MIGRATIONS.iter().skip(from) {
-        conn.execute_batch(migration)?;
-    }
+    conn.execute_batch(TABLES)?;
     conn.pragma_update(None, "user_version", VERSION)
 }
 
@@ -234,19 +225,16 @@ const AUTOMATIC_INDEXES: [(&str, &str); 2] = [
     ("sqlite_autoindex_blob_1", "blob"),
 ];
 
-/// Returns the schema of a version. It is read from the text of the migrations, which only create tables: to let SQLite
-/// carry them out takes 0.3 ms, a tenth of the time in which a team is resumed. A test compares the two.
-fn known_schemas(version: usize) -> SchemaObjects {
+/// Returns the objects of our schema. They are read from the text of the statements, because
+/// executing these takes SQLite 0.3 ms, a tenth of the time in which a team is resumed. A test
+/// compares the two.
+fn expected_objects() -> SchemaObjects {
     const CREATE: &str = "CREATE TABLE ";
     let mut objects: SchemaObjects = AUTOMATIC_INDEXES
         .iter()
         .map(|&(name, table)| (("index".into(), name.into()), (table.into(), None)))
         .collect();
-    let statements = MIGRATIONS
-        .iter()
-        .take(version)
-        .flat_map(|migration| migration.split(';'));
-    for statement in statements {
+    for statement in TABLES.split(';') {
         let Some(at) = statement.find(CREATE) else {
             continue;
         };
@@ -258,14 +246,11 @@ fn known_schemas(version: usize) -> SchemaObjects {
     objects
 }
 
-/// Fails unless the schema is exactly that of a version. Nothing else may be read before: views and
-/// triggers are statements of whoever made the file.
-pub(super) fn check_schema(
-    conn: &mut Connection,
-    version: usize,
-    path: &Path,
-) -> Result<(), StoreError> {
-    let known = known_schemas(version);
+/// Fails unless the schema is exactly ours. Nothing else may be read before: views and triggers are
+/// statements of whoever made the file.
+pub(super) fn check_schema(conn: &mut Connection, path: &Path) -> Result<(), StoreError> {
+    check_version(conn, path)?;
+    let known = expected_objects();
     let found = read_objects(conn, known.len() + 1).map_err(|e| schema_error(path, e))?;
     // The greatest unknown object is reported, so views and triggers come first: they are what
     // matters.
@@ -331,8 +316,8 @@ pub(super) fn sync_database(path: &Path) -> Result<(), StoreError> {
         .map_err(|e| StoreError::io(path, "write", e))
 }
 
-/// Returns the version of an open database. Fails if this program cannot use it.
-pub(super) fn schema_version(conn: &Connection, path: &Path) -> Result<usize, StoreError> {
+/// Fails unless the schema of an open database has the version of this program.
+fn check_version(conn: &Connection, path: &Path) -> Result<(), StoreError> {
     let found: i64 = conn
         .pragma_query_value(None, "user_version", |row| row.get(0))
         .map_err(|e| schema_error(path, e))?;
@@ -343,11 +328,11 @@ pub(super) fn schema_version(conn: &Connection, path: &Path) -> Result<usize, St
             known: VERSION,
         });
     }
-    if found < 1 {
+    if found < VERSION {
         return Err(StoreError::corrupt(
             path,
             format!("its schema version is {found}"),
         ));
     }
-    Ok(found as usize)
+    Ok(())
 }

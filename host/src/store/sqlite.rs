@@ -115,13 +115,6 @@ impl SqliteStore {
         check_pages(&reader)?;
         let changes = reader.check_complete()?;
         schema::enable_wal(&reader.conn, &path)?;
-        if (reader.version as i64) < schema::VERSION {
-            let tx = reader.conn.unchecked_transaction().map_err(fail)?;
-            schema::migrate(&reader.conn, reader.version).map_err(fail)?;
-            // A database that cannot be read is left unchanged.
-            reader.selected_lineage()?;
-            tx.commit().map_err(fail)?;
-        }
         reader
             .conn
             .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)

@@ -350,7 +350,7 @@ impl Stepper {
             "a call that is not the next one",
         )?;
         ensure(
-            activation.is_next_attempt(work, attempt),
+            attempt == activation.current_call.attempts + 1,
             "an attempt out of turn",
         )?;
         activation.current_call.attempts = attempt;

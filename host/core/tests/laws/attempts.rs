@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use strata_core::activation::Activation;
 use strata_core::effect::Effect;
-use strata_core::event::{CallPolicy, CallResult, Event, RecordedCallUse, Status, Work};
+use strata_core::event::{CallPolicy, CallResult, Event, Status, Work};
 use strata_core::fault::{Fault, FaultKind};
 use strata_core::id::{ActionId, RoleId};
 use strata_core::message::IDEA_LABEL;
@@ -170,43 +170,6 @@ fn a_choice_that_has_to_be_made_again_is_the_next_attempt_and_served_what_is_rec
         run.go();
     }
     assert_eq!(run.halt(), Status::Done);
-}
-
-#[test]
-fn records_in_which_a_choice_that_was_made_again_began_anew_can_be_read() {
-    let mut run = chosen_in_vain();
-    run.resume(beside_a_writer(None), CallPolicy::Auto);
-    run.act(Ok(writes("x again", &[("k", 1)])));
-    let Effect::Call(call) = run.go() else {
-        panic!("it chooses")
-    };
-    let Event::CallStarted {
-        role,
-        work,
-        digest,
-        forgotten,
-        ..
-    } = run.stepper.call_started_event(&call)
-    else {
-        panic!("it begins")
-    };
-    let journal = RecordedCallUse::Fresh;
-    run.record(Event::CallStarted {
-        role,
-        work,
-        attempt: 1,
-        call_reuse: journal,
-        digest,
-        forgotten,
-    });
-    run.end(role, Ok(CallResult::Chosen(-1)));
-    assert_eq!(
-        run.env().roles[0]
-            .activation
-            .as_ref()
-            .map(|activation| activation.choices.len()),
-        Some(2)
-    );
 }
 
 #[test]

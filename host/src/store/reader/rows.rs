@@ -13,7 +13,7 @@ use crate::store::error::StoreError;
 use crate::store::lineage::{
     EventPath, MAX_POSITION, StoredLineage, event_key, key_range, position_of_key,
 };
-use crate::store::{Record, SavedDefinition, schema};
+use crate::store::{Record, SavedDefinition};
 
 /// The columns of an event, in the order in which `record` reads them.
 const EVENT_COLUMNS: &str = "n, line, lines, time_ms, marks, sum, body";
@@ -267,9 +267,6 @@ impl Reader {
             .iter()
             .map(|row| row.events - row.start())
             .sum();
-        if self.version < schema::LOG_TABLE_VERSION {
-            return Ok((events as u64, false));
-        }
         let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
         let row = self
             .conn

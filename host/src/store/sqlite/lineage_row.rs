@@ -255,40 +255,6 @@ mod tests {
     }
 
     #[test]
-    fn a_database_of_the_version_before_is_read_and_taken_over() {
-        let (records, _) = scripted_run(&pseudorandom(9, 8_000), 30);
-        let temp = tempfile::tempdir().unwrap();
-        let (directory, mut store) = created(&temp);
-        store.append(&records, Durability::Process).unwrap();
-        drop(store);
-        let version = |sql: &str| {
-            let conn = Connection::open(directory.database()).unwrap();
-            conn.execute_batch(sql).unwrap();
-            conn.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))
-                .unwrap()
-        };
-        assert_eq!(version("DROP TABLE log; PRAGMA user_version = 1"), 1);
-        assert_eq!(
-            Reader::open(&directory)
-                .unwrap()
-                .records(0, usize::MAX)
-                .unwrap(),
-            records
-        );
-        assert_eq!(version(""), 1, "who only reads changes nothing");
-        assert_eq!(
-            directory
-                .open()
-                .unwrap()
-                .store
-                .records(0, usize::MAX)
-                .unwrap(),
-            records
-        );
-        assert_eq!(version(""), crate::store::schema::VERSION);
-    }
-
-    #[test]
     fn the_log_is_moved_however_little_happens_beside_large_files() {
         let temp = tempfile::tempdir().unwrap();
         let (directory, mut store) = created(&temp);
