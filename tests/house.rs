@@ -199,10 +199,14 @@ impl Source {
     /// Whether the module that it belongs to declares it for tests only.
     fn is_test(&self) -> bool {
         let path = Path::new(&self.name);
-        let parent = path
-            .parent()
-            .map(|dir| project().join(dir.with_extension("rs")));
-        let Some(parent) = parent.and_then(|parent| fs::read_to_string(parent).ok()) else {
+        let Some(directory) = path.parent() else {
+            return false;
+        };
+        let parents = [directory.with_extension("rs"), directory.join("lib.rs")];
+        let parent = parents
+            .iter()
+            .find_map(|parent| fs::read_to_string(project().join(parent)).ok());
+        let Some(parent) = parent else {
             return false;
         };
         let module = path.file_stem().unwrap_or_default().to_string_lossy();

@@ -41,6 +41,8 @@ pub mod doctor;
 pub mod driver;
 mod excerpt;
 pub mod gateway;
+#[cfg(test)]
+mod golden;
 pub mod graph;
 pub mod interface;
 pub mod launch;

@@ -31,6 +31,8 @@ mod crash;
 #[cfg(test)]
 mod damage;
 #[cfg(test)]
+mod golden;
+#[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod lost_log;

@@ -6,6 +6,7 @@ use std::thread;
 use tempfile::TempDir;
 
 use super::*;
+use crate::golden::golden;
 use crate::trust::signature;
 
 fn manifest(name: &str, version: &str) -> ComponentManifest {
@@ -30,6 +31,18 @@ fn find(shelf: &Shelf, wanted: &str) -> Result<String, String> {
     found
         .map(|skill| skill.name())
         .map_err(|error| error.to_string())
+}
+
+#[test]
+fn an_entry_is_as_the_golden_file() {
+    let (_dir, shelf) = shelf();
+    let (skill, _) = shelf.add(b"one", &manifest("write-code", "1.0.0")).unwrap();
+    let name = "write-code@1.0.0.skill";
+    let path = shelf.dir().join(name);
+    let text = golden(name, &fs::read(&path).unwrap());
+    fs::write(&path, text).unwrap();
+    let found = shelf.find(&"write-code@1.0.0".parse().unwrap());
+    assert_eq!(found.unwrap(), skill);
 }
 
 #[test]

@@ -304,3 +304,20 @@ fn is_valid_wal_header(header: &[u8]) -> bool {
     }
     magic & !1 == MAGIC && version == VERSION && (s1, s2) == (sum1, sum2)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::golden::golden_bytes;
+
+    #[test]
+    fn the_file_is_as_the_golden_file() {
+        let progress = WriteProgress {
+            boot: *b"01234567-89ab-cdef-0123-456789abcdef",
+            written: 0x0102_0304_0506,
+            synced: 7,
+        };
+        let bytes = golden_bytes("team.db-progress.hex", &progress.encode());
+        assert_eq!(WriteProgress::decode(&bytes), Some(progress));
+    }
+}

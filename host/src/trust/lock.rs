@@ -302,6 +302,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::golden::golden;
 
     fn locked(digit: &str, size: u64) -> LockedComponent {
         LockedComponent {
@@ -347,6 +348,17 @@ mod tests {
             text.contains("skill = \"write@1.0.0\"") && !text.contains("/shelf"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn the_file_is_as_the_golden_file() {
+        let home = tempfile::tempdir().unwrap();
+        let mut lock = ComponentLock::new(home.path());
+        lock.set(LockedName::File("a/b.wasm".into()), locked("1", 23));
+        lock.set(LockedName::Skill("write@1.0.0".into()), locked("4", 56));
+        let text = golden(FILE_NAME, lock.text().as_bytes());
+        fs::write(lock.path(), text).unwrap();
+        assert_eq!(ComponentLock::read_in(home.path()).unwrap(), Some(lock));
     }
 
     #[test]

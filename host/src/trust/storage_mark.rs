@@ -292,3 +292,21 @@ fn unusable_error(path: &Path, source: io::Error) -> MarkError {
         source,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::golden::golden;
+
+    #[test]
+    fn a_mark_is_as_the_golden_file() {
+        let mark = StorageMark {
+            path: "/srv/teams/store".into(),
+            inode: 12_345,
+            born_ns: Some(1_700_000_000_123_456_789),
+            definitions: vec!["a".repeat(64), "b".repeat(64)],
+        };
+        let text = golden("storage-mark.json", &serde_json::to_vec(&mark).unwrap());
+        assert_eq!(serde_json::from_slice::<StorageMark>(&text).unwrap(), mark);
+    }
+}

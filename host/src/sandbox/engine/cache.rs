@@ -28,7 +28,7 @@ pub use health::CacheHealth;
 const MAGIC: &[u8; 7] = b"strata\0";
 /// The version of the file layout, which precedes the magic bytes. Files of another version are not
 /// used.
-const LAYOUT_VERSION: u8 = 4;
+const LAYOUT_VERSION: u8 = 1;
 /// The size of the checksum, which precedes the version.
 const CHECKSUM_BYTES: usize = 4;
 /// The size of the manifest's length, which precedes the checksum.
@@ -234,23 +234,16 @@ fn read_trailer(
     file: &File,
     bytes: u64,
 ) -> Result<[u8; LENGTH_BYTES + CHECKSUM_BYTES], CacheDefect> {
-    let read = |at: u64| {
-        let mut bytes = [0; TRAILER_BYTES];
-        file.read_exact_at(&mut bytes, at)
-            .map(|()| bytes)
-            .map_err(|_| CacheDefect::Damaged)
-    };
-    let tail = read(
-        bytes
-            .checked_sub(TRAILER_BYTES as u64)
-            .ok_or(CacheDefect::Damaged)?,
-    )?;
+    let at = bytes
+        .checked_sub(TRAILER_BYTES as u64)
+        .ok_or(CacheDefect::Damaged)?;
+    let mut tail = [0; TRAILER_BYTES];
+    file.read_exact_at(&mut tail, at)
+        .map_err(|_| CacheDefect::Damaged)?;
     let (numbers, rest) = tail.split_first_chunk().ok_or(CacheDefect::Damaged)?;
     match rest.split_first() {
         Some((&LAYOUT_VERSION, magic)) if magic == MAGIC => Ok(*numbers),
         Some((_, magic)) if magic == MAGIC => Err(CacheDefect::OtherLayout),
-        // Older layouts start with the magic bytes.
-        _ if read(0)?.starts_with(MAGIC) => Err(CacheDefect::OtherLayout),
         _ => Err(CacheDefect::Damaged),
     }
 }
@@ -351,6 +344,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::golden::golden_bytes;
 
     #[test]
     fn what_is_put_can_be_got_and_damage_is_absence() {
@@ -384,18 +378,28 @@ mod tests {
         let whole = fs::read(&path).unwrap();
         let layout_at = whole.len() - MAGIC.len() - 1;
         let later = [&whole[..layout_at], &[LAYOUT_VERSION + 1], MAGIC].concat();
-        let older = [MAGIC, [3].as_slice(), &[7; 20]].concat();
-        for (other, name) in [(later, "k"), (older, "older")] {
-            fs::write(home.path().join("own").join(name), other).unwrap();
-            assert!(cache.get(name).is_none());
-        }
+        fs::write(&path, later).unwrap();
+        assert!(cache.get("k").is_none());
         let health = cache.health();
         assert_eq!(
             (health.files, health.other_layout, health.damaged),
-            (2, 2, 0)
+            (1, 1, 0)
         );
         cache.put("k", b"{}", b"code");
-        assert_eq!(cache.health().other_layout, 1);
+        assert_eq!(cache.health().other_layout, 0);
+    }
+
+    #[test]
+    fn a_file_is_as_the_golden_file() {
+        let home = tempfile::tempdir().unwrap();
+        let cache = CompileCache::in_directory(&home.path().join("own"));
+        cache.put("k", b"{}", b"code");
+        let path = home.path().join("own/k");
+        let bytes = golden_bytes("compiled-component.hex", &fs::read(&path).unwrap());
+        fs::write(&path, bytes).unwrap();
+        let got = cache.get("k").unwrap();
+        assert_eq!(got.manifest(), b"{}");
+        assert_eq!(got.code().unwrap(), b"code");
     }
 
     #[test]

@@ -292,3 +292,76 @@ fn exchange_key(request: &ModelRequest) -> String {
     })
     .unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::golden::golden;
+    use crate::services::llm::{ChatMessage, FinishReason, Speaker, ToolCall, ToolDefinition};
+
+    /// Returns a request that has all fields.
+    fn request() -> ModelRequest {
+        let call = ToolCall {
+            id: "call-1".into(),
+            name: "tool".into(),
+            arguments: "{}".into(),
+        };
+        let asked = ChatMessage {
+            tool_calls: vec![call],
+            ..ChatMessage::new(Speaker::Assistant, "")
+        };
+        let result = ChatMessage {
+            tool_call_id: Some("call-1".into()),
+            ..ChatMessage::new(Speaker::Tool, "result")
+        };
+        let system = ChatMessage::new(Speaker::System, "instructions");
+        let user = ChatMessage::new(Speaker::User, "a \"question\" ✓");
+        ModelRequest {
+            model: Some("model".into()),
+            messages: vec![system, user, asked, result],
+            tools: vec![ToolDefinition {
+                name: "tool".into(),
+                description: "description".into(),
+                parameters: "{\"type\": \"object\"}".into(),
+            }],
+            output_schema: Some("{}".into()),
+            temperature: Some(0.5),
+            max_tokens: Some(100),
+            stop: vec!["stop".into()],
+            seed: Some(7),
+        }
+    }
+
+    fn reply() -> ModelReply {
+        ModelReply {
+            text: "text".into(),
+            data: Some("{}".into()),
+            tool_calls: vec![ToolCall {
+                id: "call-2".into(),
+                name: "tool".into(),
+                arguments: "[]".into(),
+            }],
+            model: "model-1".into(),
+            input_tokens: 10,
+            output_tokens: 20,
+            cached_tokens: 5,
+            finish: FinishReason::Length,
+        }
+    }
+
+    #[test]
+    fn a_record_is_as_the_golden_file() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("record.ndjson");
+        let (request, reply) = (request(), reply());
+        let error = HostError::new(HostErrorKind::Upstream, "the model is not there");
+        let recorder = ExchangeRecorder::open(&path).unwrap();
+        recorder.append(&request, Ok(&reply));
+        recorder.append(&request, Err(&error));
+        let text = golden("recorded-replies.ndjson", &open::read(&path).unwrap());
+        std::fs::write(&path, text).unwrap();
+        let recorded = RecordedProvider::load(&path).unwrap();
+        assert_eq!(recorded.complete(&request), Ok(reply));
+        assert_eq!(recorded.complete(&request), Err(error));
+    }
+}

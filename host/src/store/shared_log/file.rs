@@ -194,6 +194,11 @@ impl LogLink {
         }
     }
 
+    #[cfg(test)]
+    pub(in crate::store) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Links the log into another directory as well.
     pub(in crate::store) fn link_into(&self, directory: &Path) -> Result<(), StoreError> {
         let new = link_path(directory, self.team);
