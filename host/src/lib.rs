@@ -9,7 +9,7 @@
 //! | [`GroupLog`] | a log shared by many teams, so that their concurrent commits need a single sync |
 //! | [`manifest::Overrides`] | what the program changes in a team file: limits, components, and the policies that bind the team |
 //! | [`manifest::operator::in_force`] | the policies that bind teams on this machine, as the command line uses them |
-//! | [`live::Events`], [`public_event::EventLine`] | public events, as `--events` writes them |
+//! | [`live::LiveEvents`], [`public_event::EventLine`] | public events, as `--events` writes them |
 //! | [`manifest::Definition`] | a team file, read and validated without running it |
 //! | [`view`] | what a person is shown about a run, as values that can be serialised: its ending, faults, requests, cost |
 //! | [`launch`] | one function for each command: reports, comparisons, forks, answers, checkpoints |

@@ -141,7 +141,7 @@ pub fn create_action(
 /// the directory.
 ///
 /// # Errors
-/// Fails in the same cases as [`action`].
+/// Fails in the same cases as [`create_action`].
 pub fn create_team(
     parent: &Path,
     name: &str,

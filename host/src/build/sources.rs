@@ -144,7 +144,7 @@ impl BuildOutput {
         self.component.with_extension("unfinished")
     }
 
-    /// Installs the file at [`unfinished`](Self::unfinished) as the component, and records the
+    /// Installs the file at [`temporary_path`](Self::temporary_path) as the component, and records the
     /// fingerprint and the external inputs: those of `files` that are not in the action's
     /// directory.
     pub fn install(&self, fingerprint: &str, files: &[PathBuf]) -> Result<PathBuf, BuildError> {
