@@ -171,9 +171,9 @@ fn a_compressed_bundle_is_read() {
 
 /// Creates a storage with the first events of the run, a snapshot among them, a blob and another
 /// lineage.
-fn create_storage() -> (TempDir, StorageDirectory) {
+fn create_storage(events: usize) -> (TempDir, StorageDirectory) {
     let (records, end) = run();
-    let (records, temp) = (&records[..24], tempfile::tempdir().unwrap());
+    let (records, temp) = (&records[..events], tempfile::tempdir().unwrap());
     let directory = StorageDirectory::new(temp.path().join("store"));
     let created = directory.create(
         ReplacePolicy::Never,
@@ -256,34 +256,47 @@ fn literal(value: ValueRef<'_>) -> String {
     }
 }
 
-#[test]
-fn a_database_has_the_schema_and_the_rows_of_the_golden_file() {
-    let (temp, written) = create_storage();
-    let text = golden("team.db.sql", dump(&written.database()).as_bytes());
-    let directory = StorageDirectory::new(temp.path().join("golden"));
-    std::fs::create_dir(directory.path()).unwrap();
+/// Compares a database with a golden file, and what is read from both.
+fn check_database(name: &str, written: &StorageDirectory) {
+    let text = golden(name, dump(&written.database()).as_bytes());
+    let temp = tempfile::tempdir().unwrap();
+    let directory = StorageDirectory::new(temp.path());
     let conn = Connection::open(directory.path().join(DATABASE)).unwrap();
     conn.execute_batch(&String::from_utf8(text).unwrap())
         .unwrap();
     conn.close().unwrap();
-    let [found, expected] =
-        [&directory, &written].map(|directory| Reader::open(directory).unwrap());
-    let all = |reader: &Reader| reader.records(0, usize::MAX).unwrap();
-    assert_eq!(all(&found), all(&expected));
-    assert_eq!(
-        found.checkpoints().unwrap(),
-        expected.checkpoints().unwrap()
-    );
+    let [found, expected] = [&directory, written].map(|directory| Reader::open(directory).unwrap());
+    assert_eq!(found.dropped().unwrap(), expected.dropped().unwrap());
+    let checkpoints = expected.checkpoints().unwrap();
+    assert_eq!(found.checkpoints().unwrap(), checkpoints);
     assert_eq!(found.lineages().unwrap(), expected.lineages().unwrap());
     assert_eq!(found.definition().unwrap(), definition());
-    for row in expected.checkpoints().unwrap() {
+    for row in checkpoints {
         let at = StateSelector::Checkpoint(row.id);
         let [found, expected] = [&found, &expected].map(|reader| reader.load(&at).unwrap());
         assert_eq!(loaded_state(&found), loaded_state(&expected));
     }
+    let newest = |reader: &Reader| reader.load(&StateSelector::Head).unwrap();
+    assert_eq!(newest(&found), newest(&expected));
     // The program that writes accepts it, too.
-    let opened = directory.open().unwrap();
-    assert_eq!(opened.store.records(0, usize::MAX).unwrap(), all(&expected));
+    directory.open().unwrap();
+}
+
+#[test]
+fn a_database_has_the_schema_and_the_rows_of_the_golden_file() {
+    let (_temp, directory) = create_storage(24);
+    check_database("team.db.sql", &directory);
+}
+
+#[test]
+fn a_database_with_dropped_events_is_as_the_golden_file() {
+    let (_temp, directory) = create_storage(100);
+    let mut store = directory.open().unwrap().store;
+    let pruned = store.prune(1, &mut |saved| Ok(loaded_state(&saved)));
+    drop((pruned.unwrap(), store));
+    let (dropped, _) = Reader::open(&directory).unwrap().dropped().unwrap();
+    assert!(dropped > 50, "only {dropped} were dropped");
+    check_database("pruned-team.db.sql", &directory);
 }
 
 #[test]
