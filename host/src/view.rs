@@ -5,6 +5,7 @@
 //! they are worded, shortened, coloured and quoted for a shell is decided where they are rendered.
 //! Texts of guests are not sanitised here.
 
+mod action;
 mod activity;
 mod budget;
 mod command;
@@ -15,6 +16,7 @@ mod fixture;
 mod holder;
 mod joins;
 mod requests;
+mod result;
 mod summary;
 
 use std::path::Path;
@@ -26,6 +28,8 @@ use strata_core::host_call::{CallOutcome, HostCallKind};
 use strata_core::money::Usd;
 use strata_core::team::Role;
 
+pub(crate) use action::last_output;
+pub use action::{ActionFault, ActionView};
 pub use activity::{RoleActivity, WorkKind, WorkState};
 pub use budget::{ExhaustedBudget, raise_budget, raise_step_limit};
 pub use command::{CommandArgument, SuggestedArguments, SuggestedCommand, resume_arguments};
@@ -36,6 +40,7 @@ pub use fault::{CodeSource, FaultAdvice, FaultView, HostCallView, Remedy, respon
 pub use holder::HolderState;
 pub use joins::{JoinSource, JoinView};
 pub use requests::{OpenRequests, RequestView};
+pub use result::{FaultSummary, IncompleteJoin, ResultSummary};
 pub use summary::{
     ActionCost, MailView, OpenFault, OutboundMail, RoleSummary, RunCost, RunSummary,
 };

@@ -78,7 +78,7 @@ pub(super) fn inspect(args: &InspectArgs) -> Result<u8, CommandFailure> {
         (Some(id), _, _) => message::show(stepper, id)?,
         (None, _, true) if json => calls::print_calls_json(path, args.action.as_deref())?,
         (None, _, true) => calls::show(path, args.action.as_deref())?,
-        (None, Some(action), false) if json => action.print_json(),
+        (None, Some(action), false) if json => action.print_json(path),
         (None, Some(action), false) => action.show(holder, path),
         (None, None, false) if json => print_json(
             team_json::export(stepper.team(), stepper.env(), &saved.definition).trim_end(),

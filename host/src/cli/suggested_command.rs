@@ -58,17 +58,18 @@ mod tests {
 
     #[test]
     fn arguments_are_quoted_by_what_they_are() {
-        let command = SuggestedCommand::new("run", [CommandArgument::Path("-a b".into())])
-            .with([
-                CommandArgument::word("it's"),
-                CommandArgument::placeholder("redo|skip|VALUE"),
-                CommandArgument::Template("ask-0=ANSWER".into()),
-                CommandArgument::Assignment {
-                    name: "A.One".into(),
-                    placeholder: "FIXED.wasm".into(),
-                },
-            ])
-            .commented("as an example");
+        let command =
+            SuggestedCommand::from_subcommand("run", [CommandArgument::Path("-a b".into())])
+                .with([
+                    CommandArgument::word("it's"),
+                    CommandArgument::placeholder("redo|skip|VALUE"),
+                    CommandArgument::Template("ask-0=ANSWER".into()),
+                    CommandArgument::Assignment {
+                        name: "A.One".into(),
+                        placeholder: "FIXED.wasm".into(),
+                    },
+                ])
+                .commented("as an example");
         assert_eq!(
             commented_command(&command),
             r"strata-host run './-a b' 'it'\''s' redo|skip|VALUE 'ask-0=ANSWER' A.One=FIXED.wasm   # as an example"

@@ -54,7 +54,10 @@ pub enum CommandArgument {
 
 impl SuggestedCommand {
     /// Returns a command of this program.
-    pub fn new(subcommand: &str, arguments: impl IntoIterator<Item = CommandArgument>) -> Self {
+    pub fn from_subcommand(
+        subcommand: &str,
+        arguments: impl IntoIterator<Item = CommandArgument>,
+    ) -> Self {
         let mut all = vec![CommandArgument::word(subcommand)];
         all.extend(arguments);
         Self {

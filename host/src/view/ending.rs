@@ -7,6 +7,7 @@ use serde::Serialize;
 use strata_core::activation::Activation;
 use strata_core::event::{Status, Work};
 use strata_core::id::RoleId;
+use strata_core::message::Message;
 use strata_core::money::Usd;
 use strata_core::stepper::{Stepper, step_of_fault};
 
@@ -73,12 +74,17 @@ pub struct RunOutput {
 impl RunOutput {
     /// Returns the newest output of a team.
     pub fn from_stepper(stepper: &Stepper) -> Option<Self> {
-        let message = stepper.env().last_output(stepper.team())?;
-        Some(Self {
+        let message = stepper.env().last_output(stepper.team());
+        message.map(|message| Self::from_message(message))
+    }
+
+    /// Creates the view of a message.
+    pub fn from_message(message: &Message) -> Self {
+        Self {
             id: message.id.0.clone(),
             role: message.sent_from.clone(),
             content: message.content.clone(),
-        })
+        }
     }
 }
 
@@ -211,18 +217,19 @@ impl<'a> EndedRun<'a> {
             Some(name) => CommandArgument::word(name),
             None => CommandArgument::placeholder("ROLE"),
         };
-        SuggestedCommand::new("send", [CommandArgument::Path(self.storage.to_owned())]).with([
-            CommandArgument::word("--to"),
-            recipient,
-            CommandArgument::word("--cause"),
-            CommandArgument::placeholder("LABEL"),
-            CommandArgument::placeholder("CONTENT"),
-        ])
+        SuggestedCommand::from_subcommand("send", [CommandArgument::Path(self.storage.to_owned())])
+            .with([
+                CommandArgument::word("--to"),
+                recipient,
+                CommandArgument::word("--cause"),
+                CommandArgument::placeholder("LABEL"),
+                CommandArgument::placeholder("CONTENT"),
+            ])
     }
 
     /// Returns the command that resumes the run without a change.
     fn resume_command(&self) -> SuggestedCommand {
-        SuggestedCommand::new("run", resume_arguments(self.storage, self.policy))
+        SuggestedCommand::from_subcommand("run", resume_arguments(self.storage, self.policy))
     }
 
     fn resume_commands(&self, ending: &RunEnding) -> Vec<SuggestedCommand> {
@@ -269,7 +276,7 @@ impl<'a> EndedRun<'a> {
         let edits_team_file = |advice: &FaultAdvice| advice.edits_team_file;
         if !ending.undelivered.is_empty() || advice().any(edits_team_file) {
             let file = CommandArgument::TeamFile(self.provenance.file.clone());
-            let command = SuggestedCommand::new("run", [file]).with(resume.clone());
+            let command = SuggestedCommand::from_subcommand("run", [file]).with(resume.clone());
             commands.push(command.commented(AFTER_CHANGE));
         }
         // One component is named as an example for all.
@@ -278,13 +285,13 @@ impl<'a> EndedRun<'a> {
                 name,
                 placeholder: "FIXED.wasm".into(),
             };
-            let command = SuggestedCommand::new("run", resume.clone())
+            let command = SuggestedCommand::from_subcommand("run", resume.clone())
                 .with([CommandArgument::word("--component"), component]);
             commands.push(command.commented("with another component"));
         }
         // The command without changes comes last, where it is found first. It needs no comment if
         // it is the only one.
-        let unchanged = SuggestedCommand::new("run", resume);
+        let unchanged = SuggestedCommand::from_subcommand("run", resume);
         commands.push(if commands.is_empty() {
             unchanged
         } else {

@@ -78,7 +78,7 @@ impl HolderState {
         let resume = resume_arguments(path, None);
         // A team saved by MetaGPT has no team file.
         let has_team_file = !saved.definition.text.is_empty();
-        let mut plain = SuggestedCommand::new("run", []);
+        let mut plain = SuggestedCommand::from_subcommand("run", []);
         if !has_team_file {
             plain = plain.with([CommandArgument::placeholder("TEAM.toml")]);
         }
@@ -95,7 +95,8 @@ impl HolderState {
                 if !has_team_file || !file.is_file() {
                     return vec![plain];
                 }
-                let changed = SuggestedCommand::new("run", [CommandArgument::TeamFile(file)]);
+                let changed =
+                    SuggestedCommand::from_subcommand("run", [CommandArgument::TeamFile(file)]);
                 vec![
                     changed.with(resume).commented(AFTER_CHANGE),
                     plain.commented(WITHOUT_CHANGE),

@@ -53,7 +53,7 @@ impl OpenRequests {
             let answers = requests
                 .iter()
                 .map(|request| CommandArgument::Template(format!("{}=ANSWER", request.id)));
-            SuggestedCommand::new("answer", [CommandArgument::Path(storage.to_owned())])
+            SuggestedCommand::from_subcommand("answer", [CommandArgument::Path(storage.to_owned())])
                 .with(answers)
         });
         Self {

@@ -318,7 +318,7 @@ fn message_command(path: &Path, at: &StateSelector) -> SuggestedCommand {
         }
     };
     let path = PathBuf::from(format!("{}{at}", path.display()));
-    SuggestedCommand::new("inspect", [CommandArgument::Path(path)]).with([
+    SuggestedCommand::from_subcommand("inspect", [CommandArgument::Path(path)]).with([
         CommandArgument::word("--message"),
         CommandArgument::placeholder("ID"),
     ])
@@ -333,8 +333,10 @@ fn fault_command(stepper: &Stepper, path: &Path) -> Option<SuggestedCommand> {
             .filter(|work| *work != Work::Answer && fault.kind != FaultKind::Interrupted);
         if let Some(work) = work {
             let name = stepper.team().slot_name(charged_slot(id, work));
-            let command =
-                SuggestedCommand::new("inspect", [CommandArgument::Path(path.to_owned())]);
+            let command = SuggestedCommand::from_subcommand(
+                "inspect",
+                [CommandArgument::Path(path.to_owned())],
+            );
             return Some(command.with([
                 CommandArgument::word("--action"),
                 CommandArgument::word(&name),

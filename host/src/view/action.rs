@@ -1,0 +1,194 @@
+//! One action of a saved state: its component, what it spent, its fault, its host calls and its last
+//! output.
+
+use std::path::Path;
+
+use serde::Serialize;
+use strata_core::activation::Activation;
+use strata_core::budget::charged_slot;
+use strata_core::fault::{Fault, FaultCause, FaultKind};
+use strata_core::id::{Slot, SlotKind};
+use strata_core::message::Message;
+use strata_core::money::Usd;
+use strata_core::stepper::Stepper;
+use strata_core::team::{React, Thinker};
+
+use super::{CommandArgument, HostCallView, RoleActivity, RunOutput, SuggestedCommand};
+
+/// An action, or the choice of an action.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ActionView {
+    /// The name of the role.
+    pub role: String,
+    /// The name of the action; `think` for the choice of an action.
+    pub action: String,
+    /// The digest of its component; `None` if it was not loaded yet, or if there is none.
+    pub digest: Option<String>,
+    /// Whether the host does the work itself, without a component.
+    pub is_done_by_host: bool,
+    /// What the role is doing; `None` if it is idle.
+    pub activity: Option<RoleActivity>,
+    /// How many attempts were made at the current call; `None` if the role is not working on it.
+    pub attempts: Option<u32>,
+    /// The money that was spent, in US dollars.
+    #[serde(serialize_with = "super::serialize_usd")]
+    pub spent: Usd,
+    /// The tokens of language models.
+    pub tokens: u64,
+    /// The number of host calls that were made.
+    pub calls: u64,
+    /// The fault of the current call, if it has one.
+    pub fault: Option<ActionFault>,
+    /// The recorded host calls of the current call, oldest first.
+    pub recorded_calls: Vec<HostCallView>,
+    /// The command that shows the host calls completely; `None` if there are none.
+    pub calls_command: Option<SuggestedCommand>,
+    /// Its last output; `None` for `think`, which has no output.
+    pub output: Option<RunOutput>,
+}
+
+/// The fault of an action, or its interruption by the operator.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ActionFault {
+    /// How it failed.
+    #[serde(serialize_with = "super::serialize_kind")]
+    pub kind: FaultKind,
+    /// Why it failed, as far as the host knows.
+    #[serde(serialize_with = "super::serialize_cause")]
+    pub cause: FaultCause,
+    /// What was attempted and why it failed.
+    pub message: String,
+    /// The stack frames of the guest, innermost first.
+    pub backtrace: Vec<String>,
+    /// The last lines that the guest logged or wrote to its standard streams.
+    pub log: Vec<String>,
+}
+
+impl ActionView {
+    /// Returns the action in a slot of the state that is saved at `path`. `is_cut_off` says whether
+    /// the state is that of a host that ended without saving the end of the run.
+    pub fn from_slot(stepper: &Stepper, slot: Slot, path: &Path, is_cut_off: bool) -> Self {
+        let (team, env) = (stepper.team(), stepper.env());
+        let role = team.role(slot.role);
+        let used = env.spending(|other| other == slot);
+        let activation = open_activation(stepper, slot);
+        let mut recorded_calls = Vec::new();
+        if let Some(activation) = activation {
+            for call in &activation.current_call.recorded_calls {
+                recorded_calls.push(HostCallView::from_call(call));
+            }
+        }
+        let calls_command =
+            (!recorded_calls.is_empty()).then(|| calls_command(path, &team.slot_name(slot)));
+        Self {
+            role: role.name.clone(),
+            action: role.component_name(slot.kind).to_owned(),
+            digest: env.components.get(&slot).map(|digest| digest.0.clone()),
+            is_done_by_host: is_done_by_host(stepper, slot),
+            activity: RoleActivity::from_role(stepper, slot.role, is_cut_off),
+            attempts: activation.map(|activation| activation.current_call.attempts),
+            spent: used.usd,
+            tokens: used.tokens,
+            calls: used.calls,
+            fault: activation
+                .and_then(|activation| activation.phase.fault())
+                .map(ActionFault::from_fault),
+            recorded_calls,
+            calls_command,
+            output: last_output(stepper, slot).map(RunOutput::from_message),
+        }
+    }
+}
+
+impl ActionFault {
+    fn from_fault(fault: &Fault) -> Self {
+        Self {
+            kind: fault.kind,
+            cause: fault.cause,
+            message: fault.message.clone(),
+            backtrace: fault.backtrace.clone(),
+            log: fault.log.clone(),
+        }
+    }
+}
+
+/// Returns the last output of the action in a slot; `None` for `think`, which has no output.
+pub(crate) fn last_output(stepper: &Stepper, slot: Slot) -> Option<&Message> {
+    if slot.kind == SlotKind::Think {
+        return None;
+    }
+    let role = stepper.team().role(slot.role);
+    let action = role.component_name(slot.kind);
+    let mut messages = stepper.env().messages.iter().rev();
+    messages
+        .find(|message| message.sent_from == role.name && message.cause_by == action)
+        .map(|message| &**message)
+}
+
+/// Returns the activation that is working on a slot.
+fn open_activation(stepper: &Stepper, slot: Slot) -> Option<&Activation> {
+    let activation = stepper.env().role(slot.role).activation.as_ref()?;
+    let work = activation.current_work(stepper.team().role(slot.role))?;
+    (charged_slot(slot.role, work) == slot).then_some(activation)
+}
+
+/// Returns whether the host does the work of a slot itself.
+fn is_done_by_host(stepper: &Stepper, slot: Slot) -> bool {
+    let by_model = matches!(
+        stepper.team().role(slot.role).react,
+        React::Choose {
+            thinker: Thinker::Model,
+            ..
+        }
+    );
+    slot.kind == SlotKind::Think && by_model
+}
+
+fn calls_command(path: &Path, action: &str) -> SuggestedCommand {
+    SuggestedCommand::from_subcommand("inspect", [CommandArgument::Path(path.to_owned())]).with([
+        CommandArgument::word("--calls"),
+        CommandArgument::word("--action"),
+        CommandArgument::word(action),
+        CommandArgument::word("--json"),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use strata_core::id::{ActionId, RoleId};
+
+    use super::*;
+    use crate::view::fixture::{FixtureAttempt, RunFixture};
+
+    #[test]
+    fn an_action_has_its_fault_and_its_last_output() {
+        let roles = "[[role]]\nname = \"A\"\nwatch = [\"UserRequirement\"]\n\
+                     [[role.action]]\nname = \"One\"\ncomponent = \"one.wasm\"\n\
+                     [[role.action]]\nname = \"Two\"\ncomponent = \"two.wasm\"\n";
+        let mut is_first = true;
+        let run = RunFixture::new(roles, |_, _| {
+            if std::mem::take(&mut is_first) {
+                FixtureAttempt::Return("hello")
+            } else {
+                FixtureAttempt::Fail(Fault::new(FaultKind::Trap, "boom"))
+            }
+        });
+        let view = |action| {
+            let slot = Slot {
+                role: RoleId(0),
+                kind: SlotKind::Action(ActionId(action)),
+            };
+            ActionView::from_slot(&run.stepper, slot, Path::new("store"), false)
+        };
+        let (first, second) = (view(0), view(1));
+        assert_eq!((first.action.as_str(), first.fault), ("One", None));
+        assert_eq!(first.attempts, None);
+        assert_eq!(second.attempts, Some(1));
+        let fault = second.fault.expect("a fault");
+        assert_eq!(
+            (fault.kind, fault.message.as_str()),
+            (FaultKind::Trap, "boom")
+        );
+        assert_eq!(second.calls_command, None);
+    }
+}
