@@ -11,12 +11,13 @@ use std::time::{Duration, Instant};
 
 use strata_core::effect::Effect;
 use strata_core::environment::Environment;
-use strata_core::event::{CallResult, Event};
+use strata_core::event::Event;
 use strata_core::message::Draft;
 use strata_core::stepper::Stepper;
 use strata_core::team::{
     Action, ExternalEnvironment, OnFault, Policy, React, RetryPolicy, Role, Team,
 };
+use strata_core::work::CallResult;
 use strata_host::store::{
     Durability, Record, ReplacePolicy, SavedDefinition, SqliteStore, StateSelector,
     StorageDirectory, Store, team_json,

@@ -77,6 +77,7 @@ pub use manifest::Overrides;
 pub use services::variables::Variables;
 pub use store::{GroupLog, ReplacePolicy};
 pub use strata_core as core;
-pub use strata_core::event::{CallPolicy, Status};
+pub use strata_core::event::Status;
+pub use strata_core::host_call::CallPolicy;
 pub use strata_core::id::CheckpointId;
 pub use strata_core::message::Message;

@@ -34,8 +34,9 @@ use std::sync::Arc;
 
 use strata_core::id::{Slot, SlotKind};
 use strata_core::money::Usd;
+use strata_core::rules::Thinker;
 use strata_core::team::React::Choose;
-use strata_core::team::{Team, Thinker};
+use strata_core::team::Team;
 use toml::de::DeTable;
 
 use self::component_location::{ComponentLocation, ComponentOverride};

@@ -295,7 +295,7 @@ pub struct ActionSpending {
     /// The action's name, or `think`.
     pub action: String,
     /// What it spent.
-    pub used: strata_core::budget::Spending,
+    pub used: strata_core::spending::Spending,
 }
 
 /// What was spent on a model.

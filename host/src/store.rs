@@ -43,7 +43,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use strata_core::environment::Environment;
-use strata_core::event::{AnswerSource, Event, Status};
+use strata_core::event::{Event, Status};
+use strata_core::host_call::AnswerSource;
 use strata_core::id::{CheckpointId, Digest};
 use strata_core::money::Usd;
 

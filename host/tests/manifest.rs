@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use strata_core::id::{ActionId, RoleId, Slot, SlotKind};
 use strata_core::money::Usd;
-use strata_core::team::{
-    DeliveryMode, Join, JoinMode, OnFault, React, Reducer, RetryPolicy, Thinker,
-};
+use strata_core::rules::{Reducer, Thinker};
+use strata_core::shape::{DeliveryMode, JoinMode};
+use strata_core::team::{Join, OnFault, React, RetryPolicy};
 use strata_host::manifest::{Definition, Diagnostics, Durability, Paint, RunConfig};
 use strata_host::plugin::{Access, DirGrant, Limits};
 use strata_host::services::llm::config::{Endpoint, ModelsConfig, Price, ProviderConfig};

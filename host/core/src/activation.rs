@@ -1,21 +1,24 @@
 //! Activations: a role working on the mail it took. How far it has come, and which call it makes
 //! next.
 
+mod host_calls;
+
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::budget::Reservation;
-use crate::environment::MessageRef;
-use crate::environment::scope::Write;
-use crate::event::{HostCall, Work};
 use crate::fault::Fault;
 use crate::file::FileChange;
-use crate::host_call::ExternalWrite;
+use crate::host_call::{ExternalWrite, HostCall};
 use crate::id::ActionId;
+use crate::messages::MessageRef;
 use crate::request::HumanRequest;
-use crate::team::{React, Role, Task, Thinker};
+use crate::rules::Thinker;
+use crate::scope_write::Write;
+use crate::spending::Reservation;
+use crate::team::{React, Role};
+use crate::work::{Task, Work};
 
 /// A role working on the mail it took.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,10 +4,9 @@ use alloc::string::String;
 
 use serde::{Deserialize, Serialize};
 
-use crate::environment::scope::{ROLE_SCOPE, Write};
 use crate::id::RoleId;
 use crate::json::Json;
-use crate::team::Team;
+use crate::scope_write::{ROLE_SCOPE, Write};
 
 /// A new value for a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,14 +37,4 @@ pub enum EditedScope {
     Shared(String),
     /// The private scope of a role.
     Role(RoleId),
-}
-
-impl EditedScope {
-    /// Returns whether the team has this scope.
-    pub(crate) fn exists_in(&self, team: &Team) -> bool {
-        match self {
-            Self::Shared(name) => team.scopes.contains_key(name),
-            Self::Role(id) => id.index() < team.roles.len(),
-        }
-    }
 }

@@ -4,10 +4,12 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::event::{Event, HostCall, RecordedCallUse, Status, Work};
+use crate::event::{Event, Status};
+use crate::host_call::{HostCall, RecordedCallUse};
 use crate::id::{Digest, RoleId};
 use crate::message::Message;
-use crate::team::Task;
+use crate::work::Task;
+use crate::work::Work;
 
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq)]

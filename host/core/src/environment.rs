@@ -1,9 +1,8 @@
 //! The environment: the whole changing state of a team, as plain data. Only `stepper::apply`
 //! changes it.
 
+pub mod files;
 pub mod join;
-pub mod lineage;
-pub mod messages;
 pub mod routing;
 pub mod scope;
 pub mod validation;
@@ -16,28 +15,26 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::activation::{Activation, Phase};
-use crate::budget::Spending;
-use crate::event::{CallPolicy, Status};
+use crate::event::Status;
 use crate::fault::Fault;
-use crate::file::FileRecords;
-use crate::host_call::ExternalWrite;
+use crate::host_call::{CallPolicy, ExternalWrite};
 use crate::id::{CheckpointId, Digest, MessageId, RoleId, RunId, Slot};
 use crate::json::Json;
+use crate::lineage::Lineage;
 use crate::message::{EXTERNAL_ID_PREFIX, Message};
+use crate::messages::{MessageRef, Messages};
 use crate::money::Usd;
 use crate::request::HumanRequest;
-use crate::rules::Rules;
-use crate::shape::Shape;
-use crate::team::{DeliveryMode, Team};
+use crate::rules::{Reducer, Rules};
+use crate::scope_write::{ROLE_SCOPE, ScopeChange, Write};
+use crate::shape::{DeliveryMode, Shape};
+use crate::spending::Spending;
+use crate::team::Team;
 
+use files::FileRecords;
 use join::JoinState;
-use lineage::Lineage;
-use messages::Messages;
-use scope::{ROLE_SCOPE, Scope, ScopeKey, Write, apply_changes};
-
-/// A message of this environment, by its index in `Environment::messages`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct MessageRef(pub u32);
+use routing::OwnMessages;
+use scope::{Scope, ScopeKey, apply_changes};
 
 /// The whole changing state of a team.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -99,18 +96,6 @@ pub struct Environment {
     pub files: FileRecords,
     /// Whether roles receive their own messages if they watch the label.
     pub own_messages: OwnMessages,
-}
-
-/// Whether a role that watches the label of its own messages receives them. A role that names
-/// itself as recipient always does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum OwnMessages {
-    /// It does, like every role that watches the label.
-    #[default]
-    Delivered,
-    /// It does not, as in MetaGPT, where a message that a role remembers is not new to it. This
-    /// applies to teams imported from MetaGPT.
-    Withheld,
 }
 
 /// The changing state of a role. It is private to the role.
@@ -402,10 +387,7 @@ impl Environment {
             .chain(pending)
             .filter(|w| w.scope == scope)
         {
-            keys.insert(
-                &write.key,
-                matches!(write.change, scope::ScopeChange::Set(_)),
-            );
+            keys.insert(&write.key, matches!(write.change, ScopeChange::Set(_)));
         }
         Some(
             keys.into_iter()
@@ -420,7 +402,7 @@ impl Environment {
         team: &Team,
         id: RoleId,
         name: &str,
-    ) -> Option<(Option<&Scope>, Option<crate::team::Reducer>)> {
+    ) -> Option<(Option<&Scope>, Option<Reducer>)> {
         if name == ROLE_SCOPE {
             return Some((Some(&self.role(id).scope), None));
         }

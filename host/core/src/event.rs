@@ -15,22 +15,20 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::budget::{Account, Reservation};
 use crate::edit::Edit;
-use crate::environment::scope::Write;
 use crate::fault::Fault;
 use crate::file::FileChange;
-use crate::host_call::{DoubtResolution, Intent};
-use crate::id::{ActionId, CheckpointId, Digest, MessageId, RequestId, RoleId, RunId, Slot};
-use crate::message::{Draft, Message};
+use crate::host_call::{
+    AnswerSource, CallPolicy, DoubtResolution, HostCall, Intent, RecordedCallUse,
+};
+use crate::id::{CheckpointId, Digest, MessageId, RequestId, RoleId, RunId, Slot};
+use crate::message::Message;
 use crate::money::Usd;
 use crate::request::{HumanAnswer, HumanRequest};
 use crate::rules::Rules;
-use crate::team::Task;
+use crate::spending::{Account, Reservation};
+use crate::work::{CallResult, Work};
 
-pub use crate::host_call::{
-    AnswerSource, CallOutcome, CallPolicy, HostCall, HostCallKind, RecordedCallUse,
-};
 pub use commit::{ConflictingWriter, JoinRelease, RoutingResult};
 pub use status::Status;
 
@@ -309,51 +307,5 @@ pub enum Event {
         /// Files that somebody else had changed there, each with the name under which it was kept
         /// beside.
         aside: Vec<(String, String)>,
-    },
-}
-
-/// One call that an activation makes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Work {
-    /// The role chooses its next action.
-    Think {
-        /// How many choices it made before.
-        round: u32,
-    },
-    /// The role plans.
-    Plan,
-    /// The role runs an action.
-    Act {
-        /// The action.
-        action: ActionId,
-        /// The index of the planned task it carries out.
-        task: Option<u32>,
-    },
-    /// A human answers for the role. This is the only work of human roles.
-    Answer,
-}
-
-/// The result of a successful attempt.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum CallResult {
-    /// A choice: the index of an action, or -1 to end the activation.
-    Chosen(i32),
-    /// A plan.
-    Planned {
-        /// The planned tasks.
-        tasks: Vec<Task>,
-        /// Messages published in addition.
-        emissions: Vec<Draft>,
-        /// The writes to scopes.
-        writes: Vec<Write>,
-    },
-    /// An output.
-    Returned {
-        /// The output.
-        output: Draft,
-        /// Messages published in addition.
-        emissions: Vec<Draft>,
-        /// The writes to scopes.
-        writes: Vec<Write>,
     },
 }

@@ -5,12 +5,9 @@
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
-
-use crate::team::{React, Reducer, Role, Team, Thinker};
 
 /// The properties of a team that recorded events depend on and that may change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,43 +29,29 @@ pub struct RoleRules {
     pub thinker: Option<Thinker>,
 }
 
-impl Rules {
-    /// Returns the rules of a team.
-    pub fn from_team(team: &Team) -> Self {
-        Self {
-            roles: team.roles.iter().map(RoleRules::from_role).collect(),
-            scopes: team.scopes.clone(),
-        }
-    }
-
-    /// Returns the team with these rules instead of its own.
-    pub(crate) fn apply_to(&self, team: &Arc<Team>) -> Arc<Team> {
-        if *self == Self::from_team(team) {
-            return team.clone();
-        }
-        let mut changed = Team::clone(team);
-        changed.scopes = self.scopes.clone();
-        for (role, rules) in changed.roles.iter_mut().zip(&self.roles) {
-            role.profile = rules.profile.clone();
-            if let React::Choose { max_loop, thinker } = &mut role.react {
-                *max_loop = rules.max_loop.unwrap_or(*max_loop);
-                *thinker = rules.thinker.unwrap_or(*thinker);
-            }
-        }
-        Arc::new(changed)
-    }
+/// What chooses the next action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Thinker {
+    /// A component.
+    Component,
+    /// The team's language model.
+    Model,
+    /// Nothing: the role has one action, which is run without asking, as often as the loop limit
+    /// allows.
+    OnlyAction,
 }
 
-impl RoleRules {
-    fn from_role(role: &Role) -> Self {
-        let (max_loop, thinker) = match role.react {
-            React::Choose { max_loop, thinker } => (Some(max_loop), Some(thinker)),
-            React::ByOrder | React::PlanAndAct | React::Human => (None, None),
-        };
-        Self {
-            profile: role.profile.clone(),
-            max_loop,
-            thinker,
-        }
-    }
+/// How the values that several roles write to one key in one step are combined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reducer {
+    /// As a list, in the order of the roles.
+    Append,
+    /// The sum.
+    Add,
+    /// The maximum.
+    Max,
+    /// One object with the keys of all.
+    Merge,
+    /// The last, in the order of the roles.
+    Last,
 }

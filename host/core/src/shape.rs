@@ -2,12 +2,10 @@
 
 use alloc::collections::BTreeMap;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
-
-use crate::team::{DeliveryMode, Join, JoinMode, React, Role, Route, Team, Thinker};
 
 /// The text for the react mode of human roles.
 pub const HUMAN_MODE: &str = "human";
@@ -56,29 +54,6 @@ pub struct RoleShape {
 }
 
 impl Shape {
-    /// Returns the shape of a team.
-    pub fn from_team(team: &Team) -> Self {
-        let name = |id: &crate::id::RoleId| team.role(*id).name.clone();
-        Self {
-            roles: team.roles.iter().map(RoleShape::from_role).collect(),
-            groups: team
-                .groups
-                .iter()
-                .map(|(group, members)| (group.clone(), members.iter().map(name).collect()))
-                .collect(),
-            routes: team
-                .routes
-                .iter()
-                .map(|route| route_text(team, route))
-                .collect(),
-            joins: team
-                .joins
-                .iter()
-                .map(|join| JoinShape::from_join(team, join))
-                .collect(),
-        }
-    }
-
     /// Returns the differences of `other`, one line each; empty if it fits.
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let mut lines = Vec::new();
@@ -125,6 +100,49 @@ impl Shape {
     }
 }
 
+/// When a join fires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum JoinMode {
+    /// As soon as it has a message of every source, with one of each.
+    All,
+    /// On every message.
+    Any,
+    /// Once the team is quiet, with all messages it has.
+    Active,
+}
+
+impl JoinMode {
+    /// Returns the word for it in team files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Any => "any",
+            Self::Active => "active",
+        }
+    }
+}
+
+/// How a message in a mailbox is handled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DeliveryMode {
+    /// In one activation together with the messages around it.
+    Batch,
+    /// In an activation of its own.
+    Each,
+}
+
+impl DeliveryMode {
+    /// Returns the word for it in team files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Batch => "batch",
+            Self::Each => "each",
+        }
+    }
+}
+
 impl Shape {
     fn compare_joins(&self, other: &Self, lines: &mut Vec<String>) {
         for join in &self.joins {
@@ -155,20 +173,6 @@ impl Shape {
 }
 
 impl JoinShape {
-    fn from_join(team: &Team, join: &Join) -> Self {
-        Self {
-            id: join.id.clone(),
-            from: join
-                .from
-                .iter()
-                .map(|id| team.role(*id).name.clone())
-                .collect(),
-            to: join.to.clone(),
-            mode: join.mode,
-            deliver: join.deliver,
-        }
-    }
-
     /// Describes the join in the words of the team file.
     fn describe(&self) -> String {
         let (mode, deliver) = (self.mode.name(), self.deliver.name());
@@ -181,19 +185,6 @@ impl JoinShape {
 }
 
 impl RoleShape {
-    fn from_role(role: &Role) -> Self {
-        Self {
-            name: role.name.clone(),
-            actions: role
-                .actions
-                .iter()
-                .map(|action| action.name.clone())
-                .collect(),
-            watch: role.watch.iter().cloned().collect(),
-            react: react_text(role.react),
-        }
-    }
-
     fn compare(&self, other: &Self, lines: &mut Vec<String>) {
         let name = &self.name;
         if self.actions != other.actions {
@@ -214,41 +205,6 @@ impl RoleShape {
             ));
         }
     }
-}
-
-/// Returns the react mode in the words of the team file. The loop limit may change and is not
-/// included.
-fn react_text(react: React) -> String {
-    match react {
-        React::ByOrder => "by_order".to_string(),
-        React::Choose {
-            thinker: Thinker::Component,
-            ..
-        } => "react (think by a component)".to_string(),
-        // What chooses may change with the loop limit and the model.
-        React::Choose {
-            thinker: Thinker::Model | Thinker::OnlyAction,
-            ..
-        } => "react (think by the host)".to_string(),
-        React::PlanAndAct => "plan_and_act".to_string(),
-        React::Human => HUMAN_MODE.to_string(),
-    }
-}
-
-fn route_text(team: &Team, route: &Route) -> String {
-    let arms: Vec<String> = route
-        .arms
-        .iter()
-        .map(|arm| match &arm.when {
-            Some(when) => format!("{} when {}", quoted_list(&arm.to), when.source()),
-            None => quoted_list(&arm.to),
-        })
-        .collect();
-    format!(
-        "from `{}` to {}",
-        team.role(route.from).name,
-        arms.join(", else ")
-    )
 }
 
 fn compare_groups(
@@ -274,7 +230,8 @@ fn compare_groups(
     }
 }
 
-fn quoted_list(names: &[String]) -> String {
+/// Returns names as a list for people, e.g. "[`a`, `b`]".
+pub(crate) fn quoted_list(names: &[String]) -> String {
     format!(
         "[{}]",
         names

@@ -19,13 +19,17 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::activation::Activation;
-use crate::budget::{Amount, BudgetScope, charged_slot};
+use crate::budget::{BudgetScope, charged_slot};
 use crate::effect::{Effect, Invocation};
 use crate::environment::Environment;
 use crate::environment::routing::AddressBook;
-use crate::event::{CallPolicy, Event, RecordedCallUse, Status, Work};
+use crate::event::{Event, Status};
+use crate::host_call::{CallPolicy, RecordedCallUse};
 use crate::id::{Digest, RoleId, Slot};
-use crate::team::{OnFault, React, Role, Team, Thinker};
+use crate::rules::Thinker;
+use crate::spending::Amount;
+use crate::team::{OnFault, React, Role, Team};
+use crate::work::Work;
 
 pub use checks::IllegalEvent;
 pub use commit::conflict_message;

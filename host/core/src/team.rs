@@ -1,16 +1,22 @@
 //! The definition of a team: static, complete, valid. How it is parsed and validated is in the
 //! host's `manifest`.
 
+pub mod condition;
+mod rules;
+mod shape;
+
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use serde::{Deserialize, Serialize};
-
-use crate::budget::ScopedBudgets;
-use crate::condition::Condition;
+use crate::edit::EditedScope;
 use crate::id::{ActionId, JoinId, RoleId, Slot, SlotKind};
 use crate::money::Usd;
+use crate::rules::{Reducer, Thinker};
+use crate::shape::{DeliveryMode, JoinMode};
+use crate::spending::Spending;
+
+use condition::Condition;
 
 /// A team.
 #[derive(Clone, Debug)]
@@ -49,6 +55,43 @@ pub struct Policy {
     pub budget: Option<Usd>,
     /// Further budgets.
     pub scoped_budgets: ScopedBudgets,
+}
+
+/// The most that may be used in total, across all resumes; `None` for no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BudgetLimits {
+    /// Money.
+    pub usd: Option<Usd>,
+    /// Tokens of language models, counting requests and replies together.
+    pub tokens: Option<u64>,
+}
+
+impl BudgetLimits {
+    /// Returns whether this spending has reached one of the limits.
+    pub(crate) fn is_reached_by(&self, spending: &Spending) -> bool {
+        self.usd.is_some_and(|max| spending.usd >= max)
+            || self.tokens.is_some_and(|max| spending.tokens >= max)
+    }
+}
+
+/// Limits in addition to the budget of the team in dollars.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScopedBudgets {
+    /// Tokens of the whole team.
+    pub tokens: Option<u64>,
+    /// The limits of roles.
+    pub roles: BTreeMap<RoleId, BudgetLimits>,
+    /// The limits of single actions. An action gets an error when its own budget is used up, and
+    /// can handle that.
+    pub actions: BTreeMap<Slot, BudgetLimits>,
+}
+
+impl ScopedBudgets {
+    /// Returns whether tokens are limited anywhere.
+    pub fn has_token_limit(&self) -> bool {
+        let others = self.roles.values().chain(self.actions.values());
+        self.tokens.is_some() || others.into_iter().any(|caps| caps.tokens.is_some())
+    }
 }
 
 /// Whether there is an external environment to which messages can be delivered.
@@ -110,18 +153,6 @@ pub enum React {
     Human,
 }
 
-/// What chooses the next action.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Thinker {
-    /// A component.
-    Component,
-    /// The team's language model.
-    Model,
-    /// Nothing: the role has one action, which is run without asking, as often as the loop limit
-    /// allows.
-    OnlyAction,
-}
-
 /// An action.
 #[derive(Clone, Debug)]
 pub struct Action {
@@ -177,64 +208,6 @@ pub struct Join {
     pub deliver: DeliveryMode,
 }
 
-/// When a join fires.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum JoinMode {
-    /// As soon as it has a message of every source, with one of each.
-    All,
-    /// On every message.
-    Any,
-    /// Once the team is quiet, with all messages it has.
-    Active,
-}
-
-impl JoinMode {
-    /// Returns the word for it in team files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::All => "all",
-            Self::Any => "any",
-            Self::Active => "active",
-        }
-    }
-}
-
-/// How a message in a mailbox is handled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DeliveryMode {
-    /// In one activation together with the messages around it.
-    Batch,
-    /// In an activation of its own.
-    Each,
-}
-
-impl DeliveryMode {
-    /// Returns the word for it in team files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Batch => "batch",
-            Self::Each => "each",
-        }
-    }
-}
-
-/// How the values that several roles write to one key in one step are combined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Reducer {
-    /// As a list, in the order of the roles.
-    Append,
-    /// The sum.
-    Add,
-    /// The maximum.
-    Max,
-    /// One object with the keys of all.
-    Merge,
-    /// The last, in the order of the roles.
-    Last,
-}
-
 /// The name of the component that chooses the next action of a role.
 pub const THINK: &str = "think";
 
@@ -272,6 +245,14 @@ impl Team {
     /// Returns the ids of all joins, in order.
     pub fn join_ids(&self) -> impl Iterator<Item = JoinId> + use<> {
         (0..self.joins.len()).map(|i| JoinId(i as u16))
+    }
+
+    /// Returns whether the team has this scope.
+    pub(crate) fn has_scope(&self, scope: &EditedScope) -> bool {
+        match scope {
+            EditedScope::Shared(name) => self.scopes.contains_key(name),
+            EditedScope::Role(id) => id.index() < self.roles.len(),
+        }
     }
 
     /// Returns the name of a slot: `ROLE.ACTION` or `ROLE.think`.
@@ -354,13 +335,4 @@ pub struct Candidate {
     pub name: String,
     /// Its description of itself; empty if there is none.
     pub description: String,
-}
-
-/// A planned task.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Task {
-    /// What is to be done.
-    pub text: String,
-    /// The name of the action that is to carry it out.
-    pub action: Option<String>,
 }

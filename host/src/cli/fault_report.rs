@@ -1,7 +1,7 @@
 //! Renders a fault for the operator: what failed, where and why, what it did last, and how it can be
 //! fixed.
 
-use strata_core::event::CallOutcome;
+use strata_core::host_call::CallOutcome;
 
 use super::sanitize::sanitize;
 use super::terminal::{FAILURE, note, styled};

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use strata_core::event::{AnswerSource, HostCallKind};
+use strata_core::host_call::{AnswerSource, HostCallKind};
 use strata_core::money::Usd;
 use strata_core::stepper::Stepper;
 use unicode_width::UnicodeWidthStr;

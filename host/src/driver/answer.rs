@@ -2,8 +2,9 @@
 //! bytes are answered at once; those that leave the host are handled by `call`.
 
 use strata_core::environment::scope::ScopeKey;
-use strata_core::event::{AnswerSource, CallOutcome, Event, HostCall, HostCallKind};
+use strata_core::event::Event;
 use strata_core::fault::FaultCause;
+use strata_core::host_call::{AnswerSource, CallOutcome, HostCall, HostCallKind};
 use strata_core::id::{RoleId, to_hex};
 use strata_core::json::Json;
 use strata_core::money::Usd;

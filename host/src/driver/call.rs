@@ -9,8 +9,10 @@ use std::collections::VecDeque;
 
 use futures_util::future::BoxFuture;
 use strata_core::environment::Environment;
-use strata_core::event::{AnswerSource, CallOutcome, Event, HostCall, HostCallKind};
-use strata_core::host_call::{FinishReason, Intent, LostAnswerPolicy};
+use strata_core::event::Event;
+use strata_core::host_call::{
+    AnswerSource, CallOutcome, FinishReason, HostCall, HostCallKind, Intent, LostAnswerPolicy,
+};
 use strata_core::id::{RoleId, to_hex};
 use strata_core::json::Json;
 use strata_core::money::Usd;

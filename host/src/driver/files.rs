@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
+use strata_core::environment::files::Placement;
 use strata_core::event::Event;
-use strata_core::file::{PathContent, Placement};
+use strata_core::file::PathContent;
 use strata_core::id::RoleId;
 
 use super::{Driver, DriverError};

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use strata_core::event::{AnswerSource, Event, HostCallKind};
+use strata_core::event::Event;
+use strata_core::host_call::{AnswerSource, HostCallKind};
 use strata_core::id::{RequestId, RoleId};
 use strata_core::request::{HumanAnswer, HumanRequest};
 use tokio::sync::oneshot;
@@ -34,7 +35,8 @@ impl Driver {
         let before = attempt.human_questions;
         attempt.human_questions += 1;
         let recorded = attempt.take_recorded(HostCallKind::Human, &question.digest());
-        let read = |call: &strata_core::event::HostCall| HumanAnswer::from_record(&call.response);
+        let read =
+            |call: &strata_core::host_call::HostCall| HumanAnswer::from_record(&call.response);
         if let Some((call, answered)) =
             recorded.and_then(|call| read(&call).map(|answered| (call, answered)))
         {

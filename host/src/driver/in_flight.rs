@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use strata_core::event::HostCallKind;
+use strata_core::host_call::HostCallKind;
 use strata_core::json::Json;
 use tokio::sync::{oneshot, watch};
 

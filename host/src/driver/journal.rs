@@ -7,7 +7,8 @@
 use std::sync::Arc;
 
 use strata_core::environment::Environment;
-use strata_core::event::{AnswerSource, Event, HostCallKind};
+use strata_core::event::Event;
+use strata_core::host_call::{AnswerSource, HostCallKind};
 use strata_core::id::{MessageId, RoleId};
 use strata_core::message::Message;
 use strata_core::stepper::{IllegalEvent, Stepper};

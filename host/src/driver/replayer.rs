@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use strata_core::effect::Invocation;
-use strata_core::event::{CallOutcome, Event, HostCall, HostCallKind};
+use strata_core::event::Event;
 use strata_core::file::{FileChange, PathContent};
+use strata_core::host_call::{CallOutcome, HostCall, HostCallKind};
 use strata_core::id::{Digest, RoleId};
 use strata_core::request::HumanAnswer;
 use strata_core::stepper::{IllegalEvent, Stepper};

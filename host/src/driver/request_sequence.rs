@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use strata_core::event::{CallOutcome, HostCall, HostCallKind};
+use strata_core::host_call::{CallOutcome, HostCall, HostCallKind};
 
 /// Separates the digest of a request from its number.
 const NUMBER_SEPARATOR: char = '#';

@@ -1,6 +1,6 @@
 //! The sizes of requests and answers in bytes, as `limits.host_bytes` counts them.
 
-use strata_core::event::HostCallKind;
+use strata_core::host_call::HostCallKind;
 use strata_core::json::Json;
 use strata_core::message::Message;
 use strata_core::request;

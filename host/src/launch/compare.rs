@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use strata_core::environment::lineage::last_common_checkpoint;
 use strata_core::id::CheckpointId;
+use strata_core::lineage::last_common_checkpoint;
 use strata_core::stepper::Stepper;
 
 use super::LaunchError;

@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use strata_core::activation::{Activation, Phase};
-use strata_core::event::{CallPolicy, Event};
+use strata_core::event::Event;
+use strata_core::host_call::CallPolicy;
 use strata_core::id::{CheckpointId, RoleId, Slot};
 use strata_core::stepper::{Stepper, component_slot};
 use strata_core::team::Role;

@@ -2,8 +2,8 @@
 //! as in `team.json`: a shared scope by its name, that of a role as `role/NAME`.
 
 use strata_core::edit::{Edit, EditedScope};
-use strata_core::environment::scope::ROLE_SCOPE;
 use strata_core::json::Json;
+use strata_core::scope_write::ROLE_SCOPE;
 use strata_core::team::Team;
 
 use crate::services::human::looks_like_json;

@@ -3,7 +3,8 @@
 
 use std::path::Path;
 
-use strata_core::file::{PathContent, Placement};
+use strata_core::environment::files::Placement;
+use strata_core::file::PathContent;
 use strata_core::stepper::Stepper;
 
 use super::LaunchError;

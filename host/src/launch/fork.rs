@@ -3,10 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use strata_core::budget::Account;
 use strata_core::edit::Edit;
 use strata_core::event::Event;
 use strata_core::id::{CheckpointId, to_hex};
+use strata_core::spending::Account;
 use strata_core::stepper::Stepper;
 use strata_core::team::Team;
 

@@ -2,8 +2,8 @@
 //! what becomes of recorded writes.
 
 use strata_core::activation::Activation;
-use strata_core::event::{CallPolicy, Event, RecordedCallUse};
-use strata_core::host_call::{DoubtResolution, WriteResult};
+use strata_core::event::Event;
+use strata_core::host_call::{CallPolicy, DoubtResolution, RecordedCallUse, WriteResult};
 use strata_core::id::RoleId;
 use strata_core::json;
 use strata_core::stepper::{Stepper, component_slot};

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::thread;
 
 use strata_core::environment::Environment;
-use strata_core::event::{CallPolicy, Event};
+use strata_core::event::Event;
+use strata_core::host_call::CallPolicy;
 use strata_core::id::{CheckpointId, Digest, Slot};
 use strata_core::message::IDEA_LABEL;
 use strata_core::money::Usd;

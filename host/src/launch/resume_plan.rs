@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
-use strata_core::budget::{Account, ScopedBudgets};
 use strata_core::environment::Environment;
 use strata_core::event::Event;
 use strata_core::id::{CheckpointId, Slot};
 use strata_core::money::Usd;
+use strata_core::spending::Account;
 use strata_core::stepper::Stepper;
+use strata_core::team::ScopedBudgets;
 
 use super::LaunchError;
 use super::resume::{OpenedTeam, StateOrigin};

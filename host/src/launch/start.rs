@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ring::rand::{SecureRandom, SystemRandom};
 use strata_core::environment::Environment;
-use strata_core::event::CallPolicy;
+use strata_core::host_call::CallPolicy;
 use strata_core::id::{RunId, to_hex};
 use strata_core::stepper::Stepper;
 

@@ -8,10 +8,10 @@ pub(super) mod slot;
 
 use std::collections::BTreeMap;
 
-use strata_core::budget::BudgetLimits;
-use strata_core::environment::scope::ROLE_SCOPE;
 use strata_core::money::Usd;
-use strata_core::team::{OnFault, Reducer};
+use strata_core::rules::Reducer;
+use strata_core::scope_write::ROLE_SCOPE;
+use strata_core::team::{BudgetLimits, OnFault};
 
 use self::edge::{AuthoredJoin, AuthoredRoute};
 use self::limits::LimitsPatch;

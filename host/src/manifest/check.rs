@@ -6,13 +6,14 @@ mod join;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use strata_core::budget::{BudgetLimits, ScopedBudgets};
 use strata_core::id::{ActionId, RoleId, Slot, SlotKind};
 use strata_core::json::Json;
 use strata_core::message::IDEA_LABEL;
+use strata_core::rules::Thinker;
+use strata_core::team::condition::Condition;
 use strata_core::team::{
-    self, ExternalEnvironment, Policy, React, Route, Team, Thinker, saved_action_name,
-    saved_thinker_name,
+    self, BudgetLimits, ExternalEnvironment, Policy, React, Route, ScopedBudgets, Team,
+    saved_action_name, saved_thinker_name,
 };
 
 use super::advice::{LimitContext, limit_advice};
@@ -425,10 +426,7 @@ fn build_arm(arm: &edge::AuthoredArm, names: &TeamNames, problems: &Problems) ->
     }
 }
 
-fn compile_condition(
-    when: &Located<String>,
-    problems: &Problems,
-) -> Option<strata_core::condition::Condition> {
+fn compile_condition(when: &Located<String>, problems: &Problems) -> Option<Condition> {
     let refusal = match condition::compile(&when.value) {
         Ok(condition) => return Some(condition),
         Err(refusal) => refusal,

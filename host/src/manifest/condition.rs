@@ -17,9 +17,9 @@ use std::sync::{Arc, OnceLock};
 use cel::extractors::This;
 use cel::objects::Key;
 use cel::{Context, Env, ExecutionError, Program, Value};
-use strata_core::condition::{Condition, WorkBudget};
 use strata_core::json::Json;
 use strata_core::message::Message;
+use strata_core::team::condition::{Condition, WorkBudget};
 
 use check::ConditionReferences;
 use pattern::PatternMatcher;

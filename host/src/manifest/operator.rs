@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use strata_core::budget::BudgetLimits;
+use strata_core::team::BudgetLimits;
 
 use super::authored::limits::read_limits;
 use super::authored::slot::{self, read_variable_names};

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use strata_core::id::{RoleId, Slot};
 use strata_core::message::IDEA_LABEL;
-use strata_core::team::{Join, JoinMode, Team};
+use strata_core::shape::JoinMode;
+use strata_core::team::{Join, Team};
 
 use super::Definition;
 use crate::display_path::display_path;

@@ -1,9 +1,11 @@
 //! Compares what was recorded of an attempt with what it does now.
 
-use strata_core::environment::scope::Write;
-use strata_core::event::{CallResult, Event, HostCall};
+use strata_core::event::Event;
 use strata_core::file::{FileChange, PathContent};
+use strata_core::host_call::HostCall;
 use strata_core::message::Draft;
+use strata_core::scope_write::Write;
+use strata_core::work::CallResult;
 
 use super::AttemptLocation;
 use crate::driver::{RecordedAttempt, ReplayOutcome};

@@ -4,11 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use strata_core::environment::{Environment, Mail};
-use strata_core::event::{
-    AnswerSource, CallOutcome, ConflictingWriter, Event, HostCall, HostCallKind, RecordedCallUse,
-    Status, Work,
-};
+use strata_core::event::{ConflictingWriter, Event, Status};
 use strata_core::fault::{Fault, FaultKind};
+use strata_core::host_call::{AnswerSource, CallOutcome, HostCall, HostCallKind, RecordedCallUse};
 use strata_core::id::{ActionId, CheckpointId, RoleId, Slot, SlotKind};
 use strata_core::json::Json;
 use strata_core::message::Message;
@@ -17,6 +15,7 @@ use strata_core::rules::Rules;
 use strata_core::stepper::Stepper;
 use strata_core::team::Team;
 use strata_core::text::is_invisible;
+use strata_core::work::Work;
 
 use super::{ReportBuilder, StorageOverview, html};
 use crate::manifest::Definition;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use strata_core::json::{Json, JsonError};
 use strata_core::message::{Draft, Hop, Message};
-use strata_core::team::{Candidate, RoleProfile, Task};
+use strata_core::team::{Candidate, RoleProfile};
+use strata_core::work::Task;
 
 use super::SandboxCall;
 use super::bindings::{environment, handler, llm as wit_llm, thinker, types};

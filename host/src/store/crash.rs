@@ -5,8 +5,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use strata_core::budget::Account;
 use strata_core::environment::Environment;
+use strata_core::spending::Account;
 use strata_core::stepper::Stepper;
 
 use super::conformance::{loaded_state, pseudorandom};

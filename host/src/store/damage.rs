@@ -5,9 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 
 use tempfile::TempDir;
 
-use strata_core::budget::Account;
 use strata_core::environment::Environment;
 use strata_core::event::{Event, Status};
+use strata_core::spending::Account;
 use strata_core::stepper::Stepper;
 
 use super::conformance::{loaded_state, pseudorandom};

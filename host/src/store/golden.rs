@@ -12,19 +12,22 @@ use tempfile::TempDir;
 
 use strata_core::activation::{Addressing, Phase};
 use strata_core::edit::EditedScope;
-use strata_core::environment::scope::ScopeChange;
-use strata_core::environment::{Environment, OwnMessages};
-use strata_core::event::{
-    AnswerSource, CallOutcome, CallPolicy, CallResult, Event, HostCallKind, RecordedCallUse,
-    Status, Work,
-};
+use strata_core::environment::Environment;
+use strata_core::environment::routing::OwnMessages;
+use strata_core::event::{Event, Status};
 use strata_core::fault::{FaultCause, FaultKind, Grant, Retryability};
 use strata_core::file::PathContent;
-use strata_core::host_call::{DoubtResolution, FinishReason, LostAnswerPolicy, WriteResult};
+use strata_core::host_call::{
+    AnswerSource, CallOutcome, CallPolicy, DoubtResolution, FinishReason, HostCallKind,
+    LostAnswerPolicy, RecordedCallUse, WriteResult,
+};
 use strata_core::id::SlotKind;
 use strata_core::message::Message;
 use strata_core::request::HumanAnswer;
-use strata_core::team::{DeliveryMode, JoinMode, Reducer, Thinker};
+use strata_core::rules::{Reducer, Thinker};
+use strata_core::scope_write::ScopeChange;
+use strata_core::shape::{DeliveryMode, JoinMode};
+use strata_core::work::{CallResult, Work};
 
 use super::conformance::{loaded_state, pseudorandom, replay};
 use super::directory::{DATABASE, TEAM_JSON};

@@ -4,9 +4,10 @@
 use rusqlite::{Connection, params};
 
 use strata_core::activation::Activation;
+use strata_core::environment::Environment;
 use strata_core::environment::validation::InvalidState;
-use strata_core::environment::{Environment, MessageRef};
 use strata_core::id::{ActionId, RoleId, Slot, SlotKind};
+use strata_core::messages::MessageRef;
 
 use super::conformance::pseudorandom;
 use super::damage::saved;

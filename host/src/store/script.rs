@@ -6,23 +6,27 @@ use std::sync::Arc;
 
 use strata_core::activation::Phase;
 use strata_core::effect::Effect;
-use strata_core::environment::scope::{ScopeChange, Write};
-use strata_core::environment::{Environment, MessageRef};
-use strata_core::event::{
-    AnswerSource, CallOutcome, CallPolicy, CallResult, Event, HostCall, HostCallKind, Status, Work,
-};
+use strata_core::environment::Environment;
+use strata_core::event::{Event, Status};
 use strata_core::fault::{Fault, FaultCause, FaultKind, Retryability};
-use strata_core::host_call::{DoubtResolution, FinishReason, Intent, LostAnswerPolicy};
+use strata_core::host_call::{
+    AnswerSource, CallOutcome, CallPolicy, DoubtResolution, FinishReason, HostCall, HostCallKind,
+    Intent, LostAnswerPolicy,
+};
 use strata_core::id::{ActionId, Digest, RoleId, Slot, SlotKind};
 use strata_core::json::Json;
 use strata_core::message::{Draft, Hop, Message};
+use strata_core::messages::MessageRef;
 use strata_core::money::Usd;
 use strata_core::request::{HumanAnswer, HumanRequest};
+use strata_core::rules::{Reducer, Thinker};
+use strata_core::scope_write::{ScopeChange, Write};
+use strata_core::shape::{DeliveryMode, JoinMode};
 use strata_core::stepper::Stepper;
 use strata_core::team::{
-    Action, DeliveryMode, ExternalEnvironment, Join, JoinMode, OnFault, Policy, React, Reducer,
-    RetryPolicy, Role, Task, Team, Thinker,
+    Action, ExternalEnvironment, Join, OnFault, Policy, React, RetryPolicy, Role, Team,
 };
+use strata_core::work::{CallResult, Task, Work};
 
 use super::{Record, SavedDefinition};
 

@@ -10,8 +10,9 @@ use strata_core::fault::{Fault, FaultCause, FaultKind};
 use strata_core::id::{Slot, SlotKind};
 use strata_core::message::Message;
 use strata_core::money::Usd;
+use strata_core::rules::Thinker;
 use strata_core::stepper::Stepper;
-use strata_core::team::{React, Thinker};
+use strata_core::team::React;
 
 use super::{CommandArgument, HostCallView, RoleActivity, RunOutput, SuggestedCommand};
 

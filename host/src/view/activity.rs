@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 use strata_core::activation::Phase;
-use strata_core::event::Work;
 use strata_core::fault::FaultKind;
 use strata_core::id::RoleId;
 use strata_core::stepper::Stepper;
+use strata_core::work::Work;
 
 use super::index_and_name;
 

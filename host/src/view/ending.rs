@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use strata_core::activation::Activation;
-use strata_core::event::{Status, Work};
+use strata_core::event::Status;
 use strata_core::id::RoleId;
 use strata_core::message::Message;
 use strata_core::money::Usd;
 use strata_core::stepper::{Stepper, step_of_fault};
+use strata_core::work::Work;
 
 use super::{
     CommandArgument, ExhaustedBudget, FaultAdvice, FaultView, JoinView, OpenRequests,

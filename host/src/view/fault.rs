@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 use strata_core::activation::Phase;
-use strata_core::event::{CallOutcome, HostCall, HostCallKind};
 use strata_core::fault::{Fault, FaultCause, FaultKind, Grant, Retryability};
+use strata_core::host_call::{CallOutcome, HostCall, HostCallKind};
 use strata_core::id::RoleId;
 use strata_core::stepper::{Stepper, component_slot, retry_policy};
 

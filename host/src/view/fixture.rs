@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use strata_core::effect::{Effect, Invocation};
 use strata_core::environment::Environment;
-use strata_core::event::CallResult;
 use strata_core::fault::Fault;
 use strata_core::message::Draft;
 use strata_core::request::HumanRequest;
 use strata_core::stepper::Stepper;
+use strata_core::work::CallResult;
 
 use crate::launch::Provenance;
 use crate::manifest::Definition;

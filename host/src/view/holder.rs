@@ -4,7 +4,8 @@
 use std::path::Path;
 
 use serde::Serialize;
-use strata_core::event::{CallPolicy, Status};
+use strata_core::event::Status;
+use strata_core::host_call::CallPolicy;
 use strata_core::stepper::Stepper;
 
 use super::{

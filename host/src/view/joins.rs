@@ -3,8 +3,8 @@
 
 use serde::Serialize;
 use strata_core::id::RoleId;
+use strata_core::shape::{DeliveryMode, JoinMode};
 use strata_core::stepper::Stepper;
-use strata_core::team::{DeliveryMode, JoinMode};
 
 /// The state of a join.
 #[derive(Clone, Debug, PartialEq, Serialize)]

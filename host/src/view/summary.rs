@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use strata_core::budget::charged_slot;
-use strata_core::environment::MessageRef;
-use strata_core::event::{Status, Work};
+use strata_core::event::Status;
 use strata_core::fault::{FaultCause, FaultKind};
 use strata_core::id::CheckpointId;
 use strata_core::message::Message;
+use strata_core::messages::MessageRef;
 use strata_core::money::Usd;
 use strata_core::stepper::Stepper;
+use strata_core::work::Work;
 
 use super::{
     CommandArgument, DoubtView, HolderState, JoinView, OpenRequests, RoleActivity, RunOutput,

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use proptest::prelude::*;
-use strata_core::condition::WorkBudget;
 use strata_core::json::Json;
 use strata_core::message::{Instruct, Message};
+use strata_core::team::condition::WorkBudget;
 use strata_host::manifest::Definition;
 
 use crate::folder;

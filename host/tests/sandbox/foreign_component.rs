@@ -8,7 +8,7 @@ use strata_core::fault::{Fault, FaultKind};
 use strata_core::id::MessageId;
 use strata_core::json::Json;
 use strata_core::message::{Draft, Instruct, Message};
-use strata_core::team::Task;
+use strata_core::work::Task;
 use strata_host::blob::digest_of;
 use strata_host::plugin::{Limits, Plugin};
 use strata_host::sandbox::{self, EntryPoint, Metering};

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::MessageRef;
 use super::routing::{AddressBook, Addressee};
 use crate::id::{JoinId, RoleId};
-use crate::team::{Join, JoinMode, Team};
+use crate::shape::JoinMode;
+use crate::team::{Join, Team};
 
 /// The messages that wait in a join.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

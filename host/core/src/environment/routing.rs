@@ -5,13 +5,26 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::OwnMessages;
+use serde::{Deserialize, Serialize};
+
 use crate::activation::Addressing;
-use crate::condition::WorkBudget;
 use crate::event::RoutingResult;
 use crate::id::{JoinId, RoleId};
 use crate::message::{Hop, Message, TO_ALL, TO_SELF};
+use crate::team::condition::WorkBudget;
 use crate::team::{ExternalEnvironment, Team};
+
+/// Whether a role that watches the label of its own messages receives them. A role that names
+/// itself as recipient always does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OwnMessages {
+    /// It does, like every role that watches the label.
+    #[default]
+    Delivered,
+    /// It does not, as in MetaGPT, where a message that a role remembers is not new to it. This
+    /// applies to teams imported from MetaGPT.
+    Withheld,
+}
 
 /// A message that is about to be published.
 pub struct RouteInput<'a> {

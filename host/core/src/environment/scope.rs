@@ -3,14 +3,11 @@
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
 
 use crate::json::Json;
-use crate::team::Reducer;
-
-/// The name of the scope that is private to the acting role.
-pub const ROLE_SCOPE: &str = "role";
+use crate::rules::Reducer;
+use crate::scope_write::ScopeChange;
 
 /// The values of a scope by key.
 pub type Scope = BTreeMap<String, Json>;
@@ -22,26 +19,6 @@ pub struct ScopeKey<'a> {
     pub scope: &'a str,
     /// The key.
     pub key: &'a str,
-}
-
-/// A change of a key. Writes are kept in the order in which the guest made them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Write {
-    /// `role` or the name of a shared scope.
-    pub scope: String,
-    /// The key.
-    pub key: String,
-    /// The change.
-    pub change: ScopeChange,
-}
-
-/// A change of the value of a key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ScopeChange {
-    /// Sets the value, or passes it to the reducer of the scope.
-    Set(Json),
-    /// Removes the key.
-    Delete,
 }
 
 /// Applies changes to the value of a key, in order, and returns the new value. The cost grows with

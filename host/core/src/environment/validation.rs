@@ -3,9 +3,9 @@
 
 use super::{Environment, MessageRef};
 use crate::activation::Activation;
-use crate::event::Work;
 use crate::id::{RoleId, Slot, SlotKind};
 use crate::shape::RoleShape;
+use crate::work::Work;
 
 /// Why a state is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

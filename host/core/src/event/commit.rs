@@ -6,9 +6,9 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use super::Work;
 use crate::id::{Digest, JoinId, MessageId, RoleId};
 use crate::message::Hop;
+use crate::work::Work;
 
 /// Who receives a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

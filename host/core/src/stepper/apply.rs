@@ -11,12 +11,14 @@ use super::checks::{ApplyResult, IllegalEvent, ensure};
 use super::event_builders::unassignable_task;
 use super::ready_index::ReadyIndex;
 use crate::activation::{Activation, Addressing, FinishedCall, Phase, UncommittedMessage};
-use crate::environment::scope::Write;
-use crate::event::{CallResult, Event, RecordedCallUse, RoutingResult, Status, Work};
+use crate::event::{Event, RoutingResult, Status};
 use crate::fault::Fault;
+use crate::host_call::RecordedCallUse;
 use crate::id::{CheckpointId, Digest, RoleId, Slot};
 use crate::message::{Draft, IDEA_LABEL, Instruct, Message, TO_ALL};
 use crate::rules::Rules;
+use crate::scope_write::Write;
+use crate::work::{CallResult, Work};
 
 impl Stepper {
     /// Applies an event. Fails, without changing anything, if it does not fit the state.

@@ -7,8 +7,9 @@ use alloc::string::String;
 use super::Stepper;
 use super::ready_index::RoleStatus;
 use crate::activation::{Activation, Phase};
-use crate::event::{Event, RoutingResult, Status, Work};
+use crate::event::{Event, RoutingResult, Status};
 use crate::id::{JoinId, RoleId, Slot, SlotKind};
+use crate::work::Work;
 
 /// An event that cannot have happened in this state. The journal is damaged, or there is a bug.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -12,16 +12,18 @@ use super::checks::{ApplyResult, ensure};
 use super::files::{FILES_SCOPE, first_change};
 use super::ready_index::RoleStatus;
 use crate::activation::{Activation, FinishedCall, UncommittedMessage};
-use crate::condition::WorkBudget;
 use crate::environment::join::{Arrival, Firing};
 use crate::environment::routing::{RouteInput, route};
-use crate::environment::scope::{ROLE_SCOPE, ScopeChange, Write, apply_changes};
-use crate::environment::{DeadLetter, Mail, MessageRef, OutboxMessage};
+use crate::environment::scope::apply_changes;
+use crate::environment::{DeadLetter, Mail, OutboxMessage};
 use crate::event::{ConflictingWriter, Event, RoutingResult};
 use crate::fault::{Fault, FaultKind};
 use crate::id::{CheckpointId, MessageId, RoleId};
 use crate::message::Hop;
-use crate::team::Reducer;
+use crate::messages::MessageRef;
+use crate::rules::Reducer;
+use crate::scope_write::{ROLE_SCOPE, ScopeChange, Write};
+use crate::team::condition::WorkBudget;
 
 impl Stepper {
     /// Returns the event that commits the open step, or `None` if `goes_on` returned false before

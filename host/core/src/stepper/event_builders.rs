@@ -8,17 +8,20 @@ use alloc::vec::Vec;
 
 use super::Stepper;
 use crate::activation::{Addressing, Phase};
-use crate::condition::WorkBudget;
 use crate::effect::Invocation;
 use crate::environment::routing::{RouteInput, route};
-use crate::event::{CallOutcome, CallPolicy, CallResult, Event, HostCall, RecordedCallUse, Work};
+use crate::event::Event;
 use crate::fault::{Fault, FaultKind, Retryability};
 use crate::host_call::WriteResult;
+use crate::host_call::{CallOutcome, CallPolicy, HostCall, RecordedCallUse};
 use crate::id::{Digest, MessageId, RoleId, RunId, Slot};
 use crate::message::{IDEA_LABEL, IDEMPOTENCY_KEY, Message, TO_ALL};
 use crate::money::Usd;
 use crate::rules::Rules;
-use crate::team::{RetryPolicy, Role, Task};
+use crate::team::condition::WorkBudget;
+use crate::team::{RetryPolicy, Role};
+use crate::work::Task;
+use crate::work::{CallResult, Work};
 
 /// The limit up to which pauses before retries are doubled, in milliseconds. A configured pause
 /// that is longer stays as it is.

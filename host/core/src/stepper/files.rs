@@ -7,9 +7,9 @@ use alloc::vec::Vec;
 use super::Stepper;
 use super::checks::{ApplyResult, ensure};
 use crate::activation::FinishedCall;
-use crate::event::Work;
 use crate::file::{FileChange, PathContent};
 use crate::id::RoleId;
+use crate::work::Work;
 
 /// Stands in place of the name of a scope when a conflict over a file is reported.
 pub const FILES_SCOPE: &str = "<files>";

@@ -6,9 +6,9 @@ use alloc::vec::Vec;
 
 use super::Stepper;
 use super::checks::{ApplyResult, ensure};
-use crate::budget::Account;
 use crate::edit::{Edit, EditedScope};
 use crate::event::Event;
+use crate::spending::Account;
 
 impl Stepper {
     /// Returns the event that starts another lineage with this state, or `None` if the state is not
@@ -74,7 +74,7 @@ impl Stepper {
             .keys()
             .try_for_each(|slot| self.ensure_slot_exists(*slot))?;
         ensure(
-            edits.iter().all(|edit| edit.scope.exists_in(&self.team)),
+            edits.iter().all(|edit| self.team.has_scope(&edit.scope)),
             "an edit of a scope that does not exist",
         )?;
         for Edit { scope, key, value } in edits {

@@ -7,10 +7,12 @@ use super::Stepper;
 use super::checks::{ApplyResult, ensure};
 use crate::activation::Phase;
 use crate::budget::charged_slot;
-use crate::event::{AnswerSource, CallOutcome, Event, HostCall, Work};
+use crate::event::Event;
+use crate::host_call::{AnswerSource, CallOutcome, HostCall};
 use crate::host_call::{DoubtResolution, WriteResult};
 use crate::id::RoleId;
 use crate::money::Usd;
+use crate::work::Work;
 
 impl Stepper {
     /// Applies an event about host calls.

@@ -14,11 +14,13 @@ use super::checks::{ApplyResult, IllegalEvent, ensure};
 use super::ready_index::RoleStatus;
 use crate::activation::{Activation, Phase};
 use crate::environment::Environment;
-use crate::event::{CallOutcome, Event, HostCall, HostCallKind, Work};
+use crate::event::Event;
+use crate::host_call::{CallOutcome, HostCall, HostCallKind};
 use crate::id::{RequestId, RoleId};
 use crate::message::Draft;
 use crate::money::Usd;
 use crate::request::{HumanAnswer, HumanRequest};
+use crate::work::Work;
 
 impl Stepper {
     /// Returns the id of the request that the current call of a role makes after `before` others.

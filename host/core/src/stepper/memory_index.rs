@@ -9,9 +9,10 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::Stepper;
-use crate::environment::{Environment, MessageRef};
+use crate::environment::Environment;
 use crate::id::RoleId;
 use crate::message::{IDEMPOTENCY_KEY, Message};
+use crate::messages::MessageRef;
 
 /// The index. It contains only roles for which something was looked up.
 #[derive(Clone, Debug, Default)]

@@ -9,9 +9,10 @@ use alloc::vec::Vec;
 
 use crate::activation::Phase;
 use crate::environment::{Environment, RoleState};
-use crate::event::{Event, Work};
+use crate::event::Event;
 use crate::id::RoleId;
 use crate::team::{Role, Team};
+use crate::work::Work;
 
 /// The state of a role that has mail or open work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

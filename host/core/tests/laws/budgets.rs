@@ -2,17 +2,18 @@
 //! stopped.
 
 use strata_core::activation::Phase;
-use strata_core::budget::{Amount, BudgetLimits, BudgetScope, Reservation};
+use strata_core::budget::BudgetScope;
 use strata_core::effect::{Effect, Invocation};
-use strata_core::event::{
-    AnswerSource, CallOutcome, CallPolicy, Event, HostCall, HostCallKind, Status,
-};
+use strata_core::event::{Event, Status};
 use strata_core::fault::{Fault, FaultKind};
+use strata_core::host_call::{AnswerSource, CallOutcome, CallPolicy, HostCall, HostCallKind};
 use strata_core::id::{ActionId, RoleId, Slot, SlotKind};
 use strata_core::json::Json;
 use strata_core::message::IDEA_LABEL;
 use strata_core::money::Usd;
-use strata_core::team::{OnFault, React, Team, Thinker};
+use strata_core::rules::Thinker;
+use strata_core::spending::{Amount, Reservation};
+use strata_core::team::{BudgetLimits, OnFault, React, Team};
 
 use crate::manual_run::{ManualRun, says};
 use crate::teams::{role, team};

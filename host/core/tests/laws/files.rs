@@ -1,7 +1,8 @@
 //! Files that actions write: committed with their step, and reverted with their call.
 
-use strata_core::event::{CallPolicy, Event, Status};
+use strata_core::event::{Event, Status};
 use strata_core::file::{FileChange, PathContent};
+use strata_core::host_call::CallPolicy;
 use strata_core::id::{Digest, RoleId};
 use strata_core::json::Json;
 use strata_core::message::IDEA_LABEL;

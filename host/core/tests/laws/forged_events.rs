@@ -1,10 +1,11 @@
 //! Forged events: each differs in one thing from an event that happened, and cannot have happened
 //! in its place.
 
-use strata_core::event::{Event, JoinRelease, RoutingResult, Status, Work};
+use strata_core::event::{Event, JoinRelease, RoutingResult, Status};
 use strata_core::id::{JoinId, RoleId};
 use strata_core::json::Json;
 use strata_core::request::HumanAnswer;
+use strata_core::work::Work;
 
 /// A change to an event.
 type Forgery = fn(&mut Event);

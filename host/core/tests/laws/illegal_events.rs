@@ -5,10 +5,10 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use strata_core::effect::Effect;
 use strata_core::environment::Environment;
-use strata_core::event::{CallResult, Event, JoinRelease, RoutingResult, Work};
+use strata_core::event::{Event, JoinRelease, RoutingResult};
 use strata_core::id::{ActionId, JoinId, RoleId};
 use strata_core::stepper::Stepper;
-use strata_core::team::Task;
+use strata_core::work::{CallResult, Task, Work};
 
 use crate::forged_events::forgeries;
 use crate::lifecycle::{FaultSchedule, ResumeChange, SimulatedRun};

@@ -9,16 +9,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use strata_core::activation::Phase;
-use strata_core::budget::{Amount, BudgetScope, Reservation};
+use strata_core::budget::BudgetScope;
 use strata_core::effect::{Effect, Invocation};
 use strata_core::environment::Environment;
-use strata_core::event::{AnswerSource, CallPolicy, Event, Status};
+use strata_core::event::{Event, Status};
 use strata_core::fault::{Fault, FaultKind};
+use strata_core::host_call::{AnswerSource, CallPolicy};
 use strata_core::id::{ActionId, Digest, MessageId, RoleId, RunId, Slot, SlotKind};
 use strata_core::message::Message;
 use strata_core::money::Usd;
+use strata_core::rules::Reducer;
+use strata_core::spending::{Amount, Reservation};
 use strata_core::stepper::Stepper;
-use strata_core::team::{React, Reducer, Team};
+use strata_core::team::{React, Team};
 
 use crate::rng::Rng;
 use crate::script::Script;

@@ -4,18 +4,19 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use strata_core::budget::{Account, Amount, Reservation, Spending, charged_slot};
+use strata_core::budget::charged_slot;
 use strata_core::edit::{Edit, EditedScope};
 use strata_core::environment::Environment;
-use strata_core::environment::lineage::{last_common_checkpoint, parse_checkpoint_id};
 use strata_core::environment::scope::ScopeKey;
-use strata_core::event::{
-    AnswerSource, CallOutcome, CallPolicy, Event, HostCall, HostCallKind, Work,
-};
+use strata_core::event::Event;
+use strata_core::host_call::{AnswerSource, CallOutcome, CallPolicy, HostCall, HostCallKind};
 use strata_core::id::{CheckpointId, RoleId};
 use strata_core::json::Json;
+use strata_core::lineage::{last_common_checkpoint, parse_checkpoint_id};
 use strata_core::money::Usd;
+use strata_core::spending::{Account, Amount, Reservation, Spending};
 use strata_core::stepper::Stepper;
+use strata_core::work::Work;
 
 use crate::lifecycle::{FaultSchedule, ResumeChange, SimulatedRun};
 use crate::manual_run::{ManualRun, says, writes};

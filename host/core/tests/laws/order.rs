@@ -7,10 +7,11 @@ use proptest::prelude::*;
 use strata_core::activation::Activation;
 use strata_core::effect::Effect;
 use strata_core::environment::scope::ScopeKey;
-use strata_core::environment::{Environment, Mail, MessageRef};
+use strata_core::environment::{Environment, Mail};
 use strata_core::event::{Event, Status};
 use strata_core::id::RoleId;
 use strata_core::json::Json;
+use strata_core::messages::MessageRef;
 use strata_core::stepper::Stepper;
 use strata_core::team::Team;
 

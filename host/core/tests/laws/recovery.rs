@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use strata_core::activation::Phase;
 use strata_core::effect::Invocation;
-use strata_core::event::{AnswerSource, CallPolicy, Event, RecordedCallUse, Work};
+use strata_core::event::Event;
 use strata_core::fault::Retryability;
+use strata_core::host_call::{AnswerSource, CallPolicy, RecordedCallUse};
 use strata_core::id::RoleId;
 use strata_core::team::{RetryPolicy, Team};
+use strata_core::work::Work;
 
 use crate::lifecycle::{FaultSchedule, ResumeChange, SimulatedRun};
 use crate::script::{RecipientChoice, Script};

@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use strata_core::activation::Phase;
-use strata_core::condition::WorkBudget;
-use strata_core::environment::OutboxMessage;
-use strata_core::environment::{Environment, MessageRef};
+use strata_core::environment::{Environment, OutboxMessage};
 use strata_core::event::{Event, Status};
 use strata_core::id::RoleId;
 use strata_core::message::{Draft, Hop, Message};
-use strata_core::team::{DeliveryMode, ExternalEnvironment, JoinMode, Team};
+use strata_core::messages::MessageRef;
+use strata_core::shape::{DeliveryMode, JoinMode};
+use strata_core::team::condition::WorkBudget;
+use strata_core::team::{ExternalEnvironment, Team};
 
 use crate::lifecycle::{FaultSchedule, ResumeChange, SimulatedRun};
 use crate::script::{RecipientChoice, Script, drafts};

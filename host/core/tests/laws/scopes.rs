@@ -6,11 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use strata_core::activation::Phase;
 use strata_core::environment::Environment;
-use strata_core::environment::scope::{Scope, Write, apply_changes};
+use strata_core::environment::scope::{Scope, apply_changes};
 use strata_core::event::{Event, Status};
 use strata_core::fault::FaultKind;
 use strata_core::id::RoleId;
-use strata_core::team::{OnFault, Reducer};
+use strata_core::rules::Reducer;
+use strata_core::scope_write::Write;
+use strata_core::team::OnFault;
 
 use crate::lifecycle::{FaultSchedule, ResumeChange, SimulatedRun};
 use crate::script::{RecipientChoice, Script};

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use strata_core::activation::Activation;
+use strata_core::environment::Environment;
 use strata_core::environment::scope::Scope;
-use strata_core::environment::{Environment, MessageRef};
 use strata_core::message::Message;
-use strata_core::team::DeliveryMode;
+use strata_core::messages::MessageRef;
+use strata_core::shape::DeliveryMode;
 
 /// A state by content.
 #[derive(Clone, Debug, PartialEq)]

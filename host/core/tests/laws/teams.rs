@@ -6,14 +6,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use strata_core::budget::{BudgetLimits, ScopedBudgets};
-use strata_core::condition::Condition;
 use strata_core::id::{ActionId, RoleId, Slot, SlotKind};
 use strata_core::message::{IDEA_LABEL, Message, TO_ALL, TO_SELF};
 use strata_core::money::Usd;
+use strata_core::rules::{Reducer, Thinker};
+use strata_core::shape::{DeliveryMode, JoinMode};
+use strata_core::team::condition::Condition;
 use strata_core::team::{
-    Action, DeliveryMode, ExternalEnvironment, Join, JoinMode, OnFault, Policy, React, Reducer,
-    RetryPolicy, Role, Route, RouteArm, Team, Thinker,
+    Action, BudgetLimits, ExternalEnvironment, Join, OnFault, Policy, React, RetryPolicy, Role,
+    Route, RouteArm, ScopedBudgets, Team,
 };
 
 /// The labels that the names of actions are chosen from; roles share them.

@@ -5,12 +5,15 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use strata_core::activation::Phase;
-use strata_core::budget::{Amount, BudgetScope};
+use strata_core::budget::BudgetScope;
 use strata_core::environment::Environment;
-use strata_core::event::{AnswerSource, Event, Status};
+use strata_core::event::{Event, Status};
+use strata_core::host_call::AnswerSource;
 use strata_core::money::Usd;
+use strata_core::shape::JoinMode;
+use strata_core::spending::Amount;
 use strata_core::stepper::Stepper;
-use strata_core::team::{JoinMode, React, Team};
+use strata_core::team::{React, Team};
 
 use crate::lifecycle::{FaultSchedule, ResumeChange, SimulatedRun};
 use crate::script::{RecipientChoice, Script};

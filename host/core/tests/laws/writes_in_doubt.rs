@@ -2,20 +2,20 @@
 
 use strata_core::activation::Phase;
 use strata_core::effect::Invocation;
-use strata_core::event::{
-    AnswerSource, CallOutcome, CallPolicy, CallResult, Event, HostCall, HostCallKind,
-    RecordedCallUse, Status,
-};
+use strata_core::event::{Event, Status};
 use strata_core::fault::{Fault, FaultKind, Retryability};
 use strata_core::host_call::{
-    DoubtResolution, ExternalWrite, Intent, LostAnswerPolicy, WriteResult,
+    AnswerSource, CallOutcome, CallPolicy, DoubtResolution, ExternalWrite, HostCall, HostCallKind,
+    Intent, LostAnswerPolicy, RecordedCallUse, WriteResult,
 };
 use strata_core::id::{ActionId, Digest, RoleId, Slot, SlotKind};
 use strata_core::json::Json;
 use strata_core::message::IDEA_LABEL;
 use strata_core::money::Usd;
 use strata_core::request::{HumanAnswer, HumanRequest};
-use strata_core::team::{OnFault, React, Reducer, RetryPolicy, Team, Thinker};
+use strata_core::rules::{Reducer, Thinker};
+use strata_core::team::{OnFault, React, RetryPolicy, Team};
+use strata_core::work::CallResult;
 
 use crate::manual_run::{ManualRun, says, writes};
 use crate::teams::{role, team};

@@ -5,8 +5,9 @@ use std::path::Path;
 use serde_json::{Value, json};
 use strata_core::fault::FaultKind;
 use strata_core::id::{ActionId, RoleId, Slot, SlotKind};
+use strata_core::rules::Thinker;
 use strata_core::stepper::Stepper;
-use strata_core::team::{React, Thinker};
+use strata_core::team::React;
 
 use super::{describe_activity, pluralize};
 use crate::cli::fault_report::{describe_host_call, write_section};

@@ -1,7 +1,7 @@
 //! `inspect --message`: shows one message completely.
 
-use strata_core::environment::MessageRef;
 use strata_core::message::Message;
+use strata_core::messages::MessageRef;
 use strata_core::stepper::Stepper;
 
 use crate::cli::{CommandFailure, print_json, print_line, print_text};

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use strata_core::budget::BudgetLimits;
+use strata_core::team::BudgetLimits;
 
 use super::limits::ComponentKind;
 use super::read_budget_limits;

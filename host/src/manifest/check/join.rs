@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use strata_core::id::RoleId;
-use strata_core::team::{self, DeliveryMode, JoinMode};
+use strata_core::shape::{DeliveryMode, JoinMode};
+use strata_core::team;
 
 use crate::manifest::authored::AuthoredTeam;
 use crate::manifest::authored::edge::AuthoredJoin;

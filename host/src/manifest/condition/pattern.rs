@@ -120,7 +120,7 @@ impl PatternMatcher {
 
 #[cfg(test)]
 mod tests {
-    use strata_core::condition::WorkBudget;
+    use strata_core::team::condition::WorkBudget;
 
     use super::*;
 

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use strata_core::budget::Account;
 use strata_core::edit::{Edit, EditedScope};
 use strata_core::environment::Environment;
 use strata_core::event::{Event, Status};
 use strata_core::id::CheckpointId;
 use strata_core::json::Json;
+use strata_core::spending::Account;
 use strata_core::stepper::Stepper;
 
 use super::{TestStore, check, fresh, loaded_state, pseudorandom};

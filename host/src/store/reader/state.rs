@@ -7,7 +7,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use rusqlite::{OptionalExtension, Row, params};
 
 use strata_core::environment::Environment;
-use strata_core::environment::messages::{MessagePage, Messages};
+use strata_core::messages::{MessagePage, Messages};
 
 use super::Reader;
 use super::bundle_page::BundlePage;

@@ -4,14 +4,17 @@
 use strata_core::activation::{
     Activation, Addressing, CallProgress, FinishedCall, Phase, RevertedCall, UncommittedMessage,
 };
-use strata_core::budget::{Amount, Reservation};
-use strata_core::environment::scope::{ScopeChange, Write};
-use strata_core::event::{CallOutcome, HostCall, HostCallKind, Work};
 use strata_core::fault::{Fault, FaultCause, FaultKind, Retryability};
-use strata_core::host_call::{ExternalWrite, FinishReason, Intent, LostAnswerPolicy, WriteResult};
+use strata_core::host_call::{
+    CallOutcome, ExternalWrite, FinishReason, HostCall, HostCallKind, Intent, LostAnswerPolicy,
+    WriteResult,
+};
 use strata_core::id::ActionId;
 use strata_core::json::Json;
-use strata_core::team::{React, Role, Task};
+use strata_core::scope_write::{ScopeChange, Write};
+use strata_core::spending::{Amount, Reservation};
+use strata_core::team::{React, Role};
+use strata_core::work::{Task, Work};
 
 use super::files;
 use super::located_value::{ImportResult, LocatedValue, child_pointer};

@@ -1,9 +1,9 @@
 //! The team that a file of MetaGPT describes. It is never run, but lets the state be shown without
 //! a team file.
 
-use strata_core::budget::ScopedBudgets;
+use strata_core::rules::Thinker;
 use strata_core::team::{
-    Action, ExternalEnvironment, OnFault, Policy, React, RetryPolicy, Role, Team, Thinker,
+    Action, ExternalEnvironment, OnFault, Policy, React, RetryPolicy, Role, ScopedBudgets, Team,
 };
 
 use super::located_value::LocatedValue;

@@ -7,16 +7,19 @@ use std::io::{self, BufWriter, Write};
 use serde::Serialize;
 use serde_json::Serializer;
 use strata_core::activation::{Activation, Addressing, CallProgress, FinishedCall};
-use strata_core::budget::{Reservation, Spending};
-use strata_core::environment::scope::{Scope, ScopeChange};
-use strata_core::environment::{Environment, MessageRef, OwnMessages};
-use strata_core::event::HostCall;
+use strata_core::environment::Environment;
+use strata_core::environment::routing::OwnMessages;
+use strata_core::environment::scope::Scope;
 use strata_core::fault::{Fault, Retryability};
-use strata_core::host_call::{ExternalWrite, FinishReason, Intent, WriteResult};
+use strata_core::host_call::{ExternalWrite, FinishReason, HostCall, Intent, WriteResult};
 use strata_core::id::RoleId;
+use strata_core::messages::MessageRef;
 use strata_core::money::Usd;
+use strata_core::scope_write::ScopeChange;
+use strata_core::shape::DeliveryMode;
+use strata_core::spending::{Reservation, Spending};
 use strata_core::stepper::{component_slot, step_of_fault};
-use strata_core::team::{DeliveryMode, React, Team};
+use strata_core::team::{React, Team};
 
 use super::formatter::{OneLine, TeamJsonFormatter};
 use super::layout::{
@@ -431,7 +434,7 @@ impl<'a> Exporter<'a> {
                 message: self.message_id(outgoing.message),
                 addressed: outgoing.addressing == Addressing::Explicit,
             };
-        let write = |write: &'a strata_core::environment::scope::Write| {
+        let write = |write: &'a strata_core::scope_write::Write| {
             let (set, delete) = match &write.change {
                 ScopeChange::Set(value) => (Some(JsonDocument(value)), false),
                 ScopeChange::Delete => (None, true),

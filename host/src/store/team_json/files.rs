@@ -4,7 +4,8 @@
 use serde_json::{Map, Value, json};
 
 use strata_core::environment::Environment;
-use strata_core::file::{CommittedFile, FileChange, FileRecords, PathContent, Placement};
+use strata_core::environment::files::{CommittedFile, FileRecords, Placement};
+use strata_core::file::{FileChange, PathContent};
 use strata_core::id::{Digest, RoleId};
 use strata_core::team::Team;
 

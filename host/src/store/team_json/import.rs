@@ -9,15 +9,17 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use strata_core::budget::Spending;
-use strata_core::environment::OutboxMessage;
-use strata_core::environment::lineage::Lineage;
+use strata_core::environment::routing::OwnMessages;
 use strata_core::environment::scope::Scope;
-use strata_core::environment::{DeadLetter, Environment, MessageRef, OwnMessages, RoleState};
-use strata_core::event::{CallPolicy, Status};
+use strata_core::environment::{DeadLetter, Environment, OutboxMessage, RoleState};
+use strata_core::event::Status;
+use strata_core::host_call::CallPolicy;
 use strata_core::id::{CheckpointId, Digest, RunId, Slot, to_hex};
 use strata_core::json::Json;
+use strata_core::lineage::Lineage;
+use strata_core::messages::MessageRef;
 use strata_core::shape::Shape;
+use strata_core::spending::Spending;
 use strata_core::team::Team;
 
 use super::located_value::{LocatedValue, child_pointer};

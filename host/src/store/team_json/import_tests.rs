@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 
 use strata_core::activation::Phase;
 use strata_core::environment::Environment;
-use strata_core::event::{Event, Status, Work};
+use strata_core::event::{Event, Status};
 use strata_core::id::{ActionId, RoleId};
 use strata_core::money::Usd;
 use strata_core::stepper::Stepper;
+use strata_core::work::Work;
 
 use super::tests::{again, read};
 use super::{export, import, is_finished, parse_external_message, saved_definition};

@@ -165,7 +165,7 @@ pub(super) struct ActivationJson<'a> {
     pub news: Vec<&'a str>,
     pub skipped: u16,
     pub choices: &'a [i32],
-    pub tasks: &'a [strata_core::team::Task],
+    pub tasks: &'a [strata_core::work::Task],
     pub done: Vec<CompletedCallJson<'a>>,
     pub made: u32,
     pub tried: AttemptsJson<'a>,

@@ -13,11 +13,12 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use strata_core::activation::{Activation, Addressing, FinishedCall, UncommittedMessage};
-use strata_core::environment::{Mail, MessageRef, RoleState};
-use strata_core::event::Work;
+use strata_core::environment::{Mail, RoleState};
 use strata_core::id::ActionId;
+use strata_core::messages::MessageRef;
 use strata_core::money::Usd;
 use strata_core::team::{React, Role};
+use strata_core::work::Work;
 
 use super::ImportError;
 use super::located_value::LocatedValue;

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use strata_core::environment::{Mail, MessageRef, RoleState};
-use strata_core::shape::{HUMAN_MODE, RoleShape, Shape};
-use strata_core::team::{DeliveryMode, React, Role, Team};
+use strata_core::environment::{Mail, RoleState};
+use strata_core::messages::MessageRef;
+use strata_core::shape::{DeliveryMode, HUMAN_MODE, RoleShape, Shape};
+use strata_core::team::{React, Role, Team};
 
 use super::ImportError;
 use super::activation;

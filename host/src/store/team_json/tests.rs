@@ -7,17 +7,23 @@ use serde_json::{Value, json};
 
 use strata_core::activation::Phase;
 use strata_core::effect::Effect;
-use strata_core::environment::scope::{ScopeChange, apply_changes};
-use strata_core::environment::{Environment, MessageRef};
-use strata_core::event::{CallOutcome, CallResult, Event, HostCall, HostCallKind, Status, Work};
+use strata_core::environment::Environment;
+use strata_core::environment::scope::apply_changes;
+use strata_core::event::{Event, Status};
 use strata_core::fault::{Fault, FaultKind};
+use strata_core::host_call::{CallOutcome, HostCall, HostCallKind};
 use strata_core::id::{ActionId, RoleId};
 use strata_core::json::{Json, MAX_DEPTH};
 use strata_core::message::Draft;
+use strata_core::messages::MessageRef;
 use strata_core::money::Usd;
 use strata_core::request::HumanAnswer;
+use strata_core::rules::Reducer;
+use strata_core::scope_write::ScopeChange;
+use strata_core::shape::DeliveryMode;
 use strata_core::stepper::Stepper;
-use strata_core::team::{DeliveryMode, Reducer, Team};
+use strata_core::team::Team;
+use strata_core::work::{CallResult, Work};
 
 use super::{ImportError, export, import, is_finished};
 use crate::store::script::{definition, team};

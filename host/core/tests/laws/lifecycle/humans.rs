@@ -1,7 +1,8 @@
 //! Humans in a simulated run: attempts ask them, and they answer at random moments.
 
 use strata_core::effect::Invocation;
-use strata_core::event::{AnswerSource, Event, HostCall, HostCallKind};
+use strata_core::event::Event;
+use strata_core::host_call::{AnswerSource, HostCall, HostCallKind};
 use strata_core::id::RoleId;
 use strata_core::request::{HumanAnswer, HumanRequest};
 

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use strata_core::file::{PathContent, Placement};
+use strata_core::environment::files::Placement;
+use strata_core::file::PathContent;
 use strata_core::id::Digest;
 
 use super::super::quota;

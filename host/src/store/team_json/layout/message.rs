@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
 
-use strata_core::environment::{Environment, MessageRef};
+use strata_core::environment::Environment;
 use strata_core::json::Json;
 use strata_core::message::{Hop, Message};
+use strata_core::messages::MessageRef;
 
 use super::super::formatter::OneLine;
 use super::JsonDocument;

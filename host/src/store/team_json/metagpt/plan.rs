@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use strata_core::activation::{Activation, Addressing, FinishedCall, UncommittedMessage};
-use strata_core::event::Work;
 use strata_core::message::{Message, TO_ALL};
-use strata_core::team::{Role, Task};
+use strata_core::team::Role;
+use strata_core::work::{Task, Work};
 
 use super::super::ImportError;
 use super::super::located_value::LocatedValue;

@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use strata_core::environment::{Mail, MessageRef, RoleState};
+use strata_core::environment::{Mail, RoleState};
 use strata_core::message::TO_ALL;
+use strata_core::messages::MessageRef;
 use strata_core::team::{Role, Team};
 
 use super::super::located_value::LocatedValue;

@@ -6,7 +6,13 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
+use serde::{Deserialize, Serialize};
+
 use crate::message::Message;
+
+/// A message of an environment, by its index in `Environment::messages`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct MessageRef(pub u32);
 
 /// Messages that may be stored elsewhere until one of them is needed.
 pub trait MessagePage: fmt::Debug + Send + Sync {
