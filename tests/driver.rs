@@ -5,13 +5,13 @@ mod requests;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use strata_core::environment::Environment;
-use strata_core::event::{Event, Status};
-use strata_core::fault::{Fault, FaultKind};
-use strata_core::id::{ActionId, Digest, RoleId, RunId, Slot, SlotKind};
-use strata_core::message::{Draft, Message};
-use strata_core::money::Usd;
-use strata_core::stepper::Stepper;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::{Event, Status};
+use strata_core::record::fault::{Fault, FaultKind};
+use strata_core::record::id::{ActionId, Digest, RoleId, RunId, Slot, SlotKind};
+use strata_core::record::message::{Draft, Message};
+use strata_core::record::money::Usd;
+use strata_core::state::environment::Environment;
 use strata_core::team::{
     Action, ExternalEnvironment, OnFault, Policy, React, RetryPolicy, Role, Team,
 };
@@ -307,7 +307,7 @@ fn busy() -> (Arc<Team>, ScriptedSandbox) {
         })))
     };
     let mut passing = Fault::new(FaultKind::Host, "the line is busy");
-    passing.retryability = strata_core::fault::Retryability::Retryable;
+    passing.retryability = strata_core::record::fault::Retryability::Retryable;
     let sandbox =
         ScriptedSandbox::new().with_outcomes("B", "Three", vec![Err(passing), say("three")]);
     (team, sandbox)

@@ -9,15 +9,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use strata_core::effect::Effect;
-use strata_core::environment::Environment;
-use strata_core::event::Event;
-use strata_core::message::Draft;
-use strata_core::stepper::Stepper;
+use strata_core::machine::effect::Effect;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::Event;
+use strata_core::record::message::Draft;
+use strata_core::record::work::CallResult;
+use strata_core::state::environment::Environment;
 use strata_core::team::{
     Action, ExternalEnvironment, OnFault, Policy, React, RetryPolicy, Role, Team,
 };
-use strata_core::work::CallResult;
 use strata_host::store::{
     Durability, Record, ReplacePolicy, SavedDefinition, SqliteStore, StateSelector,
     StorageDirectory, Store, team_json,

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use strata_core::id::{Digest, to_hex};
+use strata_core::record::id::{Digest, to_hex};
 
 use crate::sha256::sha256;
 

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use serde_json::Value;
-use strata_core::activation::Activation;
-use strata_core::environment::Environment;
-use strata_core::environment::scope::Scope;
-use strata_core::id::RoleId;
-use strata_core::message::Message;
-use strata_core::messages::MessageRef;
-use strata_core::stepper::Stepper;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::id::RoleId;
+use strata_core::record::message::Message;
+use strata_core::state::activation::Activation;
+use strata_core::state::environment::Environment;
+use strata_core::state::environment::scope::Scope;
+use strata_core::state::messages::MessageRef;
 
 /// A value that differs between the two states; `None` where a state has no such value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -324,8 +324,8 @@ fn scope_values(scope: &Scope) -> BTreeMap<String, Value> {
 
 /// Describes an activation for people.
 fn describe_activation(stepper: &Stepper, id: RoleId, activation: &Activation) -> String {
-    use strata_core::activation::Phase;
-    use strata_core::work::Work;
+    use strata_core::record::work::Work;
+    use strata_core::state::activation::Phase;
     let role = stepper.team().role(id);
     let what = match activation.current_work(role) {
         Some(Work::Think { round }) => format!("choice {round}"),

@@ -30,11 +30,11 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use strata_core::effect::{Effect, Invocation};
-use strata_core::event::{Event, Status};
-use strata_core::file::PathContent;
-use strata_core::id::{RoleId, Slot};
-use strata_core::stepper::IllegalEvent;
+use strata_core::machine::effect::{Effect, Invocation};
+use strata_core::machine::stepper::IllegalEvent;
+use strata_core::record::event::{Event, Status};
+use strata_core::record::file::PathContent;
+use strata_core::record::id::{RoleId, Slot};
 use tokio::sync::{mpsc, watch};
 
 use crate::gateway::{AttemptId, GUEST_REQUEST_QUEUE, PendingGuestRequest};

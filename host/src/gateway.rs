@@ -11,12 +11,12 @@ mod size;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use strata_core::fault::FaultCause;
-use strata_core::id::{Digest, RoleId};
-use strata_core::json::Json;
-use strata_core::message::Message;
-use strata_core::request;
-use strata_core::scope_write::Write;
+use strata_core::record::fault::FaultCause;
+use strata_core::record::id::{Digest, RoleId};
+use strata_core::record::json::Json;
+use strata_core::record::message::Message;
+use strata_core::record::request;
+use strata_core::record::scope_write::Write;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::services::{http, human, llm};

@@ -23,7 +23,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
-use strata_core::json::size_budget::SizeBudget;
+use strata_core::record::json::size_budget::SizeBudget;
 use wit_parser::{
     Docs, Enum, Flags, Function, Record, Resolve, Result_, Type, TypeDef, TypeDefKind, TypeId,
     TypeOwner, Variant,

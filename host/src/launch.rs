@@ -30,8 +30,8 @@ mod via_owner;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use strata_core::event::Status;
-use strata_core::stepper::Stepper;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::Status;
 
 use tokio::sync::watch;
 

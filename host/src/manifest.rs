@@ -32,9 +32,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use strata_core::id::{Slot, SlotKind};
-use strata_core::money::Usd;
-use strata_core::rules::Thinker;
+use strata_core::record::id::{Slot, SlotKind};
+use strata_core::record::money::Usd;
+use strata_core::record::rules::Thinker;
 use strata_core::team::React::Choose;
 use strata_core::team::Team;
 use toml::de::DeTable;

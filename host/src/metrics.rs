@@ -12,13 +12,13 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use strata_core::event::{Event, RoutingResult};
-use strata_core::fault::FaultKind;
-use strata_core::host_call::{AnswerSource, HostCall};
-use strata_core::id::RoleId;
-use strata_core::money::Usd;
-use strata_core::stepper::Stepper;
-use strata_core::work::Work;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::{Event, RoutingResult};
+use strata_core::record::fault::FaultKind;
+use strata_core::record::host_call::{AnswerSource, HostCall};
+use strata_core::record::id::RoleId;
+use strata_core::record::money::Usd;
+use strata_core::record::work::Work;
 
 use crate::public_event::{action_name, is_routed};
 use crate::store::{Durability, Record};

@@ -11,7 +11,7 @@ mod schema;
 
 use std::path::PathBuf;
 
-use strata_core::json::Json;
+use strata_core::record::json::Json;
 
 use crate::services::variables::Variables;
 use http::HttpGrant;

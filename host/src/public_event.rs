@@ -10,10 +10,10 @@ mod translate;
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
-use strata_core::event::Status;
-use strata_core::fault::{FaultCause, FaultKind};
-use strata_core::host_call::{AnswerSource, FinishReason, HostCallKind};
-use strata_core::work::Task;
+use strata_core::record::event::Status;
+use strata_core::record::fault::{FaultCause, FaultKind};
+use strata_core::record::host_call::{AnswerSource, FinishReason, HostCallKind};
+use strata_core::record::work::Task;
 
 pub use translate::{EventTranslator, action_name, count_lines, is_routed};
 

@@ -12,11 +12,11 @@ mod compare;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use strata_core::effect::Invocation;
-use strata_core::event::Event;
-use strata_core::fault::{FaultCause, FaultKind};
-use strata_core::id::{Digest, RoleId, Slot};
-use strata_core::stepper::component_slot;
+use strata_core::machine::effect::Invocation;
+use strata_core::machine::stepper::component_slot;
+use strata_core::record::event::Event;
+use strata_core::record::fault::{FaultCause, FaultKind};
+use strata_core::record::id::{Digest, RoleId, Slot};
 
 use crate::driver::{DriverError, RecordedAttempt, ReplayOutcome, Replayer};
 use crate::plugin::Plugin;

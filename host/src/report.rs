@@ -14,7 +14,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use strata_core::money::Usd;
+use strata_core::record::money::Usd;
 
 use crate::store::{CheckpointRow, LineageRow};
 use crate::view::JoinView;
@@ -295,7 +295,7 @@ pub struct ActionSpending {
     /// The action's name, or `think`.
     pub action: String,
     /// What it spent.
-    pub used: strata_core::spending::Spending,
+    pub used: strata_core::record::spending::Spending,
 }
 
 /// What was spent on a model.

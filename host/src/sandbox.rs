@@ -10,13 +10,13 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use strata_core::fault::Fault;
-use strata_core::file::{FileChange, PathContent};
-use strata_core::id::Digest;
-use strata_core::message::{Draft, Message};
-use strata_core::scope_write::Write;
+use strata_core::record::fault::Fault;
+use strata_core::record::file::{FileChange, PathContent};
+use strata_core::record::id::Digest;
+use strata_core::record::message::{Draft, Message};
+use strata_core::record::scope_write::Write;
+use strata_core::record::work::Task;
 use strata_core::team::{Candidate, RoleProfile};
-use strata_core::work::Task;
 
 use crate::blob::Blobs;
 use crate::gateway::Gateway;

@@ -37,7 +37,7 @@ impl Sha256 {
 
 #[cfg(test)]
 mod tests {
-    use strata_core::id::to_hex;
+    use strata_core::record::id::to_hex;
 
     use super::*;
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use semver::Version;
 use serde::{Deserialize, Serialize};
-use strata_core::id::Digest;
+use strata_core::record::id::Digest;
 
 use crate::blob::digest_of;
 use crate::open;

@@ -42,11 +42,11 @@ mod script;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use strata_core::environment::Environment;
-use strata_core::event::{Event, Status};
-use strata_core::host_call::AnswerSource;
-use strata_core::id::{CheckpointId, Digest};
-use strata_core::money::Usd;
+use strata_core::record::event::{Event, Status};
+use strata_core::record::host_call::AnswerSource;
+use strata_core::record::id::{CheckpointId, Digest};
+use strata_core::record::money::Usd;
+use strata_core::state::environment::Environment;
 
 use crate::blob::Blobs;
 

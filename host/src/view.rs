@@ -22,12 +22,12 @@ mod summary;
 use std::path::Path;
 
 use serde::{Serialize, Serializer};
-use strata_core::event::Status;
-use strata_core::fault::{FaultCause, FaultKind, Grant};
-use strata_core::host_call::{CallOutcome, HostCallKind};
-use strata_core::money::Usd;
+use strata_core::record::event::Status;
+use strata_core::record::fault::{FaultCause, FaultKind, Grant};
+use strata_core::record::host_call::{CallOutcome, HostCallKind};
+use strata_core::record::money::Usd;
+use strata_core::record::work::Work;
 use strata_core::team::Role;
-use strata_core::work::Work;
 
 pub(crate) use action::last_output;
 pub use action::{ActionFault, ActionView};

@@ -9,10 +9,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use strata_core::id::{ActionId, RoleId, Slot, SlotKind};
-use strata_core::money::Usd;
-use strata_core::rules::{Reducer, Thinker};
-use strata_core::shape::{DeliveryMode, JoinMode};
+use strata_core::record::id::{ActionId, RoleId, Slot, SlotKind};
+use strata_core::record::money::Usd;
+use strata_core::record::rules::{Reducer, Thinker};
+use strata_core::record::shape::{DeliveryMode, JoinMode};
 use strata_core::team::{Join, OnFault, React, RetryPolicy};
 use strata_host::manifest::{Definition, Diagnostics, Durability, Paint, RunConfig};
 use strata_host::plugin::{Access, DirGrant, Limits};

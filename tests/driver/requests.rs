@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use strata_core::event::{Event, Status};
-use strata_core::json::Json;
-use strata_core::message::Draft;
-use strata_core::request::HumanAnswer as Answered;
+use strata_core::record::event::{Event, Status};
+use strata_core::record::json::Json;
+use strata_core::record::message::Draft;
+use strata_core::record::request::HumanAnswer as Answered;
 use strata_host::gateway::{Gateway, GuestRequest, HostAnswer};
 use strata_host::sandbox::{
     AttemptFuture, ReturnValue, SandboxCall, ScriptedSandbox, outcome_without_usage,

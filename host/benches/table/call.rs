@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use strata_core::id::RoleId;
+use strata_core::record::id::RoleId;
 use strata_core::team::RoleProfile;
 use strata_host::gateway::{AttemptId, Gateway};
 use strata_host::plugin::Plugin;

@@ -4,9 +4,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use strata_core::environment::Environment;
-use strata_core::id::RunId;
-use strata_core::stepper::Stepper;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::id::RunId;
+use strata_core::state::environment::Environment;
 use strata_host::driver::{Driver, Journal, LineListener};
 use strata_host::launch::Components;
 use strata_host::manifest::Definition;

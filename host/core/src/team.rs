@@ -9,12 +9,12 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::edit::EditedScope;
-use crate::id::{ActionId, JoinId, RoleId, Slot, SlotKind};
-use crate::money::Usd;
-use crate::rules::{Reducer, Thinker};
-use crate::shape::{DeliveryMode, JoinMode};
-use crate::spending::Spending;
+use crate::record::edit::EditedScope;
+use crate::record::id::{ActionId, JoinId, RoleId, Slot, SlotKind};
+use crate::record::money::Usd;
+use crate::record::rules::{Reducer, Thinker};
+use crate::record::shape::{DeliveryMode, JoinMode};
+use crate::record::spending::Spending;
 
 use condition::Condition;
 

@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use strata_core::id::to_hex;
+use strata_core::record::id::to_hex;
 
 /// The oldest version of Python that the tools support.
 pub const MINIMUM_VERSION: (u32, u32) = (3, 9);

@@ -8,7 +8,7 @@ use super::sdk::{JAVASCRIPT, JAVASCRIPT_TOOLS, Kit, PYTHON, WIT, combined_digest
 use super::{BuildError, Built, javascript, python, with_path};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use strata_core::id::Digest;
+use strata_core::record::id::Digest;
 
 /// Used as file name for a script that is taken from the newest message.
 const NEWEST_MESSAGE_STEM: &str = "<newest>";

@@ -8,7 +8,7 @@
 use super::{BuildError, cache};
 use crate::sha256::Sha256;
 use std::path::PathBuf;
-use strata_core::id::to_hex;
+use strata_core::record::id::to_hex;
 
 /// Embeds files of a directory of the project. This is a macro because `include_bytes!` needs
 /// literals.

@@ -9,7 +9,7 @@ use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use strata_core::id::to_hex;
+use strata_core::record::id::to_hex;
 
 /// Directories with generated files, which are not part of the source. Hidden directories are
 /// excluded as well.

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use strata_core::host_call::CallPolicy;
+use strata_core::record::host_call::CallPolicy;
 
 use super::new::NewArgs;
 use crate::driver::WhenIdle;

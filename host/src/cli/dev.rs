@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use strata_core::event::Status;
-use strata_core::fault::FaultKind;
+use strata_core::record::event::Status;
+use strata_core::record::fault::FaultKind;
 use tokio::sync::watch;
 
 use super::args::DevArgs;

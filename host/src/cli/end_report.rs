@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use strata_core::event::Status;
-use strata_core::money::Usd;
+use strata_core::record::event::Status;
+use strata_core::record::money::Usd;
 
 use super::fault_report::{ResumeTrigger, list_finished, report_fault, write_section};
 use super::joins::{describe_held, describe_missing};

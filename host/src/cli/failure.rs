@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use strata_core::event::Status;
+use strata_core::record::event::Status;
 
 use super::shell_path;
 use super::terminal::{FAILURE, note, styled};

@@ -1,7 +1,7 @@
 //! Renders a fault for the operator: what failed, where and why, what it did last, and how it can be
 //! fixed.
 
-use strata_core::host_call::CallOutcome;
+use strata_core::record::host_call::CallOutcome;
 
 use super::sanitize::sanitize;
 use super::terminal::{FAILURE, note, styled};
@@ -192,7 +192,7 @@ pub(super) fn write_section(title: &str, lines: impl Iterator<Item = String>, te
 
 #[cfg(test)]
 mod tests {
-    use strata_core::fault::Grant;
+    use strata_core::record::fault::Grant;
 
     use super::*;
 

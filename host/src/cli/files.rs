@@ -1,9 +1,9 @@
 //! `files`: lists the files that actions wrote, in a saved state, and copies them to a directory.
 
-use strata_core::file::PathContent;
-use strata_core::id::RoleId;
-use strata_core::stepper::Stepper;
-use strata_core::work::Work;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::file::PathContent;
+use strata_core::record::id::RoleId;
+use strata_core::record::work::Work;
 
 use super::sanitize::sanitize_line;
 use super::{CommandFailure, FilesArgs, note, print_json, print_line, warn};

@@ -1,7 +1,7 @@
 //! `fork`: starts another lineage at a checkpoint.
 
 use serde_json::json;
-use strata_core::id::CheckpointId;
+use strata_core::record::id::CheckpointId;
 
 use super::edit_notices::warn_if_edited;
 use super::terminal::warn;

@@ -8,8 +8,8 @@ mod table;
 
 use std::path::Path;
 
-use strata_core::event::Status;
-use strata_core::id::CheckpointId;
+use strata_core::record::event::Status;
+use strata_core::record::id::CheckpointId;
 
 use action::InspectedAction;
 use table::TextTable;

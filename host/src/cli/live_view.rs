@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use strata_core::host_call::{AnswerSource, HostCallKind};
-use strata_core::money::Usd;
-use strata_core::stepper::Stepper;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::host_call::{AnswerSource, HostCallKind};
+use strata_core::record::money::Usd;
 use unicode_width::UnicodeWidthStr;
 
 use super::sanitize::sanitize_line;

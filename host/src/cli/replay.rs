@@ -1,6 +1,6 @@
 //! `replay`: repeats recorded attempts and compares them with the record.
 
-use strata_core::id::Digest;
+use strata_core::record::id::Digest;
 
 use super::run::saved_team_file;
 use super::{CommandFailure, ReplayArgs, note, print_line, print_text};

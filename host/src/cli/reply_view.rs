@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use strata_core::host_call::HostCallKind;
+use strata_core::record::host_call::HostCallKind;
 
 use super::note;
 use super::sanitize::sanitize;

@@ -3,8 +3,8 @@
 
 use std::fmt::Display;
 
-use strata_core::fault::FaultKind;
-use strata_core::message::IDEA_LABEL;
+use strata_core::record::fault::FaultKind;
+use strata_core::record::message::IDEA_LABEL;
 use unicode_width::UnicodeWidthStr;
 
 use super::live_view::{LiveView, MIN_NAME_COLUMNS};

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use strata_core::event::Status;
-use strata_core::stepper::Stepper;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::Status;
 
 use super::{RunArgs, print_json, print_text};
 use crate::view::ResultSummary;

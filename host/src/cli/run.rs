@@ -4,10 +4,10 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use strata_core::event::Status;
-use strata_core::id::CheckpointId;
-use strata_core::message::IDEA_LABEL;
-use strata_core::stepper::Stepper;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::Status;
+use strata_core::record::id::CheckpointId;
+use strata_core::record::message::IDEA_LABEL;
 use tokio::sync::watch;
 
 use super::edit_notices::{note_edited_team_file, warn_edited};

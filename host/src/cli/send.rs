@@ -3,8 +3,8 @@
 use std::io::Read;
 use std::path::Path;
 
-use strata_core::json::Json;
-use strata_core::message::{IDEMPOTENCY_KEY, Message};
+use strata_core::record::json::Json;
+use strata_core::record::message::{IDEMPOTENCY_KEY, Message};
 use strata_core::text::find_unfit_for_name;
 
 use super::edit_notices::warn_if_edited;

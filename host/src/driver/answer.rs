@@ -1,13 +1,13 @@
 //! Answers to the requests of running attempts. Requests for the environment, the clock and random
 //! bytes are answered at once; those that leave the host are handled by `call`.
 
-use strata_core::environment::scope::ScopeKey;
-use strata_core::event::Event;
-use strata_core::fault::FaultCause;
-use strata_core::host_call::{AnswerSource, CallOutcome, HostCall, HostCallKind};
-use strata_core::id::{RoleId, to_hex};
-use strata_core::json::Json;
-use strata_core::money::Usd;
+use strata_core::record::event::Event;
+use strata_core::record::fault::FaultCause;
+use strata_core::record::host_call::{AnswerSource, CallOutcome, HostCall, HostCallKind};
+use strata_core::record::id::{RoleId, to_hex};
+use strata_core::record::json::Json;
+use strata_core::record::money::Usd;
+use strata_core::state::environment::scope::ScopeKey;
 
 use super::attempt::RunningAttempt;
 use super::call::OutboundCall;

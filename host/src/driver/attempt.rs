@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use strata_core::effect::Invocation;
-use strata_core::fault::{Fault, FaultKind};
-use strata_core::file::FileChange;
-use strata_core::host_call::{ExternalWrite, HostCall, HostCallKind, RecordedCallUse, WriteResult};
-use strata_core::id::{ActionId, RoleId, Slot, SlotKind};
-use strata_core::stepper::component_slot;
+use strata_core::machine::effect::Invocation;
+use strata_core::machine::stepper::component_slot;
+use strata_core::record::fault::{Fault, FaultKind};
+use strata_core::record::file::FileChange;
+use strata_core::record::host_call::{
+    ExternalWrite, HostCall, HostCallKind, RecordedCallUse, WriteResult,
+};
+use strata_core::record::id::{ActionId, RoleId, Slot, SlotKind};
+use strata_core::record::work::{CallResult, Work};
 use strata_core::team::{Candidate, Role, RoleProfile};
-use strata_core::work::{CallResult, Work};
 
 use super::Driver;
 use super::in_flight::{CallBatch, InFlight};

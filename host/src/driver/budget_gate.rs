@@ -7,13 +7,13 @@
 //! is exhausted, waiting does not help: the guest gets an error, or its attempt is suspended until
 //! the budget is raised.
 
-use strata_core::budget::BudgetScope;
-use strata_core::event::Event;
-use strata_core::fault::FaultCause;
-use strata_core::id::RoleId;
-use strata_core::money::Usd;
-use strata_core::spending::{Amount, Reservation};
-use strata_core::work::Work;
+use strata_core::record::event::Event;
+use strata_core::record::fault::FaultCause;
+use strata_core::record::id::RoleId;
+use strata_core::record::money::Usd;
+use strata_core::record::spending::{Amount, Reservation};
+use strata_core::record::work::Work;
+use strata_core::state::budget::BudgetScope;
 
 use super::attempt::RunningAttempt;
 use super::call::{OutboundCall, ReadyCall};

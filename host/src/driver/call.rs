@@ -8,14 +8,14 @@
 use std::collections::VecDeque;
 
 use futures_util::future::BoxFuture;
-use strata_core::environment::Environment;
-use strata_core::event::Event;
-use strata_core::host_call::{
+use strata_core::record::event::Event;
+use strata_core::record::host_call::{
     AnswerSource, CallOutcome, FinishReason, HostCall, HostCallKind, Intent, LostAnswerPolicy,
 };
-use strata_core::id::{RoleId, to_hex};
-use strata_core::json::Json;
-use strata_core::money::Usd;
+use strata_core::record::id::{RoleId, to_hex};
+use strata_core::record::json::Json;
+use strata_core::record::money::Usd;
+use strata_core::state::environment::Environment;
 use tokio::sync::oneshot;
 use tracing::{Instrument, Span};
 

@@ -1,10 +1,10 @@
 //! Commands from outside to a running team, and the handle that sends them to its driver.
 
 use serde::{Deserialize, Serialize};
-use strata_core::event::Event;
-use strata_core::id::RoleId;
-use strata_core::message::Message;
-use strata_core::stepper::Stepper;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::Event;
+use strata_core::record::id::RoleId;
+use strata_core::record::message::Message;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{

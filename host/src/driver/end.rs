@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use strata_core::event::{Event, Status};
-use strata_core::fault::{Fault, FaultKind};
-use strata_core::id::RoleId;
+use strata_core::record::event::{Event, Status};
+use strata_core::record::fault::{Fault, FaultKind};
+use strata_core::record::id::RoleId;
 
 use super::attempt::AttemptEnd;
 use super::{Driver, DriverError, DriverEvent};

@@ -2,8 +2,8 @@
 //! at a time, incoming ones are routed like any message.
 
 use futures_util::future::BoxFuture;
-use strata_core::event::{Event, Status};
-use strata_core::id::MessageId;
+use strata_core::record::event::{Event, Status};
+use strata_core::record::id::MessageId;
 
 use super::end::GRACE_PERIOD;
 use super::{Driver, DriverError, DriverEvent, WhenIdle};

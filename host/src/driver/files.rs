@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use strata_core::environment::files::Placement;
-use strata_core::event::Event;
-use strata_core::file::PathContent;
-use strata_core::id::RoleId;
+use strata_core::record::event::Event;
+use strata_core::record::file::PathContent;
+use strata_core::record::id::RoleId;
+use strata_core::state::environment::files::Placement;
 
 use super::{Driver, DriverError};
 use crate::gateway::HostAnswer;
@@ -30,7 +30,7 @@ impl Driver {
     /// Returns the content of a stored file.
     pub(super) fn read_stored_file(
         &self,
-        digest: &strata_core::id::Digest,
+        digest: &strata_core::record::id::Digest,
     ) -> Result<HostAnswer, DriverError> {
         Ok(HostAnswer::File(self.journal.store_ref().blob(digest)?))
     }
@@ -103,7 +103,8 @@ impl Driver {
             PathContent::File { digest, .. } => store.blob(digest)?,
             PathContent::Absent | PathContent::Directory => None,
         };
-        let known = |digest: &strata_core::id::Digest| matches!(store.blob(digest), Ok(Some(_)));
+        let known =
+            |digest: &strata_core::record::id::Digest| matches!(store.blob(digest), Ok(Some(_)));
         Ok(self
             .runtime
             .directories

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use strata_core::event::Event;
-use strata_core::host_call::{AnswerSource, HostCallKind};
-use strata_core::id::{RequestId, RoleId};
-use strata_core::request::{HumanAnswer, HumanRequest};
+use strata_core::record::event::Event;
+use strata_core::record::host_call::{AnswerSource, HostCallKind};
+use strata_core::record::id::{RequestId, RoleId};
+use strata_core::record::request::{HumanAnswer, HumanRequest};
 use tokio::sync::oneshot;
 
 use super::call::summarize;
@@ -35,8 +35,9 @@ impl Driver {
         let before = attempt.human_questions;
         attempt.human_questions += 1;
         let recorded = attempt.take_recorded(HostCallKind::Human, &question.digest());
-        let read =
-            |call: &strata_core::host_call::HostCall| HumanAnswer::from_record(&call.response);
+        let read = |call: &strata_core::record::host_call::HostCall| {
+            HumanAnswer::from_record(&call.response)
+        };
         if let Some((call, answered)) =
             recorded.and_then(|call| read(&call).map(|answered| (call, answered)))
         {

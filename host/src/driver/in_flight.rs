@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use strata_core::host_call::HostCallKind;
-use strata_core::json::Json;
+use strata_core::record::host_call::HostCallKind;
+use strata_core::record::json::Json;
 use tokio::sync::{oneshot, watch};
 
 use super::call::AwaitPolicy;

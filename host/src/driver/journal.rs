@@ -6,12 +6,12 @@
 
 use std::sync::Arc;
 
-use strata_core::environment::Environment;
-use strata_core::event::Event;
-use strata_core::host_call::{AnswerSource, HostCallKind};
-use strata_core::id::{MessageId, RoleId};
-use strata_core::message::Message;
-use strata_core::stepper::{IllegalEvent, Stepper};
+use strata_core::machine::stepper::{IllegalEvent, Stepper};
+use strata_core::record::event::Event;
+use strata_core::record::host_call::{AnswerSource, HostCallKind};
+use strata_core::record::id::{MessageId, RoleId};
+use strata_core::record::message::Message;
+use strata_core::state::environment::Environment;
 
 use super::clock::{now_ms, stopwatch};
 use super::spans::Spans;

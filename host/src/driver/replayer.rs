@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use strata_core::effect::Invocation;
-use strata_core::event::Event;
-use strata_core::file::{FileChange, PathContent};
-use strata_core::host_call::{CallOutcome, HostCall, HostCallKind};
-use strata_core::id::{Digest, RoleId};
-use strata_core::request::HumanAnswer;
-use strata_core::stepper::{IllegalEvent, Stepper};
+use strata_core::machine::effect::Invocation;
+use strata_core::machine::stepper::{IllegalEvent, Stepper};
+use strata_core::record::event::Event;
+use strata_core::record::file::{FileChange, PathContent};
+use strata_core::record::host_call::{CallOutcome, HostCall, HostCallKind};
+use strata_core::record::id::{Digest, RoleId};
+use strata_core::record::request::HumanAnswer;
 use tokio::sync::oneshot;
 
 use super::budget_gate::{action_budget_error, no_model_error};

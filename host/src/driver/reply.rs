@@ -2,9 +2,9 @@
 //! answer, and the core applies it.
 
 use serde::{Deserialize, Serialize};
-use strata_core::environment::Environment;
-use strata_core::id::RoleId;
-use strata_core::request::HumanAnswer;
+use strata_core::record::id::RoleId;
+use strata_core::record::request::HumanAnswer;
+use strata_core::state::environment::Environment;
 
 use super::clock::now_ms;
 use super::{DriverError, Journal};

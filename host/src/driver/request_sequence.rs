@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use strata_core::host_call::{CallOutcome, HostCall, HostCallKind};
+use strata_core::record::host_call::{CallOutcome, HostCall, HostCallKind};
 
 /// Separates the digest of a request from its number.
 const NUMBER_SEPARATOR: char = '#';
@@ -105,8 +105,8 @@ fn has_failed(left: &[HostCall], kind: HostCallKind, name: &str, is_write: bool)
 
 #[cfg(test)]
 mod tests {
-    use strata_core::json::Json;
-    use strata_core::money::Usd;
+    use strata_core::record::json::Json;
+    use strata_core::record::money::Usd;
 
     use super::*;
 

@@ -7,12 +7,12 @@
 use std::collections::BTreeMap;
 
 use futures_util::future::BoxFuture;
-use strata_core::event::Event;
-use strata_core::fault::Fault;
-use strata_core::host_call::{AnswerSource, CallOutcome, HostCall, HostCallKind};
-use strata_core::id::{CheckpointId, RoleId, RunId};
-use strata_core::stepper::Stepper;
-use strata_core::work::Work;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::Event;
+use strata_core::record::fault::Fault;
+use strata_core::record::host_call::{AnswerSource, CallOutcome, HostCall, HostCallKind};
+use strata_core::record::id::{CheckpointId, RoleId, RunId};
+use strata_core::record::work::Work;
 use tracing::field::Empty;
 use tracing::{Instrument, Span, info_span};
 

@@ -1,9 +1,9 @@
 //! The sizes of requests and answers in bytes, as `limits.host_bytes` counts them.
 
-use strata_core::host_call::HostCallKind;
-use strata_core::json::Json;
-use strata_core::message::Message;
-use strata_core::request;
+use strata_core::record::host_call::HostCallKind;
+use strata_core::record::json::Json;
+use strata_core::record::message::Message;
+use strata_core::record::request;
 
 use super::{GuestRequest, HostAnswer, HostError, HostErrorKind};
 use crate::services::{http, human, llm};

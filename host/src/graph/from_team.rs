@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use strata_core::id::RoleId;
-use strata_core::message::{IDEA_LABEL, TO_ALL, TO_SELF};
+use strata_core::record::id::RoleId;
+use strata_core::record::message::{IDEA_LABEL, TO_ALL, TO_SELF};
 use strata_core::team::{ExternalEnvironment, React, Role, Route, Team};
 
 use super::text::sanitize;

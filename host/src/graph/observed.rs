@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use strata_core::id::RoleId;
+use strata_core::record::id::RoleId;
 
 use super::text::sanitize;
 use super::{EdgeKind, Graph, GraphEdge, GraphNode, MAX_EDGES, NodeId, NodeKind};

@@ -190,7 +190,7 @@ fn a_team_in_which_all_hear_all_is_refused_and_a_large_one_is_written_as_text_on
 
 #[test]
 fn what_a_run_sent_elsewhere_is_an_edge_of_its_own() {
-    use strata_core::id::RoleId;
+    use strata_core::record::id::RoleId;
 
     use super::Recipient;
     let team = roles("A<UserRequirement B<a C D")

@@ -6,8 +6,8 @@ use wit_component::DecodedWasm;
 use wit_parser::{Function, FunctionKind, Resolve, WorldId, WorldItem};
 
 use super::{SchemaWriter, SchemasTooLarge};
-use strata_core::id::Digest;
-use strata_core::json;
+use strata_core::record::id::Digest;
+use strata_core::record::json;
 
 use crate::sandbox::{ComponentManifest, is_toolchain_function};
 

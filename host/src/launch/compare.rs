@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use strata_core::id::CheckpointId;
-use strata_core::lineage::last_common_checkpoint;
-use strata_core::stepper::Stepper;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::id::CheckpointId;
+use strata_core::record::lineage::last_common_checkpoint;
 
 use super::LaunchError;
 use super::saved::{SavedTeam, list_checkpoints, load_saved};
@@ -70,7 +70,7 @@ pub fn compare(one: &str, other: &str) -> Result<Comparison, LaunchError> {
 }
 
 impl LoadedSide {
-    fn env(&self) -> &strata_core::environment::Environment {
+    fn env(&self) -> &strata_core::state::environment::Environment {
         self.team.stepper.env()
     }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use strata_core::id::{ActionId, Digest, Slot, SlotKind};
+use strata_core::record::id::{ActionId, Digest, Slot, SlotKind};
 use strata_core::team::React;
 
 use super::source::{ComponentSource, UnloadableComponent};

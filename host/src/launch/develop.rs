@@ -7,11 +7,11 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use strata_core::activation::{Activation, Phase};
-use strata_core::event::Event;
-use strata_core::host_call::CallPolicy;
-use strata_core::id::{CheckpointId, RoleId, Slot};
-use strata_core::stepper::{Stepper, component_slot};
+use strata_core::machine::stepper::{Stepper, component_slot};
+use strata_core::record::event::Event;
+use strata_core::record::host_call::CallPolicy;
+use strata_core::record::id::{CheckpointId, RoleId, Slot};
+use strata_core::state::activation::{Activation, Phase};
 use strata_core::team::Role;
 
 use super::resume::{Continuation, OpenedTeam, StateOrigin, continue_team};

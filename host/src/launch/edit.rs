@@ -1,9 +1,9 @@
 //! Parses the argument of `--set`: `SCOPE/KEY=JSON`, or a bare word for a string. Scopes are named
 //! as in `team.json`: a shared scope by its name, that of a role as `role/NAME`.
 
-use strata_core::edit::{Edit, EditedScope};
-use strata_core::json::Json;
-use strata_core::scope_write::ROLE_SCOPE;
+use strata_core::record::edit::{Edit, EditedScope};
+use strata_core::record::json::Json;
+use strata_core::record::scope_write::ROLE_SCOPE;
 use strata_core::team::Team;
 
 use crate::services::human::looks_like_json;
@@ -90,7 +90,7 @@ fn editable_scopes(team: &Team) -> Vec<(String, EditedScope)> {
 mod tests {
     use super::*;
     use crate::manifest::Definition;
-    use strata_core::id::RoleId;
+    use strata_core::record::id::RoleId;
 
     const TEAM: &str = r#"
 schema = "strata.team/1"

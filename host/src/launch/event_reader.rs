@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use strata_core::event::Event;
-use strata_core::host_call::HostCall;
+use strata_core::record::event::Event;
+use strata_core::record::host_call::HostCall;
 
 use super::compare::split_at_sign;
 use super::{LaunchError, holder, open_reader};

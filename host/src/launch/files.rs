@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use strata_core::environment::files::Placement;
-use strata_core::file::PathContent;
-use strata_core::stepper::Stepper;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::file::PathContent;
+use strata_core::state::environment::files::Placement;
 
 use super::LaunchError;
 use super::compare::load_state;

@@ -3,11 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
-use strata_core::edit::Edit;
-use strata_core::event::Event;
-use strata_core::id::{CheckpointId, to_hex};
-use strata_core::spending::Account;
-use strata_core::stepper::Stepper;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::edit::Edit;
+use strata_core::record::event::Event;
+use strata_core::record::id::{CheckpointId, to_hex};
+use strata_core::record::spending::Account;
 use strata_core::team::Team;
 
 use super::resume::{OpenedTeam, StateOrigin};

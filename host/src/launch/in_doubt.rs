@@ -1,12 +1,12 @@
 //! Calls whose outcome is in doubt when a run is resumed: what the operator decides about them, and
 //! what becomes of recorded writes.
 
-use strata_core::activation::Activation;
-use strata_core::event::Event;
-use strata_core::host_call::{CallPolicy, DoubtResolution, RecordedCallUse, WriteResult};
-use strata_core::id::RoleId;
-use strata_core::json;
-use strata_core::stepper::{Stepper, component_slot};
+use strata_core::machine::stepper::{Stepper, component_slot};
+use strata_core::record::event::Event;
+use strata_core::record::host_call::{CallPolicy, DoubtResolution, RecordedCallUse, WriteResult};
+use strata_core::record::id::RoleId;
+use strata_core::record::json;
+use strata_core::state::activation::Activation;
 
 use super::LaunchError;
 use crate::services::http::{HttpResponse, parse_operator_response};

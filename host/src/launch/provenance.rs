@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use strata_core::fault::Grant;
-use strata_core::id::Slot;
-use strata_core::money::Usd;
+use strata_core::record::fault::Grant;
+use strata_core::record::id::Slot;
+use strata_core::record::money::Usd;
 
 use crate::manifest::Definition;
 

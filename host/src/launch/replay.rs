@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use strata_core::event::Event;
-use strata_core::file::PathContent;
-use strata_core::stepper::Stepper;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::Event;
+use strata_core::record::file::PathContent;
 
 use super::resume::check_shape;
 use super::saved_team_file::definition_from_saved;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use strata_core::stepper::Stepper;
+use strata_core::machine::stepper::Stepper;
 
 use super::LaunchError;
 use super::compare::{checkpoint_chain, parse_saved_state};

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
-use strata_core::environment::Environment;
-use strata_core::event::Event;
-use strata_core::host_call::CallPolicy;
-use strata_core::id::{CheckpointId, Digest, Slot};
-use strata_core::message::IDEA_LABEL;
-use strata_core::money::Usd;
-use strata_core::shape::Shape;
-use strata_core::stepper::Stepper;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::Event;
+use strata_core::record::host_call::CallPolicy;
+use strata_core::record::id::{CheckpointId, Digest, Slot};
+use strata_core::record::message::IDEA_LABEL;
+use strata_core::record::money::Usd;
+use strata_core::record::shape::Shape;
+use strata_core::state::environment::Environment;
 use strata_core::team::Team;
 
 use super::resume_plan::ResumePlan;

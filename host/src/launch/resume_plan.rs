@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use strata_core::environment::Environment;
-use strata_core::event::Event;
-use strata_core::id::{CheckpointId, Slot};
-use strata_core::money::Usd;
-use strata_core::spending::Account;
-use strata_core::stepper::Stepper;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::Event;
+use strata_core::record::id::{CheckpointId, Slot};
+use strata_core::record::money::Usd;
+use strata_core::record::spending::Account;
+use strata_core::state::environment::Environment;
 use strata_core::team::ScopedBudgets;
 
 use super::LaunchError;

@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use strata_core::environment::Environment;
-use strata_core::stepper::Stepper;
+use strata_core::machine::stepper::Stepper;
+use strata_core::state::environment::Environment;
 use strata_core::team::Team;
 
 use super::resume_plan::check_only_checkpoint;

@@ -5,7 +5,7 @@
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use strata_core::id::Digest;
+use strata_core::record::id::Digest;
 
 use crate::blob::digest_of;
 use crate::build::{self, script};

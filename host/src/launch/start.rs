@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ring::rand::{SecureRandom, SystemRandom};
-use strata_core::environment::Environment;
-use strata_core::host_call::CallPolicy;
-use strata_core::id::{RunId, to_hex};
-use strata_core::stepper::Stepper;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::host_call::CallPolicy;
+use strata_core::record::id::{RunId, to_hex};
+use strata_core::state::environment::Environment;
 
 use super::saved_team_file::mark_as_own;
 use super::{

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use strata_core::message::Message;
+use strata_core::record::message::Message;
 
 use super::control::ControlOutcome;
 use super::resume::OpenedTeam;

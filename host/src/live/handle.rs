@@ -3,9 +3,9 @@
 use std::fmt;
 
 use futures_util::future::BoxFuture;
-use strata_core::event::Status;
-use strata_core::message::Message;
-use strata_core::stepper::Stepper;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::Status;
+use strata_core::record::message::Message;
 use tokio::sync::watch;
 
 use super::{AnsweredRequest, HumanReply, LiveError, SendReceipt};

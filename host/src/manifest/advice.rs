@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use strata_core::id::SlotKind;
+use strata_core::record::id::SlotKind;
 
 use super::authored::limits::LimitsPatch;
 use super::diagnostic::SourceText;

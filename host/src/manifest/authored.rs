@@ -8,9 +8,9 @@ pub(super) mod slot;
 
 use std::collections::BTreeMap;
 
-use strata_core::money::Usd;
-use strata_core::rules::Reducer;
-use strata_core::scope_write::ROLE_SCOPE;
+use strata_core::record::money::Usd;
+use strata_core::record::rules::Reducer;
+use strata_core::record::scope_write::ROLE_SCOPE;
 use strata_core::team::{BudgetLimits, OnFault};
 
 use self::edge::{AuthoredJoin, AuthoredRoute};

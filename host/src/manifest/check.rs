@@ -6,10 +6,10 @@ mod join;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use strata_core::id::{ActionId, RoleId, Slot, SlotKind};
-use strata_core::json::Json;
-use strata_core::message::IDEA_LABEL;
-use strata_core::rules::Thinker;
+use strata_core::record::id::{ActionId, RoleId, Slot, SlotKind};
+use strata_core::record::json::Json;
+use strata_core::record::message::IDEA_LABEL;
+use strata_core::record::rules::Thinker;
 use strata_core::team::condition::Condition;
 use strata_core::team::{
     self, BudgetLimits, ExternalEnvironment, Policy, React, Route, ScopedBudgets, Team,

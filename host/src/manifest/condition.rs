@@ -17,8 +17,8 @@ use std::sync::{Arc, OnceLock};
 use cel::extractors::This;
 use cel::objects::Key;
 use cel::{Context, Env, ExecutionError, Program, Value};
-use strata_core::json::Json;
-use strata_core::message::Message;
+use strata_core::record::json::Json;
+use strata_core::record::message::Message;
 use strata_core::team::condition::{Condition, WorkBudget};
 
 use check::ConditionReferences;

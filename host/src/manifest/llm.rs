@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use strata_core::money::Usd;
+use strata_core::record::money::Usd;
 
 use super::authored::slot;
 use super::diagnostic::SourceText;

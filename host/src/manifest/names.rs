@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use strata_core::id::RoleId;
-use strata_core::message::{IDEA_LABEL, TO_ALL, TO_SELF};
+use strata_core::record::id::RoleId;
+use strata_core::record::message::{IDEA_LABEL, TO_ALL, TO_SELF};
 use strata_core::text::find_unfit_for_name;
 use toml::de::DeTable;
 

@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use strata_core::id::Slot;
+use strata_core::record::id::Slot;
 
 use super::component_location::ComponentOverride;
 use super::diagnostic::{Problems, ReferencedFiles, SourceText};

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use strata_core::id::Slot;
+use strata_core::record::id::Slot;
 use strata_core::team::Team;
 
 use super::Definition;

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use serde::Serialize;
-use strata_core::id::{Digest, Slot, SlotKind};
+use strata_core::record::id::{Digest, Slot, SlotKind};
 use strata_core::team::RetryPolicy;
 
 use super::Definition;

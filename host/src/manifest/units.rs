@@ -4,7 +4,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use strata_core::money::Usd;
+use strata_core::record::money::Usd;
 
 /// The amounts in USD that are valid as a budget or a price.
 pub(super) const AMOUNTS: RangeInclusive<f64> = 0.0..=Usd::MAX_DOLLARS;

@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use strata_core::id::{RoleId, Slot};
-use strata_core::message::IDEA_LABEL;
-use strata_core::shape::JoinMode;
+use strata_core::record::id::{RoleId, Slot};
+use strata_core::record::message::IDEA_LABEL;
+use strata_core::record::shape::JoinMode;
 use strata_core::team::{Join, Team};
 
 use super::Definition;

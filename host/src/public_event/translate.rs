@@ -5,13 +5,13 @@ mod attempts;
 
 use std::collections::BTreeMap;
 
-use strata_core::event::{ConflictingWriter, Event, JoinRelease, RoutingResult};
-use strata_core::fault::{FaultCause, FaultKind};
-use strata_core::id::{Digest, JoinId, MessageId, RoleId, Slot, SlotKind};
-use strata_core::shape::Shape;
-use strata_core::stepper::conflict_message;
+use strata_core::machine::stepper::conflict_message;
+use strata_core::record::event::{ConflictingWriter, Event, JoinRelease, RoutingResult};
+use strata_core::record::fault::{FaultCause, FaultKind};
+use strata_core::record::id::{Digest, JoinId, MessageId, RoleId, Slot, SlotKind};
+use strata_core::record::shape::Shape;
+use strata_core::record::work::Work;
 use strata_core::team::Role;
-use strata_core::work::Work;
 
 use super::{ActionRef, EventLine, PublicEvent};
 

@@ -1,11 +1,11 @@
 //! Compares what was recorded of an attempt with what it does now.
 
-use strata_core::event::Event;
-use strata_core::file::{FileChange, PathContent};
-use strata_core::host_call::HostCall;
-use strata_core::message::Draft;
-use strata_core::scope_write::Write;
-use strata_core::work::CallResult;
+use strata_core::record::event::Event;
+use strata_core::record::file::{FileChange, PathContent};
+use strata_core::record::host_call::HostCall;
+use strata_core::record::message::Draft;
+use strata_core::record::scope_write::Write;
+use strata_core::record::work::CallResult;
 
 use super::AttemptLocation;
 use crate::driver::{RecordedAttempt, ReplayOutcome};

@@ -7,10 +7,10 @@ mod messages;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use strata_core::event::{Event, Status};
-use strata_core::id::{CheckpointId, RoleId};
-use strata_core::request::{HumanAnswer, HumanRequest};
-use strata_core::stepper::{IllegalEvent, Stepper};
+use strata_core::machine::stepper::{IllegalEvent, Stepper};
+use strata_core::record::event::{Event, Status};
+use strata_core::record::id::{CheckpointId, RoleId};
+use strata_core::record::request::{HumanAnswer, HumanRequest};
 
 use super::bounded::{Excerpt, FirstAndNewest};
 use super::{

@@ -1,8 +1,8 @@
 //! Extracts from a state what a report shows of it.
 
-use strata_core::environment::scope::Scope;
-use strata_core::id::RoleId;
-use strata_core::stepper::Stepper;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::id::RoleId;
+use strata_core::state::environment::scope::Scope;
 
 use super::{Excerpt, RoleStateEntry, StateEntry};
 use crate::view::{JoinView, RoleActivity, WorkState};

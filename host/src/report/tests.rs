@@ -3,19 +3,21 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use strata_core::environment::{Environment, Mail};
-use strata_core::event::{ConflictingWriter, Event, Status};
-use strata_core::fault::{Fault, FaultKind};
-use strata_core::host_call::{AnswerSource, CallOutcome, HostCall, HostCallKind, RecordedCallUse};
-use strata_core::id::{ActionId, CheckpointId, RoleId, Slot, SlotKind};
-use strata_core::json::Json;
-use strata_core::message::Message;
-use strata_core::money::Usd;
-use strata_core::rules::Rules;
-use strata_core::stepper::Stepper;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::{ConflictingWriter, Event, Status};
+use strata_core::record::fault::{Fault, FaultKind};
+use strata_core::record::host_call::{
+    AnswerSource, CallOutcome, HostCall, HostCallKind, RecordedCallUse,
+};
+use strata_core::record::id::{ActionId, CheckpointId, RoleId, Slot, SlotKind};
+use strata_core::record::json::Json;
+use strata_core::record::message::Message;
+use strata_core::record::money::Usd;
+use strata_core::record::rules::Rules;
+use strata_core::record::work::Work;
+use strata_core::state::environment::{Environment, Mail};
 use strata_core::team::Team;
 use strata_core::text::is_invisible;
-use strata_core::work::Work;
 
 use super::{ReportBuilder, StorageOverview, html};
 use crate::manifest::Definition;

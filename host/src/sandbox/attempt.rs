@@ -4,8 +4,8 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use strata_core::fault::{Fault, FaultKind};
-use strata_core::message::Draft;
+use strata_core::record::fault::{Fault, FaultKind};
+use strata_core::record::message::Draft;
 use wasmtime::Store;
 
 use super::bindings::{thinker, types};

@@ -2,8 +2,8 @@
 //! variables, and WASI for components that import it. Everything is denied by default; refusals
 //! name what to add to the team file.
 
-use strata_core::fault::Grant;
-use strata_core::json::Json;
+use strata_core::record::fault::Grant;
+use strata_core::record::json::Json;
 
 use std::sync::Arc;
 

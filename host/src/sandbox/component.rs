@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use serde::{Deserialize, Serialize};
-use strata_core::id::Digest;
-use strata_core::json::Json;
+use strata_core::record::id::Digest;
+use strata_core::record::json::Json;
 use tokio::sync::Semaphore;
 use wasmtime::Engine;
 use wasmtime::component::Component;

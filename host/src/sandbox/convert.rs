@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use strata_core::json::{Json, JsonError};
-use strata_core::message::{Draft, Hop, Message};
+use strata_core::record::json::{Json, JsonError};
+use strata_core::record::message::{Draft, Hop, Message};
+use strata_core::record::work::Task;
 use strata_core::team::{Candidate, RoleProfile};
-use strata_core::work::Task;
 
 use super::SandboxCall;
 use super::bindings::{environment, handler, llm as wit_llm, thinker, types};

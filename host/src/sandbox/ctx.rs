@@ -8,9 +8,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use strata_core::fault::{FaultCause, Grant};
-use strata_core::message::Draft;
-use strata_core::scope_write::Write;
+use strata_core::record::fault::{FaultCause, Grant};
+use strata_core::record::message::Draft;
+use strata_core::record::scope_write::Write;
 
 use super::bindings::{clock, environment, log, memory, random, script, types};
 use super::capability::Capabilities;

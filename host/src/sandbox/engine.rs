@@ -239,7 +239,7 @@ fn pool(work: SandboxUse) -> PoolingAllocationConfig {
 
 #[cfg(test)]
 mod tests {
-    use strata_core::id::Digest;
+    use strata_core::record::id::Digest;
 
     use super::cache::CompileCache;
     use super::*;

@@ -1,7 +1,7 @@
 //! Converts whatever ended an attempt into a fault: its kind, a message with the limit and the key
 //! that changes it, the guest's backtrace, and the end of its log.
 
-use strata_core::fault::{Fault, FaultCause, FaultKind, Retryability};
+use strata_core::record::fault::{Fault, FaultCause, FaultKind, Retryability};
 use wasmtime::{FrameInfo, Trap, WasmBacktrace};
 
 use super::bindings::types;

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use strata_core::json::{Json, JsonError, MAX_DEPTH, depth};
-use strata_core::message::Draft;
+use strata_core::record::json::{Json, JsonError, MAX_DEPTH, depth};
+use strata_core::record::message::Draft;
 use wasmtime::Store;
 use wasmtime::component::types::{ComponentFunc, ComponentItem};
 use wasmtime::component::{Component, ComponentExportIndex, Instance, Type, Val};

@@ -1,6 +1,6 @@
 //! The host function that asks a person. It needs no grant; `services::human` validates questions.
 
-use strata_core::request::HumanAnswer;
+use strata_core::record::request::HumanAnswer;
 
 use super::bindings::human;
 use super::convert;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::future::ready;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use strata_core::fault::Fault;
-use strata_core::message::Draft;
+use strata_core::record::fault::Fault;
+use strata_core::record::message::Draft;
 
 use super::{
     AttemptFuture, AttemptOutput, EntryPoint, ResourceUsage, ReturnValue, Sandbox, SandboxCall,
@@ -127,8 +127,8 @@ mod tests {
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
-    use strata_core::fault::FaultKind;
-    use strata_core::id::{Digest, RoleId};
+    use strata_core::record::fault::FaultKind;
+    use strata_core::record::id::{Digest, RoleId};
     use strata_core::team::RoleProfile;
 
     use super::*;

@@ -2,9 +2,9 @@
 //! call waits for its answer, and the command line how a request is displayed.
 
 use serde::Serialize;
-use strata_core::id::{RequestId, to_hex};
-use strata_core::json::Json;
-use strata_core::request::HumanRequest;
+use strata_core::record::id::{RequestId, to_hex};
+use strata_core::record::json::Json;
+use strata_core::record::request::HumanRequest;
 
 use crate::plugin::CompiledSchema;
 use crate::sha256::sha256;

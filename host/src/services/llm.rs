@@ -19,7 +19,7 @@ mod tokens;
 
 pub use models::{CompletedCall, FailedCall, Models};
 pub(crate) use record::LINE_BEGINNING as RECORD_BEGINNING;
-pub use strata_core::host_call::FinishReason;
+pub use strata_core::record::host_call::FinishReason;
 pub use stream_observer::{
     DispatchState, StreamEvent, StreamListener, StreamObserver, StreamObserverFactory,
 };

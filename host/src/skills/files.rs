@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use strata_core::id::{Digest, to_hex};
+use strata_core::record::id::{Digest, to_hex};
 
 use super::{Skill, SkillError};
 use crate::open;

@@ -2,7 +2,7 @@
 //! it, and config is checked against its schemas.
 
 use semver::Version;
-use strata_core::json;
+use strata_core::record::json;
 
 use crate::plugin::CompiledSchema;
 use crate::sandbox::ComponentManifest;

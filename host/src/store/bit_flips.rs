@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use strata_core::environment::Environment;
+use strata_core::state::environment::Environment;
 
 use super::conformance::{loaded_state, pseudorandom};
 use super::script::{definition, scripted_run, team};

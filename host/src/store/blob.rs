@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, params};
-use strata_core::id::Digest;
+use strata_core::record::id::Digest;
 
 use super::error::StoreError;
 use super::reader::Reader;

@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use strata_core::environment::Environment;
-use strata_core::event::{Event, Status};
-use strata_core::id::CheckpointId;
+use strata_core::record::event::{Event, Status};
+use strata_core::record::id::CheckpointId;
+use strata_core::state::environment::Environment;
 
 use super::error::StoreError;
 use super::{CheckpointOrigin, CheckpointRow, Record};

@@ -14,10 +14,10 @@ use lz4_flex::block::{compress_into, decompress_into, get_maximum_output_size};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use strata_core::environment::Environment;
-use strata_core::environment::validation::InvalidState;
-use strata_core::event::Event;
-use strata_core::message::Message;
+use strata_core::record::event::Event;
+use strata_core::record::message::Message;
+use strata_core::state::environment::Environment;
+use strata_core::state::environment::validation::InvalidState;
 
 use message_size::MessageSize;
 
@@ -240,8 +240,8 @@ pub(super) fn verify(stored: u32, numbers: &[i64], bytes: &[u8]) -> Result<(), D
 
 #[cfg(test)]
 mod tests {
-    use strata_core::json::Json;
-    use strata_core::message::{Hop, Instruct};
+    use strata_core::record::json::Json;
+    use strata_core::record::message::{Hop, Instruct};
 
     use super::*;
     use crate::store::conformance::pseudorandom;

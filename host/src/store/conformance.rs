@@ -6,9 +6,9 @@ mod lineages;
 
 use tempfile::TempDir;
 
-use strata_core::environment::Environment;
-use strata_core::event::{Event, Status};
-use strata_core::stepper::Stepper;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::{Event, Status};
+use strata_core::state::environment::Environment;
 
 use super::script::{copy, definition, scripted_run, team};
 use super::{

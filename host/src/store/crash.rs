@@ -5,9 +5,9 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use strata_core::environment::Environment;
-use strata_core::spending::Account;
-use strata_core::stepper::Stepper;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::spending::Account;
+use strata_core::state::environment::Environment;
 
 use super::conformance::{loaded_state, pseudorandom};
 use super::script::{definition, scripted_run, team};

@@ -5,10 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 
 use tempfile::TempDir;
 
-use strata_core::environment::Environment;
-use strata_core::event::{Event, Status};
-use strata_core::spending::Account;
-use strata_core::stepper::Stepper;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::{Event, Status};
+use strata_core::record::spending::Account;
+use strata_core::state::environment::Environment;
 
 use super::conformance::{loaded_state, pseudorandom};
 use super::script::{definition, scripted_run, team};
@@ -108,7 +108,7 @@ fn continue_run(
     assert_eq!(loaded_state(&store.load(&StateSelector::Head)?), *end);
     let more = Record {
         event: Event::RetryDue {
-            role: strata_core::id::RoleId(0),
+            role: strata_core::record::id::RoleId(0),
         },
         ..records[0].clone()
     };

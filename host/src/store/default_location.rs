@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
 use std::path::{Component, Path, PathBuf};
 
-use strata_core::id::to_hex;
+use strata_core::record::id::to_hex;
 
 use crate::sha256::sha256;
 

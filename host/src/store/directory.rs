@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 
-use strata_core::environment::Environment;
-use strata_core::event::{Event, Status};
+use strata_core::record::event::{Event, Status};
+use strata_core::state::environment::Environment;
 
 use super::error::StoreError;
 use super::lock::{LOCK_FILE, LockHolder, StorageLock};

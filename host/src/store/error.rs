@@ -6,8 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
-use strata_core::id::CheckpointId;
-use strata_core::lineage::parse_checkpoint_id;
+use strata_core::record::id::CheckpointId;
+use strata_core::record::lineage::parse_checkpoint_id;
 
 use super::directory::TEAM_JSON;
 use super::shared_log::is_log_link;

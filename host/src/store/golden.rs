@@ -10,24 +10,24 @@ use rusqlite::{Connection, Row};
 use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 
-use strata_core::activation::{Addressing, Phase};
-use strata_core::edit::EditedScope;
-use strata_core::environment::Environment;
-use strata_core::environment::routing::OwnMessages;
-use strata_core::event::{Event, Status};
-use strata_core::fault::{FaultCause, FaultKind, Grant, Retryability};
-use strata_core::file::PathContent;
-use strata_core::host_call::{
+use strata_core::record::edit::EditedScope;
+use strata_core::record::event::{Event, Status};
+use strata_core::record::fault::{FaultCause, FaultKind, Grant, Retryability};
+use strata_core::record::file::PathContent;
+use strata_core::record::host_call::{
     AnswerSource, CallOutcome, CallPolicy, DoubtResolution, FinishReason, HostCallKind,
     LostAnswerPolicy, RecordedCallUse, WriteResult,
 };
-use strata_core::id::SlotKind;
-use strata_core::message::Message;
-use strata_core::request::HumanAnswer;
-use strata_core::rules::{Reducer, Thinker};
-use strata_core::scope_write::ScopeChange;
-use strata_core::shape::{DeliveryMode, JoinMode};
-use strata_core::work::{CallResult, Work};
+use strata_core::record::id::SlotKind;
+use strata_core::record::message::Message;
+use strata_core::record::request::HumanAnswer;
+use strata_core::record::rules::{Reducer, Thinker};
+use strata_core::record::scope_write::ScopeChange;
+use strata_core::record::shape::{DeliveryMode, JoinMode};
+use strata_core::record::work::{CallResult, Work};
+use strata_core::state::activation::{Addressing, Phase};
+use strata_core::state::environment::Environment;
+use strata_core::state::environment::routing::OwnMessages;
 
 use super::conformance::{loaded_state, pseudorandom, replay};
 use super::directory::{DATABASE, TEAM_JSON};
@@ -110,7 +110,7 @@ fn an_event_of_each_variant_is_recorded_as_in_the_golden_file() {
         let debug = format!("{event:?}");
         let name = debug.split(' ').next().unwrap_or_default().to_owned();
         let bytes = codec::encode_event(event, Vec::new());
-        text += &format!("{name} {}\n", strata_core::id::to_hex(&bytes));
+        text += &format!("{name} {}\n", strata_core::record::id::to_hex(&bytes));
         names.push(name);
     }
     names.dedup();
@@ -254,7 +254,7 @@ fn literal(value: ValueRef<'_>) -> String {
         ValueRef::Text(text) => {
             format!("'{}'", String::from_utf8_lossy(text).replace('\'', "''"))
         }
-        ValueRef::Blob(bytes) => format!("X'{}'", strata_core::id::to_hex(bytes)),
+        ValueRef::Blob(bytes) => format!("X'{}'", strata_core::record::id::to_hex(bytes)),
         ValueRef::Real(_) => panic!("no column has such numbers"),
     }
 }

@@ -3,11 +3,11 @@
 
 use rusqlite::{Connection, params};
 
-use strata_core::activation::Activation;
-use strata_core::environment::Environment;
-use strata_core::environment::validation::InvalidState;
-use strata_core::id::{ActionId, RoleId, Slot, SlotKind};
-use strata_core::messages::MessageRef;
+use strata_core::record::id::{ActionId, RoleId, Slot, SlotKind};
+use strata_core::state::activation::Activation;
+use strata_core::state::environment::Environment;
+use strata_core::state::environment::validation::InvalidState;
+use strata_core::state::messages::MessageRef;
 
 use super::conformance::pseudorandom;
 use super::damage::saved;

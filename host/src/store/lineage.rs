@@ -5,7 +5,7 @@
 //! The *position* of an event on a path is its number, counted from the beginning of the run.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use strata_core::event::Event;
+use strata_core::record::event::Event;
 
 use super::codec::{self, DecodeError};
 use super::cost_of;

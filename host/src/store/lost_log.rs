@@ -5,7 +5,7 @@ use std::path::Path;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use strata_core::environment::Environment;
+use strata_core::state::environment::Environment;
 
 use super::conformance::pseudorandom;
 use super::progress::{ProgressFile, WriteProgress};

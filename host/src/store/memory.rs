@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use strata_core::environment::Environment;
-use strata_core::id::{CheckpointId, Digest};
-use strata_core::money::Usd;
+use strata_core::record::id::{CheckpointId, Digest};
+use strata_core::record::money::Usd;
+use strata_core::state::environment::Environment;
 
 use super::checkpoint_list::{
     LineageHistory, ListedCheckpoint, list_checkpoints, unknown_checkpoint,

@@ -13,10 +13,10 @@ use std::path::PathBuf;
 
 use rusqlite::{CachedStatement, Connection};
 
-use strata_core::environment::Environment;
-use strata_core::event::Event;
-use strata_core::id::CheckpointId;
-use strata_core::money::Usd;
+use strata_core::record::event::Event;
+use strata_core::record::id::CheckpointId;
+use strata_core::record::money::Usd;
+use strata_core::state::environment::Environment;
 
 use super::checkpoint_list::{
     LineageHistory, ListedCheckpoint, list_checkpoints, unknown_checkpoint,

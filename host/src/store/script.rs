@@ -4,29 +4,29 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use strata_core::activation::Phase;
-use strata_core::effect::Effect;
-use strata_core::environment::Environment;
-use strata_core::event::{Event, Status};
-use strata_core::fault::{Fault, FaultCause, FaultKind, Retryability};
-use strata_core::host_call::{
+use strata_core::machine::effect::Effect;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::{Event, Status};
+use strata_core::record::fault::{Fault, FaultCause, FaultKind, Retryability};
+use strata_core::record::host_call::{
     AnswerSource, CallOutcome, CallPolicy, DoubtResolution, FinishReason, HostCall, HostCallKind,
     Intent, LostAnswerPolicy,
 };
-use strata_core::id::{ActionId, Digest, RoleId, Slot, SlotKind};
-use strata_core::json::Json;
-use strata_core::message::{Draft, Hop, Message};
-use strata_core::messages::MessageRef;
-use strata_core::money::Usd;
-use strata_core::request::{HumanAnswer, HumanRequest};
-use strata_core::rules::{Reducer, Thinker};
-use strata_core::scope_write::{ScopeChange, Write};
-use strata_core::shape::{DeliveryMode, JoinMode};
-use strata_core::stepper::Stepper;
+use strata_core::record::id::{ActionId, Digest, RoleId, Slot, SlotKind};
+use strata_core::record::json::Json;
+use strata_core::record::message::{Draft, Hop, Message};
+use strata_core::record::money::Usd;
+use strata_core::record::request::{HumanAnswer, HumanRequest};
+use strata_core::record::rules::{Reducer, Thinker};
+use strata_core::record::scope_write::{ScopeChange, Write};
+use strata_core::record::shape::{DeliveryMode, JoinMode};
+use strata_core::record::work::{CallResult, Task, Work};
+use strata_core::state::activation::Phase;
+use strata_core::state::environment::Environment;
+use strata_core::state::messages::MessageRef;
 use strata_core::team::{
     Action, ExternalEnvironment, Join, OnFault, Policy, React, RetryPolicy, Role, Team,
 };
-use strata_core::work::{CallResult, Task, Work};
 
 use super::{Record, SavedDefinition};
 

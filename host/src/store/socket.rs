@@ -12,7 +12,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, test_kill_process};
-use strata_core::id::to_hex;
+use strata_core::record::id::to_hex;
 
 use super::lock::{LOCK_FILE, MAX_LOCK_BYTES};
 use super::{StorageDirectory, StoreError, file};

@@ -23,9 +23,9 @@ use std::sync::Arc;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use strata_core::environment::Environment;
-use strata_core::id::Digest;
-use strata_core::money::Usd;
+use strata_core::record::id::Digest;
+use strata_core::record::money::Usd;
+use strata_core::state::environment::Environment;
 
 use super::directory::{DATABASE, WAL_FILE};
 use super::error::StoreError;

@@ -27,9 +27,10 @@ mod import_tests;
 mod tests;
 
 use serde_json::Value;
-use strata_core::id::CheckpointId;
-use strata_core::json::{self, Json};
-use strata_core::message::Message;
+use strata_core::record::id::CheckpointId;
+use strata_core::record::json;
+use strata_core::record::json::Json;
+use strata_core::record::message::Message;
 
 use super::SavedDefinition;
 use located_value::LocatedValue;

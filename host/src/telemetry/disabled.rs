@@ -1,6 +1,6 @@
 //! Replaces the exporter if the program is built without the feature `telemetry`.
 
-use strata_core::id::RunId;
+use strata_core::record::id::RunId;
 use tracing::{Span, Subscriber};
 use tracing_subscriber::layer::{Identity, Layer};
 

@@ -11,7 +11,7 @@ use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use strata_core::id::Digest;
+use strata_core::record::id::Digest;
 
 use crate::build::script;
 use crate::open;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use minisign_verify::{Error, PublicKey, Signature};
-use strata_core::id::Digest;
+use strata_core::record::id::Digest;
 
 /// The maximum size of a signature file in bytes. It consists of two comments and two lines of
 /// base64.

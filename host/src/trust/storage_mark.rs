@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-use strata_core::id::to_hex;
+use strata_core::record::id::to_hex;
 
 use crate::replace::{Replacement, replace};
 use crate::sha256::Sha256;

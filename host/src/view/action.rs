@@ -4,14 +4,14 @@
 use std::path::Path;
 
 use serde::Serialize;
-use strata_core::activation::Activation;
-use strata_core::budget::charged_slot;
-use strata_core::fault::{Fault, FaultCause, FaultKind};
-use strata_core::id::{Slot, SlotKind};
-use strata_core::message::Message;
-use strata_core::money::Usd;
-use strata_core::rules::Thinker;
-use strata_core::stepper::Stepper;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::fault::{Fault, FaultCause, FaultKind};
+use strata_core::record::id::{Slot, SlotKind};
+use strata_core::record::message::Message;
+use strata_core::record::money::Usd;
+use strata_core::record::rules::Thinker;
+use strata_core::state::activation::Activation;
+use strata_core::state::budget::charged_slot;
 use strata_core::team::React;
 
 use super::{CommandArgument, HostCallView, RoleActivity, RunOutput, SuggestedCommand};
@@ -156,7 +156,7 @@ fn calls_command(path: &Path, action: &str) -> SuggestedCommand {
 
 #[cfg(test)]
 mod tests {
-    use strata_core::id::{ActionId, RoleId};
+    use strata_core::record::id::{ActionId, RoleId};
 
     use super::*;
     use crate::view::fixture::{FixtureAttempt, RunFixture};

@@ -1,11 +1,11 @@
 //! What a role is doing.
 
 use serde::Serialize;
-use strata_core::activation::Phase;
-use strata_core::fault::FaultKind;
-use strata_core::id::RoleId;
-use strata_core::stepper::Stepper;
-use strata_core::work::Work;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::fault::FaultKind;
+use strata_core::record::id::RoleId;
+use strata_core::record::work::Work;
+use strata_core::state::activation::Phase;
 
 use super::index_and_name;
 

@@ -1,9 +1,9 @@
 //! Exhausted budgets, and the arguments that raise them and the step limit.
 
 use serde::Serialize;
-use strata_core::budget::BudgetScope;
-use strata_core::money::Usd;
-use strata_core::stepper::Stepper;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::money::Usd;
+use strata_core::state::budget::BudgetScope;
 
 use super::{CommandArgument, SuggestedArguments};
 

@@ -4,13 +4,13 @@
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use strata_core::activation::Activation;
-use strata_core::event::Status;
-use strata_core::id::RoleId;
-use strata_core::message::Message;
-use strata_core::money::Usd;
-use strata_core::stepper::{Stepper, step_of_fault};
-use strata_core::work::Work;
+use strata_core::machine::stepper::{Stepper, step_of_fault};
+use strata_core::record::event::Status;
+use strata_core::record::id::RoleId;
+use strata_core::record::message::Message;
+use strata_core::record::money::Usd;
+use strata_core::record::work::Work;
+use strata_core::state::activation::Activation;
 
 use super::{
     CommandArgument, ExhaustedBudget, FaultAdvice, FaultView, JoinView, OpenRequests,

@@ -4,11 +4,11 @@
 use std::path::PathBuf;
 
 use serde::Serialize;
-use strata_core::activation::Phase;
-use strata_core::fault::{Fault, FaultCause, FaultKind, Grant, Retryability};
-use strata_core::host_call::{CallOutcome, HostCall, HostCallKind};
-use strata_core::id::RoleId;
-use strata_core::stepper::{Stepper, component_slot, retry_policy};
+use strata_core::machine::stepper::{Stepper, component_slot, retry_policy};
+use strata_core::record::fault::{Fault, FaultCause, FaultKind, Grant, Retryability};
+use strata_core::record::host_call::{CallOutcome, HostCall, HostCallKind};
+use strata_core::record::id::RoleId;
+use strata_core::state::activation::Phase;
 
 use super::index_and_name;
 use crate::build::script;

@@ -4,13 +4,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use strata_core::effect::{Effect, Invocation};
-use strata_core::environment::Environment;
-use strata_core::fault::Fault;
-use strata_core::message::Draft;
-use strata_core::request::HumanRequest;
-use strata_core::stepper::Stepper;
-use strata_core::work::CallResult;
+use strata_core::machine::effect::{Effect, Invocation};
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::fault::Fault;
+use strata_core::record::message::Draft;
+use strata_core::record::request::HumanRequest;
+use strata_core::record::work::CallResult;
+use strata_core::state::environment::Environment;
 
 use crate::launch::Provenance;
 use crate::manifest::Definition;

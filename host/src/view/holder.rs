@@ -4,9 +4,9 @@
 use std::path::Path;
 
 use serde::Serialize;
-use strata_core::event::Status;
-use strata_core::host_call::CallPolicy;
-use strata_core::stepper::Stepper;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::Status;
+use strata_core::record::host_call::CallPolicy;
 
 use super::{
     AFTER_CHANGE, CommandArgument, DoubtView, SuggestedCommand, WITHOUT_CHANGE, raise_budget,

@@ -2,9 +2,9 @@
 //! join fires.
 
 use serde::Serialize;
-use strata_core::id::RoleId;
-use strata_core::shape::{DeliveryMode, JoinMode};
-use strata_core::stepper::Stepper;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::id::RoleId;
+use strata_core::record::shape::{DeliveryMode, JoinMode};
 
 /// The state of a join.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use serde::{Serialize, Serializer};
-use strata_core::id::RoleId;
-use strata_core::json::Json;
-use strata_core::request::HumanRequest;
-use strata_core::stepper::Stepper;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::id::RoleId;
+use strata_core::record::json::Json;
+use strata_core::record::request::HumanRequest;
 
 use super::{CommandArgument, SuggestedCommand, index_and_name};
 
@@ -105,7 +105,7 @@ fn serialize_json<S: Serializer>(json: &Option<Json>, serializer: S) -> Result<S
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use strata_core::id::RequestId;
+    use strata_core::record::id::RequestId;
 
     use super::*;
     use crate::view::fixture::{FixtureAttempt, RunFixture};

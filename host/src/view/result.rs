@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use strata_core::event::Status;
-use strata_core::fault::FaultKind;
-use strata_core::money::Usd;
-use strata_core::stepper::{Stepper, step_of_fault};
+use strata_core::machine::stepper::{Stepper, step_of_fault};
+use strata_core::record::event::Status;
+use strata_core::record::fault::FaultKind;
+use strata_core::record::money::Usd;
 
 use super::{JoinView, RequestView, RunOutput, index_and_name};
 
@@ -130,7 +130,7 @@ impl FaultSummary {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use strata_core::fault::Fault;
+    use strata_core::record::fault::Fault;
 
     use super::*;
     use crate::view::fixture::{FixtureAttempt, RunFixture};

@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use strata_core::budget::charged_slot;
-use strata_core::event::Status;
-use strata_core::fault::{FaultCause, FaultKind};
-use strata_core::id::CheckpointId;
-use strata_core::message::Message;
-use strata_core::messages::MessageRef;
-use strata_core::money::Usd;
-use strata_core::stepper::Stepper;
-use strata_core::work::Work;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::Status;
+use strata_core::record::fault::{FaultCause, FaultKind};
+use strata_core::record::id::CheckpointId;
+use strata_core::record::message::Message;
+use strata_core::record::money::Usd;
+use strata_core::record::work::Work;
+use strata_core::state::budget::charged_slot;
+use strata_core::state::messages::MessageRef;
 
 use super::{
     CommandArgument, DoubtView, HolderState, JoinView, OpenRequests, RoleActivity, RunOutput,
@@ -399,7 +399,7 @@ fn outbox(stepper: &Stepper) -> Vec<OutboundMail> {
 
 #[cfg(test)]
 mod tests {
-    use strata_core::fault::Fault;
+    use strata_core::record::fault::Fault;
 
     use super::*;
     use crate::store::SavedDefinition;

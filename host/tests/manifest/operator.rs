@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use strata_core::id::Digest;
-use strata_core::money::Usd;
+use strata_core::record::id::Digest;
+use strata_core::record::money::Usd;
 use strata_host::manifest::{Overrides, policy};
 
 use crate::{action, good, think};

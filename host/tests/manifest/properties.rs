@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use proptest::prelude::*;
-use strata_core::json::Json;
-use strata_core::message::{Instruct, Message};
+use strata_core::record::json::Json;
+use strata_core::record::message::{Instruct, Message};
 use strata_core::team::condition::WorkBudget;
 use strata_host::manifest::Definition;
 

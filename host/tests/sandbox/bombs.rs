@@ -3,8 +3,8 @@
 //! expanded, and the guest can continue.
 
 use serde_json::json;
-use strata_core::fault::FaultKind;
-use strata_core::json::Json;
+use strata_core::record::fault::FaultKind;
+use strata_core::record::json::Json;
 use strata_host::blob::digest_of;
 use strata_host::plugin::{Grants, Limits, LlmGrant, Plugin};
 use strata_host::sandbox::{Metering, ReturnValue};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use strata_core::fault::{FaultCause, FaultKind, Retryability};
-use strata_core::id::RoleId;
-use strata_core::json::Json;
-use strata_core::scope_write::{ScopeChange, Write};
+use strata_core::record::fault::{FaultCause, FaultKind, Retryability};
+use strata_core::record::id::RoleId;
+use strata_core::record::json::Json;
+use strata_core::record::scope_write::{ScopeChange, Write};
 use strata_core::team::Candidate;
 use strata_host::gateway::{AttemptId, Gateway};
 use strata_host::plugin::CompiledSchema;

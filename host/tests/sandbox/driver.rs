@@ -3,10 +3,10 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use strata_core::id::RoleId;
-use strata_core::json::Json;
-use strata_core::request::HumanAnswer;
-use strata_core::scope_write::{ROLE_SCOPE, ScopeChange, Write};
+use strata_core::record::id::RoleId;
+use strata_core::record::json::Json;
+use strata_core::record::request::HumanAnswer;
+use strata_core::record::scope_write::{ROLE_SCOPE, ScopeChange, Write};
 use strata_core::team::RoleProfile;
 use strata_host::blob::digest_of;
 use strata_host::gateway::{

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use strata_core::fault::{Fault, FaultKind};
-use strata_core::id::MessageId;
-use strata_core::json::Json;
-use strata_core::message::{Draft, Instruct, Message};
-use strata_core::work::Task;
+use strata_core::record::fault::{Fault, FaultKind};
+use strata_core::record::id::MessageId;
+use strata_core::record::json::Json;
+use strata_core::record::message::{Draft, Instruct, Message};
+use strata_core::record::work::Task;
 use strata_host::blob::digest_of;
 use strata_host::plugin::{Limits, Plugin};
 use strata_host::sandbox::{self, EntryPoint, Metering};

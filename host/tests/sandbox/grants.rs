@@ -6,9 +6,9 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::Duration;
 
-use strata_core::environment::files::Placement;
-use strata_core::fault::FaultKind;
-use strata_core::file::FileChange;
+use strata_core::record::fault::FaultKind;
+use strata_core::record::file::FileChange;
+use strata_core::state::environment::files::Placement;
 use strata_host::plugin::{Access, DirGrant, Grants, Limits, LlmGrant};
 use strata_host::sandbox::{AttemptOutput, Directories, PlacementOutcome, ReturnValue};
 

@@ -1,6 +1,6 @@
 //! Tests of HTTP, secrets and variables: what is not granted is refused before a request is made.
 
-use strata_core::fault::FaultKind;
+use strata_core::record::fault::FaultKind;
 use strata_host::plugin::Grants;
 use strata_host::plugin::http::{HostPattern, HttpGrant};
 use strata_host::sandbox::ReturnValue;

@@ -1,7 +1,7 @@
 //! Tests of guests that ask a person.
 
-use strata_core::fault::FaultKind;
-use strata_core::id::RoleId;
+use strata_core::record::fault::FaultKind;
+use strata_core::record::id::RoleId;
 use strata_host::gateway::{AttemptId, GUEST_REQUEST_QUEUE, Gateway, PendingGuestRequest};
 use strata_host::sandbox::{ReturnValue, Sandbox, SandboxOutcome};
 use tokio::sync::mpsc;

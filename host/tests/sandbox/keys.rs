@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use strata_core::fault::FaultKind;
+use strata_core::record::fault::FaultKind;
 use strata_host::manifest::Definition;
 use strata_host::plugin::{Limit, Limits};
 use strata_host::sandbox::Metering;

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use strata_core::fault::{Fault, FaultKind, Retryability};
+use strata_core::record::fault::{Fault, FaultKind, Retryability};
 use strata_host::plugin::Limits;
 use strata_host::sandbox::Sandbox;
 

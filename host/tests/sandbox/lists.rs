@@ -1,7 +1,7 @@
 //! Tests of lists that are cheap for a guest, which may pass the same item many times, or zeroed
 //! memory as empty items. They count with their size in the host.
 
-use strata_core::fault::FaultKind;
+use strata_core::record::fault::FaultKind;
 use strata_host::plugin::http::{HostPattern, HttpGrant};
 use strata_host::plugin::{Grants, Limits, LlmGrant};
 

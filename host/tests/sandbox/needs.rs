@@ -1,7 +1,7 @@
 //! Tests of what components declare about themselves: declared needs must be granted, undeclared
 //! ones are denied, and the declaration is the same each time.
 
-use strata_core::fault::FaultKind;
+use strata_core::record::fault::FaultKind;
 use strata_host::launch::Components;
 use strata_host::manifest::Definition;
 use strata_host::plugin::Grants;

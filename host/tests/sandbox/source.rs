@@ -1,7 +1,7 @@
 //! Tests of debug information: what a fault tells about the source of a guest, and that a guest
 //! cannot abuse it.
 
-use strata_core::fault::Fault;
+use strata_core::record::fault::Fault;
 use strata_host::plugin::Plugin;
 
 use crate::driver::{call, limits, plugin, run};

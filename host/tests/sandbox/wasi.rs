@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::Duration;
 
-use strata_core::fault::{FaultKind, Retryability};
+use strata_core::record::fault::{FaultKind, Retryability};
 use strata_host::plugin::{Access, Grants, Limits};
 
 use crate::driver::{call, limits, plugin, run, run_within};

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use rusqlite::Connection;
-use strata_core::shape::Shape;
-use strata_core::stepper::Stepper;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::shape::Shape;
 use strata_host::manifest::{Definition, Overrides};
 use strata_host::public_event::EventTranslator;
 use strata_host::store::{

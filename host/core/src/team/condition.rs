@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 
-use crate::message::Message;
+use crate::record::message::Message;
 
 /// Evaluates a condition on a message. Fails with the reason if the condition cannot be evaluated.
 pub type ConditionFn = dyn Fn(&Message, &mut WorkBudget) -> Result<bool, String> + Send + Sync;

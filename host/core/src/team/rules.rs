@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 
 use super::{React, Role, Team};
-use crate::rules::{RoleRules, Rules};
+use crate::record::rules::{RoleRules, Rules};
 
 impl Rules {
     /// Returns the rules of a team.

@@ -5,9 +5,9 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::{Join, React, Role, Route, Team};
-use crate::id::RoleId;
-use crate::rules::Thinker;
-use crate::shape::{HUMAN_MODE, JoinShape, RoleShape, Shape, quoted_list};
+use crate::record::id::RoleId;
+use crate::record::rules::Thinker;
+use crate::record::shape::{HUMAN_MODE, JoinShape, RoleShape, Shape, quoted_list};
 
 impl Shape {
     /// Returns the shape of a team.

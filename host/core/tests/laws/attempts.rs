@@ -3,16 +3,16 @@
 
 use std::collections::BTreeSet;
 
-use strata_core::activation::Activation;
-use strata_core::effect::Effect;
-use strata_core::event::{Event, Status};
-use strata_core::fault::{Fault, FaultKind};
-use strata_core::host_call::CallPolicy;
-use strata_core::id::{ActionId, RoleId};
-use strata_core::message::IDEA_LABEL;
-use strata_core::rules::{Reducer, Thinker};
+use strata_core::machine::effect::Effect;
+use strata_core::record::event::{Event, Status};
+use strata_core::record::fault::{Fault, FaultKind};
+use strata_core::record::host_call::CallPolicy;
+use strata_core::record::id::{ActionId, RoleId};
+use strata_core::record::message::IDEA_LABEL;
+use strata_core::record::rules::{Reducer, Thinker};
+use strata_core::record::work::{CallResult, Work};
+use strata_core::state::activation::Activation;
 use strata_core::team::{React, RetryPolicy, Team};
-use strata_core::work::{CallResult, Work};
 
 use crate::manual_run::{ManualRun, says, writes};
 use crate::teams::{role, team};

@@ -1,18 +1,20 @@
 //! Budgets, step by step: what is reserved, what counts as spent without an answer, and who is
 //! stopped.
 
-use strata_core::activation::Phase;
-use strata_core::budget::BudgetScope;
-use strata_core::effect::{Effect, Invocation};
-use strata_core::event::{Event, Status};
-use strata_core::fault::{Fault, FaultKind};
-use strata_core::host_call::{AnswerSource, CallOutcome, CallPolicy, HostCall, HostCallKind};
-use strata_core::id::{ActionId, RoleId, Slot, SlotKind};
-use strata_core::json::Json;
-use strata_core::message::IDEA_LABEL;
-use strata_core::money::Usd;
-use strata_core::rules::Thinker;
-use strata_core::spending::{Amount, Reservation};
+use strata_core::machine::effect::{Effect, Invocation};
+use strata_core::record::event::{Event, Status};
+use strata_core::record::fault::{Fault, FaultKind};
+use strata_core::record::host_call::{
+    AnswerSource, CallOutcome, CallPolicy, HostCall, HostCallKind,
+};
+use strata_core::record::id::{ActionId, RoleId, Slot, SlotKind};
+use strata_core::record::json::Json;
+use strata_core::record::message::IDEA_LABEL;
+use strata_core::record::money::Usd;
+use strata_core::record::rules::Thinker;
+use strata_core::record::spending::{Amount, Reservation};
+use strata_core::state::activation::Phase;
+use strata_core::state::budget::BudgetScope;
 use strata_core::team::{BudgetLimits, OnFault, React, Team};
 
 use crate::manual_run::{ManualRun, says};

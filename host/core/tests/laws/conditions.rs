@@ -1,12 +1,12 @@
 //! Limits on the work of route conditions.
 
-use strata_core::effect::Effect;
-use strata_core::event::Event;
-use strata_core::id::RoleId;
-use strata_core::message::{IDEA_LABEL, Message};
+use strata_core::machine::effect::Effect;
+use strata_core::record::event::Event;
+use strata_core::record::id::RoleId;
+use strata_core::record::message::{IDEA_LABEL, Message};
+use strata_core::record::work::CallResult;
 use strata_core::team::condition::{Condition, WorkBudget};
 use strata_core::team::{Route, RouteArm};
-use strata_core::work::CallResult;
 
 use crate::manual_run::{ManualRun, draft, says};
 use crate::teams::{role, team};

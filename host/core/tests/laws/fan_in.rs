@@ -1,15 +1,15 @@
 //! Joins in small teams whose runs are known in every detail.
 
-use strata_core::effect::{Effect, Invocation};
-use strata_core::event::{Event, Status};
-use strata_core::fault::{Fault, FaultKind};
-use strata_core::host_call::CallPolicy;
-use strata_core::id::RoleId;
-use strata_core::message::{Draft, Hop, IDEA_LABEL};
-use strata_core::shape::{DeliveryMode, JoinMode, Shape};
-use strata_core::stepper::Stepper;
+use strata_core::machine::effect::{Effect, Invocation};
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::{Event, Status};
+use strata_core::record::fault::{Fault, FaultKind};
+use strata_core::record::host_call::CallPolicy;
+use strata_core::record::id::RoleId;
+use strata_core::record::message::{Draft, Hop, IDEA_LABEL};
+use strata_core::record::shape::{DeliveryMode, JoinMode, Shape};
+use strata_core::record::work::CallResult;
 use strata_core::team::{Join, OnFault, Team};
-use strata_core::work::CallResult;
 
 use crate::manual_run::{ManualRun, draft, mail, says};
 use crate::teams::{edge, join, role, team};

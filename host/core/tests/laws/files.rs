@@ -1,12 +1,12 @@
 //! Files that actions write: committed with their step, and reverted with their call.
 
-use strata_core::event::{Event, Status};
-use strata_core::file::{FileChange, PathContent};
-use strata_core::host_call::CallPolicy;
-use strata_core::id::{Digest, RoleId};
-use strata_core::json::Json;
-use strata_core::message::IDEA_LABEL;
-use strata_core::request::HumanAnswer;
+use strata_core::record::event::{Event, Status};
+use strata_core::record::file::{FileChange, PathContent};
+use strata_core::record::host_call::CallPolicy;
+use strata_core::record::id::{Digest, RoleId};
+use strata_core::record::json::Json;
+use strata_core::record::message::IDEA_LABEL;
+use strata_core::record::request::HumanAnswer;
 
 use crate::manual_run::{ManualRun, says};
 use crate::teams::{role, team};

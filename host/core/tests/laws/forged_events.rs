@@ -1,11 +1,11 @@
 //! Forged events: each differs in one thing from an event that happened, and cannot have happened
 //! in its place.
 
-use strata_core::event::{Event, JoinRelease, RoutingResult, Status};
-use strata_core::id::{JoinId, RoleId};
-use strata_core::json::Json;
-use strata_core::request::HumanAnswer;
-use strata_core::work::Work;
+use strata_core::record::event::{Event, JoinRelease, RoutingResult, Status};
+use strata_core::record::id::{JoinId, RoleId};
+use strata_core::record::json::Json;
+use strata_core::record::request::HumanAnswer;
+use strata_core::record::work::Work;
 
 /// A change to an event.
 type Forgery = fn(&mut Event);

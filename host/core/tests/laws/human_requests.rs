@@ -5,19 +5,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use strata_core::activation::Phase;
-use strata_core::environment::Environment;
-use strata_core::event::{Event, Status};
-use strata_core::fault::{Fault, FaultKind};
-use strata_core::host_call::{CallPolicy, HostCallKind};
-use strata_core::id::{ActionId, Digest, RequestId, RoleId, Slot, SlotKind};
-use strata_core::json::Json;
-use strata_core::message::IDEA_LABEL;
-use strata_core::request::{HumanAnswer, HumanRequest};
-use strata_core::rules::Thinker;
-use strata_core::stepper::Stepper;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::{Event, Status};
+use strata_core::record::fault::{Fault, FaultKind};
+use strata_core::record::host_call::{CallPolicy, HostCallKind};
+use strata_core::record::id::{ActionId, Digest, RequestId, RoleId, Slot, SlotKind};
+use strata_core::record::json::Json;
+use strata_core::record::message::IDEA_LABEL;
+use strata_core::record::request::{HumanAnswer, HumanRequest};
+use strata_core::record::rules::Thinker;
+use strata_core::record::work::{CallResult, Work};
+use strata_core::state::activation::Phase;
+use strata_core::state::environment::Environment;
 use strata_core::team::{OnFault, React, Team};
-use strata_core::work::{CallResult, Work};
 
 use crate::forged_events::forgeries;
 use crate::lifecycle::{AnswerTiming, FaultSchedule, HumanBehavior, ResumeChange, SimulatedRun};
@@ -124,7 +124,7 @@ proptest! {
                     prop_assert!(waits && state.failed_activations().next().is_none());
                     let idle = |phase: &Phase| matches!(phase, Phase::WaitingForHuman(_));
                     prop_assert!(state.activations().all(|(_, activation)| idle(&activation.phase)));
-                    let mail = |role: &strata_core::environment::RoleState| !role.mailbox.is_empty();
+                    let mail = |role: &strata_core::state::environment::RoleState| !role.mailbox.is_empty();
                     prop_assert!(!state.roles.iter().any(|role| role.activation.is_none() && mail(role)));
                 }
                 Event::RunEnded { status: Status::Done, .. } => prop_assert!(!waits),

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use strata_core::effect::Effect;
-use strata_core::environment::Environment;
-use strata_core::event::{Event, JoinRelease, RoutingResult};
-use strata_core::id::{ActionId, JoinId, RoleId};
-use strata_core::stepper::Stepper;
-use strata_core::work::{CallResult, Task, Work};
+use strata_core::machine::effect::Effect;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::{Event, JoinRelease, RoutingResult};
+use strata_core::record::id::{ActionId, JoinId, RoleId};
+use strata_core::record::work::{CallResult, Task, Work};
+use strata_core::state::environment::Environment;
 
 use crate::forged_events::forgeries;
 use crate::lifecycle::{FaultSchedule, ResumeChange, SimulatedRun};
@@ -78,7 +78,9 @@ fn mutated(event: &Event, rng: &mut Rng) -> Event {
         },
         Event::FilesWritten { files, .. } => files.reverse(),
         Event::FilesPlaced { count, .. } => *count += 1,
-        Event::RunEnded { status, .. } => *status = *rng.pick(&strata_core::event::Status::ALL),
+        Event::RunEnded { status, .. } => {
+            *status = *rng.pick(&strata_core::record::event::Status::ALL)
+        }
         _ => mutate_call_event(&mut event, rng),
     }
     event

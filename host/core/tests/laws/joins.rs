@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use proptest::prelude::*;
-use strata_core::event::{Event, JoinRelease, RoutingResult};
-use strata_core::id::{JoinId, MessageId, RoleId};
-use strata_core::shape::{DeliveryMode, JoinMode};
+use strata_core::record::event::{Event, JoinRelease, RoutingResult};
+use strata_core::record::id::{JoinId, MessageId, RoleId};
+use strata_core::record::shape::{DeliveryMode, JoinMode};
 use strata_core::team::Team;
 
 use crate::lifecycle::{FaultSchedule, ResumeChange, SimulatedRun};

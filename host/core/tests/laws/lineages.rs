@@ -4,19 +4,21 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use strata_core::budget::charged_slot;
-use strata_core::edit::{Edit, EditedScope};
-use strata_core::environment::Environment;
-use strata_core::environment::scope::ScopeKey;
-use strata_core::event::Event;
-use strata_core::host_call::{AnswerSource, CallOutcome, CallPolicy, HostCall, HostCallKind};
-use strata_core::id::{CheckpointId, RoleId};
-use strata_core::json::Json;
-use strata_core::lineage::{last_common_checkpoint, parse_checkpoint_id};
-use strata_core::money::Usd;
-use strata_core::spending::{Account, Amount, Reservation, Spending};
-use strata_core::stepper::Stepper;
-use strata_core::work::Work;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::edit::{Edit, EditedScope};
+use strata_core::record::event::Event;
+use strata_core::record::host_call::{
+    AnswerSource, CallOutcome, CallPolicy, HostCall, HostCallKind,
+};
+use strata_core::record::id::{CheckpointId, RoleId};
+use strata_core::record::json::Json;
+use strata_core::record::lineage::{last_common_checkpoint, parse_checkpoint_id};
+use strata_core::record::money::Usd;
+use strata_core::record::spending::{Account, Amount, Reservation, Spending};
+use strata_core::record::work::Work;
+use strata_core::state::budget::charged_slot;
+use strata_core::state::environment::Environment;
+use strata_core::state::environment::scope::ScopeKey;
 
 use crate::lifecycle::{FaultSchedule, ResumeChange, SimulatedRun};
 use crate::manual_run::{ManualRun, says, writes};
@@ -212,7 +214,7 @@ fn a_fork_that_cannot_have_happened_is_refused_and_leaves_the_state_untouched() 
     let mut run = three();
     let stop = run
         .stepper
-        .run_ended_event(strata_core::event::Status::Interrupted);
+        .run_ended_event(strata_core::record::event::Status::Interrupted);
     run.record(stop);
     let good = run
         .stepper
@@ -256,7 +258,7 @@ fn a_fork_that_edits_what_does_not_exist_is_refused() {
     let mut run = three();
     let stop = run
         .stepper
-        .run_ended_event(strata_core::event::Status::Interrupted);
+        .run_ended_event(strata_core::record::event::Status::Interrupted);
     run.record(stop);
     for scope in [
         EditedScope::Shared("none".into()),
@@ -283,7 +285,7 @@ fn a_fork_that_gives_money_back_is_refused() {
     paid.ask(&call, "q", 7);
     paid.record(
         paid.stepper
-            .run_ended_event(strata_core::event::Status::Interrupted),
+            .run_ended_event(strata_core::record::event::Status::Interrupted),
     );
     let event = paid
         .stepper
@@ -380,7 +382,7 @@ fn what_is_held_back_when_a_run_is_left_is_paid_once_by_the_fork() {
     });
     run.record(
         run.stepper
-            .run_ended_event(strata_core::event::Status::Interrupted),
+            .run_ended_event(strata_core::record::event::Status::Interrupted),
     );
     let team = run.stepper.team().clone();
     assert_eq!(run.env().account().spent, Usd(7));

@@ -3,19 +3,21 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use strata_core::effect::{Effect, Invocation};
-use strata_core::environment::Environment;
-use strata_core::event::{Event, Status};
-use strata_core::fault::Fault;
-use strata_core::host_call::{AnswerSource, CallOutcome, CallPolicy, HostCall, HostCallKind};
-use strata_core::id::{Digest, RoleId, RunId};
-use strata_core::json::Json;
-use strata_core::message::{Draft, Message};
-use strata_core::money::Usd;
-use strata_core::scope_write::{ScopeChange, Write};
-use strata_core::stepper::Stepper;
+use strata_core::machine::effect::{Effect, Invocation};
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::{Event, Status};
+use strata_core::record::fault::Fault;
+use strata_core::record::host_call::{
+    AnswerSource, CallOutcome, CallPolicy, HostCall, HostCallKind,
+};
+use strata_core::record::id::{Digest, RoleId, RunId};
+use strata_core::record::json::Json;
+use strata_core::record::message::{Draft, Message};
+use strata_core::record::money::Usd;
+use strata_core::record::scope_write::{ScopeChange, Write};
+use strata_core::record::work::CallResult;
+use strata_core::state::environment::Environment;
 use strata_core::team::Team;
-use strata_core::work::CallResult;
 
 use crate::lifecycle::slots;
 

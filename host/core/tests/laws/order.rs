@@ -4,15 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use strata_core::activation::Activation;
-use strata_core::effect::Effect;
-use strata_core::environment::scope::ScopeKey;
-use strata_core::environment::{Environment, Mail};
-use strata_core::event::{Event, Status};
-use strata_core::id::RoleId;
-use strata_core::json::Json;
-use strata_core::messages::MessageRef;
-use strata_core::stepper::Stepper;
+use strata_core::machine::effect::Effect;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::{Event, Status};
+use strata_core::record::id::RoleId;
+use strata_core::record::json::Json;
+use strata_core::state::activation::Activation;
+use strata_core::state::environment::scope::ScopeKey;
+use strata_core::state::environment::{Environment, Mail};
+use strata_core::state::messages::MessageRef;
 use strata_core::team::Team;
 
 use crate::lifecycle::{FaultSchedule, ResumeChange, SimulatedRun};

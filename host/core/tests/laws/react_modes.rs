@@ -1,17 +1,17 @@
 //! Small teams whose runs are known in every detail, for each react mode.
 
-use strata_core::effect::{Effect, Invocation};
-use strata_core::environment::scope::ScopeKey;
-use strata_core::event::{Event, Status};
-use strata_core::fault::{Fault, FaultKind};
-use strata_core::host_call::CallPolicy;
-use strata_core::id::{ActionId, RoleId};
-use strata_core::json::Json;
-use strata_core::message::{Draft, Hop, IDEA_LABEL, TO_ALL};
-use strata_core::rules::Thinker;
-use strata_core::scope_write::{ROLE_SCOPE, ScopeChange, Write};
+use strata_core::machine::effect::{Effect, Invocation};
+use strata_core::record::event::{Event, Status};
+use strata_core::record::fault::{Fault, FaultKind};
+use strata_core::record::host_call::CallPolicy;
+use strata_core::record::id::{ActionId, RoleId};
+use strata_core::record::json::Json;
+use strata_core::record::message::{Draft, Hop, IDEA_LABEL, TO_ALL};
+use strata_core::record::rules::Thinker;
+use strata_core::record::scope_write::{ROLE_SCOPE, ScopeChange, Write};
+use strata_core::record::work::{CallResult, Task, Work};
+use strata_core::state::environment::scope::ScopeKey;
 use strata_core::team::{ExternalEnvironment, OnFault, React, Team};
-use strata_core::work::{CallResult, Task, Work};
 
 use crate::manual_run::{ManualRun, draft, mail, says, writes};
 use crate::teams::{edge, role, team};

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use strata_core::activation::Phase;
-use strata_core::effect::Invocation;
-use strata_core::event::Event;
-use strata_core::fault::Retryability;
-use strata_core::host_call::{AnswerSource, CallPolicy, RecordedCallUse};
-use strata_core::id::RoleId;
+use strata_core::machine::effect::Invocation;
+use strata_core::record::event::Event;
+use strata_core::record::fault::Retryability;
+use strata_core::record::host_call::{AnswerSource, CallPolicy, RecordedCallUse};
+use strata_core::record::id::RoleId;
+use strata_core::record::work::Work;
+use strata_core::state::activation::Phase;
 use strata_core::team::{RetryPolicy, Team};
-use strata_core::work::Work;
 
 use crate::lifecycle::{FaultSchedule, ResumeChange, SimulatedRun};
 use crate::script::{RecipientChoice, Script};
@@ -218,7 +218,7 @@ proptest! {
                     let env = &run.states[at];
                     let activation = env.role(slot.role).activation.as_ref();
                     let work = activation.and_then(|a| a.current_work(team.role(slot.role)));
-                    if work.and_then(|work| strata_core::stepper::component_slot(team.role(slot.role), slot.role, work)) == Some(*slot) {
+                    if work.and_then(|work| strata_core::machine::stepper::component_slot(team.role(slot.role), slot.role, work)) == Some(*slot) {
                         kept.insert(slot.role, true);
                     }
                 }

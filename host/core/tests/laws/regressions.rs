@@ -1,19 +1,19 @@
 //! Single runs, step by step, one for each thing that is easily got wrong.
 
-use strata_core::activation::{Addressing, Phase};
-use strata_core::effect::Effect;
-use strata_core::environment::routing::{AddressBook, OwnMessages, RouteInput, route};
-use strata_core::environment::scope::ScopeKey;
-use strata_core::event::{Event, Status};
-use strata_core::fault::{Fault, FaultKind, Retryability};
-use strata_core::host_call::CallPolicy;
-use strata_core::id::{ActionId, Digest, RoleId, Slot, SlotKind};
-use strata_core::json::Json;
-use strata_core::message::{Draft, Hop, IDEA_LABEL, TO_ALL};
-use strata_core::rules::{Reducer, Thinker};
+use strata_core::machine::effect::Effect;
+use strata_core::record::event::{Event, Status};
+use strata_core::record::fault::{Fault, FaultKind, Retryability};
+use strata_core::record::host_call::CallPolicy;
+use strata_core::record::id::{ActionId, Digest, RoleId, Slot, SlotKind};
+use strata_core::record::json::Json;
+use strata_core::record::message::{Draft, Hop, IDEA_LABEL, TO_ALL};
+use strata_core::record::rules::{Reducer, Thinker};
+use strata_core::record::work::{CallResult, Task};
+use strata_core::state::activation::{Addressing, Phase};
+use strata_core::state::environment::routing::{AddressBook, OwnMessages, RouteInput, route};
+use strata_core::state::environment::scope::ScopeKey;
 use strata_core::team::condition::WorkBudget;
 use strata_core::team::{OnFault, React, Team};
-use strata_core::work::{CallResult, Task};
 
 use crate::manual_run::{ManualRun, draft, mail, says, writes};
 use crate::teams::{role, team};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use strata_core::environment::Environment;
-use strata_core::event::Event;
-use strata_core::stepper::Stepper;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::Event;
+use strata_core::state::environment::Environment;
 use strata_core::team::Team;
 
 use crate::lifecycle::{FaultSchedule, ResumeChange, SimulatedRun};

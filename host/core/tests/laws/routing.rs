@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use strata_core::activation::Phase;
-use strata_core::environment::{Environment, OutboxMessage};
-use strata_core::event::{Event, Status};
-use strata_core::id::RoleId;
-use strata_core::message::{Draft, Hop, Message};
-use strata_core::messages::MessageRef;
-use strata_core::shape::{DeliveryMode, JoinMode};
+use strata_core::record::event::{Event, Status};
+use strata_core::record::id::RoleId;
+use strata_core::record::message::{Draft, Hop, Message};
+use strata_core::record::shape::{DeliveryMode, JoinMode};
+use strata_core::state::activation::Phase;
+use strata_core::state::environment::{Environment, OutboxMessage};
+use strata_core::state::messages::MessageRef;
 use strata_core::team::condition::WorkBudget;
 use strata_core::team::{ExternalEnvironment, Team};
 
@@ -377,7 +377,7 @@ proptest! {
             let leaving = |outbound: &OutboxMessage| (id(&outbound.message), outbound.to.clone());
             prop_assert_eq!(&pair[1].outbox.iter().map(leaving).collect::<Vec<_>>(), &post.leaving);
         }
-        let dead = |letter: &strata_core::environment::DeadLetter| {
+        let dead = |letter: &strata_core::state::environment::DeadLetter| {
             (run.env().message(letter.message).id.0.clone(), letter.to.clone())
         };
         prop_assert_eq!(run.env().dead_letters.iter().map(dead).collect::<Vec<_>>(), post.dead);

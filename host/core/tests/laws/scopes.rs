@@ -4,14 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use strata_core::activation::Phase;
-use strata_core::environment::Environment;
-use strata_core::environment::scope::{Scope, apply_changes};
-use strata_core::event::{Event, Status};
-use strata_core::fault::FaultKind;
-use strata_core::id::RoleId;
-use strata_core::rules::Reducer;
-use strata_core::scope_write::Write;
+use strata_core::record::event::{Event, Status};
+use strata_core::record::fault::FaultKind;
+use strata_core::record::id::RoleId;
+use strata_core::record::rules::Reducer;
+use strata_core::record::scope_write::Write;
+use strata_core::state::activation::Phase;
+use strata_core::state::environment::Environment;
+use strata_core::state::environment::scope::{Scope, apply_changes};
 use strata_core::team::OnFault;
 
 use crate::lifecycle::{FaultSchedule, ResumeChange, SimulatedRun};

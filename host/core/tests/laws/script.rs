@@ -2,19 +2,19 @@
 //! on what the call can see (its seed, its mail, the earlier outputs, memory, scopes), so whatever
 //! it should not see would show in the outputs.
 
-use strata_core::effect::Invocation;
-use strata_core::environment::scope::ScopeKey;
-use strata_core::fault::{Fault, FaultKind, Retryability};
-use strata_core::host_call::{CallOutcome, HostCall, HostCallKind};
-use strata_core::id::RequestId;
-use strata_core::json::Json;
-use strata_core::message::{Draft, Hop, Message};
-use strata_core::money::Usd;
-use strata_core::request::HumanRequest;
-use strata_core::scope_write::{ROLE_SCOPE, ScopeChange, Write};
-use strata_core::stepper::Stepper;
+use strata_core::machine::effect::Invocation;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::fault::{Fault, FaultKind, Retryability};
+use strata_core::record::host_call::{CallOutcome, HostCall, HostCallKind};
+use strata_core::record::id::RequestId;
+use strata_core::record::json::Json;
+use strata_core::record::message::{Draft, Hop, Message};
+use strata_core::record::money::Usd;
+use strata_core::record::request::HumanRequest;
+use strata_core::record::scope_write::{ROLE_SCOPE, ScopeChange, Write};
+use strata_core::record::work::{CallResult, Task, Work};
+use strata_core::state::environment::scope::ScopeKey;
 use strata_core::team::Role;
-use strata_core::work::{CallResult, Task, Work};
 
 use crate::rng::Rng;
 use crate::teams::{LABELS, NAMES, SCOPES};

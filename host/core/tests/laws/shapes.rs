@@ -1,14 +1,14 @@
 //! Shapes of teams, and idempotency keys, which must not change.
 
-use strata_core::fault::{Fault, FaultKind};
-use strata_core::host_call::CallPolicy;
-use strata_core::id::RoleId;
-use strata_core::message::IDEA_LABEL;
-use strata_core::money::Usd;
-use strata_core::rules::{Reducer, Rules, Thinker};
-use strata_core::shape::Shape;
+use strata_core::record::fault::{Fault, FaultKind};
+use strata_core::record::host_call::CallPolicy;
+use strata_core::record::id::RoleId;
+use strata_core::record::message::IDEA_LABEL;
+use strata_core::record::money::Usd;
+use strata_core::record::rules::{Reducer, Rules, Thinker};
+use strata_core::record::shape::Shape;
+use strata_core::record::work::{CallResult, Task};
 use strata_core::team::{OnFault, React, RetryPolicy, Team};
-use strata_core::work::{CallResult, Task};
 
 use crate::manual_run::{ManualRun, says};
 use crate::teams::{edge, role, team};

@@ -4,9 +4,9 @@
 
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
-use strata_core::environment::Environment;
-use strata_core::event::{Event, Status};
-use strata_core::stepper::Stepper;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::{Event, Status};
+use strata_core::state::environment::Environment;
 use strata_core::team::Team;
 
 use crate::lifecycle::{FaultSchedule, ResumeChange, SimulatedRun};

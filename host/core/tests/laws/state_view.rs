@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use strata_core::activation::Activation;
-use strata_core::environment::Environment;
-use strata_core::environment::scope::Scope;
-use strata_core::message::Message;
-use strata_core::messages::MessageRef;
-use strata_core::shape::DeliveryMode;
+use strata_core::record::message::Message;
+use strata_core::record::shape::DeliveryMode;
+use strata_core::state::activation::Activation;
+use strata_core::state::environment::Environment;
+use strata_core::state::environment::scope::Scope;
+use strata_core::state::messages::MessageRef;
 
 /// A state by content.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,7 +46,7 @@ pub struct RoleView {
 pub fn state_view(env: &Environment) -> StateView {
     let one = |id: &MessageRef| env.message(*id).clone();
     let open = |activation: &Activation| (env.resolve(&activation.news), activation.done.len());
-    let role = |role: &strata_core::environment::RoleState| RoleView {
+    let role = |role: &strata_core::state::environment::RoleState| RoleView {
         mailbox: role
             .mailbox
             .iter()

@@ -6,11 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use strata_core::id::{ActionId, RoleId, Slot, SlotKind};
-use strata_core::message::{IDEA_LABEL, Message, TO_ALL, TO_SELF};
-use strata_core::money::Usd;
-use strata_core::rules::{Reducer, Thinker};
-use strata_core::shape::{DeliveryMode, JoinMode};
+use strata_core::record::id::{ActionId, RoleId, Slot, SlotKind};
+use strata_core::record::message::{IDEA_LABEL, Message, TO_ALL, TO_SELF};
+use strata_core::record::money::Usd;
+use strata_core::record::rules::{Reducer, Thinker};
+use strata_core::record::shape::{DeliveryMode, JoinMode};
 use strata_core::team::condition::Condition;
 use strata_core::team::{
     Action, BudgetLimits, ExternalEnvironment, Join, OnFault, Policy, React, RetryPolicy, Role,

@@ -4,15 +4,15 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use strata_core::activation::Phase;
-use strata_core::budget::BudgetScope;
-use strata_core::environment::Environment;
-use strata_core::event::{Event, Status};
-use strata_core::host_call::AnswerSource;
-use strata_core::money::Usd;
-use strata_core::shape::JoinMode;
-use strata_core::spending::Amount;
-use strata_core::stepper::Stepper;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::{Event, Status};
+use strata_core::record::host_call::AnswerSource;
+use strata_core::record::money::Usd;
+use strata_core::record::shape::JoinMode;
+use strata_core::record::spending::Amount;
+use strata_core::state::activation::Phase;
+use strata_core::state::budget::BudgetScope;
+use strata_core::state::environment::Environment;
 use strata_core::team::{React, Team};
 
 use crate::lifecycle::{FaultSchedule, ResumeChange, SimulatedRun};

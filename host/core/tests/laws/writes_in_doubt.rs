@@ -1,21 +1,21 @@
 //! External writes: started, answered, lost, decided by the operator, given up.
 
-use strata_core::activation::Phase;
-use strata_core::effect::Invocation;
-use strata_core::event::{Event, Status};
-use strata_core::fault::{Fault, FaultKind, Retryability};
-use strata_core::host_call::{
+use strata_core::machine::effect::Invocation;
+use strata_core::record::event::{Event, Status};
+use strata_core::record::fault::{Fault, FaultKind, Retryability};
+use strata_core::record::host_call::{
     AnswerSource, CallOutcome, CallPolicy, DoubtResolution, ExternalWrite, HostCall, HostCallKind,
     Intent, LostAnswerPolicy, RecordedCallUse, WriteResult,
 };
-use strata_core::id::{ActionId, Digest, RoleId, Slot, SlotKind};
-use strata_core::json::Json;
-use strata_core::message::IDEA_LABEL;
-use strata_core::money::Usd;
-use strata_core::request::{HumanAnswer, HumanRequest};
-use strata_core::rules::{Reducer, Thinker};
+use strata_core::record::id::{ActionId, Digest, RoleId, Slot, SlotKind};
+use strata_core::record::json::Json;
+use strata_core::record::message::IDEA_LABEL;
+use strata_core::record::money::Usd;
+use strata_core::record::request::{HumanAnswer, HumanRequest};
+use strata_core::record::rules::{Reducer, Thinker};
+use strata_core::record::work::CallResult;
+use strata_core::state::activation::Phase;
 use strata_core::team::{OnFault, React, RetryPolicy, Team};
-use strata_core::work::CallResult;
 
 use crate::manual_run::{ManualRun, says, writes};
 use crate::teams::{role, team};

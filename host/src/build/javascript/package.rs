@@ -5,7 +5,8 @@ use crate::open;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::path::Path;
-use strata_core::json::lenient::{self, NonFinite};
+use strata_core::record::json::lenient;
+use strata_core::record::json::lenient::NonFinite;
 
 /// Where the source is looked for if package.json does not name it.
 const ENTRIES: [&str; 8] = [

@@ -8,7 +8,7 @@ use crate::open;
 use crate::sha256::sha256;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use strata_core::id::to_hex;
+use strata_core::record::id::to_hex;
 
 const TOOLS: PypiTools = PypiTools {
     language: "python",

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use strata_core::fault::FaultKind;
-use strata_core::id::{ActionId, RoleId, Slot, SlotKind};
-use strata_core::rules::Thinker;
-use strata_core::stepper::Stepper;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::fault::FaultKind;
+use strata_core::record::id::{ActionId, RoleId, Slot, SlotKind};
+use strata_core::record::rules::Thinker;
 use strata_core::team::React;
 
 use super::{describe_activity, pluralize};

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde::Serialize;
 use serde_json::Value;
-use strata_core::host_call::HostCall;
-use strata_core::money::Usd;
+use strata_core::record::host_call::HostCall;
+use strata_core::record::money::Usd;
 
 use super::table::TextTable;
 use crate::cli::fault_report::describe_response;

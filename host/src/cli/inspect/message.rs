@@ -1,8 +1,8 @@
 //! `inspect --message`: shows one message completely.
 
-use strata_core::message::Message;
-use strata_core::messages::MessageRef;
-use strata_core::stepper::Stepper;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::message::Message;
+use strata_core::state::messages::MessageRef;
 
 use crate::cli::{CommandFailure, print_json, print_line, print_text};
 use crate::store::team_json;

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use strata_core::id::{ActionId, Slot, SlotKind};
+use strata_core::record::id::{ActionId, Slot, SlotKind};
 use strata_core::team::React;
 
 use crate::launch::Notice;
@@ -31,7 +31,8 @@ pub(super) fn check_config(
         .config_schema
         .as_ref()
         .filter(|_| slot.kind != SlotKind::Think && !plans);
-    let Some(schema) = written.and_then(|text| strata_core::json::parse_untrusted(text).ok())
+    let Some(schema) =
+        written.and_then(|text| strata_core::record::json::parse_untrusted(text).ok())
     else {
         return Ok(());
     };

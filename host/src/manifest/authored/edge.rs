@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use strata_core::shape::{DeliveryMode, JoinMode};
+use strata_core::record::shape::{DeliveryMode, JoinMode};
 
 use super::optional_table;
 use crate::manifest::http;

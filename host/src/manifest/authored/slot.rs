@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use strata_core::json;
+use strata_core::record::json;
 
 use super::limits::{self, ComponentKind, LimitsPatch};
 use super::optional_table;

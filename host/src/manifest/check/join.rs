@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use strata_core::id::RoleId;
-use strata_core::shape::{DeliveryMode, JoinMode};
+use strata_core::record::id::RoleId;
+use strata_core::record::shape::{DeliveryMode, JoinMode};
 use strata_core::team;
 
 use crate::manifest::authored::AuthoredTeam;

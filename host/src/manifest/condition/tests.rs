@@ -1,8 +1,8 @@
 //! Tests of conditions: what they accept, what they cost, and how they fail.
 
-use strata_core::id::MessageId;
-use strata_core::json::Json;
-use strata_core::message::Instruct;
+use strata_core::record::id::MessageId;
+use strata_core::record::json::Json;
+use strata_core::record::message::Instruct;
 
 use super::*;
 

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use strata_core::fault::Grant;
-use strata_core::id::Slot;
-use strata_core::money::Usd;
+use strata_core::record::fault::Grant;
+use strata_core::record::id::Slot;
+use strata_core::record::money::Usd;
 
 use super::{OperatorPolicy, Permission, refusal};
 use crate::manifest::{Definition, Diagnostics};

@@ -2,7 +2,7 @@
 //! runs, its routes and joins.
 
 use serde_json::{Value, json};
-use strata_core::shape::{DeliveryMode, JoinMode};
+use strata_core::record::shape::{DeliveryMode, JoinMode};
 
 use super::kind::{
     amount, duration, integer, name, non_empty_texts, path, text, variable, with_default,

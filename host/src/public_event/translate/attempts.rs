@@ -1,14 +1,14 @@
 //! The public events about attempts: their start and end, what they ask of the host, and the files
 //! that they write.
 
-use strata_core::event::Event;
-use strata_core::fault::Fault;
-use strata_core::file::{FileChange, PathContent};
-use strata_core::host_call::{AnswerSource, HostCall, HostCallKind};
-use strata_core::id::RoleId;
-use strata_core::message::Draft;
-use strata_core::request::HumanRequest;
-use strata_core::work::{CallResult, Work};
+use strata_core::record::event::Event;
+use strata_core::record::fault::Fault;
+use strata_core::record::file::{FileChange, PathContent};
+use strata_core::record::host_call::{AnswerSource, HostCall, HostCallKind};
+use strata_core::record::id::RoleId;
+use strata_core::record::message::Draft;
+use strata_core::record::request::HumanRequest;
+use strata_core::record::work::{CallResult, Work};
 
 use super::{EventNames, Visitor, is_choice};
 use crate::gateway::WASI_CLOCK_START;

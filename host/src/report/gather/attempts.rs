@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use strata_core::event::{ConflictingWriter, Event};
-use strata_core::fault::{Fault, FaultKind};
-use strata_core::host_call::{AnswerSource, CallOutcome, HostCall, HostCallKind};
-use strata_core::id::RoleId;
-use strata_core::money::Usd;
-use strata_core::stepper::{Stepper, conflict_message};
-use strata_core::work::{CallResult, Work};
+use strata_core::machine::stepper::{Stepper, conflict_message};
+use strata_core::record::event::{ConflictingWriter, Event};
+use strata_core::record::fault::{Fault, FaultKind};
+use strata_core::record::host_call::{AnswerSource, CallOutcome, HostCall, HostCallKind};
+use strata_core::record::id::RoleId;
+use strata_core::record::money::Usd;
+use strata_core::record::work::{CallResult, Work};
 
 use super::super::bounded::{Excerpt, FirstAndNewest};
 use super::super::{

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use strata_core::event::{Event, JoinRelease, RoutingResult};
-use strata_core::id::MessageId;
-use strata_core::stepper::Stepper;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::{Event, JoinRelease, RoutingResult};
+use strata_core::record::id::MessageId;
 
 use super::super::MessageEntry;
 use super::super::bounded::{Excerpt, FirstAndNewest};

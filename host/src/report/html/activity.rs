@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use strata_core::money::Usd;
+use strata_core::record::money::Usd;
 
 use super::super::{AttemptEntry, AttemptOutcome, Report};
 use super::HtmlPage;

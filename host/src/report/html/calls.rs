@@ -1,6 +1,6 @@
 //! The sections with the host calls and the requests to humans.
 
-use strata_core::money::Usd;
+use strata_core::record::money::Usd;
 
 use super::super::{HostCallEntry, Report};
 use super::HtmlPage;

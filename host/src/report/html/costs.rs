@@ -1,6 +1,6 @@
 //! The section with what was spent, by action and by model, and what the journal saved.
 
-use strata_core::money::Usd;
+use strata_core::record::money::Usd;
 
 use super::super::{ActionSpending, ModelSpending, Report};
 use super::HtmlPage;

@@ -1,7 +1,7 @@
 //! The beginning and the end of the page: the summary of the run, the team's graph, and notes about
 //! what the page leaves out.
 
-use strata_core::money::Usd;
+use strata_core::record::money::Usd;
 
 use super::super::Report;
 use super::escape::{VisibleMarkup, esc};

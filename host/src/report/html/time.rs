@@ -1,6 +1,6 @@
 //! Formats times, durations, amounts of money and numbers for people.
 
-use strata_core::money::Usd;
+use strata_core::record::money::Usd;
 
 use crate::public_event::rfc3339;
 

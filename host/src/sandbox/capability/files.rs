@@ -8,7 +8,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use strata_core::file::{FileChange, PathContent};
+use strata_core::record::file::{FileChange, PathContent};
 
 use super::super::FileView;
 use super::super::limits::format_bytes;

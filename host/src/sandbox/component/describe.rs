@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::Duration;
 
-use strata_core::fault::Fault;
+use strata_core::record::fault::Fault;
 
 use super::load_error::error_chain;
 use super::{ComponentManifest, LinkedComponent, LoadError};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use strata_core::id::to_hex;
+use strata_core::record::id::to_hex;
 use wasmtime::component::Component;
 
 use super::linked::HANDLER;

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
-use strata_core::id::Digest;
+use strata_core::record::id::Digest;
 
 use super::{LinkedComponent, LoadedComponent, Metering, ScriptFile};
 

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use strata_core::fault::{Fault, FaultCause};
-use strata_core::id::Digest;
-use strata_core::json::Json;
+use strata_core::record::fault::{Fault, FaultCause};
+use strata_core::record::id::Digest;
+use strata_core::record::json::Json;
 
 use super::{ComponentManifest, LoadError, LoadedComponent, Metering, ReadyComponent, WasmSandbox};
 use crate::blob::digest_of;
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_fault_shows_lines_of_the_script_and_no_frames_of_its_interpreter() {
-        use strata_core::fault::FaultKind;
+        use strata_core::record::fault::FaultKind;
         let check = |text: &str, line: Option<u32>, cause: FaultCause, expected: &[&str]| {
             let frames = vec!["PyEval_EvalFrame".to_owned()];
             let mut fault = Fault {
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_fault_that_a_script_declares_is_left_as_it_is() {
-        use strata_core::fault::FaultKind;
+        use strata_core::record::fault::FaultKind;
         let declared = Fault::new(FaultKind::Error, "no").with_cause(FaultCause::Declared);
         let mut fault = declared.clone();
         script("f()").replace_backtrace(&mut fault, Some(1));

@@ -1,8 +1,8 @@
 //! The host functions for state. The driver answers reads; writes are kept until the attempt
 //! succeeds.
 
-use strata_core::json::Json;
-use strata_core::scope_write::{ROLE_SCOPE, ScopeChange, Write};
+use strata_core::record::json::Json;
+use strata_core::record::scope_write::{ROLE_SCOPE, ScopeChange, Write};
 
 use super::{
     Ctx, HostResult, check_name, invalid, truncate_name, unavailable_in_describe, unexpected_answer,

@@ -12,7 +12,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use strata_core::id::Digest;
+use strata_core::record::id::Digest;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 

@@ -3,8 +3,9 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use strata_core::json::size_budget::SizeBudget;
-use strata_core::json::{self, Json};
+use strata_core::record::json;
+use strata_core::record::json::Json;
+use strata_core::record::json::size_budget::SizeBudget;
 use wasmtime::component::types::ComponentFunc;
 use wasmtime::component::{Type, Val};
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde_json::Value;
-use strata_core::json::JsonError;
+use strata_core::record::json::JsonError;
 
 /// The maximum length of a value in an error.
 const MAX_VALUE_BYTES: usize = 60;

@@ -7,8 +7,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Number, Value};
-use strata_core::json::JsonError;
-use strata_core::json::size_budget::SizeBudget;
+use strata_core::record::json::JsonError;
+use strata_core::record::json::size_budget::SizeBudget;
 use wasmtime::component::{Type, Val};
 
 use super::mismatch::JsonMismatch;

@@ -7,8 +7,8 @@ use futures_util::future::BoxFuture;
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Response, Url};
 use serde_json::Value;
-use strata_core::json::lenient::{self, NonFinite};
-use strata_core::json::{self, JsonError};
+use strata_core::record::json::lenient::{self, NonFinite};
+use strata_core::record::json::{self, JsonError};
 
 use super::{DeliveryRetries, OutboundMessage};
 use crate::excerpt::excerpt;

@@ -17,7 +17,7 @@ use futures_util::future::BoxFuture;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, Url};
-use strata_core::fault::{FaultCause, Grant};
+use strata_core::record::fault::{FaultCause, Grant};
 use tower::util::MapResponseLayer;
 
 use super::secret::{self, Secrets};

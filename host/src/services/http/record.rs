@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use strata_core::id::to_hex;
-use strata_core::json::Json;
+use strata_core::record::id::to_hex;
+use strata_core::record::json::Json;
 
 use super::{Header, HttpRequest, HttpResponse};
 use crate::sha256::Sha256;

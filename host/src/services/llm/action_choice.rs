@@ -5,8 +5,8 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use strata_core::json;
-use strata_core::message::Message;
+use strata_core::record::json;
+use strata_core::record::message::Message;
 use strata_core::team::{Candidate, RoleProfile};
 
 use super::models::{excerpt, strip_code_fence};

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use strata_core::money::Usd;
+use strata_core::record::money::Usd;
 
 pub use super::record::RecordError;
 pub use super::scripted::ReplyFileError;

@@ -3,8 +3,8 @@
 //!
 //! The providers are in `remote`, `scripted` and `record`. Budgets and grants belong to the driver.
 
-use strata_core::json::{Json, JsonError};
-use strata_core::money::Usd;
+use strata_core::record::json::{Json, JsonError};
+use strata_core::record::money::Usd;
 use tokio::sync::Semaphore;
 
 use super::config::{self, ConfigError, ModelsConfig, Price};

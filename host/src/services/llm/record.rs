@@ -12,8 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use strata_core::fault::FaultCause;
-use strata_core::json::lenient::{self, NonFinite};
+use strata_core::record::fault::FaultCause;
+use strata_core::record::json::lenient;
+use strata_core::record::json::lenient::NonFinite;
 
 use super::models::excerpt;
 use super::{ModelReply, ModelRequest};

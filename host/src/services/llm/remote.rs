@@ -15,7 +15,7 @@ use std::time::Duration;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE};
 use reqwest::{Client, Response, StatusCode, Url};
 use serde_json::Value;
-use strata_core::json;
+use strata_core::record::json;
 
 use self::key::{ApiKey, KeyRedactor};
 use self::retry::RetryDecision;

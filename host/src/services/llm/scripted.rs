@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use regex::Regex;
-use strata_core::fault::FaultCause;
+use strata_core::record::fault::FaultCause;
 
 pub use self::file::ReplyFileError;
 use super::models::excerpt;

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use strata_core::host_call::HostCallKind;
+use strata_core::record::host_call::HostCallKind;
 use tokio::sync::watch;
 
 use super::ModelReply;

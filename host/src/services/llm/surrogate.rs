@@ -3,7 +3,8 @@
 //! one surrogate.
 
 use serde_json::Value;
-use strata_core::json::{self, JsonError, lenient};
+use strata_core::record::json;
+use strata_core::record::json::{JsonError, lenient};
 
 /// Marks a surrogate that follows. It is a noncharacter, which no valid text contains.
 const MARK: char = '\u{fdd0}';

@@ -8,7 +8,7 @@ use std::mem::size_of;
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use strata_core::message::{Hop, Instruct, Message};
+use strata_core::record::message::{Hop, Instruct, Message};
 
 /// The size of an `Arc`'s reference counts.
 const ARC_COUNT_BYTES: usize = 16;

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use strata_core::edit::{Edit, EditedScope};
-use strata_core::environment::Environment;
-use strata_core::event::{Event, Status};
-use strata_core::id::CheckpointId;
-use strata_core::json::Json;
-use strata_core::spending::Account;
-use strata_core::stepper::Stepper;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::edit::{Edit, EditedScope};
+use strata_core::record::event::{Event, Status};
+use strata_core::record::id::CheckpointId;
+use strata_core::record::json::Json;
+use strata_core::record::spending::Account;
+use strata_core::state::environment::Environment;
 
 use super::{TestStore, check, fresh, loaded_state, pseudorandom};
 use crate::store::script::{ScriptedRun, team};
@@ -100,7 +100,7 @@ impl ExpectedHistory {
     }
 
     /// Returns what all lineages spent.
-    fn spent(&self) -> strata_core::money::Usd {
+    fn spent(&self) -> strata_core::record::money::Usd {
         let all = self
             .paths
             .values()
@@ -115,7 +115,7 @@ impl ExpectedHistory {
     fn resume_events(&self, env: Environment, seed: u64, count: usize) -> Vec<Event> {
         let mut stepper = Stepper::new(team(), env);
         let resumed = stepper.run_resumed_event(
-            Some(strata_core::money::Usd::from_dollars(100.0)),
+            Some(strata_core::record::money::Usd::from_dollars(100.0)),
             Default::default(),
         );
         stepper.apply(&resumed).unwrap();

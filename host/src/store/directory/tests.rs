@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::fs::{FileType, Mode};
-use strata_core::environment::Environment;
-use strata_core::event::{Event, Status};
+use strata_core::record::event::{Event, Status};
+use strata_core::state::environment::Environment;
 
 use super::{DirectoryContent, ReplacePolicy, StorageDirectory};
 use crate::blob::Blobs;

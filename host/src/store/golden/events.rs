@@ -1,23 +1,23 @@
 //! An example of each variant of events. The values differ from each other, so that exchanged fields
 //! are noticed.
 
-use strata_core::edit::{Edit, EditedScope};
-use strata_core::event::{ConflictingWriter, Event, JoinRelease, RoutingResult, Status};
-use strata_core::fault::{Fault, FaultCause, FaultKind, Grant, Retryability};
-use strata_core::file::{FileChange, PathContent};
-use strata_core::host_call::{
+use strata_core::record::edit::{Edit, EditedScope};
+use strata_core::record::event::{ConflictingWriter, Event, JoinRelease, RoutingResult, Status};
+use strata_core::record::fault::{Fault, FaultCause, FaultKind, Grant, Retryability};
+use strata_core::record::file::{FileChange, PathContent};
+use strata_core::record::host_call::{
     AnswerSource, CallOutcome, CallPolicy, DoubtResolution, FinishReason, HostCall, HostCallKind,
     Intent, LostAnswerPolicy, RecordedCallUse,
 };
-use strata_core::id::{ActionId, Digest, JoinId, RoleId, Slot, SlotKind};
-use strata_core::json::Json;
-use strata_core::message::{Draft, Hop, Instruct, Message};
-use strata_core::money::Usd;
-use strata_core::request::{HumanAnswer, HumanRequest};
-use strata_core::rules::Rules;
-use strata_core::scope_write::{ScopeChange, Write};
-use strata_core::spending::{Account, Amount, Reservation, Spending};
-use strata_core::work::{CallResult, Task, Work};
+use strata_core::record::id::{ActionId, Digest, JoinId, RoleId, Slot, SlotKind};
+use strata_core::record::json::Json;
+use strata_core::record::message::{Draft, Hop, Instruct, Message};
+use strata_core::record::money::Usd;
+use strata_core::record::request::{HumanAnswer, HumanRequest};
+use strata_core::record::rules::Rules;
+use strata_core::record::scope_write::{ScopeChange, Write};
+use strata_core::record::spending::{Account, Amount, Reservation, Spending};
+use strata_core::record::work::{CallResult, Task, Work};
 
 use crate::store::script::team;
 

@@ -3,8 +3,8 @@
 
 use std::sync::{Arc, LazyLock};
 
-use strata_core::message::Message;
-use strata_core::messages::MessagePage;
+use strata_core::record::message::Message;
+use strata_core::state::messages::MessagePage;
 
 use super::state::StoredBlob;
 use crate::store::codec::{self, DecodeError, MessageBundle};

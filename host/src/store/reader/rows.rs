@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use rusqlite::{Row, params};
-use strata_core::event::Event;
-use strata_core::id::Digest;
+use strata_core::record::event::Event;
+use strata_core::record::id::Digest;
 
 use super::Reader;
 use crate::store::codec::{self, DecodeError};

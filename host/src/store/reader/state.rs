@@ -6,8 +6,8 @@ use std::sync::{Arc, LazyLock};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use rusqlite::{OptionalExtension, Row, params};
 
-use strata_core::environment::Environment;
-use strata_core::messages::{MessagePage, Messages};
+use strata_core::state::environment::Environment;
+use strata_core::state::messages::{MessagePage, Messages};
 
 use super::Reader;
 use super::bundle_page::BundlePage;
@@ -347,10 +347,13 @@ mod tests {
         assert!(error.contains("its messages would take 45 MiB"), "{error}");
     }
 
-    fn crowd(names: usize) -> strata_core::message::Message {
-        let message =
-            strata_core::message::Message::from_user("m".into(), String::new(), "label".into());
-        strata_core::message::Message {
+    fn crowd(names: usize) -> strata_core::record::message::Message {
+        let message = strata_core::record::message::Message::from_user(
+            "m".into(),
+            String::new(),
+            "label".into(),
+        );
+        strata_core::record::message::Message {
             send_to: vec![String::new(); names],
             ..message
         }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use strata_core::environment::Environment;
+use strata_core::state::environment::Environment;
 
 use super::SqliteStore;
 use super::write::{begin_log, fill_new_database};

@@ -13,7 +13,7 @@ mod tests;
 use std::io;
 use std::path::Path;
 
-use strata_core::event::Event;
+use strata_core::record::event::Event;
 
 use super::known_team_json::KnownTeamJson;
 use super::wal_file::WalFile;

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use rusqlite::Connection;
 
-use strata_core::id::CheckpointId;
+use strata_core::record::id::CheckpointId;
 
 use super::SqliteStore;
 use super::wal_checkpoint::{WalCheckpointMode, log_pages, move_log};

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 use serde::Serialize;
-use strata_core::id::Digest;
+use strata_core::record::id::Digest;
 
 use super::{MAX_SNAPSHOT_BYTES, SqliteStore};
 use crate::store::checkpoint_list::ListedCheckpoint;

@@ -4,7 +4,7 @@
 
 use rusqlite::{Connection, params};
 
-use strata_core::environment::Environment;
+use strata_core::state::environment::Environment;
 
 use crate::store::codec::{self, MessageBundle};
 use crate::store::lineage::position_of_key;
@@ -137,7 +137,7 @@ pub(super) fn delete_old_snapshots(conn: &Connection, newest: i64) -> rusqlite::
 mod tests {
     use std::collections::BTreeSet;
 
-    use strata_core::message::Message;
+    use strata_core::record::message::Message;
 
     use super::*;
     use crate::store::conformance::{loaded_state, pseudorandom, replay};

@@ -3,7 +3,7 @@
 
 use rusqlite::{Connection, params};
 
-use strata_core::environment::Environment;
+use strata_core::state::environment::Environment;
 
 use super::snapshot::EncodedSnapshot;
 use super::wal_checkpoint::mark_log_started;

@@ -1,20 +1,20 @@
 //! Open activations in the file: `strata.open` and the faults that belong to them. Everything is
 //! checked against the role, so that the import never refers to an action that does not exist.
 
-use strata_core::activation::{
-    Activation, Addressing, CallProgress, FinishedCall, Phase, RevertedCall, UncommittedMessage,
-};
-use strata_core::fault::{Fault, FaultCause, FaultKind, Retryability};
-use strata_core::host_call::{
+use strata_core::record::fault::{Fault, FaultCause, FaultKind, Retryability};
+use strata_core::record::host_call::{
     CallOutcome, ExternalWrite, FinishReason, HostCall, HostCallKind, Intent, LostAnswerPolicy,
     WriteResult,
 };
-use strata_core::id::ActionId;
-use strata_core::json::Json;
-use strata_core::scope_write::{ScopeChange, Write};
-use strata_core::spending::{Amount, Reservation};
+use strata_core::record::id::ActionId;
+use strata_core::record::json::Json;
+use strata_core::record::scope_write::{ScopeChange, Write};
+use strata_core::record::spending::{Amount, Reservation};
+use strata_core::record::work::{Task, Work};
+use strata_core::state::activation::{
+    Activation, Addressing, CallProgress, FinishedCall, Phase, RevertedCall, UncommittedMessage,
+};
 use strata_core::team::{React, Role};
-use strata_core::work::{Task, Work};
 
 use super::files;
 use super::located_value::{ImportResult, LocatedValue, child_pointer};

@@ -1,7 +1,7 @@
 //! The team that a file of MetaGPT describes. It is never run, but lets the state be shown without
 //! a team file.
 
-use strata_core::rules::Thinker;
+use strata_core::record::rules::Thinker;
 use strata_core::team::{
     Action, ExternalEnvironment, OnFault, Policy, React, RetryPolicy, Role, ScopedBudgets, Team,
 };

@@ -6,19 +6,19 @@ use std::io::{self, BufWriter, Write};
 
 use serde::Serialize;
 use serde_json::Serializer;
-use strata_core::activation::{Activation, Addressing, CallProgress, FinishedCall};
-use strata_core::environment::Environment;
-use strata_core::environment::routing::OwnMessages;
-use strata_core::environment::scope::Scope;
-use strata_core::fault::{Fault, Retryability};
-use strata_core::host_call::{ExternalWrite, FinishReason, HostCall, Intent, WriteResult};
-use strata_core::id::RoleId;
-use strata_core::messages::MessageRef;
-use strata_core::money::Usd;
-use strata_core::scope_write::ScopeChange;
-use strata_core::shape::DeliveryMode;
-use strata_core::spending::{Reservation, Spending};
-use strata_core::stepper::{component_slot, step_of_fault};
+use strata_core::machine::stepper::{component_slot, step_of_fault};
+use strata_core::record::fault::{Fault, Retryability};
+use strata_core::record::host_call::{ExternalWrite, FinishReason, HostCall, Intent, WriteResult};
+use strata_core::record::id::RoleId;
+use strata_core::record::money::Usd;
+use strata_core::record::scope_write::ScopeChange;
+use strata_core::record::shape::DeliveryMode;
+use strata_core::record::spending::{Reservation, Spending};
+use strata_core::state::activation::{Activation, Addressing, CallProgress, FinishedCall};
+use strata_core::state::environment::Environment;
+use strata_core::state::environment::routing::OwnMessages;
+use strata_core::state::environment::scope::Scope;
+use strata_core::state::messages::MessageRef;
 use strata_core::team::{React, Team};
 
 use super::formatter::{OneLine, TeamJsonFormatter};
@@ -228,12 +228,12 @@ impl<'a> Exporter<'a> {
 
     fn strata_json(&'a self, definition: &'a SavedDefinition) -> layout::StrataJson<'a> {
         let env = self.env;
-        let dead = |dead: &'a strata_core::environment::DeadLetter| layout::DeadLetterJson {
+        let dead = |dead: &'a strata_core::state::environment::DeadLetter| layout::DeadLetterJson {
             message: self.message_id(dead.message),
             to: &dead.to,
         };
         let outbound =
-            |outbound: &'a strata_core::environment::OutboxMessage| layout::OutboundJson {
+            |outbound: &'a strata_core::state::environment::OutboxMessage| layout::OutboundJson {
                 message: self.message_id(outbound.message),
                 to: &outbound.to,
                 failed: outbound.failed.as_deref(),
@@ -401,11 +401,12 @@ impl<'a> Exporter<'a> {
     }
 
     fn activation_json(&self, activation: &'a Activation) -> layout::ActivationJson<'_> {
-        let undone = |undone: &'a strata_core::activation::RevertedCall| layout::UndoneCallJson {
-            work: work_name(undone.work),
-            place: undone.position,
-            tried: attempts_json(&undone.progress),
-        };
+        let undone =
+            |undone: &'a strata_core::state::activation::RevertedCall| layout::UndoneCallJson {
+                work: work_name(undone.work),
+                place: undone.position,
+                tried: attempts_json(&undone.progress),
+            };
         layout::ActivationJson {
             step: activation.opened_in_step,
             phase: phase_name(&activation.phase),
@@ -430,11 +431,11 @@ impl<'a> Exporter<'a> {
 
     fn completed_call_json(&self, done: &'a FinishedCall) -> layout::CompletedCallJson<'_> {
         let outgoing =
-            |outgoing: &strata_core::activation::UncommittedMessage| layout::OutgoingJson {
+            |outgoing: &strata_core::state::activation::UncommittedMessage| layout::OutgoingJson {
                 message: self.message_id(outgoing.message),
                 addressed: outgoing.addressing == Addressing::Explicit,
             };
-        let write = |write: &'a strata_core::scope_write::Write| {
+        let write = |write: &'a strata_core::record::scope_write::Write| {
             let (set, delete) = match &write.change {
                 ScopeChange::Set(value) => (Some(JsonDocument(value)), false),
                 ScopeChange::Delete => (None, true),

@@ -3,10 +3,10 @@
 
 use serde_json::{Map, Value, json};
 
-use strata_core::environment::Environment;
-use strata_core::environment::files::{CommittedFile, FileRecords, Placement};
-use strata_core::file::{FileChange, PathContent};
-use strata_core::id::{Digest, RoleId};
+use strata_core::record::file::{FileChange, PathContent};
+use strata_core::record::id::{Digest, RoleId};
+use strata_core::state::environment::Environment;
+use strata_core::state::environment::files::{CommittedFile, FileRecords, Placement};
 use strata_core::team::Team;
 
 use super::activation::parse_work;

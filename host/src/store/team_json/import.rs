@@ -9,17 +9,17 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use strata_core::environment::routing::OwnMessages;
-use strata_core::environment::scope::Scope;
-use strata_core::environment::{DeadLetter, Environment, OutboxMessage, RoleState};
-use strata_core::event::Status;
-use strata_core::host_call::CallPolicy;
-use strata_core::id::{CheckpointId, Digest, RunId, Slot, to_hex};
-use strata_core::json::Json;
-use strata_core::lineage::Lineage;
-use strata_core::messages::MessageRef;
-use strata_core::shape::Shape;
-use strata_core::spending::Spending;
+use strata_core::record::event::Status;
+use strata_core::record::host_call::CallPolicy;
+use strata_core::record::id::{CheckpointId, Digest, RunId, Slot, to_hex};
+use strata_core::record::json::Json;
+use strata_core::record::lineage::Lineage;
+use strata_core::record::shape::Shape;
+use strata_core::record::spending::Spending;
+use strata_core::state::environment::routing::OwnMessages;
+use strata_core::state::environment::scope::Scope;
+use strata_core::state::environment::{DeadLetter, Environment, OutboxMessage, RoleState};
+use strata_core::state::messages::MessageRef;
 use strata_core::team::Team;
 
 use super::located_value::{LocatedValue, child_pointer};
@@ -282,7 +282,7 @@ fn read_foreign_header(file: &FileParts<'_>, env: &mut Environment) -> Result<()
 
 /// Returns all slots of a team that can hold components.
 fn component_slots(team: &Team) -> impl Iterator<Item = Slot> {
-    use strata_core::id::{ActionId, SlotKind};
+    use strata_core::record::id::{ActionId, SlotKind};
     team.role_ids().flat_map(|role| {
         let actions =
             (0..team.role(role).actions.len()).map(|i| SlotKind::Action(ActionId(i as u16)));

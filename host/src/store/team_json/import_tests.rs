@@ -5,13 +5,13 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use strata_core::activation::Phase;
-use strata_core::environment::Environment;
-use strata_core::event::{Event, Status};
-use strata_core::id::{ActionId, RoleId};
-use strata_core::money::Usd;
-use strata_core::stepper::Stepper;
-use strata_core::work::Work;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::{Event, Status};
+use strata_core::record::id::{ActionId, RoleId};
+use strata_core::record::money::Usd;
+use strata_core::record::work::Work;
+use strata_core::state::activation::Phase;
+use strata_core::state::environment::Environment;
 
 use super::tests::{again, read};
 use super::{export, import, is_finished, parse_external_message, saved_definition};

@@ -3,9 +3,9 @@
 
 use std::collections::VecDeque;
 
-use strata_core::environment::Environment;
-use strata_core::environment::join::JoinState;
-use strata_core::messages::MessageRef;
+use strata_core::state::environment::Environment;
+use strata_core::state::environment::join::JoinState;
+use strata_core::state::messages::MessageRef;
 use strata_core::team::Team;
 
 use super::ImportError;

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use serde::ser::{Serialize, Serializer};
 use serde_json::Value;
 
-use strata_core::json::Json;
-use strata_core::shape::Shape;
+use strata_core::record::json::Json;
+use strata_core::record::shape::Shape;
 
 mod message;
 
@@ -165,7 +165,7 @@ pub(super) struct ActivationJson<'a> {
     pub news: Vec<&'a str>,
     pub skipped: u16,
     pub choices: &'a [i32],
-    pub tasks: &'a [strata_core::work::Task],
+    pub tasks: &'a [strata_core::record::work::Task],
     pub done: Vec<CompletedCallJson<'a>>,
     pub made: u32,
     pub tried: AttemptsJson<'a>,

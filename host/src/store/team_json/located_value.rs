@@ -5,8 +5,9 @@
 
 use serde_json::{Map, Value};
 
-use strata_core::json::{self, Json};
-use strata_core::money::Usd;
+use strata_core::record::json;
+use strata_core::record::json::Json;
+use strata_core::record::money::Usd;
 
 use super::ImportError;
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use strata_core::environment::Environment;
-use strata_core::json::Json;
-use strata_core::message::{Hop, Instruct, Message, TO_ALL};
-use strata_core::messages::MessageRef;
+use strata_core::record::json::Json;
+use strata_core::record::message::{Hop, Instruct, Message, TO_ALL};
+use strata_core::state::environment::Environment;
+use strata_core::state::messages::MessageRef;
 
 use super::ImportError;
 use super::layout::INSTRUCT_PREFIX;

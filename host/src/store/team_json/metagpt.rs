@@ -12,13 +12,13 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use strata_core::activation::{Activation, Addressing, FinishedCall, UncommittedMessage};
-use strata_core::environment::{Mail, RoleState};
-use strata_core::id::ActionId;
-use strata_core::messages::MessageRef;
-use strata_core::money::Usd;
+use strata_core::record::id::ActionId;
+use strata_core::record::money::Usd;
+use strata_core::record::work::Work;
+use strata_core::state::activation::{Activation, Addressing, FinishedCall, UncommittedMessage};
+use strata_core::state::environment::{Mail, RoleState};
+use strata_core::state::messages::MessageRef;
 use strata_core::team::{React, Role};
-use strata_core::work::Work;
 
 use super::ImportError;
 use super::located_value::LocatedValue;

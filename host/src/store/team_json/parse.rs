@@ -6,9 +6,9 @@ use std::fmt;
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
-use strata_core::json::JsonError;
-use strata_core::json::lenient::{self, NonFinite};
-use strata_core::json::size_budget::SizeBudget;
+use strata_core::record::json::JsonError;
+use strata_core::record::json::lenient::{self, NonFinite};
+use strata_core::record::json::size_budget::SizeBudget;
 
 use super::{ImportError, MAX_BYTES};
 

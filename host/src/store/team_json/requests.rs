@@ -1,10 +1,10 @@
 //! Open requests in the file: `strata.open_requests`. Each belongs to the open activation of its role.
 
-use strata_core::activation::Activation;
-use strata_core::environment::Environment;
-use strata_core::id::RequestId;
-use strata_core::json::Json;
-use strata_core::request::HumanRequest;
+use strata_core::record::id::RequestId;
+use strata_core::record::json::Json;
+use strata_core::record::request::HumanRequest;
+use strata_core::state::activation::Activation;
+use strata_core::state::environment::Environment;
 use strata_core::team::{Role, Team};
 
 use super::ImportError;

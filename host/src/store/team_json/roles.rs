@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use strata_core::environment::{Mail, RoleState};
-use strata_core::messages::MessageRef;
-use strata_core::shape::{DeliveryMode, HUMAN_MODE, RoleShape, Shape};
+use strata_core::record::shape::{DeliveryMode, HUMAN_MODE, RoleShape, Shape};
+use strata_core::state::environment::{Mail, RoleState};
+use strata_core::state::messages::MessageRef;
 use strata_core::team::{React, Role, Team};
 
 use super::ImportError;

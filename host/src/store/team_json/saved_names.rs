@@ -1,10 +1,10 @@
 //! The names that are written into the file.
 
-use strata_core::activation::Phase;
-use strata_core::host_call::CallPolicy;
-use strata_core::id::{ActionId, Slot, SlotKind};
+use strata_core::record::host_call::CallPolicy;
+use strata_core::record::id::{ActionId, Slot, SlotKind};
+use strata_core::record::work::Work;
+use strata_core::state::activation::Phase;
 use strata_core::team::{React, Role, THINK, Team, saved_action_name, saved_thinker_name};
-use strata_core::work::Work;
 
 use super::ANSWER;
 

@@ -5,25 +5,25 @@ mod invalid;
 
 use serde_json::{Value, json};
 
-use strata_core::activation::Phase;
-use strata_core::effect::Effect;
-use strata_core::environment::Environment;
-use strata_core::environment::scope::apply_changes;
-use strata_core::event::{Event, Status};
-use strata_core::fault::{Fault, FaultKind};
-use strata_core::host_call::{CallOutcome, HostCall, HostCallKind};
-use strata_core::id::{ActionId, RoleId};
-use strata_core::json::{Json, MAX_DEPTH};
-use strata_core::message::Draft;
-use strata_core::messages::MessageRef;
-use strata_core::money::Usd;
-use strata_core::request::HumanAnswer;
-use strata_core::rules::Reducer;
-use strata_core::scope_write::ScopeChange;
-use strata_core::shape::DeliveryMode;
-use strata_core::stepper::Stepper;
+use strata_core::machine::effect::Effect;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::{Event, Status};
+use strata_core::record::fault::{Fault, FaultKind};
+use strata_core::record::host_call::{CallOutcome, HostCall, HostCallKind};
+use strata_core::record::id::{ActionId, RoleId};
+use strata_core::record::json::{Json, MAX_DEPTH};
+use strata_core::record::message::Draft;
+use strata_core::record::money::Usd;
+use strata_core::record::request::HumanAnswer;
+use strata_core::record::rules::Reducer;
+use strata_core::record::scope_write::ScopeChange;
+use strata_core::record::shape::DeliveryMode;
+use strata_core::record::work::{CallResult, Work};
+use strata_core::state::activation::Phase;
+use strata_core::state::environment::Environment;
+use strata_core::state::environment::scope::apply_changes;
+use strata_core::state::messages::MessageRef;
 use strata_core::team::Team;
-use strata_core::work::{CallResult, Work};
 
 use super::{ImportError, export, import, is_finished};
 use crate::store::script::{definition, team};
@@ -49,7 +49,7 @@ fn failed() -> Environment {
 }
 
 fn outcome(stepper: &Stepper, team: &Team) -> Event {
-    let running = |a: &strata_core::activation::Activation| a.phase == Phase::Running;
+    let running = |a: &strata_core::state::activation::Activation| a.phase == Phase::Running;
     let (id, activation) = stepper
         .env()
         .activations()

@@ -1,6 +1,6 @@
 //! Tests of endings: which commands continue a run, by how it ended.
 
-use strata_core::fault::{Fault, FaultCause, FaultKind};
+use strata_core::record::fault::{Fault, FaultCause, FaultKind};
 
 use super::*;
 use crate::view::fixture::{FixtureAttempt, RunFixture};

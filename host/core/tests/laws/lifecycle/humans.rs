@@ -1,10 +1,10 @@
 //! Humans in a simulated run: attempts ask them, and they answer at random moments.
 
-use strata_core::effect::Invocation;
-use strata_core::event::Event;
-use strata_core::host_call::{AnswerSource, HostCall, HostCallKind};
-use strata_core::id::RoleId;
-use strata_core::request::{HumanAnswer, HumanRequest};
+use strata_core::machine::effect::Invocation;
+use strata_core::record::event::Event;
+use strata_core::record::host_call::{AnswerSource, HostCall, HostCallKind};
+use strata_core::record::id::RoleId;
+use strata_core::record::request::{HumanAnswer, HumanRequest};
 
 use super::SimulatedRun;
 

@@ -14,7 +14,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt, PermissionsExt as _};
 use rustix::fs::{Mode, OFlags, RenameFlags, openat, renameat_with};
 use rustix::io::Errno;
-use strata_core::file::PathContent;
+use strata_core::record::file::PathContent;
 
 use super::super::quota;
 use super::hidden_storage::HiddenStorage;

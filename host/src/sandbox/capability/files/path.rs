@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use strata_core::fault::{FaultCause, Grant};
+use strata_core::record::fault::{FaultCause, Grant};
 
 use super::super::quota::{self, MAX_LEVELS};
 use super::disk::HostDirectory;

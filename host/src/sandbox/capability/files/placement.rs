@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use strata_core::environment::files::Placement;
-use strata_core::file::PathContent;
-use strata_core::id::Digest;
+use strata_core::record::file::PathContent;
+use strata_core::record::id::Digest;
+use strata_core::state::environment::files::Placement;
 
 use super::super::quota;
 use super::disk::{DiskEntry, HostDirectory};

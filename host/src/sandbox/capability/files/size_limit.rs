@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use strata_core::fault::FaultCause;
+use strata_core::record::fault::FaultCause;
 
 use super::super::quota;
 use super::OpenFiles;

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::UNIX_EPOCH;
 
-use strata_core::fault::FaultCause;
-use strata_core::file::{FileChange, PathContent};
+use strata_core::record::fault::FaultCause;
+use strata_core::record::file::{FileChange, PathContent};
 
 use super::super::quota;
 use super::disk::{DiskEntry, HostDirectory};

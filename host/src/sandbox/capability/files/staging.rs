@@ -6,7 +6,7 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use strata_core::file::{FileChange, PathContent};
+use strata_core::record::file::{FileChange, PathContent};
 
 use super::stage::{
     FilesFault, MAX_STAGED_BYTES, StageRequest, StagedDirectories, too_large_error,

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::sync::{Arc, OnceLock};
 
-use strata_core::fault::{FaultCause, Grant};
+use strata_core::record::fault::{FaultCause, Grant};
 use wasmtime::component::{Linker, Resource};
 use wasmtime_wasi::filesystem::{Descriptor, WasiFilesystemView};
 use wasmtime_wasi::p2::bindings::filesystem::types::{

@@ -1,7 +1,7 @@
 //! Tests of the request for a choice, and of the interpretation of its answers.
 
 use proptest::prelude::*;
-use strata_core::id::MessageId;
+use strata_core::record::id::MessageId;
 
 use super::*;
 use crate::services::llm::FinishReason;

@@ -5,7 +5,7 @@ use reqwest::Url;
 use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
-use strata_core::json;
+use strata_core::record::json;
 
 use crate::gateway::HostError;
 use crate::services::llm::models::invalid;

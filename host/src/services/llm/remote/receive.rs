@@ -7,7 +7,8 @@ use std::mem;
 use reqwest::Response;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::Value;
-use strata_core::json::{self, JsonError};
+use strata_core::record::json;
+use strata_core::record::json::JsonError;
 
 use super::super::openai::Assembler;
 use super::super::protocol::StreamProgress;

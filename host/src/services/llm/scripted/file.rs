@@ -10,7 +10,7 @@ use std::time::Duration;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use regex::Regex;
 use serde::Deserialize;
-use strata_core::json::Json;
+use strata_core::record::json::Json;
 use toml::Spanned;
 
 use super::{ScriptedAnswer, ScriptedEntry, ScriptedReply, ScriptedToolCall};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use strata_core::id::Digest;
+use strata_core::record::id::Digest;
 use tempfile::TempDir;
 
 use super::*;

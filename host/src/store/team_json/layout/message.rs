@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
 
-use strata_core::environment::Environment;
-use strata_core::json::Json;
-use strata_core::message::{Hop, Message};
-use strata_core::messages::MessageRef;
+use strata_core::record::json::Json;
+use strata_core::record::message::{Hop, Message};
+use strata_core::state::environment::Environment;
+use strata_core::state::messages::MessageRef;
 
 use super::super::formatter::OneLine;
 use super::JsonDocument;
@@ -98,7 +98,7 @@ fn serialize_message<S: Serializer>(message: &Message, serializer: S) -> Result<
 
 /// Structured content, with the fields of other programs beside its class and its value.
 struct InstructJson<'a> {
-    content: &'a strata_core::message::Instruct,
+    content: &'a strata_core::record::message::Instruct,
     meta: &'a BTreeMap<String, Json>,
 }
 

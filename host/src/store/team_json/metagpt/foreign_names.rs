@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use strata_core::message::IDEA_LABEL;
+use strata_core::record::message::IDEA_LABEL;
 use strata_core::team::{React, Role, Team};
 
 use super::super::ImportError;

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use strata_core::activation::{Activation, Addressing, FinishedCall, UncommittedMessage};
-use strata_core::message::{Message, TO_ALL};
+use strata_core::record::message::{Message, TO_ALL};
+use strata_core::record::work::{Task, Work};
+use strata_core::state::activation::{Activation, Addressing, FinishedCall, UncommittedMessage};
 use strata_core::team::Role;
-use strata_core::work::{Task, Work};
 
 use super::super::ImportError;
 use super::super::located_value::LocatedValue;

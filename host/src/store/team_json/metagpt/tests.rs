@@ -4,12 +4,12 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use strata_core::environment::Environment;
-use strata_core::environment::routing::OwnMessages;
-use strata_core::id::{ActionId, RoleId};
-use strata_core::money::Usd;
+use strata_core::record::id::{ActionId, RoleId};
+use strata_core::record::money::Usd;
+use strata_core::record::work::Work;
+use strata_core::state::environment::Environment;
+use strata_core::state::environment::routing::OwnMessages;
 use strata_core::team::Team;
-use strata_core::work::Work;
 
 use crate::manifest::Definition;
 use crate::store::script::definition;

@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use strata_core::environment::{Mail, RoleState};
-use strata_core::message::TO_ALL;
-use strata_core::messages::MessageRef;
+use strata_core::record::message::TO_ALL;
+use strata_core::state::environment::{Mail, RoleState};
+use strata_core::state::messages::MessageRef;
 use strata_core::team::{Role, Team};
 
 use super::super::located_value::LocatedValue;

@@ -1,0 +1,359 @@
+//! The stepper: decides what a team does next, and applies what happened to its environment.
+//!
+//! `next` decides and changes nothing; `apply` changes and decides nothing. The submodules hold the
+//! parts of both, one subject each.
+
+mod apply;
+mod checks;
+mod commit;
+mod event_builders;
+mod files;
+mod fork;
+mod host_calls;
+mod human_requests;
+mod joins;
+mod memory_index;
+mod ready_index;
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::machine::effect::{Effect, Invocation};
+use crate::record::event::{Event, Status};
+use crate::record::host_call::{CallPolicy, RecordedCallUse};
+use crate::record::id::{Digest, RoleId, Slot};
+use crate::record::rules::Thinker;
+use crate::record::spending::Amount;
+use crate::record::work::Work;
+use crate::state::activation::Activation;
+use crate::state::budget::{BudgetScope, charged_slot};
+use crate::state::environment::Environment;
+use crate::state::environment::routing::AddressBook;
+use crate::team::{OnFault, React, Role, Team};
+
+pub use checks::IllegalEvent;
+pub use commit::conflict_message;
+pub use event_builders::retry_policy;
+pub use files::FILES_SCOPE;
+use memory_index::MemoryIndex;
+use ready_index::{ReadyIndex, RoleStatus};
+
+/// A team with its environment.
+#[derive(Clone, Debug)]
+pub struct Stepper {
+    /// The team as its file defines it now.
+    defined_team: Arc<Team>,
+    /// The team under the rules of the environment. It differs from `defined_team` only
+    /// while events are applied that were recorded under other rules.
+    team: Arc<Team>,
+    env: Environment,
+    /// An index of the roles that take part, so that not every role has to be examined.
+    ready_index: ReadyIndex,
+    address_book: Arc<AddressBook>,
+    memory_index: MemoryIndex,
+}
+
+impl Stepper {
+    /// Combines a team with its environment. The environment must fit: compare `Environment::shape`
+    /// with `Shape::of(team)` first.
+    pub fn new(team: Arc<Team>, env: Environment) -> Self {
+        let under = env.rules.apply_to(&team);
+        let ready_index = ReadyIndex::build(&under, &env);
+        // Watched labels and names of roles are the same under all rules.
+        let address_book = Arc::new(AddressBook::new(&team, env.own_messages));
+        Self {
+            defined_team: team,
+            team: under,
+            env,
+            ready_index,
+            address_book,
+            memory_index: MemoryIndex::default(),
+        }
+    }
+
+    /// Returns a stepper of the same team with another state of its run.
+    pub fn with_env(&self, env: Environment) -> Self {
+        Self::new(self.defined_team.clone(), env)
+    }
+
+    /// Returns the environment.
+    pub fn into_env(self) -> Environment {
+        self.env
+    }
+
+    /// Returns the team under the rules with which the run was last started or resumed.
+    pub fn team(&self) -> &Arc<Team> {
+        &self.team
+    }
+
+    /// Returns the environment.
+    pub fn env(&self) -> &Environment {
+        &self.env
+    }
+
+    /// Returns what is to be done next. Before the run is started, that is to wait for its start.
+    pub fn next(&self) -> Effect {
+        self.next_while(&|| true)
+    }
+
+    /// Returns what is to be done next. Deciding who receives the messages of a step can take
+    /// seconds; once `goes_on` returns false this is given up and `Effect::Wait` is returned. The
+    /// caller is then expected to end the run.
+    pub fn next_while(&self, goes_on: &dyn Fn() -> bool) -> Effect {
+        if self.env.run.0.is_empty() {
+            return Effect::Wait;
+        }
+        if self.env.status != Status::Running {
+            return Effect::Halt(self.env.status);
+        }
+        if self.env.is_step_open {
+            self.next_within_step(goes_on)
+        } else {
+            self.next_between_steps()
+        }
+    }
+
+    fn next_between_steps(&self) -> Effect {
+        if let Some(event) = self.join_released_event() {
+            return Effect::Record(event);
+        }
+        let roles = self.due_roles();
+        if roles.is_empty() {
+            return self.wait_or_end();
+        }
+        if self
+            .team
+            .policy
+            .max_steps
+            .is_some_and(|max| self.env.step >= max)
+        {
+            return Effect::Record(self.run_ended_event(Status::StepLimit));
+        }
+        Effect::Record(Event::StepStarted {
+            step: self.env.step,
+            roles,
+        })
+    }
+
+    /// Returns what is done when no role can continue: wait for the outbox, otherwise end the run.
+    /// A fault takes precedence over an open request, because it must be fixed whatever the answer
+    /// is.
+    fn wait_or_end(&self) -> Effect {
+        let leaving = self.env.outbox.first();
+        if leaving.is_some_and(|outbound| outbound.failed.is_none()) {
+            return Effect::Wait;
+        }
+        let status = if self.env.failed_activations().next().is_some() || leaving.is_some() {
+            self.failure_status()
+        } else if self.env.open_requests().next().is_some() {
+            Status::Waiting
+        } else if self.env.is_drained() {
+            Status::Done
+        } else {
+            Status::Stalled
+        };
+        Effect::Record(self.run_ended_event(status))
+    }
+
+    /// Returns whether a run that ended with this status could continue as soon as something
+    /// arrives from outside. After a fault that is the case if the other roles go on, unless the
+    /// outbox is blocked.
+    pub fn can_be_reactivated(&self, status: Status) -> bool {
+        match status {
+            Status::Done | Status::Stalled | Status::Waiting => true,
+            Status::Failed | Status::InDoubt => {
+                self.team.policy.on_fault == OnFault::Park && self.env.outbox.is_empty()
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns the roles that take part in the next step: those that have mail and no open
+    /// activation, and those that can continue an open one.
+    fn due_roles(&self) -> Vec<RoleId> {
+        // An activation that is complete here was ended by a lower loop limit; its results are not
+        // committed yet.
+        let due = |stand| {
+            matches!(
+                stand,
+                RoleStatus::HasMail
+                    | RoleStatus::Ready
+                    | RoleStatus::OpeningRequest
+                    | RoleStatus::Complete
+            )
+        };
+        self.ready_index
+            .iter()
+            .filter(|(_, stand)| due(*stand))
+            .map(|(id, _)| id)
+            .collect()
+    }
+
+    fn next_within_step(&self, goes_on: &dyn Fn() -> bool) -> Effect {
+        if let Some(question) = self.human_role_request_event() {
+            return Effect::Record(question);
+        }
+        let count = |stand| self.ready_index.count(stand);
+        let affords = |(id, activation): &(RoleId, &Activation)| {
+            self.exhausted_budget(*id, activation).is_none()
+        };
+        if let Some((id, activation)) = self.ready().find(affords) {
+            // A role that waits before a retry does not hold up the others.
+            if count(RoleStatus::Running) >= self.team.policy.max_parallel.max(1) {
+                return Effect::Wait;
+            }
+            return Effect::Call(self.build_invocation(id, activation));
+        }
+        if count(RoleStatus::Running) + count(RoleStatus::BackingOff) > 0 {
+            return Effect::Wait;
+        }
+        // A fault takes precedence over a used-up budget, because it must be fixed whatever is
+        // paid.
+        if count(RoleStatus::Failed) > 0 && self.team.policy.on_fault == OnFault::Stop {
+            return Effect::Record(self.run_ended_event(self.failure_status()));
+        }
+        if count(RoleStatus::Ready) > 0 {
+            return Effect::Record(self.run_ended_event(Status::OutOfBudget));
+        }
+        if self.waits_for_humans() {
+            return self.wait_or_end();
+        }
+        self.step_conflicted_event()
+            .or_else(|| self.step_committed_event(goes_on))
+            .map_or(Effect::Wait, Effect::Record)
+    }
+
+    /// Returns the status of a run that is stopped by faults. A call in doubt takes precedence.
+    fn failure_status(&self) -> Status {
+        if self.env.writes_in_doubt().next().is_some() {
+            Status::InDoubt
+        } else {
+            Status::Failed
+        }
+    }
+
+    /// Returns the roles that can make a call, if their budgets allow it.
+    fn ready(&self) -> impl Iterator<Item = (RoleId, &Activation)> {
+        self.ready_index
+            .ready()
+            .filter_map(|id| Some((id, self.env.role(id).activation.as_ref()?)))
+    }
+
+    /// Returns what the next attempt of an activation does with the recorded host calls of earlier
+    /// ones.
+    pub fn call_reuse(&self, activation: &Activation) -> RecordedCallUse {
+        match self.env.call_policy {
+            _ if activation.current_call.was_suspended => RecordedCallUse::Reuse,
+            CallPolicy::Reuse => RecordedCallUse::Reuse,
+            CallPolicy::Fresh => RecordedCallUse::Fresh,
+            CallPolicy::Auto if activation.current_call.keeps_calls => RecordedCallUse::Reuse,
+            CallPolicy::Auto => RecordedCallUse::Fresh,
+        }
+    }
+
+    /// Returns whose budget, if any, does not allow an activation to continue.
+    fn exhausted_budget(&self, id: RoleId, activation: &Activation) -> Option<BudgetScope> {
+        let work = activation.current_work(self.team.role(id))?;
+        let exhausted = self
+            .env
+            .exhausted_budget(&self.team, id, work, Amount::ZERO);
+        // An action whose own budget is used up may still do something that costs nothing.
+        exhausted.filter(|purse| !matches!(purse, BudgetScope::Action(_)))
+    }
+
+    /// Returns whose budgets do not allow open activations to continue.
+    pub fn exhausted_budgets(&self) -> impl Iterator<Item = BudgetScope> {
+        let ready = self
+            .env
+            .activations()
+            .filter(|(_, activation)| activation.phase.is_ready());
+        ready.filter_map(|(id, activation)| self.exhausted_budget(id, activation))
+    }
+
+    /// Returns the attempt that a role makes next, if it can make one.
+    pub fn next_invocation(&self, id: RoleId) -> Option<Invocation> {
+        let ready = |activation: &&Activation| activation.phase.is_ready();
+        let activation = self.env.role(id).activation.as_ref().filter(ready)?;
+        Some(self.build_invocation(id, activation))
+    }
+
+    fn build_invocation(&self, id: RoleId, activation: &Activation) -> Invocation {
+        let role = self.team.role(id);
+        // A ready activation always has work: `Activation::proceed` makes it ready only then.
+        let work = activation.current_work(role).unwrap_or(Work::Plan);
+        let journal = self.call_reuse(activation);
+        let task = match work {
+            Work::Act {
+                task: Some(task), ..
+            } => activation.tasks.get(task as usize).cloned(),
+            _ => None,
+        };
+        Invocation {
+            role: id,
+            work,
+            task,
+            attempt: activation.current_call.attempts + 1,
+            digest: self.component(id, work).cloned(),
+            call_reuse: journal,
+            recorded_calls: if journal == RecordedCallUse::Reuse {
+                activation.current_call.recorded_calls.clone()
+            } else {
+                Vec::new()
+            },
+            idempotency_key: activation.idempotency_key(
+                &self.env.lineage.idempotency_prefix(&self.env.run.0),
+                &role.name,
+                work,
+            ),
+            seed: activation.idempotency_key(&self.env.run.0, &role.name, work),
+            news: self.env.resolve(&activation.news),
+            outputs: activation
+                .done
+                .iter()
+                .map(|done| self.env.message(done.output.message).clone())
+                .collect(),
+        }
+    }
+
+    /// Returns the component that makes a call, if one does.
+    pub fn component(&self, id: RoleId, work: Work) -> Option<&Digest> {
+        self.env
+            .components
+            .get(&component_slot(self.team.role(id), id, work)?)
+    }
+
+    /// Returns the event that ends the run with this status.
+    pub fn run_ended_event(&self, status: Status) -> Event {
+        // Between steps the state is that of the last checkpoint.
+        let checkpoint = self.env.is_step_open.then(|| self.env.next_checkpoint_id());
+        let parent = self.env.checkpoint.clone();
+        Event::RunEnded {
+            status,
+            checkpoint,
+            parent,
+        }
+    }
+}
+
+/// Returns the step in which an activation failed. It belongs to the open step, whenever it began.
+/// If faults are parked, other roles have continued since, and only the step in which it began is
+/// known.
+pub fn step_of_fault(team: &Team, env: &Environment, activation: &Activation) -> u64 {
+    match team.policy.on_fault {
+        OnFault::Stop => env.step,
+        OnFault::Park => activation.opened_in_step,
+    }
+}
+
+/// Returns the slot of the component that makes a call; `None` if the host itself or a human does.
+pub fn component_slot(role: &Role, id: RoleId, work: Work) -> Option<Slot> {
+    let by_model = matches!(
+        role.react,
+        React::Choose {
+            thinker: Thinker::Model | Thinker::OnlyAction,
+            ..
+        }
+    );
+    let by_none = work == Work::Answer || (by_model && matches!(work, Work::Think { .. }));
+    (!by_none).then(|| charged_slot(id, work))
+}

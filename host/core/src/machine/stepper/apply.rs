@@ -1,0 +1,562 @@
+//! Applying events. Nothing else changes an environment, neither live nor when recorded events are
+//! read.
+//!
+//! Every event is checked before anything changes: an illegal event leaves the state untouched.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use super::Stepper;
+use super::checks::{ApplyResult, IllegalEvent, ensure};
+use super::event_builders::unassignable_task;
+use super::ready_index::ReadyIndex;
+use crate::record::event::{Event, RoutingResult, Status};
+use crate::record::fault::Fault;
+use crate::record::host_call::RecordedCallUse;
+use crate::record::id::{CheckpointId, Digest, RoleId, Slot};
+use crate::record::message::{Draft, IDEA_LABEL, Instruct, Message, TO_ALL};
+use crate::record::rules::Rules;
+use crate::record::scope_write::Write;
+use crate::record::work::{CallResult, Work};
+use crate::state::activation::{Activation, Addressing, FinishedCall, Phase, UncommittedMessage};
+
+impl Stepper {
+    /// Applies an event. Fails, without changing anything, if it does not fit the state.
+    pub fn apply(&mut self, event: &Event) -> ApplyResult {
+        self.apply_event(event)?;
+        self.ready_index.apply_event(&self.team, &self.env, event);
+        debug_assert_eq!(
+            self.ready_index,
+            ReadyIndex::build(&self.team, &self.env),
+            "who is awake is known after each event"
+        );
+        Ok(())
+    }
+
+    fn apply_event(&mut self, event: &Event) -> ApplyResult {
+        match event {
+            Event::RunStarted { .. } => self.apply_run_started(event),
+            Event::RunResumed { .. } => self.apply_run_resumed(event),
+            Event::ComponentChanged { slot, old, new } => {
+                self.apply_component_changed(*slot, old.as_ref(), new)
+            }
+            Event::MessageSent { message, routed } => self.apply_message_sent(message, routed),
+            Event::StepStarted { step, roles } => self.apply_step_started(*step, roles),
+            Event::CallStarted { .. }
+            | Event::CallSuspended { .. }
+            | Event::CallFinished { .. }
+            | Event::CallFailed { .. }
+            | Event::RetryDue { .. } => self.apply_call_event(event),
+            Event::HostCallBegun { .. }
+            | Event::HostCalled { .. }
+            | Event::MoneyReserved { .. }
+            | Event::DoubtSettled { .. }
+            | Event::WritesUnclaimed { .. } => self.apply_host_call_event(event),
+            Event::StepConflicted {
+                scope,
+                key,
+                writers,
+                ..
+            } => {
+                ensure(
+                    self.is_step_settled(),
+                    "a conflict in a step that is not settled",
+                )?;
+                ensure(
+                    self.step_conflicted_event().as_ref() == Some(event),
+                    "a conflict that is none",
+                )?;
+                self.revert_conflict(scope, key, writers);
+                Ok(())
+            }
+            Event::StepCommitted { .. } => self.apply_step_committed(event),
+            Event::JoinReleased { .. } => self.apply_join_released(event),
+            Event::RequestOpened {
+                role,
+                work,
+                request,
+            } => self.apply_request_opened(*role, *work, request),
+            Event::RequestAnswered { .. } => self.apply_request_answered(event),
+            Event::HandedOver { id } => self.apply_handed_over(id, None),
+            Event::HandOverFailed { id, why } => self.apply_handed_over(id, Some(why)),
+            Event::RunEnded {
+                status,
+                checkpoint,
+                parent,
+            } => self.apply_run_ended(*status, checkpoint.as_ref(), parent.as_ref()),
+            Event::Forked { .. } => self.apply_forked(event),
+            Event::FilesWritten { role, work, files } => {
+                self.apply_files_written(*role, *work, files)
+            }
+            Event::FilesPlaced { count, .. } => self.apply_files_placed(*count as usize),
+        }
+    }
+
+    /// Applies the events of attempts, except those of host calls.
+    fn apply_call_event(&mut self, event: &Event) -> ApplyResult {
+        match event {
+            Event::CallStarted {
+                role,
+                work,
+                attempt,
+                call_reuse: journal,
+                ..
+            } => self.apply_call_started(*role, *work, *attempt, *journal),
+            Event::CallSuspended {
+                role,
+                work,
+                attempt,
+            } => {
+                self.ensure_current_attempt(*role, *work, *attempt)?;
+                self.apply_call_suspended(*role, *work)
+            }
+            Event::CallFinished {
+                role,
+                work,
+                attempt,
+                result,
+            } => {
+                self.ensure_current_attempt(*role, *work, *attempt)?;
+                self.apply_call_finished(*role, *work, result)
+            }
+            Event::CallFailed {
+                role,
+                work,
+                attempt,
+                fault,
+                retry_ms,
+                ..
+            } => {
+                self.ensure_current_attempt(*role, *work, *attempt)?;
+                self.apply_call_failed(*role, *work, fault, *retry_ms)
+            }
+            Event::RetryDue { role } => {
+                self.ensure_running()?;
+                let activation = self.activation_mut(*role)?;
+                ensure(
+                    activation.phase == Phase::BackingOff,
+                    "a retry of a role that does not rest",
+                )?;
+                activation.phase = Phase::Ready;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn apply_join_released(&mut self, event: &Event) -> ApplyResult {
+        self.ensure_started()?;
+        self.ensure_running()?;
+        ensure(
+            !self.env.is_step_open,
+            "joins that fire by themselves within a step",
+        )?;
+        ensure(
+            self.join_released_event().as_ref() == Some(event),
+            "joins that cannot fire",
+        )?;
+        self.apply_joins(&[], &self.fired_between_steps());
+        Ok(())
+    }
+
+    fn apply_run_ended(
+        &mut self,
+        status: Status,
+        checkpoint: Option<&CheckpointId>,
+        parent: Option<&CheckpointId>,
+    ) -> ApplyResult {
+        self.ensure_started()?;
+        self.ensure_running()?;
+        ensure(status != Status::Running, "an end that is none")?;
+        self.env.status = status;
+        if let Some(id) = checkpoint {
+            self.set_checkpoint(id.clone(), parent.cloned());
+        }
+        Ok(())
+    }
+
+    fn apply_run_started(&mut self, event: &Event) -> ApplyResult {
+        let Event::RunStarted {
+            run,
+            idea,
+            budget,
+            components,
+            routed,
+            checkpoint,
+            rules,
+        } = event
+        else {
+            return Ok(());
+        };
+        ensure(
+            self.env.run.0.is_empty() && self.env.messages.is_empty(),
+            "a start of a run that has started",
+        )?;
+        ensure(!run.0.is_empty(), "a run without a name")?;
+        components
+            .keys()
+            .try_for_each(|slot| self.ensure_slot_exists(*slot))?;
+        self.ensure_routed_from_outside(routed)?;
+        self.adopt_rules(rules)?;
+        (self.env.run, self.env.idea) = (run.clone(), idea.clone());
+        self.env.budget = *budget;
+        self.env.components = components.clone();
+        let message = self.env.add_message(Message::from_user(
+            routed.id.clone(),
+            idea.clone(),
+            IDEA_LABEL.into(),
+        ));
+        self.deliver(message, routed);
+        self.set_checkpoint(checkpoint.clone(), None);
+        Ok(())
+    }
+
+    fn apply_run_resumed(&mut self, event: &Event) -> ApplyResult {
+        let Event::RunResumed {
+            checkpoint,
+            step,
+            budget,
+            call_policy: calls,
+            rules,
+            spent,
+            ..
+        } = event
+        else {
+            return Ok(());
+        };
+        self.ensure_started()?;
+        ensure(
+            *checkpoint == self.env.checkpoint && *step == self.env.step,
+            "a resume from another place",
+        )?;
+        ensure(*spent >= self.env.spent, "a resume that gives money back")?;
+        // Determined under the old rules: a lower loop limit may leave a call without a place that
+        // was in progress.
+        let mut at_work = Vec::new();
+        for (id, activation) in self.env.activations() {
+            if let Some(work) = activation.current_work(self.team.role(id)) {
+                at_work.push((id, work));
+            }
+        }
+        self.adopt_rules(rules)?;
+        self.env.status = Status::Running;
+        (self.env.spent, self.env.budget) = (*spent, *budget);
+        self.env.call_policy = *calls;
+        for (id, work) in at_work {
+            self.env.charge_reservations(id, work);
+        }
+        for outbound in &mut self.env.outbox {
+            outbound.failed = None;
+        }
+        for (state, role) in self.env.roles.iter_mut().zip(&self.team.roles) {
+            if let Some(activation) = &mut state.activation {
+                activation.resume(role);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adopts these rules from now on.
+    fn adopt_rules(&mut self, rules: &Rules) -> ApplyResult {
+        ensure(
+            rules.roles.len() == self.env.roles.len(),
+            "rules for another team",
+        )?;
+        self.team = rules.apply_to(&self.defined_team);
+        self.env.rules = rules.clone();
+        Ok(())
+    }
+
+    fn apply_component_changed(
+        &mut self,
+        slot: Slot,
+        old: Option<&Digest>,
+        new: &Digest,
+    ) -> ApplyResult {
+        self.ensure_started()?;
+        self.ensure_slot_exists(slot)?;
+        let role = self.team.role(slot.role);
+        ensure(
+            self.env.components.get(&slot) == old,
+            "a change of a component that was not there",
+        )?;
+        self.env.components.insert(slot, new.clone());
+        if let Some(activation) = &mut self.env.roles[slot.role.index()].activation {
+            let at = activation
+                .current_work(role)
+                .and_then(|work| super::component_slot(role, slot.role, work));
+            if at == Some(slot) {
+                activation.component_replaced();
+            }
+        }
+        Ok(())
+    }
+
+    fn apply_message_sent(&mut self, message: &Message, routed: &RoutingResult) -> ApplyResult {
+        self.ensure_started()?;
+        ensure(
+            message.id == self.env.next_external_message_id(),
+            "a message from outside out of turn",
+        )?;
+        ensure(
+            message.id == routed.id,
+            "a message that was routed under another id",
+        )?;
+        self.ensure_routed_from_outside(routed)?;
+        self.env.external_message_count += 1;
+        let message = self.env.add_message(message.clone());
+        self.deliver(message, routed);
+        Ok(())
+    }
+
+    fn apply_step_started(&mut self, step: u64, roles: &[RoleId]) -> ApplyResult {
+        ensure(
+            self.env.status == Status::Running && !self.env.is_step_open,
+            "a step while another is open",
+        )?;
+        ensure(step == self.env.step, "a step out of turn")?;
+        ensure(
+            !roles.is_empty() && roles == self.due_roles(),
+            "a step with other roles than those that are due",
+        )?;
+        self.env.is_step_open = true;
+        for id in roles {
+            let state = &mut self.env.roles[id.index()];
+            if state.activation.is_none() {
+                let news = state.take_mail();
+                state.latest = news.last().copied();
+                state.activation = Some(Activation::new(step, news, self.team.role(*id)));
+            }
+        }
+        Ok(())
+    }
+
+    fn apply_call_started(
+        &mut self,
+        id: RoleId,
+        work: Work,
+        attempt: u32,
+        journal: RecordedCallUse,
+    ) -> ApplyResult {
+        self.ensure_running()?;
+        ensure(self.env.is_step_open, "a call outside of a step")?;
+        let team = self.team.clone();
+        let activation = self.activation_mut(id)?;
+        let role = team.role(id);
+        ensure(
+            activation.phase.is_ready(),
+            "a call of a role that is not ready",
+        )?;
+        ensure(
+            activation.current_work(role) == Some(work),
+            "a call that is not the next one",
+        )?;
+        ensure(
+            attempt == activation.current_call.attempts + 1,
+            "an attempt out of turn",
+        )?;
+        activation.current_call.attempts = attempt;
+        activation.current_call.was_suspended = false;
+        if journal == RecordedCallUse::Fresh {
+            activation.current_call.recorded_calls.clear();
+            activation.current_call.external_writes.clear();
+        }
+        activation.phase = Phase::Running;
+        Ok(())
+    }
+
+    fn apply_call_finished(&mut self, id: RoleId, work: Work, result: &CallResult) -> ApplyResult {
+        let fits = match result {
+            CallResult::Chosen(choice) => {
+                let known = -1..self.team.role(id).actions.len() as i32;
+                ensure(known.contains(choice), "a choice of an action that is none")?;
+                matches!(work, Work::Think { .. })
+            }
+            CallResult::Planned { tasks, .. } => {
+                ensure(
+                    unassignable_task(self.team.role(id), tasks).is_none(),
+                    "a plan that nobody can carry out",
+                )?;
+                work == Work::Plan
+            }
+            CallResult::Returned { .. } => matches!(work, Work::Act { .. }),
+        };
+        ensure(fits, "a result of another kind of call")?;
+        self.env.charge_reservations(id, work);
+        match result {
+            CallResult::Chosen(choice) => self.activation_mut(id)?.record_choice(work, *choice),
+            CallResult::Planned {
+                tasks,
+                emissions,
+                writes,
+            } => {
+                let texts: Vec<&str> = tasks.iter().map(|task| task.text.as_str()).collect();
+                let output = Draft {
+                    content: texts.join("\n"),
+                    ..Draft::default()
+                };
+                self.keep_result(id, work, &output, emissions, writes)?;
+                self.activation_mut(id)?.tasks = tasks.clone();
+            }
+            CallResult::Returned {
+                output,
+                emissions,
+                writes,
+            } => self.keep_result(id, work, output, emissions, writes)?,
+        }
+        let team = self.team.clone();
+        self.activation_mut(id)?.proceed(team.role(id));
+        Ok(())
+    }
+
+    /// Keeps the result of a call until the commit.
+    pub(super) fn keep_result(
+        &mut self,
+        id: RoleId,
+        work: Work,
+        output: &Draft,
+        emissions: &[Draft],
+        writes: &[Write],
+    ) -> ApplyResult {
+        let emissions = emissions
+            .iter()
+            .map(|draft| self.make_message(id, work, draft))
+            .collect::<Result<_, _>>()?;
+        let output = self.make_message(id, work, output)?;
+        let activation = self.activation_mut(id)?;
+        let tried = core::mem::take(&mut activation.current_call);
+        activation.done.push(FinishedCall {
+            work,
+            output,
+            emissions,
+            writes: writes.to_vec(),
+            progress: tried,
+        });
+        Ok(())
+    }
+
+    /// Makes a message from a draft. Its id is derived from where it was made, so that it is the
+    /// same when the run is repeated.
+    fn make_message(
+        &mut self,
+        id: RoleId,
+        work: Work,
+        draft: &Draft,
+    ) -> Result<UncommittedMessage, IllegalEvent> {
+        let team = self.team.clone();
+        let role = team.role(id);
+        let activation = self.activation_mut(id)?;
+        let number = activation.message_count;
+        activation.message_count += 1;
+        let name = format!("{}-{}-{number}", activation.opened_in_step, id.0);
+        let action = match work {
+            Work::Act { action, .. } => &role.action(action).name,
+            Work::Plan | Work::Think { .. } => &role.actions[0].name,
+            Work::Answer => &role.name,
+        };
+        let addressed = if draft.to.is_empty() {
+            Addressing::ByEnvironment
+        } else {
+            Addressing::Explicit
+        };
+        let message = Message {
+            id: name.as_str().into(),
+            content: draft.content.clone(),
+            instruct: draft.data.clone().map(Instruct::untyped),
+            role: role.speaker_name(),
+            cause_by: draft.cause_by.clone().unwrap_or_else(|| action.clone()),
+            sent_from: role.name.clone(),
+            send_to: if draft.to.is_empty() {
+                alloc::vec![TO_ALL.into()]
+            } else {
+                draft.to.clone()
+            },
+            meta: Default::default(),
+            route: draft.route.clone(),
+        };
+        Ok(UncommittedMessage {
+            message: self.env.add_message(message),
+            addressing: addressed,
+        })
+    }
+
+    fn apply_call_suspended(&mut self, id: RoleId, work: Work) -> ApplyResult {
+        self.env.charge_reservations(id, work);
+        let activation = self.activation_mut(id)?;
+        (
+            activation.current_call.keeps_calls,
+            activation.current_call.was_suspended,
+        ) = (true, true);
+        activation.phase = activation.ready_or_in_doubt();
+        Ok(())
+    }
+
+    fn apply_call_failed(
+        &mut self,
+        id: RoleId,
+        work: Work,
+        fault: &Fault,
+        retry_ms: Option<u32>,
+    ) -> ApplyResult {
+        self.env.charge_reservations(id, work);
+        let activation = self.running_activation_mut(id, work)?;
+        activation.current_call.failures += 1;
+        activation.current_call.keeps_calls = fault.kind.keeps_recorded_calls();
+        activation.phase = match retry_ms {
+            Some(_) => Phase::BackingOff,
+            None => Phase::Failed(fault.as_reported(work).into_owned()),
+        };
+        Ok(())
+    }
+
+    fn apply_step_committed(&mut self, event: &Event) -> ApplyResult {
+        let Event::StepCommitted {
+            step,
+            checkpoint,
+            parent,
+            routed,
+            released,
+        } = event
+        else {
+            return Ok(());
+        };
+        ensure(
+            self.is_step_settled() && *step == self.env.step,
+            "a commit of a step that is not settled",
+        )?;
+        ensure(
+            self.step_conflicted_event().is_none(),
+            "a commit of conflicting writes",
+        )?;
+        let published = self.publications();
+        let sent = published
+            .iter()
+            .map(|(id, outgoing)| (Some(*id), &self.env.message(outgoing.message).id));
+        ensure(
+            sent.eq(routed.iter().map(|r| (r.from, &r.id))),
+            "a commit that publishes something else",
+        )?;
+        routed
+            .iter()
+            .try_for_each(|r| self.ensure_valid_routing(r))?;
+        let arrivals = self.arrivals(&published, routed);
+        let fired = self.fired_by(&arrivals);
+        ensure(
+            self.release_records(&fired) == *released,
+            "a commit that makes other joins fire",
+        )?;
+        self.merge_activations();
+        self.deliver_all(&published, routed, &arrivals, &fired);
+        self.env.step += 1;
+        self.env.is_step_open = false;
+        self.set_checkpoint(checkpoint.clone(), parent.clone());
+        Ok(())
+    }
+
+    /// Makes this the newest checkpoint.
+    pub(super) fn set_checkpoint(&mut self, id: CheckpointId, parent: Option<CheckpointId>) {
+        self.env.checkpoint = Some(id);
+        self.env.parent = parent;
+        self.env.checkpoint_count += 1;
+    }
+}

@@ -1,0 +1,203 @@
+//! Checks of events against the team and the state. `apply` makes all of them; whoever examines an
+//! event before it is applied, e.g. to find out which attempt starts, calls `ensure_names_exist`
+//! first, because a record may come from anywhere.
+
+use alloc::string::String;
+
+use super::Stepper;
+use super::ready_index::RoleStatus;
+use crate::record::event::{Event, RoutingResult, Status};
+use crate::record::id::{JoinId, RoleId, Slot, SlotKind};
+use crate::record::work::Work;
+use crate::state::activation::{Activation, Phase};
+
+/// An event that cannot have happened in this state. The journal is damaged, or there is a bug.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an event does not fit the state it is applied to: {0}")]
+pub struct IllegalEvent(pub(super) String);
+
+pub(super) type ApplyResult = Result<(), IllegalEvent>;
+
+pub(super) fn ensure(holds: bool, why: &str) -> ApplyResult {
+    if holds {
+        Ok(())
+    } else {
+        Err(IllegalEvent(why.into()))
+    }
+}
+
+impl Stepper {
+    /// Fails if the event refers to a role, an action or a slot that the team does not have.
+    pub fn ensure_names_exist(&self, event: &Event) -> ApplyResult {
+        match event {
+            Event::ComponentChanged { slot, .. } => self.ensure_slot_exists(*slot),
+            Event::CallStarted { role, work, .. }
+            | Event::HostCallBegun { role, work, .. }
+            | Event::HostCalled { role, work, .. }
+            | Event::MoneyReserved { role, work, .. }
+            | Event::DoubtSettled { role, work, .. }
+            | Event::WritesUnclaimed { role, work, .. }
+            | Event::FilesWritten { role, work, .. }
+            | Event::CallFinished { role, work, .. }
+            | Event::CallFailed { role, work, .. }
+            | Event::CallSuspended { role, work, .. }
+            | Event::RequestOpened { role, work, .. } => self.ensure_work_exists(*role, *work),
+            Event::RetryDue { role } | Event::RequestAnswered { role, .. } => {
+                self.ensure_role_exists(*role)
+            }
+            Event::StepConflicted { writers, .. } => writers
+                .iter()
+                .try_for_each(|writer| self.ensure_work_exists(writer.role, writer.work)),
+            Event::StepStarted { roles, .. } => roles
+                .iter()
+                .try_for_each(|role| self.ensure_role_exists(*role)),
+            // The roles in these events are examined only after they were applied.
+            Event::RunStarted { .. }
+            | Event::RunResumed { .. }
+            | Event::MessageSent { .. }
+            | Event::StepCommitted { .. }
+            | Event::RunEnded { .. }
+            | Event::Forked { .. }
+            | Event::HandedOver { .. }
+            | Event::HandOverFailed { .. }
+            | Event::JoinReleased { .. }
+            | Event::FilesPlaced { .. } => Ok(()),
+        }
+    }
+
+    fn ensure_work_exists(&self, role: RoleId, work: Work) -> ApplyResult {
+        match work {
+            Work::Act { action, .. } => self.ensure_slot_exists(Slot {
+                role,
+                kind: SlotKind::Action(action),
+            }),
+            Work::Think { .. } | Work::Plan | Work::Answer => self.ensure_role_exists(role),
+        }
+    }
+
+    /// Fails if the run was never started.
+    pub(super) fn ensure_started(&self) -> ApplyResult {
+        ensure(
+            !self.env.run.0.is_empty(),
+            "something of a run that never started",
+        )
+    }
+
+    /// Fails if the run has ended.
+    pub(super) fn ensure_running(&self) -> ApplyResult {
+        ensure(
+            self.env.status == Status::Running,
+            "something of a run that has ended",
+        )
+    }
+
+    /// Returns whether no call of the open step is running or waiting to be made.
+    pub(super) fn is_step_settled(&self) -> bool {
+        let ended = [
+            RoleStatus::Complete,
+            RoleStatus::Failed,
+            RoleStatus::WaitingForHuman,
+        ]
+        .map(|stand| self.ready_index.count(stand));
+        self.ensure_running().is_ok()
+            && self.env.is_step_open
+            && self.ready_index.open_count() == ended.iter().sum::<usize>()
+    }
+
+    /// Fails if the team does not have this slot.
+    pub(super) fn ensure_slot_exists(&self, slot: Slot) -> ApplyResult {
+        self.ensure_role_exists(slot.role)?;
+        let exists = match slot.kind {
+            SlotKind::Think => true,
+            SlotKind::Action(action) => action.index() < self.team.role(slot.role).actions.len(),
+        };
+        ensure(exists, "a place of an action that the role does not have")
+    }
+
+    /// Fails if the team does not have this role.
+    pub(super) fn ensure_role_exists(&self, id: RoleId) -> ApplyResult {
+        ensure(
+            id.index() < self.env.roles.len(),
+            "a role that the team does not have",
+        )
+    }
+
+    /// Fails unless the receivers are roles of the team and the joins wait for the sender, both
+    /// ascending and without duplicates.
+    pub(super) fn ensure_valid_routing(&self, routed: &RoutingResult) -> ApplyResult {
+        ensure(
+            routed.to.is_sorted_by(|a, b| a < b),
+            "receivers that are not in order",
+        )?;
+        routed
+            .to
+            .last()
+            .map_or(Ok(()), |id| self.ensure_role_exists(*id))?;
+        ensure(
+            routed.joins.is_sorted_by(|a, b| a < b),
+            "joins that are not in order",
+        )?;
+        let join = |id: &JoinId| self.team.joins.get(id.index());
+        let waits = |id: &JoinId| {
+            join(id)
+                .zip(routed.from)
+                .is_some_and(|(join, from)| join.source_index(from).is_some())
+        };
+        ensure(
+            routed.joins.iter().all(waits),
+            "a join that does not wait for the sender",
+        )
+    }
+
+    /// Fails unless this is a valid routing of a message from outside.
+    pub(super) fn ensure_routed_from_outside(&self, routed: &RoutingResult) -> ApplyResult {
+        ensure(
+            routed.from.is_none(),
+            "a message from outside that a role sent",
+        )?;
+        self.ensure_valid_routing(routed)
+    }
+
+    /// Returns the open activation of a role. Fails if it has none.
+    pub(super) fn activation_mut(&mut self, id: RoleId) -> Result<&mut Activation, IllegalEvent> {
+        self.ensure_role_exists(id)?;
+        self.env.roles[id.index()]
+            .activation
+            .as_mut()
+            .ok_or_else(|| IllegalEvent("a role that is idle".into()))
+    }
+
+    /// Returns the activation of a role that is running this call. Fails if it is not.
+    pub(super) fn running_activation_mut(
+        &mut self,
+        id: RoleId,
+        work: Work,
+    ) -> Result<&mut Activation, IllegalEvent> {
+        self.ensure_running()?;
+        let team = self.team.clone();
+        let activation = self.activation_mut(id)?;
+        ensure(
+            activation.phase == Phase::Running,
+            "a call that is not running",
+        )?;
+        ensure(
+            activation.current_work(team.role(id)) == Some(work),
+            "a call that is not the running one",
+        )?;
+        Ok(activation)
+    }
+
+    /// Fails unless the role is running this attempt.
+    pub(super) fn ensure_current_attempt(
+        &mut self,
+        id: RoleId,
+        work: Work,
+        attempt: u32,
+    ) -> ApplyResult {
+        let activation = self.running_activation_mut(id, work)?;
+        ensure(
+            activation.current_call.attempts == attempt,
+            "the end of another attempt",
+        )
+    }
+}

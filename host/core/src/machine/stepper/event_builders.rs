@@ -1,0 +1,281 @@
+//! Builds events from what happened outside. This changes nothing; recording and applying the
+//! events is the task of the driver.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::Stepper;
+use crate::machine::effect::Invocation;
+use crate::record::event::Event;
+use crate::record::fault::{Fault, FaultKind, Retryability};
+use crate::record::host_call::{CallOutcome, CallPolicy, HostCall, RecordedCallUse, WriteResult};
+use crate::record::id::{Digest, MessageId, RoleId, RunId, Slot};
+use crate::record::message::{IDEA_LABEL, IDEMPOTENCY_KEY, Message, TO_ALL};
+use crate::record::money::Usd;
+use crate::record::rules::Rules;
+use crate::record::work::{CallResult, Task, Work};
+use crate::state::activation::{Addressing, Phase};
+use crate::state::environment::routing::{RouteInput, route};
+use crate::team::condition::WorkBudget;
+use crate::team::{RetryPolicy, Role};
+
+/// The limit up to which pauses before retries are doubled, in milliseconds. A configured pause
+/// that is longer stays as it is.
+const MAX_BACKOFF_MS: u32 = 60_000;
+
+impl Stepper {
+    /// Returns the event that starts a run: its idea goes to all roles that watch for it.
+    pub fn run_started_event(
+        &self,
+        run: RunId,
+        idea: String,
+        components: BTreeMap<Slot, Digest>,
+    ) -> Event {
+        let message = Message::from_user("idea".into(), idea.clone(), IDEA_LABEL.into());
+        Event::RunStarted {
+            run,
+            idea,
+            budget: self.team.policy.budget,
+            components,
+            routed: self.route_from_outside(&message),
+            checkpoint: self.env.next_checkpoint_id(),
+            rules: Rules::from_team(&self.defined_team),
+        }
+    }
+
+    /// Returns the event that resumes a run. It lists the finished calls of open activations.
+    pub fn run_resumed_event(&self, budget: Option<Usd>, calls: CallPolicy) -> Event {
+        self.run_resumed_event_with_spent(self.env.spent, budget, calls)
+    }
+
+    /// Returns the event that resumes a run when other lineages have spent money as well. `spent`
+    /// is the total.
+    pub fn run_resumed_event_with_spent(
+        &self,
+        spent: Usd,
+        budget: Option<Usd>,
+        calls: CallPolicy,
+    ) -> Event {
+        let mut kept = Vec::new();
+        for (id, activation) in self.env.activations() {
+            kept.extend(activation.done.iter().map(|done| (id, done.work)));
+        }
+        Event::RunResumed {
+            checkpoint: self.env.checkpoint.clone(),
+            step: self.env.step,
+            budget,
+            call_policy: calls,
+            finished: kept,
+            rules: Rules::from_team(&self.defined_team),
+            spent: spent.max(self.env.spent),
+        }
+    }
+
+    /// Returns the earlier message from outside that has the same idempotency key as this one, if
+    /// it has a key.
+    pub fn earlier_with_same_key(&mut self, message: &Message) -> Option<&MessageId> {
+        // A key that is `null` or empty counts as none.
+        let key = message
+            .meta
+            .get(IDEMPOTENCY_KEY)
+            .filter(|key| !matches!(key.as_str(), "null" | "\"\""))?;
+        let known = self.memory_index.first_with_key(&self.env, key.as_str())?;
+        Some(&self.env.message(known).id)
+    }
+
+    /// Returns the event of a message from outside, e.g. from the operator. It gets its id here,
+    /// and has no sender in the team, whatever it claims.
+    pub fn message_sent_event(&self, mut message: Message) -> Event {
+        message.id = self.env.next_external_message_id();
+        message.move_claims_to_meta();
+        if message.send_to.is_empty() {
+            message.send_to.push(TO_ALL.into());
+        }
+        let routed = self.route_from_outside(&message);
+        Event::MessageSent { message, routed }
+    }
+
+    fn route_from_outside(&self, message: &Message) -> crate::record::event::RoutingResult {
+        let addressed = if message.send_to == [TO_ALL] {
+            Addressing::ByEnvironment
+        } else {
+            Addressing::Explicit
+        };
+        let input = RouteInput {
+            message,
+            from: None,
+            addressing: addressed,
+            itinerary: message.route.clone(),
+        };
+        // Only senders in the team have routes, so no condition is evaluated.
+        route(
+            &self.team,
+            &self.address_book,
+            input,
+            &mut WorkBudget::default(),
+        )
+    }
+
+    /// Returns the event that starts an attempt.
+    pub fn call_started_event(&self, call: &Invocation) -> Event {
+        Event::CallStarted {
+            role: call.role,
+            work: call.work,
+            attempt: call.attempt,
+            digest: call.digest.clone(),
+            call_reuse: call.call_reuse,
+            forgotten: self.forgotten_writes(call),
+        }
+    }
+
+    /// Returns descriptions of the external writes that an attempt may repeat because it starts
+    /// without the recorded host calls.
+    fn forgotten_writes(&self, call: &Invocation) -> Vec<String> {
+        let activation = self
+            .env
+            .role(call.role)
+            .activation
+            .as_ref()
+            .filter(|_| call.call_reuse == RecordedCallUse::Fresh);
+        let begun = activation.map_or(&[][..], |activation| {
+            &activation.current_call.external_writes
+        });
+        let recorded = begun
+            .iter()
+            .filter(|begun| begun.result == WriteResult::Recorded);
+        recorded
+            .map(|begun| begun.intent.description.clone())
+            .collect()
+    }
+
+    /// Returns the event that ends the current attempt of a role, or `None` if there is none. An
+    /// invalid result becomes a fault.
+    pub fn call_ended_event(&self, id: RoleId, result: Result<CallResult, Fault>) -> Option<Event> {
+        let activation = self.env.role(id).activation.as_ref()?;
+        let role = self.team.role(id);
+        let work = activation.current_work(role)?;
+        if activation.phase != Phase::Running {
+            return None;
+        }
+        let attempt = activation.current_call.attempts;
+        let fault = match result.and_then(|finished| validate_result(role, finished)) {
+            Ok(result) => {
+                return Some(Event::CallFinished {
+                    role: id,
+                    work,
+                    attempt,
+                    result,
+                });
+            }
+            Err(fault) => mention_defective_reply(fault, &activation.current_call.recorded_calls),
+        };
+        let digest = self.component(id, work).cloned();
+        // A call in doubt is not retried automatically.
+        let retry_ms = if activation.leaves_writes_in_doubt() {
+            None
+        } else {
+            retry_pause_ms(
+                &fault,
+                retry_policy(role, work),
+                activation.current_call.failures,
+            )
+        };
+        Some(Event::CallFailed {
+            role: id,
+            work,
+            attempt,
+            digest,
+            fault,
+            retry_ms,
+        })
+    }
+}
+
+/// Adds to a failure that the component caused itself that a reply of a model was truncated or
+/// refused, since that may be the reason. Host calls that failed for that reason say so themselves.
+fn mention_defective_reply(mut fault: Fault, calls: &[HostCall]) -> Fault {
+    let answered = calls
+        .iter()
+        .rev()
+        .filter(|call| call.outcome == CallOutcome::Answered);
+    let flaw = answered
+        .filter_map(|call| call.finish_reason?.defect())
+        .next();
+    if let Some(flaw) = flaw.filter(|_| !fault.kind.keeps_recorded_calls()) {
+        let summary = fault.message.lines().next().map_or(0, str::len);
+        fault.message.insert_str(
+            summary,
+            &format!("; a reply of the model {}", flaw.description()),
+        );
+    }
+    fault
+}
+
+/// Refuses choices and plans that name something that does not exist.
+fn validate_result(role: &Role, finished: CallResult) -> Result<CallResult, Fault> {
+    match &finished {
+        CallResult::Chosen(choice) if *choice < -1 || *choice >= role.actions.len() as i32 => {
+            let count = role.actions.len();
+            let message =
+                format!("chose action {choice} of {count}; indices count from 0, and -1 stops");
+            Err(Fault::new(FaultKind::Think, message))
+        }
+        CallResult::Planned { tasks, .. } => match unassignable_task(role, tasks) {
+            Some(task) => {
+                let who = task
+                    .action
+                    .as_deref()
+                    .map_or("nobody".into(), |name| format!("`{}`", excerpt(name)));
+                let task = excerpt(&task.text);
+                let message = format!(
+                    "planned the task `{task}` for {who}; workers are all actions but the first"
+                );
+                Err(Fault::new(FaultKind::OutputInvalid, message))
+            }
+            None => Ok(finished),
+        },
+        _ => Ok(finished),
+    }
+}
+
+/// Returns the beginning of a guest's text, enough to recognise it in a message.
+fn excerpt(text: &str) -> String {
+    const MAX_CHARS: usize = 200;
+    text.chars().take(MAX_CHARS).collect()
+}
+
+/// Returns the first task that no worker of the role can carry out.
+pub(super) fn unassignable_task<'a>(role: &Role, tasks: &'a [Task]) -> Option<&'a Task> {
+    let workers = || role.actions.iter().skip(1);
+    let done = |task: &Task| match &task.action {
+        Some(name) => workers().any(|action| action.name == *name),
+        None => workers().next().is_some(),
+    };
+    tasks.iter().find(|task| !done(task))
+}
+
+/// Returns how often the calls of a role are retried.
+pub fn retry_policy(role: &Role, work: Work) -> RetryPolicy {
+    match work {
+        Work::Think { .. } | Work::Answer => RetryPolicy {
+            retries: 0,
+            backoff_ms: 0,
+        },
+        Work::Plan => role.actions[0].retry,
+        Work::Act { action, .. } => role.action(action).retry,
+    }
+}
+
+/// Returns the pause before the next attempt in milliseconds, doubled with each failure, or `None`
+/// if there is no further attempt.
+fn retry_pause_ms(fault: &Fault, retry: RetryPolicy, failures: u32) -> Option<u32> {
+    let again = fault.retryability == Retryability::Retryable && failures < retry.retries;
+    again.then(|| {
+        retry
+            .backoff_ms
+            .saturating_mul(1 << failures.min(16))
+            .min(MAX_BACKOFF_MS.max(retry.backoff_ms))
+    })
+}

@@ -1,0 +1,161 @@
+//! Files of actions: recorded with the success of an attempt, committed with the step, and reverted
+//! if two roles changed the same file in one step.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use super::Stepper;
+use super::checks::{ApplyResult, ensure};
+use crate::record::file::{FileChange, PathContent};
+use crate::record::id::RoleId;
+use crate::record::work::Work;
+use crate::state::activation::FinishedCall;
+
+/// Stands in place of the name of a scope when a conflict over a file is reported.
+pub const FILES_SCOPE: &str = "<files>";
+
+impl Stepper {
+    pub(super) fn apply_files_written(
+        &mut self,
+        id: RoleId,
+        work: Work,
+        files: &[FileChange],
+    ) -> ApplyResult {
+        let once =
+            files.is_sorted_by(|a, b| a.path < b.path) && files.iter().all(FileChange::is_recorded);
+        ensure(
+            once && !files.is_empty(),
+            "changes of files that are not in order",
+        )?;
+        self.running_activation_mut(id, work)?.current_call.files = files.to_vec();
+        for change in files {
+            self.env.files.record_change(change);
+        }
+        Ok(())
+    }
+
+    pub(super) fn apply_files_placed(&mut self, count: usize) -> ApplyResult {
+        let pending = &mut self.env.files.pending;
+        ensure(
+            (1..=pending.len()).contains(&count),
+            "files that were not to be placed",
+        )?;
+        pending.drain(..count);
+        Ok(())
+    }
+
+    /// Returns, by path, the roles whose open activations changed a file that another one changed
+    /// as well. Several roles may create the same directory, or write a file again with the bytes
+    /// it has. A role that leaves something below a path conflicts with one that left no directory
+    /// at that path.
+    pub(super) fn conflicting_file_writers(&self) -> BTreeMap<&str, Vec<RoleId>> {
+        let changes = || {
+            self.complete_activations().flat_map(|(id, _)| {
+                self.env
+                    .uncommitted_changes(id)
+                    .map(move |(_, change)| (id, change))
+            })
+        };
+        let mut writers: BTreeMap<&str, (Vec<RoleId>, bool)> = BTreeMap::new();
+        let mut closed: BTreeMap<&str, Vec<RoleId>> = BTreeMap::new();
+        let join = |roles: &mut Vec<RoleId>, id| {
+            if !roles.contains(&id) {
+                roles.push(id);
+            }
+        };
+        for (id, change) in changes() {
+            let (roles, harmless) = writers.entry(&change.path).or_insert((Vec::new(), true));
+            *harmless &= change.after == PathContent::Directory || change.before == change.after;
+            join(roles, id);
+            if change.after != PathContent::Directory {
+                join(closed.entry(&change.path).or_default(), id);
+            }
+        }
+        for (id, change) in changes().filter(|(_, change)| change.after != PathContent::Absent) {
+            let others = ancestors(&change.path)
+                .filter_map(|above| closed.get(above))
+                .flatten()
+                .filter(|other| **other != id);
+            for other in others {
+                if let Some((roles, harmless)) = writers.get_mut(change.path.as_str()) {
+                    join(roles, *other);
+                    *harmless = false;
+                }
+            }
+        }
+        let fights = writers.into_iter().filter(|(_, (_, harmless))| !harmless);
+        let in_order = |mut roles: Vec<RoleId>| {
+            roles.sort();
+            roles
+        };
+        fights
+            .map(|(path, (roles, _))| (path, in_order(roles)))
+            .collect()
+    }
+
+    /// Commits the file changes of an activation: for each path, the content before the first
+    /// change and after the last one.
+    pub(super) fn commit_files(&mut self, id: RoleId, done: &[FinishedCall]) {
+        let mut whole: BTreeMap<&str, (FileChange, Work)> = BTreeMap::new();
+        for done in done {
+            for change in &done.progress.files {
+                let (sum, work) = whole
+                    .entry(&change.path)
+                    .or_insert_with(|| (change.clone(), done.work));
+                (sum.after, *work) = (change.after.clone(), done.work);
+            }
+        }
+        for (change, work) in whole.into_values() {
+            self.env
+                .files
+                .commit_change(&change, id, work, self.env.step);
+        }
+    }
+
+    /// Reverts the file changes of calls that are reverted. These were made in step `since` or
+    /// later, so whatever was committed from that step on came after them.
+    pub(super) fn revert_files(&mut self, files: Vec<FileChange>, since: u64) {
+        let mut first: BTreeMap<&str, &PathContent> = BTreeMap::new();
+        for change in &files {
+            first.entry(&change.path).or_insert(&change.before);
+        }
+        // In reverse order: the content of a directory comes before the directory.
+        for (path, before) in first.into_iter().rev() {
+            let ids: Vec<RoleId> = self.env.activations().map(|(id, _)| id).collect();
+            let left = ids
+                .into_iter()
+                .flat_map(|id| self.env.uncommitted_changes(id))
+                .filter(|(_, change)| change.path == path);
+            let kept = self
+                .env
+                .files
+                .committed
+                .get(path)
+                .filter(|kept| kept.step >= since)
+                .map(|kept| &kept.content);
+            let content = left
+                .last()
+                .map(|(_, change)| &change.after)
+                .or(kept)
+                .unwrap_or(before)
+                .clone();
+            self.env.files.set_intended(path, &content, &content);
+        }
+    }
+}
+
+/// Returns the index of the first of these calls that changed this path or one above it.
+pub(super) fn first_change(done: &[FinishedCall], path: &str) -> Option<usize> {
+    let concerns = |change: &FileChange| {
+        change.path == path
+            || change.after != PathContent::Directory
+                && ancestors(path).any(|above| above == change.path)
+    };
+    done.iter()
+        .position(|done| done.progress.files.iter().any(concerns))
+}
+
+/// Returns the paths above a path.
+fn ancestors(path: &str) -> impl Iterator<Item = &str> {
+    path.match_indices('/').map(|(at, _)| &path[..at])
+}

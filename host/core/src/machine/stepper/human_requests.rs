@@ -1,0 +1,245 @@
+//! Requests to humans: when they are opened, and what their answers do. A role that waits for a
+//! human does not hold up others.
+//!
+//! An attempt that asks ends. Once there is an answer, another attempt is made, which is served the
+//! answer like any recorded host call. A human role has no actions: it asks about its mail and
+//! publishes the answer.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::Stepper;
+use super::checks::{ApplyResult, IllegalEvent, ensure};
+use super::ready_index::RoleStatus;
+use crate::record::event::Event;
+use crate::record::host_call::{CallOutcome, HostCall, HostCallKind};
+use crate::record::id::{RequestId, RoleId};
+use crate::record::message::Draft;
+use crate::record::money::Usd;
+use crate::record::request::{HumanAnswer, HumanRequest};
+use crate::record::work::Work;
+use crate::state::activation::{Activation, Phase};
+use crate::state::environment::Environment;
+
+impl Stepper {
+    /// Returns the id of the request that the current call of a role makes after `before` others.
+    pub fn request_id(&self, id: RoleId, before: u32) -> Option<RequestId> {
+        let activation = self.env.role(id).activation.as_ref()?;
+        Some(request_id(id, activation, before))
+    }
+
+    /// Returns the event that ends the current attempt of a role because it asks a human.
+    pub fn request_opened_event(&self, id: RoleId, request: HumanRequest) -> Option<Event> {
+        let activation = self
+            .env
+            .role(id)
+            .activation
+            .as_ref()
+            .filter(|a| a.phase == Phase::Running)?;
+        let work = activation.current_work(self.team.role(id))?;
+        Some(Event::RequestOpened {
+            role: id,
+            work,
+            request,
+        })
+    }
+
+    /// Returns the event with the answer to what a role waits for.
+    pub fn request_answered_event(&self, id: RoleId, answer: HumanAnswer) -> Option<Event> {
+        let activation = self.env.role(id).activation.as_ref()?;
+        let Phase::WaitingForHuman(request) = &activation.phase else {
+            return None;
+        };
+        if activation.current_work(self.team.role(id)) == Some(Work::Answer) {
+            // A human role needs an answer from a human, so it waits until there is one.
+            answer.value()?;
+        }
+        Some(Event::RequestAnswered {
+            role: id,
+            request: request.id.clone(),
+            answer,
+            checkpoint: self.env.next_checkpoint_id(),
+            parent: self.env.checkpoint.clone(),
+        })
+    }
+
+    /// Returns the event that opens the request of the next human role that has taken its mail.
+    pub(super) fn human_role_request_event(&self) -> Option<Event> {
+        let id = self.ready_index.first_opening_request()?;
+        let activation = self.env.role(id).activation.as_ref()?;
+        let request = HumanRequest {
+            id: request_id(id, activation, 0),
+            question: self.question(activation),
+            schema: None,
+            choices: Vec::new(),
+            default: None,
+            expires_ms: None,
+            call_digest: String::new(),
+        };
+        Some(Event::RequestOpened {
+            role: id,
+            work: Work::Answer,
+            request,
+        })
+    }
+
+    /// Returns the mail as a question: the text of the message or, if there are several, each with
+    /// its sender.
+    fn question(&self, activation: &Activation) -> String {
+        match self.env.resolve(&activation.news).as_slice() {
+            [message] => message.content.clone(),
+            several => {
+                let line = |sender: &str, text: &str| format!("{sender}: {text}");
+                let sender = |name: &str| {
+                    if name.is_empty() {
+                        "outside".into()
+                    } else {
+                        String::from(name)
+                    }
+                };
+                let lines: Vec<_> = several
+                    .iter()
+                    .map(|m| line(&sender(&m.sent_from), &m.content))
+                    .collect();
+                lines.join("\n")
+            }
+        }
+    }
+
+    /// Returns whether only answers of humans can advance the open step.
+    pub(super) fn waits_for_humans(&self) -> bool {
+        let (open, waiting) = (
+            self.ready_index.open_count(),
+            self.ready_index.count(RoleStatus::WaitingForHuman),
+        );
+        // If an idle role has mail, the step has to end so that the next one can start.
+        open > 0 && open == waiting && self.ready_index.count(RoleStatus::HasMail) == 0
+    }
+
+    pub(super) fn apply_request_opened(
+        &mut self,
+        id: RoleId,
+        work: Work,
+        request: &HumanRequest,
+    ) -> ApplyResult {
+        if work == Work::Answer {
+            self.ensure_running()?;
+            ensure(self.env.is_step_open, "a question outside of a step")?;
+            ensure(
+                self.human_role_request_event()
+                    .as_ref()
+                    .is_some_and(|event| opens_request(event, id, request)),
+                "a question of nobody's",
+            )?;
+        } else {
+            self.running_activation_mut(id, work)?;
+        }
+        let activation = self.activation_mut(id)?;
+        ensure(
+            is_id_of_current_call(&request.id, id, activation),
+            "a request under the name of another",
+        )?;
+        activation.current_call.keeps_calls = true;
+        activation.phase = Phase::WaitingForHuman(request.clone());
+        Ok(())
+    }
+
+    pub(super) fn apply_request_answered(&mut self, event: &Event) -> ApplyResult {
+        let Event::RequestAnswered {
+            role: id,
+            request,
+            answer,
+            checkpoint,
+            parent,
+        } = event
+        else {
+            return Ok(());
+        };
+        self.ensure_started()?;
+        let team = self.team.clone();
+        let activation = self.activation_mut(*id)?;
+        let role = team.role(*id);
+        let open = match &activation.phase {
+            Phase::WaitingForHuman(open) if open.id == *request => open.clone(),
+            _ => {
+                return Err(IllegalEvent(
+                    "an answer to a request that is not open".into(),
+                ));
+            }
+        };
+        ensure(
+            matches!(answer, HumanAnswer::Given(_)) || *answer == open.outcome_when_expired(),
+            "a default that was not agreed upon",
+        )?;
+        match (activation.current_work(role), answer.value()) {
+            (Some(Work::Answer), Some(value)) => {
+                let output = Draft {
+                    content: value.as_str().into(),
+                    data: Some(value.clone()),
+                    ..Draft::default()
+                };
+                self.keep_result(*id, Work::Answer, &output, &[], &[])?;
+                self.activation_mut(*id)?.proceed(role);
+            }
+            (Some(Work::Answer), None) => {
+                return Err(IllegalEvent("a person who has nothing to say".into()));
+            }
+            _ => {
+                let response = answer.to_record();
+                let call = HostCall {
+                    kind: HostCallKind::Human,
+                    request: open.call_digest,
+                    response,
+                    cost: Usd::ZERO,
+                    tokens: 0,
+                    outcome: CallOutcome::Answered,
+                    finish_reason: None,
+                };
+                activation.current_call.recorded_calls.push(call);
+                activation.current_call.was_suspended = true;
+                activation.phase = activation.ready_or_in_doubt();
+            }
+        }
+        self.set_checkpoint(checkpoint.clone(), parent.clone());
+        Ok(())
+    }
+}
+
+/// Returns whether an event opens this request for this role.
+fn opens_request(event: &Event, who: RoleId, what: &HumanRequest) -> bool {
+    matches!(event, Event::RequestOpened { role, request, .. } if *role == who && request == what)
+}
+
+/// Returns whether an id is one that the current call of a role can give to a request.
+fn is_id_of_current_call(request: &RequestId, id: RoleId, activation: &Activation) -> bool {
+    let before = request
+        .0
+        .rsplit_once('-')
+        .and_then(|(_, before)| before.parse().ok());
+    before.is_some_and(|before| request_id(id, activation, before) == *request)
+}
+
+/// Returns an id derived from the step, the role, the call in its activation, and the number of the
+/// request in the call.
+fn request_id(id: RoleId, activation: &Activation, before: u32) -> RequestId {
+    let place =
+        usize::from(activation.skipped_actions) + activation.done.len() + activation.choices.len();
+    RequestId(format!(
+        "ask-{}-{}-{place}-{before}",
+        activation.opened_in_step, id.0
+    ))
+}
+
+impl Environment {
+    /// Returns whether a request that is no longer open may have had this id: the id contains a
+    /// step and a role that exist. To be certain, all recorded events would have to be read.
+    pub fn may_have_had_request(&self, id: &str) -> bool {
+        let parts = id
+            .strip_prefix("ask-")
+            .into_iter()
+            .flat_map(|parts| parts.split('-'));
+        let parts: Option<Vec<u64>> = parts.map(|part| part.parse().ok()).collect();
+        matches!(parts.as_deref(), Some([step, role, _, _]) if *step <= self.step && *role < self.roles.len() as u64)
+    }
+}

@@ -1,0 +1,113 @@
+//! Joins in a commit and between steps: which messages enter them, and what they release. Which
+//! joins fire is decided in `environment::join`.
+
+use alloc::vec::Vec;
+
+use super::Stepper;
+use crate::record::event::{Event, JoinRelease, RoutingResult};
+use crate::record::id::RoleId;
+use crate::state::activation::UncommittedMessage;
+use crate::state::environment::join::{Arrival, Firing, JoinPhase, firings};
+
+impl Stepper {
+    /// Returns the entries of these messages into joins.
+    pub(super) fn arrivals(
+        &self,
+        published: &[(RoleId, UncommittedMessage)],
+        routed: &[RoutingResult],
+    ) -> Vec<Arrival> {
+        let all = published.iter().zip(routed).enumerate();
+        let arrivals = all.flat_map(|(publication, ((from, outgoing), routed))| {
+            let arrival = move |join| Arrival {
+                join,
+                from: *from,
+                message: outgoing.message,
+                publication,
+            };
+            routed.joins.iter().copied().map(arrival)
+        });
+        arrivals.collect()
+    }
+
+    /// Returns the joins that fire when these messages enter.
+    pub(super) fn fired_by(&self, arrivals: &[Arrival]) -> Vec<Firing> {
+        firings(
+            &self.team,
+            &self.address_book,
+            &self.env.joins,
+            arrivals,
+            JoinPhase::Busy,
+        )
+    }
+
+    /// Returns the same as `Environment::is_quiet`, without examining every role.
+    fn is_quiet(&self) -> bool {
+        self.env.outbox.is_empty() && self.ready_index.iter().next().is_none()
+    }
+
+    /// Returns the joins that fire between steps. While there is other work these are only joins
+    /// that were filled by an edit of the saved state.
+    pub(super) fn fired_between_steps(&self) -> Vec<Firing> {
+        let phase = if self.is_quiet() {
+            JoinPhase::Quiet
+        } else {
+            JoinPhase::Busy
+        };
+        firings(&self.team, &self.address_book, &self.env.joins, &[], phase)
+    }
+
+    /// Returns the event that makes joins fire between steps, if any can.
+    pub(super) fn join_released_event(&self) -> Option<Event> {
+        let released = self.release_records(&self.fired_between_steps());
+        (!released.is_empty()).then_some(Event::JoinReleased { released })
+    }
+
+    /// Returns the record of what these joins release.
+    pub(super) fn release_records(&self, firings: &[Firing]) -> Vec<JoinRelease> {
+        let released = |firing: &Firing| JoinRelease {
+            join: firing.join,
+            messages: firing
+                .messages
+                .iter()
+                .map(|(from, message)| (*from, self.env.message(*message).id.clone()))
+                .collect(),
+            to: firing.to.clone(),
+            into: firing.into,
+        };
+        firings.iter().map(released).collect()
+    }
+
+    /// Moves messages into joins, then out of those that fire.
+    pub(super) fn apply_joins(&mut self, arrivals: &[Arrival], firings: &[Firing]) {
+        let team = self.team.clone();
+        let joins = &mut self.env.joins;
+        for Arrival {
+            join,
+            from,
+            message,
+            ..
+        } in arrivals
+        {
+            joins[join.index()].enqueue(team.join(*join), *from, *message);
+        }
+        for Firing {
+            join: id,
+            messages,
+            to,
+            into,
+            ..
+        } in firings
+        {
+            let join = team.join(*id);
+            joins[id.index()].dequeue(join, messages.iter().map(|(from, _)| *from));
+            for (from, message) in messages {
+                if let Some(next) = into {
+                    joins[next.index()].enqueue_once(team.join(*next), *from, *message);
+                }
+                for role in to {
+                    self.env.roles[role.index()].deliver_once(*message, join.deliver);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! An index of messages: by label and by identity for the memory of each role, and by idempotency
+//! key for the run. It makes look-ups possible without scanning all messages. It is never saved and
+//! is extended when something is looked up: memories only grow, and most roles never look up a
+//! label.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::Stepper;
+use crate::record::id::RoleId;
+use crate::record::message::{IDEMPOTENCY_KEY, Message};
+use crate::state::environment::Environment;
+use crate::state::messages::MessageRef;
+
+/// The index. It contains only roles for which something was looked up.
+#[derive(Clone, Debug, Default)]
+pub(super) struct MemoryIndex {
+    by_role_and_label: BTreeMap<RoleId, LabelIndex>,
+    contents: BTreeMap<RoleId, MemorySet>,
+    idempotency_keys: IdempotencyKeyIndex,
+}
+
+/// Idempotency keys, each with the first message that has it.
+#[derive(Clone, Debug, Default)]
+struct IdempotencyKeyIndex {
+    /// How many of the messages are indexed.
+    indexed: u32,
+    first: BTreeMap<String, MessageRef>,
+}
+
+/// The messages in the memory of a role.
+#[derive(Clone, Debug, Default)]
+struct MemorySet {
+    /// How many messages of the memory are indexed.
+    indexed: usize,
+    messages: BTreeSet<MessageRef>,
+}
+
+/// The messages in the memory of a role, by label.
+#[derive(Clone, Debug, Default)]
+struct LabelIndex {
+    /// How many messages of the memory are indexed.
+    indexed: usize,
+    by_label: BTreeMap<String, Vec<MessageRef>>,
+}
+
+impl MemoryIndex {
+    /// Returns the messages in the memory of a role that have a label, oldest first.
+    fn with_label(&mut self, env: &Environment, id: RoleId, label: &str) -> &[MessageRef] {
+        let labels = self.by_role_and_label.entry(id).or_default();
+        let memory = &env.role(id).memory;
+        for message in memory.iter().skip(labels.indexed) {
+            let label = &env.message(*message).cause_by;
+            match labels.by_label.get_mut(label) {
+                Some(found) => found.push(*message),
+                None => {
+                    labels.by_label.insert(label.clone(), alloc::vec![*message]);
+                }
+            }
+        }
+        labels.indexed = memory.len();
+        labels.by_label.get(label).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the first message with an idempotency key.
+    pub(super) fn first_with_key(&mut self, env: &Environment, key: &str) -> Option<MessageRef> {
+        let IdempotencyKeyIndex {
+            indexed: seen,
+            first,
+        } = &mut self.idempotency_keys;
+        for id in (*seen..env.messages.len() as u32).map(MessageRef) {
+            if let Some(key) = env.message(id).meta.get(IDEMPOTENCY_KEY) {
+                first.entry(key.as_str().into()).or_insert(id);
+            }
+        }
+        *seen = env.messages.len() as u32;
+        first.get(key).copied()
+    }
+
+    /// Returns whether a message is in the memory of a role.
+    fn contains(&mut self, env: &Environment, id: RoleId, message: MessageRef) -> bool {
+        let remembered = self.contents.entry(id).or_default();
+        let memory = &env.role(id).memory;
+        remembered
+            .messages
+            .extend(memory.iter().skip(remembered.indexed));
+        remembered.indexed = memory.len();
+        remembered.messages.contains(&message)
+    }
+}
+
+impl Stepper {
+    /// Returns the same as `Environment::recent_memory`, at a cost that does not grow with the memory.
+    pub fn recent_memory(
+        &mut self,
+        id: RoleId,
+        label: Option<&str>,
+        limit: usize,
+    ) -> Vec<Arc<Message>> {
+        let Some(label) = label else {
+            return self.env.recent_memory(id, None, limit);
+        };
+        let open = self
+            .env
+            .role(id)
+            .activation
+            .iter()
+            .flat_map(|activation| &activation.done);
+        let open = open
+            .map(|done| done.output.message)
+            .filter(|made| self.env.message(*made).cause_by == label);
+        let kept = self
+            .memory_index
+            .with_label(&self.env, id, label)
+            .iter()
+            .copied();
+        let mut found: Vec<_> = kept
+            .chain(open.collect::<Vec<_>>())
+            .rev()
+            .take(limit)
+            .collect();
+        found.reverse();
+        self.env.resolve(&found)
+    }
+
+    /// Returns those messages that a role does not have in its memory yet. A join may deliver a
+    /// message again that the role has handled, and a role may receive a message that it sent
+    /// itself. All other messages were published in one commit and are new.
+    pub(super) fn not_in_memory(&mut self, id: RoleId, news: &[MessageRef]) -> Vec<MessageRef> {
+        let (env, recall) = (&self.env, &mut self.memory_index);
+        let (name, joined) = (
+            &self.team.role(id).name,
+            self.address_book.is_join_target(id),
+        );
+        let again = |message: MessageRef| joined || env.message(message).sent_from == *name;
+        news.iter()
+            .copied()
+            .filter(|message| !again(*message) || !recall.contains(env, id, *message))
+            .collect()
+    }
+}

@@ -1,0 +1,199 @@
+//! An index of the roles that have mail or open work, with the state of each. With it the cost of
+//! deciding what happens next depends on the number of these roles, not on the number of all roles.
+//!
+//! The index contains nothing that cannot be derived from the environment. It is never saved: it is
+//! built from the environment and updated by `apply`.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use crate::record::event::Event;
+use crate::record::id::RoleId;
+use crate::record::work::Work;
+use crate::state::activation::Phase;
+use crate::state::environment::{Environment, RoleState};
+use crate::team::{Role, Team};
+
+/// The state of a role that has mail or open work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RoleStatus {
+    /// It has mail and no open work.
+    HasMail,
+    /// It can make a call.
+    Ready,
+    /// It is a human role whose request is not opened yet.
+    OpeningRequest,
+    /// An attempt is in progress.
+    Running,
+    /// It waits before a retry.
+    BackingOff,
+    /// Its call failed.
+    Failed,
+    /// It waits for a human.
+    WaitingForHuman,
+    /// Its activation waits for the commit.
+    Complete,
+}
+
+/// The index of all roles that have mail or open work.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct ReadyIndex {
+    by_role: BTreeMap<RoleId, RoleStatus>,
+    ready: BTreeSet<RoleId>,
+    opening_request: BTreeSet<RoleId>,
+    counts: [usize; RoleStatus::Complete as usize + 1],
+}
+
+impl RoleStatus {
+    /// Returns the status of a role, or `None` if it has neither mail nor open work.
+    fn from_state(role: &Role, state: &RoleState) -> Option<Self> {
+        let Some(activation) = &state.activation else {
+            return (!state.mailbox.is_empty()).then_some(Self::HasMail);
+        };
+        Some(match activation.phase {
+            Phase::Ready | Phase::ReadyAfterFault(_)
+                if activation.current_work(role) == Some(Work::Answer) =>
+            {
+                Self::OpeningRequest
+            }
+            Phase::Ready | Phase::ReadyAfterFault(_) => Self::Ready,
+            Phase::Running => Self::Running,
+            Phase::BackingOff => Self::BackingOff,
+            Phase::Failed(_) => Self::Failed,
+            Phase::WaitingForHuman(_) => Self::WaitingForHuman,
+            Phase::Complete => Self::Complete,
+        })
+    }
+}
+
+impl ReadyIndex {
+    /// Builds the index by examining every role of an environment.
+    pub(super) fn build(team: &Team, env: &Environment) -> Self {
+        let mut awake = Self::default();
+        awake.update(team, env, team.role_ids());
+        awake
+    }
+
+    /// Updates the entries of these roles.
+    pub(super) fn update(
+        &mut self,
+        team: &Team,
+        env: &Environment,
+        ids: impl IntoIterator<Item = RoleId>,
+    ) {
+        for id in ids {
+            let now = RoleStatus::from_state(team.role(id), env.role(id));
+            let before = match now {
+                Some(stand) => self.by_role.insert(id, stand),
+                None => self.by_role.remove(&id),
+            };
+            if before != now {
+                if let Some(stand) = before {
+                    self.remove(id, stand);
+                }
+                if let Some(stand) = now {
+                    self.insert(id, stand);
+                }
+            }
+        }
+    }
+
+    fn remove(&mut self, id: RoleId, status: RoleStatus) {
+        self.counts[status as usize] -= 1;
+        match status {
+            RoleStatus::Ready => {
+                self.ready.remove(&id);
+            }
+            RoleStatus::OpeningRequest => {
+                self.opening_request.remove(&id);
+            }
+            _ => {}
+        }
+    }
+
+    fn insert(&mut self, id: RoleId, status: RoleStatus) {
+        self.counts[status as usize] += 1;
+        match status {
+            RoleStatus::Ready => {
+                self.ready.insert(id);
+            }
+            RoleStatus::OpeningRequest => {
+                self.opening_request.insert(id);
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns how many roles have this status.
+    pub(super) fn count(&self, status: RoleStatus) -> usize {
+        self.counts[status as usize]
+    }
+
+    /// Returns how many roles have open work.
+    pub(super) fn open_count(&self) -> usize {
+        self.by_role.len() - self.count(RoleStatus::HasMail)
+    }
+
+    /// Returns all entries, in the order of the roles.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (RoleId, RoleStatus)> {
+        self.by_role.iter().map(|(id, stand)| (*id, *stand))
+    }
+
+    /// Returns the roles that can make a call, in order.
+    pub(super) fn ready(&self) -> impl Iterator<Item = RoleId> {
+        self.ready.iter().copied()
+    }
+
+    /// Returns the first human role whose request is to be opened.
+    pub(super) fn first_opening_request(&self) -> Option<RoleId> {
+        self.opening_request.first().copied()
+    }
+
+    /// Updates the index after an event was applied.
+    pub(super) fn apply_event(&mut self, team: &Team, env: &Environment, event: &Event) {
+        match event {
+            Event::CallStarted { role, .. }
+            | Event::HostCallBegun { role, .. }
+            | Event::HostCalled { role, .. }
+            | Event::MoneyReserved { role, .. }
+            | Event::DoubtSettled { role, .. }
+            | Event::WritesUnclaimed { role, .. }
+            | Event::CallSuspended { role, .. }
+            | Event::CallFinished { role, .. }
+            | Event::CallFailed { role, .. }
+            | Event::RetryDue { role }
+            | Event::FilesWritten { role, .. }
+            | Event::RequestOpened { role, .. }
+            | Event::RequestAnswered { role, .. } => self.update(team, env, [*role]),
+            Event::RunStarted { routed, .. } | Event::MessageSent { routed, .. } => {
+                self.update(team, env, routed.to.iter().copied());
+            }
+            Event::StepStarted { roles, .. } => self.update(team, env, roles.iter().copied()),
+            Event::ComponentChanged { slot, .. } => self.update(team, env, [slot.role]),
+            Event::StepCommitted {
+                routed, released, ..
+            } => {
+                let closed: Vec<RoleId> = self.by_role.keys().copied().collect();
+                let receivers = routed.iter().flat_map(|routed| &routed.to);
+                let receivers = receivers
+                    .chain(released.iter().flat_map(|released| &released.to))
+                    .copied();
+                self.update(team, env, closed.into_iter().chain(receivers));
+            }
+            Event::JoinReleased { released } => {
+                self.update(
+                    team,
+                    env,
+                    released.iter().flat_map(|released| &released.to).copied(),
+                );
+            }
+            // These are rare, and some of them affect all roles.
+            Event::RunResumed { .. }
+            | Event::StepConflicted { .. }
+            | Event::Forked { .. }
+            | Event::RunEnded { .. } => *self = Self::build(team, env),
+            Event::HandedOver { .. } | Event::HandOverFailed { .. } | Event::FilesPlaced { .. } => {
+            }
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! What is recorded about a run, and the values that records consist of. Records are encoded by
+//! position, so the order of fields and variants is part of their format. Nothing here uses the
+//! rest of the core.
+
+pub mod edit;
+pub mod event;
+pub mod fault;
+pub mod file;
+pub mod host_call;
+pub mod id;
+pub mod json;
+pub mod lineage;
+pub mod message;
+pub mod money;
+pub mod request;
+pub mod rules;
+pub mod scope_write;
+pub mod shape;
+pub mod spending;
+pub mod work;

@@ -1,0 +1,66 @@
+//! The calls that an activation makes, and the results of successful attempts. How an attempt fails
+//! is in `fault`.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use crate::record::id::ActionId;
+use crate::record::message::Draft;
+use crate::record::scope_write::Write;
+
+/// One call that an activation makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Work {
+    /// The role chooses its next action.
+    Think {
+        /// How many choices it made before.
+        round: u32,
+    },
+    /// The role plans.
+    Plan,
+    /// The role runs an action.
+    Act {
+        /// The action.
+        action: ActionId,
+        /// The index of the planned task it carries out.
+        task: Option<u32>,
+    },
+    /// A human answers for the role. This is the only work of human roles.
+    Answer,
+}
+
+/// A planned task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Task {
+    /// What is to be done.
+    pub text: String,
+    /// The name of the action that is to carry it out.
+    pub action: Option<String>,
+}
+
+/// The result of a successful attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CallResult {
+    /// A choice: the index of an action, or -1 to end the activation.
+    Chosen(i32),
+    /// A plan.
+    Planned {
+        /// The planned tasks.
+        tasks: Vec<Task>,
+        /// Messages published in addition.
+        emissions: Vec<Draft>,
+        /// The writes to scopes.
+        writes: Vec<Write>,
+    },
+    /// An output.
+    Returned {
+        /// The output.
+        output: Draft,
+        /// Messages published in addition.
+        emissions: Vec<Draft>,
+        /// The writes to scopes.
+        writes: Vec<Write>,
+    },
+}

@@ -1,0 +1,103 @@
+//! The host calls of the call that an activation is at: the answers that are recorded, the external
+//! writes whose outcome may be unknown, and the reservations.
+
+use alloc::format;
+
+use super::{Activation, CallProgress, Phase};
+use crate::record::fault::{Fault, FaultKind};
+use crate::record::host_call::{
+    CallOutcome, ExternalWrite, HostCall, Intent, LostAnswerPolicy, WriteResult,
+};
+use crate::record::spending::Amount;
+
+impl Activation {
+    /// Returns the calls in doubt with their indices among the external writes: the result is
+    /// unknown, no attempt is waiting for it, and repeating the call could do harm.
+    pub fn writes_in_doubt(&self) -> impl Iterator<Item = (usize, &ExternalWrite)> {
+        let stands = matches!(self.phase, Phase::Failed(_));
+        self.current_call
+            .external_writes
+            .iter()
+            .enumerate()
+            .filter(move |(_, begun)| stands && begun.may_be_in_doubt())
+    }
+
+    /// Returns whether an attempt that ends now leaves calls in doubt.
+    pub(crate) fn leaves_writes_in_doubt(&self) -> bool {
+        self.current_call
+            .external_writes
+            .iter()
+            .any(ExternalWrite::may_be_in_doubt)
+    }
+
+    /// Returns the phase after an attempt that did not come to its end: ready for the next attempt,
+    /// or failed if the result of a call is unknown and it must not be repeated without asking the
+    /// operator.
+    pub(crate) fn ready_or_in_doubt(&self) -> Phase {
+        let Some(begun) = self
+            .current_call
+            .external_writes
+            .iter()
+            .find(|begun| begun.may_be_in_doubt())
+        else {
+            return Phase::Ready;
+        };
+        let message = format!(
+            "cut off while `{}` was under way: whether it took effect is not known",
+            begun.intent.description
+        );
+        Phase::Failed(Fault::new(FaultKind::Interrupted, message))
+    }
+
+    /// Returns what is reserved for the host calls of the current call.
+    pub fn reserved(&self) -> Amount {
+        self.current_call
+            .reservations
+            .iter()
+            .fold(Amount::ZERO, |sum, reserved| sum + reserved.amount)
+    }
+
+    /// Releases the reservation of a host call that was answered.
+    pub(crate) fn release_reservation(&mut self, request: &str) {
+        let at = self
+            .current_call
+            .reservations
+            .iter()
+            .position(|reserved| reserved.request == request);
+        if let Some(at) = at {
+            self.current_call.reservations.remove(at);
+        }
+    }
+}
+
+impl CallProgress {
+    /// Records that a call that may change something outside is about to be made. It replaces the
+    /// unanswered call that it repeats, if there is one.
+    pub(crate) fn begin_write(&mut self, intent: &Intent) {
+        self.external_writes.retain(|begun| {
+            intent.if_answer_lost == LostAnswerPolicy::AskOperator
+                || !begun.is_unanswered(intent.kind, &intent.request)
+        });
+        self.external_writes
+            .push(ExternalWrite::new(intent.clone()));
+    }
+
+    /// Records the answer of a call.
+    pub(crate) fn record_answer(&mut self, call: &HostCall) {
+        self.recorded_calls.push(call.clone());
+        let Some(at) = self
+            .external_writes
+            .iter()
+            .position(|begun| begun.is_unanswered(call.kind, &call.request))
+        else {
+            return;
+        };
+        match call.outcome {
+            CallOutcome::Answered => self.external_writes[at].result = WriteResult::Recorded,
+            CallOutcome::Failed => {
+                self.external_writes.remove(at);
+            }
+            CallOutcome::Unknown => {}
+        }
+    }
+}

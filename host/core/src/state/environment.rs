@@ -1,0 +1,457 @@
+//! The environment: the whole changing state of a team, as plain data. Only `stepper::apply`
+//! changes it.
+
+pub mod files;
+pub mod join;
+pub mod routing;
+pub mod scope;
+pub mod validation;
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use crate::record::event::Status;
+use crate::record::fault::Fault;
+use crate::record::host_call::{CallPolicy, ExternalWrite};
+use crate::record::id::{CheckpointId, Digest, MessageId, RoleId, RunId, Slot};
+use crate::record::json::Json;
+use crate::record::lineage::Lineage;
+use crate::record::message::{EXTERNAL_ID_PREFIX, Message};
+use crate::record::money::Usd;
+use crate::record::request::HumanRequest;
+use crate::record::rules::{Reducer, Rules};
+use crate::record::scope_write::{ROLE_SCOPE, ScopeChange, Write};
+use crate::record::shape::{DeliveryMode, Shape};
+use crate::record::spending::Spending;
+use crate::state::activation::{Activation, Phase};
+use crate::state::messages::{MessageRef, Messages};
+use crate::team::Team;
+
+use files::FileRecords;
+use join::JoinState;
+use routing::OwnMessages;
+use scope::{Scope, ScopeKey, apply_changes};
+
+/// The whole changing state of a team.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// The name of the run; empty before it starts.
+    pub run: RunId,
+    /// The idea that the run started from.
+    pub idea: String,
+    /// The shape that a team must have for this state to fit it.
+    pub shape: Shape,
+    /// The status of the run.
+    pub status: Status,
+    /// The open step, or the next one.
+    pub step: u64,
+    /// Whether that step has started.
+    pub is_step_open: bool,
+    /// The roles, in the order of the team.
+    pub roles: Vec<RoleState>,
+    /// The joins, in the order of the team.
+    pub joins: Vec<JoinState>,
+    /// The shared scopes by name.
+    pub shared_scopes: BTreeMap<String, Scope>,
+    /// All messages, each once, in the order in which they were made. Serde skips them: there are
+    /// many, and nearly all of them no longer change, so whoever saves a state saves them
+    /// separately.
+    #[serde(skip)]
+    pub messages: Messages,
+    /// The published messages, in the order of publication.
+    pub history: Vec<MessageRef>,
+    /// Messages to names that nobody has.
+    pub dead_letters: Vec<DeadLetter>,
+    /// Messages for the external environment that are not delivered yet, oldest first.
+    pub outbox: Vec<OutboxMessage>,
+    /// What was spent.
+    pub spent: Usd,
+    /// What was spent, by component.
+    pub ledger: BTreeMap<Slot, Spending>,
+    /// The budget of the whole team in dollars; `None` for no limit.
+    pub budget: Option<Usd>,
+    /// The component in each slot.
+    pub components: BTreeMap<Slot, Digest>,
+    /// The newest checkpoint.
+    pub checkpoint: Option<CheckpointId>,
+    /// The checkpoint before that.
+    pub parent: Option<CheckpointId>,
+    /// How many checkpoints were made.
+    pub checkpoint_count: u64,
+    /// How many messages arrived from outside.
+    pub external_message_count: u64,
+    /// Which recorded host calls are served again.
+    pub call_policy: CallPolicy,
+    /// Unknown content of a `team.json` that was read, by JSON pointer. It is written again.
+    pub unknown_fields: BTreeMap<String, Json>,
+    /// The rules the run is under.
+    pub rules: Rules,
+    /// The lineage that this state belongs to.
+    pub lineage: Lineage,
+    /// The files that actions wrote to granted directories.
+    pub files: FileRecords,
+    /// Whether roles receive their own messages if they watch the label.
+    pub own_messages: OwnMessages,
+}
+
+/// The changing state of a role. It is private to the role.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RoleState {
+    /// Messages that it has not taken yet, oldest first.
+    pub mailbox: Vec<Mail>,
+    /// Messages that it handled and messages that it made, oldest first.
+    pub memory: Vec<MessageRef>,
+    /// Its private scope.
+    pub scope: Scope,
+    /// The work it has open.
+    pub activation: Option<Activation>,
+    /// The newest message it took from its mailbox.
+    pub latest: Option<MessageRef>,
+}
+
+/// A message in a mailbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mail {
+    /// The message.
+    pub message: MessageRef,
+    /// How the message is handled.
+    pub deliver: DeliveryMode,
+}
+
+impl Mail {
+    /// Returns a message that is handled together with others.
+    pub fn batched(message: MessageRef) -> Self {
+        Self {
+            message,
+            deliver: DeliveryMode::Batch,
+        }
+    }
+}
+
+/// A message in the outbox, addressed to names of the external environment. Messages leave the
+/// outbox one by one, in the order in which they were published; how they are delivered is not part
+/// of the core.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutboxMessage {
+    /// The message.
+    pub message: MessageRef,
+    /// The names of the recipients.
+    pub to: Vec<String>,
+    /// Why it could not be delivered, if that was tried. No later message is delivered before a
+    /// resume.
+    pub failed: Option<String>,
+}
+
+/// A message for a name that nobody has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeadLetter {
+    /// The message.
+    pub message: MessageRef,
+    /// The name.
+    pub to: String,
+}
+
+impl RoleState {
+    /// Puts a message released by a join into the mailbox, unless it is there already: a role
+    /// receives a message once, however many paths lead to it.
+    pub(crate) fn deliver_once(&mut self, message: MessageRef, deliver: DeliveryMode) {
+        if !self.mailbox.iter().any(|mail| mail.message == message) {
+            self.mailbox.push(Mail { message, deliver });
+        }
+    }
+
+    /// Takes the messages of the next activation: either one that is handled alone, or all before
+    /// the next such message.
+    pub(crate) fn take_mail(&mut self) -> Vec<MessageRef> {
+        let together = self
+            .mailbox
+            .iter()
+            .take_while(|mail| mail.deliver == DeliveryMode::Batch)
+            .count();
+        let taken = together.max(1).min(self.mailbox.len());
+        self.mailbox
+            .drain(..taken)
+            .map(|mail| mail.message)
+            .collect()
+    }
+}
+
+impl Environment {
+    /// Returns the environment of a team before its run starts.
+    pub fn new(team: &Team) -> Self {
+        Self {
+            run: RunId::from(""),
+            idea: String::new(),
+            shape: Shape::from_team(team),
+            status: Status::Running,
+            step: 0,
+            is_step_open: false,
+            roles: team.roles.iter().map(|_| RoleState::default()).collect(),
+            joins: team.joins.iter().map(JoinState::new).collect(),
+            shared_scopes: BTreeMap::new(),
+            messages: Messages::default(),
+            history: Vec::new(),
+            dead_letters: Vec::new(),
+            outbox: Vec::new(),
+            spent: Usd::ZERO,
+            ledger: BTreeMap::new(),
+            budget: None,
+            components: BTreeMap::new(),
+            checkpoint: None,
+            parent: None,
+            checkpoint_count: 0,
+            external_message_count: 0,
+            call_policy: CallPolicy::Auto,
+            unknown_fields: BTreeMap::new(),
+            rules: Rules::from_team(team),
+            lineage: Lineage::default(),
+            files: FileRecords::default(),
+            own_messages: OwnMessages::default(),
+        }
+    }
+
+    /// Returns a message of this environment.
+    pub fn message(&self, id: MessageRef) -> &Arc<Message> {
+        self.messages.get(id.0 as usize)
+    }
+
+    /// Returns several messages of this environment.
+    pub fn resolve(&self, ids: &[MessageRef]) -> Vec<Arc<Message>> {
+        ids.iter().map(|id| self.message(*id).clone()).collect()
+    }
+
+    /// Adds a message and returns a reference to it.
+    pub fn add_message(&mut self, message: Message) -> MessageRef {
+        let id = MessageRef(self.messages.len() as u32);
+        self.messages.push(Arc::new(message));
+        id
+    }
+
+    /// Returns the number of messages, counted from the first, that no event changes any more: all
+    /// before the first one made by an open activation, because a message gets its itinerary when
+    /// it is published. The number never decreases.
+    pub fn final_message_count(&self) -> usize {
+        let made = |activation: &Activation| {
+            let first = activation.done.first()?;
+            let all = first.emissions.iter().chain([&first.output]);
+            all.map(|outgoing| outgoing.message.0 as usize).min()
+        };
+        self.activations()
+            .filter_map(|(_, activation)| made(activation))
+            .min()
+            .unwrap_or(self.messages.len())
+    }
+
+    /// Returns the state of a role. Panics if the id belongs to another team.
+    pub fn role(&self, id: RoleId) -> &RoleState {
+        &self.roles[id.index()]
+    }
+
+    /// Returns whether no role has mail or open work and the outbox is empty. Messages may still
+    /// wait in joins.
+    pub fn is_quiet(&self) -> bool {
+        self.outbox.is_empty()
+            && self
+                .roles
+                .iter()
+                .all(|role| role.mailbox.is_empty() && role.activation.is_none())
+    }
+
+    /// Returns whether nothing is left, in joins either.
+    pub fn is_drained(&self) -> bool {
+        self.is_quiet() && self.joins.iter().all(JoinState::is_empty)
+    }
+
+    /// Returns whether the run is done, and nothing arrived since that a role would handle.
+    pub fn is_finished(&self) -> bool {
+        self.status == Status::Done && self.is_drained()
+    }
+
+    /// Returns the id of the next checkpoint.
+    pub fn next_checkpoint_id(&self) -> CheckpointId {
+        self.lineage.checkpoint_id(self.checkpoint_count)
+    }
+
+    /// Returns the id of the next message from outside.
+    pub fn next_external_message_id(&self) -> MessageId {
+        MessageId(alloc::format!(
+            "{EXTERNAL_ID_PREFIX}{}",
+            self.external_message_count
+        ))
+    }
+
+    /// Returns the newest published output of a role, or `None` if no role has published any.
+    ///
+    /// Within a commit the other messages of a role come before its output, so its newest message
+    /// in the history is an output. Messages from outside are not counted, whatever sender they
+    /// name.
+    pub fn last_output(&self, team: &Team) -> Option<&Arc<Message>> {
+        let published = self
+            .history
+            .iter()
+            .rev()
+            .map(|message| self.message(*message));
+        let is_output = |message: &&Arc<Message>| {
+            !message.is_from_outside()
+                && team.roles.iter().any(|role| role.name == message.sent_from)
+        };
+        published.into_iter().find(is_output)
+    }
+
+    /// Returns the newest `limit` messages in the memory of a role, oldest first; if `label` is
+    /// given, only messages with that label. Outputs of its open activation are included, messages
+    /// it has not finished handling are not.
+    pub fn recent_memory(
+        &self,
+        id: RoleId,
+        label: Option<&str>,
+        limit: usize,
+    ) -> Vec<Arc<Message>> {
+        let mut found: Vec<_> = self
+            .memory(id)
+            .rev()
+            .map(|message| self.message(message))
+            .filter(|message| label.is_none_or(|label| message.cause_by == label))
+            .take(limit)
+            .cloned()
+            .collect();
+        found.reverse();
+        found
+    }
+
+    /// Returns the memory of a role, oldest first, followed by the outputs of its open activation.
+    pub fn memory(&self, id: RoleId) -> impl DoubleEndedIterator<Item = MessageRef> {
+        let role = self.role(id);
+        let open = role
+            .activation
+            .iter()
+            .flat_map(|a| a.done.iter().map(|done| done.output.message));
+        role.memory.iter().copied().chain(open)
+    }
+
+    /// Returns the messages that a role has received and not finished handling: those of its open
+    /// activation, then those in its mailbox.
+    pub fn unfinished_mail(&self, id: RoleId) -> impl Iterator<Item = MessageRef> {
+        let role = self.role(id);
+        let taken = role.activation.iter().flat_map(|a| a.news.iter().copied());
+        taken.chain(role.mailbox.iter().map(|mail| mail.message))
+    }
+
+    /// Returns the value of a key as a role sees it: the committed value, changed by the writes of
+    /// its finished calls and then by `pending`. If `seen` is given, it is used instead of the
+    /// value before `pending`. Returns `None` if the scope does not exist.
+    pub fn read_key(
+        &self,
+        team: &Team,
+        id: RoleId,
+        at: ScopeKey<'_>,
+        seen: Option<Option<Json>>,
+        pending: &[Write],
+    ) -> Option<Option<Json>> {
+        let ScopeKey { scope, key } = at;
+        let (committed, reducer) = self.committed_scope(team, id, scope)?;
+        let of_key = |writes: &mut dyn Iterator<Item = &Write>, value| {
+            let writes = writes.filter(|write| write.scope == scope && write.key == key);
+            apply_changes(reducer, value, writes.map(|write| &write.change))
+        };
+        let stands = || {
+            of_key(
+                &mut self.own_writes(id),
+                committed.and_then(|values| values.get(key)).cloned(),
+            )
+        };
+        Some(of_key(&mut pending.iter(), seen.unwrap_or_else(stands)))
+    }
+
+    /// Returns the keys of a scope as a role sees them, sorted, or `None` if the scope does not
+    /// exist.
+    pub fn scope_keys(
+        &self,
+        team: &Team,
+        id: RoleId,
+        scope: &str,
+        pending: &[Write],
+    ) -> Option<Vec<String>> {
+        let (committed, _) = self.committed_scope(team, id, scope)?;
+        let mut keys: BTreeMap<&str, bool> = committed
+            .iter()
+            .flat_map(|values| values.keys())
+            .map(|key| (key.as_str(), true))
+            .collect();
+        for write in self
+            .own_writes(id)
+            .chain(pending)
+            .filter(|w| w.scope == scope)
+        {
+            keys.insert(&write.key, matches!(write.change, ScopeChange::Set(_)));
+        }
+        Some(
+            keys.into_iter()
+                .filter(|(_, there)| *there)
+                .map(|(key, _)| key.into())
+                .collect(),
+        )
+    }
+
+    fn committed_scope(
+        &self,
+        team: &Team,
+        id: RoleId,
+        name: &str,
+    ) -> Option<(Option<&Scope>, Option<Reducer>)> {
+        if name == ROLE_SCOPE {
+            return Some((Some(&self.role(id).scope), None));
+        }
+        team.scopes
+            .get(name)
+            .map(|reducer| (self.shared_scopes.get(name), *reducer))
+    }
+
+    fn own_writes(&self, id: RoleId) -> impl Iterator<Item = &Write> {
+        self.role(id)
+            .activation
+            .iter()
+            .flat_map(|a| a.done.iter().flat_map(|done| done.writes.iter()))
+    }
+
+    /// Returns the roles whose call failed.
+    pub fn failed_activations(&self) -> impl Iterator<Item = (RoleId, &Activation)> {
+        self.activations()
+            .filter(|(_, activation)| matches!(activation.phase, Phase::Failed(_)))
+    }
+
+    /// Returns the open faults: those of calls that failed, and of calls that can be made again but
+    /// were not yet.
+    pub fn open_faults(&self) -> impl Iterator<Item = (RoleId, &Activation, &Fault)> {
+        self.activations()
+            .filter_map(|(id, activation)| Some((id, activation, activation.phase.fault()?)))
+    }
+
+    /// Returns the open requests and the roles that wait for them.
+    pub fn open_requests(&self) -> impl Iterator<Item = (RoleId, &HumanRequest)> {
+        self.activations()
+            .filter_map(|(id, activation)| match &activation.phase {
+                Phase::WaitingForHuman(request) => Some((id, request)),
+                _ => None,
+            })
+    }
+
+    /// Returns the calls in doubt: the role, the index among its external writes, and the write.
+    pub fn writes_in_doubt(&self) -> impl Iterator<Item = (RoleId, usize, &ExternalWrite)> {
+        self.activations().flat_map(|(id, activation)| {
+            activation
+                .writes_in_doubt()
+                .map(move |(place, begun)| (id, place, begun))
+        })
+    }
+
+    /// Returns the open activations.
+    pub fn activations(&self) -> impl Iterator<Item = (RoleId, &Activation)> {
+        let all = self.roles.iter().enumerate();
+        all.filter_map(|(i, role)| role.activation.as_ref().map(|a| (RoleId(i as u16), a)))
+    }
+}

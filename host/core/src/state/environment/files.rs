@@ -1,0 +1,155 @@
+//! Files that actions wrote: the content that committed steps left and that the run intends at each
+//! path, and how a role sees them. The bytes of files are kept by the store, the directories belong
+//! to the sandbox.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use super::Environment;
+use crate::record::file::{FileChange, PathContent};
+use crate::record::id::{Digest, RoleId};
+use crate::record::work::Work;
+
+/// What committed steps left at a path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommittedFile {
+    /// The content.
+    pub content: PathContent,
+    /// The role whose action left it.
+    pub role: RoleId,
+    /// The call that left it.
+    pub work: Work,
+    /// The step of that call.
+    pub step: u64,
+}
+
+/// Content that is to be written to its final path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placement {
+    /// The path.
+    pub path: String,
+    /// What the run believes to be there. If something else is there, somebody changed it.
+    pub expected: PathContent,
+    /// What is to be there.
+    pub content: PathContent,
+}
+
+/// Everything that is recorded about files.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileRecords {
+    /// What committed steps left, by path.
+    pub committed: BTreeMap<String, CommittedFile>,
+    /// What the run last intended to be at each path, including what is not committed yet.
+    pub intended: BTreeMap<String, PathContent>,
+    /// Placements that may not have been carried out yet, in order. Repeating one does no harm.
+    pub pending: Vec<Placement>,
+}
+
+impl FileRecords {
+    /// Records a change made by an action and schedules its placement. It is placed even if the run
+    /// intended the same before: somebody may have removed the file since, and an action sees what
+    /// it wrote itself.
+    pub fn record_change(&mut self, change: &FileChange) {
+        let expected = self
+            .intended
+            .get(&change.path)
+            .unwrap_or(&change.before)
+            .clone();
+        self.schedule_placement(&change.path, expected, &change.after);
+    }
+
+    /// Sets what is to be at a path and schedules a placement if that is new. `before` is what was
+    /// found there; it is used if the run intended nothing for the path yet.
+    pub fn set_intended(&mut self, path: &str, before: &PathContent, content: &PathContent) {
+        let expected = self.intended.get(path).unwrap_or(before).clone();
+        if expected != *content {
+            self.schedule_placement(path, expected, content);
+        } else {
+            self.intended.insert(path.into(), content.clone());
+        }
+    }
+
+    fn schedule_placement(&mut self, path: &str, expected: PathContent, content: &PathContent) {
+        self.pending.push(Placement {
+            path: path.into(),
+            expected,
+            content: content.clone(),
+        });
+        self.intended.insert(path.into(), content.clone());
+    }
+
+    /// Records a change as committed.
+    pub fn commit_change(&mut self, change: &FileChange, role: RoleId, work: Work, step: u64) {
+        self.set_intended(&change.path, &change.before, &change.after);
+        let kept = CommittedFile {
+            content: change.after.clone(),
+            role,
+            work,
+            step,
+        };
+        self.committed.insert(change.path.clone(), kept);
+    }
+}
+
+impl Environment {
+    /// Returns the changes made by the finished calls of an open activation, oldest first.
+    pub fn uncommitted_changes(&self, id: RoleId) -> impl Iterator<Item = (Work, &FileChange)> {
+        let done = self
+            .role(id)
+            .activation
+            .iter()
+            .flat_map(|activation| &activation.done);
+        done.flat_map(|done| done.progress.files.iter().map(|change| (done.work, change)))
+    }
+
+    /// Returns the digests of all files that this state needs: those left by committed steps, those
+    /// intended or pending, and both sides of every uncommitted change.
+    pub fn file_digests(&self) -> BTreeSet<Digest> {
+        let kept = self.files.committed.values().map(|kept| &kept.content);
+        let pending = self
+            .files
+            .pending
+            .iter()
+            .flat_map(|placement| [&placement.expected, &placement.content]);
+        let open = self
+            .activations()
+            .flat_map(|(id, _)| self.uncommitted_changes(id));
+        let open = open.flat_map(|(_, change)| [&change.before, &change.after]);
+        kept.chain(self.files.intended.values())
+            .chain(pending)
+            .chain(open)
+            .filter_map(PathContent::digest)
+            .cloned()
+            .collect()
+    }
+
+    /// Returns the paths at which a role sees something else than what may be there, with what it
+    /// sees: the changes of its own finished calls, and the earlier content where other roles made
+    /// changes that are not committed yet. So what it sees does not depend on which role is faster.
+    pub fn files_seen_by(&self, id: RoleId) -> BTreeMap<String, PathContent> {
+        let mut seen = BTreeMap::new();
+        if self.files.intended.is_empty() {
+            // In most teams no file is ever changed, and this is called before every call.
+            return seen;
+        }
+        for (other, _) in self.activations().filter(|(other, _)| *other != id) {
+            for (_, change) in self.uncommitted_changes(other) {
+                let kept = self
+                    .files
+                    .committed
+                    .get(&change.path)
+                    .map(|kept| &kept.content);
+                seen.entry(change.path.clone())
+                    .or_insert_with(|| kept.unwrap_or(&change.before).clone());
+            }
+        }
+        seen.extend(
+            self.uncommitted_changes(id)
+                .map(|(_, change)| (change.path.clone(), change.after.clone())),
+        );
+        seen
+    }
+}
