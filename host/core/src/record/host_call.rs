@@ -189,7 +189,7 @@ pub enum RecordedCallUse {
 /// Which recorded host calls are served again after a resume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CallPolicy {
-    /// Depending on how the earlier attempt ended; see `FaultKind::keeps_calls`.
+    /// Depending on how the earlier attempt ended; see `FaultKind::keeps_recorded_calls`.
     #[default]
     Auto,
     /// All of them.
