@@ -11,6 +11,7 @@ mod budget;
 mod command;
 mod ending;
 mod fault;
+mod files;
 #[cfg(test)]
 mod fixture;
 mod holder;
@@ -38,6 +39,7 @@ pub use ending::{
     AFTER_CHANGE, DoubtView, EndedRun, RunEnding, RunOutput, UndeliveredMessage, WITHOUT_CHANGE,
 };
 pub use fault::{CodeSource, FaultAdvice, FaultView, HostCallView, Remedy, response_text};
+pub use files::{FileChangeKind, FileChangeView};
 pub use holder::HolderState;
 pub use joins::{JoinSource, JoinView};
 pub use requests::{OpenRequests, RequestView};

@@ -15,7 +15,7 @@ use action::InspectedAction;
 use table::TextTable;
 
 use super::edit_notices::warn_if_edited;
-use super::files;
+use super::files::describe_files;
 use super::joins::describe_join;
 use super::requests::describe_requests;
 use super::suggested_command::{commented_command, shell_command};
@@ -84,16 +84,12 @@ pub(super) fn inspect(args: &InspectArgs) -> Result<u8, CommandFailure> {
             team_json::export(stepper.team(), stepper.env(), &saved.definition).trim_end(),
         ),
         (None, None, false) => {
-            let summary = RunSummary::from_saved(&saved, path, &at, holder);
-            show_summary(&summary);
-            section("files", files::describe_files(stepper));
-            show_mail_and_commands(&summary);
+            show_summary(&RunSummary::from_saved(&saved, path, &at, holder));
         }
     }
     Ok(0)
 }
 
-/// Shows the parts of a summary that precede the list of files.
 fn show_summary(summary: &RunSummary) {
     show_overview(summary);
     print_line("");
@@ -118,10 +114,7 @@ fn show_summary(summary: &RunSummary) {
         requests.push(format!("  answer with: {}", shell_command(answer)));
     }
     section("requests", requests.into_iter());
-}
-
-/// Shows the parts of a summary that follow the list of files.
-fn show_mail_and_commands(summary: &RunSummary) {
+    section("files", describe_files(&summary.files).into_iter());
     show_mail(summary);
     let commands = summary.resume_commands.iter();
     section(

@@ -16,8 +16,8 @@ use strata_core::state::budget::charged_slot;
 use strata_core::state::messages::MessageRef;
 
 use super::{
-    CommandArgument, DoubtView, HolderState, JoinView, OpenRequests, RoleActivity, RunOutput,
-    SuggestedCommand,
+    CommandArgument, DoubtView, FileChangeView, HolderState, JoinView, OpenRequests, RoleActivity,
+    RunOutput, SuggestedCommand,
 };
 use crate::excerpt::excerpt;
 use crate::launch::SavedTeam;
@@ -72,6 +72,8 @@ pub struct RunSummary {
     pub joins: Vec<JoinView>,
     /// The requests that wait for a person.
     pub requests: OpenRequests,
+    /// The files that actions wrote or removed.
+    pub files: Vec<FileChangeView>,
     /// The messages that roles have not finished with.
     pub mail: Vec<MailView>,
     /// The messages to names that the team does not have.
@@ -218,6 +220,7 @@ impl RunSummary {
             in_doubt: holder.writes_in_doubt(stepper),
             joins: JoinView::all(stepper),
             requests: OpenRequests::from_stepper(stepper, path),
+            files: FileChangeView::all(stepper),
             mail: unfinished_mail(stepper),
             dead_letters: dead_letters(stepper),
             outbox: outbox(stepper),
