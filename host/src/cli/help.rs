@@ -98,7 +98,11 @@ fn with_similar_command(mut error: clap::Error, command: &clap::Command) -> clap
         return error;
     };
     // A word that the program itself does not know is one of its commands, any other one belongs to a command.
-    let first = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
+    // Arguments need not be UTF-8, which `args` would require.
+    let mut arguments = std::env::args_os()
+        .skip(1)
+        .map(|argument| argument.to_string_lossy().into_owned());
+    let first = arguments.find(|argument| !argument.starts_with('-'));
     let above = first
         .filter(|first| first != word && first != "help")
         .and_then(|first| command.find_subcommand(first))
