@@ -17,7 +17,7 @@ use strata_core::team::{
 };
 use strata_host::blob::Blobs;
 use strata_host::driver::{
-    CommandError, Driver, DriverError, Journal, LineListener, RunState, Runtime, WhenIdle,
+    CommandError, Driver, DriverError, HostServices, Journal, LineListener, RunState, WhenIdle,
 };
 use strata_host::plugin::Plugin;
 use strata_host::public_event::PublicEvent;
@@ -191,9 +191,9 @@ fn slots(team: &Team) -> Vec<Slot> {
     team.role_ids().flat_map(slots).collect()
 }
 
-fn equipment(team: &Team, sandbox: &ScriptedSandbox) -> Runtime {
+fn host_services(team: &Team, sandbox: &ScriptedSandbox) -> HostServices {
     let plugin = Arc::new(Plugin::new("a.wasm"));
-    Runtime {
+    HostServices {
         sandbox: Arc::new(sandbox.clone()),
         plugins: slots(team)
             .into_iter()
@@ -276,7 +276,7 @@ fn run(
             .run_resumed_event(None, Default::default())
     };
     journal.stage(event).unwrap();
-    let mut driver = Driver::new(journal, equipment(team, sandbox));
+    let mut driver = Driver::new(journal, host_services(team, sandbox));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -445,7 +445,7 @@ fn who_gave_an_order_that_cannot_be_saved_is_not_told_that_it_was_never_carried_
                 .run_started_event(RunId("run".into()), "go".into(), digests),
         )
         .unwrap();
-    let mut driver = Driver::new(journal, equipment(&team, &sandbox));
+    let mut driver = Driver::new(journal, host_services(&team, &sandbox));
     driver.prepare_to_run(WhenIdle::Stay);
     let (orders, mut motion) = (driver.handle(), driver.run_state());
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -260,8 +260,8 @@ impl Drop for Watcher {
 /// Runs a watcher: locks the storage directory, if there is one, and reports that; waits until its
 /// input is closed; and kills its process group, including itself.
 pub(crate) fn run_watcher(storage: Option<PathBuf>, mut input: impl Read, mut output: impl Write) {
-    let held = storage.and_then(|storage| File::open(storage).ok());
-    if let Some(directory) = &held {
+    let locked_directory = storage.and_then(|storage| File::open(storage).ok());
+    if let Some(directory) = &locked_directory {
         let _ = flock(directory, FlockOperation::NonBlockingLockShared);
     }
     let _ = output.write_all(b"\n").and_then(|()| output.flush());
@@ -270,5 +270,5 @@ pub(crate) fn run_watcher(storage: Option<PathBuf>, mut input: impl Read, mut ou
     if getpgrp() == getpid() {
         let _ = kill_process_group(getpgrp(), Signal::KILL);
     }
-    drop(held);
+    drop(locked_directory);
 }

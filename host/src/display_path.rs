@@ -25,6 +25,11 @@ pub fn display_path(path: &Path) -> String {
     }
 }
 
+/// Returns the absolute form of a path. A path that has none is returned as it is.
+pub fn absolute_path(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -108,7 +108,7 @@ enum LoopState {
 }
 
 /// What the driver depends on besides the state of the team.
-pub struct Runtime {
+pub struct HostServices {
     /// Runs the attempts.
     pub sandbox: Arc<dyn Sandbox>,
     /// The plugins of the team, by slot.
@@ -132,7 +132,7 @@ enum DriverEvent {
     AttemptEnded(AttemptEnd),
     /// The pause before a retry is over.
     RetryDue(RoleId),
-    /// The grace period of an ended attempt is over; see `GRACE`.
+    /// The grace period of an ended attempt is over; see `GRACE_PERIOD`.
     GracePeriodOver(AttemptId),
     /// A request to a person has reached its time limit.
     RequestExpired(RequestExpiry),
@@ -143,7 +143,7 @@ enum DriverEvent {
 /// Runs a team.
 pub struct Driver {
     journal: Journal,
-    runtime: Runtime,
+    services: HostServices,
     attempts: BTreeMap<RoleId, RunningAttempt>,
     attempts_started: u64,
     external: ExternalChannel,
@@ -167,13 +167,13 @@ pub struct Driver {
 
 impl Driver {
     /// Creates a driver that continues from the state of the journal.
-    pub fn new(journal: Journal, mut runtime: Runtime) -> Self {
+    pub fn new(journal: Journal, mut services: HostServices) -> Self {
         let (guest_request_sender, guest_requests) = mpsc::channel(GUEST_REQUEST_QUEUE);
         let (command_sender, commands) = DriverHandle::channel();
         Self {
             journal,
-            external: ExternalChannel::new(runtime.external.take()),
-            runtime,
+            external: ExternalChannel::new(services.external.take()),
+            services,
             attempts: BTreeMap::new(),
             attempts_started: 0,
             hand_overs: FuturesUnordered::new(),
@@ -192,8 +192,8 @@ impl Driver {
 
     /// Sets the factory of observers, which are notified of calls that leave the host and receive
     /// models' replies while they are streamed. The run does not depend on them.
-    pub fn set_observer_factory(&mut self, audience: StreamObserverFactory) {
-        self.observer_factory = Some(audience);
+    pub fn set_observer_factory(&mut self, factory: StreamObserverFactory) {
+        self.observer_factory = Some(factory);
     }
 
     /// Sets what the run does when no work is left (the default is to end), and reports the run as
@@ -250,22 +250,22 @@ impl Driver {
 
     async fn run_loop(&mut self, stop: &mut StopSignal) -> Result<Status, DriverError> {
         loop {
-            let (calls, turn) = self.apply_effects(stop)?;
-            let motion = match turn {
+            let (calls, state) = self.apply_effects(stop)?;
+            let run_state = match state {
                 LoopState::Busy => RunState::Busy,
                 LoopState::Idle(status) => RunState::Idle(status),
                 LoopState::Halted(status) => return Ok(status),
             };
             self.run_state
-                .send_if_modified(|before| std::mem::replace(before, motion) != motion);
+                .send_if_modified(|before| std::mem::replace(before, run_state) != run_state);
             self.start_attempts(calls);
             self.start_hand_over();
             tokio::select! {
                 biased;
-                true = stop_requested(stop) => return self.stop(&turn).await,
+                true = stop_requested(stop) => return self.stop(&state).await,
                 Some(first) = self.driver_events.next(), if !self.driver_events.is_empty() => self.handle_events(first)?,
                 Some(handed) = self.hand_overs.next(), if !self.hand_overs.is_empty() => self.record_hand_over(handed)?,
-                Some(served) = self.calls_in_flight.next(), if !self.calls_in_flight.is_empty() => self.record_returned_call(served)?,
+                Some(returned) = self.calls_in_flight.next(), if !self.calls_in_flight.is_empty() => self.record_returned_call(returned)?,
                 Some(question) = self.guest_requests.recv() => {
                     self.handle_guest_request(question)?;
                     // Guests that send requests without end must not starve commands from outside.
@@ -299,7 +299,7 @@ impl Driver {
         stop: &StopSignal,
     ) -> Result<(Vec<Invocation>, LoopState), DriverError> {
         let mut calls = Vec::new();
-        let turn = loop {
+        let state = loop {
             self.place_files()?;
             match self.journal.stepper().next_while(&|| !*stop.borrow()) {
                 Effect::Record(Event::RunEnded { status, .. }) if self.stays_idle(status) => {
@@ -322,7 +322,7 @@ impl Driver {
             }
         };
         self.journal.flush()?;
-        Ok((calls, turn))
+        Ok((calls, state))
     }
 
     fn stays_idle(&self, status: Status) -> bool {
@@ -331,8 +331,8 @@ impl Driver {
 
     /// Ends the run because it was told to stop. An idle run ends with the status that it would
     /// have had anyway.
-    async fn stop(&mut self, turn: &LoopState) -> Result<Status, DriverError> {
-        match turn {
+    async fn stop(&mut self, state: &LoopState) -> Result<Status, DriverError> {
+        match state {
             LoopState::Idle(_) => {
                 self.wait_for_answers().await?;
                 let Effect::Record(Event::RunEnded { status, .. }) = self.journal.stepper().next()

@@ -199,7 +199,7 @@ impl RunHandle {
         self.driver.handle_commands_until_change().await
     }
 
-    /// Ends `attend`: processes that connect now learn that nobody listens, and can access the
+    /// Ends what `wait_for_input` began: processes that connect now learn that nobody listens, and can access the
     /// storage themselves.
     pub async fn stop_listening(&mut self) {
         self.driver.reject_queued_commands();
@@ -218,9 +218,9 @@ impl RunHandle {
     }
 
     /// Durably records answers for a team that is not running.
-    pub fn answer(&mut self, given: &[HumanReply]) -> Result<Vec<AnsweredRequest>, ReplyError> {
+    pub fn answer(&mut self, replies: &[HumanReply]) -> Result<Vec<AnsweredRequest>, ReplyError> {
         let journal = self.driver.journal_mut();
-        let answered = journal.record_replies(given)?;
+        let answered = journal.record_replies(replies)?;
         journal.save_if_possible();
         Ok(answered)
     }
@@ -243,8 +243,8 @@ impl RunHandle {
 
     /// Registers an observer of outbound calls and of the replies of models while they are written.
     /// The run does not depend on it.
-    pub fn observe(&mut self, audience: StreamObserverFactory) {
-        self.driver.set_observer_factory(audience);
+    pub fn observe(&mut self, factory: StreamObserverFactory) {
+        self.driver.set_observer_factory(factory);
     }
 
     /// Counts from now on in `metrics` what the run does.

@@ -135,13 +135,13 @@ impl LiveEnvironment {
     }
 
     fn from_run(run: RunHandle, newest: watch::Receiver<u64>) -> Self {
-        let (path, motion) = (run.path().to_owned(), run.run_state());
-        let (control, held) = watch::channel(None);
+        let (path, run_state) = (run.path().to_owned(), run.run_state());
+        let (control, control_receiver) = watch::channel(None);
         Self {
             state: LiveState::Stopped(Box::new(run)),
             path,
             control,
-            handle: Handle::new(held, motion),
+            handle: Handle::new(control_receiver, run_state),
             newest,
         }
     }
@@ -238,18 +238,18 @@ impl LiveEnvironment {
     /// are announced by `request-opened` events.
     pub async fn answer(
         &mut self,
-        given: Vec<HumanReply>,
+        replies: Vec<HumanReply>,
     ) -> Result<Vec<AnsweredRequest>, LiveError> {
         match &mut self.state {
             LiveState::Stopped(run) => {
-                let answered = run.answer(&given);
+                let answered = run.answer(&replies);
                 if matches!(answered, Err(ReplyError::Driver(_))) {
                     // It may be answered in memory and not on disk.
                     self.state = LiveState::Failed;
                 }
                 Ok(answered?)
             }
-            LiveState::Running(_) => self.handle.answer(given).await,
+            LiveState::Running(_) => self.handle.answer(replies).await,
             LiveState::Failed => Err(FAILED),
         }
     }

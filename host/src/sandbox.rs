@@ -27,7 +27,7 @@ pub use capability::files::{
     Directories, HiddenStorage, PlaceError, PlacementOutcome, resolve_links,
 };
 pub use component::{
-    ComponentManifest, Exports, InterpreterComponent, LoadError, LoadedComponent, ScriptFile,
+    ComponentInfo, ComponentManifest, Exports, InterpreterComponent, LoadError, ScriptFile,
     WasmSandbox,
 };
 pub use engine::{Allocation, CacheHealth, Metering};

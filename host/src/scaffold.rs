@@ -222,14 +222,14 @@ fn write_directory(
         source,
     })?;
     // A subdirectory with default permissions, because the temporary directory is private.
-    let made = unfinished.path().join(name);
+    let staged = unfinished.path().join(name);
     for (path, content) in files(name) {
-        let path = made.join(path);
-        let parent = path.parent().unwrap_or(&made);
+        let path = staged.join(path);
+        let parent = path.parent().unwrap_or(&staged);
         at(parent, fs::create_dir_all(parent))?;
         at(&path, fs::write(&path, content))?;
     }
-    at(&dir, fs::rename(&made, &dir))?;
+    at(&dir, fs::rename(&staged, &dir))?;
     Ok(dir)
 }
 

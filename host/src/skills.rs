@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use strata_core::record::id::Digest;
 
 use crate::blob::digest_of;
+use crate::display_path::absolute_path;
 use crate::open;
 use crate::sandbox::ComponentManifest;
 use crate::shell::shell_word;
@@ -150,7 +151,7 @@ impl Shelf {
         // The path is made absolute because the working directory may be another one when a
         // component is loaded.
         Self {
-            dir: std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned()),
+            dir: absolute_path(dir),
         }
     }
 

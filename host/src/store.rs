@@ -11,13 +11,13 @@ mod default_location;
 mod directory;
 mod error;
 mod file;
+mod group_log;
 mod lineage;
 mod lock;
 mod memory;
 mod progress;
 mod reader;
 mod schema;
-mod shared_log;
 mod socket;
 mod sqlite;
 pub mod team_json;
@@ -57,11 +57,11 @@ pub use directory::{
 pub use error::StoreError;
 pub(crate) use error::of_file;
 pub use file::measure_sync;
+pub use group_log::GroupLog;
 pub use lock::{LockHolder, StorageLock};
 pub use memory::MemoryStore;
 pub use reader::{EarliestState, Reader};
 pub(crate) use reader::{RECORDS_PER_BATCH, read_in_batches};
-pub use shared_log::GroupLog;
 pub use socket::RunSocket;
 pub use sqlite::SqliteStore;
 

@@ -74,7 +74,7 @@ impl Place {
         let definition = Definition::parse(team, "bench.toml", &self.dir)?;
         let sandbox = WasmSandbox::new()?;
         let components = Components::load(&definition, &sandbox, &mut |_| ())?;
-        let equipment = components.runtime(&definition, sandbox, HiddenStorage::default())?;
+        let services = components.services(&definition, sandbox, HiddenStorage::default())?;
         let env = Environment::new(&definition.team);
         let saved = SavedDefinition {
             name: "bench.toml".into(),
@@ -98,7 +98,7 @@ impl Place {
             components.digests(),
         ))?;
         journal.flush()?;
-        Ok(Driver::new(journal, equipment))
+        Ok(Driver::new(journal, services))
     }
 }
 

@@ -98,8 +98,11 @@ pub fn remove_part(part: &CachePart) -> io::Result<CacheRemoval> {
         }
         // The lock is held during the removal, so that no other process begins to create the entry.
         let lock = path.with_added_extension(&LOCK_AFFIXES.1[1..]);
-        let held = File::open(&lock).ok();
-        if held.as_ref().is_some_and(|lock| lock.try_lock().is_err()) {
+        let lock_file = File::open(&lock).ok();
+        if lock_file
+            .as_ref()
+            .is_some_and(|lock| lock.try_lock().is_err())
+        {
             removed.in_use.push(path);
             continue;
         }

@@ -61,13 +61,13 @@ impl PypiTools {
     }
 
     fn install(&self, dir: &Path) -> Result<(), BuildError> {
-        let made = run_python(
+        let output = run_python(
             python_command(Path::new("python3"))
                 .args(["-m", "venv"])
                 .arg(dir.join("venv")),
         )?;
-        if !made.success {
-            return Err(setup_error("a python environment", NO_VENV, made.details));
+        if !output.success {
+            return Err(setup_error("a python environment", NO_VENV, output.details));
         }
         let list = dir.join("toolchain.txt");
         with_path(&list, fs::write(&list, self.packages))?;

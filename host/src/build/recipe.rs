@@ -61,18 +61,19 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
             ended.details.trim_end()
         )));
     }
-    let made = fs::read(&out).map_err(|_| {
+    let bytes = fs::read(&out).map_err(|_| {
         refused(format!(
             "`{RECIPE}` wrote nothing to `${OUTPUT_VARIABLE}`, where it is to put the module or component"
         ))
     })?;
-    if component::export_names(&made).is_empty() {
-        let bytes = component::encode_component(&made, LineTables::Dropped).map_err(|details| {
-            BuildError::Component {
-                module: dir.to_owned(),
-                details,
-            }
-        })?;
+    if component::export_names(&bytes).is_empty() {
+        let bytes =
+            component::encode_component(&bytes, LineTables::Dropped).map_err(|details| {
+                BuildError::Component {
+                    module: dir.to_owned(),
+                    details,
+                }
+            })?;
         with_path(&out, fs::write(&out, bytes))?;
     }
     Ok(Built {

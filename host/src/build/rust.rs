@@ -42,7 +42,7 @@ pub fn external_inputs(dir: &Path) -> Vec<PathBuf> {
     let Ok(package) = CargoPackage::read(dir) else {
         return Vec::new();
     };
-    let made = package
+    let artifact = package
         .workspace
         .join("target")
         .join("guest")
@@ -50,7 +50,8 @@ pub fn external_inputs(dir: &Path) -> Vec<PathBuf> {
         .join("release");
     // Cargo writes the inputs as a makefile rule beside its output.
     let rule = fs::read_to_string(
-        made.join(package.name.replace('-', "_"))
+        artifact
+            .join(package.name.replace('-', "_"))
             .with_extension("d"),
     )
     .unwrap_or_default();

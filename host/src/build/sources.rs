@@ -75,9 +75,9 @@ pub fn list_sources(dir: &Path) -> Result<Vec<PathBuf>, BuildError> {
                 continue;
             }
             if kind.is_dir() {
-                let made = GENERATED_DIRS.contains(&&*name)
+                let is_generated = GENERATED_DIRS.contains(&&*name)
                     || (next == dir && TOP_LEVEL_GENERATED_DIRS.contains(&&*name));
-                if !made {
+                if !is_generated {
                     open.push(entry.path());
                 }
             } else if kind.is_file() || entry.path().is_file() {

@@ -67,20 +67,20 @@ pub fn run(command: &mut Command) -> io::Result<ToolOutput> {
     // never end.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = child?;
-    let mut kept = Vec::new();
+    let mut tail = Vec::new();
     let mut chunk = [0; 8 << 10];
     loop {
         match read.read(&mut chunk)? {
             0 => break,
-            length => kept.extend_from_slice(&chunk[..length]),
+            length => tail.extend_from_slice(&chunk[..length]),
         }
-        if kept.len() > 2 * DETAILS_BYTES {
-            kept.drain(..kept.len() - DETAILS_BYTES);
+        if tail.len() > 2 * DETAILS_BYTES {
+            tail.drain(..tail.len() - DETAILS_BYTES);
         }
     }
     let success = child.wait()?.success();
     let details =
-        String::from_utf8_lossy(&kept[kept.len().saturating_sub(DETAILS_BYTES)..]).into_owned();
+        String::from_utf8_lossy(&tail[tail.len().saturating_sub(DETAILS_BYTES)..]).into_owned();
     Ok(ToolOutput { success, details })
 }
 

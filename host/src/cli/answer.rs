@@ -6,13 +6,13 @@ use super::{AnswerArgs, CommandFailure, note, shell_path};
 use crate::launch::{AnswerRecipient, answer as record};
 
 pub(super) fn answer(args: &AnswerArgs) -> Result<u8, CommandFailure> {
-    let given = args
+    let replies = args
         .answers
         .iter()
         .map(|text| parse_answer(text))
         .collect::<Result<Vec<_>, _>>()?;
     warn_if_edited(&args.path);
-    let taken = record(&args.path, &given)?;
+    let taken = record(&args.path, &replies)?;
     for answered in &taken.answers {
         note(format_args!(
             "request {} of {} is answered",

@@ -21,7 +21,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, CommandFailure> {
     });
     drop(progress);
     let components = components?;
-    components.runtime(&definition, sandbox, HiddenStorage::default())?;
+    components.services(&definition, sandbox, HiddenStorage::default())?;
     for cut in definition.describe_reductions() {
         note(cut);
     }

@@ -15,7 +15,7 @@ use crate::interface::host_interfaces;
 use crate::launch::read_component;
 use crate::manifest;
 use crate::plugin::Limits;
-use crate::sandbox::{LoadError, LoadedComponent, Metering, WasmSandbox};
+use crate::sandbox::{ComponentInfo, LoadError, Metering, WasmSandbox};
 use crate::skills::Shelf;
 
 pub(super) fn describe(args: &DescribeArgs) -> Result<u8, CommandFailure> {
@@ -67,7 +67,7 @@ fn describe_component(path: &Path, args: &DescribeArgs) -> Result<Value, Command
         WasmSandbox::one_shot().map_err(|error| CommandFailure::internal(error.to_string()))?;
     let (file, bytes) = read_or_build(path)?;
     let digest = digest_of(&bytes);
-    let loaded = sandbox.load_functions(digest, &bytes, Metering::Plain, &Limits::default());
+    let loaded = sandbox.load_without_handler(digest, &bytes, Metering::Plain, &Limits::default());
     let loaded = loaded.map_err(|error| load_failure(&file, &error))?;
     let mut description = match loaded.exports.handler {
         true => document(&loaded.digest, &loaded.manifest),
@@ -95,7 +95,7 @@ fn read_or_build(path: &Path) -> Result<(PathBuf, Vec<u8>), CommandFailure> {
 pub(super) fn load_component(
     path: &Path,
     sandbox: &WasmSandbox,
-) -> Result<(PathBuf, Vec<u8>, LoadedComponent), CommandFailure> {
+) -> Result<(PathBuf, Vec<u8>, ComponentInfo), CommandFailure> {
     let (file, bytes) = read_or_build(path)?;
     let loaded = sandbox
         .load(&bytes, Metering::Plain)

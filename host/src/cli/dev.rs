@@ -190,8 +190,8 @@ impl Session {
             }
             Err(error) => return Err(error.into()),
         };
-        if let Some(audience) = self.live.observer_factory(None) {
-            run.observe(audience);
+        if let Some(factory) = self.live.observer_factory(None) {
+            run.observe(factory);
         }
         self.live.show(run.stepper());
         let ended = self.run_until_change(&mut run).await;

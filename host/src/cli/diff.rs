@@ -12,12 +12,12 @@ const PREVIEW_CHARS: usize = 60;
 pub(super) fn diff(args: &DiffArgs) -> Result<u8, CommandFailure> {
     let compared = compare(&args.one, &args.other)?;
     if args.json {
-        let told = json!({
+        let document = json!({
             "one": side_json(&compared.one), "other": side_json(&compared.other),
             "common": compared.common.as_ref().map(|id| &id.0),
             "difference": compared.difference,
         });
-        print_json(&told.to_string());
+        print_json(&document.to_string());
         return Ok(0);
     }
     show_divergence(&compared);

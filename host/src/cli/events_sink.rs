@@ -70,11 +70,11 @@ pub(super) fn ensure_events_not_input(
 
 impl EventsSink {
     /// Opens the target; `-` is stdout.
-    pub(super) fn open(path: &Path, held: PreviousContent) -> Result<Self, CommandFailure> {
+    pub(super) fn open(path: &Path, previous: PreviousContent) -> Result<Self, CommandFailure> {
         if path == Path::new("-") {
             return Ok(Self::Output);
         }
-        EventsFile::open(path, held).map(Self::File)
+        EventsFile::open(path, previous).map(Self::File)
     }
 
     /// Writes the recorded events that the file lacks, for a run that has ended.
@@ -115,7 +115,7 @@ pub(super) struct EventsFile {
 }
 
 impl EventsFile {
-    fn open(path: &Path, held: PreviousContent) -> Result<Self, CommandFailure> {
+    fn open(path: &Path, previous: PreviousContent) -> Result<Self, CommandFailure> {
         let was_empty = path.metadata().is_ok_and(|meta| meta.len() == 0);
         // It is opened in append mode, since another process may truncate it in the meantime.
         let file = open::to_append(path).map_err(|error| {
@@ -123,7 +123,7 @@ impl EventsFile {
         })?;
         Ok(Self {
             file,
-            previous: Some(held),
+            previous: Some(previous),
             was_empty,
             path: path.to_owned(),
         })

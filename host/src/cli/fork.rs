@@ -11,13 +11,13 @@ use crate::store::StoreError;
 
 pub(super) fn fork(args: &ForkArgs) -> Result<u8, CommandFailure> {
     warn_if_edited(&args.path);
-    let made = make(&ForkRequest {
+    let result = make(&ForkRequest {
         path: args.path.clone(),
         at: CheckpointId(args.at.clone()),
         set: args.set.clone(),
         to: args.to.clone(),
     });
-    let made = made.map_err(|error| match error {
+    let fork = result.map_err(|error| match error {
         LaunchError::Store(error @ StoreError::NoCheckpoint { .. }) => {
             let path = shell_path(&args.path);
             CommandFailure::usage(format!("{error}:\n  strata-host checkpoints {path}"))
@@ -25,31 +25,31 @@ pub(super) fn fork(args: &ForkArgs) -> Result<u8, CommandFailure> {
         error => error.into(),
     })?;
     if args.json {
-        let told = json!({
-            "checkpoint": made.checkpoint.0, "lineage": made.lineage, "parent": made.parent.0,
-            "step": made.step, "path": made.path,
+        let document = json!({
+            "checkpoint": fork.checkpoint.0, "lineage": fork.lineage, "parent": fork.parent.0,
+            "step": fork.step, "path": fork.path,
         });
-        print_json(&told.to_string());
+        print_json(&document.to_string());
     } else {
-        print(&made.checkpoint.0);
+        print(&fork.checkpoint.0);
     }
-    for Pending { action, place } in &made.pending {
+    for Pending { action, place } in &fork.pending {
         warn(format_args!(
             "`{action}` had finished in the open step and writes `{place}` too, which takes effect on top of the value \
              set here once that step is committed; to have the value last, begin at a checkpoint before the step"
         ));
     }
-    let path = shell_path(&made.path);
+    let path = shell_path(&fork.path);
     let on = match &args.to {
         Some(_) => format!("strata-host run --recover_path {path}"),
         None => format!(
             "strata-host run --recover_path {path} --checkpoint {}",
-            shell_word(&made.checkpoint.0)
+            shell_word(&fork.checkpoint.0)
         ),
     };
     note(format_args!(
         "lineage `{}` begins at `{}`; resume it with:\n  {on}",
-        made.lineage, made.parent
+        fork.lineage, fork.parent
     ));
     Ok(0)
 }

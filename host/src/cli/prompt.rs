@@ -154,7 +154,7 @@ impl Prompt {
                 request: request.id.clone(),
                 text,
             };
-            match run.answer(&[given]) {
+            match run.answer(&[reply]) {
                 Ok(_) => return Ok(QuestionOutcome::Answered),
                 Err(ReplyError::Refused(why)) => note(why),
                 Err(ReplyError::Driver(error)) => return Err(error.into()),

@@ -4,13 +4,13 @@ use super::{CommandFailure, PruneArgs, note, pluralize, print_json};
 use crate::launch::prune as carry_out;
 
 pub(super) fn prune(args: &PruneArgs) -> Result<u8, CommandFailure> {
-    let kept = carry_out(&args.path, args.keep)?;
-    let pruned = kept.pruned;
+    let result = carry_out(&args.path, args.keep)?;
+    let pruned = result.pruned;
     if args.json {
-        let told = serde_json::json!({
-            "keep": kept.keep, "checkpoints": pruned.checkpoints, "events": pruned.events, "bytes": pruned.bytes,
+        let document = serde_json::json!({
+            "keep": result.keep, "checkpoints": pruned.checkpoints, "events": pruned.events, "bytes": pruned.bytes,
         });
-        print_json(&told.to_string());
+        print_json(&document.to_string());
         return Ok(0);
     }
     let (checkpoints, events) = (
@@ -25,7 +25,7 @@ pub(super) fn prune(args: &PruneArgs) -> Result<u8, CommandFailure> {
     };
     note(format_args!(
         "pruned {checkpoints} and {events}{freed}; the newest {} of each lineage can still be resumed from",
-        kept.keep
+        result.keep
     ));
     Ok(0)
 }

@@ -109,8 +109,8 @@ async fn launch_and_run(
             return Ok(0);
         }
     };
-    if let Some(audience) = live.observer_factory(shown) {
-        run.observe(audience);
+    if let Some(factory) = live.observer_factory(shown) {
+        run.observe(factory);
     }
     run.set_when_idle(args.when_idle());
     if let Some(metrics) = metrics {
@@ -475,7 +475,7 @@ pub(super) fn event_listener(
     mut reporter: Reporter,
 ) -> Result<EventListener, CommandFailure> {
     let mut sink = events
-        .map(|(path, held)| EventsSink::open(path, held))
+        .map(|(path, previous)| EventsSink::open(path, previous))
         .transpose()?;
     Ok(Box::new(move |line: &EventLine| {
         if let Some(out) = &mut sink

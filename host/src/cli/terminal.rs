@@ -135,10 +135,10 @@ pub(super) fn columns() -> u16 {
 
 /// Returns the number of rows and columns of the terminal.
 fn size() -> (usize, usize) {
-    let told = tcgetwinsize(std::io::stderr())
+    let size = tcgetwinsize(std::io::stderr())
         .ok()
         .map(|size| (size.ws_row.into(), size.ws_col.into()));
-    told.filter(|(rows, columns)| *rows > 0 && *columns > 0)
+    size.filter(|(rows, columns)| *rows > 0 && *columns > 0)
         .unwrap_or(DEFAULT_SIZE)
 }
 

@@ -83,12 +83,12 @@ impl Driver {
                     .into_iter()
                     .map(|request| OutboundCall::Model(self.with_default_model(request)));
                 let calls = calls.collect();
-                return self.make_calls(role, calls, allowance, reply);
+                return self.handle_call_batch(role, calls, allowance, reply);
             }
             GuestRequest::StoredFile(digest) => self.read_stored_file(&digest)?,
             GuestRequest::Fetch(requests) => {
                 let calls = requests.into_iter().map(OutboundCall::Http).collect();
-                return self.make_calls(role, calls, allowance, reply);
+                return self.handle_call_batch(role, calls, allowance, reply);
             }
         };
         let _ = reply.send(answer);
@@ -99,7 +99,7 @@ impl Driver {
     /// model is not served for it.
     fn with_default_model(&self, request: llm::ModelRequest) -> llm::ModelRequest {
         let default = || {
-            self.runtime
+            self.services
                 .models
                 .as_ref()?
                 .default_model()

@@ -157,7 +157,7 @@ impl RunningAttempt {
     }
 
     /// Notes that a write whose answer was lost is made again.
-    pub(super) fn claim_write(&mut self, request: &str) {
+    pub(super) fn note_repeated_write(&mut self, request: &str) {
         self.unanswered_writes.retain(|orphan| orphan != request);
     }
 
@@ -221,7 +221,7 @@ impl Driver {
         let gateway = Gateway::new(attempt, self.guest_request_sender.clone());
         let slot = component_slot(role, id, call.work);
         let result: BoxFuture<'static, Result<AttemptSuccess, Fault>> = match slot {
-            Some(slot) => match (self.runtime.plugins.get(&slot), call.digest.clone()) {
+            Some(slot) => match (self.services.plugins.get(&slot), call.digest.clone()) {
                 (Some(plugin), Some(digest)) => {
                     let call = SandboxCall {
                         digest,
@@ -235,7 +235,7 @@ impl Driver {
                         outputs: call.outputs.clone(),
                         view: self.file_view(id),
                     };
-                    let running = self.runtime.sandbox.call(call, gateway);
+                    let running = self.services.sandbox.call(call, gateway);
                     Box::pin(async move { running.await.result.map(attempt_success) })
                 }
                 _ => {
@@ -264,7 +264,7 @@ impl Driver {
             }
         };
         let ending = Box::pin(async move { AttemptEnd::new(attempt, result.await) });
-        let plugin = slot.and_then(|slot| self.runtime.plugins.get(&slot).cloned());
+        let plugin = slot.and_then(|slot| self.services.plugins.get(&slot).cloned());
         let activation = self.journal.env().role(id).activation.as_ref();
         let begun = activation.map_or(&[][..], |activation| {
             &activation.current_call.external_writes
@@ -300,7 +300,7 @@ impl Driver {
                 kind: SlotKind::Action(ActionId(index as u16)),
             };
             let description = self
-                .runtime
+                .services
                 .descriptions
                 .get(&slot)
                 .cloned()

@@ -17,8 +17,8 @@ use strata_core::state::budget::BudgetScope;
 
 use super::attempt::RunningAttempt;
 use super::call::{OutboundCall, ReadyCall};
-use super::in_flight::WaitingCall;
-use super::{Driver, DriverError, Journal, Runtime};
+use super::in_flight::CallAwaitingBudget;
+use super::{Driver, DriverError, HostServices, Journal};
 use crate::gateway::{HostError, HostErrorKind};
 use crate::services::llm;
 
@@ -43,7 +43,7 @@ impl Driver {
             attempt
                 .batch
                 .as_ref()
-                .is_some_and(|batch| !batch.waiting.is_empty())
+                .is_some_and(|batch| !batch.awaiting_budget.is_empty())
         };
         let roles: Vec<RoleId> = self
             .attempts
@@ -58,11 +58,16 @@ impl Driver {
         if !roles.is_empty() {
             self.journal.flush()?;
         }
-        for (role, WaitingCall { nth, request, call }) in ready {
+        for (role, waiting) in ready {
+            let CallAwaitingBudget {
+                nth,
+                request_name,
+                call,
+            } = waiting;
             // A request to a model has no idempotency key.
             let ready = ReadyCall {
                 nth,
-                request,
+                request_name,
                 call: OutboundCall::Model(call),
                 key: String::new(),
             };
@@ -79,7 +84,7 @@ impl Driver {
     fn reserve_budget(
         &mut self,
         role: RoleId,
-        ready: &mut Vec<(RoleId, WaitingCall)>,
+        ready: &mut Vec<(RoleId, CallAwaitingBudget)>,
     ) -> Result<(), DriverError> {
         let open = self
             .attempts
@@ -96,12 +101,12 @@ impl Driver {
             return Ok(());
         };
         let is_away = batch.has_calls_in_flight();
-        while let Some(next) = batch.waiting.pop_front() {
-            match admit(&self.journal, &self.runtime, role, work, &next.call) {
+        while let Some(next) = batch.awaiting_budget.pop_front() {
+            match admit(&self.journal, &self.services, role, work, &next.call) {
                 Admission::Granted(amount) => {
                     if amount != Amount::ZERO {
                         let reserved = Reservation {
-                            request: next.request.clone(),
+                            request: next.request_name.clone(),
                             amount,
                         };
                         self.journal.stage(Event::MoneyReserved {
@@ -117,7 +122,7 @@ impl Driver {
                 // Calls in flight are paid for, so their answers are recorded before the attempt
                 // ends.
                 Admission::Exhausted | Admission::Blocked => {
-                    batch.waiting.push_front(next);
+                    batch.awaiting_budget.push_front(next);
                     break;
                 }
             }
@@ -143,13 +148,13 @@ impl Driver {
 /// Estimates the cost of a call and compares it with what is left.
 fn admit(
     journal: &Journal,
-    equipment: &Runtime,
+    services: &HostServices,
     role: RoleId,
     work: Work,
     call: &llm::ModelRequest,
 ) -> Admission {
     let at = (role, work);
-    let Some(models) = &equipment.models else {
+    let Some(models) = &services.models else {
         return Admission::Denied(no_model_error());
     };
     let (team, env) = (journal.stepper().team(), journal.env());

@@ -3,7 +3,7 @@
 //! Each call that an earlier attempt has recorded is answered from the journal. All others are
 //! made: the intent of a write is durable before it is sent, and an answer is durable before the
 //! guest sees it. A call whose answer must not be lost outlives its attempt for a while; see `end`.
-//! `afford` decides when a call to a model, which may cost money, is made.
+//! `budget_gate` decides when a call to a model, which may cost money, is made.
 
 use std::collections::VecDeque;
 
@@ -21,9 +21,9 @@ use tracing::{Instrument, Span};
 
 use super::attempt::RunningAttempt;
 use super::budget_gate::no_model_error;
-use super::in_flight::{Abandoned, CallAnswer, CallBatch, WaitingCall};
+use super::in_flight::{Abandoned, CallAnswer, CallAwaitingBudget, CallBatch};
 use super::request_sequence::NumberedRequest;
-use super::{Driver, DriverError, Runtime, spans};
+use super::{Driver, DriverError, HostServices, spans};
 use crate::excerpt::excerpt;
 use crate::gateway::{Allowance, AttemptId, HostAnswer, HostError, HostErrorKind, reply_bytes};
 use crate::services::http::{self, RequestSent};
@@ -40,12 +40,12 @@ pub(super) enum OutboundCall {
     Http(http::HttpRequest),
 }
 
-/// What is lost if the answer to a call is discarded.
+/// Whether a call is waited for after its attempt has ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum AwaitPolicy {
-    /// Nothing: the call can be made again.
+    /// No: the call can be made again.
     Discardable,
-    /// Money, or the knowledge whether a write took effect.
+    /// Yes: otherwise money is lost, or the knowledge whether a write took effect.
     MustAwait,
 }
 
@@ -54,9 +54,10 @@ pub(super) struct ReadyCall {
     /// Its index in the batch.
     pub(super) nth: usize,
     /// The name of the request in the record.
-    pub(super) request: String,
+    pub(super) request_name: String,
     pub(super) call: OutboundCall,
-    /// The idempotency key of a write that has none of its own; empty for other calls.
+    /// A generated idempotency key for a write; used only if the request has none. Empty for other
+    /// calls.
     pub(super) key: String,
 }
 
@@ -88,7 +89,7 @@ pub(super) struct ReturnedCall {
     /// Its index in its batch.
     nth: usize,
     kind: HostCallKind,
-    request: String,
+    request_name: String,
     summary: String,
     await_policy: AwaitPolicy,
     span: Span,
@@ -141,21 +142,20 @@ impl OutboundCall {
     }
 
     /// Returns what must be durable before a write is sent; `None` for other calls.
-    fn intent(&self, request: &str) -> Option<Intent> {
-        let Self::Http(fetch) = self else {
+    fn intent(&self, name: &str) -> Option<Intent> {
+        let Self::Http(request) = self else {
             return None;
         };
-        let again = if fetch.key.is_some() {
+        let if_answer_lost = if request.key.is_some() {
             LostAnswerPolicy::Repeat
         } else {
             LostAnswerPolicy::AskOperator
         };
-        let (kind, request) = (self.kind(), request.to_owned());
-        fetch.is_write().then(|| Intent {
-            kind,
-            request,
-            description: fetch.describe(),
-            if_answer_lost: again,
+        request.is_write().then(|| Intent {
+            kind: self.kind(),
+            request: name.to_owned(),
+            description: request.describe(),
+            if_answer_lost,
         })
     }
 }
@@ -167,10 +167,10 @@ struct BatchPlan {
     events: Vec<Event>,
     /// The recorded answers, in the order of the calls; `None` for calls to be made.
     answers: Vec<Option<CallAnswer>>,
-    /// The calls to make at once.
-    live: Vec<ReadyCall>,
+    /// The HTTP calls, which are made at once.
+    http_calls: Vec<ReadyCall>,
     /// The calls that wait for the budget.
-    waiting: VecDeque<WaitingCall>,
+    awaiting_budget: VecDeque<CallAwaitingBudget>,
 }
 
 impl BatchPlan {
@@ -186,40 +186,42 @@ impl BatchPlan {
         for (nth, call) in calls.into_iter().enumerate() {
             let digest = call.digest(env);
             let NumberedRequest {
-                number: equal,
-                name: request,
+                number,
+                name: request_name,
                 recorded,
             } = attempt.number_request(call.kind(), &digest, call.is_write());
             if let Some(recorded) = recorded {
                 plan.answers.push(Some(Ok(recorded.response.clone())));
-                let (source, what) = (AnswerSource::Recorded, call.summary());
+                let (source, summary) = (AnswerSource::Recorded, call.summary());
                 plan.events.push(Event::HostCalled {
                     role,
                     work,
                     call: recorded,
                     source,
-                    what,
+                    what: summary,
                 });
                 continue;
             }
             plan.answers.push(None);
-            let intent = call.intent(&request);
+            let intent = call.intent(&request_name);
             let key = intent
                 .as_ref()
-                .map(|_| attempt.write_key(&digest, equal))
+                .map(|_| attempt.write_key(&digest, number))
                 .unwrap_or_default();
             if let Some(intent) = intent {
-                attempt.claim_write(&request);
+                attempt.note_repeated_write(&request_name);
                 plan.events
                     .push(Event::HostCallBegun { role, work, intent });
             }
             match call {
-                OutboundCall::Model(call) => {
-                    plan.waiting.push_back(WaitingCall { nth, request, call })
-                }
-                OutboundCall::Http(_) => plan.live.push(ReadyCall {
+                OutboundCall::Model(call) => plan.awaiting_budget.push_back(CallAwaitingBudget {
                     nth,
-                    request,
+                    request_name,
+                    call,
+                }),
+                OutboundCall::Http(_) => plan.http_calls.push(ReadyCall {
+                    nth,
+                    request_name,
                     call,
                     key,
                 }),
@@ -232,7 +234,7 @@ impl BatchPlan {
 impl Driver {
     /// Answers a batch of calls: from the journal if they are recorded. The others are made, all at
     /// once if the budget allows it.
-    pub(super) fn make_calls(
+    pub(super) fn handle_call_batch(
         &mut self,
         role: RoleId,
         calls: Vec<OutboundCall>,
@@ -246,13 +248,13 @@ impl Driver {
         let BatchPlan {
             events,
             answers,
-            live,
-            waiting,
+            http_calls,
+            awaiting_budget,
         } = BatchPlan::new(role, attempt, calls, self.journal.env());
         for event in events {
             self.journal.stage(event)?;
         }
-        if !live.is_empty() {
+        if !http_calls.is_empty() {
             // From here on the outside world may see the calls.
             self.journal.flush()?;
         }
@@ -262,14 +264,15 @@ impl Driver {
         let batch = attempt.batch.insert(CallBatch {
             kind,
             answers,
-            waiting,
+            awaiting_budget,
             allowance,
             reply,
         });
         if !batch.is_complete() {
-            batch.charge_recorded();
+            // Only calls that are still made are limited by what is left.
+            batch.deduct_recorded_bytes();
         }
-        for ready in live {
+        for ready in http_calls {
             self.dispatch(role, ready);
         }
         self.dispatch_waiting()?;
@@ -282,42 +285,44 @@ impl Driver {
     pub(super) fn dispatch(&mut self, role: RoleId, ready: ReadyCall) {
         let ReadyCall {
             nth,
-            request,
+            request_name,
             call,
             key,
         } = ready;
         let Some(attempt) = self.attempts.get_mut(&role) else {
             return;
         };
-        let (id, kind, weight, what) = (
+        let (id, kind, await_policy, summary) = (
             attempt.id(),
             call.kind(),
             call.await_policy(),
             call.summary(),
         );
-        let departure = if kind == HostCallKind::Llm {
-            DispatchState::waiting()
+        let dispatch_state = if kind == HostCallKind::Llm {
+            DispatchState::not_in_flight()
         } else {
             DispatchState::dispatched()
         };
-        let given_up = attempt.in_flight.dispatch(weight, departure.clone());
+        let abandoned = attempt
+            .in_flight
+            .track(await_policy, dispatch_state.clone());
         let name = &self.journal.stepper().team().role(role).name;
         let listener = self
             .observer_factory
             .as_ref()
-            .and_then(|audience| audience(name, kind));
-        let hearing = listener
+            .and_then(|new_listener| new_listener(name, kind));
+        let observer = listener
             .map_or_else(StreamObserver::default, StreamObserver::with_listener)
-            .with_dispatch_state(departure);
-        let making = make_call(&self.runtime, attempt, call, key, hearing);
-        let models = self.runtime.models.clone();
-        let span = self.journal.spans().host_call(role, kind, &what);
+            .with_dispatch_state(dispatch_state);
+        let call_future = make_call(&self.services, attempt, call, key, observer);
+        let models = self.services.models.clone();
+        let span = self.journal.spans().host_call(role, kind, &summary);
         self.calls_in_flight.push(Box::pin(async move {
-            let made = tokio::select! {
+            let result = tokio::select! {
                 biased;
-                made = making.instrument(span.clone()) => Some(made),
-                given_up = given_up => match given_up {
-                    Abandoned::NotSent(used) => Some(unsent_result(models.as_deref(), used)),
+                result = call_future.instrument(span.clone()) => Some(result),
+                abandoned = abandoned => match abandoned {
+                    Abandoned::NotInFlight(used) => Some(unsent_result(models.as_deref(), used)),
                     Abandoned::AnswerLost => None,
                 },
             };
@@ -325,54 +330,57 @@ impl Driver {
                 attempt: id,
                 nth,
                 kind,
-                request,
-                summary: what,
-                await_policy: weight,
+                request_name,
+                summary,
+                await_policy,
                 span,
-                result: made,
+                result,
             }
         }));
     }
 
     /// Records a call that has returned, and answers the guest if its batch is complete.
-    pub(super) fn record_returned_call(&mut self, served: ReturnedCall) -> Result<(), DriverError> {
+    pub(super) fn record_returned_call(
+        &mut self,
+        returned: ReturnedCall,
+    ) -> Result<(), DriverError> {
         let ReturnedCall {
             attempt: id,
             nth,
             kind,
-            request,
-            summary: what,
-            await_policy: weight,
+            request_name,
+            summary,
+            await_policy,
             span,
-            result: made,
-        } = served;
+            result,
+        } = returned;
         let (role, attempt) = (id.role, self.running_attempt(id));
         let (
             Some(attempt),
             Some(OutboundResult {
-                answer: given,
+                answer,
                 outcome,
                 cost,
                 tokens,
                 finish,
             }),
-        ) = (attempt, made)
+        ) = (attempt, result)
         else {
             return Ok(());
         };
         let work = attempt.work();
-        let response = match &given {
+        let response = match &answer {
             Ok(response) => response.clone(),
             Err(error) => Json::from(serde_json::to_value(error).unwrap_or_default()),
         };
         if let Some(batch) = &mut attempt.batch {
-            batch.answers[nth] = Some(given);
+            batch.answers[nth] = Some(answer);
         }
-        attempt.in_flight.complete(weight);
-        let over = attempt.result.is_some() && !attempt.in_flight.must_await();
+        attempt.in_flight.complete(await_policy);
+        let attempt_is_over = attempt.result.is_some() && !attempt.in_flight.must_await();
         let call = HostCall {
             kind,
-            request,
+            request: request_name,
             response,
             cost,
             tokens,
@@ -385,13 +393,14 @@ impl Driver {
             work,
             call,
             source: AnswerSource::Live,
-            what,
+            what: summary,
         })?;
-        if over {
+        if attempt_is_over {
             // The attempt was kept open for this call.
             self.conclude(role)?;
         }
-        // The part of its reservation that was not used is released.
+        // Staging the event released the unused part of the reservation, so waiting calls may fit
+        // now.
         self.dispatch_waiting()?;
         if self
             .attempts
@@ -424,12 +433,12 @@ pub(super) fn summarize(text: &str) -> String {
     excerpt(text, SUMMARY_CHARS)
 }
 
-/// A model's reply of up to this size is recorded even if its guest may not receive it: it is paid
-/// for, and an attempt with a higher limit can be served it. No model writes this much in one
+/// A reply up to this size is recorded even if it exceeds the guest's limit: it is paid for, and a
+/// later attempt with a higher limit gets it from the record. No model writes this much in one
 /// reply.
 const MAX_RECORDED_REPLY_BYTES: usize = 1 << 20;
 
-/// Returns the result of a call that was abandoned before it was sent, or before a retry was sent.
+/// Returns the result of a call that was abandoned while it was not in flight.
 fn unsent_result(models: Option<&Models>, used: TokenCounts) -> OutboundResult {
     let (cost, tokens) = models.map(|models| models.charge(used)).unwrap_or_default();
     let error = HostError::new(
@@ -445,14 +454,14 @@ fn unsent_result(models: Option<&Models>, used: TokenCounts) -> OutboundResult {
     }
 }
 
-/// Makes a call. `key` is used for a write without an idempotency key of its own; `hearing`
+/// Makes a call. `key` is used for a write without an idempotency key of its own; `observer`
 /// receives a model's reply while it is streamed.
 fn make_call(
-    equipment: &Runtime,
+    services: &HostServices,
     attempt: &RunningAttempt,
     call: OutboundCall,
     key: String,
-    hearing: StreamObserver,
+    observer: StreamObserver,
 ) -> BoxFuture<'static, OutboundResult> {
     let allowance = attempt
         .batch
@@ -460,21 +469,21 @@ fn make_call(
         .map_or_else(Allowance::unlimited, |batch| batch.allowance.clone());
     match call {
         OutboundCall::Model(request) => {
-            let models = equipment.models.clone();
+            let models = services.models.clone();
             Box::pin(async move {
                 match models {
-                    Some(models) => call_model(&models, &request, &allowance, hearing).await,
+                    Some(models) => call_model(&models, &request, &allowance, observer).await,
                     None => OutboundResult::failed(no_model_error()),
                 }
             })
         }
         OutboundCall::Http(request) => {
-            let (client, plugin) = (equipment.http.clone(), attempt.plugin());
+            let (client, plugin) = (services.http.clone(), attempt.plugin());
             Box::pin(async move {
                 let grants = plugin
                     .as_ref()
                     .map_or(&[][..], |plugin| &plugin.grants.http);
-                let (given, outcome) = match client.fetch(&request, grants, &key, &allowance).await
+                let (answer, outcome) = match client.fetch(&request, grants, &key, &allowance).await
                 {
                     Ok(response) => (Ok(response.to_json()), CallOutcome::Answered),
                     Err(failed) if failed.sent == RequestSent::No => {
@@ -483,7 +492,7 @@ fn make_call(
                     Err(failed) => (Err(failed.error), CallOutcome::Unknown),
                 };
                 OutboundResult {
-                    answer: given,
+                    answer,
                     outcome,
                     cost: Usd::ZERO,
                     tokens: 0,
@@ -499,16 +508,16 @@ async fn call_model(
     models: &Models,
     request: &llm::ModelRequest,
     allowance: &Allowance,
-    hearing: StreamObserver,
+    observer: StreamObserver,
 ) -> OutboundResult {
-    match models.complete_observed(request, hearing).await {
+    match models.complete_observed(request, observer).await {
         Ok(CompletedCall {
             reply,
             cost,
             tokens,
         }) => {
             let (bytes, finish) = (reply_bytes(&reply), Some(reply.finish));
-            let (given, outcome) = match allowance.take(bytes) {
+            let (answer, outcome) = match allowance.take(bytes) {
                 Err(error) if bytes > MAX_RECORDED_REPLY_BYTES => (Err(error), CallOutcome::Failed),
                 Ok(()) | Err(_) => {
                     let reply = serde_json::to_value(&reply).unwrap_or_default();
@@ -516,7 +525,7 @@ async fn call_model(
                 }
             };
             OutboundResult {
-                answer: given,
+                answer,
                 outcome,
                 cost,
                 tokens,

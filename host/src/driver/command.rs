@@ -25,7 +25,7 @@ pub(super) enum DriverCommand {
     },
     /// Record people's answers.
     Answer {
-        given: Vec<HumanReply>,
+        replies: Vec<HumanReply>,
         reply: oneshot::Sender<Result<Result<Vec<AnsweredRequest>, AnswerError>, CommandError>>,
     },
     /// Return a copy of the team and its state.
@@ -146,9 +146,9 @@ impl DriverHandle {
     /// roles that asked continue.
     pub async fn answer(
         &self,
-        given: Vec<HumanReply>,
+        replies: Vec<HumanReply>,
     ) -> Result<Result<Vec<AnsweredRequest>, AnswerError>, CommandError> {
-        self.execute(|reply| DriverCommand::Answer { given, reply })
+        self.execute(|reply| DriverCommand::Answer { replies, reply })
             .await?
     }
 
@@ -221,8 +221,8 @@ impl Driver {
                 }
                 respond(reply, sent)
             }
-            DriverCommand::Answer { given, reply } => {
-                let answered = match self.journal.record_replies(&given) {
+            DriverCommand::Answer { replies, reply } => {
+                let answered = match self.journal.record_replies(&replies) {
                     Ok(answered) => Ok(Ok(answered)),
                     Err(ReplyError::Refused(why)) => Ok(Err(why)),
                     Err(ReplyError::Driver(error)) => Err(error),

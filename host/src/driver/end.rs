@@ -46,8 +46,8 @@ impl Driver {
     /// Concludes an attempt whose grace period is over, if it is still open. Answers that are ready
     /// are recorded first.
     pub(super) fn end_grace_period(&mut self, attempt: AttemptId) -> Result<(), DriverError> {
-        while let Some(served) = self.calls_in_flight.next().now_or_never().flatten() {
-            self.record_returned_call(served)?;
+        while let Some(returned) = self.calls_in_flight.next().now_or_never().flatten() {
+            self.record_returned_call(returned)?;
         }
         match self.running_attempt(attempt) {
             Some(_) => self.conclude(attempt.role),
@@ -149,7 +149,7 @@ impl Driver {
                 // Answers that are ready count even after the time is over, because their number is
                 // bounded. What the external program sends may have no end.
                 biased;
-                Some(served) = self.calls_in_flight.next() => self.record_returned_call(served)?,
+                Some(returned) = self.calls_in_flight.next() => self.record_returned_call(returned)?,
                 Some(handed) = self.hand_overs.next() => self.record_hand_over(handed)?,
                 () = &mut timeout => break,
                 incoming = self.external.incoming(), if self.external.is_listening() => self.handle_incoming(&incoming)?,

@@ -15,7 +15,7 @@ use crate::sandbox::{FileView, PlacementOutcome, is_visible_in};
 impl Driver {
     /// Returns how an attempt of this role sees files.
     pub(super) fn file_view(&self, role: RoleId) -> Arc<FileView> {
-        let base = self.runtime.directories.base().to_path_buf();
+        let base = self.services.directories.base().to_path_buf();
         let files = self
             .replayed_files
             .clone()
@@ -23,7 +23,7 @@ impl Driver {
         Arc::new(FileView {
             base,
             files,
-            hidden: self.runtime.directories.hidden_storage().clone(),
+            hidden: self.services.directories.hidden_storage().clone(),
         })
     }
 
@@ -106,7 +106,7 @@ impl Driver {
         let known =
             |digest: &strata_core::record::id::Digest| matches!(store.blob(digest), Ok(Some(_)));
         Ok(self
-            .runtime
+            .services
             .directories
             .place(placement, bytes.as_deref(), known)?)
     }
@@ -122,7 +122,7 @@ impl Driver {
                 .any(|(_, change)| change.path == path);
             let plugin = attempt.plugin();
             !own && plugin.is_some_and(|plugin| {
-                is_visible_in(self.runtime.directories.base(), &plugin.grants.dirs, path)
+                is_visible_in(self.services.directories.base(), &plugin.grants.dirs, path)
             })
         })
     }

@@ -20,18 +20,18 @@ pub(super) struct CallBatch {
     /// The answers, in the order of the calls; `None` if the call is in flight or waits.
     pub(super) answers: Vec<Option<CallAnswer>>,
     /// Calls that are made as soon as the budget allows it.
-    pub(super) waiting: VecDeque<WaitingCall>,
+    pub(super) awaiting_budget: VecDeque<CallAwaitingBudget>,
     /// How many bytes the answers may still have.
     pub(super) allowance: Allowance,
     pub(super) reply: oneshot::Sender<HostAnswer>,
 }
 
 /// A call to a model that has not been made yet.
-pub(super) struct WaitingCall {
+pub(super) struct CallAwaitingBudget {
     /// Its index in the batch.
     pub(super) nth: usize,
     /// The name of the request in the record.
-    pub(super) request: String,
+    pub(super) request_name: String,
     pub(super) call: llm::ModelRequest,
 }
 
@@ -42,7 +42,7 @@ impl CallBatch {
             .iter()
             .filter(|answer| answer.is_none())
             .count()
-            > self.waiting.len()
+            > self.awaiting_budget.len()
     }
 
     /// Returns whether every call has an answer.
@@ -50,8 +50,8 @@ impl CallBatch {
         self.answers.iter().all(Option::is_some)
     }
 
-    /// Counts the recorded answers against the allowance.
-    pub(super) fn charge_recorded(&self) {
+    /// Deducts the sizes of the recorded answers from the allowance.
+    pub(super) fn deduct_recorded_bytes(&self) {
         for recorded in self.answers.iter().flatten().flatten() {
             // An error means that the allowance is used up already.
             let _ = self
@@ -101,15 +101,16 @@ fn decode_answers<T>(
 
 /// Why a call was abandoned.
 pub(super) enum Abandoned {
-    /// It was not sent, and nothing is in flight. The tokens were used by earlier tries.
-    NotSent(TokenCounts),
+    /// It was not in flight: the attempt ended while the request waited to be sent or retried. The
+    /// tokens were used by earlier tries.
+    NotInFlight(TokenCounts),
     /// It may have been made, and its answer is lost.
     AnswerLost,
 }
 
 /// Waits until the sender is dropped. No value is ever sent.
-async fn sender_dropped(mut held: watch::Receiver<()>) {
-    let _ = held.changed().await;
+async fn sender_dropped(mut receiver: watch::Receiver<()>) {
+    let _ = receiver.changed().await;
 }
 
 /// The calls in flight of one attempt. Dropping a sender abandons the calls that hold its receiver.
@@ -130,34 +131,34 @@ impl InFlight {
 
     /// Counts a call that is made. The returned future completes when the call must be abandoned: a
     /// call that must be awaited only while it has not been sent, or when the attempt is gone.
-    pub(super) fn dispatch(
+    pub(super) fn track(
         &mut self,
-        weight: AwaitPolicy,
-        departure: DispatchState,
+        await_policy: AwaitPolicy,
+        dispatch_state: DispatchState,
     ) -> impl Future<Output = Abandoned> + Send + 'static {
-        let light = self.discardable.as_ref().map(watch::Sender::subscribe);
-        let heavy = (weight == AwaitPolicy::MustAwait).then(|| {
+        let discardable = self.discardable.as_ref().map(watch::Sender::subscribe);
+        let must_await = (await_policy == AwaitPolicy::MustAwait).then(|| {
             self.must_await_count += 1;
             self.must_await.subscribe()
         });
         async move {
-            if let Some(light) = light {
-                sender_dropped(light).await;
+            if let Some(discardable) = discardable {
+                sender_dropped(discardable).await;
             }
-            let Some(heavy) = heavy else {
+            let Some(must_await) = must_await else {
                 return Abandoned::AnswerLost;
             };
             tokio::select! {
                 biased;
-                used = departure.wait_until_waiting() => Abandoned::NotSent(used),
-                () = sender_dropped(heavy) => Abandoned::AnswerLost,
+                used = dispatch_state.wait_until_not_in_flight() => Abandoned::NotInFlight(used),
+                () = sender_dropped(must_await) => Abandoned::AnswerLost,
             }
         }
     }
 
     /// Counts a call that has returned.
-    pub(super) fn complete(&mut self, weight: AwaitPolicy) {
-        if weight == AwaitPolicy::MustAwait {
+    pub(super) fn complete(&mut self, await_policy: AwaitPolicy) {
+        if await_policy == AwaitPolicy::MustAwait {
             self.must_await_count -= 1;
         }
     }
@@ -167,8 +168,8 @@ impl InFlight {
         self.discardable = None;
     }
 
-    /// Returns whether `lighten` was called: the attempt has ended or is being stopped, and no
-    /// further call may be made.
+    /// Returns whether `abandon_discardable` was called: the attempt has ended or is being stopped,
+    /// and no further call may be made.
     pub(super) fn is_draining(&self) -> bool {
         self.discardable.is_none()
     }

@@ -17,7 +17,7 @@ use super::budget_gate::{action_budget_error, no_model_error};
 use super::call::OutboundCall;
 use super::in_flight::CallBatch;
 use super::request_sequence::request_number;
-use super::{Driver, DriverError, Journal, Runtime};
+use super::{Driver, DriverError, HostServices, Journal};
 use crate::gateway::{
     Allowance, GuestRequest, HostAnswer, HostError, HostErrorKind, PendingGuestRequest,
     WASI_CLOCK_START,
@@ -96,10 +96,10 @@ impl RecordedAttempt {
 
 impl Replayer {
     /// Starts in the state of the stepper. The models, the HTTP client and the bridge of
-    /// `equipment` are not used.
+    /// `services` are not used.
     pub(crate) fn new(
         stepper: Stepper,
-        equipment: Runtime,
+        services: HostServices,
         models: RecordedModels,
         files: RecordedFiles,
     ) -> Self {
@@ -113,7 +113,7 @@ impl Replayer {
         let store = Box::new(MemoryStore::new(stepper.env().clone(), nothing));
         let journal = Journal::new(stepper, store, FIRST_LINE, Durability::Process);
         Self {
-            driver: Driver::new(journal, equipment),
+            driver: Driver::new(journal, services),
             models,
             files,
         }
@@ -142,8 +142,8 @@ impl Replayer {
             tokio::select! {
                 biased;
                 Some(question) = self.driver.guest_requests.recv() => {
-                    if let Some(strayed) = self.answer(question, recorded)? {
-                        return Ok(strayed);
+                    if let Some(divergence) = self.answer(question, recorded)? {
+                        return Ok(divergence);
                     }
                 }
                 ended = &mut ending => {
@@ -282,7 +282,7 @@ impl Replayer {
         CallBatch {
             kind,
             answers,
-            waiting: VecDeque::new(),
+            awaiting_budget: VecDeque::new(),
             allowance: Allowance::unlimited(),
             reply,
         }

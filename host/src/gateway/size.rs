@@ -167,7 +167,7 @@ impl llm::ModelRequest {
         let call = |call: &llm::ToolCall| {
             MESSAGE_BYTES + call.id.len() + call.name.len() + call.arguments.len()
         };
-        let turn = |turn: &llm::ChatMessage| {
+        let message_bytes = |turn: &llm::ChatMessage| {
             let id = turn.tool_call_id.as_ref().map_or(0, String::len);
             MESSAGE_BYTES
                 + turn.content.len()
@@ -178,7 +178,7 @@ impl llm::ModelRequest {
             MESSAGE_BYTES + tool.name.len() + tool.description.len() + tool.parameters.len()
         };
         let rest = [&self.model, &self.output_schema];
-        self.messages.iter().map(turn).sum::<usize>()
+        self.messages.iter().map(message_bytes).sum::<usize>()
             + self.tools.iter().map(tool).sum::<usize>()
             + self
                 .stop

@@ -13,13 +13,12 @@ use strata_core::team::React;
 
 use super::source::{ComponentSource, UnloadableComponent};
 use super::{LaunchError, Notice};
-use crate::driver::Runtime;
+use crate::driver::HostServices;
 use crate::interface::component;
 use crate::manifest::{Definition, Diagnostic, Diagnostics};
 use crate::plugin::{Limits, Plugin};
 use crate::sandbox::{
-    Directories, FunctionError, HiddenStorage, LoadedComponent, Metering, WasmSandbox,
-    resolve_links,
+    ComponentInfo, Directories, FunctionError, HiddenStorage, Metering, WasmSandbox, resolve_links,
 };
 use crate::services::external::{ExternalConnection, ExternalEndpoint};
 use crate::services::http::HttpClient;
@@ -32,7 +31,7 @@ use crate::trust::lock::{ComponentLock, LockMismatch, LockedName};
 
 /// A team's components, loaded and checked.
 pub struct Components {
-    loaded: BTreeMap<Slot, LoadedComponent>,
+    loaded: BTreeMap<Slot, ComponentInfo>,
 }
 
 impl Components {
@@ -89,43 +88,43 @@ impl Components {
     }
 
     /// Returns what a driver needs to run the team. The files in `own` are hidden from guests.
-    pub fn runtime(
+    pub fn services(
         &self,
         definition: &Definition,
         sandbox: WasmSandbox,
         own: HiddenStorage,
-    ) -> Result<Runtime, LaunchError> {
+    ) -> Result<HostServices, LaunchError> {
         let bridge =
             |external: &ExternalEndpoint| ExternalConnection::new(external.clone(), own.storage());
         let external = definition.external.as_ref().map(bridge);
-        Ok(Runtime {
+        Ok(HostServices {
             models: load_models(definition)?.map(Arc::new),
             http: Arc::new(HttpClient::new(read_secrets(definition)?)?),
             external,
-            ..self.offline_runtime(definition, sandbox, own)?
+            ..self.offline_services(definition, sandbox, own)?
         })
     }
 
     /// Returns what a driver needs to run the team without reaching anything: no models, no
     /// secrets, no external program.
-    pub(super) fn offline_runtime(
+    pub(super) fn offline_services(
         &self,
         definition: &Definition,
         sandbox: WasmSandbox,
         own: HiddenStorage,
-    ) -> Result<Runtime, LaunchError> {
+    ) -> Result<HostServices, LaunchError> {
         let plugins: BTreeMap<Slot, Arc<Plugin>> = definition
             .plugins
             .iter()
             .map(|(slot, plugin)| (*slot, Arc::new(with_real_paths(plugin))))
             .collect();
-        let description = |(slot, component): (&Slot, &LoadedComponent)| {
+        let description = |(slot, component): (&Slot, &ComponentInfo)| {
             (*slot, component.manifest.description.clone())
         };
         let dirs = plugins.values().flat_map(|plugin| &plugin.grants.dirs);
         let directories =
             Directories::new(&resolve_links(&definition.source.base), dirs).hiding(own);
-        Ok(Runtime {
+        Ok(HostServices {
             sandbox: Arc::new(sandbox),
             plugins,
             descriptions: self.loaded.iter().map(description).collect(),
@@ -186,7 +185,7 @@ struct ComponentLoader<'a> {
     sandbox: &'a WasmSandbox,
     lock: Option<ComponentLock>,
     sources: BTreeMap<(PathBuf, u64), Result<ComponentSource, UnloadableComponent>>,
-    loaded: BTreeMap<LoadKey, Result<LoadedComponent, UnloadableComponent>>,
+    loaded: BTreeMap<LoadKey, Result<ComponentInfo, UnloadableComponent>>,
 }
 
 /// The reason why a component cannot be used in a slot.
@@ -263,7 +262,7 @@ impl ComponentLoader<'_> {
         slot: Slot,
         plugin: &Plugin,
         report: &mut dyn FnMut(Notice<'_>),
-    ) -> Result<LoadedComponent, LoadProblem> {
+    ) -> Result<ComponentInfo, LoadProblem> {
         let (definition, sandbox, path) = (self.definition, self.sandbox, &plugin.component);
         let refuse =
             |why: &UnloadableComponent| LoadProblem::Unloadable(why.message_with_advice(plugin));
@@ -285,27 +284,27 @@ impl ComponentLoader<'_> {
             }
             source.load(sandbox, plugin)
         };
-        let made = self
+        let loaded = self
             .loaded
             .entry(LoadKey::from_plugin(plugin))
             .or_insert_with(load);
-        let mut made = made.as_ref().map_err(refuse)?.clone();
+        let mut info = loaded.as_ref().map_err(refuse)?.clone();
         if let Some(function) = &plugin.function {
             let checked = sandbox.check_function(
-                &made.digest,
+                &info.digest,
                 Metering::for_limits(&plugin.limits),
                 function,
                 &plugin.config,
             );
             checked.map_err(|error| uncallable_function(definition, slot, &error))?;
             // A plain component has no manifest. The documentation of its function is used instead.
-            made.manifest = Arc::new(component::function_manifest(&source.bytes, function));
+            info.manifest = Arc::new(component::function_manifest(&source.bytes, function));
         }
-        check_exports_and_grants(definition, slot, plugin, &made)?;
+        check_exports_and_grants(definition, slot, plugin, &info)?;
         if plugin.function.is_none() {
-            config_check::check_config(definition, slot, plugin, &made, report)?;
+            config_check::check_config(definition, slot, plugin, &info, report)?;
         }
-        Ok(made)
+        Ok(info)
     }
 }
 
@@ -371,7 +370,7 @@ fn check_exports_and_grants(
     definition: &Definition,
     slot: Slot,
     plugin: &Plugin,
-    component: &LoadedComponent,
+    component: &ComponentInfo,
 ) -> Result<(), Diagnostics> {
     let role = definition.team.role(slot.role);
     let missing = match slot.kind {

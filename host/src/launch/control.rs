@@ -66,11 +66,11 @@ pub(super) enum ControlOutcome<T> {
 }
 
 impl<T> ControlOutcome<T> {
-    pub(super) fn map<U>(self, told: impl FnOnce(T) -> U) -> ControlOutcome<U> {
+    pub(super) fn map<U>(self, convert: impl FnOnce(T) -> U) -> ControlOutcome<U> {
         match self {
             Self::Nobody => ControlOutcome::Nobody,
             Self::Ended => ControlOutcome::Ended,
-            Self::Answered(result) => ControlOutcome::Answered(result.map(told)),
+            Self::Answered(result) => ControlOutcome::Answered(result.map(convert)),
         }
     }
 }
@@ -150,7 +150,7 @@ async fn handle_request(line: &str, orders: &DriverHandle) -> ControlResponse {
             Ok(sent) => ControlResponse::Sent(sent),
             Err(why) => why.into(),
         },
-        Ok(ControlRequest::Answer(given)) => match orders.answer(given).await {
+        Ok(ControlRequest::Answer(replies)) => match orders.answer(replies).await {
             Ok(Ok(answered)) => ControlResponse::Answered(answered),
             Ok(Err(why)) => ControlResponse::Refused(why.to_string()),
             Err(why) => why.into(),
@@ -194,9 +194,9 @@ pub(super) fn send_message(path: &Path, message: &Message) -> ControlOutcome<Sen
 /// Sends answers to the process that runs the team saved at a path.
 pub(super) fn send_answers(
     path: &Path,
-    given: &[HumanReply],
+    replies: &[HumanReply],
 ) -> ControlOutcome<Vec<AnsweredRequest>> {
-    match send_request(path, &ControlRequest::Answer(given.to_vec())) {
+    match send_request(path, &ControlRequest::Answer(replies.to_vec())) {
         Some(Ok(ControlResponse::Answered(answered))) => ControlOutcome::Answered(Ok(answered)),
         other => unexpected_response(other),
     }

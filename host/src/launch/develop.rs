@@ -246,7 +246,8 @@ fn first_use(
     if slots.is_empty() {
         return Ok(FirstUse::Never);
     }
-    let kept: BTreeSet<CheckpointId> = store.checkpoints()?.into_iter().map(|row| row.id).collect();
+    let existing: BTreeSet<CheckpointId> =
+        store.checkpoints()?.into_iter().map(|row| row.id).collect();
     let is_one = |id: RoleId, work| {
         component_slot(stepper.team().role(id), id, work).is_some_and(|slot| slots.contains(&slot))
     };
@@ -268,7 +269,7 @@ fn first_use(
             }
             event => {
                 newest = checkpoint_of(&event)
-                    .filter(|id| kept.contains(id))
+                    .filter(|id| existing.contains(id))
                     .cloned()
                     .or(newest)
             }

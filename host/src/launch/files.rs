@@ -29,19 +29,19 @@ pub fn saved_files(at: &str, to: Option<&Path>) -> Result<SavedFiles, LaunchErro
     let stepper = team.stepper;
     let blobs = load_blobs(&path, &stepper)?;
     let seen = stepper.env().files.intended.iter();
-    let kept = |content: &PathContent| {
+    let is_available = |content: &PathContent| {
         content
             .digest()
             .is_none_or(|digest| blobs.contains_key(digest))
     };
     let missing = seen
         .clone()
-        .filter(|(_, content)| !kept(content))
+        .filter(|(_, content)| !is_available(content))
         .map(|(path, _)| path.clone())
         .collect();
     if let Some(to) = to {
         let directories = Directories::single(to);
-        for (name, content) in seen.filter(|(_, content)| kept(content)) {
+        for (name, content) in seen.filter(|(_, content)| is_available(content)) {
             // The names of files outside the team's directory are absolute. Here they are all
             // extracted into one directory.
             let path = name.trim_start_matches('/').to_owned();

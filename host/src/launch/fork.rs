@@ -12,12 +12,12 @@ use strata_core::team::Team;
 
 use super::resume::{OpenedTeam, StateOrigin};
 use super::resume_plan::{
-    absolute_path, account_left, check_only_checkpoint, next_lineage_name, replay_tail,
-    total_account,
+    account_at_stop, next_lineage_name, require_checkpoint, restore_stepper, total_account,
 };
 use super::saved::{load_saved, open_reader};
 use super::start::random_id;
 use super::{LaunchError, edit, files, saved_definition};
+use crate::display_path::absolute_path;
 use crate::driver::{DriverError, clock};
 use crate::public_event::{action_name, count_lines};
 use crate::sha256::sha256;
@@ -95,7 +95,7 @@ fn fork_into_directory(fork: &ForkRequest, to: &Path) -> Result<CreatedFork, Lau
                 reader.load(at)
             })?
         }
-        _ => account_left(&head.stepper),
+        _ => account_at_stop(&head.stepper),
     };
     let mut stepper = origin.stepper;
     let edits = parse_edits(stepper.team(), &fork.set)?;
@@ -141,14 +141,14 @@ fn fork_in_storage(fork: &ForkRequest) -> Result<CreatedFork, LaunchError> {
     let mut stepper = current.clone();
     let mut store = match opened.origin {
         StateOrigin::Database { store, .. } => {
-            stepper = replay_tail(
+            stepper = restore_stepper(
                 &stepper,
                 store.load(&StateSelector::Checkpoint(fork.at.clone()))?,
             )?;
             *store
         }
         StateOrigin::TeamJson(bytes) => {
-            check_only_checkpoint(current.env(), &fork.at)?;
+            require_checkpoint(current.env(), &fork.at)?;
             // The edits are checked before the `team.json` is converted to a database.
             parse_edits(stepper.team(), &fork.set)?;
             opened.directory.import_team_json(

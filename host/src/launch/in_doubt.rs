@@ -62,13 +62,13 @@ fn current_action_name(stepper: &Stepper, id: RoleId) -> String {
 /// returned in an order in which they can be applied.
 pub(super) fn resolve_doubts(
     stepper: &Stepper,
-    given: &[String],
+    arguments: &[String],
     calls: CallPolicy,
 ) -> Result<Vec<Event>, LaunchError> {
     let mut open = calls_in_doubt(stepper);
     let mut settled: Vec<(CallInDoubt, DoubtResolution)> = Vec::new();
     // A decision about one call takes precedence over one about all.
-    let (named, general) = given
+    let (named, general) = arguments
         .iter()
         .partition::<Vec<&String>, _>(|words| split_call_name(&open, words).is_some());
     for words in named {

@@ -47,7 +47,7 @@ impl Provenance {
     /// Returns the provenance of a team as its file is now.
     pub(crate) fn from_definition(definition: &Definition) -> Self {
         let source = &definition.source;
-        let made = |slot: &Slot| ComponentOrigin {
+        let origin_of = |slot: &Slot| ComponentOrigin {
             from: definition.plugins[slot].component.clone(),
             line: definition.location(*slot),
             withheld: definition.withheld_grants(*slot),
@@ -55,7 +55,7 @@ impl Provenance {
         let components = definition
             .plugins
             .keys()
-            .map(|slot| (*slot, made(slot)))
+            .map(|slot| (*slot, origin_of(slot)))
             .collect();
         let name = Path::new(&source.name).file_name().unwrap_or_default();
         Self {

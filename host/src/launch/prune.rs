@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::LaunchError;
 use super::resume::{OpenedTeam, StateOrigin};
-use super::resume_plan::replay_tail;
+use super::resume_plan::restore_stepper;
 use super::saved::open_reader;
 use crate::store::{Pruned, Store};
 
@@ -29,7 +29,7 @@ pub fn prune(path: &Path, keep: Option<u32>) -> Result<PruneResult, LaunchError>
     let stepper = opened.stepper;
     match opened.origin {
         StateOrigin::Database { mut store, .. } => {
-            let mut sum_up = |saved| match replay_tail(&stepper, saved) {
+            let mut sum_up = |saved| match restore_stepper(&stepper, saved) {
                 Ok(state) => Ok(state.into_env()),
                 Err(error) => Err(error.to_string()),
             };

@@ -82,19 +82,19 @@ pub async fn replay(
     let sandbox = WasmSandbox::one_shot()?;
     let components = Components::load(&definition, &sandbox, report)?;
     let own = HiddenStorage::new(storage.path());
-    let equipment = components.offline_runtime(&definition, sandbox, own)?;
-    let plugins: BTreeMap<_, _> = equipment.plugins.clone();
+    let services = components.offline_services(&definition, sandbox, own)?;
+    let plugins: BTreeMap<_, _> = services.plugins.clone();
     let models = definition.llm.as_ref().map_or(RecordedModels::None, |llm| {
         RecordedModels::Some(llm.model.clone())
     });
     let stepper = Stepper::new(Arc::new(definition.team.clone()), beginning.env);
     let reader = Rc::new(reader);
-    let kept = Rc::clone(&reader);
+    let blob_reader = Rc::clone(&reader);
     let files = RecordedFiles {
         before: contents_before(&reader, beginning.position)?,
-        blobs: Box::new(move |digest| kept.blob(digest)),
+        blobs: Box::new(move |digest| blob_reader.blob(digest)),
     };
-    let rerun = Replayer::new(stepper, equipment, models, files);
+    let rerun = Replayer::new(stepper, services, models, files);
     let mut through = Through::new(
         rerun,
         plugins,

@@ -7,7 +7,7 @@ use strata_core::machine::stepper::Stepper;
 
 use super::LaunchError;
 use super::compare::{checkpoint_chain, parse_saved_state};
-use super::resume_plan::replay_tail;
+use super::resume_plan::restore_stepper;
 use super::saved::{SavedTeam, list_checkpoints, load_saved, open_reader};
 use crate::driver::DriverError;
 use crate::report::{Report, ReportBuilder, StorageOverview};
@@ -102,7 +102,7 @@ fn load_other_states(
     let states = reader
         .load_each(&ids)?
         .into_iter()
-        .map(|saved| replay_tail(here, saved));
+        .map(|saved| restore_stepper(here, saved));
     states
         .zip(newest)
         .map(|(stepper, row)| Ok((stepper?, row.time_ms)))

@@ -262,9 +262,9 @@ impl OpenedTeam {
     /// Checks answers against the open requests.
     pub(super) fn check_answers(
         &self,
-        given: &[HumanReply],
+        replies: &[HumanReply],
     ) -> Result<Vec<RequestResolution>, AnswerError> {
-        check_replies(self.stepper.env(), given)
+        check_replies(self.stepper.env(), replies)
     }
 
     /// Ends the resume of a finished team, whose state does not change. Writes `team.json` if the
@@ -402,7 +402,7 @@ pub(super) fn continue_team(
         opened.refuse_changes(&changes)?;
     }
     let hidden = HiddenStorage::new(opened.directory.path());
-    let runtime = components.runtime(definition, sandbox, hidden)?;
+    let services = components.services(definition, sandbox, hidden)?;
     for cut in definition.describe_reductions() {
         report(Notice::Note(&cut));
     }
@@ -419,7 +419,7 @@ pub(super) fn continue_team(
         notes.unsent_idea = has_unsent_idea(env);
         notes.writes = in_doubt::recorded_writes(&stepper, &changes);
     }
-    let elsewhere = opened.plan.spent();
+    let total_spent = opened.plan.total_spent();
     let (journal, directory) = opened.into_journal(resume.group.as_ref())?;
     let mut journal = journal.with_listener(on_line);
     let is_new = resume.team.is_some() || !resume.overrides.components.is_empty();
@@ -431,7 +431,7 @@ pub(super) fn continue_team(
     }
     journal.resolve_requests(verdicts)?;
     let event = if begun {
-        let spent = journal.store().spent()?.max(elsewhere);
+        let spent = journal.store().spent()?.max(total_spent);
         journal
             .stepper()
             .run_resumed_event_with_spent(spent, budget, resume.calls)
@@ -448,7 +448,7 @@ pub(super) fn continue_team(
     journal.flush()?;
     let run = RunHandle {
         control: None,
-        driver: Driver::new(journal, runtime),
+        driver: Driver::new(journal, services),
         path: directory.path().into(),
         provenance,
     };

@@ -1,7 +1,5 @@
 //! Resuming from an earlier checkpoint than the newest, which may belong to another lineage.
 
-use std::path::Path;
-
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::Event;
 use strata_core::record::id::{CheckpointId, Slot};
@@ -23,20 +21,20 @@ pub(super) enum ResumePlan {
     SwitchLineage {
         /// The name of the lineage.
         lineage: String,
-        /// The amount spent in all lineages, without what is reserved in this one: that is settled
+        /// The amount spent in all lineages, less what this lineage has reserved: that is settled
         /// once it continues.
-        spent: Usd,
+        total_spent: Usd,
     },
     /// In a new lineage, which this event begins.
     Fork(Box<Event>),
 }
 
 impl ResumePlan {
-    /// Returns an amount that was spent and that the state which is resumed may not know of. It is
-    /// zero for a new lineage, whose account contains everything.
-    pub(super) fn spent(&self) -> Usd {
-        if let Self::SwitchLineage { spent, .. } = self {
-            *spent
+    /// Returns the total spent in all lineages, if the resumed state may not know it, else zero. The
+    /// account of a new lineage contains everything.
+    pub(super) fn total_spent(&self) -> Usd {
+        if let Self::SwitchLineage { total_spent, .. } = self {
+            *total_spent
         } else {
             Usd::ZERO
         }
@@ -48,44 +46,52 @@ impl OpenedTeam {
     /// newest there, otherwise a new lineage is begun. Nothing is written yet.
     pub(super) fn select_checkpoint(&mut self, id: &CheckpointId) -> Result<(), LaunchError> {
         let StateOrigin::Database { store, .. } = &self.origin else {
-            return check_only_checkpoint(self.stepper.env(), id);
+            return require_checkpoint(self.stepper.env(), id);
         };
         let rows = store.checkpoints()?;
         let lineage = rows
             .iter()
             .find(|row| row.id == *id)
             .map(|row| row.lineage.clone());
-        let newest = lineage.filter(|lineage| is_newest(&rows, lineage, id));
-        if newest.as_ref() == Some(&self.stepper.env().lineage.name) {
+        let continued_lineage = lineage.filter(|lineage| is_newest(&rows, lineage, id));
+        if continued_lineage.as_ref() == Some(&self.stepper.env().lineage.name) {
             return Ok(());
         }
         let lineages = store.lineages()?;
         let account = total_account(store.spent()?, &self.stepper, &lineages, &|at| {
             store.load(at)
         })?;
-        if let Some(lineage) = newest {
-            let stepper = replay_tail(
+        if let Some(lineage) = continued_lineage {
+            let stepper = restore_stepper(
                 &self.stepper,
                 store.load(&StateSelector::Lineage(lineage.clone()))?,
             )?;
-            let (env, left) = (stepper.env(), account_left(&stepper));
+            let (env, own_account) = (stepper.env(), account_at_stop(&stepper));
             // A finished lineage spends nothing more.
             if env.is_finished()
-                || !would_reset_limits(&self.definition.team.policy.scoped_budgets, &account, &left)
+                || !would_forget_usage(
+                    &self.definition.team.policy.scoped_budgets,
+                    &account,
+                    &own_account,
+                )
             {
-                let held_back = left.spent.0 - env.spent.0;
-                let spent = Usd(account.spent.0.saturating_sub(held_back));
-                self.plan = ResumePlan::SwitchLineage { lineage, spent };
+                let reserved = own_account.spent.0 - env.spent.0;
+                let total_spent = Usd(account.spent.0.saturating_sub(reserved));
+                self.plan = ResumePlan::SwitchLineage {
+                    lineage,
+                    total_spent,
+                };
                 self.stepper = stepper;
                 return Ok(());
             }
         }
         let name = next_lineage_name(&lineages);
-        self.stepper = replay_tail(
+        self.stepper = restore_stepper(
             &self.stepper,
             store.load(&StateSelector::Checkpoint(id.clone()))?,
         )?;
         let event = self.stepper.forked_event(name, Vec::new(), account);
+        // There is no event only if the state is not that of a checkpoint.
         let event = event.ok_or_else(|| StoreError::NoCheckpoint {
             id: id.0.clone(),
             known: Vec::new(),
@@ -95,23 +101,23 @@ impl OpenedTeam {
     }
 }
 
-/// Returns whether a budget limit would be compared with less than was used up of it, because
-/// `other` knows of less than `known`. Only a new lineage can be given another account; the total
-/// amount of the team is handled separately.
-fn would_reset_limits(purses: &ScopedBudgets, known: &Account, other: &Account) -> bool {
-    let of_role = |slot: &Slot| purses.roles.get(&slot.role).copied().unwrap_or_default();
-    let of_action = |slot: &Slot| purses.actions.get(slot).copied().unwrap_or_default();
+/// Returns whether resuming with `other` would forget usage that a limit counts and that `known`
+/// contains. Only a new lineage can be given another account. The team's budget in dollars is
+/// handled separately.
+fn would_forget_usage(budgets: &ScopedBudgets, known: &Account, other: &Account) -> bool {
+    let of_role = |slot: &Slot| budgets.roles.get(&slot.role).copied().unwrap_or_default();
+    let of_action = |slot: &Slot| budgets.actions.get(slot).copied().unwrap_or_default();
     known.ledger.iter().any(|(slot, used)| {
         let counted = other.ledger.get(slot).copied().unwrap_or_default();
         let (role, action) = (of_role(slot), of_action(slot));
-        let tokens = purses.tokens.or(role.tokens).or(action.tokens);
+        let tokens = budgets.tokens.or(role.tokens).or(action.tokens);
         (tokens.is_some() && used.tokens > counted.tokens)
             || (role.usd.or(action.usd).is_some() && used.usd > counted.usd)
     })
 }
 
-/// Computes the state that was loaded, for the same team as `like`.
-pub(super) fn replay_tail(like: &Stepper, saved: LoadedState) -> Result<Stepper, LaunchError> {
+/// Applies the events of `saved.tail` to `saved.base`; the team is that of `like`.
+pub(super) fn restore_stepper(like: &Stepper, saved: LoadedState) -> Result<Stepper, LaunchError> {
     let mut stepper = like.with_env(saved.base);
     for record in &saved.tail {
         stepper.apply(&record.event).map_err(DriverError::from)?;
@@ -120,10 +126,7 @@ pub(super) fn replay_tail(like: &Stepper, saved: LoadedState) -> Result<Stepper,
 }
 
 /// Fails unless `id` is the checkpoint of `env`. A `team.json` alone has only one checkpoint.
-pub(super) fn check_only_checkpoint(
-    env: &Environment,
-    id: &CheckpointId,
-) -> Result<(), LaunchError> {
+pub(super) fn require_checkpoint(env: &Environment, id: &CheckpointId) -> Result<(), LaunchError> {
     if env.checkpoint.as_ref() == Some(id) {
         return Ok(());
     }
@@ -154,27 +157,27 @@ pub(super) fn next_lineage_name(lineages: &[LineageRow]) -> String {
 }
 
 /// A function that loads a state of the same storage.
-pub(super) type LoadState<'a> = &'a dyn Fn(&StateSelector) -> Result<LoadedState, StoreError>;
+pub(super) type StateLoader<'a> = &'a dyn Fn(&StateSelector) -> Result<LoadedState, StoreError>;
 
-/// Computes what was used up in all lineages of a storage, of which the current one is left. What
-/// earlier lineages forfeited is known only to the current one, because each lineage passes it on
-/// to the next.
+/// Computes what was used up in all lineages of a storage, as if the current lineage stopped now.
+/// What earlier lineages had reserved when they stopped is known only to the current one, because
+/// each lineage passes it on to the next.
 pub(super) fn total_account(
     spent: Usd,
     current: &Stepper,
     lineages: &[LineageRow],
-    load: LoadState<'_>,
+    load: StateLoader<'_>,
 ) -> Result<Account, LaunchError> {
-    let mut account = account_left(current);
+    let mut account = account_at_stop(current);
     account.spent = account.spent.max(spent);
-    // There may be thousands of lineages. They are read only if more than the team's total amount
-    // is limited.
-    let is_all = current.team().policy.scoped_budgets == ScopedBudgets::default();
+    // There may be thousands of lineages. They are read only if more than the team's budget in
+    // dollars is limited.
+    let only_dollars_limited = current.team().policy.scoped_budgets == ScopedBudgets::default();
     let others = lineages
         .iter()
-        .filter(|row| !is_all && row.name != current.env().lineage.name);
+        .filter(|row| !only_dollars_limited && row.name != current.env().lineage.name);
     for row in others {
-        account.merge_ledger(&account_left(&replay_tail(
+        account.merge_ledger(&account_at_stop(&restore_stepper(
             current,
             load(&StateSelector::Lineage(row.name.clone()))?,
         )?));
@@ -182,11 +185,6 @@ pub(super) fn total_account(
     Ok(account)
 }
 
-pub(super) fn account_left(stepper: &Stepper) -> Account {
+pub(super) fn account_at_stop(stepper: &Stepper) -> Account {
     stepper.env().account_at_stop(stepper.team())
-}
-
-/// Returns the absolute form of a path, in which it is hashed and displayed.
-pub(super) fn absolute_path(path: &Path) -> std::path::PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
 }

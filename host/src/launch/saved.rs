@@ -8,7 +8,7 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::state::environment::Environment;
 use strata_core::team::Team;
 
-use super::resume_plan::check_only_checkpoint;
+use super::resume_plan::require_checkpoint;
 use super::{LaunchError, parse_saved_definition};
 use crate::driver::DriverError;
 use crate::manifest::Definition;
@@ -63,7 +63,7 @@ pub fn load_saved(path: &Path, at: &StateSelector) -> Result<SavedTeam, LaunchEr
             let team = Arc::new(team);
             let env = import_team_json(&directory, &team, &bytes)?;
             match at {
-                StateSelector::Checkpoint(id) => check_only_checkpoint(&env, id)?,
+                StateSelector::Checkpoint(id) => require_checkpoint(&env, id)?,
                 StateSelector::Head | StateSelector::Lineage(_) => {}
             }
             Ok(SavedTeam {

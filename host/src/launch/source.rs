@@ -13,7 +13,7 @@ use crate::display_path::display_path;
 use crate::open;
 use crate::plugin::{LimitReached, Limits, Plugin};
 use crate::sandbox::{
-    InterpreterComponent, LoadError, LoadedComponent, Metering, ScriptFile, WasmSandbox,
+    ComponentInfo, InterpreterComponent, LoadError, Metering, ScriptFile, WasmSandbox,
 };
 use crate::trust::lock::LockedComponent;
 use crate::trust::signature::{TrustedKeys, UntrustedComponent};
@@ -143,14 +143,14 @@ impl ComponentSource {
         &self,
         sandbox: &WasmSandbox,
         plugin: &Plugin,
-    ) -> Result<LoadedComponent, UnloadableComponent> {
+    ) -> Result<ComponentInfo, UnloadableComponent> {
         let (metering, limits) = (Metering::for_limits(&plugin.limits), &plugin.limits);
         let loaded = match (&self.script, &plugin.function) {
             (None, None) => {
                 sandbox.load_with_digest(self.digest.clone(), &self.bytes, metering, limits)
             }
             (None, Some(_)) => {
-                sandbox.load_functions(self.digest.clone(), &self.bytes, metering, limits)
+                sandbox.load_without_handler(self.digest.clone(), &self.bytes, metering, limits)
             }
             (
                 Some(ScriptWithInterpreter {

@@ -83,7 +83,7 @@ pub fn start(
     let idea = idea.ok_or_else(|| LaunchError::InvalidInput(missing()))?;
     let sandbox = WasmSandbox::new()?;
     let components = Components::load(&definition, &sandbox, report)?;
-    let equipment = components.runtime(&definition, sandbox, HiddenStorage::new(&start.storage))?;
+    let services = components.services(&definition, sandbox, HiddenStorage::new(&start.storage))?;
     for cut in definition.describe_reductions() {
         report(Notice::Note(&cut));
     }
@@ -91,7 +91,7 @@ pub fn start(
         report(Notice::Warning(&doubt));
     }
 
-    let (saved, makings) = (
+    let (saved, provenance) = (
         saved_definition(&definition),
         Provenance::from_definition(&definition),
     );
@@ -125,9 +125,9 @@ pub fn start(
     journal.begin()?;
     let run = RunHandle {
         control: None,
-        driver: Driver::new(journal, equipment),
+        driver: Driver::new(journal, services),
         path: start.storage,
-        provenance: makings,
+        provenance,
     };
     Ok(StartedRun {
         run,

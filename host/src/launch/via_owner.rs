@@ -46,12 +46,12 @@ pub enum AnswerRecipient {
 /// Fails if one of them answers no open request, or is not valid for its request; if nothing is
 /// saved there, or it cannot be read or written; or if a process that runs the team cannot be
 /// reached.
-pub fn answer(path: &Path, given: &[HumanReply]) -> Result<AcceptedAnswers, LaunchError> {
+pub fn answer(path: &Path, replies: &[HumanReply]) -> Result<AcceptedAnswers, LaunchError> {
     let record = |opened: OpenedTeam| {
         // Checked before a `team.json` alone is converted to a database.
-        opened.check_answers(given)?;
+        opened.check_answers(replies)?;
         let (mut journal, _) = opened.into_journal(None)?;
-        let answers = journal.record_replies(given)?;
+        let answers = journal.record_replies(replies)?;
         journal.save_if_possible();
         Ok(AcceptedAnswers {
             answers,
@@ -63,7 +63,7 @@ pub fn answer(path: &Path, given: &[HumanReply]) -> Result<AcceptedAnswers, Laun
         recipient: AnswerRecipient::Process,
     };
     via_owner(path, record, || {
-        control::send_answers(path, given).map(taken)
+        control::send_answers(path, replies).map(taken)
     })
 }
 
@@ -102,7 +102,7 @@ fn via_owner<T>(
                 done => return done,
             },
             Err(LaunchError::Store(in_use @ StoreError::Locked { .. })) => match theirs() {
-                ControlOutcome::Answered(told) => return told,
+                ControlOutcome::Answered(result) => return result,
                 ControlOutcome::Nobody => {
                     unreachable += 1;
                     in_use

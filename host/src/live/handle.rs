@@ -68,10 +68,10 @@ impl Handle {
     /// `request-opened` events and are part of the `state`.
     pub fn answer(
         &self,
-        given: Vec<HumanReply>,
+        replies: Vec<HumanReply>,
     ) -> BoxFuture<'static, Result<Vec<AnsweredRequest>, LiveError>> {
         let orders = self.orders();
-        Box::pin(async move { Ok(orders?.answer(given).await??) })
+        Box::pin(async move { Ok(orders?.answer(replies).await??) })
     }
 
     /// Returns a copy of the team and its current state, with every message. Everything in it is

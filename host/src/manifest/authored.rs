@@ -214,8 +214,10 @@ fn read_run(root: &TomlTable<'_>) -> AuthoredRun {
     if let Some(parallel) = whole("max_parallel", 1..=MAX_PARALLEL as u64) {
         run.max_parallel = parallel as usize;
     }
-    let kept = whole("checkpoints", 0..=u64::from(u32::MAX));
-    run.config.checkpoints_kept = kept.map(|kept| kept as u32).filter(|kept| *kept > 0);
+    let checkpoints = whole("checkpoints", 0..=u64::from(u32::MAX));
+    run.config.checkpoints_kept = checkpoints
+        .map(|count| count as u32)
+        .filter(|count| *count > 0);
     let words = [("full", Durability::Full), ("process", Durability::Process)];
     let durability = table.item("durability").and_then(|i| i.choice(&words));
     run.config.durability = durability.unwrap_or_default();

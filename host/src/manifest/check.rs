@@ -119,14 +119,14 @@ fn check_saved_names(authored: &AuthoredTeam, problems: &Problems) {
 }
 
 fn budget_scopes(authored: &AuthoredTeam) -> ScopedBudgets {
-    let mut purses = ScopedBudgets {
+    let mut budgets = ScopedBudgets {
         tokens: authored.budget_limits.tokens,
         ..ScopedBudgets::default()
     };
     for (role, id) in authored.roles.iter().zip((0..).map(RoleId)) {
-        purses.roles.insert(id, role.budget_limits);
+        budgets.roles.insert(id, role.budget_limits);
         for (action, index) in role.actions.iter().zip(0..) {
-            purses.actions.insert(
+            budgets.actions.insert(
                 Slot {
                     role: id,
                     kind: SlotKind::Action(ActionId(index)),
@@ -136,9 +136,9 @@ fn budget_scopes(authored: &AuthoredTeam) -> ScopedBudgets {
         }
     }
     let is_cap = |caps: &mut BudgetLimits| *caps != BudgetLimits::default();
-    purses.roles.retain(|_, caps| is_cap(caps));
-    purses.actions.retain(|_, caps| is_cap(caps));
-    purses
+    budgets.roles.retain(|_, caps| is_cap(caps));
+    budgets.actions.retain(|_, caps| is_cap(caps));
+    budgets
 }
 
 fn team_name(authored: &AuthoredTeam, problems: &Problems) -> String {

@@ -13,7 +13,7 @@ use super::component_location::ComponentOverride;
 use super::diagnostic::{Problems, ReferencedFiles, SourceText};
 use super::table::TomlTable;
 use super::{Definition, authored, parse_document, read_source};
-use crate::display_path::display_path;
+use crate::display_path::{absolute_path, display_path};
 use crate::plugin::http::HttpGrant;
 use crate::plugin::{Access, Grants, Plugin};
 use crate::services::external::ExternalEndpoint;
@@ -298,8 +298,4 @@ fn add_granted_uses(
             name: name.clone(),
         });
     }
-}
-
-fn absolute_path(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
 }

@@ -222,14 +222,14 @@ fn visit_run(event: &Event, visitor: &mut Visitor<'_>) {
         Event::RunResumed {
             checkpoint,
             step,
-            finished: kept,
+            finished,
             ..
         } => {
             visitor(&|_| PublicEvent::RunResumed {
                 checkpoint: checkpoint.as_ref().map(|id| id.0.clone()),
                 step: *step,
             });
-            for (role, work) in kept.iter().filter(|(_, work)| !is_choice(*work)) {
+            for (role, work) in finished.iter().filter(|(_, work)| !is_choice(*work)) {
                 visitor(&|names| PublicEvent::ActionReplayed {
                     action: names.action_ref(*role, *work),
                 });

@@ -117,12 +117,12 @@ impl<T> FirstAndNewest<T> {
     /// before the entry at index `place`.
     pub(super) fn from_parts(mut rows: Vec<T>, place: usize, left_out: usize) -> Self {
         let newest = VecDeque::from(rows.split_off(place.min(rows.len())));
-        let kept = rows.len() + newest.len();
+        let max_rows = rows.len() + newest.len();
         Self {
             first: rows,
             newest,
-            total: kept + left_out,
-            max_rows: kept,
+            total: max_rows + left_out,
+            max_rows,
         }
     }
 

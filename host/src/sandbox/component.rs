@@ -23,7 +23,7 @@ use crate::plugin::Limits;
 
 pub(super) use linked::LinkedComponent;
 pub use load_error::LoadError;
-use registry::{ReadyComponent, SharedComponents, TeamComponents};
+use registry::{LoadedComponent, SharedComponents, TeamComponents};
 pub use script::{InterpreterComponent, ScriptFile};
 
 mod compile;
@@ -62,9 +62,9 @@ pub struct ComponentManifest {
     pub needs: Vec<String>,
 }
 
-/// A loaded component, which can be called by its digest.
+/// What is known of a loaded component, which can be called by its digest.
 #[derive(Clone, Debug)]
-pub struct LoadedComponent {
+pub struct ComponentInfo {
     /// The SHA-256 of its bytes.
     pub digest: Digest,
     /// The interfaces it exports.
@@ -179,7 +179,7 @@ impl WasmSandbox {
     /// Calls with a fuel limit need a component that was loaded with `Metering::Fuel`, others with
     /// `Metering::Plain`. Compiling takes a few milliseconds for a small component and seconds for
     /// a language runtime.
-    pub fn load(&self, bytes: &[u8], metering: Metering) -> Result<LoadedComponent, LoadError> {
+    pub fn load(&self, bytes: &[u8], metering: Metering) -> Result<ComponentInfo, LoadError> {
         self.load_within(bytes, metering, &Limits::default())
     }
 
@@ -190,7 +190,7 @@ impl WasmSandbox {
         bytes: &[u8],
         metering: Metering,
         limits: &Limits,
-    ) -> Result<LoadedComponent, LoadError> {
+    ) -> Result<ComponentInfo, LoadError> {
         self.load_with_digest(digest_of(bytes), bytes, metering, limits)
     }
 
@@ -201,19 +201,19 @@ impl WasmSandbox {
         bytes: &[u8],
         metering: Metering,
         limits: &Limits,
-    ) -> Result<LoadedComponent, LoadError> {
+    ) -> Result<ComponentInfo, LoadError> {
         self.load_for(LoadPurpose::Action, digest, bytes, metering, limits)
     }
 
-    /// Like `load_with_digest`, for a component that need not be an action because only its functions are
-    /// called.
-    pub fn load_functions(
+    /// Like `load_with_digest`, for a component that need not export the handler of actions, because
+    /// only its functions are called.
+    pub fn load_without_handler(
         &self,
         digest: Digest,
         bytes: &[u8],
         metering: Metering,
         limits: &Limits,
-    ) -> Result<LoadedComponent, LoadError> {
+    ) -> Result<ComponentInfo, LoadError> {
         self.load_for(LoadPurpose::Functions, digest, bytes, metering, limits)
     }
 
@@ -229,7 +229,7 @@ impl WasmSandbox {
         let component = self.team_components.get(digest, metering);
         let component = component
             .expect("a component is loaded, with its metering, before a function of it is checked");
-        component.ready.functions().check(function, config)
+        component.linked.functions().check(function, config)
     }
 
     fn load_for(
@@ -239,35 +239,38 @@ impl WasmSandbox {
         bytes: &[u8],
         metering: Metering,
         limits: &Limits,
-    ) -> Result<LoadedComponent, LoadError> {
+    ) -> Result<ComponentInfo, LoadError> {
         load_error::check_header(bytes)?;
         compile::check_size(bytes, limits)?;
-        let shelved = match self.find_loaded(&digest, metering) {
-            Some(shelved) => shelved,
+        let component = match self.find_loaded(&digest, metering) {
+            Some(component) => component,
             None => self.register(
                 metering,
                 self.compile_or_load_cached(bytes, &digest, metering, limits)?,
             ),
         };
         match wanted {
-            LoadPurpose::Action => shelved.ready.check_handler()?,
+            LoadPurpose::Action => component.linked.check_handler()?,
             LoadPurpose::Functions => {}
         }
-        Ok(shelved.loaded.clone())
+        Ok(component.info.clone())
     }
 
-    fn register(&self, metering: Metering, shelved: ReadyComponent) -> Arc<ReadyComponent> {
-        let shelved = self.inner.shared_components.put(metering, shelved);
-        self.team_components.put(metering, &shelved);
-        shelved
+    fn register(&self, metering: Metering, component: LoadedComponent) -> Arc<LoadedComponent> {
+        let component = self
+            .inner
+            .shared_components
+            .get_or_insert(metering, component);
+        self.team_components.insert(metering, &component);
+        component
     }
 
     /// Returns a component that this team or another one has loaded.
-    fn find_loaded(&self, digest: &Digest, metering: Metering) -> Option<Arc<ReadyComponent>> {
+    fn find_loaded(&self, digest: &Digest, metering: Metering) -> Option<Arc<LoadedComponent>> {
         self.team_components.get(digest, metering).or_else(|| {
-            let shelved = self.inner.shared_components.get(digest, metering)?;
-            self.team_components.put(metering, &shelved);
-            Some(shelved)
+            let component = self.inner.shared_components.get(digest, metering)?;
+            self.team_components.insert(metering, &component);
+            Some(component)
         })
     }
 
@@ -277,14 +280,14 @@ impl WasmSandbox {
         digest: &Digest,
         metering: Metering,
         limits: &Limits,
-    ) -> Result<ReadyComponent, LoadError> {
+    ) -> Result<LoadedComponent, LoadError> {
         let engine = self.inner.engines.get(metering)?;
         let key = self.inner.cache.key(digest, engine);
         let load_from_cache = || {
             let (component, manifest) = self.load_cached(engine, &key)?;
             Some(
                 LinkedComponent::new(&component, bytes, metering)
-                    .map(|ready| ready_component(ready, digest, manifest)),
+                    .map(|linked| loaded_component(linked, digest, manifest)),
             )
         };
         if let Some(loaded) = load_from_cache() {
@@ -298,15 +301,15 @@ impl WasmSandbox {
         }
         tracing::debug!("compiling component {digest}");
         let component = compile::compile(engine, bytes, limits)?;
-        let ready = LinkedComponent::new(&component, bytes, metering)?;
+        let linked = LinkedComponent::new(&component, bytes, metering)?;
         let manifest = {
             let _alone = self
                 .inner
                 .describing
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
-            if ready.exports().handler {
-                describe::describe_component(&ready, limits)?
+            if linked.exports().handler {
+                describe::describe_component(&linked, limits)?
             } else {
                 ComponentManifest::default()
             }
@@ -314,7 +317,7 @@ impl WasmSandbox {
         if let (Ok(code), Ok(manifest)) = (component.serialize(), serde_json::to_vec(&manifest)) {
             self.inner.cache.put(&key, &manifest, &code);
         }
-        Ok(ready_component(ready, digest, manifest))
+        Ok(loaded_component(linked, digest, manifest))
     }
 
     /// Returns the cached component. Any defect of the cached data counts as its absence.
@@ -341,24 +344,24 @@ impl Sandbox for WasmSandbox {
         Box::pin(async move {
             // Waiting for a slot does not count against the guest's time.
             let _slot = inner.attempt_slots.acquire().await;
-            attempt::run(&component.ready, component.script.as_ref(), call, gateway).await
+            attempt::run(&component.linked, component.script.as_ref(), call, gateway).await
         })
     }
 }
 
-fn ready_component(
-    ready: LinkedComponent,
+fn loaded_component(
+    linked: LinkedComponent,
     digest: &Digest,
     manifest: ComponentManifest,
-) -> ReadyComponent {
-    let loaded = LoadedComponent {
+) -> LoadedComponent {
+    let info = ComponentInfo {
         digest: digest.clone(),
-        exports: ready.exports(),
+        exports: linked.exports(),
         manifest: Arc::new(manifest),
     };
-    ReadyComponent {
-        ready: Arc::new(ready),
-        loaded,
+    LoadedComponent {
+        linked: Arc::new(linked),
+        info,
         script: None,
     }
 }

@@ -189,7 +189,7 @@ pub(super) fn manifest(manifest: handler::Manifest) -> ComponentManifest {
 }
 
 pub(super) fn request(request: wit_llm::Request) -> llm::ModelRequest {
-    let turn = |turn: wit_llm::ChatMessage| llm::ChatMessage {
+    let chat_message = |turn: wit_llm::ChatMessage| llm::ChatMessage {
         speaker: speaker(turn.speaker),
         content: turn.content,
         tool_calls: turn.tool_calls.into_iter().map(tool_call).collect(),
@@ -202,7 +202,7 @@ pub(super) fn request(request: wit_llm::Request) -> llm::ModelRequest {
     };
     llm::ModelRequest {
         model: request.model,
-        messages: request.messages.into_iter().map(turn).collect(),
+        messages: request.messages.into_iter().map(chat_message).collect(),
         tools: request.tools.into_iter().map(tool).collect(),
         output_schema: request.output_schema,
         temperature: request.temperature,

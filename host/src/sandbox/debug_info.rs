@@ -199,8 +199,8 @@ fn resolve_in_unit(unit: &DebugUnit<'_>, open: &mut [&mut CodeAddress], budget: 
 fn read_text(bytes: DebugSlice<'_>, budget: &mut ReadBudget) -> Option<String> {
     // Finding its end has read all of it.
     budget.take(bytes.slice().len())?;
-    let told = bytes.slice().get(..MAX_NAME_BYTES).unwrap_or(bytes.slice());
-    Some(String::from_utf8_lossy(told).into_owned())
+    let prefix = bytes.slice().get(..MAX_NAME_BYTES).unwrap_or(bytes.slice());
+    Some(String::from_utf8_lossy(prefix).into_owned())
 }
 
 /// Returns the modules of a component that have debug information; `None` if there is too much of

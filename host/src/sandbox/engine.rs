@@ -144,11 +144,11 @@ impl Engines {
         if let Some(engine) = self.fuel.get() {
             return Ok(engine);
         }
-        let (made, _) = new_engine(Metering::Fuel, self.sandbox_use)?;
-        let kept = self.fuel.get_or_init(|| made);
+        let (new, _) = new_engine(Metering::Fuel, self.sandbox_use)?;
+        let engine = self.fuel.get_or_init(|| new);
         let mut ticking = self.ticking.lock().unwrap_or_else(PoisonError::into_inner);
-        ticking.push(kept.weak());
-        Ok(kept)
+        ticking.push(engine.weak());
+        Ok(engine)
     }
 }
 

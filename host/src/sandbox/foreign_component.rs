@@ -205,7 +205,7 @@ fn convert_result(ty: &Type, value: Val) -> Result<Draft, Failure> {
         (Some(ty), Some(value)) => value::to_json(&ty, *value),
         _ => Value::Null,
     };
-    let made = match (ty, value) {
+    let content = match (ty, value) {
         (Type::Result(ty), Val::Result(Ok(value))) => part(ty.ok(), value),
         (Type::Result(ty), Val::Result(Err(value))) => {
             return Err(Failure {
@@ -215,16 +215,16 @@ fn convert_result(ty: &Type, value: Val) -> Result<Draft, Failure> {
         }
         (ty, value) => value::to_json(ty, value),
     };
-    if depth(&made) > MAX_DEPTH {
+    if depth(&content) > MAX_DEPTH {
         return Err(refused(JsonError::TooDeep));
     }
-    Ok(to_draft(made))
+    Ok(to_draft(content))
 }
 
-fn to_draft(made: Value) -> Draft {
+fn to_draft(value: Value) -> Draft {
     Draft {
-        content: to_text(&made),
-        data: (!made.is_null()).then(|| Json::from(made)),
+        content: to_text(&value),
+        data: (!value.is_null()).then(|| Json::from(value)),
         to: Vec::new(),
         cause_by: None,
         route: Vec::new(),

@@ -175,8 +175,8 @@ impl Meter {
         if self.start.elapsed() >= self.timeout {
             return Err(self.timeout_error(None));
         }
-        let turn = Box::pin(tokio::task::yield_now());
-        Ok(UpdateDeadline::YieldCustom(1, turn))
+        let yielding = Box::pin(tokio::task::yield_now());
+        Ok(UpdateDeadline::YieldCustom(1, yielding))
     }
 
     fn running_ns(&self) -> u64 {

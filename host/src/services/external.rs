@@ -134,7 +134,7 @@ impl ExternalConnection {
         tries: DeliveryRetries,
     ) -> BoxFuture<'static, Result<Vec<String>, String>> {
         let opened = self.open();
-        let made = match &self.external {
+        let sending = match &self.external {
             ExternalEndpoint::Stdio { .. } => match (opened, &mut self.program) {
                 (Ok(()), Some(program)) => Ok(program.write(letter.text, tries)),
                 (opened, _) => Err(opened.err().unwrap_or_default()),
@@ -145,7 +145,7 @@ impl ExternalConnection {
                     .map(|client| self.client.insert(client).post(letter, tries)),
             },
         };
-        made.unwrap_or_else(|why| Box::pin(async { Err(why) }))
+        sending.unwrap_or_else(|why| Box::pin(async { Err(why) }))
     }
 
     /// Returns whether the outside may send messages on its own.

@@ -28,7 +28,7 @@ pub use tokens::TokenCounts;
 use serde::{Deserialize, Serialize};
 
 use crate::gateway::HostError;
-use tokens::FailedUsage;
+use tokens::UsageWithoutReply;
 
 /// A request to a model. The order of the fields matters: recorded calls are matched by the
 /// serialized request.
@@ -75,8 +75,8 @@ impl ModelRequest {
             .tools
             .iter()
             .flat_map(|tool| [&tool.name, &tool.description, &tool.parameters]);
-        let turns = self.messages.iter().map(|turn| turn.content.as_str());
-        turns
+        let contents = self.messages.iter().map(|turn| turn.content.as_str());
+        contents
             .chain(calls)
             .chain(tools.map(String::as_str))
             .chain(self.output_schema.as_deref())
@@ -190,14 +190,14 @@ struct FailedRequest {
     /// Why there is none.
     error: HostError,
     /// What it used.
-    used: FailedUsage,
+    used: UsageWithoutReply,
 }
 
 impl From<HostError> for FailedRequest {
     fn from(error: HostError) -> Self {
         Self {
             error,
-            used: FailedUsage::Nothing,
+            used: UsageWithoutReply::Nothing,
         }
     }
 }

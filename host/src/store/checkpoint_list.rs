@@ -71,8 +71,8 @@ pub(super) fn list_checkpoints(
     let mut all = CheckpointListing::default();
     if let (Some(id), Some(first)) = (&base.checkpoint, lineages.first()) {
         // A state that another storage exported as a fork has its fork as parent.
-        let given = base.parent.is_some() && base.parent.as_ref() == base.lineage.forks.last();
-        let source = if given {
+        let is_fork = base.parent.is_some() && base.parent.as_ref() == base.lineage.forks.last();
+        let source = if is_fork {
             CheckpointOrigin::Fork
         } else {
             CheckpointOrigin::Import
@@ -86,12 +86,11 @@ pub(super) fn list_checkpoints(
             status: base.status,
             time_ms: None,
         };
-        let told = None;
         all.add(ListedCheckpoint {
             row,
             lineage: 0,
             position: 0,
-            status_event: told,
+            status_event: None,
             first_line: 0,
             state_status: base.status,
             parent_index: None,
@@ -152,18 +151,19 @@ impl CheckpointListing {
             while let Some((_, step)) = gaps.next_if(|(last, _)| last < at) {
                 next_step = next_step.max(*step);
             }
-            let Some(made) = self.checkpoint_of_event(&record.event, *at, &mut next_step) else {
+            let Some(checkpoint) = self.checkpoint_of_event(&record.event, *at, &mut next_step)
+            else {
                 continue;
             };
             // If the event of the parent was dropped, the nearest ancestor takes its place.
-            let parent = made.parent.or(newest);
+            let parent = checkpoint.parent.or(newest);
             let row = CheckpointRow {
-                id: made.id.clone(),
+                id: checkpoint.id.clone(),
                 lineage: marks.name.clone(),
-                step: made.step,
+                step: checkpoint.step,
                 parent: None,
-                source: made.source,
-                status: made.status,
+                source: checkpoint.source,
+                status: checkpoint.status,
                 time_ms: Some(record.time_ms),
             };
             newest = Some(self.rows.len());
@@ -173,7 +173,7 @@ impl CheckpointListing {
                 position: *at,
                 status_event: None,
                 first_line: record.line,
-                state_status: made.status,
+                state_status: checkpoint.status,
                 parent_index: parent,
             });
         }
@@ -188,7 +188,7 @@ impl CheckpointListing {
         next_step: &mut u64,
     ) -> Option<NewCheckpoint<'a>> {
         let step = *next_step;
-        let made = match event {
+        let checkpoint = match event {
             Event::RunStarted { checkpoint, .. } => {
                 let origin = CheckpointOrigin::Entry;
                 NewCheckpoint::new(checkpoint, step, None, origin, Status::Running)
@@ -241,7 +241,7 @@ impl CheckpointListing {
             }
             _ => return None,
         };
-        Some(made)
+        Some(checkpoint)
     }
 
     /// Returns the index of a checkpoint that was added.

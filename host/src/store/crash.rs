@@ -18,7 +18,7 @@ use super::{
 
 /// The environment variable with the directory that the child process writes to.
 const DIRECTORY_VARIABLE: &str = "STRATA_TEST_CRASH_DIRECTORY";
-/// The environment variable that makes the child process use a shared log.
+/// The environment variable that makes the child process use a group log.
 const SHARED_LOG_VARIABLE: &str = "STRATA_TEST_CRASH_SHARES";
 /// The seed and the length of the run that the child process records.
 const RUN: (u64, usize) = (11, 4000);

@@ -21,7 +21,7 @@ use super::progress::WriteProgress;
 use super::reader::Reader;
 use super::sqlite::{SqliteStore, TEMPORARY_DATABASE};
 use super::{
-    Durability, SavedDefinition, StateSelector, Store, file, schema, shared_log, team_json,
+    Durability, SavedDefinition, StateSelector, Store, file, group_log, schema, team_json,
 };
 use crate::blob::Blobs;
 
@@ -187,7 +187,7 @@ impl StorageDirectory {
         };
         let is_ours = |name: &str| {
             file::STORAGE_FILES.contains(&name)
-                || shared_log::is_log_link(name)
+                || group_log::is_log_link(name)
                 || name.starts_with(METAGPT_PREFIX)
         };
         let is_named = file
@@ -413,10 +413,10 @@ impl StorageDirectory {
         let mut lock = StorageLock::acquire(&self.path)?;
         if replace == ReplacePolicy::Never
             && self.content()? == DirectoryContent::Database
-            && !shared_log::log_links(&self.path)?.is_empty()
+            && !group_log::log_links(&self.path)?.is_empty()
         {
             // Whether the team is finished is read from the database. Opening it restores what a
-            // shared log has of the team.
+            // group log has of the team.
             drop(SqliteStore::open(lock, &self.path)?);
             lock = StorageLock::acquire(&self.path)?;
         }
@@ -495,9 +495,9 @@ impl StorageDirectory {
             }
         }
         let aside = self.create_aside()?;
-        // The log and a shared log also stay here until there is another database: wherever this is
+        // The log and a group log also stay here until there is another database: wherever this is
         // interrupted, one of the two directories has the complete state.
-        for link in shared_log::log_links(&self.path)? {
+        for link in group_log::log_links(&self.path)? {
             link.link_into(&aside)?;
         }
         for name in [WAL_FILE, PROGRESS_FILE] {
@@ -550,5 +550,5 @@ fn is_leftover(name: &str) -> bool {
         .any(|start| name.starts_with(start));
     starts
         || [LOCK_FILE, PROGRESS_FILE, ".team.json.new"].contains(&name)
-        || shared_log::is_log_link(name)
+        || group_log::is_log_link(name)
 }

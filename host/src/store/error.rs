@@ -10,7 +10,7 @@ use strata_core::record::id::CheckpointId;
 use strata_core::record::lineage::parse_checkpoint_id;
 
 use super::directory::TEAM_JSON;
-use super::shared_log::is_log_link;
+use super::group_log::is_log_link;
 use crate::shell::shell_path;
 use crate::suggest::{closest, suggest};
 

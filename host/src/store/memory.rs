@@ -176,18 +176,18 @@ impl MemoryStore {
 
     fn forget_checkpoints(&mut self, lineage: usize, keep: u32) {
         let begin = self.lineages[lineage].start();
-        let made = self.lineages[lineage]
+        let checkpoints = self.lineages[lineage]
             .records
             .iter()
             .filter(|(at, record)| {
                 **at > begin + 1 && super::checkpoint_of(&record.event).is_some()
             });
-        let made: Vec<u64> = made.map(|(at, _)| *at).collect();
-        let over = made.len().saturating_sub(keep as usize);
+        let positions: Vec<u64> = checkpoints.map(|(at, _)| *at).collect();
+        let over = positions.len().saturating_sub(keep as usize);
         let line = &mut self.lineages[lineage];
         line.forgotten_until = line
             .forgotten_until
-            .max(made[..over].last().copied().unwrap_or(0));
+            .max(positions[..over].last().copied().unwrap_or(0));
     }
 }
 
@@ -301,8 +301,8 @@ impl Store for MemoryStore {
             let after = previous.map_or(self.lineages[one.lineage].start(), |previous| {
                 previous.position
             });
-            let told = previous.and_then(|previous| previous.status_event);
-            if after + 1 + u64::from(told.is_some()) >= one.position {
+            let status_event = previous.and_then(|previous| previous.status_event);
+            if after + 1 + u64::from(status_event.is_some()) >= one.position {
                 continue;
             }
             let corrupt = |what| StoreError::Corrupt {
@@ -314,10 +314,11 @@ impl Store for MemoryStore {
             line.snapshots
                 .retain(|at, _| !(after + 1..one.position).contains(at));
             line.snapshots.insert(one.position, state);
-            let kept = line.records.len();
-            line.records
-                .retain(|at, _| !(after + 1..one.position).contains(at) || Some(*at) == told);
-            pruned.events += (kept - line.records.len()) as u64;
+            let count_before = line.records.len();
+            line.records.retain(|at, _| {
+                !(after + 1..one.position).contains(at) || Some(*at) == status_event
+            });
+            pruned.events += (count_before - line.records.len()) as u64;
             line.gaps
                 .insert(after + 1, (one.position - 1, one.row.step));
         }

@@ -137,12 +137,12 @@ impl Reader {
             .ok_or_else(|| unknown_checkpoint(id, listed))?;
         let (line, end) = (&rows[found.lineage], found.position as i64);
         let saved = self.state_at(&self.path_to(line, end)?, end)?;
-        let made = saved
+        let newest = saved
             .tail
             .iter()
             .rev()
             .find_map(|record| checkpoint_of(&record.event));
-        match made.or(saved.base.checkpoint.as_ref()) == Some(id) {
+        match newest.or(saved.base.checkpoint.as_ref()) == Some(id) {
             true => Ok(saved),
             false => Err(self.corrupt(format!(
                 "event {end} is not the one that made checkpoint `{id}`"

@@ -121,7 +121,7 @@ impl SqliteStore {
             .map_err(fail)?;
         let progress = ProgressFile::for_database(directory, changes)?;
         let line = reader.selected_lineage()?;
-        let told = reader.lineage_as_stored(line.id)?;
+        let lineage_row = reader.lineage_as_stored(line.id)?;
         let lock = LockedDirectory {
             path: directory.to_path_buf(),
             _lock: lock,
@@ -131,7 +131,7 @@ impl SqliteStore {
             reader,
             progress,
             lineage: line,
-            lineage_row: told,
+            lineage_row,
             snapshot,
             wal_file: None,
             checkpoint_positions: None,
@@ -140,7 +140,7 @@ impl SqliteStore {
             max_log_pages: LOG_PAGES,
             lock,
         };
-        store.restore_from_shared_logs()?;
+        store.restore_from_group_logs()?;
         Ok(store)
     }
 
@@ -159,14 +159,14 @@ impl SqliteStore {
         durability: Durability,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        let made = self.commit(work)?;
+        let result = self.commit(work)?;
         if let Some(joined) = &mut self.group_commit {
             joined.note_other_change();
         }
         if durability == Durability::Full {
             self.sync_log()?;
         }
-        Ok(made)
+        Ok(result)
     }
 
     /// The same, for a change that is no event and must not be lost.
@@ -194,9 +194,9 @@ impl SqliteStore {
         let run = |sql: &str| conn.prepare_cached(sql)?.execute([]).map(drop);
         let all = || {
             run("BEGIN IMMEDIATE")?;
-            let made = work(conn)?;
+            let result = work(conn)?;
             run("COMMIT")?;
-            Ok(made)
+            Ok(result)
         };
         let result = all();
         if result.is_err() && !conn.is_autocommit() {
@@ -210,7 +210,7 @@ impl SqliteStore {
     /// Makes everything that was committed survive a loss of power. Events, and what is known of
     /// `team.json`, are committed together with those of other teams if possible.
     fn sync(&mut self, known: Option<&KnownTeamJson>) -> Result<(), StoreError> {
-        // Until its own log was synced for the first time, the directory has to be synced, too.
+        // Until its own WAL was synced for the first time, the directory has to be synced, too.
         let (Some(log), Some(joined)) = (&mut self.wal_file, &mut self.group_commit) else {
             return self.sync_log();
         };
@@ -223,7 +223,7 @@ impl SqliteStore {
         }
     }
 
-    /// Does the same by syncing its own log.
+    /// Does the same by syncing its own WAL.
     fn sync_log(&mut self) -> Result<(), StoreError> {
         let path = self.lock.path.join(WAL_FILE);
         let fail = |e| StoreError::io(&path, "write", e);
@@ -255,10 +255,10 @@ impl SqliteStore {
     /// Notes which of the records that were appended to the current lineage are checkpoints. `line` is the lineage after
     /// the append.
     fn note_checkpoints(&mut self, line: &StoredLineage, records: &[Record]) {
-        if let Some(made) = &mut self.checkpoint_positions {
+        if let Some(positions) = &mut self.checkpoint_positions {
             for (at, record) in (self.lineage.events + 1..).zip(records) {
                 if makes_checkpoint(line, at, record) {
-                    made.push_back(at);
+                    positions.push_back(at);
                 }
             }
         }
@@ -403,13 +403,13 @@ impl Store for SqliteStore {
     }
 
     fn keep_checkpoints(&mut self, keep: u32) -> Result<(), StoreError> {
-        let mut made = match self.checkpoint_positions.take() {
-            Some(made) => made,
+        let mut positions = match self.checkpoint_positions.take() {
+            Some(positions) => positions,
             None => self.checkpoint_positions(&self.lineage)?,
         };
-        let over = made.len().saturating_sub(keep as usize);
-        let last = made.drain(..over).next_back();
-        self.checkpoint_positions = Some(made);
+        let over = positions.len().saturating_sub(keep as usize);
+        let last = positions.drain(..over).next_back();
+        self.checkpoint_positions = Some(positions);
         let Some(last) = last else { return Ok(()) };
         let line = StoredLineage {
             forgotten_until: last,

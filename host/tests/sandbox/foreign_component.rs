@@ -444,7 +444,7 @@ fn what_cannot_be_called_is_found_when_the_component_is_loaded() {
     let tools = tools();
     let digest = digest_of(&tools);
     let loaded = SANDBOX
-        .load_functions(digest, &tools, Metering::Plain, &Limits::default())
+        .load_without_handler(digest, &tools, Metering::Plain, &Limits::default())
         .unwrap();
     assert!(!loaded.exports.handler);
     let check = |function: &str, config: Value, expected: Result<(), &str>| {

@@ -136,7 +136,7 @@ fn what_no_compiler_needs_of_webassembly_is_refused() {
     let load = |module: &str| {
         let bytes = component(&format!("(component (core module {module}))"));
         SANDBOX
-            .load_functions(digest_of(&bytes), &bytes, Metering::Plain, &limits())
+            .load_without_handler(digest_of(&bytes), &bytes, Metering::Plain, &limits())
             .map_err(|error| error.to_string())
     };
     let check = |module: &str, expected: &str| {

@@ -258,7 +258,7 @@ impl Stepper {
             .env
             .exhausted_budget(&self.team, id, work, Amount::ZERO);
         // An action whose own budget is used up may still do something that costs nothing.
-        exhausted.filter(|purse| !matches!(purse, BudgetScope::Action(_)))
+        exhausted.filter(|scope| !matches!(scope, BudgetScope::Action(_)))
     }
 
     /// Returns whose budgets do not allow open activations to continue.

@@ -38,8 +38,8 @@ impl JoinId {
     }
 }
 
-/// The position of a component in a team: what chooses the next action of a role, or one of its
-/// actions.
+/// The position of a component in a team: a role, and either what chooses its next action or one of
+/// its actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Slot {
     /// The role.

@@ -108,7 +108,7 @@ pub enum JoinMode {
     All,
     /// On every message.
     Any,
-    /// Once the team is quiet, with all messages it has.
+    /// Only when the team is quiet, with all messages it has. The team is active until then.
     Active,
 }
 

@@ -77,7 +77,7 @@ impl Environment {
         work: Work,
         more: &dyn Fn(&dyn Fn(Slot) -> bool) -> Amount,
     ) -> Option<BudgetScope> {
-        let (slot, purses) = (charged_slot(id, work), &team.policy.scoped_budgets);
+        let (slot, budgets) = (charged_slot(id, work), &team.policy.scoped_budgets);
         let used = |caps: Option<BudgetLimits>, whose: &dyn Fn(Slot) -> bool| {
             self.reaches_limits(caps, whose, || more(whose))
         };
@@ -86,13 +86,13 @@ impl Environment {
             .map(|max| Usd(max.0.saturating_sub(self.unattributed_spending().0)));
         let of_team = BudgetLimits {
             usd: budget,
-            tokens: purses.tokens,
+            tokens: budgets.tokens,
         };
         if used(Some(of_team), &|_| true) {
             Some(BudgetScope::Team)
-        } else if used(purses.roles.get(&id).copied(), &|at| at.role == id) {
+        } else if used(budgets.roles.get(&id).copied(), &|at| at.role == id) {
             Some(BudgetScope::Role(id))
-        } else if used(purses.actions.get(&slot).copied(), &|at| at == slot) {
+        } else if used(budgets.actions.get(&slot).copied(), &|at| at == slot) {
             Some(BudgetScope::Action(slot))
         } else {
             None
@@ -132,7 +132,7 @@ impl Environment {
     fn reserved(&self, team: &Team, whose: &dyn Fn(Slot) -> bool) -> Amount {
         self.reservations(team)
             .filter(|(slot, _)| whose(*slot))
-            .fold(Amount::ZERO, |sum, (_, held)| sum + held)
+            .fold(Amount::ZERO, |sum, (_, amount)| sum + amount)
     }
 
     /// Returns the reservations of all open activations, each with the slot to which it is charged.
@@ -172,12 +172,12 @@ impl Environment {
     /// calls in progress, so their reservations count as spent.
     pub fn account_at_stop(&self, team: &Team) -> Account {
         let mut account = self.account();
-        for (slot, held) in self
+        for (slot, amount) in self
             .reservations(team)
-            .filter(|(_, held)| *held != Amount::ZERO)
+            .filter(|(_, amount)| *amount != Amount::ZERO)
         {
-            account.spent += held.usd;
-            account.ledger.entry(slot).or_default().add_amount(held);
+            account.spent += amount.usd;
+            account.ledger.entry(slot).or_default().add_amount(amount);
         }
         account
     }

@@ -67,16 +67,16 @@ fn what_is_held_back_counts_until_the_answer_settles_it() {
     let mut run = ManualRun::start(team.clone());
     let (a, b) = (run.call(), run.call());
     hold_back(&mut run, &a, 10);
-    let purse = |run: &ManualRun| {
+    let exhausted = |run: &ManualRun| {
         run.env()
             .exhausted_budget(&team, b.role, b.work, Amount::ZERO)
     };
     assert_eq!(
-        (purse(&run), run.env().spent),
+        (exhausted(&run), run.env().spent),
         (Some(BudgetScope::Team), Usd::ZERO)
     );
     run.ask(&a, "q", 3);
-    assert_eq!((purse(&run), run.env().spent), (None, Usd(3)));
+    assert_eq!((exhausted(&run), run.env().spent), (None, Usd(3)));
     assert_eq!(
         run.env().exhausted_budget(&team, b.role, b.work, usd(7)),
         Some(BudgetScope::Team)
@@ -84,20 +84,20 @@ fn what_is_held_back_counts_until_the_answer_settles_it() {
 }
 
 #[test]
-fn a_purse_is_spent_out_by_what_was_spent_and_not_by_what_may_come_free() {
+fn a_budget_is_exhausted_by_what_was_spent_and_not_by_what_may_come_free() {
     let mut team = pair();
     team.policy.budget = Some(Usd(10));
     let mut run = ManualRun::start(team.clone());
     let (a, b) = (run.call(), run.call());
-    let purse = |run: &ManualRun| {
+    let exhausted = |run: &ManualRun| {
         run.env()
             .exhausted_without_reservations(&team, b.role, b.work)
     };
     hold_back(&mut run, &a, 10);
-    assert_eq!(purse(&run), None);
+    assert_eq!(exhausted(&run), None);
     // Nobody will see the answer.
     run.end(a.role, Err(Fault::new(FaultKind::Trap, "unreachable")));
-    assert_eq!(purse(&run), Some(BudgetScope::Team));
+    assert_eq!(exhausted(&run), Some(BudgetScope::Team));
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn tokens_are_held_back_as_money_is_and_counted_where_nobody_saw_the_answer() {
     team.policy.scoped_budgets.tokens = Some(100);
     let mut run = ManualRun::start(team.clone());
     let (a, b) = (run.call(), run.call());
-    let purse = |run: &ManualRun, also| {
+    let exhausted = |run: &ManualRun, also| {
         run.env().exhausted_budget(
             &team,
             b.role,
@@ -140,12 +140,12 @@ fn tokens_are_held_back_as_money_is_and_counted_where_nobody_saw_the_answer() {
         },
     );
     assert_eq!(
-        (purse(&run, 39), purse(&run, 40)),
+        (exhausted(&run, 39), exhausted(&run, 40)),
         (None, Some(BudgetScope::Team))
     );
     use_tokens(&mut run, &a, 10);
     assert_eq!(
-        (purse(&run, 89), purse(&run, 90)),
+        (exhausted(&run, 89), exhausted(&run, 90)),
         (None, Some(BudgetScope::Team))
     );
     hold_back_both(
@@ -372,13 +372,13 @@ fn tokens_are_counted_by_whom_and_stop_the_team_that_has_used_up_its_own() {
     let (a, b) = (run.call(), run.call());
     use_tokens(&mut run, &a, 3);
     use_tokens(&mut run, &a, 1);
-    let purse = |run: &ManualRun| {
+    let exhausted = |run: &ManualRun| {
         run.env()
             .exhausted_budget(&team, b.role, b.work, Amount::ZERO)
     };
-    assert_eq!(purse(&run), None);
+    assert_eq!(exhausted(&run), None);
     use_tokens(&mut run, &b, 3);
-    assert_eq!(purse(&run), Some(BudgetScope::Team));
+    assert_eq!(exhausted(&run), Some(BudgetScope::Team));
     let spending = |role| run.env().spending(|at| at.role == role);
     assert_eq!((spending(a.role).tokens, spending(a.role).calls), (4, 2));
     assert_eq!((spending(b.role).tokens, spending(b.role).calls), (3, 1));
@@ -403,25 +403,29 @@ fn a_cap_counts_what_is_its_own_and_nothing_else() {
     run.ask(&a, "q", 5);
     run.end(a.role, Ok(says("a ok")));
     let a2 = run.call();
-    let purse = |run: &ManualRun, call: &Invocation| {
+    let exhausted = |run: &ManualRun, call: &Invocation| {
         run.env()
             .exhausted_budget(&team, call.role, call.work, Amount::ZERO)
     };
-    assert_eq!(purse(&run, &a2), None, "the other action spent it");
+    assert_eq!(exhausted(&run, &a2), None, "the other action spent it");
     let b = run.call();
     hold_back(&mut run, &a2, 4);
     assert_eq!(
-        purse(&run, &a2),
+        exhausted(&run, &a2),
         Some(BudgetScope::Role(a2.role)),
         "both actions are the role's"
     );
     run.ask(&a2, "q", 0);
-    assert_eq!(purse(&run, &a2), None);
+    assert_eq!(exhausted(&run, &a2), None);
     hold_back(&mut run, &a2, 9);
-    assert_eq!(purse(&run, &b), None, "it is held back for another role");
+    assert_eq!(
+        exhausted(&run, &b),
+        None,
+        "it is held back for another role"
+    );
     use_tokens(&mut run, &b, 1);
     assert_eq!(
-        purse(&run, &b),
+        exhausted(&run, &b),
         Some(BudgetScope::Role(b.role)),
         "money is left, but no token"
     );
@@ -465,8 +469,11 @@ fn what_nobody_here_spent_counts_against_the_budget() {
             .run_resumed_event_with_spent(Usd(8), Some(Usd(10)), CallPolicy::Auto),
     );
     let a = run.call();
-    let purse = |also| run.env().exhausted_budget(&team, a.role, a.work, usd(also));
-    assert_eq!((purse(1), purse(2)), (None, Some(BudgetScope::Team)));
+    let exhausted = |also| run.env().exhausted_budget(&team, a.role, a.work, usd(also));
+    assert_eq!(
+        (exhausted(1), exhausted(2)),
+        (None, Some(BudgetScope::Team))
+    );
 }
 
 #[test]

@@ -375,18 +375,18 @@ fn any_policy() -> impl Strategy<Value = Policy> {
     let on_fault = prop::sample::select(vec![OnFault::Stop, OnFault::Park]);
     let budget = prop::option::weighted(0.2, (1..40_u64).prop_map(Usd));
     let limits = (1..8_u64, 1..=4_usize);
-    (on_fault, limits, budget, any_purses()).prop_map(
-        |(on_fault, (steps, max_parallel), budget, purses)| Policy {
+    (on_fault, limits, budget, any_scoped_budgets()).prop_map(
+        |(on_fault, (steps, max_parallel), budget, budgets)| Policy {
             on_fault,
             max_steps: Some(steps),
             max_parallel,
             budget,
-            scoped_budgets: purses,
+            scoped_budgets: budgets,
         },
     )
 }
 
-fn any_purses() -> impl Strategy<Value = ScopedBudgets> {
+fn any_scoped_budgets() -> impl Strategy<Value = ScopedBudgets> {
     let tokens = || prop::option::weighted(0.3, 1..40_u64);
     let usd = prop::option::weighted(0.3, (1..40_u64).prop_map(Usd));
     let caps = (usd, tokens()).prop_map(|(usd, tokens)| BudgetLimits { usd, tokens });

@@ -120,7 +120,7 @@ fn install_packages(
             dir.display()
         ))[..8],
     );
-    let made = cache::create_once(&format!("python/packages-{key}"), |made| {
+    let directory = cache::create_once(&format!("python/packages-{key}"), |made| {
         report(&format!("getting the packages that {} needs", project.name));
         let mut install = pip_command(tools);
         install.current_dir(dir).args([
@@ -153,5 +153,5 @@ fn install_packages(
         }
         Ok(())
     })?;
-    Ok(Some(made.join("packages")))
+    Ok(Some(directory.join("packages")))
 }

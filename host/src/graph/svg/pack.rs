@@ -69,9 +69,9 @@ pub fn arrange(graph: &Graph, parts: &[ConnectedPart], blocks: Vec<GraphLayout>)
     // Nodes without edges begin in a new row.
     let mut joined = true;
     for (part, block) in parts.iter().zip(blocks) {
-        let turns = joined && part.edges.is_empty();
+        let starts_row = joined && part.edges.is_empty();
         joined = !part.edges.is_empty();
-        if corner.x > 0.0 && (turns || corner.x + block.width > widest) {
+        if corner.x > 0.0 && (starts_row || corner.x + block.width > widest) {
             corner = Point {
                 x: 0.0,
                 y: corner.y + row_height + PART_GAP,

@@ -10,7 +10,7 @@ use strata_core::team::React;
 use crate::launch::Notice;
 use crate::manifest::{Definition, Diagnostics};
 use crate::plugin::{CompiledSchema, Plugin};
-use crate::sandbox::LoadedComponent;
+use crate::sandbox::ComponentInfo;
 use crate::suggest::suggest;
 
 /// Checks an action's `config` against the schema that its component publishes. `report` receives a
@@ -19,7 +19,7 @@ pub(super) fn check_config(
     definition: &Definition,
     slot: Slot,
     plugin: &Plugin,
-    component: &LoadedComponent,
+    component: &ComponentInfo,
     report: &mut dyn FnMut(Notice<'_>),
 ) -> Result<(), Diagnostics> {
     // The schema describes the config of the action. A thinker or a planner in the same component

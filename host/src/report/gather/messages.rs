@@ -104,11 +104,11 @@ impl Deliveries {
     /// Returns all messages of the state.
     pub(super) fn messages(&self, stepper: &Stepper) -> FirstAndNewest<MessageEntry> {
         let env = stepper.env();
-        let mut kept = FirstAndNewest::at_most(MAX_MESSAGES);
+        let mut shown = FirstAndNewest::at_most(MAX_MESSAGES);
         for message in env.messages.iter() {
-            kept.push(message);
+            shown.push(message);
         }
-        kept.map(|message| {
+        shown.map(|message| {
             let way = self.by_message.get(&message.id);
             MessageEntry {
                 id: message.id.0.clone(),

@@ -319,13 +319,13 @@ impl AttemptFiles {
                 Ok(at.root.size()?.saturating_add(awaited))
             };
             // Nothing else that an attempt sees changes while it runs, except in staged copies.
-            let held = if staged {
+            let size = if staged {
                 count()
             } else {
                 at.root.cached_size(count)
             };
-            let held = held.map_err(|e| at.io_error("write", &e))?;
-            quota::check_size(held.saturating_add(added).saturating_sub(removed), limit)
+            let size = size.map_err(|e| at.io_error("write", &e))?;
+            quota::check_size(size.saturating_add(added).saturating_sub(removed), limit)
                 .map_err(|e| at.io_error("write", &e))
         })
         .await

@@ -8,7 +8,7 @@ use strata_core::record::fault::{Fault, FaultCause};
 use strata_core::record::id::Digest;
 use strata_core::record::json::Json;
 
-use super::{ComponentManifest, LoadError, LoadedComponent, Metering, ReadyComponent, WasmSandbox};
+use super::{ComponentInfo, ComponentManifest, LoadError, LoadedComponent, Metering, WasmSandbox};
 use crate::blob::digest_of;
 use crate::excerpt::excerpt;
 use crate::plugin::{Limits, Plugin};
@@ -48,34 +48,34 @@ impl WasmSandbox {
         interpreter: InterpreterComponent<'_>,
         metering: Metering,
         limits: &Limits,
-    ) -> Result<LoadedComponent, LoadError> {
+    ) -> Result<ComponentInfo, LoadError> {
         let InterpreterComponent { digest, bytes } = interpreter;
-        let runs = self.load_with_digest(digest.clone(), bytes, metering, limits)?;
+        let interpreter = self.load_with_digest(digest.clone(), bytes, metering, limits)?;
         let manifest = ComponentManifest {
             name: script.name.clone(),
             description: script.description(),
             config_schema: None,
             output_schema: None,
-            ..(*runs.manifest).clone()
+            ..(*interpreter.manifest).clone()
         };
-        let loaded = LoadedComponent {
+        let info = ComponentInfo {
             digest: script_digest.clone(),
-            exports: runs.exports,
+            exports: interpreter.exports,
             manifest: Arc::new(manifest),
         };
-        let shelved = self
+        let component = self
             .find_loaded(digest, metering)
             .expect("it was loaded just now");
-        let ready = Arc::clone(&shelved.ready);
+        let linked = Arc::clone(&component.linked);
         self.register(
             metering,
-            ReadyComponent {
-                ready,
-                loaded: loaded.clone(),
+            LoadedComponent {
+                linked,
+                info: info.clone(),
                 script: Some(script.clone()),
             },
         );
-        Ok(loaded)
+        Ok(info)
     }
 }
 

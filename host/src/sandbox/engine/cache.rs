@@ -90,12 +90,12 @@ impl CompileCache {
 
     /// Returns the cache in this directory, if nobody else can access it.
     pub(in crate::sandbox) fn in_directory(dir: &Path) -> Self {
-        let made = user::create_private_dir(dir);
-        if let Err(why @ UnusableDirectory::NotPrivate(_)) = &made {
+        let created = user::create_private_dir(dir);
+        if let Err(why @ UnusableDirectory::NotPrivate(_)) = &created {
             tracing::warn!("compiled code is not kept in `{}`: {why}", dir.display());
         }
         Self {
-            dir: made.is_ok().then(|| dir.to_owned()),
+            dir: created.is_ok().then(|| dir.to_owned()),
         }
     }
 

@@ -36,13 +36,13 @@ fn make_executable() -> Result<()> {
             ProtFlags::READ | ProtFlags::WRITE,
             MapFlags::PRIVATE,
         )?;
-        let made = mprotect(
+        let result = mprotect(
             memory,
             TEST_BYTES,
             MprotectFlags::READ | MprotectFlags::EXEC,
         );
         munmap(memory, TEST_BYTES)?;
-        made
+        result
     }
 }
 

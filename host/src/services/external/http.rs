@@ -97,7 +97,7 @@ impl MessagePoster {
     ) -> BoxFuture<'static, Result<Vec<String>, String>> {
         let (client, url) = (self.client.clone(), self.url.clone());
         Box::pin(async move {
-            let mut made = 0;
+            let mut attempts = 0;
             loop {
                 let PostError {
                     why,
@@ -109,11 +109,11 @@ impl MessagePoster {
                     Err(error) => error,
                 };
                 let pause = asked.map_or_else(
-                    || backoff_delay(FIRST_RETRY_DELAY, made),
-                    |asked| asked.max(backoff_delay(MIN_DELAY, made)),
+                    || backoff_delay(FIRST_RETRY_DELAY, attempts),
+                    |asked| asked.max(backoff_delay(MIN_DELAY, attempts)),
                 );
-                made += weight;
-                if !passes || (tries == DeliveryRetries::Limited && made >= MAX_ATTEMPTS) {
+                attempts += weight;
+                if !passes || (tries == DeliveryRetries::Limited && attempts >= MAX_ATTEMPTS) {
                     return Err(format!("cannot post to `{url}`: {why}"));
                 }
                 tracing::warn!("cannot post to `{url}`: {why}; it is tried again in {pause:?}");

@@ -12,7 +12,7 @@ use super::rate_limit::RateLimiter;
 use super::record::{ExchangeRecorder, RecordedProvider};
 use super::remote::RemoteProvider;
 use super::scripted::ScriptedProvider;
-use super::tokens::{FailedUsage, TokenCounts, expected_tokens};
+use super::tokens::{TokenCounts, UsageWithoutReply, expected_tokens};
 use super::{FailedRequest, FinishReason, ModelReply, ModelRequest, StreamObserver};
 use crate::gateway::{HostError, HostErrorKind};
 use crate::services::variables::Variables;
@@ -118,12 +118,12 @@ impl Models {
     pub async fn complete_observed(
         &self,
         request: &ModelRequest,
-        mut hearing: StreamObserver,
+        mut observer: StreamObserver,
     ) -> Result<CompletedCall, FailedCall> {
-        let asked = self.ask(request, &mut hearing).await;
+        let asked = self.ask(request, &mut observer).await;
         let reply = asked.as_ref().map(|(reply, _)| reply);
         if let Ok(reply) = reply {
-            hearing.completed(reply);
+            observer.completed(reply);
         }
         if let Some(recorder) = &self.recorder {
             recorder.append(request, reply.map_err(|unanswered| &unanswered.error));
@@ -180,8 +180,8 @@ impl Models {
     async fn ask(
         &self,
         request: &ModelRequest,
-        hearing: &mut StreamObserver,
-    ) -> Result<(ModelReply, FailedUsage), FailedRequest> {
+        observer: &mut StreamObserver,
+    ) -> Result<(ModelReply, UsageWithoutReply), FailedRequest> {
         if request.messages.is_empty() {
             return Err(
                 invalid("cannot ask a model: `messages` is empty; give at least one turn").into(),
@@ -196,15 +196,15 @@ impl Models {
         match &self.provider {
             Provider::Recorded(recorded) => {
                 self.pace.wait().await;
-                hearing.dispatched();
-                Ok((recorded.complete(request)?, FailedUsage::Nothing))
+                observer.dispatched();
+                Ok((recorded.complete(request)?, UsageWithoutReply::Nothing))
             }
             Provider::Scripted(scripted) => {
                 self.pace.wait().await;
-                hearing.dispatched();
+                observer.dispatched();
                 Ok((
                     scripted.complete(model, request).await?,
-                    FailedUsage::Nothing,
+                    UsageWithoutReply::Nothing,
                 ))
             }
             Provider::Remote(endpoint) => {
@@ -214,7 +214,9 @@ impl Models {
                          `[llm]`",
                     )
                 })?;
-                endpoint.complete(model, request, hearing, &self.pace).await
+                endpoint
+                    .complete(model, request, observer, &self.pace)
+                    .await
             }
         }
     }

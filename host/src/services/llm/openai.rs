@@ -9,19 +9,19 @@ mod body;
 mod tool_calls;
 
 pub(super) use assembler::Assembler;
-pub(super) use body::{Dialect, body};
+pub(super) use body::{Dialect, request_body};
 
 use serde_json::Value;
 
 use super::protocol::{ParsedReply, ReplyProblem, UnusableReply};
-use super::tokens::{FailedUsage, ReportedUsage, parse_token_count};
+use super::tokens::{ReportedUsage, UsageWithoutReply, parse_token_count};
 use super::{FinishReason, ToolCall};
 
 /// The maximum number of tool calls in one reply. Models write about a hundred at most.
-const MOST_TOOL_CALLS: usize = 1024;
+const MAX_TOOL_CALLS: usize = 1024;
 
 /// Interprets a reply.
-pub(super) fn interpret(reply: &Value) -> Result<ParsedReply, UnusableReply> {
+pub(super) fn parse_reply(reply: &Value) -> Result<ParsedReply, UnusableReply> {
     let choice = first_choice(reply);
     let usage = usage(reply, choice);
     let message = message_of(choice);
@@ -30,26 +30,28 @@ pub(super) fn interpret(reply: &Value) -> Result<ParsedReply, UnusableReply> {
     let reasoning = reasoning_text(message);
     let reject = |problem| {
         let wrote = !said.text.is_empty() || !tool_calls.is_empty() || !reasoning.is_empty();
-        let used = match usage {
-            usage if usage.is_known() => FailedUsage::Tokens(usage.or_estimate(Default::default())),
-            _ if wrote => FailedUsage::Unknown,
-            _ => FailedUsage::Nothing,
+        let usage = match usage {
+            usage if usage.is_known() => {
+                UsageWithoutReply::Tokens(usage.or_estimate(Default::default()))
+            }
+            _ if wrote => UsageWithoutReply::Unknown,
+            _ => UsageWithoutReply::Nothing,
         };
-        Err(UnusableReply { problem, used })
+        Err(UnusableReply { problem, usage })
     };
     if let Some(error) = stated_error(reply).or_else(|| stated_error(choice)) {
         return reject(ReplyProblem::StatedError(error.clone()));
     }
     let reason = &choice["finish_reason"];
     if let Some(reason) = reason.as_str().filter(|reason| is_failure(reason)) {
-        return reject(ReplyProblem::FailedFinish(reason.to_owned()));
+        return reject(ReplyProblem::FailureReason(reason.to_owned()));
     }
     if !message.is_object() {
-        return reject(ReplyProblem::NoReply);
+        return reject(ReplyProblem::NoMessage);
     }
-    if tool_calls.len() > MOST_TOOL_CALLS {
+    if tool_calls.len() > MAX_TOOL_CALLS {
         return reject(ReplyProblem::TooManyToolCalls {
-            most: MOST_TOOL_CALLS,
+            limit: MAX_TOOL_CALLS,
         });
     }
     let finish = match finish_reason(reason) {

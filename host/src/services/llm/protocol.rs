@@ -5,13 +5,13 @@
 
 use serde_json::Value;
 
-use super::tokens::{FailedUsage, ReportedUsage};
+use super::tokens::{ReportedUsage, UsageWithoutReply};
 use super::{FinishReason, ModelRequest, ToolCall, openai};
 use crate::gateway::HostError;
 
 /// How a reply is transferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ReplyTransfer {
+pub(super) enum TransferMode {
     /// In one piece.
     Unstreamed,
     /// In chunks, while it is written.
@@ -30,7 +30,7 @@ pub(super) enum Protocol {
 pub(super) struct ParsedReply {
     /// The text as it arrived, including the model's thinking in `<think>` blocks.
     pub(super) text: String,
-    /// The tool calls. An id is empty if the reply contains none.
+    /// The tool calls. The id of a tool call is empty if the reply gives it none.
     pub(super) tool_calls: Vec<ToolCall>,
     /// The reasoning that was sent separately from the text. It is used only to estimate tokens.
     pub(super) reasoning: String,
@@ -45,14 +45,14 @@ pub(super) struct ParsedReply {
 pub(super) enum ReplyProblem {
     /// It states this error.
     StatedError(Value),
-    /// Its finish reason means failure. The reason may be empty.
-    FailedFinish(String),
+    /// Its finish reason means failure. The reason as sent, possibly an empty string.
+    FailureReason(String),
     /// It contains no message.
-    NoReply,
+    NoMessage,
     /// It contains more tool calls than are accepted.
     TooManyToolCalls {
         /// The maximum number.
-        most: usize,
+        limit: usize,
     },
 }
 
@@ -60,40 +60,40 @@ pub(super) enum ReplyProblem {
 #[derive(Debug, PartialEq)]
 pub(super) struct UnusableReply {
     pub(super) problem: ReplyProblem,
-    pub(super) used: FailedUsage,
+    pub(super) usage: UsageWithoutReply,
 }
 
-/// The progress of a streamed reply.
+/// The progress of a streamed reply. The order of the variants is that of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum StreamProgress {
-    /// Nothing has arrived.
+    /// No choice has arrived.
     #[default]
     Empty,
     /// It is being written.
     Open,
-    /// The reply is complete; the usage chunk may still follow.
+    /// The first choice has a finish reason or an error; the usage chunk may still follow.
     Complete,
-    /// Nothing more arrives, or everything that follows is ignored.
+    /// The stream has ended or reported an error; what follows is ignored.
     Ended,
 }
 
 impl Protocol {
     /// Returns the body of a request. Fails if a schema in it is not JSON.
-    pub(super) fn body(
+    pub(super) fn request_body(
         self,
         model: &str,
         request: &ModelRequest,
-        form: ReplyTransfer,
+        transfer: TransferMode,
     ) -> Result<String, HostError> {
         match self {
-            Self::OpenAi(dialect) => openai::body(model, request, form, dialect),
+            Self::OpenAi(dialect) => openai::request_body(model, request, transfer, dialect),
         }
     }
 
     /// Interprets a reply.
-    pub(super) fn interpret(self, reply: &Value) -> Result<ParsedReply, UnusableReply> {
+    pub(super) fn parse_reply(self, reply: &Value) -> Result<ParsedReply, UnusableReply> {
         match self {
-            Self::OpenAi(_) => openai::interpret(reply),
+            Self::OpenAi(_) => openai::parse_reply(reply),
         }
     }
 

@@ -28,8 +28,8 @@ impl RateLimiter {
     /// Waits until a request may be made.
     pub(super) async fn wait(&self) {
         if let Some(requests) = self.per_minute {
-            let mut turns = self.interval.lock().await;
-            turns
+            let mut interval = self.interval.lock().await;
+            interval
                 .get_or_insert_with(|| interval_of(MINUTE / requests.get()))
                 .tick()
                 .await;

@@ -21,10 +21,10 @@ use self::key::{ApiKey, KeyRedactor};
 use self::retry::RetryDecision;
 use super::config::{ConfigError, Endpoint};
 use super::openai::Dialect;
-use super::protocol::{ParsedReply, Protocol, ReplyProblem, ReplyTransfer, UnusableReply};
+use super::protocol::{ParsedReply, Protocol, ReplyProblem, TransferMode, UnusableReply};
 use super::rate_limit::RateLimiter;
 use super::think_tags::{self, ReplyEnding};
-use super::tokens::{FailedUsage, TokenCounts, estimate_tokens};
+use super::tokens::{TokenCounts, UsageWithoutReply, estimate_tokens};
 use super::{FailedRequest, FinishReason, ModelReply, ModelRequest, StreamObserver};
 use crate::gateway::{HostError, HostErrorKind};
 use crate::plugin::http::display_url;
@@ -65,7 +65,7 @@ pub(super) struct RemoteProvider {
 
 /// A request in the form in which it is sent.
 struct EncodedRequest {
-    form: ReplyTransfer,
+    transfer: TransferMode,
     body: String,
 }
 
@@ -73,7 +73,7 @@ struct EncodedRequest {
 struct AttemptFailure {
     message: String,
     retry: RetryDecision,
-    used: FailedUsage,
+    usage: UsageWithoutReply,
 }
 
 impl AttemptFailure {
@@ -81,7 +81,7 @@ impl AttemptFailure {
         Self {
             message: message.into(),
             retry: RetryDecision::Never,
-            used: FailedUsage::Nothing,
+            usage: UsageWithoutReply::Nothing,
         }
     }
 
@@ -89,7 +89,7 @@ impl AttemptFailure {
     /// in part, and is charged then.
     fn with_unknown_usage(self) -> Self {
         Self {
-            used: FailedUsage::Unknown,
+            usage: UsageWithoutReply::Unknown,
             ..self
         }
     }
@@ -98,7 +98,7 @@ impl AttemptFailure {
         Self {
             message: message.into(),
             retry,
-            used: FailedUsage::Nothing,
+            usage: UsageWithoutReply::Nothing,
         }
     }
 }
@@ -136,28 +136,28 @@ impl RemoteProvider {
         &self,
         model: &str,
         request: &ModelRequest,
-        hearing: &mut StreamObserver,
+        observer: &mut StreamObserver,
         pace: &RateLimiter,
-    ) -> Result<(ModelReply, FailedUsage), FailedRequest> {
-        let streams = hearing.has_listener() && !self.streaming_disabled.load(Ordering::Relaxed);
-        let mut form = if streams {
-            ReplyTransfer::Streamed
+    ) -> Result<(ModelReply, UsageWithoutReply), FailedRequest> {
+        let streams = observer.has_listener() && !self.streaming_disabled.load(Ordering::Relaxed);
+        let mut transfer = if streams {
+            TransferMode::Streamed
         } else {
-            ReplyTransfer::Unstreamed
+            TransferMode::Unstreamed
         };
         let mut retries = 0;
-        let mut lost = FailedUsage::Nothing;
+        let mut lost = UsageWithoutReply::Nothing;
         loop {
             let asked = EncodedRequest {
-                form,
-                body: self.protocol.body(model, request, form)?,
+                transfer,
+                body: self.protocol.request_body(model, request, transfer)?,
             };
             pace.wait().await;
-            hearing.dispatched();
-            let failure = match self.attempt(&asked, hearing).await {
-                Ok(reply) => match self.protocol.interpret(&reply) {
+            observer.dispatched();
+            let failure = match self.attempt(&asked, observer).await {
+                Ok(reply) => match self.protocol.parse_reply(&reply) {
                     Ok(answer) => {
-                        if streams && form == ReplyTransfer::Unstreamed {
+                        if streams && transfer == TransferMode::Unstreamed {
                             self.disable_streaming();
                         }
                         return Ok((self.convert_reply(answer, model, request), lost));
@@ -166,12 +166,12 @@ impl RemoteProvider {
                 },
                 Err(failure) => failure,
             };
-            hearing.restarted();
+            observer.restarted();
             if failure.retry == RetryDecision::Unstreamed {
-                form = ReplyTransfer::Unstreamed;
+                transfer = TransferMode::Unstreamed;
                 continue;
             }
-            lost = lost.plus(failure.used, request);
+            lost = lost.plus(failure.usage, request);
             let message = failure.message;
             let wait = failure.retry.delay(self.backoff, retries);
             let Some(wait) = wait.filter(|_| retries < self.retries) else {
@@ -185,7 +185,7 @@ impl RemoteProvider {
                 wait_ms = wait.as_millis() as u64,
                 "{message}"
             );
-            hearing.waits_again(lost.tokens(request));
+            observer.waits_again(lost.tokens(request));
             tokio::time::sleep(wait).await;
         }
     }
@@ -194,7 +194,7 @@ impl RemoteProvider {
     async fn attempt(
         &self,
         asked: &EncodedRequest,
-        hearing: &mut StreamObserver,
+        observer: &mut StreamObserver,
     ) -> Result<Value, AttemptFailure> {
         let mut sending = self
             .client
@@ -206,9 +206,11 @@ impl RemoteProvider {
         let sent = sending.body(asked.body.clone()).send().await;
         let mut response = sent.map_err(|e| self.connection_failure(e))?;
         if !response.status().is_success() {
-            return Err(self.error_response_failure(&mut response, asked.form).await);
+            return Err(self
+                .error_response_failure(&mut response, asked.transfer)
+                .await);
         }
-        self.receive(&mut response, hearing).await
+        self.receive(&mut response, observer).await
     }
 
     /// Requests unstreamed replies from now on.
@@ -275,7 +277,7 @@ impl RemoteProvider {
     fn unusable_failure(
         &self,
         reply: &Value,
-        UnusableReply { problem, used }: UnusableReply,
+        UnusableReply { problem, usage }: UnusableReply,
     ) -> AttemptFailure {
         let quote = |value: &Value| self.redactor().excerpt(&value.to_string());
         let (message, retry) = match &problem {
@@ -293,18 +295,18 @@ impl RemoteProvider {
                     retry::after_stated_error(error),
                 )
             }
-            ReplyProblem::FailedFinish(reason) => {
+            ReplyProblem::FailureReason(reason) => {
                 let reason = self.redactor().excerpt(reason);
                 (
                     format!("the reply failed by its own account: its finish reason is `{reason}`"),
                     RetryDecision::Backoff,
                 )
             }
-            ReplyProblem::TooManyToolCalls { most } => (
-                format!("the reply has more than {most} tool calls"),
+            ReplyProblem::TooManyToolCalls { limit } => (
+                format!("the reply has more than {limit} tool calls"),
                 RetryDecision::Never,
             ),
-            ReplyProblem::NoReply => (
+            ReplyProblem::NoMessage => (
                 format!("the answer holds no reply: `{}`", quote(reply)),
                 retry::after_stated_error(reply),
             ),
@@ -312,7 +314,7 @@ impl RemoteProvider {
         AttemptFailure {
             message,
             retry,
-            used,
+            usage,
         }
     }
 
@@ -320,7 +322,7 @@ impl RemoteProvider {
     async fn error_response_failure(
         &self,
         response: &mut Response,
-        form: ReplyTransfer,
+        transfer: TransferMode,
     ) -> AttemptFailure {
         let status = response.status();
         let headers = response.headers().clone();
@@ -337,7 +339,7 @@ impl RemoteProvider {
         };
         let is_quota = retry::is_quota_error(stated) || status == StatusCode::PAYMENT_REQUIRED;
         let retry = match retry::after_response(status, &headers, is_quota) {
-            _ if form == ReplyTransfer::Streamed && retry::may_refuse_streaming(status) => {
+            _ if transfer == TransferMode::Streamed && retry::may_refuse_streaming(status) => {
                 RetryDecision::Unstreamed
             }
             retry => retry,

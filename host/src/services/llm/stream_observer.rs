@@ -35,12 +35,12 @@ pub struct DispatchState(Arc<watch::Sender<DispatchPhase>>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DispatchPhase {
     InFlight,
-    Waiting { used: TokenCounts },
+    NotInFlight { used: TokenCounts },
 }
 
 impl Default for DispatchPhase {
     fn default() -> Self {
-        Self::Waiting {
+        Self::NotInFlight {
             used: TokenCounts::default(),
         }
     }
@@ -48,7 +48,7 @@ impl Default for DispatchPhase {
 
 impl DispatchState {
     /// Returns the state of a request that has not been sent yet.
-    pub fn waiting() -> Self {
+    pub fn not_in_flight() -> Self {
         Self::default()
     }
 
@@ -59,15 +59,15 @@ impl DispatchState {
 
     /// Waits until the request is not in flight, and returns the tokens that it has used until
     /// then.
-    pub async fn wait_until_waiting(&self) -> TokenCounts {
-        let mut place = self.0.subscribe();
+    pub async fn wait_until_not_in_flight(&self) -> TokenCounts {
+        let mut phase = self.0.subscribe();
         // The sender cannot be dropped, because `self` holds it.
-        match place
-            .wait_for(|place| *place != DispatchPhase::InFlight)
+        match phase
+            .wait_for(|phase| *phase != DispatchPhase::InFlight)
             .await
             .as_deref()
         {
-            Ok(DispatchPhase::Waiting { used }) => *used,
+            Ok(DispatchPhase::NotInFlight { used }) => *used,
             _ => TokenCounts::default(),
         }
     }
@@ -77,7 +77,7 @@ impl DispatchState {
 /// one.
 #[derive(Default)]
 pub struct StreamObserver {
-    departure: DispatchState,
+    dispatch_state: DispatchState,
     listener: Option<StreamListener>,
     /// Whether the listener has received any text of the reply.
     has_text: bool,
@@ -93,20 +93,23 @@ impl StreamObserver {
     }
 
     /// Replaces the dispatch state, so that the caller can wait for it.
-    pub fn with_dispatch_state(self, departure: DispatchState) -> Self {
-        Self { departure, ..self }
+    pub fn with_dispatch_state(self, dispatch_state: DispatchState) -> Self {
+        Self {
+            dispatch_state,
+            ..self
+        }
     }
 
     /// Notes that the request is sent now.
     pub(super) fn dispatched(&self) {
-        self.departure.0.send_replace(DispatchPhase::InFlight);
+        self.dispatch_state.0.send_replace(DispatchPhase::InFlight);
     }
 
     /// Notes that the request failed and waits to be sent again. It has used these tokens so far.
     pub(super) fn waits_again(&self, used: TokenCounts) {
-        self.departure
+        self.dispatch_state
             .0
-            .send_replace(DispatchPhase::Waiting { used });
+            .send_replace(DispatchPhase::NotInFlight { used });
     }
 
     /// Returns whether there is a listener.
@@ -143,7 +146,7 @@ impl StreamObserver {
 
 impl fmt::Debug for StreamObserver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hearing")
+        f.debug_struct("StreamObserver")
             .field("begun", &self.has_text)
             .finish_non_exhaustive()
     }

@@ -130,7 +130,7 @@ pub(super) fn parse_token_count(value: &Value) -> Option<u32> {
 
 /// The usage of a request without a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FailedUsage {
+pub(super) enum UsageWithoutReply {
     /// Nothing, as far as is known.
     Nothing,
     /// The reported number of tokens.
@@ -140,7 +140,7 @@ pub(super) enum FailedUsage {
     Unknown,
 }
 
-impl FailedUsage {
+impl UsageWithoutReply {
     /// Returns the tokens of the request and its reply.
     pub(super) fn tokens(self, request: &ModelRequest) -> TokenCounts {
         match self {

@@ -121,7 +121,7 @@ fn what_a_shared_log_has_of_a_team_goes_aside_with_it() {
         .store;
     store.join(&GroupLog::new());
     store.append(&records[..1], Durability::Full).unwrap();
-    // What is committed afterwards is lost with the power, except for the shared log.
+    // What is committed afterwards is lost with the power, except for the group log.
     std::fs::create_dir(cut_off.path()).unwrap();
     let keep = |name: &str| {
         assert!(std::fs::copy(running.path().join(name), cut_off.path().join(name)).is_ok())
@@ -368,7 +368,7 @@ fn a_finished_team_to_which_the_shared_log_has_mail_is_not_finished() {
     store.join(&GroupLog::new());
     store.append(&records, Durability::Full).unwrap();
     std::fs::create_dir(cut_off.path()).unwrap();
-    // What is committed afterwards is lost with the power, except for the shared log.
+    // What is committed afterwards is lost with the power, except for the group log.
     copy(running.path(), cut_off.path(), |name| {
         matches!(name, "team.db" | "team.db-wal")
     });

@@ -13,9 +13,9 @@ use super::write::{begin_log, fill_new_database};
 use crate::blob::Blobs;
 use crate::store::directory::{DATABASE, DATABASE_SIDE_FILES};
 use crate::store::error::StoreError;
+use crate::store::group_log::log_links;
 use crate::store::lock::StorageLock;
 use crate::store::progress::ProgressFile;
-use crate::store::shared_log::log_links;
 use crate::store::{SavedDefinition, file};
 
 /// The name of a database that is not complete yet.
@@ -55,7 +55,7 @@ impl SqliteStore {
 
 /// Removes the files that a previous database left behind, and syncs the directory. Otherwise,
 /// SQLite would take the old log for that of the new database, and events of the old team would be
-/// restored from a shared log.
+/// restored from a group log.
 fn remove_leftovers(directory: &Path) -> Result<(), StoreError> {
     let links = log_links(directory)?;
     for link in &links {

@@ -1,6 +1,6 @@
 //! A team that shares a log with others: what it writes there, and how its next run restores that.
 //!
-//! The database has every event as soon as it is committed; the shared log makes it survive a loss
+//! The database has every event as soon as it is committed; the group log makes it survive a loss
 //! of power. An entry consists of successive events of one lineage: the key of the lineage (8
 //! bytes), the position of the first event (8), then for each event its first public line (8), the
 //! number of its lines (4), its time (8), its length (4) and its bytes. All numbers are
@@ -20,18 +20,19 @@ use super::wal_file::WalFile;
 use super::{LOG_PAGES, SqliteStore};
 use crate::store::directory::WAL_FILE;
 use crate::store::error::StoreError;
-use crate::store::shared_log::{GroupLog, LogLink, Member, log_links};
+use crate::store::group_log::{GroupLog, LogLink, Member, log_links};
 use crate::store::{Durability, Record, Store, codec};
 
 /// In place of the key of a lineage: marks an entry about `team.json`.
 const TEAM_JSON_ENTRY: i64 = -1;
 
-/// About how often a team commits together with others before it syncs its own log. Otherwise, all
-/// of that would have to be synced when the log is moved into the database, and the others would
+/// About how often a team commits together with others before it syncs its own WAL. Otherwise, all
+/// of that would have to be synced when the WAL is moved into the database, and the others would
 /// have to wait for it.
 const MAX_GROUP_COMMITS: u32 = 64;
 
-/// The membership of a team in a shared log.
+/// What a database commits together with those of other teams: its membership in the group log, and
+/// the entry that is to be written there next.
 #[derive(Debug)]
 pub(super) struct GroupCommit {
     member: Member,
@@ -39,13 +40,13 @@ pub(super) struct GroupCommit {
     entry: Vec<u8>,
     /// Whether changes other than events have to be made durable as well.
     has_other_changes: bool,
-    /// How often it committed together with others since it synced its own log.
+    /// How often it committed together with others since it synced its own WAL.
     commits_since_sync: u32,
 }
 
 impl GroupCommit {
     pub(super) fn new(group: &GroupLog, directory: &Path) -> io::Result<Self> {
-        // The link becomes durable when the directory is synced, together with the team's own log.
+        // The link becomes durable when the directory is synced, together with the team's own WAL.
         Ok(Self {
             member: group.join(directory)?,
             entry: Vec::new(),
@@ -55,11 +56,11 @@ impl GroupCommit {
     }
 
     /// Returns about `number`, but a different value for each member: so teams that do the same
-    /// work do not move or sync their logs at the same moment, at which no other team could
+    /// work do not move or sync their WALs at the same moment, at which no other team could
     /// continue.
     fn staggered(&self, number: u32) -> u32 {
-        const TURNS: u32 = 16;
-        number * 3 / 4 + number / 2 * self.member.stagger(TURNS.into()) as u32 / TURNS
+        const SLOTS: u32 = 16;
+        number * 3 / 4 + number / 2 * self.member.slot_of(SLOTS.into()) as u32 / SLOTS
     }
 
     /// Notes that something other than an event was committed.
@@ -85,20 +86,20 @@ impl GroupCommit {
     }
 
     /// Makes the events that were added durable, and what is known of `team.json`. Returns whether
-    /// it has; if not, the team's own log has to be synced.
+    /// it has; if not, the team's own WAL has to be synced.
     pub(super) fn commit(&mut self, known: Option<&KnownTeamJson>) -> bool {
-        let is_safe = !self.has_other_changes
+        let is_durable = !self.has_other_changes
             && self.commits_since_sync < self.staggered(MAX_GROUP_COMMITS)
             && (self.entry.is_empty() || self.member.commit(&self.entry))
             && known.is_none_or(|known| self.member.commit(&encode_known(known)));
-        if is_safe {
+        if is_durable {
             self.entry.clear();
             self.commits_since_sync += 1;
         }
-        is_safe
+        is_durable
     }
 
-    /// Syncs the team's own log.
+    /// Syncs the team's own WAL.
     pub(super) fn sync(&mut self, log: &mut WalFile) -> io::Result<()> {
         let generation = self.member.generation();
         log.sync()?;
@@ -120,7 +121,7 @@ impl SqliteStore {
         match GroupCommit::new(group, &self.lock.path) {
             Ok(joined) => {
                 self.max_log_pages = joined.staggered(LOG_PAGES);
-                // The next full append syncs its own log and the directory.
+                // The next full append syncs its own WAL and the directory.
                 (self.group_commit, self.wal_file) = (Some(joined), None);
             }
             Err(error) => {
@@ -132,9 +133,9 @@ impl SqliteStore {
         }
     }
 
-    /// Restores from shared logs what they have of this team, if its last run was killed. Unless
+    /// Restores from group logs what they have of this team, if its last run was killed. Unless
     /// power was lost, the database has all of it already.
-    pub(super) fn restore_from_shared_logs(&mut self) -> Result<(), StoreError> {
+    pub(super) fn restore_from_group_logs(&mut self) -> Result<(), StoreError> {
         let links = log_links(&self.lock.path)?;
         let mut found = Vec::new();
         for link in &links {
@@ -142,7 +143,7 @@ impl SqliteStore {
         }
         let mut entries = found
             .iter()
-            .map(|(link, bytes)| SharedLogEntry::read(link, bytes))
+            .map(|(link, bytes)| GroupLogEntry::read(link, bytes))
             .collect::<Result<Vec<_>, _>>()?;
         entries.sort_by_key(|entry| entry.first);
         for entry in entries {
@@ -165,8 +166,8 @@ impl SqliteStore {
         Ok(())
     }
 
-    fn restore_events(&mut self, entry: SharedLogEntry<'_>) -> Result<(), StoreError> {
-        let SharedLogEntry {
+    fn restore_events(&mut self, entry: GroupLogEntry<'_>) -> Result<(), StoreError> {
+        let GroupLogEntry {
             link,
             lineage,
             first,
@@ -194,7 +195,7 @@ impl SqliteStore {
 }
 
 /// An entry that was read.
-struct SharedLogEntry<'a> {
+struct GroupLogEntry<'a> {
     link: &'a LogLink,
     lineage: i64,
     first: i64,
@@ -221,7 +222,7 @@ impl RecordHeader {
     }
 }
 
-impl<'a> SharedLogEntry<'a> {
+impl<'a> GroupLogEntry<'a> {
     fn read(link: &'a LogLink, bytes: &'a [u8]) -> Result<Self, StoreError> {
         let read = || {
             let (lineage, rest) = bytes.split_first_chunk()?;

@@ -140,7 +140,7 @@ impl SqliteStore {
         Ok(new)
     }
 
-    /// Restores what a shared log knows of the last `team.json`, unless the database already knows
+    /// Restores what a group log knows of the last `team.json`, unless the database already knows
     /// a later one.
     pub(super) fn restore_known_team_json(
         &mut self,

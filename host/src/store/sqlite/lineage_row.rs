@@ -49,12 +49,12 @@ impl SqliteStore {
         line: &StoredLineage,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        let made = self.commit(|conn| {
-            let made = work(conn)?;
-            line.update(conn).map(|()| made)
+        let result = self.commit(|conn| {
+            let result = work(conn)?;
+            line.update(conn).map(|()| result)
         })?;
         self.note_row_written(line);
-        Ok(made)
+        Ok(result)
     }
 
     /// Notes that the row was written, and moves the log into the database if it is long.
@@ -133,10 +133,10 @@ impl SqliteStore {
         let marking = self
             .reader
             .checkpoint_events_after(line.id, line.forgotten_until.max(line.start()))?;
-        let made = marking
+        let positions = marking
             .iter()
             .filter(|(at, record)| makes_checkpoint(line, *at, record));
-        Ok(made.map(|(at, _)| *at).collect())
+        Ok(positions.map(|(at, _)| *at).collect())
     }
 
     fn move_log_if_long(&self) -> rusqlite::Result<()> {

@@ -87,12 +87,12 @@ impl SqliteStore {
 
     /// Returns a lineage that has forgotten all but its newest `keep` checkpoints.
     fn with_forgotten(&self, row: StoredLineage, keep: u32) -> Result<StoredLineage, StoreError> {
-        let made = self.checkpoint_positions(&row)?;
+        let positions = self.checkpoint_positions(&row)?;
         // The newest checkpoint is always kept.
-        let over = made.len().saturating_sub(keep.max(1) as usize);
+        let over = positions.len().saturating_sub(keep.max(1) as usize);
         let forgotten = over
             .checked_sub(1)
-            .map_or(row.forgotten_until, |last| made[last]);
+            .map_or(row.forgotten_until, |last| positions[last]);
         Ok(StoredLineage {
             forgotten_until: forgotten,
             ..row
@@ -107,14 +107,14 @@ impl SqliteStore {
         drops: &mut Vec<DropRange>,
         sum_up: &mut BuildState<'_>,
     ) -> Result<(), StoreError> {
-        let (mut before, mut told) = (row.start(), None);
+        let (mut before, mut status_event) = (row.start(), None);
         let mut kept: Vec<&ListedCheckpoint> = kept.collect();
         kept.sort_by_key(|listed| listed.position);
         for listed in kept {
             let at = listed.position as i64;
             let (first, last) = (before + 1, at - 1);
             let (events, weight) = self.reader.size_between(row.id, first, last)?;
-            if events > u64::from(told.is_some())
+            if events > u64::from(status_event.is_some())
                 && self.ensure_snapshot(row, at, weight, sum_up)?
             {
                 let step = listed.row.step;
@@ -122,11 +122,11 @@ impl SqliteStore {
                     lineage: row.id,
                     first,
                     last,
-                    status_event: told,
+                    status_event,
                     step,
                 });
             }
-            (before, told) = (at, listed.status_event.map(|told| told as i64));
+            (before, status_event) = (at, listed.status_event.map(|event| event as i64));
         }
         Ok(())
     }
@@ -185,7 +185,7 @@ impl SqliteStore {
     fn needed_blobs(
         &self,
         rows: &[StoredLineage],
-        kept: &[ListedCheckpoint],
+        listed: &[ListedCheckpoint],
         drops: &[DropRange],
         sum_up: &mut BuildState<'_>,
     ) -> Result<BTreeSet<Digest>, StoreError> {
@@ -194,7 +194,7 @@ impl SqliteStore {
             return Ok(needed);
         }
         let newest = rows.iter().map(|row| (row.id, row.events));
-        let places: BTreeSet<(i64, i64)> = kept
+        let places: BTreeSet<(i64, i64)> = listed
             .iter()
             .map(|listed| (listed.lineage as i64, listed.position as i64))
             .chain(newest)
@@ -254,12 +254,12 @@ fn drop_range(conn: &Connection, drop: &DropRange) -> rusqlite::Result<u64> {
         event_key(drop.lineage, drop.first),
         event_key(drop.lineage, drop.last),
     );
-    let told = drop
+    let status_key = drop
         .status_event
-        .map_or(-1, |told| event_key(drop.lineage, told));
+        .map_or(-1, |event| event_key(drop.lineage, event));
     let dropped = conn.execute(
         "DELETE FROM event WHERE n BETWEEN ?1 AND ?2 AND n <> ?3",
-        [first, last, told],
+        [first, last, status_key],
     )?;
     for table in ["snapshot", "gap"] {
         conn.execute(
@@ -268,7 +268,7 @@ fn drop_range(conn: &Connection, drop: &DropRange) -> rusqlite::Result<u64> {
         )?;
     }
     let pieces = match drop.status_event {
-        Some(told) => vec![(drop.first, told - 1), (told + 1, drop.last)],
+        Some(event) => vec![(drop.first, event - 1), (event + 1, drop.last)],
         None => vec![(drop.first, drop.last)],
     };
     for (first, last) in pieces.into_iter().filter(|(first, last)| first <= last) {

@@ -157,10 +157,10 @@ fn read_completed_call(
     messages: &mut ImportedMessages<'_>,
 ) -> ImportResult<FinishedCall> {
     place.object()?;
-    let made = |name: &str| {
+    let work_of = |name: &str| {
         parse_work(role, tasks, name).filter(|work| !matches!(work, Work::Think { .. }))
     };
-    let work = place.keyword("work", made)?;
+    let work = place.keyword("work", work_of)?;
     let output = place
         .get("output")
         .ok_or_else(|| place.invalid("has no `output`"))?;

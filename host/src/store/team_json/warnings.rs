@@ -22,7 +22,7 @@ impl ImportWarnings {
         let count = entries.len();
         let mut known = BTreeSet::new();
         let mut repeated = None;
-        let kept: Vec<T> = entries
+        let distinct: Vec<T> = entries
             .into_iter()
             .filter(|entry| {
                 let is_first = known.insert(key(entry));
@@ -33,7 +33,7 @@ impl ImportWarnings {
             })
             .collect();
         if let Some(name) = repeated {
-            let others = match count - kept.len() - 1 {
+            let others = match count - distinct.len() - 1 {
                 0 => String::new(),
                 others => format!(", as well as {others} more"),
             };
@@ -42,7 +42,7 @@ impl ImportWarnings {
                 pointer()
             ));
         }
-        kept
+        distinct
     }
 
     /// Adds a warning.

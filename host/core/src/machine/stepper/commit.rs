@@ -201,11 +201,11 @@ impl Stepper {
         for (at, ((_, outgoing), routed)) in published.iter().zip(routed).enumerate() {
             self.deliver(outgoing.message, routed);
             let arrived;
-            (arrived, arrivals) =
-                arrivals.split_at(arrivals.partition_point(|arrival| arrival.publication <= at));
+            (arrived, arrivals) = arrivals
+                .split_at(arrivals.partition_point(|arrival| arrival.published_index <= at));
             let firing;
             (firing, fired) =
-                fired.split_at(fired.partition_point(|firing| firing.publication <= at));
+                fired.split_at(fired.partition_point(|firing| firing.published_index <= at));
             self.apply_joins(arrived, firing);
         }
         // Joins that were filled by an edit of the saved state fire even if nothing was published.

@@ -58,16 +58,16 @@ impl Stepper {
         budget: Option<Usd>,
         calls: CallPolicy,
     ) -> Event {
-        let mut kept = Vec::new();
+        let mut finished = Vec::new();
         for (id, activation) in self.env.activations() {
-            kept.extend(activation.done.iter().map(|done| (id, done.work)));
+            finished.extend(activation.done.iter().map(|done| (id, done.work)));
         }
         Event::RunResumed {
             checkpoint: self.env.checkpoint.clone(),
             step: self.env.step,
             budget,
             call_policy: calls,
-            finished: kept,
+            finished,
             rules: Rules::from_team(&self.defined_team),
             spent: spent.max(self.env.spent),
         }

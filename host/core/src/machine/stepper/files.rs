@@ -126,17 +126,17 @@ impl Stepper {
                 .into_iter()
                 .flat_map(|id| self.env.uncommitted_changes(id))
                 .filter(|(_, change)| change.path == path);
-            let kept = self
+            let committed = self
                 .env
                 .files
                 .committed
                 .get(path)
-                .filter(|kept| kept.step >= since)
-                .map(|kept| &kept.content);
+                .filter(|file| file.step >= since)
+                .map(|file| &file.content);
             let content = left
                 .last()
                 .map(|(_, change)| &change.after)
-                .or(kept)
+                .or(committed)
                 .unwrap_or(before)
                 .clone();
             self.env.files.set_intended(path, &content, &content);

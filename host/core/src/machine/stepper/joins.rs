@@ -1,5 +1,5 @@
-//! Joins in a commit and between steps: which messages enter them, and what they release. Which
-//! joins fire is decided in `environment::join`.
+//! Joins in a commit and between steps: the arrivals and releases that events record. Which messages
+//! enter a join is decided in `environment::routing`, and which joins fire in `environment::join`.
 
 use alloc::vec::Vec;
 
@@ -7,7 +7,7 @@ use super::Stepper;
 use crate::record::event::{Event, JoinRelease, RoutingResult};
 use crate::record::id::RoleId;
 use crate::state::activation::UncommittedMessage;
-use crate::state::environment::join::{Arrival, Firing, JoinPhase, firings};
+use crate::state::environment::join::{Arrival, Firing, TeamActivity, compute_firings};
 
 impl Stepper {
     /// Returns the entries of these messages into joins.
@@ -17,12 +17,12 @@ impl Stepper {
         routed: &[RoutingResult],
     ) -> Vec<Arrival> {
         let all = published.iter().zip(routed).enumerate();
-        let arrivals = all.flat_map(|(publication, ((from, outgoing), routed))| {
+        let arrivals = all.flat_map(|(published_index, ((from, outgoing), routed))| {
             let arrival = move |join| Arrival {
                 join,
                 from: *from,
                 message: outgoing.message,
-                publication,
+                published_index,
             };
             routed.joins.iter().copied().map(arrival)
         });
@@ -31,12 +31,12 @@ impl Stepper {
 
     /// Returns the joins that fire when these messages enter.
     pub(super) fn fired_by(&self, arrivals: &[Arrival]) -> Vec<Firing> {
-        firings(
+        compute_firings(
             &self.team,
             &self.address_book,
             &self.env.joins,
             arrivals,
-            JoinPhase::Busy,
+            TeamActivity::Busy,
         )
     }
 
@@ -48,12 +48,18 @@ impl Stepper {
     /// Returns the joins that fire between steps. While there is other work these are only joins
     /// that were filled by an edit of the saved state.
     pub(super) fn fired_between_steps(&self) -> Vec<Firing> {
-        let phase = if self.is_quiet() {
-            JoinPhase::Quiet
+        let activity = if self.is_quiet() {
+            TeamActivity::Quiet
         } else {
-            JoinPhase::Busy
+            TeamActivity::Busy
         };
-        firings(&self.team, &self.address_book, &self.env.joins, &[], phase)
+        compute_firings(
+            &self.team,
+            &self.address_book,
+            &self.env.joins,
+            &[],
+            activity,
+        )
     }
 
     /// Returns the event that makes joins fire between steps, if any can.

@@ -110,13 +110,13 @@ impl Stepper {
             .flat_map(|activation| &activation.done);
         let open = open
             .map(|done| done.output.message)
-            .filter(|made| self.env.message(*made).cause_by == label);
-        let kept = self
+            .filter(|message| self.env.message(*message).cause_by == label);
+        let labelled = self
             .memory_index
             .with_label(&self.env, id, label)
             .iter()
             .copied();
-        let mut found: Vec<_> = kept
+        let mut found: Vec<_> = labelled
             .chain(open.collect::<Vec<_>>())
             .rev()
             .take(limit)

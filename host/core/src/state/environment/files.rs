@@ -84,13 +84,13 @@ impl FileRecords {
     /// Records a change as committed.
     pub fn commit_change(&mut self, change: &FileChange, role: RoleId, work: Work, step: u64) {
         self.set_intended(&change.path, &change.before, &change.after);
-        let kept = CommittedFile {
+        let file = CommittedFile {
             content: change.after.clone(),
             role,
             work,
             step,
         };
-        self.committed.insert(change.path.clone(), kept);
+        self.committed.insert(change.path.clone(), file);
     }
 }
 
@@ -108,7 +108,7 @@ impl Environment {
     /// Returns the digests of all files that this state needs: those left by committed steps, those
     /// intended or pending, and both sides of every uncommitted change.
     pub fn file_digests(&self) -> BTreeSet<Digest> {
-        let kept = self.files.committed.values().map(|kept| &kept.content);
+        let committed = self.files.committed.values().map(|file| &file.content);
         let pending = self
             .files
             .pending
@@ -118,7 +118,8 @@ impl Environment {
             .activations()
             .flat_map(|(id, _)| self.uncommitted_changes(id));
         let open = open.flat_map(|(_, change)| [&change.before, &change.after]);
-        kept.chain(self.files.intended.values())
+        committed
+            .chain(self.files.intended.values())
             .chain(pending)
             .chain(open)
             .filter_map(PathContent::digest)
@@ -137,13 +138,13 @@ impl Environment {
         }
         for (other, _) in self.activations().filter(|(other, _)| *other != id) {
             for (_, change) in self.uncommitted_changes(other) {
-                let kept = self
+                let committed = self
                     .files
                     .committed
                     .get(&change.path)
-                    .map(|kept| &kept.content);
+                    .map(|file| &file.content);
                 seen.entry(change.path.clone())
-                    .or_insert_with(|| kept.unwrap_or(&change.before).clone());
+                    .or_insert_with(|| committed.unwrap_or(&change.before).clone());
             }
         }
         seen.extend(

@@ -30,7 +30,7 @@ pub struct Arrival {
     /// The message.
     pub message: MessageRef,
     /// The index of the message among those that are published together.
-    pub publication: usize,
+    pub published_index: usize,
 }
 
 /// A join that fires.
@@ -42,15 +42,17 @@ pub struct Firing {
     pub messages: Vec<(RoleId, MessageRef)>,
     /// The roles that receive them, ascending, without duplicates.
     pub to: Vec<RoleId>,
-    /// The join that they enter instead.
+    /// The join that receives them, if the target is a join; then `to` is empty.
     pub into: Option<JoinId>,
-    /// The index of the published message that completes the join; 0 if none does.
-    pub publication: usize,
+    /// The index of the published message that makes the join fire; also 0 if it fires without a
+    /// new message.
+    pub published_index: usize,
 }
 
-/// What kinds of joins can fire.
+/// Whether a team has work other than its joins. This decides whether joins of mode `active` can
+/// fire, which do so only when the team is quiet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum JoinPhase {
+pub enum TeamActivity {
     /// There is other work: joins of mode `active` wait.
     Busy,
     /// The team is quiet: all joins can fire.
@@ -112,27 +114,31 @@ impl JoinState {
     }
 }
 
-/// Returns the joins that fire when these messages arrive, in order. After each message, the first
-/// join that can fire does, repeatedly until none can. A released message may enter another join.
+/// Returns the joins that fire when these messages arrive, in order. After each publication, joins
+/// fire one at a time, always the first that can, until none can. A released message may enter
+/// another join.
 ///
-/// This terminates: joins do not form cycles, so a message passes each join at most once.
-pub fn firings(
+/// This terminates: joins do not form cycles, so a message passes each join at most once per path
+/// to it.
+pub fn compute_firings(
     team: &Team,
     book: &AddressBook,
     joins: &[JoinState],
     arrivals: &[Arrival],
-    phase: JoinPhase,
+    activity: TeamActivity,
 ) -> Vec<Firing> {
     let mut simulation = JoinSimulation::new(team, book, joins);
     let mut fired = Vec::new();
-    for same in arrivals.chunk_by(|one, next| one.publication == next.publication) {
-        for arrival in same {
+    for published_together in
+        arrivals.chunk_by(|one, next| one.published_index == next.published_index)
+    {
+        for arrival in published_together {
             simulation.enqueue(arrival.join, arrival.from, arrival.message);
         }
-        simulation.fire_all(phase, same[0].publication, &mut fired);
+        simulation.fire_all(activity, published_together[0].published_index, &mut fired);
     }
     if arrivals.is_empty() {
-        simulation.fire_all(phase, 0, &mut fired);
+        simulation.fire_all(activity, 0, &mut fired);
     }
     fired
 }
@@ -166,8 +172,8 @@ struct SimulatedJoin<'a> {
     arrived: VecDeque<usize>,
 }
 
-/// A queue: the messages that waited before, how many were taken, and the messages that arrived
-/// since.
+/// A queue: the messages that waited before, the messages that arrived since, and how many were
+/// taken, counted over `waiting`, then `arrived`.
 struct SimulatedQueue<'a> {
     waiting: &'a VecDeque<MessageRef>,
     taken: usize,
@@ -181,22 +187,22 @@ impl<'a> JoinSimulation<'a> {
             taken: 0,
             arrived: Vec::new(),
         };
-        let row = |join: &'a JoinState| SimulatedJoin {
+        let simulated_join = |join: &'a JoinState| SimulatedJoin {
             queues: join.queues.iter().map(queue).collect(),
             arrived: VecDeque::new(),
         };
         Self {
             team,
             book,
-            joins: joins.iter().map(row).collect(),
+            joins: joins.iter().map(simulated_join).collect(),
         }
     }
 
     fn enqueue(&mut self, join: JoinId, from: RoleId, message: MessageRef) {
         if let Some(source) = self.team.join(join).source_index(from) {
-            let row = &mut self.joins[join.index()];
-            row.queues[source].arrived.push(message);
-            row.arrived.push_back(source);
+            let simulated_join = &mut self.joins[join.index()];
+            simulated_join.queues[source].arrived.push(message);
+            simulated_join.arrived.push_back(source);
         }
     }
 
@@ -209,11 +215,16 @@ impl<'a> JoinSimulation<'a> {
     }
 
     /// Fires joins until none can fire.
-    fn fire_all(&mut self, mut phase: JoinPhase, publication: usize, fired: &mut Vec<Firing>) {
-        while let Some(join) = self.next_to_fire(phase) {
+    fn fire_all(
+        &mut self,
+        mut activity: TeamActivity,
+        published_index: usize,
+        fired: &mut Vec<Firing>,
+    ) {
+        while let Some(join) = self.next_to_fire(activity) {
             // Messages released by a join of mode `active` may create other work.
             if self.team.join(join).mode == JoinMode::Active {
-                phase = JoinPhase::Busy;
+                activity = TeamActivity::Busy;
             }
             let messages = self.release(join);
             let (to, into) = join_target(self.team, self.book, join);
@@ -227,53 +238,54 @@ impl<'a> JoinSimulation<'a> {
                 messages,
                 to,
                 into,
-                publication,
+                published_index,
             });
         }
     }
 
     /// Returns the first join that can fire.
-    fn next_to_fire(&self, phase: JoinPhase) -> Option<JoinId> {
+    fn next_to_fire(&self, activity: TeamActivity) -> Option<JoinId> {
         let team = self.team;
         let first = |modes: &[JoinMode]| {
             let fires = |id: &JoinId| {
                 let (mode, queues) = (team.join(*id).mode, &self.joins[id.index()].queues);
-                let waits = |queue: &SimulatedQueue<'_>| queue.front().is_some();
+                let has_message = |queue: &SimulatedQueue<'_>| queue.front().is_some();
                 modes.contains(&mode)
-                    && queues.iter().any(waits)
-                    && (mode != JoinMode::All || queues.iter().all(waits))
+                    && queues.iter().any(has_message)
+                    && (mode != JoinMode::All || queues.iter().all(has_message))
             };
             team.join_ids().find(fires)
         };
         let ready = first(&[JoinMode::All, JoinMode::Any]);
-        if ready.is_none() && phase == JoinPhase::Quiet {
+        if ready.is_none() && activity == TeamActivity::Quiet {
             return first(&[JoinMode::Active]);
         }
         ready
     }
 
     /// Takes the messages that a join releases: one of each source; for a join of mode `active`,
-    /// all of them; for one of mode `any`, the one that arrived first.
+    /// all of them; for one of mode `any`, the one that arrived first or, if none arrived in this
+    /// simulation, the first that waits, in the order of the sources.
     fn release(&mut self, id: JoinId) -> Vec<(RoleId, MessageRef)> {
-        let (join, row) = (self.team.join(id), &mut self.joins[id.index()]);
+        let (join, simulated_join) = (self.team.join(id), &mut self.joins[id.index()]);
         if join.mode == JoinMode::Any
-            && let Some(source) = row.arrived.pop_front()
+            && let Some(source) = simulated_join.arrived.pop_front()
         {
-            return row.queues[source]
+            return simulated_join.queues[source]
                 .pop()
                 .map(|message| (join.from[source], message))
                 .into_iter()
                 .collect();
         }
-        let of_each = if join.mode == JoinMode::Active {
+        let max_per_source = if join.mode == JoinMode::Active {
             usize::MAX
         } else {
             1
         };
-        let queues = join.from.iter().zip(&mut row.queues);
+        let queues = join.from.iter().zip(&mut simulated_join.queues);
         let taken = queues.flat_map(|(source, queue)| {
             iter::from_fn(move || queue.pop())
-                .take(of_each)
+                .take(max_per_source)
                 .map(move |message| (*source, message))
         });
         taken
@@ -288,8 +300,8 @@ impl<'a> JoinSimulation<'a> {
 
 impl SimulatedQueue<'_> {
     fn front(&self) -> Option<MessageRef> {
-        let came = || self.arrived.get(self.taken - self.waiting.len());
-        self.waiting.get(self.taken).or_else(came).copied()
+        let from_arrived = || self.arrived.get(self.taken - self.waiting.len());
+        self.waiting.get(self.taken).or_else(from_arrived).copied()
     }
 
     fn contains(&self, message: MessageRef) -> bool {
@@ -297,7 +309,7 @@ impl SimulatedQueue<'_> {
             .iter()
             .chain(&self.arrived)
             .skip(self.taken)
-            .any(|held| *held == message)
+            .any(|other| *other == message)
     }
 
     fn pop(&mut self) -> Option<MessageRef> {

@@ -97,11 +97,11 @@ impl Environment {
                 role(slot.role).is_some_and(|role| action.index() < role.actions.len())
             }
         };
-        let kept = self.files.committed.values();
+        let files = self.files.committed.values();
         self.components.keys().chain(self.ledger.keys()).all(has)
-            && kept
+            && files
                 .into_iter()
-                .all(|kept| role(kept.role).is_some_and(|role| exists_in(kept.work, role)))
+                .all(|file| role(file.role).is_some_and(|role| exists_in(file.work, role)))
             && self.activations().all(|(id, activation)| {
                 role(id).is_some_and(|role| has_actions_of(activation, role))
             })

@@ -92,7 +92,7 @@ impl SizeLimit {
     fn excess(&self) -> Option<String> {
         match self
             .size()
-            .and_then(|held| quota::check_size(held, self.limit))
+            .and_then(|size| quota::check_size(size, self.limit))
         {
             Err(error) if error.kind() == io::ErrorKind::QuotaExceeded => Some(error.to_string()),
             // Files that change during the count are counted the next time.

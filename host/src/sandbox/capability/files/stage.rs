@@ -377,7 +377,7 @@ fn copy_contents(
     original: &HostDirectory,
     hidden: &dyn Fn(&Path) -> bool,
     copy: &HostDirectory,
-    held: &mut BTreeMap<PathBuf, (PathContent, DiskEntry)>,
+    copied: &mut BTreeMap<PathBuf, (PathContent, DiskEntry)>,
     budget: &mut StageBudget,
 ) -> io::Result<()> {
     walk(original, &mut |inside, found| {
@@ -405,7 +405,7 @@ fn copy_contents(
             }
             DiskEntry::Absent | DiskEntry::Other => return Ok(()),
         };
-        held.insert(inside.to_owned(), (content, copy.inspect(inside)?));
+        copied.insert(inside.to_owned(), (content, copy.inspect(inside)?));
         Ok(())
     })
 }

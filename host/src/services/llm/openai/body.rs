@@ -9,7 +9,7 @@ use strata_core::record::json;
 
 use crate::gateway::HostError;
 use crate::services::llm::models::invalid;
-use crate::services::llm::protocol::ReplyTransfer;
+use crate::services::llm::protocol::TransferMode;
 use crate::services::llm::{self, ChatMessage, ModelRequest, Speaker};
 
 /// The name of the schema, which the protocol requires.
@@ -118,10 +118,10 @@ struct SchemaText<'a> {
 }
 
 /// Returns the body of a request. Fails if a schema in it is not JSON.
-pub(in super::super) fn body(
+pub(in super::super) fn request_body(
     model: &str,
     request: &ModelRequest,
-    form: ReplyTransfer,
+    transfer: TransferMode,
     dialect: Dialect,
 ) -> Result<String, HostError> {
     let format = |text| {
@@ -134,7 +134,7 @@ pub(in super::super) fn body(
             r#type: "json_schema",
         }
     };
-    let streamed = form == ReplyTransfer::Streamed;
+    let streamed = transfer == TransferMode::Streamed;
     let body = RequestBody {
         max_completion_tokens: request.max_tokens.filter(|_| dialect == Dialect::OpenAi),
         max_tokens: request
@@ -154,20 +154,20 @@ pub(in super::super) fn body(
     serde_json::to_string(&body).map_err(|error| invalid(format!("cannot ask a model: {error}")))
 }
 
-fn message(turn: &ChatMessage) -> MessageBody<'_> {
-    let role = match turn.speaker {
+fn message(message: &ChatMessage) -> MessageBody<'_> {
+    let role = match message.speaker {
         Speaker::System => "system",
         Speaker::User => "user",
         Speaker::Assistant => "assistant",
         Speaker::Tool => "tool",
     };
-    let tool_calls: Vec<_> = turn.tool_calls.iter().map(tool_call).collect();
-    let silent = turn.content.is_empty() && !tool_calls.is_empty();
-    let content = (!silent).then_some(turn.content.as_str());
+    let tool_calls: Vec<_> = message.tool_calls.iter().map(tool_call).collect();
+    let silent = message.content.is_empty() && !tool_calls.is_empty();
+    let content = (!silent).then_some(message.content.as_str());
     MessageBody {
         content,
         role,
-        tool_call_id: turn.tool_call_id.as_deref(),
+        tool_call_id: message.tool_call_id.as_deref(),
         tool_calls,
     }
 }

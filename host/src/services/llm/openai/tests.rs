@@ -8,7 +8,7 @@ use reqwest::Url;
 
 use super::*;
 use crate::gateway::HostErrorKind;
-use crate::services::llm::protocol::ReplyTransfer;
+use crate::services::llm::protocol::TransferMode;
 use crate::services::llm::tokens::TokenCounts;
 use crate::services::llm::{ChatMessage, ModelRequest, Speaker, ToolDefinition};
 
@@ -52,13 +52,8 @@ fn everything_that_is_asked_is_sent() {
         seed: Some(7),
         ..request()
     };
-    let sent = body(
-        "m",
-        &request,
-        ReplyTransfer::Unstreamed,
-        Dialect::Compatible,
-    )
-    .expect("a body");
+    let sent =
+        request_body("m", &request, TransferMode::Unstreamed, Dialect::Compatible).expect("a body");
     let sent: Value = serde_json::from_str(&sent).expect("JSON");
     let call = json!({ "id": "c1", "type": "function", "function": { "name": "add", "arguments": "{\"a\":1}" } });
     let expected = json!({
@@ -88,13 +83,8 @@ fn everything_that_is_asked_is_sent() {
 #[test]
 fn schemas_that_are_not_json_are_refused() {
     let check = |request: ModelRequest, expected: &str| {
-        let error = body(
-            "m",
-            &request,
-            ReplyTransfer::Unstreamed,
-            Dialect::Compatible,
-        )
-        .expect_err("a bad schema");
+        let error = request_body("m", &request, TransferMode::Unstreamed, Dialect::Compatible)
+            .expect_err("a bad schema");
         assert_eq!(error.kind, HostErrorKind::Invalid);
         assert!(error.message.contains(expected), "{}", error.message);
     };
@@ -126,7 +116,7 @@ fn the_bound_of_output_tokens_is_named_as_the_endpoint_wants_it() {
             max_tokens: Some(7),
             ..request()
         };
-        let sent = body("m", &request, ReplyTransfer::Unstreamed, dialect).expect("a body");
+        let sent = request_body("m", &request, TransferMode::Unstreamed, dialect).expect("a body");
         let expected = format!(
             r#"{{"{name}":7,"messages":[{{"content":"hello","role":"user"}}],"model":"m"}}"#
         );
@@ -146,7 +136,7 @@ fn the_bound_of_output_tokens_is_named_as_the_endpoint_wants_it() {
 fn a_text_is_read_in_all_its_forms() {
     let check = |content: Value, text: &str| {
         let answer =
-            interpret(&reply_of(json!({ "content": content }), Value::Null)).expect("an answer");
+            parse_reply(&reply_of(json!({ "content": content }), Value::Null)).expect("an answer");
         assert_eq!(answer.text, text, "{content}");
     };
     check(json!("hi"), "hi");
@@ -172,7 +162,7 @@ fn the_choice_with_the_lowest_index_counts() {
     let choice =
         |index: Value, text: &str| json!({ "index": index, "message": { "content": text } });
     let check = |choices: Value, text: &str| {
-        let answer = interpret(&json!({ "choices": choices })).expect("an answer");
+        let answer = parse_reply(&json!({ "choices": choices })).expect("an answer");
         assert_eq!(answer.text, text, "{choices}");
     };
     check(json!([choice(json!(1), "b"), choice(json!(0), "a")]), "a");
@@ -186,7 +176,7 @@ fn the_choice_with_the_lowest_index_counts() {
 #[test]
 fn how_a_reply_ended_is_read_in_the_words_of_many() {
     let check = |message: Value, reason: Value, expected: FinishReason| {
-        let answer = interpret(&reply_of(message.clone(), reason.clone())).expect("an answer");
+        let answer = parse_reply(&reply_of(message.clone(), reason.clone())).expect("an answer");
         assert_eq!(answer.finish, expected, "{message} {reason}");
     };
     let text = json!({ "content": "hi" });
@@ -222,7 +212,7 @@ fn how_a_reply_ended_is_read_in_the_words_of_many() {
 fn a_refusal_is_the_text_where_there_is_no_other() {
     let check = |message: Value, text: &str| {
         assert_eq!(
-            interpret(&reply_of(message, json!("stop")))
+            parse_reply(&reply_of(message, json!("stop")))
                 .expect("an answer")
                 .text,
             text
@@ -235,25 +225,25 @@ fn a_refusal_is_the_text_where_there_is_no_other() {
 
 #[test]
 fn a_reply_that_states_a_failure_is_none() {
-    let check = |reply: Value, problem: ReplyProblem, used: FailedUsage| {
+    let check = |reply: Value, problem: ReplyProblem, usage: UsageWithoutReply| {
         assert_eq!(
-            interpret(&reply).expect_err("no answer"),
-            UnusableReply { problem, used },
+            parse_reply(&reply).expect_err("no answer"),
+            UnusableReply { problem, usage },
             "{reply}"
         );
     };
     let stated = ReplyProblem::StatedError;
     let usage = json!({ "prompt_tokens": 10, "completion_tokens": 3 });
-    let counted = FailedUsage::Tokens(TokenCounts::new(10, 3));
+    let counted = UsageWithoutReply::Tokens(TokenCounts::new(10, 3));
     check(
         json!({ "error": "overloaded" }),
         stated(json!("overloaded")),
-        FailedUsage::Nothing,
+        UsageWithoutReply::Nothing,
     );
     check(
         json!({ "error": { "code": 429 } }),
         stated(json!({ "code": 429 })),
-        FailedUsage::Nothing,
+        UsageWithoutReply::Nothing,
     );
     check(
         json!({ "error": true, "usage": usage }),
@@ -264,7 +254,7 @@ fn a_reply_that_states_a_failure_is_none() {
     check(
         json!({ "choices": [choice], "error": "x" }),
         stated(json!("x")),
-        FailedUsage::Unknown,
+        UsageWithoutReply::Unknown,
     );
     let choice = json!({ "message": { "content": "half" }, "error": { "message": "x" } });
     check(
@@ -273,18 +263,18 @@ fn a_reply_that_states_a_failure_is_none() {
         counted,
     );
     let vllm = json!({ "object": "error", "code": 400 });
-    check(vllm.clone(), stated(vllm), FailedUsage::Nothing);
+    check(vllm.clone(), stated(vllm), UsageWithoutReply::Nothing);
     let typed = json!({ "type": "error", "message": "overloaded" });
-    check(typed.clone(), stated(typed), FailedUsage::Nothing);
+    check(typed.clone(), stated(typed), UsageWithoutReply::Nothing);
     check(
         reply_of(json!({ "content": "" }), json!("")),
-        ReplyProblem::FailedFinish(String::new()),
-        FailedUsage::Nothing,
+        ReplyProblem::FailureReason(String::new()),
+        UsageWithoutReply::Nothing,
     );
     check(
         reply_of(json!({ "content": "a" }), json!("error")),
-        ReplyProblem::FailedFinish("error".into()),
-        FailedUsage::Unknown,
+        ReplyProblem::FailureReason("error".into()),
+        UsageWithoutReply::Unknown,
     );
     for none in [
         json!({}),
@@ -294,7 +284,7 @@ fn a_reply_that_states_a_failure_is_none() {
         json!("x"),
         json!(null),
     ] {
-        check(none, ReplyProblem::NoReply, FailedUsage::Nothing);
+        check(none, ReplyProblem::NoMessage, UsageWithoutReply::Nothing);
     }
 }
 
@@ -302,14 +292,14 @@ fn a_reply_that_states_a_failure_is_none() {
 fn what_states_no_error_is_an_answer() {
     for error in [json!(null), json!(false), json!(""), json!({}), json!([])] {
         let reply = json!({ "choices": [{ "message": { "content": "hi" }, "error": error }], "error": error });
-        assert_eq!(interpret(&reply).expect("an answer").text, "hi");
+        assert_eq!(parse_reply(&reply).expect("an answer").text, "hi");
     }
 }
 
 #[test]
 fn tool_calls_are_read_in_all_their_forms() {
     let check_in = |message: Value, expected: (&str, &str, &str)| {
-        let answer = interpret(&reply_of(message, Value::Null)).expect("an answer");
+        let answer = parse_reply(&reply_of(message, Value::Null)).expect("an answer");
         let [call] = answer.tool_calls.as_slice() else {
             panic!("one call: {answer:?}")
         };
@@ -355,7 +345,7 @@ fn tool_calls_are_read_in_all_their_forms() {
 fn what_was_used_is_read_in_all_its_forms() {
     let check = |usage: Value, expected: (Option<u32>, Option<u32>, Option<u32>, Option<u32>)| {
         let reply = json!({ "choices": [{ "message": { "content": "hi" } }], "usage": usage });
-        let usage = interpret(&reply).expect("an answer").usage;
+        let usage = parse_reply(&reply).expect("an answer").usage;
         assert_eq!(
             (usage.input, usage.output, usage.total, usage.cached),
             expected,
@@ -398,7 +388,7 @@ fn assembled(deltas: &[Value]) -> ParsedReply {
         assembler.push(json!({ "choices": [{ "delta": delta }] }));
     }
     assembler.push(json!({ "choices": [{ "delta": {}, "finish_reason": "stop" }] }));
-    interpret(&assembler.finish()).expect("an answer")
+    parse_reply(&assembler.finish()).expect("an answer")
 }
 
 /// Assembles tool calls from lists of chunks and compares their ids and arguments.
@@ -465,10 +455,10 @@ fn the_pieces_of_tool_calls_are_told_apart() {
 #[test]
 fn the_number_of_tool_calls_is_bounded() {
     let piece = |n: usize| call_piece(json!(n), &format!("c{n}"), "add", "{}");
-    let most = MOST_TOOL_CALLS;
-    let problem = ReplyProblem::TooManyToolCalls { most };
+    let limit = MAX_TOOL_CALLS;
+    let problem = ReplyProblem::TooManyToolCalls { limit };
     // Far more of them take no longer than their text.
-    for (count, is_accepted) in [(most, true), (most + 1, false), (200_000, false)] {
+    for (count, is_accepted) in [(limit, true), (limit + 1, false), (200_000, false)] {
         let mut assembler = Assembler::default();
         for n in 0..count {
             assembler.push(json!({ "choices": [{ "delta": { "tool_calls": [piece(n)] } }] }));
@@ -476,12 +466,12 @@ fn the_number_of_tool_calls_is_bounded() {
         let whole: Vec<Value> = (0..count).map(piece).collect();
         let whole = reply_of(json!({ "tool_calls": whole }), json!("tool_calls"));
         for reply in [assembler.finish(), whole] {
-            match interpret(&reply) {
+            match parse_reply(&reply) {
                 Ok(answer) => assert!(is_accepted && answer.tool_calls.len() == count, "{count}"),
                 Err(unusable) => {
                     assert!(!is_accepted, "{count}");
                     assert_eq!(unusable.problem, problem, "{count}");
-                    assert_eq!(unusable.used, FailedUsage::Unknown, "{count}");
+                    assert_eq!(unusable.usage, UsageWithoutReply::Unknown, "{count}");
                 }
             }
         }
@@ -533,7 +523,7 @@ fn a_complete_message_behind_its_pieces_is_not_taken_twice() {
             .iter()
             .map(|piece| assembler.push(piece.clone()))
             .collect();
-        let answer = interpret(&assembler.finish()).expect("an answer");
+        let answer = parse_reply(&assembler.finish()).expect("an answer");
         if skipped != 1 {
             assert_eq!((answer.text.as_str(), heard.as_str()), ("hello", "hello"));
         }
@@ -570,13 +560,13 @@ proptest! {
 
     #[test]
     fn no_answer_makes_us_panic(document in documents(), content in documents()) {
-        let _ = interpret(&document);
+        let _ = parse_reply(&document);
         let message = json!({ "content": content, "tool_calls": [document] });
-        let _ = interpret(&json!({ "choices": [{ "message": message }], "usage": content }));
+        let _ = parse_reply(&json!({ "choices": [{ "message": message }], "usage": content }));
         let mut assembler = Assembler::default();
         assembler.push(document.clone());
         assembler.push(json!({ "choices": [{ "delta": { "tool_calls": [document], "content": content } }] }));
         assembler.push(json!({ "choices": [{ "message": message }, { "delta": content }], "usage": document }));
-        let _ = interpret(&assembler.finish());
+        let _ = parse_reply(&assembler.finish());
     }
 }

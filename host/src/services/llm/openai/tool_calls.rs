@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::super::surrogate::{JoinedText, replace_marked_surrogates};
-use super::{MOST_TOOL_CALLS, function};
+use super::{MAX_TOOL_CALLS, function};
 
 /// The calls that have begun. Of those beyond the maximum, only the first is kept, so that the
 /// reply is rejected.
@@ -81,7 +81,7 @@ impl ToolCallAssembler {
             let continued = self.find_continued(piece, if alone { None } else { Some(place) });
             let at = continued.unwrap_or(self.list.len());
             if at == self.list.len() {
-                if at > MOST_TOOL_CALLS {
+                if at > MAX_TOOL_CALLS {
                     return;
                 }
                 let index = piece["index"].as_u64();

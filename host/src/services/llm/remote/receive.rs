@@ -14,7 +14,7 @@ use super::super::openai::Assembler;
 use super::super::protocol::StreamProgress;
 use super::super::surrogate::{parse_chunk, replace_marked_surrogates};
 use super::super::think_tags::AnswerFilter;
-use super::super::tokens::{FailedUsage, TokenCounts};
+use super::super::tokens::{TokenCounts, UsageWithoutReply};
 use super::key::KeyRedactor;
 use super::retry::RetryDecision;
 use super::sse::{SseEvent, SseParser};
@@ -36,7 +36,7 @@ impl RemoteProvider {
     pub(super) async fn receive(
         &self,
         response: &mut Response,
-        hearing: &mut StreamObserver,
+        observer: &mut StreamObserver,
     ) -> Result<Value, AttemptFailure> {
         let mut beginning = Vec::new();
         let mut read = 0;
@@ -60,7 +60,7 @@ impl RemoteProvider {
             beginning.drain(..blank);
         }
         if begins_stream(&beginning, is_declared_stream(response)) {
-            self.receive_stream(response, beginning, hearing).await
+            self.receive_stream(response, beginning, observer).await
         } else {
             self.receive_unstreamed(response, beginning).await
         }
@@ -100,9 +100,9 @@ impl RemoteProvider {
         &self,
         response: &mut Response,
         beginning: Vec<u8>,
-        hearing: &mut StreamObserver,
+        observer: &mut StreamObserver,
     ) -> Result<Value, AttemptFailure> {
-        let mut reader = StreamReader::new(self, hearing);
+        let mut reader = StreamReader::new(self, observer);
         let mut read = beginning.len();
         let mut has_ended = reader.feed(&beginning)?;
         while !has_ended {
@@ -164,8 +164,8 @@ struct StreamReader<'a> {
 }
 
 impl<'a> StreamReader<'a> {
-    fn new(remote: &'a RemoteProvider, hearing: &'a mut StreamObserver) -> Self {
-        let listener = RedactedObserver::new(hearing, remote.redactor());
+    fn new(remote: &'a RemoteProvider, observer: &'a mut StreamObserver) -> Self {
+        let listener = RedactedObserver::new(observer, remote.redactor());
         Self {
             remote,
             events: SseParser::default(),
@@ -233,19 +233,19 @@ impl<'a> StreamReader<'a> {
     /// Returns the failure with the usage of the incomplete reply.
     fn with_usage(&mut self, failure: AttemptFailure) -> AttemptFailure {
         let begun = self.reply.progress() > StreamProgress::Empty;
-        let used = match self
+        let usage = match self
             .remote
             .protocol
-            .interpret(&mem::take(&mut self.reply).finish())
+            .parse_reply(&mem::take(&mut self.reply).finish())
         {
             Ok(answer) if answer.usage.is_known() => {
-                FailedUsage::Tokens(answer.usage.or_estimate(TokenCounts::default()))
+                UsageWithoutReply::Tokens(answer.usage.or_estimate(TokenCounts::default()))
             }
-            Err(unusable) if unusable.used != FailedUsage::Nothing => unusable.used,
-            _ if begun => FailedUsage::Unknown,
-            _ => failure.used,
+            Err(unusable) if unusable.usage != UsageWithoutReply::Nothing => unusable.usage,
+            _ if begun => UsageWithoutReply::Unknown,
+            _ => failure.usage,
         };
-        AttemptFailure { used, ..failure }
+        AttemptFailure { usage, ..failure }
     }
 }
 
@@ -292,17 +292,17 @@ fn too_large_failure() -> AttemptFailure {
 /// Passes the text of a reply to the observer, without the model's thinking and without the key.
 /// Text that may be the beginning of a key is withheld until more arrives.
 struct RedactedObserver<'a> {
-    hearing: &'a mut StreamObserver,
-    hush: KeyRedactor<'a>,
+    observer: &'a mut StreamObserver,
+    redactor: KeyRedactor<'a>,
     filter: AnswerFilter,
     withheld: String,
 }
 
 impl<'a> RedactedObserver<'a> {
-    fn new(hearing: &'a mut StreamObserver, hush: KeyRedactor<'a>) -> Self {
+    fn new(observer: &'a mut StreamObserver, redactor: KeyRedactor<'a>) -> Self {
         Self {
-            hearing,
-            hush,
+            observer,
+            redactor,
             filter: AnswerFilter::default(),
             withheld: String::new(),
         }
@@ -310,15 +310,15 @@ impl<'a> RedactedObserver<'a> {
 
     fn text(&mut self, text: &str) {
         self.withheld += &self.filter.feed(text);
-        let clear = self.hush.take_redacted_prefix(&mut self.withheld);
-        self.hearing.text(&clear);
+        let clear = self.redactor.take_redacted_prefix(&mut self.withheld);
+        self.observer.text(&clear);
     }
 }
 
 impl Drop for RedactedObserver<'_> {
     fn drop(&mut self) {
-        let rest = self.hush.text(mem::take(&mut self.withheld));
-        self.hearing.text(&rest);
+        let rest = self.redactor.text(mem::take(&mut self.withheld));
+        self.observer.text(&rest);
     }
 }
 
@@ -332,8 +332,8 @@ pub(super) fn read_bytes(
     if !begins_stream(bytes, false) {
         return remote.parse_unstreamed(bytes);
     }
-    let mut hearing = StreamObserver::default();
-    let mut reader = StreamReader::new(remote, &mut hearing);
+    let mut observer = StreamObserver::default();
+    let mut reader = StreamReader::new(remote, &mut observer);
     for piece in bytes.chunks(size) {
         if reader.feed(piece)? {
             break;

@@ -44,10 +44,10 @@ async fn answer(endpoint: &Endpoint) -> Result<ModelReply, FailedRequest> {
 /// Sends a request without a rate limit and returns only the reply.
 async fn complete(
     provider: &RemoteProvider,
-    hearing: &mut StreamObserver,
+    observer: &mut StreamObserver,
 ) -> Result<ModelReply, FailedRequest> {
     provider
-        .complete("m", &request(), hearing, &RateLimiter::default())
+        .complete("m", &request(), observer, &RateLimiter::default())
         .await
         .map(|(reply, _)| reply)
 }
@@ -141,12 +141,12 @@ async fn requests_that_are_made_again_keep_to_the_pace() {
     })
     .expect("a usable endpoint");
     provider.backoff = Duration::from_millis(1);
-    let (mut hearing, pace) = (
+    let (mut observer, pace) = (
         StreamObserver::default(),
         RateLimiter::per_minute(std::num::NonZeroU32::new(2)),
     );
     let question = request();
-    let asked = provider.complete("m", &question, &mut hearing, &pace);
+    let asked = provider.complete("m", &question, &mut observer, &pace);
     assert!(
         tokio::time::timeout(Duration::from_secs(1), asked)
             .await
@@ -270,7 +270,7 @@ async fn what_failed_replies_used_up_is_charged_with_the_one_that_did_not() {
         .await;
     assert_eq!(
         asked.expect("a reply").1,
-        FailedUsage::Tokens(TokenCounts::new(10, 3))
+        UsageWithoutReply::Tokens(TokenCounts::new(10, 3))
     );
 }
 
@@ -305,7 +305,7 @@ async fn the_endpoint_decides_when_it_is_asked_again() {
 
 #[tokio::test]
 async fn what_an_answer_without_a_reply_used_up_is_told() {
-    async fn check(play: ServerBehavior, expected: FailedUsage) {
+    async fn check(play: ServerBehavior, expected: UsageWithoutReply) {
         let server = ModelServer::new([play]);
         let endpoint = Endpoint {
             timeout: Duration::from_millis(300),
@@ -323,41 +323,41 @@ async fn what_an_answer_without_a_reply_used_up_is_told() {
         |usage: &str| ServerBehavior::Respond("200 OK", "", format!(r#"{{"choices": []{usage}}}"#));
     check(
         said(r#", "usage": {"prompt_tokens": 1000, "completion_tokens": 2}"#),
-        FailedUsage::Tokens(TokenCounts::new(1000, 2)),
+        UsageWithoutReply::Tokens(TokenCounts::new(1000, 2)),
     )
     .await;
     check(
         said(r#", "usage": {"prompt_tokens": 1000}"#),
-        FailedUsage::Tokens(TokenCounts::new(1000, 0)),
+        UsageWithoutReply::Tokens(TokenCounts::new(1000, 0)),
     )
     .await;
-    check(said(""), FailedUsage::Nothing).await;
-    check(failing("500 Oops", ""), FailedUsage::Nothing).await;
+    check(said(""), UsageWithoutReply::Nothing).await;
+    check(failing("500 Oops", ""), UsageWithoutReply::Nothing).await;
     // The endpoint may still be working, or was when the connection broke.
-    check(ServerBehavior::Disconnect, FailedUsage::Unknown).await;
-    check(ServerBehavior::Stall, FailedUsage::Unknown).await;
-    check(ServerBehavior::SendEndlessly, FailedUsage::Unknown).await;
+    check(ServerBehavior::Disconnect, UsageWithoutReply::Unknown).await;
+    check(ServerBehavior::Stall, UsageWithoutReply::Unknown).await;
+    check(ServerBehavior::SendEndlessly, UsageWithoutReply::Unknown).await;
     let cut = ServerBehavior::Stream("content-length: 9999\r\n", "data: {}\n\n".to_owned());
-    check(cut, FailedUsage::Unknown).await;
+    check(cut, UsageWithoutReply::Unknown).await;
     let piece = r#"data: {"choices": [{"delta": {"content": "much"}}]}"#;
     check(
         ServerBehavior::Stream("", format!("{piece}\n\ndata: {{\n\n")),
-        FailedUsage::Unknown,
+        UsageWithoutReply::Unknown,
     )
     .await;
     check(
         ServerBehavior::Stream("", "data: {\n\n".to_owned()),
-        FailedUsage::Unknown,
+        UsageWithoutReply::Unknown,
     )
     .await;
     check(
         ServerBehavior::Stream("", "data: <\n\n".to_owned()),
-        FailedUsage::Nothing,
+        UsageWithoutReply::Nothing,
     )
     .await;
     check(
         ServerBehavior::Stream("", String::new()),
-        FailedUsage::Nothing,
+        UsageWithoutReply::Nothing,
     )
     .await;
     let counted = format!(
@@ -366,7 +366,7 @@ async fn what_an_answer_without_a_reply_used_up_is_told() {
     );
     check(
         ServerBehavior::Stream("", format!("{counted}\n\n")),
-        FailedUsage::Tokens(TokenCounts::new(9, 1)),
+        UsageWithoutReply::Tokens(TokenCounts::new(9, 1)),
     )
     .await;
 }
@@ -381,11 +381,11 @@ async fn what_broke_off_counts_also_while_it_waits_to_be_asked_for_again() {
     })
     .expect("a usable endpoint");
     provider.backoff = Duration::from_secs(3600);
-    let departure = DispatchState::waiting();
-    let mut hearing = StreamObserver::default().with_dispatch_state(departure.clone());
+    let dispatch_state = DispatchState::not_in_flight();
+    let mut observer = StreamObserver::default().with_dispatch_state(dispatch_state.clone());
     let returned = async {
         loop {
-            match departure.wait_until_waiting().await {
+            match dispatch_state.wait_until_not_in_flight().await {
                 used if used == TokenCounts::default() => tokio::task::yield_now().await,
                 used => return used,
             }
@@ -393,8 +393,8 @@ async fn what_broke_off_counts_also_while_it_waits_to_be_asked_for_again() {
     };
     let returned = tokio::time::timeout(Duration::from_secs(60), returned);
     tokio::select! {
-        asked = complete(&provider, &mut hearing) => panic!("{asked:?} before it is asked again"),
-        used = returned => assert_eq!(used, Ok(FailedUsage::Unknown.tokens(&request()))),
+        asked = complete(&provider, &mut observer) => panic!("{asked:?} before it is asked again"),
+        used = returned => assert_eq!(used, Ok(UsageWithoutReply::Unknown.tokens(&request()))),
     }
 }
 

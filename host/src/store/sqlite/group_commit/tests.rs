@@ -1,5 +1,5 @@
 //! What a team that shares a log finds after a loss of power: its database as of its last own sync,
-//! and the shared log.
+//! and the group log.
 
 use std::sync::Arc;
 
@@ -51,8 +51,8 @@ impl TestDisk {
             .len()
     }
 
-    /// Makes a durable change. Returns whether the shared log alone made it durable; otherwise, the
-    /// team's own log was synced.
+    /// Makes a durable change. Returns whether the group log alone made it durable; otherwise, the
+    /// team's own WAL was synced.
     fn durable_change(&mut self, work: impl FnOnce(&mut SqliteStore)) -> bool {
         let before = self.entries();
         work(&mut self.store);
@@ -196,14 +196,14 @@ fn a_log_that_goes_on_further_on_is_refused() {
     let last = link.entries().unwrap().pop().unwrap();
     let mut store = StorageDirectory::new(earlier.path()).open().unwrap().store;
     let refused = store
-        .restore_events(SharedLogEntry::read(&link, &last).unwrap())
+        .restore_events(GroupLogEntry::read(&link, &last).unwrap())
         .unwrap_err()
         .to_string();
     assert!(
         refused.contains("the database ends with event 2, this goes on with event 21"),
         "{refused}"
     );
-    assert!(SharedLogEntry::read(&link, &last[..last.len() - 1]).is_err());
+    assert!(GroupLogEntry::read(&link, &last[..last.len() - 1]).is_err());
 }
 
 #[test]

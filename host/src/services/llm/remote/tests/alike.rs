@@ -148,7 +148,7 @@ fn read(remote: &RemoteProvider, bytes: &[u8], size: usize) -> Result<ModelReply
     let value = read_bytes(remote, bytes, size).map_err(|failure| failure.message)?;
     let answer = remote
         .protocol
-        .interpret(&value)
+        .parse_reply(&value)
         .map_err(|unusable| format!("{unusable:?}"))?;
     Ok(remote.convert_reply(answer, "m", &request()))
 }

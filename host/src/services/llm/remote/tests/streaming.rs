@@ -17,7 +17,7 @@ impl RecordedText {
         StreamObserver::with_listener(Box::new(move |what| {
             heard
                 .lock()
-                .expect("nobody panics while hearing")
+                .expect("nobody panics while listening")
                 .push_str(match what {
                     StreamEvent::Text(text) => text,
                     StreamEvent::Restarted => "<again>",
@@ -26,7 +26,10 @@ impl RecordedText {
     }
 
     fn received(&self) -> String {
-        self.0.lock().expect("nobody panics while hearing").clone()
+        self.0
+            .lock()
+            .expect("nobody panics while listening")
+            .clone()
     }
 }
 
@@ -69,10 +72,10 @@ async fn complete_with_listener(
     .expect("a usable endpoint");
     provider.backoff = Duration::from_millis(1);
     let ear = RecordedText::default();
-    let mut hearing = ear.observer();
-    let reply = complete(&provider, &mut hearing).await;
+    let mut observer = ear.observer();
+    let reply = complete(&provider, &mut observer).await;
     if let Ok(reply) = &reply {
-        hearing.completed(reply);
+        observer.completed(reply);
     }
     let requests = server
         .seen()

@@ -4,8 +4,11 @@
 //! Each team goes on writing to its own database, which is complete unless the machine loses power.
 //! The log holds, in addition, the events since a team last synced its own database. Every storage
 //! directory whose team writes to the log contains a hard link to it. So no directory depends on
-//! anything outside of it, and removing the last link removes the log. The format of the file is in
+//! anything outside of it, and removing the last link removes the log. The file has two halves,
+//! which are written alternately; each use of a half is a generation. The format of the file is in
 //! `file`; `sqlite/group_commit` restores events from it after a crash.
+//!
+//! "The log" is the one that teams share. The log of a team's own database is called its WAL.
 
 mod file;
 #[cfg(test)]
@@ -27,7 +30,7 @@ pub(super) use file::{LogLink, is_log_link, log_links};
 ///
 /// A team syncs by itself if it cannot join: if its storage lies on another file system than that
 /// of the first team, or if its `durability` is `process`. While a team belongs to the log, its
-/// storage directory contains a link to it, `team.log-log-…`. The link is part of the saved
+/// storage directory contains a link to it, `team.shared-log-…`. The link is part of the saved
 /// team: a copy of the directory of a team that was killed has to include it.
 ///
 /// The next run of the team needs no `GroupLog`. After a loss of power, that run restores the
@@ -35,22 +38,23 @@ pub(super) use file::{LogLink, is_log_link, log_links};
 /// as of the last time it synced its own database.
 #[derive(Clone, Debug, Default)]
 pub struct GroupLog {
-    log: Arc<SharedLog>,
+    log: Arc<GroupLogInner>,
 }
 
 /// How many batches one team writes in a row while others wait for the next one.
 const MAX_BATCHES_IN_A_ROW: usize = 8;
 
-/// How long the writer of a batch waits for others. If fewer teams are active than before, each of
-/// them pays this once or twice.
+/// How long the writer of a batch waits for others. After the number of active teams drops, the
+/// next one or two batches wait this long in vain.
 const MAX_WAIT: Duration = Duration::from_micros(200);
 
-/// Over how many time slots the teams spread the syncs of their own logs.
+/// Over how many fill levels of a half the teams spread the syncs of their WALs.
 const SYNC_SLOTS: u64 = 64;
 
+/// What all clones of a `GroupLog` refer to.
 #[derive(Debug, Default)]
-struct SharedLog {
-    state: Mutex<SharedLogState>,
+struct GroupLogInner {
+    state: Mutex<GroupLogState>,
     /// Signals that a batch was written. Waiters use the condition variable of their batch's
     /// parity, so that those of the other batch are not woken.
     batch_written: [Condvar; 2],
@@ -59,16 +63,16 @@ struct SharedLog {
 }
 
 #[derive(Debug, Default)]
-struct SharedLogState {
+struct GroupLogState {
     members: BTreeMap<u64, MemberState>,
-    /// How many members there ever were. Their numbers in the log are taken from it.
+    /// The number of the newest member; numbers are never reused.
     last_id: u64,
     /// The file; `None` while a member writes a batch to it.
     file: Option<LogFile>,
     /// The generation of the file's current half; see `file`.
     generation: u64,
     /// How much of that half is used, in units of 1 / `SYNC_SLOTS`.
-    filled: u64,
+    filled_slots: u64,
     /// The encoded entries of the next batch.
     batch: Vec<u8>,
     /// How many entries `batch` holds.
@@ -83,7 +87,8 @@ struct SharedLogState {
     started_batches: u64,
     /// How many batches are durable.
     durable_batches: u64,
-    /// Whether writing failed. From then on every team syncs its own log.
+    /// Whether writing the log, or syncing the WAL of a member before a half was overwritten,
+    /// failed. From then on every team syncs its own WAL, until all members have left.
     is_broken: bool,
 }
 
@@ -91,17 +96,17 @@ struct SharedLogState {
 #[derive(Debug)]
 struct MemberState {
     link: PathBuf,
-    /// The log of its own database, once it has written to it.
-    own_log: Option<Arc<File>>,
-    /// The generation during which that log was last synced. Entries of earlier generations are not
+    /// The WAL of its own database, once it has written to it.
+    own_wal: Option<Arc<File>>,
+    /// The generation during which that WAL was last synced. Entries of earlier generations are not
     /// needed any more.
     synced_generation: u64,
 }
 
-/// The membership of a team in a shared log. Dropping it leaves the log.
+/// The membership of a team in a group log. Dropping it leaves the log.
 #[derive(Debug)]
 pub(super) struct Member {
-    log: Arc<SharedLog>,
+    log: Arc<GroupLogInner>,
     id: u64,
     link: PathBuf,
 }
@@ -128,7 +133,7 @@ impl GroupLog {
             let mut linked = state
                 .members
                 .values()
-                .map(|place| std::fs::hard_link(&place.link, &link));
+                .map(|member| std::fs::hard_link(&member.link, &link));
             let first = linked.next().unwrap_or(Ok(()));
             first.or_else(|error| linked.find_map(Result::ok).ok_or(error))?;
         }
@@ -137,7 +142,7 @@ impl GroupLog {
             id,
             MemberState {
                 link: link.clone(),
-                own_log: None,
+                own_wal: None,
                 synced_generation: synced,
             },
         );
@@ -150,42 +155,42 @@ impl GroupLog {
 }
 
 impl Member {
-    /// Returns the current generation, to be passed to `synced` once what is now written to the
-    /// team's own log is durable.
+    /// Returns the current generation, to be passed to `note_synced` once what is now written to
+    /// the team's own WAL is durable.
     pub(super) fn generation(&self) -> u64 {
         self.log.lock().generation
     }
 
-    /// Returns a number below `turns` that differs between neighbouring members, to spread their
+    /// Returns a number below `slots` that differs between neighbouring members, to spread their
     /// work.
-    pub(super) fn stagger(&self, turns: u64) -> u64 {
-        self.id % turns
+    pub(super) fn slot_of(&self, slots: u64) -> u64 {
+        self.id % slots
     }
 
-    /// Notes that the team's own log is durable, with all that was written to it up to that
+    /// Notes that the team's own WAL is durable, with all that was written to it up to that
     /// generation.
-    pub(super) fn note_synced(&self, own: &Arc<File>, generation: u64) {
-        if let Some(place) = self.log.lock().members.get_mut(&self.id) {
-            if !place
-                .own_log
+    pub(super) fn note_synced(&self, own_wal: &Arc<File>, generation: u64) {
+        if let Some(member) = self.log.lock().members.get_mut(&self.id) {
+            if !member
+                .own_wal
                 .as_ref()
-                .is_some_and(|known| Arc::ptr_eq(known, own))
+                .is_some_and(|known| Arc::ptr_eq(known, own_wal))
             {
-                place.own_log = Some(own.clone());
+                member.own_wal = Some(own_wal.clone());
             }
-            place.synced_generation = place.synced_generation.max(generation);
+            member.synced_generation = member.synced_generation.max(generation);
         }
     }
 
     /// Makes an entry durable, together with those of other members. Returns whether it is; if not,
-    /// the team has to sync its own log. Each team has to do that now and then anyway, so that the
+    /// the team has to sync its own WAL. Each team has to do that now and then anyway, so that the
     /// space of old entries can be reused.
     pub(super) fn commit(&self, entry: &[u8]) -> bool {
         let mut state = self.log.lock();
-        let is_due = state.must_sync_own_log(self.id);
-        let is_large =
+        let is_due = state.must_sync_own_wal(self.id);
+        let does_not_fit =
             entry.len() > MAX_ENTRY_BYTES || state.batch.len() + entry.len() > MAX_BATCH_BYTES;
-        if state.is_broken || is_due || is_large {
+        if state.is_broken || is_due || does_not_fit {
             return false;
         }
         file::add_entry(&mut state.batch, self.id, entry);
@@ -193,23 +198,23 @@ impl Member {
         if state.batch_entries == state.awaited_entries {
             self.log.batch_filled.notify_one();
         }
-        let own = state.started_batches + 1;
-        while state.durable_batches < own && !state.is_broken {
+        let own_batch = state.started_batches + 1;
+        while state.durable_batches < own_batch && !state.is_broken {
             if let Some(file) = state.file.take() {
                 return self.log.write_batches(state, file);
             }
-            state = self.log.batch_written[own as usize & 1]
+            state = self.log.batch_written[own_batch as usize & 1]
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
         }
-        state.durable_batches >= own
+        state.durable_batches >= own_batch
     }
 }
 
-impl SharedLog {
-    fn lock(&self) -> MutexGuard<'_, SharedLogState> {
-        // A thread that panicked leaves the state consistent: nothing panics between two dependent
-        // changes.
+impl GroupLogInner {
+    fn lock(&self) -> MutexGuard<'_, GroupLogState> {
+        // A thread that panicked leaves the state consistent, except that `file` stays `None` if it
+        // panicked while it wrote a batch: then those that wait for the batch wait forever.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -218,21 +223,24 @@ impl SharedLog {
     /// another member to do it would take longer.
     fn write_batches<'a>(
         &'a self,
-        mut state: MutexGuard<'a, SharedLogState>,
+        mut state: MutexGuard<'a, GroupLogState>,
         mut file: LogFile,
     ) -> bool {
-        let own = state.started_batches + 1;
+        let own_batch = state.started_batches + 1;
         for _ in 0..MAX_BATCHES_IN_A_ROW {
             state = self.write_batch(self.wait_for_entries(state), &mut file);
             if state.batch.is_empty() || state.is_broken {
                 break;
             }
         }
-        let (is_safe, next) = (state.durable_batches >= own, state.started_batches + 1);
+        let (is_durable, next) = (
+            state.durable_batches >= own_batch,
+            state.started_batches + 1,
+        );
         state.file = Some(file);
         drop(state);
         self.batch_written[next as usize & 1].notify_one();
-        is_safe
+        is_durable
     }
 
     /// Waits until the batch has as many entries as the recent batches had, but not for more than
@@ -240,12 +248,12 @@ impl SharedLog {
     /// most.
     fn wait_for_entries<'a>(
         &'a self,
-        mut state: MutexGuard<'a, SharedLogState>,
-    ) -> MutexGuard<'a, SharedLogState> {
+        mut state: MutexGuard<'a, GroupLogState>,
+    ) -> MutexGuard<'a, GroupLogState> {
         state.awaited_entries =
             (state.recent_sizes.iter().sum::<usize>() / 2).min(state.members.len() / 2);
         if state.batch_entries < state.awaited_entries {
-            let is_short = |state: &mut SharedLogState| state.batch_entries < state.awaited_entries;
+            let is_short = |state: &mut GroupLogState| state.batch_entries < state.awaited_entries;
             let waited = self
                 .batch_filled
                 .wait_timeout_while(state, MAX_WAIT, is_short);
@@ -259,23 +267,25 @@ impl SharedLog {
     /// Writes the pending batch. Entries for the next one can be added meanwhile.
     fn write_batch<'a>(
         &'a self,
-        mut state: MutexGuard<'a, SharedLogState>,
+        mut state: MutexGuard<'a, GroupLogState>,
         file: &mut LogFile,
-    ) -> MutexGuard<'a, SharedLogState> {
+    ) -> MutexGuard<'a, GroupLogState> {
         let spare = std::mem::take(&mut state.spare_buffer);
         let mut batch = std::mem::replace(&mut state.batch, spare);
         (state.started_batches, state.batch_entries) = (state.started_batches + 1, 0);
-        let (own, generation) = (state.started_batches, state.generation);
-        let turns = !file.fits(batch.len());
-        let behind = if turns {
+        let (own_batch, generation) = (state.started_batches, state.generation);
+        let must_switch_half = !file.fits(batch.len());
+        let members_behind = if must_switch_half {
             state.members_behind()
         } else {
             Vec::new()
         };
         drop(state);
         let mut write = || {
-            behind.iter().try_for_each(|(_, own)| own.sync_data())?;
-            if turns {
+            members_behind
+                .iter()
+                .try_for_each(|(_, own_wal)| own_wal.sync_data())?;
+            if must_switch_half {
                 file.switch_half();
             }
             file.write_batch(&mut batch)
@@ -283,15 +293,15 @@ impl SharedLog {
         let written = write();
         batch.clear();
         let mut state = self.lock();
-        for (id, _) in behind {
-            state.members.entry(id).and_modify(|place| {
-                place.synced_generation = place.synced_generation.max(generation)
+        for (id, _) in members_behind {
+            state.members.entry(id).and_modify(|member| {
+                member.synced_generation = member.synced_generation.max(generation)
             });
         }
-        (state.generation, state.filled) = (file.generation(), file.filled(SYNC_SLOTS));
+        (state.generation, state.filled_slots) = (file.generation(), file.filled(SYNC_SLOTS));
         state.spare_buffer = batch;
         match written {
-            Ok(()) => state.durable_batches = own,
+            Ok(()) => state.durable_batches = own_batch,
             Err(error) => {
                 tracing::warn!("teams cannot share a log, so each syncs its own: {error}");
                 state.is_broken = true;
@@ -300,46 +310,49 @@ impl SharedLog {
         let is_broken = state.is_broken;
         // Those that are woken need the mutex.
         drop(state);
-        self.batch_written[own as usize & 1].notify_all();
+        self.batch_written[own_batch as usize & 1].notify_all();
         if is_broken {
-            self.batch_written[own as usize & 1 ^ 1].notify_all();
+            self.batch_written[own_batch as usize & 1 ^ 1].notify_all();
         }
         self.lock()
     }
 }
 
-impl SharedLogState {
-    /// Whether a member has to sync its own log, so that the half that is full now can be
-    /// overwritten in time. Members do this in different time slots, since the others wait during a
-    /// sync.
-    fn must_sync_own_log(&self, id: u64) -> bool {
-        let turn = self.filled * 4 / 3 >= id % SYNC_SLOTS;
+impl GroupLogState {
+    /// Whether a member has to sync its own WAL, so that the previous half can be overwritten in
+    /// time. Members do this at different fill levels, since the others wait during a sync.
+    fn must_sync_own_wal(&self, id: u64) -> bool {
+        // All members have reached their slot when three quarters of the half are full. The last
+        // quarter is for those that have not committed since: they sync with their next commit.
+        let slot_reached = self.filled_slots * 4 / 3 >= id % SYNC_SLOTS;
         self.members
             .get(&id)
-            .is_none_or(|place| place.synced_generation < self.generation && turn)
+            .is_none_or(|member| member.synced_generation < self.generation && slot_reached)
     }
 
     /// Returns the members that still need the half that is about to be overwritten: those that
-    /// have not synced their own log since the other half was started.
+    /// have not synced their own WAL since the other half was started.
     fn members_behind(&self) -> Vec<(u64, Arc<File>)> {
         let late = self
             .members
             .iter()
-            .filter(|(_, place)| place.synced_generation < self.generation);
-        late.filter_map(|(id, place)| Some((*id, place.own_log.clone()?)))
+            .filter(|(_, member)| member.synced_generation < self.generation);
+        late.filter_map(|(id, member)| Some((*id, member.own_wal.clone()?)))
             .collect()
     }
 }
 
 impl Drop for Member {
     fn drop(&mut self) {
-        let place = self.log.lock().members.remove(&self.id);
-        // If the file was removed, it was moved into the database, and that was synced. If entries
-        // in the log are still needed, the link stays, and the next run restores them.
-        let is_removed = |own: &File| rustix::fs::fstat(own).is_ok_and(|meta| meta.st_nlink == 0);
-        let is_safe = |own: Arc<File>| is_removed(&own) || own.sync_data().is_ok();
-        let is_safe = place.and_then(|place| place.own_log).is_none_or(is_safe);
-        if is_safe && let Err(error) = std::fs::remove_file(&self.link) {
+        let member = self.log.lock().members.remove(&self.id);
+        // If SQLite has removed the WAL, its contents are in the database and synced. If entries in
+        // the log are still needed, the link stays, and the next run restores them.
+        let is_removed = |wal: &File| rustix::fs::fstat(wal).is_ok_and(|meta| meta.st_nlink == 0);
+        let make_durable = |wal: Arc<File>| is_removed(&wal) || wal.sync_data().is_ok();
+        let is_durable = member
+            .and_then(|member| member.own_wal)
+            .is_none_or(make_durable);
+        if is_durable && let Err(error) = std::fs::remove_file(&self.link) {
             tracing::warn!(
                 "`{}` is not needed any more and cannot be removed: {error}",
                 self.link.display()

@@ -1,4 +1,4 @@
-//! The file format of a shared log: batches of entries, in two halves that are used alternately,
+//! The file format of a group log: batches of entries, in two halves that are used alternately,
 //! and a link to the file in each directory.
 //!
 //! Before the halves lies a page that begins with `MAGIC`. A file that begins otherwise is not
@@ -26,9 +26,9 @@ const LINK_PREFIX: &str = "team.shared-log-";
 /// The first bytes of a log.
 const MAGIC: [u8; 8] = *b"STRTLOG1";
 
-/// The size of a half. Each team syncs its own log once per half.
+/// The size of a half. Each team syncs its own WAL once per half.
 const HALF_BYTES: u64 = 32 << 20;
-/// Larger entries are not worth copying: their teams sync their own logs.
+/// Larger entries are not worth copying: their teams sync their own WALs.
 pub(super) const MAX_ENTRY_BYTES: usize = 256 << 10;
 /// The maximum size of a batch, so that no team waits long for the data of others.
 pub(super) const MAX_BATCH_BYTES: usize = 4 << 20;
@@ -162,7 +162,7 @@ pub(in crate::store) fn log_links(directory: &Path) -> Result<Vec<LogLink>, Stor
                     what: "it is no regular file".into(),
                 });
             }
-            if !is_shared_log(&path).map_err(|e| StoreError::io(&path, "read", e))? {
+            if !is_group_log(&path).map_err(|e| StoreError::io(&path, "read", e))? {
                 return Err(StoreError::Foreign {
                     path,
                     what: "it is no log that teams share".into(),
@@ -175,7 +175,7 @@ pub(in crate::store) fn log_links(directory: &Path) -> Result<Vec<LogLink>, Stor
 }
 
 /// Whether a file begins like a log, or with zeros.
-fn is_shared_log(path: &Path) -> io::Result<bool> {
+fn is_group_log(path: &Path) -> io::Result<bool> {
     let mut start = Vec::new();
     file::options()
         .read(true)

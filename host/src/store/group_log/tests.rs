@@ -1,4 +1,4 @@
-//! What a shared log has made durable is there: after half of it was overwritten, with a torn end,
+//! What a group log has made durable is there: after half of it was overwritten, with a torn end,
 //! and if it becomes impossible to write to.
 
 use std::collections::VecDeque;
@@ -12,8 +12,8 @@ use super::*;
 struct TestMember {
     directory: TempDir,
     member: Member,
-    own_log: Arc<File>,
-    /// The entries that only the shared log made durable.
+    own_wal: Arc<File>,
+    /// The entries that only the group log made durable.
     durable: VecDeque<Vec<u8>>,
 }
 
@@ -21,28 +21,28 @@ impl TestMember {
     fn new(group: &GroupLog) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let member = group.join(directory.path()).unwrap();
-        let own = Arc::new(File::create(directory.path().join("own")).unwrap());
+        let own_wal = Arc::new(File::create(directory.path().join("own")).unwrap());
         let team = Self {
             directory,
             member,
-            own_log: own,
+            own_wal,
             durable: VecDeque::new(),
         };
         team.member
-            .note_synced(&team.own_log, team.member.generation());
+            .note_synced(&team.own_wal, team.member.generation());
         team
     }
 
     fn commit(&mut self, entry: Vec<u8>) -> bool {
         let generation = self.member.generation();
-        let is_safe = self.member.commit(&entry);
-        if is_safe {
+        let is_durable = self.member.commit(&entry);
+        if is_durable {
             self.durable.push_back(entry);
         } else {
-            self.member.note_synced(&self.own_log, generation);
+            self.member.note_synced(&self.own_wal, generation);
             self.durable.clear();
         }
-        is_safe
+        is_durable
     }
 
     fn read(&self) -> Vec<Vec<u8>> {
@@ -55,12 +55,12 @@ impl TestMember {
     /// Checks that the log ends with the entries that it has to have.
     fn check(&self) {
         let read = self.read();
-        let kept = Vec::from(self.durable.clone());
+        let expected = Vec::from(self.durable.clone());
         assert!(
-            read.ends_with(&kept),
+            read.ends_with(&expected),
             "of {} entries the last {} are not there",
             read.len(),
-            kept.len()
+            expected.len()
         );
     }
 }
@@ -84,11 +84,11 @@ fn what_was_made_safe_is_there_however_often_the_log_begins_anew() {
             threads.spawn(move || {
                 let mut own = TestMember::new(group);
                 let alone = (0..300).filter(|n| {
-                    let is_safe = own.commit(entry(team, *n));
+                    let is_durable = own.commit(entry(team, *n));
                     if n % 50 == 49 {
                         own.check();
                     }
-                    !is_safe
+                    !is_durable
                 });
                 let alone = alone.count();
                 assert!(
@@ -100,7 +100,7 @@ fn what_was_made_safe_is_there_however_often_the_log_begins_anew() {
     });
     let state = group.log.lock();
     assert!(state.generation >= 2, "generation {}", state.generation);
-    // Its entries were overwritten, so its own log was synced first.
+    // Its entries were overwritten, so its own WAL was synced first.
     assert!(state.members[&idle.member.id].synced_generation + 1 >= state.generation);
 }
 
