@@ -39,7 +39,7 @@
 //! | `skills` | components on the shelf, and teams that name them |
 //! | `documents` | JSON from outside that swells, nests or contradicts itself, at every door |
 //! | `describing` | `describe`, `schema`, `completions`, `man`, `doctor`, `--help` |
-//! | `live_part` | what moves at the bottom of a terminal, and that nothing of it stays |
+//! | `live_view` | what moves at the bottom of a terminal, and that nothing of it stays |
 //! | `inspecting` | parts of what is saved: an action, the calls of the host, a message |
 //! | `output` | what goes to stdout and what to stderr; `inspect`, `checkpoints`, `check` |
 //! | `result` | the last output on stdout; where a run is saved if nobody says where |

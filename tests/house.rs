@@ -1,6 +1,7 @@
 //! The rules of the house, read from the sources: who may touch what, how long a file is, how it begins. What the
 //! compiler and clippy see by themselves (documentation, `unwrap`, `unsafe`) is not looked at again.
 
+mod comments;
 mod core_layers;
 
 use std::collections::{BTreeMap, BTreeSet};

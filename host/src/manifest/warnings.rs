@@ -201,7 +201,7 @@ impl<'a> ComparableWord<'a> {
         const SHORTEST: usize = 4;
         /// The time to compare two words grows with the product of their lengths.
         const LONGEST: usize = 100;
-        // `Task1` is not a misspelling of `Task2`.
+        // Names that differ only in a number are not misspellings of each other.
         let letters = |word: &str| {
             word.chars()
                 .filter(|c| !c.is_ascii_digit())

@@ -59,7 +59,7 @@ impl RunSocket {
 
 impl Drop for RunSocket {
     fn drop(&mut self) {
-        // A file that cannot be removed is removed by a later run; see `sweep`.
+        // A file that cannot be removed is removed by a later run; see `remove_stale_sockets`.
         let _ = std::fs::remove_file(&self.path);
     }
 }

@@ -23,7 +23,7 @@ pub struct CacheHealth {
 }
 
 impl CompileCache {
-    /// Reads and checks every file. Their total size is bounded by `KEPT_BYTES`.
+    /// Reads and checks every file. Their total size is bounded by `MAX_CACHE_BYTES`.
     pub(in crate::sandbox) fn health(&self) -> CacheHealth {
         let mut health = CacheHealth {
             directory: self.dir.clone(),
