@@ -227,8 +227,8 @@ impl Counts {
     }
 
     fn add_fault(&mut self, role: RoleId, action: &str, kind: FaultKind) {
-        let place = [self.role_label(role), action.into(), kind.name().into()];
-        *self.faults.entry(place).or_default() += 1;
+        let labels = [self.role_label(role), action.into(), kind.name().into()];
+        *self.faults.entry(labels).or_default() += 1;
     }
 
     fn add_host_call(&mut self, role: RoleId, action: &str, call: &HostCall, source: AnswerSource) {
@@ -237,9 +237,9 @@ impl Counts {
             .entry([call.kind.name(), source.name(), call.outcome.name()])
             .or_default() += 1;
         if source == AnswerSource::Live {
-            let place = [self.role_label(role), action.to_owned()];
-            *self.tokens.entry(place.clone()).or_default() += call.tokens;
-            *self.spent.entry(place).or_default() += call.cost;
+            let labels = [self.role_label(role), action.to_owned()];
+            *self.tokens.entry(labels.clone()).or_default() += call.tokens;
+            *self.spent.entry(labels).or_default() += call.cost;
         } else {
             self.saved += call.cost;
         }
@@ -251,8 +251,8 @@ impl Counts {
     }
 
     fn add_ended_attempt(&mut self, role: RoleId, action: &str, outcome: &str, time_ms: i64) {
-        let place = [self.role_label(role), action.into(), outcome.into()];
-        *self.attempts.entry(place).or_default() += 1;
+        let labels = [self.role_label(role), action.into(), outcome.into()];
+        *self.attempts.entry(labels).or_default() += 1;
         if let Some(begun) = self.attempt_starts_ms.remove(&role) {
             self.attempt_durations.observe(
                 &ATTEMPT_BUCKETS_SECONDS,
@@ -286,8 +286,8 @@ impl Counts {
         self.mailbox_sizes.clear();
         self.mailbox_sizes.resize(self.role_names.len() + 1, 0);
         for id in stepper.team().role_ids() {
-            let place = id.index().min(self.role_names.len());
-            self.mailbox_sizes[place] += env.unfinished_mail(id).count();
+            let index = id.index().min(self.role_names.len());
+            self.mailbox_sizes[index] += env.unfinished_mail(id).count();
         }
     }
 

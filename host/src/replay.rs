@@ -109,7 +109,7 @@ pub(crate) struct ReplaySession {
 /// An attempt whose end has not been read yet.
 struct OpenAttempt {
     call: Invocation,
-    place: AttemptLocation,
+    location: AttemptLocation,
     recorded: RecordedAttempt,
 }
 
@@ -197,23 +197,23 @@ impl ReplaySession {
             Some(slot) => team.slot_name(slot),
             None => format!("{}.think", team.role(role).name),
         };
-        let place = AttemptLocation {
+        let location = AttemptLocation {
             step: stepper.env().step,
             action,
             attempt: call.attempt,
         };
-        let chosen = self.selection.step.is_none_or(|step| step == place.step)
+        let chosen = self.selection.step.is_none_or(|step| step == location.step)
             && self
                 .selection
                 .action
                 .as_ref()
-                .is_none_or(|action| *action == place.action);
+                .is_none_or(|action| *action == location.action);
         if chosen {
             self.open.insert(
                 role,
                 OpenAttempt {
                     call,
-                    place,
+                    location,
                     recorded: RecordedAttempt::default(),
                 },
             );
@@ -224,32 +224,34 @@ impl ReplaySession {
         let open = std::mem::take(&mut self.open).into_values();
         self.report
             .skipped
-            .extend(open.map(|open| (open.place, SkipReason::CutOff)));
+            .extend(open.map(|open| (open.location, SkipReason::CutOff)));
     }
 
     async fn attempt_ended(&mut self, open: OpenAttempt, event: &Event) -> Result<(), DriverError> {
         let OpenAttempt {
             call,
-            place,
+            location,
             mut recorded,
         } = open;
         let stepper = self.rerun.stepper();
         let at = component_slot(stepper.team().role(call.role), call.role, call.work);
         if let Some(why) = self.skip_reason(at, &call, event) {
-            self.report.skipped.push((place, why));
+            self.report.skipped.push((location, why));
             return Ok(());
         }
-        self.note_unrecorded(at, &place);
+        self.note_unrecorded(at, &location);
         recorded.suspended = matches!(event, Event::CallSuspended { .. });
-        let again = self.rerun.run(call, &mut recorded).await?;
-        if matches!(again, ReplayOutcome::FileMissing) {
-            self.report.skipped.push((place, SkipReason::FileMissing));
+        let outcome = self.rerun.run(call, &mut recorded).await?;
+        if matches!(outcome, ReplayOutcome::FileMissing) {
+            self.report
+                .skipped
+                .push((location, SkipReason::FileMissing));
             return Ok(());
         }
-        match compare::compare_attempt(event, &again, &recorded) {
+        match compare::compare_attempt(event, &outcome, &recorded) {
             Some((what, recorded, found)) => {
                 self.report.differences.push(AttemptDifference {
-                    attempt: place,
+                    attempt: location,
                     what,
                     recorded,
                     found,
@@ -290,7 +292,7 @@ impl ReplaySession {
     }
 
     /// Reports the inputs that the guest may have used and that are not recorded.
-    fn note_unrecorded(&mut self, at: Option<Slot>, place: &AttemptLocation) {
+    fn note_unrecorded(&mut self, at: Option<Slot>, location: &AttemptLocation) {
         let Some(plugin) = at.and_then(|at| self.plugins.get(&at)) else {
             return;
         };
@@ -306,7 +308,7 @@ impl ReplaySession {
             .map(|name| format!("the variable `{name}`"));
         let inputs = dirs
             .chain(variables)
-            .map(|what| (place.action.clone(), what));
+            .map(|what| (location.action.clone(), what));
         self.report.unrecorded.extend(inputs);
     }
 }

@@ -32,32 +32,32 @@ pub(crate) fn state_dir() -> Option<PathBuf> {
 /// Returns the private directory of this user among the temporary files. Creates it if it does not
 /// exist. Its files are of no use once the process that created them has ended.
 pub(crate) fn temporary_dir() -> io::Result<PathBuf> {
-    let place = std::env::temp_dir().join(temporary_dir_name());
-    match DirBuilder::new().mode(0o700).create(&place) {
+    let dir = std::env::temp_dir().join(temporary_dir_name());
+    match DirBuilder::new().mode(0o700).create(&dir) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
             return Err(temporary_dir_error(&error));
         }
         _ => {}
     }
     // Another user may have created it first.
-    let meta = fs::symlink_metadata(&place)?;
+    let meta = fs::symlink_metadata(&dir)?;
     if !meta.is_dir() || !is_private(&meta) {
         return Err(io::Error::other(format!(
             "`{}` is not a private directory of this user",
-            place.display()
+            dir.display()
         )));
     }
-    Ok(place)
+    Ok(dir)
 }
 
 /// Returns an error that says that the directory for temporary files cannot be used, and what to
 /// do.
 pub(crate) fn temporary_dir_error(error: &io::Error) -> io::Error {
-    let place = std::env::temp_dir();
+    let dir = std::env::temp_dir();
     io::Error::other(format!(
         "the directory for temporary files `{}` cannot be used: {error}; create it, or set TMPDIR to a directory that \
          exists and that this user can write to",
-        place.display()
+        dir.display()
     ))
 }
 

@@ -19,7 +19,7 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
     let name = dir
         .file_name()
         .map_or("action".into(), |name| name.to_string_lossy());
-    let place = BuildOutput::lock(dir, &name)?;
+    let output = BuildOutput::lock(dir, &name)?;
     let made_with = [
         C.digest(),
         sdk::WIT.digest(),
@@ -27,7 +27,7 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
         env!("CARGO_PKG_VERSION").into(),
     ];
     let fingerprint = fingerprint(dir, &made_with.each_ref().map(String::as_str))?;
-    if let Some(component) = place.up_to_date_component(&fingerprint) {
+    if let Some(component) = output.up_to_date_component(&fingerprint) {
         return Ok(Built {
             component,
             fresh: true,
@@ -47,11 +47,11 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
         }
     })?;
     with_path(
-        &place.temporary_path(),
-        fs::write(place.temporary_path(), bytes),
+        &output.temporary_path(),
+        fs::write(output.temporary_path(), bytes),
     )?;
     Ok(Built {
-        component: place.install(&fingerprint, &compiler.included_files(dir, &sources)?)?,
+        component: output.install(&fingerprint, &compiler.included_files(dir, &sources)?)?,
         fresh: false,
     })
 }

@@ -144,13 +144,13 @@ fn query_version(program: &[&str]) -> Result<String, String> {
             last_line(&output.stderr)
         ));
     }
-    let said = last_line(&output.stdout);
+    let line = last_line(&output.stdout);
     // Some programs print only the number.
     Ok(
-        if said.is_empty() || said.to_lowercase().contains(name.trim_end_matches('3')) {
-            said
+        if line.is_empty() || line.to_lowercase().contains(name.trim_end_matches('3')) {
+            line
         } else {
-            format!("{name} {said}")
+            format!("{name} {line}")
         },
     )
 }

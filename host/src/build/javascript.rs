@@ -24,7 +24,7 @@ const BUNDLER_LINK: &str = "node_modules/.bin/esbuild";
 /// Builds the action in `dir`.
 pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildError> {
     let package = NodePackage::read(dir)?;
-    let place = BuildOutput::lock(dir, &package.file_name())?;
+    let output = BuildOutput::lock(dir, &package.file_name())?;
     let fingerprint = fingerprint(
         dir,
         &[
@@ -33,7 +33,7 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
             &JAVASCRIPT_TOOLS.digest(),
         ],
     )?;
-    if let Some(component) = place.up_to_date_component(&fingerprint) {
+    if let Some(component) = output.up_to_date_component(&fingerprint) {
         return Ok(Built {
             component,
             fresh: true,
@@ -49,9 +49,9 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
         link_to_cache(&tools.join(BUNDLER_LINK), &dir.join(BUNDLER_LINK))?;
     }
     report(&format!("building {}", package.name));
-    let inputs = componentize(dir, &package, &tools, &sdk, &place.temporary_path())?;
+    let inputs = componentize(dir, &package, &tools, &sdk, &output.temporary_path())?;
     Ok(Built {
-        component: place.install(&fingerprint, &inputs)?,
+        component: output.install(&fingerprint, &inputs)?,
         fresh: false,
     })
 }

@@ -43,17 +43,17 @@ impl PypiTools {
             "-c",
             "import sys; print(*sys.version_info[:2], sys.base_prefix)",
         ]);
-        let asked = tool::run(&mut command).map_err(python_missing)?;
-        let mut words = asked.details.split_whitespace().map(str::parse);
+        let output = tool::run(&mut command).map_err(python_missing)?;
+        let mut words = output.details.split_whitespace().map(str::parse);
         let version = (
             words.next().and_then(Result::ok),
             words.next().and_then(Result::ok),
         );
         match version {
-            (Some(major), Some(minor)) if asked.success && (major, minor) >= MINIMUM_VERSION => {}
-            _ => return Err(setup_error("python3", NO_PYTHON, asked.details)),
+            (Some(major), Some(minor)) if output.success && (major, minor) >= MINIMUM_VERSION => {}
+            _ => return Err(setup_error("python3", NO_PYTHON, output.details)),
         }
-        let key = to_hex(&sha256(format!("{}\n{}", asked.details, self.packages))[..8]);
+        let key = to_hex(&sha256(format!("{}\n{}", output.details, self.packages))[..8]);
         cache::create_once(&format!("{}/tools-{key}", self.language), |dir| {
             report(self.progress_message);
             self.install(dir)

@@ -51,7 +51,7 @@ fn build_source(
     report: &mut dyn FnMut(&str),
 ) -> Result<Built, BuildError> {
     let project = PythonProject::read(dir)?;
-    let place = BuildOutput::lock(dir, &project.name)?;
+    let output = BuildOutput::lock(dir, &project.name)?;
     let fingerprint = fingerprint(
         dir,
         &[
@@ -60,7 +60,7 @@ fn build_source(
             env!("CARGO_PKG_VERSION"),
         ],
     )?;
-    if let Some(component) = place.up_to_date_component(&fingerprint) {
+    if let Some(component) = output.up_to_date_component(&fingerprint) {
         return Ok(Built {
             component,
             fresh: true,
@@ -82,10 +82,10 @@ fn build_source(
         dir,
         &project,
         &environment,
-        &place.temporary_path(),
+        &output.temporary_path(),
     )?;
     Ok(Built {
-        component: place.install(&fingerprint, &[])?,
+        component: output.install(&fingerprint, &[])?,
         fresh: false,
     })
 }

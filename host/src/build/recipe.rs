@@ -25,16 +25,16 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
     let name = dir
         .file_name()
         .map_or("action".into(), |name| name.to_string_lossy());
-    let place = BuildOutput::lock(dir, &name)?;
+    let output = BuildOutput::lock(dir, &name)?;
     let fingerprint = fingerprint(dir, &[&WIT.digest(), env!("CARGO_PKG_VERSION")])?;
-    if let Some(component) = place.up_to_date_component(&fingerprint) {
+    if let Some(component) = output.up_to_date_component(&fingerprint) {
         return Ok(Built {
             component,
             fresh: true,
         });
     }
     report(&format!("building {name} by its {RECIPE}"));
-    let out = place.temporary_path();
+    let out = output.temporary_path();
     // The output of an earlier run must not be mistaken for that of this one.
     if out.exists() {
         with_path(&out, fs::remove_file(&out))?;
@@ -77,7 +77,7 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
         with_path(&out, fs::write(&out, bytes))?;
     }
     Ok(Built {
-        component: place.install(&fingerprint, &[])?,
+        component: output.install(&fingerprint, &[])?,
         fresh: false,
     })
 }

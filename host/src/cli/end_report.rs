@@ -179,9 +179,9 @@ impl EndReport {
         }
         for doubt in &ending.in_doubt {
             let head = styled(ATTENTION, "in doubt:");
-            let what = sanitize_line(&doubt.what);
+            let description = sanitize_line(&doubt.what);
             note(format_args!(
-                "{head} {}: `{what}` was begun, and whether it took effect is not known",
+                "{head} {}: `{description}` was begun, and whether it took effect is not known",
                 doubt.id
             ));
         }

@@ -63,13 +63,13 @@ impl Prompt {
         stop: &mut StopSignal,
     ) -> Result<PromptOutcome, CommandFailure> {
         let open = RequestView::all(run.stepper());
-        let mut asked = PromptOutcome::LeftOpen;
+        let mut outcome = PromptOutcome::LeftOpen;
         let _bare = terminal::suspend_live_view();
         note("\nthe team waits for a person; an empty line leaves a question open");
         for request in &open {
             show_request(request);
             match self.ask_one(run, request, stop).await? {
-                QuestionOutcome::Answered => asked = PromptOutcome::Continue,
+                QuestionOutcome::Answered => outcome = PromptOutcome::Continue,
                 // The remaining questions are asked again when the team waits again.
                 QuestionOutcome::Superseded => return Ok(PromptOutcome::Continue),
                 QuestionOutcome::LeftOpen => {}
@@ -77,7 +77,7 @@ impl Prompt {
                 QuestionOutcome::Stopped => return Ok(PromptOutcome::Stopped),
             }
         }
-        Ok(asked)
+        Ok(outcome)
     }
 
     /// Discards what was typed before the current question was shown: it was meant for another
@@ -150,7 +150,7 @@ impl Prompt {
             if let Some(choice) = choice {
                 note(format_args!("  the answer is `{}`", sanitize_line(choice)));
             }
-            let given = HumanReply {
+            let reply = HumanReply {
                 request: request.id.clone(),
                 text,
             };

@@ -192,11 +192,11 @@ pub(super) async fn run_with_prompt(
 ) -> Result<Status, CommandFailure> {
     let mut status = run.run(stop).await?;
     while let (Status::Waiting, Some(prompt)) = (status, prompt.as_mut()) {
-        let asked = prompt.ask(run, stop).await?;
-        if asked != PromptOutcome::Continue {
+        let outcome = prompt.ask(run, stop).await?;
+        if outcome != PromptOutcome::Continue {
             run.stop_listening().await;
         }
-        match asked {
+        match outcome {
             PromptOutcome::Continue => run.continue_run()?,
             PromptOutcome::LeftOpen => break,
             PromptOutcome::Stopped => return Ok(Status::Interrupted),

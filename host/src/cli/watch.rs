@@ -91,8 +91,8 @@ impl FileWatcher {
             }
             loop {
                 tokio::time::sleep(SETTLE_TIME).await;
-                let again = self.scan();
-                if std::mem::replace(&mut now, again.clone()) == again {
+                let next = self.scan();
+                if std::mem::replace(&mut now, next.clone()) == next {
                     break;
                 }
             }

@@ -191,7 +191,7 @@ impl Driver {
         };
         let response = call.response.clone();
         let work = attempt.work();
-        let what = if kind == HostCallKind::Random {
+        let summary = if kind == HostCallKind::Random {
             format!("{request} bytes")
         } else {
             "the time".into()
@@ -201,7 +201,7 @@ impl Driver {
             work,
             call,
             source,
-            what,
+            summary,
         })?;
         self.journal.flush()?;
         Ok(response)

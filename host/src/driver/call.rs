@@ -198,7 +198,7 @@ impl BatchPlan {
                     work,
                     call: recorded,
                     source,
-                    what: summary,
+                    summary,
                 });
                 continue;
             }
@@ -393,7 +393,7 @@ impl Driver {
             work,
             call,
             source: AnswerSource::Live,
-            what: summary,
+            summary,
         })?;
         if attempt_is_over {
             // The attempt was kept open for this call.

@@ -42,13 +42,13 @@ impl Driver {
             recorded.and_then(|call| read(&call).map(|answered| (call, answered)))
         {
             let work = attempt.work();
-            let what = summarize(&question.text);
+            let summary = summarize(&question.text);
             self.journal.stage(Event::HostCalled {
                 role,
                 work,
                 call,
                 source: AnswerSource::Recorded,
-                what,
+                summary,
             })?;
             self.journal.flush()?;
             let _ = reply.send(HostAnswer::Human(answered));

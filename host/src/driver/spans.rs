@@ -76,9 +76,9 @@ impl Spans {
                 role,
                 call,
                 source,
-                what,
+                summary,
                 ..
-            } => self.record_call(*role, call, *source, what),
+            } => self.record_call(*role, call, *source, summary),
             _ => {}
         }
     }
@@ -96,9 +96,9 @@ impl Spans {
     }
 
     /// Returns a span for a host call that is about to be made.
-    pub(super) fn host_call(&self, role: RoleId, kind: HostCallKind, what: &str) -> Span {
+    pub(super) fn host_call(&self, role: RoleId, kind: HostCallKind, summary: &str) -> Span {
         match self.roles.get(&role).and_then(|open| open.attempt.as_ref()) {
-            Some(attempt) => call_span(attempt, kind, what, AnswerSource::Live),
+            Some(attempt) => call_span(attempt, kind, summary, AnswerSource::Live),
             None => Span::none(),
         }
     }
@@ -185,7 +185,7 @@ impl Spans {
     }
 
     /// Records a call that was answered at once. Calls that leave the host have spans of their own.
-    fn record_call(&mut self, role: RoleId, call: &HostCall, source: AnswerSource, what: &str) {
+    fn record_call(&mut self, role: RoleId, call: &HostCall, source: AnswerSource, summary: &str) {
         let leaves = matches!(call.kind, HostCallKind::Llm | HostCallKind::Http);
         let Some(attempt) = self.roles.get(&role).and_then(|open| open.attempt.as_ref()) else {
             return;
@@ -195,14 +195,14 @@ impl Spans {
         {
             return;
         }
-        record_outcome(&call_span(attempt, call.kind, what, source), call);
+        record_outcome(&call_span(attempt, call.kind, summary, source), call);
     }
 }
 
-fn call_span(attempt: &Span, kind: HostCallKind, what: &str, source: AnswerSource) -> Span {
+fn call_span(attempt: &Span, kind: HostCallKind, summary: &str, source: AnswerSource) -> Span {
     let source = source.name();
     info_span!(
-        target: SPANS, parent: attempt, "host call", otel.name = kind.name(), kind = kind.name(), what, source,
+        target: SPANS, parent: attempt, "host call", otel.name = kind.name(), kind = kind.name(), what = summary, source,
         outcome = Empty, cost_dollars = Empty, tokens = Empty, otel.status_code = Empty
     )
 }

@@ -18,15 +18,15 @@ pub struct CallInDoubt {
     /// several.
     pub id: String,
     /// The call, for example `POST https://example.com/orders`.
-    pub what: String,
+    pub description: String,
     role: RoleId,
-    place: usize,
+    index: usize,
 }
 
 /// Returns the calls in doubt.
 pub fn calls_in_doubt(stepper: &Stepper) -> Vec<CallInDoubt> {
     let mut doubts: Vec<CallInDoubt> = Vec::new();
-    for (role, place, begun) in stepper.env().writes_in_doubt() {
+    for (role, index, begun) in stepper.env().writes_in_doubt() {
         let name = current_action_name(stepper, role);
         let nth = 1 + doubts.iter().filter(|doubt| doubt.role == role).count();
         let id = if nth == 1 {
@@ -36,9 +36,9 @@ pub fn calls_in_doubt(stepper: &Stepper) -> Vec<CallInDoubt> {
         };
         doubts.push(CallInDoubt {
             id,
-            what: begun.intent.description.clone(),
+            description: begun.intent.description.clone(),
             role,
-            place,
+            index,
         });
     }
     doubts
@@ -94,7 +94,7 @@ pub(super) fn resolve_doubts(
     }
     // Sorted from the last to the first, so that an event does not change the places of the
     // following ones.
-    settled.sort_by_key(|(doubt, _)| (doubt.role, std::cmp::Reverse(doubt.place)));
+    settled.sort_by_key(|(doubt, _)| (doubt.role, std::cmp::Reverse(doubt.index)));
     Ok(settled
         .into_iter()
         .filter_map(|(doubt, verdict)| doubt_settled_event(stepper, doubt, verdict))
@@ -107,15 +107,18 @@ fn doubt_settled_event(
     verdict: DoubtResolution,
 ) -> Option<Event> {
     let CallInDoubt {
-        role, place, what, ..
+        role,
+        index,
+        description,
+        ..
     } = doubt;
     let activation = stepper.env().role(role).activation.as_ref()?;
     let work = activation.current_work(stepper.team().role(role))?;
     Some(Event::DoubtSettled {
         role,
         work,
-        index: u32::try_from(place).ok()?,
-        what,
+        index: u32::try_from(index).ok()?,
+        description,
         resolution: verdict,
     })
 }

@@ -206,7 +206,7 @@ impl CheckedTeam {
             variables: Variables::default(),
         };
         self.plugins.insert(at, plugin);
-        let place = ComponentLocation {
+        let location = ComponentLocation {
             entry: slot.span.clone(),
             component: component.span.clone(),
             skill: slot.skill.clone(),
@@ -218,7 +218,7 @@ impl CheckedTeam {
             limits: patch.written.into_keys().collect(),
             secrets: slot.allow.secrets.clone(),
         };
-        self.locations.insert(at, place);
+        self.locations.insert(at, location);
     }
 }
 

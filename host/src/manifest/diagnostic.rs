@@ -119,14 +119,14 @@ impl Diagnostic {
 
     /// Creates a problem at a range of bytes of a text.
     pub fn at(source: &Arc<SourceText>, span: Range<usize>, message: impl Into<String>) -> Self {
-        let place = DiagnosticSpan {
+        let span = DiagnosticSpan {
             span: clamp_to_characters(&source.text, span),
             source: Arc::clone(source),
             related: None,
             shows_lines: true,
         };
         Self {
-            location: Some(place),
+            location: Some(span),
             ..Self::new(message)
         }
     }

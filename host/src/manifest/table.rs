@@ -192,8 +192,8 @@ impl<'a> TomlTable<'a> {
     /// Returns the keys that could be added.
     fn available_keys(&self) -> Vec<&'static str> {
         let barred = self.excluded_keys.borrow();
-        let asked = self.known_keys.borrow();
-        asked
+        let known_keys = self.known_keys.borrow();
+        known_keys
             .iter()
             .copied()
             .filter(|key| !self.has(key) && !barred.contains(key))
@@ -296,10 +296,10 @@ impl Drop for TomlTable<'_> {
         if self.key_owner.get() == KeyOwner::Author {
             return;
         }
-        let asked = self.known_keys.borrow();
+        let known_keys = self.known_keys.borrow();
         let unknown = self.entries.keys().filter(|name| {
             let key: &str = name.get_ref();
-            !asked.contains(&key)
+            !known_keys.contains(&key)
         });
         let free = self.available_keys();
         let mut missing = self.missing.take();

@@ -113,7 +113,7 @@ impl<T> FirstAndNewest<T> {
         }
     }
 
-    /// Creates a list from the entries that were kept. `left_out` further entries were dropped
+    /// Creates a list from the entries that remain. `left_out` further entries were dropped
     /// before the entry at index `place`.
     pub(super) fn from_parts(mut rows: Vec<T>, place: usize, left_out: usize) -> Self {
         let newest = VecDeque::from(rows.split_off(place.min(rows.len())));

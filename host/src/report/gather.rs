@@ -190,13 +190,13 @@ impl ReportBuilder {
                 );
             }
             Event::DoubtSettled {
-                what,
+                description,
                 resolution: verdict,
                 ..
             } => {
                 mark(
                     RunMarkerKind::Changed,
-                    format!("`{what}` was in doubt, settled: {}", verdict.name()),
+                    format!("`{description}` was in doubt, settled: {}", verdict.name()),
                 );
             }
             _ => {}

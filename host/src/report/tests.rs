@@ -123,7 +123,7 @@ fn call(life: &mut ReportedRun, kind: HostCallKind, response: serde_json::Value)
         work: WORK,
         call,
         source: AnswerSource::Live,
-        what: HOSTILE.into(),
+        summary: HOSTILE.into(),
     });
 }
 

@@ -59,8 +59,8 @@ impl ScriptedSandbox {
         action: &str,
         script: impl Fn(SandboxCall, Gateway) -> AttemptFuture + Send + Sync + 'static,
     ) -> Self {
-        let place = (role.to_owned(), action.to_owned());
-        self.scripts.insert(place, Arc::new(script));
+        let key = (role.to_owned(), action.to_owned());
+        self.scripts.insert(key, Arc::new(script));
         self
     }
 
@@ -83,8 +83,8 @@ impl Sandbox for ScriptedSandbox {
             EntryPoint::Run { action, .. } | EntryPoint::Plan { action, .. } => action.as_str(),
             EntryPoint::Choose { .. } => THINK,
         };
-        let place = (call.role.name.clone(), action.to_owned());
-        match self.scripts.get(&place) {
+        let key = (call.role.name.clone(), action.to_owned());
+        match self.scripts.get(&key) {
             Some(script) => script(call, gateway),
             None => Box::pin(ready(outcome_without_usage(Ok(default_output(
                 &call.entry,

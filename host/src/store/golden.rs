@@ -31,9 +31,9 @@ use strata_core::state::environment::routing::OwnMessages;
 
 use super::conformance::{loaded_state, pseudorandom, replay};
 use super::directory::{DATABASE, TEAM_JSON};
+use super::group_log::{is_log_link, log_links};
 use super::lock::LOCK_FILE;
 use super::script::{copy, definition, normalized, scripted_run, team};
-use super::shared_log::{is_log_link, log_links};
 use super::{
     Durability, GroupLog, LockHolder, Reader, Record, ReplacePolicy, RunSocket, StateSelector,
     StorageDirectory, StorageLock, Store, codec, team_json,
@@ -339,7 +339,7 @@ fn the_lock_is_as_the_golden_file() {
 }
 
 #[test]
-fn a_shared_log_is_as_the_golden_file() {
+fn a_group_log_is_as_the_golden_file() {
     let (records, _) = run();
     let temp = tempfile::tempdir().unwrap();
     let directory = StorageDirectory::new(temp.path().join("store"));
@@ -350,7 +350,7 @@ fn a_shared_log_is_as_the_golden_file() {
     );
     let mut store = created.unwrap().store;
     store.join(&GroupLog::new());
-    // The first of these syncs the log of the database, the second only the shared log.
+    // The first of these syncs the WAL of the database, the second only the group log.
     store.append(&records[..1], Durability::Full).unwrap();
     let before = temp.path().join("before");
     std::fs::create_dir(&before).unwrap();

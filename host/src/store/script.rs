@@ -287,7 +287,7 @@ impl<'a> ScriptedRun<'a> {
             .writes_in_doubt()
             .next()
             .map(|(role, place, begun)| (role, place, begun.intent.description.clone()));
-        if let (Some((role, place, what)), true) = (doubt, self.choose(2) == 0) {
+        if let (Some((role, place, description)), true) = (doubt, self.choose(2) == 0) {
             let activation = self.stepper.env().role(role).activation.as_ref().unwrap();
             let work = activation
                 .current_work(self.stepper.team().role(role))
@@ -301,7 +301,7 @@ impl<'a> ScriptedRun<'a> {
                 role,
                 work,
                 index: place as u32,
-                what,
+                description,
                 resolution: verdict,
             });
         }
@@ -355,7 +355,7 @@ impl<'a> ScriptedRun<'a> {
             work,
             call,
             source,
-            what: "what".into(),
+            summary: "what".into(),
         });
     }
 

@@ -118,7 +118,7 @@ impl DoubtView {
         for doubt in calls_in_doubt(stepper) {
             doubts.push(Self {
                 id: doubt.id,
-                what: doubt.what,
+                what: doubt.description,
             });
         }
         doubts

@@ -119,7 +119,7 @@ pub enum Event {
         /// Where the answer came from.
         source: AnswerSource,
         /// The host call in one line, for people. The request itself is kept only as a digest.
-        what: String,
+        summary: String,
     },
     /// An attempt succeeded.
     CallFinished {
@@ -260,7 +260,7 @@ pub enum Event {
         /// Its index among the external writes of that call.
         index: u32,
         /// A description for people.
-        what: String,
+        description: String,
         /// The decision.
         resolution: DoubtResolution,
     },

@@ -268,12 +268,12 @@ impl Activation {
             keeps_calls: true,
             ..core::mem::take(&mut self.current_call)
         };
-        let place = self.done.len() as u32;
+        let index = self.done.len() as u32;
         self.reverted
-            .retain(|undone| (undone.work, undone.position) != (work, place));
+            .retain(|undone| (undone.work, undone.position) != (work, index));
         self.reverted.push(RevertedCall {
             work,
-            position: place,
+            position: index,
             progress: tried,
         });
         self.choices.push(choice);
@@ -333,11 +333,11 @@ impl Activation {
     /// Returns the progress of the call that comes next: empty unless it was made before and
     /// reverted.
     fn earlier_progress(&self, work: Work) -> CallProgress {
-        let place = self.done.len() as u32;
+        let index = self.done.len() as u32;
         let before = self
             .reverted
             .iter()
-            .find(|undone| undone.work == work && undone.position == place);
+            .find(|undone| undone.work == work && undone.position == index);
         before
             .map(|undone| undone.progress.clone())
             .unwrap_or_default()

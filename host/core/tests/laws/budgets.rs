@@ -273,7 +273,7 @@ fn use_tokens(run: &mut ManualRun, call: &Invocation, tokens: u64) {
         work,
         call: answer,
         source,
-        what: String::new(),
+        summary: String::new(),
     });
 }
 

@@ -262,7 +262,7 @@ impl SimulatedRun {
                     work,
                     call,
                     source: AnswerSource::Recorded,
-                    what: String::new(),
+                    summary: String::new(),
                 });
                 continue;
             }
@@ -301,7 +301,7 @@ impl SimulatedRun {
                 work,
                 call,
                 source: AnswerSource::Live,
-                what: String::new(),
+                summary: String::new(),
             });
         }
         true

@@ -337,7 +337,7 @@ fn a_fork_takes_over_the_account_of_all_lineages() {
         work,
         call: answer,
         source,
-        what: String::new(),
+        summary: String::new(),
     });
     let used = run.env().account();
     let account = Account {

@@ -109,7 +109,7 @@ impl ManualRun {
             work: call.work,
             call: answer,
             source: AnswerSource::Live,
-            what: String::new(),
+            summary: String::new(),
         };
         self.record(event);
     }

@@ -61,7 +61,7 @@ fn answer(run: &mut ManualRun, call: &Invocation, request: &str, outcome: CallOu
         work: call.work,
         call: answer,
         source: AnswerSource::Live,
-        what: String::new(),
+        summary: String::new(),
     });
 }
 
@@ -70,7 +70,7 @@ fn settle(run: &mut ManualRun, call: &Invocation, place: u32, verdict: DoubtReso
         role: call.role,
         work: call.work,
         index: place,
-        what: String::new(),
+        description: String::new(),
         resolution: verdict,
     });
 }
@@ -267,12 +267,12 @@ fn every_doubt_has_to_be_settled_and_nothing_else_can_be() {
     run.resume(single(), CallPolicy::Auto);
     assert_eq!(doubts(&run), ["a", "d"]);
     for place in [1, 2, 4, u32::MAX] {
-        let (what, verdict) = (String::new(), DoubtResolution::Redo);
+        let (description, verdict) = (String::new(), DoubtResolution::Redo);
         let wrong = Event::DoubtSettled {
             role: A,
             work: call.work,
             index: place,
-            what,
+            description,
             resolution: verdict,
         };
         assert!(run.stepper.apply(&wrong).is_err(), "{place}");
@@ -460,12 +460,12 @@ fn a_doubt_is_settled_only_in_a_run_that_goes_on() {
     begin(&mut run, &call, "w", LostAnswerPolicy::AskOperator);
     run.end(A, timeout());
     assert_eq!(run.halt(), Status::InDoubt);
-    let (role, work, what, verdict) = (A, call.work, String::new(), DoubtResolution::Redo);
+    let (role, work, description, verdict) = (A, call.work, String::new(), DoubtResolution::Redo);
     let settled = Event::DoubtSettled {
         role,
         work,
         index: 0,
-        what,
+        description,
         resolution: verdict,
     };
     assert!(run.stepper.apply(&settled).is_err());

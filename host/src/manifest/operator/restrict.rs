@@ -115,7 +115,7 @@ impl Definition {
 
     fn restrict_plugins(&mut self, operator: &OperatorPolicy) {
         for (slot, plugin) in &mut self.plugins {
-            let place = self.locations.get(slot);
+            let location = self.locations.get(slot);
             let mut note = |text, grant, asked| {
                 self.policy_reductions.push(PolicyReduction {
                     slot: Some(*slot),
@@ -138,7 +138,7 @@ impl Definition {
                     limit.key(),
                     limit.format_value(most.value)
                 );
-                let written = place.is_some_and(|place| place.limits.contains(limit));
+                let written = location.is_some_and(|location| location.limits.contains(limit));
                 note(
                     text,
                     None,

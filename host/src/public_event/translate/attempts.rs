@@ -49,7 +49,7 @@ pub(super) fn visit_host_call(event: &Event, visitor: &mut Visitor<'_>) {
             work,
             call,
             source,
-            what,
+            summary,
         } => visitor(&|names| PublicEvent::HostCall {
             action: names.action_ref(*role, *work),
             call: call.kind,
@@ -59,18 +59,18 @@ pub(super) fn visit_host_call(event: &Event, visitor: &mut Visitor<'_>) {
                 AnswerSource::Live => call.cost.to_dollars(),
                 AnswerSource::Recorded => 0.0,
             },
-            what: what.clone(),
+            what: summary.clone(),
             finish: call.finish_reason,
         }),
         Event::DoubtSettled {
             role,
             work,
-            what,
+            description,
             resolution: verdict,
             ..
         } => visitor(&|names| PublicEvent::DoubtSettled {
             action: names.action_ref(*role, *work),
-            what: what.clone(),
+            what: description.clone(),
             verdict: verdict.name(),
         }),
         Event::WritesUnclaimed { role, work, writes } => {

@@ -82,9 +82,9 @@ impl AttemptTracker {
                 role,
                 call,
                 source,
-                what,
+                summary,
                 ..
-            } => self.add_host_call(*role, call, *source, what, at),
+            } => self.add_host_call(*role, call, *source, summary, at),
             Event::CallFinished { role, result, .. } => {
                 let said = Excerpt::from_text(&describe_result(result), TEXT_CHARS);
                 self.end_attempt(*role, AttemptOutcome::Finished, said, at);
@@ -256,7 +256,7 @@ impl AttemptTracker {
         role: RoleId,
         call: &HostCall,
         source: AnswerSource,
-        what: &str,
+        summary: &str,
         at: EventTime,
     ) {
         if call.kind == HostCallKind::Clock && call.request == WASI_CLOCK_START {
@@ -282,7 +282,7 @@ impl AttemptTracker {
             kind: call.kind.name(),
             recorded,
             outcome: call.outcome.name(),
-            request_summary: Excerpt::from_text(what, SHORT_CHARS),
+            request_summary: Excerpt::from_text(summary, SHORT_CHARS),
             request_digest: call.request.clone(),
             response: Excerpt::from_text(&describe_response(call), TEXT_CHARS),
             cost: call.cost,

@@ -69,14 +69,14 @@ impl<'a> LineTable<'a> {
                     }
                 }
             }
-            let place = FileLine {
+            let line = FileLine {
                 file: row.file_index(),
                 line: row.line().map_or(0, |line| line.get()),
             };
             last = if row.end_sequence() {
                 None
             } else {
-                Some((next, place))
+                Some((next, line))
             };
         }
         let header = rows.header().clone();

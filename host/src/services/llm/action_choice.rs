@@ -102,10 +102,10 @@ fn write_section(text: &mut String, title: &str, messages: &[Arc<Message>]) {
 /// answered instead.
 pub fn parse_choice(reply: &ModelReply, candidates: usize) -> Result<i32, String> {
     let structured = reply.data.as_deref().and_then(parse_json_choice);
-    let said = strip_code_fence(&reply.text);
+    let text = strip_code_fence(&reply.text);
     let choice = structured
-        .or_else(|| parse_json_choice(said))
-        .or_else(|| find_only_number(said));
+        .or_else(|| parse_json_choice(text))
+        .or_else(|| find_only_number(text));
     let valid = choice.filter(|c| {
         *c == i64::from(NO_ACTION) || usize::try_from(*c).is_ok_and(|c| c < candidates)
     });

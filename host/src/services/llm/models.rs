@@ -120,15 +120,15 @@ impl Models {
         request: &ModelRequest,
         mut observer: StreamObserver,
     ) -> Result<CompletedCall, FailedCall> {
-        let asked = self.ask(request, &mut observer).await;
-        let reply = asked.as_ref().map(|(reply, _)| reply);
+        let result = self.ask(request, &mut observer).await;
+        let reply = result.as_ref().map(|(reply, _)| reply);
         if let Ok(reply) = reply {
             observer.completed(reply);
         }
         if let Some(recorder) = &self.recorder {
             recorder.append(request, reply.map_err(|unanswered| &unanswered.error));
         }
-        let (reply, lost) = asked.map_err(|unanswered| self.failed_call(request, unanswered))?;
+        let (reply, lost) = result.map_err(|unanswered| self.failed_call(request, unanswered))?;
         let (cost, tokens) = self.charge(reply.tokens().plus(lost.tokens(request)));
         let finish = reply.finish;
         if let Some(flaw) = finish.defect() {

@@ -25,11 +25,11 @@ pub(super) fn parse_reply(reply: &Value) -> Result<ParsedReply, UnusableReply> {
     let choice = first_choice(reply);
     let usage = usage(reply, choice);
     let message = message_of(choice);
-    let said = MessageText::from_message(message);
+    let content = MessageText::from_message(message);
     let tool_calls = tool_calls(message);
     let reasoning = reasoning_text(message);
     let reject = |problem| {
-        let wrote = !said.text.is_empty() || !tool_calls.is_empty() || !reasoning.is_empty();
+        let wrote = !content.text.is_empty() || !tool_calls.is_empty() || !reasoning.is_empty();
         let usage = match usage {
             usage if usage.is_known() => {
                 UsageWithoutReply::Tokens(usage.or_estimate(Default::default()))
@@ -55,7 +55,7 @@ pub(super) fn parse_reply(reply: &Value) -> Result<ParsedReply, UnusableReply> {
         });
     }
     let finish = match finish_reason(reason) {
-        _ if said.is_refusal => FinishReason::Refusal,
+        _ if content.is_refusal => FinishReason::Refusal,
         FinishReason::Stop if !tool_calls.is_empty() => FinishReason::ToolCalls,
         FinishReason::ToolCalls if tool_calls.is_empty() => FinishReason::Stop,
         finish => finish,
@@ -65,7 +65,7 @@ pub(super) fn parse_reply(reply: &Value) -> Result<ParsedReply, UnusableReply> {
         .filter(|model| !model.is_empty())
         .map(str::to_owned);
     Ok(ParsedReply {
-        text: said.text,
+        text: content.text,
         tool_calls,
         reasoning,
         model,

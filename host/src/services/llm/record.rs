@@ -273,13 +273,13 @@ impl RecordedProvider {
         if let Some(at) = answers.iter().position(fits) {
             return answers.remove(at).result;
         }
-        let asked = request
+        let question = request
             .messages
             .last()
             .map_or("", |turn| turn.content.as_str());
-        let (asked, file) = (excerpt(asked), self.path.display());
+        let (question, file) = (excerpt(question), self.path.display());
         let message = format!(
-            "no recorded reply to `{asked}`: `{file}` holds none that is left for exactly this request; record \
+            "no recorded reply to `{question}`: `{file}` holds none that is left for exactly this request; record \
              the run again with `--record FILE`"
         );
         Err(HostError::new(HostErrorKind::Upstream, message).caused_by(FaultCause::NoRecordedReply))

@@ -148,13 +148,13 @@ impl RemoteProvider {
         let mut retries = 0;
         let mut lost = UsageWithoutReply::Nothing;
         loop {
-            let asked = EncodedRequest {
+            let encoded = EncodedRequest {
                 transfer,
                 body: self.protocol.request_body(model, request, transfer)?,
             };
             pace.wait().await;
             observer.dispatched();
-            let failure = match self.attempt(&asked, observer).await {
+            let failure = match self.attempt(&encoded, observer).await {
                 Ok(reply) => match self.protocol.parse_reply(&reply) {
                     Ok(answer) => {
                         if streams && transfer == TransferMode::Unstreamed {
@@ -327,11 +327,11 @@ impl RemoteProvider {
         let status = response.status();
         let headers = response.headers().clone();
         // If the connection breaks, the connection error is quoted instead of the body.
-        let said = match read_prefix(response, MAX_ERROR_BYTES).await {
+        let body = match read_prefix(response, MAX_ERROR_BYTES).await {
             Ok(text) => text,
             Err(error) => error_with_causes(&error.without_url()),
         };
-        let stated = json::parse_untrusted(&said).unwrap_or_default();
+        let stated = json::parse_untrusted(&body).unwrap_or_default();
         let stated = if stated["error"].is_null() {
             &stated
         } else {
@@ -344,14 +344,14 @@ impl RemoteProvider {
             }
             retry => retry,
         };
-        let said = self.redactor().excerpt(&said);
+        let excerpt = self.redactor().excerpt(&body);
         let hint = if is_quota {
             QUOTA_HINT.to_owned()
         } else {
             self.hint(status)
         };
         AttemptFailure::retryable(
-            format!("the endpoint answered {status}: `{said}`{hint}"),
+            format!("the endpoint answered {status}: `{excerpt}`{hint}"),
             retry,
         )
     }

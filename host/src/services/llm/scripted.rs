@@ -85,8 +85,8 @@ impl ScriptedProvider {
         model: Option<&str>,
         request: &ModelRequest,
     ) -> Result<ModelReply, HostError> {
-        let asked = last_user_message(request);
-        let entry = self.choose(asked)?;
+        let question = last_user_message(request);
+        let entry = self.choose(question)?;
         if !entry.delay.is_zero() {
             tokio::time::sleep(entry.delay).await;
         }
@@ -102,9 +102,9 @@ impl ScriptedProvider {
         }
     }
 
-    fn choose(&self, asked: &str) -> Result<&ScriptedEntry, HostError> {
+    fn choose(&self, question: &str) -> Result<&ScriptedEntry, HostError> {
         let mut exhausted = false;
-        for entry in self.entries.iter().filter(|e| e.matches(asked)) {
+        for entry in self.entries.iter().filter(|e| e.matches(question)) {
             if entry.try_use() {
                 return Ok(entry);
             }
@@ -118,9 +118,9 @@ impl ScriptedProvider {
         } else {
             ("no `match` fits", "add a `[[reply]]`")
         };
-        let (asked, file) = (excerpt(asked), self.file.display());
+        let (question, file) = (excerpt(question), self.file.display());
         let error = upstream_error(format!(
-            "no scripted reply to `{asked}`: {why}; {hint} in `{file}`"
+            "no scripted reply to `{question}`: {why}; {hint} in `{file}`"
         ));
         Err(error.caused_by(FaultCause::NoScriptedReply))
     }

@@ -204,7 +204,7 @@ fn host_called() -> Vec<Event> {
             finish_reason: Some(FinishReason::Length),
         },
         source: AnswerSource::Recorded,
-        what: "GET https://example.com".into(),
+        summary: "GET https://example.com".into(),
     }]
 }
 
@@ -362,7 +362,7 @@ fn writes() -> Vec<Event> {
             role,
             work,
             index: 2,
-            what: "what".into(),
+            description: "what".into(),
             resolution: DoubtResolution::Answer(json("null")),
         },
         Event::WritesUnclaimed {

@@ -271,8 +271,8 @@ pub fn retry_policy(role: &Role, work: Work) -> RetryPolicy {
 /// Returns the pause before the next attempt in milliseconds, doubled with each failure, or `None`
 /// if there is no further attempt.
 fn retry_pause_ms(fault: &Fault, retry: RetryPolicy, failures: u32) -> Option<u32> {
-    let again = fault.retryability == Retryability::Retryable && failures < retry.retries;
-    again.then(|| {
+    let is_retried = fault.retryability == Retryability::Retryable && failures < retry.retries;
+    is_retried.then(|| {
         retry
             .backoff_ms
             .saturating_mul(1 << failures.min(16))

@@ -61,7 +61,7 @@ impl SimulatedRun {
                 work: call.work,
                 call: answer,
                 source: AnswerSource::Recorded,
-                what: String::new(),
+                summary: String::new(),
             });
         }
         true

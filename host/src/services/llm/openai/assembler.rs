@@ -137,19 +137,19 @@ impl Choice {
         if is_message && self.has_deltas {
             self.discard_repeated(&piece["message"]);
         }
-        let said = message_of(&piece);
-        self.has_deltas |= !is_message && said.is_object();
-        let text = content_text(&said["content"]);
+        let message = message_of(&piece);
+        self.has_deltas |= !is_message && message.is_object();
+        let text = content_text(&message["content"]);
         let text = text
             .strip_prefix(self.repeated_text(is_message))
             .unwrap_or(&text);
         let added = self.content.push(text);
-        self.refusal.push(&refusal_text(said));
-        self.reasoning.push(&reasoning_text(said));
-        self.calls.push(&said["tool_calls"]);
-        if said["function_call"].is_object() {
+        self.refusal.push(&refusal_text(message));
+        self.reasoning.push(&reasoning_text(message));
+        self.calls.push(&message["tool_calls"]);
+        if message["function_call"].is_object() {
             self.calls
-                .push(&json!([{ "function": said["function_call"] }]));
+                .push(&json!([{ "function": message["function_call"] }]));
         }
         if let Some(error) = stated_error(&piece) {
             self.error = error.clone();
