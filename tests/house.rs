@@ -160,7 +160,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         what: "other programs",
-        marks: &["process::Command", "Command::new"],
+        marks: &["process::Command", " Command::new(", "(Command::new("],
         only: &[
             "host/src/build",
             "host/src/children",
