@@ -2,6 +2,7 @@
 //! answer, and the core applies it.
 
 use serde::{Deserialize, Serialize};
+use strata_core::machine::stepper::may_have_had_request;
 use strata_core::record::id::RoleId;
 use strata_core::record::request::HumanAnswer;
 use strata_core::state::environment::Environment;
@@ -119,7 +120,7 @@ pub(crate) fn check_replies(
                     .map(|(_, open)| open.id.0.clone())
                     .collect(),
             );
-            let before = env.may_have_had_request(id);
+            let before = may_have_had_request(env, id);
             return Err(if before {
                 AnswerError::NotOpen { request, open }
             } else {

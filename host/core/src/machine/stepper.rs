@@ -35,6 +35,7 @@ pub use checks::IllegalEvent;
 pub use commit::conflict_message;
 pub use event_builders::retry_policy;
 pub use files::FILES_SCOPE;
+pub use human_requests::may_have_had_request;
 use memory_index::MemoryIndex;
 use ready_index::{ReadyIndex, RoleStatus};
 

@@ -7,7 +7,7 @@ pub mod routing;
 pub mod scope;
 pub mod validation;
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::event::Status;
 use crate::record::fault::Fault;
+use crate::record::file::{FileChange, PathContent};
 use crate::record::host_call::{CallPolicy, ExternalWrite};
 use crate::record::id::{CheckpointId, Digest, MessageId, RoleId, RunId, Slot};
 use crate::record::json::Json;
@@ -27,6 +28,7 @@ use crate::record::rules::{Reducer, Rules};
 use crate::record::scope_write::{ROLE_SCOPE, ScopeChange, Write};
 use crate::record::shape::{DeliveryMode, Shape};
 use crate::record::spending::Spending;
+use crate::record::work::Work;
 use crate::state::activation::{Activation, Phase};
 use crate::state::messages::{MessageRef, Messages};
 use crate::team::Team;
@@ -453,5 +455,64 @@ impl Environment {
     pub fn activations(&self) -> impl Iterator<Item = (RoleId, &Activation)> {
         let all = self.roles.iter().enumerate();
         all.filter_map(|(i, role)| role.activation.as_ref().map(|a| (RoleId(i as u16), a)))
+    }
+
+    /// Returns the changes made by the finished calls of an open activation, oldest first.
+    pub fn uncommitted_changes(&self, id: RoleId) -> impl Iterator<Item = (Work, &FileChange)> {
+        let done = self
+            .role(id)
+            .activation
+            .iter()
+            .flat_map(|activation| &activation.done);
+        done.flat_map(|done| done.progress.files.iter().map(|change| (done.work, change)))
+    }
+
+    /// Returns the digests of all files that this state needs: those left by committed steps, those
+    /// intended or pending, and both sides of every uncommitted change.
+    pub fn file_digests(&self) -> BTreeSet<Digest> {
+        let committed = self.files.committed.values().map(|file| &file.content);
+        let pending = self
+            .files
+            .pending
+            .iter()
+            .flat_map(|placement| [&placement.expected, &placement.content]);
+        let open = self
+            .activations()
+            .flat_map(|(id, _)| self.uncommitted_changes(id));
+        let open = open.flat_map(|(_, change)| [&change.before, &change.after]);
+        committed
+            .chain(self.files.intended.values())
+            .chain(pending)
+            .chain(open)
+            .filter_map(PathContent::digest)
+            .cloned()
+            .collect()
+    }
+
+    /// Returns the paths at which a role sees something else than what may be there, with what it
+    /// sees: the changes of its own finished calls, and the earlier content where other roles made
+    /// changes that are not committed yet. So what it sees does not depend on which role is faster.
+    pub fn files_seen_by(&self, id: RoleId) -> BTreeMap<String, PathContent> {
+        let mut seen = BTreeMap::new();
+        if self.files.intended.is_empty() {
+            // In most teams no file is ever changed, and this is called before every call.
+            return seen;
+        }
+        for (other, _) in self.activations().filter(|(other, _)| *other != id) {
+            for (_, change) in self.uncommitted_changes(other) {
+                let committed = self
+                    .files
+                    .committed
+                    .get(&change.path)
+                    .map(|file| &file.content);
+                seen.entry(change.path.clone())
+                    .or_insert_with(|| committed.unwrap_or(&change.before).clone());
+            }
+        }
+        seen.extend(
+            self.uncommitted_changes(id)
+                .map(|(_, change)| (change.path.clone(), change.after.clone())),
+        );
+        seen
     }
 }

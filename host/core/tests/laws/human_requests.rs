@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use strata_core::machine::stepper::Stepper;
+use strata_core::machine::stepper::{Stepper, may_have_had_request};
 use strata_core::record::event::{Event, Status};
 use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::host_call::{CallPolicy, HostCallKind};
@@ -521,7 +521,7 @@ fn a_request_may_have_been_asked_in_a_step_and_by_a_role_that_there_are() {
     run.call();
     let id = run.ask_human(0, 0, None);
     run.reply(0, HumanAnswer::Given(json(7)));
-    let may = |id: &str| run.env().may_have_had_request(id);
+    let may = |id: &str| may_have_had_request(run.env(), id);
     assert!(may(&id.0), "it was, in this very step");
     assert!(may("ask-0-1-0-0"));
     for other in [

@@ -231,15 +231,13 @@ fn request_id(id: RoleId, activation: &Activation, before: u32) -> RequestId {
     ))
 }
 
-impl Environment {
-    /// Returns whether a request that is no longer open may have had this id: the id contains a
-    /// step and a role that exist. To be certain, all recorded events would have to be read.
-    pub fn may_have_had_request(&self, id: &str) -> bool {
-        let parts = id
-            .strip_prefix("ask-")
-            .into_iter()
-            .flat_map(|parts| parts.split('-'));
-        let parts: Option<Vec<u64>> = parts.map(|part| part.parse().ok()).collect();
-        matches!(parts.as_deref(), Some([step, role, _, _]) if *step <= self.step && *role < self.roles.len() as u64)
-    }
+/// Returns whether a request that is no longer open may have had this id: the id contains a step and
+/// a role that exist. To be certain, all recorded events would have to be read.
+pub fn may_have_had_request(env: &Environment, id: &str) -> bool {
+    let parts = id
+        .strip_prefix("ask-")
+        .into_iter()
+        .flat_map(|parts| parts.split('-'));
+    let parts: Option<Vec<u64>> = parts.map(|part| part.parse().ok()).collect();
+    matches!(parts.as_deref(), Some([step, role, _, _]) if *step <= env.step && *role < env.roles.len() as u64)
 }

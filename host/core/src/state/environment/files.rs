@@ -2,15 +2,14 @@
 //! path, and how a role sees them. The bytes of files are kept by the store, the directories belong
 //! to the sandbox.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use super::Environment;
 use crate::record::file::{FileChange, PathContent};
-use crate::record::id::{Digest, RoleId};
+use crate::record::id::RoleId;
 use crate::record::work::Work;
 
 /// What committed steps left at a path.
@@ -91,66 +90,5 @@ impl FileRecords {
             step,
         };
         self.committed.insert(change.path.clone(), file);
-    }
-}
-
-impl Environment {
-    /// Returns the changes made by the finished calls of an open activation, oldest first.
-    pub fn uncommitted_changes(&self, id: RoleId) -> impl Iterator<Item = (Work, &FileChange)> {
-        let done = self
-            .role(id)
-            .activation
-            .iter()
-            .flat_map(|activation| &activation.done);
-        done.flat_map(|done| done.progress.files.iter().map(|change| (done.work, change)))
-    }
-
-    /// Returns the digests of all files that this state needs: those left by committed steps, those
-    /// intended or pending, and both sides of every uncommitted change.
-    pub fn file_digests(&self) -> BTreeSet<Digest> {
-        let committed = self.files.committed.values().map(|file| &file.content);
-        let pending = self
-            .files
-            .pending
-            .iter()
-            .flat_map(|placement| [&placement.expected, &placement.content]);
-        let open = self
-            .activations()
-            .flat_map(|(id, _)| self.uncommitted_changes(id));
-        let open = open.flat_map(|(_, change)| [&change.before, &change.after]);
-        committed
-            .chain(self.files.intended.values())
-            .chain(pending)
-            .chain(open)
-            .filter_map(PathContent::digest)
-            .cloned()
-            .collect()
-    }
-
-    /// Returns the paths at which a role sees something else than what may be there, with what it
-    /// sees: the changes of its own finished calls, and the earlier content where other roles made
-    /// changes that are not committed yet. So what it sees does not depend on which role is faster.
-    pub fn files_seen_by(&self, id: RoleId) -> BTreeMap<String, PathContent> {
-        let mut seen = BTreeMap::new();
-        if self.files.intended.is_empty() {
-            // In most teams no file is ever changed, and this is called before every call.
-            return seen;
-        }
-        for (other, _) in self.activations().filter(|(other, _)| *other != id) {
-            for (_, change) in self.uncommitted_changes(other) {
-                let committed = self
-                    .files
-                    .committed
-                    .get(&change.path)
-                    .map(|file| &file.content);
-                seen.entry(change.path.clone())
-                    .or_insert_with(|| committed.unwrap_or(&change.before).clone());
-            }
-        }
-        seen.extend(
-            self.uncommitted_changes(id)
-                .map(|(_, change)| (change.path.clone(), change.after.clone())),
-        );
-        seen
     }
 }
