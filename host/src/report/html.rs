@@ -131,6 +131,17 @@ impl HtmlPage {
         }
     }
 
+    /// Writes the structured content of a message, unless its text says the same.
+    fn write_data(&mut self, text: &Excerpt, data: Option<&Excerpt>) {
+        if let Some(data) = data.filter(|data| data.shown != text.shown) {
+            self.write(format_args!(
+                "<div class=\"data\"><span class=\"note\">data</span> "
+            ));
+            self.write_text(data);
+            self.write(format_args!("</div>"));
+        }
+    }
+
     /// Writes a text. It is folded if it is long.
     fn write_text(&mut self, text: &Excerpt) {
         if text.shown.trim().is_empty() && text.hidden_chars == 0 {

@@ -65,16 +65,6 @@ fn write_message(page: &mut HtmlPage, message: &MessageEntry) {
         esc(&message.id)
     ));
     page.write_text(&message.text);
-    if let Some(data) = message
-        .data
-        .as_ref()
-        .filter(|data| data.shown != message.text.shown)
-    {
-        page.write(format_args!(
-            "<div class=\"data\"><span class=\"note\">data</span> "
-        ));
-        page.write_text(data);
-        page.write(format_args!("</div>"));
-    }
+    page.write_data(&message.text, message.data.as_ref());
     page.write(format_args!("</li>\n"));
 }

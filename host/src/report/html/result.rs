@@ -24,17 +24,7 @@ pub(super) fn section(page: &mut HtmlPage, report: &Report) {
         esc(&output.id)
     ));
     write_document(page, output);
-    if let Some(data) = output
-        .data
-        .as_ref()
-        .filter(|data| data.shown != output.text.shown)
-    {
-        page.write(format_args!(
-            "<div class=\"data\"><span class=\"note\">data</span> "
-        ));
-        page.write_text(data);
-        page.write(format_args!("</div>"));
-    }
+    page.write_data(&output.text, output.data.as_ref());
     page.close_section();
 }
 
