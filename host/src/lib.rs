@@ -59,6 +59,7 @@ pub mod replay;
 pub mod report;
 pub mod sandbox;
 pub mod scaffold;
+mod serialize_name;
 pub mod services;
 mod sha256;
 mod shell;

@@ -207,7 +207,7 @@ pub enum PublicEvent {
         #[allow(missing_docs, reason = "its fields are documented")]
         action: ActionRef,
         /// what is called: `http`
-        #[serde(serialize_with = "serialize_call")]
+        #[serde(serialize_with = "crate::serialize_name::host_call_kind")]
         #[schemars(with = "String")]
         call: HostCallKind,
         /// the request in a few words
@@ -219,7 +219,7 @@ pub enum PublicEvent {
         #[allow(missing_docs, reason = "its fields are documented")]
         action: ActionRef,
         /// what was called: `llm`, `http`, `human`, `clock`, `random`
-        #[serde(serialize_with = "serialize_call")]
+        #[serde(serialize_with = "crate::serialize_name::host_call_kind")]
         #[schemars(with = "String")]
         call: HostCallKind,
         /// `live`, or `recorded` if the recorded answer of an earlier attempt was used
@@ -323,12 +323,12 @@ pub enum PublicEvent {
         /// the number of the attempt, counted from 1 over all resumes
         attempt: u32,
         /// the kind of the fault
-        #[serde(serialize_with = "serialize_fault")]
+        #[serde(serialize_with = "crate::serialize_name::fault_kind")]
         #[schemars(with = "String")]
         fault: FaultKind,
         /// why it failed, as far as the host knows; `declared` if the action itself reported the
         /// failure
-        #[serde(serialize_with = "serialize_cause")]
+        #[serde(serialize_with = "crate::serialize_name::fault_cause")]
         #[schemars(with = "String")]
         cause: FaultCause,
         /// what was attempted, and why it failed
@@ -375,7 +375,7 @@ pub enum PublicEvent {
     /// The run ends.
     RunEnded {
         /// how it ended
-        #[serde(serialize_with = "serialize_status")]
+        #[serde(serialize_with = "crate::serialize_name::status")]
         #[schemars(with = "String")]
         status: Status,
         /// the checkpoint that it leaves
@@ -446,10 +446,6 @@ fn serialize_time<S: Serializer>(time_ms: &i64, serializer: S) -> Result<S::Ok, 
     serializer.serialize_str(&rfc3339(*time_ms))
 }
 
-fn serialize_call<S: Serializer>(call: &HostCallKind, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(call.name())
-}
-
 fn serialize_source<S: Serializer>(
     source: &AnswerSource,
     serializer: S,
@@ -462,18 +458,6 @@ fn serialize_finish<S: Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     finish.map(FinishReason::name).serialize(serializer)
-}
-
-fn serialize_fault<S: Serializer>(fault: &FaultKind, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(fault.name())
-}
-
-fn serialize_cause<S: Serializer>(cause: &FaultCause, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(cause.name())
-}
-
-fn serialize_status<S: Serializer>(status: &Status, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(status.name())
 }
 
 #[cfg(test)]

@@ -23,9 +23,8 @@ mod summary;
 use std::path::Path;
 
 use serde::{Serialize, Serializer};
-use strata_core::record::event::Status;
-use strata_core::record::fault::{FaultCause, FaultKind, Grant};
-use strata_core::record::host_call::{CallOutcome, HostCallKind};
+use strata_core::record::fault::Grant;
+use strata_core::record::host_call::CallOutcome;
 use strata_core::record::money::Usd;
 use strata_core::record::work::Work;
 use strata_core::team::Role;
@@ -61,20 +60,8 @@ pub fn index_and_name(role: &Role, work: Option<Work>) -> (Option<u16>, &str) {
 
 // Values are serialised under the names that the public events use for them.
 
-fn serialize_kind<S: Serializer>(kind: &FaultKind, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(kind.name())
-}
-
-fn serialize_cause<S: Serializer>(cause: &FaultCause, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(cause.name())
-}
-
 fn serialize_grant<S: Serializer>(grant: &Grant, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(grant.key())
-}
-
-fn serialize_call<S: Serializer>(call: &HostCallKind, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(call.name())
 }
 
 fn serialize_outcome<S: Serializer>(
@@ -82,10 +69,6 @@ fn serialize_outcome<S: Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(outcome.name())
-}
-
-fn serialize_status<S: Serializer>(status: &Status, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(status.name())
 }
 
 /// Serialises an amount of money in US dollars.

@@ -52,10 +52,10 @@ pub struct ActionView {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ActionFault {
     /// How it failed.
-    #[serde(serialize_with = "super::serialize_kind")]
+    #[serde(serialize_with = "crate::serialize_name::fault_kind")]
     pub kind: FaultKind,
     /// Why it failed, as far as the host knows.
-    #[serde(serialize_with = "super::serialize_cause")]
+    #[serde(serialize_with = "crate::serialize_name::fault_cause")]
     pub cause: FaultCause,
     /// What was attempted and why it failed.
     pub message: String,

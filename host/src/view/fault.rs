@@ -39,10 +39,10 @@ pub struct FaultView {
     /// The number of the attempt, from 1.
     pub attempt: u32,
     /// How it failed.
-    #[serde(serialize_with = "super::serialize_kind")]
+    #[serde(serialize_with = "crate::serialize_name::fault_kind")]
     pub kind: FaultKind,
     /// Why it failed, as far as the host knows.
-    #[serde(serialize_with = "super::serialize_cause")]
+    #[serde(serialize_with = "crate::serialize_name::fault_cause")]
     pub cause: FaultCause,
     /// What was attempted and why it failed. The first line is the summary.
     pub message: String,
@@ -113,7 +113,7 @@ impl FaultView {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HostCallView {
     /// The kind of call.
-    #[serde(serialize_with = "super::serialize_call")]
+    #[serde(serialize_with = "crate::serialize_name::host_call_kind")]
     pub kind: HostCallKind,
     /// Its outcome.
     #[serde(serialize_with = "super::serialize_outcome")]

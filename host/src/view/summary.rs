@@ -36,7 +36,7 @@ pub struct RunSummary {
     /// The idea with which it was started.
     pub idea: String,
     /// The recorded status.
-    #[serde(serialize_with = "super::serialize_status")]
+    #[serde(serialize_with = "crate::serialize_name::status")]
     pub status: Status,
     /// Which process works on the state.
     pub holder: HolderState,
@@ -150,10 +150,10 @@ pub struct OpenFault {
     /// What the role is doing.
     pub activity: Option<RoleActivity>,
     /// How it failed.
-    #[serde(serialize_with = "super::serialize_kind")]
+    #[serde(serialize_with = "crate::serialize_name::fault_kind")]
     pub kind: FaultKind,
     /// Why it failed, as far as the host knows.
-    #[serde(serialize_with = "super::serialize_cause")]
+    #[serde(serialize_with = "crate::serialize_name::fault_cause")]
     pub cause: FaultCause,
     /// What was attempted and why it failed.
     pub message: String,
