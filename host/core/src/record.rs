@@ -2,6 +2,7 @@
 //! position, so the order of fields and variants is part of their format. Nothing here uses the
 //! rest of the core.
 
+pub mod conversation;
 pub mod edit;
 pub mod event;
 pub mod fault;

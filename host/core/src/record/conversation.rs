@@ -1,0 +1,137 @@
+//! Conversations with models: the parts of which messages consist, the calls of tools that a model
+//! asks for, their results, and what a reply consumed.
+//!
+//! These types are the same for every provider. How they are sent is in the host's services; the
+//! bytes of images and files are stored apart, by digest.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use crate::record::id::Digest;
+use crate::record::json::Json;
+
+/// A piece of a message that people, actions and models can exchange.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Part {
+    /// Text.
+    Text(String),
+    /// An image.
+    Image(Media),
+    /// A file of any other type, such as a PDF document.
+    File(Media),
+}
+
+/// The content of an image or a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Media {
+    /// Its media type, e.g. `image/png`.
+    pub media_type: String,
+    /// Its file name, if it has one.
+    pub name: Option<String>,
+    /// Where its bytes are.
+    pub source: MediaSource,
+}
+
+/// Where the bytes of an image or a file are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MediaSource {
+    /// In the storage, under their digest.
+    Blob {
+        /// The SHA-256 of the bytes.
+        digest: Digest,
+        /// The number of bytes.
+        size: u64,
+    },
+    /// At an address that the provider of the model reads by itself. The host never does.
+    Url(String),
+}
+
+/// A message of a conversation with a model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ModelMessage {
+    /// Instructions that take precedence over the conversation.
+    System(String),
+    /// What the model is told or asked.
+    User(Vec<Part>),
+    /// A reply of the model, exactly as it was received.
+    Assistant(Vec<AssistantPart>),
+    /// The results of the tool calls of the preceding reply, in the order of the calls.
+    ToolResults(Vec<ToolResult>),
+}
+
+/// A piece of a model's reply.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AssistantPart {
+    /// Text.
+    Text(String),
+    /// An image or a file that the model made.
+    Media(Media),
+    /// A call of a tool.
+    ToolCall(ToolCall),
+    /// Something that only the provider understands and expects back unchanged.
+    Opaque(OpaquePart),
+}
+
+/// A tool call that a model asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// The id that connects the call with its result. It is the provider's, or made by the host if
+    /// the provider gives none.
+    pub id: String,
+    /// The name of the tool, as the model wrote it.
+    pub name: String,
+    /// The arguments, as the model wrote them. They may not be JSON.
+    pub arguments: String,
+}
+
+/// The result of a tool call, for the model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolResult {
+    /// The id of the call.
+    pub call: String,
+    /// The name of the tool. Some providers connect results with calls by name.
+    pub tool: String,
+    /// The result.
+    pub content: Vec<Part>,
+    /// Whether the call failed or was rejected.
+    pub is_error: bool,
+}
+
+/// Something that a provider expects back unchanged, such as signed or encrypted reasoning. It is
+/// sent only to the provider and the model that produced it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpaquePart {
+    /// The protocol of the provider that produced it, e.g. `anthropic`.
+    pub provider: String,
+    /// The provider's id of the model that produced it.
+    pub model: String,
+    /// The value as it was received.
+    pub data: Json,
+    /// The reasoning in it that people can read; empty if there is none or it is not kept. It is
+    /// never sent to a model by itself.
+    pub reasoning: String,
+}
+
+/// What a call of a model consumed, in tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenUsage {
+    /// The tokens of the request, including those read from a cache or written to one.
+    pub input: u64,
+    /// The tokens of the reply, including those of reasoning.
+    pub output: u64,
+    /// The part of `input` that was read from the provider's cache.
+    pub cache_read: u64,
+    /// The part of `input` that was written to the provider's cache.
+    pub cache_write: u64,
+    /// The part of `output` that was reasoning.
+    pub reasoning: u64,
+}
+
+impl TokenUsage {
+    /// Returns the number of tokens of the request and the reply.
+    pub fn total(self) -> u64 {
+        self.input.saturating_add(self.output)
+    }
+}
