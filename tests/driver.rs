@@ -27,7 +27,7 @@ use strata_host::sandbox::{
 };
 use strata_host::services::http::HttpClient;
 use strata_host::services::http::secret::Secrets;
-use strata_host::store::{
+use strata_host::storage::{
     BuildState, CheckpointRow, Durability, FIRST_LINE, LineageRow, LoadedState, MemoryStore,
     Pruned, Record, SavedDefinition, StateSelector, Store, StoreError, WriteContent,
 };

@@ -59,12 +59,12 @@ const RULES: &[Rule] = &[
     Rule {
         what: "the database",
         marks: &["rusqlite"],
-        only: &["host/src/store"],
+        only: &["host/src/storage"],
     },
     Rule {
         what: "the names of what lies in the storage directory",
         marks: &["\"team.db", "\"team.json\"", "\"team.lock\""],
-        only: &["host/src/store"],
+        only: &["host/src/storage"],
     },
     Rule {
         what: "writing to the disk",
@@ -79,7 +79,7 @@ const RULES: &[Rule] = &[
         ],
         // Directories that guests are granted; compiled code; builds; what `new` makes; the file of `--events`.
         only: &[
-            "host/src/store",
+            "host/src/storage",
             "host/src/sandbox/capability",
             "host/src/sandbox/engine/cache",
             "host/src/build",
@@ -110,7 +110,7 @@ const RULES: &[Rule] = &[
             "host/src/driver/clock",
             "host/src/sandbox/limits",
             "host/src/sandbox/engine/cache",
-            "host/src/store/file",
+            "host/src/storage/file",
             // For the date of a `Retry-After` in an answer without a `Date`.
             "host/src/services/client",
         ],

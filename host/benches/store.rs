@@ -18,7 +18,7 @@ use strata_core::state::environment::Environment;
 use strata_core::team::{
     Action, ExternalEnvironment, OnFault, Policy, React, RetryPolicy, Role, Team,
 };
-use strata_host::store::{
+use strata_host::storage::{
     Durability, Record, ReplacePolicy, SavedDefinition, SqliteStore, StateSelector,
     StorageDirectory, Store, team_json,
 };

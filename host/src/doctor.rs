@@ -15,7 +15,7 @@ use crate::interface::host_interfaces;
 use crate::sandbox::{Allocation, WasmSandbox, format_bytes};
 use crate::shell::shell_path;
 use crate::skills::Shelf;
-use crate::store::{StorageDirectory, measure_sync};
+use crate::storage::{StorageDirectory, measure_sync};
 
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -43,7 +43,7 @@ use crate::sandbox::{Directories, PlaceError, Sandbox};
 use crate::services::external::ExternalConnection;
 use crate::services::http::HttpClient;
 use crate::services::llm::{Models, StreamObserverFactory};
-use crate::store::StoreError;
+use crate::storage::StoreError;
 
 use attempt::{AttemptEnd, RunningAttempt};
 use call::ReturnedCall;

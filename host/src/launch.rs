@@ -45,8 +45,8 @@ use crate::sandbox::{PlaceError, SandboxError};
 use crate::services::http::HttpClientError;
 use crate::services::llm::StreamObserverFactory;
 use crate::services::llm::config::ConfigError;
-use crate::store::team_json::ImportError;
-use crate::store::{Durability, GroupLog, SavedDefinition, SqliteStore, StoreError};
+use crate::storage::team_json::ImportError;
+use crate::storage::{Durability, GroupLog, SavedDefinition, SqliteStore, StoreError};
 use crate::trust::lock::LockError;
 
 pub use compare::{ComparedState, Comparison, compare, parse_saved_state};

@@ -21,7 +21,7 @@ use strata_core::record::money::Usd;
 use strata_core::record::work::Work;
 
 use crate::public_event::{action_name, is_routed};
-use crate::store::{Durability, Record};
+use crate::storage::{Durability, Record};
 
 /// The maximum number of roles with series of their own. Others are counted under `other`.
 const MAX_ROLES: usize = 500;

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use strata_core::record::money::Usd;
 
-use crate::store::{CheckpointRow, LineageRow};
+use crate::storage::{CheckpointRow, LineageRow};
 use crate::view::JoinView;
 
 pub use bounded::{Excerpt, FirstAndNewest};

@@ -12,7 +12,7 @@ use strata_host::launch::Components;
 use strata_host::manifest::Definition;
 use strata_host::public_event::PublicEvent;
 use strata_host::sandbox::{HiddenStorage, WasmSandbox};
-use strata_host::store::{
+use strata_host::storage::{
     Durability, FIRST_LINE, ReplacePolicy, SavedDefinition, StorageDirectory,
 };
 

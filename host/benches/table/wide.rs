@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use strata_host::store::Durability;
+use strata_host::storage::Durability;
 
 use super::run::{Place, mean, median, peak_mib, to_its_end};
 

@@ -14,7 +14,7 @@ use strata_core::record::host_call::CallPolicy;
 
 use super::new::NewArgs;
 use crate::driver::WhenIdle;
-use crate::store::resolve_link;
+use crate::storage::resolve_link;
 
 pub(super) use lineages::{DiffArgs, ForkArgs, PruneArgs};
 pub(super) use replay::ReplayArgs;

@@ -4,7 +4,7 @@ use super::edit_notices::warn_if_edited;
 use super::{CommandFailure, SavedArgs, print_json, print_line};
 use crate::launch::list_checkpoints as list;
 use crate::public_event::rfc3339;
-use crate::store::CheckpointRow;
+use crate::storage::CheckpointRow;
 
 pub(super) fn checkpoints(args: &SavedArgs) -> Result<u8, CommandFailure> {
     let (rows, current) = list(&args.path)?;

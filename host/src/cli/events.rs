@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::terminal::is_stdout_closed;
 use super::{CommandFailure, note, print_json};
 use crate::launch::EventReader;
-use crate::store::LockHolder;
+use crate::storage::LockHolder;
 
 /// The interval at which new events are looked for.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);

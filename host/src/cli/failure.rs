@@ -10,7 +10,7 @@ use crate::driver::DriverError;
 use crate::launch::{LaunchError, UnrecognizedReason};
 use crate::manifest::{Diagnostics, Paint, similar_path};
 use crate::skills::SkillError;
-use crate::store::{StoreError, of_file};
+use crate::storage::{StoreError, of_file};
 
 /// The exit code if another process holds the storage.
 const IN_USE: u8 = 9;

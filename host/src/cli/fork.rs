@@ -7,7 +7,7 @@ use super::edit_notices::warn_if_edited;
 use super::terminal::warn;
 use super::{CommandFailure, ForkArgs, note, print, print_json, shell_path, shell_word};
 use crate::launch::{ForkRequest, LaunchError, Pending, fork as make};
-use crate::store::StoreError;
+use crate::storage::StoreError;
 
 pub(super) fn fork(args: &ForkArgs) -> Result<u8, CommandFailure> {
     warn_if_edited(&args.path);

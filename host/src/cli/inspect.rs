@@ -23,7 +23,7 @@ use super::{
     CommandFailure, InspectArgs, pluralize, preview, print_json, print_line, shell_path, shell_word,
 };
 use crate::launch::{load_saved, parse_saved_state};
-use crate::store::{StateSelector, resolve_link, team_json};
+use crate::storage::{StateSelector, resolve_link, team_json};
 use crate::view::{
     ActionCost, HolderState, JoinView, OpenFault, RoleActivity, RunSummary, WorkKind, WorkState,
 };

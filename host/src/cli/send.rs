@@ -10,7 +10,7 @@ use strata_core::text::find_unfit_for_name;
 use super::edit_notices::warn_if_edited;
 use super::{CommandFailure, SendArgs, note, print_json, warn};
 use crate::launch::{load_saved, send as put};
-use crate::store::StateSelector;
+use crate::storage::StateSelector;
 use crate::suggest::did_you_mean;
 
 /// The maximum size of a message. Every role that receives it stores it in its memory, and a saved

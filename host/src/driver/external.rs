@@ -11,7 +11,7 @@ use crate::excerpt::excerpt;
 use crate::services::external::{
     DeliveryRetries, ExternalConnection, ExternalEvent, OutboundMessage,
 };
-use crate::store::team_json;
+use crate::storage::team_json;
 
 /// The maximum length of the excerpt of an undelivered message, in characters.
 const EXCERPT_CHARS: usize = 60;

@@ -19,7 +19,7 @@ use super::{DriverError, LineListener};
 use crate::blob::Blobs;
 use crate::metrics::Metrics;
 use crate::public_event::{EventTranslator, count_lines};
-use crate::store::{Durability, Record, Store, team_json};
+use crate::storage::{Durability, Record, Store, team_json};
 
 /// The stepper and the store, advanced together.
 pub struct Journal {

@@ -1,7 +1,7 @@
 //! The listener that is notified of public lines after they are durable.
 
 use crate::public_event::{EventLine, EventTranslator};
-use crate::store::Record;
+use crate::storage::Record;
 
 /// Receives public lines after they are durable.
 pub enum LineListener {

@@ -24,7 +24,7 @@ use crate::gateway::{
 };
 use crate::services::human::HumanQuestion;
 use crate::services::llm;
-use crate::store::{Durability, FIRST_LINE, MemoryStore, SavedDefinition, StoreError};
+use crate::storage::{Durability, FIRST_LINE, MemoryStore, SavedDefinition, StoreError};
 
 /// Replays the recorded attempts of a team.
 pub(crate) struct Replayer {

@@ -11,7 +11,7 @@ use strata_core::record::lineage::last_common_checkpoint;
 use super::LaunchError;
 use super::saved::{SavedTeam, list_checkpoints, load_saved};
 use crate::difference::{StateDifference, compare_states};
-use crate::store::{
+use crate::storage::{
     CheckpointRow, StateSelector, StorageDirectory, StoreError, resolve_link, team_json,
 };
 

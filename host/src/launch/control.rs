@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 
 use super::LaunchError;
 use crate::driver::{AnsweredRequest, CommandError, DriverHandle, HumanReply, SendReceipt};
-use crate::store::{RunSocket, StorageDirectory};
+use crate::storage::{RunSocket, StorageDirectory};
 
 /// The maximum length of a line in bytes: enough for any message that `send` accepts, escaped.
 const MAX_LINE_BYTES: u64 = 128 << 20;

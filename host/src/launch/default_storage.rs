@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::manifest::{Definition, team_name};
-use crate::store::{DirectoryContent, Reader, StorageDirectory, default_directories, team_json};
+use crate::storage::{DirectoryContent, Reader, StorageDirectory, default_directories, team_json};
 
 /// Returns the directory in which a new run of a team file is saved if no storage is given.
 ///

@@ -19,7 +19,7 @@ use super::{Components, LaunchError, Notice, Resume, ResumeNotes, RunHandle, Sta
 use crate::driver::{LineListener, expired_requests};
 use crate::manifest::{Definition, Overrides};
 use crate::sandbox::WasmSandbox;
-use crate::store::{
+use crate::storage::{
     DirectoryContent, ReplacePolicy, StorageDirectory, Store, checkpoint_of, read_in_batches,
 };
 

@@ -9,7 +9,7 @@ use strata_core::record::host_call::HostCall;
 use super::compare::split_at_sign;
 use super::{LaunchError, holder, open_reader};
 use crate::public_event::{EventLine, EventTranslator};
-use crate::store::{LockHolder, RECORDS_PER_BATCH, Reader, StateSelector, StoreError};
+use crate::storage::{LockHolder, RECORDS_PER_BATCH, Reader, StateSelector, StoreError};
 
 /// Converts the records of a saved team to public event lines. The team may run at the same time.
 pub struct EventReader {
@@ -72,7 +72,7 @@ impl EventReader {
     pub fn next_lines(&mut self) -> Result<Option<Vec<EventLine>>, StoreError> {
         let (records, last) = self.reader.batch_after(self.position, RECORDS_PER_BATCH)?;
         self.position = last;
-        let tell = |record: &crate::store::Record| {
+        let tell = |record: &crate::storage::Record| {
             self.translator
                 .translate(&record.event, record.line, record.time_ms)
         };

@@ -12,7 +12,7 @@ use super::compare::load_state;
 use super::saved::open_reader;
 use crate::blob::Blobs;
 use crate::sandbox::Directories;
-use crate::store::StoreError;
+use crate::storage::StoreError;
 
 /// The files that belong to a saved state.
 pub struct SavedFiles {

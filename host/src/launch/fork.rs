@@ -21,7 +21,7 @@ use crate::display_path::absolute_path;
 use crate::driver::{DriverError, clock};
 use crate::public_event::{action_name, count_lines};
 use crate::sha256::sha256;
-use crate::store::{
+use crate::storage::{
     DirectoryContent, Durability, Record, StateSelector, StorageDirectory, Store, StoreError,
     team_json,
 };

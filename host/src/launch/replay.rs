@@ -19,7 +19,7 @@ use crate::replay::{
     AttemptSelection, OnDifference, ReplayControl, ReplayReport, ReplaySession as Through,
 };
 use crate::sandbox::{HiddenStorage, WasmSandbox};
-use crate::store::{Reader, StorageDirectory};
+use crate::storage::{Reader, StorageDirectory};
 use crate::suggest::suggest;
 
 /// The arguments of a replay.

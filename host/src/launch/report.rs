@@ -11,7 +11,7 @@ use super::resume_plan::restore_stepper;
 use super::saved::{SavedTeam, list_checkpoints, load_saved, open_reader};
 use crate::driver::DriverError;
 use crate::report::{Report, ReportBuilder, StorageOverview};
-use crate::store::{CheckpointRow, Reader, StateSelector, StoreError};
+use crate::storage::{CheckpointRow, Reader, StateSelector, StoreError};
 
 /// The maximum number of states of other lineages that are loaded. The newest are chosen; each has
 /// to be read separately.

@@ -31,7 +31,7 @@ use crate::driver::{
 use crate::manifest::{Definition, Overrides, is_confined};
 use crate::sandbox::{HiddenStorage, WasmSandbox, resolve_links};
 use crate::shell::shell_path;
-use crate::store::{
+use crate::storage::{
     DirectoryContent, Durability, FIRST_LINE, GroupLog, LoadedState, SavedDefinition, SqliteStore,
     StateSelector, StorageDirectory, Store, StoreError, WriteContent, team_json,
 };

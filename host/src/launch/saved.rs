@@ -13,8 +13,8 @@ use super::{LaunchError, parse_saved_definition};
 use crate::driver::DriverError;
 use crate::manifest::Definition;
 use crate::shell::shell_path;
-use crate::store::team_json::{self, ImportError};
-use crate::store::{
+use crate::storage::team_json::{self, ImportError};
+use crate::storage::{
     CheckpointRow, DirectoryContent, LockHolder, Reader, SavedDefinition, StateSelector,
     StorageDirectory, StoreError, checkpoints_of_state,
 };

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::{LaunchError, Notice, parse_saved_definition};
 use crate::manifest::{Definition, OutwardUse, Overrides, outward_uses};
-use crate::store::SavedDefinition;
+use crate::storage::SavedDefinition;
 use crate::trust::storage_mark::{self, Recognition};
 
 /// Which saved team files may be used without being named.

@@ -18,7 +18,7 @@ use crate::driver::{Driver, Journal, LineListener, clock};
 use crate::manifest::{Definition, Overrides, is_confined, warnings};
 use crate::sandbox::{HiddenStorage, WasmSandbox};
 use crate::sha256::sha256;
-use crate::store::{FIRST_LINE, GroupLog, ReplacePolicy, StorageDirectory};
+use crate::storage::{FIRST_LINE, GroupLog, ReplacePolicy, StorageDirectory};
 use crate::trust::storage_mark;
 
 /// The arguments of a new run.

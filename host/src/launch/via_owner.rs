@@ -12,7 +12,7 @@ use super::resume::OpenedTeam;
 use super::{LaunchError, control};
 use crate::driver::{AnsweredRequest, HumanReply, SendReceipt};
 use crate::shell::shell_path;
-use crate::store::StoreError;
+use crate::storage::StoreError;
 
 /// The number of attempts if the team changes its owner in between.
 const MAX_ATTEMPTS: u32 = 10;

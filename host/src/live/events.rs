@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::launch::{EventReader, LaunchError};
 use crate::public_event::EventLine;
-use crate::store::StoreError;
+use crate::storage::StoreError;
 
 /// The public events of an environment, oldest first, then as they happen.
 pub struct LiveEvents {

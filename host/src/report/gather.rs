@@ -19,7 +19,7 @@ use super::{
 };
 use crate::excerpt::excerpt;
 use crate::graph::{Graph, RenderFormat};
-use crate::store::{CheckpointRow, Record};
+use crate::storage::{CheckpointRow, Record};
 use attempts::{AttemptTracker, EventTime};
 use messages::Deliveries;
 

@@ -21,7 +21,7 @@ use strata_core::text::is_invisible;
 
 use super::{ReportBuilder, StorageOverview, html};
 use crate::manifest::Definition;
-use crate::store::{CheckpointOrigin, CheckpointRow, LineageRow, Record};
+use crate::storage::{CheckpointOrigin, CheckpointRow, LineageRow, Record};
 
 /// A text that tries to break out of every context of the page.
 const HOSTILE: &str = "</script></style></pre><script>boo()</script><img src=x onerror=boo()>\" onclick=\"boo()\u{202e}\u{2028}\0.";

@@ -2,7 +2,7 @@
 //! team, and messages can come from it. It is a program that reads and writes one JSON message per
 //! line, or a server that receives one POST per message.
 //!
-//! `store::team_json` defines the format of a message. The driver ensures that each message is
+//! `storage::team_json` defines the format of a message. The driver ensures that each message is
 //! delivered once.
 
 mod http;

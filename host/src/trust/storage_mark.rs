@@ -19,7 +19,7 @@ use strata_core::record::id::to_hex;
 
 use crate::replace::{Replacement, replace};
 use crate::sha256::Sha256;
-use crate::store::SavedDefinition;
+use crate::storage::SavedDefinition;
 use crate::user;
 
 /// The maximum number of team files per directory. The oldest are removed first.

@@ -13,7 +13,7 @@ use super::{
     raise_step_limit, resume_arguments,
 };
 use crate::launch::{SavedTeam, holder};
-use crate::store::{LockHolder, StateSelector};
+use crate::storage::{LockHolder, StateSelector};
 
 /// Which process holds a saved state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

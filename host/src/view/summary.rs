@@ -21,7 +21,7 @@ use super::{
 };
 use crate::excerpt::excerpt;
 use crate::launch::SavedTeam;
-use crate::store::StateSelector;
+use crate::storage::StateSelector;
 
 /// The maximum number of characters of a message. `inspect --message` shows all of it.
 const MESSAGE_CHARS: usize = 400;
@@ -405,7 +405,7 @@ mod tests {
     use strata_core::record::fault::Fault;
 
     use super::*;
-    use crate::store::SavedDefinition;
+    use crate::storage::SavedDefinition;
     use crate::view::fixture::{FixtureAttempt, RunFixture};
     use crate::view::{WorkKind, WorkState};
 

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use strata_host::manifest::{Definition, Paint};
-use strata_host::store::SavedDefinition;
-use strata_host::store::team_json;
+use strata_host::storage::SavedDefinition;
+use strata_host::storage::team_json;
 
 use crate::Taker;
 

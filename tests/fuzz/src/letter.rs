@@ -1,6 +1,6 @@
 //! A message from outside of the team: read, written, and read again, it is the same.
 
-use strata_host::store::team_json;
+use strata_host::storage::team_json;
 
 use crate::Taker;
 

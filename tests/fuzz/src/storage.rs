@@ -8,7 +8,7 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::shape::Shape;
 use strata_host::manifest::{Definition, Overrides};
 use strata_host::public_event::EventTranslator;
-use strata_host::store::{
+use strata_host::storage::{
     LoadedState, Reader, Record, StateSelector, StorageDirectory, Store, StoreError,
 };
 use strata_host::{LiveEnvironment, Start, WhenIdle};

@@ -13,7 +13,7 @@ use super::{describe_activity, pluralize};
 use crate::cli::fault_report::{describe_host_call, write_section};
 use crate::cli::suggested_command::shell_command;
 use crate::cli::{CommandFailure, print_json, print_line, print_text};
-use crate::store::team_json;
+use crate::storage::team_json;
 use crate::suggest::suggest;
 use crate::view::{ActionFault, ActionView, HolderState, last_output};
 

@@ -5,7 +5,7 @@ use strata_core::record::message::Message;
 use strata_core::state::messages::MessageRef;
 
 use crate::cli::{CommandFailure, print_json, print_line, print_text};
-use crate::store::team_json;
+use crate::storage::team_json;
 use crate::suggest::did_you_mean;
 
 /// How many of the newest messages are considered for the hint about an unknown id.

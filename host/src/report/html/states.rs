@@ -6,7 +6,7 @@ use super::super::{Report, RoleStateEntry, StateEntry};
 use super::HtmlPage;
 use super::escape::esc;
 use super::time::{format_money, format_number, format_time, pluralize};
-use crate::store::CheckpointRow;
+use crate::storage::CheckpointRow;
 
 /// The maximum number of checkpoints listed; the newest are.
 const MAX_CHECKPOINTS: usize = 500;

@@ -1,0 +1,408 @@
+//! An example of each variant of events. The values differ from each other, so that exchanged fields
+//! are noticed.
+
+use strata_core::record::edit::{Edit, EditedScope};
+use strata_core::record::event::{ConflictingWriter, Event, JoinRelease, RoutingResult, Status};
+use strata_core::record::fault::{Fault, FaultCause, FaultKind, Grant, Retryability};
+use strata_core::record::file::{FileChange, PathContent};
+use strata_core::record::host_call::{
+    AnswerSource, CallOutcome, CallPolicy, DoubtResolution, FinishReason, HostCall, HostCallKind,
+    Intent, LostAnswerPolicy, RecordedCallUse,
+};
+use strata_core::record::id::{ActionId, Digest, JoinId, RoleId, Slot, SlotKind};
+use strata_core::record::json::Json;
+use strata_core::record::message::{Draft, Hop, Instruct, Message};
+use strata_core::record::money::Usd;
+use strata_core::record::request::{HumanAnswer, HumanRequest};
+use strata_core::record::rules::Rules;
+use strata_core::record::scope_write::{ScopeChange, Write};
+use strata_core::record::spending::{Account, Amount, Reservation, Spending};
+use strata_core::record::work::{CallResult, Task, Work};
+
+use crate::storage::script::team;
+
+const THINK: Work = Work::Think { round: 3 };
+const ACT: Work = Work::Act {
+    action: ActionId(2),
+    task: Some(5),
+};
+
+/// Returns at least one example of each variant, in the order of the variants.
+pub(super) fn all() -> Vec<Event> {
+    [
+        run_began(),
+        step_began(),
+        host_called(),
+        calls_ended(),
+        step_ended(),
+        humans_and_lineages(),
+        writes(),
+        deliveries_and_files(),
+    ]
+    .concat()
+}
+
+fn json(text: &str) -> Json {
+    Json::parse(text).unwrap()
+}
+
+fn texts(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| String::from(*text)).collect()
+}
+
+fn slot(role: u16, kind: SlotKind) -> Slot {
+    Slot {
+        role: RoleId(role),
+        kind,
+    }
+}
+
+fn hop() -> Hop {
+    Hop {
+        from: "from".into(),
+        to: texts(&["to", "and to"]),
+    }
+}
+
+fn message() -> Message {
+    Message {
+        id: "id".into(),
+        content: "content ✓".into(),
+        instruct: Some(Box::new(Instruct {
+            class: "class".into(),
+            value: json(r#"{ "a": [1, null] }"#),
+        })),
+        role: "role".into(),
+        cause_by: "label".into(),
+        sent_from: "sender".into(),
+        send_to: texts(&["A", "B/2"]),
+        meta: [("colour".into(), json("\"red\""))].into(),
+        route: vec![hop()],
+    }
+}
+
+fn routed() -> RoutingResult {
+    RoutingResult {
+        id: "id".into(),
+        from: Some(RoleId(4)),
+        cause_by: "label".into(),
+        to: vec![RoleId(1), RoleId(300)],
+        joins: vec![JoinId(2)],
+        undeliverable: texts(&["nobody"]),
+        drop_reason: Some("reason".into()),
+        remaining_route: vec![hop()],
+        external: texts(&["outside"]),
+    }
+}
+
+fn released() -> JoinRelease {
+    JoinRelease {
+        join: JoinId(1),
+        messages: vec![(RoleId(3), "id".into())],
+        to: vec![RoleId(2)],
+        into: Some(JoinId(4)),
+    }
+}
+
+fn draft() -> Draft {
+    Draft {
+        content: "content".into(),
+        data: Some(json("7")),
+        to: texts(&["A"]),
+        cause_by: Some("label".into()),
+        route: vec![hop()],
+    }
+}
+
+fn scope_writes() -> Vec<Write> {
+    let write = |key: &str, change| Write {
+        scope: "scope".into(),
+        key: key.into(),
+        change,
+    };
+    vec![
+        write("set", ScopeChange::Set(json("true"))),
+        write("deleted", ScopeChange::Delete),
+    ]
+}
+
+fn fault() -> Fault {
+    Fault {
+        kind: FaultKind::Denied,
+        retryability: Retryability::Final,
+        cause: FaultCause::NotGranted(Grant::Dirs),
+        message: "message".into(),
+        backtrace: texts(&["frame"]),
+        log: texts(&["line", "another line"]),
+    }
+}
+
+fn run_began() -> Vec<Event> {
+    vec![
+        Event::RunStarted {
+            run: "run".into(),
+            idea: "idea".into(),
+            budget: Some(Usd(1_234_567_890_123)),
+            components: [
+                (slot(0, SlotKind::Think), Digest::from("d0")),
+                (slot(1, SlotKind::Action(ActionId(2))), Digest::from("d1")),
+            ]
+            .into(),
+            routed: routed(),
+            checkpoint: "main-1".into(),
+            rules: Rules::from_team(&team()),
+        },
+        Event::RunResumed {
+            checkpoint: Some("main-2".into()),
+            step: 300,
+            budget: None,
+            call_policy: CallPolicy::Reuse,
+            finished: vec![(RoleId(1), THINK), (RoleId(2), ACT)],
+            rules: Rules::default(),
+            spent: Usd(77),
+        },
+        Event::ComponentChanged {
+            slot: slot(2, SlotKind::Action(ActionId(1))),
+            old: Some(Digest::from("old")),
+            new: Digest::from("new"),
+        },
+        Event::MessageSent {
+            message: message(),
+            routed: routed(),
+        },
+    ]
+}
+
+fn step_began() -> Vec<Event> {
+    vec![
+        Event::StepStarted {
+            step: 9,
+            roles: vec![RoleId(0), RoleId(2)],
+        },
+        Event::CallStarted {
+            role: RoleId(1),
+            work: ACT,
+            attempt: 2,
+            digest: Some(Digest::from("digest")),
+            call_reuse: RecordedCallUse::Fresh,
+            forgotten: texts(&["POST https://example.com"]),
+        },
+    ]
+}
+
+fn host_called() -> Vec<Event> {
+    vec![Event::HostCalled {
+        role: RoleId(1),
+        work: Work::Plan,
+        call: HostCall {
+            kind: HostCallKind::Http,
+            request: "request#1".into(),
+            response: json(r#"{ "status": 200 }"#),
+            cost: Usd(11),
+            tokens: 222,
+            outcome: CallOutcome::Unknown,
+            finish_reason: Some(FinishReason::Length),
+        },
+        source: AnswerSource::Recorded,
+        summary: "GET https://example.com".into(),
+    }]
+}
+
+fn calls_ended() -> Vec<Event> {
+    let finished = |work, result| Event::CallFinished {
+        role: RoleId(1),
+        work,
+        attempt: 4,
+        result,
+    };
+    let (emissions, writes) = (vec![draft()], scope_writes());
+    let task = Task {
+        text: "text".into(),
+        action: Some("action".into()),
+    };
+    vec![
+        finished(THINK, CallResult::Chosen(-1)),
+        finished(
+            Work::Plan,
+            CallResult::Planned {
+                tasks: vec![task],
+                emissions: emissions.clone(),
+                writes: writes.clone(),
+            },
+        ),
+        finished(
+            Work::Answer,
+            CallResult::Returned {
+                output: Draft::default(),
+                emissions,
+                writes,
+            },
+        ),
+        Event::CallFailed {
+            role: RoleId(1),
+            work: ACT,
+            attempt: 5,
+            digest: None,
+            fault: fault(),
+            retry_ms: Some(1_000),
+        },
+        Event::RetryDue { role: RoleId(6) },
+    ]
+}
+
+fn step_ended() -> Vec<Event> {
+    vec![
+        Event::StepConflicted {
+            step: 8,
+            scope: "scope".into(),
+            key: "key".into(),
+            writers: vec![ConflictingWriter {
+                role: RoleId(3),
+                work: ACT,
+                attempt: 6,
+                digest: Some(Digest::from("digest")),
+            }],
+        },
+        Event::StepCommitted {
+            step: 10,
+            checkpoint: "main-4".into(),
+            parent: Some("main-3".into()),
+            routed: vec![routed()],
+            released: vec![released()],
+        },
+        Event::RunEnded {
+            status: Status::Stalled,
+            checkpoint: Some("main-6".into()),
+            parent: Some("main-5".into()),
+        },
+    ]
+}
+
+fn humans_and_lineages() -> Vec<Event> {
+    let spending = Spending {
+        usd: Usd(1),
+        tokens: 2,
+        calls: 3,
+        served: 4,
+        saved: Usd(5),
+        truncated: 6,
+        refused: 7,
+    };
+    vec![
+        Event::RequestOpened {
+            role: RoleId(1),
+            work: Work::Answer,
+            request: HumanRequest {
+                id: "ask-1".into(),
+                question: "question".into(),
+                schema: Some(json(r#"{ "type": "number" }"#)),
+                choices: texts(&["1", "2"]),
+                default: Some(json("2")),
+                expires_ms: Some(-5),
+                call_digest: "digest".into(),
+            },
+        },
+        Event::RequestAnswered {
+            role: RoleId(1),
+            request: "ask-1".into(),
+            answer: HumanAnswer::Default(json("2")),
+            checkpoint: "main-8".into(),
+            parent: Some("main-7".into()),
+        },
+        Event::Forked {
+            lineage: "other".into(),
+            from: "main-9".into(),
+            checkpoint: "other-1".into(),
+            step: 11,
+            edits: vec![Edit {
+                scope: EditedScope::Role(RoleId(2)),
+                key: "key".into(),
+                value: json("[]"),
+            }],
+            account: Account {
+                spent: Usd(8),
+                budget: Some(Usd(9)),
+                ledger: [(slot(0, SlotKind::Think), spending)].into(),
+            },
+        },
+    ]
+}
+
+fn writes() -> Vec<Event> {
+    let (role, work) = (RoleId(1), ACT);
+    let amount = Amount {
+        usd: Usd(12),
+        tokens: 345,
+    };
+    vec![
+        Event::HostCallBegun {
+            role,
+            work,
+            intent: Intent {
+                kind: HostCallKind::Llm,
+                request: "request".into(),
+                description: "description".into(),
+                if_answer_lost: LostAnswerPolicy::AskOperator,
+            },
+        },
+        Event::MoneyReserved {
+            role,
+            work,
+            reserved: Reservation {
+                request: "request".into(),
+                amount,
+            },
+        },
+        Event::CallSuspended {
+            role,
+            work,
+            attempt: 7,
+        },
+        Event::DoubtSettled {
+            role,
+            work,
+            index: 2,
+            description: "what".into(),
+            resolution: DoubtResolution::Answer(json("null")),
+        },
+        Event::WritesUnclaimed {
+            role,
+            work,
+            writes: vec![(1, "what".into())],
+        },
+    ]
+}
+
+fn deliveries_and_files() -> Vec<Event> {
+    let file = |digest: &str, bytes| PathContent::File {
+        digest: Digest::from(digest),
+        bytes,
+    };
+    let change = |path: &str, before, after| FileChange {
+        path: path.into(),
+        before,
+        after,
+    };
+    vec![
+        Event::HandedOver { id: "id".into() },
+        Event::HandOverFailed {
+            id: "id".into(),
+            why: "why".into(),
+        },
+        Event::JoinReleased {
+            released: vec![released()],
+        },
+        Event::FilesWritten {
+            role: RoleId(1),
+            work: ACT,
+            files: vec![
+                change("/out/a", PathContent::Absent, file("a", 300)),
+                change("/out/b", PathContent::Directory, PathContent::Absent),
+            ],
+        },
+        Event::FilesPlaced {
+            count: 2,
+            aside: vec![("/out/a".into(), "/out/a.kept-1".into())],
+        },
+    ]
+}

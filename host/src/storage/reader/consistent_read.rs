@@ -1,0 +1,185 @@
+//! Opens a database without holding its lock, and keeps reads consistent while another process
+//! writes it.
+
+use std::fmt::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::{Reader, check_pages};
+use crate::storage::directory::{StorageDirectory, WAL_FILE};
+use crate::storage::error::StoreError;
+use crate::storage::{file, schema};
+
+/// How often a read is repeated because another process started or stopped writing meanwhile.
+const MAX_READS: usize = 8;
+
+/// What a reader sees of a concurrent writer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReadMode {
+    /// Each commit, once it is complete.
+    Commits,
+    /// Nothing: the file is read as if it never changed. The state of the file tells whether that
+    /// is still true.
+    Immutable(FileState),
+}
+
+/// The state of a database file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FileState {
+    /// The device and the inode, which identify the file.
+    identity: (u64, u64),
+    /// The size and the modification time, which change when the file is written.
+    written: (u64, i64, i64),
+    /// Whether there is a log beside it that is not empty.
+    has_log: bool,
+}
+
+impl FileState {
+    /// Returns the current state, or `None` if it cannot be read.
+    fn read(path: &Path) -> Option<Self> {
+        // The log comes first: it is removed after the database was written.
+        let has_log = has_log(path);
+        let meta = std::fs::metadata(path).ok()?;
+        let written = (meta.size(), meta.mtime(), meta.mtime_nsec());
+        Some(Self {
+            identity: (meta.dev(), meta.ino()),
+            written,
+            has_log,
+        })
+    }
+}
+
+impl Reader {
+    /// Opens the database of a directory, which another process may be writing. Creates and changes
+    /// nothing.
+    pub fn open(directory: &StorageDirectory) -> Result<Self, StoreError> {
+        file::require_regular_files(directory.path())?;
+        let path = directory.database();
+        schema::require_own_database(&path)?;
+        let reader = Self::open_unchecked(path)?;
+        // Otherwise, the loss of rows on a damaged page could go unnoticed.
+        reader.read_consistently(check_pages)?;
+        reader.read_consistently(|reader| reader.check_complete().map(drop))?;
+        Ok(reader)
+    }
+
+    fn open_unchecked(path: PathBuf) -> Result<Self, StoreError> {
+        // Without a log the file is complete. Reading it as immutable then avoids locks, and files
+        // beside it that SQLite would otherwise create.
+        let sight = match FileState::read(&path) {
+            Some(glance) if !glance.has_log => ReadMode::Immutable(glance),
+            _ => ReadMode::Commits,
+        };
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX
+            | OpenFlags::SQLITE_OPEN_URI;
+        let open = Connection::open_with_flags(uri(&path, sight), flags);
+        let conn = open.map_err(|e| StoreError::sqlite(&path, "open", e))?;
+        let reader = Self::from_connection(conn, path)?;
+        let same = reader.begin_read()?;
+        reader.selected_lineage()?;
+        drop(same);
+        Ok(Self { sight, ..reader })
+    }
+
+    /// Calls `read`. If another process starts to write an immutable file meanwhile, SQLite may
+    /// read a mix of old and new pages. Then the database is opened again, and `read` is repeated.
+    pub(in crate::storage) fn read_consistently<T>(
+        &self,
+        read: impl Fn(&Self) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut again: Option<Self> = None;
+        for _ in 0..MAX_READS {
+            let reader = again.as_ref().unwrap_or(self);
+            if !reader.has_changed() {
+                let found = read(reader);
+                if !reader.has_changed() {
+                    return found;
+                }
+            }
+            again = Some(Self {
+                selected: self.selected,
+                ..Self::open_unchecked(self.path.clone())?
+            });
+        }
+        read(again.as_ref().unwrap_or(self))
+    }
+
+    /// Whether the file was written since it was opened as immutable. Another file with its name is
+    /// another database; the open one can still be read.
+    fn has_changed(&self) -> bool {
+        let ReadMode::Immutable(then) = self.sight else {
+            return false;
+        };
+        FileState::read(&self.path).is_some_and(|now| now.identity == then.identity && now != then)
+    }
+}
+
+/// Whether there is a write-ahead log beside a database that is not empty.
+fn has_log(path: &Path) -> bool {
+    std::fs::metadata(path.with_file_name(WAL_FILE)).is_ok_and(|log| log.len() > 0)
+}
+
+/// Returns a path as a URI, in which SQLite takes options.
+fn uri(path: &Path, sight: ReadMode) -> String {
+    let mut uri = String::from("file:");
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'/' | b'.' | b'-' | b'_' | b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => {
+                uri.push(char::from(*byte))
+            }
+            other => {
+                // Writing to a string cannot fail.
+                let _ = write!(uri, "%{other:02X}");
+            }
+        }
+    }
+    if matches!(sight, ReadMode::Immutable(_)) {
+        uri.push_str("?immutable=1");
+    }
+    uri
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::damage::saved;
+    use crate::storage::{Durability, Record, ReplacePolicy, Store, script};
+
+    #[test]
+    fn who_began_to_read_before_a_run_goes_on_sees_what_that_does() {
+        let (_temp, directory, records, end) = saved(60);
+        let found = |reader: &Reader| reader.records(0, usize::MAX).unwrap().len();
+        let before = Reader::open(&directory).unwrap();
+        let mut store = directory.open().unwrap().store;
+        // A run that has not recorded anything yet has an empty log.
+        assert_eq!(
+            std::fs::metadata(directory.path().join("team.db-wal"))
+                .unwrap()
+                .len(),
+            0
+        );
+        let begun = Reader::open(&directory).unwrap();
+        assert_eq!([found(&before), found(&begun)], [60, 60]);
+        let more: Vec<Record> = records[..20].to_vec();
+        for n in 1..4 {
+            store.append(&more, Durability::Process).unwrap();
+            assert_eq!([found(&before), found(&begun)], [60 + 20 * n; 2]);
+            // And when the log is gone again.
+            drop(store);
+            assert_eq!([found(&before), found(&begun)], [60 + 20 * n; 2]);
+            store = directory.open().unwrap().store;
+        }
+        drop(store);
+        // What is created with the same name is another team.
+        drop(
+            directory
+                .create(ReplacePolicy::Unfinished, &end, &script::definition())
+                .unwrap(),
+        );
+        assert_eq!([found(&before), found(&begun)], [60; 2]);
+    }
+}

@@ -1,0 +1,361 @@
+//! Reads saved states: finds the newest snapshot on a path, and assembles the state from its row
+//! and its bundles. Whatever is read is verified.
+
+use std::sync::{Arc, LazyLock};
+
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use rusqlite::{OptionalExtension, Row, params};
+
+use strata_core::state::environment::Environment;
+use strata_core::state::messages::{MessagePage, Messages};
+
+use super::Reader;
+use super::bundle_page::BundlePage;
+use crate::storage::codec::{self, DecodeError, MessageBundle};
+use crate::storage::error::StoreError;
+use crate::storage::lineage::{
+    EventPath, FIRST_LINEAGE, PathSegment, StoredLineage, event_key, position_of_key,
+};
+
+/// With fewer bundles, checking them takes less time than using other threads.
+const MIN_PARALLEL_BUNDLES: usize = 4;
+
+/// The threads that check bundles, or `None` if they cannot be started.
+static POOL: LazyLock<Option<ThreadPool>> = LazyLock::new(|| {
+    let pool = ThreadPoolBuilder::new()
+        .thread_name(|n| format!("reader {n}"))
+        .build();
+    pool.inspect_err(|error| tracing::debug!("states are read by one thread: {error}"))
+        .ok()
+});
+
+/// The limit for the memory that the messages of a state take once they are decoded, in bytes; and
+/// the factor by which they may be larger than in the file, if that allows more.
+const MAX_MESSAGE_BYTES: u64 = 1 << 30;
+const MAX_GROWTH: u64 = 64;
+
+/// A snapshot's description, without its state.
+#[derive(Clone, Debug)]
+pub(in crate::storage) struct SnapshotInfo {
+    /// Its key.
+    pub key: i64,
+    /// Its size in bytes, without its bundles.
+    pub bytes: u64,
+    /// The bundles with its settled messages.
+    pub bundles: Vec<MessageBundle>,
+}
+
+/// A blob as it was read from a row, with its checksum.
+pub(super) struct StoredBlob {
+    sum: u32,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Reader {
+    /// Returns the state that the run started from.
+    pub(in crate::storage) fn base(&self) -> Result<Environment, StoreError> {
+        Ok(self
+            .load_snapshot(&vec![PathSegment {
+                lineage: FIRST_LINEAGE,
+                after: 0,
+                until: 0,
+            }])?
+            .1)
+    }
+
+    /// Loads the newest snapshot on a path. Returns its position, too.
+    pub(super) fn load_snapshot(&self, path: &EventPath) -> Result<(i64, Environment), StoreError> {
+        let newest = self.newest_snapshot(path)?;
+        let what = snapshot_label(newest.key);
+        let pages = self.pages(&newest.bundles, MAX_MESSAGE_BYTES)?;
+        let settled = pages.iter().map(|page| page.count()).sum::<usize>();
+        let body = self.read_blob("snapshot", &what, newest.key)?;
+        let decoded = body
+            .verified(&[newest.key])
+            .and_then(codec::decode_snapshot);
+        let (rest, env) = decoded.map_err(|e| self.decode_error(&what, e))?;
+        let env = Environment {
+            messages: Messages::new(pages, rest),
+            ..env
+        };
+        if settled > env.final_message_count() {
+            return Err(self.corrupt(format!("{what} has bundles of another")));
+        }
+        let env = env
+            .validate()
+            .map_err(|e| self.decode_error(&what, e.into()))?;
+        Ok((position_of_key(newest.key), env))
+    }
+
+    /// Reads the messages of bundles. Checking them takes most of the time of a load, so all
+    /// processors do it while this thread reads. For a few bundles that is not worth it, and there
+    /// may be no other threads.
+    fn pages(
+        &self,
+        bundles: &[MessageBundle],
+        limit: u64,
+    ) -> Result<Vec<Arc<dyn MessagePage>>, StoreError> {
+        let pool = if bundles.len() < MIN_PARALLEL_BUNDLES {
+            None
+        } else {
+            POOL.as_ref()
+        };
+        let pages = self.read_bundles(bundles, pool)?;
+        let sum =
+            |bytes: fn(&BundlePage) -> u64| pages.iter().map(bytes).fold(0, u64::saturating_add);
+        let (room, weight) = (
+            sum(|page| page.memory_bytes),
+            sum(|page| page.encoded_bytes),
+        );
+        if room > limit.max(weight.saturating_mul(MAX_GROWTH)) {
+            let room = room >> 20;
+            return Err(self.corrupt(format!(
+                "its messages would take {room} MiB, which is more than any that were saved"
+            )));
+        }
+        Ok(pages
+            .into_iter()
+            .map(|page| Arc::new(page) as Arc<dyn MessagePage>)
+            .collect())
+    }
+
+    fn read_bundles(
+        &self,
+        bundles: &[MessageBundle],
+        pool: Option<&ThreadPool>,
+    ) -> Result<Vec<BundlePage>, StoreError> {
+        let what = |bundle: &MessageBundle| format!("bundle {} of messages", bundle.key);
+        let read = |bundle: &MessageBundle| self.read_blob("bundle", &what(bundle), bundle.key);
+        let damaged =
+            |bundle: &MessageBundle, damage: DecodeError| self.decode_error(&what(bundle), damage);
+        let Some(pool) = pool else {
+            let page = |bundle: &MessageBundle| {
+                BundlePage::from_blob(*bundle, read(bundle)?)
+                    .map_err(|damage| damaged(bundle, damage))
+            };
+            return bundles.iter().map(page).collect();
+        };
+        let mut pages: Vec<Option<Result<BundlePage, DecodeError>>> =
+            bundles.iter().map(|_| None).collect();
+        pool.in_place_scope(|scope| {
+            for (bundle, page) in bundles.iter().zip(&mut pages) {
+                let body = read(bundle)?;
+                scope.spawn(move |_| *page = Some(BundlePage::from_blob(*bundle, body)));
+            }
+            Ok(())
+        })?;
+        let pages = bundles.iter().zip(pages.into_iter().flatten());
+        pages
+            .map(|(bundle, page)| page.map_err(|damage| damaged(bundle, damage)))
+            .collect()
+    }
+
+    /// Reads the blob in a row of a table. Errors name it `what`.
+    fn read_blob(&self, table: &str, what: &str, n: i64) -> Result<StoredBlob, StoreError> {
+        let mut statement = self.prepare(&format!("SELECT sum, body FROM {table} WHERE n = ?1"))?;
+        let read = |row: &Row<'_>| {
+            Ok(StoredBlob {
+                sum: row.get(0)?,
+                bytes: row.get(1)?,
+            })
+        };
+        let found = statement
+            .query_row([n], read)
+            .optional()
+            .map_err(|e| self.error("read", e))?;
+        found.ok_or_else(|| self.corrupt(format!("{what} is missing")))
+    }
+
+    /// Returns the newest snapshot on a path.
+    pub(in crate::storage) fn newest_snapshot(
+        &self,
+        path: &EventPath,
+    ) -> Result<SnapshotInfo, StoreError> {
+        for piece in path.iter().rev() {
+            // The state before the very first event counts, too.
+            let first = if piece.lineage == FIRST_LINEAGE {
+                0
+            } else {
+                piece.after + 1
+            };
+            let keys = (
+                event_key(piece.lineage, first),
+                event_key(piece.lineage, piece.until),
+            );
+            if let Some(found) = self.snapshot_infos(keys, "DESC LIMIT 1")?.pop() {
+                return Ok(found);
+            }
+        }
+        Err(self.corrupt("the state it starts from is missing".into()))
+    }
+
+    /// Returns the position of the first snapshot on a path after an event. If events were dropped,
+    /// it replaces them.
+    pub(super) fn snapshot_after(&self, path: &EventPath, at: i64) -> Result<i64, StoreError> {
+        for piece in path.iter().filter(|piece| piece.until > at) {
+            let keys = (
+                event_key(piece.lineage, piece.after.max(at) + 1),
+                event_key(piece.lineage, piece.until),
+            );
+            if let Some(found) = self.snapshot_infos(keys, "ASC LIMIT 1")?.pop() {
+                return Ok(position_of_key(found.key));
+            }
+        }
+        Err(self.corrupt(format!("the state that stands for event {at} is missing")))
+    }
+
+    /// Returns all snapshots.
+    pub(in crate::storage) fn snapshots(&self) -> Result<Vec<SnapshotInfo>, StoreError> {
+        self.snapshot_infos((0, i64::MAX), "ASC")
+    }
+
+    fn snapshot_infos(
+        &self,
+        keys: (i64, i64),
+        order: &str,
+    ) -> Result<Vec<SnapshotInfo>, StoreError> {
+        let sql = format!(
+            "SELECT n, length(body), bundles_sum, bundles FROM snapshot WHERE n BETWEEN ?1 AND ?2 ORDER BY n {order}"
+        );
+        let mut statement = self.prepare(&sql)?;
+        let outline = |row: &Row<'_>| {
+            let n: i64 = row.get(0)?;
+            let weight: i64 = row.get(1)?;
+            let sum: u32 = row.get(2)?;
+            let list = row.get_ref(3)?.as_blob()?;
+            let bundles = codec::verify(sum, &[n], list).and_then(|()| codec::decode_bundles(list));
+            Ok((
+                n,
+                bundles.map(|bundles| SnapshotInfo {
+                    key: n,
+                    bytes: weight as u64,
+                    bundles,
+                }),
+            ))
+        };
+        let rows = statement
+            .query_map([keys.0, keys.1], outline)
+            .map_err(|e| self.error("read", e))?;
+        let verified = |row: rusqlite::Result<(i64, Result<SnapshotInfo, DecodeError>)>| {
+            let (n, outline) = row.map_err(|e| self.error("read", e))?;
+            outline.map_err(|e| self.decode_error(&snapshot_label(n), e))
+        };
+        rows.map(verified).collect()
+    }
+
+    /// Returns the size of a lineage's events after the newest snapshot on its path, in bytes.
+    pub(in crate::storage) fn bytes_since_snapshot(
+        &self,
+        line: &StoredLineage,
+    ) -> Result<i64, StoreError> {
+        let path = self.path_to(line, line.events)?;
+        let at = position_of_key(self.newest_snapshot(&path)?.key);
+        let mut statement = self.prepare(
+            "SELECT coalesce(sum(length(body)), 0) FROM event WHERE n BETWEEN ?1 AND ?2",
+        )?;
+        let mut weight = 0;
+        for piece in path.iter().filter(|piece| piece.until > at) {
+            let range = params![
+                event_key(piece.lineage, piece.after.max(at) + 1),
+                event_key(piece.lineage, piece.until)
+            ];
+            let sum: i64 = statement
+                .query_row(range, |row| row.get(0))
+                .map_err(|e| self.error("read", e))?;
+            weight += sum;
+        }
+        Ok(weight)
+    }
+}
+
+impl StoredBlob {
+    /// Returns the bytes, if the checksum of them and of these numbers matches.
+    pub(super) fn verified(&self, numbers: &[i64]) -> Result<&[u8], DecodeError> {
+        codec::verify(self.sum, numbers, &self.bytes).map(|()| self.bytes.as_slice())
+    }
+}
+
+/// Returns the description of a snapshot in messages.
+fn snapshot_label(n: i64) -> String {
+    format!("the snapshot after event {}", position_of_key(n))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::conformance::{pseudorandom, replay};
+    use crate::storage::damage::saved;
+    use crate::storage::script::{definition, scripted_run};
+    use crate::storage::{Durability, ReplacePolicy, StorageDirectory, Store};
+
+    #[test]
+    fn a_state_is_read_alike_with_and_without_other_threads() {
+        let temp = tempfile::tempdir().unwrap();
+        let directory = StorageDirectory::new(temp.path().join("store"));
+        let mut store = directory
+            .create(ReplacePolicy::Never, &replay(&[]), &definition())
+            .unwrap()
+            .store;
+        let mut records = scripted_run(&pseudorandom(6, 8_000), 700).0.into_iter();
+        let mut so_far = Vec::new();
+        while records.len() > 0 {
+            let next: Vec<_> = records.by_ref().take(100).collect();
+            store.append(&next, Durability::Process).unwrap();
+            so_far.extend(next);
+            store.save_snapshot(&replay(&so_far)).unwrap();
+        }
+        let reader = Reader::open(&directory).unwrap();
+        let bundles = reader.snapshots().unwrap().pop().unwrap().bundles;
+        assert!(bundles.len() >= MIN_PARALLEL_BUNDLES, "{}", bundles.len());
+        let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+        let none = ThreadPoolBuilder::new()
+            .spawn_handler(|_| Err(std::io::ErrorKind::WouldBlock.into()))
+            .build()
+            .ok();
+        let read = |pool: Option<&ThreadPool>| {
+            let pages = reader.read_bundles(&bundles, pool).unwrap();
+            pages
+                .iter()
+                .flat_map(|page| page.messages().to_vec())
+                .collect::<Vec<_>>()
+        };
+        assert!(none.is_none());
+        assert_eq!(read(Some(&pool)), read(none.as_ref()));
+    }
+
+    #[test]
+    fn messages_that_would_take_far_more_room_than_their_file_are_refused() {
+        let (_temp, directory, ..) = saved(60);
+        let conn = rusqlite::Connection::open(directory.database()).unwrap();
+        // One message with a million recipients, all of them empty strings.
+        let (count, body) = codec::encode_messages(&mut [Arc::new(crowd(1_000_000))].iter());
+        assert!(count == 1 && body.len() < 8 << 10, "{}", body.len());
+        let bundles = [1, 2].map(|n| MessageBundle {
+            key: n,
+            messages: 1,
+        });
+        conn.execute("DELETE FROM bundle", []).unwrap();
+        for n in [1, 2] {
+            let row = params![n, codec::checksum(&[n, 1], &body), body];
+            conn.execute("INSERT INTO bundle VALUES (?1, ?2, ?3)", row)
+                .unwrap();
+        }
+        conn.close().unwrap();
+        let reader = Reader::open(&directory).unwrap();
+        assert!(reader.pages(&bundles, 50 << 20).is_ok());
+        let error = reader.pages(&bundles, 40 << 20).unwrap_err().to_string();
+        assert!(error.contains("its messages would take 45 MiB"), "{error}");
+    }
+
+    fn crowd(names: usize) -> strata_core::record::message::Message {
+        let message = strata_core::record::message::Message::from_user(
+            "m".into(),
+            String::new(),
+            "label".into(),
+        );
+        strata_core::record::message::Message {
+            send_to: vec![String::new(); names],
+            ..message
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! The row of the current lineage: how a new lineage is created, and when the row is written, which
+//! says where the lineage ends. That is not done with each event, since readers find the events
+//! after it.
+//!
+//! The database file itself, without its log, never contains an event that the row in it does not
+//! cover, so that the loss of its end is noticed: the log is moved into it only after the row was
+//! written. Events that are only in the log are protected by the log's own checksums.
+
+use std::collections::VecDeque;
+
+use rusqlite::Connection;
+
+use strata_core::record::id::CheckpointId;
+
+use super::SqliteStore;
+use super::wal_checkpoint::{WalCheckpointMode, log_pages, move_log};
+use crate::storage::checkpoint_list::unknown_checkpoint;
+use crate::storage::error::StoreError;
+use crate::storage::lineage::{MAX_LINEAGES, StoredLineage};
+use crate::storage::{Record, checkpoint_of};
+
+/// About how many events, and bytes of events, the row may lag behind: readers have to look through
+/// these.
+const MAX_EVENTS_BEHIND: i64 = 64;
+const MAX_BYTES_BEHIND: i64 = 256 << 10;
+
+/// Disables automatic checkpoints, so that only `SqliteStore::commit_with_row` moves the log into the
+/// database.
+pub(super) fn disable_auto_checkpoints(conn: &Connection) -> rusqlite::Result<()> {
+    conn.pragma_update(None, "wal_autocheckpoint", 0)
+}
+
+impl SqliteStore {
+    /// Whether the row has to be written once the current lineage is `line`.
+    pub(super) fn row_is_due(&self, line: &StoredLineage) -> bool {
+        let StoredLineage {
+            events,
+            bytes_since_snapshot: since,
+            ..
+        } = &self.lineage_row;
+        line.events - events >= MAX_EVENTS_BEHIND
+            || line.bytes_since_snapshot.saturating_sub(*since) >= MAX_BYTES_BEHIND
+    }
+
+    /// Runs `work` in a transaction, together with writing the row of the current lineage.
+    /// Afterwards the log is moved into the database if it is long.
+    pub(super) fn commit_with_row<T>(
+        &mut self,
+        line: &StoredLineage,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        let result = self.commit(|conn| {
+            let result = work(conn)?;
+            line.update(conn).map(|()| result)
+        })?;
+        self.note_row_written(line);
+        Ok(result)
+    }
+
+    /// Notes that the row was written, and moves the log into the database if it is long.
+    pub(super) fn note_row_written(&mut self, line: &StoredLineage) {
+        self.lineage_row = line.clone();
+        if let Err(error) = self.move_log_if_long() {
+            // What was committed is safe in the log. The next write of the row tries again.
+            tracing::debug!("the log stays as long as it is: {error}");
+        }
+    }
+
+    /// Writes the row if it lags behind.
+    pub(super) fn write_row_if_behind(&mut self) -> Result<(), StoreError> {
+        let line = self.lineage.clone();
+        if line == self.lineage_row {
+            Ok(())
+        } else {
+            self.commit_with_row(&line, |_| Ok(()))
+        }
+    }
+
+    /// Makes a lineage the current one.
+    pub(super) fn continue_with(&mut self, line: StoredLineage) -> Result<(), StoreError> {
+        self.snapshot = self
+            .reader
+            .newest_snapshot(&self.reader.path_to(&line, line.events)?)?;
+        self.lineage_row = self.reader.lineage_as_stored(line.id)?;
+        (self.lineage, self.checkpoint_positions) = (line, None);
+        Ok(())
+    }
+
+    /// Returns a new lineage that branches off at a checkpoint. It is not stored yet.
+    pub(super) fn new_branch(
+        &self,
+        name: &str,
+        from: &CheckpointId,
+    ) -> Result<StoredLineage, StoreError> {
+        let refuse = |what: String| {
+            Err(StoreError::Lineage {
+                name: name.into(),
+                what,
+            })
+        };
+        if self.reader.lineage_by_name(name)?.is_some() {
+            return refuse("there is one with this name already".into());
+        }
+        let (listed, rows) = (
+            self.reader.listed_checkpoints()?,
+            self.reader.stored_lineages()?,
+        );
+        if rows.len() as i64 >= MAX_LINEAGES {
+            return refuse(format!(
+                "there are {MAX_LINEAGES} lineages already, which is all a storage holds"
+            ));
+        }
+        let found = listed.iter().find(|listed| listed.row.id == *from);
+        let from = found.ok_or_else(|| unknown_checkpoint(from, &listed))?;
+        let (origin, at) = (from.lineage as i64, from.position as i64);
+        let row = StoredLineage {
+            id: rows.len() as i64,
+            events: at,
+            origin: Some((origin, at)),
+            ..StoredLineage::first(name)
+        };
+        Ok(StoredLineage {
+            bytes_since_snapshot: self.reader.bytes_since_snapshot(&row)?,
+            ..row
+        })
+    }
+
+    /// Returns the positions of a lineage's checkpoints that are not forgotten, oldest first.
+    pub(super) fn checkpoint_positions(
+        &self,
+        line: &StoredLineage,
+    ) -> Result<VecDeque<i64>, StoreError> {
+        let marking = self
+            .reader
+            .checkpoint_events_after(line.id, line.forgotten_until.max(line.start()))?;
+        let positions = marking
+            .iter()
+            .filter(|(at, record)| makes_checkpoint(line, *at, record));
+        Ok(positions.map(|(at, _)| *at).collect())
+    }
+
+    fn move_log_if_long(&self) -> rusqlite::Result<()> {
+        if log_pages(&self.reader.conn)? < self.max_log_pages {
+            return Ok(());
+        }
+        if let Err(error) = self.progress.sync() {
+            tracing::debug!("how far the database got is not synced: {error}");
+        }
+        // What a process that reads an earlier state holds back stays in the log, which is read with the database. It is
+        // moved behind the next row or when the database is closed, so nothing has to be done about it here.
+        let is_whole = move_log(&self.reader.conn, WalCheckpointMode::Passive)?;
+        if !is_whole {
+            tracing::debug!("a part of the log stays in it: another process reads it");
+        }
+        Ok(())
+    }
+}
+
+/// Whether an event made a checkpoint of a lineage that can be forgotten. The first event of a
+/// lineage does not count: it makes the first checkpoint, which is always kept.
+pub(super) fn makes_checkpoint(line: &StoredLineage, at: i64, record: &Record) -> bool {
+    at > line.start() + 1 && checkpoint_of(&record.event).is_some()
+}
+
+/// Writes the row, since closing the database moves the log into it.
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        if let Err(error) = self.write_row_if_behind() {
+            tracing::debug!("the row of the lineage stays behind: {error}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::OpenFlags;
+
+    use super::*;
+    use crate::storage::conformance::{pseudorandom, replay};
+    use crate::storage::lineage::FIRST_LINEAGE;
+    use crate::storage::script::{definition, scripted_run};
+    use crate::storage::{
+        Durability, Reader, ReplacePolicy, StateSelector, StorageDirectory, Store, StoreError,
+    };
+
+    fn created(temp: &tempfile::TempDir) -> (StorageDirectory, SqliteStore) {
+        let directory = StorageDirectory::new(temp.path().join("store"));
+        let store = directory
+            .create(ReplacePolicy::Never, &replay(&[]), &definition())
+            .unwrap()
+            .store;
+        (directory, store)
+    }
+
+    /// Returns the last event that the row covers and the last event that exists; in the database
+    /// file itself, or including its log.
+    fn ends(directory: &StorageDirectory, options: &str) -> (i64, i64) {
+        let uri = format!("file:{}{options}", directory.database().display());
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+        let conn = Connection::open_with_flags(uri, flags).unwrap();
+        let number = |sql: &str| conn.query_row(sql, [], |row| row.get(0)).unwrap();
+        (
+            number("SELECT events FROM lineage WHERE id = 0"),
+            number("SELECT coalesce(max(n), 0) FROM event"),
+        )
+    }
+
+    #[test]
+    fn the_row_is_behind_in_the_log_only_and_not_far() {
+        let (records, _) = scripted_run(&pseudorandom(5, 20_000), 1500);
+        let temp = tempfile::tempdir().unwrap();
+        let (directory, mut store) = created(&temp);
+        store.max_log_pages = 20;
+        let (mut moved, mut behind) = (0, 0);
+        for records in records.chunks(3) {
+            store.append(records, Durability::Process).unwrap();
+            let (told, last) = ends(&directory, "?immutable=1");
+            assert_eq!(told, last, "the database alone");
+            let (told, last) = ends(&directory, "");
+            assert!(
+                last - MAX_EVENTS_BEHIND < told && told <= last,
+                "{told} of {last}"
+            );
+            (moved, behind) = (moved.max(told), behind + i64::from(told < last));
+        }
+        assert!(moved > 1000 && behind > 300, "{moved} {behind}");
+        drop(store);
+        assert_eq!(ends(&directory, ""), (1500, 1500));
+    }
+
+    #[test]
+    fn who_reads_a_row_that_is_behind_sees_the_same_as_in_one_that_is_not() {
+        let (records, _) = scripted_run(&pseudorandom(9, 8_000), 60);
+        let temp = tempfile::tempdir().unwrap();
+        let (directory, mut store) = created(&temp);
+        for record in &records {
+            let record = std::slice::from_ref(record);
+            store.append(record, Durability::Process).unwrap();
+        }
+        assert_ne!(store.lineage_row, store.lineage);
+        let reader = Reader::open(&directory).unwrap();
+        assert_eq!(reader.selected_lineage().unwrap(), store.lineage);
+        assert_eq!(
+            reader.load(&StateSelector::Head).unwrap(),
+            store.load(&StateSelector::Head).unwrap()
+        );
+        store.write_row_if_behind().unwrap();
+        assert_eq!(
+            (
+                reader.lineage_as_stored(FIRST_LINEAGE).unwrap(),
+                reader.selected_lineage().unwrap()
+            ),
+            (store.lineage.clone(), store.lineage.clone())
+        );
+    }
+
+    #[test]
+    fn the_log_is_moved_however_little_happens_beside_large_files() {
+        let temp = tempfile::tempdir().unwrap();
+        let (directory, mut store) = created(&temp);
+        store.max_log_pages = 20;
+        for n in 0..50u8 {
+            let bytes: std::sync::Arc<[u8]> = vec![n; 64 << 10].into();
+            store
+                .put_blobs(
+                    &[(crate::blob::digest_of(&bytes), bytes)]
+                        .into_iter()
+                        .collect(),
+                )
+                .unwrap();
+        }
+        let log = std::fs::metadata(directory.path().join(crate::storage::directory::WAL_FILE))
+            .unwrap()
+            .len();
+        assert!(log < 10 * (64 << 10), "{log}");
+    }
+
+    #[test]
+    fn a_large_event_is_told_of_at_once() {
+        let (records, _) = scripted_run(&pseudorandom(9, 8_000), 10);
+        let temp = tempfile::tempdir().unwrap();
+        let (_directory, mut store) = created(&temp);
+        store.append(&records[..5], Durability::Process).unwrap();
+        assert_eq!(store.lineage_row.events, 0);
+        store.lineage.bytes_since_snapshot += MAX_BYTES_BEHIND;
+        store.append(&records[5..6], Durability::Process).unwrap();
+        assert_eq!(store.lineage_row.events, 6);
+    }
+
+    #[test]
+    fn a_snapshot_that_found_no_room_does_not_put_the_row_off() {
+        let (records, _) = scripted_run(&pseudorandom(9, 8_000), 10);
+        let temp = tempfile::tempdir().unwrap();
+        let (_directory, mut store) = created(&temp);
+        store.append(&records[..5], Durability::Process).unwrap();
+        store.write_row_if_behind().unwrap();
+        (
+            store.lineage.bytes_since_snapshot,
+            store.lineage_row.bytes_since_snapshot,
+        ) = (10 << 20, 10 << 20);
+        let mut env = replay(&records[..5]);
+        env.idea = format!("{:?}", pseudorandom(3, 100_000));
+        store.limit_pages(1);
+        assert!(matches!(
+            store.save_snapshot(&env),
+            Err(StoreError::Full { .. })
+        ));
+        store.limit_pages(u32::MAX - 1);
+        store.lineage.bytes_since_snapshot += MAX_BYTES_BEHIND;
+        store.append(&records[5..6], Durability::Process).unwrap();
+        assert_eq!(store.lineage_row.events, 6);
+    }
+
+    #[test]
+    fn a_database_that_lost_its_end_is_noticed_and_so_is_one_with_another() {
+        let check = |change: &str, expected: &str| {
+            let (records, _) = scripted_run(&pseudorandom(9, 8_000), 200);
+            let temp = tempfile::tempdir().unwrap();
+            let (directory, mut store) = created(&temp);
+            store.append(&records, Durability::Process).unwrap();
+            drop(store);
+            let conn = Connection::open(directory.database()).unwrap();
+            assert!(conn.execute(change, []).unwrap() > 0, "{change}");
+            conn.close().unwrap();
+            let errors: [Option<StoreError>; 2] =
+                [Reader::open(&directory).err(), directory.open().err()];
+            for error in errors {
+                let error = error.expect("it is noticed").to_string();
+                assert!(error.contains(expected), "{error}");
+            }
+        };
+        check("DELETE FROM event WHERE n = 200", "event 200 is missing");
+        check("DELETE FROM event WHERE n > 100", "event 200 is missing");
+        let other = "UPDATE event SET (line, lines, time_ms, marks, sum, body) = \
+                     (SELECT line, lines, time_ms, marks, sum, body FROM event WHERE n = 199) WHERE n = 200";
+        check(
+            other,
+            "event 200 cannot be read: its checksum does not match",
+        );
+        check(
+            "UPDATE event SET n = 202 WHERE n = 200",
+            "event 200 is missing",
+        );
+        check(
+            "INSERT INTO event SELECT 202, line, lines, time_ms, marks, sum, body FROM event WHERE n = 200",
+            "event 201 is missing",
+        );
+        check(
+            "UPDATE lineage SET last = last + 1",
+            "a lineage cannot be read: its checksum does not match",
+        );
+    }
+}

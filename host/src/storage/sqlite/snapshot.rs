@@ -1,0 +1,322 @@
+//! Writes snapshots: each is a row, and its messages are in bundles that successive snapshots
+//! share. So a snapshot costs only what is new in it. This also decides which old snapshots to
+//! keep; when to write one is decided elsewhere.
+
+use rusqlite::{Connection, params};
+
+use strata_core::state::environment::Environment;
+
+use crate::storage::codec::{self, MessageBundle};
+use crate::storage::lineage::position_of_key;
+
+/// The reciprocal of the share of the file that all but the newest snapshot may take. Old snapshots
+/// make loading an old checkpoint fast, which is worth it if states are small and histories are
+/// long.
+const OLD_SNAPSHOTS_SHARE: u64 = 8;
+
+/// The largest key of a bundle that is accepted: the keys of all later ones have to fit as well.
+const MAX_BUNDLE_KEY: i64 = 1 << 62;
+
+/// A state that is encoded for the database.
+pub(super) struct EncodedSnapshot<'a> {
+    env: &'a Environment,
+    body: Vec<u8>,
+}
+
+impl<'a> EncodedSnapshot<'a> {
+    pub(super) fn encode(env: &'a Environment) -> Self {
+        Self {
+            env,
+            body: codec::encode_snapshot(env),
+        }
+    }
+
+    /// Returns its size in bytes, without its bundles.
+    pub(super) fn bytes(&self) -> usize {
+        self.body.len()
+    }
+
+    /// Returns the size of the bundles that it needs in addition to those of an earlier state.
+    pub(super) fn new_bundle_bytes(&self, earlier: &[MessageBundle]) -> usize {
+        self.settled_bundles(message_count(earlier))
+            .map(|(_, body)| body.len())
+            .sum()
+    }
+
+    /// Inserts it with the key `n`. It uses the bundles of an earlier state and adds its own.
+    /// Returns all of them.
+    pub(super) fn insert(
+        &self,
+        conn: &Connection,
+        n: i64,
+        mut bundles: Vec<MessageBundle>,
+    ) -> rusqlite::Result<Vec<MessageBundle>> {
+        let last: i64 = conn.query_row("SELECT coalesce(max(n), 0) FROM bundle", [], |row| {
+            row.get(0)
+        })?;
+        // This program cannot have inserted that many.
+        if last > MAX_BUNDLE_KEY {
+            return Err(rusqlite::Error::IntegralValueOutOfRange(0, last));
+        }
+        let mut insert = conn.prepare_cached("INSERT INTO bundle VALUES (?1, ?2, ?3)")?;
+        for (n, (messages, body)) in (last + 1..).zip(self.settled_bundles(message_count(&bundles)))
+        {
+            let sum = codec::checksum(&[n, i64::from(messages)], &body);
+            insert.execute(params![n, sum, body])?;
+            bundles.push(MessageBundle { key: n, messages });
+        }
+        let list = codec::encode_bundles(&bundles);
+        let (list_sum, sum) = (
+            codec::checksum(&[n], &list),
+            codec::checksum(&[n], &self.body),
+        );
+        let sql = "INSERT OR REPLACE INTO snapshot VALUES (?1, ?2, ?3, ?4, ?5)";
+        conn.execute(sql, params![n, list_sum, list, sum, self.body])?;
+        Ok(bundles)
+    }
+
+    /// Returns its settled messages, after skipping the first ones, as bundles: the number of
+    /// messages of each, and its bytes.
+    fn settled_bundles(&self, first: usize) -> impl Iterator<Item = (u32, Vec<u8>)> {
+        let mut left = self
+            .env
+            .messages
+            .range(first..self.env.final_message_count());
+        std::iter::from_fn(move || {
+            let (messages, body) = codec::encode_messages(&mut left);
+            (messages > 0).then_some((messages, body))
+        })
+    }
+}
+
+/// Returns how many messages there are in bundles.
+fn message_count(bundles: &[MessageBundle]) -> usize {
+    bundles.iter().map(|bundle| bundle.messages as usize).sum()
+}
+
+/// Deletes snapshots of a lineage that are not worth their space once there is a newer one. The
+/// newer the remaining snapshots are, the closer together they are. Those after dropped events
+/// stay, since later states cannot be loaded without them. Called before the newer snapshot is
+/// inserted, so that it can reuse the space.
+pub(super) fn delete_old_snapshots(conn: &Connection, newest: i64) -> rusqlite::Result<()> {
+    let first = newest - position_of_key(newest);
+    let mut statement = conn.prepare_cached(
+        "SELECT n, length(body) FROM snapshot WHERE n > ?1 AND n < ?2 ORDER BY n",
+    )?;
+    let rows = statement.query_map([first, newest], |row| {
+        Ok((row.get(0)?, row.get::<_, i64>(1)? as u64))
+    })?;
+    let mut old: Vec<(i64, u64)> = rows.collect::<rusqlite::Result<_>>()?;
+    let mut gaps = conn.prepare_cached("SELECT last FROM gap WHERE n > ?1 AND n < ?2")?;
+    let gaps = gaps
+        .query_map([first, newest], |row| row.get::<_, i64>(0))?
+        .collect::<rusqlite::Result<Vec<_>>>()?;
+    let stands_for = |last: &i64| Some(old.iter().find(|(n, _)| position_of_key(*n) > *last)?.0);
+    let needed: Vec<i64> = gaps.iter().filter_map(stands_for).collect();
+    old.retain(|(n, _)| !needed.contains(n));
+    let pages: i64 = conn.pragma_query_value(None, "page_count", |row| row.get(0))?;
+    let page: i64 = conn.pragma_query_value(None, "page_size", |row| row.get(0))?;
+    let mut room = (pages * page) as u64 / OLD_SNAPSHOTS_SHARE;
+    let mut after = newest;
+    for i in (0..old.len()).rev() {
+        let (n, size) = old[i];
+        let before = i.checked_sub(1).map_or(first, |i| old[i].0);
+        // Without this snapshot, its neighbours would be no further apart than this one is from the
+        // newest.
+        let close = after < newest && after - before <= newest - after;
+        if close || size > room {
+            conn.execute("DELETE FROM snapshot WHERE n = ?1", [n])?;
+        } else {
+            (room, after) = (room - size, n);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use strata_core::record::message::Message;
+
+    use super::*;
+    use crate::storage::conformance::{loaded_state, pseudorandom, replay};
+    use crate::storage::lineage::{FIRST_LINEAGE, event_key};
+    use crate::storage::script::{definition, scripted_run, team};
+    use crate::storage::{
+        Durability, ReplacePolicy, SqliteStore, StateSelector, StorageDirectory, Store, schema,
+    };
+
+    fn put(conn: &Connection, n: i64, body: &[u8]) {
+        let env = Environment::new(&team());
+        EncodedSnapshot {
+            env: &env,
+            body: body.to_vec(),
+        }
+        .insert(conn, n, Vec::new())
+        .unwrap();
+    }
+
+    /// Checks which snapshots remain if one of this size is saved after every hundred events, in a
+    /// file of about this size.
+    fn check(count: i64, bytes: usize, file: i64, expected: impl Fn(&[i64])) {
+        let conn = Connection::open_in_memory().unwrap();
+        schema::create(&conn).unwrap();
+        conn.execute(
+            "INSERT INTO event VALUES (1, 1, 1, 1, 0, 0, zeroblob(?1))",
+            [file],
+        )
+        .unwrap();
+        let lineage = 3;
+        put(&conn, event_key(FIRST_LINEAGE, 0), b"the base");
+        put(&conn, event_key(lineage - 1, 500), b"another lineage's");
+        for i in 1..=count {
+            let n = event_key(lineage, i * 100);
+            delete_old_snapshots(&conn, n).unwrap();
+            put(&conn, n, &vec![0; bytes]);
+        }
+        let mut left = conn.prepare("SELECT n FROM snapshot ORDER BY n").unwrap();
+        let left: Vec<i64> = left
+            .query_map([], |row| row.get(0))
+            .unwrap()
+            .map(Result::unwrap)
+            .collect();
+        assert_eq!(left[..2], [0, event_key(lineage - 1, 500)]);
+        let own: Vec<i64> = left[2..].iter().map(|n| position_of_key(*n)).collect();
+        assert_eq!(own.last(), Some(&(count * 100)));
+        expected(&own);
+    }
+
+    #[test]
+    fn snapshots_lie_the_closer_together_the_newer_they_are() {
+        check(1000, 10, 1 << 20, |left| {
+            assert!((5..30).contains(&left.len()), "{left:?}");
+            for (before, at) in [0].iter().chain(left).zip(left) {
+                // Twice as close to the one before as to the newest, with a tolerance while old
+                // ones are deleted.
+                assert!(at - before <= (100_000 - before) / 2 + 200, "{left:?}");
+            }
+        });
+    }
+
+    #[test]
+    fn what_stands_for_dropped_events_stays() {
+        let conn = Connection::open_in_memory().unwrap();
+        schema::create(&conn).unwrap();
+        let lineage = 3;
+        for (first, last) in [(1, 150), (152, 199), (501, 598)] {
+            conn.execute(
+                "INSERT INTO gap VALUES (?1, ?2, 0, 0)",
+                [event_key(lineage, first), last],
+            )
+            .unwrap();
+        }
+        for i in 2..=1000 {
+            let n = event_key(lineage, i * 100);
+            delete_old_snapshots(&conn, n).unwrap();
+            put(&conn, n, b"a state");
+        }
+        let mut is_left = conn.prepare("SELECT 1 FROM snapshot WHERE n = ?1").unwrap();
+        let left = [200, 500, 600, 700].map(|n| is_left.exists([event_key(lineage, n)]).unwrap());
+        assert_eq!(left, [true, false, true, false]);
+    }
+
+    #[test]
+    fn old_snapshots_take_up_a_part_of_the_file_only() {
+        check(100, 4000, 100_000, |left| {
+            assert!((2..6).contains(&left.len()), "{left:?}")
+        });
+        check(100, 100_000, 100_000, |left| assert_eq!(left, [10_000]));
+    }
+
+    /// Returns the keys of the bundles that exist, and of those that states refer to.
+    fn bundles(store: &SqliteStore) -> (BTreeSet<i64>, BTreeSet<i64>) {
+        let mut rows = store.reader.conn.prepare("SELECT n FROM bundle").unwrap();
+        let there = rows
+            .query_map([], |row| row.get(0))
+            .unwrap()
+            .collect::<rusqlite::Result<_>>()
+            .unwrap();
+        let named = store
+            .reader
+            .snapshots()
+            .unwrap()
+            .into_iter()
+            .flat_map(|state| state.bundles);
+        (there, named.map(|bundle| bundle.key).collect())
+    }
+
+    #[test]
+    fn a_message_is_saved_once_however_many_states_have_it_and_as_long_as_one_has() {
+        let (records, end) = scripted_run(&pseudorandom(9, 8000), 900);
+        let temp = tempfile::tempdir().unwrap();
+        let directory = StorageDirectory::new(temp.path().join("store"));
+        let mut store = directory
+            .create(ReplacePolicy::Never, &replay(&[]), &definition())
+            .unwrap()
+            .store;
+        for until in (100..=600).step_by(100) {
+            store
+                .append(&records[until - 100..until], Durability::Process)
+                .unwrap();
+            let so_far = replay(&records[..until]);
+            store.save_snapshot(&so_far).unwrap();
+            let newest = &store.snapshot.bundles;
+            assert_eq!(message_count(newest), so_far.final_message_count());
+            assert_eq!(
+                store.reader.snapshots().unwrap().pop().unwrap().bundles,
+                *newest
+            );
+            assert_eq!(
+                bundles(&store).0,
+                newest.iter().map(|bundle| bundle.key).collect()
+            );
+        }
+        store.append(&records[600..], Durability::Process).unwrap();
+        // A bundle that a dropped state left behind.
+        store
+            .reader
+            .conn
+            .execute("INSERT INTO bundle VALUES (99, 0, x'00')", [])
+            .unwrap();
+        store
+            .prune(3, &mut |saved| Ok(loaded_state(&saved)))
+            .unwrap();
+        let (there, named) = bundles(&store);
+        assert_eq!(there, named);
+        assert_eq!(
+            loaded_state(&store.load(&StateSelector::Head).unwrap()),
+            end
+        );
+    }
+
+    #[test]
+    fn messages_come_back_in_order_from_more_bundles_than_are_read_at_once() {
+        let temp = tempfile::tempdir().unwrap();
+        let directory = StorageDirectory::new(temp.path().join("store"));
+        let mut env = replay(&[]);
+        // Each fills a bundle of its own.
+        for n in 0..200 {
+            let text = format!("{n} {}", "x".repeat(140_000));
+            env.add_message(Message::from_user(
+                format!("m{n}").as_str().into(),
+                text,
+                "label".into(),
+            ));
+        }
+        let mut store = directory
+            .create(ReplacePolicy::Never, &replay(&[]), &definition())
+            .unwrap()
+            .store;
+        store
+            .append(&scripted_run(&pseudorandom(1, 8), 1).0, Durability::Process)
+            .unwrap();
+        store.save_snapshot(&env).unwrap();
+        assert!(
+            store.snapshot.bundles.len() > 2 * 64,
+            "{}",
+            store.snapshot.bundles.len()
+        );
+        assert_eq!(store.load(&StateSelector::Head).unwrap().base, env);
+    }
+}

@@ -1,0 +1,116 @@
+//! Marks in the database whether a log belongs to it, and moves the log into it.
+//!
+//! `log.expected` is 1 in the database file itself as long as a log is in use, and the first change
+//! in the log sets it to 0. So a database that lost its log is noticed, and one into which any
+//! program moved the complete log is accepted.
+
+use rusqlite::Connection;
+
+use super::SqliteStore;
+use crate::storage::error::StoreError;
+use crate::storage::schema;
+
+/// How the log is moved: the mode of an SQLite checkpoint.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum WalCheckpointMode {
+    /// As far as it is possible without waiting for readers.
+    Passive,
+    /// Completely; waits for readers.
+    Full,
+    /// Completely, and the log file is truncated.
+    Truncate,
+}
+
+impl WalCheckpointMode {
+    fn sql(self) -> &'static str {
+        match self {
+            Self::Passive => "PRAGMA wal_checkpoint(PASSIVE)",
+            Self::Full => "PRAGMA wal_checkpoint(FULL)",
+            Self::Truncate => "PRAGMA wal_checkpoint(TRUNCATE)",
+        }
+    }
+}
+
+/// Sets whether there must be a log with the rest of the database. The change itself is written to
+/// the log.
+fn set_log_expected(conn: &Connection, is_expected: bool) -> rusqlite::Result<()> {
+    conn.prepare_cached("UPDATE log SET expected = ?1")?
+        .execute([is_expected])
+        .map(drop)
+}
+
+/// Makes the first change in the log of a database that was just filled.
+pub(super) fn mark_log_started(conn: &Connection) -> rusqlite::Result<()> {
+    set_log_expected(conn, false)
+}
+
+/// Returns how many pages the log has.
+pub(super) fn log_pages(conn: &Connection) -> rusqlite::Result<u32> {
+    conn.query_row("PRAGMA wal_checkpoint(NOOP)", [], |row| {
+        row.get::<_, i64>(1)
+    })
+    .map(|pages| pages.max(0) as u32)
+}
+
+/// Moves the log into the database, which then expects another log. Returns whether all of it was
+/// moved.
+pub(super) fn move_log(conn: &Connection, how: WalCheckpointMode) -> rusqlite::Result<bool> {
+    set_log_expected(conn, true)?;
+    let moved = conn.query_row(how.sql(), [], |row| {
+        let busy: i64 = row.get(0)?;
+        let pages: i64 = row.get(1)?;
+        let moved: i64 = row.get(2)?;
+        Ok(busy == 0 && pages == moved)
+    });
+    set_log_expected(conn, false)?;
+    moved
+}
+
+impl SqliteStore {
+    /// Sets the size at which the log is moved into the database, in pages.
+    #[cfg(test)]
+    pub(in crate::storage) fn limit_log(&mut self, pages: u32) {
+        self.max_log_pages = pages;
+    }
+
+    /// Returns how many pages the log has.
+    #[cfg(test)]
+    pub(in crate::storage) fn log_length(&self) -> u32 {
+        log_pages(&self.reader.conn).unwrap()
+    }
+
+    /// Called before each change. At the first one, it makes sure that the loss of the log would be
+    /// noticed.
+    pub(super) fn ensure_log_started(&self) -> Result<(), StoreError> {
+        if self.progress.is_open() {
+            return Ok(());
+        }
+        // The progress file comes first, since readers of a database that expects a log require it.
+        self.progress.open()?;
+        let conn = &self.reader.conn;
+        let fail = |e| self.reader.error("write", e);
+        // With an empty log, SQLite has nothing to sync before the database.
+        let is_new = log_pages(conn).map_err(fail)? == 0;
+        let synchronous = if is_new {
+            "off"
+        } else {
+            super::write::SYNCHRONOUS
+        };
+        conn.pragma_update(None, "synchronous", synchronous)
+            .map_err(fail)?;
+        let begun = self
+            .lineage
+            .update(conn)
+            .and_then(|()| move_log(conn, WalCheckpointMode::Full));
+        conn.pragma_update(None, "synchronous", super::write::SYNCHRONOUS)
+            .map_err(fail)?;
+        if begun.map_err(fail)? {
+            if is_new {
+                schema::sync_database(&self.reader.path)?;
+            }
+            self.progress.mark_synced();
+            self.progress.flush();
+        }
+        Ok(())
+    }
+}

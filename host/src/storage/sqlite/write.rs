@@ -1,0 +1,108 @@
+//! Writes rows, each with its checksum. Snapshots are written in `snapshot`. Transactions are up to
+//! the callers.
+
+use rusqlite::{Connection, params};
+
+use strata_core::state::environment::Environment;
+
+use super::snapshot::EncodedSnapshot;
+use super::wal_checkpoint::mark_log_started;
+use crate::blob::Blobs;
+use crate::storage::lineage::{CurrentLineage, FIRST_LINEAGE, StoredLineage, event_key};
+use crate::storage::reader::definition_checksum_input;
+use crate::storage::{Record, SavedDefinition, blob, codec, concerns_checkpoint, schema};
+
+/// When SQLite syncs by itself: only when the log is moved into the database, not at each commit.
+/// This program syncs the log when a commit has to survive a loss of power.
+pub(super) const SYNCHRONOUS: &str = "normal";
+
+/// Fills a new database. It has no final name yet, so nothing needs to be synced before it is
+/// complete.
+pub(super) fn fill_new_database(
+    conn: &Connection,
+    base: &Environment,
+    definition: &SavedDefinition,
+    blobs: &Blobs,
+) -> rusqlite::Result<()> {
+    conn.pragma_update(None, "synchronous", "off")?;
+    let tx = conn.unchecked_transaction()?;
+    schema::create(conn)?;
+    let spent = i64::try_from(base.spent.0).unwrap_or(i64::MAX);
+    StoredLineage {
+        spent,
+        ..StoredLineage::first(&base.lineage.name)
+    }
+    .insert(conn)?;
+    CurrentLineage {
+        lineage: FIRST_LINEAGE,
+        next_line: crate::storage::FIRST_LINE as i64,
+    }
+    .write(conn)?;
+    EncodedSnapshot::encode(base).insert(conn, event_key(FIRST_LINEAGE, 0), Vec::new())?;
+    write_definition(conn, definition)?;
+    blob::insert_blobs(conn, blobs)?;
+    conn.execute("UPDATE log SET expected = 1", [])?;
+    tx.commit()?;
+    conn.pragma_update(None, "journal_mode", "wal")
+}
+
+/// Writes the first frame to the log of a database that was just filled, so that the log exists.
+/// Otherwise SQLite would sync the header of the log and the directory before the first durable
+/// frame, to make sure that older frames behind it do not count. A log that did not exist has no
+/// such frames. Afterwards, SQLite syncs as usual.
+pub(super) fn begin_log(conn: &Connection) -> rusqlite::Result<()> {
+    conn.pragma_update(None, "synchronous", "off")?;
+    mark_log_started(conn)?;
+    conn.pragma_update(None, "synchronous", SYNCHRONOUS)
+}
+
+/// Inserts an event and returns its checksum.
+pub(super) fn insert_event(
+    conn: &Connection,
+    n: i64,
+    record: &Record,
+    body: &[u8],
+) -> rusqlite::Result<u32> {
+    let (line, lines, marks) = (
+        record.line as i64,
+        i64::from(record.lines),
+        i64::from(concerns_checkpoint(&record.event)),
+    );
+    let sum = codec::checksum(&[n, line, lines, record.time_ms, marks], body);
+    let sql = "INSERT INTO event VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    conn.prepare_cached(sql)?
+        .execute(params![n, line, lines, record.time_ms, marks, sum, body])?;
+    Ok(sum)
+}
+
+pub(super) fn write_definition(
+    conn: &Connection,
+    definition: &SavedDefinition,
+) -> rusqlite::Result<()> {
+    // Paths that are not valid UTF-8 are rare. A team file that is not found again can be given on
+    // the command line.
+    let (name, base, text) = (
+        &definition.name,
+        definition.base.to_string_lossy(),
+        &definition.text,
+    );
+    let components = serde_json::json!(definition.components).to_string();
+    let sum = codec::checksum(
+        &[],
+        definition_checksum_input([name, &base, text, &components]).as_bytes(),
+    );
+    let sql = "INSERT OR REPLACE INTO definition VALUES (1, ?1, ?2, ?3, ?4, ?5)";
+    conn.execute(sql, params![name, base, text, components, sum])
+        .map(drop)
+}
+
+/// Records that the events from the key `n` to the position `last` were dropped, and the next step
+/// after them.
+pub(super) fn insert_gap(conn: &Connection, n: i64, last: i64, step: i64) -> rusqlite::Result<()> {
+    let sum = codec::checksum(&[n, last, step], &[]);
+    conn.execute(
+        "INSERT INTO gap VALUES (?1, ?2, ?3, ?4)",
+        params![n, last, step, sum],
+    )
+    .map(drop)
+}
