@@ -42,7 +42,7 @@ use crate::plugin::Plugin;
 use crate::sandbox::{Directories, PlaceError, Sandbox};
 use crate::services::external::ExternalConnection;
 use crate::services::http::HttpClient;
-use crate::services::llm::{Models, StreamObserverFactory};
+use crate::services::models::{Models, StreamObserverFactory};
 use crate::storage::StoreError;
 
 use attempt::{AttemptEnd, RunningAttempt};

@@ -19,7 +19,7 @@ use strata_core::record::request;
 use strata_core::record::scope_write::Write;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::services::{http, human, llm};
+use crate::services::{http, human, models};
 pub use allowance::Allowance;
 pub(crate) use size::{ITEM_BYTES, recorded_answer_bytes, reply_bytes};
 
@@ -124,7 +124,7 @@ pub enum GuestRequest {
         length: u32,
     },
     /// Replies of language models to several requests at once.
-    Complete(Vec<llm::ModelRequest>),
+    Complete(Vec<models::ModelRequest>),
     /// The answer of a person. If there is none yet, the attempt ends and this request is not
     /// answered.
     AskHuman(human::HumanQuestion),
@@ -148,7 +148,7 @@ pub enum HostAnswer {
     /// To `Random`.
     Bytes(Result<Vec<u8>, HostError>),
     /// To `Complete`, in the order of the requests.
-    Replies(Vec<Result<llm::ModelReply, HostError>>),
+    Replies(Vec<Result<models::ModelReply, HostError>>),
     /// To `Person`.
     Human(request::HumanAnswer),
     /// To `Fetch`, in the order of the requests.

@@ -57,7 +57,7 @@ use crate::display_path::display_path;
 use crate::open;
 use crate::plugin::Plugin;
 use crate::services::external::ExternalEndpoint;
-use crate::services::llm::config::{ModelsConfig, ProviderConfig};
+use crate::services::models::config::{ModelsConfig, ProviderConfig};
 use crate::services::variables::Variables;
 use crate::trust::signature::TrustedKeys;
 

@@ -6,8 +6,8 @@ pub(crate) mod endpoint;
 pub mod external;
 pub mod http;
 pub mod human;
-pub mod llm;
 #[cfg(test)]
 mod loopback;
+pub mod models;
 mod redaction;
 pub mod variables;

@@ -16,7 +16,7 @@ use strata_core::record::shape::{DeliveryMode, JoinMode};
 use strata_core::team::{Join, OnFault, React, RetryPolicy};
 use strata_host::manifest::{Definition, Diagnostics, Durability, Paint, RunConfig};
 use strata_host::plugin::{Access, DirGrant, Limits};
-use strata_host::services::llm::config::{Endpoint, ModelsConfig, Price, ProviderConfig};
+use strata_host::services::models::config::{Endpoint, ModelsConfig, Price, ProviderConfig};
 
 #[path = "manifest/operator.rs"]
 mod operator;

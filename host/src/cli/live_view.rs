@@ -16,7 +16,7 @@ use super::sanitize::sanitize_line;
 use super::terminal;
 use crate::driver::clock::now_ms;
 use crate::public_event::PublicEvent;
-use crate::services::llm::StreamObserverFactory;
+use crate::services::models::StreamObserverFactory;
 
 /// The maximum number of actions that have a line of their own. More would displace the permanent
 /// lines on a small screen.

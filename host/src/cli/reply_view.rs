@@ -7,7 +7,7 @@ use strata_core::record::host_call::HostCallKind;
 
 use super::note;
 use super::sanitize::sanitize;
-use crate::services::llm::{StreamEvent, StreamListener, StreamObserverFactory};
+use crate::services::models::{StreamEvent, StreamListener, StreamObserverFactory};
 
 /// The length at which a line is broken, in characters: what fits next to a name on a terminal of
 /// usual width.

@@ -29,7 +29,7 @@ use crate::launch::{
 use crate::manifest::operator::{in_force, policy_files};
 use crate::manifest::{Overrides, find_team_file};
 use crate::public_event::EventLine;
-use crate::services::llm::{RECORD_BEGINNING, StreamObserverFactory};
+use crate::services::models::{RECORD_BEGINNING, StreamObserverFactory};
 use crate::storage::{ReplacePolicy, resolve_link, update_latest_link};
 
 /// The team file if none is named.

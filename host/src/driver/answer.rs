@@ -17,7 +17,7 @@ use crate::gateway::{
     AttemptId, GuestRequest, HostAnswer, HostError, HostErrorKind, PendingGuestRequest,
     WASI_CLOCK_START,
 };
-use crate::services::llm;
+use crate::services::models;
 use crate::sha256::sha256;
 
 impl Driver {
@@ -97,7 +97,7 @@ impl Driver {
 
     /// Fills in the default model. It is part of the request's digest, so that a reply of another
     /// model is not served for it.
-    fn with_default_model(&self, request: llm::ModelRequest) -> llm::ModelRequest {
+    fn with_default_model(&self, request: models::ModelRequest) -> models::ModelRequest {
         let default = || {
             self.services
                 .models
@@ -105,7 +105,7 @@ impl Driver {
                 .default_model()
                 .map(str::to_owned)
         };
-        llm::ModelRequest {
+        models::ModelRequest {
             model: request.model.clone().or_else(default),
             ..request
         }

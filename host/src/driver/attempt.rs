@@ -21,7 +21,7 @@ use crate::blob::Blobs;
 use crate::gateway::{AttemptId, Gateway, GuestRequest, HostAnswer, HostError, HostErrorKind};
 use crate::plugin::Plugin;
 use crate::sandbox::{AttemptOutput, EntryPoint, ReturnValue, SandboxCall};
-use crate::services::llm::action_choice;
+use crate::services::models::action_choice;
 
 /// How many digits of a request's digest are part of the key of a write: enough to distinguish the
 /// writes of one call.
@@ -350,7 +350,7 @@ pub(super) fn spawn_attempt(
 /// Asks the team's model to choose the next action.
 async fn choose_action(
     gateway: Gateway,
-    request: crate::services::llm::ModelRequest,
+    request: crate::services::models::ModelRequest,
     actions: usize,
 ) -> Result<CallResult, Fault> {
     let reply = match gateway.request(GuestRequest::Complete(vec![request])).await {

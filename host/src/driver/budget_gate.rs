@@ -20,7 +20,7 @@ use super::call::{OutboundCall, ReadyCall};
 use super::in_flight::CallAwaitingBudget;
 use super::{Driver, DriverError, HostServices, Journal};
 use crate::gateway::{HostError, HostErrorKind};
-use crate::services::llm;
+use crate::services::models;
 
 /// Whether a call may be made now.
 enum Admission {
@@ -151,7 +151,7 @@ fn admit(
     services: &HostServices,
     role: RoleId,
     work: Work,
-    call: &llm::ModelRequest,
+    call: &models::ModelRequest,
 ) -> Admission {
     let at = (role, work);
     let Some(models) = &services.models else {

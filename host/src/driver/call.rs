@@ -27,7 +27,7 @@ use super::{Driver, DriverError, HostServices, spans};
 use crate::excerpt::excerpt;
 use crate::gateway::{Allowance, AttemptId, HostAnswer, HostError, HostErrorKind, reply_bytes};
 use crate::services::http::{self, RequestSent};
-use crate::services::llm::{
+use crate::services::models::{
     self, CompletedCall, DispatchState, FailedCall, Models, StreamObserver, TokenCounts,
 };
 use crate::sha256::sha256;
@@ -35,7 +35,7 @@ use crate::sha256::sha256;
 /// A call that leaves the host.
 pub(super) enum OutboundCall {
     /// A request to a language model.
-    Model(llm::ModelRequest),
+    Model(models::ModelRequest),
     /// A request to an HTTP server.
     Http(http::HttpRequest),
 }
@@ -506,7 +506,7 @@ fn make_call(
 /// Makes a call to a language model.
 async fn call_model(
     models: &Models,
-    request: &llm::ModelRequest,
+    request: &models::ModelRequest,
     allowance: &Allowance,
     observer: StreamObserver,
 ) -> OutboundResult {

@@ -9,7 +9,7 @@ use tokio::sync::{oneshot, watch};
 use super::call::AwaitPolicy;
 use crate::gateway::{Allowance, HostAnswer, HostError, HostErrorKind, recorded_answer_bytes};
 use crate::services::http;
-use crate::services::llm::{self, DispatchState, TokenCounts};
+use crate::services::models::{self, DispatchState, TokenCounts};
 
 /// The answer to a call as it is recorded, or why there is none.
 pub(super) type CallAnswer = Result<Json, HostError>;
@@ -32,7 +32,7 @@ pub(super) struct CallAwaitingBudget {
     pub(super) nth: usize,
     /// The name of the request in the record.
     pub(super) request_name: String,
-    pub(super) call: llm::ModelRequest,
+    pub(super) call: models::ModelRequest,
 }
 
 impl CallBatch {

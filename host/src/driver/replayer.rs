@@ -23,7 +23,7 @@ use crate::gateway::{
     WASI_CLOCK_START,
 };
 use crate::services::human::HumanQuestion;
-use crate::services::llm;
+use crate::services::models;
 use crate::storage::{Durability, FIRST_LINE, MemoryStore, SavedDefinition, StoreError};
 
 /// Replays the recorded attempts of a team.
@@ -242,11 +242,11 @@ impl Replayer {
         }
     }
 
-    fn with_default_model(&self, request: llm::ModelRequest) -> llm::ModelRequest {
+    fn with_default_model(&self, request: models::ModelRequest) -> models::ModelRequest {
         let RecordedModels::Some(default) = &self.models else {
             return request;
         };
-        llm::ModelRequest {
+        models::ModelRequest {
             model: request.model.clone().or_else(|| default.clone()),
             ..request
         }

@@ -6,7 +6,7 @@ use strata_core::record::message::Message;
 use strata_core::record::request;
 
 use super::{GuestRequest, HostAnswer, HostError, HostErrorKind};
-use crate::services::{http, human, llm};
+use crate::services::{http, human, models};
 
 /// What an item of a list counts besides its text, so that many empty items are not free.
 pub(crate) const ITEM_BYTES: usize = 16;
@@ -26,7 +26,7 @@ impl GuestRequest {
             // Files are counted by the code that reads them for the guest.
             Self::CurrentTime | Self::ClockStart | Self::StoredFile(_) => 0,
             Self::Random { .. } => NUMBER_BYTES,
-            Self::Complete(requests) => requests.iter().map(llm::ModelRequest::bytes).sum(),
+            Self::Complete(requests) => requests.iter().map(models::ModelRequest::bytes).sum(),
             Self::AskHuman(question) => question_bytes(question),
             Self::Fetch(requests) => requests.iter().map(http::HttpRequest::bytes).sum(),
         };
@@ -127,9 +127,10 @@ fn question_bytes(question: &human::HumanQuestion) -> usize {
     question.text.len() + texts + choices
 }
 
-pub(crate) fn reply_bytes(reply: &llm::ModelReply) -> usize {
-    let call =
-        |call: &llm::ToolCall| call.id.len() + call.name.len() + call.arguments.len() + ITEM_BYTES;
+pub(crate) fn reply_bytes(reply: &models::ModelReply) -> usize {
+    let call = |call: &models::ToolCall| {
+        call.id.len() + call.name.len() + call.arguments.len() + ITEM_BYTES
+    };
     let data = reply.data.as_ref().map_or(0, String::len);
     reply.text.len() + data + reply.model.len() + reply.tool_calls.iter().map(call).sum::<usize>()
 }
@@ -160,21 +161,21 @@ impl http::HttpRequest {
     }
 }
 
-impl llm::ModelRequest {
+impl models::ModelRequest {
     /// Returns the size of all texts in the request and of the items that hold them. A guest may
     /// pass the same list several times and each one counts.
     pub(crate) fn bytes(&self) -> usize {
-        let call = |call: &llm::ToolCall| {
+        let call = |call: &models::ToolCall| {
             MESSAGE_BYTES + call.id.len() + call.name.len() + call.arguments.len()
         };
-        let message_bytes = |turn: &llm::ChatMessage| {
+        let message_bytes = |turn: &models::ChatMessage| {
             let id = turn.tool_call_id.as_ref().map_or(0, String::len);
             MESSAGE_BYTES
                 + turn.content.len()
                 + id
                 + turn.tool_calls.iter().map(call).sum::<usize>()
         };
-        let tool = |tool: &llm::ToolDefinition| {
+        let tool = |tool: &models::ToolDefinition| {
             MESSAGE_BYTES + tool.name.len() + tool.description.len() + tool.parameters.len()
         };
         let rest = [&self.model, &self.output_schema];

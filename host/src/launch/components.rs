@@ -23,8 +23,8 @@ use crate::sandbox::{
 use crate::services::external::{ExternalConnection, ExternalEndpoint};
 use crate::services::http::HttpClient;
 use crate::services::http::secret::Secrets;
-use crate::services::llm::Models;
-use crate::services::llm::config::ConfigError;
+use crate::services::models::Models;
+use crate::services::models::config::ConfigError;
 use crate::shell::shell_path;
 use crate::suggest::suggest;
 use crate::trust::lock::{ComponentLock, LockMismatch, LockedName};

@@ -20,7 +20,7 @@ use super::llm;
 use super::table::{Located, TomlTable};
 use super::{Durability, RunConfig};
 use crate::services::external::ExternalEndpoint;
-use crate::services::llm::config::ModelsConfig;
+use crate::services::models::config::ModelsConfig;
 use crate::trust::signature::{TrustedKey, TrustedKeys};
 
 /// The version of the format that this program reads.

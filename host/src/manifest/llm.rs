@@ -13,7 +13,7 @@ use super::http;
 use super::table::{TomlItem, TomlTable};
 use crate::display_path::display_path;
 use crate::services::endpoint::{self, ServiceKind};
-use crate::services::llm::config::{Endpoint, ModelsConfig, Price, ProviderConfig};
+use crate::services::models::config::{Endpoint, ModelsConfig, Price, ProviderConfig};
 
 /// The largest number of retries of a request.
 pub(super) const MAX_RETRIES: u64 = 100;

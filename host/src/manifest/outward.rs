@@ -17,7 +17,7 @@ use crate::display_path::{absolute_path, display_path};
 use crate::plugin::http::HttpGrant;
 use crate::plugin::{Access, Grants, Plugin};
 use crate::services::external::ExternalEndpoint;
-use crate::services::llm::config::{Endpoint, ProviderConfig};
+use crate::services::models::config::{Endpoint, ProviderConfig};
 
 /// Something outside of the storage directory that a team would use.
 #[derive(Clone, Debug, PartialEq, Eq)]

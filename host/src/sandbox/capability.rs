@@ -15,7 +15,7 @@ use super::limits::format_bytes;
 use crate::gateway::{Gateway, GuestRequest, HostAnswer};
 use crate::plugin::http::HttpGrant;
 use crate::plugin::{Grants, LlmGrant};
-use crate::services::llm;
+use crate::services::models;
 use crate::services::variables::Variables;
 use files::AttemptFiles;
 use wasi::WasiState;
@@ -93,7 +93,7 @@ impl Capabilities {
     }
 
     /// Counts a request against the grant. Fails with the reason if it is not granted.
-    fn authorize(&mut self, request: &llm::ModelRequest) -> Result<(), String> {
+    fn authorize(&mut self, request: &models::ModelRequest) -> Result<(), String> {
         let Some(grant) = &self.llm else {
             return Err("no language model is granted; add `llm` to the action's `allow`".into());
         };
@@ -119,7 +119,7 @@ impl Capabilities {
 }
 
 /// Validates a request before it costs anything.
-fn validate_request(request: &llm::ModelRequest) -> Result<(), types::HostError> {
+fn validate_request(request: &models::ModelRequest) -> Result<(), types::HostError> {
     let length = request.bytes();
     if length > MAX_PROMPT_BYTES {
         let (length, limit) = (

@@ -12,7 +12,7 @@ use super::SandboxCall;
 use super::bindings::{environment, handler, llm as wit_llm, thinker, types};
 use super::component::ComponentManifest;
 use crate::gateway::{HostError, HostErrorKind, ITEM_BYTES};
-use crate::services::llm;
+use crate::services::models;
 
 /// What an emission counts besides its texts.
 const EMISSION_BYTES: u64 = 128;
@@ -188,19 +188,19 @@ pub(super) fn manifest(manifest: handler::Manifest) -> ComponentManifest {
     }
 }
 
-pub(super) fn request(request: wit_llm::Request) -> llm::ModelRequest {
-    let chat_message = |turn: wit_llm::ChatMessage| llm::ChatMessage {
+pub(super) fn request(request: wit_llm::Request) -> models::ModelRequest {
+    let chat_message = |turn: wit_llm::ChatMessage| models::ChatMessage {
         speaker: speaker(turn.speaker),
         content: turn.content,
         tool_calls: turn.tool_calls.into_iter().map(tool_call).collect(),
         tool_call_id: turn.tool_call_id,
     };
-    let tool = |tool: wit_llm::Tool| llm::ToolDefinition {
+    let tool = |tool: wit_llm::Tool| models::ToolDefinition {
         name: tool.name,
         description: tool.description,
         parameters: tool.parameters,
     };
-    llm::ModelRequest {
+    models::ModelRequest {
         model: request.model,
         messages: request.messages.into_iter().map(chat_message).collect(),
         tools: request.tools.into_iter().map(tool).collect(),
@@ -212,25 +212,25 @@ pub(super) fn request(request: wit_llm::Request) -> llm::ModelRequest {
     }
 }
 
-fn speaker(speaker: wit_llm::Speaker) -> llm::Speaker {
+fn speaker(speaker: wit_llm::Speaker) -> models::Speaker {
     match speaker {
-        wit_llm::Speaker::System => llm::Speaker::System,
-        wit_llm::Speaker::User => llm::Speaker::User,
-        wit_llm::Speaker::Assistant => llm::Speaker::Assistant,
-        wit_llm::Speaker::Tool => llm::Speaker::Tool,
+        wit_llm::Speaker::System => models::Speaker::System,
+        wit_llm::Speaker::User => models::Speaker::User,
+        wit_llm::Speaker::Assistant => models::Speaker::Assistant,
+        wit_llm::Speaker::Tool => models::Speaker::Tool,
     }
 }
 
-fn tool_call(call: wit_llm::ToolCall) -> llm::ToolCall {
-    llm::ToolCall {
+fn tool_call(call: wit_llm::ToolCall) -> models::ToolCall {
+    models::ToolCall {
         id: call.id,
         name: call.name,
         arguments: call.arguments,
     }
 }
 
-pub(super) fn reply(reply: llm::ModelReply) -> wit_llm::Reply {
-    let tool_call = |call: llm::ToolCall| wit_llm::ToolCall {
+pub(super) fn reply(reply: models::ModelReply) -> wit_llm::Reply {
+    let tool_call = |call: models::ToolCall| wit_llm::ToolCall {
         id: call.id,
         name: call.name,
         arguments: call.arguments,

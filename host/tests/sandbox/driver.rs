@@ -16,7 +16,7 @@ use strata_host::gateway::{
 use strata_host::plugin::{Limits, Plugin};
 use strata_host::sandbox::{Metering, Sandbox, SandboxCall, SandboxOutcome, WasmSandbox};
 use strata_host::services::human::HumanQuestion;
-use strata_host::services::{http, llm};
+use strata_host::services::{http, models};
 use tokio::sync::mpsc;
 
 /// One sandbox for all tests, because its pool of instances is large.
@@ -179,8 +179,8 @@ fn pending_value(key: &str, pending: &[Write]) -> Option<Json> {
     }
 }
 
-fn reply() -> llm::ModelReply {
-    llm::ModelReply {
+fn reply() -> models::ModelReply {
+    models::ModelReply {
         text: "yes".into(),
         data: None,
         tool_calls: Vec::new(),
@@ -188,6 +188,6 @@ fn reply() -> llm::ModelReply {
         input_tokens: 1,
         output_tokens: 1,
         cached_tokens: 0,
-        finish: llm::FinishReason::Stop,
+        finish: models::FinishReason::Stop,
     }
 }

@@ -11,7 +11,7 @@ use crate::manifest::{Definition, Diagnostics};
 use crate::plugin::http::{GrantedParts, HttpRefusal, check_grants};
 use crate::plugin::{Grants, Limit, LimitLocation};
 use crate::services::endpoint;
-use crate::services::llm::config::{Endpoint, ModelsConfig, ProviderConfig};
+use crate::services::models::config::{Endpoint, ModelsConfig, ProviderConfig};
 
 /// Something that a policy reduced or removed.
 #[derive(Clone, Debug, PartialEq, Eq)]

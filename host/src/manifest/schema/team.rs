@@ -16,7 +16,7 @@ use super::{
 use crate::manifest::authored::limits::ComponentKind;
 use crate::manifest::authored::{DEFAULT_PARALLEL, MAX_PARALLEL, SCHEMA};
 use crate::manifest::llm::MAX_RETRIES;
-use crate::services::llm::config::Endpoint;
+use crate::services::models::config::Endpoint;
 
 pub(super) fn team_file() -> Value {
     let mut roles = list_of_tables("role");

@@ -17,7 +17,7 @@ use super::super::{
 use super::{MAX_ATTEMPTS, MAX_RARE_ENTRIES, SHORT_CHARS, TEXT_CHARS};
 use crate::gateway::WASI_CLOCK_START;
 use crate::public_event::{action_name, rfc3339};
-use crate::services::{http, llm};
+use crate::services::{http, models};
 
 /// The maximum number of lines shown of a stack or a log.
 const MAX_LINES: usize = 100;
@@ -291,7 +291,7 @@ impl AttemptTracker {
     }
 
     fn add_model_spending(&mut self, call: &HostCall, recorded: bool) {
-        let reply: Option<llm::ModelReply> = serde_json::from_str(call.response.as_str()).ok();
+        let reply: Option<models::ModelReply> = serde_json::from_str(call.response.as_str()).ok();
         let model = reply.map_or_else(|| NO_MODEL.to_owned(), |reply| reply.model);
         let spending = self.models.entry(model).or_default();
         if recorded {
@@ -384,7 +384,7 @@ fn describe_response(call: &HostCall) -> String {
         return response.to_owned();
     }
     match call.kind {
-        HostCallKind::Llm => serde_json::from_str::<llm::ModelReply>(response).map_or_else(
+        HostCallKind::Llm => serde_json::from_str::<models::ModelReply>(response).map_or_else(
             |_| response.to_owned(),
             |reply| match reply.data {
                 Some(data) if reply.text.is_empty() => data,

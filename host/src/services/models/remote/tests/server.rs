@@ -3,8 +3,8 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use crate::services::llm::config::{Endpoint, ModelsConfig, ProviderConfig};
 use crate::services::loopback::{LoopbackServer, ReceivedRequest};
+use crate::services::models::config::{Endpoint, ModelsConfig, ProviderConfig};
 
 /// What the server does with a request.
 #[derive(Clone)]

@@ -8,9 +8,9 @@ use reqwest::Url;
 
 use super::*;
 use crate::gateway::HostErrorKind;
-use crate::services::llm::protocol::TransferMode;
-use crate::services::llm::tokens::TokenCounts;
-use crate::services::llm::{ChatMessage, ModelRequest, Speaker, ToolDefinition};
+use crate::services::models::protocol::TransferMode;
+use crate::services::models::tokens::TokenCounts;
+use crate::services::models::{ChatMessage, ModelRequest, Speaker, ToolDefinition};
 
 fn request() -> ModelRequest {
     ModelRequest::new(vec![ChatMessage::new(Speaker::User, "hello")])

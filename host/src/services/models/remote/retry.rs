@@ -7,7 +7,7 @@ use reqwest::header::HeaderMap;
 use serde_json::Value;
 
 use crate::services::client::{backoff_delay, requested_delay};
-use crate::services::llm::tokens::parse_token_count;
+use crate::services::models::tokens::parse_token_count;
 
 /// Whether a failed request is sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use strata_core::record::json;
 use strata_core::record::message::Message;
 use strata_core::team::{Candidate, RoleProfile};
 
-use super::models::{excerpt, strip_code_fence};
+use super::registry::{excerpt, strip_code_fence};
 use super::{ChatMessage, ModelReply, ModelRequest, Speaker};
 
 /// The answer that ends the activation.

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::services::llm::remote::receive::read_bytes;
+use crate::services::models::remote::receive::read_bytes;
 
 /// A reply in unstreamed form, and the same reply as the chunks of a stream.
 struct Case {

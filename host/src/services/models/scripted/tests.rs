@@ -5,7 +5,7 @@ use std::io::Write;
 use tempfile::NamedTempFile;
 
 use super::*;
-use crate::services::llm::ChatMessage;
+use crate::services::models::ChatMessage;
 
 fn file(source: &str) -> NamedTempFile {
     let mut file = NamedTempFile::new().expect("a temporary file");

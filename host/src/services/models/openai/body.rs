@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use strata_core::record::json;
 
 use crate::gateway::HostError;
-use crate::services::llm::models::invalid;
-use crate::services::llm::protocol::TransferMode;
-use crate::services::llm::{self, ChatMessage, ModelRequest, Speaker};
+use crate::services::models::protocol::TransferMode;
+use crate::services::models::registry::invalid;
+use crate::services::models::{self, ChatMessage, ModelRequest, Speaker};
 
 /// The name of the schema, which the protocol requires.
 const SCHEMA_NAME: &str = "reply";
@@ -172,7 +172,7 @@ fn message(message: &ChatMessage) -> MessageBody<'_> {
     }
 }
 
-fn tool_call(call: &llm::ToolCall) -> ToolCallBody<'_> {
+fn tool_call(call: &models::ToolCall) -> ToolCallBody<'_> {
     let function = FunctionCallBody {
         arguments: &call.arguments,
         name: &call.name,
@@ -184,8 +184,8 @@ fn tool_call(call: &llm::ToolCall) -> ToolCallBody<'_> {
     }
 }
 
-fn tool(tool: &llm::ToolDefinition) -> ToolBody<'_> {
-    let llm::ToolDefinition {
+fn tool(tool: &models::ToolDefinition) -> ToolBody<'_> {
+    let models::ToolDefinition {
         name,
         description,
         parameters,

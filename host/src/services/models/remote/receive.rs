@@ -19,7 +19,7 @@ use super::key::KeyRedactor;
 use super::retry::RetryDecision;
 use super::sse::{SseEvent, SseParser};
 use super::{AttemptFailure, MAX_REPLY_BYTES, RemoteProvider};
-use crate::services::llm::StreamObserver;
+use crate::services::models::StreamObserver;
 
 /// The data that ends a stream.
 const DONE: &str = "[DONE]";

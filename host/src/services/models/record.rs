@@ -16,7 +16,7 @@ use strata_core::record::fault::FaultCause;
 use strata_core::record::json::lenient;
 use strata_core::record::json::lenient::NonFinite;
 
-use super::models::excerpt;
+use super::registry::excerpt;
 use super::{ModelReply, ModelRequest};
 use crate::gateway::{HostError, HostErrorKind};
 use crate::open;
@@ -298,7 +298,7 @@ fn exchange_key(request: &ModelRequest) -> String {
 mod tests {
     use super::*;
     use crate::golden::golden;
-    use crate::services::llm::{ChatMessage, FinishReason, Speaker, ToolCall, ToolDefinition};
+    use crate::services::models::{ChatMessage, FinishReason, Speaker, ToolCall, ToolDefinition};
 
     /// Returns a request that has all fields.
     fn request() -> ModelRequest {

@@ -5,11 +5,11 @@ use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::services::llm::config::Endpoint;
-use crate::services::llm::remote::tests::server::{
+use crate::services::models::config::Endpoint;
+use crate::services::models::remote::tests::server::{
     ModelServer, ServerBehavior, respond_with_message, respond_with_text,
 };
-use crate::services::llm::{ChatMessage, Speaker, ToolCall, ToolDefinition};
+use crate::services::models::{ChatMessage, Speaker, ToolCall, ToolDefinition};
 use crate::services::variables::Variables;
 
 const PRICE: Price = Price {

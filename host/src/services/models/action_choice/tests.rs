@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use strata_core::record::id::MessageId;
 
 use super::*;
-use crate::services::llm::FinishReason;
+use crate::services::models::FinishReason;
 
 fn reply(text: &str, data: Option<&str>) -> ModelReply {
     ModelReply {

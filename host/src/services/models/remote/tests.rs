@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use self::server::{ModelServer, ServerBehavior, respond_with_text};
 use super::*;
-use crate::services::llm::config::Endpoint;
-use crate::services::llm::{ChatMessage, DispatchState, Speaker};
+use crate::services::models::config::Endpoint;
+use crate::services::models::{ChatMessage, DispatchState, Speaker};
 use crate::services::variables::Variables;
 
 /// The variable that plays the API key. It is set wherever tests run; a test cannot set one safely.

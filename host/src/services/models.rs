@@ -5,11 +5,11 @@
 
 pub mod action_choice;
 pub mod config;
-mod models;
 mod openai;
 mod protocol;
 mod rate_limit;
 mod record;
+mod registry;
 mod remote;
 mod scripted;
 mod stream_observer;
@@ -17,8 +17,8 @@ mod surrogate;
 mod think_tags;
 mod tokens;
 
-pub use models::{CompletedCall, FailedCall, Models};
 pub(crate) use record::LINE_BEGINNING as RECORD_BEGINNING;
+pub use registry::{CompletedCall, FailedCall, Models};
 pub use strata_core::record::host_call::FinishReason;
 pub use stream_observer::{
     DispatchState, StreamEvent, StreamListener, StreamObserver, StreamObserverFactory,

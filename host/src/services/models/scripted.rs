@@ -14,7 +14,7 @@ use regex::Regex;
 use strata_core::record::fault::FaultCause;
 
 pub use self::file::ReplyFileError;
-use super::models::excerpt;
+use super::registry::excerpt;
 use super::tokens::estimate_tokens;
 use super::{FinishReason, ModelReply, ModelRequest, Speaker, ToolCall};
 use crate::gateway::{HostError, HostErrorKind};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::services::llm::{StreamEvent, ToolCall};
+use crate::services::models::{StreamEvent, ToolCall};
 
 /// The text that the listener received. `<again>` marks a restart.
 #[derive(Clone, Default)]

@@ -6,9 +6,9 @@ use std::fmt;
 
 use reqwest::header::HeaderValue;
 
-use crate::services::llm::config::ConfigError;
-use crate::services::llm::models::excerpt;
-use crate::services::llm::{ModelReply, ToolCall};
+use crate::services::models::config::ConfigError;
+use crate::services::models::registry::excerpt;
+use crate::services::models::{ModelReply, ToolCall};
 use crate::services::redaction::{SecretRedactor, redact, redact_prefix};
 use crate::services::variables::Variables;
 
