@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    strata_host::cli::main()
+    strata_cli::main()
 }

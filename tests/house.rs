@@ -33,7 +33,10 @@ struct Rule {
     only: &'static [&'static str],
 }
 
-/// Holds for the product: `host/src` and `host/core/src`, without their tests.
+/// Where the sources of the product are.
+const PRODUCT: [&str; 3] = ["host/src/", "host/cli/src/", "host/core/src/"];
+
+/// Holds for the product, without its tests.
 const RULES: &[Rule] = &[
     Rule {
         // A guest, a model or a server may have written it: faults have a cause to go by.
@@ -84,11 +87,11 @@ const RULES: &[Rule] = &[
             "host/src/sandbox/engine/cache",
             "host/src/build",
             "host/src/scaffold",
-            "host/src/cli/events_sink",
+            "host/cli/src/events_sink",
             "host/src/skills/files",
             "host/src/trust/storage_mark",
             // Where the operator says.
-            "host/src/cli/manual",
+            "host/cli/src/manual",
             "host/src/open",
         ],
     },
@@ -131,26 +134,24 @@ const RULES: &[Rule] = &[
             "process::abort",
             "dbg!(",
         ],
-        only: &["host/src/cli", "host/src/main"],
+        only: &["host/cli/src"],
     },
     Rule {
         what: "arguments",
         marks: &["clap::"],
-        only: &["host/src/cli"],
+        only: &["host/cli/src"],
     },
     Rule {
         what: "variables of the environment",
         marks: &["env::var"],
         only: &[
-            "host/src/cli",
+            "host/cli/src",
             "host/src/services/variables",
             "host/src/build",
             // Where the shelf is.
             "host/src/skills",
             // Where policies are.
             "host/src/manifest/operator/search",
-            // Whether colours are wanted.
-            "host/src/manifest/diagnostic",
             "host/src/telemetry",
             // Where the user's directories are.
             "host/src/user",
@@ -195,8 +196,7 @@ impl Source {
 
     /// Whether it is part of the program, and no test of it.
     fn is_product(&self) -> bool {
-        (self.name.starts_with("host/src/") || self.name.starts_with("host/core/src/"))
-            && !self.is_test()
+        PRODUCT.iter().any(|place| self.name.starts_with(place)) && !self.is_test()
     }
 
     /// Whether the module that it belongs to declares it for tests only.

@@ -32,7 +32,7 @@ class Host:
 
     def __init__(self, profile: str, say):
         say(f"building ({profile})")
-        words = ["cargo", "build", "--profile", profile, "-p", "strata-host", "--bin", "strata-host", "--bench", "table",
+        words = ["cargo", "build", "--profile", profile, "-p", "strata-cli", "-p", "strata-host", "--bin", "strata-host", "--bench", "table",
                  "--message-format=json-render-diagnostics"]
         built = subprocess.run(words, cwd=PROJECT, stdout=subprocess.PIPE, text=True)
         if built.returncode != 0:

@@ -10,8 +10,20 @@
 //! The watcher of an external program also holds a lock on the team's storage directory. A resume
 //! waits for that lock before it starts the external program again.
 //!
-//! A program that embeds this library is another executable and cannot act as the watcher. There,
+//! A program that embeds this library acts as the watcher if its `main` begins like this. Otherwise
 //! external programs are killed when a run ends normally, but not after SIGKILL.
+//!
+//! ```no_run
+//! use std::io::{stdin, stdout};
+//! use strata_host::children;
+//!
+//! let mut arguments = std::env::args_os().skip(1);
+//! if arguments.next().is_some_and(|first| first == children::WATCH_ARGUMENT) {
+//!     children::run_watcher(arguments.next().map(Into::into), stdin(), stdout());
+//!     return;
+//! }
+//! children::enable_watcher();
+//! ```
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -29,7 +41,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, getpgrp, getpid, kill_process_group};
 
 /// The argument that makes this executable act as a watcher. It is not a command for operators.
-pub(crate) const WATCH_ARGUMENT: &str = "__watch-children";
+pub const WATCH_ARGUMENT: &str = "__watch-children";
 /// The interval at which the lock of an earlier watcher is checked. All that watcher has to do is
 /// kill processes, so it is done soon.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -43,15 +55,16 @@ static PROCESS_GROUPS: Mutex<BTreeMap<u32, Purpose>> = Mutex::new(BTreeMap::new(
 
 /// The purpose of a child process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub enum Purpose {
     /// The external program of a team. It ends when the run ends.
     External,
     /// A build tool. It is killed as soon as this process is interrupted.
     Build,
 }
 
-/// Declares that this executable calls `watch` when it is started with the argument `WATCH_ARGUMENT`.
-pub(crate) fn enable_watcher() {
+/// Declares that this executable calls [`run_watcher`] when it is started with the argument
+/// [`WATCH_ARGUMENT`].
+pub fn enable_watcher() {
     CAN_WATCH.store(true, Ordering::Relaxed);
 }
 
@@ -174,7 +187,7 @@ fn spawn(
 /// Kills all children with this purpose and their descendants. Called for builds when this process
 /// is interrupted, because they do not receive the signals of the terminal, and for external
 /// programs when this process exits without running destructors.
-pub(crate) fn kill_all(purpose: Purpose) {
+pub fn kill_all(purpose: Purpose) {
     for (group, of) in lock_groups().iter() {
         if *of == purpose {
             kill_group(*group);
@@ -259,7 +272,7 @@ impl Drop for Watcher {
 
 /// Runs a watcher: locks the storage directory, if there is one, and reports that; waits until its
 /// input is closed; and kills its process group, including itself.
-pub(crate) fn run_watcher(storage: Option<PathBuf>, mut input: impl Read, mut output: impl Write) {
+pub fn run_watcher(storage: Option<PathBuf>, mut input: impl Read, mut output: impl Write) {
     let locked_directory = storage.and_then(|storage| File::open(storage).ok());
     if let Some(directory) = &locked_directory {
         let _ = flock(directory, FlockOperation::NonBlockingLockShared);

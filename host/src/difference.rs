@@ -1,5 +1,5 @@
 //! Compares two states of a team and returns the differences as data. The states are loaded in
-//! `launch`; the differences are rendered in `cli`.
+//! `launch`; the differences are rendered in `strata-cli`.
 
 use std::collections::{BTreeMap, BTreeSet};
 

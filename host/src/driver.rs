@@ -11,7 +11,7 @@ mod answer;
 mod attempt;
 mod budget_gate;
 mod call;
-pub(crate) mod clock;
+pub mod clock;
 mod command;
 mod end;
 mod external;

@@ -2,7 +2,7 @@
 
 /// Returns the beginning of a text on one line: at most `most` characters, with each sequence of
 /// white space replaced by one space, and an ellipsis if the text is longer.
-pub(crate) fn excerpt(text: &str, most: usize) -> String {
+pub fn excerpt(text: &str, most: usize) -> String {
     let mut words = text
         .split_whitespace()
         .flat_map(|word| [" ", word])

@@ -1,7 +1,7 @@
 //! Launching: reads a team file, or what is saved, and prepares a run that is ready to start.
 //!
 //! One module per operation. The loop that executes a run is in `driver`; the commands that call
-//! these functions are in `cli`.
+//! these functions are in the package `strata-cli`.
 
 mod compare;
 mod components;

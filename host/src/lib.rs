@@ -1,7 +1,7 @@
 //! strata-host: runs teams of agents in which every action is a sandboxed WebAssembly component.
 //!
-//! The program of the same name is this library with a command line. These are the entry points for
-//! programs that embed it:
+//! The program of the same name is this library with a command line, the package `strata-cli`. These
+//! are the entry points for programs that embed it:
 //!
 //! | | |
 //! |---|---|
@@ -34,12 +34,12 @@
 
 pub mod blob;
 pub mod build;
-mod children;
-pub mod cli;
+pub mod children;
 pub mod difference;
+pub mod display_path;
 pub mod doctor;
 pub mod driver;
-mod excerpt;
+pub mod excerpt;
 pub mod gateway;
 #[cfg(test)]
 mod golden;
@@ -49,9 +49,7 @@ pub mod launch;
 pub mod live;
 pub mod manifest;
 pub mod metrics;
-
-mod display_path;
-mod open;
+pub mod open;
 pub mod plugin;
 pub mod public_event;
 mod replace;
@@ -62,10 +60,10 @@ pub mod scaffold;
 mod serialize_name;
 pub mod services;
 mod sha256;
-mod shell;
+pub mod shell;
 pub mod skills;
 pub mod storage;
-mod suggest;
+pub mod suggest;
 pub mod telemetry;
 pub mod trust;
 mod user;

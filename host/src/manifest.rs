@@ -23,7 +23,7 @@ pub mod schema;
 mod similar_path;
 mod skill;
 mod table;
-pub(crate) mod units;
+pub mod units;
 mod warnings;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,7 +49,7 @@ pub use self::outward::{
 };
 pub use self::overrides::{OverrideError, Overrides};
 use self::schema::table_index::table_index;
-pub(crate) use self::similar_path::similar_path;
+pub use self::similar_path::similar_path;
 use self::table::TomlTable;
 pub use self::warnings::{unwatched_idea, warnings};
 use crate::build::script;
@@ -415,7 +415,7 @@ impl Definition {
 }
 
 /// Returns the path of the `team.toml` in a directory, if there is one.
-pub(crate) fn find_team_file(dir: &Path) -> Option<String> {
+pub fn find_team_file(dir: &Path) -> Option<String> {
     let team = dir.join("team.toml");
     team.is_file().then(|| team.display().to_string())
 }

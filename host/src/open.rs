@@ -13,7 +13,7 @@ use rustix::io::Errno;
 const NOT_A_REGULAR_FILE: &str = "it is no regular file";
 
 /// Opens a regular file for reading.
-pub(crate) fn regular(path: &Path) -> io::Result<File> {
+pub fn regular(path: &Path) -> io::Result<File> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::other(NOT_A_REGULAR_FILE));
     }
@@ -27,14 +27,14 @@ pub(crate) fn regular(path: &Path) -> io::Result<File> {
 }
 
 /// Returns the bytes of a regular file.
-pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     regular(path)?.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
 /// Returns the text of a regular file. Fails if it is not UTF-8.
-pub(crate) fn read_to_string(path: &Path) -> io::Result<String> {
+pub fn read_to_string(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     regular(path)?.read_to_string(&mut text)?;
     Ok(text)
@@ -42,12 +42,12 @@ pub(crate) fn read_to_string(path: &Path) -> io::Result<String> {
 
 /// Opens a path for appending: a regular file, which is created if it does not exist, a device, or
 /// a named pipe that has a reader.
-pub(crate) fn to_append(path: &Path) -> io::Result<File> {
+pub fn to_append(path: &Path) -> io::Result<File> {
     open_output(path, File::options().append(true).create(true))
 }
 
 /// Opens a path for writing like `to_append`, but truncates a regular file.
-pub(crate) fn to_replace(path: &Path) -> io::Result<File> {
+pub fn to_replace(path: &Path) -> io::Result<File> {
     open_output(
         path,
         File::options().write(true).create(true).truncate(true),

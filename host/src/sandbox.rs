@@ -32,7 +32,7 @@ pub use component::{
 };
 pub use engine::{Allocation, CacheHealth, Metering};
 pub use foreign_component::{FunctionError, is_toolchain_function};
-pub(crate) use limits::format_bytes;
+pub use limits::format_bytes;
 pub use scripted::{
     AttemptScript, ScriptedSandbox, THINK, outcome_without_usage, output_without_effects,
 };

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 /// Returns a text as one word for a shell, quoted if necessary.
-pub(crate) fn shell_word(text: &str) -> String {
+pub fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+,=".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
         text.into()
@@ -14,12 +14,12 @@ pub(crate) fn shell_word(text: &str) -> String {
 }
 
 /// Returns a text in single quotes for a shell.
-pub(crate) fn single_quoted(text: &str) -> String {
+pub fn single_quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// Returns a path as one word for a shell that no program interprets as an option.
-pub(crate) fn shell_path(path: &Path) -> String {
+pub fn shell_path(path: &Path) -> String {
     let text = path.to_string_lossy();
     shell_word(&if text.starts_with('-') {
         format!("./{text}")

@@ -55,7 +55,6 @@ pub use directory::{
     CreatedStore, DirectoryContent, OpenedStore, ReplacePolicy, StorageDirectory, VacantDirectory,
 };
 pub use error::StoreError;
-pub(crate) use error::of_file;
 pub use file::measure_sync;
 pub use group_log::GroupLog;
 pub use lock::{LockHolder, StorageLock};

@@ -4,10 +4,7 @@
 use std::collections::BTreeSet;
 
 /// Returns the candidate that was most likely meant, if any is similar enough.
-pub(crate) fn closest<'a>(
-    word: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // With half of the letters wrong, a short word can still be a misspelling. Our names are so
     // different that it is not mistaken for another.
     most_similar(word, candidates, 0.5)
@@ -55,7 +52,7 @@ fn most_similar<'a>(
 
 /// Returns "did you mean `x`?", or else the list of candidates. Returns `None` if there are none or
 /// too many.
-pub(crate) fn suggest(word: &str, candidates: &[&str]) -> Option<String> {
+pub fn suggest(word: &str, candidates: &[&str]) -> Option<String> {
     // A longer list would not be read.
     const MAX_LISTED: usize = 30;
     if let Some(meant) = closest(word, candidates.iter().copied()) {
@@ -72,9 +69,6 @@ pub(crate) fn suggest(word: &str, candidates: &[&str]) -> Option<String> {
 
 /// Returns "; did you mean `x`?" to be appended to a message, or an empty text if no candidate is
 /// similar enough.
-pub(crate) fn did_you_mean<'a>(
-    word: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> String {
+pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     closest(word, candidates).map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"))
 }

@@ -29,8 +29,7 @@ use strata_core::record::money::Usd;
 use strata_core::record::work::Work;
 use strata_core::team::Role;
 
-pub(crate) use action::last_output;
-pub use action::{ActionFault, ActionView};
+pub use action::{ActionFault, ActionView, last_output};
 pub use activity::{RoleActivity, WorkKind, WorkState};
 pub use budget::{ExhaustedBudget, raise_budget, raise_step_limit};
 pub use command::{CommandArgument, SuggestedArguments, SuggestedCommand, resume_arguments};

@@ -5,7 +5,7 @@
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Returns the milliseconds since 1970.
-pub(crate) fn now_ms() -> i64 {
+pub fn now_ms() -> i64 {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();

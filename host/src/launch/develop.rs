@@ -1,5 +1,5 @@
 //! One round of `dev`: after the team file or an action has changed, the team continues from the
-//! point where the change matters. Watching for changes is done elsewhere, in `cli/dev`.
+//! point where the change matters. Watching for changes is done elsewhere, by the command line.
 //!
 //! Nothing that was saved is lost: a state that is abandoned remains in a lineage of its own, and a
 //! team that starts from the beginning moves the previous one aside.

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use annotate_snippets::{
     AnnotationKind, Group, Level, Origin, Renderer, Snippet, normalize_untrusted_str,
 };
-use anstream::{AutoStream, ColorChoice};
 
 /// How many problems are shown at once. A file with more is best corrected from the top.
 const MAX_SHOWN: usize = 20;
@@ -94,17 +93,6 @@ pub enum Paint {
     Plain,
     /// ANSI colours.
     Colour,
-}
-
-impl Paint {
-    /// Returns `Colour` if standard error is a terminal with colours, unless the environment
-    /// disables them (`NO_COLOR`, `CLICOLOR=0`), or if it forces them (`CLICOLOR_FORCE`).
-    pub fn for_stderr() -> Self {
-        match AutoStream::choice(&std::io::stderr()) {
-            ColorChoice::Never => Self::Plain,
-            _ => Self::Colour,
-        }
-    }
 }
 
 impl Diagnostic {

@@ -10,7 +10,7 @@ const MAX_ENTRIES: usize = 1000;
 
 /// Returns the path of a file or a directory in the same directory with a similar name, if there is
 /// one. One with the same extension is preferred.
-pub(crate) fn similar_path(path: &Path) -> Option<PathBuf> {
+pub fn similar_path(path: &Path) -> Option<PathBuf> {
     let directory = path
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty())

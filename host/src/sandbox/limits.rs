@@ -195,7 +195,7 @@ fn thread_cpu_ns() -> u64 {
 
 /// Formats a size for people: `64 MiB`, `33.1 MiB`. It is rounded up, so that a size over a limit
 /// also looks like it.
-pub(crate) fn format_bytes(count: u64) -> String {
+pub fn format_bytes(count: u64) -> String {
     const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     for (name, size) in UNITS {
         if count >= size && count.is_multiple_of(size) {

@@ -17,7 +17,7 @@ mod surrogate;
 mod think_tags;
 mod tokens;
 
-pub(crate) use record::LINE_BEGINNING as RECORD_BEGINNING;
+pub use record::LINE_BEGINNING as RECORD_BEGINNING;
 pub use registry::{CompletedCall, FailedCall, Models};
 pub use strata_core::record::host_call::FinishReason;
 pub use stream_observer::{

@@ -114,7 +114,7 @@ impl ActionFault {
 }
 
 /// Returns the last output of the action in a slot; `None` for `think`, which has no output.
-pub(crate) fn last_output(stepper: &Stepper, slot: Slot) -> Option<&Message> {
+pub fn last_output(stepper: &Stepper, slot: Slot) -> Option<&Message> {
     if slot.kind == SlotKind::Think {
         return None;
     }

@@ -35,7 +35,7 @@ struct RecordedExchange {
 }
 
 /// The beginning of each line that is written here.
-pub(crate) const LINE_BEGINNING: &[u8] = b"{\"request\":";
+pub const LINE_BEGINNING: &[u8] = b"{\"request\":";
 
 /// The reason why a record cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -1,0 +1,486 @@
+//! Declares the command line's arguments: commands, flags and their help. Each command is implemented
+//! in a file of its own, one level up.
+
+mod lineages;
+mod replay;
+mod skill;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::builder::{PathBufValueParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use strata_core::record::host_call::CallPolicy;
+use strata_host::driver::WhenIdle;
+use strata_host::storage::resolve_link;
+
+use super::new::NewArgs;
+
+pub(super) use lineages::{DiffArgs, ForkArgs, PruneArgs};
+pub(super) use replay::ReplayArgs;
+pub(super) use skill::{ShelfArgs, SkillCommand};
+
+/// Runs teams of agents whose every action is a sandboxed WebAssembly component.
+#[derive(Parser)]
+#[command(name = "strata-host", version, propagate_version = true)]
+pub(super) struct Cli {
+    #[command(subcommand)]
+    pub(super) command: Command,
+    /// More log output on stderr, and models' replies line by line as they come; `-vv` for everything.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(super) verbose: u8,
+}
+
+/// Parses the path of a saved team. A link such as `workspace/storage/team` is replaced by its target.
+fn saved_path() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().map(|path| resolve_link(&path))
+}
+
+#[derive(Subcommand)]
+pub(super) enum Command {
+    /// Run a team, or resume a saved one.
+    Run(RunArgs),
+    /// Run a team while you write it: watch its file and its actions' sources, rebuild what changes, and continue.
+    Dev(DevArgs),
+    /// Validate a team and print what each of its actions may do. Sources are built, but no action runs.
+    Check(CheckArgs),
+    /// Record a team's components in `strata.lock` beside its file. From then on, any others are refused.
+    Lock(LockArgs),
+    /// Show what is saved: status, step, faults, mailboxes, joins, budget.
+    Inspect(InspectArgs),
+    /// List the checkpoints of a saved team, of all its lineages, oldest first.
+    #[command(
+        after_help = "Examples:\n  strata-host checkpoints store\n  strata-host checkpoints store --json | jq -r '.[].id'"
+    )]
+    Checkpoints(SavedArgs),
+    /// Print the recorded events of a saved team, one JSON object a line, oldest first.
+    ///
+    /// These are the events that led to the current state. For those of another lineage, use `PATH@LINEAGE`.
+    #[command(
+        after_help = "Examples:\n  strata-host events store | jq -c 'select(.kind == \"host-call\")'\n  strata-host events store@main.1\n  strata-host events store --follow"
+    )]
+    Events {
+        /// The storage directory or its team.json, optionally followed by @LINEAGE.
+        #[arg(value_name = "PATH[@LINEAGE]")]
+        path: String,
+        /// Use the events that led to the newest state of this lineage instead of the current one.
+        #[arg(long, value_name = "NAME")]
+        lineage: Option<String>,
+        /// Keep printing new events until the run ends.
+        #[arg(short, long)]
+        follow: bool,
+    },
+    /// List the files that actions wrote, as of a saved state, or extract them into a directory.
+    Files(FilesArgs),
+    /// Start a new lineage from a checkpoint. Existing ones are unchanged.
+    Fork(ForkArgs),
+    /// Show where two lineages part, and how their states differ.
+    Diff(DiffArgs),
+    /// Delete old checkpoints and free the space that only they needed.
+    Prune(PruneArgs),
+    /// Repeat recorded attempts with the network off and compare them with the record. Nothing is saved.
+    Replay(ReplayArgs),
+    /// Write a saved run as one HTML page: graph, timeline, messages, host calls, costs, faults, states.
+    Report(ReportArgs),
+    /// Send a message to a saved or running team.
+    Send(SendArgs),
+    /// Answer the questions that a saved team has put to people. `run --recover_path` then resumes it.
+    Answer(AnswerArgs),
+    /// Draw a team: its roles, what they watch, routes and joins. Its components need not exist.
+    Graph(GraphArgs),
+    /// Build the action in a directory to a component and print its path.
+    #[command(
+        after_help = "Examples:\n  strata-host build plugins/probe\n  strata-host run team.toml --recover_path store --component Bob.Write=$(strata-host build write)"
+    )]
+    Build {
+        /// The directory that holds its source.
+        #[arg(default_value = ".")]
+        dir: PathBuf,
+    },
+    /// Print what an action can call, or how a component describes itself, as JSON that a model can read.
+    Describe(DescribeArgs),
+    /// Print the JSON Schema of team files, for editors.
+    #[command(after_help = "Examples:\n  strata-host schema > team.schema.json\n\n\
+        Editors that know TOML schemas (Taplo, Even Better TOML) find it by the first line of a team file:\n  \
+        #:schema ./team.schema.json")]
+    Schema,
+    /// Manage the shelf: components that teams refer to by name and version, `skill = "name@version"`.
+    #[command(subcommand)]
+    Skill(SkillCommand),
+    /// Check this machine for what teams need: toolchains, the cache, the shelf, the disk.
+    Doctor(DoctorArgs),
+    /// List the caches with their sizes, or remove what is in them.
+    Clean(CleanArgs),
+    /// Print a shell completion script.
+    #[command(after_help = "Examples:\n  \
+        strata-host completions bash > ~/.local/share/bash-completion/completions/strata-host\n  \
+        strata-host completions fish > ~/.config/fish/completions/strata-host.fish")]
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages, one for each command.
+    #[command(
+        after_help = "Examples:\n  strata-host man ~/.local/share/man/man1 && man strata-host-run"
+    )]
+    Man {
+        /// The directory to write to. It is created if it is missing.
+        dir: PathBuf,
+    },
+    /// Create a small action or team that builds and runs as it is.
+    New(NewArgs),
+    /// Print where the SDK of a language is, for tests, editors and other build tools.
+    #[command(after_help = "Examples:\n  strata-host sdk wit")]
+    Sdk {
+        /// The language: `rust`, `python`, `js` (`ts` has the same) or `c`; or `wit` for the interfaces that all
+        /// languages share.
+        #[arg(value_name = "LANG")]
+        name: String,
+    },
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  strata-host run team.toml \"write a snake game\"\n  \
+    strata-host run --recover_path workspace/storage/team\n  \
+    strata-host run team.toml --recover_path store --component Engineer.WriteCode=fixed.wasm"
+)]
+pub(super) struct RunArgs {
+    /// The team file (ends in .toml; `team.toml` by default) and the idea (anything else). On a resume both may be
+    /// left out.
+    #[arg(value_name = "TEAM.toml | IDEA", num_args = 0..=2)]
+    pub(super) words: Vec<String>,
+    /// Resume the team saved in this directory (or in its team.json).
+    #[arg(long = "recover_path", alias = "recover-path", value_name = "PATH", value_parser = saved_path())]
+    pub(super) recover_path: Option<PathBuf>,
+    /// Where a fresh run is saved; `workspace/storage/NAME` by default, by the team's name. `workspace/storage/team` is
+    /// then a link to it, unless something else has that name.
+    #[arg(long, value_name = "DIR")]
+    pub(super) storage: Option<PathBuf>,
+    /// The most that may be spent in total, in USD; 0 for no limit.
+    #[arg(long, value_name = "USD", allow_negative_numbers = true)]
+    pub(super) investment: Option<f64>,
+    /// The most steps in total, resumes included; 0 for no limit. Applies to this call, not to later resumes.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(super) max_steps: Option<u64>,
+    /// The most actions to run at once. Applies to this call.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(super) max_parallel: Option<usize>,
+    /// Write events to this file as they happen, one JSON object per line; `-` is stdout. A resume appends to the file,
+    /// a fresh run replaces it.
+    #[arg(long, value_name = "FILE|-")]
+    pub(super) events: Option<PathBuf>,
+    /// Record exchanges with language models, for `[llm] provider = "recorded"` to serve again.
+    #[arg(long, value_name = "FILE")]
+    pub(super) record: Option<PathBuf>,
+    /// Whether a new attempt reuses recorded host calls.
+    #[arg(long, value_enum, default_value = "auto")]
+    pub(super) calls: CallReuseArg,
+    /// Use another component for an action (or for `ROLE.think`).
+    #[arg(long, value_name = "ROLE.ACTION=FILE", allow_hyphen_values = true)]
+    pub(super) component: Vec<String>,
+    /// Answer a question of the saved team before resuming it, as `answer` does.
+    #[arg(long, value_name = "REQUEST=JSON", requires = "recover_path")]
+    pub(super) answer: Vec<String>,
+    /// An additional policy to apply, besides those of the machine, the user and `$STRATA_POLICY`.
+    #[arg(long, value_name = "FILE")]
+    pub(super) policy: Option<PathBuf>,
+    /// Refuse to resume with changed components.
+    #[arg(long)]
+    pub(super) strict: bool,
+    /// Resume from this checkpoint instead of the newest state. What came after it stays saved, in its own lineage.
+    #[arg(long, value_name = "ID", requires = "recover_path")]
+    pub(super) checkpoint: Option<String>,
+    /// When nothing is left to do, wait for messages (see `send`) until stopped. If it is stopped while waiting, the exit
+    /// code is the one it would have had without waiting: 0, or 3, 4, 6, 10.
+    #[arg(long)]
+    pub(super) keep_alive: bool,
+    /// Use the team file that is saved at PATH, whoever wrote it. It decides which programs are started, which servers are
+    /// contacted and which directories, variables and secrets actions may use.
+    #[arg(long, requires = "recover_path")]
+    pub(super) trust: bool,
+    /// How to handle writes whose result is unknown: repeat them (`redo`), continue without them (`skip`), or take this
+    /// JSON as the response. For one of several: `ROLE.ACTION=…`, as `inspect` names it.
+    #[arg(long, value_name = "redo|skip|VALUE", requires = "recover_path")]
+    pub(super) in_doubt: Vec<String>,
+    /// Start a new run even though the storage holds an unfinished team. That team is moved aside, not deleted.
+    #[arg(long, conflicts_with = "recover_path")]
+    pub(super) force: bool,
+    /// Serve Prometheus metrics at `/metrics` on this address: a local port, or `ADDRESS:PORT`.
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = super::metrics::parse_address)]
+    pub(super) metrics: Option<SocketAddr>,
+    /// Print nothing but errors, faults and warnings.
+    #[arg(short, long)]
+    pub(super) quiet: bool,
+    /// Print a summary as JSON to stdout.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(super) enum CallReuseArg {
+    /// Decide by how the last attempt ended.
+    Auto,
+    /// Reuse all of them.
+    Reuse,
+    /// Reuse none.
+    Fresh,
+}
+
+impl RunArgs {
+    pub(super) fn when_idle(&self) -> WhenIdle {
+        if self.keep_alive {
+            WhenIdle::Stay
+        } else {
+            WhenIdle::End
+        }
+    }
+}
+
+impl From<CallReuseArg> for CallPolicy {
+    fn from(calls: CallReuseArg) -> Self {
+        match calls {
+            CallReuseArg::Auto => Self::Auto,
+            CallReuseArg::Reuse => Self::Reuse,
+            CallReuseArg::Fresh => Self::Fresh,
+        }
+    }
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  strata-host check team.toml\n  strata-host check team.toml --deny-warnings\n  strata-host check team.toml --json | jq '.[].host_calls'"
+)]
+pub(super) struct CheckArgs {
+    /// The team file.
+    #[arg(value_name = "TEAM.toml", default_value = "team.toml")]
+    pub(super) team: PathBuf,
+    /// An additional policy to apply, besides those of the machine, the user and `$STRATA_POLICY`.
+    #[arg(long, value_name = "FILE")]
+    pub(super) policy: Option<PathBuf>,
+    /// Print the policy as JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Fail, with exit code 2, if there is a warning.
+    #[arg(long)]
+    pub(super) deny_warnings: bool,
+}
+
+#[derive(Args)]
+#[command(after_help = "Examples:\n  strata-host lock team.toml\n\n\
+    A team file and those beside it share one strata.lock. After an intended change, run `lock` again.")]
+pub(super) struct LockArgs {
+    /// The team file.
+    #[arg(value_name = "TEAM.toml", default_value = "team.toml")]
+    pub(super) team: PathBuf,
+    /// An additional policy to apply, besides those of the machine, the user and `$STRATA_POLICY`.
+    #[arg(long, value_name = "FILE")]
+    pub(super) policy: Option<PathBuf>,
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  strata-host graph team.toml --format svg > team.svg\n  \
+    strata-host graph team.toml --format dot | dot -Tpng > team.png"
+)]
+pub(super) struct GraphArgs {
+    /// The team file.
+    #[arg(value_name = "TEAM.toml", default_value = "team.toml")]
+    pub(super) team: PathBuf,
+    /// The output format.
+    #[arg(long, value_enum, default_value = "mermaid")]
+    pub(super) format: GraphFormat,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(super) enum GraphFormat {
+    /// A flowchart, as Markdown pages show it.
+    Mermaid,
+    /// For Graphviz.
+    Dot,
+    /// A picture.
+    Svg,
+}
+
+#[derive(Args)]
+pub(super) struct SavedArgs {
+    /// The storage directory or its team.json.
+    #[arg(value_parser = saved_path())]
+    pub(super) path: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  strata-host send store --cause UserRequirement \"another idea\"\n  strata-host send store --cause Review --to Editor \"looks good\"\n  strata-host send store --cause Order --idempotency-key order-17 - < order.json"
+)]
+pub(super) struct SendArgs {
+    /// The storage directory or its team.json.
+    #[arg(value_parser = saved_path())]
+    pub(super) path: PathBuf,
+    /// The message's label.
+    #[arg(long, value_name = "LABEL", allow_hyphen_values = true)]
+    pub(super) cause: String,
+    /// A recipient; without any, every role that watches the label.
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
+    pub(super) to: Vec<String>,
+    /// A key of your choice for this message: a message sent again with the same key is not published again.
+    #[arg(long, value_name = "KEY", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub(super) idempotency_key: Option<String>,
+    /// Print the result as JSON: `id`, `to`, `dead`, `known`.
+    #[arg(long)]
+    pub(super) json: bool,
+    /// The text; `-` reads it from stdin.
+    pub(super) content: String,
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "An answer is a JSON document. Where the question is answered by text, plain text will do. All answers are taken, \
+    or none.\n\nExamples:\n  strata-host answer store ask-1-1-0-0=42 'ask-1-2-0-0=looks good'"
+)]
+pub(super) struct AnswerArgs {
+    /// The storage directory or its team.json.
+    #[arg(value_parser = saved_path())]
+    pub(super) path: PathBuf,
+    /// The request and its answer. `inspect` shows the open requests.
+    #[arg(value_name = "REQUEST=JSON", required = true)]
+    pub(super) answers: Vec<String>,
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  strata-host describe                     # every interface of the host\n  \
+    strata-host describe plugins/probe       # a directory of source, which is built first\n  \
+    strata-host describe write-code@1.0.0    # a skill\n  \
+    strata-host describe | jq '.interfaces.llm.functions.complete.parameters'"
+)]
+pub(super) struct DescribeArgs {
+    /// A component, a directory with the source of one, or a skill (`name@1.0.0`). Without it, the interfaces of the
+    /// host and every skill.
+    pub(super) component: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) shelf: ShelfArgs,
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  strata-host inspect workspace/storage/team\n  strata-host inspect store@main-1 --json | jq .env.roles\n  \
+        strata-host inspect store --action Coder.Write\n  strata-host inspect store --calls\n  strata-host inspect store --message idea"
+)]
+pub(super) struct InspectArgs {
+    /// The storage directory or its team.json, optionally followed by @CHECKPOINT or @LINEAGE.
+    #[arg(value_name = "PATH[@ID]")]
+    pub(super) path: String,
+    /// Print JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Show this checkpoint instead of the newest state.
+    #[arg(long, value_name = "ID")]
+    pub(super) checkpoint: Option<String>,
+    /// Show one action: its state, what it used, its last output, its fault. `ROLE.think` is what chooses for a role.
+    #[arg(long, value_name = "ROLE.ACTION", allow_hyphen_values = true)]
+    pub(super) action: Option<String>,
+    /// Show the recorded host calls and their results, oldest first; with `--action`, those of one action.
+    #[arg(long, conflicts_with = "checkpoint")]
+    pub(super) calls: bool,
+    /// Show one message in full.
+    #[arg(long, value_name = "ID", conflicts_with_all = ["action", "calls"])]
+    pub(super) message: Option<String>,
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "A role at fault is tried again with the fixed component. For any other change, the run goes back to the \
+    checkpoint before its first use; what came after stays saved, in its own lineage. A change of roles, routes or the \
+    idea starts a new run.\n\nExamples:\n  strata-host dev team.toml\n  strata-host dev team.toml \"write a snake game\"\n  \
+    strata-host dev team.toml --storage workspace/storage/hello --until-done"
+)]
+pub(super) struct DevArgs {
+    /// The team file.
+    #[arg(value_name = "TEAM.toml", default_value = "team.toml")]
+    pub(super) team: PathBuf,
+    /// The idea, instead of the one in the file.
+    pub(super) idea: Option<String>,
+    /// The storage directory; `workspace/storage/NAME.dev` by default, by the team's name. A team saved there is resumed.
+    #[arg(long, value_name = "DIR")]
+    pub(super) storage: Option<PathBuf>,
+    /// Write events to this file as they happen, one JSON object per line; `-` is stdout.
+    #[arg(long, value_name = "FILE|-")]
+    pub(super) events: Option<PathBuf>,
+    /// An additional policy to apply, besides those of the machine, the user and `$STRATA_POLICY`.
+    #[arg(long, value_name = "FILE")]
+    pub(super) policy: Option<PathBuf>,
+    /// End as soon as the team is done, instead of waiting for the next change.
+    #[arg(long)]
+    pub(super) until_done: bool,
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  strata-host files store@main-3\n  strata-host files store@main-3 --to before\n\n\
+    Files that no action ever wrote are not saved."
+)]
+pub(super) struct FilesArgs {
+    /// The storage directory or its team.json, optionally followed by @CHECKPOINT or @LINEAGE.
+    #[arg(value_name = "PATH[@ID]")]
+    pub(super) path: String,
+    /// Extract the files into this directory, which is created. Other files in it are left alone.
+    #[arg(long, value_name = "DIR")]
+    pub(super) to: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  strata-host report store -o report.html\n  \
+    strata-host report store@main-3 > then.html\n\n\
+    The page is self-contained (no network, no server, no scripts but its own few lines) and can be e-mailed. It \
+    shows what roles said and were told."
+)]
+pub(super) struct ReportArgs {
+    /// The storage directory or its team.json, optionally followed by @CHECKPOINT or @LINEAGE.
+    #[arg(value_name = "PATH[@ID]")]
+    pub(super) path: String,
+    /// The file to write; stdout by default.
+    #[arg(short, long, value_name = "FILE")]
+    pub(super) output: Option<PathBuf>,
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "The exit code is 0 if everything that every team needs is present, otherwise 1.\n\nExamples:\n  strata-host doctor\n  \
+    strata-host doctor --json | jq '.[] | select(.state != \"good\")'"
+)]
+pub(super) struct DoctorArgs {
+    /// Where teams would be saved; the speed of its disk is measured.
+    #[arg(long, value_name = "DIR", default_value = "workspace/storage")]
+    pub(super) storage: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "All of it is made again when it is needed, which takes time and perhaps a download.\n\n\
+    Examples:\n  strata-host clean\n  strata-host clean python javascript\n  strata-host clean --all --dry-run"
+)]
+pub(super) struct CleanArgs {
+    /// The parts to remove, by the names in the list. Without any, the list alone is printed.
+    #[arg(value_name = "NAME", conflicts_with = "all")]
+    pub(super) parts: Vec<String>,
+    /// Remove all parts.
+    #[arg(long)]
+    pub(super) all: bool,
+    /// Say how much would be removed, and remove nothing.
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// Print the list as JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+}

@@ -1,0 +1,16 @@
+//! `build`: builds the source in a directory into a component. Only the component's path is written
+//! to stdout.
+
+use std::path::Path;
+
+use super::progress::ProgressDisplay;
+use super::{CommandFailure, print};
+
+pub(super) fn build(dir: &Path) -> Result<u8, CommandFailure> {
+    let mut progress = ProgressDisplay::start();
+    let built = strata_host::build::build(dir, &mut |line| progress.set_activity(line));
+    drop(progress);
+    let built = built.map_err(|error| CommandFailure::usage(error.to_string()))?;
+    print(&built.component.display().to_string());
+    Ok(0)
+}

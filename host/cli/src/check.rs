@@ -1,0 +1,50 @@
+//! `check`: validates a team, links its components and prints what each action is granted. No
+//! action is run.
+
+use strata_host::launch::{Components, Notice};
+use strata_host::manifest::operator::in_force;
+use strata_host::manifest::{Definition, policy, unwatched_idea, warnings};
+use strata_host::sandbox::{HiddenStorage, WasmSandbox};
+
+use super::{CheckArgs, CommandFailure, note, pluralize, print_json_document, print_text, warn};
+use crate::progress::ProgressDisplay;
+
+pub(super) fn check(args: &CheckArgs) -> Result<u8, CommandFailure> {
+    let mut definition = Definition::read(&args.team)?;
+    definition.apply_policies(&in_force(args.policy.as_deref())?)?;
+    let sandbox =
+        WasmSandbox::one_shot().map_err(|error| CommandFailure::internal(error.to_string()))?;
+    let mut warning_count = 0_u64;
+    let mut progress = ProgressDisplay::start();
+    let components = Components::load(&definition, &sandbox, &mut |notice| {
+        warning_count += u64::from(matches!(notice, Notice::Warning(_)));
+        progress.show_notice(notice);
+    });
+    drop(progress);
+    let components = components?;
+    components.services(&definition, sandbox, HiddenStorage::default())?;
+    for cut in definition.describe_reductions() {
+        note(cut);
+    }
+    // `doubts` are also reported by a run at its start, `unheard` only when they occur.
+    for doubt in warnings(&definition)
+        .iter()
+        .chain(&unwatched_idea(&definition))
+    {
+        warning_count += 1;
+        warn(doubt);
+    }
+    let rows = policy::rows(&definition, &components.digests());
+    if args.json {
+        print_json_document(&rows)?;
+    } else {
+        print_text(policy::render(&rows).trim_end());
+    }
+    if args.deny_warnings && warning_count > 0 {
+        let warnings = pluralize(warning_count, "warning");
+        return Err(CommandFailure::usage(format!(
+            "{warnings}, which `--deny-warnings` does not allow"
+        )));
+    }
+    Ok(0)
+}

@@ -1,0 +1,111 @@
+//! `describe` and `schema`: describe as JSON, for models, editors and scripts, which interfaces
+//! actions can call, what components declare, and what a team file may contain.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use strata_host::blob::digest_of;
+use strata_host::interface::component;
+use strata_host::interface::component::manifest_document as document;
+use strata_host::interface::host_interfaces;
+use strata_host::launch::read_component;
+use strata_host::manifest;
+use strata_host::plugin::Limits;
+use strata_host::sandbox::{ComponentInfo, LoadError, Metering, WasmSandbox};
+use strata_host::skills::Shelf;
+
+use super::args::DescribeArgs;
+use super::{CommandFailure, print_json_document, skill, warn};
+use crate::progress::ProgressDisplay;
+
+pub(super) fn describe(args: &DescribeArgs) -> Result<u8, CommandFailure> {
+    let document = match &args.component {
+        None => describe_host(&skill::open_shelf(&args.shelf)?)?,
+        Some(path) => describe_component(path, args)?,
+    };
+    print_description(&document)
+}
+
+/// Runs `schema`.
+pub(super) fn schema() -> Result<u8, CommandFailure> {
+    print_description(&manifest::schema::document())
+}
+
+fn print_description(document: &Value) -> Result<u8, CommandFailure> {
+    print_json_document(document)?;
+    Ok(0)
+}
+
+/// Returns the host's interfaces and the skills on the shelf.
+fn describe_host(shelf: &Shelf) -> Result<Value, CommandFailure> {
+    let mut all = host_interfaces::document();
+    let listing = shelf.list()?;
+    for damaged in &listing.damaged {
+        warn(damaged);
+    }
+    all["skills"] = listing
+        .skills
+        .iter()
+        .map(|skill| document(&skill.digest, &skill.manifest))
+        .collect();
+    Ok(all)
+}
+
+/// Returns the description of a component or a skill. A name that exists as a file is a file; names
+/// of skills contain an `@`.
+fn describe_component(path: &Path, args: &DescribeArgs) -> Result<Value, CommandFailure> {
+    let name = path
+        .to_str()
+        .filter(|name| name.contains('@') && !path.exists());
+    if let Some(name) = name {
+        let shelf = skill::open_shelf(&args.shelf)?;
+        let skill = shelf.find(&name.parse()?)?;
+        shelf.component(&skill)?;
+        return Ok(document(&skill.digest, &skill.manifest));
+    }
+    let sandbox =
+        WasmSandbox::one_shot().map_err(|error| CommandFailure::internal(error.to_string()))?;
+    let (file, bytes) = read_or_build(path)?;
+    let digest = digest_of(&bytes);
+    let loaded = sandbox.load_without_handler(digest, &bytes, Metering::Plain, &Limits::default());
+    let loaded = loaded.map_err(|error| load_failure(&file, &error))?;
+    let mut description = match loaded.exports.handler {
+        true => document(&loaded.digest, &loaded.manifest),
+        false => json!({ "sha256": loaded.digest.0 }),
+    };
+    let functions = component::functions_document(&bytes).map_err(|error| {
+        CommandFailure::usage(format!(
+            "cannot describe the functions of `{}`: {error}",
+            file.display()
+        ))
+    })?;
+    if let (Value::Object(all), Value::Object(functions)) = (&mut description, functions) {
+        all.extend(functions);
+    }
+    Ok(description)
+}
+
+/// Returns a component's file and its bytes. Source is built first.
+fn read_or_build(path: &Path) -> Result<(PathBuf, Vec<u8>), CommandFailure> {
+    let mut progress = ProgressDisplay::start();
+    read_component(path, &mut |line| progress.set_activity(line)).map_err(CommandFailure::usage)
+}
+
+/// Returns a component's file, its bytes, and its manifest and exports.
+pub(super) fn load_component(
+    path: &Path,
+    sandbox: &WasmSandbox,
+) -> Result<(PathBuf, Vec<u8>, ComponentInfo), CommandFailure> {
+    let (file, bytes) = read_or_build(path)?;
+    let loaded = sandbox
+        .load(&bytes, Metering::Plain)
+        .map_err(|error| load_failure(&file, &error))?;
+    Ok((file, bytes, loaded))
+}
+
+fn load_failure(file: &Path, error: &LoadError) -> CommandFailure {
+    CommandFailure::usage(format!(
+        "cannot load the component `{}`: {error}",
+        file.display()
+    ))
+}

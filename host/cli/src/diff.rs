@@ -1,0 +1,144 @@
+//! `diff`: shows how two states of a run differ. `difference` compares them.
+
+use serde_json::{Value, json};
+use strata_host::difference::{MessageDifference, MessageSummary, StateDifference, ValueChange};
+use strata_host::launch::{ComparedState, Comparison, compare};
+
+use super::{CommandFailure, DiffArgs, preview, print_json, print_line};
+
+/// The maximum number of characters shown of a value or a message.
+const PREVIEW_CHARS: usize = 60;
+
+pub(super) fn diff(args: &DiffArgs) -> Result<u8, CommandFailure> {
+    let compared = compare(&args.one, &args.other)?;
+    if args.json {
+        let document = json!({
+            "one": side_json(&compared.one), "other": side_json(&compared.other),
+            "common": compared.common.as_ref().map(|id| &id.0),
+            "difference": compared.difference,
+        });
+        print_json(&document.to_string());
+        return Ok(0);
+    }
+    show_divergence(&compared);
+    let difference = &compared.difference;
+    if difference.is_empty() {
+        print_line("");
+        print_line("the states are the same");
+    }
+    show_difference(difference);
+    Ok(0)
+}
+
+fn side_json(side: &ComparedState) -> Value {
+    json!({
+        "path": side.path, "lineage": side.lineage,
+        "checkpoint": side.checkpoint.as_ref().map(|id| &id.0), "first": side.first.as_ref().map(|id| &id.0),
+    })
+}
+
+/// Shows where the two lineages diverge.
+fn show_divergence(compared: &Comparison) {
+    for (mark, side) in [('-', &compared.one), ('+', &compared.other)] {
+        let checkpoint = side.checkpoint.as_ref().map_or("none", |id| id.0.as_str());
+        print_line(&format!(
+            "{mark} {} at {checkpoint}, lineage {}",
+            side.path.display(),
+            side.lineage
+        ));
+    }
+    print_line("");
+    print_line(&format!(
+        "last in common  {}",
+        compared.common.as_ref().map_or("none", |id| id.0.as_str())
+    ));
+    let first = |side: &ComparedState| {
+        side.first
+            .as_ref()
+            .map_or("none".to_owned(), |id| id.0.clone())
+    };
+    print_line(&format!("first apart     - {}", first(&compared.one)));
+    print_line(&format!("                + {}", first(&compared.other)));
+}
+
+fn show_difference(difference: &StateDifference) {
+    show_changes("run", &difference.run, format_value);
+    let scopes = difference.scopes.iter().map(|key| {
+        let name = format!("{}/{}", key.scope, key.change.name);
+        ValueChange {
+            name,
+            ..key.change.clone()
+        }
+    });
+    show_changes("scopes", &scopes.collect::<Vec<_>>(), Value::to_string);
+    for mailbox in &difference.mailboxes {
+        show_messages(&format!("mailbox of {}", mailbox.name), mailbox);
+    }
+    for join in &difference.joins {
+        show_messages(&format!("join {}", join.name), join);
+    }
+    if let Some(published) = &difference.published {
+        show_messages("published", published);
+    }
+    show_changes("at work", &difference.open, format_value);
+    show_changes("messages remembered", &difference.memory, format_value);
+    show_changes("components", &difference.components, format_value);
+}
+
+fn show_changes(title: &str, changes: &[ValueChange], text: fn(&Value) -> String) {
+    if changes.is_empty() {
+        return;
+    }
+    print_line("");
+    print_line(title);
+    for change in changes {
+        print_line(&format!("  {}", change.name));
+        for (mark, value) in [('-', &change.one), ('+', &change.other)] {
+            if let Some(value) = value {
+                print_line(&format!(
+                    "    {mark} {}",
+                    preview(&text(value), PREVIEW_CHARS)
+                ));
+            }
+        }
+    }
+}
+
+fn show_messages(title: &str, messages: &MessageDifference) {
+    print_line("");
+    print_line(title);
+    for (mark, side) in [('-', &messages.one), ('+', &messages.other)] {
+        for message in side {
+            print_line(&format!("  {mark} {}", describe_message(message)));
+        }
+    }
+}
+
+fn describe_message(message: &MessageSummary) -> String {
+    let from = if message.from.is_empty() {
+        "outside"
+    } else {
+        &message.from
+    };
+    format!(
+        "{} from {from} [{}] {}",
+        message.id,
+        message.cause_by,
+        preview(&message.content, PREVIEW_CHARS)
+    )
+}
+
+/// Formats a value for people: strings without quotes, lists as one line.
+fn format_value(value: &Value) -> String {
+    match value {
+        Value::Array(list) if list.iter().all(Value::is_string) && !list.is_empty() => list
+            .iter()
+            .filter_map(Value::as_str)
+            .collect::<Vec<_>>()
+            .join("; "),
+        Value::Array(list) if list.is_empty() => "none".into(),
+        Value::Null => "none".into(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,38 @@
+//! `doctor`: shows whether this machine has what teams need. The exit code is 0 if nothing is
+//! missing that every team needs.
+
+use strata_host::doctor::{Finding, FindingState, examine};
+
+use super::args::DoctorArgs;
+use super::{CommandFailure, print_json_document, print_line};
+
+pub(super) fn doctor(args: &DoctorArgs) -> Result<u8, CommandFailure> {
+    let findings = examine(&args.storage);
+    if args.json {
+        print_json_document(&findings)?;
+    } else {
+        for finding in &findings {
+            show_finding(finding);
+        }
+    }
+    Ok(u8::from(
+        findings
+            .iter()
+            .any(|finding| finding.state == FindingState::Bad),
+    ))
+}
+
+fn show_finding(finding: &Finding) {
+    let mark = match finding.state {
+        FindingState::Good => "ok",
+        FindingState::Doubtful => "--",
+        FindingState::Bad => "BAD",
+    };
+    print_line(&format!(
+        "{mark:<4} {:<11} {}",
+        finding.about, finding.found
+    ));
+    if let Some(advice) = &finding.advice {
+        print_line(&format!("{:<16} {advice}", ""));
+    }
+}

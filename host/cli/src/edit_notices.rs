@@ -1,0 +1,42 @@
+//! Notices about edited files that have no effect: a `team.json` next to its `team.db`, and a team
+//! file that a resume does not name.
+
+use std::path::Path;
+
+use strata_host::launch::{edited_team_file, is_team_json_edited};
+
+use super::{display_relative_path, note, recover_args, shell_path, warn};
+
+/// Warns if `team.json` was edited, in commands that read the saved state.
+pub(super) fn warn_if_edited(path: &Path) {
+    // If the storage cannot be read, the command itself reports why.
+    if is_team_json_edited(path).unwrap_or(false) {
+        warn_edited(path);
+    }
+}
+
+pub(super) fn warn_edited(path: &Path) {
+    let directory = if path.is_file() {
+        path.parent().unwrap_or(path)
+    } else {
+        path
+    };
+    let directory = directory.display();
+    warn(format_args!(
+        "`team.json` in `{directory}` differs from `team.db`, which is used; to use the edited copy, move it to a \
+         directory of its own"
+    ));
+}
+
+/// Notes that the team file was edited, and that a resume which does not name it uses the saved
+/// one.
+pub(super) fn note_edited_team_file(path: &Path, policy: Option<&Path>) {
+    let Ok(Some(file)) = edited_team_file(path) else {
+        return;
+    };
+    let (file, resume) = (display_relative_path(&file), recover_args(path, policy));
+    let word = shell_path(Path::new(&file));
+    note(format_args!(
+        "`{file}` has changed since; `strata-host run {word} {resume}` uses it"
+    ));
+}

@@ -1,0 +1,272 @@
+//! Renders the ending of a run for the operator: open requests, where it is saved, and the commands
+//! that continue it.
+
+use std::path::Path;
+
+use strata_core::record::event::Status;
+use strata_core::record::money::Usd;
+use strata_host::launch::RunHandle;
+use strata_host::view::{
+    EndedRun, ExhaustedBudget, RunEnding, SuggestedCommand, UndeliveredMessage,
+};
+
+use super::fault_report::{ResumeTrigger, list_finished, report_fault, write_section};
+use super::joins::{describe_held, describe_missing};
+use super::pluralize;
+use super::reporter::Verbosity;
+use super::requests::describe_requests;
+use super::sanitize::sanitize_line;
+use super::suggested_command::{commented_arguments, commented_command, shell_command};
+use super::terminal::{ATTENTION, FAILURE, FAINT, SUCCESS, note, styled};
+
+/// Renders the ending of a run.
+pub(super) struct EndReport {
+    ending: RunEnding,
+    /// What continues the run.
+    trigger: ResumeTrigger,
+}
+
+impl EndReport {
+    /// Creates the report of a run that ended with a status. `policy` is the policy that was named
+    /// for it.
+    pub(super) fn from_run(run: &RunHandle, policy: Option<&Path>, status: Status) -> Self {
+        Self {
+            ending: EndedRun::from_handle(run, policy).ending(status),
+            trigger: ResumeTrigger::ByCommand,
+        }
+    }
+
+    /// Creates the report of a round of `dev`, after which files are watched.
+    pub(super) fn from_round(run: &RunHandle, policy: Option<&Path>, status: Status) -> Self {
+        Self {
+            trigger: ResumeTrigger::ByFileChange,
+            ..Self::from_run(run, policy, status)
+        }
+    }
+
+    /// Writes it to stderr.
+    pub(super) fn write(&self, verbosity: Verbosity) {
+        let ending = &self.ending;
+        for fault in &ending.faults {
+            report_fault(fault, self.trigger);
+        }
+        self.write_open_items();
+        self.write_exhausted_budget();
+        let saved = format!("saved in `{}`", ending.storage.display());
+        match ending.status {
+            Status::Done if verbosity == Verbosity::Quiet => {}
+            Status::Done => {
+                let spent = if ending.spent == Usd::default() {
+                    String::new()
+                } else {
+                    format!(" for {}", ending.spent)
+                };
+                note(format_args!(
+                    "{} after {}{spent}; {saved}",
+                    styled(SUCCESS, "done"),
+                    pluralize(ending.step, "step")
+                ));
+            }
+            Status::Failed => self.write_failed(&saved),
+            Status::InDoubt => self.write_in_doubt("in doubt", &saved),
+            Status::Interrupted if !ending.in_doubt.is_empty() => {
+                self.write_in_doubt("interrupted", &saved);
+            }
+            Status::Stalled => self.write_stalled(&saved),
+            Status::Interrupted
+            | Status::StepLimit
+            | Status::OutOfBudget
+            | Status::Waiting
+            | Status::Running => self.write_stopped(&saved),
+        }
+    }
+
+    /// Describes a run that a fault stopped.
+    fn write_failed(&self, saved: &str) {
+        let ending = &self.ending;
+        list_finished(&ending.finished_actions);
+        let step = ending.fault_step.unwrap_or(ending.step);
+        let what = styled(FAILURE, "failed");
+        if self.trigger == ResumeTrigger::ByFileChange {
+            note(format_args!(
+                "{what} at step {step}; {saved}; continues by itself once it is fixed"
+            ));
+            return;
+        }
+        note(format_args!(
+            "{what} at step {step}; {saved}; fix it, then resume with:"
+        ));
+        for command in &ending.resume_commands {
+            let text = shell_command(command);
+            match &command.comment {
+                Some(comment) => {
+                    let comment = styled(FAINT, &format!("# {comment}"));
+                    note(format_args!("  {text}   {comment}"));
+                }
+                None => note(format_args!("  {text}")),
+            }
+        }
+    }
+
+    /// Describes a run with writes whose result is unknown.
+    fn write_in_doubt(&self, what: &str, saved: &str) {
+        let step = self.ending.step;
+        let what = styled(ATTENTION, what);
+        note(format_args!(
+            "{what} at step {step}; {saved}; find out, then resume with one of:"
+        ));
+        for command in &self.ending.resume_commands {
+            let comment = command.comment.as_deref().unwrap_or_default();
+            note(format_args!("  {}     # {comment}", shell_command(command)));
+        }
+    }
+
+    /// Describes a run that stopped without a fault.
+    fn write_stopped(&self, saved: &str) {
+        let (ending, step) = (&self.ending, self.ending.step);
+        let resume = self.resume_command();
+        let what = |text: &str| styled(ATTENTION, text);
+        match ending.status {
+            Status::Interrupted => note(format_args!(
+                "{} at step {step}; {saved}; resume with:\n  {resume}",
+                what("interrupted")
+            )),
+            Status::StepLimit => note(format_args!(
+                "{} after {}; {saved}; resume with:\n  {resume}",
+                what("step limit reached"),
+                pluralize(step, "step")
+            )),
+            Status::OutOfBudget => {
+                let exhausted = ending.exhausted_budget.as_ref();
+                note(format_args!(
+                    "{} {}; {saved}; resume with:",
+                    what("out of budget:"),
+                    exhausted.map(describe_exhausted_budget).unwrap_or_default()
+                ));
+                note(format_args!("  {resume}"));
+            }
+            Status::Waiting => {
+                note(format_args!(
+                    "{} at step {step}; {saved}; answer with:",
+                    what("waiting for a person")
+                ));
+                let answer = ending.requests.answer_command.as_ref();
+                note(format_args!(
+                    "  {}\nthen resume with:\n  {resume}",
+                    answer.map(shell_command).unwrap_or_default()
+                ));
+            }
+            status => note(format_args!(
+                "{}; {saved}; resume with:\n  {resume}",
+                status.name()
+            )),
+        }
+    }
+
+    /// Lists open requests, messages that could not be handed over, and writes in doubt.
+    fn write_open_items(&self) {
+        let ending = &self.ending;
+        if let Some(answer) = &ending.requests.answer_command {
+            note("open requests:");
+            for line in describe_requests(&ending.requests.requests) {
+                note(line);
+            }
+            // For a waiting run, the description of the status itself contains this command.
+            if ending.status != Status::Waiting {
+                note(format_args!("answer with:\n  {}", shell_command(answer)));
+            }
+        }
+        for message in &ending.undelivered {
+            write_undelivered(message);
+        }
+        for doubt in &ending.in_doubt {
+            let head = styled(ATTENTION, "in doubt:");
+            let description = sanitize_line(&doubt.what);
+            note(format_args!(
+                "{head} {}: `{description}` was begun, and whether it took effect is not known",
+                doubt.id
+            ));
+        }
+    }
+
+    /// Reports exhausted budgets if the run ended for another reason: resolving that alone would
+    /// not suffice to continue.
+    fn write_exhausted_budget(&self) {
+        if self.ending.status == Status::OutOfBudget {
+            return;
+        }
+        if let Some(exhausted) = &self.ending.exhausted_budget {
+            note(format_args!(
+                "{} {}; to continue there, resume with:\n  {}",
+                styled(ATTENTION, "out of budget:"),
+                describe_exhausted_budget(exhausted),
+                commented_arguments(&exhausted.raise)
+            ));
+        }
+    }
+
+    /// Returns the only command that resumes the run.
+    fn resume_command(&self) -> String {
+        let command: Option<&SuggestedCommand> = self.ending.resume_commands.first();
+        command.map(commented_command).unwrap_or_default()
+    }
+
+    /// Describes what stalled joins wait for, and how to send it.
+    fn write_stalled(&self, saved: &str) {
+        let after = pluralize(self.ending.step, "step");
+        note(format_args!(
+            "{} after {after}; {saved}",
+            styled(FAILURE, "stalled")
+        ));
+        for join in &self.ending.waiting_joins {
+            note(format_args!(
+                "  join `{}` waits for {}, and no role is running; it holds {}",
+                join.id,
+                describe_missing(join),
+                describe_held(join)
+            ));
+        }
+        let send = self.ending.send_command.as_ref();
+        note("send it what is missing, then resume with:");
+        note(format_args!(
+            "  {}\n  {}",
+            send.map(shell_command).unwrap_or_default(),
+            self.resume_command()
+        ));
+    }
+}
+
+fn write_undelivered(message: &UndeliveredMessage) {
+    let what = format!(
+        "message {} for {} could not be handed over to `[env.external]`: {}",
+        message.id,
+        message.to.join(", "),
+        message.reason
+    );
+    note(format_args!(
+        "{} {}",
+        styled(FAILURE, "fault:"),
+        sanitize_line(&what)
+    ));
+    let advice = message
+        .location
+        .as_ref()
+        .map(|location| format!("see `[env.external]` ({location})"));
+    write_section("how to fix it", advice.into_iter(), |line| note(line));
+}
+
+/// Describes whose budget is exhausted.
+fn describe_exhausted_budget(exhausted: &ExhaustedBudget) -> String {
+    let mut parts = Vec::new();
+    if let Some(max) = exhausted.max_spend {
+        parts.push(format!("{} of {max}", exhausted.spent));
+    }
+    if let Some(max) = exhausted.max_tokens {
+        parts.push(format!("{} of {max} tokens", exhausted.tokens));
+    }
+    let parts = parts.join(" and ");
+    match &exhausted.role {
+        Some(role) => format!("role {role} used {parts}"),
+        None => format!("spent {parts}"),
+    }
+}

@@ -1,0 +1,183 @@
+//! The failure of a command: maps each error to its exit code and its message.
+
+use std::path::Path;
+
+use strata_core::record::event::Status;
+use strata_host::driver::DriverError;
+use strata_host::launch::{LaunchError, UnrecognizedReason};
+use strata_host::manifest::{Diagnostics, similar_path};
+use strata_host::skills::SkillError;
+use strata_host::storage::StoreError;
+
+use super::shell_path;
+use super::terminal::{self, FAILURE, note, styled};
+
+/// The exit code if another process holds the storage.
+const IN_USE: u8 = 9;
+
+/// The reason why a command failed, with its exit code.
+#[derive(Debug)]
+pub(crate) struct CommandFailure {
+    pub(super) code: u8,
+    pub(super) message: String,
+    /// Whether the message is already rendered as an error with its location in a file.
+    pub(super) rendered: bool,
+}
+
+impl CommandFailure {
+    fn new(code: u8, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            rendered: false,
+        }
+    }
+
+    /// The command line or a file is wrong.
+    pub(super) fn usage(message: impl Into<String>) -> Self {
+        Self::new(2, message)
+    }
+
+    /// The machine or this program failed.
+    pub(super) fn internal(message: impl Into<String>) -> Self {
+        Self::new(1, message)
+    }
+
+    /// The saved state does not fit the team.
+    pub(super) fn incompatible(message: impl Into<String>) -> Self {
+        Self::new(8, message)
+    }
+
+    /// Another process holds the storage.
+    fn in_use(message: impl Into<String>) -> Self {
+        Self::new(IN_USE, message)
+    }
+
+    /// Stdout could not be written.
+    pub(super) fn stdout_error(error: std::io::Error) -> Self {
+        Self::internal(format!("cannot write to stdout: {error}"))
+    }
+
+    pub(super) fn print(&self) {
+        let prefix = if self.rendered {
+            String::new()
+        } else {
+            styled(FAILURE, "error:") + " "
+        };
+        note(format_args!("{prefix}{}", self.message.trim_end()));
+    }
+}
+
+impl From<Diagnostics> for CommandFailure {
+    fn from(diagnostics: Diagnostics) -> Self {
+        Self {
+            rendered: true,
+            ..Self::usage(diagnostics.render(terminal::paint()))
+        }
+    }
+}
+
+impl From<SkillError> for CommandFailure {
+    fn from(error: SkillError) -> Self {
+        match error {
+            SkillError::File { .. } => Self::internal(error.to_string()),
+            _ => Self::usage(error.to_string()),
+        }
+    }
+}
+
+impl From<DriverError> for CommandFailure {
+    fn from(error: DriverError) -> Self {
+        match error {
+            DriverError::Store(error) => error.into(),
+            DriverError::Illegal(error) => Self::internal(error.to_string()),
+            DriverError::Files(error) => Self::internal(error.to_string()),
+        }
+    }
+}
+
+impl From<LaunchError> for CommandFailure {
+    fn from(error: LaunchError) -> Self {
+        match error {
+            LaunchError::Store(error) => error.into(),
+            LaunchError::Driver(error) => error.into(),
+            LaunchError::Definition(diagnostics) => diagnostics.into(),
+            LaunchError::Unrecognized(refused) => {
+                let path = shell_path(&refused.path);
+                let trusted = match refused.why {
+                    UnrecognizedReason::OtherTeamFile => "whoever changed the saved one".to_owned(),
+                    _ => format!("whoever wrote `{}`", refused.path.display()),
+                };
+                Self::usage(format!(
+                    "{refused}. Name a team file of your own: `strata-host run TEAM.toml --recover_path {path}`; or, if you \
+                     trust {trusted}, add `--trust`"
+                ))
+            }
+            LaunchError::Mismatch(_) => Self::incompatible(error.to_string()),
+            LaunchError::Unconfirmed(_) => Self::in_use(error.to_string()),
+            LaunchError::Sandbox(_) | LaunchError::Http(_) | LaunchError::Place(_) => {
+                Self::internal(error.to_string())
+            }
+            _ => Self::usage(error.to_string()),
+        }
+    }
+}
+
+impl From<StoreError> for CommandFailure {
+    fn from(error: StoreError) -> Self {
+        if let StoreError::Unfinished { path, file } = &error {
+            let of = file
+                .as_ref()
+                .map_or_else(String::new, |name| format!(" (of `{name}`)"));
+            let (path, word) = (path.display(), shell_path(path));
+            return Self::usage(format!(
+                "`{path}` holds an unfinished team{of}; resume it with `strata-host run --recover_path {word}`, start anew \
+                 with `--force`, which moves it aside, or save this run elsewhere with `--storage DIR`"
+            ));
+        }
+        let code = match &error {
+            StoreError::Locked { .. } => IN_USE,
+            error if error.is_of_path() => 2,
+            StoreError::Full { .. } | StoreError::Io { .. } | StoreError::Database { .. } => 1,
+            StoreError::Permission { .. } | StoreError::Corrupt { .. } => 1,
+            _ => 2,
+        };
+        let hint = match &error {
+            StoreError::Absent { path } => {
+                no_position_hint(path).or_else(|| similar_directory_hint(path))
+            }
+            _ => None,
+        };
+        Self::new(code, format!("{error}{}", hint.unwrap_or_default()))
+    }
+}
+
+/// Returns a hint for `PATH@ID` in a command that does not accept it, if `PATH` exists.
+fn no_position_hint(path: &Path) -> Option<String> {
+    let (team, _) = path.to_str()?.rsplit_once('@')?;
+    Path::new(team)
+        .exists()
+        .then(|| format!("; `{team}` is there, and this command takes no `@` with an id behind it"))
+}
+
+/// Returns a hint that names a directory with a similar name.
+fn similar_directory_hint(path: &Path) -> Option<String> {
+    similar_path(path)
+        .filter(|near| near.is_dir())
+        .map(|near| format!("; did you mean `{}`?", near.display()))
+}
+
+/// Returns the exit code of a run that ended with this status.
+pub(super) fn exit_code(status: Status) -> u8 {
+    match status {
+        Status::Done => 0,
+        Status::Running => 1,
+        Status::Failed => 3,
+        Status::Waiting => 4,
+        Status::OutOfBudget => 5,
+        Status::Stalled => 6,
+        Status::StepLimit => 7,
+        Status::InDoubt => 10,
+        Status::Interrupted => 130,
+    }
+}

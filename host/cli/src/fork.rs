@@ -1,0 +1,55 @@
+//! `fork`: starts another lineage at a checkpoint.
+
+use serde_json::json;
+use strata_core::record::id::CheckpointId;
+use strata_host::launch::{ForkRequest, LaunchError, Pending, fork as make};
+use strata_host::storage::StoreError;
+
+use super::edit_notices::warn_if_edited;
+use super::terminal::warn;
+use super::{CommandFailure, ForkArgs, note, print, print_json, shell_path, shell_word};
+
+pub(super) fn fork(args: &ForkArgs) -> Result<u8, CommandFailure> {
+    warn_if_edited(&args.path);
+    let result = make(&ForkRequest {
+        path: args.path.clone(),
+        at: CheckpointId(args.at.clone()),
+        set: args.set.clone(),
+        to: args.to.clone(),
+    });
+    let fork = result.map_err(|error| match error {
+        LaunchError::Store(error @ StoreError::NoCheckpoint { .. }) => {
+            let path = shell_path(&args.path);
+            CommandFailure::usage(format!("{error}:\n  strata-host checkpoints {path}"))
+        }
+        error => error.into(),
+    })?;
+    if args.json {
+        let document = json!({
+            "checkpoint": fork.checkpoint.0, "lineage": fork.lineage, "parent": fork.parent.0,
+            "step": fork.step, "path": fork.path,
+        });
+        print_json(&document.to_string());
+    } else {
+        print(&fork.checkpoint.0);
+    }
+    for Pending { action, place } in &fork.pending {
+        warn(format_args!(
+            "`{action}` had finished in the open step and writes `{place}` too, which takes effect on top of the value \
+             set here once that step is committed; to have the value last, begin at a checkpoint before the step"
+        ));
+    }
+    let path = shell_path(&fork.path);
+    let on = match &args.to {
+        Some(_) => format!("strata-host run --recover_path {path}"),
+        None => format!(
+            "strata-host run --recover_path {path} --checkpoint {}",
+            shell_word(&fork.checkpoint.0)
+        ),
+    };
+    note(format_args!(
+        "lineage `{}` begins at `{}`; resume it with:\n  {on}",
+        fork.lineage, fork.parent
+    ));
+    Ok(0)
+}

@@ -1,0 +1,19 @@
+//! `graph`: writes a team as a graph. Nothing is run or built, and no component is opened.
+
+use strata_host::graph::{Graph, RenderFormat};
+use strata_host::manifest::Definition;
+
+use super::{CommandFailure, GraphArgs, GraphFormat, print};
+
+pub(super) fn graph(args: &GraphArgs) -> Result<u8, CommandFailure> {
+    let definition = Definition::read_without_files(&args.team)?;
+    let format = match args.format {
+        GraphFormat::Mermaid => RenderFormat::Mermaid,
+        GraphFormat::Dot => RenderFormat::Dot,
+        GraphFormat::Svg => RenderFormat::Svg,
+    };
+    let graph = Graph::from_team(&definition.team).and_then(|graph| graph.render(format));
+    let text = graph.map_err(|error| CommandFailure::usage(error.to_string()))?;
+    print(text.trim_end());
+    Ok(0)
+}

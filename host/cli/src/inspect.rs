@@ -1,0 +1,362 @@
+//! `inspect`: shows a saved state, for people as tables, for programs as the document that
+//! `team.json` holds. The modules below show parts of it: an action, the host calls, a message.
+
+mod action;
+mod calls;
+mod message;
+mod table;
+
+use std::path::Path;
+
+use strata_core::record::event::Status;
+use strata_core::record::id::CheckpointId;
+use strata_host::launch::{load_saved, parse_saved_state};
+use strata_host::storage::{StateSelector, resolve_link, team_json};
+use strata_host::view::{
+    ActionCost, HolderState, JoinView, OpenFault, RoleActivity, RunSummary, WorkKind, WorkState,
+};
+
+use action::InspectedAction;
+use table::TextTable;
+
+use super::edit_notices::warn_if_edited;
+use super::files::describe_files;
+use super::joins::describe_join;
+use super::requests::describe_requests;
+use super::suggested_command::{commented_command, shell_command};
+use super::{
+    CommandFailure, InspectArgs, pluralize, preview, print_json, print_line, shell_path, shell_word,
+};
+
+/// The maximum number of characters shown of a role's last output.
+const OUTPUT_CHARS: usize = 40;
+/// The maximum number of characters shown of a message.
+const PREVIEW_CHARS: usize = 70;
+
+pub(super) fn inspect(args: &InspectArgs) -> Result<u8, CommandFailure> {
+    let (path, at) = match &args.checkpoint {
+        Some(id) => {
+            if let (
+                path,
+                StateSelector::Checkpoint(CheckpointId(other)) | StateSelector::Lineage(other),
+            ) = parse_saved_state(&args.path)?
+            {
+                let path = shell_path(&path);
+                let why = format!(
+                    "two places were given, `{other}` behind `@` and `{id}` by `--checkpoint`"
+                );
+                return Err(CommandFailure::usage(format!(
+                    "{why}; name one: `strata-host inspect {path}@{}`",
+                    shell_word(id)
+                )));
+            }
+            (
+                resolve_link(Path::new(&args.path)),
+                StateSelector::Checkpoint(CheckpointId(id.clone())),
+            )
+        }
+        None => parse_saved_state(&args.path)?,
+    };
+    if args.calls && at != StateSelector::Head {
+        return Err(CommandFailure::usage(
+            "`--calls` shows the recorded calls of all that is saved; leave `@ID` away",
+        ));
+    }
+    let (path, json) = (path.as_path(), args.json);
+    let holder = HolderState::read(path, &at);
+    let saved = load_saved(path, &at)?;
+    let holder = holder.reread(path);
+    warn_if_edited(path);
+    let stepper = &saved.stepper;
+    let action = args
+        .action
+        .as_ref()
+        .map(|name| InspectedAction::from_name(stepper, name))
+        .transpose()?;
+    match (&args.message, action, args.calls) {
+        (Some(id), _, _) if json => message::print_message_json(stepper, id)?,
+        (Some(id), _, _) => message::show(stepper, id)?,
+        (None, _, true) if json => calls::print_calls_json(path, args.action.as_deref())?,
+        (None, _, true) => calls::show(path, args.action.as_deref())?,
+        (None, Some(action), false) if json => action.print_json(path),
+        (None, Some(action), false) => action.show(holder, path),
+        (None, None, false) if json => print_json(
+            team_json::export(stepper.team(), stepper.env(), &saved.definition).trim_end(),
+        ),
+        (None, None, false) => {
+            show_summary(&RunSummary::from_saved(&saved, path, &at, holder));
+        }
+    }
+    Ok(0)
+}
+
+fn show_summary(summary: &RunSummary) {
+    show_overview(summary);
+    print_line("");
+    show_roles(summary);
+    section("spending", summary.cost.actions.iter().map(describe_cost));
+    show_faults(summary);
+    let when = if summary.is_cut_off {
+        "in doubt on the next run"
+    } else {
+        "in doubt"
+    };
+    section(
+        &format!("{when} (resume with `--in-doubt redo|skip|VALUE`)"),
+        summary
+            .in_doubt
+            .iter()
+            .map(|doubt| format!("  {}: {}", doubt.id, doubt.what)),
+    );
+    section("joins", summary.joins.iter().map(format_join));
+    let mut requests = describe_requests(&summary.requests.requests);
+    if let Some(answer) = &summary.requests.answer_command {
+        requests.push(format!("  answer with: {}", shell_command(answer)));
+    }
+    section("requests", requests.into_iter());
+    section("files", describe_files(&summary.files).into_iter());
+    show_mail(summary);
+    let commands = summary.resume_commands.iter();
+    section(
+        "resume with",
+        commands.map(|command| format!("  {}", commented_command(command))),
+    );
+}
+
+/// Shows the lines about the run as a whole.
+fn show_overview(summary: &RunSummary) {
+    let checkpoint = summary.checkpoint.as_deref().unwrap_or("none");
+    print_line(&format!("run         {} ({})", summary.run, summary.team));
+    print_line(&format!(
+        "idea        {}",
+        preview(&summary.idea, PREVIEW_CHARS)
+    ));
+    print_line(&format!("status      {}", describe_status(summary)));
+    let open = if summary.is_step_open { "open" } else { "next" };
+    print_line(&format!(
+        "step        {} ({open}), checkpoint {checkpoint} of lineage {}",
+        summary.step, summary.lineage
+    ));
+    let cost = &summary.cost;
+    let budget = match cost.budget {
+        Some(budget) => budget.to_string(),
+        None => "no limit".into(),
+    };
+    let tokens = match cost.max_tokens {
+        Some(most) => format!(" and {} of {most} tokens", cost.tokens),
+        None => String::new(),
+    };
+    print_line(&format!("spent       {} of {budget}{tokens}", cost.spent));
+    let dead = pluralize(summary.dead_letters.len() as u64, "dead letter");
+    print_line(&format!(
+        "messages    {} published, {dead}; one in full: {}",
+        summary.published_messages,
+        shell_command(&summary.message_command)
+    ));
+    if let Some(output) = &summary.output {
+        print_line(&format!(
+            "output      {} of {}: {}",
+            output.id,
+            output.role,
+            preview(&output.content, PREVIEW_CHARS)
+        ));
+    }
+}
+
+/// Describes the status of a run, and who works on it.
+fn describe_status(summary: &RunSummary) -> String {
+    let name = summary.status.name();
+    let process = |pid: Option<u32>| match pid {
+        Some(pid) => format!("process {pid}"),
+        None => "a process".into(),
+    };
+    match (summary.holder, summary.status) {
+        (HolderState::HeldBy(pid), Status::Running) if summary.is_drained => {
+            format!("{name} ({}), idle", process(pid))
+        }
+        (HolderState::HeldBy(pid), Status::Running) => format!("{name} ({})", process(pid)),
+        (HolderState::HeldBy(pid), _) => format!("{name} ({} has it open)", process(pid)),
+        (HolderState::Free, Status::Running) => "cut off".into(),
+        // A message was sent to it after it was done.
+        (HolderState::Free, Status::Done) if !summary.is_drained => {
+            format!("{name}, with new mail")
+        }
+        _ => name.into(),
+    }
+}
+
+/// Shows a table of the roles.
+fn show_roles(summary: &RunSummary) {
+    let mut table = TextTable::new(&[
+        "role",
+        "mail",
+        "memory",
+        "spent",
+        "at",
+        "message",
+        "last output",
+    ]);
+    for role in &summary.roles {
+        let (id, content) = match &role.last_message {
+            Some(message) => (message.id.clone(), preview(&message.content, OUTPUT_CHARS)),
+            None => ("-".into(), "-".into()),
+        };
+        table.add_row([
+            role.role.clone(),
+            role.mail.to_string(),
+            role.memory.to_string(),
+            role.spent.to_string(),
+            describe_activity(role.activity.as_ref()),
+            id,
+            content,
+        ]);
+    }
+    table.print();
+}
+
+/// Describes what a role is doing.
+fn describe_activity(activity: Option<&RoleActivity>) -> String {
+    let (work, index, action, state, attempts) = match activity {
+        None => return "idle".into(),
+        Some(RoleActivity::Finished) => return "finished, waits for the step to commit".into(),
+        Some(RoleActivity::Working {
+            work,
+            index,
+            action,
+            state,
+            attempts,
+        }) => (work, index, action, state, attempts),
+    };
+    let what = match work {
+        WorkKind::Choice { round } => format!("choice {round}"),
+        WorkKind::Answer => "the answer to its mail".into(),
+        WorkKind::Planning => format!("planning with 0 `{action}`"),
+        WorkKind::Action => format!("action {} `{action}`", index.unwrap_or_default()),
+    };
+    let how = match state {
+        WorkState::Next => "next",
+        WorkState::Running => "running",
+        WorkState::CutOff => "cut off",
+        WorkState::BackingOff => "waits for another try",
+        WorkState::Interrupted => "interrupted",
+        WorkState::Failed => "FAILED",
+        WorkState::Finished => "finished",
+        WorkState::WaitingForPerson => "waits for a person",
+    };
+    format!("{what}: {how} (attempts {attempts})")
+}
+
+/// Describes what an action spent, and what the journal saved.
+fn describe_cost(cost: &ActionCost) -> String {
+    let (calls, tokens) = (
+        pluralize(cost.calls, "call"),
+        pluralize(cost.tokens, "token"),
+    );
+    let served = match cost.served {
+        0 => String::new(),
+        served => format!(
+            ", {served} served from the journal, which saved {}",
+            cost.saved
+        ),
+    };
+    let flaw = |count: u64, flaw: &str| match count {
+        0 => String::new(),
+        count => format!(", {flaw} replies: {count}"),
+    };
+    let flaws = flaw(cost.truncated, "truncated") + &flaw(cost.refused, "refused or filtered");
+    format!(
+        "  {:<28} {} for {tokens} in {calls}{served}{flaws}",
+        cost.action, cost.spent
+    )
+}
+
+fn show_faults(summary: &RunSummary) {
+    let mut lines = Vec::new();
+    for fault in &summary.faults {
+        // Messages of faults may have several lines, such as those of compilers. No line may look
+        // like another fault.
+        let text = describe_fault(fault);
+        for (number, line) in text.split('\n').enumerate() {
+            let indent = if number == 0 { "" } else { "    " };
+            lines.push(format!("{indent}{line}"));
+        }
+    }
+    if let Some(command) = &summary.fault_command {
+        lines.push(format!(
+            "  stack, log and calls: {}",
+            shell_command(command)
+        ));
+    }
+    section("faults", lines.into_iter());
+}
+
+fn describe_fault(fault: &OpenFault) -> String {
+    format!(
+        "  {} {}: {}: {}",
+        fault.role,
+        describe_activity(fault.activity.as_ref()),
+        fault.kind,
+        fault.message
+    )
+}
+
+fn format_join(join: &JoinView) -> String {
+    format!(
+        "  {} ({}, to `{}` by {}): {}",
+        join.id,
+        join.mode.name(),
+        join.to,
+        join.deliver.name(),
+        describe_join(join)
+    )
+}
+
+fn show_mail(summary: &RunSummary) {
+    let mail = summary.mail.iter().map(|mail| {
+        let from = match mail.from.as_str() {
+            "" => "outside",
+            from => from,
+        };
+        format!(
+            "  {} <- {from} [{}] {}: {}",
+            mail.to,
+            mail.label,
+            mail.id,
+            preview(&mail.content, PREVIEW_CHARS)
+        )
+    });
+    section("mailboxes", mail);
+    let dead = summary.dead_letters.iter().map(|letter| {
+        format!(
+            "  to `{}` {}: {}",
+            letter.to,
+            letter.id,
+            preview(&letter.content, PREVIEW_CHARS)
+        )
+    });
+    section("dead letters", dead);
+    let leaving = summary.outbox.iter().map(|outbound| {
+        let failure = match &outbound.failure {
+            Some(reason) => format!(" (FAILED: {reason})"),
+            None => String::new(),
+        };
+        format!(
+            "  to {} {}: {}{failure}",
+            outbound.to.join(", "),
+            outbound.id,
+            preview(&outbound.content, PREVIEW_CHARS)
+        )
+    });
+    section("on their way out", leaving);
+}
+
+fn section(title: &str, lines: impl Iterator<Item = String>) {
+    let mut lines = lines.peekable();
+    if lines.peek().is_some() {
+        print_line("");
+        print_line(title);
+        for line in lines {
+            print_line(&line);
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! `inspect --action`: shows one action: its state, spending, last output and fault.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::fault::FaultKind;
+use strata_core::record::id::{ActionId, RoleId, Slot, SlotKind};
+use strata_core::record::rules::Thinker;
+use strata_core::team::React;
+use strata_host::storage::team_json;
+use strata_host::suggest::suggest;
+use strata_host::view::{ActionFault, ActionView, HolderState, last_output};
+
+use super::{describe_activity, pluralize};
+use crate::fault_report::{describe_host_call, write_section};
+use crate::suggested_command::shell_command;
+use crate::{CommandFailure, print_json, print_line, print_text};
+
+/// Returns the names of existing actions, as many as fit into a message.
+fn list_names(names: &[&str]) -> String {
+    const LISTED: usize = 8;
+    match names.len().saturating_sub(LISTED) {
+        _ if names.is_empty() => "its roles have none".into(),
+        0 => format!("there are {}", names.join(", ")),
+        more => format!("there are {} and {more} more", names[..LISTED].join(", ")),
+    }
+}
+
+/// An action of a team.
+pub(super) struct InspectedAction<'a> {
+    stepper: &'a Stepper,
+    slot: Slot,
+}
+
+impl<'a> InspectedAction<'a> {
+    /// Returns the action that `ROLE.ACTION` names. `ROLE.think` is the component or model that
+    /// chooses among a role's actions.
+    pub(super) fn from_name(stepper: &'a Stepper, name: &str) -> Result<Self, CommandFailure> {
+        let team = stepper.team();
+        let of_role = |id: RoleId| {
+            let role = team.role(id);
+            let acts = (0..)
+                .zip(&role.actions)
+                .map(|(index, _)| SlotKind::Action(ActionId(index)));
+            let thinks = |react| {
+                matches!(
+                    react,
+                    React::Choose {
+                        thinker: Thinker::Component | Thinker::Model,
+                        ..
+                    }
+                )
+            };
+            let chooses = thinks(role.react).then_some(SlotKind::Think);
+            acts.chain(chooses).map(move |part| Slot {
+                role: id,
+                kind: part,
+            })
+        };
+        let all: Vec<(String, Slot)> = team
+            .role_ids()
+            .flat_map(of_role)
+            .map(|slot| (team.slot_name(slot), slot))
+            .collect();
+        let Some((_, slot)) = all.iter().find(|(full, _)| full == name) else {
+            let names: Vec<&str> = all.iter().map(|(full, _)| full.as_str()).collect();
+            let hint = suggest(name, &names).unwrap_or_else(|| list_names(&names));
+            return Err(CommandFailure::usage(format!(
+                "the team has no action `{name}`; {hint}"
+            )));
+        };
+        Ok(Self {
+            stepper,
+            slot: *slot,
+        })
+    }
+
+    /// Shows it as text.
+    pub(super) fn show(&self, holder: HolderState, path: &Path) {
+        let is_cut_off = holder.is_cut_off(self.stepper);
+        show_action(&ActionView::from_slot(
+            self.stepper,
+            self.slot,
+            path,
+            is_cut_off,
+        ));
+    }
+
+    /// Prints it as JSON. The output has the form in which `team.json` holds messages.
+    pub(super) fn print_json(&self, path: &Path) {
+        let action = ActionView::from_slot(self.stepper, self.slot, path, false);
+        let fault = action.fault.as_ref().map(|fault| {
+            json!({
+                "kind": fault.kind.name(), "cause": fault.cause.name(), "message": fault.message,
+                "backtrace": fault.backtrace, "log": fault.log,
+            })
+        });
+        let output: Option<Value> = last_output(self.stepper, self.slot)
+            .and_then(|message| serde_json::from_str(&team_json::message_json(message)).ok());
+        let document = json!({
+            "role": action.role, "action": action.action, "digest": action.digest,
+            "attempts": action.attempts, "spent": action.spent.to_dollars(),
+            "tokens": action.tokens, "calls": action.calls, "fault": fault, "output": output,
+        });
+        print_json(&document.to_string());
+    }
+}
+
+fn show_action(action: &ActionView) {
+    print_line(&format!("action      {}.{}", action.role, action.action));
+    let component = match &action.digest {
+        Some(digest) => digest.as_str(),
+        None if action.is_done_by_host => "none: the host asks the model",
+        None => "none yet",
+    };
+    print_line(&format!("component   {component}"));
+    print_line(&format!(
+        "role is at  {}",
+        describe_activity(action.activity.as_ref())
+    ));
+    let (calls, tokens) = (
+        pluralize(action.calls, "call"),
+        pluralize(action.tokens, "token"),
+    );
+    print_line(&format!(
+        "spent       {} for {tokens} in {calls}",
+        action.spent
+    ));
+    if let Some(fault) = &action.fault {
+        show_fault(fault, action.attempts.unwrap_or_default());
+    }
+    write_section(
+        "calls of the host in this activation, and what came back",
+        action.recorded_calls.iter().map(describe_host_call),
+        print_line,
+    );
+    if let Some(command) = &action.calls_command {
+        print_line(&format!("    in full: {}", shell_command(command)));
+    }
+    if let Some(output) = &action.output {
+        print_line("");
+        print_line(&format!("last output ({})", output.id));
+        print_text(&output.content);
+    }
+}
+
+fn show_fault(fault: &ActionFault, attempts: u32) {
+    let message = fault.message.replace('\n', "\n    ");
+    let what = if fault.kind == FaultKind::Interrupted {
+        "stopped"
+    } else {
+        "fault"
+    };
+    print_text(&format!(
+        "{what:<11} attempt {attempts}: {}: {message}",
+        fault.kind
+    ));
+    write_section(
+        "stack of the guest, innermost first",
+        fault.backtrace.iter().cloned(),
+        print_line,
+    );
+    write_section("what it logged last", fault.log.iter().cloned(), print_line);
+}

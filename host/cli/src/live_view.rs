@@ -1,0 +1,270 @@
+//! The live view of a run, at the bottom of a terminal: a line for the team and one for each action
+//! being run. Permanent lines are written by `reporter`; drawing is done by `terminal`.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::host_call::{AnswerSource, HostCallKind};
+use strata_core::record::money::Usd;
+use strata_host::driver::clock::now_ms;
+use strata_host::public_event::PublicEvent;
+use strata_host::services::models::StreamObserverFactory;
+use unicode_width::UnicodeWidthStr;
+
+use super::sanitize::sanitize_line;
+use super::terminal;
+
+/// The maximum number of actions that have a line of their own. More would displace the permanent
+/// lines on a small screen.
+const MAX_ROWS: usize = 6;
+/// The minimum width of a name, in columns.
+pub(super) const MIN_NAME_COLUMNS: usize = 28;
+/// The interval at which elapsed times are updated.
+const UPDATE_INTERVAL: Duration = Duration::from_millis(250);
+
+/// A handle to the live view. All clones show the same view.
+#[derive(Clone, Default)]
+pub(super) struct LiveView(Option<Arc<Mutex<LiveContent>>>);
+
+/// The content of the live view.
+#[derive(Default)]
+struct LiveContent {
+    started_ms: i64,
+    /// By the name of the role; each role runs at most one action at a time.
+    running: BTreeMap<String, RunningAction>,
+    step: u64,
+    roles: usize,
+    spent: f64,
+    budget: Option<Usd>,
+    /// Stops the thread that updates elapsed times when it is dropped. `None` while nothing is
+    /// shown.
+    updater: Option<Sender<()>>,
+}
+
+/// An action being run.
+struct RunningAction {
+    name: String,
+    started_ms: i64,
+    attempt: u32,
+    /// The host function that it called last.
+    last_call: Option<String>,
+    /// How many host calls have been sent and have not returned.
+    pending_calls: usize,
+}
+
+impl LiveView {
+    /// Creates a live view, which is empty if there is no terminal that can show it.
+    pub(super) fn at_terminal() -> Self {
+        Self(terminal::can_show_live_view().then(Arc::default))
+    }
+
+    /// Shows a team that is started or resumed.
+    pub(super) fn show(&self, stepper: &Stepper) {
+        let Some(mut shown) = self.content() else {
+            return;
+        };
+        let (team, env) = (stepper.team(), stepper.env());
+        (shown.started_ms, shown.step, shown.roles) = (now_ms(), env.step, team.roles.len());
+        (shown.spent, shown.budget) = (env.spent.to_dollars(), env.budget);
+        let (clock, stopped) = mpsc::channel();
+        shown.updater = Some(clock);
+        let live = self.clone();
+        // If the thread cannot be started, elapsed times are updated with each event only.
+        let _ = thread::Builder::new()
+            .name("live part".into())
+            .spawn(move || {
+                while stopped.recv_timeout(UPDATE_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                    if let Some(shown) = live.content() {
+                        shown.draw();
+                    }
+                }
+            });
+        shown.draw();
+    }
+
+    /// Returns a factory of stream observers that also shows calls being sent, for which there is
+    /// no event. It delegates to `other`.
+    pub(super) fn observer_factory(
+        &self,
+        other: Option<StreamObserverFactory>,
+    ) -> Option<StreamObserverFactory> {
+        if self.0.is_none() {
+            return other;
+        }
+        let live = self.clone();
+        Some(Arc::new(move |role, kind| {
+            live.call_sent(role, kind);
+            other.as_ref().and_then(|other| other(role, kind))
+        }))
+    }
+
+    fn call_sent(&self, role: &str, kind: HostCallKind) {
+        let Some(mut shown) = self.content() else {
+            return;
+        };
+        if let Some(flight) = shown.running.get_mut(role) {
+            (flight.last_call, flight.pending_calls) =
+                (Some(kind.name().to_owned()), flight.pending_calls + 1);
+        }
+        shown.draw();
+    }
+
+    /// Follows what happens.
+    pub(super) fn update(&self, event: &PublicEvent) {
+        if let Some(mut shown) = self.content() {
+            shown.update(event);
+            shown.draw();
+        }
+    }
+
+    /// Removes the view from the terminal.
+    pub(super) fn hide(&self) {
+        let Some(mut shown) = self.content() else {
+            return;
+        };
+        shown.updater = None;
+        shown.running.clear();
+        terminal::set_live_rows(Vec::new());
+    }
+
+    fn content(&self) -> Option<MutexGuard<'_, LiveContent>> {
+        self.0
+            .as_ref()
+            .map(|shown| shown.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl LiveContent {
+    fn update(&mut self, event: &PublicEvent) {
+        match event {
+            PublicEvent::StepStarted { step } => self.step = *step,
+            // The event about the component comes before the one about the action.
+            PublicEvent::PluginInstantiated { role, action, .. } => {
+                self.start(role, &format!("{role}.{action}"), 1);
+            }
+            PublicEvent::ActionStarted {
+                action, attempt, ..
+            } => self.start(&action.role, &action.qualified_name(), *attempt),
+            PublicEvent::HostCallBegun { action, call, .. } => {
+                if let Some(flight) = self.running.get_mut(&action.role) {
+                    flight.last_call = Some(call.name().to_owned());
+                }
+            }
+            PublicEvent::HostCall {
+                action,
+                call,
+                source,
+                cost,
+                ..
+            } => {
+                self.spent += cost;
+                if let Some(flight) = self.running.get_mut(&action.role) {
+                    flight.last_call = Some(call.name().to_owned());
+                    let came_back = *source == AnswerSource::Live;
+                    flight.pending_calls = flight.pending_calls.saturating_sub(came_back.into());
+                }
+            }
+            PublicEvent::Think { role, .. } => {
+                self.running.remove(role);
+            }
+            PublicEvent::ActionFinished { action, .. }
+            | PublicEvent::ActionFailed { action, .. }
+            | PublicEvent::ActionSuspended { action, .. }
+            | PublicEvent::RequestOpened { action, .. } => {
+                self.running.remove(&action.role);
+            }
+            PublicEvent::RunEnded { .. } => self.running.clear(),
+            _ => {}
+        }
+    }
+
+    fn start(&mut self, role: &str, name: &str, attempt: u32) {
+        let flight = RunningAction {
+            name: sanitize_line(name),
+            started_ms: now_ms(),
+            attempt,
+            last_call: None,
+            pending_calls: 0,
+        };
+        self.running.insert(role.to_owned(), flight);
+    }
+
+    fn draw(&self) {
+        if self.updater.is_none() {
+            return;
+        }
+        let now = now_ms();
+        let (step, roles, busy) = (self.step, self.roles, self.running.len());
+        let budget = self
+            .budget
+            .map(|budget| format!(" of {budget}"))
+            .unwrap_or_default();
+        let (spent, since) = (
+            Usd::from_dollars(self.spent),
+            format_duration(now - self.started_ms),
+        );
+        let head = format!(
+            "{since:>8}  step {step:<3} {busy} of {roles} roles at work, {spent}{budget} spent"
+        );
+        let shown = self.running.values().take(MAX_ROWS);
+        let width = shown
+            .clone()
+            .map(|flight| flight.name.width())
+            .fold(MIN_NAME_COLUMNS, usize::max);
+        let flights = shown.map(|flight| flight.format_row(step, width, now));
+        let more = busy.saturating_sub(MAX_ROWS);
+        let more = (more > 0).then(|| format!("{:>8}  {more} more", ""));
+        terminal::set_live_rows([head].into_iter().chain(flights).chain(more).collect());
+    }
+}
+
+impl RunningAction {
+    fn format_row(&self, step: u64, width: usize, now: i64) -> String {
+        let again = (self.attempt > 1).then(|| format!("attempt {}", self.attempt));
+        let call = self
+            .last_call
+            .as_ref()
+            .map(|call| match self.pending_calls {
+                0 => format!("called {call}"),
+                1 => format!("waits for {call}"),
+                away => format!("waits for {call}, {away} calls"),
+            });
+        let more: Vec<String> = again.into_iter().chain(call).collect();
+        let since = format_duration(now - self.started_ms);
+        let gap = " ".repeat(width.saturating_sub(self.name.width()));
+        format!(
+            "{since:>8}  step {step:<3} {}{gap} {}",
+            self.name,
+            more.join(", ")
+        )
+    }
+}
+
+/// Formats a duration for people: `12s`, `3m05s`, `2h03m`.
+pub(super) fn format_duration(ms: i64) -> String {
+    let seconds = ms.max(0) / 1000;
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds}s"),
+        (0, minutes, seconds) => format!("{minutes}m{seconds:02}s"),
+        (hours, minutes, _) => format!("{hours}h{minutes:02}m"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::format_duration;
+
+    #[test]
+    fn times_are_short_and_as_exact_as_people_want_them() {
+        let check = |ms: i64, expected: &str| assert_eq!(format_duration(ms), expected, "{ms}");
+        check(-5, "0s");
+        check(999, "0s");
+        check(12_345, "12s");
+        check(185_000, "3m05s");
+        check(7_380_000, "2h03m");
+    }
+}

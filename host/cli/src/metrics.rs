@@ -1,0 +1,37 @@
+//! `--metrics`: starts the metrics server of a run.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use strata_host::metrics::{Metrics, server};
+
+use super::{CommandFailure, note};
+
+/// Parses an address given as `9464` or `127.0.0.1:9464`.
+pub(super) fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    let alone = || {
+        text.parse()
+            .ok()
+            .map(|port: u16| SocketAddr::from((IpAddr::V4(Ipv4Addr::LOCALHOST), port)))
+    };
+    let whole = || text.parse().ok();
+    alone().or_else(whole).ok_or_else(|| {
+        "give a port of this machine, or an address and a port: `127.0.0.1:9464`".into()
+    })
+}
+
+/// Starts the server and returns the metrics that it serves.
+pub(super) async fn serve(
+    address: SocketAddr,
+    quiet: bool,
+) -> Result<Arc<Metrics>, CommandFailure> {
+    let metrics = Arc::new(Metrics::default());
+    let bound = server::serve(address, metrics.clone()).await;
+    let bound = bound.map_err(|error| {
+        CommandFailure::usage(format!("cannot serve metrics at `{address}`: {error}"))
+    })?;
+    if !quiet {
+        note(format_args!("metrics are at http://{bound}/metrics"));
+    }
+    Ok(metrics)
+}

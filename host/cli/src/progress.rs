@@ -1,0 +1,108 @@
+//! Shows what takes long before a run, such as the first build of a language, with the elapsed
+//! time. At a terminal this is a line that is removed afterwards; elsewhere a line is written now
+//! and then.
+
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use strata_host::driver::clock::now_ms;
+use strata_host::launch::Notice;
+
+use super::live_view::format_duration;
+use super::{note, report_notice, terminal};
+
+/// The interval at which the elapsed time is updated at a terminal.
+const UPDATE_INTERVAL: Duration = Duration::from_millis(250);
+/// The interval at which it is written elsewhere.
+const NOTE_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Shows the current activity until it is dropped.
+pub(super) struct ProgressDisplay {
+    activity: Arc<Mutex<Option<CurrentActivity>>>,
+    quiet: bool,
+    /// Stops the thread that updates the elapsed time when it is dropped.
+    _updater: Sender<()>,
+}
+
+/// The current activity.
+struct CurrentActivity {
+    what: String,
+    started_ms: i64,
+}
+
+impl ProgressDisplay {
+    /// Starts without an activity.
+    pub(super) fn start() -> Self {
+        let activity = Arc::default();
+        let (clock, stopped) = mpsc::channel();
+        let (shared, live) = (Arc::clone(&activity), terminal::can_show_live_view());
+        let tick = if live { UPDATE_INTERVAL } else { NOTE_INTERVAL };
+        // If the thread cannot be started, the elapsed time is not shown.
+        let _ = thread::Builder::new()
+            .name("progress".into())
+            .spawn(move || {
+                while stopped.recv_timeout(tick) == Err(RecvTimeoutError::Timeout) {
+                    if let Some(current) = lock(&shared).as_ref() {
+                        current.show(live);
+                    }
+                }
+            });
+        Self {
+            activity,
+            quiet: false,
+            _updater: clock,
+        }
+    }
+
+    /// Sets whether only warnings are shown.
+    pub(super) fn only_warnings(mut self, quiet: bool) -> Self {
+        self.quiet = quiet;
+        self
+    }
+
+    /// Shows a notice.
+    pub(super) fn show_notice(&mut self, notice: Notice<'_>) {
+        if self.quiet && !matches!(notice, Notice::Warning(_)) {
+            return;
+        }
+        if let Notice::Busy(what) = notice {
+            *lock(&self.activity) = Some(CurrentActivity {
+                what: what.to_owned(),
+                started_ms: now_ms(),
+            });
+        }
+        report_notice(notice);
+    }
+
+    /// Shows a new current activity.
+    pub(super) fn set_activity(&mut self, what: &str) {
+        self.show_notice(Notice::Busy(what));
+    }
+}
+
+impl Drop for ProgressDisplay {
+    fn drop(&mut self) {
+        if lock(&self.activity).take().is_some() && terminal::can_show_live_view() {
+            terminal::set_live_rows(Vec::new());
+        }
+    }
+}
+
+impl CurrentActivity {
+    fn show(&self, live: bool) {
+        let (since, what) = (format_duration(now_ms() - self.started_ms), &self.what);
+        match live {
+            true => terminal::set_live_rows(vec![format!(
+                "{since:>8}  {}",
+                super::sanitize::sanitize_line(what)
+            )]),
+            false => note(format_args!("still {what} ({since})")),
+        }
+    }
+}
+
+fn lock(current: &Mutex<Option<CurrentActivity>>) -> MutexGuard<'_, Option<CurrentActivity>> {
+    current.lock().unwrap_or_else(PoisonError::into_inner)
+}

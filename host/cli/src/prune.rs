@@ -1,0 +1,40 @@
+//! `prune`: removes old checkpoints and what only they needed.
+
+use strata_host::launch::prune as carry_out;
+
+use super::{CommandFailure, PruneArgs, note, pluralize, print_json};
+
+pub(super) fn prune(args: &PruneArgs) -> Result<u8, CommandFailure> {
+    let result = carry_out(&args.path, args.keep)?;
+    let pruned = result.pruned;
+    if args.json {
+        let document = serde_json::json!({
+            "keep": result.keep, "checkpoints": pruned.checkpoints, "events": pruned.events, "bytes": pruned.bytes,
+        });
+        print_json(&document.to_string());
+        return Ok(0);
+    }
+    let (checkpoints, events) = (
+        pluralize(pruned.checkpoints, "checkpoint"),
+        pluralize(pruned.events, "event"),
+    );
+    let freed = match (pruned.events, pruned.bytes) {
+        (0, 0) => String::new(),
+        // If few pages are freed, the file does not become smaller.
+        (_, 0) => ", too little to make the file smaller".into(),
+        (_, bytes) => format!(", {} freed", format_size(bytes)),
+    };
+    note(format_args!(
+        "pruned {checkpoints} and {events}{freed}; the newest {} of each lineage can still be resumed from",
+        result.keep
+    ));
+    Ok(0)
+}
+
+fn format_size(bytes: u64) -> String {
+    match bytes {
+        0..1024 => pluralize(bytes, "byte"),
+        1024..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),
+        _ => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
+    }
+}

@@ -1,0 +1,42 @@
+//! `report`: writes a saved run as one HTML page.
+
+use std::io::Write;
+use std::path::Path;
+
+use strata_host::launch::{OutputFile, TeamInputs, WriteTime, gather_report as gather};
+use strata_host::open;
+use strata_host::report::html;
+
+use super::events_sink::ensure_not_input;
+use super::{CommandFailure, ReportArgs, note, print};
+
+/// The number of bytes by which a file is recognized as a report, which may be overwritten.
+const BEGINNING_BYTES: usize = "<!doctype html>\n<!-- strata-host report -->".len();
+
+pub(super) fn report(args: &ReportArgs) -> Result<u8, CommandFailure> {
+    let report = gather(&args.path)?;
+    let page = html::page(&report);
+    match &args.output {
+        Some(file) => {
+            let inputs = TeamInputs {
+                storage: Some(Path::new(&report.storage.path)),
+                ..TeamInputs::default()
+            };
+            let output = OutputFile {
+                path: file,
+                beginning: &page.as_bytes()[..BEGINNING_BYTES.min(page.len())],
+                time: WriteTime::AfterRun,
+            };
+            ensure_not_input("-o", output, &inputs)?;
+            let failed = |error| {
+                CommandFailure::internal(format!("cannot write `{}`: {error}", file.display()))
+            };
+            open::to_replace(file)
+                .and_then(|mut file| file.write_all(page.as_bytes()))
+                .map_err(failed)?;
+            note(format_args!("the report is in `{}`", file.display()));
+        }
+        None => print(page.trim_end()),
+    }
+    Ok(0)
+}

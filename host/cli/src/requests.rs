@@ -1,0 +1,89 @@
+//! Renders requests to humans: who asks, the question, and how to answer. Asking at the terminal
+//! is in `prompt`.
+
+use strata_host::driver::HumanReply;
+use strata_host::public_event::rfc3339;
+use strata_host::view::RequestView;
+
+use super::sanitize::{sanitize, sanitize_line};
+use super::{CommandFailure, preview};
+
+/// The maximum number of characters shown of a schema or a default.
+const PREVIEW_CHARS: usize = 200;
+
+/// Parses `REQUEST=JSON` from the command line.
+pub(super) fn parse_answer(text: &str) -> Result<HumanReply, CommandFailure> {
+    match text.split_once('=') {
+        Some((request, answer)) if !request.is_empty() => Ok(HumanReply {
+            request: request.into(),
+            text: answer.into(),
+        }),
+        _ => Err(CommandFailure::usage(format!(
+            "`{text}` is not an answer; write REQUEST=JSON, e.g. `ask-0-0-0-0=42`"
+        ))),
+    }
+}
+
+/// Returns the role that asks and the action it is running.
+pub(super) fn describe_asker(request: &RequestView) -> String {
+    match request.index {
+        Some(index) => format!("{} action {index} `{}`", request.role, request.action),
+        None => request.role.clone(),
+    }
+}
+
+/// Describes the valid answers and the expiry, one line each.
+pub(super) fn describe_terms(request: &RequestView) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !request.choices.is_empty() {
+        let choices: Vec<String> = request
+            .choices
+            .iter()
+            .map(|choice| format!("`{}`", sanitize_line(choice)))
+            .collect();
+        lines.push(format!("one of {}", choices.join(", ")));
+    }
+    lines.extend(other_terms(request));
+    lines
+}
+
+/// The same without the choices.
+pub(super) fn other_terms(request: &RequestView) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(schema) = &request.schema {
+        lines.push(format!(
+            "JSON matching {}",
+            preview(&sanitize(schema.as_str()), PREVIEW_CHARS)
+        ));
+    }
+    if let Some(end) = request.expires_ms {
+        let then = match &request.default {
+            Some(default) => format!(
+                "then {} is taken",
+                preview(&sanitize(default.as_str()), PREVIEW_CHARS)
+            ),
+            None => "then the question fails".into(),
+        };
+        lines.push(format!("until {}; {then}", rfc3339(end)));
+    }
+    lines
+}
+
+/// Describes requests, with two or more lines each.
+pub(super) fn describe_requests(requests: &[RequestView]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for request in requests {
+        lines.push(format!(
+            "  {}  {} asks:",
+            request.id,
+            describe_asker(request)
+        ));
+        for line in sanitize(&request.question).lines() {
+            lines.push(format!("    {line}"));
+        }
+        for line in describe_terms(request) {
+            lines.push(format!("    ({line})"));
+        }
+    }
+    lines
+}

@@ -1,0 +1,509 @@
+//! `run`: starts or resumes a team.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::Status;
+use strata_core::record::id::CheckpointId;
+use strata_core::record::message::IDEA_LABEL;
+use strata_host::driver::{LineListener, RunState, StopSignal};
+use strata_host::launch::{
+    LaunchError, Notice, OutputFile, Resume, ResumeNotes, ResumeOutcome, RunHandle, SavedTeamFile,
+    Start, TeamInputs, WriteTime, resume, start, storage_by_name,
+};
+use strata_host::manifest::operator::{in_force, policy_files};
+use strata_host::manifest::{Overrides, find_team_file};
+use strata_host::public_event::EventLine;
+use strata_host::services::models::{RECORD_BEGINNING, StreamObserverFactory};
+use strata_host::storage::{ReplacePolicy, resolve_link, update_latest_link};
+use tokio::sync::watch;
+
+use super::edit_notices::{note_edited_team_file, warn_edited};
+use super::end_report::EndReport;
+use super::events_sink::{EventsSink, PreviousContent, ensure_events_not_input, ensure_not_input};
+use super::live_view::LiveView;
+use super::prompt::{Prompt, PromptOutcome};
+use super::reporter::{Reporter, Verbosity};
+use super::requests::parse_answer;
+use super::result::show_result;
+use super::signals::Signals;
+use super::{CommandFailure, RunArgs, exit_code, metrics, note, reply_view, shell_path, warn};
+use crate::progress::ProgressDisplay;
+
+/// The team file if none is named.
+const DEFAULT_TEAM: &str = "team.toml";
+
+/// The link to the last run for which no storage was named.
+const LAST_RUN_LINK: &str = "workspace/storage/team";
+
+/// The time after which an idle thread of the blocking pool ends: practically never.
+const THREAD_KEEP_ALIVE: Duration = Duration::from_secs(u32::MAX as u64);
+
+/// Runs a team. With `verbose`, models' replies are shown while they are received.
+pub(super) fn run(args: RunArgs, verbose: u8) -> Result<u8, CommandFailure> {
+    let shown = (verbose > 0 && !args.quiet && !args.json).then(reply_view::reply_observers);
+    block_on_run(launch_and_run(args, shown))
+}
+
+/// Runs a future that runs teams, to its end.
+pub(super) fn block_on_run(
+    work: impl Future<Output = Result<u8, CommandFailure>>,
+) -> Result<u8, CommandFailure> {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    // Guests yield only at epochs, so timers and signals are polled at every turn.
+    let runtime = runtime
+        .enable_all()
+        .event_interval(1)
+        .thread_keep_alive(THREAD_KEEP_ALIVE)
+        .build();
+    let runtime = runtime
+        .map_err(|error| CommandFailure::internal(format!("cannot start the runtime: {error}")))?;
+    // Starts one thread of the blocking pool now. If a limit prevents further threads later, it
+    // does all blocking work, one item at a time.
+    drop(runtime.spawn_blocking(|| ()));
+    let code = runtime.block_on(work);
+    // The end of the process must not wait for an action that hangs in the host.
+    runtime.shutdown_background();
+    code
+}
+
+async fn launch_and_run(
+    args: RunArgs,
+    shown: Option<StreamObserverFactory>,
+) -> Result<u8, CommandFailure> {
+    let signals = Signals::subscribe()?;
+    let loudness = if args.quiet {
+        Verbosity::Quiet
+    } else {
+        Verbosity::Normal
+    };
+    let live = if args.quiet {
+        LiveView::default()
+    } else {
+        LiveView::at_terminal()
+    };
+    let storage = args.storage()?;
+    // This must precede the creation of any file.
+    check_outputs(&args, &storage)?;
+    let events = args
+        .events
+        .as_deref()
+        .map(|path| (path, args.previous_content()));
+    let had_events = args.events.as_ref().is_some_and(|path| path.exists());
+    let on_line = LineListener::Each(event_listener(
+        events,
+        Reporter::new(loudness, live.clone()),
+    )?);
+    // The server is started before anything is saved, so that an address in use leaves nothing
+    // behind.
+    let metrics = match args.metrics {
+        Some(address) => Some(metrics::serve(address, args.quiet).await?),
+        None => None,
+    };
+    let mut run = match launch(&args, &storage, on_line)? {
+        Launched::Running(run) => run,
+        Launched::Finished(stepper, path) => {
+            show_finished(&args, had_events, &stepper, &path)?;
+            return Ok(0);
+        }
+    };
+    if let Some(factory) = live.observer_factory(shown) {
+        run.observe(factory);
+    }
+    run.set_when_idle(args.when_idle());
+    if let Some(metrics) = metrics {
+        run.record_metrics(metrics);
+    }
+    if args.keep_alive && !args.quiet {
+        tokio::spawn(note_when_idle(run.run_state(), run.path().to_owned()));
+    }
+    live.show(run.stepper());
+    signals.set_run_started();
+    let mut stop = signals.stop.clone();
+    let mut prompt = Prompt::at_terminal().filter(|_| loudness == Verbosity::Normal);
+    let played = run_with_prompt(&mut run, &mut prompt, &mut stop).await;
+    live.hide();
+    let status = played?;
+    EndReport::from_run(&run, args.policy.as_deref(), status).write(loudness);
+    show_result(&args, status, run.stepper(), run.path());
+    Ok(if status == Status::Interrupted {
+        signals.code()
+    } else {
+        exit_code(status)
+    })
+}
+
+/// Reports a team that was finished before. `had_events` says whether the file of `--events`
+/// existed: it may lack the last lines of a run that was killed.
+fn show_finished(
+    args: &RunArgs,
+    had_events: bool,
+    stepper: &Stepper,
+    path: &Path,
+) -> Result<(), CommandFailure> {
+    if !args.quiet {
+        note(format_args!(
+            "the team saved in `{}` is done; nothing is left to run",
+            path.display()
+        ));
+    }
+    if let (Some(events), true) = (&args.events, had_events) {
+        let written = EventsSink::open(events, args.previous_content())?.write_missing();
+        if let Err(error) = written {
+            warn(format_args!("`{}` lacks events: {error}", events.display()));
+        }
+    }
+    show_result(args, Status::Done, stepper, path);
+    Ok(())
+}
+
+/// Fails if an output file is an input of the run.
+fn check_outputs(args: &RunArgs, storage: &Path) -> Result<(), CommandFailure> {
+    if args.record.is_none() && args.events.is_none() {
+        return Ok(());
+    }
+    let team = PositionalArgs::parse(&args.words)?.team;
+    let team = team.or_else(|| args.recover_path.is_none().then(|| DEFAULT_TEAM.into()));
+    let inputs = TeamInputs {
+        team: team.as_deref(),
+        storage: Some(storage),
+        components: &args.component,
+        policies: policy_files(args.policy.as_deref()),
+    };
+    if let Some(record) = &args.record {
+        let output = OutputFile {
+            path: record,
+            beginning: RECORD_BEGINNING,
+            time: WriteTime::DuringRun,
+        };
+        ensure_not_input("--record", output, &inputs)?;
+    }
+    ensure_events_not_input(args.events.as_deref(), &inputs)
+}
+
+/// Runs a team until nothing is left to do without a human. If it is stopped while a human is
+/// asked, its saved state remains waiting, and `Interrupted` is returned.
+pub(super) async fn run_with_prompt(
+    run: &mut RunHandle,
+    prompt: &mut Option<Prompt>,
+    stop: &mut StopSignal,
+) -> Result<Status, CommandFailure> {
+    let mut status = run.run(stop).await?;
+    while let (Status::Waiting, Some(prompt)) = (status, prompt.as_mut()) {
+        let outcome = prompt.ask(run, stop).await?;
+        if outcome != PromptOutcome::Continue {
+            run.stop_listening().await;
+        }
+        match outcome {
+            PromptOutcome::Continue => run.continue_run()?,
+            PromptOutcome::LeftOpen => break,
+            PromptOutcome::Stopped => return Ok(Status::Interrupted),
+        }
+        status = run.run(stop).await?;
+    }
+    Ok(status)
+}
+
+/// Reports each time that nothing is left to do, and how to change that.
+async fn note_when_idle(mut motion: watch::Receiver<RunState>, path: PathBuf) {
+    while motion
+        .wait_for(|motion| matches!(motion, RunState::Idle(_)))
+        .await
+        .is_ok()
+    {
+        let path = shell_path(&path);
+        note(format_args!(
+            "nothing is left to do; waiting: `strata-host send {path} --cause LABEL TEXT`, `strata-host answer {path} \
+             REQUEST=JSON` where somebody is asked, or Ctrl-C to end"
+        ));
+        if motion
+            .wait_for(|motion| !matches!(motion, RunState::Idle(_)))
+            .await
+            .is_err()
+        {
+            return;
+        }
+    }
+}
+
+enum Launched {
+    Running(Box<RunHandle>),
+    Finished(Box<Stepper>, PathBuf),
+}
+
+fn launch(
+    args: &RunArgs,
+    storage: &Path,
+    on_line: LineListener,
+) -> Result<Launched, CommandFailure> {
+    let words = PositionalArgs::parse(&args.words)?;
+    let overrides = Overrides {
+        max_steps: args.max_steps,
+        max_parallel: args.max_parallel,
+        investment: args.investment,
+        record: args.record.clone(),
+        operators: in_force(args.policy.as_deref())?,
+        components: args.component.clone(),
+        ..Overrides::default()
+    };
+    match &args.recover_path {
+        Some(path) => {
+            if words.idea.is_some() {
+                warn("the idea is ignored: a resume uses the saved one");
+            }
+            launch_resume(args, path, words.team, overrides, on_line)
+        }
+        None => launch_new(args, storage, words, overrides, on_line),
+    }
+}
+
+/// Resumes the team saved at `path`.
+fn launch_resume(
+    args: &RunArgs,
+    path: &PathBuf,
+    team: Option<PathBuf>,
+    overrides: Overrides,
+    on_line: LineListener,
+) -> Result<Launched, CommandFailure> {
+    let mut progress = ProgressDisplay::start().only_warnings(args.quiet);
+    let report = &mut |notice: Notice<'_>| progress.show_notice(notice);
+    if args
+        .storage
+        .as_ref()
+        .is_some_and(|storage| resolve_link(storage) != *path)
+    {
+        warn("`--storage` is ignored: a resume goes on where the team is saved");
+    }
+    let answers = args
+        .answer
+        .iter()
+        .map(|text| parse_answer(text))
+        .collect::<Result<Vec<_>, _>>()?;
+    let is_given = team.is_some();
+    let what = Resume {
+        team,
+        saved_team_file: saved_team_file(args.trust),
+        answers,
+        calls: args.calls.into(),
+        strict: args.strict,
+        checkpoint: args.checkpoint.clone().map(CheckpointId),
+        in_doubt: args.in_doubt.clone(),
+        when_idle: args.when_idle(),
+        ..Resume::new(path, overrides)
+    };
+    let resumed = resume(what, report, on_line);
+    // This is reported even if the resume is refused, since the line that is named may be fixed
+    // already.
+    if !is_given && !args.quiet && may_be_fixed_by_edit(&resumed) {
+        note_edited_team_file(path, args.policy.as_deref());
+    }
+    match resumed? {
+        ResumeOutcome::Running(run, notes) => {
+            report_notes(&notes, run.path());
+            Ok(Launched::Running(run))
+        }
+        ResumeOutcome::Finished(stepper, notes) => {
+            report_notes(&notes, path);
+            Ok(Launched::Finished(stepper, path.clone()))
+        }
+    }
+}
+
+/// Starts a team in `storage`.
+fn launch_new(
+    args: &RunArgs,
+    storage: &Path,
+    words: PositionalArgs,
+    overrides: Overrides,
+    on_line: LineListener,
+) -> Result<Launched, CommandFailure> {
+    let mut progress = ProgressDisplay::start().only_warnings(args.quiet);
+    let report = &mut |notice: Notice<'_>| progress.show_notice(notice);
+    let PositionalArgs { team, idea } = words;
+    let default = || {
+        Path::new(DEFAULT_TEAM)
+            .exists()
+            .then(|| DEFAULT_TEAM.into())
+    };
+    let team: PathBuf = team
+        .or_else(default)
+        .ok_or_else(|| missing_team(idea.as_deref()))?;
+    if let Some(idea) = idea.as_deref().filter(|idea| looks_like_file(idea)) {
+        warn(taken_as_idea(idea));
+    }
+    let replace = if args.force {
+        ReplacePolicy::Unfinished
+    } else {
+        ReplacePolicy::Never
+    };
+    let what = Start {
+        idea,
+        replace,
+        calls: args.calls.into(),
+        ..Start::new(team, storage, overrides)
+    };
+    let started = start(what, report, on_line)?;
+    if let Some(aside) = started.moved_to {
+        report(Notice::Note(&format!(
+            "the team that was saved there is now in `{}`",
+            aside.display()
+        )));
+    }
+    if args.storage.is_none()
+        && let Err(error) = update_latest_link(storage)
+    {
+        warn(format_args!(
+            "`{LAST_RUN_LINK}` does not lead to this run: {error}"
+        ));
+    }
+    Ok(Launched::Running(Box::new(started.run)))
+}
+
+/// Returns whether editing the team file may make a difference to a resume.
+fn may_be_fixed_by_edit(resumed: &Result<ResumeOutcome, LaunchError>) -> bool {
+    !matches!(
+        resumed,
+        Ok(ResumeOutcome::Finished(..)) | Err(LaunchError::Unrecognized(_))
+    )
+}
+
+/// Returns which saved team files are used, according to `--trust`.
+pub(super) fn saved_team_file(trust: bool) -> SavedTeamFile {
+    if trust {
+        SavedTeamFile::Trusted
+    } else {
+        SavedTeamFile::OwnOrHarmless
+    }
+}
+
+/// Returns the failure for a run without a team file. The hint considers that the idea was meant as
+/// one.
+fn missing_team(idea: Option<&str>) -> CommandFailure {
+    let inside = idea.and_then(|idea| find_team_file(Path::new(idea)));
+    let meant = inside.map(|team| format!("; did you mean `{team}`?"));
+    let file = || {
+        idea.filter(|idea| looks_like_file(idea))
+            .map(|idea| format!("; {}", taken_as_idea(idea)))
+    };
+    let meant = meant.or_else(file).unwrap_or_default();
+    let which = "which team? give a TEAM.toml, or `--recover_path PATH` to resume a saved one";
+    CommandFailure::usage(format!("{which}{meant}"))
+}
+
+pub(super) fn report_notes(notes: &ResumeNotes, path: &Path) {
+    if notes.team_json_differs {
+        warn_edited(path);
+    }
+    if notes.nothing_in_doubt {
+        warn(format_args!("`--in-doubt` is ignored: nothing is in doubt"));
+    }
+    if notes.unsent_idea {
+        let path = shell_path(path);
+        warn(format_args!(
+            "the idea was never sent, and nobody has mail; send it: `strata-host send {path} --cause {IDEA_LABEL} IDEA`"
+        ));
+    }
+    for write in &notes.writes {
+        warn(write);
+    }
+}
+
+/// Returns whether an idea looks like the name of a file.
+fn looks_like_file(idea: &str) -> bool {
+    let kind = Path::new(idea)
+        .extension()
+        .and_then(OsStr::to_str)
+        .unwrap_or_default()
+        .to_ascii_lowercase();
+    !idea.contains(char::is_whitespace)
+        && ((kind.starts_with('t') && kind.ends_with("ml")) || Path::new(idea).is_file())
+}
+
+/// Explains that a name without `.toml` was taken as the idea.
+fn taken_as_idea(idea: &str) -> String {
+    format!("`{idea}` does not end in `.toml`, so it was taken as the idea")
+}
+
+/// What the positional arguments of the command line name.
+struct PositionalArgs {
+    team: Option<PathBuf>,
+    idea: Option<String>,
+}
+
+impl PositionalArgs {
+    /// Separates the team file from the idea.
+    fn parse(words: &[String]) -> Result<Self, CommandFailure> {
+        let (mut teams, mut ideas) = (Vec::new(), Vec::new());
+        for word in words {
+            if word.ends_with(".toml") {
+                teams.push(word.clone());
+            } else {
+                ideas.push(word.clone());
+            }
+        }
+        // An idea may end in the name of a file, too.
+        if ideas.is_empty() && teams.len() > 1 {
+            ideas.extend(teams.pop_if(|last| last.contains(char::is_whitespace)));
+        }
+        if teams.len() > 1 || ideas.len() > 1 {
+            let what = match teams.as_slice() {
+                [one, two, ..] => {
+                    format!("two team files were given, `{one}` and `{two}`; a run has one")
+                }
+                _ => match ideas.iter().find(|idea| looks_like_file(idea)) {
+                    Some(idea) => format!("two ideas were given; {}", taken_as_idea(idea)),
+                    None => "two ideas were given; put an idea of several words in quotes".into(),
+                },
+            };
+            return Err(CommandFailure::usage(what));
+        }
+        Ok(Self {
+            team: teams.into_iter().next().map(PathBuf::from),
+            idea: ideas.into_iter().next(),
+        })
+    }
+}
+
+/// Receives public events.
+pub(super) type EventListener = Box<dyn FnMut(&EventLine) + Send>;
+
+/// Returns a listener that writes public events to `events` and reports them to the operator.
+pub(super) fn event_listener(
+    events: Option<(&Path, PreviousContent)>,
+    mut reporter: Reporter,
+) -> Result<EventListener, CommandFailure> {
+    let mut sink = events
+        .map(|(path, previous)| EventsSink::open(path, previous))
+        .transpose()?;
+    Ok(Box::new(move |line: &EventLine| {
+        if let Some(out) = &mut sink
+            && let Err(error) = out.write(line)
+        {
+            warn(format_args!("events are no longer written: {error}"));
+            sink = None;
+        }
+        reporter.receive(line);
+    }))
+}
+
+impl RunArgs {
+    /// Returns the directory where the run is, or will be, saved.
+    fn storage(&self) -> Result<PathBuf, CommandFailure> {
+        let team = PositionalArgs::parse(&self.words)?.team;
+        let by_name = || storage_by_name(team.as_deref().unwrap_or(Path::new(DEFAULT_TEAM)));
+        // A resume names its own directory.
+        Ok(self
+            .recover_path
+            .clone()
+            .or_else(|| self.storage.clone())
+            .unwrap_or_else(by_name))
+    }
+
+    fn previous_content(&self) -> PreviousContent {
+        self.recover_path
+            .clone()
+            .map_or(PreviousContent::Dropped, PreviousContent::Kept)
+    }
+}

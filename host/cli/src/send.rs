@@ -1,0 +1,123 @@
+//! `send`: sends a message to a team.
+
+use std::io::Read;
+use std::path::Path;
+
+use strata_core::record::json::Json;
+use strata_core::record::message::{IDEMPOTENCY_KEY, Message};
+use strata_core::text::find_unfit_for_name;
+use strata_host::launch::{load_saved, send as put};
+use strata_host::storage::StateSelector;
+use strata_host::suggest::did_you_mean;
+
+use super::edit_notices::warn_if_edited;
+use super::{CommandFailure, SendArgs, note, print_json, warn};
+
+/// The maximum size of a message. Every role that receives it stores it in its memory, and a saved
+/// team holds it in several places.
+const MAX_MESSAGE_BYTES: u64 = 16 << 20;
+
+pub(super) fn send(args: SendArgs) -> Result<u8, CommandFailure> {
+    check_names(&args)?;
+    let content = read_content(args.content)?;
+    // The id is assigned where the message is recorded.
+    let mut message = Message::from_user("".into(), content, args.cause);
+    if !args.to.is_empty() {
+        message.send_to = args.to;
+    }
+    message.meta.extend(args.idempotency_key.map(|key| {
+        (
+            IDEMPOTENCY_KEY.to_owned(),
+            Json::from(serde_json::Value::String(key)),
+        )
+    }));
+    let cause = message.cause_by.clone();
+    warn_if_edited(&args.path);
+    let sent = put(&args.path, message)?;
+    match sent.to.as_slice() {
+        _ if sent.known => note(format_args!(
+            "already received under this key as message {}; it is not sent again",
+            sent.id
+        )),
+        _ if sent.is_undelivered() => warn(format_args!(
+            "nobody watches `{cause}`: the message reached no mailbox"
+        )),
+        [] => {}
+        names => note(format_args!(
+            "message {} is in the mailbox of {}",
+            sent.id,
+            names.join(", ")
+        )),
+    }
+    if args.json {
+        print_json(
+            &serde_json::to_string(&sent)
+                .map_err(|error| CommandFailure::internal(error.to_string()))?,
+        );
+    }
+    let names = if sent.dead.is_empty() {
+        Vec::new()
+    } else {
+        addresses(&args.path)
+    };
+    for name in &sent.dead {
+        let meant = did_you_mean(name, names.iter().map(String::as_str));
+        warn(format_args!(
+            "`{name}` takes no messages from outside: it is no role, alias or group of the team{meant}"
+        ));
+    }
+    Ok(0)
+}
+
+/// Fails if the label or the name of a recipient is not usable.
+fn check_names(args: &SendArgs) -> Result<(), CommandFailure> {
+    if args.cause.is_empty() {
+        return Err(CommandFailure::usage(
+            "`--cause` is empty: say under which label the message is heard",
+        ));
+    }
+    for (flag, name) in args
+        .to
+        .iter()
+        .map(|name| ("--to", name))
+        .chain([("--cause", &args.cause)])
+    {
+        if let Some(unfit) = find_unfit_for_name(name) {
+            let code = u32::from(unfit);
+            return Err(CommandFailure::usage(format!(
+                "`{flag}` holds U+{code:04X}, a character that is not seen; leave it out"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the message's content, which is read from stdin if `text` is `-`.
+fn read_content(text: String) -> Result<String, CommandFailure> {
+    let content = match text.as_str() {
+        "-" => std::io::read_to_string(std::io::stdin().take(MAX_MESSAGE_BYTES + 1)).map_err(
+            |error| CommandFailure::usage(format!("cannot read the text from stdin: {error}")),
+        )?,
+        _ => text,
+    };
+    if content.len() as u64 > MAX_MESSAGE_BYTES {
+        let hint = "put it into a file that is granted to the action, and send its name";
+        return Err(CommandFailure::usage(format!(
+            "the text has more than 16 MiB; {hint}"
+        )));
+    }
+    Ok(content)
+}
+
+/// Returns the names to which messages may be sent; none if the storage cannot be read.
+fn addresses(path: &Path) -> Vec<String> {
+    let Ok(saved) = load_saved(path, &StateSelector::Head) else {
+        return Vec::new();
+    };
+    let team = saved.stepper.team();
+    let roles = team
+        .roles
+        .iter()
+        .flat_map(|role| std::iter::once(&role.name).chain(&role.addresses));
+    roles.chain(team.groups.keys()).cloned().collect()
+}

@@ -1,0 +1,102 @@
+//! Signals: the first Ctrl-C or SIGTERM asks the run to save and stop, the second ends the process
+//! immediately. So does the first if no run has started that could stop, or if the run does not
+//! stop in time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::time::Duration;
+
+use strata_host::children::{self, Purpose};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use super::CommandFailure;
+
+/// Exit codes by the convention of shells: 128 plus the signal's number.
+const SIGINT_CODE: u8 = 130;
+const SIGTERM_CODE: u8 = 143;
+
+/// How long a run may take to start after a signal. Once it starts, the signal stops it.
+const START_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long a run may take to end after a signal. Most of it is for responses that are in progress.
+/// What is recorded by then is durable, whatever else the run waits for, such as a pipe that nobody
+/// reads.
+const STOP_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The signals received so far.
+pub(super) struct Signals {
+    /// Becomes true with the first signal.
+    pub(super) stop: watch::Receiver<bool>,
+    code: Arc<AtomicU8>,
+    has_run_started: Arc<AtomicBool>,
+}
+
+impl Signals {
+    /// Listens for signals from now on. Must be called within a runtime.
+    pub(super) fn subscribe() -> Result<Self, CommandFailure> {
+        Self::listen().map_err(|error| {
+            CommandFailure::internal(format!("cannot listen for signals: {error}"))
+        })
+    }
+
+    fn listen() -> std::io::Result<Self> {
+        let (send, stop) = watch::channel(false);
+        let code = Arc::new(AtomicU8::new(SIGINT_CODE));
+        // Ignores SIGXFSZ: exceeding the file size limit (`ulimit -f`) is an error of that write,
+        // not the end of the process.
+        drop(signal(SignalKind::from_raw(
+            rustix::process::Signal::XFSZ.as_raw(),
+        ))?);
+        let (mut int, mut term) = (
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::terminate())?,
+        );
+        let first = code.clone();
+        let has_begun = Arc::new(AtomicBool::new(false));
+        let begun = has_begun.clone();
+        tokio::spawn(async move {
+            loop {
+                let code = tokio::select! { _ = int.recv() => SIGINT_CODE, _ = term.recv() => SIGTERM_CODE };
+                if *send.borrow() {
+                    // Everything finished is durable already; only the writing of team.json is cut
+                    // short.
+                    exit_now(code);
+                }
+                first.store(code, Ordering::Relaxed);
+                children::kill_all(Purpose::Build);
+                let _ = send.send(true);
+                let begun = begun.clone();
+                tokio::spawn(async move {
+                    tokio::time::sleep(START_TIMEOUT).await;
+                    if begun.load(Ordering::Relaxed) {
+                        tokio::time::sleep(STOP_TIMEOUT).await;
+                    }
+                    // The program waits for something that does not react to signals.
+                    exit_now(code);
+                });
+            }
+        });
+        Ok(Self {
+            stop,
+            code,
+            has_run_started: has_begun,
+        })
+    }
+
+    /// Declares that from now on a run observes `stop`.
+    pub(super) fn set_run_started(&self) {
+        self.has_run_started.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns the exit code for the first signal.
+    pub(super) fn code(&self) -> u8 {
+        self.code.load(Ordering::Relaxed)
+    }
+}
+
+/// Ends the process immediately.
+fn exit_now(code: u8) -> ! {
+    children::kill_all(Purpose::External);
+    std::process::exit(i32::from(code));
+}
