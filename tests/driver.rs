@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use strata_core::machine::stepper::Stepper;
-use strata_core::record::event::{Event, Status};
+use strata_core::record::event::{AttemptEvent, Event, Status};
 use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::id::{ActionId, Digest, RoleId, RunId, Slot, SlotKind};
 use strata_core::record::message::{Draft, Message};
@@ -343,7 +343,12 @@ fn many_actions_of_one_step_are_saved_in_a_few_appends() {
     let finished = ledger
         .records
         .iter()
-        .filter(|record| matches!(record.event, Event::CallFinished { .. }))
+        .filter(|record| {
+            matches!(
+                record.event,
+                Event::Attempt(_, AttemptEvent::CallFinished(_))
+            )
+        })
         .count();
     assert_eq!(finished, 64);
     assert!(ledger.appends <= 8, "{} appends", ledger.appends);
@@ -371,7 +376,12 @@ fn when_nothing_can_be_saved_any_more_nothing_is_started_or_told_any_more() {
             ledger.appends, fails_at,
             "it tried to save again after a failure"
         );
-        let started = |record: &&Record| matches!(record.event, Event::CallStarted { .. });
+        let started = |record: &&Record| {
+            matches!(
+                record.event,
+                Event::Attempt(_, AttemptEvent::CallStarted(_))
+            )
+        };
         let calls: Vec<SandboxCall> = sandbox.calls();
         assert_eq!(
             calls.len(),
@@ -415,10 +425,12 @@ fn a_run_goes_on_from_whatever_could_be_saved() {
             "append {fails_at}"
         );
         let ledger = resumed.ledger.lock().unwrap();
-        let finished = ledger
-            .records
-            .iter()
-            .filter(|record| matches!(record.event, Event::CallFinished { .. }));
+        let finished = ledger.records.iter().filter(|record| {
+            matches!(
+                record.event,
+                Event::Attempt(_, AttemptEvent::CallFinished(_))
+            )
+        });
         assert_eq!(
             finished.count(),
             4,

@@ -32,9 +32,10 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use strata_core::machine::effect::{Effect, Invocation};
 use strata_core::machine::stepper::IllegalEvent;
-use strata_core::record::event::{Event, Status};
+use strata_core::record::event::{AttemptEvent, Event, RunEnded, Status};
 use strata_core::record::file::PathContent;
 use strata_core::record::id::{RoleId, Slot};
+use strata_core::record::work::CallKey;
 use tokio::sync::{mpsc, watch};
 
 use crate::gateway::{AttemptId, GUEST_REQUEST_QUEUE, PendingGuestRequest};
@@ -131,7 +132,7 @@ enum DriverEvent {
     /// An attempt ended.
     AttemptEnded(AttemptEnd),
     /// The pause before a retry is over.
-    RetryDue(RoleId),
+    RetryDue(CallKey),
     /// The grace period of an ended attempt is over; see `GRACE_PERIOD`.
     GracePeriodOver(AttemptId),
     /// A request to a person has reached its time limit.
@@ -302,10 +303,12 @@ impl Driver {
         let state = loop {
             self.place_files()?;
             match self.journal.stepper().next_while(&|| !*stop.borrow()) {
-                Effect::Record(Event::RunEnded { status, .. }) if self.stays_idle(status) => {
+                Effect::Record(Event::RunEnded(RunEnded { status, .. }))
+                    if self.stays_idle(status) =>
+                {
                     break LoopState::Idle(status);
                 }
-                Effect::Record(Event::RunEnded { status, .. })
+                Effect::Record(Event::RunEnded(RunEnded { status, .. }))
                     if self.waits_for_external(status) =>
                 {
                     break LoopState::Busy;
@@ -335,7 +338,8 @@ impl Driver {
         match state {
             LoopState::Idle(_) => {
                 self.wait_for_answers().await?;
-                let Effect::Record(Event::RunEnded { status, .. }) = self.journal.stepper().next()
+                let Effect::Record(Event::RunEnded(RunEnded { status, .. })) =
+                    self.journal.stepper().next()
                 else {
                     // A message that arrived meanwhile has woken a role.
                     return self.interrupt().await;
@@ -382,7 +386,10 @@ impl Driver {
         while let Some(arrived) = next {
             match arrived {
                 DriverEvent::AttemptEnded(ending) => self.attempt_ended(ending)?,
-                DriverEvent::RetryDue(role) => self.journal.stage(Event::RetryDue { role })?,
+                DriverEvent::RetryDue(call) => {
+                    let due = Event::Attempt(call, AttemptEvent::RetryDue);
+                    self.journal.stage(due)?;
+                }
                 DriverEvent::GracePeriodOver(attempt) => self.end_grace_period(attempt)?,
                 DriverEvent::RequestExpired(over) => self.expire_request(over)?,
                 DriverEvent::DrainTimedOut(end) => self.external.end_drain(end),

@@ -13,12 +13,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use strata_core::machine::stepper::Stepper;
-use strata_core::record::event::{Event, RoutingResult};
+use strata_core::record::event::{
+    AttemptEvent, CallFailed, Event, HostCalled, MessageSent, RoutingResult, RunStarted,
+    StepCommitted, StepConflicted, StepStarted,
+};
 use strata_core::record::fault::FaultKind;
 use strata_core::record::host_call::{AnswerSource, HostCall};
 use strata_core::record::id::RoleId;
 use strata_core::record::money::Usd;
-use strata_core::record::work::Work;
+use strata_core::record::work::CallKey;
 
 use crate::public_event::{action_name, is_routed};
 use crate::storage::{Durability, Record};
@@ -157,70 +160,66 @@ impl Counts {
 
     fn add_event(&mut self, event: &Event, stepper: &Stepper, time_ms: i64) {
         match event {
-            Event::RunStarted { routed, .. } | Event::MessageSent { routed, .. } => {
-                self.add_routed(routed)
-            }
-            Event::StepStarted { roles, .. } => {
+            Event::RunStarted(RunStarted { routed, .. })
+            | Event::MessageSent(MessageSent { routed, .. }) => self.add_routed(routed),
+            Event::StepStarted(StepStarted { roles, .. }) => {
                 self.steps += 1;
                 for role in roles {
                     let role = self.role_label(*role);
                     *self.activations.entry(role).or_default() += 1;
                 }
             }
-            Event::StepCommitted { routed, .. } => {
+            Event::StepCommitted(StepCommitted { routed, .. }) => {
                 for routed in routed {
                     self.add_routed(routed);
                 }
             }
-            Event::StepConflicted { writers, .. } => {
+            Event::StepConflicted(StepConflicted { writers, .. }) => {
                 for writer in writers {
-                    let action = action_name(stepper.team().role(writer.role), writer.work);
-                    self.add_fault(writer.role, action, FaultKind::StateConflict);
+                    let action =
+                        action_name(stepper.team().role(writer.call.role), writer.call.work);
+                    self.add_fault(writer.call.role, action, FaultKind::StateConflict);
                 }
             }
-            Event::HostCalled {
-                role,
-                work,
-                call,
-                source,
-                ..
-            } => {
-                let action = action_name(stepper.team().role(*role), *work);
-                self.add_host_call(*role, action, call, *source);
-            }
-            _ => self.add_attempt_event(event, stepper, time_ms),
+            Event::Attempt(call, event) => self.add_attempt_event(*call, event, stepper, time_ms),
+            _ => {}
         }
     }
 
-    /// Counts the start or the end of an attempt.
-    fn add_attempt_event(&mut self, event: &Event, stepper: &Stepper, time_ms: i64) {
-        let name = |role: RoleId, work: Work| action_name(stepper.team().role(role), work);
+    /// Counts a host call, or the start or the end of an attempt.
+    fn add_attempt_event(
+        &mut self,
+        call: CallKey,
+        event: &AttemptEvent,
+        stepper: &Stepper,
+        time_ms: i64,
+    ) {
+        let CallKey { role, work } = call;
+        let action = action_name(stepper.team().role(role), work);
         match event {
-            Event::CallStarted { role, .. } => {
-                self.attempt_starts_ms.insert(*role, time_ms);
+            AttemptEvent::HostCalled(HostCalled { call, source, .. }) => {
+                self.add_host_call(role, action, call, *source);
             }
-            Event::CallFinished { role, work, .. } => {
-                self.add_ended_attempt(*role, name(*role, *work), "finished", time_ms);
+            AttemptEvent::CallStarted(_) => {
+                self.attempt_starts_ms.insert(role, time_ms);
             }
-            Event::CallFailed {
-                role, work, fault, ..
-            } => {
+            AttemptEvent::CallFinished(_) => {
+                self.add_ended_attempt(role, action, "finished", time_ms);
+            }
+            AttemptEvent::CallFailed(CallFailed { fault, .. }) => {
                 let outcome = if fault.kind == FaultKind::Interrupted {
                     "interrupted"
                 } else {
                     "failed"
                 };
-                let action = name(*role, *work);
-                self.add_fault(*role, action, fault.as_reported(*work).kind);
-                self.add_ended_attempt(*role, action, outcome, time_ms);
+                self.add_fault(role, action, fault.as_reported(work).kind);
+                self.add_ended_attempt(role, action, outcome, time_ms);
             }
-            Event::CallSuspended { role, work, .. } => {
-                self.add_ended_attempt(*role, name(*role, *work), "suspended", time_ms);
+            AttemptEvent::CallSuspended(_) => {
+                self.add_ended_attempt(role, action, "suspended", time_ms);
             }
-            Event::RequestOpened { role, work, .. }
-                if self.attempt_starts_ms.contains_key(role) =>
-            {
-                self.add_ended_attempt(*role, name(*role, *work), "asked", time_ms);
+            AttemptEvent::RequestOpened(_) if self.attempt_starts_ms.contains_key(&role) => {
+                self.add_ended_attempt(role, action, "asked", time_ms);
             }
             _ => {}
         }
@@ -303,14 +302,16 @@ impl Counts {
 fn affects_mailboxes(event: &Event) -> bool {
     matches!(
         event,
-        Event::RunStarted { .. }
-            | Event::RunResumed { .. }
-            | Event::Forked { .. }
-            | Event::MessageSent { .. }
-            | Event::StepStarted { .. }
-            | Event::StepCommitted { .. }
-            | Event::JoinReleased { .. }
-            | Event::RequestOpened { .. }
-            | Event::RequestAnswered { .. }
+        Event::RunStarted(_)
+            | Event::RunResumed(_)
+            | Event::Forked(_)
+            | Event::MessageSent(_)
+            | Event::StepStarted(_)
+            | Event::StepCommitted(_)
+            | Event::JoinReleased(_)
+            | Event::Attempt(
+                _,
+                AttemptEvent::RequestOpened(_) | AttemptEvent::RequestAnswered(_)
+            )
     )
 }

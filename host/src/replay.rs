@@ -14,9 +14,10 @@ use std::sync::Arc;
 
 use strata_core::machine::effect::Invocation;
 use strata_core::machine::stepper::component_slot;
-use strata_core::record::event::Event;
+use strata_core::record::event::{AttemptEvent, CallFailed, Event, FilesWritten, HostCalled};
 use strata_core::record::fault::{FaultCause, FaultKind};
 use strata_core::record::id::{Digest, RoleId, Slot};
+use strata_core::record::work::CallKey;
 
 use crate::driver::{DriverError, RecordedAttempt, ReplayOutcome, Replayer};
 use crate::plugin::Plugin;
@@ -147,26 +148,37 @@ impl ReplaySession {
     ) -> Result<ReplayControl, DriverError> {
         self.rerun.stepper().ensure_names_exist(event)?;
         match event {
-            Event::CallStarted { role, .. } => self.attempt_started(*role),
-            Event::HostCalled { role, call, .. } => {
+            Event::Attempt(CallKey { role, .. }, AttemptEvent::CallStarted(_)) => {
+                self.attempt_started(*role)
+            }
+            Event::Attempt(
+                CallKey { role, .. },
+                AttemptEvent::HostCalled(HostCalled { call, .. }),
+            ) => {
                 if let Some(open) = self.open.get_mut(role) {
                     open.recorded.calls.push(call.clone());
                 }
             }
-            Event::FilesWritten { role, files, .. } => {
+            Event::Attempt(
+                CallKey { role, .. },
+                AttemptEvent::FilesWritten(FilesWritten { files }),
+            ) => {
                 if let Some(open) = self.open.get_mut(role) {
                     open.recorded.files.clone_from(files);
                 }
             }
-            Event::CallFinished { role, .. }
-            | Event::CallFailed { role, .. }
-            | Event::RequestOpened { role, .. }
-            | Event::CallSuspended { role, .. } => {
+            Event::Attempt(
+                CallKey { role, .. },
+                AttemptEvent::CallFinished(_)
+                | AttemptEvent::CallFailed(_)
+                | AttemptEvent::RequestOpened(_)
+                | AttemptEvent::CallSuspended(_),
+            ) => {
                 if let Some(open) = self.open.remove(role) {
                     self.attempt_ended(open, event).await?;
                 }
             }
-            Event::RunResumed { .. } | Event::Forked { .. } | Event::RunEnded { .. } => {
+            Event::RunResumed(_) | Event::Forked(_) | Event::RunEnded(_) => {
                 self.skip_open_attempts()
             }
             _ => {}
@@ -240,7 +252,7 @@ impl ReplaySession {
             return Ok(());
         }
         self.note_unrecorded(at, &location);
-        recorded.suspended = matches!(event, Event::CallSuspended { .. });
+        recorded.suspended = matches!(event, Event::Attempt(_, AttemptEvent::CallSuspended(_)));
         let outcome = self.rerun.run(call, &mut recorded).await?;
         if matches!(outcome, ReplayOutcome::FileMissing) {
             self.report
@@ -268,7 +280,7 @@ impl ReplaySession {
         call: &Invocation,
         event: &Event,
     ) -> Option<SkipReason> {
-        if let Event::CallFailed { fault, .. } = event {
+        if let Event::Attempt(_, AttemptEvent::CallFailed(CallFailed { fault, .. })) = event {
             match (fault.cause, fault.kind) {
                 (FaultCause::CpuLimit, _) => return Some(SkipReason::OutOfTime(FaultKind::Cpu)),
                 (FaultCause::TimeLimit, _) => {

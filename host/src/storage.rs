@@ -42,7 +42,10 @@ mod script;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use strata_core::record::event::{Event, Status};
+use strata_core::record::event::{
+    AttemptEvent, Event, Forked, HostCalled, RequestAnswered, RunEnded, RunStarted, Status,
+    StepCommitted,
+};
 use strata_core::record::host_call::AnswerSource;
 use strata_core::record::id::{CheckpointId, Digest};
 use strata_core::record::money::Usd;
@@ -309,17 +312,17 @@ fn next_line(last: Option<&Record>) -> u64 {
 
 /// Whether an event makes a checkpoint, or sets the status of the newest one.
 fn concerns_checkpoint(event: &Event) -> bool {
-    matches!(event, Event::RunEnded { .. }) || checkpoint_of(event).is_some()
+    matches!(event, Event::RunEnded(_)) || checkpoint_of(event).is_some()
 }
 
 /// Returns the checkpoint that an event makes.
 pub(crate) fn checkpoint_of(event: &Event) -> Option<&CheckpointId> {
     match event {
-        Event::RunStarted { checkpoint, .. }
-        | Event::StepCommitted { checkpoint, .. }
-        | Event::RequestAnswered { checkpoint, .. }
-        | Event::Forked { checkpoint, .. } => Some(checkpoint),
-        Event::RunEnded { checkpoint, .. } => checkpoint.as_ref(),
+        Event::RunStarted(RunStarted { checkpoint, .. })
+        | Event::StepCommitted(StepCommitted { checkpoint, .. })
+        | Event::Attempt(_, AttemptEvent::RequestAnswered(RequestAnswered { checkpoint, .. }))
+        | Event::Forked(Forked { checkpoint, .. }) => Some(checkpoint),
+        Event::RunEnded(RunEnded { checkpoint, .. }) => checkpoint.as_ref(),
         _ => None,
     }
 }
@@ -327,11 +330,14 @@ pub(crate) fn checkpoint_of(event: &Event) -> Option<&CheckpointId> {
 /// Returns what an event cost.
 fn cost_of(event: &Event) -> Usd {
     match event {
-        Event::HostCalled {
-            call,
-            source: AnswerSource::Live,
-            ..
-        } => call.cost,
+        Event::Attempt(
+            _,
+            AttemptEvent::HostCalled(HostCalled {
+                call,
+                source: AnswerSource::Live,
+                ..
+            }),
+        ) => call.cost,
         _ => Usd::ZERO,
     }
 }

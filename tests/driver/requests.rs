@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use strata_core::record::event::{Event, Status};
+use strata_core::record::event::{AttemptEvent, Event, RequestAnswered, Status};
+use strata_core::record::id::ActionId;
 use strata_core::record::json::Json;
 use strata_core::record::message::Draft;
 use strata_core::record::request::HumanAnswer as Answered;
+use strata_core::record::work::{CallKey, Work};
 use strata_host::gateway::{Gateway, GuestRequest, HostAnswer};
 use strata_host::sandbox::{
     AttemptFuture, ReturnValue, SandboxCall, ScriptedSandbox, outcome_without_usage,
@@ -82,13 +84,19 @@ fn an_attempt_that_asks_gives_back_what_it_held_while_others_are_at_work() {
     let mut records = ran.ledger.lock().unwrap().records.clone();
 
     let (role, request) = ran.env.open_requests().next().unwrap();
-    let answer = Event::RequestAnswered {
-        role,
-        request: request.id.clone(),
-        answer: Answered::Given(Json::parse("7").unwrap()),
-        checkpoint: ran.env.next_checkpoint_id(),
-        parent: ran.env.checkpoint.clone(),
+    let first_action = Work::Act {
+        action: ActionId(0),
+        task: None,
     };
+    let answer = Event::Attempt(
+        CallKey::new(role, first_action),
+        AttemptEvent::RequestAnswered(RequestAnswered {
+            request: request.id.clone(),
+            answer: Answered::Given(Json::parse("7").unwrap()),
+            checkpoint: ran.env.next_checkpoint_id(),
+            parent: ran.env.checkpoint.clone(),
+        }),
+    );
     let mut record = records.last().unwrap().clone();
     (record.line, record.lines, record.event) = (record.line + u64::from(record.lines), 1, answer);
     records.push(record);

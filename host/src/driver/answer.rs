@@ -1,12 +1,13 @@
 //! Answers to the requests of running attempts. Requests for the environment, the clock and random
 //! bytes are answered at once; those that leave the host are handled by `call`.
 
-use strata_core::record::event::Event;
+use strata_core::record::event::{AttemptEvent, Event, HostCalled};
 use strata_core::record::fault::FaultCause;
 use strata_core::record::host_call::{AnswerSource, CallOutcome, HostCall, HostCallKind};
 use strata_core::record::id::{RoleId, to_hex};
 use strata_core::record::json::Json;
 use strata_core::record::money::Usd;
+use strata_core::record::work::CallKey;
 use strata_core::state::environment::scope::ScopeKey;
 
 use super::attempt::RunningAttempt;
@@ -196,13 +197,14 @@ impl Driver {
         } else {
             "the time".into()
         };
-        self.journal.stage(Event::HostCalled {
-            role,
-            work,
-            call,
-            source,
-            summary,
-        })?;
+        self.journal.stage(Event::Attempt(
+            CallKey { role, work },
+            AttemptEvent::HostCalled(HostCalled {
+                call,
+                source,
+                summary,
+            }),
+        ))?;
         self.journal.flush()?;
         Ok(response)
     }

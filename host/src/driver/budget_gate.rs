@@ -7,12 +7,12 @@
 //! is exhausted, waiting does not help: the guest gets an error, or its attempt is suspended until
 //! the budget is raised.
 
-use strata_core::record::event::Event;
+use strata_core::record::event::{AttemptEvent, CallSuspended, Event, MoneyReserved};
 use strata_core::record::fault::FaultCause;
 use strata_core::record::id::RoleId;
 use strata_core::record::money::Usd;
 use strata_core::record::spending::{Amount, Reservation};
-use strata_core::record::work::Work;
+use strata_core::record::work::{CallKey, Work};
 use strata_core::state::budget::BudgetScope;
 
 use super::attempt::RunningAttempt;
@@ -109,11 +109,10 @@ impl Driver {
                             request: next.request_name.clone(),
                             amount,
                         };
-                        self.journal.stage(Event::MoneyReserved {
-                            role,
-                            work,
-                            reserved,
-                        })?;
+                        self.journal.stage(Event::Attempt(
+                            CallKey { role, work },
+                            AttemptEvent::MoneyReserved(MoneyReserved { reserved }),
+                        ))?;
                     }
                     ready.push((role, next));
                 }
@@ -137,11 +136,12 @@ impl Driver {
         let Some(attempt) = self.attempts.remove(&role) else {
             return Ok(());
         };
-        self.journal.stage(Event::CallSuspended {
-            role,
-            work: attempt.work(),
-            attempt: attempt.number(),
-        })
+        self.journal.stage(Event::Attempt(
+            CallKey::new(role, attempt.work()),
+            AttemptEvent::CallSuspended(CallSuspended {
+                attempt: attempt.number(),
+            }),
+        ))
     }
 }
 

@@ -8,13 +8,14 @@
 use std::collections::VecDeque;
 
 use futures_util::future::BoxFuture;
-use strata_core::record::event::Event;
+use strata_core::record::event::{AttemptEvent, Event, HostCallBegun, HostCalled};
 use strata_core::record::host_call::{
     AnswerSource, CallOutcome, FinishReason, HostCall, HostCallKind, Intent, LostAnswerPolicy,
 };
 use strata_core::record::id::{RoleId, to_hex};
 use strata_core::record::json::Json;
 use strata_core::record::money::Usd;
+use strata_core::record::work::CallKey;
 use strata_core::state::environment::Environment;
 use tokio::sync::oneshot;
 use tracing::{Instrument, Span};
@@ -193,13 +194,14 @@ impl BatchPlan {
             if let Some(recorded) = recorded {
                 plan.answers.push(Some(Ok(recorded.response.clone())));
                 let (source, summary) = (AnswerSource::Recorded, call.summary());
-                plan.events.push(Event::HostCalled {
-                    role,
-                    work,
-                    call: recorded,
-                    source,
-                    summary,
-                });
+                plan.events.push(Event::Attempt(
+                    CallKey { role, work },
+                    AttemptEvent::HostCalled(HostCalled {
+                        call: recorded,
+                        source,
+                        summary,
+                    }),
+                ));
                 continue;
             }
             plan.answers.push(None);
@@ -210,8 +212,10 @@ impl BatchPlan {
                 .unwrap_or_default();
             if let Some(intent) = intent {
                 attempt.note_repeated_write(&request_name);
-                plan.events
-                    .push(Event::HostCallBegun { role, work, intent });
+                plan.events.push(Event::Attempt(
+                    CallKey { role, work },
+                    AttemptEvent::HostCallBegun(HostCallBegun { intent }),
+                ));
             }
             match call {
                 OutboundCall::Model(call) => plan.awaiting_budget.push_back(CallAwaitingBudget {
@@ -388,13 +392,14 @@ impl Driver {
             finish_reason: finish,
         };
         spans::record_outcome(&span, &call);
-        self.journal.stage(Event::HostCalled {
-            role,
-            work,
-            call,
-            source: AnswerSource::Live,
-            summary,
-        })?;
+        self.journal.stage(Event::Attempt(
+            CallKey { role, work },
+            AttemptEvent::HostCalled(HostCalled {
+                call,
+                source: AnswerSource::Live,
+                summary,
+            }),
+        ))?;
         if attempt_is_over {
             // The attempt was kept open for this call.
             self.conclude(role)?;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use strata_core::machine::stepper::Stepper;
-use strata_core::record::event::Event;
+use strata_core::record::event::{Event, MessageSent};
 use strata_core::record::id::RoleId;
 use strata_core::record::message::Message;
 use tokio::sync::{mpsc, oneshot};
@@ -73,7 +73,7 @@ impl SendReceipt {
 
     /// Returns the receipt for the recording of a message; `None` for other events.
     fn from_event(event: &Event, stepper: &Stepper) -> Option<Self> {
-        let Event::MessageSent { routed, .. } = event else {
+        let Event::MessageSent(MessageSent { routed, .. }) = event else {
             return None;
         };
         let name = |id: &RoleId| stepper.team().role(*id).name.clone();

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use strata_core::record::event::{Event, Status};
+use strata_core::record::event::{
+    AttemptEvent, CallFailed, Event, FilesWritten, Status, WritesUnclaimed,
+};
 use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::id::RoleId;
 
@@ -71,35 +73,39 @@ impl Driver {
             return Ok(());
         };
         match &event {
-            Event::CallFailed {
-                retry_ms: Some(pause),
-                ..
-            } => {
+            Event::Attempt(
+                call,
+                AttemptEvent::CallFailed(CallFailed {
+                    retry_ms: Some(pause),
+                    ..
+                }),
+            ) => {
+                let call = *call;
                 let pause = Duration::from_millis(u64::from(*pause));
                 self.driver_events.push(Box::pin(async move {
                     tokio::time::sleep(pause).await;
-                    DriverEvent::RetryDue(role)
+                    DriverEvent::RetryDue(call)
                 }));
             }
-            Event::CallFinished { work, .. } => {
+            Event::Attempt(call, AttemptEvent::CallFinished(_)) => {
                 let activation = self.journal.env().role(role).activation.as_ref();
                 let writes = activation.map(|activation| {
                     attempt.unclaimed_writes(&activation.current_call.external_writes)
                 });
                 if let Some(writes) = writes.filter(|writes| !writes.is_empty()) {
-                    self.journal.stage(Event::WritesUnclaimed {
-                        role,
-                        work: *work,
-                        writes,
-                    })?;
+                    self.journal.stage(Event::Attempt(
+                        *call,
+                        AttemptEvent::WritesUnclaimed(WritesUnclaimed { writes }),
+                    ))?;
                 }
                 if !attempt.files.changes.is_empty() {
                     self.journal.stage_blobs(attempt.files.blobs);
-                    self.journal.stage(Event::FilesWritten {
-                        role,
-                        work: *work,
-                        files: attempt.files.changes,
-                    })?;
+                    self.journal.stage(Event::Attempt(
+                        *call,
+                        AttemptEvent::FilesWritten(FilesWritten {
+                            files: attempt.files.changes,
+                        }),
+                    ))?;
                 }
             }
             _ => {}

@@ -2,7 +2,7 @@
 //! at a time, incoming ones are routed like any message.
 
 use futures_util::future::BoxFuture;
-use strata_core::record::event::{Event, Status};
+use strata_core::record::event::{Event, HandOverFailed, HandedOver, Status};
 use strata_core::record::id::MessageId;
 
 use super::end::GRACE_PERIOD;
@@ -190,13 +190,15 @@ impl Driver {
         let HandOverResult { id, result } = handed;
         match result {
             Ok(replies) => {
-                self.journal.stage(Event::HandedOver { id })?;
+                self.journal.stage(Event::HandedOver(HandedOver { id }))?;
                 for reply in &replies {
                     self.publish_text(reply)?;
                 }
                 Ok(())
             }
-            Err(why) => self.journal.stage(Event::HandOverFailed { id, why }),
+            Err(why) => self
+                .journal
+                .stage(Event::HandOverFailed(HandOverFailed { id, why })),
         }
     }
 

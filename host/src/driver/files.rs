@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use strata_core::record::event::Event;
+use strata_core::record::event::{Event, FilesPlaced};
 use strata_core::record::file::PathContent;
 use strata_core::record::id::RoleId;
 use strata_core::state::environment::files::Placement;
@@ -59,7 +59,8 @@ impl Driver {
             count += batch.len() as u32;
         }
         if count > 0 {
-            self.journal.stage(Event::FilesPlaced { count, aside })?;
+            self.journal
+                .stage(Event::FilesPlaced(FilesPlaced { count, aside }))?;
         } else {
             // No event records these names; the replaced files are found again next time.
             for (path, name) in &aside {

@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-use strata_core::record::event::Event;
+use strata_core::record::event::{AttemptEvent, Event, HostCalled};
 use strata_core::record::host_call::{AnswerSource, HostCallKind};
 use strata_core::record::id::{RequestId, RoleId};
 use strata_core::record::request::{HumanAnswer, HumanRequest};
+use strata_core::record::work::CallKey;
 use tokio::sync::oneshot;
 
 use super::call::summarize;
@@ -43,13 +44,14 @@ impl Driver {
         {
             let work = attempt.work();
             let summary = summarize(&question.text);
-            self.journal.stage(Event::HostCalled {
-                role,
-                work,
-                call,
-                source: AnswerSource::Recorded,
-                summary,
-            })?;
+            self.journal.stage(Event::Attempt(
+                CallKey { role, work },
+                AttemptEvent::HostCalled(HostCalled {
+                    call,
+                    source: AnswerSource::Recorded,
+                    summary,
+                }),
+            ))?;
             self.journal.flush()?;
             let _ = reply.send(HostAnswer::Human(answered));
             return Ok(());

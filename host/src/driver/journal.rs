@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use strata_core::machine::stepper::{IllegalEvent, Stepper};
-use strata_core::record::event::Event;
+use strata_core::record::event::{AttemptEvent, Event, HostCalled};
 use strata_core::record::host_call::{AnswerSource, HostCallKind};
 use strata_core::record::id::{MessageId, RoleId};
 use strata_core::record::message::Message;
@@ -221,12 +221,8 @@ impl Journal {
         // These events are recorded, so they are no longer staged.
         let mut recorded = std::mem::take(&mut self.staged);
         self.listener.notify(&recorded, &mut self.translator);
-        let committed = |record: &Record| {
-            matches!(
-                record.event,
-                Event::StepCommitted { .. } | Event::RunEnded { .. }
-            )
-        };
+        let committed =
+            |record: &Record| matches!(record.event, Event::StepCommitted(_) | Event::RunEnded(_));
         self.maintain_store(recorded.iter().any(committed));
         match &mut self.records_before_start {
             Some(opening) => opening.append(&mut recorded),
@@ -261,34 +257,40 @@ impl Journal {
 /// the process.
 fn needs_full_durability(event: &Event) -> bool {
     match event {
-        Event::RunStarted { .. }
-        | Event::RunResumed { .. }
-        | Event::ComponentChanged { .. }
-        | Event::MessageSent { .. }
-        | Event::HandedOver { .. }
-        | Event::HandOverFailed { .. }
-        | Event::CallFinished { .. }
-        | Event::FilesWritten { .. }
-        | Event::CallFailed { .. }
-        | Event::RequestOpened { .. }
-        | Event::RequestAnswered { .. }
-        | Event::RunEnded { .. }
-        | Event::Forked { .. }
-        | Event::HostCallBegun { .. }
-        | Event::MoneyReserved { .. }
-        | Event::CallSuspended { .. }
-        | Event::DoubtSettled { .. } => true,
-        Event::HostCalled { call, source, .. } => {
+        Event::RunStarted(_)
+        | Event::RunResumed(_)
+        | Event::ComponentChanged(_)
+        | Event::MessageSent(_)
+        | Event::HandedOver(_)
+        | Event::HandOverFailed(_)
+        | Event::RunEnded(_)
+        | Event::Forked(_) => true,
+        Event::Attempt(_, event) => attempt_needs_full_durability(event),
+        Event::StepStarted(_)
+        | Event::StepConflicted(_)
+        | Event::JoinReleased(_)
+        | Event::FilesPlaced(_)
+        | Event::StepCommitted(_) => false,
+    }
+}
+
+fn attempt_needs_full_durability(event: &AttemptEvent) -> bool {
+    match event {
+        AttemptEvent::CallFinished(_)
+        | AttemptEvent::FilesWritten(_)
+        | AttemptEvent::CallFailed(_)
+        | AttemptEvent::RequestOpened(_)
+        | AttemptEvent::RequestAnswered(_)
+        | AttemptEvent::HostCallBegun(_)
+        | AttemptEvent::MoneyReserved(_)
+        | AttemptEvent::CallSuspended(_)
+        | AttemptEvent::DoubtSettled(_) => true,
+        AttemptEvent::HostCalled(HostCalled { call, source, .. }) => {
             *source == AnswerSource::Live
                 && matches!(call.kind, HostCallKind::Llm | HostCallKind::Http)
         }
-        Event::StepStarted { .. }
-        | Event::WritesUnclaimed { .. }
-        | Event::CallStarted { .. }
-        | Event::RetryDue { .. }
-        | Event::StepConflicted { .. }
-        | Event::JoinReleased { .. }
-        | Event::FilesPlaced { .. }
-        | Event::StepCommitted { .. } => false,
+        AttemptEvent::WritesUnclaimed(_)
+        | AttemptEvent::CallStarted(_)
+        | AttemptEvent::RetryDue => false,
     }
 }

@@ -8,11 +8,13 @@ use std::collections::BTreeMap;
 
 use futures_util::future::BoxFuture;
 use strata_core::machine::stepper::Stepper;
-use strata_core::record::event::Event;
+use strata_core::record::event::{
+    AttemptEvent, Event, HostCalled, RunEnded, RunStarted, StepCommitted, StepStarted,
+};
 use strata_core::record::fault::Fault;
 use strata_core::record::host_call::{AnswerSource, CallOutcome, HostCall, HostCallKind};
 use strata_core::record::id::{CheckpointId, RoleId, RunId};
-use strata_core::record::work::Work;
+use strata_core::record::work::{CallKey, Work};
 use tracing::field::Empty;
 use tracing::{Instrument, Span, info_span};
 
@@ -52,33 +54,34 @@ impl Spans {
     /// Opens and closes spans for an event that is about to be applied.
     pub(super) fn observe(&mut self, event: &Event, stepper: &Stepper) {
         match event {
-            Event::RunStarted { run, .. } => self.begin(run, stepper),
-            Event::RunResumed { .. } => self.begin(&stepper.env().run, stepper),
+            Event::RunStarted(RunStarted { run, .. }) => self.begin(run, stepper),
+            Event::RunResumed(_) => self.begin(&stepper.env().run, stepper),
             _ if self.run.is_none() => {}
-            Event::RunEnded { status, .. } => self.end(status.name(), stepper),
-            Event::StepStarted { step, roles } => self.step(*step, roles, stepper),
-            Event::StepCommitted { checkpoint, .. } => self.committed(checkpoint),
-            Event::CallStarted {
-                role,
-                work,
-                attempt,
-                ..
-            } => self.attempt_begins(*role, *work, *attempt, stepper),
-            Event::CallFinished { role, .. } => self.attempt_ends(*role, "finished", None),
-            Event::CallFailed {
-                role, work, fault, ..
-            } => {
-                self.attempt_ends(*role, "failed", Some(&fault.as_reported(*work)));
+            Event::RunEnded(RunEnded { status, .. }) => self.end(status.name(), stepper),
+            Event::StepStarted(StepStarted { step, roles }) => self.step(*step, roles, stepper),
+            Event::StepCommitted(StepCommitted { checkpoint, .. }) => self.committed(checkpoint),
+            Event::Attempt(call, event) => self.observe_attempt(*call, event, stepper),
+            _ => {}
+        }
+    }
+
+    fn observe_attempt(&mut self, call: CallKey, event: &AttemptEvent, stepper: &Stepper) {
+        let CallKey { role, work } = call;
+        match event {
+            AttemptEvent::CallStarted(started) => {
+                self.attempt_begins(role, work, started.attempt, stepper);
             }
-            Event::CallSuspended { role, .. } => self.attempt_ends(*role, "suspended", None),
-            Event::RequestOpened { role, .. } => self.attempt_ends(*role, "asked", None),
-            Event::HostCalled {
-                role,
+            AttemptEvent::CallFinished(_) => self.attempt_ends(role, "finished", None),
+            AttemptEvent::CallFailed(failed) => {
+                self.attempt_ends(role, "failed", Some(&failed.fault.as_reported(work)));
+            }
+            AttemptEvent::CallSuspended(_) => self.attempt_ends(role, "suspended", None),
+            AttemptEvent::RequestOpened(_) => self.attempt_ends(role, "asked", None),
+            AttemptEvent::HostCalled(HostCalled {
                 call,
                 source,
                 summary,
-                ..
-            } => self.record_call(*role, call, *source, summary),
+            }) => self.record_call(role, call, *source, summary),
             _ => {}
         }
     }

@@ -8,9 +8,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use strata_core::machine::stepper::{Stepper, component_slot};
-use strata_core::record::event::Event;
+use strata_core::record::event::{AttemptEvent, ComponentChanged, Event};
 use strata_core::record::host_call::CallPolicy;
 use strata_core::record::id::{CheckpointId, RoleId, Slot};
+use strata_core::record::work::CallKey;
 use strata_core::state::activation::{Activation, Phase};
 use strata_core::team::Role;
 
@@ -166,7 +167,7 @@ fn round_start(
         .changed_components(components)
         .into_iter()
         .filter_map(|event| match event {
-            Event::ComponentChanged { slot, .. } => Some(slot),
+            Event::ComponentChanged(ComponentChanged { slot, .. }) => Some(slot),
             _ => None,
         });
     let rewritten = before
@@ -259,10 +260,14 @@ fn first_use(
     };
     for record in read_in_batches(0, read) {
         match record?.event {
-            Event::CallStarted { role, work, .. } if is_one(role, work) => {
+            Event::Attempt(CallKey { role, work }, AttemptEvent::CallStarted(_))
+                if is_one(role, work) =>
+            {
                 begun.get_or_insert_with(|| newest.clone());
             }
-            Event::CallFinished { role, work, .. } if is_one(role, work) => {
+            Event::Attempt(CallKey { role, work }, AttemptEvent::CallFinished(_))
+                if is_one(role, work) =>
+            {
                 return Ok(begun
                     .flatten()
                     .map_or(FirstUse::BeforeCheckpoints, FirstUse::AfterCheckpoint));

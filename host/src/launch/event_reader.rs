@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use strata_core::record::event::Event;
+use strata_core::record::event::{AttemptEvent, Event, HostCalled};
 use strata_core::record::host_call::HostCall;
 
 use super::compare::split_at_sign;
@@ -91,7 +91,8 @@ pub fn for_each_call(
     for record in reader.records_after(0) {
         let record = record?;
         let lines = translator.translate(&record.event, record.line, record.time_ms);
-        if let Event::HostCalled { call, .. } = &record.event {
+        if let Event::Attempt(_, AttemptEvent::HostCalled(HostCalled { call, .. })) = &record.event
+        {
             for line in &lines {
                 tell(line, call);
             }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::edit::Edit;
-use strata_core::record::event::Event;
+use strata_core::record::event::{Event, Forked};
 use strata_core::record::id::{CheckpointId, to_hex};
 use strata_core::record::spending::Account;
 use strata_core::team::Team;
@@ -199,14 +199,14 @@ fn fork_event(
 }
 
 fn created_fork(event: Event, stepper: &Stepper, path: &Path) -> Result<CreatedFork, LaunchError> {
-    let Event::Forked {
+    let Event::Forked(Forked {
         lineage,
         from,
         checkpoint,
         step,
         edits,
         ..
-    } = event
+    }) = event
     else {
         unreachable!("a fork begins with the event that says so")
     };

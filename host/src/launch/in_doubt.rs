@@ -2,10 +2,11 @@
 //! what becomes of recorded writes.
 
 use strata_core::machine::stepper::{Stepper, component_slot};
-use strata_core::record::event::Event;
+use strata_core::record::event::{AttemptEvent, ComponentChanged, DoubtSettled, Event};
 use strata_core::record::host_call::{CallPolicy, DoubtResolution, RecordedCallUse, WriteResult};
 use strata_core::record::id::RoleId;
 use strata_core::record::json;
+use strata_core::record::work::CallKey;
 use strata_core::state::activation::Activation;
 
 use super::LaunchError;
@@ -114,13 +115,14 @@ fn doubt_settled_event(
     } = doubt;
     let activation = stepper.env().role(role).activation.as_ref()?;
     let work = activation.current_work(stepper.team().role(role))?;
-    Some(Event::DoubtSettled {
-        role,
-        work,
-        index: u32::try_from(index).ok()?,
-        description,
-        resolution: verdict,
-    })
+    Some(Event::Attempt(
+        CallKey { role, work },
+        AttemptEvent::DoubtSettled(DoubtSettled {
+            index: u32::try_from(index).ok()?,
+            description,
+            resolution: verdict,
+        }),
+    ))
 }
 
 /// Returns the call that a decision is about, and the rest of its text.
@@ -169,7 +171,7 @@ pub(super) fn recorded_writes(stepper: &Stepper, changed: &[Event]) -> Vec<Strin
             return None;
         }
         let (name, writes) = (current_action_name(stepper, id), writes.join(", "));
-        let replaced = |event: &Event| matches!(event, Event::ComponentChanged { slot, .. } if Some(*slot) == at);
+        let replaced = |event: &Event| matches!(event, Event::ComponentChanged(ComponentChanged { slot, .. }) if Some(*slot) == at);
         let served = stepper.call_reuse(activation) == RecordedCallUse::Reuse
             && changed.iter().any(replaced);
         served.then(|| format!("writes are recorded for {name}, and served if its new component makes them: {writes}"))

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use strata_core::machine::stepper::Stepper;
-use strata_core::record::event::Event;
+use strata_core::record::event::{AttemptEvent, Event, FilesWritten};
 use strata_core::record::file::PathContent;
 
 use super::resume::check_shape;
@@ -136,7 +136,8 @@ fn contents_before(
 ) -> Result<BTreeMap<String, PathContent>, LaunchError> {
     let mut before = BTreeMap::new();
     for record in reader.records_after(from) {
-        let Event::FilesWritten { files, .. } = record?.event else {
+        let Event::Attempt(_, AttemptEvent::FilesWritten(FilesWritten { files })) = record?.event
+        else {
             continue;
         };
         for change in files {

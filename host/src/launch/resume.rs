@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 
 use strata_core::machine::stepper::Stepper;
-use strata_core::record::event::Event;
+use strata_core::record::event::{ComponentChanged, Event};
 use strata_core::record::host_call::CallPolicy;
 use strata_core::record::id::{CheckpointId, Digest, Slot};
 use strata_core::record::message::IDEA_LABEL;
@@ -557,16 +557,18 @@ fn changed_components(env: &Environment, now: BTreeMap<Slot, Digest>) -> Vec<Eve
         .into_iter()
         .filter(|(slot, digest)| env.components.get(slot) != Some(digest));
     changed
-        .map(|(slot, new)| Event::ComponentChanged {
-            slot,
-            old: env.components.get(&slot).cloned(),
-            new,
+        .map(|(slot, new)| {
+            Event::ComponentChanged(ComponentChanged {
+                slot,
+                old: env.components.get(&slot).cloned(),
+                new,
+            })
         })
         .collect()
 }
 
 fn describe_change(definition: &Definition, event: &Event) -> String {
-    let Event::ComponentChanged { slot, old, new } = event else {
+    let Event::ComponentChanged(ComponentChanged { slot, old, new }) = event else {
         return String::new();
     };
     let place = definition.team.slot_name(*slot);

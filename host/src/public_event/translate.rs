@@ -6,11 +6,15 @@ mod attempts;
 use std::collections::BTreeMap;
 
 use strata_core::machine::stepper::conflict_message;
-use strata_core::record::event::{ConflictingWriter, Event, JoinRelease, RoutingResult};
+use strata_core::record::event::{
+    AttemptEvent, ComponentChanged, ConflictingWriter, Event, Forked, HandOverFailed, HandedOver,
+    JoinRelease, JoinReleased, MessageSent, RoutingResult, RunEnded, RunResumed, RunStarted,
+    StepCommitted, StepConflicted, StepStarted,
+};
 use strata_core::record::fault::{FaultCause, FaultKind};
 use strata_core::record::id::{Digest, JoinId, MessageId, RoleId, Slot, SlotKind};
 use strata_core::record::shape::Shape;
-use strata_core::record::work::Work;
+use strata_core::record::work::{CallKey, Work};
 use strata_core::team::Role;
 
 use super::{ActionRef, EventLine, PublicEvent};
@@ -91,20 +95,20 @@ struct EventNames {
 impl EventNames {
     fn update_before(&mut self, event: &Event) {
         match event {
-            Event::RunStarted { .. } => self.step = 0,
-            Event::RunResumed { step, .. }
-            | Event::StepStarted { step, .. }
-            | Event::Forked { step, .. } => self.step = *step,
-            Event::CallStarted { role, digest, .. } => {
-                self.running.insert(*role, digest.clone());
+            Event::RunStarted(_) => self.step = 0,
+            Event::RunResumed(RunResumed { step, .. })
+            | Event::StepStarted(StepStarted { step, .. })
+            | Event::Forked(Forked { step, .. }) => self.step = *step,
+            Event::Attempt(call, AttemptEvent::CallStarted(started)) => {
+                self.running.insert(call.role, started.digest.clone());
             }
             _ => {}
         }
     }
 
     fn update_after(&mut self, event: &Event) {
-        if let Event::CallFinished { role, .. } = event {
-            self.running.remove(role);
+        if let Event::Attempt(call, AttemptEvent::CallFinished(_)) = event {
+            self.running.remove(&call.role);
         }
     }
 
@@ -132,7 +136,8 @@ impl EventNames {
             .collect()
     }
 
-    fn action_ref(&self, role: RoleId, work: Work) -> ActionRef {
+    fn action_ref(&self, call: CallKey) -> ActionRef {
+        let CallKey { role, work } = call;
         let (index, action) = match work {
             Work::Think { .. } => (-1, "think".to_owned()),
             Work::Answer => (-1, "answer".to_owned()),
@@ -179,73 +184,61 @@ type Visitor<'a> = dyn FnMut(&dyn Fn(&EventNames) -> PublicEvent) + 'a;
 /// the recorded event alone, so they can be counted without being built.
 fn visit(event: &Event, visitor: &mut Visitor<'_>) {
     match event {
-        Event::RunStarted { .. }
-        | Event::RunResumed { .. }
-        | Event::Forked { .. }
-        | Event::ComponentChanged { .. }
-        | Event::RunEnded { .. } => visit_run(event, visitor),
-        Event::StepStarted { .. } | Event::StepConflicted { .. } | Event::StepCommitted { .. } => {
+        Event::RunStarted(_)
+        | Event::RunResumed(_)
+        | Event::Forked(_)
+        | Event::ComponentChanged(_)
+        | Event::RunEnded(_) => visit_run(event, visitor),
+        Event::StepStarted(_) | Event::StepConflicted(_) | Event::StepCommitted(_) => {
             visit_step(event, visitor)
         }
-        Event::MessageSent { .. }
-        | Event::JoinReleased { .. }
-        | Event::HandedOver { .. }
-        | Event::HandOverFailed { .. } => visit_delivery(event, visitor),
-        Event::FilesWritten { .. } | Event::FilesPlaced { .. } => {
-            attempts::visit_files(event, visitor);
-        }
-        Event::HostCallBegun { .. }
-        | Event::HostCalled { .. }
-        | Event::DoubtSettled { .. }
-        | Event::WritesUnclaimed { .. }
-        | Event::RequestOpened { .. }
-        | Event::RequestAnswered { .. } => attempts::visit_host_call(event, visitor),
-        Event::CallStarted { .. }
-        | Event::CallSuspended { .. }
-        | Event::CallFinished { .. }
-        | Event::CallFailed { .. } => attempts::visit_attempt(event, visitor),
-        Event::RetryDue { .. } | Event::MoneyReserved { .. } => {}
+        Event::MessageSent(_)
+        | Event::JoinReleased(_)
+        | Event::HandedOver(_)
+        | Event::HandOverFailed(_) => visit_delivery(event, visitor),
+        Event::FilesPlaced(placed) => attempts::visit_placed(placed, visitor),
+        Event::Attempt(call, event) => attempts::visit_attempt(*call, event, visitor),
     }
 }
 
 fn visit_run(event: &Event, visitor: &mut Visitor<'_>) {
     match event {
-        Event::RunStarted {
+        Event::RunStarted(RunStarted {
             run, idea, routed, ..
-        } => {
+        }) => {
             visitor(&|_| PublicEvent::RunStarted {
                 run: run.0.clone(),
                 idea: idea.clone(),
             });
             visit_routed(routed, visitor);
         }
-        Event::RunResumed {
+        Event::RunResumed(RunResumed {
             checkpoint,
             step,
             finished,
             ..
-        } => {
+        }) => {
             visitor(&|_| PublicEvent::RunResumed {
                 checkpoint: checkpoint.as_ref().map(|id| id.0.clone()),
                 step: *step,
             });
-            for (role, work) in finished.iter().filter(|(_, work)| !is_choice(*work)) {
+            for call in finished.iter().filter(|call| !is_choice(call.work)) {
                 visitor(&|names| PublicEvent::ActionReplayed {
-                    action: names.action_ref(*role, *work),
+                    action: names.action_ref(*call),
                 });
             }
         }
-        Event::Forked {
+        Event::Forked(Forked {
             lineage,
             from,
             checkpoint,
             ..
-        } => visitor(&|_| PublicEvent::Forked {
+        }) => visitor(&|_| PublicEvent::Forked {
             lineage: lineage.clone(),
             checkpoint: checkpoint.0.clone(),
             parent: from.0.clone(),
         }),
-        Event::ComponentChanged { slot, old, new } => visitor(&|names| {
+        Event::ComponentChanged(ComponentChanged { slot, old, new }) => visitor(&|names| {
             let (role, action) = names.slot_names(*slot);
             PublicEvent::ComponentChanged {
                 role,
@@ -254,9 +247,9 @@ fn visit_run(event: &Event, visitor: &mut Visitor<'_>) {
                 new: new.0.clone(),
             }
         }),
-        Event::RunEnded {
+        Event::RunEnded(RunEnded {
             status, checkpoint, ..
-        } => visitor(&|_| PublicEvent::RunEnded {
+        }) => visitor(&|_| PublicEvent::RunEnded {
             status: *status,
             checkpoint: checkpoint.as_ref().map(|id| id.0.clone()),
         }),
@@ -266,33 +259,33 @@ fn visit_run(event: &Event, visitor: &mut Visitor<'_>) {
 
 fn visit_step(event: &Event, visitor: &mut Visitor<'_>) {
     match event {
-        Event::StepStarted { step, .. } => {
+        Event::StepStarted(StepStarted { step, .. }) => {
             visitor(&|_| PublicEvent::StepStarted { step: *step });
         }
-        Event::StepConflicted {
+        Event::StepConflicted(StepConflicted {
             scope,
             key,
             writers,
             ..
-        } => {
+        }) => {
             for writer in writers {
                 visitor(&|names| {
                     let roles: Vec<String> = writers
                         .iter()
-                        .map(|other| names.role_name(other.role))
+                        .map(|other| names.role_name(other.call.role))
                         .collect();
                     let roles: Vec<&str> = roles.iter().map(String::as_str).collect();
                     conflict_event(names, writer, conflict_message(scope, key, &roles))
                 });
             }
         }
-        Event::StepCommitted {
+        Event::StepCommitted(StepCommitted {
             step,
             checkpoint,
             parent,
             routed,
             released,
-        } => {
+        }) => {
             for routed in routed {
                 visit_routed(routed, visitor);
             }
@@ -309,15 +302,17 @@ fn visit_step(event: &Event, visitor: &mut Visitor<'_>) {
 
 fn visit_delivery(event: &Event, visitor: &mut Visitor<'_>) {
     match event {
-        Event::MessageSent { routed, .. } => visit_routed(routed, visitor),
-        Event::JoinReleased { released } => visit_released(released, visitor),
-        Event::HandedOver { id } => {
+        Event::MessageSent(MessageSent { routed, .. }) => visit_routed(routed, visitor),
+        Event::JoinReleased(JoinReleased { released }) => visit_released(released, visitor),
+        Event::HandedOver(HandedOver { id }) => {
             visitor(&|_| PublicEvent::MessageHandedOver { id: id.0.clone() });
         }
-        Event::HandOverFailed { id, why } => visitor(&|_| PublicEvent::MessageNotHandedOver {
-            id: id.0.clone(),
-            reason: why.clone(),
-        }),
+        Event::HandOverFailed(HandOverFailed { id, why }) => {
+            visitor(&|_| PublicEvent::MessageNotHandedOver {
+                id: id.0.clone(),
+                reason: why.clone(),
+            })
+        }
         _ => {}
     }
 }
@@ -389,7 +384,7 @@ fn visit_released(released: &[JoinRelease], visitor: &mut Visitor<'_>) {
 /// Returns the failure of an attempt whose result was taken back.
 fn conflict_event(names: &EventNames, writer: &ConflictingWriter, message: String) -> PublicEvent {
     PublicEvent::ActionFailed {
-        action: names.action_ref(writer.role, writer.work),
+        action: names.action_ref(writer.call),
         attempt: writer.attempt,
         fault: FaultKind::StateConflict,
         cause: FaultCause::Unspecified,

@@ -1,6 +1,6 @@
 //! Compares what was recorded of an attempt with what it does now.
 
-use strata_core::record::event::Event;
+use strata_core::record::event::{AttemptEvent, CallFailed, CallFinished, Event, RequestOpened};
 use strata_core::record::file::{FileChange, PathContent};
 use strata_core::record::host_call::HostCall;
 use strata_core::record::message::Draft;
@@ -41,8 +41,11 @@ pub(super) fn compare_attempt(
     let unmade = &rest.calls;
     // If it diverged or asked a person, its end follows from its calls.
     let ended = match (recorded, again) {
-        (Event::CallSuspended { .. }, ReplayOutcome::Diverged { .. }) => None,
-        (Event::RequestOpened { request, .. }, ReplayOutcome::AskedHuman { call, question }) => {
+        (Event::Attempt(_, AttemptEvent::CallSuspended(_)), ReplayOutcome::Diverged { .. }) => None,
+        (
+            Event::Attempt(_, AttemptEvent::RequestOpened(RequestOpened { request })),
+            ReplayOutcome::AskedHuman { call, question },
+        ) => {
             let same = request.call_digest == *call;
             (!same)
                 .then(|| text_difference("the question to a person", &request.question, question))
@@ -54,27 +57,39 @@ pub(super) fn compare_attempt(
                 .map_or_else(|| "no further call".into(), describe_call);
             return Some(("a host call".into(), expected, found));
         }
-        (Event::CallFinished { result: one, .. }, ReplayOutcome::Ended(event, files)) => {
-            match event.as_ref() {
-                Event::CallFinished { result: other, .. } => {
-                    compare_results(one, other).or_else(|| compare_files(&rest.files, files))
-                }
-                _ => Some(end_difference(recorded, again)),
+        (
+            Event::Attempt(_, AttemptEvent::CallFinished(CallFinished { result: one, .. })),
+            ReplayOutcome::Ended(event, files),
+        ) => match event.as_ref() {
+            Event::Attempt(_, AttemptEvent::CallFinished(CallFinished { result: other, .. })) => {
+                compare_results(one, other).or_else(|| compare_files(&rest.files, files))
             }
-        }
-        (Event::CallFailed { fault: one, .. }, ReplayOutcome::Ended(event, _)) => {
-            match event.as_ref() {
-                Event::CallFailed { fault: other, .. } if one.kind != other.kind => {
-                    Some(end_difference(recorded, again))
-                }
-                Event::CallFailed { fault: other, .. } if one.cause != other.cause => Some(
-                    text_difference("the fault's cause", one.cause.name(), other.cause.name()),
-                ),
-                Event::CallFailed { fault: other, .. } => (one.message != other.message)
-                    .then(|| text_difference("the fault's message", &one.message, &other.message)),
-                _ => Some(end_difference(recorded, again)),
+            _ => Some(end_difference(recorded, again)),
+        },
+        (
+            Event::Attempt(_, AttemptEvent::CallFailed(CallFailed { fault: one, .. })),
+            ReplayOutcome::Ended(event, _),
+        ) => match event.as_ref() {
+            Event::Attempt(_, AttemptEvent::CallFailed(CallFailed { fault: other, .. }))
+                if one.kind != other.kind =>
+            {
+                Some(end_difference(recorded, again))
             }
-        }
+            Event::Attempt(_, AttemptEvent::CallFailed(CallFailed { fault: other, .. }))
+                if one.cause != other.cause =>
+            {
+                Some(text_difference(
+                    "the fault's cause",
+                    one.cause.name(),
+                    other.cause.name(),
+                ))
+            }
+            Event::Attempt(_, AttemptEvent::CallFailed(CallFailed { fault: other, .. })) => {
+                (one.message != other.message)
+                    .then(|| text_difference("the fault's message", &one.message, &other.message))
+            }
+            _ => Some(end_difference(recorded, again)),
+        },
         _ => Some(end_difference(recorded, again)),
     };
     let call = || {
@@ -111,10 +126,16 @@ fn end_difference(recorded: &Event, again: &ReplayOutcome) -> DifferenceParts {
 
 fn describe_end(event: &Event) -> String {
     match event {
-        Event::CallFinished { .. } => "success".into(),
-        Event::CallFailed { fault, .. } => format!("{}: {}", fault.kind.name(), fault.message),
-        Event::RequestOpened { request, .. } => format!("asks a person: {}", request.question),
-        Event::CallSuspended { .. } => "suspended: no budget was left for a call".into(),
+        Event::Attempt(_, AttemptEvent::CallFinished(_)) => "success".into(),
+        Event::Attempt(_, AttemptEvent::CallFailed(CallFailed { fault, .. })) => {
+            format!("{}: {}", fault.kind.name(), fault.message)
+        }
+        Event::Attempt(_, AttemptEvent::RequestOpened(RequestOpened { request })) => {
+            format!("asks a person: {}", request.question)
+        }
+        Event::Attempt(_, AttemptEvent::CallSuspended(_)) => {
+            "suspended: no budget was left for a call".into()
+        }
         _ => "no end".into(),
     }
 }

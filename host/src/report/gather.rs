@@ -8,9 +8,13 @@ mod messages;
 use std::collections::{BTreeMap, BTreeSet};
 
 use strata_core::machine::stepper::{IllegalEvent, Stepper};
-use strata_core::record::event::{Event, Status};
+use strata_core::record::event::{
+    AttemptEvent, ComponentChanged, DoubtSettled, Event, Forked, HandOverFailed, RequestAnswered,
+    RequestOpened, RunEnded, RunResumed, Status, StepCommitted, StepStarted,
+};
 use strata_core::record::id::{CheckpointId, RoleId};
 use strata_core::record::request::{HumanAnswer, HumanRequest};
+use strata_core::record::work::CallKey;
 
 use super::bounded::{Excerpt, FirstAndNewest};
 use super::{
@@ -127,10 +131,7 @@ impl ReportBuilder {
         let before = self.stepper.env().checkpoint.clone();
         self.stepper.apply(&record.event)?;
         // The end of a run and a resume do not change the team.
-        let is_of_run = matches!(
-            record.event,
-            Event::RunEnded { .. } | Event::RunResumed { .. }
-        );
+        let is_of_run = matches!(record.event, Event::RunEnded(_) | Event::RunResumed(_));
         self.team_changed =
             self.stepper.env().checkpoint == before && (self.team_changed || !is_of_run);
         self.deliveries
@@ -159,8 +160,8 @@ impl ReportBuilder {
             });
         };
         match event {
-            Event::RunStarted { .. } => mark(RunMarkerKind::Started, "started".into()),
-            Event::RunResumed { checkpoint, .. } => {
+            Event::RunStarted(_) => mark(RunMarkerKind::Started, "started".into()),
+            Event::RunResumed(RunResumed { checkpoint, .. }) => {
                 if self.is_running {
                     mark(RunMarkerKind::Failed, "the host was killed".into());
                 }
@@ -170,11 +171,13 @@ impl ReportBuilder {
                     format!("resumed{}", from.unwrap_or_default()),
                 );
             }
-            Event::RunEnded { status, .. } => mark(end_marker_kind(*status), status.name().into()),
-            Event::Forked { lineage, from, .. } => {
+            Event::RunEnded(RunEnded { status, .. }) => {
+                mark(end_marker_kind(*status), status.name().into())
+            }
+            Event::Forked(Forked { lineage, from, .. }) => {
                 mark(RunMarkerKind::Changed, format!("{lineage} left at {from}"))
             }
-            Event::ComponentChanged { slot, .. } => {
+            Event::ComponentChanged(ComponentChanged { slot, .. }) => {
                 mark(
                     RunMarkerKind::Changed,
                     format!(
@@ -183,17 +186,20 @@ impl ReportBuilder {
                     ),
                 );
             }
-            Event::HandOverFailed { id, why } => {
+            Event::HandOverFailed(HandOverFailed { id, why }) => {
                 mark(
                     RunMarkerKind::Failed,
                     format!("message {id} was not handed over: {why}"),
                 );
             }
-            Event::DoubtSettled {
-                description,
-                resolution: verdict,
-                ..
-            } => {
+            Event::Attempt(
+                _,
+                AttemptEvent::DoubtSettled(DoubtSettled {
+                    description,
+                    resolution: verdict,
+                    ..
+                }),
+            ) => {
                 mark(
                     RunMarkerKind::Changed,
                     format!("`{description}` was in doubt, settled: {}", verdict.name()),
@@ -202,8 +208,8 @@ impl ReportBuilder {
             _ => {}
         }
         match event {
-            Event::RunStarted { .. } | Event::RunResumed { .. } => self.is_running = true,
-            Event::RunEnded { .. } => self.is_running = false,
+            Event::RunStarted(_) | Event::RunResumed(_) => self.is_running = true,
+            Event::RunEnded(_) => self.is_running = false,
             _ => {}
         }
     }
@@ -211,7 +217,7 @@ impl ReportBuilder {
     fn add_step(&mut self, event: &Event, time_ms: i64) {
         match event {
             // A step that was interrupted continues under its number.
-            Event::StepStarted { step, .. }
+            Event::StepStarted(StepStarted { step, .. })
                 if self
                     .steps
                     .last()
@@ -226,9 +232,9 @@ impl ReportBuilder {
                     sent_messages: 0,
                 });
             }
-            Event::StepCommitted {
+            Event::StepCommitted(StepCommitted {
                 checkpoint, routed, ..
-            } => {
+            }) => {
                 if let Some(step) = self.steps.last_mut() {
                     step.committed = Some((time_ms, checkpoint.0.clone()));
                     step.sent_messages = routed.len();
@@ -241,7 +247,10 @@ impl ReportBuilder {
     /// Records requests to humans and their answers.
     fn add_human_request(&mut self, event: &Event, time_ms: i64) {
         match event {
-            Event::RequestOpened { role, request, .. } => {
+            Event::Attempt(
+                CallKey { role, .. },
+                AttemptEvent::RequestOpened(RequestOpened { request }),
+            ) => {
                 let HumanRequest { id, question, .. } = request;
                 let asked = HumanRequestEntry {
                     id: id.0.clone(),
@@ -252,7 +261,10 @@ impl ReportBuilder {
                 };
                 self.open_requests.insert(*role, asked);
             }
-            Event::RequestAnswered { role, answer, .. } => {
+            Event::Attempt(
+                CallKey { role, .. },
+                AttemptEvent::RequestAnswered(RequestAnswered { answer, .. }),
+            ) => {
                 let Some(question) = self.open_requests.remove(role) else {
                     return;
                 };

@@ -4,7 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use strata_core::machine::stepper::Stepper;
-use strata_core::record::event::{ConflictingWriter, Event, Status};
+use strata_core::record::event::{
+    AttemptEvent, CallFailed, CallStarted, ComponentChanged, ConflictingWriter, Event, HostCalled,
+    Status, StepConflicted, StepStarted,
+};
 use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::host_call::{
     AnswerSource, CallOutcome, HostCall, HostCallKind, RecordedCallUse,
@@ -14,7 +17,7 @@ use strata_core::record::json::Json;
 use strata_core::record::message::Message;
 use strata_core::record::money::Usd;
 use strata_core::record::rules::Rules;
-use strata_core::record::work::Work;
+use strata_core::record::work::{CallKey, Work};
 use strata_core::state::environment::{Environment, Mail};
 use strata_core::team::Team;
 use strata_core::text::is_invisible;
@@ -92,20 +95,21 @@ const WORK: Work = Work::Act {
 const ROLE: RoleId = RoleId(0);
 
 fn begin_attempt(life: &mut ReportedRun) {
-    life.apply(Event::StepStarted {
+    life.apply(Event::StepStarted(StepStarted {
         step: 0,
         roles: vec![ROLE],
-    });
+    }));
     let digest = Some(HOSTILE.into());
     let (attempt, journal, forgotten) = (1, RecordedCallUse::Fresh, Vec::new());
-    life.apply(Event::CallStarted {
-        role: ROLE,
-        work: WORK,
-        attempt,
-        digest,
-        call_reuse: journal,
-        forgotten,
-    });
+    life.apply(Event::Attempt(
+        CallKey::new(ROLE, WORK),
+        AttemptEvent::CallStarted(CallStarted {
+            attempt,
+            digest,
+            call_reuse: journal,
+            forgotten,
+        }),
+    ));
 }
 
 fn call(life: &mut ReportedRun, kind: HostCallKind, response: serde_json::Value) {
@@ -118,13 +122,14 @@ fn call(life: &mut ReportedRun, kind: HostCallKind, response: serde_json::Value)
         outcome: CallOutcome::Answered,
         finish_reason: None,
     };
-    life.apply(Event::HostCalled {
-        role: ROLE,
-        work: WORK,
-        call,
-        source: AnswerSource::Live,
-        summary: HOSTILE.into(),
-    });
+    life.apply(Event::Attempt(
+        CallKey::new(ROLE, WORK),
+        AttemptEvent::HostCalled(HostCalled {
+            call,
+            source: AnswerSource::Live,
+            summary: HOSTILE.into(),
+        }),
+    ));
 }
 
 #[test]
@@ -136,17 +141,19 @@ fn an_event_of_a_role_or_an_action_that_is_not_there_is_refused() {
             task: None,
         },
     );
-    let call_of = |role, work| Event::CallStarted {
-        role,
-        work,
-        attempt: 1,
-        digest: None,
-        call_reuse: RecordedCallUse::Fresh,
-        forgotten: Vec::new(),
+    let call_of = |role, work| {
+        Event::Attempt(
+            CallKey { role, work },
+            AttemptEvent::CallStarted(CallStarted {
+                attempt: 1,
+                digest: None,
+                call_reuse: RecordedCallUse::Fresh,
+                forgotten: Vec::new(),
+            }),
+        )
     };
     let writer = ConflictingWriter {
-        role: nobody,
-        work: WORK,
+        call: CallKey::new(nobody, WORK),
         attempt: 1,
         digest: None,
     };
@@ -154,20 +161,20 @@ fn an_event_of_a_role_or_an_action_that_is_not_there_is_refused() {
     let forged = [
         call_of(nobody, WORK),
         call_of(ROLE, nothing),
-        Event::ComponentChanged {
+        Event::ComponentChanged(ComponentChanged {
             slot: Slot {
                 role: nobody,
                 kind: SlotKind::Think,
             },
             old: None,
             new: "x".into(),
-        },
-        Event::StepConflicted {
+        }),
+        Event::StepConflicted(StepConflicted {
             step: 0,
             scope,
             key,
             writers: vec![writer],
-        },
+        }),
     ];
     for event in forged {
         let mut life = ReportedRun::new(&small());
@@ -206,14 +213,15 @@ fn nothing_that_anybody_wrote_is_taken_for_markup() {
         ..Fault::new(FaultKind::Trap, HOSTILE)
     };
     let digest = Some(HOSTILE.into());
-    life.apply(Event::CallFailed {
-        role: ROLE,
-        work: WORK,
-        attempt: 1,
-        digest,
-        fault,
-        retry_ms: None,
-    });
+    life.apply(Event::Attempt(
+        CallKey::new(ROLE, WORK),
+        AttemptEvent::CallFailed(CallFailed {
+            attempt: 1,
+            digest,
+            fault,
+            retry_ms: None,
+        }),
+    ));
     let page = life.page();
 
     // Each place shows it as text: the message, the call, the fault, the model, the log.
@@ -299,25 +307,30 @@ fn all_attempts_are_counted_however_few_are_kept() {
     for number in 1..=4_000 {
         let digest = Some(HOSTILE.into());
         let (fault, retry_ms) = (Fault::new(FaultKind::Error, "no"), Some(0));
-        life.apply(Event::CallFailed {
-            role: ROLE,
-            work: WORK,
-            attempt: number,
-            digest,
-            fault,
-            retry_ms,
-        });
-        life.apply(Event::RetryDue { role: ROLE });
+        life.apply(Event::Attempt(
+            CallKey::new(ROLE, WORK),
+            AttemptEvent::CallFailed(CallFailed {
+                attempt: number,
+                digest,
+                fault,
+                retry_ms,
+            }),
+        ));
+        life.apply(Event::Attempt(
+            CallKey::new(ROLE, WORK),
+            AttemptEvent::RetryDue,
+        ));
         let (digest, journal, forgotten) =
             (Some(HOSTILE.into()), RecordedCallUse::Fresh, Vec::new());
-        life.apply(Event::CallStarted {
-            role: ROLE,
-            work: WORK,
-            attempt: number + 1,
-            digest,
-            call_reuse: journal,
-            forgotten,
-        });
+        life.apply(Event::Attempt(
+            CallKey::new(ROLE, WORK),
+            AttemptEvent::CallStarted(CallStarted {
+                attempt: number + 1,
+                digest,
+                call_reuse: journal,
+                forgotten,
+            }),
+        ));
     }
     let page = life.page();
     assert!(page.contains(

@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use strata_core::record::event::{Event, Status};
+use strata_core::record::event::{
+    AttemptEvent, Event, Forked, RequestAnswered, RunEnded, RunStarted, Status, StepCommitted,
+};
 use strata_core::record::id::CheckpointId;
 use strata_core::state::environment::Environment;
 
@@ -189,25 +191,25 @@ impl CheckpointListing {
     ) -> Option<NewCheckpoint<'a>> {
         let step = *next_step;
         let checkpoint = match event {
-            Event::RunStarted { checkpoint, .. } => {
+            Event::RunStarted(RunStarted { checkpoint, .. }) => {
                 let origin = CheckpointOrigin::Entry;
                 NewCheckpoint::new(checkpoint, step, None, origin, Status::Running)
             }
-            Event::StepCommitted {
+            Event::StepCommitted(StepCommitted {
                 step,
                 checkpoint,
                 parent,
                 ..
-            } => {
+            }) => {
                 *next_step = step + 1;
                 let (parent, origin) = (self.index_of(parent.as_ref()), CheckpointOrigin::Step);
                 NewCheckpoint::new(checkpoint, *step, parent, origin, Status::Running)
             }
-            Event::RunEnded {
+            Event::RunEnded(RunEnded {
                 status,
                 checkpoint,
                 parent,
-            } => {
+            }) => {
                 let parent = self.index_of(parent.as_ref());
                 let Some(id) = checkpoint else {
                     if let Some(ended) = parent {
@@ -219,18 +221,21 @@ impl CheckpointListing {
                 NewCheckpoint::new(id, step, parent, CheckpointOrigin::Stop(*status), *status)
             }
             // The status does not change; most requests are answered while the run waits.
-            Event::RequestAnswered {
-                checkpoint, parent, ..
-            } => {
+            Event::Attempt(
+                _,
+                AttemptEvent::RequestAnswered(RequestAnswered {
+                    checkpoint, parent, ..
+                }),
+            ) => {
                 let (parent, origin) = (self.index_of(parent.as_ref()), CheckpointOrigin::Answer);
                 NewCheckpoint::new(checkpoint, step, parent, origin, Status::Waiting)
             }
-            Event::Forked {
+            Event::Forked(Forked {
                 from,
                 checkpoint,
                 step,
                 ..
-            } => {
+            }) => {
                 *next_step = *step;
                 let parent = self.index_of(Some(from));
                 let (step, status) = match parent {

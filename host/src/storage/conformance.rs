@@ -7,7 +7,7 @@ mod lineages;
 use tempfile::TempDir;
 
 use strata_core::machine::stepper::Stepper;
-use strata_core::record::event::{Event, Status};
+use strata_core::record::event::{Event, RunEnded, Status};
 use strata_core::state::environment::Environment;
 
 use super::script::{copy, definition, scripted_run, team};
@@ -268,11 +268,11 @@ fn checkpoints_are_listed_as_a_chain_and_the_first_step_below_the_entry() {
         let ends = |r: &&Record| {
             matches!(
                 r.event,
-                Event::RunEnded {
+                Event::RunEnded(RunEnded {
                     status: Status::Failed,
                     checkpoint: Some(_),
                     ..
-                }
+                })
             )
         };
         let faults = rows

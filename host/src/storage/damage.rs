@@ -6,8 +6,10 @@ use std::os::unix::fs::PermissionsExt;
 use tempfile::TempDir;
 
 use strata_core::machine::stepper::Stepper;
-use strata_core::record::event::{Event, Status};
+use strata_core::record::event::{AttemptEvent, Event, RunEnded, Status};
+use strata_core::record::id::RoleId;
 use strata_core::record::spending::Account;
+use strata_core::record::work::{CallKey, Work};
 use strata_core::state::environment::Environment;
 
 use super::conformance::{loaded_state, pseudorandom};
@@ -107,9 +109,7 @@ fn continue_run(
     let mut store = directory.open()?.store;
     assert_eq!(loaded_state(&store.load(&StateSelector::Head)?), *end);
     let more = Record {
-        event: Event::RetryDue {
-            role: strata_core::record::id::RoleId(0),
-        },
+        event: Event::Attempt(CallKey::new(RoleId(0), Work::Plan), AttemptEvent::RetryDue),
         ..records[0].clone()
     };
     store.append(std::slice::from_ref(&more), Durability::Process)?;
@@ -438,11 +438,11 @@ fn a_full_disk_loses_nothing_that_was_saved() {
     let mut store = directory.open().unwrap().store;
     let pages = |store: &super::SqliteStore, max: u32| store.limit_pages(max);
     pages(&store, 1);
-    let large = Event::RunEnded {
+    let large = Event::RunEnded(RunEnded {
         status: Status::Failed,
         checkpoint: Some("x".repeat(100_000).as_str().into()),
         parent: None,
-    };
+    });
     let large = Record {
         event: large,
         ..records[0].clone()

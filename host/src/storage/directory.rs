@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 
-use strata_core::record::event::{Event, Status};
+use strata_core::record::event::{Event, MessageSent, RunEnded, Status};
 use strata_core::state::environment::Environment;
 
 use super::error::StoreError;
@@ -465,15 +465,15 @@ impl StorageDirectory {
         }
         let saved = Reader::open(self)?.load(&StateSelector::Head)?;
         // A message that came later is not handled yet, unless it was routed to nobody.
-        let counts = |event: &Event| !matches!(event, Event::MessageSent { routed, .. } if routed.to.is_empty());
+        let counts = |event: &Event| !matches!(event, Event::MessageSent(MessageSent { routed, .. }) if routed.to.is_empty());
         Ok(
             match saved.tail.iter().rfind(|record| counts(&record.event)) {
                 Some(last) => matches!(
                     last.event,
-                    Event::RunEnded {
+                    Event::RunEnded(RunEnded {
                         status: Status::Done,
                         ..
-                    }
+                    })
                 ),
                 None => saved.base.is_finished(),
             },

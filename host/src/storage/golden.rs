@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 
 use strata_core::record::edit::EditedScope;
-use strata_core::record::event::{Event, Status};
+use strata_core::record::event::{AttemptEvent, Event, Status};
 use strata_core::record::fault::{FaultCause, FaultKind, Grant, Retryability};
 use strata_core::record::file::PathContent;
 use strata_core::record::host_call::{
@@ -71,6 +71,7 @@ fn the_variants_of_recorded_enums_have_their_places() {
     };
     add("Addressing", variants::<Addressing>());
     add("AnswerSource", variants::<AnswerSource>());
+    add("AttemptEvent", variants::<AttemptEvent>());
     add("CallOutcome", variants::<CallOutcome>());
     add("CallPolicy", variants::<CallPolicy>());
     add("CallResult", variants::<CallResult>());
@@ -101,20 +102,38 @@ fn the_variants_of_recorded_enums_have_their_places() {
     golden("enums.txt", text.as_bytes());
 }
 
+/// Returns the name of the variant of a value.
+fn variant_name(value: &impl std::fmt::Debug) -> String {
+    let debug = format!("{value:?}");
+    let end = debug.find(['(', ' ']).unwrap_or(debug.len());
+    debug[..end].to_owned()
+}
+
 #[test]
 fn an_event_of_each_variant_is_recorded_as_in_the_golden_file() {
     let events = events::all();
     let mut text = String::new();
-    let mut names = Vec::new();
+    let (mut names, mut attempts) = (Vec::new(), Vec::new());
     for event in &events {
-        let debug = format!("{event:?}");
-        let name = debug.split(' ').next().unwrap_or_default().to_owned();
+        let name = match event {
+            Event::Attempt(_, event) => {
+                attempts.push(variant_name(event));
+                format!("Attempt::{}", variant_name(event))
+            }
+            event => variant_name(event),
+        };
         let bytes = codec::encode_event(event, Vec::new());
         text += &format!("{name} {}\n", strata_core::record::id::to_hex(&bytes));
-        names.push(name);
+        names.push(variant_name(event));
     }
     names.dedup();
+    attempts.dedup();
     assert_eq!(names, variants::<Event>(), "each variant has an example");
+    assert_eq!(
+        attempts,
+        variants::<AttemptEvent>(),
+        "each variant has an example"
+    );
     let text = golden("events.txt", text.as_bytes());
     let read: Vec<Event> = String::from_utf8(text)
         .unwrap()

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use rusqlite::{CachedStatement, Connection};
 
-use strata_core::record::event::Event;
+use strata_core::record::event::{Event, Forked};
 use strata_core::record::id::CheckpointId;
 use strata_core::record::money::Usd;
 use strata_core::state::environment::Environment;
@@ -344,7 +344,7 @@ impl Reader {
 /// branches off.
 pub(super) fn branch_of(records: &[Record]) -> Option<(&str, &CheckpointId)> {
     match &records.first()?.event {
-        Event::Forked { lineage, from, .. } => Some((lineage, from)),
+        Event::Forked(Forked { lineage, from, .. }) => Some((lineage, from)),
         _ => None,
     }
 }

@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use strata_core::machine::effect::Effect;
 use strata_core::machine::stepper::Stepper;
-use strata_core::record::event::{Event, Status};
+use strata_core::record::event::{
+    AttemptEvent, ComponentChanged, DoubtSettled, Event, HostCallBegun, HostCalled, RunEnded,
+    Status,
+};
 use strata_core::record::fault::{Fault, FaultCause, FaultKind, Retryability};
 use strata_core::record::host_call::{
     AnswerSource, CallOutcome, CallPolicy, DoubtResolution, FinishReason, HostCall, HostCallKind,
@@ -20,7 +23,7 @@ use strata_core::record::request::{HumanAnswer, HumanRequest};
 use strata_core::record::rules::{Reducer, Thinker};
 use strata_core::record::scope_write::{ScopeChange, Write};
 use strata_core::record::shape::{DeliveryMode, JoinMode};
-use strata_core::record::work::{CallResult, Task, Work};
+use strata_core::record::work::{CallKey, CallResult, Task, Work};
 use strata_core::state::activation::Phase;
 use strata_core::state::environment::Environment;
 use strata_core::state::messages::MessageRef;
@@ -212,11 +215,11 @@ impl<'a> ScriptedRun<'a> {
             let env = self.stepper.env();
             let checkpoint = env.is_step_open.then(|| env.next_checkpoint_id());
             let parent = env.checkpoint.clone();
-            self.apply(Event::RunEnded {
+            self.apply(Event::RunEnded(RunEnded {
                 status: Status::Interrupted,
                 checkpoint,
                 parent,
-            });
+            }));
         }
         true
     }
@@ -249,11 +252,11 @@ impl<'a> ScriptedRun<'a> {
             }
             1 => {
                 let old = self.stepper.env().components.get(&slot(1, 1)).cloned();
-                self.apply(Event::ComponentChanged {
+                self.apply(Event::ComponentChanged(ComponentChanged {
                     slot: slot(1, 1),
                     old,
                     new: Digest::from("d2"),
-                });
+                }));
             }
             2 => {
                 let slot = Slot {
@@ -261,11 +264,11 @@ impl<'a> ScriptedRun<'a> {
                     kind: SlotKind::Think,
                 };
                 let old = self.stepper.env().components.get(&slot).cloned();
-                self.apply(Event::ComponentChanged {
+                self.apply(Event::ComponentChanged(ComponentChanged {
                     slot,
                     old,
                     new: Digest::from("d3"),
-                });
+                }));
             }
             _ => {}
         }
@@ -297,13 +300,14 @@ impl<'a> ScriptedRun<'a> {
             } else {
                 DoubtResolution::Answer(self.document())
             };
-            self.apply(Event::DoubtSettled {
-                role,
-                work,
-                index: place as u32,
-                description,
-                resolution: verdict,
-            });
+            self.apply(Event::Attempt(
+                CallKey { role, work },
+                AttemptEvent::DoubtSettled(DoubtSettled {
+                    index: place as u32,
+                    description,
+                    resolution: verdict,
+                }),
+            ));
         }
     }
 
@@ -318,12 +322,13 @@ impl<'a> ScriptedRun<'a> {
             .map(|(id, activation)| (id, activation.phase.clone()))
             .collect();
         let (id, phase) = busy[usize::from(self.choose(busy.len() as u8))].clone();
-        if phase == Phase::BackingOff {
-            return self.apply(Event::RetryDue { role: id });
-        }
         let role = self.stepper.team().role(id).clone();
         let activation = self.stepper.env().role(id).activation.clone().unwrap();
         let work = activation.current_work(&role).unwrap();
+        if phase == Phase::BackingOff {
+            let call = CallKey::new(id, work);
+            return self.apply(Event::Attempt(call, AttemptEvent::RetryDue));
+        }
         let result = match self.choose(11) {
             10 => return self.open_request(id),
             0..=5 => Ok(self.finished(work)),
@@ -350,28 +355,30 @@ impl<'a> ScriptedRun<'a> {
         } else {
             AnswerSource::Live
         };
-        self.apply(Event::HostCalled {
-            role,
-            work,
-            call,
-            source,
-            summary: "what".into(),
-        });
+        self.apply(Event::Attempt(
+            CallKey { role, work },
+            AttemptEvent::HostCalled(HostCalled {
+                call,
+                source,
+                summary: "what".into(),
+            }),
+        ));
     }
 
     fn begin_host_call(&mut self, role: RoleId, work: Work) {
         let again =
             LostAnswerPolicy::ALL[usize::from(self.choose(LostAnswerPolicy::ALL.len() as u8))];
-        self.apply(Event::HostCallBegun {
-            role,
-            work,
-            intent: Intent {
-                kind: HostCallKind::Http,
-                request: "0123".into(),
-                description: "POST http://a/b".into(),
-                if_answer_lost: again,
-            },
-        });
+        self.apply(Event::Attempt(
+            CallKey { role, work },
+            AttemptEvent::HostCallBegun(HostCallBegun {
+                intent: Intent {
+                    kind: HostCallKind::Http,
+                    request: "0123".into(),
+                    description: "POST http://a/b".into(),
+                    if_answer_lost: again,
+                },
+            }),
+        ));
     }
 
     fn fault(&mut self) -> Fault {

@@ -8,7 +8,7 @@ use crate::record::event::{Event, Status};
 use crate::record::host_call::{HostCall, RecordedCallUse};
 use crate::record::id::{Digest, RoleId};
 use crate::record::message::Message;
-use crate::record::work::{Task, Work};
+use crate::record::work::{CallKey, Task, Work};
 
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,4 +50,11 @@ pub struct Invocation {
     pub news: Vec<Arc<Message>>,
     /// The outputs of its earlier calls.
     pub outputs: Vec<Arc<Message>>,
+}
+
+impl Invocation {
+    /// Returns the call that is attempted, with its role.
+    pub fn key(&self) -> CallKey {
+        CallKey::new(self.role, self.work)
+    }
 }

@@ -19,7 +19,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::machine::effect::{Effect, Invocation};
-use crate::record::event::{Event, Status};
+use crate::record::event::{Event, RunEnded, Status, StepStarted};
 use crate::record::host_call::{CallPolicy, RecordedCallUse};
 use crate::record::id::{Digest, RoleId, Slot};
 use crate::record::rules::Thinker;
@@ -130,10 +130,10 @@ impl Stepper {
         {
             return Effect::Record(self.run_ended_event(Status::StepLimit));
         }
-        Effect::Record(Event::StepStarted {
+        Effect::Record(Event::StepStarted(StepStarted {
             step: self.env.step,
             roles,
-        })
+        }))
     }
 
     /// Returns what is done when no role can continue: wait for the outbox, otherwise end the run.
@@ -219,7 +219,8 @@ impl Stepper {
         if self.waits_for_humans() {
             return self.wait_or_end();
         }
-        self.step_conflicted_event()
+        self.step_conflict()
+            .map(Event::StepConflicted)
             .or_else(|| self.step_committed_event(goes_on))
             .map_or(Effect::Wait, Effect::Record)
     }
@@ -328,11 +329,11 @@ impl Stepper {
         // Between steps the state is that of the last checkpoint.
         let checkpoint = self.env.is_step_open.then(|| self.env.next_checkpoint_id());
         let parent = self.env.checkpoint.clone();
-        Event::RunEnded {
+        Event::RunEnded(RunEnded {
             status,
             checkpoint,
             parent,
-        }
+        })
     }
 }
 

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::record::id::ActionId;
+use crate::record::id::{ActionId, RoleId};
 use crate::record::message::Draft;
 use crate::record::scope_write::Write;
 
@@ -29,6 +29,23 @@ pub enum Work {
     },
     /// A human answers for the role. This is the only work of human roles.
     Answer,
+}
+
+/// One call of a team: the role whose activation makes it, and which of its calls it is. It
+/// identifies a call among all that are open at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct CallKey {
+    /// The role.
+    pub role: RoleId,
+    /// The call of its activation.
+    pub work: Work,
+}
+
+impl CallKey {
+    /// Returns the key of a call of a role's activation.
+    pub fn new(role: RoleId, work: Work) -> Self {
+        Self { role, work }
+    }
 }
 
 /// A planned task.

@@ -7,7 +7,7 @@
 use crate::record::id::{ActionId, RoleId, Slot, SlotKind};
 use crate::record::money::Usd;
 use crate::record::spending::{Account, Amount, Reservation, Spending, raise_to_maximum};
-use crate::record::work::Work;
+use crate::record::work::{CallKey, Work};
 use crate::state::environment::Environment;
 use crate::team::{BudgetLimits, Team};
 
@@ -145,15 +145,15 @@ impl Environment {
 
     /// Charges the reservations of an attempt that ends: nobody saw the answers, so the full
     /// amounts count as spent.
-    pub(crate) fn charge_reservations(&mut self, id: RoleId, work: Work) {
-        let Some(activation) = &mut self.roles[id.index()].activation else {
+    pub(crate) fn charge_reservations(&mut self, call: CallKey) {
+        let Some(activation) = &mut self.roles[call.role.index()].activation else {
             return;
         };
         for Reservation { amount, .. } in core::mem::take(&mut activation.current_call.reservations)
         {
             self.spent += amount.usd;
             self.ledger
-                .entry(charged_slot(id, work))
+                .entry(charged_slot(call.role, call.work))
                 .or_default()
                 .add_amount(amount);
         }

@@ -4,17 +4,17 @@
 use std::collections::BTreeSet;
 
 use strata_core::machine::effect::Effect;
-use strata_core::record::event::{Event, Status};
+use strata_core::record::event::{AttemptEvent, CallFailed, Event, Status};
 use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::host_call::CallPolicy;
 use strata_core::record::id::{ActionId, RoleId};
 use strata_core::record::message::IDEA_LABEL;
 use strata_core::record::rules::{Reducer, Thinker};
-use strata_core::record::work::{CallResult, Work};
+use strata_core::record::work::{CallKey, CallResult, Work};
 use strata_core::state::activation::Activation;
 use strata_core::team::{React, RetryPolicy, Team};
 
-use crate::manual_run::{ManualRun, says, writes};
+use crate::manual_run::{FIRST_ACTION, ManualRun, says, writes};
 use crate::teams::{role, team};
 
 #[test]
@@ -187,12 +187,17 @@ fn the_pause_before_another_try_is_doubled_up_to_a_minute_or_longer_from_the_sta
         let mut pauses = Vec::new();
         for _ in 0..4 {
             run.act(Err(Fault::new(FaultKind::Timeout, "too slow")));
-            let Some(Event::CallFailed { retry_ms, .. }) = run.log.last() else {
+            let Some(Event::Attempt(_, AttemptEvent::CallFailed(CallFailed { retry_ms, .. }))) =
+                run.log.last()
+            else {
                 panic!("a call has failed")
             };
             pauses.push(*retry_ms);
             if retry_ms.is_some() {
-                run.record(Event::RetryDue { role: RoleId(0) });
+                run.record(Event::Attempt(
+                    CallKey::new(RoleId(0), FIRST_ACTION),
+                    AttemptEvent::RetryDue,
+                ));
             }
         }
         pauses

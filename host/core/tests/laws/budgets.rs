@@ -2,7 +2,9 @@
 //! stopped.
 
 use strata_core::machine::effect::{Effect, Invocation};
-use strata_core::record::event::{Event, Status};
+use strata_core::record::event::{
+    AttemptEvent, CallSuspended, Event, HostCalled, MoneyReserved, RunResumed, Status,
+};
 use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::host_call::{
     AnswerSource, CallOutcome, CallPolicy, HostCall, HostCallKind,
@@ -13,6 +15,7 @@ use strata_core::record::message::IDEA_LABEL;
 use strata_core::record::money::Usd;
 use strata_core::record::rules::Thinker;
 use strata_core::record::spending::{Amount, Reservation};
+use strata_core::record::work::CallKey;
 use strata_core::state::activation::Phase;
 use strata_core::state::budget::BudgetScope;
 use strata_core::team::{BudgetLimits, OnFault, React, Team};
@@ -45,19 +48,19 @@ fn hold_back_both(run: &mut ManualRun, call: &Invocation, amount: Amount) {
         request: "q".into(),
         amount,
     };
-    run.record(Event::MoneyReserved {
-        role: call.role,
-        work: call.work,
-        reserved,
-    });
+    run.record(Event::Attempt(
+        call.key(),
+        AttemptEvent::MoneyReserved(MoneyReserved { reserved }),
+    ));
 }
 
 fn suspend(run: &mut ManualRun, call: &Invocation) {
-    run.record(Event::CallSuspended {
-        role: call.role,
-        work: call.work,
-        attempt: call.attempt,
-    });
+    run.record(Event::Attempt(
+        call.key(),
+        AttemptEvent::CallSuspended(CallSuspended {
+            attempt: call.attempt,
+        }),
+    ));
 }
 
 #[test]
@@ -268,13 +271,14 @@ fn use_tokens(run: &mut ManualRun, call: &Invocation, tokens: u64) {
         finish_reason: None,
     };
     let (role, work, source) = (call.role, call.work, AnswerSource::Live);
-    run.record(Event::HostCalled {
-        role,
-        work,
-        call: answer,
-        source,
-        summary: String::new(),
-    });
+    run.record(Event::Attempt(
+        CallKey { role, work },
+        AttemptEvent::HostCalled(HostCalled {
+            call: answer,
+            source,
+            summary: String::new(),
+        }),
+    ));
 }
 
 #[test]
@@ -330,12 +334,12 @@ fn a_resume_gives_no_money_back_and_counts_what_others_spent() {
             .stepper
             .run_resumed_event_with_spent(Usd(others), None, CallPolicy::Auto);
         assert!(
-            matches!(resumed, Event::RunResumed { spent, .. } if spent == Usd(counts)),
+            matches!(resumed, Event::RunResumed(RunResumed { spent, .. }) if spent == Usd(counts)),
             "{others}"
         );
     }
     let mut cheap = run.stepper.run_resumed_event(None, CallPolicy::Auto);
-    let Event::RunResumed { spent, .. } = &mut cheap else {
+    let Event::RunResumed(RunResumed { spent, .. }) = &mut cheap else {
         panic!("a resume")
     };
     *spent = Usd(4);
@@ -440,11 +444,10 @@ fn the_answer_to_one_call_frees_only_what_was_held_back_for_it() {
             request: request.into(),
             amount: usd(much),
         };
-        run.record(Event::MoneyReserved {
-            role: a.role,
-            work: a.work,
-            reserved,
-        });
+        run.record(Event::Attempt(
+            a.key(),
+            AttemptEvent::MoneyReserved(MoneyReserved { reserved }),
+        ));
     }
     run.ask(&a, "q", 3);
     assert_eq!(

@@ -1,7 +1,7 @@
 //! Limits on the work of route conditions.
 
 use strata_core::machine::effect::Effect;
-use strata_core::record::event::Event;
+use strata_core::record::event::{Event, StepCommitted};
 use strata_core::record::id::RoleId;
 use strata_core::record::message::{IDEA_LABEL, Message};
 use strata_core::record::work::CallResult;
@@ -53,7 +53,9 @@ fn costly() -> ManualRun {
 
 #[test]
 fn what_a_sender_publishes_in_one_step_shares_a_budget_that_others_do_not_use_up() {
-    let Effect::Record(Event::StepCommitted { routed, .. }) = costly().stepper.next() else {
+    let Effect::Record(Event::StepCommitted(StepCommitted { routed, .. })) =
+        costly().stepper.next()
+    else {
         panic!("no commit")
     };
     let reached: Vec<bool> = routed.iter().map(|routed| !routed.to.is_empty()).collect();
@@ -71,6 +73,6 @@ fn deciding_whom_a_commit_reaches_is_given_up_when_asked_to_and_can_be_done_late
     assert_eq!(asked.get(), 4);
     assert!(matches!(
         run.stepper.next(),
-        Effect::Record(Event::StepCommitted { .. })
+        Effect::Record(Event::StepCommitted(_))
     ));
 }

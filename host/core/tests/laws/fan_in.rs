@@ -2,7 +2,7 @@
 
 use strata_core::machine::effect::{Effect, Invocation};
 use strata_core::machine::stepper::Stepper;
-use strata_core::record::event::{Event, Status};
+use strata_core::record::event::{Event, JoinReleased, Status, StepCommitted};
 use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::host_call::CallPolicy;
 use strata_core::record::id::RoleId;
@@ -170,7 +170,7 @@ fn an_active_join_fires_once_all_is_quiet_with_what_came() {
     let released = run
         .log
         .iter()
-        .filter(|event| matches!(event, Event::JoinReleased { .. }))
+        .filter(|event| matches!(event, Event::JoinReleased(_)))
         .count();
     assert_eq!(released, 1);
 }
@@ -532,7 +532,7 @@ fn an_any_join_that_was_filled_by_hand_lets_one_go_after_the_other() {
     env.is_step_open = false;
     env.roles[0].activation = None;
     run.stepper = run.stepper.with_env(env);
-    let Effect::Record(Event::JoinReleased { released }) = run.stepper.next() else {
+    let Effect::Record(Event::JoinReleased(JoinReleased { released })) = run.stepper.next() else {
         panic!("the join fires")
     };
     let sources: Vec<Vec<RoleId>> = released
@@ -556,7 +556,7 @@ fn what_a_join_lets_go_to_a_group_goes_to_its_members_in_order_and_once() {
         [(2, 2), (3, 2)]
     );
     let released = run.log.iter().find_map(|event| match event {
-        Event::StepCommitted { released, .. } => released.first(),
+        Event::StepCommitted(StepCommitted { released, .. }) => released.first(),
         _ => None,
     });
     assert_eq!(

@@ -1,6 +1,6 @@
 //! Files that actions write: committed with their step, and reverted with their call.
 
-use strata_core::record::event::{Event, Status};
+use strata_core::record::event::{AttemptEvent, Event, FilesWritten, Status};
 use strata_core::record::file::{FileChange, PathContent};
 use strata_core::record::host_call::CallPolicy;
 use strata_core::record::id::{Digest, RoleId};
@@ -35,11 +35,10 @@ fn writes_files(
         }
     };
     let files = files.iter().map(change).collect();
-    run.record(Event::FilesWritten {
-        role: call.role,
-        work: call.work,
-        files,
-    });
+    run.record(Event::Attempt(
+        call.key(),
+        AttemptEvent::FilesWritten(FilesWritten { files }),
+    ));
     run.end(call.role, Ok(says(text)));
     call.role
 }
@@ -169,11 +168,12 @@ fn what_a_step_kept_meanwhile_is_not_taken_back_with_a_call_that_waited() {
         before: file("b"),
         after: file("d"),
     };
-    run.record(Event::FilesWritten {
-        role: d.role,
-        work: d.work,
-        files: vec![change],
-    });
+    run.record(Event::Attempt(
+        d.key(),
+        AttemptEvent::FilesWritten(FilesWritten {
+            files: vec![change],
+        }),
+    ));
     run.end(d.role, Ok(says("d ok")));
     run.act(Ok(says("q ok")));
     assert_eq!(run.halt(), Status::Failed);

@@ -1,7 +1,12 @@
 //! Forged events: each differs in one thing from an event that happened, and cannot have happened
 //! in its place.
 
-use strata_core::record::event::{Event, JoinRelease, RoutingResult, Status};
+use strata_core::record::event::{
+    AttemptEvent, CallFailed, CallFinished, CallStarted, CallSuspended, ComponentChanged,
+    DoubtSettled, Event, Forked, HandOverFailed, HandedOver, JoinRelease, JoinReleased,
+    MessageSent, RequestAnswered, RequestOpened, RoutingResult, RunEnded, RunResumed, RunStarted,
+    Status, StepCommitted, StepConflicted, StepStarted, WritesUnclaimed,
+};
 use strata_core::record::id::{JoinId, RoleId};
 use strata_core::record::json::Json;
 use strata_core::record::request::HumanAnswer;
@@ -22,10 +27,12 @@ pub fn forgeries(event: &Event) -> Vec<Event> {
 
 fn changes(event: &Event) -> &'static [Forgery] {
     match event {
-        Event::RunStarted { .. } => &[to_nobody, to_one_twice, other_join, by_a_role],
-        Event::MessageSent { .. } => &[to_nobody, to_one_twice, other_join, by_a_role, other_id],
-        Event::StepCommitted { routed, .. } if routed.is_empty() => &[other_step, release_more],
-        Event::StepCommitted { released, .. } if released.is_empty() => &[
+        Event::RunStarted(_) => &[to_nobody, to_one_twice, other_join, by_a_role],
+        Event::MessageSent(_) => &[to_nobody, to_one_twice, other_join, by_a_role, other_id],
+        Event::StepCommitted(StepCommitted { routed, .. }) if routed.is_empty() => {
+            &[other_step, release_more]
+        }
+        Event::StepCommitted(StepCommitted { released, .. }) if released.is_empty() => &[
             other_step,
             to_nobody,
             to_one_twice,
@@ -36,47 +43,57 @@ fn changes(event: &Event) -> &'static [Forgery] {
             other_join,
             release_more,
         ],
-        Event::StepCommitted { .. } => &[
+        Event::StepCommitted(_) => &[
             release_less,
             release_other,
             release_to_nobody,
             release_one_twice,
         ],
-        Event::JoinReleased { .. } => &[
+        Event::JoinReleased(_) => &[
             release_less,
             release_other,
             release_to_nobody,
             release_one_twice,
         ],
-        Event::RunResumed { .. } => &[other_step, other_checkpoint, other_rules],
-        Event::StepStarted { .. } => &[other_step, one_less],
-        Event::CallStarted { .. } | Event::CallFinished { .. } | Event::CallFailed { .. } => {
-            &[other_attempt, other_work, other_role]
-        }
-        Event::CallSuspended { .. } => &[other_attempt, other_work, other_role],
-        Event::HostCalled { .. } | Event::HostCallBegun { .. } | Event::MoneyReserved { .. } => {
-            &[other_work, other_role]
-        }
-        Event::DoubtSettled { .. } => &[other_work, other_role, other_place],
-        Event::WritesUnclaimed { .. } => &[other_work, other_role, other_place],
-        Event::RetryDue { .. } => &[other_role],
-        Event::StepConflicted { .. } => &[other_step, other_key, one_less, other_writer],
-        Event::ComponentChanged { .. } => &[other_component],
-        Event::RequestOpened { .. } => &[other_work, other_role, other_request],
-        Event::RequestAnswered { .. } => &[other_role, other_request, other_answer],
-        Event::RunEnded { .. } => &[no_end],
-        Event::Forked { .. } => &[other_step, other_checkpoint],
-        Event::HandedOver { .. } | Event::HandOverFailed { .. } => &[other_outbound],
+        Event::RunResumed(_) => &[other_step, other_checkpoint, other_rules],
+        Event::StepStarted(_) => &[other_step, one_less],
+        Event::Attempt(_, event) => attempt_changes(event),
+        Event::StepConflicted(_) => &[other_step, other_key, one_less, other_writer],
+        Event::ComponentChanged(_) => &[other_component],
+        Event::RunEnded(_) => &[no_end],
+        Event::Forked(_) => &[other_step, other_checkpoint],
+        Event::HandedOver(_) | Event::HandOverFailed(_) => &[other_outbound],
         // Simulated runs write no files.
-        Event::FilesWritten { .. } | Event::FilesPlaced { .. } => &[],
+        Event::FilesPlaced(_) => &[],
+    }
+}
+
+fn attempt_changes(event: &AttemptEvent) -> &'static [Forgery] {
+    match event {
+        AttemptEvent::CallStarted(_)
+        | AttemptEvent::CallFinished(_)
+        | AttemptEvent::CallFailed(_)
+        | AttemptEvent::CallSuspended(_) => &[other_attempt, other_work, other_role],
+        AttemptEvent::HostCalled(_)
+        | AttemptEvent::HostCallBegun(_)
+        | AttemptEvent::MoneyReserved(_)
+        | AttemptEvent::RetryDue => &[other_work, other_role],
+        AttemptEvent::DoubtSettled(_) | AttemptEvent::WritesUnclaimed(_) => {
+            &[other_work, other_role, other_place]
+        }
+        AttemptEvent::RequestOpened(_) => &[other_work, other_role, other_request],
+        AttemptEvent::RequestAnswered(_) => &[other_work, other_role, other_request, other_answer],
+        // Simulated runs write no files.
+        AttemptEvent::FilesWritten(_) => &[],
     }
 }
 
 /// Returns the last of the messages that an event routes.
 fn routed(event: &mut Event) -> &mut RoutingResult {
     match event {
-        Event::RunStarted { routed, .. } | Event::MessageSent { routed, .. } => routed,
-        Event::StepCommitted { routed, .. } => routed.last_mut().expect("a message"),
+        Event::RunStarted(RunStarted { routed, .. })
+        | Event::MessageSent(MessageSent { routed, .. }) => routed,
+        Event::StepCommitted(StepCommitted { routed, .. }) => routed.last_mut().expect("a message"),
         other => panic!("nothing is routed by {other:?}"),
     }
 }
@@ -99,7 +116,8 @@ fn by_a_role(event: &mut Event) {
 
 fn released(event: &mut Event) -> &mut Vec<JoinRelease> {
     match event {
-        Event::StepCommitted { released, .. } | Event::JoinReleased { released } => released,
+        Event::StepCommitted(StepCommitted { released, .. })
+        | Event::JoinReleased(JoinReleased { released }) => released,
         other => panic!("nothing is released by {other:?}"),
     }
 }
@@ -140,7 +158,7 @@ fn release_one_twice(event: &mut Event) {
 }
 
 fn other_writer(event: &mut Event) {
-    if let Event::StepConflicted { writers, .. } = event {
+    if let Event::StepConflicted(StepConflicted { writers, .. }) = event {
         writers.iter_mut().for_each(|writer| writer.attempt += 1);
     }
 }
@@ -150,7 +168,9 @@ fn other_id(event: &mut Event) {
 }
 
 fn other_outbound(event: &mut Event) {
-    if let Event::HandedOver { id } | Event::HandOverFailed { id, .. } = event {
+    if let Event::HandedOver(HandedOver { id }) | Event::HandOverFailed(HandOverFailed { id, .. }) =
+        event
+    {
         *id = "another".into();
     }
 }
@@ -161,124 +181,115 @@ fn other_sender(event: &mut Event) {
 
 fn one_less(event: &mut Event) {
     match event {
-        Event::StepCommitted { routed, .. } => routed.truncate(routed.len() - 1),
-        Event::StepStarted { roles, .. } => roles.truncate(roles.len() - 1),
-        Event::StepConflicted { writers, .. } => writers.truncate(writers.len() - 1),
+        Event::StepCommitted(StepCommitted { routed, .. }) => routed.truncate(routed.len() - 1),
+        Event::StepStarted(StepStarted { roles, .. }) => roles.truncate(roles.len() - 1),
+        Event::StepConflicted(StepConflicted { writers, .. }) => {
+            writers.truncate(writers.len() - 1)
+        }
         other => panic!("nothing is listed by {other:?}"),
     }
 }
 
 fn one_more(event: &mut Event) {
-    if let Event::StepCommitted { routed, .. } = event {
+    if let Event::StepCommitted(StepCommitted { routed, .. }) = event {
         routed.extend(routed.first().cloned());
     }
 }
 
 fn other_step(event: &mut Event) {
     match event {
-        Event::RunResumed { step, .. }
-        | Event::StepStarted { step, .. }
-        | Event::StepConflicted { step, .. }
-        | Event::StepCommitted { step, .. }
-        | Event::Forked { step, .. } => *step += 1,
+        Event::RunResumed(RunResumed { step, .. })
+        | Event::StepStarted(StepStarted { step, .. })
+        | Event::StepConflicted(StepConflicted { step, .. })
+        | Event::StepCommitted(StepCommitted { step, .. })
+        | Event::Forked(Forked { step, .. }) => *step += 1,
         other => panic!("{other:?} belongs to no step"),
     }
 }
 
 fn other_checkpoint(event: &mut Event) {
     match event {
-        Event::RunResumed { checkpoint, .. } => *checkpoint = None,
-        Event::Forked { from, .. } => *from = "another".into(),
+        Event::RunResumed(RunResumed { checkpoint, .. }) => *checkpoint = None,
+        Event::Forked(Forked { from, .. }) => *from = "another".into(),
         other => panic!("{other:?} names no checkpoint"),
     }
 }
 
 fn other_rules(event: &mut Event) {
-    if let Event::RunResumed { rules, .. } = event {
+    if let Event::RunResumed(RunResumed { rules, .. }) = event {
         rules.roles.truncate(rules.roles.len() - 1);
     }
 }
 
 fn other_attempt(event: &mut Event) {
     match event {
-        Event::CallStarted { attempt, .. }
-        | Event::CallFinished { attempt, .. }
-        | Event::CallSuspended { attempt, .. }
-        | Event::CallFailed { attempt, .. } => *attempt += 1,
+        Event::Attempt(_, AttemptEvent::CallStarted(CallStarted { attempt, .. }))
+        | Event::Attempt(_, AttemptEvent::CallFinished(CallFinished { attempt, .. }))
+        | Event::Attempt(_, AttemptEvent::CallSuspended(CallSuspended { attempt }))
+        | Event::Attempt(_, AttemptEvent::CallFailed(CallFailed { attempt, .. })) => *attempt += 1,
         other => panic!("{other:?} is no call"),
     }
 }
 
 fn other_work(event: &mut Event) {
     match event {
-        Event::CallStarted { work, .. }
-        | Event::HostCalled { work, .. }
-        | Event::HostCallBegun { work, .. }
-        | Event::MoneyReserved { work, .. }
-        | Event::CallSuspended { work, .. }
-        | Event::DoubtSettled { work, .. }
-        | Event::WritesUnclaimed { work, .. }
-        | Event::CallFinished { work, .. }
-        | Event::CallFailed { work, .. }
-        | Event::RequestOpened { work, .. } => *work = Work::Think { round: 99 },
+        Event::Attempt(call, _) => call.work = Work::Think { round: 99 },
         other => panic!("{other:?} is no call"),
     }
 }
 
 fn other_place(event: &mut Event) {
     match event {
-        Event::DoubtSettled { index: place, .. } => *place = u32::MAX,
-        Event::WritesUnclaimed { writes, .. } => writes.push((u32::MAX, String::new())),
+        Event::Attempt(_, AttemptEvent::DoubtSettled(DoubtSettled { index: place, .. })) => {
+            *place = u32::MAX
+        }
+        Event::Attempt(_, AttemptEvent::WritesUnclaimed(WritesUnclaimed { writes })) => {
+            writes.push((u32::MAX, String::new()))
+        }
         other => panic!("{other:?} names no place"),
     }
 }
 
 fn other_role(event: &mut Event) {
     match event {
-        Event::CallStarted { role, .. }
-        | Event::HostCalled { role, .. }
-        | Event::HostCallBegun { role, .. }
-        | Event::MoneyReserved { role, .. }
-        | Event::CallSuspended { role, .. }
-        | Event::DoubtSettled { role, .. }
-        | Event::WritesUnclaimed { role, .. }
-        | Event::CallFinished { role, .. }
-        | Event::CallFailed { role, .. }
-        | Event::RequestOpened { role, .. }
-        | Event::RequestAnswered { role, .. }
-        | Event::RetryDue { role } => *role = RoleId(u16::MAX),
+        Event::Attempt(call, _) => call.role = RoleId(u16::MAX),
         other => panic!("{other:?} is no call"),
     }
 }
 
 fn other_request(event: &mut Event) {
     match event {
-        Event::RequestOpened { request, .. } => request.id = "another".into(),
-        Event::RequestAnswered { request, .. } => *request = "another".into(),
+        Event::Attempt(_, AttemptEvent::RequestOpened(RequestOpened { request })) => {
+            request.id = "another".into()
+        }
+        Event::Attempt(_, AttemptEvent::RequestAnswered(RequestAnswered { request, .. })) => {
+            *request = "another".into()
+        }
         other => panic!("{other:?} is about no request"),
     }
 }
 
 fn other_answer(event: &mut Event) {
-    if let Event::RequestAnswered { answer, .. } = event {
+    if let Event::Attempt(_, AttemptEvent::RequestAnswered(RequestAnswered { answer, .. })) = event
+    {
         *answer = HumanAnswer::Default(Json::from(serde_json::Value::from("of nobody")));
     }
 }
 
 fn other_key(event: &mut Event) {
-    if let Event::StepConflicted { key, .. } = event {
+    if let Event::StepConflicted(StepConflicted { key, .. }) = event {
         key.push('x');
     }
 }
 
 fn other_component(event: &mut Event) {
-    if let Event::ComponentChanged { old, .. } = event {
+    if let Event::ComponentChanged(ComponentChanged { old, .. }) = event {
         *old = Some("another".into());
     }
 }
 
 fn no_end(event: &mut Event) {
-    if let Event::RunEnded { status, .. } = event {
+    if let Event::RunEnded(RunEnded { status, .. }) = event {
         *status = Status::Running;
     }
 }

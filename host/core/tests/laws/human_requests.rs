@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use strata_core::machine::stepper::{Stepper, may_have_had_request};
-use strata_core::record::event::{Event, Status};
+use strata_core::record::event::{
+    AttemptEvent, ComponentChanged, Event, RequestAnswered, RequestOpened, RunEnded, Status,
+};
 use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::host_call::{CallPolicy, HostCallKind};
 use strata_core::record::id::{ActionId, Digest, RequestId, RoleId, Slot, SlotKind};
@@ -14,7 +16,7 @@ use strata_core::record::json::Json;
 use strata_core::record::message::IDEA_LABEL;
 use strata_core::record::request::{HumanAnswer, HumanRequest};
 use strata_core::record::rules::Thinker;
-use strata_core::record::work::{CallResult, Work};
+use strata_core::record::work::{CallKey, CallResult, Work};
 use strata_core::state::activation::Phase;
 use strata_core::state::environment::Environment;
 use strata_core::team::{OnFault, React, Team};
@@ -74,7 +76,7 @@ fn simulate(team: &Team, seed: u64, order: u64) -> SimulatedRun {
 /// Returns all requests that were ever opened, with their questions.
 fn asked(run: &SimulatedRun) -> BTreeMap<RequestId, String> {
     let opened = run.log.iter().filter_map(|event| match event {
-        Event::RequestOpened { request, .. } => {
+        Event::Attempt(_, AttemptEvent::RequestOpened(RequestOpened { request })) => {
             Some((request.id.clone(), request.question.clone()))
         }
         _ => None,
@@ -120,14 +122,14 @@ proptest! {
         for (event, state) in run.log.iter().zip(&run.states) {
             let waits = state.open_requests().next().is_some();
             match event {
-                Event::RunEnded { status: Status::Waiting, .. } => {
+                Event::RunEnded(RunEnded { status: Status::Waiting, .. }) => {
                     prop_assert!(waits && state.failed_activations().next().is_none());
                     let idle = |phase: &Phase| matches!(phase, Phase::WaitingForHuman(_));
                     prop_assert!(state.activations().all(|(_, activation)| idle(&activation.phase)));
                     let mail = |role: &strata_core::state::environment::RoleState| !role.mailbox.is_empty();
                     prop_assert!(!state.roles.iter().any(|role| role.activation.is_none() && mail(role)));
                 }
-                Event::RunEnded { status: Status::Done, .. } => prop_assert!(!waits),
+                Event::RunEnded(RunEnded { status: Status::Done, .. }) => prop_assert!(!waits),
                 _ => {}
             }
         }
@@ -150,8 +152,8 @@ proptest! {
                 }
             }
             match event {
-                Event::RequestAnswered { role, answer, .. } => drop(answered.insert(*role, answer)),
-                Event::StepCommitted { .. } => {
+                Event::Attempt(CallKey { role, .. }, AttemptEvent::RequestAnswered(RequestAnswered { answer, .. })) => drop(answered.insert(*role, answer)),
+                Event::StepCommitted(_) => {
                     answered.retain(|role, _| run.states[at].role(*role).activation.is_some());
                 }
                 _ => {}
@@ -174,7 +176,7 @@ proptest! {
     ) {
         let run = simulate(&with_human_roles(team, who), seed, order);
         for (at, event) in run.log.iter().enumerate() {
-            if !matches!(event, Event::RequestOpened { .. } | Event::RequestAnswered { .. }) {
+            if !matches!(event, Event::Attempt(_, AttemptEvent::RequestOpened(_)) | Event::Attempt(_, AttemptEvent::RequestAnswered(_))) {
                 continue;
             }
             let mut after = Stepper::new(run.team().clone(), run.states[at].clone());
@@ -309,13 +311,15 @@ fn another_component_takes_back_what_the_old_one_asked() {
     run.ask_human(0, 0, None);
     assert_eq!(run.halt(), Status::Waiting);
     run.resume(one(), CallPolicy::Auto);
-    let change = |part| Event::ComponentChanged {
-        slot: Slot {
-            role: RoleId(0),
-            kind: part,
-        },
-        old: Some(Digest::from("build 0")),
-        new: Digest::from("build 1"),
+    let change = |part| {
+        Event::ComponentChanged(ComponentChanged {
+            slot: Slot {
+                role: RoleId(0),
+                kind: part,
+            },
+            old: Some(Digest::from("build 0")),
+            new: Digest::from("build 1"),
+        })
     };
     run.record(change(SlotKind::Action(ActionId(1))));
     assert_eq!(run.halt(), Status::Waiting);

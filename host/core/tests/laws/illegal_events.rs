@@ -5,9 +5,14 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use strata_core::machine::effect::Effect;
 use strata_core::machine::stepper::Stepper;
-use strata_core::record::event::{Event, JoinRelease, RoutingResult};
+use strata_core::record::event::{
+    AttemptEvent, CallFailed, CallFinished, CallStarted, CallSuspended, ComponentChanged, Event,
+    FilesPlaced, FilesWritten, Forked, HandOverFailed, HandedOver, JoinRelease, JoinReleased,
+    MessageSent, RequestAnswered, RequestOpened, RoutingResult, RunEnded, RunResumed, RunStarted,
+    StepCommitted, StepConflicted, StepStarted,
+};
 use strata_core::record::id::{ActionId, JoinId, RoleId};
-use strata_core::record::work::{CallResult, Task, Work};
+use strata_core::record::work::{CallKey, CallResult, Task, Work};
 use strata_core::state::environment::Environment;
 
 use crate::forged_events::forgeries;
@@ -28,121 +33,95 @@ const MANY_FAULTS: FaultSchedule = FaultSchedule {
 fn mutated(event: &Event, rng: &mut Rng) -> Event {
     let mut event = event.clone();
     match &mut event {
-        Event::RunStarted { routed, .. } | Event::MessageSent { routed, .. } => {
-            mutate_routed(routed, rng)
-        }
-        Event::RunResumed { step, rules, .. } => match rng.below(2) {
+        Event::RunStarted(RunStarted { routed, .. })
+        | Event::MessageSent(MessageSent { routed, .. }) => mutate_routed(routed, rng),
+        Event::RunResumed(RunResumed { step, rules, .. }) => match rng.below(2) {
             0 => *step += 1,
             _ => drop(rules.roles.pop()),
         },
-        Event::ComponentChanged { slot, .. } => slot.role = any_role(rng),
-        Event::StepStarted { step, roles } => match rng.below(3) {
+        Event::ComponentChanged(ComponentChanged { slot, .. }) => slot.role = any_role(rng),
+        Event::StepStarted(StepStarted { step, roles }) => match rng.below(3) {
             0 => *step = step.wrapping_sub(1),
             1 => roles.push(any_role(rng)),
             _ => drop(roles.pop()),
         },
-        Event::RetryDue { role } => *role = any_role(rng),
-        Event::StepConflicted { key, writers, .. } => match rng.below(2) {
+        Event::StepConflicted(StepConflicted { key, writers, .. }) => match rng.below(2) {
             0 => key.push('x'),
             _ => {
                 for writer in writers {
-                    writer.role = any_role(rng);
+                    writer.call.role = any_role(rng);
                 }
             }
         },
-        Event::StepCommitted {
+        Event::StepCommitted(StepCommitted {
             step,
             routed,
             released,
             ..
-        } => match routed.first_mut() {
+        }) => match routed.first_mut() {
             Some(routed) if rng.chance(70) => mutate_routed(routed, rng),
             _ if rng.chance(50) => mutate_released(released, rng),
             _ => *step += 1,
         },
-        Event::JoinReleased { released } => mutate_released(released, rng),
-        Event::RequestAnswered { role, request, .. } => match rng.below(2) {
-            0 => *request = "another".into(),
-            _ => *role = any_role(rng),
-        },
-        Event::HandedOver { id } | Event::HandOverFailed { id, .. } => *id = "another".into(),
-        Event::Forked {
+        Event::JoinReleased(JoinReleased { released }) => mutate_released(released, rng),
+        Event::HandedOver(HandedOver { id }) | Event::HandOverFailed(HandOverFailed { id, .. }) => {
+            *id = "another".into()
+        }
+        Event::Forked(Forked {
             lineage,
             from,
             step,
             ..
-        } => match rng.below(3) {
+        }) => match rng.below(3) {
             0 => lineage.clear(),
             1 => *from = "another".into(),
             _ => *step += 1,
         },
-        Event::FilesWritten { files, .. } => files.reverse(),
-        Event::FilesPlaced { count, .. } => *count += 1,
-        Event::RunEnded { status, .. } => {
+        Event::FilesPlaced(FilesPlaced { count, .. }) => *count += 1,
+        Event::RunEnded(RunEnded { status, .. }) => {
             *status = *rng.pick(&strata_core::record::event::Status::ALL)
         }
-        _ => mutate_call_event(&mut event, rng),
+        Event::Attempt(call, event) => mutate_call_event(call, event, rng),
     }
     event
 }
 
 /// Makes one random change to an event of a call.
-fn mutate_call_event(event: &mut Event, rng: &mut Rng) {
+fn mutate_call_event(call: &mut CallKey, event: &mut AttemptEvent, rng: &mut Rng) {
     match event {
-        Event::CallStarted {
-            role,
-            work,
-            attempt,
-            ..
-        } => mutate_call(role, work, attempt, rng),
-        Event::HostCalled { role, work, .. }
-        | Event::HostCallBegun { role, work, .. }
-        | Event::WritesUnclaimed { role, work, .. }
-        | Event::DoubtSettled { role, work, .. } => mutate_call(role, work, &mut 0, rng),
-        Event::MoneyReserved { role, work, .. } => mutate_call(role, work, &mut 0, rng),
-        Event::CallSuspended {
-            role,
-            work,
-            attempt,
-        } => mutate_call(role, work, attempt, rng),
-        Event::CallFailed {
-            role,
-            work,
-            attempt,
-            ..
-        } => mutate_call(role, work, attempt, rng),
-        Event::CallFinished {
-            role,
-            work,
-            attempt,
-            result,
-        } => match rng.below(3) {
+        AttemptEvent::CallStarted(CallStarted { attempt, .. })
+        | AttemptEvent::CallSuspended(CallSuspended { attempt })
+        | AttemptEvent::CallFailed(CallFailed { attempt, .. }) => mutate_call(call, attempt, rng),
+        AttemptEvent::HostCalled(_)
+        | AttemptEvent::HostCallBegun(_)
+        | AttemptEvent::WritesUnclaimed(_)
+        | AttemptEvent::DoubtSettled(_)
+        | AttemptEvent::MoneyReserved(_)
+        | AttemptEvent::RetryDue => mutate_call(call, &mut 0, rng),
+        AttemptEvent::CallFinished(CallFinished { attempt, result }) => match rng.below(3) {
             0 => *result = CallResult::Chosen(*rng.pick(&[-2, 0, 7])),
             1 => {
-                let tasks = vec![
-                    Task {
-                        text: "t".into(),
-                        action: None
-                    };
-                    3
-                ];
+                let task = Task {
+                    text: "t".into(),
+                    action: None,
+                };
                 *result = CallResult::Planned {
-                    tasks,
+                    tasks: vec![task; 3],
                     emissions: Vec::new(),
                     writes: Vec::new(),
                 };
             }
-            _ => mutate_call(role, work, attempt, rng),
+            _ => mutate_call(call, attempt, rng),
         },
-        Event::RequestOpened {
-            role,
-            work,
-            request,
-        } => match rng.below(2) {
+        AttemptEvent::RequestOpened(RequestOpened { request }) => match rng.below(2) {
             0 => request.id = "another".into(),
-            _ => mutate_call(role, work, &mut 0, rng),
+            _ => mutate_call(call, &mut 0, rng),
         },
-        _ => panic!("an event of a call, not {event:?}"),
+        AttemptEvent::RequestAnswered(RequestAnswered { request, .. }) => match rng.below(2) {
+            0 => *request = "another".into(),
+            _ => mutate_call(call, &mut 0, rng),
+        },
+        AttemptEvent::FilesWritten(FilesWritten { files }) => files.reverse(),
     }
 }
 
@@ -174,12 +153,12 @@ fn mutate_released(released: &mut Vec<JoinRelease>, rng: &mut Rng) {
     }
 }
 
-fn mutate_call(role: &mut RoleId, work: &mut Work, attempt: &mut u32, rng: &mut Rng) {
+fn mutate_call(call: &mut CallKey, attempt: &mut u32, rng: &mut Rng) {
     match rng.below(3) {
-        0 => *role = any_role(rng),
+        0 => call.role = any_role(rng),
         1 => *attempt = attempt.wrapping_sub(1),
         _ => {
-            *work = *rng.pick(&[
+            call.work = *rng.pick(&[
                 Work::Plan,
                 Work::Think { round: 9 },
                 Work::Act {
@@ -242,7 +221,7 @@ proptest! {
         let run = SimulatedRun::complete(&team, Script { seed, address: RecipientChoice::Often, failure_percent: 25 }, MANY_FAULTS, order);
         for (event, state) in run.log.iter().zip(&run.states) {
             // A resume may be repeated, and a guest may make the same host call again.
-            if matches!(event, Event::RunResumed { .. } | Event::HostCalled { .. } | Event::MoneyReserved { .. }) {
+            if matches!(event, Event::RunResumed(_) | Event::Attempt(_, AttemptEvent::HostCalled(_)) | Event::Attempt(_, AttemptEvent::MoneyReserved(_))) {
                 continue;
             }
             let mut stepper = Stepper::new(run.team().clone(), state.clone());

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use proptest::prelude::*;
-use strata_core::record::event::{Event, JoinRelease, RoutingResult};
+use strata_core::record::event::{Event, JoinRelease, JoinReleased, RoutingResult, StepCommitted};
 use strata_core::record::id::{JoinId, MessageId, RoleId};
 use strata_core::record::shape::{DeliveryMode, JoinMode};
 use strata_core::team::Team;
@@ -103,7 +103,7 @@ proptest! {
         let mut ledger = ExpectedQueues::default();
         for (event, state) in run.log.iter().zip(&run.states) {
             match event {
-                Event::StepCommitted { routed, released, .. } => {
+                Event::StepCommitted(StepCommitted { routed, released, .. }) => {
                     // A join fires at the message that completes it.
                     let mut left = released.iter().peekable();
                     for routed in routed {
@@ -117,7 +117,7 @@ proptest! {
                     let by_itself = |released: &JoinRelease| team.join(released.join).mode == JoinMode::Active;
                     prop_assert!(!released.iter().any(by_itself), "an active join waits until all is quiet");
                 }
-                Event::JoinReleased { released } => {
+                Event::JoinReleased(JoinReleased { released }) => {
                     released.iter().for_each(|released| ledger.released(released));
                     prop_assert!(released.iter().all(|released| fits(&team, released)));
                     let modes: Vec<JoinMode> = released.iter().map(|released| team.join(released.join).mode).collect();

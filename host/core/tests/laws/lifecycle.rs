@@ -10,7 +10,10 @@ use std::sync::Arc;
 
 use strata_core::machine::effect::{Effect, Invocation};
 use strata_core::machine::stepper::Stepper;
-use strata_core::record::event::{Event, Status};
+use strata_core::record::event::{
+    AttemptEvent, CallSuspended, ComponentChanged, Event, HandOverFailed, HandedOver, HostCalled,
+    MoneyReserved, Status,
+};
 use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::host_call::{AnswerSource, CallPolicy};
 use strata_core::record::id::{ActionId, Digest, MessageId, RoleId, RunId, Slot, SlotKind};
@@ -18,6 +21,7 @@ use strata_core::record::message::Message;
 use strata_core::record::money::Usd;
 use strata_core::record::rules::Reducer;
 use strata_core::record::spending::{Amount, Reservation};
+use strata_core::record::work::CallKey;
 use strata_core::state::activation::Phase;
 use strata_core::state::budget::BudgetScope;
 use strata_core::state::environment::Environment;
@@ -256,14 +260,15 @@ impl SimulatedRun {
         for request in self.script.requests(call) {
             let found = recorded.iter().position(|known| known.request == request);
             if let Some(at) = found {
-                let call = recorded.remove(at);
-                self.record(Event::HostCalled {
-                    role,
-                    work,
-                    call,
-                    source: AnswerSource::Recorded,
-                    summary: String::new(),
-                });
+                let answer = recorded.remove(at);
+                self.record(Event::Attempt(
+                    call.key(),
+                    AttemptEvent::HostCalled(HostCalled {
+                        call: answer,
+                        source: AnswerSource::Recorded,
+                        summary: String::new(),
+                    }),
+                ));
                 continue;
             }
             match self
@@ -274,11 +279,12 @@ impl SimulatedRun {
                 // The action gets an error and continues without the call.
                 Some(BudgetScope::Action(_)) => continue,
                 Some(BudgetScope::Team | BudgetScope::Role(_)) => {
-                    self.record(Event::CallSuspended {
-                        role,
-                        work,
-                        attempt: call.attempt,
-                    });
+                    self.record(Event::Attempt(
+                        call.key(),
+                        AttemptEvent::CallSuspended(CallSuspended {
+                            attempt: call.attempt,
+                        }),
+                    ));
                     return false;
                 }
             }
@@ -290,49 +296,49 @@ impl SimulatedRun {
                     tokens: self.rng.below(3) as u64,
                 },
             };
-            self.record(Event::MoneyReserved {
-                role,
-                work,
-                reserved,
-            });
-            let call = self.script.answer(&request);
-            self.record(Event::HostCalled {
-                role,
-                work,
-                call,
-                source: AnswerSource::Live,
-                summary: String::new(),
-            });
+            self.record(Event::Attempt(
+                call.key(),
+                AttemptEvent::MoneyReserved(MoneyReserved { reserved }),
+            ));
+            let answer = self.script.answer(&request);
+            self.record(Event::Attempt(
+                call.key(),
+                AttemptEvent::HostCalled(HostCalled {
+                    call: answer,
+                    source: AnswerSource::Live,
+                    summary: String::new(),
+                }),
+            ));
         }
         true
     }
 
     /// Completes one attempt, one pause, or the delivery of one message, at random.
     fn complete_one(&mut self) {
-        let resting: Vec<RoleId> = self
+        let resting: Vec<CallKey> = self
             .env()
             .activations()
             .filter(|(_, a)| a.phase == Phase::BackingOff)
-            .map(|(id, _)| id)
+            .filter_map(|(id, a)| Some(CallKey::new(id, a.current_work(self.team.role(id))?)))
             .collect();
         let leaving = self.leaving();
         let ways = self.in_flight.len() + resting.len();
         let at = self.rng.below(ways + usize::from(leaving.is_some()));
         if let Some(id) = leaving.filter(|_| at == ways) {
             let fails = self.faults.resumes > 2 && self.rng.chance(10);
-            let failed = Event::HandOverFailed {
+            let failed = Event::HandOverFailed(HandOverFailed {
                 id: id.clone(),
                 why: "nobody answers".into(),
-            };
+            });
             return self.record(if fails {
                 failed
             } else {
-                Event::HandedOver { id }
+                Event::HandedOver(HandedOver { id })
             });
         }
         match resting.get(at.wrapping_sub(self.in_flight.len())) {
-            Some(role) if at >= self.in_flight.len() => {
-                self.record(Event::RetryDue { role: *role })
+            Some(call) if at >= self.in_flight.len() => {
+                self.record(Event::Attempt(*call, AttemptEvent::RetryDue));
             }
             _ => {
                 let call = self.in_flight.swap_remove(at);
@@ -362,11 +368,11 @@ impl SimulatedRun {
         let soft = |event: &Event| {
             matches!(
                 event,
-                Event::StepStarted { .. } | Event::CallStarted { .. } | Event::RetryDue { .. }
-            ) || matches!(
-                event,
-                Event::StepCommitted { .. } | Event::StepConflicted { .. }
-            ) || matches!(event, Event::JoinReleased { .. })
+                Event::StepStarted(_)
+                    | Event::Attempt(_, AttemptEvent::CallStarted(_))
+                    | Event::Attempt(_, AttemptEvent::RetryDue)
+            ) || matches!(event, Event::StepCommitted(_) | Event::StepConflicted(_))
+                || matches!(event, Event::JoinReleased(_))
         };
         // The last events, which are not synced to the disk yet, may be lost with the machine.
         while self.rng.chance(30) && self.log.last().is_some_and(soft) {
@@ -444,7 +450,7 @@ impl SimulatedRun {
                 self.builds += 1;
                 let new = Digest(format!("build {}", self.builds));
                 let old = self.env().components.get(&slot).cloned();
-                self.record(Event::ComponentChanged { slot, old, new });
+                self.record(Event::ComponentChanged(ComponentChanged { slot, old, new }));
             }
         }
     }

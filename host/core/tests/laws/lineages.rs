@@ -6,7 +6,9 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::edit::{Edit, EditedScope};
-use strata_core::record::event::Event;
+use strata_core::record::event::{
+    AttemptEvent, Event, Forked, HostCalled, MoneyReserved, StepCommitted,
+};
 use strata_core::record::host_call::{
     AnswerSource, CallOutcome, CallPolicy, HostCall, HostCallKind,
 };
@@ -15,7 +17,7 @@ use strata_core::record::json::Json;
 use strata_core::record::lineage::{last_common_checkpoint, parse_checkpoint_id};
 use strata_core::record::money::Usd;
 use strata_core::record::spending::{Account, Amount, Reservation, Spending};
-use strata_core::record::work::Work;
+use strata_core::record::work::{CallKey, Work};
 use strata_core::state::budget::charged_slot;
 use strata_core::state::environment::Environment;
 use strata_core::state::environment::scope::ScopeKey;
@@ -80,7 +82,7 @@ proptest! {
         for place_of in checkpoints(&fork) {
             let state = &fork.states[place_of];
             // Whatever stopped the first step, its parent is the first checkpoint.
-            let is_first = matches!(fork.log[place_of], Event::StepCommitted { step: 0, .. });
+            let is_first = matches!(fork.log[place_of], Event::StepCommitted(StepCommitted { step: 0, .. }));
             let above = if is_first { Some(state.lineage.first_checkpoint()) } else { newest };
             prop_assert_eq!(&state.parent, &above);
             newest = state.checkpoint.clone();
@@ -137,7 +139,8 @@ fn edit(scope: EditedScope, key: &str, value: i64) -> Edit {
 
 /// Returns a run that continues from the first checkpoint after the entry, with these edits.
 fn fork(run: &ManualRun, edits: Vec<Edit>) -> ManualRun {
-    let committed = |event: &Event| matches!(event, Event::StepCommitted { step: 0, .. });
+    let committed =
+        |event: &Event| matches!(event, Event::StepCommitted(StepCommitted { step: 0, .. }));
     let at = run.log.iter().position(committed).expect("a commit");
     let mut stepper = run.stepper.with_env(Environment::new(run.stepper.team()));
     run.log[..=at]
@@ -237,13 +240,13 @@ fn a_fork_that_cannot_have_happened_is_refused_and_leaves_the_state_untouched() 
     };
     for forge in forges {
         let mut event = good.clone();
-        let Event::Forked {
+        let Event::Forked(Forked {
             lineage,
             from,
             checkpoint,
             step,
             ..
-        } = &mut event
+        }) = &mut event
         else {
             panic!("a fork")
         };
@@ -291,14 +294,14 @@ fn a_fork_that_gives_money_back_is_refused() {
         .stepper
         .forked_event("main.1".into(), Vec::new(), paid.env().account())
         .expect("a checkpoint");
-    let Event::Forked {
+    let Event::Forked(Forked {
         lineage,
         from,
         checkpoint,
         step,
         edits,
         account,
-    } = event
+    }) = event
     else {
         panic!("a fork")
     };
@@ -306,14 +309,14 @@ fn a_fork_that_gives_money_back_is_refused() {
         spent: Usd(6),
         ..account
     };
-    let cheap = Event::Forked {
+    let cheap = Event::Forked(Forked {
         lineage,
         from,
         checkpoint,
         step,
         edits,
         account,
-    };
+    });
     assert!(Stepper::apply(&mut paid.stepper.clone(), &cheap).is_err());
 }
 
@@ -332,13 +335,14 @@ fn a_fork_takes_over_the_account_of_all_lineages() {
         finish_reason: None,
     };
     let (role, work, source) = (call.role, call.work, AnswerSource::Live);
-    run.record(Event::HostCalled {
-        role,
-        work,
-        call: answer,
-        source,
-        summary: String::new(),
-    });
+    run.record(Event::Attempt(
+        CallKey { role, work },
+        AttemptEvent::HostCalled(HostCalled {
+            call: answer,
+            source,
+            summary: String::new(),
+        }),
+    ));
     let used = run.env().account();
     let account = Account {
         budget: Some(Usd(100)),
@@ -375,11 +379,10 @@ fn what_is_held_back_when_a_run_is_left_is_paid_once_by_the_fork() {
             tokens: 5,
         },
     };
-    run.record(Event::MoneyReserved {
-        role: call.role,
-        work: call.work,
-        reserved,
-    });
+    run.record(Event::Attempt(
+        call.key(),
+        AttemptEvent::MoneyReserved(MoneyReserved { reserved }),
+    ));
     run.record(
         run.stepper
             .run_ended_event(strata_core::record::event::Status::Interrupted),

@@ -5,21 +5,27 @@ use std::sync::Arc;
 
 use strata_core::machine::effect::{Effect, Invocation};
 use strata_core::machine::stepper::Stepper;
-use strata_core::record::event::{Event, Status};
+use strata_core::record::event::{AttemptEvent, Event, HostCalled, Status};
 use strata_core::record::fault::Fault;
 use strata_core::record::host_call::{
     AnswerSource, CallOutcome, CallPolicy, HostCall, HostCallKind,
 };
-use strata_core::record::id::{Digest, RoleId, RunId};
+use strata_core::record::id::{ActionId, Digest, RoleId, RunId};
 use strata_core::record::json::Json;
 use strata_core::record::message::{Draft, Message};
 use strata_core::record::money::Usd;
 use strata_core::record::scope_write::{ScopeChange, Write};
-use strata_core::record::work::CallResult;
+use strata_core::record::work::{CallResult, Work};
 use strata_core::state::environment::Environment;
 use strata_core::team::Team;
 
 use crate::lifecycle::slots;
+
+/// The call of a role that runs its first action in order.
+pub const FIRST_ACTION: Work = Work::Act {
+    action: ActionId(0),
+    task: None,
+};
 
 /// A run that is driven step by step.
 pub struct ManualRun {
@@ -104,13 +110,14 @@ impl ManualRun {
             outcome,
             finish_reason: None,
         };
-        let event = Event::HostCalled {
-            role: call.role,
-            work: call.work,
-            call: answer,
-            source: AnswerSource::Live,
-            summary: String::new(),
-        };
+        let event = Event::Attempt(
+            call.key(),
+            AttemptEvent::HostCalled(HostCalled {
+                call: answer,
+                source: AnswerSource::Live,
+                summary: String::new(),
+            }),
+        );
         self.record(event);
     }
 

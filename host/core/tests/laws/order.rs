@@ -6,9 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use strata_core::machine::effect::Effect;
 use strata_core::machine::stepper::Stepper;
-use strata_core::record::event::{Event, Status};
+use strata_core::record::event::{
+    AttemptEvent, Event, MessageSent, RunStarted, Status, StepCommitted, StepConflicted,
+};
 use strata_core::record::id::RoleId;
 use strata_core::record::json::Json;
+
 use strata_core::state::activation::Activation;
 use strata_core::state::environment::scope::ScopeKey;
 use strata_core::state::environment::{Environment, Mail};
@@ -48,8 +51,7 @@ fn milestones(team: &Team, seed: u64, order: u64) -> Vec<(Status, StateView)> {
         },
         order,
     );
-    let stone =
-        |event: &Event| matches!(event, Event::StepCommitted { .. } | Event::RunEnded { .. });
+    let stone = |event: &Event| matches!(event, Event::StepCommitted(_) | Event::RunEnded(_));
     let all = run
         .log
         .iter()
@@ -62,14 +64,19 @@ fn milestones(team: &Team, seed: u64, order: u64) -> Vec<(Status, StateView)> {
 /// Returns the roles that an event concerns.
 fn acting_roles(event: &Event) -> Vec<RoleId> {
     match event {
-        Event::CallStarted { role, .. }
-        | Event::HostCalled { role, .. }
-        | Event::MoneyReserved { role, .. }
-        | Event::CallSuspended { role, .. }
-        | Event::CallFinished { role, .. }
-        | Event::CallFailed { role, .. }
-        | Event::RetryDue { role } => vec![*role],
-        Event::StepConflicted { writers, .. } => writers.iter().map(|writer| writer.role).collect(),
+        Event::Attempt(
+            call,
+            AttemptEvent::CallStarted(_)
+            | AttemptEvent::HostCalled(_)
+            | AttemptEvent::MoneyReserved(_)
+            | AttemptEvent::CallSuspended(_)
+            | AttemptEvent::CallFinished(_)
+            | AttemptEvent::CallFailed(_)
+            | AttemptEvent::RetryDue,
+        ) => vec![call.role],
+        Event::StepConflicted(StepConflicted { writers, .. }) => {
+            writers.iter().map(|writer| writer.call.role).collect()
+        }
         _ => Vec::new(),
     }
 }
@@ -156,7 +163,7 @@ proptest! {
             prop_assert_eq!(&before.shared_scopes, &after.shared_scopes, "{:?}", event);
             prop_assert!(before.roles.iter().map(|role| &role.scope).eq(after.roles.iter().map(|role| &role.scope)));
             prop_assert_eq!(&before.joins, &after.joins, "{:?}", event);
-            if matches!(event, Event::MessageSent { .. }) {
+            if matches!(event, Event::MessageSent(_)) {
                 continue;
             }
             prop_assert_eq!(&before.history, &after.history, "{:?}", event);
@@ -174,10 +181,10 @@ proptest! {
         let mut calls = run.calls.iter().peekable();
         for (at, event) in run.log.iter().enumerate() {
             match event {
-                Event::RunStarted { routed, .. } | Event::MessageSent { routed, .. } => {
+                Event::RunStarted(RunStarted { routed, .. }) | Event::MessageSent(MessageSent { routed, .. }) => {
                     published.insert(routed.id.0.clone());
                 }
-                Event::StepCommitted { routed, .. } => published.extend(routed.iter().map(|routed| routed.id.0.clone())),
+                Event::StepCommitted(StepCommitted { routed, .. }) => published.extend(routed.iter().map(|routed| routed.id.0.clone())),
                 _ => {}
             }
             if let Some((_, call)) = calls.next_if(|(started, _)| *started == at) {

@@ -1,7 +1,7 @@
 //! Small teams whose runs are known in every detail, for each react mode.
 
 use strata_core::machine::effect::{Effect, Invocation};
-use strata_core::record::event::{Event, Status};
+use strata_core::record::event::{Event, HandOverFailed, HandedOver, RunEnded, Status};
 use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::host_call::CallPolicy;
 use strata_core::record::id::{ActionId, RoleId};
@@ -355,16 +355,16 @@ fn an_end_makes_a_checkpoint_only_within_a_step() {
     run.call();
     let within = run.stepper.run_ended_event(Status::Interrupted);
     assert!(
-        matches!(&within, Event::RunEnded { checkpoint: Some(id), .. } if *id == run.env().next_checkpoint_id())
+        matches!(&within, Event::RunEnded(RunEnded { checkpoint: Some(id), .. }) if *id == run.env().next_checkpoint_id())
     );
     run.end(RoleId(0), Ok(says("a ok")));
     assert_eq!(run.halt(), Status::Done);
     assert!(matches!(
         run.log.last(),
-        Some(Event::RunEnded {
+        Some(Event::RunEnded(RunEnded {
             checkpoint: None,
             ..
-        })
+        }))
     ));
     assert_eq!(run.env().checkpoint_count, 2, "the entry and the step");
 }
@@ -473,17 +473,19 @@ fn what_could_not_be_handed_over_is_tried_again_only_after_a_resume_and_in_order
         .iter()
         .map(|out| run.env().message(out.message).id.clone())
         .collect();
-    let handed = |at: usize| Event::HandedOver {
-        id: ids[at].clone(),
+    let handed = |at: usize| {
+        Event::HandedOver(HandedOver {
+            id: ids[at].clone(),
+        })
     };
     assert!(
         run.stepper.apply(&handed(1)).is_err(),
         "one after the other"
     );
-    run.record(Event::HandOverFailed {
+    run.record(Event::HandOverFailed(HandOverFailed {
         id: ids[0].clone(),
         why: "nobody answers".into(),
-    });
+    }));
     assert!(
         run.stepper.apply(&handed(0)).is_err(),
         "it was given up until a resume"

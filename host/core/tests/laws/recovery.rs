@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use strata_core::machine::effect::Invocation;
-use strata_core::record::event::Event;
+use strata_core::record::event::{
+    AttemptEvent, CallFailed, ComponentChanged, Event, HostCalled, RunResumed, StepConflicted,
+};
 use strata_core::record::fault::Retryability;
 use strata_core::record::host_call::{AnswerSource, CallPolicy, RecordedCallUse};
 use strata_core::record::id::RoleId;
-use strata_core::record::work::Work;
+use strata_core::record::work::{CallKey, Work};
 use strata_core::state::activation::Phase;
 use strata_core::team::{RetryPolicy, Team};
 
@@ -48,8 +50,12 @@ fn ends(run: &SimulatedRun) -> Vec<(usize, &Invocation, bool)> {
             started.insert(call.role, call);
         }
         match event {
-            Event::CallFinished { role, .. } => ends.push((at, started[role], true)),
-            Event::CallFailed { role, .. } => ends.push((at, started[role], false)),
+            Event::Attempt(CallKey { role, .. }, AttemptEvent::CallFinished(_)) => {
+                ends.push((at, started[role], true))
+            }
+            Event::Attempt(CallKey { role, .. }, AttemptEvent::CallFailed(_)) => {
+                ends.push((at, started[role], false))
+            }
             _ => {}
         }
     }
@@ -72,12 +78,12 @@ fn call_history(run: &SimulatedRun) -> Vec<CallHistory<'_>> {
             made.push(call);
             all.push(CallHistory::Made(call));
         }
-        let Event::StepConflicted { writers, .. } = event else {
+        let Event::StepConflicted(StepConflicted { writers, .. }) = event else {
             continue;
         };
         for writer in writers {
             let activation = run.states[at]
-                .role(writer.role)
+                .role(writer.call.role)
                 .activation
                 .as_ref()
                 .expect("an activation");
@@ -86,7 +92,7 @@ fn call_history(run: &SimulatedRun) -> Vec<CallHistory<'_>> {
                 activation.done.len(),
             );
             let after = made.iter().filter(|call| {
-                call.role == writer.role && call.idempotency_key.starts_with(&opened)
+                call.role == writer.call.role && call.idempotency_key.starts_with(&opened)
             });
             let lost = after.filter(|call| call.outputs.len() > kept);
             all.extend(lost.map(|call| CallHistory::Forget(&call.idempotency_key)));
@@ -180,9 +186,9 @@ proptest! {
         let mut failures: BTreeMap<RoleId, u32> = BTreeMap::new();
         for (event, state) in run.log.iter().zip(&run.states) {
             match event {
-                Event::RunResumed { .. } => failures.clear(),
-                Event::CallFinished { role, .. } => drop(failures.remove(role)),
-                Event::CallFailed { role, work, fault, retry_ms, .. } => {
+                Event::RunResumed(_) => failures.clear(),
+                Event::Attempt(CallKey { role, .. }, AttemptEvent::CallFinished(_)) => drop(failures.remove(role)),
+                Event::Attempt(CallKey { role, work }, AttemptEvent::CallFailed(CallFailed { fault, retry_ms, .. })) => {
                     let before = failures.entry(*role).or_default();
                     let RetryPolicy { retries, backoff_ms } = retry(&team, *role, *work);
                     let pause = (u64::from(backoff_ms) * 2_u64.pow(*before)).min(60_000.max(backoff_ms.into())) as u32;
@@ -209,12 +215,12 @@ proptest! {
         let mut calls = run.calls.iter().peekable();
         for (at, event) in run.log.iter().enumerate() {
             match event {
-                Event::RunResumed { call_policy, .. } => {
+                Event::RunResumed(RunResumed { call_policy, .. }) => {
                     policy = *call_policy;
                     let killed = run.states[at - 1].activations().filter(|(_, a)| a.phase == Phase::Running);
                     kept.extend(killed.map(|(id, _)| (id, true)));
                 }
-                Event::ComponentChanged { slot, .. } => {
+                Event::ComponentChanged(ComponentChanged { slot, .. }) => {
                     let env = &run.states[at];
                     let activation = env.role(slot.role).activation.as_ref();
                     let work = activation.and_then(|a| a.current_work(team.role(slot.role)));
@@ -222,14 +228,14 @@ proptest! {
                         kept.insert(slot.role, true);
                     }
                 }
-                Event::CallFailed { role, fault, .. } => drop(kept.insert(*role, fault.kind.keeps_recorded_calls())),
-                Event::CallFinished { role, .. } => {
+                Event::Attempt(CallKey { role, .. }, AttemptEvent::CallFailed(CallFailed { fault, .. })) => drop(kept.insert(*role, fault.kind.keeps_recorded_calls())),
+                Event::Attempt(CallKey { role, .. }, AttemptEvent::CallFinished(_)) => {
                     recorded.remove(role);
                     kept.remove(role);
                 }
                 // Calls reverted by a conflict are covered by the regression tests.
-                Event::StepConflicted { .. } => return Ok(()),
-                Event::HostCalled { role, call, source: AnswerSource::Live, .. } => {
+                Event::StepConflicted(_) => return Ok(()),
+                Event::Attempt(CallKey { role, .. }, AttemptEvent::HostCalled(HostCalled { call, source: AnswerSource::Live, .. })) => {
                     recorded.entry(*role).or_insert_with(Vec::new).push(call.clone());
                 }
                 _ => {}

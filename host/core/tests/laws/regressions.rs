@@ -1,21 +1,21 @@
 //! Single runs, step by step, one for each thing that is easily got wrong.
 
 use strata_core::machine::effect::Effect;
-use strata_core::record::event::{Event, Status};
+use strata_core::record::event::{AttemptEvent, ComponentChanged, Event, Status};
 use strata_core::record::fault::{Fault, FaultKind, Retryability};
 use strata_core::record::host_call::CallPolicy;
 use strata_core::record::id::{ActionId, Digest, RoleId, Slot, SlotKind};
 use strata_core::record::json::Json;
 use strata_core::record::message::{Draft, Hop, IDEA_LABEL, TO_ALL};
 use strata_core::record::rules::{Reducer, Thinker};
-use strata_core::record::work::{CallResult, Task};
+use strata_core::record::work::{CallKey, CallResult, Task};
 use strata_core::state::activation::{Addressing, Phase};
 use strata_core::state::environment::routing::{AddressBook, OwnMessages, RouteInput, route};
 use strata_core::state::environment::scope::ScopeKey;
 use strata_core::team::condition::WorkBudget;
 use strata_core::team::{OnFault, React, Team};
 
-use crate::manual_run::{ManualRun, draft, mail, says, writes};
+use crate::manual_run::{FIRST_ACTION, ManualRun, draft, mail, says, writes};
 use crate::teams::{role, team};
 
 fn chooser(max_loop: u32) -> Team {
@@ -255,7 +255,7 @@ fn a_run_that_has_ended_takes_in_nothing_more_of_its_steps() {
         run.stepper
             .call_ended_event(call.role, Err(Fault::new(FaultKind::Trap, "late")))
             .expect("an end"),
-        Event::RetryDue { role: call.role },
+        Event::Attempt(call.key(), AttemptEvent::RetryDue),
         run.stepper.run_ended_event(Status::Done),
     ];
     run.record(run.stepper.run_ended_event(Status::Interrupted));
@@ -270,11 +270,11 @@ fn a_run_that_has_ended_takes_in_nothing_more_of_its_steps() {
 fn a_component_is_changed_only_where_it_stands() {
     let mut run = ManualRun::start(team(vec![role("A", &[IDEA_LABEL], &["a"])]));
     let mut check = |slot, old: &str, fits: bool| {
-        let event = Event::ComponentChanged {
+        let event = Event::ComponentChanged(ComponentChanged {
             slot,
             old: Some(Digest::from(old)),
             new: Digest::from("build 1"),
-        };
+        });
         assert_eq!(run.stepper.apply(&event).is_ok(), fits, "{event:?}");
     };
     check(
@@ -466,7 +466,10 @@ fn a_role_that_rests_before_another_try_holds_nobody_up() {
     run.act(Err(retryable));
     assert_eq!(run.act(Ok(says("b ok"))).role, RoleId(1));
     assert_eq!(run.go(), Effect::Wait);
-    run.record(Event::RetryDue { role: RoleId(0) });
+    run.record(Event::Attempt(
+        CallKey::new(RoleId(0), FIRST_ACTION),
+        AttemptEvent::RetryDue,
+    ));
     assert_eq!(run.act(Ok(says("a ok"))).attempt, 2);
     assert_eq!(run.halt(), Status::Done);
     assert_eq!(run.history(), ["idea", "a ok", "b ok"]);

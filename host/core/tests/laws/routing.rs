@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use strata_core::record::event::{Event, Status};
+use strata_core::record::event::{
+    AttemptEvent, CallFinished, Event, HandedOver, MessageSent, RunEnded, Status, StepStarted,
+};
 use strata_core::record::id::RoleId;
 use strata_core::record::message::{Draft, Hop, Message};
 use strata_core::record::shape::{DeliveryMode, JoinMode};
@@ -264,13 +266,13 @@ impl RoutingOracle<'_> {
     /// Updates the oracle after an event. `before` is the state in which it happened.
     fn follow(&mut self, event: &Event, before: &Environment) {
         match event {
-            Event::MessageSent { message, .. } => {
+            Event::MessageSent(MessageSent { message, .. }) => {
                 self.legs
                     .insert(message.id.0.clone(), message.route.clone());
                 self.deliver(message, None, &message.send_to);
             }
-            Event::HandedOver { id } => assert_eq!(self.leaving.remove(0).0, id.0),
-            Event::StepStarted { roles, .. } => {
+            Event::HandedOver(HandedOver { id }) => assert_eq!(self.leaving.remove(0).0, id.0),
+            Event::StepStarted(StepStarted { roles, .. }) => {
                 for id in roles
                     .iter()
                     .filter(|id| before.role(**id).activation.is_none())
@@ -278,25 +280,25 @@ impl RoutingOracle<'_> {
                     self.take(id.index());
                 }
             }
-            Event::JoinReleased { .. } => {
+            Event::JoinReleased(_) => {
                 assert!(
                     self.is_quiet() && self.fire(&[JoinMode::Active]),
                     "an active join fires when all is quiet"
                 );
                 while self.fire(&[JoinMode::All, JoinMode::Any]) {}
             }
-            Event::RunEnded {
+            Event::RunEnded(RunEnded {
                 status: Status::Done | Status::Stalled,
                 ..
-            } => assert!(self.is_quiet()),
-            Event::CallFinished { result, .. } => {
+            }) => assert!(self.is_quiet()),
+            Event::Attempt(_, AttemptEvent::CallFinished(CallFinished { result, .. })) => {
                 self.drafts.extend(
                     drafts(result)
                         .into_iter()
                         .map(|draft| (draft.content.clone(), draft.clone())),
                 );
             }
-            Event::StepCommitted { .. } => {
+            Event::StepCommitted(_) => {
                 for (id, activation) in before
                     .activations()
                     .filter(|(_, a)| a.phase == Phase::Complete)
@@ -366,13 +368,13 @@ proptest! {
                     prop_assert!(queue.iter().map(id).eq(expected), "after {:?}", event);
                 }
             }
-            if let Event::RunEnded { status: Status::Done | Status::Stalled, .. } = event {
+            if let Event::RunEnded(RunEnded { status: Status::Done | Status::Stalled, .. }) = event {
                 let left = post.waiting.iter().any(|waiting| !waiting.is_empty());
                 prop_assert_eq!(left, pair[1].status == Status::Stalled, "stalled is what waits in vain");
             }
             // No join that can fire is left.
             prop_assert!(!post.can_fire(&[JoinMode::All, JoinMode::Any]), "after {:?}", event);
-            let ended = matches!(event, Event::RunEnded { status: Status::Done | Status::Stalled, .. });
+            let ended = matches!(event, Event::RunEnded(RunEnded { status: Status::Done | Status::Stalled, .. }));
             prop_assert!(!(ended && post.can_fire(&[JoinMode::Active])), "after {:?}", event);
             let leaving = |outbound: &OutboxMessage| (id(&outbound.message), outbound.to.clone());
             prop_assert_eq!(&pair[1].outbox.iter().map(leaving).collect::<Vec<_>>(), &post.leaving);

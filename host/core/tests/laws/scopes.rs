@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use strata_core::record::event::{Event, Status};
+use strata_core::record::event::{Event, Status, StepConflicted};
 use strata_core::record::fault::FaultKind;
 use strata_core::record::id::RoleId;
 use strata_core::record::rules::Reducer;
@@ -74,10 +74,10 @@ proptest! {
             let [before, after] = pair else { unreachable!("windows of two") };
             let claims = claims(before);
             match event {
-                Event::StepCommitted { .. } => prop_assert!(claims.values().all(|roles| roles.len() == 1)),
-                Event::StepConflicted { scope, key, writers, .. } => {
+                Event::StepCommitted(_) => prop_assert!(claims.values().all(|roles| roles.len() == 1)),
+                Event::StepConflicted(StepConflicted { scope, key, writers, .. }) => {
                     let claimed = &claims[&(scope.as_str(), key.as_str())];
-                    let writers: Vec<RoleId> = writers.iter().map(|writer| writer.role).collect();
+                    let writers: Vec<RoleId> = writers.iter().map(|writer| writer.call.role).collect();
                     prop_assert!(claimed.iter().eq(&writers) && writers.len() > 1);
                     prop_assert_eq!(&before.shared_scopes, &after.shared_scopes);
                     for (id, activation) in after.activations() {
@@ -99,7 +99,7 @@ proptest! {
         let run = SimulatedRun::complete(&team, Script { seed, address: RecipientChoice::Often, failure_percent: 10 }, SOME_FAULTS, order);
         for (pair, event) in run.states.windows(2).zip(&run.log[1..]) {
             let [before, after] = pair else { unreachable!("windows of two") };
-            if !matches!(event, Event::StepCommitted { .. }) {
+            if !matches!(event, Event::StepCommitted(_)) {
                 prop_assert_eq!(&before.shared_scopes, &after.shared_scopes, "{:?}", event);
                 continue;
             }
@@ -128,7 +128,7 @@ proptest! {
         team.policy.scoped_budgets = Default::default();
         let script = Script { seed, address: RecipientChoice::Often, failure_percent: 0 };
         let mut run = SimulatedRun::complete(&team, script, FaultSchedule::default(), order);
-        let conflicts = |run: &SimulatedRun| run.log.iter().filter(|e| matches!(e, Event::StepConflicted { .. })).count();
+        let conflicts = |run: &SimulatedRun| run.log.iter().filter(|e| matches!(e, Event::StepConflicted(_))).count();
         let before = conflicts(&run);
         prop_assert_eq!(before > 0, run.env().status == Status::Failed, "nothing else goes wrong here");
         if before == 0 {

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use strata_core::machine::stepper::Stepper;
-use strata_core::record::event::{Event, Status};
+use strata_core::record::event::{AttemptEvent, Event, HostCalled, RunEnded, Status};
 use strata_core::record::host_call::AnswerSource;
 use strata_core::record::money::Usd;
 use strata_core::record::shape::JoinMode;
 use strata_core::record::spending::Amount;
+use strata_core::record::work::CallKey;
 use strata_core::state::activation::Phase;
 use strata_core::state::budget::BudgetScope;
 use strata_core::state::environment::Environment;
@@ -54,12 +55,12 @@ proptest! {
     fn a_run_ends_within_its_step_limit(team in any_team(), seed: u64, order: u64, failure_percent in 0..100_u64) {
         let max_steps = team.policy.max_steps.expect("a limit");
         let run = SimulatedRun::complete(&team, Script { seed, address: RecipientChoice::Often, failure_percent }, FaultSchedule::default(), order);
-        let of_joins = run.log.iter().filter(|event| matches!(event, Event::JoinReleased { .. })).count();
+        let of_joins = run.log.iter().filter(|event| matches!(event, Event::JoinReleased(_))).count();
         let others = run.log.len() - of_joins;
         prop_assert!(others <= most_events(&team, max_steps as usize), "{others} events");
         prop_assert!(of_joins <= team.joins.len() * run.env().history.len(), "each lets a message go on");
         prop_assert!(run.env().step <= max_steps);
-        let steps = run.log.iter().filter(|event| matches!(event, Event::StepStarted { .. })).count();
+        let steps = run.log.iter().filter(|event| matches!(event, Event::StepStarted(_))).count();
         prop_assert!(steps as u64 <= max_steps);
         prop_assert_ne!(run.env().status, Status::Running);
     }
@@ -69,7 +70,7 @@ proptest! {
         let faults = FaultSchedule { kills: 2, stops: 2, mail: 2, resumes: 3, change: ResumeChange::Everything };
         let run = SimulatedRun::complete(&team, Script { seed, address: RecipientChoice::Often, failure_percent: 20 }, faults, order);
         for (event, state) in run.log.iter().zip(&run.states) {
-            if matches!(event, Event::RunEnded { status: Status::StepLimit, .. }) {
+            if matches!(event, Event::RunEnded(RunEnded { status: Status::StepLimit, .. })) {
                 prop_assert!(!state.is_step_open);
                 prop_assert!(state.roles.iter().any(|role| !role.mailbox.is_empty() || role.activation.is_some()));
                 prop_assert!(state.step >= team.policy.max_steps.expect("a limit"));
@@ -100,7 +101,7 @@ proptest! {
         let faults = FaultSchedule { kills: 1, stops: 1, mail: 3, resumes: 3, change: ResumeChange::Everything };
         let run = SimulatedRun::complete(&team, Script { seed, address: RecipientChoice::Often, failure_percent: 20 }, faults, order);
         for (event, state) in run.log.iter().zip(&run.states) {
-            let Event::RunEnded { status, .. } = event else { continue };
+            let Event::RunEnded(RunEnded { status, .. }) = event else { continue };
             match status {
                 Status::Done => prop_assert!(state.is_drained()),
                 Status::Stalled => {
@@ -136,11 +137,11 @@ proptest! {
         let run = SimulatedRun::complete(&team, Script { seed, address: RecipientChoice::Often, failure_percent: 25 }, faults, order);
         for (event, before) in run.log[1..].iter().zip(&run.states) {
             match event {
-                Event::CallStarted { role, work, .. } => {
+                Event::Attempt(CallKey { role, work }, AttemptEvent::CallStarted(_)) => {
                     let purse = before.exhausted_budget(&team, *role, *work, Amount::ZERO);
                     prop_assert!(matches!(purse, None | Some(BudgetScope::Action(_))));
                 }
-                Event::MoneyReserved { role, work, .. } => {
+                Event::Attempt(CallKey { role, work }, AttemptEvent::MoneyReserved(_)) => {
                     prop_assert_eq!(before.exhausted_budget(&team, *role, *work, Amount::ZERO), None);
                 }
                 _ => {}
@@ -157,8 +158,8 @@ proptest! {
         let (mut sum, mut saved) = (0, 0);
         for (event, state) in run.log.iter().zip(&run.states) {
             match event {
-                Event::HostCalled { call, source: AnswerSource::Live, .. } => sum += call.cost.0,
-                Event::HostCalled { call, source: AnswerSource::Recorded, .. } => saved += call.cost.0,
+                Event::Attempt(_, AttemptEvent::HostCalled(HostCalled { call, source: AnswerSource::Live, .. })) => sum += call.cost.0,
+                Event::Attempt(_, AttemptEvent::HostCalled(HostCalled { call, source: AnswerSource::Recorded, .. })) => saved += call.cost.0,
                 _ => {}
             }
             prop_assert_eq!(state.spent, Usd(sum));

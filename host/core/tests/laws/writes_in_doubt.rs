@@ -1,7 +1,10 @@
 //! External writes: started, answered, lost, decided by the operator, given up.
 
 use strata_core::machine::effect::Invocation;
-use strata_core::record::event::{Event, Status};
+use strata_core::record::event::{
+    AttemptEvent, CallStarted, CallSuspended, ComponentChanged, DoubtSettled, Event, HostCallBegun,
+    HostCalled, Status, WritesUnclaimed,
+};
 use strata_core::record::fault::{Fault, FaultKind, Retryability};
 use strata_core::record::host_call::{
     AnswerSource, CallOutcome, CallPolicy, DoubtResolution, ExternalWrite, HostCall, HostCallKind,
@@ -13,7 +16,7 @@ use strata_core::record::message::IDEA_LABEL;
 use strata_core::record::money::Usd;
 use strata_core::record::request::{HumanAnswer, HumanRequest};
 use strata_core::record::rules::{Reducer, Thinker};
-use strata_core::record::work::CallResult;
+use strata_core::record::work::{CallKey, CallResult};
 use strata_core::state::activation::Phase;
 use strata_core::team::{OnFault, React, RetryPolicy, Team};
 
@@ -38,11 +41,10 @@ fn begin(run: &mut ManualRun, call: &Invocation, request: &str, again: LostAnswe
         description: format!("POST {request}"),
         if_answer_lost: again,
     };
-    run.record(Event::HostCallBegun {
-        role: call.role,
-        work: call.work,
-        intent,
-    });
+    run.record(Event::Attempt(
+        call.key(),
+        AttemptEvent::HostCallBegun(HostCallBegun { intent }),
+    ));
 }
 
 fn answer(run: &mut ManualRun, call: &Invocation, request: &str, outcome: CallOutcome) {
@@ -56,23 +58,25 @@ fn answer(run: &mut ManualRun, call: &Invocation, request: &str, outcome: CallOu
         outcome,
         finish_reason: None,
     };
-    run.record(Event::HostCalled {
-        role: call.role,
-        work: call.work,
-        call: answer,
-        source: AnswerSource::Live,
-        summary: String::new(),
-    });
+    run.record(Event::Attempt(
+        call.key(),
+        AttemptEvent::HostCalled(HostCalled {
+            call: answer,
+            source: AnswerSource::Live,
+            summary: String::new(),
+        }),
+    ));
 }
 
 fn settle(run: &mut ManualRun, call: &Invocation, place: u32, verdict: DoubtResolution) {
-    run.record(Event::DoubtSettled {
-        role: call.role,
-        work: call.work,
-        index: place,
-        description: String::new(),
-        resolution: verdict,
-    });
+    run.record(Event::Attempt(
+        call.key(),
+        AttemptEvent::DoubtSettled(DoubtSettled {
+            index: place,
+            description: String::new(),
+            resolution: verdict,
+        }),
+    ));
 }
 
 fn begun(run: &ManualRun) -> Vec<ExternalWrite> {
@@ -268,13 +272,14 @@ fn every_doubt_has_to_be_settled_and_nothing_else_can_be() {
     assert_eq!(doubts(&run), ["a", "d"]);
     for place in [1, 2, 4, u32::MAX] {
         let (description, verdict) = (String::new(), DoubtResolution::Redo);
-        let wrong = Event::DoubtSettled {
-            role: A,
-            work: call.work,
-            index: place,
-            description,
-            resolution: verdict,
-        };
+        let wrong = Event::Attempt(
+            CallKey::new(A, call.work),
+            AttemptEvent::DoubtSettled(DoubtSettled {
+                index: place,
+                description,
+                resolution: verdict,
+            }),
+        );
         assert!(run.stepper.apply(&wrong).is_err(), "{place}");
     }
     settle(&mut run, &call, 3, DoubtResolution::Redo);
@@ -332,7 +337,10 @@ fn a_fresh_attempt_forgets_what_was_begun_and_an_unclaimed_write_is_forgotten_by
     let (role, work) = (again.role, again.work);
     let unclaimed = |writes: &[u32]| {
         let writes = writes.iter().map(|place| (*place, "POST".into())).collect();
-        Event::WritesUnclaimed { role, work, writes }
+        Event::Attempt(
+            CallKey { role, work },
+            AttemptEvent::WritesUnclaimed(WritesUnclaimed { writes }),
+        )
     };
     for wrong in [&[][..], &[2], &[1, 0], &[0, 0]] {
         assert!(run.stepper.apply(&unclaimed(wrong)).is_err(), "{wrong:?}");
@@ -379,11 +387,12 @@ fn an_attempt_that_ends_to_wait_leaves_its_lost_write_in_doubt() {
         (run, call)
     };
     let (mut run, call) = begun();
-    run.record(Event::CallSuspended {
-        role: A,
-        work: call.work,
-        attempt: call.attempt,
-    });
+    run.record(Event::Attempt(
+        CallKey::new(A, call.work),
+        AttemptEvent::CallSuspended(CallSuspended {
+            attempt: call.attempt,
+        }),
+    ));
     assert_eq!(
         (run.halt(), doubts(&run)),
         (Status::InDoubt, vec!["w".to_owned()])
@@ -461,13 +470,14 @@ fn a_doubt_is_settled_only_in_a_run_that_goes_on() {
     run.end(A, timeout());
     assert_eq!(run.halt(), Status::InDoubt);
     let (role, work, description, verdict) = (A, call.work, String::new(), DoubtResolution::Redo);
-    let settled = Event::DoubtSettled {
-        role,
-        work,
-        index: 0,
-        description,
-        resolution: verdict,
-    };
+    let settled = Event::Attempt(
+        CallKey { role, work },
+        AttemptEvent::DoubtSettled(DoubtSettled {
+            index: 0,
+            description,
+            resolution: verdict,
+        }),
+    );
     assert!(run.stepper.apply(&settled).is_err());
     run.resume(single(), CallPolicy::Auto);
     run.record(settled);
@@ -500,7 +510,9 @@ fn an_attempt_that_starts_afresh_says_which_writes_it_may_repeat() {
         run.end(A, Err(Fault::new(FaultKind::Trap, "unreachable")));
         run.resume(single(), policy);
         run.call();
-        let Some(Event::CallStarted { forgotten, .. }) = run.log.last() else {
+        let Some(Event::Attempt(_, AttemptEvent::CallStarted(CallStarted { forgotten, .. }))) =
+            run.log.last()
+        else {
             panic!("a call has started")
         };
         assert_eq!(forgotten, expected, "{policy:?}");
@@ -523,7 +535,7 @@ fn another_component_does_not_repeat_a_write_that_was_lost_before_the_old_one_as
         kind: SlotKind::Action(ActionId(0)),
     };
     let (old, new) = (Some(Digest::from("build 0")), Digest::from("build 1"));
-    run.record(Event::ComponentChanged { slot, old, new });
+    run.record(Event::ComponentChanged(ComponentChanged { slot, old, new }));
     assert_eq!(
         (run.halt(), doubts(&run)),
         (Status::InDoubt, vec!["w".to_owned()])

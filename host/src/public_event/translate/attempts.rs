@@ -1,14 +1,17 @@
 //! The public events about attempts: their start and end, what they ask of the host, and the files
 //! that they write.
 
-use strata_core::record::event::Event;
+use strata_core::record::event::{
+    AttemptEvent, CallFailed, CallFinished, CallStarted, FilesPlaced, HostCallBegun,
+    RequestAnswered,
+};
 use strata_core::record::fault::Fault;
 use strata_core::record::file::{FileChange, PathContent};
 use strata_core::record::host_call::{AnswerSource, HostCall, HostCallKind};
 use strata_core::record::id::RoleId;
 use strata_core::record::message::Draft;
 use strata_core::record::request::HumanRequest;
-use strata_core::record::work::{CallResult, Work};
+use strata_core::record::work::{CallKey, CallResult};
 
 use super::{EventNames, Visitor, is_choice};
 use crate::gateway::WASI_CLOCK_START;
@@ -16,154 +19,98 @@ use crate::public_event::{
     ActionOutput, ActionRef, PublicEvent, WrittenContent, WrittenFile, rfc3339,
 };
 
-pub(super) fn visit_files(event: &Event, visitor: &mut Visitor<'_>) {
-    match event {
-        Event::FilesWritten { role, work, files } => visitor(&|names| PublicEvent::FilesWritten {
-            action: names.action_ref(*role, *work),
-            files: files.iter().map(written_file).collect(),
-        }),
-        Event::FilesPlaced { aside, .. } => {
-            for (path, kept) in aside {
-                visitor(&|_| PublicEvent::FileKept {
-                    path: path.clone(),
-                    kept: kept.clone(),
-                });
-            }
-        }
-        _ => {}
+pub(super) fn visit_placed(placed: &FilesPlaced, visitor: &mut Visitor<'_>) {
+    for (path, kept) in &placed.aside {
+        visitor(&|_| PublicEvent::FileKept {
+            path: path.clone(),
+            kept: kept.clone(),
+        });
     }
 }
 
-pub(super) fn visit_host_call(event: &Event, visitor: &mut Visitor<'_>) {
+pub(super) fn visit_attempt(call: CallKey, event: &AttemptEvent, visitor: &mut Visitor<'_>) {
     match event {
-        Event::HostCallBegun { role, work, intent } => {
+        AttemptEvent::CallStarted(started) => visit_start(call, started, visitor),
+        AttemptEvent::CallSuspended(suspended) => {
+            visitor(&|names| PublicEvent::ActionSuspended {
+                action: names.action_ref(call),
+                attempt: suspended.attempt,
+                reason: "out-of-budget",
+            });
+        }
+        AttemptEvent::CallFinished(finished) => {
+            visitor(&|names| finished_event(names, call, finished));
+        }
+        AttemptEvent::CallFailed(failed) => visitor(&|names| failed_event(names, call, failed)),
+        AttemptEvent::FilesWritten(written) => visitor(&|names| PublicEvent::FilesWritten {
+            action: names.action_ref(call),
+            files: written.files.iter().map(written_file).collect(),
+        }),
+        AttemptEvent::HostCallBegun(_)
+        | AttemptEvent::HostCalled(_)
+        | AttemptEvent::DoubtSettled(_)
+        | AttemptEvent::WritesUnclaimed(_) => visit_host_call(call, event, visitor),
+        AttemptEvent::RequestOpened(opened) => {
+            visitor(&|names| request_opened_event(names.action_ref(call), &opened.request));
+        }
+        AttemptEvent::RequestAnswered(answered) => {
+            visitor(&|names| request_answered_event(names, call.role, answered));
+        }
+        AttemptEvent::RetryDue | AttemptEvent::MoneyReserved(_) => {}
+    }
+}
+
+fn visit_host_call(call: CallKey, event: &AttemptEvent, visitor: &mut Visitor<'_>) {
+    match event {
+        AttemptEvent::HostCallBegun(HostCallBegun { intent }) => {
             visitor(&|names| PublicEvent::HostCallBegun {
-                action: names.action_ref(*role, *work),
+                action: names.action_ref(call),
                 call: intent.kind,
                 what: intent.description.clone(),
             });
         }
-        Event::HostCalled { call, .. } if records_start(call) => {}
-        Event::HostCalled {
-            role,
-            work,
-            call,
-            source,
-            summary,
-        } => visitor(&|names| PublicEvent::HostCall {
-            action: names.action_ref(*role, *work),
-            call: call.kind,
-            source: *source,
+        AttemptEvent::HostCalled(called) if records_start(&called.call) => {}
+        AttemptEvent::HostCalled(called) => visitor(&|names| PublicEvent::HostCall {
+            action: names.action_ref(call),
+            call: called.call.kind,
+            source: called.source,
             // A recorded answer was paid for when it was recorded.
-            cost: match source {
-                AnswerSource::Live => call.cost.to_dollars(),
+            cost: match called.source {
+                AnswerSource::Live => called.call.cost.to_dollars(),
                 AnswerSource::Recorded => 0.0,
             },
-            what: summary.clone(),
-            finish: call.finish_reason,
+            what: called.summary.clone(),
+            finish: called.call.finish_reason,
         }),
-        Event::DoubtSettled {
-            role,
-            work,
-            description,
-            resolution: verdict,
-            ..
-        } => visitor(&|names| PublicEvent::DoubtSettled {
-            action: names.action_ref(*role, *work),
-            what: description.clone(),
-            verdict: verdict.name(),
+        AttemptEvent::DoubtSettled(settled) => visitor(&|names| PublicEvent::DoubtSettled {
+            action: names.action_ref(call),
+            what: settled.description.clone(),
+            verdict: settled.resolution.name(),
         }),
-        Event::WritesUnclaimed { role, work, writes } => {
+        AttemptEvent::WritesUnclaimed(unclaimed) => {
             visitor(&|names| PublicEvent::WritesUnclaimed {
-                action: names.action_ref(*role, *work),
-                writes: writes.iter().map(|(_, what)| what.clone()).collect(),
+                action: names.action_ref(call),
+                writes: unclaimed
+                    .writes
+                    .iter()
+                    .map(|(_, what)| what.clone())
+                    .collect(),
             });
         }
-        Event::RequestOpened {
-            role,
-            work,
-            request,
-        } => visitor(&|names| request_opened_event(names.action_ref(*role, *work), request)),
-        Event::RequestAnswered {
-            role,
-            request,
-            answer,
-            checkpoint,
-            ..
-        } => visitor(&|names| PublicEvent::RequestAnswered {
-            role: names.role_name(*role),
-            request: request.0.clone(),
-            by: answer.answered_by(),
-            checkpoint: checkpoint.0.clone(),
-            answer: answer.value().map(|value| value.value()),
-        }),
         _ => {}
     }
 }
 
-pub(super) fn visit_attempt(event: &Event, visitor: &mut Visitor<'_>) {
-    match event {
-        Event::CallStarted { .. } => visit_start(event, visitor),
-        Event::CallSuspended {
-            role,
-            work,
-            attempt,
-        } => visitor(&|names| PublicEvent::ActionSuspended {
-            action: names.action_ref(*role, *work),
-            attempt: *attempt,
-            reason: "out-of-budget",
-        }),
-        Event::CallFinished {
-            role,
-            work,
-            attempt,
-            result,
-        } => visitor(&|names| finished_event(names, *role, *work, *attempt, result)),
-        Event::CallFailed {
-            role,
-            work,
-            attempt,
-            digest,
-            fault,
-            retry_ms,
-        } => visitor(&|names| {
-            let Fault {
-                kind,
-                cause,
-                message,
-                backtrace,
-                ..
-            } = fault.as_reported(*work).into_owned();
-            PublicEvent::ActionFailed {
-                action: names.action_ref(*role, *work),
-                attempt: *attempt,
-                fault: kind,
-                cause,
-                message,
-                digest: digest.as_ref().map(|digest| digest.0.clone()),
-                backtrace,
-                retry_ms: *retry_ms,
-            }
-        }),
-        _ => {}
-    }
-}
-
-fn visit_start(event: &Event, visitor: &mut Visitor<'_>) {
-    let Event::CallStarted {
-        role,
-        work,
+fn visit_start(call: CallKey, started: &CallStarted, visitor: &mut Visitor<'_>) {
+    let CallStarted {
         attempt,
         digest,
         forgotten,
         ..
-    } = event
-    else {
-        return;
-    };
+    } = started;
     if !forgotten.is_empty() {
         visitor(&|names| PublicEvent::WritesForgotten {
-            action: names.action_ref(*role, *work),
+            action: names.action_ref(call),
             writes: forgotten.clone(),
         });
     }
@@ -174,7 +121,7 @@ fn visit_start(event: &Event, visitor: &mut Visitor<'_>) {
                 index,
                 action,
                 ..
-            } = names.action_ref(*role, *work);
+            } = names.action_ref(call);
             PublicEvent::PluginInstantiated {
                 role,
                 index,
@@ -183,26 +130,20 @@ fn visit_start(event: &Event, visitor: &mut Visitor<'_>) {
             }
         });
     }
-    if !is_choice(*work) {
+    if !is_choice(call.work) {
         visitor(&|names| PublicEvent::ActionStarted {
-            action: names.action_ref(*role, *work),
+            action: names.action_ref(call),
             attempt: *attempt,
             digest: digest.as_ref().map(|digest| digest.0.clone()),
         });
     }
 }
 
-fn finished_event(
-    names: &EventNames,
-    role: RoleId,
-    work: Work,
-    attempt: u32,
-    result: &CallResult,
-) -> PublicEvent {
-    let output = match result {
+fn finished_event(names: &EventNames, call: CallKey, finished: &CallFinished) -> PublicEvent {
+    let output = match &finished.result {
         CallResult::Chosen(choice) => {
             return PublicEvent::Think {
-                role: names.role_name(role),
+                role: names.role_name(call.role),
                 choice: *choice,
             };
         }
@@ -217,12 +158,46 @@ fn finished_event(
         }
         CallResult::Returned { output, .. } => action_output(output),
     };
-    let digest = names.running.get(&role).cloned().flatten();
+    let digest = names.running.get(&call.role).cloned().flatten();
     PublicEvent::ActionFinished {
-        action: names.action_ref(role, work),
-        attempt,
+        action: names.action_ref(call),
+        attempt: finished.attempt,
         digest: digest.map(|digest| digest.0),
         output,
+    }
+}
+
+fn failed_event(names: &EventNames, call: CallKey, failed: &CallFailed) -> PublicEvent {
+    let Fault {
+        kind,
+        cause,
+        message,
+        backtrace,
+        ..
+    } = failed.fault.as_reported(call.work).into_owned();
+    PublicEvent::ActionFailed {
+        action: names.action_ref(call),
+        attempt: failed.attempt,
+        fault: kind,
+        cause,
+        message,
+        digest: failed.digest.as_ref().map(|digest| digest.0.clone()),
+        backtrace,
+        retry_ms: failed.retry_ms,
+    }
+}
+
+fn request_answered_event(
+    names: &EventNames,
+    role: RoleId,
+    answered: &RequestAnswered,
+) -> PublicEvent {
+    PublicEvent::RequestAnswered {
+        role: names.role_name(role),
+        request: answered.request.0.clone(),
+        by: answered.answer.answered_by(),
+        checkpoint: answered.checkpoint.0.clone(),
+        answer: answered.answer.value().map(|value| value.value()),
     }
 }
 

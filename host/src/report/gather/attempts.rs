@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 
 use strata_core::machine::stepper::{Stepper, conflict_message};
-use strata_core::record::event::{ConflictingWriter, Event};
+use strata_core::record::event::{
+    AttemptEvent, CallFailed, CallFinished, CallStarted, ConflictingWriter, Event, HostCalled,
+    RequestAnswered, RequestOpened, StepConflicted,
+};
 use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::host_call::{AnswerSource, CallOutcome, HostCall, HostCallKind};
 use strata_core::record::id::RoleId;
 use strata_core::record::money::Usd;
-use strata_core::record::work::{CallResult, Work};
+use strata_core::record::work::{CallKey, CallResult, Work};
 
 use super::super::bounded::{Excerpt, FirstAndNewest};
 use super::super::{
@@ -64,88 +67,86 @@ impl AttemptTracker {
     /// Processes an event that is about to be applied.
     pub(super) fn add_event(&mut self, event: &Event, stepper: &Stepper, at: EventTime) {
         match event {
-            Event::CallStarted {
-                role,
-                work,
-                attempt,
-                digest,
-                ..
-            } => {
-                let started = AttemptEntry {
-                    number: *attempt,
-                    digest: digest.as_ref().map(|digest| digest.0.clone()),
-                    ..self.start_attempt(stepper, *role, *work, at)
-                };
-                self.open.insert(*role, started);
-            }
-            Event::HostCalled {
-                role,
-                call,
-                source,
-                summary,
-                ..
-            } => self.add_host_call(*role, call, *source, summary, at),
-            Event::CallFinished { role, result, .. } => {
-                let said = Excerpt::from_text(&describe_result(result), TEXT_CHARS);
-                self.end_attempt(*role, AttemptOutcome::Finished, said, at);
-            }
-            Event::CallFailed {
-                role, work, fault, ..
-            } => {
-                self.add_fault(*role, *work, fault, at);
-                let end = match fault.kind {
-                    FaultKind::Interrupted => AttemptOutcome::Interrupted,
-                    _ => AttemptOutcome::Failed,
-                };
-                let message = Excerpt::from_text(&fault.message, SHORT_CHARS);
-                self.end_attempt(*role, end, message, at);
-            }
-            Event::CallSuspended { role, .. } => {
-                self.end_attempt(*role, AttemptOutcome::Suspended, Excerpt::default(), at)
-            }
-            Event::RequestOpened {
-                role,
-                work,
-                request,
-            } => self.request(stepper, *role, *work, &request.question, at),
-            Event::RequestAnswered { role, answer, .. } => {
-                // This ends the attempt of a human who plays a role. An attempt that asked a human
-                // has ended before.
-                let said = answer.value().map_or_else(Excerpt::default, |value| {
-                    Excerpt::from_text(value.as_str(), TEXT_CHARS)
-                });
-                self.end_attempt(*role, AttemptOutcome::Finished, said, at);
-            }
-            Event::StepConflicted {
+            Event::Attempt(call, event) => self.add_attempt_event(*call, event, stepper, at),
+            Event::StepConflicted(StepConflicted {
                 scope,
                 key,
                 writers,
                 ..
-            } => {
+            }) => {
                 let team = stepper.team();
                 let names = writers
                     .iter()
-                    .map(|writer| team.role(writer.role).name.as_str());
+                    .map(|writer| team.role(writer.call.role).name.as_str());
                 let message = conflict_message(scope, key, &names.collect::<Vec<_>>());
                 for writer in writers {
                     self.add_conflict(writer, stepper, &message, at);
                 }
             }
-            Event::RunResumed { .. } => self.end_open_attempts(AttemptOutcome::Killed, at),
-            Event::RunEnded { .. } => self.end_open_attempts(AttemptOutcome::Interrupted, at),
+            Event::RunResumed(_) => self.end_open_attempts(AttemptOutcome::Killed, at),
+            Event::RunEnded(_) => self.end_open_attempts(AttemptOutcome::Interrupted, at),
+            _ => {}
+        }
+    }
+
+    fn add_attempt_event(
+        &mut self,
+        call: CallKey,
+        event: &AttemptEvent,
+        stepper: &Stepper,
+        at: EventTime,
+    ) {
+        let CallKey { role, work } = call;
+        match event {
+            AttemptEvent::CallStarted(CallStarted {
+                attempt, digest, ..
+            }) => {
+                let started = AttemptEntry {
+                    number: *attempt,
+                    digest: digest.as_ref().map(|digest| digest.0.clone()),
+                    ..self.start_attempt(stepper, role, work, at)
+                };
+                self.open.insert(role, started);
+            }
+            AttemptEvent::HostCalled(HostCalled {
+                call,
+                source,
+                summary,
+            }) => self.add_host_call(role, call, *source, summary, at),
+            AttemptEvent::CallFinished(CallFinished { result, .. }) => {
+                let said = Excerpt::from_text(&describe_result(result), TEXT_CHARS);
+                self.end_attempt(role, AttemptOutcome::Finished, said, at);
+            }
+            AttemptEvent::CallFailed(CallFailed { fault, .. }) => {
+                self.add_fault(role, work, fault, at);
+                let end = match fault.kind {
+                    FaultKind::Interrupted => AttemptOutcome::Interrupted,
+                    _ => AttemptOutcome::Failed,
+                };
+                let message = Excerpt::from_text(&fault.message, SHORT_CHARS);
+                self.end_attempt(role, end, message, at);
+            }
+            AttemptEvent::CallSuspended(_) => {
+                self.end_attempt(role, AttemptOutcome::Suspended, Excerpt::default(), at);
+            }
+            AttemptEvent::RequestOpened(RequestOpened { request }) => {
+                self.request(stepper, call, &request.question, at);
+            }
+            AttemptEvent::RequestAnswered(RequestAnswered { answer, .. }) => {
+                // This ends the attempt of a human who plays a role. An attempt that asked a human
+                // has ended before.
+                let said = answer.value().map_or_else(Excerpt::default, |value| {
+                    Excerpt::from_text(value.as_str(), TEXT_CHARS)
+                });
+                self.end_attempt(role, AttemptOutcome::Finished, said, at);
+            }
             _ => {}
         }
     }
 
     /// Starts the attempt of a human who plays a role, or ends one that asks a human.
-    fn request(
-        &mut self,
-        stepper: &Stepper,
-        role: RoleId,
-        work: Work,
-        question: &str,
-        at: EventTime,
-    ) {
+    fn request(&mut self, stepper: &Stepper, call: CallKey, question: &str, at: EventTime) {
+        let CallKey { role, work } = call;
         let said = Excerpt::from_text(question, SHORT_CHARS);
         if work == Work::Answer {
             let answer = self.start_attempt(stepper, role, work, at);
@@ -344,7 +345,7 @@ impl AttemptTracker {
         message: &str,
         at: EventTime,
     ) {
-        let (role, work) = (writer.role, writer.work);
+        let (role, work) = (writer.call.role, writer.call.work);
         let attempt = AttemptEntry {
             number: writer.attempt,
             digest: writer.digest.as_ref().map(|digest| digest.0.clone()),

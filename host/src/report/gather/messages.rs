@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use strata_core::machine::stepper::Stepper;
-use strata_core::record::event::{Event, JoinRelease, RoutingResult};
+use strata_core::record::event::{
+    Event, JoinRelease, JoinReleased, MessageSent, RoutingResult, RunStarted, StepCommitted,
+};
 use strata_core::record::id::MessageId;
 
 use super::super::MessageEntry;
@@ -30,22 +32,24 @@ impl Deliveries {
     pub(super) fn add_event(&mut self, event: &Event, stepper: &Stepper, time_ms: i64) {
         let sent = |step| (time_ms, step);
         match event {
-            Event::RunStarted { routed, .. } => self.add_routed(routed, stepper, sent(0)),
-            Event::MessageSent { routed, .. } => {
+            Event::RunStarted(RunStarted { routed, .. }) => {
+                self.add_routed(routed, stepper, sent(0))
+            }
+            Event::MessageSent(MessageSent { routed, .. }) => {
                 self.add_routed(routed, stepper, sent(stepper.env().step))
             }
-            Event::StepCommitted {
+            Event::StepCommitted(StepCommitted {
                 step,
                 routed,
                 released,
                 ..
-            } => {
+            }) => {
                 for routed in routed {
                     self.add_routed(routed, stepper, sent(*step));
                 }
                 self.add_released(released, stepper);
             }
-            Event::JoinReleased { released } => self.add_released(released, stepper),
+            Event::JoinReleased(JoinReleased { released }) => self.add_released(released, stepper),
             _ => {}
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::edit::{Edit, EditedScope};
-use strata_core::record::event::{Event, Status};
+use strata_core::record::event::{Event, Forked, Status};
 use strata_core::record::id::CheckpointId;
 use strata_core::record::json::Json;
 use strata_core::record::spending::Account;
@@ -287,11 +287,11 @@ fn what_is_no_lineage_is_refused_and_changes_nothing() {
         let mut other = tale.clone();
         let mut refused = |name: &str, from: &str| {
             let mut event = other.fork("main.9", &tale.checkpoints[2], "1");
-            let Event::Forked {
+            let Event::Forked(Forked {
                 lineage,
                 from: left,
                 ..
-            } = &mut event
+            }) = &mut event
             else {
                 panic!("a fork")
             };

@@ -2,7 +2,13 @@
 //! are noticed.
 
 use strata_core::record::edit::{Edit, EditedScope};
-use strata_core::record::event::{ConflictingWriter, Event, JoinRelease, RoutingResult, Status};
+use strata_core::record::event::{
+    AttemptEvent, CallFailed, CallFinished, CallStarted, CallSuspended, ComponentChanged,
+    ConflictingWriter, DoubtSettled, Event, FilesPlaced, FilesWritten, Forked, HandOverFailed,
+    HandedOver, HostCallBegun, HostCalled, JoinRelease, JoinReleased, MessageSent, MoneyReserved,
+    RequestAnswered, RequestOpened, RoutingResult, RunEnded, RunResumed, RunStarted, Status,
+    StepCommitted, StepConflicted, StepStarted, WritesUnclaimed,
+};
 use strata_core::record::fault::{Fault, FaultCause, FaultKind, Grant, Retryability};
 use strata_core::record::file::{FileChange, PathContent};
 use strata_core::record::host_call::{
@@ -17,7 +23,7 @@ use strata_core::record::request::{HumanAnswer, HumanRequest};
 use strata_core::record::rules::Rules;
 use strata_core::record::scope_write::{ScopeChange, Write};
 use strata_core::record::spending::{Account, Amount, Reservation, Spending};
-use strata_core::record::work::{CallResult, Task, Work};
+use strata_core::record::work::{CallKey, CallResult, Task, Work};
 
 use crate::storage::script::team;
 
@@ -31,13 +37,12 @@ const ACT: Work = Work::Act {
 pub(super) fn all() -> Vec<Event> {
     [
         run_began(),
-        step_began(),
-        host_called(),
-        calls_ended(),
-        step_ended(),
-        humans_and_lineages(),
+        attempts_began(),
+        attempts_ended(),
+        requests(),
         writes(),
-        deliveries_and_files(),
+        steps_ended(),
+        lineages_and_deliveries(),
     ]
     .concat()
 }
@@ -139,7 +144,7 @@ fn fault() -> Fault {
 
 fn run_began() -> Vec<Event> {
     vec![
-        Event::RunStarted {
+        Event::RunStarted(RunStarted {
             run: "run".into(),
             idea: "idea".into(),
             budget: Some(Usd(1_234_567_890_123)),
@@ -151,49 +156,45 @@ fn run_began() -> Vec<Event> {
             routed: routed(),
             checkpoint: "main-1".into(),
             rules: Rules::from_team(&team()),
-        },
-        Event::RunResumed {
+        }),
+        Event::RunResumed(RunResumed {
             checkpoint: Some("main-2".into()),
             step: 300,
             budget: None,
             call_policy: CallPolicy::Reuse,
-            finished: vec![(RoleId(1), THINK), (RoleId(2), ACT)],
+            finished: vec![CallKey::new(RoleId(1), THINK), CallKey::new(RoleId(2), ACT)],
             rules: Rules::default(),
             spent: Usd(77),
-        },
-        Event::ComponentChanged {
+        }),
+        Event::ComponentChanged(ComponentChanged {
             slot: slot(2, SlotKind::Action(ActionId(1))),
             old: Some(Digest::from("old")),
             new: Digest::from("new"),
-        },
-        Event::MessageSent {
+        }),
+        Event::MessageSent(MessageSent {
             message: message(),
             routed: routed(),
-        },
-    ]
-}
-
-fn step_began() -> Vec<Event> {
-    vec![
-        Event::StepStarted {
+        }),
+        Event::StepStarted(StepStarted {
             step: 9,
             roles: vec![RoleId(0), RoleId(2)],
-        },
-        Event::CallStarted {
-            role: RoleId(1),
-            work: ACT,
-            attempt: 2,
-            digest: Some(Digest::from("digest")),
-            call_reuse: RecordedCallUse::Fresh,
-            forgotten: texts(&["POST https://example.com"]),
-        },
+        }),
     ]
 }
 
-fn host_called() -> Vec<Event> {
-    vec![Event::HostCalled {
-        role: RoleId(1),
-        work: Work::Plan,
+/// Returns the event of a call of the second role.
+fn of_call(work: Work, event: AttemptEvent) -> Event {
+    Event::Attempt(CallKey::new(RoleId(1), work), event)
+}
+
+fn attempts_began() -> Vec<Event> {
+    let started = CallStarted {
+        attempt: 2,
+        digest: Some(Digest::from("digest")),
+        call_reuse: RecordedCallUse::Fresh,
+        forgotten: texts(&["POST https://example.com"]),
+    };
+    let called = HostCalled {
         call: HostCall {
             kind: HostCallKind::Http,
             request: "request#1".into(),
@@ -205,20 +206,28 @@ fn host_called() -> Vec<Event> {
         },
         source: AnswerSource::Recorded,
         summary: "GET https://example.com".into(),
-    }]
+    };
+    vec![
+        of_call(ACT, AttemptEvent::CallStarted(started)),
+        of_call(Work::Plan, AttemptEvent::HostCalled(called)),
+    ]
 }
 
-fn calls_ended() -> Vec<Event> {
-    let finished = |work, result| Event::CallFinished {
-        role: RoleId(1),
-        work,
-        attempt: 4,
-        result,
+fn attempts_ended() -> Vec<Event> {
+    let finished = |work, result| {
+        let finished = CallFinished { attempt: 4, result };
+        of_call(work, AttemptEvent::CallFinished(finished))
     };
     let (emissions, writes) = (vec![draft()], scope_writes());
     let task = Task {
         text: "text".into(),
         action: Some("action".into()),
+    };
+    let failed = CallFailed {
+        attempt: 5,
+        digest: None,
+        fault: fault(),
+        retry_ms: Some(1_000),
     };
     vec![
         finished(THINK, CallResult::Chosen(-1)),
@@ -238,47 +247,110 @@ fn calls_ended() -> Vec<Event> {
                 writes,
             },
         ),
-        Event::CallFailed {
-            role: RoleId(1),
-            work: ACT,
-            attempt: 5,
-            digest: None,
-            fault: fault(),
-            retry_ms: Some(1_000),
-        },
-        Event::RetryDue { role: RoleId(6) },
+        of_call(ACT, AttemptEvent::CallFailed(failed)),
+        of_call(ACT, AttemptEvent::RetryDue),
     ]
 }
 
-fn step_ended() -> Vec<Event> {
+fn requests() -> Vec<Event> {
+    let request = HumanRequest {
+        id: "ask-1".into(),
+        question: "question".into(),
+        schema: Some(json(r#"{ "type": "number" }"#)),
+        choices: texts(&["1", "2"]),
+        default: Some(json("2")),
+        expires_ms: Some(-5),
+        call_digest: "digest".into(),
+    };
+    let answered = RequestAnswered {
+        request: "ask-1".into(),
+        answer: HumanAnswer::Default(json("2")),
+        checkpoint: "main-8".into(),
+        parent: Some("main-7".into()),
+    };
+    let opened = RequestOpened { request };
     vec![
-        Event::StepConflicted {
+        of_call(Work::Answer, AttemptEvent::RequestOpened(opened)),
+        of_call(Work::Answer, AttemptEvent::RequestAnswered(answered)),
+    ]
+}
+
+fn writes() -> Vec<Event> {
+    let amount = Amount {
+        usd: Usd(12),
+        tokens: 345,
+    };
+    let file = |digest: &str, bytes| PathContent::File {
+        digest: Digest::from(digest),
+        bytes,
+    };
+    let change = |path: &str, before, after| FileChange {
+        path: path.into(),
+        before,
+        after,
+    };
+    let events = [
+        AttemptEvent::HostCallBegun(HostCallBegun {
+            intent: Intent {
+                kind: HostCallKind::Llm,
+                request: "request".into(),
+                description: "description".into(),
+                if_answer_lost: LostAnswerPolicy::AskOperator,
+            },
+        }),
+        AttemptEvent::MoneyReserved(MoneyReserved {
+            reserved: Reservation {
+                request: "request".into(),
+                amount,
+            },
+        }),
+        AttemptEvent::CallSuspended(CallSuspended { attempt: 7 }),
+        AttemptEvent::DoubtSettled(DoubtSettled {
+            index: 2,
+            description: "what".into(),
+            resolution: DoubtResolution::Answer(json("null")),
+        }),
+        AttemptEvent::WritesUnclaimed(WritesUnclaimed {
+            writes: vec![(1, "what".into())],
+        }),
+        AttemptEvent::FilesWritten(FilesWritten {
+            files: vec![
+                change("/out/a", PathContent::Absent, file("a", 300)),
+                change("/out/b", PathContent::Directory, PathContent::Absent),
+            ],
+        }),
+    ];
+    events.map(|event| of_call(ACT, event)).into()
+}
+
+fn steps_ended() -> Vec<Event> {
+    vec![
+        Event::StepConflicted(StepConflicted {
             step: 8,
             scope: "scope".into(),
             key: "key".into(),
             writers: vec![ConflictingWriter {
-                role: RoleId(3),
-                work: ACT,
+                call: CallKey::new(RoleId(3), ACT),
                 attempt: 6,
                 digest: Some(Digest::from("digest")),
             }],
-        },
-        Event::StepCommitted {
+        }),
+        Event::StepCommitted(StepCommitted {
             step: 10,
             checkpoint: "main-4".into(),
             parent: Some("main-3".into()),
             routed: vec![routed()],
             released: vec![released()],
-        },
-        Event::RunEnded {
+        }),
+        Event::RunEnded(RunEnded {
             status: Status::Stalled,
             checkpoint: Some("main-6".into()),
             parent: Some("main-5".into()),
-        },
+        }),
     ]
 }
 
-fn humans_and_lineages() -> Vec<Event> {
+fn lineages_and_deliveries() -> Vec<Event> {
     let spending = Spending {
         usd: Usd(1),
         tokens: 2,
@@ -289,27 +361,7 @@ fn humans_and_lineages() -> Vec<Event> {
         refused: 7,
     };
     vec![
-        Event::RequestOpened {
-            role: RoleId(1),
-            work: Work::Answer,
-            request: HumanRequest {
-                id: "ask-1".into(),
-                question: "question".into(),
-                schema: Some(json(r#"{ "type": "number" }"#)),
-                choices: texts(&["1", "2"]),
-                default: Some(json("2")),
-                expires_ms: Some(-5),
-                call_digest: "digest".into(),
-            },
-        },
-        Event::RequestAnswered {
-            role: RoleId(1),
-            request: "ask-1".into(),
-            answer: HumanAnswer::Default(json("2")),
-            checkpoint: "main-8".into(),
-            parent: Some("main-7".into()),
-        },
-        Event::Forked {
+        Event::Forked(Forked {
             lineage: "other".into(),
             from: "main-9".into(),
             checkpoint: "other-1".into(),
@@ -324,85 +376,18 @@ fn humans_and_lineages() -> Vec<Event> {
                 budget: Some(Usd(9)),
                 ledger: [(slot(0, SlotKind::Think), spending)].into(),
             },
-        },
-    ]
-}
-
-fn writes() -> Vec<Event> {
-    let (role, work) = (RoleId(1), ACT);
-    let amount = Amount {
-        usd: Usd(12),
-        tokens: 345,
-    };
-    vec![
-        Event::HostCallBegun {
-            role,
-            work,
-            intent: Intent {
-                kind: HostCallKind::Llm,
-                request: "request".into(),
-                description: "description".into(),
-                if_answer_lost: LostAnswerPolicy::AskOperator,
-            },
-        },
-        Event::MoneyReserved {
-            role,
-            work,
-            reserved: Reservation {
-                request: "request".into(),
-                amount,
-            },
-        },
-        Event::CallSuspended {
-            role,
-            work,
-            attempt: 7,
-        },
-        Event::DoubtSettled {
-            role,
-            work,
-            index: 2,
-            description: "what".into(),
-            resolution: DoubtResolution::Answer(json("null")),
-        },
-        Event::WritesUnclaimed {
-            role,
-            work,
-            writes: vec![(1, "what".into())],
-        },
-    ]
-}
-
-fn deliveries_and_files() -> Vec<Event> {
-    let file = |digest: &str, bytes| PathContent::File {
-        digest: Digest::from(digest),
-        bytes,
-    };
-    let change = |path: &str, before, after| FileChange {
-        path: path.into(),
-        before,
-        after,
-    };
-    vec![
-        Event::HandedOver { id: "id".into() },
-        Event::HandOverFailed {
+        }),
+        Event::HandedOver(HandedOver { id: "id".into() }),
+        Event::HandOverFailed(HandOverFailed {
             id: "id".into(),
             why: "why".into(),
-        },
-        Event::JoinReleased {
+        }),
+        Event::JoinReleased(JoinReleased {
             released: vec![released()],
-        },
-        Event::FilesWritten {
-            role: RoleId(1),
-            work: ACT,
-            files: vec![
-                change("/out/a", PathContent::Absent, file("a", 300)),
-                change("/out/b", PathContent::Directory, PathContent::Absent),
-            ],
-        },
-        Event::FilesPlaced {
+        }),
+        Event::FilesPlaced(FilesPlaced {
             count: 2,
             aside: vec![("/out/a".into(), "/out/a.kept-1".into())],
-        },
+        }),
     ]
 }

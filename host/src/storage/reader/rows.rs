@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use rusqlite::{Row, params};
-use strata_core::record::event::Event;
+use strata_core::record::event::{AttemptEvent, Event, FilesWritten};
 use strata_core::record::id::Digest;
 
 use super::Reader;
@@ -120,7 +120,8 @@ impl Reader {
     ) -> Result<BTreeSet<Digest>, StoreError> {
         let mut found = BTreeSet::new();
         self.visit_events("", key_range(lineage), |at, record| {
-            if let Event::FilesWritten { files, .. } = &record.event
+            if let Event::Attempt(_, AttemptEvent::FilesWritten(FilesWritten { files })) =
+                &record.event
                 && !is_gone(at)
             {
                 let contents = files

@@ -6,10 +6,10 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use strata_core::machine::stepper::Stepper;
-use strata_core::record::event::{Event, Status};
+use strata_core::record::event::{AttemptEvent, Event, Status};
 use strata_core::record::id::{ActionId, RoleId};
 use strata_core::record::money::Usd;
-use strata_core::record::work::Work;
+use strata_core::record::work::{CallKey, Work};
 use strata_core::state::activation::Phase;
 use strata_core::state::environment::Environment;
 
@@ -168,7 +168,9 @@ fn a_file_of_metagpts_own_is_gone_on_from() {
         .unwrap();
     while run.advance() {}
     let ran = run.events.iter().find_map(|event| match event {
-        Event::CallStarted { role, work, .. } => Some((*role, *work)),
+        Event::Attempt(CallKey { role, work }, AttemptEvent::CallStarted(_)) => {
+            Some((*role, *work))
+        }
         _ => None,
     });
     assert_eq!(

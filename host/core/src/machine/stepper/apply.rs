@@ -10,14 +10,18 @@ use super::Stepper;
 use super::checks::{ApplyResult, IllegalEvent, ensure};
 use super::event_builders::unassignable_task;
 use super::ready_index::ReadyIndex;
-use crate::record::event::{Event, RoutingResult, Status};
+use crate::record::event::{
+    AttemptEvent, CallStarted, ComponentChanged, Event, HandOverFailed, HandedOver, JoinReleased,
+    MessageSent, RunEnded, RunResumed, RunStarted, Status, StepCommitted, StepConflicted,
+    StepStarted,
+};
 use crate::record::fault::Fault;
 use crate::record::host_call::RecordedCallUse;
-use crate::record::id::{CheckpointId, Digest, RoleId, Slot};
+use crate::record::id::CheckpointId;
 use crate::record::message::{Draft, IDEA_LABEL, Instruct, Message, TO_ALL};
 use crate::record::rules::Rules;
 use crate::record::scope_write::Write;
-use crate::record::work::{CallResult, Work};
+use crate::record::work::{CallKey, CallResult, Work};
 use crate::state::activation::{Activation, Addressing, FinishedCall, Phase, UncommittedMessage};
 
 impl Stepper {
@@ -35,148 +39,107 @@ impl Stepper {
 
     fn apply_event(&mut self, event: &Event) -> ApplyResult {
         match event {
-            Event::RunStarted { .. } => self.apply_run_started(event),
-            Event::RunResumed { .. } => self.apply_run_resumed(event),
-            Event::ComponentChanged { slot, old, new } => {
-                self.apply_component_changed(*slot, old.as_ref(), new)
+            Event::RunStarted(started) => self.apply_run_started(started),
+            Event::RunResumed(resumed) => self.apply_run_resumed(resumed),
+            Event::ComponentChanged(changed) => self.apply_component_changed(changed),
+            Event::MessageSent(sent) => self.apply_message_sent(sent),
+            Event::StepStarted(started) => self.apply_step_started(started),
+            Event::Attempt(call, event) => self.apply_attempt_event(*call, event),
+            Event::StepConflicted(conflict) => self.apply_step_conflicted(conflict),
+            Event::StepCommitted(committed) => self.apply_step_committed(committed),
+            Event::JoinReleased(released) => self.apply_join_released(released),
+            Event::HandedOver(HandedOver { id }) => self.apply_handed_over(id, None),
+            Event::HandOverFailed(HandOverFailed { id, why }) => {
+                self.apply_handed_over(id, Some(why))
             }
-            Event::MessageSent { message, routed } => self.apply_message_sent(message, routed),
-            Event::StepStarted { step, roles } => self.apply_step_started(*step, roles),
-            Event::CallStarted { .. }
-            | Event::CallSuspended { .. }
-            | Event::CallFinished { .. }
-            | Event::CallFailed { .. }
-            | Event::RetryDue { .. } => self.apply_call_event(event),
-            Event::HostCallBegun { .. }
-            | Event::HostCalled { .. }
-            | Event::MoneyReserved { .. }
-            | Event::DoubtSettled { .. }
-            | Event::WritesUnclaimed { .. } => self.apply_host_call_event(event),
-            Event::StepConflicted {
-                scope,
-                key,
-                writers,
-                ..
-            } => {
-                ensure(
-                    self.is_step_settled(),
-                    "a conflict in a step that is not settled",
-                )?;
-                ensure(
-                    self.step_conflicted_event().as_ref() == Some(event),
-                    "a conflict that is none",
-                )?;
-                self.revert_conflict(scope, key, writers);
-                Ok(())
-            }
-            Event::StepCommitted { .. } => self.apply_step_committed(event),
-            Event::JoinReleased { .. } => self.apply_join_released(event),
-            Event::RequestOpened {
-                role,
-                work,
-                request,
-            } => self.apply_request_opened(*role, *work, request),
-            Event::RequestAnswered { .. } => self.apply_request_answered(event),
-            Event::HandedOver { id } => self.apply_handed_over(id, None),
-            Event::HandOverFailed { id, why } => self.apply_handed_over(id, Some(why)),
-            Event::RunEnded {
-                status,
-                checkpoint,
-                parent,
-            } => self.apply_run_ended(*status, checkpoint.as_ref(), parent.as_ref()),
-            Event::Forked { .. } => self.apply_forked(event),
-            Event::FilesWritten { role, work, files } => {
-                self.apply_files_written(*role, *work, files)
-            }
-            Event::FilesPlaced { count, .. } => self.apply_files_placed(*count as usize),
+            Event::RunEnded(ended) => self.apply_run_ended(ended),
+            Event::Forked(forked) => self.apply_forked(forked),
+            Event::FilesPlaced(placed) => self.apply_files_placed(placed.count as usize),
         }
     }
 
-    /// Applies the events of attempts, except those of host calls.
-    fn apply_call_event(&mut self, event: &Event) -> ApplyResult {
+    fn apply_attempt_event(&mut self, call: CallKey, event: &AttemptEvent) -> ApplyResult {
         match event {
-            Event::CallStarted {
-                role,
-                work,
-                attempt,
-                call_reuse: journal,
-                ..
-            } => self.apply_call_started(*role, *work, *attempt, *journal),
-            Event::CallSuspended {
-                role,
-                work,
-                attempt,
-            } => {
-                self.ensure_current_attempt(*role, *work, *attempt)?;
-                self.apply_call_suspended(*role, *work)
+            AttemptEvent::CallStarted(started) => self.apply_call_started(call, started),
+            AttemptEvent::CallSuspended(suspended) => {
+                self.ensure_current_attempt(call, suspended.attempt)?;
+                self.apply_call_suspended(call)
             }
-            Event::CallFinished {
-                role,
-                work,
-                attempt,
-                result,
-            } => {
-                self.ensure_current_attempt(*role, *work, *attempt)?;
-                self.apply_call_finished(*role, *work, result)
+            AttemptEvent::CallFinished(finished) => {
+                self.ensure_current_attempt(call, finished.attempt)?;
+                self.apply_call_finished(call, &finished.result)
             }
-            Event::CallFailed {
-                role,
-                work,
-                attempt,
-                fault,
-                retry_ms,
-                ..
-            } => {
-                self.ensure_current_attempt(*role, *work, *attempt)?;
-                self.apply_call_failed(*role, *work, fault, *retry_ms)
+            AttemptEvent::CallFailed(failed) => {
+                self.ensure_current_attempt(call, failed.attempt)?;
+                self.apply_call_failed(call, &failed.fault, failed.retry_ms)
             }
-            Event::RetryDue { role } => {
-                self.ensure_running()?;
-                let activation = self.activation_mut(*role)?;
-                ensure(
-                    activation.phase == Phase::BackingOff,
-                    "a retry of a role that does not rest",
-                )?;
-                activation.phase = Phase::Ready;
-                Ok(())
-            }
-            _ => Ok(()),
+            AttemptEvent::RetryDue => self.apply_retry_due(call),
+            AttemptEvent::HostCallBegun(_)
+            | AttemptEvent::HostCalled(_)
+            | AttemptEvent::MoneyReserved(_)
+            | AttemptEvent::DoubtSettled(_)
+            | AttemptEvent::WritesUnclaimed(_) => self.apply_host_call_event(call, event),
+            AttemptEvent::RequestOpened(opened) => self.apply_request_opened(call, &opened.request),
+            AttemptEvent::RequestAnswered(answered) => self.apply_request_answered(call, answered),
+            AttemptEvent::FilesWritten(written) => self.apply_files_written(call, &written.files),
         }
     }
 
-    fn apply_join_released(&mut self, event: &Event) -> ApplyResult {
+    fn apply_retry_due(&mut self, call: CallKey) -> ApplyResult {
+        self.ensure_running()?;
+        let team = self.team.clone();
+        let activation = self.activation_mut(call.role)?;
+        ensure(
+            activation.phase == Phase::BackingOff
+                && activation.current_work(team.role(call.role)) == Some(call.work),
+            "a retry of a call that is not waiting for one",
+        )?;
+        activation.phase = Phase::Ready;
+        Ok(())
+    }
+
+    fn apply_step_conflicted(&mut self, conflict: &StepConflicted) -> ApplyResult {
+        ensure(
+            self.is_step_settled(),
+            "a conflict in a step that is not settled",
+        )?;
+        ensure(
+            self.step_conflict().as_ref() == Some(conflict),
+            "a conflict that is none",
+        )?;
+        self.revert_conflict(conflict);
+        Ok(())
+    }
+
+    fn apply_join_released(&mut self, event: &JoinReleased) -> ApplyResult {
         self.ensure_started()?;
         self.ensure_running()?;
         ensure(
             !self.env.is_step_open,
             "joins that fire by themselves within a step",
         )?;
+        let firings = self.fired_between_steps();
         ensure(
-            self.join_released_event().as_ref() == Some(event),
+            !firings.is_empty() && self.release_records(&firings) == event.released,
             "joins that cannot fire",
         )?;
-        self.apply_joins(&[], &self.fired_between_steps());
+        self.apply_joins(&[], &firings);
         Ok(())
     }
 
-    fn apply_run_ended(
-        &mut self,
-        status: Status,
-        checkpoint: Option<&CheckpointId>,
-        parent: Option<&CheckpointId>,
-    ) -> ApplyResult {
+    fn apply_run_ended(&mut self, ended: &RunEnded) -> ApplyResult {
         self.ensure_started()?;
         self.ensure_running()?;
-        ensure(status != Status::Running, "an end that is none")?;
-        self.env.status = status;
-        if let Some(id) = checkpoint {
-            self.set_checkpoint(id.clone(), parent.cloned());
+        ensure(ended.status != Status::Running, "an end that is none")?;
+        self.env.status = ended.status;
+        if let Some(id) = &ended.checkpoint {
+            self.set_checkpoint(id.clone(), ended.parent.clone());
         }
         Ok(())
     }
 
-    fn apply_run_started(&mut self, event: &Event) -> ApplyResult {
-        let Event::RunStarted {
+    fn apply_run_started(&mut self, event: &RunStarted) -> ApplyResult {
+        let RunStarted {
             run,
             idea,
             budget,
@@ -184,10 +147,7 @@ impl Stepper {
             routed,
             checkpoint,
             rules,
-        } = event
-        else {
-            return Ok(());
-        };
+        } = event;
         ensure(
             self.env.run.0.is_empty() && self.env.messages.is_empty(),
             "a start of a run that has started",
@@ -211,8 +171,8 @@ impl Stepper {
         Ok(())
     }
 
-    fn apply_run_resumed(&mut self, event: &Event) -> ApplyResult {
-        let Event::RunResumed {
+    fn apply_run_resumed(&mut self, event: &RunResumed) -> ApplyResult {
+        let RunResumed {
             checkpoint,
             step,
             budget,
@@ -220,10 +180,7 @@ impl Stepper {
             rules,
             spent,
             ..
-        } = event
-        else {
-            return Ok(());
-        };
+        } = event;
         self.ensure_started()?;
         ensure(
             *checkpoint == self.env.checkpoint && *step == self.env.step,
@@ -235,15 +192,15 @@ impl Stepper {
         let mut at_work = Vec::new();
         for (id, activation) in self.env.activations() {
             if let Some(work) = activation.current_work(self.team.role(id)) {
-                at_work.push((id, work));
+                at_work.push(CallKey::new(id, work));
             }
         }
         self.adopt_rules(rules)?;
         self.env.status = Status::Running;
         (self.env.spent, self.env.budget) = (*spent, *budget);
         self.env.call_policy = *calls;
-        for (id, work) in at_work {
-            self.env.charge_reservations(id, work);
+        for call in at_work {
+            self.env.charge_reservations(call);
         }
         for outbound in &mut self.env.outbox {
             outbound.failed = None;
@@ -267,17 +224,14 @@ impl Stepper {
         Ok(())
     }
 
-    fn apply_component_changed(
-        &mut self,
-        slot: Slot,
-        old: Option<&Digest>,
-        new: &Digest,
-    ) -> ApplyResult {
+    fn apply_component_changed(&mut self, changed: &ComponentChanged) -> ApplyResult {
+        let ComponentChanged { slot, old, new } = changed;
+        let slot = *slot;
         self.ensure_started()?;
         self.ensure_slot_exists(slot)?;
         let role = self.team.role(slot.role);
         ensure(
-            self.env.components.get(&slot) == old,
+            self.env.components.get(&slot) == old.as_ref(),
             "a change of a component that was not there",
         )?;
         self.env.components.insert(slot, new.clone());
@@ -292,7 +246,8 @@ impl Stepper {
         Ok(())
     }
 
-    fn apply_message_sent(&mut self, message: &Message, routed: &RoutingResult) -> ApplyResult {
+    fn apply_message_sent(&mut self, sent: &MessageSent) -> ApplyResult {
+        let MessageSent { message, routed } = sent;
         self.ensure_started()?;
         ensure(
             message.id == self.env.next_external_message_id(),
@@ -309,14 +264,15 @@ impl Stepper {
         Ok(())
     }
 
-    fn apply_step_started(&mut self, step: u64, roles: &[RoleId]) -> ApplyResult {
+    fn apply_step_started(&mut self, started: &StepStarted) -> ApplyResult {
+        let StepStarted { step, roles } = started;
         ensure(
             self.env.status == Status::Running && !self.env.is_step_open,
             "a step while another is open",
         )?;
-        ensure(step == self.env.step, "a step out of turn")?;
+        ensure(*step == self.env.step, "a step out of turn")?;
         ensure(
-            !roles.is_empty() && roles == self.due_roles(),
+            !roles.is_empty() && *roles == self.due_roles(),
             "a step with other roles than those that are due",
         )?;
         self.env.is_step_open = true;
@@ -325,19 +281,15 @@ impl Stepper {
             if state.activation.is_none() {
                 let news = state.take_mail();
                 state.latest = news.last().copied();
-                state.activation = Some(Activation::new(step, news, self.team.role(*id)));
+                state.activation = Some(Activation::new(*step, news, self.team.role(*id)));
             }
         }
         Ok(())
     }
 
-    fn apply_call_started(
-        &mut self,
-        id: RoleId,
-        work: Work,
-        attempt: u32,
-        journal: RecordedCallUse,
-    ) -> ApplyResult {
+    fn apply_call_started(&mut self, call: CallKey, started: &CallStarted) -> ApplyResult {
+        let CallKey { role: id, work } = call;
+        let (attempt, call_reuse) = (started.attempt, started.call_reuse);
         self.ensure_running()?;
         ensure(self.env.is_step_open, "a call outside of a step")?;
         let team = self.team.clone();
@@ -357,7 +309,7 @@ impl Stepper {
         )?;
         activation.current_call.attempts = attempt;
         activation.current_call.was_suspended = false;
-        if journal == RecordedCallUse::Fresh {
+        if call_reuse == RecordedCallUse::Fresh {
             activation.current_call.recorded_calls.clear();
             activation.current_call.external_writes.clear();
         }
@@ -365,7 +317,8 @@ impl Stepper {
         Ok(())
     }
 
-    fn apply_call_finished(&mut self, id: RoleId, work: Work, result: &CallResult) -> ApplyResult {
+    fn apply_call_finished(&mut self, call: CallKey, result: &CallResult) -> ApplyResult {
+        let CallKey { role: id, work } = call;
         let fits = match result {
             CallResult::Chosen(choice) => {
                 let known = -1..self.team.role(id).actions.len() as i32;
@@ -382,7 +335,7 @@ impl Stepper {
             CallResult::Returned { .. } => matches!(work, Work::Act { .. }),
         };
         ensure(fits, "a result of another kind of call")?;
-        self.env.charge_reservations(id, work);
+        self.env.charge_reservations(call);
         match result {
             CallResult::Chosen(choice) => self.activation_mut(id)?.record_choice(work, *choice),
             CallResult::Planned {
@@ -395,14 +348,14 @@ impl Stepper {
                     content: texts.join("\n"),
                     ..Draft::default()
                 };
-                self.keep_result(id, work, &output, emissions, writes)?;
+                self.keep_result(call, &output, emissions, writes)?;
                 self.activation_mut(id)?.tasks = tasks.clone();
             }
             CallResult::Returned {
                 output,
                 emissions,
                 writes,
-            } => self.keep_result(id, work, output, emissions, writes)?,
+            } => self.keep_result(call, output, emissions, writes)?,
         }
         let team = self.team.clone();
         self.activation_mut(id)?.proceed(team.role(id));
@@ -412,21 +365,20 @@ impl Stepper {
     /// Keeps the result of a call until the commit.
     pub(super) fn keep_result(
         &mut self,
-        id: RoleId,
-        work: Work,
+        call: CallKey,
         output: &Draft,
         emissions: &[Draft],
         writes: &[Write],
     ) -> ApplyResult {
         let emissions = emissions
             .iter()
-            .map(|draft| self.make_message(id, work, draft))
+            .map(|draft| self.make_message(call, draft))
             .collect::<Result<_, _>>()?;
-        let output = self.make_message(id, work, output)?;
-        let activation = self.activation_mut(id)?;
+        let output = self.make_message(call, output)?;
+        let activation = self.activation_mut(call.role)?;
         let tried = core::mem::take(&mut activation.current_call);
         activation.done.push(FinishedCall {
-            work,
+            work: call.work,
             output,
             emissions,
             writes: writes.to_vec(),
@@ -439,10 +391,10 @@ impl Stepper {
     /// same when the run is repeated.
     fn make_message(
         &mut self,
-        id: RoleId,
-        work: Work,
+        call: CallKey,
         draft: &Draft,
     ) -> Result<UncommittedMessage, IllegalEvent> {
+        let CallKey { role: id, work } = call;
         let team = self.team.clone();
         let role = team.role(id);
         let activation = self.activation_mut(id)?;
@@ -480,9 +432,9 @@ impl Stepper {
         })
     }
 
-    fn apply_call_suspended(&mut self, id: RoleId, work: Work) -> ApplyResult {
-        self.env.charge_reservations(id, work);
-        let activation = self.activation_mut(id)?;
+    fn apply_call_suspended(&mut self, call: CallKey) -> ApplyResult {
+        self.env.charge_reservations(call);
+        let activation = self.activation_mut(call.role)?;
         (
             activation.current_call.keeps_calls,
             activation.current_call.was_suspended,
@@ -493,39 +445,35 @@ impl Stepper {
 
     fn apply_call_failed(
         &mut self,
-        id: RoleId,
-        work: Work,
+        call: CallKey,
         fault: &Fault,
         retry_ms: Option<u32>,
     ) -> ApplyResult {
-        self.env.charge_reservations(id, work);
-        let activation = self.running_activation_mut(id, work)?;
+        self.env.charge_reservations(call);
+        let activation = self.running_activation_mut(call)?;
         activation.current_call.failures += 1;
         activation.current_call.keeps_calls = fault.kind.keeps_recorded_calls();
         activation.phase = match retry_ms {
             Some(_) => Phase::BackingOff,
-            None => Phase::Failed(fault.as_reported(work).into_owned()),
+            None => Phase::Failed(fault.as_reported(call.work).into_owned()),
         };
         Ok(())
     }
 
-    fn apply_step_committed(&mut self, event: &Event) -> ApplyResult {
-        let Event::StepCommitted {
+    fn apply_step_committed(&mut self, event: &StepCommitted) -> ApplyResult {
+        let StepCommitted {
             step,
             checkpoint,
             parent,
             routed,
             released,
-        } = event
-        else {
-            return Ok(());
-        };
+        } = event;
         ensure(
             self.is_step_settled() && *step == self.env.step,
             "a commit of a step that is not settled",
         )?;
         ensure(
-            self.step_conflicted_event().is_none(),
+            self.step_conflict().is_none(),
             "a commit of conflicting writes",
         )?;
         let published = self.publications();

@@ -8,7 +8,7 @@ use super::Stepper;
 use super::ready_index::RoleStatus;
 use crate::record::event::{Event, RoutingResult, Status};
 use crate::record::id::{JoinId, RoleId, Slot, SlotKind};
-use crate::record::work::Work;
+use crate::record::work::{CallKey, Work};
 use crate::state::activation::{Activation, Phase};
 
 /// An event that cannot have happened in this state. The journal is damaged, or there is a bug.
@@ -30,48 +30,37 @@ impl Stepper {
     /// Fails if the event refers to a role, an action or a slot that the team does not have.
     pub fn ensure_names_exist(&self, event: &Event) -> ApplyResult {
         match event {
-            Event::ComponentChanged { slot, .. } => self.ensure_slot_exists(*slot),
-            Event::CallStarted { role, work, .. }
-            | Event::HostCallBegun { role, work, .. }
-            | Event::HostCalled { role, work, .. }
-            | Event::MoneyReserved { role, work, .. }
-            | Event::DoubtSettled { role, work, .. }
-            | Event::WritesUnclaimed { role, work, .. }
-            | Event::FilesWritten { role, work, .. }
-            | Event::CallFinished { role, work, .. }
-            | Event::CallFailed { role, work, .. }
-            | Event::CallSuspended { role, work, .. }
-            | Event::RequestOpened { role, work, .. } => self.ensure_work_exists(*role, *work),
-            Event::RetryDue { role } | Event::RequestAnswered { role, .. } => {
-                self.ensure_role_exists(*role)
-            }
-            Event::StepConflicted { writers, .. } => writers
+            Event::ComponentChanged(changed) => self.ensure_slot_exists(changed.slot),
+            Event::Attempt(call, _) => self.ensure_call_exists(*call),
+            Event::StepConflicted(conflict) => conflict
+                .writers
                 .iter()
-                .try_for_each(|writer| self.ensure_work_exists(writer.role, writer.work)),
-            Event::StepStarted { roles, .. } => roles
+                .try_for_each(|writer| self.ensure_call_exists(writer.call)),
+            Event::StepStarted(started) => started
+                .roles
                 .iter()
                 .try_for_each(|role| self.ensure_role_exists(*role)),
             // The roles in these events are examined only after they were applied.
-            Event::RunStarted { .. }
-            | Event::RunResumed { .. }
-            | Event::MessageSent { .. }
-            | Event::StepCommitted { .. }
-            | Event::RunEnded { .. }
-            | Event::Forked { .. }
-            | Event::HandedOver { .. }
-            | Event::HandOverFailed { .. }
-            | Event::JoinReleased { .. }
-            | Event::FilesPlaced { .. } => Ok(()),
+            Event::RunStarted(_)
+            | Event::RunResumed(_)
+            | Event::MessageSent(_)
+            | Event::StepCommitted(_)
+            | Event::RunEnded(_)
+            | Event::Forked(_)
+            | Event::HandedOver(_)
+            | Event::HandOverFailed(_)
+            | Event::JoinReleased(_)
+            | Event::FilesPlaced(_) => Ok(()),
         }
     }
 
-    fn ensure_work_exists(&self, role: RoleId, work: Work) -> ApplyResult {
-        match work {
+    fn ensure_call_exists(&self, call: CallKey) -> ApplyResult {
+        match call.work {
             Work::Act { action, .. } => self.ensure_slot_exists(Slot {
-                role,
+                role: call.role,
                 kind: SlotKind::Action(action),
             }),
-            Work::Think { .. } | Work::Plan | Work::Answer => self.ensure_role_exists(role),
+            Work::Think { .. } | Work::Plan | Work::Answer => self.ensure_role_exists(call.role),
         }
     }
 
@@ -167,34 +156,28 @@ impl Stepper {
             .ok_or_else(|| IllegalEvent("a role that is idle".into()))
     }
 
-    /// Returns the activation of a role that is running this call. Fails if it is not.
+    /// Returns the activation that is running this call. Fails if it is not.
     pub(super) fn running_activation_mut(
         &mut self,
-        id: RoleId,
-        work: Work,
+        call: CallKey,
     ) -> Result<&mut Activation, IllegalEvent> {
         self.ensure_running()?;
         let team = self.team.clone();
-        let activation = self.activation_mut(id)?;
+        let activation = self.activation_mut(call.role)?;
         ensure(
             activation.phase == Phase::Running,
             "a call that is not running",
         )?;
         ensure(
-            activation.current_work(team.role(id)) == Some(work),
+            activation.current_work(team.role(call.role)) == Some(call.work),
             "a call that is not the running one",
         )?;
         Ok(activation)
     }
 
-    /// Fails unless the role is running this attempt.
-    pub(super) fn ensure_current_attempt(
-        &mut self,
-        id: RoleId,
-        work: Work,
-        attempt: u32,
-    ) -> ApplyResult {
-        let activation = self.running_activation_mut(id, work)?;
+    /// Fails unless this attempt of a call is running.
+    pub(super) fn ensure_current_attempt(&mut self, call: CallKey, attempt: u32) -> ApplyResult {
+        let activation = self.running_activation_mut(call)?;
         ensure(
             activation.current_call.attempts == attempt,
             "the end of another attempt",

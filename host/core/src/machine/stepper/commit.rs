@@ -11,12 +11,15 @@ use super::Stepper;
 use super::checks::{ApplyResult, ensure};
 use super::files::{FILES_SCOPE, first_change};
 use super::ready_index::RoleStatus;
-use crate::record::event::{ConflictingWriter, Event, RoutingResult};
+use crate::record::event::{
+    ConflictingWriter, Event, RoutingResult, StepCommitted, StepConflicted,
+};
 use crate::record::fault::{Fault, FaultKind};
 use crate::record::id::{CheckpointId, MessageId, RoleId};
 use crate::record::message::Hop;
 use crate::record::rules::Reducer;
 use crate::record::scope_write::{ROLE_SCOPE, ScopeChange, Write};
+use crate::record::work::CallKey;
 use crate::state::activation::{Activation, FinishedCall, UncommittedMessage};
 use crate::state::environment::join::{Arrival, Firing};
 use crate::state::environment::routing::{RouteInput, route};
@@ -32,13 +35,13 @@ impl Stepper {
         let published = self.publications();
         let routed = self.route_all(&published, goes_on)?;
         let released = self.release_records(&self.fired_by(&self.arrivals(&published, &routed)));
-        Some(Event::StepCommitted {
+        Some(Event::StepCommitted(StepCommitted {
             step: self.env.step,
             checkpoint: self.env.next_checkpoint_id(),
             parent: self.parent_checkpoint(),
             routed,
             released,
-        })
+        }))
     }
 
     /// Returns the parent of the checkpoint of the open step: the newest checkpoint. The parent of
@@ -51,8 +54,8 @@ impl Stepper {
         }
     }
 
-    /// Returns the event that says why the open step cannot be committed, if there is a conflict.
-    pub(super) fn step_conflicted_event(&self) -> Option<Event> {
+    /// Returns why the open step cannot be committed, if there is a conflict.
+    pub(super) fn step_conflict(&self) -> Option<StepConflicted> {
         let mut writers: BTreeMap<(&str, &str), Vec<RoleId>> = BTreeMap::new();
         for (id, activation) in self.complete_activations() {
             for write in activation.done.iter().flat_map(|done| &done.writes) {
@@ -77,7 +80,7 @@ impl Stepper {
             .filter_map(|id| self.conflicting_writer(id, scope, key))
             .collect();
         let (scope, key) = (String::from(scope), String::from(key));
-        Some(Event::StepConflicted {
+        Some(StepConflicted {
             step: self.env.step,
             scope,
             key,
@@ -91,8 +94,7 @@ impl Stepper {
         let first = &done[first_write(done, scope, key)?];
         let digest = self.component(id, first.work).cloned();
         Some(ConflictingWriter {
-            role: id,
-            work: first.work,
+            call: CallKey::new(id, first.work),
             attempt: first.progress.attempts,
             digest,
         })
@@ -295,20 +297,21 @@ impl Stepper {
 
     /// Reverts conflicting writes: every writer goes back to before the first call that wrote the
     /// key.
-    pub(super) fn revert_conflict(
-        &mut self,
-        scope: &str,
-        key: &str,
-        writers: &[ConflictingWriter],
-    ) {
+    pub(super) fn revert_conflict(&mut self, conflict: &StepConflicted) {
+        let StepConflicted {
+            scope,
+            key,
+            writers,
+            ..
+        } = conflict;
         let names: Vec<&str> = writers
             .iter()
-            .map(|writer| self.team.role(writer.role).name.as_str())
+            .map(|writer| self.team.role(writer.call.role).name.as_str())
             .collect();
         let message = conflict_message(scope, key, &names);
         let (mut files, mut since) = (Vec::new(), self.env.step);
-        for ConflictingWriter { role, .. } in writers {
-            if let Some(activation) = &mut self.env.roles[role.index()].activation
+        for writer in writers {
+            if let Some(activation) = &mut self.env.roles[writer.call.role.index()].activation
                 && let Some(first) = first_write(&activation.done, scope, key)
             {
                 files.extend(

@@ -8,14 +8,16 @@ use alloc::vec::Vec;
 
 use super::Stepper;
 use crate::machine::effect::Invocation;
-use crate::record::event::Event;
+use crate::record::event::{
+    AttemptEvent, CallFailed, CallFinished, CallStarted, Event, MessageSent, RunResumed, RunStarted,
+};
 use crate::record::fault::{Fault, FaultKind, Retryability};
 use crate::record::host_call::{CallOutcome, CallPolicy, HostCall, RecordedCallUse, WriteResult};
 use crate::record::id::{Digest, MessageId, RoleId, RunId, Slot};
 use crate::record::message::{IDEA_LABEL, IDEMPOTENCY_KEY, Message, TO_ALL};
 use crate::record::money::Usd;
 use crate::record::rules::Rules;
-use crate::record::work::{CallResult, Task, Work};
+use crate::record::work::{CallKey, CallResult, Task, Work};
 use crate::state::activation::{Addressing, Phase};
 use crate::state::environment::routing::{RouteInput, route};
 use crate::team::condition::WorkBudget;
@@ -34,7 +36,7 @@ impl Stepper {
         components: BTreeMap<Slot, Digest>,
     ) -> Event {
         let message = Message::from_user("idea".into(), idea.clone(), IDEA_LABEL.into());
-        Event::RunStarted {
+        Event::RunStarted(RunStarted {
             run,
             idea,
             budget: self.team.policy.budget,
@@ -42,7 +44,7 @@ impl Stepper {
             routed: self.route_from_outside(&message),
             checkpoint: self.env.next_checkpoint_id(),
             rules: Rules::from_team(&self.defined_team),
-        }
+        })
     }
 
     /// Returns the event that resumes a run. It lists the finished calls of open activations.
@@ -60,9 +62,10 @@ impl Stepper {
     ) -> Event {
         let mut finished = Vec::new();
         for (id, activation) in self.env.activations() {
-            finished.extend(activation.done.iter().map(|done| (id, done.work)));
+            let calls = activation.done.iter();
+            finished.extend(calls.map(|done| CallKey::new(id, done.work)));
         }
-        Event::RunResumed {
+        Event::RunResumed(RunResumed {
             checkpoint: self.env.checkpoint.clone(),
             step: self.env.step,
             budget,
@@ -70,7 +73,7 @@ impl Stepper {
             finished,
             rules: Rules::from_team(&self.defined_team),
             spent: spent.max(self.env.spent),
-        }
+        })
     }
 
     /// Returns the earlier message from outside that has the same idempotency key as this one, if
@@ -94,7 +97,7 @@ impl Stepper {
             message.send_to.push(TO_ALL.into());
         }
         let routed = self.route_from_outside(&message);
-        Event::MessageSent { message, routed }
+        Event::MessageSent(MessageSent { message, routed })
     }
 
     fn route_from_outside(&self, message: &Message) -> crate::record::event::RoutingResult {
@@ -120,14 +123,15 @@ impl Stepper {
 
     /// Returns the event that starts an attempt.
     pub fn call_started_event(&self, call: &Invocation) -> Event {
-        Event::CallStarted {
-            role: call.role,
-            work: call.work,
-            attempt: call.attempt,
-            digest: call.digest.clone(),
-            call_reuse: call.call_reuse,
-            forgotten: self.forgotten_writes(call),
-        }
+        Event::Attempt(
+            call.key(),
+            AttemptEvent::CallStarted(CallStarted {
+                attempt: call.attempt,
+                digest: call.digest.clone(),
+                call_reuse: call.call_reuse,
+                forgotten: self.forgotten_writes(call),
+            }),
+        )
     }
 
     /// Returns descriptions of the external writes that an attempt may repeat because it starts
@@ -162,12 +166,10 @@ impl Stepper {
         let attempt = activation.current_call.attempts;
         let fault = match result.and_then(|finished| validate_result(role, finished)) {
             Ok(result) => {
-                return Some(Event::CallFinished {
-                    role: id,
-                    work,
-                    attempt,
-                    result,
-                });
+                return Some(Event::Attempt(
+                    CallKey::new(id, work),
+                    AttemptEvent::CallFinished(CallFinished { attempt, result }),
+                ));
             }
             Err(fault) => mention_defective_reply(fault, &activation.current_call.recorded_calls),
         };
@@ -182,14 +184,15 @@ impl Stepper {
                 activation.current_call.failures,
             )
         };
-        Some(Event::CallFailed {
-            role: id,
-            work,
-            attempt,
-            digest,
-            fault,
-            retry_ms,
-        })
+        Some(Event::Attempt(
+            CallKey::new(id, work),
+            AttemptEvent::CallFailed(CallFailed {
+                attempt,
+                digest,
+                fault,
+                retry_ms,
+            }),
+        ))
     }
 }
 

@@ -8,7 +8,7 @@ use super::Stepper;
 use super::checks::{ApplyResult, ensure};
 use crate::record::file::{FileChange, PathContent};
 use crate::record::id::RoleId;
-use crate::record::work::Work;
+use crate::record::work::{CallKey, Work};
 use crate::state::activation::FinishedCall;
 
 /// Stands in place of the name of a scope when a conflict over a file is reported.
@@ -17,8 +17,7 @@ pub const FILES_SCOPE: &str = "<files>";
 impl Stepper {
     pub(super) fn apply_files_written(
         &mut self,
-        id: RoleId,
-        work: Work,
+        call: CallKey,
         files: &[FileChange],
     ) -> ApplyResult {
         let once =
@@ -27,7 +26,7 @@ impl Stepper {
             once && !files.is_empty(),
             "changes of files that are not in order",
         )?;
-        self.running_activation_mut(id, work)?.current_call.files = files.to_vec();
+        self.running_activation_mut(call)?.current_call.files = files.to_vec();
         for change in files {
             self.env.files.record_change(change);
         }

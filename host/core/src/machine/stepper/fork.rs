@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::Stepper;
 use super::checks::{ApplyResult, ensure};
 use crate::record::edit::{Edit, EditedScope};
-use crate::record::event::Event;
+use crate::record::event::{Event, Forked};
 use crate::record::spending::Account;
 
 impl Stepper {
@@ -29,28 +29,25 @@ impl Stepper {
             spent: account.spent.max(self.env.spent),
             ..account
         };
-        Some(Event::Forked {
+        Some(Event::Forked(Forked {
             lineage,
             from,
             checkpoint,
             step: self.env.step,
             edits,
             account,
-        })
+        }))
     }
 
-    pub(super) fn apply_forked(&mut self, event: &Event) -> ApplyResult {
-        let Event::Forked {
+    pub(super) fn apply_forked(&mut self, forked: &Forked) -> ApplyResult {
+        let Forked {
             lineage,
             from,
             checkpoint,
             step,
             edits,
             account,
-        } = event
-        else {
-            return Ok(());
-        };
+        } = forked;
         self.ensure_started()?;
         ensure(
             self.env.checkpoint.as_ref() == Some(from) && *step == self.env.step,
@@ -60,9 +57,9 @@ impl Stepper {
             !lineage.is_empty() && !self.env.lineage.includes(lineage),
             "a fork that is no other lineage",
         )?;
-        let forked = self.env.lineage.fork(lineage, from);
+        let new_lineage = self.env.lineage.fork(lineage, from);
         ensure(
-            *checkpoint == forked.checkpoint_id(self.env.checkpoint_count),
+            *checkpoint == new_lineage.checkpoint_id(self.env.checkpoint_count),
             "a fork that does not count on",
         )?;
         ensure(
@@ -87,7 +84,7 @@ impl Stepper {
             scope.insert(key.clone(), value.clone());
         }
         self.env.adopt_account(account);
-        self.env.lineage = forked;
+        self.env.lineage = new_lineage;
         self.set_checkpoint(checkpoint.clone(), Some(from.clone()));
         Ok(())
     }

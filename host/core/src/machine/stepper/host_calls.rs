@@ -5,99 +5,89 @@ use alloc::string::String;
 
 use super::Stepper;
 use super::checks::{ApplyResult, ensure};
-use crate::record::event::Event;
+use crate::record::event::{AttemptEvent, DoubtSettled, HostCalled, MoneyReserved};
 use crate::record::host_call::{AnswerSource, CallOutcome, DoubtResolution, HostCall, WriteResult};
-use crate::record::id::RoleId;
+
 use crate::record::money::Usd;
-use crate::record::work::Work;
+use crate::record::work::CallKey;
 use crate::state::activation::Phase;
 use crate::state::budget::charged_slot;
 
 impl Stepper {
     /// Applies an event about host calls.
-    pub(super) fn apply_host_call_event(&mut self, event: &Event) -> ApplyResult {
+    pub(super) fn apply_host_call_event(
+        &mut self,
+        call: CallKey,
+        event: &AttemptEvent,
+    ) -> ApplyResult {
         match event {
-            Event::HostCallBegun { role, work, intent } => self
-                .running_activation_mut(*role, *work)?
+            AttemptEvent::HostCallBegun(begun) => self
+                .running_activation_mut(call)?
                 .current_call
-                .begin_write(intent),
-            Event::HostCalled {
-                role,
-                work,
-                call,
-                source,
-                ..
-            } => {
-                let activation = self.running_activation_mut(*role, *work)?;
-                if *source == AnswerSource::Live {
-                    activation.current_call.record_answer(call);
-                    activation.release_reservation(&call.request);
-                    self.env.spent += call.cost;
-                }
-                let spending = self
-                    .env
-                    .ledger
-                    .entry(charged_slot(*role, *work))
-                    .or_default();
-                match source {
-                    AnswerSource::Live => spending.add_made_call(call),
-                    AnswerSource::Recorded => spending.add_served_call(call),
-                }
-            }
-            Event::MoneyReserved {
-                role,
-                work,
-                reserved,
-            } => {
-                self.running_activation_mut(*role, *work)?
+                .begin_write(&begun.intent),
+            AttemptEvent::HostCalled(called) => self.apply_host_called(call, called)?,
+            AttemptEvent::MoneyReserved(MoneyReserved { reserved }) => {
+                self.running_activation_mut(call)?
                     .current_call
                     .reservations
                     .push(reserved.clone());
             }
-            Event::DoubtSettled {
-                role,
-                work,
-                index: place,
-                resolution: verdict,
-                ..
-            } => {
-                self.apply_doubt_settled(*role, *work, *place, verdict)?;
-            }
-            Event::WritesUnclaimed { role, work, writes } => {
-                self.apply_writes_unclaimed(*role, *work, writes)?
+            AttemptEvent::DoubtSettled(settled) => self.apply_doubt_settled(call, settled)?,
+            AttemptEvent::WritesUnclaimed(unclaimed) => {
+                self.apply_writes_unclaimed(call, &unclaimed.writes)?;
             }
             _ => {}
         }
         Ok(())
     }
 
+    fn apply_host_called(&mut self, call: CallKey, called: &HostCalled) -> ApplyResult {
+        let HostCalled {
+            call: host_call,
+            source,
+            ..
+        } = called;
+        let activation = self.running_activation_mut(call)?;
+        if *source == AnswerSource::Live {
+            activation.current_call.record_answer(host_call);
+            activation.release_reservation(&host_call.request);
+            self.env.spent += host_call.cost;
+        }
+        let spending = self
+            .env
+            .ledger
+            .entry(charged_slot(call.role, call.work))
+            .or_default();
+        match source {
+            AnswerSource::Live => spending.add_made_call(host_call),
+            AnswerSource::Recorded => spending.add_served_call(host_call),
+        }
+        Ok(())
+    }
+
     /// Applies the decision of the operator about a call in doubt. After the last one, the action
     /// can continue.
-    fn apply_doubt_settled(
-        &mut self,
-        id: RoleId,
-        work: Work,
-        place: u32,
-        verdict: &DoubtResolution,
-    ) -> ApplyResult {
+    fn apply_doubt_settled(&mut self, call: CallKey, settled: &DoubtSettled) -> ApplyResult {
+        let DoubtSettled {
+            index, resolution, ..
+        } = settled;
+        let index = *index as usize;
         self.ensure_running()?;
         let team = self.team.clone();
-        let activation = self.activation_mut(id)?;
+        let activation = self.activation_mut(call.role)?;
         ensure(
-            activation.current_work(team.role(id)) == Some(work),
+            activation.current_work(team.role(call.role)) == Some(call.work),
             "a doubt about a call that is not the open one",
         )?;
-        let doubtful = activation
-            .writes_in_doubt()
-            .any(|(at, _)| at == place as usize);
+        let doubtful = activation.writes_in_doubt().any(|(at, _)| at == index);
         ensure(doubtful, "a doubt about a call that is in none")?;
         let current = &mut activation.current_call;
-        match verdict {
+        match resolution {
             DoubtResolution::Redo => {
-                current.external_writes.remove(place as usize);
+                current.external_writes.remove(index);
             }
             DoubtResolution::Answer(response) => {
-                let begun = &mut current.external_writes[place as usize];
+                let begun = &mut current.external_writes[index];
                 begun.result = WriteResult::Recorded;
                 let (kind, request) = (begun.intent.kind, begun.intent.request.clone());
                 let (response, cost, outcome) =
@@ -121,14 +111,9 @@ impl Stepper {
     }
 
     /// Forgets external writes of earlier attempts that the attempt which succeeds did not repeat.
-    fn apply_writes_unclaimed(
-        &mut self,
-        id: RoleId,
-        work: Work,
-        writes: &[(u32, String)],
-    ) -> ApplyResult {
+    fn apply_writes_unclaimed(&mut self, call: CallKey, writes: &[(u32, String)]) -> ApplyResult {
         let begun = &mut self
-            .running_activation_mut(id, work)?
+            .running_activation_mut(call)?
             .current_call
             .external_writes;
         ensure(

@@ -12,13 +12,13 @@ use alloc::vec::Vec;
 use super::Stepper;
 use super::checks::{ApplyResult, IllegalEvent, ensure};
 use super::ready_index::RoleStatus;
-use crate::record::event::Event;
+use crate::record::event::{AttemptEvent, Event, RequestAnswered, RequestOpened};
 use crate::record::host_call::{CallOutcome, HostCall, HostCallKind};
 use crate::record::id::{RequestId, RoleId};
 use crate::record::message::Draft;
 use crate::record::money::Usd;
 use crate::record::request::{HumanAnswer, HumanRequest};
-use crate::record::work::Work;
+use crate::record::work::{CallKey, Work};
 use crate::state::activation::{Activation, Phase};
 use crate::state::environment::Environment;
 
@@ -38,11 +38,10 @@ impl Stepper {
             .as_ref()
             .filter(|a| a.phase == Phase::Running)?;
         let work = activation.current_work(self.team.role(id))?;
-        Some(Event::RequestOpened {
-            role: id,
-            work,
-            request,
-        })
+        Some(Event::Attempt(
+            CallKey::new(id, work),
+            AttemptEvent::RequestOpened(RequestOpened { request }),
+        ))
     }
 
     /// Returns the event with the answer to what a role waits for.
@@ -51,17 +50,20 @@ impl Stepper {
         let Phase::WaitingForHuman(request) = &activation.phase else {
             return None;
         };
-        if activation.current_work(self.team.role(id)) == Some(Work::Answer) {
+        let work = activation.current_work(self.team.role(id))?;
+        if work == Work::Answer {
             // A human role needs an answer from a human, so it waits until there is one.
             answer.value()?;
         }
-        Some(Event::RequestAnswered {
-            role: id,
-            request: request.id.clone(),
-            answer,
-            checkpoint: self.env.next_checkpoint_id(),
-            parent: self.env.checkpoint.clone(),
-        })
+        Some(Event::Attempt(
+            CallKey::new(id, work),
+            AttemptEvent::RequestAnswered(RequestAnswered {
+                request: request.id.clone(),
+                answer,
+                checkpoint: self.env.next_checkpoint_id(),
+                parent: self.env.checkpoint.clone(),
+            }),
+        ))
     }
 
     /// Returns the event that opens the request of the next human role that has taken its mail.
@@ -77,11 +79,10 @@ impl Stepper {
             expires_ms: None,
             call_digest: String::new(),
         };
-        Some(Event::RequestOpened {
-            role: id,
-            work: Work::Answer,
-            request,
-        })
+        Some(Event::Attempt(
+            CallKey::new(id, Work::Answer),
+            AttemptEvent::RequestOpened(RequestOpened { request }),
+        ))
     }
 
     /// Returns the mail as a question: the text of the message or, if there are several, each with
@@ -119,21 +120,21 @@ impl Stepper {
 
     pub(super) fn apply_request_opened(
         &mut self,
-        id: RoleId,
-        work: Work,
+        call: CallKey,
         request: &HumanRequest,
     ) -> ApplyResult {
-        if work == Work::Answer {
+        let id = call.role;
+        if call.work == Work::Answer {
             self.ensure_running()?;
             ensure(self.env.is_step_open, "a question outside of a step")?;
             ensure(
                 self.human_role_request_event()
                     .as_ref()
-                    .is_some_and(|event| opens_request(event, id, request)),
+                    .is_some_and(|event| opens_request(event, call, request)),
                 "a question of nobody's",
             )?;
         } else {
-            self.running_activation_mut(id, work)?;
+            self.running_activation_mut(call)?;
         }
         let activation = self.activation_mut(id)?;
         ensure(
@@ -145,21 +146,25 @@ impl Stepper {
         Ok(())
     }
 
-    pub(super) fn apply_request_answered(&mut self, event: &Event) -> ApplyResult {
-        let Event::RequestAnswered {
-            role: id,
+    pub(super) fn apply_request_answered(
+        &mut self,
+        call: CallKey,
+        answered: &RequestAnswered,
+    ) -> ApplyResult {
+        let RequestAnswered {
             request,
             answer,
             checkpoint,
             parent,
-        } = event
-        else {
-            return Ok(());
-        };
+        } = answered;
         self.ensure_started()?;
         let team = self.team.clone();
-        let activation = self.activation_mut(*id)?;
-        let role = team.role(*id);
+        let activation = self.activation_mut(call.role)?;
+        let role = team.role(call.role);
+        ensure(
+            activation.current_work(role) == Some(call.work),
+            "an answer to another call",
+        )?;
         let open = match &activation.phase {
             Phase::WaitingForHuman(open) if open.id == *request => open.clone(),
             _ => {
@@ -172,22 +177,22 @@ impl Stepper {
             matches!(answer, HumanAnswer::Given(_)) || *answer == open.outcome_when_expired(),
             "a default that was not agreed upon",
         )?;
-        match (activation.current_work(role), answer.value()) {
-            (Some(Work::Answer), Some(value)) => {
+        match (call.work, answer.value()) {
+            (Work::Answer, Some(value)) => {
                 let output = Draft {
                     content: value.as_str().into(),
                     data: Some(value.clone()),
                     ..Draft::default()
                 };
-                self.keep_result(*id, Work::Answer, &output, &[], &[])?;
-                self.activation_mut(*id)?.proceed(role);
+                self.keep_result(call, &output, &[], &[])?;
+                self.activation_mut(call.role)?.proceed(role);
             }
-            (Some(Work::Answer), None) => {
+            (Work::Answer, None) => {
                 return Err(IllegalEvent("a person who has nothing to say".into()));
             }
             _ => {
                 let response = answer.to_record();
-                let call = HostCall {
+                let record = HostCall {
                     kind: HostCallKind::Human,
                     request: open.call_digest,
                     response,
@@ -196,7 +201,7 @@ impl Stepper {
                     outcome: CallOutcome::Answered,
                     finish_reason: None,
                 };
-                activation.current_call.recorded_calls.push(call);
+                activation.current_call.recorded_calls.push(record);
                 activation.current_call.was_suspended = true;
                 activation.phase = activation.ready_or_in_doubt();
             }
@@ -206,9 +211,13 @@ impl Stepper {
     }
 }
 
-/// Returns whether an event opens this request for this role.
-fn opens_request(event: &Event, who: RoleId, what: &HumanRequest) -> bool {
-    matches!(event, Event::RequestOpened { role, request, .. } if *role == who && request == what)
+/// Returns whether an event opens this request of this call.
+fn opens_request(event: &Event, call: CallKey, request: &HumanRequest) -> bool {
+    matches!(
+        event,
+        Event::Attempt(asking, AttemptEvent::RequestOpened(opened))
+            if *asking == call && opened.request == *request
+    )
 }
 
 /// Returns whether an id is one that the current call of a role can give to a request.

@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 
 use super::Stepper;
-use crate::record::event::{Event, JoinRelease, RoutingResult};
+use crate::record::event::{Event, JoinRelease, JoinReleased, RoutingResult};
 use crate::record::id::RoleId;
 use crate::state::activation::UncommittedMessage;
 use crate::state::environment::join::{Arrival, Firing, TeamActivity, compute_firings};
@@ -65,7 +65,7 @@ impl Stepper {
     /// Returns the event that makes joins fire between steps, if any can.
     pub(super) fn join_released_event(&self) -> Option<Event> {
         let released = self.release_records(&self.fired_between_steps());
-        (!released.is_empty()).then_some(Event::JoinReleased { released })
+        (!released.is_empty()).then_some(Event::JoinReleased(JoinReleased { released }))
     }
 
     /// Returns the record of what these joins release.

@@ -7,7 +7,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use crate::record::event::Event;
+use crate::record::event::{Event, JoinReleased, MessageSent, RunStarted, StepCommitted};
 use crate::record::id::RoleId;
 use crate::record::work::Work;
 use crate::state::activation::Phase;
@@ -152,27 +152,16 @@ impl ReadyIndex {
     /// Updates the index after an event was applied.
     pub(super) fn apply_event(&mut self, team: &Team, env: &Environment, event: &Event) {
         match event {
-            Event::CallStarted { role, .. }
-            | Event::HostCallBegun { role, .. }
-            | Event::HostCalled { role, .. }
-            | Event::MoneyReserved { role, .. }
-            | Event::DoubtSettled { role, .. }
-            | Event::WritesUnclaimed { role, .. }
-            | Event::CallSuspended { role, .. }
-            | Event::CallFinished { role, .. }
-            | Event::CallFailed { role, .. }
-            | Event::RetryDue { role }
-            | Event::FilesWritten { role, .. }
-            | Event::RequestOpened { role, .. }
-            | Event::RequestAnswered { role, .. } => self.update(team, env, [*role]),
-            Event::RunStarted { routed, .. } | Event::MessageSent { routed, .. } => {
+            Event::Attempt(call, _) => self.update(team, env, [call.role]),
+            Event::RunStarted(RunStarted { routed, .. })
+            | Event::MessageSent(MessageSent { routed, .. }) => {
                 self.update(team, env, routed.to.iter().copied());
             }
-            Event::StepStarted { roles, .. } => self.update(team, env, roles.iter().copied()),
-            Event::ComponentChanged { slot, .. } => self.update(team, env, [slot.role]),
-            Event::StepCommitted {
+            Event::StepStarted(started) => self.update(team, env, started.roles.iter().copied()),
+            Event::ComponentChanged(changed) => self.update(team, env, [changed.slot.role]),
+            Event::StepCommitted(StepCommitted {
                 routed, released, ..
-            } => {
+            }) => {
                 let closed: Vec<RoleId> = self.by_role.keys().copied().collect();
                 let receivers = routed.iter().flat_map(|routed| &routed.to);
                 let receivers = receivers
@@ -180,20 +169,16 @@ impl ReadyIndex {
                     .copied();
                 self.update(team, env, closed.into_iter().chain(receivers));
             }
-            Event::JoinReleased { released } => {
-                self.update(
-                    team,
-                    env,
-                    released.iter().flat_map(|released| &released.to).copied(),
-                );
+            Event::JoinReleased(JoinReleased { released }) => {
+                let receivers = released.iter().flat_map(|released| &released.to);
+                self.update(team, env, receivers.copied());
             }
             // These are rare, and some of them affect all roles.
-            Event::RunResumed { .. }
-            | Event::StepConflicted { .. }
-            | Event::Forked { .. }
-            | Event::RunEnded { .. } => *self = Self::build(team, env),
-            Event::HandedOver { .. } | Event::HandOverFailed { .. } | Event::FilesPlaced { .. } => {
-            }
+            Event::RunResumed(_)
+            | Event::StepConflicted(_)
+            | Event::Forked(_)
+            | Event::RunEnded(_) => *self = Self::build(team, env),
+            Event::HandedOver(_) | Event::HandOverFailed(_) | Event::FilesPlaced(_) => {}
         }
     }
 }

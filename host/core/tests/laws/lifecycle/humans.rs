@@ -1,7 +1,7 @@
 //! Humans in a simulated run: attempts ask them, and they answer at random moments.
 
 use strata_core::machine::effect::Invocation;
-use strata_core::record::event::Event;
+use strata_core::record::event::{AttemptEvent, Event, HostCalled};
 use strata_core::record::host_call::{AnswerSource, HostCall, HostCallKind};
 use strata_core::record::id::RoleId;
 use strata_core::record::request::{HumanAnswer, HumanRequest};
@@ -56,13 +56,14 @@ impl SimulatedRun {
                     .and_then(HumanAnswer::value),
                 request.default.as_ref()
             );
-            self.record(Event::HostCalled {
-                role: call.role,
-                work: call.work,
-                call: answer,
-                source: AnswerSource::Recorded,
-                summary: String::new(),
-            });
+            self.record(Event::Attempt(
+                call.key(),
+                AttemptEvent::HostCalled(HostCalled {
+                    call: answer,
+                    source: AnswerSource::Recorded,
+                    summary: String::new(),
+                }),
+            ));
         }
         true
     }

@@ -1,14 +1,13 @@
-//! The records of a commit: who received messages, what joins released, and which writers prevented
-//! a commit.
+//! The events of messages and files on their way: who receives a message, what joins release, what
+//! leaves the outbox, and which files were put in place.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::record::id::{Digest, JoinId, MessageId, RoleId};
-use crate::record::message::Hop;
-use crate::record::work::Work;
+use crate::record::id::{JoinId, MessageId, RoleId};
+use crate::record::message::{Hop, Message};
 
 /// Who receives a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,16 +45,44 @@ pub struct JoinRelease {
     pub into: Option<JoinId>,
 }
 
-/// A role that is set back to before a call, because what that call wrote conflicts with the writes
-/// of other roles.
+/// A message arrived from outside the team.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ConflictingWriter {
-    /// The role.
-    pub role: RoleId,
-    /// The call.
-    pub work: Work,
-    /// The number of the attempt that wrote, starting at 1.
-    pub attempt: u32,
-    /// The component; `None` when the host itself chooses the next action.
-    pub digest: Option<Digest>,
+pub struct MessageSent {
+    /// The message.
+    pub message: Message,
+    /// Who received it.
+    pub routed: RoutingResult,
+}
+
+/// Joins fired between steps because the team is quiet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JoinReleased {
+    /// What they released, in order.
+    pub released: Vec<JoinRelease>,
+}
+
+/// The oldest message in the outbox was delivered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HandedOver {
+    /// The message.
+    pub id: MessageId,
+}
+
+/// The oldest message in the outbox could not be delivered. A resume tries again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HandOverFailed {
+    /// The message.
+    pub id: MessageId,
+    /// The reason.
+    pub why: String,
+}
+
+/// Files were written to their final paths.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilesPlaced {
+    /// How many of the pending placements were carried out, oldest first.
+    pub count: u32,
+    /// Files that somebody else had changed there, each with the name under which it was kept
+    /// beside.
+    pub aside: Vec<(String, String)>,
 }

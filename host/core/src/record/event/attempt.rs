@@ -1,0 +1,162 @@
+//! The events of attempts: the start and the end of each, what it asks of the host and of humans,
+//! what it writes, and what is decided about it. Which call an attempt makes is beside the event.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use crate::record::fault::Fault;
+use crate::record::file::FileChange;
+use crate::record::host_call::{AnswerSource, DoubtResolution, HostCall, Intent, RecordedCallUse};
+use crate::record::id::{CheckpointId, Digest, RequestId};
+use crate::record::request::{HumanAnswer, HumanRequest};
+use crate::record::spending::Reservation;
+use crate::record::work::CallResult;
+
+/// What happened to a call of an activation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum AttemptEvent {
+    /// An attempt started.
+    CallStarted(CallStarted),
+    /// An attempt made a host call and received the answer.
+    HostCalled(HostCalled),
+    /// An attempt succeeded.
+    CallFinished(CallFinished),
+    /// An attempt failed.
+    CallFailed(CallFailed),
+    /// The pause before a retry is over.
+    RetryDue,
+    /// A human is asked. An attempt that asks ends with this event.
+    RequestOpened(RequestOpened),
+    /// A request was answered.
+    RequestAnswered(RequestAnswered),
+    /// An attempt is about to make a host call that may change something outside.
+    HostCallBegun(HostCallBegun),
+    /// Money and tokens are reserved for a host call that an attempt is about to make.
+    MoneyReserved(MoneyReserved),
+    /// An attempt ended because a budget no longer allows one of its host calls.
+    CallSuspended(CallSuspended),
+    /// The operator decided what becomes of a host call in doubt.
+    DoubtSettled(DoubtSettled),
+    /// An attempt that succeeds did not repeat external writes that an earlier attempt had made.
+    WritesUnclaimed(WritesUnclaimed),
+    /// The file changes of an attempt.
+    FilesWritten(FilesWritten),
+}
+
+/// An attempt started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallStarted {
+    /// The number of the attempt, starting at 1.
+    pub attempt: u32,
+    /// The component; `None` when the host itself chooses the next action.
+    pub digest: Option<Digest>,
+    /// What happens to the host calls recorded by earlier attempts.
+    pub call_reuse: RecordedCallUse,
+    /// Descriptions of the external writes among the forgotten calls. They took effect and may be
+    /// made again.
+    pub forgotten: Vec<String>,
+}
+
+/// An attempt made a host call and received the answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostCalled {
+    /// The host call.
+    pub call: HostCall,
+    /// Where the answer came from.
+    pub source: AnswerSource,
+    /// The host call in one line, for people. The request itself is kept only as a digest.
+    pub summary: String,
+}
+
+/// An attempt succeeded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallFinished {
+    /// The number of the attempt, starting at 1.
+    pub attempt: u32,
+    /// The result.
+    pub result: CallResult,
+}
+
+/// An attempt failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallFailed {
+    /// The number of the attempt, starting at 1.
+    pub attempt: u32,
+    /// The component; `None` when the host itself chooses the next action.
+    pub digest: Option<Digest>,
+    /// Why it failed.
+    pub fault: Fault,
+    /// The pause before the automatic retry, in milliseconds; `None` if it is not retried
+    /// automatically.
+    pub retry_ms: Option<u32>,
+}
+
+/// A human is asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestOpened {
+    /// The request.
+    pub request: HumanRequest,
+}
+
+/// A request was answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestAnswered {
+    /// The request.
+    pub request: RequestId,
+    /// The answer.
+    pub answer: HumanAnswer,
+    /// The checkpoint after the answer.
+    pub checkpoint: CheckpointId,
+    /// The checkpoint before the answer.
+    pub parent: Option<CheckpointId>,
+}
+
+/// An attempt is about to make a host call that may change something outside.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostCallBegun {
+    /// The intended host call.
+    pub intent: Intent,
+}
+
+/// Money and tokens are reserved for a host call that an attempt is about to make.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MoneyReserved {
+    /// The reservation.
+    pub reserved: Reservation,
+}
+
+/// An attempt wants to make a host call that a budget no longer allows. The attempt ends and is
+/// made again when the budget has been raised.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallSuspended {
+    /// The number of the attempt, starting at 1.
+    pub attempt: u32,
+}
+
+/// The operator decided what becomes of a host call in doubt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DoubtSettled {
+    /// The index of the host call among the external writes of the call.
+    pub index: u32,
+    /// A description for people.
+    pub description: String,
+    /// The decision.
+    pub resolution: DoubtResolution,
+}
+
+/// An attempt that succeeds did not repeat external writes that an earlier attempt had made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WritesUnclaimed {
+    /// Those writes: their indices among the external writes of the call, ascending, and
+    /// descriptions for people.
+    pub writes: Vec<(u32, String)>,
+}
+
+/// The file changes of an attempt. The event of its success follows at once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilesWritten {
+    /// The changes, sorted by path.
+    pub files: Vec<FileChange>,
+}
