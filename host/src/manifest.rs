@@ -186,7 +186,7 @@ impl Definition {
         let source = Arc::new(source);
         let problems = Problems::with_referenced_files(Arc::clone(&source), beside);
         let document = parse_document(&source)?;
-        let authored = authored::read_team_file(TomlTable::root(document.get_ref(), &problems));
+        let authored = authored::read_team_file(&TomlTable::root(document.get_ref(), &problems));
         let mut checked = check::check_team(&authored, &problems);
         let files = outward::auxiliary_files(&problems, &checked.plugins);
         problems.into_result()?;
@@ -201,7 +201,7 @@ impl Definition {
         Ok(Self {
             source,
             team: checked.team,
-            idea: authored.idea,
+            idea: authored.header.idea,
             plugins: checked.plugins,
             llm: authored.llm,
             external_span: authored
@@ -213,7 +213,7 @@ impl Definition {
             trust: authored.trust,
             run: authored.run.config,
             variables: Variables::default(),
-            declares_budget: authored.declares_budget,
+            declares_budget: authored.header.declares_budget,
             locations: checked.locations,
             react_spans: checked.react_spans,
             component_overrides: BTreeMap::new(),

@@ -8,6 +8,7 @@ pub(super) mod slot;
 
 use std::collections::BTreeMap;
 
+use serde_json::json;
 use strata_core::record::money::Usd;
 use strata_core::record::rules::Reducer;
 use strata_core::record::scope_write::ROLE_SCOPE;
@@ -17,6 +18,7 @@ use self::edge::{AuthoredJoin, AuthoredRoute};
 use self::limits::LimitsPatch;
 use self::role::AuthoredRole;
 use super::llm;
+use super::schema::{kind, map_schema};
 use super::table::{Located, TomlTable};
 use super::{Durability, RunConfig};
 use crate::services::external::ExternalEndpoint;
@@ -34,12 +36,7 @@ pub(super) const DEFAULT_PARALLEL: usize = 8;
 
 /// A team file.
 pub(super) struct AuthoredTeam {
-    pub(super) name: Option<Located<String>>,
-    pub(super) idea: Option<String>,
-    pub(super) budget_limits: BudgetLimits,
-    /// Whether `investment` is written, even if it is zero.
-    pub(super) declares_budget: bool,
-    pub(super) on_fault: OnFault,
+    pub(super) header: TeamHeader,
     pub(super) env: AuthoredEnv,
     pub(super) limits: LimitsPatch,
     pub(super) run: AuthoredRun,
@@ -48,6 +45,17 @@ pub(super) struct AuthoredTeam {
     pub(super) roles: Vec<AuthoredRole>,
     pub(super) routes: Vec<AuthoredRoute>,
     pub(super) joins: Vec<AuthoredJoin>,
+}
+
+/// `[team]`.
+#[derive(Default)]
+pub(super) struct TeamHeader {
+    pub(super) name: Option<Located<String>>,
+    pub(super) idea: Option<String>,
+    pub(super) budget_limits: BudgetLimits,
+    /// Whether `investment` is written, even if it is zero.
+    pub(super) declares_budget: bool,
+    pub(super) on_fault: Option<OnFault>,
 }
 
 /// `[env]`.
@@ -60,55 +68,59 @@ pub(super) struct AuthoredEnv {
 }
 
 /// `[run]`.
+#[derive(Default)]
 pub(super) struct AuthoredRun {
     pub(super) max_steps: Option<u64>,
-    pub(super) max_parallel: usize,
+    pub(super) max_parallel: Option<usize>,
     pub(super) config: RunConfig,
 }
 
 /// Reads a document.
-pub(super) fn read_team_file(root: TomlTable<'_>) -> AuthoredTeam {
-    read_schema(&root);
-    let team = root
-        .required_with_line("team", "[team]")
-        .and_then(|item| item.table("`[team]`"));
-    let mut authored = AuthoredTeam {
-        name: None,
-        idea: None,
-        budget_limits: BudgetLimits::default(),
-        declares_budget: false,
-        on_fault: OnFault::Stop,
-        env: read_env(&root),
-        limits: LimitsPatch::default(),
-        run: read_run(&root),
-        llm: optional_table(&root, "llm", "`[llm]`").and_then(|table| llm::read_llm(&table)),
-        trust: optional_table(&root, "trust", "`[trust]`")
-            .map(|table| read_trust(&table))
-            .unwrap_or_default(),
-        roles: role::read_roles(&root),
-        routes: edge::read_routes(&root),
-        joins: edge::read_joins(&root),
-    };
-    if let Some(limits) = optional_table(&root, "limits", "`[limits]`") {
-        authored.limits = limits::read_limits_patch(&limits, limits::ComponentKind::Action);
+pub(super) fn read_team_file(root: &TomlTable<'_>) -> AuthoredTeam {
+    read_schema(root);
+    let header = root
+        .key("team", "The team as a whole.")
+        .required_with_line("[team]")
+        .table("`[team]`", read_header);
+    let env = root
+        .key("env", "What all roles share.")
+        .table("`[env]`", read_env);
+    let limits = root
+        .key(
+            "limits",
+            "What each action may use up, where it says nothing itself.",
+        )
+        .table("`[limits]`", |limits| {
+            limits::read_limits_patch(limits, limits::ComponentKind::Action)
+        });
+    let run = root
+        .key("run", "How the team is run.")
+        .table("`[run]`", read_run);
+    let trust = root
+        .key("trust", "Whose components may be loaded.")
+        .table("`[trust]`", read_trust);
+    let llm = root
+        .key("llm", "The team's language model.")
+        .table("`[llm]`", llm::read_llm);
+    AuthoredTeam {
+        header: header.unwrap_or_default(),
+        env: env.unwrap_or_default(),
+        limits: limits.unwrap_or_default(),
+        run: run.unwrap_or_default(),
+        llm: llm.flatten(),
+        trust: trust.unwrap_or_default(),
+        roles: role::read_roles(root),
+        routes: edge::read_routes(root),
+        joins: edge::read_joins(root),
     }
-    if let Some(team) = team {
-        read_team(&team, &mut authored);
-    }
-    authored
-}
-
-/// Returns the table under an optional key.
-pub(super) fn optional_table<'a>(
-    parent: &TomlTable<'a>,
-    key: &'static str,
-    what: &str,
-) -> Option<TomlTable<'a>> {
-    parent.item(key).and_then(|item| item.table(what))
 }
 
 fn read_schema(root: &TomlTable<'_>) {
-    let Some(item) = root.item("schema") else {
+    let item = root
+        .key("schema", "The version of the format.")
+        .described_as_required()
+        .value(|| json!({ "type": "string", "const": SCHEMA }));
+    let Some(item) = item else {
         let problem = root.problems.at(&(0..0), "a team file needs `schema`");
         let hint = format!("add `schema = \"{SCHEMA}\"` as the first line");
         root.problems.add(problem.hint(hint));
@@ -121,24 +133,53 @@ fn read_schema(root: &TomlTable<'_>) {
     }
 }
 
-fn read_team(team: &TomlTable<'_>, authored: &mut AuthoredTeam) {
-    authored.name = team.required("name").and_then(|item| item.text());
-    let idea = team.item("idea").and_then(|item| item.text());
-    authored.idea = idea.map(|idea| idea.value).filter(|idea| !idea.is_empty());
-    authored.budget_limits = read_budget_limits(team);
-    authored.declares_budget = team.item("investment").is_some();
-    let words = [("stop", OnFault::Stop), ("park", OnFault::Park)];
-    if let Some(on_fault) = team.item("on_fault").and_then(|item| item.choice(&words)) {
-        authored.on_fault = on_fault;
+fn read_header(team: &TomlTable<'_>) -> TeamHeader {
+    let name = team.key("name", "The team's name.").required().name();
+    let idea = team
+        .key(
+            "idea",
+            "What the team is asked to do, where the command line says nothing.",
+        )
+        .text();
+    let on_fault = team
+        .key(
+            "on_fault",
+            "What a fault stops. `stop`: the others of the step finish, then the run stops. `park`: all others go \
+             on until nothing is left to do.",
+        )
+        .default("stop")
+        .choice(&[("stop", OnFault::Stop), ("park", OnFault::Park)]);
+    TeamHeader {
+        name,
+        idea: idea.map(|idea| idea.value).filter(|idea| !idea.is_empty()),
+        budget_limits: read_budget_limits(team, &TEAM_BUDGET),
+        declares_budget: team.has("investment"),
+        on_fault,
     }
 }
 
+/// What the keys of a budget are for.
+pub(super) struct BudgetKeys {
+    pub(super) investment: &'static str,
+    pub(super) tokens: &'static str,
+}
+
+const TEAM_BUDGET: BudgetKeys = BudgetKeys {
+    investment: "What may be spent in all, in USD, over resumes and forks; 0 for no cap. The call that crosses the \
+                 line is still made, so the last calls may exceed it.",
+    tokens: "How many tokens may be used in all; 0 for no cap.",
+};
+
 /// Reads `investment` and `tokens`. Zero means no limit, and so does an absent key.
-pub(super) fn read_budget_limits(table: &TomlTable<'_>) -> BudgetLimits {
-    let investment = table.item("investment").and_then(|item| item.amount());
+pub(super) fn read_budget_limits(table: &TomlTable<'_>, about: &BudgetKeys) -> BudgetLimits {
+    let investment = table
+        .key("investment", about.investment)
+        .default(0)
+        .amount();
     let tokens = table
-        .item("tokens")
-        .and_then(|item| item.integer(0..=u64::MAX));
+        .key("tokens", about.tokens)
+        .default(0)
+        .integer(0..=u64::MAX);
     BudgetLimits {
         usd: budget_from_dollars(investment.unwrap_or(0.0)),
         tokens: tokens.filter(|tokens| *tokens > 0),
@@ -151,83 +192,127 @@ pub(super) fn budget_from_dollars(dollars: f64) -> Option<Usd> {
     (dollars > 0.0).then(|| Usd::from_dollars(dollars).max(Usd(1)))
 }
 
-fn read_env(root: &TomlTable<'_>) -> AuthoredEnv {
-    let Some(table) = optional_table(root, "env", "`[env]`") else {
-        return AuthoredEnv::default();
-    };
-    let desc = table.item("desc").and_then(|item| item.text());
-    let mut env = AuthoredEnv {
+fn read_env(table: &TomlTable<'_>) -> AuthoredEnv {
+    let desc = table
+        .key("desc", "What the environment is, in words.")
+        .text();
+    AuthoredEnv {
         desc: desc.map(|desc| desc.value).unwrap_or_default(),
-        external: edge::read_external(&table),
-        ..AuthoredEnv::default()
-    };
-    if let Some(groups) = optional_table(&table, "groups", "`[env.groups]`") {
-        for group in groups.entries() {
-            if group.is_empty_list() {
-                let message = format!("the group `{}` is empty", group.key);
-                group.reject(message, "list the roles that belong to it");
-            }
-            env.groups.push((group.key_name(), group.unique_strings()));
-        }
+        groups: read_groups(table),
+        scopes: read_scopes(table),
+        external: edge::read_external(table),
     }
-    if let Some(scopes) = optional_table(&table, "scope", "`[env.scope]`") {
-        for scope in scopes.entries() {
-            let name = scope.key_name();
-            super::names::check_name(&name, root.problems);
-            if name.value == ROLE_SCOPE {
-                let message = format!("a shared scope cannot be called `{ROLE_SCOPE}`");
-                scope.reject(
-                    message,
-                    "that is the scope that each role has for itself; choose another name",
-                );
-            }
-            let what = format!("`[env.scope.{}]`", name.value);
-            let reducer = scope.table(what).and_then(|table| read_reducer(&table));
-            env.scopes.insert(name.value, reducer);
+}
+
+fn read_groups(env: &TomlTable<'_>) -> Vec<(Located<String>, Vec<Located<String>>)> {
+    let groups = env
+        .key("groups", "Names that stand for several roles.")
+        .value(|| map_schema(kind::non_empty_texts()))
+        .and_then(|item| item.table("`[env.groups]`"));
+    let mut read = Vec::new();
+    for group in groups.iter().flat_map(TomlTable::entries) {
+        if group.is_empty_list() {
+            let message = format!("the group `{}` is empty", group.key);
+            group.reject(message, "list the roles that belong to it");
         }
+        read.push((group.key_name(), group.unique_strings()));
     }
-    env
+    read
+}
+
+fn read_scopes(env: &TomlTable<'_>) -> BTreeMap<String, Option<Reducer>> {
+    let scopes = env
+        .key("scope", "State that roles share, by its name.")
+        .map_item(read_reducer)
+        .and_then(|item| item.table("`[env.scope]`"));
+    let mut read = BTreeMap::new();
+    for scope in scopes.iter().flat_map(TomlTable::entries) {
+        let name = scope.key_name();
+        super::names::check_name(&name, env.problems);
+        if name.value == ROLE_SCOPE {
+            let message = format!("a shared scope cannot be called `{ROLE_SCOPE}`");
+            scope.reject(
+                message,
+                "that is the scope that each role has for itself; choose another name",
+            );
+        }
+        let what = format!("`[env.scope.{}]`", name.value);
+        let reducer = scope.table(what).and_then(|table| read_reducer(&table));
+        read.insert(name.value, reducer);
+    }
+    read
 }
 
 fn read_reducer(scope: &TomlTable<'_>) -> Option<Reducer> {
-    let words = [
-        ("append", Reducer::Append),
-        ("add", Reducer::Add),
-        ("max", Reducer::Max),
-        ("merge", Reducer::Merge),
-        ("last", Reducer::Last),
-    ];
-    scope.item("reducer").and_then(|item| item.choice(&words))
+    scope
+        .key(
+            "reducer",
+            "How values become one that several roles write to a key in one step. Without it that is a fault, \
+             `state-conflict`.",
+        )
+        .choice(&[
+            ("append", Reducer::Append),
+            ("add", Reducer::Add),
+            ("max", Reducer::Max),
+            ("merge", Reducer::Merge),
+            ("last", Reducer::Last),
+        ])
 }
 
-fn read_run(root: &TomlTable<'_>) -> AuthoredRun {
-    let mut run = AuthoredRun {
-        max_steps: None,
-        max_parallel: DEFAULT_PARALLEL,
-        config: RunConfig::default(),
-    };
-    let Some(table) = optional_table(root, "run", "`[run]`") else {
-        return run;
-    };
-    let whole = |key, range| table.item(key).and_then(|item| item.integer(range));
-    run.max_steps = whole("max_steps", 0..=u64::MAX).filter(|steps| *steps > 0);
-    if let Some(parallel) = whole("max_parallel", 1..=MAX_PARALLEL as u64) {
-        run.max_parallel = parallel as usize;
+fn read_run(table: &TomlTable<'_>) -> AuthoredRun {
+    let max_steps = table
+        .key(
+            "max_steps",
+            "A safety stop after so many steps, over resumes; 0 for none.",
+        )
+        .default(0)
+        .integer(0..=u64::MAX);
+    let max_parallel = table
+        .key(
+            "max_parallel",
+            "How many actions run at once. All teams of a process together run at most 128.",
+        )
+        .default(DEFAULT_PARALLEL)
+        .integer(1..=MAX_PARALLEL as u64);
+    let checkpoints = table
+        .key(
+            "checkpoints",
+            "How many checkpoints are kept of each lineage; 0 for all.",
+        )
+        .default(0)
+        .integer(0..=u64::from(u32::MAX));
+    let durability = table
+        .key(
+            "durability",
+            "What saved work survives. `full`: a loss of power. `process`: the end of the process, however sudden; \
+             steps are cheaper.",
+        )
+        .default("full")
+        .choice(&[("full", Durability::Full), ("process", Durability::Process)]);
+    AuthoredRun {
+        max_steps: max_steps.filter(|steps| *steps > 0),
+        max_parallel: max_parallel.map(|parallel| parallel as usize),
+        config: RunConfig {
+            durability: durability.unwrap_or_default(),
+            checkpoints_kept: checkpoints
+                .map(|count| count as u32)
+                .filter(|count| *count > 0),
+        },
     }
-    let checkpoints = whole("checkpoints", 0..=u64::from(u32::MAX));
-    run.config.checkpoints_kept = checkpoints
-        .map(|count| count as u32)
-        .filter(|count| *count > 0);
-    let words = [("full", Durability::Full), ("process", Durability::Process)];
-    let durability = table.item("durability").and_then(|i| i.choice(&words));
-    run.config.durability = durability.unwrap_or_default();
-    run
 }
 
 /// Reads `[trust]`: the keys with which components must be signed. Signatures are checked in
 /// `trust::signature`.
 fn read_trust(table: &TomlTable<'_>) -> TrustedKeys {
-    let Some(item) = table.required("keys") else {
+    let item = table
+        .key(
+            "keys",
+            "Public keys of minisign, `RW…`: each component has to be signed with one of them, in a file of its name \
+             and `.minisig` beside it.",
+        )
+        .required()
+        .value(kind::non_empty_texts);
+    let Some(item) = item else {
         return TrustedKeys::default();
     };
     if item.is_empty_list() {

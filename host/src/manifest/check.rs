@@ -12,7 +12,7 @@ use strata_core::record::message::IDEA_LABEL;
 use strata_core::record::rules::Thinker;
 use strata_core::team::condition::Condition;
 use strata_core::team::{
-    self, BudgetLimits, ExternalEnvironment, Policy, React, Route, ScopedBudgets, Team,
+    self, BudgetLimits, ExternalEnvironment, OnFault, Policy, React, Route, ScopedBudgets, Team,
     saved_action_name, saved_thinker_name,
 };
 
@@ -20,7 +20,7 @@ use super::advice::{LimitContext, limit_advice};
 use super::authored::edge;
 use super::authored::limits::LimitsPatch;
 use super::authored::role::{AuthoredRole, ReactMode};
-use super::authored::{AuthoredTeam, slot};
+use super::authored::{AuthoredTeam, DEFAULT_PARALLEL, slot};
 use super::component_location::ComponentLocation;
 use super::condition;
 use super::diagnostic::Problems;
@@ -56,10 +56,10 @@ pub(super) fn check_team(authored: &AuthoredTeam, problems: &Problems) -> Checke
             joins: join::build_joins(authored, &names, problems),
             scopes: authored.env.scopes.clone(),
             policy: Policy {
-                on_fault: authored.on_fault,
+                on_fault: authored.header.on_fault.unwrap_or(OnFault::Stop),
                 max_steps: authored.run.max_steps,
-                max_parallel: authored.run.max_parallel,
-                budget: authored.budget_limits.usd,
+                max_parallel: authored.run.max_parallel.unwrap_or(DEFAULT_PARALLEL),
+                budget: authored.header.budget_limits.usd,
                 scoped_budgets: budget_scopes(authored),
             },
         },
@@ -120,7 +120,7 @@ fn check_saved_names(authored: &AuthoredTeam, problems: &Problems) {
 
 fn budget_scopes(authored: &AuthoredTeam) -> ScopedBudgets {
     let mut budgets = ScopedBudgets {
-        tokens: authored.budget_limits.tokens,
+        tokens: authored.header.budget_limits.tokens,
         ..ScopedBudgets::default()
     };
     for (role, id) in authored.roles.iter().zip((0..).map(RoleId)) {
@@ -142,7 +142,7 @@ fn budget_scopes(authored: &AuthoredTeam) -> ScopedBudgets {
 }
 
 fn team_name(authored: &AuthoredTeam, problems: &Problems) -> String {
-    let name = authored.name.as_ref();
+    let name = authored.header.name.as_ref();
     name.filter(|name| names::check_name(name, problems))
         .map(|name| name.value.clone())
         .unwrap_or_default()

@@ -5,11 +5,13 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use serde_json::json;
 use strata_core::record::money::Usd;
 
 use super::authored::slot;
 use super::diagnostic::SourceText;
 use super::http;
+use super::schema::{conditional, kind};
 use super::table::{TomlItem, TomlTable};
 use crate::display_path::display_path;
 use crate::services::endpoint::{self, ServiceKind};
@@ -18,72 +20,105 @@ use crate::services::models::config::{Endpoint, ModelsConfig, Price, ProviderCon
 /// The largest number of retries of a request.
 pub(super) const MAX_RETRIES: u64 = 100;
 
-/// The keys of providers that answer from a file.
-const FILE_KEYS: [&str; 1] = ["replies"];
-const OPENAI_KEYS: [&str; 4] = ["base_url", "api_key", "retries", "timeout"];
-
 /// Reads `[llm]`.
 pub(super) fn read_llm(table: &TomlTable<'_>) -> Option<ModelsConfig> {
-    #[derive(Clone, Copy)]
-    enum ProviderName {
-        Scripted,
-        Recorded,
-        OpenAi,
-    }
-    let words = [
-        ("scripted", ProviderName::Scripted),
-        ("recorded", ProviderName::Recorded),
-        ("openai", ProviderName::OpenAi),
-    ];
-    let provider = table.required("provider");
-    let provider = provider.and_then(|item| match compatible_service(&item) {
-        Some((name, base_url)) => {
-            let message = format!("`{}` cannot be `{name}`", item.key);
-            item.reject(
-                message,
-                format!("it speaks the protocol of `openai`: write that, with `base_url = \"{base_url}\"`"),
-            );
-            None
-        }
-        None => item.choice(&words),
-    });
-    let model = table.item("model").and_then(|item| item.legible_text());
-    let price = table.item("price").and_then(|item| read_price(&item));
+    table.define_as("llm");
+    let provider = read_provider_name(table);
+    let model = table
+        .key(
+            "model",
+            "The model that is asked where an action names none; required for `openai`.",
+        )
+        .value(kind::text);
+    let price = table
+        .key("price", "What a million tokens cost, in USD.")
+        .table("`price`", read_price);
     let pace = table
-        .item("requests_per_minute")
-        .and_then(|item| item.integer(1..=u64::from(u32::MAX)));
-    let provider = match provider {
-        Some(word @ (ProviderName::Scripted | ProviderName::Recorded)) => {
-            reject_keys_of_other_provider(table, &OPENAI_KEYS, "openai");
-            let replies = table.required("replies").and_then(|i| read_replies(&i))?;
+        .key(
+            "requests_per_minute",
+            "How many requests are made in a minute at most.",
+        )
+        .integer(1..=u64::from(u32::MAX));
+    let replies = table
+        .key(
+            "replies",
+            "The file with the replies; required for `scripted` and `recorded`.",
+        )
+        .value(kind::path);
+    let endpoint = EndpointKeys::look_up(table);
+    describe_rules(table);
+    let name = model.as_ref().and_then(TomlItem::legible_text);
+    // An invalid provider is reported already. Which keys belong to it is unknown, so all are
+    // accepted.
+    let provider = match provider? {
+        word @ (ProviderName::Scripted | ProviderName::Recorded) => {
+            endpoint.reject(table);
+            if replies.is_none() {
+                table.report_missing_one_of(&["replies"]);
+            }
+            let replies = read_replies(&replies?)?;
             match word {
                 ProviderName::Recorded => ProviderConfig::Recorded { replies },
                 _ => ProviderConfig::Scripted { replies },
             }
         }
-        Some(ProviderName::OpenAi) => {
-            reject_keys_of_other_provider(table, &FILE_KEYS, "scripted");
+        ProviderName::OpenAi => {
+            reject_key_of_other_provider(table, "replies", replies.as_ref(), "scripted");
             if model.is_none() {
-                table.required("model");
+                table.report_missing_one_of(&["model"]);
             }
-            ProviderConfig::OpenAi(read_openai(table)?)
-        }
-        None => {
-            // The invalid provider is reported already. Which keys belong to it is unknown, so all
-            // are accepted.
-            for key in FILE_KEYS.iter().chain(&OPENAI_KEYS) {
-                table.item(key);
-            }
-            return None;
+            ProviderConfig::OpenAi(endpoint.read(table)?)
         }
     };
     Some(ModelsConfig {
-        model: model.map(|model| model.value),
+        model: name.map(|name| name.value),
         price: price.unwrap_or_default(),
         requests_per_minute: pace.and_then(|pace| NonZeroU32::new(pace as u32)),
         record: None,
         provider,
     })
+}
+
+#[derive(Clone, Copy)]
+enum ProviderName {
+    Scripted,
+    Recorded,
+    OpenAi,
+}
+
+fn read_provider_name(table: &TomlTable<'_>) -> Option<ProviderName> {
+    let words = [
+        ("scripted", ProviderName::Scripted),
+        ("recorded", ProviderName::Recorded),
+        ("openai", ProviderName::OpenAi),
+    ];
+    let item = table
+        .key(
+            "provider",
+            "Who answers. `openai`: any endpoint that speaks OpenAI's protocol. `scripted`: replies that are written \
+             in a file. `recorded`: what `run --record` wrote.",
+        )
+        .required()
+        .one_of(&words)?;
+    let Some((name, base_url)) = compatible_service(&item) else {
+        return item.choice(&words);
+    };
+    let message = format!("`{}` cannot be `{name}`", item.key);
+    item.reject(
+        message,
+        format!("it speaks the protocol of `openai`: write that, with `base_url = \"{base_url}\"`"),
+    );
+    None
+}
+
+fn describe_rules(table: &TomlTable<'_>) {
+    table.rule("allOf", || {
+        json!([
+            conditional("provider", "openai", &["base_url", "model"], &["replies"]),
+            conditional("provider", "scripted", &["replies"], &EndpointKeys::NAMES),
+            conditional("provider", "recorded", &["replies"], &EndpointKeys::NAMES),
+        ])
+    });
 }
 
 /// Well-known services with an OpenAI-compatible API, by the names that people write, and their
@@ -118,17 +153,20 @@ fn compatible_service(item: &TomlItem<'_>) -> Option<(&'static str, &'static str
         .find(|(name, _)| written.eq_ignore_ascii_case(name))
 }
 
-/// Reports keys that belong to another provider.
-fn reject_keys_of_other_provider(table: &TomlTable<'_>, keys: &[&'static str], provider: &str) {
-    table.exclude(keys);
-    for key in keys {
-        if let Some(item) = table.item(key) {
-            let message = format!("`{key}` is for the provider `{provider}`");
-            let problem = table.problems.at(&item.key_span, message);
-            table
-                .problems
-                .add(problem.hint("remove it, or change `provider`"));
-        }
+/// Reports a key that belongs to another provider.
+fn reject_key_of_other_provider(
+    table: &TomlTable<'_>,
+    key: &'static str,
+    item: Option<&TomlItem<'_>>,
+    provider: &str,
+) {
+    table.exclude(&[key]);
+    if let Some(item) = item {
+        let message = format!("`{key}` is for the provider `{provider}`");
+        let problem = table.problems.at(&item.key_span, message);
+        table
+            .problems
+            .add(problem.hint("remove it, or change `provider`"));
     }
 }
 
@@ -145,37 +183,91 @@ fn read_replies(item: &TomlItem<'_>) -> Option<PathBuf> {
     Some(replies)
 }
 
-fn read_openai(table: &TomlTable<'_>) -> Option<Endpoint> {
-    let base_url = table
-        .required("base_url")
-        .and_then(|i| http::read_url(&i, ServiceKind::Models));
-    let key = table.item("api_key");
-    let api_key = key.as_ref().and_then(read_api_key);
-    if let (Some(url), Some(key), Some(_)) = (&base_url, &key, &api_key)
-        && endpoint::completions_url(&url.value).is_ok_and(|url| !endpoint::may_receive_keys(&url))
-    {
-        let why = "keys are sent over https, or to a machine that is named by its address";
-        key.reject(format!("`api_key` cannot be sent to `{}`", url.value), why);
-    }
-    let retries = table
-        .item("retries")
-        .and_then(|i| i.integer(0..=MAX_RETRIES));
-    let timeout = table.item("timeout").and_then(|item| {
-        let timeout = item.duration()?;
-        if timeout.is_zero() {
-            item.reject(
-                "`timeout` cannot be zero",
-                "no request could be answered; leave the key out for the default",
-            );
+/// The keys of an endpoint.
+struct EndpointKeys<'a> {
+    base_url: Option<TomlItem<'a>>,
+    api_key: Option<TomlItem<'a>>,
+    retries: Option<TomlItem<'a>>,
+    timeout: Option<TomlItem<'a>>,
+}
+
+impl<'a> EndpointKeys<'a> {
+    const NAMES: [&'static str; 4] = ["base_url", "api_key", "retries", "timeout"];
+
+    fn look_up(table: &TomlTable<'a>) -> Self {
+        Self {
+            base_url: table
+                .key(
+                    "base_url",
+                    "The endpoint; required for `openai`. `chat/completions` is appended to its path, unless it ends \
+                     with that. In a query only `api-version` may be there.",
+                )
+                .value(kind::url),
+            api_key: table
+                .key(
+                    "api_key",
+                    "Where the key is, for `openai`. It is never written into a team file.",
+                )
+                .table_item(read_key_variable),
+            retries: table
+                .key(
+                    "retries",
+                    "How often a request is repeated after a transient failure, for `openai`.",
+                )
+                .default(Endpoint::DEFAULT_RETRIES)
+                .value(|| kind::integer(0..=MAX_RETRIES)),
+            timeout: table
+                .key("timeout", "How long one request may take, for `openai`.")
+                .default(kind::written_duration(Endpoint::DEFAULT_TIMEOUT))
+                .value(|| kind::duration(kind::SHORTEST)),
         }
-        Some(timeout)
-    });
-    Some(Endpoint {
-        base_url: base_url?.value.trim_end_matches('/').to_owned(),
-        api_key_env: api_key,
-        retries: retries.map_or(Endpoint::DEFAULT_RETRIES, |retries| retries as u32),
-        timeout: timeout.unwrap_or(Endpoint::DEFAULT_TIMEOUT),
-    })
+    }
+
+    /// Reports the keys, because the provider has no endpoint.
+    fn reject(&self, table: &TomlTable<'_>) {
+        let items = [&self.base_url, &self.api_key, &self.retries, &self.timeout];
+        for (name, item) in Self::NAMES.into_iter().zip(items) {
+            reject_key_of_other_provider(table, name, item.as_ref(), "openai");
+        }
+    }
+
+    fn read(&self, table: &TomlTable<'_>) -> Option<Endpoint> {
+        if self.base_url.is_none() {
+            table.report_missing_one_of(&["base_url"]);
+        }
+        let base_url = self
+            .base_url
+            .as_ref()
+            .and_then(|item| http::read_url(item, ServiceKind::Models));
+        let api_key = self.api_key.as_ref().and_then(read_api_key);
+        if let (Some(url), Some(key), Some(_)) = (&base_url, &self.api_key, &api_key)
+            && endpoint::completions_url(&url.value)
+                .is_ok_and(|url| !endpoint::may_receive_keys(&url))
+        {
+            let why = "keys are sent over https, or to a machine that is named by its address";
+            key.reject(format!("`api_key` cannot be sent to `{}`", url.value), why);
+        }
+        let retries = self
+            .retries
+            .as_ref()
+            .and_then(|item| item.integer(0..=MAX_RETRIES));
+        let timeout = self.timeout.as_ref().and_then(|item| {
+            let timeout = item.duration()?;
+            if timeout.is_zero() {
+                item.reject(
+                    "`timeout` cannot be zero",
+                    "no request could be answered; leave the key out for the default",
+                );
+            }
+            Some(timeout)
+        });
+        Some(Endpoint {
+            base_url: base_url?.value.trim_end_matches('/').to_owned(),
+            api_key_env: api_key,
+            retries: retries.map_or(Endpoint::DEFAULT_RETRIES, |retries| retries as u32),
+            timeout: timeout.unwrap_or(Endpoint::DEFAULT_TIMEOUT),
+        })
+    }
 }
 
 fn read_api_key(item: &TomlItem<'_>) -> Option<String> {
@@ -187,9 +279,16 @@ fn read_api_key(item: &TomlItem<'_>) -> Option<String> {
         );
         return None;
     }
-    let table = item.table("`api_key`")?;
-    let name = table.required("env").and_then(|item| item.text())?;
-    slot::check_variable(&table, &name);
+    read_key_variable(&item.table("`api_key`")?)
+}
+
+fn read_key_variable(table: &TomlTable<'_>) -> Option<String> {
+    let name = table
+        .key("env", "The environment variable that holds the key.")
+        .required()
+        .value(kind::variable)?
+        .text()?;
+    slot::check_variable(table, &name);
     Some(name.value)
 }
 
@@ -200,15 +299,25 @@ pub(super) fn api_key_span(source: &Arc<SourceText>) -> Option<Range<usize>> {
     Some(key.span())
 }
 
-fn read_price(item: &TomlItem<'_>) -> Option<Price> {
-    let table = item.table("`price`")?;
-    let usd = |key| {
-        let amount = table.item(key).and_then(|item| item.amount());
-        amount.map(Usd::from_dollars)
-    };
-    Some(Price {
-        input: usd("input").unwrap_or_default(),
-        output: usd("output").unwrap_or_default(),
-        cache_read: usd("cache_read"),
-    })
+fn read_price(table: &TomlTable<'_>) -> Price {
+    let input = table
+        .key("input", "For a million tokens of the request.")
+        .default(0)
+        .amount();
+    let output = table
+        .key("output", "For a million tokens of the reply.")
+        .default(0)
+        .amount();
+    let cache_read = table
+        .key(
+            "cache_read",
+            "For a million tokens of the request that the provider took from its cache; as `input` where it is \
+             missing.",
+        )
+        .amount();
+    Price {
+        input: input.map(Usd::from_dollars).unwrap_or_default(),
+        output: output.map(Usd::from_dollars).unwrap_or_default(),
+        cache_read: cache_read.map(Usd::from_dollars),
+    }
 }

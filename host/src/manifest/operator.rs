@@ -9,15 +9,17 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use serde_json::json;
 use strata_core::team::BudgetLimits;
 
 use super::authored::limits::read_limits;
 use super::authored::slot::{self, read_variable_names};
-use super::authored::{optional_table, read_budget_limits};
+use super::authored::{BudgetKeys, read_budget_limits};
 use super::diagnostic::{Diagnostic, Diagnostics, Problems, SourceText};
 use super::http;
+use super::schema::kind;
 use super::table::{Located, TomlTable};
-use crate::plugin::{Access, DirBound, GrantBounds, Limit};
+use crate::plugin::{DirBound, GrantBounds, Limit};
 
 pub(super) use restrict::PolicyReduction;
 pub use search::{in_force, policy_files};
@@ -31,6 +33,14 @@ pub struct OperatorPolicy {
     source: Arc<SourceText>,
     /// The upper bound of each limit.
     limits: BTreeMap<Limit, Located<u64>>,
+    allowed: Allowed,
+    /// The largest budget of a team.
+    budget_limits: BudgetLimits,
+}
+
+/// What a policy allows.
+#[derive(Clone, Debug)]
+struct Allowed {
     /// What may be granted; `None` if the policy does not restrict grants.
     bounds: Option<GrantBounds>,
     /// Whether a team may have an `[env.external]`.
@@ -38,8 +48,6 @@ pub struct OperatorPolicy {
     /// Whether components may be built from source directories. Building runs code from the
     /// directory.
     build: Permission,
-    /// The largest budget of a team.
-    budget_limits: BudgetLimits,
 }
 
 /// Whether an operator allows something.
@@ -58,7 +66,7 @@ impl OperatorPolicy {
     /// Returns whether components may be built from source directories. Building runs code from the
     /// directory.
     pub fn allows_builds(&self) -> bool {
-        self.build == Permission::Allowed
+        self.allowed.build == Permission::Allowed
     }
 
     fn parse(source: SourceText) -> Result<Self, Diagnostics> {
@@ -66,7 +74,7 @@ impl OperatorPolicy {
         let problems = Problems::new(Arc::clone(&source));
         let document = super::parse_document(&source)?;
         let operator = read_policy(
-            TomlTable::root_of_other_file("a policy file", document.get_ref(), &problems),
+            &TomlTable::root_of_other_file("a policy file", document.get_ref(), &problems),
             Arc::clone(&source),
         );
         problems.into_result()?;
@@ -74,8 +82,12 @@ impl OperatorPolicy {
     }
 }
 
-fn read_policy(root: TomlTable<'_>, source: Arc<SourceText>) -> OperatorPolicy {
-    if let Some(item) = root.required_with_line("schema", &format!("schema = \"{SCHEMA}\""))
+fn read_policy(root: &TomlTable<'_>, source: Arc<SourceText>) -> OperatorPolicy {
+    let schema = root
+        .key("schema", "The version of the format.")
+        .required_with_line(&format!("schema = \"{SCHEMA}\""))
+        .value(|| json!({ "type": "string", "const": SCHEMA }));
+    if let Some(item) = schema
         && item.text().is_some_and(|schema| schema.value != SCHEMA)
     {
         item.reject(
@@ -83,64 +95,84 @@ fn read_policy(root: TomlTable<'_>, source: Arc<SourceText>) -> OperatorPolicy {
             format!("this version reads `{SCHEMA}`"),
         );
     }
-    let mut operator = OperatorPolicy {
-        source,
-        limits: BTreeMap::new(),
+    let limits = root
+        .key("limits", "The most that a team can set, for each limit.")
+        .table("`[limits]`", read_limits);
+    let budget = root
+        .key("budget", "What a team may spend at most.")
+        .table("`[budget]`", |budget| read_budget_limits(budget, &BUDGET));
+    let allow = root
+        .key(
+            "allow",
+            "What may be granted. If this table is present, nothing else can be.",
+        )
+        .table("`[allow]`", read_allow);
+    let allowed = allow.unwrap_or(Allowed {
         bounds: None,
         external: Permission::Allowed,
         build: Permission::Allowed,
-        budget_limits: BudgetLimits::default(),
+    });
+    OperatorPolicy {
+        source,
+        limits: limits.unwrap_or_default(),
+        allowed,
+        budget_limits: budget.unwrap_or_default(),
+    }
+}
+
+const BUDGET: BudgetKeys = BudgetKeys {
+    investment: "In USD; 0 for no bound.",
+    tokens: "In tokens; 0 for no bound.",
+};
+
+fn read_allow(allow: &TomlTable<'_>) -> Allowed {
+    let permission = |key, about| match allow.key(key, about).boolean() {
+        Some(true) => Permission::Allowed,
+        Some(false) | None => Permission::Forbidden,
     };
-    if let Some(limits) = optional_table(&root, "limits", "`[limits]`") {
-        operator.limits = read_limits(&limits);
+    Allowed {
+        external: permission("external", "Whether a team may have an `[env.external]`."),
+        build: permission(
+            "build",
+            "Whether components may be built from directories of source, which runs code of their authors.",
+        ),
+        bounds: Some(read_bounds(allow)),
     }
-    if let Some(budget) = optional_table(&root, "budget", "`[budget]`") {
-        operator.budget_limits = read_budget_limits(&budget);
-    }
-    if let Some(allow) = optional_table(&root, "allow", "`[allow]`") {
-        operator.bounds = Some(read_bounds(&allow));
-        let permission = |key| match allow.item(key).and_then(|item| item.boolean()) {
-            Some(true) => Permission::Allowed,
-            Some(false) | None => Permission::Forbidden,
-        };
-        (operator.external, operator.build) = (permission("external"), permission("build"));
-    }
-    operator
 }
 
 fn read_bounds(allow: &TomlTable<'_>) -> GrantBounds {
-    let mut sent = Vec::new();
     let dirs = allow
-        .item("dirs")
-        .map(|dirs| dirs.tables("`dirs`"))
-        .unwrap_or_default();
-    let llm = optional_table(allow, "llm", "`llm`");
-    let endpoints = llm.as_ref().and_then(|llm| llm.item("endpoints"));
+        .key("dirs", "Directories, with all that is below them.")
+        .tables("`dirs`", read_dir);
+    let llm = allow.key("llm", "Language models.").table("`llm`", |llm| {
+        (http::read_endpoints(llm), slot::read_llm(llm))
+    });
+    let (endpoints, llm) = llm.unwrap_or_default();
     GrantBounds {
-        endpoints: endpoints
-            .map(|item| http::read_endpoints(&item))
-            .unwrap_or_default(),
-        llm: llm.and_then(|llm| slot::read_llm(&llm)),
-        dirs: dirs.iter().filter_map(read_dir).collect(),
-        env: read_variable_names(allow, "env"),
-        http: allow
-            .item("http")
-            .map(|item| http::read_grants(&item, &mut sent))
-            .unwrap_or_default(),
-        secrets: read_variable_names(allow, "secrets"),
+        endpoints,
+        llm,
+        dirs: dirs.into_iter().flatten().collect(),
+        env: read_variable_names(
+            allow,
+            "env",
+            "Environment variables, `*` stands for any run of characters.",
+        ),
+        http: http::read_grants(allow, &mut Vec::new()),
+        secrets: read_variable_names(
+            allow,
+            "secrets",
+            "Secrets, `*` stands for any run of characters.",
+        ),
     }
 }
 
 fn read_dir(table: &TomlTable<'_>) -> Option<DirBound> {
     let host = table
-        .required("host")
+        .key("host", "The directory, relative to this file.")
+        .required()
+        .value(kind::path)
         .and_then(|item| slot::read_path(&item));
-    let write = table.item("write").and_then(|item| item.boolean());
-    let access = if write == Some(true) {
-        Access::Write
-    } else {
-        Access::Read
-    };
+    let access = slot::read_access(table);
     let max_bytes = slot::read_max_bytes(table, access);
     Some(DirBound {
         host: host?.value,

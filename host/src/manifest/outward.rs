@@ -196,7 +196,7 @@ fn collect_referenced_files(source: SourceText) -> BTreeSet<PathBuf> {
     // The named files are not read, because the text may come from someone who is not trusted.
     let problems = Problems::with_referenced_files(Arc::clone(&source), ReferencedFiles::Ignored);
     if let Ok(document) = parse_document(&source) {
-        authored::read_team_file(TomlTable::root(document.get_ref(), &problems));
+        authored::read_team_file(&TomlTable::root(document.get_ref(), &problems));
     }
     problems.files()
 }

@@ -2,113 +2,138 @@
 //! with its meaning, its default, its allowed words and its range.
 //!
 //! Team files are not validated with this schema but by `authored`, which gives better
-//! explanations. Defaults, words and ranges are taken from the code that reads them. A test proves
-//! that both know the same keys and types: it reads every table of every team file with keys and
-//! values of all kinds and compares the result with that of the schema.
+//! explanations. The schema is what the same functions look up in a team file; see `table::key`. A
+//! test reads every table of every team file with keys and values of all kinds and compares the
+//! result with that of the schema.
 
-mod kind;
-mod role;
+pub(super) mod kind;
 pub(super) mod table_index;
-mod team;
+
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
+use toml::de::DeTable;
+
+use super::authored;
+use super::diagnostic::{Problems, ReferencedFiles, SourceText};
+use super::table::TomlTable;
 
 /// Returns the complete schema.
 pub fn document() -> Value {
-    let mut schema = team::team_file();
+    let mut schema = describe(authored::read_team_file);
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
     schema["title"] = "strata-host team file".into();
-    schema["$defs"] = json!({
-        "role": role::role(),
-        "action": role::action(),
-        "think": role::think(),
-        "allow": role::allow(),
-        "route": team::route(),
-        "join": team::join(),
-        "llm": team::llm(),
-        "external": team::external(),
-    });
     schema
 }
 
-/// A key of a table, with the schema of its value.
-struct KeySchema {
-    name: &'static str,
-    schema: Value,
-    presence: KeyPresence,
+/// Returns the schema of the files that `read` reads.
+fn describe<T>(read: impl FnOnce(&TomlTable<'_>) -> T) -> Value {
+    let source = SourceText::new(String::new(), String::new(), PathBuf::new());
+    let problems = Problems::with_referenced_files(Arc::new(source), ReferencedFiles::Ignored);
+    let empty = DeTable::new();
+    let root = TomlTable::described(&empty, &problems);
+    read(&root);
+    let mut schema = root.schema().unwrap_or_default();
+    let mut definitions = Map::new();
+    extract_definitions(&mut schema, &mut definitions);
+    schema["$defs"] = definitions.into();
+    schema
+}
+
+/// The keyword that marks a schema as a definition, until `extract_definitions` has moved it.
+const DEFINITION: &str = "$defs";
+
+/// Moves the marked schemas to `definitions`, and leaves references to them.
+fn extract_definitions(schema: &mut Value, definitions: &mut Map<String, Value>) {
+    match schema {
+        Value::Object(map) => {
+            map.values_mut()
+                .for_each(|value| extract_definitions(value, definitions));
+            if let Some(Value::String(name)) = map.remove(DEFINITION) {
+                let description = map.remove("description");
+                let reference = json!({ "$ref": format!("#/$defs/{name}") });
+                definitions.insert(name, std::mem::replace(schema, reference));
+                if let Some(description) = description {
+                    schema["description"] = description;
+                }
+            }
+        }
+        Value::Array(items) => items
+            .iter_mut()
+            .for_each(|item| extract_definitions(item, definitions)),
+        _ => {}
+    }
+}
+
+/// The schema of a table whose keys are described one after another.
+#[derive(Default)]
+pub(super) struct TableSchema {
+    keys: Map<String, Value>,
+    required: Vec<&'static str>,
+    rules: Vec<(&'static str, Value)>,
+    /// The name under which it stands in the definitions.
+    pub(super) definition: Option<&'static str>,
 }
 
 /// Whether a key is required.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum KeyPresence {
+pub(super) enum KeyPresence {
     Optional,
     Required,
 }
 
-/// Creates an optional key.
-fn optional_key(name: &'static str, about: &str, schema: Value) -> KeySchema {
-    KeySchema {
-        name,
-        schema: with_description(about, schema),
-        presence: KeyPresence::Optional,
+impl TableSchema {
+    pub(super) fn add_key(&mut self, name: &'static str, schema: Value, presence: KeyPresence) {
+        self.keys.insert(name.to_owned(), schema);
+        if presence == KeyPresence::Required {
+            self.required.push(name);
+        }
     }
-}
 
-/// Creates a required key.
-fn required_key(name: &'static str, about: &str, schema: Value) -> KeySchema {
-    KeySchema {
-        presence: KeyPresence::Required,
-        ..optional_key(name, about, schema)
+    /// Adds a rule about several keys: a keyword and its value.
+    pub(super) fn add_rule(&mut self, keyword: &'static str, value: Value) {
+        self.rules.push((keyword, value));
     }
-}
 
-fn with_description(about: &str, mut schema: Value) -> Value {
-    schema["description"] = about.into();
-    schema
-}
-
-/// Returns the schema of a table with these keys and no others.
-fn table_schema(keys: Vec<KeySchema>) -> Value {
-    let required: Vec<&str> = keys
-        .iter()
-        .filter(|key| key.presence == KeyPresence::Required)
-        .map(|key| key.name)
-        .collect();
-    let mut table = json!({ "type": "object", "additionalProperties": false });
-    if !required.is_empty() {
-        table["required"] = required.into();
+    /// Returns the schema of tables with these keys and no others.
+    pub(super) fn into_schema(self) -> Value {
+        let mut schema = json!({
+            "type": "object", "additionalProperties": false, "properties": self.keys,
+        });
+        if !self.required.is_empty() {
+            schema["required"] = self.required.into();
+        }
+        for (keyword, value) in self.rules {
+            schema[keyword] = value;
+        }
+        if let Some(name) = self.definition {
+            schema[DEFINITION] = name.into();
+        }
+        schema
     }
-    let properties = keys
-        .into_iter()
-        .map(|key| (key.name.to_owned(), key.schema));
-    table["properties"] = properties.collect::<Map<_, _>>().into();
-    table
 }
 
 /// Returns the schema of a table whose keys are names that the author chooses.
-fn map_schema(value: Value) -> Value {
+pub(super) fn map_schema(value: Value) -> Value {
     json!({ "type": "object", "additionalProperties": value })
 }
 
-fn reference(name: &str) -> Value {
-    json!({ "$ref": format!("#/$defs/{name}") })
-}
-
-/// Returns the schema of a list of tables.
-fn list_of_tables(name: &str) -> Value {
-    json!({ "type": "array", "items": reference(name) })
+/// Returns the schema of a list.
+pub(super) fn list_schema(items: Value) -> Value {
+    json!({ "type": "array", "items": items })
 }
 
 /// Returns a rule for tables in which `key` has the value `word`: the `needed` keys must be
 /// present, the `refused` keys absent.
-fn conditional(key: &str, word: &str, needed: &[&str], refused: &[&str]) -> Value {
+pub(super) fn conditional(key: &str, word: &str, needed: &[&str], refused: &[&str]) -> Value {
     let mut then = forbidding(refused);
     then["required"] = needed.into();
     json!({ "if": { "properties": { key: { "const": word } }, "required": [key] }, "then": then })
 }
 
 /// Returns the schema of a table that has none of these keys.
-fn forbidding(refused: &[&str]) -> Value {
+pub(super) fn forbidding(refused: &[&str]) -> Value {
     let refused = refused
         .iter()
         .map(|key| ((*key).to_owned(), Value::Bool(false)));

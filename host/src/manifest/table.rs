@@ -3,17 +3,21 @@
 //!
 //! A table records which keys were looked up. When it is dropped, it reports every other key as
 //! unknown. So no list of keys must be kept in step with the code that reads them, and none can be
-//! forgotten.
+//! forgotten. The same calls describe the keys; see `key`.
 
 mod item;
+mod key;
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 
+use serde_json::Value;
 use toml::de::{DeArray, DeTable, DeValue};
 
 pub(super) use self::item::TomlItem;
+pub(super) use self::key::TomlKey;
 use super::diagnostic::Problems;
+use super::schema::TableSchema;
 use super::schema::table_index::{ANY_NAME, child_path, table_index};
 use crate::suggest::{closest, closest_typo, suggest};
 
@@ -52,6 +56,8 @@ pub(super) struct TomlTable<'a> {
     excluded_keys: RefCell<Vec<&'static str>>,
     missing: RefCell<Vec<MissingKeys>>,
     key_owner: Cell<KeyOwner>,
+    /// The description of the table, if it is described instead of read.
+    described: Option<RefCell<TableSchema>>,
     pub(super) problems: &'a Problems,
 }
 
@@ -89,6 +95,14 @@ impl<'a> TomlTable<'a> {
         Self::new(what.into(), None, 0..0, entries, problems)
     }
 
+    /// Creates a table that is not read but described: readers find it empty, and it collects the
+    /// descriptions of the keys that they look up. `entries` is empty.
+    pub(super) fn described(entries: &'a DeTable<'a>, problems: &'a Problems) -> Self {
+        let mut table = Self::new(String::new(), None, 0..0, entries, problems);
+        table.described = Some(RefCell::default());
+        table
+    }
+
     fn new(
         description: String,
         path: Option<String>,
@@ -105,12 +119,45 @@ impl<'a> TomlTable<'a> {
             excluded_keys: RefCell::default(),
             missing: RefCell::default(),
             key_owner: Cell::new(KeyOwner::Schema),
+            described: None,
             problems,
         }
     }
 
+    /// Returns a key, of which `about` says what it is for.
+    pub(super) fn key(&self, name: &'static str, about: &'static str) -> TomlKey<'_, 'a> {
+        TomlKey::new(self, name, about)
+    }
+
+    /// Adds a rule about several keys to the description: a keyword of JSON Schema. The caller
+    /// checks it.
+    pub(super) fn rule(&self, keyword: &'static str, schema: impl FnOnce() -> Value) {
+        if let Some(described) = &self.described {
+            described.borrow_mut().add_rule(keyword, schema());
+        }
+    }
+
+    /// Gives the description a name, under which it stands in the definitions of the schema.
+    pub(super) fn define_as(&self, name: &'static str) {
+        if let Some(described) = &self.described {
+            described.borrow_mut().definition = Some(name);
+        }
+    }
+
+    /// Returns the description of the table. Returns `None` if the table is read.
+    pub(super) fn schema(&self) -> Option<Value> {
+        Some(self.described.as_ref()?.take().into_schema())
+    }
+
+    /// Returns the description of a table below this one.
+    fn describe_nested<T>(&self, read: impl FnOnce(&TomlTable<'a>) -> T) -> Value {
+        let nested = Self::described(self.entries, self.problems);
+        read(&nested);
+        nested.schema().unwrap_or_default()
+    }
+
     /// Returns the value of a key.
-    pub(super) fn item(&self, key: &'static str) -> Option<TomlItem<'a>> {
+    fn item(&self, key: &'static str) -> Option<TomlItem<'a>> {
         self.known_keys.borrow_mut().push(key);
         let (name, value) = self.entries.get_key_value(key)?;
         let at = self.path.as_ref().map(|at| child_path(at, key));
@@ -143,26 +190,13 @@ impl<'a> TomlTable<'a> {
         })
     }
 
-    /// Returns the value of a key, and reports a problem if it is missing.
-    pub(super) fn required(&self, key: &'static str) -> Option<TomlItem<'a>> {
-        self.required_with_line(key, &format!("{key} = …"))
-    }
-
-    /// Returns the value of a key, and reports a problem with the line to add if it is missing.
-    pub(super) fn required_with_line(&self, key: &'static str, line: &str) -> Option<TomlItem<'a>> {
-        let item = self.item(key);
-        if item.is_none() {
-            self.missing.borrow_mut().push(MissingKeys {
-                keys: vec![key],
-                lines: vec![line.to_owned()],
-            });
-        }
-        item
-    }
-
     /// Reports that none of these keys is present, one of which is required.
     pub(super) fn report_missing_one_of(&self, keys: &[&'static str]) {
-        let lines = keys.iter().map(|key| format!("{key} = …")).collect();
+        self.report_missing(keys, keys.iter().map(|key| format!("{key} = …")).collect());
+    }
+
+    /// Reports that none of these keys is present, one of which is required, with the lines to add.
+    fn report_missing(&self, keys: &[&'static str], lines: Vec<String>) {
         self.missing.borrow_mut().push(MissingKeys {
             keys: keys.to_vec(),
             lines,
@@ -293,7 +327,7 @@ fn join_alternatives<T: std::fmt::Display>(codes: &[T]) -> String {
 
 impl Drop for TomlTable<'_> {
     fn drop(&mut self) {
-        if self.key_owner.get() == KeyOwner::Author {
+        if self.key_owner.get() == KeyOwner::Author || self.described.is_some() {
             return;
         }
         let known_keys = self.known_keys.borrow();

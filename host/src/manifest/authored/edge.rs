@@ -2,12 +2,13 @@
 
 use std::ops::Range;
 
+use serde_json::{Value, json};
 use strata_core::record::shape::{DeliveryMode, JoinMode};
 
-use super::optional_table;
 use crate::manifest::http;
 use crate::manifest::names::check_legible;
-use crate::manifest::table::{Located, TomlTable};
+use crate::manifest::schema::{conditional, forbidding, kind};
+use crate::manifest::table::{Located, TomlItem, TomlTable};
 use crate::services::endpoint::ServiceKind;
 use crate::services::external::ExternalEndpoint;
 
@@ -36,13 +37,79 @@ pub(in crate::manifest) struct AuthoredJoin {
 
 /// Reads all routes.
 pub(super) fn read_routes(root: &TomlTable<'_>) -> Vec<AuthoredRoute> {
-    let tables = root.item("route").map(|item| item.tables("`[[route]]`"));
-    tables.iter().flatten().map(read_route).collect()
+    root.key(
+        "route",
+        "The routes that messages take. Messages of a role without routes go to whoever watches their label.",
+    )
+    .tables("`[[route]]`", read_route)
 }
 
+/// The keys that say where the messages of a route go.
+struct RouteTargets<'a> {
+    to: Option<TomlItem<'a>>,
+    when: Option<TomlItem<'a>>,
+    case: Option<TomlItem<'a>>,
+    default: Option<TomlItem<'a>>,
+}
+
+const TO: &str =
+    "Where to: roles, aliases, groups, joins, `<all>`, `<self>`, or names outside of the team.";
+
 fn read_route(table: &TomlTable<'_>) -> AuthoredRoute {
-    let from = table.required("from").and_then(|item| item.text());
-    let label = table.item("label").and_then(|item| item.text());
+    table.define_as("route");
+    let from = table
+        .key(
+            "from",
+            "The role (name or alias) whose messages go this way.",
+        )
+        .required()
+        .text();
+    let label = read_label(table);
+    let targets = RouteTargets {
+        to: table.key("to", TO).value(kind::non_empty_texts),
+        when: table
+            .key(
+                "when",
+                "Which messages go this way; without it, all. A CEL expression over the message: `content`, `data`, \
+                 `cause_by`, `sent_from`, `meta_info`.",
+            )
+            .value(kind::text),
+        case: table
+            .key(
+                "case",
+                "Alternatives: the first whose condition holds is taken.",
+            )
+            .keyword("minItems", 1)
+            .list_item(read_case),
+        default: table
+            .key(
+                "default",
+                "Where messages go for which no case holds. Without it they are dropped.",
+            )
+            .value(kind::non_empty_texts),
+    };
+    table.rule("oneOf", || {
+        let needs = |key: &str, mut rule: Value| {
+            rule["required"] = json!([key]);
+            rule
+        };
+        json!([
+            needs("to", forbidding(&["case", "default"])),
+            needs("case", forbidding(&["to", "when"])),
+        ])
+    });
+    let arms = match &targets.case {
+        Some(case) => read_cases(table, &targets, case),
+        None => vec![read_single_arm(table, &targets)],
+    };
+    AuthoredRoute { from, label, arms }
+}
+
+fn read_label(table: &TomlTable<'_>) -> String {
+    let label = table
+        .key("label", "A caption in drawings of the team.")
+        .default("")
+        .text();
     // A label may have several lines.
     let lines = label
         .iter()
@@ -56,133 +123,186 @@ fn read_route(table: &TomlTable<'_>) -> AuthoredRoute {
             table.problems,
         );
     }
-    let label = label.map(|label| label.value).unwrap_or_default();
-    let arms = if table.has("case") {
-        read_cases(table)
-    } else {
-        read_single_arm(table)
-    };
-    AuthoredRoute { from, label, arms }
+    label.map(|label| label.value).unwrap_or_default()
 }
 
 /// Reads a route without `case`: `to`, with or without `when`.
-fn read_single_arm(table: &TomlTable<'_>) -> Vec<AuthoredArm> {
-    if let Some(default) = table.item("default") {
+fn read_single_arm(table: &TomlTable<'_>, targets: &RouteTargets<'_>) -> AuthoredArm {
+    if let Some(default) = &targets.default {
         let problem = table
             .problems
             .at(&default.key_span, "`default` needs `case`");
         let hint = "a route without `case` names its targets in `to`";
         table.problems.add(problem.hint(hint));
     }
-    // Looked up so that the table knows the key and can suggest it for a misspelt one.
-    let _ = table.item("case");
-    if table.has("to") || table.has("when") {
+    if targets.to.is_some() || targets.when.is_some() {
         table.exclude(&["case", "default"]);
     }
-    let to = read_to(table, "to");
-    vec![AuthoredArm {
-        when: table.item("when").and_then(|item| item.text()),
-        to,
-    }]
+    if targets.to.is_none() {
+        table.report_missing_one_of(&["to"]);
+    }
+    AuthoredArm {
+        when: targets.when.as_ref().and_then(TomlItem::text),
+        to: targets.to.as_ref().map(read_to).unwrap_or_default(),
+    }
 }
 
 /// Reads `case` with its arms, and `default`.
-fn read_cases(table: &TomlTable<'_>) -> Vec<AuthoredArm> {
+fn read_cases(
+    table: &TomlTable<'_>,
+    targets: &RouteTargets<'_>,
+    case: &TomlItem<'_>,
+) -> Vec<AuthoredArm> {
     table.exclude(&["to", "when"]);
-    for key in ["to", "when"] {
-        if let Some(item) = table.item(key) {
-            let message = format!("a route cannot have both `case` and `{key}`");
-            let problem = table.problems.at(&item.key_span, message);
-            let hint = "put it into an arm of `case`, or into `default`";
-            table.problems.add(problem.hint(hint));
-        }
+    for item in [&targets.to, &targets.when].into_iter().flatten() {
+        let message = format!("a route cannot have both `case` and `{}`", item.key);
+        let problem = table.problems.at(&item.key_span, message);
+        let hint = "put it into an arm of `case`, or into `default`";
+        table.problems.add(problem.hint(hint));
     }
-    let mut arms = Vec::new();
-    if let Some(case) = table.item("case") {
-        let tables = case.tables("an arm of `case`");
-        if case.is_empty_list() {
-            let hint = "add `{ when = \"…\", to = [\"…\"] }`, or use `to` alone";
-            case.reject("`case` has no arms", hint);
-        }
-        arms.extend(tables.iter().map(|arm| AuthoredArm {
-            when: arm.required("when").and_then(|item| item.text()),
-            to: read_to(arm, "to"),
-        }));
+    let tables = case.tables("an arm of `case`");
+    if case.is_empty_list() {
+        let hint = "add `{ when = \"…\", to = [\"…\"] }`, or use `to` alone";
+        case.reject("`case` has no arms", hint);
     }
-    if table.item("default").is_some() {
+    let mut arms: Vec<AuthoredArm> = tables.iter().map(read_case).collect();
+    if let Some(default) = &targets.default {
         arms.push(AuthoredArm {
             when: None,
-            to: read_to(table, "default"),
+            to: read_to(default),
         });
     }
     arms
 }
 
-fn read_to(table: &TomlTable<'_>, key: &'static str) -> Vec<Located<String>> {
-    let Some(item) = table.required(key) else {
-        return Vec::new();
-    };
+fn read_case(arm: &TomlTable<'_>) -> AuthoredArm {
+    let when = arm
+        .key(
+            "when",
+            "A CEL expression over the message: `content`, `data`, `cause_by`, `sent_from`, `meta_info`.",
+        )
+        .required()
+        .text();
+    let to = arm.key("to", TO).required().value(kind::non_empty_texts);
+    AuthoredArm {
+        when,
+        to: to.as_ref().map(read_to).unwrap_or_default(),
+    }
+}
+
+fn read_to(item: &TomlItem<'_>) -> Vec<Located<String>> {
     let to = item.unique_strings();
     if item.is_empty_list() {
         let hint = "name a role, an alias, a group or a join";
-        item.reject(format!("`{key}` leads nowhere"), hint);
+        item.reject(format!("`{}` leads nowhere", item.key), hint);
     }
     to
 }
 
 /// Reads all joins.
 pub(super) fn read_joins(root: &TomlTable<'_>) -> Vec<AuthoredJoin> {
-    let tables = root.item("join").map(|item| item.tables("`[[join]]`"));
-    let read = |table: &TomlTable<'_>| {
-        let modes =
-            [JoinMode::All, JoinMode::Any, JoinMode::Active].map(|mode| (mode.name(), mode));
-        let ways = [DeliveryMode::Batch, DeliveryMode::Each].map(|way| (way.name(), way));
-        let from = table.required("from");
-        if let Some(from) = from.as_ref().filter(|from| from.is_empty_list()) {
-            from.reject("a join needs sources", "name the roles it waits for");
-        }
-        AuthoredJoin {
-            span: table.span.clone(),
-            id: table.required("id").and_then(|item| item.text()),
-            from: from.map(|item| item.unique_strings()).unwrap_or_default(),
-            to: table.required("to").and_then(|item| item.text()),
-            mode: table.item("mode").and_then(|item| item.choice(&modes)),
-            deliver: table.item("deliver").and_then(|item| item.choice(&ways)),
-        }
-    };
-    tables.iter().flatten().map(read).collect()
+    root.key(
+        "join",
+        "Where messages of several roles wait for each other.",
+    )
+    .tables("`[[join]]`", read_join)
+}
+
+fn read_join(table: &TomlTable<'_>) -> AuthoredJoin {
+    table.define_as("join");
+    let from = table
+        .key(
+            "from",
+            "Whose messages it takes, in the order in which they are handed on.",
+        )
+        .required()
+        .value(kind::non_empty_texts);
+    if let Some(from) = from.as_ref().filter(|from| from.is_empty_list()) {
+        from.reject("a join needs sources", "name the roles it waits for");
+    }
+    let id = table
+        .key("id", "Its name, for routes to lead to.")
+        .required()
+        .name();
+    let to = table
+        .key("to", "A role, an alias, a group, or another join.")
+        .required()
+        .text();
+    let mode = table
+        .key(
+            "mode",
+            "When it hands on. `all`: with one message of each source. `any`: with every message. `active`: with what \
+             came, once the team is quiet.",
+        )
+        .default(JoinMode::All.name())
+        .choice(&[JoinMode::All, JoinMode::Any, JoinMode::Active].map(|mode| (mode.name(), mode)));
+    let deliver = table
+        .key(
+            "deliver",
+            "How several messages are handled. `batch`: together, in one activation. `each`: in one of its own.",
+        )
+        .default(DeliveryMode::Batch.name())
+        .choice(&[DeliveryMode::Batch, DeliveryMode::Each].map(|mode| (mode.name(), mode)));
+    AuthoredJoin {
+        span: table.span.clone(),
+        id,
+        from: from.map(|item| item.unique_strings()).unwrap_or_default(),
+        to,
+        mode,
+        deliver,
+    }
 }
 
 /// Reads `[env.external]`.
 pub(super) fn read_external(env: &TomlTable<'_>) -> Option<Located<ExternalEndpoint>> {
+    env.key(
+        "external",
+        "Where messages go that are for nobody in the team.",
+    )
+    .table("`[env.external]`", read_endpoint)
+    .flatten()
+}
+
+fn read_endpoint(table: &TomlTable<'_>) -> Option<Located<ExternalEndpoint>> {
     #[derive(Clone, Copy)]
     enum ExternalKind {
         Stdio,
         Http,
     }
-    let table = optional_table(env, "external", "`[env.external]`")?;
-    let words = [("stdio", ExternalKind::Stdio), ("http", ExternalKind::Http)];
-    let kind = table.required("kind").and_then(|item| item.choice(&words));
-    match kind {
-        Some(ExternalKind::Stdio) => {
-            reject_key_of_other_kind(&table, "url", "http");
-            let item = table.required("command")?;
-            let command: Vec<String> = item.strings().into_iter().map(|word| word.value).collect();
-            if item.is_empty_list() {
-                item.reject("`command` is empty", "name a program and its arguments");
-            }
-            Some(Located {
-                value: ExternalEndpoint::Stdio {
-                    command,
-                    dir: item.base_dir().to_owned(),
-                },
-                span: item.span(),
-            })
+    table.define_as("external");
+    table.rule("allOf", || {
+        json!([
+            conditional("kind", "stdio", &["command"], &["url"]),
+            conditional("kind", "http", &["url"], &["command"])
+        ])
+    });
+    let kind = table
+        .key(
+            "kind",
+            "`stdio`: a message a line, as JSON, to a program's standard input; messages of the same form from its \
+             output. `http`: each is POSTed to a URL, which answers with a list of messages.",
+        )
+        .required()
+        .choice(&[("stdio", ExternalKind::Stdio), ("http", ExternalKind::Http)]);
+    let command = table
+        .key("command", "The program and its arguments, for `stdio`.")
+        .value(|| json!({ "type": "array", "items": kind::text(), "minItems": 1 }));
+    let url = table
+        .key("url", "The address, for `http`.")
+        .value(kind::url);
+    // An invalid `kind` is reported already. Which keys belong to it is unknown, so both are
+    // accepted.
+    match kind? {
+        ExternalKind::Stdio => {
+            reject_key_of_other_kind(table, "url", url.as_ref(), "http");
+            read_command(table, &command)
         }
-        Some(ExternalKind::Http) => {
-            reject_key_of_other_kind(&table, "command", "stdio");
-            let Located { value, span } =
-                http::read_url(&table.required("url")?, ServiceKind::Messages)?;
+        ExternalKind::Http => {
+            reject_key_of_other_kind(table, "command", command.as_ref(), "stdio");
+            if url.is_none() {
+                table.report_missing_one_of(&["url"]);
+            }
+            let Located { value, span } = http::read_url(&url?, ServiceKind::Messages)?;
             // Cannot fail: `read_url` has checked the URL.
             let url = value.parse().ok()?;
             Some(Located {
@@ -190,20 +310,39 @@ pub(super) fn read_external(env: &TomlTable<'_>) -> Option<Located<ExternalEndpo
                 span,
             })
         }
-        // The invalid `kind` is reported already. Which keys belong to it is unknown, so both are
-        // accepted.
-        None => {
-            table.item("command");
-            table.item("url");
-            None
-        }
     }
 }
 
+fn read_command(
+    table: &TomlTable<'_>,
+    command: &Option<TomlItem<'_>>,
+) -> Option<Located<ExternalEndpoint>> {
+    let Some(item) = command else {
+        table.report_missing_one_of(&["command"]);
+        return None;
+    };
+    let command: Vec<String> = item.strings().into_iter().map(|word| word.value).collect();
+    if item.is_empty_list() {
+        item.reject("`command` is empty", "name a program and its arguments");
+    }
+    Some(Located {
+        value: ExternalEndpoint::Stdio {
+            command,
+            dir: item.base_dir().to_owned(),
+        },
+        span: item.span(),
+    })
+}
+
 /// Reports a key that belongs to another `kind`.
-fn reject_key_of_other_kind(table: &TomlTable<'_>, key: &'static str, kind: &str) {
+fn reject_key_of_other_kind(
+    table: &TomlTable<'_>,
+    key: &'static str,
+    item: Option<&TomlItem<'_>>,
+    kind: &str,
+) {
     table.exclude(&[key]);
-    if let Some(item) = table.item(key) {
+    if let Some(item) = item {
         let problem = table.problems.at(
             &item.key_span,
             format!("`{key}` is for `kind = \"{kind}\"`"),

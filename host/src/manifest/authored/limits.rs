@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
+use serde_json::Value;
 use strata_core::team::RetryPolicy;
 
+use crate::manifest::schema::kind;
 use crate::manifest::table::{Located, TomlItem, TomlTable};
 use crate::plugin::{Limit, LimitUnit, Limits};
 
@@ -51,9 +53,21 @@ pub(in crate::manifest) fn read_limits_patch(
     };
     if subject == ComponentKind::Action {
         patch.retries = table
-            .item("retries")
-            .and_then(|i| i.integer(0..=MAX_RETRIES));
-        patch.backoff = table.item("backoff").and_then(|item| item.duration());
+            .key(
+                "retries",
+                "How often it is tried again after a transient failure, a timeout or a host error; the count \
+                 restarts with each resume.",
+            )
+            .default(0)
+            .integer(0..=MAX_RETRIES);
+        patch.backoff = table
+            .key(
+                "backoff",
+                "Wait before the first retry; it doubles each time, up to a minute or this value, whichever is \
+                 longer.",
+            )
+            .default(kind::written_duration(DEFAULT_BACKOFF))
+            .duration();
     }
     patch
 }
@@ -61,7 +75,9 @@ pub(in crate::manifest) fn read_limits_patch(
 /// Reads the limits of a table, without `retries` and `backoff`.
 pub(in crate::manifest) fn read_limits(table: &TomlTable<'_>) -> BTreeMap<Limit, Located<u64>> {
     let limits = Limit::ALL.into_iter().filter_map(|limit| {
-        let item = table.item(limit.key())?;
+        let item = table
+            .key(limit.key(), about(limit))
+            .value(|| limit_schema(limit))?;
         let value = read_limit(&item, limit)?;
         Some((
             limit,
@@ -72,6 +88,42 @@ pub(in crate::manifest) fn read_limits(table: &TomlTable<'_>) -> BTreeMap<Limit,
         ))
     });
     limits.collect()
+}
+
+/// Returns what a limit is for.
+fn about(limit: Limit) -> &'static str {
+    match limit {
+        Limit::Memory => "All linear memories and tables together.",
+        Limit::Cpu => "Time inside the component only.",
+        Limit::Timeout => "Wall time, host calls included.",
+        Limit::Fuel => "Instructions, counted deterministically; 0 for no limit.",
+        Limit::Output => "Output, emissions and writes of state together.",
+        Limit::Log => "Log lines and standard streams; the rest is cut.",
+        Limit::HostCalls => "Calls of host functions.",
+        Limit::HostBytes => "What goes to host functions and comes from them.",
+        Limit::TableElements => "Elements of all tables.",
+        Limit::Component => "The component itself.",
+        Limit::Compile => "The time to compile it in.",
+    }
+}
+
+/// Returns the schema of a limit, with its default.
+fn limit_schema(limit: Limit) -> Value {
+    let default = Limits::default().get(limit).unwrap_or_default();
+    let least = u64::from(!may_be_zero(limit));
+    let (mut schema, default) = match limit.unit() {
+        LimitUnit::Bytes => (kind::size(least), kind::written_size(default).into()),
+        LimitUnit::Milliseconds => (
+            kind::duration(Duration::from_millis(least)),
+            kind::written_duration(Duration::from_millis(default)).into(),
+        ),
+        LimitUnit::Count => (
+            kind::integer(least..=max_count(limit)),
+            Value::from(default),
+        ),
+    };
+    schema["default"] = default;
+    schema
 }
 
 fn read_limit(item: &TomlItem<'_>, limit: Limit) -> Option<u64> {

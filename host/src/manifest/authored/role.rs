@@ -2,11 +2,13 @@
 
 use std::ops::Range;
 
+use serde_json::json;
 use strata_core::team::BudgetLimits;
 
 use super::limits::ComponentKind;
-use super::read_budget_limits;
 use super::slot::{self, AuthoredSlot};
+use super::{BudgetKeys, read_budget_limits};
+use crate::manifest::schema::{conditional, kind};
 use crate::manifest::table::{Located, TomlTable};
 
 /// The largest number of roles in a team and of actions in a role, which are numbered with 16 bits.
@@ -48,9 +50,15 @@ pub(in crate::manifest) struct AuthoredAction {
 
 /// Reads all roles.
 pub(super) fn read_roles(root: &TomlTable<'_>) -> Vec<AuthoredRole> {
-    let Some(item) = root.required_with_line("role", "[[role]]") else {
-        return Vec::new();
-    };
+    let item = root
+        .key(
+            "role",
+            "The roles, in the order in which their results take effect.",
+        )
+        .required_with_line("[[role]]")
+        .keyword("minItems", 1)
+        .list_item(read_role);
+    let Some(item) = item else { return Vec::new() };
     let roles = item.tables("`[[role]]`");
     if item.is_empty_list() {
         item.reject("a team needs a role", "add a `[[role]]`");
@@ -67,33 +75,57 @@ pub(super) fn read_roles(root: &TomlTable<'_>) -> Vec<AuthoredRole> {
 /// The keys that a human role cannot have.
 const AGENT_ONLY_KEYS: [&str; 4] = ["action", "think", "react", "max_react_loop"];
 
+/// What the keys of the budget of a role or an action are for.
+const OWN_BUDGET: BudgetKeys = BudgetKeys {
+    investment: "What it may spend in all, in USD; 0 for no cap of its own. The call that crosses the line is still \
+                 made, so the last calls may exceed it.",
+    tokens: "How many tokens it may use in all; 0 for no cap of its own.",
+};
+
 fn read_role(table: &TomlTable<'_>) -> AuthoredRole {
-    let text = |key| {
-        let text = table.item(key).and_then(|item| item.text());
+    table.define_as("role");
+    let text = |key, about| {
+        let text = table.key(key, about).text();
         text.map(|text| text.value).unwrap_or_default()
     };
-    let texts = |key| {
-        table
-            .item(key)
-            .map(|item| item.unique_strings())
-            .unwrap_or_default()
-    };
+    describe_rules(table);
     AuthoredRole {
         span: table.span.clone(),
-        name: table.required("name").and_then(|item| item.text()),
+        name: table
+            .key("name", "Its name, for routes and messages.")
+            .required()
+            .name(),
         human: read_human(table),
-        profile: text("profile"),
-        goal: text("goal"),
-        constraints: text("constraints"),
-        desc: text("desc"),
-        watch: texts("watch"),
-        addresses: texts("addresses"),
+        profile: text("profile", "Its job, for prompts."),
+        goal: text("goal", "What it is to achieve, for prompts."),
+        constraints: text("constraints", "What it has to respect, for prompts."),
+        desc: text("desc", "Anything else about it, for prompts."),
+        watch: table
+            .key(
+                "watch",
+                "The labels it hears of: names of actions, or `UserRequirement`, the idea.",
+            )
+            .unique_texts(),
+        addresses: table
+            .key("addresses", "Further names for it.")
+            .unique_texts(),
         react: read_react(table),
         max_react_loop: read_max_react_loop(table),
         think: read_think(table),
         actions: read_actions(table),
-        budget_limits: read_budget_limits(table),
+        budget_limits: read_budget_limits(table, &OWN_BUDGET),
     }
+}
+
+/// Describes which keys human roles cannot have and other roles need. It is checked in `check`.
+fn describe_rules(role: &TomlTable<'_>) {
+    let human = || conditional("kind", "human", &[], &AGENT_ONLY_KEYS);
+    role.rule("if", || human()["if"].take());
+    role.rule("then", || human()["then"].take());
+    role.rule(
+        "else",
+        || json!({ "required": ["action"], "properties": { "action": { "minItems": 1 } } }),
+    );
 }
 
 fn read_human(table: &TomlTable<'_>) -> Option<Range<usize>> {
@@ -103,7 +135,13 @@ fn read_human(table: &TomlTable<'_>) -> Option<Range<usize>> {
         Human,
     }
     let words = [("agent", RoleKind::Agent), ("human", RoleKind::Human)];
-    let item = table.item("kind")?;
+    let item = table
+        .key(
+            "kind",
+            "Who plays it: components, or a person who is asked.",
+        )
+        .default("agent")
+        .one_of(&words)?;
     item.choice(&words)
         .filter(|kind| *kind == RoleKind::Human)?;
     table.exclude(&AGENT_ONLY_KEYS);
@@ -116,14 +154,28 @@ fn read_react(table: &TomlTable<'_>) -> Option<Located<ReactMode>> {
         ("react", ReactMode::Choose),
         ("plan_and_act", ReactMode::PlanAndAct),
     ];
-    let item = table.item("react")?;
+    let item = table
+        .key(
+            "react",
+            "How it goes from one action to the next. `by_order`: all, in order. `react`: something chooses the \
+             next. `plan_and_act`: the first plans, the others carry out the plan.",
+        )
+        .default("by_order")
+        .one_of(&words)?;
     let span = item.span();
     item.choice(&words).map(|value| Located { value, span })
 }
 
 fn read_max_react_loop(table: &TomlTable<'_>) -> Option<Located<u32>> {
-    let item = table.item("max_react_loop")?;
-    let number = item.integer(1..=u64::from(u32::MAX))?;
+    let range = 1..=u64::from(u32::MAX);
+    let item = table
+        .key(
+            "max_react_loop",
+            "How many actions one activation makes at most, for `react`.",
+        )
+        .default(1)
+        .value(|| kind::integer(range.clone()))?;
+    let number = item.integer(range)?;
     Some(Located {
         value: number as u32,
         span: item.key_span,
@@ -131,18 +183,29 @@ fn read_max_react_loop(table: &TomlTable<'_>) -> Option<Located<u32>> {
 }
 
 fn read_think(table: &TomlTable<'_>) -> Option<Located<AuthoredSlot>> {
-    let item = table.item("think")?;
+    let item = table
+        .key(
+            "think",
+            "What chooses the next action, for `react`. Without it, the team's model; a single action needs neither.",
+        )
+        .table_item(read_thinker)?;
     let think = item.table("`think`")?;
     Some(Located {
-        value: slot::read_slot(&think, ComponentKind::Thinker),
+        value: read_thinker(&think),
         span: item.key_span,
     })
 }
 
+fn read_thinker(table: &TomlTable<'_>) -> AuthoredSlot {
+    table.define_as("think");
+    slot::read_slot(table, ComponentKind::Thinker)
+}
+
 fn read_actions(table: &TomlTable<'_>) -> Vec<AuthoredAction> {
-    let Some(item) = table.item("action") else {
-        return Vec::new();
-    };
+    let item = table
+        .key("action", "Its actions, in order.")
+        .list_item(read_action);
+    let Some(item) = item else { return Vec::new() };
     let actions = item.tables("`[[role.action]]`");
     if actions.len() > MAX_NUMBERED {
         item.reject(
@@ -150,11 +213,17 @@ fn read_actions(table: &TomlTable<'_>) -> Vec<AuthoredAction> {
             format!("at most {MAX_NUMBERED}"),
         );
     }
-    let actions = actions.iter().take(MAX_NUMBERED);
-    let read = actions.map(|table| AuthoredAction {
-        name: table.required("name").and_then(|item| item.text()),
+    actions.iter().take(MAX_NUMBERED).map(read_action).collect()
+}
+
+fn read_action(table: &TomlTable<'_>) -> AuthoredAction {
+    table.define_as("action");
+    AuthoredAction {
+        name: table
+            .key("name", "Its name, which is also the label of its messages.")
+            .required()
+            .name(),
         slot: slot::read_slot(table, ComponentKind::Action),
-        budget_limits: read_budget_limits(table),
-    });
-    read.collect()
+        budget_limits: read_budget_limits(table, &OWN_BUDGET),
+    }
 }

@@ -5,15 +5,15 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use strata_core::record::json;
 
 use super::limits::{self, ComponentKind, LimitsPatch};
-use super::optional_table;
 use crate::build::script;
 use crate::display_path::display_path;
 use crate::manifest::http;
 use crate::manifest::names::check_legible;
+use crate::manifest::schema::kind;
 use crate::manifest::skill::{self, ResolvedSkill, SkillReference};
 use crate::manifest::table::{Located, TomlItem, TomlTable};
 use crate::open;
@@ -52,82 +52,178 @@ pub(in crate::manifest) struct AuthoredGrants {
 
 /// Reads the keys of a component from the table of its action or of `think`.
 pub(super) fn read_slot(table: &TomlTable<'_>, subject: ComponentKind) -> AuthoredSlot {
-    forbid_conflicting_keys(table);
-    let config = table.item("config");
-    let limits =
-        optional_table(table, "limits", "`limits`").map(|t| limits::read_limits_patch(&t, subject));
-    let pin = table.item("sha256").and_then(|item| read_pin(&item));
-    let (component, pin, skill) = match read_skill(table) {
-        None => (read_component(table), pin, None),
-        Some(None) => (None, pin, None),
-        // The author's pin takes precedence over the digest on the shelf. Either is compared with
-        // the component when it is loaded.
-        Some(Some(ResolvedSkill {
-            component,
-            pin: shelved,
-            reference: chosen,
-        })) => {
-            let shelved = shelved.map(|value| Located {
-                value,
-                span: component.span.clone(),
-            });
-            (Some(component), pin.or(shelved), Some(chosen))
-        }
+    let config = table
+        .key("config", "Handed to the component with each call, as JSON.")
+        .value(|| json!({}));
+    let limits = table
+        .key(
+            "limits",
+            "What it may use up. What is not written is that of the team.",
+        )
+        .table("`limits`", |limits| {
+            limits::read_limits_patch(limits, subject)
+        });
+    let named = ComponentKeys::look_up(table, subject).read(table);
+    let output_schema = match subject {
+        ComponentKind::Action => table
+            .key(
+                "output_schema",
+                "A file with a JSON Schema that the output's data has to follow.",
+            )
+            .value(kind::path),
+        ComponentKind::Thinker => None,
     };
+    let allow = table
+        .key("allow", "What it may touch. Nothing else is allowed.")
+        .table("`allow`", read_allow);
     AuthoredSlot {
         span: table.span.clone(),
-        component,
-        pin,
-        skill,
-        function: match subject {
-            ComponentKind::Action => read_function(table),
-            ComponentKind::Thinker => None,
-        },
+        component: named.component,
+        pin: named.pin,
+        skill: named.skill,
+        function: named.function,
         config: config.as_ref().map_or(Value::Null, TomlItem::json),
         config_span: config.map(|item| item.span()),
-        output_schema: match subject {
-            ComponentKind::Action => table
-                .item("output_schema")
-                .and_then(|item| read_schema(&item)),
-            ComponentKind::Thinker => None,
-        },
+        output_schema: output_schema.and_then(|item| read_schema(&item)),
         limits: limits.unwrap_or_default(),
-        allow: optional_table(table, "allow", "`allow`")
-            .map(|allow| read_allow(&allow))
-            .unwrap_or_default(),
+        allow: allow.unwrap_or_default(),
     }
+}
+
+/// The keys that name a component and what is called of it.
+struct ComponentKeys<'a> {
+    component: Option<TomlItem<'a>>,
+    script: Option<TomlItem<'a>>,
+    skill: Option<TomlItem<'a>>,
+    pin: Option<TomlItem<'a>>,
+    function: Option<TomlItem<'a>>,
+}
+
+/// A component, as these keys name it.
+#[derive(Default)]
+struct NamedComponent {
+    component: Option<Located<PathBuf>>,
+    pin: Option<Located<String>>,
+    skill: Option<SkillReference>,
+    function: Option<Located<String>>,
 }
 
 /// The keys of which exactly one names the component.
 const COMPONENT_KEYS: [&str; 3] = ["component", "script", "skill"];
 
-/// Excludes the other ways of naming a component from suggestions, and `function` unless the
-/// component is named by `component`.
-fn forbid_conflicting_keys(table: &TomlTable<'_>) {
-    if COMPONENT_KEYS.iter().any(|way| table.has(way)) {
-        table.exclude(&COMPONENT_KEYS);
+impl<'a> ComponentKeys<'a> {
+    fn look_up(table: &TomlTable<'a>, subject: ComponentKind) -> Self {
+        let keys = Self {
+            component: table
+                .key(
+                    "component",
+                    "A component, or a directory with the source of one, which is built first. Relative to this file.",
+                )
+                .value(kind::path),
+            script: table
+                .key(
+                    "script",
+                    "A file in JavaScript or Python that is run as it is. Relative to this file. `<newest>.js`, \
+                     `<newest>.py`: the code in the newest message.",
+                )
+                .value(|| {
+                    let extensions: Vec<&str> = script::extensions().collect();
+                    kind::matching(&format!(".\\.({})$", extensions.join("|")))
+                }),
+            skill: table
+                .key(
+                    "skill",
+                    "A component on this machine's shelf: `name@1.2.3`, or the newest of `name@^1.2`. See \
+                     `strata-host skill`.",
+                )
+                .matching("^[0-9A-Za-z][0-9A-Za-z._-]*@[\\^~]?\\s*[0-9]"),
+            pin: table
+                .key("sha256", "The SHA-256 that the component must have.")
+                .matching("^[0-9A-Fa-f]{64}$"),
+            function: match subject {
+                ComponentKind::Action => table
+                    .key(
+                        "function",
+                        "What is called of a component that knows nothing of the host: an exported function's \
+                         `name`, or `package:name/interface@version#name`.",
+                    )
+                    .value(kind::non_empty_text),
+                ComponentKind::Thinker => None,
+            },
+        };
+        table.rule("oneOf", || {
+            COMPONENT_KEYS
+                .map(|key| json!({ "required": [key] }))
+                .into()
+        });
+        if subject == ComponentKind::Action {
+            table.rule("dependentRequired", || json!({ "function": ["component"] }));
+        }
+        keys
     }
-    if table.has("script") || table.has("skill") {
-        table.exclude(&["function"]);
+
+    fn read(&self, table: &TomlTable<'_>) -> NamedComponent {
+        self.exclude_conflicting(table);
+        let pin = self.pin.as_ref().and_then(read_pin);
+        let function = self.read_function(table);
+        let Some(skill) = &self.skill else {
+            return NamedComponent {
+                component: self.read_component(table),
+                pin,
+                skill: None,
+                function,
+            };
+        };
+        reject_conflicting(table, "skill", [&self.component, &self.script]);
+        let Some(resolved) = skill::resolve_skill(skill) else {
+            return NamedComponent {
+                pin,
+                function,
+                ..NamedComponent::default()
+            };
+        };
+        let ResolvedSkill {
+            component,
+            pin: shelved,
+            reference,
+        } = resolved;
+        // The author's pin takes precedence over the digest on the shelf. Either is compared with
+        // the component when it is loaded.
+        let shelved = shelved.map(|value| Located {
+            value,
+            span: component.span.clone(),
+        });
+        NamedComponent {
+            component: Some(component),
+            pin: pin.or(shelved),
+            skill: Some(reference),
+            function,
+        }
     }
-}
 
-/// Reads `skill`. The outer `Option` is `None` if the key is absent, the inner one if it is
-/// invalid.
-fn read_skill(table: &TomlTable<'_>) -> Option<Option<ResolvedSkill>> {
-    let item = table.item("skill")?;
-    reject_conflicting_keys(table, "skill", &["component", "script"]);
-    Some(skill::resolve_skill(&item))
-}
+    /// Excludes the other ways of naming a component from suggestions, and `function` unless the
+    /// component is named by `component`.
+    fn exclude_conflicting(&self, table: &TomlTable<'_>) {
+        let other = self.script.is_some() || self.skill.is_some();
+        if self.component.is_some() || other {
+            table.exclude(&COMPONENT_KEYS);
+        }
+        if other {
+            table.exclude(&["function"]);
+        }
+    }
 
-/// Reads `component` or `script`.
-fn read_component(table: &TomlTable<'_>) -> Option<Located<PathBuf>> {
-    let Some(item) = table.item("script") else {
-        let Some(item) = table.item("component") else {
+    /// Reads `component` or `script`.
+    fn read_component(&self, table: &TomlTable<'_>) -> Option<Located<PathBuf>> {
+        if let Some(script) = &self.script {
+            reject_conflicting(table, "script", [&self.component]);
+            return read_script(script);
+        }
+        let Some(item) = &self.component else {
             table.report_missing_one_of(&COMPONENT_KEYS);
             return None;
         };
-        let found = read_file_path(&item)?;
+        let found = read_file_path(item)?;
         if item.checks_files() && script::is_script(&found.value) && !found.value.is_dir() {
             let message = format!("`{}` is a script, not a component", item.text()?.value);
             item.reject(
@@ -136,10 +232,34 @@ fn read_component(table: &TomlTable<'_>) -> Option<Located<PathBuf>> {
             );
             return None;
         }
-        return Some(found);
-    };
-    reject_conflicting_keys(table, "script", &["component"]);
-    let found = read_file_path(&item)?;
+        Some(found)
+    }
+
+    /// Reads `function`, the name of an exported function. A skill is always called by its handler,
+    /// and a script exports only what its interpreter exports, so neither can have one.
+    fn read_function(&self, table: &TomlTable<'_>) -> Option<Located<String>> {
+        let item = self.function.as_ref()?;
+        for other in [&self.skill, &self.script].into_iter().flatten() {
+            let message = format!("there cannot be both `{}` and `function`", other.key);
+            let problem = table.problems.at(&item.key_span, message);
+            table
+                .problems
+                .add(problem.hint("functions are called of a `component`"));
+        }
+        let function = item.text()?;
+        if function.value.is_empty() {
+            item.reject(
+                "a function has a name",
+                "`name`, or `package:name/interface@1.0.0#name`",
+            );
+            return None;
+        }
+        Some(function)
+    }
+}
+
+fn read_script(item: &TomlItem<'_>) -> Option<Located<PathBuf>> {
+    let found = read_file_path(item)?;
     if !script::is_script(&found.value) {
         let endings: Vec<String> = script::extensions()
             .map(|ending| format!("`.{ending}`"))
@@ -163,37 +283,16 @@ fn read_component(table: &TomlTable<'_>) -> Option<Located<PathBuf>> {
 }
 
 /// Reports each of the `others` that is present beside `key`.
-fn reject_conflicting_keys(table: &TomlTable<'_>, key: &str, others: &[&'static str]) {
-    for other in others.iter().filter_map(|other| table.item(other)) {
+fn reject_conflicting<const N: usize>(
+    table: &TomlTable<'_>,
+    key: &str,
+    others: [&Option<TomlItem<'_>>; N],
+) {
+    for other in others.into_iter().flatten() {
         let message = format!("there cannot be both `{key}` and `{}`", other.key);
         let problem = table.problems.at(&other.key_span, message);
         table.problems.add(problem.hint("remove one of them"));
     }
-}
-
-/// Reads `function`, the name of an exported function. A skill is always called by its handler, and
-/// a script exports only what its interpreter exports, so neither can have one.
-fn read_function(table: &TomlTable<'_>) -> Option<Located<String>> {
-    let item = table.item("function")?;
-    for other in ["skill", "script"]
-        .into_iter()
-        .filter(|other| table.has(other))
-    {
-        let message = format!("there cannot be both `{other}` and `function`");
-        let problem = table.problems.at(&item.key_span, message);
-        table
-            .problems
-            .add(problem.hint("functions are called of a `component`"));
-    }
-    let function = item.text()?;
-    if function.value.is_empty() {
-        item.reject(
-            "a function has a name",
-            "`name`, or `package:name/interface@1.0.0#name`",
-        );
-        return None;
-    }
-    Some(function)
 }
 
 /// Reads a path and makes it absolute.
@@ -262,20 +361,30 @@ fn load_schema(file: &Path) -> Result<CompiledSchema, String> {
 }
 
 fn read_allow(table: &TomlTable<'_>) -> AuthoredGrants {
-    let dirs = table.item("dirs");
-    let dirs = dirs.map(|dirs| read_dirs(&dirs.tables("`dirs`")));
-    let mut secrets = read_located_variables(table, "secrets");
+    table.define_as("allow");
+    let dirs = table
+        .key("dirs", "Directories.")
+        .list_item(|dir| read_dir(dir, &mut BTreeSet::new()))
+        .map(|dirs| read_dirs(&dirs.tables("`dirs`")));
+    let mut secrets = read_located_variables(
+        table,
+        "secrets",
+        "Secrets that may be named without being sent anywhere.",
+    );
     let named: Vec<String> = secrets.iter().map(|name| name.value.clone()).collect();
-    let http = table
-        .item("http")
-        .map(|item| http::read_grants(&item, &mut secrets));
+    let env = read_variable_names(table, "env", "Environment variables that may be read.");
+    let http = http::read_grants(table, &mut secrets);
+    let llm = table
+        .key("llm", "Language models.")
+        .table("`llm`", read_llm)
+        .flatten();
     AuthoredGrants {
         span: Some(table.span.clone()),
         grants: Grants {
-            llm: optional_table(table, "llm", "`llm`").and_then(|llm| read_llm(&llm)),
+            llm,
             dirs: dirs.unwrap_or_default(),
-            env: read_variable_names(table, "env"),
-            http: http.unwrap_or_default(),
+            env,
+            http,
             secrets: named,
         },
         secrets,
@@ -286,8 +395,9 @@ fn read_allow(table: &TomlTable<'_>) -> AuthoredGrants {
 pub(in crate::manifest) fn read_variable_names(
     table: &TomlTable<'_>,
     key: &'static str,
+    about: &'static str,
 ) -> Vec<String> {
-    read_located_variables(table, key)
+    read_located_variables(table, key, about)
         .into_iter()
         .map(|name| name.value)
         .collect()
@@ -297,9 +407,11 @@ pub(in crate::manifest) fn read_variable_names(
 pub(in crate::manifest) fn read_located_variables(
     table: &TomlTable<'_>,
     key: &'static str,
+    about: &'static str,
 ) -> Vec<Located<String>> {
     let names = table
-        .item(key)
+        .key(key, about)
+        .value(kind::variables)
         .map(|item| item.unique_strings())
         .unwrap_or_default();
     for name in &names {
@@ -323,9 +435,17 @@ pub(in crate::manifest) fn check_variable(table: &TomlTable<'_>, name: &Located<
 }
 
 pub(in crate::manifest) fn read_llm(table: &TomlTable<'_>) -> Option<LlmGrant> {
-    let calls = table.item("calls");
-    let calls = calls.and_then(|item| item.integer(1..=u64::from(u32::MAX)));
-    let item = table.required("models")?;
+    let calls = table
+        .key("calls", "How many calls one attempt may make.")
+        .integer(1..=u64::from(u32::MAX));
+    let item = table
+        .key(
+            "models",
+            "Models that may be asked; `*` stands for any run of characters. A request that names none asks the \
+             model of `[llm]`, which has to be among them.",
+        )
+        .required()
+        .value(kind::non_empty_texts)?;
     let models = item.unique_strings();
     for model in &models {
         check_legible(model, table.problems);
@@ -342,38 +462,63 @@ pub(in crate::manifest) fn read_llm(table: &TomlTable<'_>) -> Option<LlmGrant> {
 
 fn read_dirs(tables: &[TomlTable<'_>]) -> Vec<DirGrant> {
     let mut taken = BTreeSet::new();
-    let mut dirs = Vec::new();
-    for table in tables {
-        let host = table.required("host");
-        let host = host.and_then(|item| read_host_dir(&item));
-        let write = table.item("write").and_then(|item| item.boolean());
-        let guest = table.required("guest").and_then(|item| {
+    tables
+        .iter()
+        .filter_map(|table| read_dir(table, &mut taken))
+        .collect()
+}
+
+/// Reads a grant of a directory, whose name for the guest must not be in `taken`.
+fn read_dir(table: &TomlTable<'_>, taken: &mut BTreeSet<String>) -> Option<DirGrant> {
+    let host = table
+        .key("host", "The directory, relative to this file.")
+        .required()
+        .value(kind::path)
+        .and_then(|item| read_host_dir(&item));
+    let access = read_access(table);
+    let guest = table
+        .key("guest", "What the component calls it: `/out`.")
+        .required()
+        .matching("^/")
+        .and_then(|item| {
             let guest = read_guest_dir(&item)?;
             if !taken.insert(guest.clone()) {
                 item.reject(format!("`{guest}` is granted twice"), "remove one of them");
             }
             Some(guest)
         });
-        if let (Some(host), Some(guest)) = (host, guest) {
-            let access = match write {
-                Some(true) => Access::Write,
-                _ => Access::Read,
-            };
-            dirs.push(DirGrant {
-                host,
-                guest,
-                access,
-                max_bytes: read_max_bytes(table, access),
-            });
-        }
+    let max_bytes = read_max_bytes(table, access);
+    Some(DirGrant {
+        host: host?,
+        guest: guest?,
+        access,
+        max_bytes,
+    })
+}
+
+/// Reads `write`.
+pub(in crate::manifest) fn read_access(table: &TomlTable<'_>) -> Access {
+    let write = table
+        .key(
+            "write",
+            "Whether it may be written. It is made if it is missing.",
+        )
+        .boolean();
+    match write {
+        Some(true) => Access::Write,
+        Some(false) | None => Access::Read,
     }
-    dirs
 }
 
 /// Reads `max_size`: how large a directory may become, in bytes. It is valid for writable
 /// directories only.
 pub(in crate::manifest) fn read_max_bytes(table: &TomlTable<'_>, access: Access) -> Option<u64> {
-    let item = table.item("max_size")?;
+    let item = table
+        .key(
+            "max_size",
+            "How large each role may make it in a step, where it may be written.",
+        )
+        .value(|| kind::size(0))?;
     if access == Access::Read {
         item.reject(
             "`max_size` is for directories that may be written",

@@ -39,7 +39,7 @@ impl Definition {
     /// Restricts the team by its operators' policies. All of them apply.
     pub fn apply_policies(&mut self, operators: &[OperatorPolicy]) -> Result<(), Diagnostics> {
         for operator in operators {
-            if operator.external == Permission::Forbidden && self.external.is_some() {
+            if operator.allowed.external == Permission::Forbidden && self.external.is_some() {
                 return Err(refusal(
                     operator,
                     "the team has an `[env.external]`, which its operator does not allow".into(),
@@ -154,7 +154,7 @@ impl Definition {
                     LimitLocation::Set(format!("its operator allows no more, {at}")),
                 );
             }
-            let Some(bounds) = &operator.bounds else {
+            let Some(bounds) = &operator.allowed.bounds else {
                 continue;
             };
             let left = plugin.grants.within(bounds);
@@ -173,7 +173,7 @@ impl Definition {
     /// Removes the team's language model if the policy does not allow the model, its endpoint, or
     /// the key that is sent there.
     fn restrict_model(&mut self, operator: &OperatorPolicy) {
-        let (Some(bounds), Some(llm)) = (&operator.bounds, &self.llm) else {
+        let (Some(bounds), Some(llm)) = (&operator.allowed.bounds, &self.llm) else {
             return;
         };
         let name = &operator.source.name;

@@ -12,45 +12,45 @@ use crate::manifest::units::{
 /// A regular expression prefix that requires a digit other than zero.
 const NOT_ZERO: &str = "(?=.*[1-9])";
 
-pub(super) fn text() -> Value {
+pub(in crate::manifest) fn text() -> Value {
     json!({ "type": "string" })
 }
 
 /// A path relative to the team file.
-pub(super) fn path() -> Value {
-    json!({ "type": "string", "minLength": 1 })
+pub(in crate::manifest) fn path() -> Value {
+    non_empty_text()
 }
 
 /// The name of a role, an action or the like.
-pub(super) fn name() -> Value {
+pub(in crate::manifest) fn name() -> Value {
     json!({ "type": "string", "minLength": 1, "maxLength": crate::manifest::names::MAX_NAME_CHARS })
 }
 
 /// A list of distinct strings.
-pub(super) fn unique_texts() -> Value {
+pub(in crate::manifest) fn unique_texts() -> Value {
     json!({ "type": "array", "items": text(), "uniqueItems": true })
 }
 
 /// A list of distinct strings that is not empty.
-pub(super) fn non_empty_texts() -> Value {
+pub(in crate::manifest) fn non_empty_texts() -> Value {
     json!({ "type": "array", "items": text(), "uniqueItems": true, "minItems": 1 })
 }
 
 /// The name of an environment variable.
-pub(super) fn variable() -> Value {
-    json!({ "type": "string", "pattern": "^[^=]+$" })
+pub(in crate::manifest) fn variable() -> Value {
+    matching("^[^=]+$")
 }
 
 /// A list of names of environment variables.
-pub(super) fn variables() -> Value {
+pub(in crate::manifest) fn variables() -> Value {
     json!({ "type": "array", "items": variable(), "uniqueItems": true })
 }
 
-pub(super) fn boolean(default: bool) -> Value {
+pub(in crate::manifest) fn boolean(default: bool) -> Value {
     json!({ "type": "boolean", "default": default })
 }
 
-pub(super) fn integer(range: RangeInclusive<u64>) -> Value {
+pub(in crate::manifest) fn integer(range: RangeInclusive<u64>) -> Value {
     let mut schema = json!({ "type": "integer", "minimum": range.start() });
     // TOML has no larger integers.
     if *range.end() <= i64::MAX as u64 {
@@ -60,52 +60,55 @@ pub(super) fn integer(range: RangeInclusive<u64>) -> Value {
 }
 
 /// An amount of USD.
-pub(super) fn amount() -> Value {
-    json!({ "type": "number", "minimum": AMOUNTS.start(), "maximum": AMOUNTS.end(), "default": 0 })
+pub(in crate::manifest) fn amount() -> Value {
+    json!({ "type": "number", "minimum": AMOUNTS.start(), "maximum": AMOUNTS.end() })
 }
 
-/// One of a few words. The first is the default.
-pub(super) fn word_enum(words: &[&str]) -> Value {
-    json!({ "type": "string", "enum": words, "default": words.first() })
+/// One of a few words.
+pub(in crate::manifest) fn word_enum<'w>(words: impl Iterator<Item = &'w str>) -> Value {
+    json!({ "type": "string", "enum": words.collect::<Vec<_>>() })
+}
+
+/// A string that matches a regular expression.
+pub(in crate::manifest) fn matching(pattern: &str) -> Value {
+    json!({ "type": "string", "pattern": pattern })
+}
+
+/// A string that is not empty.
+pub(in crate::manifest) fn non_empty_text() -> Value {
+    json!({ "type": "string", "minLength": 1 })
+}
+
+/// The address of a service.
+pub(in crate::manifest) fn url() -> Value {
+    matching("^[Hh][Tt][Tt][Pp][Ss]?:")
 }
 
 /// A number of bytes. `least` is 0 if it may be zero, and 1 otherwise.
-pub(super) fn size(default: Option<u64>, least: u64) -> Value {
+pub(in crate::manifest) fn size(least: u64) -> Value {
     let zero = if least == 0 { "" } else { NOT_ZERO };
-    let schema = json!({ "anyOf": [
+    json!({ "anyOf": [
         { "type": "string", "pattern": format!("^{zero}{}$", size_pattern()) },
         { "type": "integer", "minimum": least },
-    ], "examples": ["64MiB"] });
-    with_default(
-        schema,
-        default.map(|bytes| format_size(bytes).replace(' ', "").into()),
-    )
+    ], "examples": ["64MiB"] })
 }
 
 /// A duration. `least` is zero if it may be zero.
-pub(super) fn duration(default: Option<Duration>, least: Duration) -> Value {
+pub(in crate::manifest) fn duration(least: Duration) -> Value {
     let zero = if least.is_zero() { "" } else { NOT_ZERO };
-    let schema = json!({
-        "type": "string", "pattern": format!("^{zero}{}$", duration_pattern()), "examples": ["1.5s"],
-    });
-    with_default(
-        schema,
-        default.map(|duration| format_duration(duration).replace(' ', "").into()),
-    )
+    let pattern = format!("^{zero}{}$", duration_pattern());
+    json!({ "type": "string", "pattern": pattern, "examples": ["1.5s"] })
 }
 
-/// Removes the default from a schema.
-pub(super) fn without_default(mut schema: Value) -> Value {
-    if let Value::Object(map) = &mut schema {
-        map.remove("default");
-    }
-    schema
+/// The shortest duration that is not zero.
+pub(in crate::manifest) const SHORTEST: Duration = Duration::from_millis(1);
+
+/// Returns a size as it is written in a file.
+pub(in crate::manifest) fn written_size(bytes: u64) -> String {
+    format_size(bytes).replace(' ', "")
 }
 
-/// Sets the default of a schema, if there is one.
-pub(super) fn with_default(mut schema: Value, default: Option<Value>) -> Value {
-    if let Some(default) = default {
-        schema["default"] = default;
-    }
-    schema
+/// Returns a duration as it is written in a file.
+pub(in crate::manifest) fn written_duration(duration: Duration) -> String {
+    format_duration(duration).replace(' ', "")
 }
