@@ -5,13 +5,14 @@
 //! default and position; `check` resolves names and checks targets, modes and conditions; the
 //! result is a `Definition`. All problems of a file are reported at once.
 
+mod address;
 mod advice;
 mod authored;
 mod check;
 mod component_location;
 mod condition;
 pub mod diagnostic;
-mod http;
+mod grants;
 mod json;
 mod llm;
 mod names;

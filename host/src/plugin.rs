@@ -4,19 +4,18 @@
 //! it.
 
 pub mod http;
-mod intersect;
 mod limits;
 pub(crate) mod pattern;
 mod schema;
 
 use std::path::PathBuf;
 
+use serde::{Serialize, Serializer};
 use strata_core::record::json::Json;
 
 use crate::services::variables::Variables;
 use http::HttpGrant;
 
-pub use intersect::{DirBound, GrantBounds};
 pub use limits::{Limit, LimitAdvice, LimitLocation, LimitReached, LimitUnit, Limits};
 pub use schema::CompiledSchema;
 
@@ -63,7 +62,7 @@ impl Plugin {
 }
 
 /// What a plugin may access. The default is nothing.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Grants {
     /// Language models.
     pub llm: Option<LlmGrant>,
@@ -87,11 +86,12 @@ impl Grants {
 }
 
 /// A grant of language models.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LlmGrant {
     /// Names of models; `*` matches any characters.
     pub models: Vec<String>,
     /// The model for requests that name none. It must match `models` too.
+    #[serde(skip)]
     pub default: Option<String>,
     /// How many calls one attempt may make; `None` if there is no limit besides `host_calls`.
     pub calls: Option<u32>,
@@ -100,20 +100,19 @@ pub struct LlmGrant {
 impl LlmGrant {
     /// Returns whether a model may be used.
     pub fn allows(&self, model: &str) -> bool {
-        self.models
-            .iter()
-            .any(|pattern| pattern::matches(pattern, model))
+        pattern::matches_any(&self.models, model)
     }
 }
 
 /// A grant of a directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DirGrant {
     /// The absolute path on the host.
     pub host: PathBuf,
     /// The path for the guest, which starts with `/`.
     pub guest: String,
     /// Whether the guest may write there. A writable directory is created if it is missing.
+    #[serde(rename = "write", serialize_with = "is_write")]
     pub access: Access,
     /// The maximum size of all files below it, in bytes; `None` for no limit.
     pub max_bytes: Option<u64>,
@@ -126,4 +125,8 @@ pub enum Access {
     Read,
     /// Read, write, create and remove.
     Write,
+}
+
+fn is_write<S: Serializer>(access: &Access, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_bool(*access == Access::Write)
 }

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use serde_json::json;
 use strata_core::record::money::Usd;
 
+use super::address;
 use super::authored::slot;
 use super::diagnostic::SourceText;
-use super::http;
+use super::grants::variables::check_name;
 use super::schema::{conditional, kind};
 use super::table::{TomlItem, TomlTable};
 use crate::display_path::display_path;
@@ -238,7 +239,7 @@ impl<'a> EndpointKeys<'a> {
         let base_url = self
             .base_url
             .as_ref()
-            .and_then(|item| http::read_url(item, ServiceKind::Models));
+            .and_then(|item| address::read_url(item, ServiceKind::Models));
         let api_key = self.api_key.as_ref().and_then(read_api_key);
         if let (Some(url), Some(key), Some(_)) = (&base_url, &self.api_key, &api_key)
             && endpoint::completions_url(&url.value)
@@ -288,7 +289,7 @@ fn read_key_variable(table: &TomlTable<'_>) -> Option<String> {
         .required()
         .value(kind::variable)?
         .text()?;
-    slot::check_variable(table, &name);
+    check_name(table, &name);
     Some(name.value)
 }
 

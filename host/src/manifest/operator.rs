@@ -13,13 +13,11 @@ use serde_json::json;
 use strata_core::team::BudgetLimits;
 
 use super::authored::limits::read_limits;
-use super::authored::slot::{self, read_variable_names};
 use super::authored::{BudgetKeys, read_budget_limits};
 use super::diagnostic::{Diagnostic, Diagnostics, Problems, SourceText};
-use super::http;
-use super::schema::kind;
+use super::grants::{self, GrantBounds};
 use super::table::{Located, TomlTable};
-use crate::plugin::{DirBound, GrantBounds, Limit};
+use crate::plugin::Limit;
 
 pub(super) use restrict::PolicyReduction;
 pub use search::{in_force, policy_files};
@@ -136,49 +134,8 @@ fn read_allow(allow: &TomlTable<'_>) -> Allowed {
             "build",
             "Whether components may be built from directories of source, which runs code of their authors.",
         ),
-        bounds: Some(read_bounds(allow)),
+        bounds: Some(grants::read_bounds(allow)),
     }
-}
-
-fn read_bounds(allow: &TomlTable<'_>) -> GrantBounds {
-    let dirs = allow
-        .key("dirs", "Directories, with all that is below them.")
-        .tables("`dirs`", read_dir);
-    let llm = allow.key("llm", "Language models.").table("`llm`", |llm| {
-        (http::read_endpoints(llm), slot::read_llm(llm))
-    });
-    let (endpoints, llm) = llm.unwrap_or_default();
-    GrantBounds {
-        endpoints,
-        llm,
-        dirs: dirs.into_iter().flatten().collect(),
-        env: read_variable_names(
-            allow,
-            "env",
-            "Environment variables, `*` stands for any run of characters.",
-        ),
-        http: http::read_grants(allow, &mut Vec::new()),
-        secrets: read_variable_names(
-            allow,
-            "secrets",
-            "Secrets, `*` stands for any run of characters.",
-        ),
-    }
-}
-
-fn read_dir(table: &TomlTable<'_>) -> Option<DirBound> {
-    let host = table
-        .key("host", "The directory, relative to this file.")
-        .required()
-        .value(kind::path)
-        .and_then(|item| slot::read_path(&item));
-    let access = slot::read_access(table);
-    let max_bytes = slot::read_max_bytes(table, access);
-    Some(DirBound {
-        host: host?.value,
-        access,
-        max_bytes,
-    })
 }
 
 impl From<Diagnostics> for super::OverrideError {

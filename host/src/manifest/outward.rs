@@ -12,10 +12,9 @@ use strata_core::record::id::Slot;
 use super::component_location::ComponentOverride;
 use super::diagnostic::{Problems, ReferencedFiles, SourceText};
 use super::table::TomlTable;
-use super::{Definition, authored, parse_document, read_source};
+use super::{Definition, authored, grants, parse_document, read_source};
 use crate::display_path::{absolute_path, display_path};
-use crate::plugin::http::HttpGrant;
-use crate::plugin::{Access, Grants, Plugin};
+use crate::plugin::Plugin;
 use crate::services::external::ExternalEndpoint;
 use crate::services::models::config::{Endpoint, ProviderConfig};
 
@@ -46,35 +45,12 @@ pub enum OutwardUse {
         /// The variable whose value is sent there as a key.
         key: Option<String>,
     },
-    /// An action may make requests.
-    Request {
+    /// An action may use something that it is granted.
+    Grant {
         /// `ROLE.ACTION`.
         action: String,
-        /// Where to, and with what.
-        grant: HttpGrant,
-    },
-    /// An action may use a directory.
-    Directory {
-        /// `ROLE.ACTION`.
-        action: String,
-        /// The directory.
-        dir: PathBuf,
-        /// Whether it may write there.
-        access: Access,
-    },
-    /// An action is shown a variable of the environment.
-    Variable {
-        /// `ROLE.ACTION`.
-        action: String,
-        /// Its name.
-        name: String,
-    },
-    /// An action may refer to a secret, which is a variable of the environment.
-    Secret {
-        /// `ROLE.ACTION`.
-        action: String,
-        /// Its name.
-        name: String,
+        /// What it may do, in words.
+        what: String,
     },
     /// A file is read: replies of a model, or a schema.
     File {
@@ -110,45 +86,7 @@ impl fmt::Display for OutwardUse {
                     "ask the language model at `{base_url}` with the key in the variable `{key}` (`[llm]`)"
                 )
             }
-            Self::Request { action, grant } => {
-                let HttpGrant {
-                    host,
-                    methods,
-                    path,
-                    secrets,
-                    ..
-                } = grant;
-                write!(
-                    f,
-                    "let `{action}` make requests: {} {host}{path}",
-                    methods.join(", ")
-                )?;
-                if secrets.is_empty() {
-                    Ok(())
-                } else {
-                    write!(f, " with the secrets {}", secrets.join(", "))
-                }
-            }
-            Self::Directory {
-                action,
-                dir,
-                access,
-            } => {
-                let verb = if *access == Access::Write {
-                    "read and write"
-                } else {
-                    "read"
-                };
-                write!(
-                    f,
-                    "let `{action}` {verb} the directory `{}`",
-                    display_path(dir)
-                )
-            }
-            Self::Variable { action, name } => {
-                write!(f, "let `{action}` read the variable `{name}`")
-            }
-            Self::Secret { action, name } => write!(f, "let `{action}` use the secret `{name}`"),
+            Self::Grant { action, what } => write!(f, "let `{action}` {what}"),
             Self::File { file } => write!(f, "read the file `{}`", display_path(file)),
         }
     }
@@ -246,7 +184,11 @@ pub fn outward_uses(definition: &Definition, storage: &Path) -> Vec<OutwardUse> 
                 dir: absolute_path(&plugin.component),
             });
         }
-        add_granted_uses(&action, &plugin.grants, &mut uses, &is_outside);
+        let granted = grants::outward_uses(&plugin.grants, &is_outside);
+        uses.extend(granted.into_iter().map(|what| OutwardUse::Grant {
+            action: action.clone(),
+            what,
+        }));
     }
     let files = definition.files.iter().filter(|file| is_outside(file));
     uses.extend(files.map(|file| OutwardUse::File {
@@ -264,38 +206,4 @@ pub(super) fn auxiliary_files(
     let mut files = problems.files();
     files.retain(|file| plugins.values().all(|plugin| plugin.component != *file));
     files
-}
-
-fn add_granted_uses(
-    action: &str,
-    grants: &Grants,
-    uses: &mut Vec<OutwardUse>,
-    is_outside: &dyn Fn(&Path) -> bool,
-) {
-    let action = || action.to_owned();
-    for grant in &grants.http {
-        uses.push(OutwardUse::Request {
-            action: action(),
-            grant: grant.clone(),
-        });
-    }
-    for grant in grants.dirs.iter().filter(|grant| is_outside(&grant.host)) {
-        uses.push(OutwardUse::Directory {
-            action: action(),
-            dir: absolute_path(&grant.host),
-            access: grant.access,
-        });
-    }
-    for name in &grants.env {
-        uses.push(OutwardUse::Variable {
-            action: action(),
-            name: name.clone(),
-        });
-    }
-    for name in &grants.secrets {
-        uses.push(OutwardUse::Secret {
-            action: action(),
-            name: name.clone(),
-        });
-    }
 }

@@ -10,10 +10,10 @@ use strata_core::record::id::{Digest, Slot, SlotKind};
 use strata_core::team::RetryPolicy;
 
 use super::Definition;
+use super::grants::{self, GrantLine};
 use super::units::{format_duration, format_size};
 use crate::display_path::display_path;
-use crate::plugin::http::HttpGrant;
-use crate::plugin::{Access, Limits};
+use crate::plugin::{Grants, Limits};
 
 /// The effective policy of one component.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -37,56 +37,11 @@ pub struct PolicyRow {
     pub retries: u32,
     /// The delay before the first retry.
     pub backoff_ms: u32,
-    /// Access to language models, if any.
-    pub llm: Option<LlmPolicy>,
-    /// The directories that it may access.
-    pub dirs: Vec<DirPolicy>,
-    /// The environment variables that it may read.
-    pub env: Vec<String>,
-    /// The hosts that it may send requests to.
-    pub http: Vec<HttpPolicy>,
-    /// The secrets that it may refer to.
-    pub secrets: Vec<String>,
+    /// What it may touch outside of its sandbox.
+    #[serde(flatten)]
+    pub grants: Grants,
     /// What the operators' policies reduced or removed, and which policy did.
     pub bounded: Vec<String>,
-}
-
-/// Access to language models.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct LlmPolicy {
-    /// Names of models; `*` matches any sequence of characters.
-    pub models: Vec<String>,
-    /// The largest number of calls per attempt; `None` for no separate limit.
-    pub calls: Option<u32>,
-}
-
-/// Access to a directory.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct DirPolicy {
-    /// The path on the host.
-    pub host: PathBuf,
-    /// The path in the guest.
-    pub guest: String,
-    /// Whether the guest may write there.
-    pub write: bool,
-    /// How large the directory may become by the guest's writes; `None` for no separate limit.
-    pub max_bytes: Option<u64>,
-}
-
-/// Access to hosts on the network.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct HttpPolicy {
-    /// The hosts. Without a port, the scheme's default port is meant.
-    pub host: String,
-    /// The HTTP methods.
-    pub methods: Vec<String>,
-    /// The paths; `*` matches any sequence of characters.
-    pub path: String,
-    /// Secrets that may be sent there.
-    pub secrets: Vec<String>,
-    /// The headers that may be set although some servers interpret a request differently because of
-    /// them, such as `x-http-method-override`.
-    pub headers: Vec<String>,
 }
 
 /// Returns the effective policy of every component, in the order of the team. `digests` holds the
@@ -101,7 +56,6 @@ pub fn rows(definition: &Definition, digests: &BTreeMap<Slot, Digest>) -> Vec<Po
 fn policy_row(definition: &Definition, slot: Slot, digest: Option<&Digest>) -> PolicyRow {
     let team = &definition.team;
     let plugin = &definition.plugins[&slot];
-    let grants = &plugin.grants;
     let role = team.role(slot.role);
     let action = match slot.kind {
         SlotKind::Think => None,
@@ -123,46 +77,13 @@ fn policy_row(definition: &Definition, slot: Slot, digest: Option<&Digest>) -> P
         limits: plugin.limits.clone(),
         retries: retry.retries,
         backoff_ms: retry.backoff_ms,
-        llm: grants.llm.as_ref().map(|llm| LlmPolicy {
-            models: llm.models.clone(),
-            calls: llm.calls,
-        }),
-        dirs: grants.dirs.iter().map(dir_policy).collect(),
-        env: grants.env.clone(),
-        http: grants.http.iter().map(http_policy).collect(),
-        secrets: grants.secrets.clone(),
+        grants: plugin.grants.clone(),
         bounded: definition
             .policy_reductions
             .iter()
             .filter(|cut| cut.slot == Some(slot))
             .map(|cut| cut.text.clone())
             .collect(),
-    }
-}
-
-fn http_policy(grant: &HttpGrant) -> HttpPolicy {
-    let HttpGrant {
-        host,
-        methods,
-        path,
-        secrets,
-        headers,
-    } = grant.clone();
-    HttpPolicy {
-        host: host.to_string(),
-        methods,
-        path,
-        secrets,
-        headers,
-    }
-}
-
-fn dir_policy(grant: &crate::plugin::DirGrant) -> DirPolicy {
-    DirPolicy {
-        host: grant.host.clone(),
-        guest: grant.guest.clone(),
-        write: grant.access == Access::Write,
-        max_bytes: grant.max_bytes,
     }
 }
 
@@ -213,10 +134,10 @@ fn render_row(row: &PolicyRow) -> String {
         ),
     );
     line("retries", format_retries(row));
-    let grants = grant_lines(row);
+    let grants = grants::lines(&row.grants);
     let none = grants.is_empty();
-    for (kind, grant) in grants {
-        line(&format!("may {kind}"), grant);
+    for GrantLine { verb, object } in grants {
+        line(&format!("may {verb}"), object);
     }
     if none {
         line("may", "touch nothing outside".into());
@@ -237,49 +158,4 @@ fn format_retries(row: &PolicyRow) -> String {
         row.retries,
         format_duration(backoff)
     )
-}
-
-fn grant_lines(row: &PolicyRow) -> Vec<(&'static str, String)> {
-    let mut grants = Vec::new();
-    if let Some(llm) = &row.llm {
-        let calls = match llm.calls {
-            Some(1) => ", at most 1 call".to_owned(),
-            Some(calls) => format!(", at most {calls} calls"),
-            None => String::new(),
-        };
-        grants.push(("ask", format!("models {}{calls}", llm.models.join(", "))));
-    }
-    for dir in &row.dirs {
-        let verb = if dir.write { "write" } else { "read" };
-        let most = dir
-            .max_bytes
-            .map(|bytes| format!(", up to {}", format_size(bytes)))
-            .unwrap_or_default();
-        grants.push((
-            verb,
-            format!("{} = {}{most}", dir.guest, display_path(&dir.host)),
-        ));
-    }
-    if !row.env.is_empty() {
-        grants.push(("see", format!("env {}", row.env.join(", "))));
-    }
-    for HttpPolicy {
-        host,
-        methods,
-        path,
-        secrets,
-        headers,
-    } in &row.http
-    {
-        let named = |what: &str, names: &[String]| match names {
-            [] => String::new(),
-            names => format!(" with {what} {}", names.join(", ")),
-        };
-        let with = named("secrets", secrets) + &named("headers", headers);
-        grants.push(("call", format!("{} {host}{path}{with}", methods.join(", "))));
-    }
-    if !row.secrets.is_empty() {
-        grants.push(("name", format!("secrets {}", row.secrets.join(", "))));
-    }
-    grants
 }

@@ -6,14 +6,16 @@ pub mod header;
 
 use percent_encoding::percent_decode_str;
 use reqwest::Url;
+use serde::{Serialize, Serializer};
 
 use self::header::HeaderEffect;
 use super::pattern;
 
 /// One entry of `allow.http`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HttpGrant {
     /// The hosts.
+    #[serde(serialize_with = "as_text")]
     pub host: HostPattern,
     /// The methods, in upper case.
     pub methods: Vec<String>,
@@ -94,7 +96,7 @@ impl HostPattern {
 
     /// Returns the hosts that match both patterns. The ports must be equal: whether a port is the
     /// default depends on the scheme, which is unknown here.
-    pub(super) fn intersect(one: &Self, other: &Self) -> Option<Self> {
+    pub(crate) fn intersect(one: &Self, other: &Self) -> Option<Self> {
         // A star matches public names only.
         let below =
             |name: &str, end: &str| name.contains('.') && name.ends_with(end) && !is_address(name);
@@ -160,6 +162,10 @@ impl std::fmt::Display for HostPattern {
         }
         self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
     }
+}
+
+fn as_text<S: Serializer>(host: &HostPattern, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(host)
 }
 
 impl HttpGrant {

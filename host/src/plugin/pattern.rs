@@ -20,6 +20,11 @@ pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     text.ends_with(tail)
 }
 
+/// Returns whether a text matches one of the patterns.
+pub(crate) fn matches_any(patterns: &[String], text: &str) -> bool {
+    patterns.iter().any(|pattern| matches(pattern, text))
+}
+
 /// Returns the intersection of two patterns if one of them includes the other. Other overlaps
 /// cannot be expressed as a pattern; they count as empty.
 pub(crate) fn intersect<'a>(one: &'a str, other: &'a str) -> Option<&'a str> {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde_json::{Value, json};
 use strata_core::record::shape::{DeliveryMode, JoinMode};
 
-use crate::manifest::http;
+use crate::manifest::address;
 use crate::manifest::names::check_legible;
 use crate::manifest::schema::{conditional, forbidding, kind};
 use crate::manifest::table::{Located, TomlItem, TomlTable};
@@ -302,7 +302,7 @@ fn read_endpoint(table: &TomlTable<'_>) -> Option<Located<ExternalEndpoint>> {
             if url.is_none() {
                 table.report_missing_one_of(&["url"]);
             }
-            let Located { value, span } = http::read_url(&url?, ServiceKind::Messages)?;
+            let Located { value, span } = address::read_url(&url?, ServiceKind::Messages)?;
             // Cannot fail: `read_url` has checked the URL.
             let url = value.parse().ok()?;
             Some(Located {

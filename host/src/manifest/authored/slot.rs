@@ -1,7 +1,6 @@
 //! Reads the keys of an action or of `think` that configure its component: the file, the
 //! configuration, limits and grants.
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -11,13 +10,12 @@ use strata_core::record::json;
 use super::limits::{self, ComponentKind, LimitsPatch};
 use crate::build::script;
 use crate::display_path::display_path;
-use crate::manifest::http;
-use crate::manifest::names::check_legible;
+use crate::manifest::grants::{self, AuthoredGrants};
 use crate::manifest::schema::kind;
 use crate::manifest::skill::{self, ResolvedSkill, SkillReference};
 use crate::manifest::table::{Located, TomlItem, TomlTable};
 use crate::open;
-use crate::plugin::{Access, CompiledSchema, DirGrant, Grants, LlmGrant};
+use crate::plugin::CompiledSchema;
 
 /// The largest schema file that is read. Schemas are written by hand, so a larger file is most
 /// likely something else.
@@ -39,15 +37,6 @@ pub(in crate::manifest) struct AuthoredSlot {
     pub(in crate::manifest) output_schema: Option<(CompiledSchema, PathBuf)>,
     pub(in crate::manifest) limits: LimitsPatch,
     pub(in crate::manifest) allow: AuthoredGrants,
-}
-
-/// `[role.action.allow]`.
-#[derive(Default)]
-pub(in crate::manifest) struct AuthoredGrants {
-    pub(in crate::manifest) span: Option<Range<usize>>,
-    pub(in crate::manifest) grants: Grants,
-    /// The names of secrets, where they are written.
-    pub(in crate::manifest) secrets: Vec<Located<String>>,
 }
 
 /// Reads the keys of a component from the table of its action or of `think`.
@@ -75,7 +64,7 @@ pub(super) fn read_slot(table: &TomlTable<'_>, subject: ComponentKind) -> Author
     };
     let allow = table
         .key("allow", "What it may touch. Nothing else is allowed.")
-        .table("`allow`", read_allow);
+        .table("`allow`", grants::read_grants);
     AuthoredSlot {
         span: table.span.clone(),
         component: named.component,
@@ -358,197 +347,4 @@ fn load_schema(file: &Path) -> Result<CompiledSchema, String> {
     let text = open::read_to_string(file).map_err(|e| e.to_string())?;
     let schema = json::parse_untrusted(&text).map_err(|e| format!("it is {e}"))?;
     CompiledSchema::compile(&schema)
-}
-
-fn read_allow(table: &TomlTable<'_>) -> AuthoredGrants {
-    table.define_as("allow");
-    let dirs = table
-        .key("dirs", "Directories.")
-        .list_item(|dir| read_dir(dir, &mut BTreeSet::new()))
-        .map(|dirs| read_dirs(&dirs.tables("`dirs`")));
-    let mut secrets = read_located_variables(
-        table,
-        "secrets",
-        "Secrets that may be named without being sent anywhere.",
-    );
-    let named: Vec<String> = secrets.iter().map(|name| name.value.clone()).collect();
-    let env = read_variable_names(table, "env", "Environment variables that may be read.");
-    let http = http::read_grants(table, &mut secrets);
-    let llm = table
-        .key("llm", "Language models.")
-        .table("`llm`", read_llm)
-        .flatten();
-    AuthoredGrants {
-        span: Some(table.span.clone()),
-        grants: Grants {
-            llm,
-            dirs: dirs.unwrap_or_default(),
-            env,
-            http,
-            secrets: named,
-        },
-        secrets,
-    }
-}
-
-/// Reads a list of names of environment variables.
-pub(in crate::manifest) fn read_variable_names(
-    table: &TomlTable<'_>,
-    key: &'static str,
-    about: &'static str,
-) -> Vec<String> {
-    read_located_variables(table, key, about)
-        .into_iter()
-        .map(|name| name.value)
-        .collect()
-}
-
-/// Reads a list of names of environment variables, with their positions.
-pub(in crate::manifest) fn read_located_variables(
-    table: &TomlTable<'_>,
-    key: &'static str,
-    about: &'static str,
-) -> Vec<Located<String>> {
-    let names = table
-        .key(key, about)
-        .value(kind::variables)
-        .map(|item| item.unique_strings())
-        .unwrap_or_default();
-    for name in &names {
-        check_variable(table, name);
-    }
-    names
-}
-
-/// Reports a name that no environment variable can have.
-pub(in crate::manifest) fn check_variable(table: &TomlTable<'_>, name: &Located<String>) {
-    if !check_legible(name, table.problems) {
-        return;
-    }
-    if name.value.is_empty() || name.value.contains('=') {
-        let message = format!(
-            "`{}` is not the name of an environment variable",
-            name.value
-        );
-        table.problems.add(table.problems.at(&name.span, message));
-    }
-}
-
-pub(in crate::manifest) fn read_llm(table: &TomlTable<'_>) -> Option<LlmGrant> {
-    let calls = table
-        .key("calls", "How many calls one attempt may make.")
-        .integer(1..=u64::from(u32::MAX));
-    let item = table
-        .key(
-            "models",
-            "Models that may be asked; `*` stands for any run of characters. A request that names none asks the \
-             model of `[llm]`, which has to be among them.",
-        )
-        .required()
-        .value(kind::non_empty_texts)?;
-    let models = item.unique_strings();
-    for model in &models {
-        check_legible(model, table.problems);
-    }
-    if item.is_empty_list() {
-        item.reject("`models` grants no model", "`[\"*\"]` grants all");
-    }
-    Some(LlmGrant {
-        models: models.into_iter().map(|model| model.value).collect(),
-        default: None,
-        calls: calls.map(|calls| calls as u32),
-    })
-}
-
-fn read_dirs(tables: &[TomlTable<'_>]) -> Vec<DirGrant> {
-    let mut taken = BTreeSet::new();
-    tables
-        .iter()
-        .filter_map(|table| read_dir(table, &mut taken))
-        .collect()
-}
-
-/// Reads a grant of a directory, whose name for the guest must not be in `taken`.
-fn read_dir(table: &TomlTable<'_>, taken: &mut BTreeSet<String>) -> Option<DirGrant> {
-    let host = table
-        .key("host", "The directory, relative to this file.")
-        .required()
-        .value(kind::path)
-        .and_then(|item| read_host_dir(&item));
-    let access = read_access(table);
-    let guest = table
-        .key("guest", "What the component calls it: `/out`.")
-        .required()
-        .matching("^/")
-        .and_then(|item| {
-            let guest = read_guest_dir(&item)?;
-            if !taken.insert(guest.clone()) {
-                item.reject(format!("`{guest}` is granted twice"), "remove one of them");
-            }
-            Some(guest)
-        });
-    let max_bytes = read_max_bytes(table, access);
-    Some(DirGrant {
-        host: host?,
-        guest: guest?,
-        access,
-        max_bytes,
-    })
-}
-
-/// Reads `write`.
-pub(in crate::manifest) fn read_access(table: &TomlTable<'_>) -> Access {
-    let write = table
-        .key(
-            "write",
-            "Whether it may be written. It is made if it is missing.",
-        )
-        .boolean();
-    match write {
-        Some(true) => Access::Write,
-        Some(false) | None => Access::Read,
-    }
-}
-
-/// Reads `max_size`: how large a directory may become, in bytes. It is valid for writable
-/// directories only.
-pub(in crate::manifest) fn read_max_bytes(table: &TomlTable<'_>, access: Access) -> Option<u64> {
-    let item = table
-        .key(
-            "max_size",
-            "How large each role may make it in a step, where it may be written.",
-        )
-        .value(|| kind::size(0))?;
-    if access == Access::Read {
-        item.reject(
-            "`max_size` is for directories that may be written",
-            "add `write = true`, or remove it",
-        );
-    }
-    item.size()
-}
-
-/// Reads the path of a directory on the host. It need not exist yet: an earlier action may create
-/// it.
-fn read_host_dir(item: &TomlItem<'_>) -> Option<PathBuf> {
-    let host = read_path(item)?.value;
-    if item.checks_files() && host.exists() && !host.is_dir() {
-        let message = format!("`{}` is not a directory", display_path(&host));
-        item.reject(message, "grant the directory that holds it");
-    }
-    Some(host)
-}
-
-fn read_guest_dir(item: &TomlItem<'_>) -> Option<String> {
-    let guest = item.text()?.value;
-    let plain = |part: &str| !matches!(part, "" | "." | "..") && !part.contains('\0');
-    let rest = guest.strip_prefix('/');
-    if !rest.is_some_and(|rest| rest.is_empty() || rest.split('/').all(plain)) {
-        item.reject(
-            format!("`{guest}` cannot be a guest's directory"),
-            "it begins with `/` and is written without `.`, `..` or a `/` at the end: `/out`",
-        );
-        return None;
-    }
-    Some(guest)
 }

@@ -7,9 +7,10 @@ use strata_core::record::id::Slot;
 use strata_core::record::money::Usd;
 
 use super::{OperatorPolicy, Permission, refusal};
+use crate::manifest::grants::{self, GrantBounds};
 use crate::manifest::{Definition, Diagnostics};
 use crate::plugin::http::{GrantedParts, HttpRefusal, check_grants};
-use crate::plugin::{Grants, Limit, LimitLocation};
+use crate::plugin::{Limit, LimitLocation};
 use crate::services::endpoint;
 use crate::services::models::config::{Endpoint, ModelsConfig, ProviderConfig};
 
@@ -157,8 +158,8 @@ impl Definition {
             let Some(bounds) = &operator.allowed.bounds else {
                 continue;
             };
-            let left = plugin.grants.within(bounds);
-            for grant in reduced_grants(&plugin.grants, &left) {
+            let left = grants::intersect(&plugin.grants, bounds);
+            for grant in grants::reduced(&plugin.grants, &left) {
                 let text = format!(
                     "`allow.{}` is not all allowed ({})",
                     grant.key(),
@@ -243,11 +244,11 @@ impl OperatorPolicy {
 }
 
 /// Returns what about a language model the policy does not allow, if anything.
-fn model_refusal(llm: &ModelsConfig, bounds: &crate::plugin::GrantBounds) -> Option<String> {
-    if bounds.llm.is_none() {
+fn model_refusal(llm: &ModelsConfig, bounds: &GrantBounds) -> Option<String> {
+    let Some(bound) = &bounds.llm else {
         return Some("a language model".into());
-    }
-    if let Some(model) = llm.model.as_ref().filter(|model| !bounds.has_model(model)) {
+    };
+    if let Some(model) = llm.model.as_ref().filter(|model| !bound.allows(model)) {
         return Some(format!("the model `{model}`"));
     }
     let ProviderConfig::OpenAi(Endpoint {
@@ -260,7 +261,7 @@ fn model_refusal(llm: &ModelsConfig, bounds: &crate::plugin::GrantBounds) -> Opt
     };
     let url = endpoint::completions_url(base_url).ok()?;
     match check_grants(
-        &bounds.endpoints,
+        &bound.endpoints,
         "POST",
         &url,
         GrantedParts {
@@ -272,29 +273,4 @@ fn model_refusal(llm: &ModelsConfig, bounds: &crate::plugin::GrantBounds) -> Opt
         Err(HttpRefusal::Secret { name, host }) => Some(format!("the key `{name}` for `{host}`")),
         Err(_) => Some(format!("the endpoint `{base_url}`")),
     }
-}
-
-/// Returns the kinds of grants that were reduced.
-fn reduced_grants(had: &Grants, left: &Grants) -> Vec<Grant> {
-    let kinds = [
-        (Grant::Llm, had.llm != left.llm),
-        // Paths are not compared: a directory that is granted as before may have another path.
-        (
-            Grant::Dirs,
-            had.dirs.len() != left.dirs.len()
-                || had
-                    .dirs
-                    .iter()
-                    .zip(&left.dirs)
-                    .any(|(a, b)| a.access != b.access || a.max_bytes != b.max_bytes),
-        ),
-        (Grant::Env, had.env != left.env),
-        (Grant::Http, had.http != left.http),
-        (Grant::Secrets, had.secrets != left.secrets),
-    ];
-    kinds
-        .into_iter()
-        .filter(|(_, differs)| *differs)
-        .map(|(kind, _)| kind)
-        .collect()
 }

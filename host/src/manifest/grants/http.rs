@@ -1,39 +1,19 @@
-//! Reads URLs and `allow.http`. What a grant covers is decided in `plugin::http`.
+//! `allow.http`: the hosts on the network that a component may send requests to. What a grant covers
+//! is decided in `plugin::http`.
 
 use std::cell::RefCell;
 
 use reqwest::header::HeaderName;
 use serde_json::json;
 
-use super::authored::slot::read_located_variables;
-use super::schema::kind;
-use super::table::{Located, TomlItem, TomlTable};
+use super::{GrantLine, variables};
+use crate::manifest::schema::kind;
+use crate::manifest::table::{Located, TomlItem, TomlTable};
 use crate::plugin::http::header::{HeaderEffect, effect_of, normalize};
 use crate::plugin::http::{DEFAULT_METHODS, DEFAULT_PATH, HostPattern, HttpGrant};
-use crate::services::endpoint::{self, InvalidAddress, ServiceKind};
+use crate::plugin::pattern;
 
-/// Reads the URL of a service.
-pub(super) fn read_url(item: &TomlItem<'_>, service: ServiceKind) -> Option<Located<String>> {
-    let text = item.text()?;
-    match endpoint::parse_address(&text.value, service) {
-        Ok(_) => Some(text),
-        Err(InvalidAddress {
-            display_text: shown,
-            problem,
-            hint,
-        }) => {
-            let message = format!("`{shown}` cannot be called: {problem}");
-            if shown == text.value {
-                item.reject(message, hint)
-            } else {
-                item.reject_secret(message, hint)
-            }
-            None
-        }
-    }
-}
-
-/// Reads `allow.http`. The secrets that it names are added to `secrets`.
+/// Reads the grants. The secrets that they name are added to `secrets`.
 pub(super) fn read_grants(
     table: &TomlTable<'_>,
     secrets: &mut Vec<Located<String>>,
@@ -112,7 +92,7 @@ fn read_target(
         .default(DEFAULT_PATH)
         .matching("^/")
         .and_then(|item| read_path(&item));
-    let named = read_located_variables(
+    let named = variables::read_located(
         table,
         "secrets",
         "Secrets (environment variables of the host's) that may be sent there.",
@@ -190,4 +170,116 @@ fn read_methods(table: &TomlTable<'_>, item: &TomlItem<'_>) -> Vec<String> {
         }
     }
     methods.into_iter().map(|method| method.value).collect()
+}
+
+pub(super) fn intersect(grants: &[HttpGrant], bounds: &[HttpGrant]) -> Vec<HttpGrant> {
+    let pairs = grants
+        .iter()
+        .flat_map(|grant| bounds.iter().map(move |bound| (grant, bound)));
+    pairs
+        .filter_map(|(grant, bound)| intersect_one(grant, bound))
+        .collect()
+}
+
+fn intersect_one(grant: &HttpGrant, bound: &HttpGrant) -> Option<HttpGrant> {
+    let common = |granted: &[String], allowed: &[String]| -> Vec<String> {
+        let common = granted.iter().filter(|name| allowed.contains(name));
+        common.cloned().collect()
+    };
+    let methods = common(&grant.methods, &bound.methods);
+    if methods.is_empty() {
+        return None;
+    }
+    Some(HttpGrant {
+        host: HostPattern::intersect(&grant.host, &bound.host)?,
+        methods,
+        path: pattern::intersect(&grant.path, &bound.path)?.to_owned(),
+        secrets: variables::intersect(&grant.secrets, &bound.secrets),
+        headers: common(&grant.headers, &bound.headers),
+    })
+}
+
+pub(super) fn line(grant: &HttpGrant) -> GrantLine {
+    let HttpGrant { host, path, .. } = grant;
+    let named = |what: &str, names: &[String]| match names {
+        [] => String::new(),
+        names => format!(" with {what} {}", names.join(", ")),
+    };
+    let with = named("secrets", &grant.secrets) + &named("headers", &grant.headers);
+    GrantLine {
+        verb: "call",
+        object: format!("{} {host}{path}{with}", grant.methods.join(", ")),
+    }
+}
+
+pub(super) fn outward_use(grant: &HttpGrant) -> String {
+    let HttpGrant { host, path, .. } = grant;
+    let secrets = match grant.secrets.as_slice() {
+        [] => String::new(),
+        secrets => format!(" with the secrets {}", secrets.join(", ")),
+    };
+    let methods = grant.methods.join(", ");
+    format!("make requests: {methods} {host}{path}{secrets}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_network_is_what_both_name() {
+        let grant = |host: &str, methods: &[&str], path: &str, secrets: &[&str]| HttpGrant {
+            host: HostPattern::parse(host).expect("a host"),
+            methods: methods.iter().map(ToString::to_string).collect(),
+            path: path.into(),
+            secrets: secrets.iter().map(ToString::to_string).collect(),
+            headers: Vec::new(),
+        };
+        let check = |team: HttpGrant, allowed: HttpGrant, expected: Vec<HttpGrant>| {
+            assert_eq!(intersect(&[team], &[allowed]), expected);
+        };
+        let all = || grant("*.example.com", &["GET", "POST"], "/*", &["A", "B"]);
+        check(
+            all(),
+            grant("a.example.com", &["GET"], "/v1/*", &["A"]),
+            vec![grant("a.example.com", &["GET"], "/v1/*", &["A"])],
+        );
+        check(
+            grant("*", &["GET"], "/x", &[]),
+            all(),
+            vec![grant("*.example.com", &["GET"], "/x", &[])],
+        );
+        check(
+            grant("*.a.example.com", &["GET"], "/x", &[]),
+            all(),
+            vec![grant("*.a.example.com", &["GET"], "/x", &[])],
+        );
+        let with = |headers: &[&str]| HttpGrant {
+            headers: headers.iter().map(ToString::to_string).collect(),
+            ..grant("a.example.com", &["GET"], "/x", &[])
+        };
+        check(
+            with(&["via", "x-real-ip"]),
+            with(&["via", "forwarded"]),
+            vec![with(&["via"])],
+        );
+        check(with(&["via"]), with(&[]), vec![with(&[])]);
+        check(
+            grant("127.0.0.1:80", &["GET"], "/x", &[]),
+            grant("*", &["GET"], "/*", &[]),
+            vec![],
+        );
+        check(
+            grant("localhost", &["GET"], "/x", &[]),
+            grant("*", &["GET"], "/*", &[]),
+            vec![],
+        );
+        check(grant("a.org", &["GET"], "/x", &[]), all(), vec![]);
+        check(
+            grant("a.example.com:8443", &["GET"], "/x", &[]),
+            all(),
+            vec![],
+        );
+        check(grant("a.example.com", &["PUT"], "/x", &[]), all(), vec![]);
+    }
 }
