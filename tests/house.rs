@@ -124,17 +124,23 @@ const RULES: &[Rule] = &[
         only: &["host/src/sandbox/capability", "host/src/launch/start"],
     },
     Rule {
-        what: "arguments, stdout, the end of the process",
+        what: "arguments, the end of the process",
+        marks: &["env::args", "process::exit", "process::abort"],
+        only: &["host/cli/src"],
+    },
+    Rule {
+        what: "standard output and standard error",
         marks: &[
-            "env::args",
             "io::stdout",
+            "io::stderr",
+            "stdout()",
+            "stderr()",
             "print!(",
             "println!(",
-            "process::exit",
-            "process::abort",
             "dbg!(",
         ],
-        only: &["host/cli/src"],
+        // The process that watches children writes before there is a printer.
+        only: &["host/cli/src/printer", "host/cli/src/lib"],
     },
     Rule {
         what: "arguments",

@@ -4,25 +4,25 @@ use strata_host::launch::{AnswerRecipient, answer as record};
 
 use super::edit_notices::warn_if_edited;
 use super::requests::parse_answer;
-use super::{AnswerArgs, CommandFailure, note, shell_path};
+use super::{AnswerArgs, CommandFailure, Printer, shell_path};
 
-pub(super) fn answer(args: &AnswerArgs) -> Result<u8, CommandFailure> {
+pub(super) fn answer(args: &AnswerArgs, printer: &Printer) -> Result<u8, CommandFailure> {
     let replies = args
         .answers
         .iter()
         .map(|text| parse_answer(text))
         .collect::<Result<Vec<_>, _>>()?;
-    warn_if_edited(&args.path);
+    warn_if_edited(&args.path, printer);
     let taken = record(&args.path, &replies)?;
     for answered in &taken.answers {
-        note(format_args!(
+        printer.note(format_args!(
             "request {} of {} is answered",
             answered.request, answered.role
         ));
     }
     if taken.recipient == AnswerRecipient::Storage {
         let path = shell_path(&args.path);
-        note(format_args!(
+        printer.note(format_args!(
             "if the team is not running, resume it with:\n  strata-host run --recover_path {path}"
         ));
     }

@@ -4,13 +4,13 @@
 use std::path::Path;
 
 use super::progress::ProgressDisplay;
-use super::{CommandFailure, print};
+use super::{CommandFailure, Printer};
 
-pub(super) fn build(dir: &Path) -> Result<u8, CommandFailure> {
-    let mut progress = ProgressDisplay::start();
+pub(super) fn build(dir: &Path, printer: &Printer) -> Result<u8, CommandFailure> {
+    let mut progress = ProgressDisplay::start(printer);
     let built = strata_host::build::build(dir, &mut |line| progress.set_activity(line));
     drop(progress);
     let built = built.map_err(|error| CommandFailure::usage(error.to_string()))?;
-    print(&built.component.display().to_string());
+    printer.print(&built.component.display().to_string());
     Ok(0)
 }

@@ -6,16 +6,16 @@ use strata_host::manifest::operator::in_force;
 use strata_host::manifest::{Definition, policy, unwatched_idea, warnings};
 use strata_host::sandbox::{HiddenStorage, WasmSandbox};
 
-use super::{CheckArgs, CommandFailure, note, pluralize, print_json_document, print_text, warn};
+use super::{CheckArgs, CommandFailure, Printer, pluralize};
 use crate::progress::ProgressDisplay;
 
-pub(super) fn check(args: &CheckArgs) -> Result<u8, CommandFailure> {
+pub(super) fn check(args: &CheckArgs, printer: &Printer) -> Result<u8, CommandFailure> {
     let mut definition = Definition::read(&args.team)?;
     definition.apply_policies(&in_force(args.policy.as_deref())?)?;
     let sandbox =
         WasmSandbox::one_shot().map_err(|error| CommandFailure::internal(error.to_string()))?;
     let mut warning_count = 0_u64;
-    let mut progress = ProgressDisplay::start();
+    let mut progress = ProgressDisplay::start(printer);
     let components = Components::load(&definition, &sandbox, &mut |notice| {
         warning_count += u64::from(matches!(notice, Notice::Warning(_)));
         progress.show_notice(notice);
@@ -24,7 +24,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, CommandFailure> {
     let components = components?;
     components.services(&definition, sandbox, HiddenStorage::default())?;
     for cut in definition.describe_reductions() {
-        note(cut);
+        printer.note(cut);
     }
     // `doubts` are also reported by a run at its start, `unheard` only when they occur.
     for doubt in warnings(&definition)
@@ -32,13 +32,13 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, CommandFailure> {
         .chain(&unwatched_idea(&definition))
     {
         warning_count += 1;
-        warn(doubt);
+        printer.warn(doubt);
     }
     let rows = policy::rows(&definition, &components.digests());
     if args.json {
-        print_json_document(&rows)?;
+        printer.print_document(&rows)?;
     } else {
-        print_text(policy::render(&rows).trim_end());
+        printer.print_text(policy::render(&rows).trim_end());
     }
     if args.deny_warnings && warning_count > 0 {
         let warnings = pluralize(warning_count, "warning");

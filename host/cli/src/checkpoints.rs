@@ -5,14 +5,14 @@ use strata_host::public_event::rfc3339;
 use strata_host::storage::CheckpointRow;
 
 use super::edit_notices::warn_if_edited;
-use super::{CommandFailure, SavedArgs, print_json, print_line};
+use super::{CommandFailure, Printer, SavedArgs};
 
-pub(super) fn checkpoints(args: &SavedArgs) -> Result<u8, CommandFailure> {
+pub(super) fn checkpoints(args: &SavedArgs, printer: &Printer) -> Result<u8, CommandFailure> {
     let (rows, current) = list(&args.path)?;
-    warn_if_edited(&args.path);
+    warn_if_edited(&args.path, printer);
     if args.json {
         let rows: Vec<_> = rows.iter().map(checkpoint_json).collect();
-        print_json(&serde_json::Value::Array(rows).to_string());
+        printer.print_json(&serde_json::Value::Array(rows).to_string());
         return Ok(0);
     }
     let newest = rows
@@ -26,7 +26,7 @@ pub(super) fn checkpoints(args: &SavedArgs) -> Result<u8, CommandFailure> {
         .max()
         .unwrap_or_default()
         .max(12);
-    print_line(&format!(
+    printer.print_line(&format!(
         "  {:<width$} {:>6}  {:<width$} {:<10} {:<14} time",
         "id", "step", "parent", "source", "status"
     ));
@@ -40,7 +40,7 @@ pub(super) fn checkpoints(args: &SavedArgs) -> Result<u8, CommandFailure> {
             "{mark} {:<width$} {:>6}  {parent:<width$} {source:<10} {status:<14} {time}",
             row.id.0, row.step
         );
-        print_line(line.trim_end());
+        printer.print_line(line.trim_end());
     }
     Ok(0)
 }

@@ -5,12 +5,12 @@ use strata_host::sandbox::format_bytes;
 use strata_host::suggest::suggest;
 
 use super::args::CleanArgs;
-use super::{CommandFailure, note, print_json_document, print_line};
+use super::{CommandFailure, Printer};
 
-pub(super) fn clean(args: &CleanArgs) -> Result<u8, CommandFailure> {
+pub(super) fn clean(args: &CleanArgs, printer: &Printer) -> Result<u8, CommandFailure> {
     let parts = list_parts();
     if parts.is_empty() {
-        note("there is no cache directory: set XDG_CACHE_HOME or HOME");
+        printer.note("there is no cache directory: set XDG_CACHE_HOME or HOME");
     }
     let names: Vec<&str> = parts.iter().map(|part| part.name).collect();
     if let Some(unknown) = args
@@ -27,14 +27,14 @@ pub(super) fn clean(args: &CleanArgs) -> Result<u8, CommandFailure> {
     }
     let is_chosen = |part: &CachePart| args.all || args.parts.iter().any(|name| name == part.name);
     if args.json {
-        print_json_document(&parts)?;
+        printer.print_document(&parts)?;
     } else {
         for part in &parts {
-            print_line(&format_row(part));
+            printer.print_line(&format_row(part));
         }
     }
     if !args.all && args.parts.is_empty() {
-        note(
+        printer.note(
             "nothing was removed; `strata-host clean NAME…` removes these parts, `--all` removes all of them",
         );
         return Ok(0);
@@ -52,7 +52,7 @@ pub(super) fn clean(args: &CleanArgs) -> Result<u8, CommandFailure> {
         let removed = remove_part(part).map_err(failed)?;
         freed += removed.bytes;
         for path in removed.in_use {
-            note(format_args!(
+            printer.note(format_args!(
                 "`{}` is being made by another process and was left",
                 path.display()
             ));
@@ -63,7 +63,7 @@ pub(super) fn clean(args: &CleanArgs) -> Result<u8, CommandFailure> {
     } else {
         "removed"
     };
-    note(format_args!("{} {would}", format_bytes(freed)));
+    printer.note(format_args!("{} {would}", format_bytes(freed)));
     Ok(0)
 }
 

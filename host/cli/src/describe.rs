@@ -15,33 +15,33 @@ use strata_host::sandbox::{ComponentInfo, LoadError, Metering, WasmSandbox};
 use strata_host::skills::Shelf;
 
 use super::args::DescribeArgs;
-use super::{CommandFailure, print_json_document, skill, warn};
+use super::{CommandFailure, Printer, skill};
 use crate::progress::ProgressDisplay;
 
-pub(super) fn describe(args: &DescribeArgs) -> Result<u8, CommandFailure> {
+pub(super) fn describe(args: &DescribeArgs, printer: &Printer) -> Result<u8, CommandFailure> {
     let document = match &args.component {
-        None => describe_host(&skill::open_shelf(&args.shelf)?)?,
-        Some(path) => describe_component(path, args)?,
+        None => describe_host(&skill::open_shelf(&args.shelf)?, printer)?,
+        Some(path) => describe_component(path, args, printer)?,
     };
-    print_description(&document)
+    print_description(&document, printer)
 }
 
 /// Runs `schema`.
-pub(super) fn schema() -> Result<u8, CommandFailure> {
-    print_description(&manifest::schema::document())
+pub(super) fn schema(printer: &Printer) -> Result<u8, CommandFailure> {
+    print_description(&manifest::schema::document(), printer)
 }
 
-fn print_description(document: &Value) -> Result<u8, CommandFailure> {
-    print_json_document(document)?;
+fn print_description(document: &Value, printer: &Printer) -> Result<u8, CommandFailure> {
+    printer.print_document(document)?;
     Ok(0)
 }
 
 /// Returns the host's interfaces and the skills on the shelf.
-fn describe_host(shelf: &Shelf) -> Result<Value, CommandFailure> {
+fn describe_host(shelf: &Shelf, printer: &Printer) -> Result<Value, CommandFailure> {
     let mut all = host_interfaces::document();
     let listing = shelf.list()?;
     for damaged in &listing.damaged {
-        warn(damaged);
+        printer.warn(damaged);
     }
     all["skills"] = listing
         .skills
@@ -53,7 +53,11 @@ fn describe_host(shelf: &Shelf) -> Result<Value, CommandFailure> {
 
 /// Returns the description of a component or a skill. A name that exists as a file is a file; names
 /// of skills contain an `@`.
-fn describe_component(path: &Path, args: &DescribeArgs) -> Result<Value, CommandFailure> {
+fn describe_component(
+    path: &Path,
+    args: &DescribeArgs,
+    printer: &Printer,
+) -> Result<Value, CommandFailure> {
     let name = path
         .to_str()
         .filter(|name| name.contains('@') && !path.exists());
@@ -65,7 +69,7 @@ fn describe_component(path: &Path, args: &DescribeArgs) -> Result<Value, Command
     }
     let sandbox =
         WasmSandbox::one_shot().map_err(|error| CommandFailure::internal(error.to_string()))?;
-    let (file, bytes) = read_or_build(path)?;
+    let (file, bytes) = read_or_build(path, printer)?;
     let digest = digest_of(&bytes);
     let loaded = sandbox.load_without_handler(digest, &bytes, Metering::Plain, &Limits::default());
     let loaded = loaded.map_err(|error| load_failure(&file, &error))?;
@@ -86,8 +90,8 @@ fn describe_component(path: &Path, args: &DescribeArgs) -> Result<Value, Command
 }
 
 /// Returns a component's file and its bytes. Source is built first.
-fn read_or_build(path: &Path) -> Result<(PathBuf, Vec<u8>), CommandFailure> {
-    let mut progress = ProgressDisplay::start();
+fn read_or_build(path: &Path, printer: &Printer) -> Result<(PathBuf, Vec<u8>), CommandFailure> {
+    let mut progress = ProgressDisplay::start(printer);
     read_component(path, &mut |line| progress.set_activity(line)).map_err(CommandFailure::usage)
 }
 
@@ -95,8 +99,9 @@ fn read_or_build(path: &Path) -> Result<(PathBuf, Vec<u8>), CommandFailure> {
 pub(super) fn load_component(
     path: &Path,
     sandbox: &WasmSandbox,
+    printer: &Printer,
 ) -> Result<(PathBuf, Vec<u8>, ComponentInfo), CommandFailure> {
-    let (file, bytes) = read_or_build(path)?;
+    let (file, bytes) = read_or_build(path, printer)?;
     let loaded = sandbox
         .load(&bytes, Metering::Plain)
         .map_err(|error| load_failure(&file, &error))?;

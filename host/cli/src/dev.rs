@@ -22,17 +22,17 @@ use super::end_report::EndReport;
 use super::events_sink::{PreviousContent, ensure_events_not_input};
 use super::live_view::LiveView;
 use super::prompt::Prompt;
-use super::reporter::{Reporter, Verbosity};
+use super::reporter::Reporter;
 use super::run::{EventListener, block_on_run, event_listener, report_notes, run_with_prompt};
 use super::signals::Signals;
 use super::watch::{ChangedFiles, FileWatcher, storage_written};
-use super::{CommandFailure, display_relative_path, exit_code, note, pluralize, report_notice};
+use super::{CommandFailure, Printer, display_relative_path, exit_code, pluralize};
 
 /// The maximum number of changed files that are named.
 const MAX_NAMED_FILES: usize = 3;
 
-pub(super) fn dev(args: &DevArgs) -> Result<u8, CommandFailure> {
-    block_on_run(run_rounds(args))
+pub(super) fn dev(args: &DevArgs, printer: &Printer) -> Result<u8, CommandFailure> {
+    block_on_run(run_rounds(args, printer))
 }
 
 /// How a round ended.
@@ -61,6 +61,7 @@ enum Wake {
 struct Session {
     /// Receives public events.
     lines: Arc<Mutex<EventListener>>,
+    printer: Printer,
     live: LiveView,
     watch: FileWatcher,
     /// One for all rounds, so that a line being typed goes to the round that is then active.
@@ -69,10 +70,10 @@ struct Session {
     stop_signal: watch::Receiver<bool>,
 }
 
-async fn run_rounds(args: &DevArgs) -> Result<u8, CommandFailure> {
+async fn run_rounds(args: &DevArgs, printer: &Printer) -> Result<u8, CommandFailure> {
     let signals = Signals::subscribe()?;
-    let live = LiveView::at_terminal();
-    let reporter = Reporter::new(Verbosity::Normal, live.clone());
+    let live = LiveView::at_terminal(printer);
+    let reporter = Reporter::new(printer, live.clone());
     let storage = storage_directory(args);
     let inputs = TeamInputs {
         team: Some(&args.team),
@@ -85,13 +86,14 @@ async fn run_rounds(args: &DevArgs) -> Result<u8, CommandFailure> {
         .events
         .as_deref()
         .map(|path| (path, PreviousContent::Dropped));
-    let lines = Arc::new(Mutex::new(event_listener(events, reporter)?));
+    let lines = Arc::new(Mutex::new(event_listener(events, reporter, printer)?));
     signals.set_run_started();
     let mut session = Session {
         lines,
+        printer: printer.clone(),
         live,
         watch: FileWatcher::new(&args.team, permits_builds(args)),
-        prompt: Prompt::at_terminal(),
+        prompt: Prompt::at_terminal(printer),
         stop_signal: signals.stop.clone(),
     };
     let mut change: Option<ChangedFiles> = None;
@@ -126,7 +128,7 @@ async fn run_rounds(args: &DevArgs) -> Result<u8, CommandFailure> {
             || format!("`{}`", display_relative_path(&storage)),
             describe_change,
         );
-        note(format_args!("\n{what} changed"));
+        printer.note(format_args!("\n{what} changed"));
     }
 }
 
@@ -143,7 +145,7 @@ impl Session {
             }
             count => format!("watching {} for changes", pluralize(count as u64, "file")),
         };
-        note(format_args!("{what}; Ctrl-C ends it"));
+        self.printer.note(format_args!("{what}; Ctrl-C ends it"));
         tokio::select! {
             biased;
             _ = self.stop_signal.wait_for(|stop| *stop) => Wake::Stopped,
@@ -173,19 +175,20 @@ impl Session {
         };
         let mut run = match develop(
             &what,
-            &mut report_notice,
-            round_listener(&self.lines, change),
+            &mut |notice| self.printer.notice(notice),
+            round_listener(&self.lines, change, &self.printer),
         ) {
             Ok(DevelopOutcome::Running(run, notes)) => {
-                report_notes(&notes, run.path());
+                report_notes(&notes, run.path(), &self.printer);
                 run
             }
             Ok(DevelopOutcome::Unchanged) => {
-                note("the team is done, and nothing that it ran with has changed");
+                self.printer
+                    .note("the team is done, and nothing that it ran with has changed");
                 return Ok(Round::Ended(Status::Done));
             }
             Err(error) if may_be_fixed_by_edit(&error) => {
-                CommandFailure::from(error).print();
+                CommandFailure::from(error).print(&self.printer);
                 return Ok(Round::Refused);
             }
             Err(error) => return Err(error.into()),
@@ -200,13 +203,12 @@ impl Session {
         match (ended, change) {
             _ if *self.stop_signal.borrow() => {
                 EndReport::from_run(&run, args.policy.as_deref(), Status::Interrupted)
-                    .write(Verbosity::Normal);
+                    .write(&self.printer);
                 Ok(Round::Stopped)
             }
             (_, Some(change)) => Ok(Round::Changed(change)),
             (status, None) => {
-                EndReport::from_round(&run, args.policy.as_deref(), status)
-                    .write(Verbosity::Normal);
+                EndReport::from_round(&run, args.policy.as_deref(), status).write(&self.printer);
                 Ok(Round::Ended(status))
             }
         }
@@ -263,8 +265,10 @@ fn may_be_fixed_by_edit(error: &LaunchError) -> bool {
 fn round_listener(
     lines: &Arc<Mutex<EventListener>>,
     change: Option<&ChangedFiles>,
+    printer: &Printer,
 ) -> LineListener {
     let lines = Arc::clone(lines);
+    let printer = printer.clone();
     let mut since = change.map(|change| (change.saved_ms, describe_change(change)));
     let mut replaced = Vec::new();
     LineListener::Each(Box::new(move |line: &EventLine| {
@@ -285,7 +289,7 @@ fn round_listener(
                     && let Some((saved_ms, named)) = since.take()
                 {
                     let seconds = (now_ms() - saved_ms).max(0) as f64 / 1000.0;
-                    note(format_args!(
+                    printer.note(format_args!(
                         "{seconds:.1} s from saving {named} to the result of {name}"
                     ));
                 }

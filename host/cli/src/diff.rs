@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 use strata_host::difference::{MessageDifference, MessageSummary, StateDifference, ValueChange};
 use strata_host::launch::{ComparedState, Comparison, compare};
 
-use super::{CommandFailure, DiffArgs, preview, print_json, print_line};
+use super::{CommandFailure, DiffArgs, Printer, preview};
 
 /// The maximum number of characters shown of a value or a message.
 const PREVIEW_CHARS: usize = 60;
 
-pub(super) fn diff(args: &DiffArgs) -> Result<u8, CommandFailure> {
+pub(super) fn diff(args: &DiffArgs, printer: &Printer) -> Result<u8, CommandFailure> {
     let compared = compare(&args.one, &args.other)?;
     if args.json {
         let document = json!({
@@ -17,16 +17,16 @@ pub(super) fn diff(args: &DiffArgs) -> Result<u8, CommandFailure> {
             "common": compared.common.as_ref().map(|id| &id.0),
             "difference": compared.difference,
         });
-        print_json(&document.to_string());
+        printer.print_json(&document.to_string());
         return Ok(0);
     }
-    show_divergence(&compared);
+    show_divergence(&compared, printer);
     let difference = &compared.difference;
     if difference.is_empty() {
-        print_line("");
-        print_line("the states are the same");
+        printer.print_line("");
+        printer.print_line("the states are the same");
     }
-    show_difference(difference);
+    show_difference(difference, printer);
     Ok(0)
 }
 
@@ -38,17 +38,17 @@ fn side_json(side: &ComparedState) -> Value {
 }
 
 /// Shows where the two lineages diverge.
-fn show_divergence(compared: &Comparison) {
+fn show_divergence(compared: &Comparison, printer: &Printer) {
     for (mark, side) in [('-', &compared.one), ('+', &compared.other)] {
         let checkpoint = side.checkpoint.as_ref().map_or("none", |id| id.0.as_str());
-        print_line(&format!(
+        printer.print_line(&format!(
             "{mark} {} at {checkpoint}, lineage {}",
             side.path.display(),
             side.lineage
         ));
     }
-    print_line("");
-    print_line(&format!(
+    printer.print_line("");
+    printer.print_line(&format!(
         "last in common  {}",
         compared.common.as_ref().map_or("none", |id| id.0.as_str())
     ));
@@ -57,12 +57,12 @@ fn show_divergence(compared: &Comparison) {
             .as_ref()
             .map_or("none".to_owned(), |id| id.0.clone())
     };
-    print_line(&format!("first apart     - {}", first(&compared.one)));
-    print_line(&format!("                + {}", first(&compared.other)));
+    printer.print_line(&format!("first apart     - {}", first(&compared.one)));
+    printer.print_line(&format!("                + {}", first(&compared.other)));
 }
 
-fn show_difference(difference: &StateDifference) {
-    show_changes("run", &difference.run, format_value);
+fn show_difference(difference: &StateDifference, printer: &Printer) {
+    show_changes("run", &difference.run, format_value, printer);
     let scopes = difference.scopes.iter().map(|key| {
         let name = format!("{}/{}", key.scope, key.change.name);
         ValueChange {
@@ -70,32 +70,47 @@ fn show_difference(difference: &StateDifference) {
             ..key.change.clone()
         }
     });
-    show_changes("scopes", &scopes.collect::<Vec<_>>(), Value::to_string);
+    show_changes(
+        "scopes",
+        &scopes.collect::<Vec<_>>(),
+        Value::to_string,
+        printer,
+    );
     for mailbox in &difference.mailboxes {
-        show_messages(&format!("mailbox of {}", mailbox.name), mailbox);
+        show_messages(&format!("mailbox of {}", mailbox.name), mailbox, printer);
     }
     for join in &difference.joins {
-        show_messages(&format!("join {}", join.name), join);
+        show_messages(&format!("join {}", join.name), join, printer);
     }
     if let Some(published) = &difference.published {
-        show_messages("published", published);
+        show_messages("published", published, printer);
     }
-    show_changes("at work", &difference.open, format_value);
-    show_changes("messages remembered", &difference.memory, format_value);
-    show_changes("components", &difference.components, format_value);
+    show_changes("at work", &difference.open, format_value, printer);
+    show_changes(
+        "messages remembered",
+        &difference.memory,
+        format_value,
+        printer,
+    );
+    show_changes("components", &difference.components, format_value, printer);
 }
 
-fn show_changes(title: &str, changes: &[ValueChange], text: fn(&Value) -> String) {
+fn show_changes(
+    title: &str,
+    changes: &[ValueChange],
+    text: fn(&Value) -> String,
+    printer: &Printer,
+) {
     if changes.is_empty() {
         return;
     }
-    print_line("");
-    print_line(title);
+    printer.print_line("");
+    printer.print_line(title);
     for change in changes {
-        print_line(&format!("  {}", change.name));
+        printer.print_line(&format!("  {}", change.name));
         for (mark, value) in [('-', &change.one), ('+', &change.other)] {
             if let Some(value) = value {
-                print_line(&format!(
+                printer.print_line(&format!(
                     "    {mark} {}",
                     preview(&text(value), PREVIEW_CHARS)
                 ));
@@ -104,12 +119,12 @@ fn show_changes(title: &str, changes: &[ValueChange], text: fn(&Value) -> String
     }
 }
 
-fn show_messages(title: &str, messages: &MessageDifference) {
-    print_line("");
-    print_line(title);
+fn show_messages(title: &str, messages: &MessageDifference, printer: &Printer) {
+    printer.print_line("");
+    printer.print_line(title);
     for (mark, side) in [('-', &messages.one), ('+', &messages.other)] {
         for message in side {
-            print_line(&format!("  {mark} {}", describe_message(message)));
+            printer.print_line(&format!("  {mark} {}", describe_message(message)));
         }
     }
 }

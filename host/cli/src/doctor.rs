@@ -4,15 +4,15 @@
 use strata_host::doctor::{Finding, FindingState, examine};
 
 use super::args::DoctorArgs;
-use super::{CommandFailure, print_json_document, print_line};
+use super::{CommandFailure, Printer};
 
-pub(super) fn doctor(args: &DoctorArgs) -> Result<u8, CommandFailure> {
+pub(super) fn doctor(args: &DoctorArgs, printer: &Printer) -> Result<u8, CommandFailure> {
     let findings = examine(&args.storage);
     if args.json {
-        print_json_document(&findings)?;
+        printer.print_document(&findings)?;
     } else {
         for finding in &findings {
-            show_finding(finding);
+            show_finding(finding, printer);
         }
     }
     Ok(u8::from(
@@ -22,17 +22,17 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<u8, CommandFailure> {
     ))
 }
 
-fn show_finding(finding: &Finding) {
+fn show_finding(finding: &Finding, printer: &Printer) {
     let mark = match finding.state {
         FindingState::Good => "ok",
         FindingState::Doubtful => "--",
         FindingState::Bad => "BAD",
     };
-    print_line(&format!(
+    printer.print_line(&format!(
         "{mark:<4} {:<11} {}",
         finding.about, finding.found
     ));
     if let Some(advice) = &finding.advice {
-        print_line(&format!("{:<16} {advice}", ""));
+        printer.print_line(&format!("{:<16} {advice}", ""));
     }
 }

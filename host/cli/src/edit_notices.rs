@@ -5,24 +5,24 @@ use std::path::Path;
 
 use strata_host::launch::{edited_team_file, is_team_json_edited};
 
-use super::{display_relative_path, note, recover_args, shell_path, warn};
+use super::{Printer, display_relative_path, recover_args, shell_path};
 
 /// Warns if `team.json` was edited, in commands that read the saved state.
-pub(super) fn warn_if_edited(path: &Path) {
+pub(super) fn warn_if_edited(path: &Path, printer: &Printer) {
     // If the storage cannot be read, the command itself reports why.
     if is_team_json_edited(path).unwrap_or(false) {
-        warn_edited(path);
+        warn_edited(path, printer);
     }
 }
 
-pub(super) fn warn_edited(path: &Path) {
+pub(super) fn warn_edited(path: &Path, printer: &Printer) {
     let directory = if path.is_file() {
         path.parent().unwrap_or(path)
     } else {
         path
     };
     let directory = directory.display();
-    warn(format_args!(
+    printer.warn(format_args!(
         "`team.json` in `{directory}` differs from `team.db`, which is used; to use the edited copy, move it to a \
          directory of its own"
     ));
@@ -30,13 +30,13 @@ pub(super) fn warn_edited(path: &Path) {
 
 /// Notes that the team file was edited, and that a resume which does not name it uses the saved
 /// one.
-pub(super) fn note_edited_team_file(path: &Path, policy: Option<&Path>) {
+pub(super) fn note_edited_team_file(path: &Path, policy: Option<&Path>, printer: &Printer) {
     let Ok(Some(file)) = edited_team_file(path) else {
         return;
     };
     let (file, resume) = (display_relative_path(&file), recover_args(path, policy));
     let word = shell_path(Path::new(&file));
-    note(format_args!(
+    printer.note(format_args!(
         "`{file}` has changed since; `strata-host run {word} {resume}` uses it"
     ));
 }

@@ -13,11 +13,10 @@ use strata_host::view::{
 use super::fault_report::{ResumeTrigger, list_finished, report_fault, write_section};
 use super::joins::{describe_held, describe_missing};
 use super::pluralize;
-use super::reporter::Verbosity;
+use super::printer::{ATTENTION, FAILURE, FAINT, Printer, SUCCESS};
 use super::requests::describe_requests;
 use super::sanitize::sanitize_line;
 use super::suggested_command::{commented_arguments, commented_command, shell_command};
-use super::terminal::{ATTENTION, FAILURE, FAINT, SUCCESS, note, styled};
 
 /// Renders the ending of a run.
 pub(super) struct EndReport {
@@ -45,118 +44,118 @@ impl EndReport {
     }
 
     /// Writes it to stderr.
-    pub(super) fn write(&self, verbosity: Verbosity) {
+    pub(super) fn write(&self, printer: &Printer) {
         let ending = &self.ending;
         for fault in &ending.faults {
-            report_fault(fault, self.trigger);
+            report_fault(fault, self.trigger, printer);
         }
-        self.write_open_items();
-        self.write_exhausted_budget();
+        self.write_open_items(printer);
+        self.write_exhausted_budget(printer);
         let saved = format!("saved in `{}`", ending.storage.display());
         match ending.status {
-            Status::Done if verbosity == Verbosity::Quiet => {}
+            Status::Done if printer.is_quiet() => {}
             Status::Done => {
                 let spent = if ending.spent == Usd::default() {
                     String::new()
                 } else {
                     format!(" for {}", ending.spent)
                 };
-                note(format_args!(
+                printer.note(format_args!(
                     "{} after {}{spent}; {saved}",
-                    styled(SUCCESS, "done"),
+                    printer.styled(SUCCESS, "done"),
                     pluralize(ending.step, "step")
                 ));
             }
-            Status::Failed => self.write_failed(&saved),
-            Status::InDoubt => self.write_in_doubt("in doubt", &saved),
+            Status::Failed => self.write_failed(&saved, printer),
+            Status::InDoubt => self.write_in_doubt("in doubt", &saved, printer),
             Status::Interrupted if !ending.in_doubt.is_empty() => {
-                self.write_in_doubt("interrupted", &saved);
+                self.write_in_doubt("interrupted", &saved, printer);
             }
-            Status::Stalled => self.write_stalled(&saved),
+            Status::Stalled => self.write_stalled(&saved, printer),
             Status::Interrupted
             | Status::StepLimit
             | Status::OutOfBudget
             | Status::Waiting
-            | Status::Running => self.write_stopped(&saved),
+            | Status::Running => self.write_stopped(&saved, printer),
         }
     }
 
     /// Describes a run that a fault stopped.
-    fn write_failed(&self, saved: &str) {
+    fn write_failed(&self, saved: &str, printer: &Printer) {
         let ending = &self.ending;
-        list_finished(&ending.finished_actions);
+        list_finished(&ending.finished_actions, printer);
         let step = ending.fault_step.unwrap_or(ending.step);
-        let what = styled(FAILURE, "failed");
+        let what = printer.styled(FAILURE, "failed");
         if self.trigger == ResumeTrigger::ByFileChange {
-            note(format_args!(
+            printer.note(format_args!(
                 "{what} at step {step}; {saved}; continues by itself once it is fixed"
             ));
             return;
         }
-        note(format_args!(
+        printer.note(format_args!(
             "{what} at step {step}; {saved}; fix it, then resume with:"
         ));
         for command in &ending.resume_commands {
             let text = shell_command(command);
             match &command.comment {
                 Some(comment) => {
-                    let comment = styled(FAINT, &format!("# {comment}"));
-                    note(format_args!("  {text}   {comment}"));
+                    let comment = printer.styled(FAINT, &format!("# {comment}"));
+                    printer.note(format_args!("  {text}   {comment}"));
                 }
-                None => note(format_args!("  {text}")),
+                None => printer.note(format_args!("  {text}")),
             }
         }
     }
 
     /// Describes a run with writes whose result is unknown.
-    fn write_in_doubt(&self, what: &str, saved: &str) {
+    fn write_in_doubt(&self, what: &str, saved: &str, printer: &Printer) {
         let step = self.ending.step;
-        let what = styled(ATTENTION, what);
-        note(format_args!(
+        let what = printer.styled(ATTENTION, what);
+        printer.note(format_args!(
             "{what} at step {step}; {saved}; find out, then resume with one of:"
         ));
         for command in &self.ending.resume_commands {
             let comment = command.comment.as_deref().unwrap_or_default();
-            note(format_args!("  {}     # {comment}", shell_command(command)));
+            printer.note(format_args!("  {}     # {comment}", shell_command(command)));
         }
     }
 
     /// Describes a run that stopped without a fault.
-    fn write_stopped(&self, saved: &str) {
+    fn write_stopped(&self, saved: &str, printer: &Printer) {
         let (ending, step) = (&self.ending, self.ending.step);
         let resume = self.resume_command();
-        let what = |text: &str| styled(ATTENTION, text);
+        let what = |text: &str| printer.styled(ATTENTION, text);
         match ending.status {
-            Status::Interrupted => note(format_args!(
+            Status::Interrupted => printer.note(format_args!(
                 "{} at step {step}; {saved}; resume with:\n  {resume}",
                 what("interrupted")
             )),
-            Status::StepLimit => note(format_args!(
+            Status::StepLimit => printer.note(format_args!(
                 "{} after {}; {saved}; resume with:\n  {resume}",
                 what("step limit reached"),
                 pluralize(step, "step")
             )),
             Status::OutOfBudget => {
                 let exhausted = ending.exhausted_budget.as_ref();
-                note(format_args!(
+                printer.note(format_args!(
                     "{} {}; {saved}; resume with:",
                     what("out of budget:"),
                     exhausted.map(describe_exhausted_budget).unwrap_or_default()
                 ));
-                note(format_args!("  {resume}"));
+                printer.note(format_args!("  {resume}"));
             }
             Status::Waiting => {
-                note(format_args!(
+                printer.note(format_args!(
                     "{} at step {step}; {saved}; answer with:",
                     what("waiting for a person")
                 ));
                 let answer = ending.requests.answer_command.as_ref();
-                note(format_args!(
+                printer.note(format_args!(
                     "  {}\nthen resume with:\n  {resume}",
                     answer.map(shell_command).unwrap_or_default()
                 ));
             }
-            status => note(format_args!(
+            status => printer.note(format_args!(
                 "{}; {saved}; resume with:\n  {resume}",
                 status.name()
             )),
@@ -164,25 +163,25 @@ impl EndReport {
     }
 
     /// Lists open requests, messages that could not be handed over, and writes in doubt.
-    fn write_open_items(&self) {
+    fn write_open_items(&self, printer: &Printer) {
         let ending = &self.ending;
         if let Some(answer) = &ending.requests.answer_command {
-            note("open requests:");
+            printer.note("open requests:");
             for line in describe_requests(&ending.requests.requests) {
-                note(line);
+                printer.note(line);
             }
             // For a waiting run, the description of the status itself contains this command.
             if ending.status != Status::Waiting {
-                note(format_args!("answer with:\n  {}", shell_command(answer)));
+                printer.note(format_args!("answer with:\n  {}", shell_command(answer)));
             }
         }
         for message in &ending.undelivered {
-            write_undelivered(message);
+            write_undelivered(message, printer);
         }
         for doubt in &ending.in_doubt {
-            let head = styled(ATTENTION, "in doubt:");
+            let head = printer.styled(ATTENTION, "in doubt:");
             let description = sanitize_line(&doubt.what);
-            note(format_args!(
+            printer.note(format_args!(
                 "{head} {}: `{description}` was begun, and whether it took effect is not known",
                 doubt.id
             ));
@@ -191,14 +190,14 @@ impl EndReport {
 
     /// Reports exhausted budgets if the run ended for another reason: resolving that alone would
     /// not suffice to continue.
-    fn write_exhausted_budget(&self) {
+    fn write_exhausted_budget(&self, printer: &Printer) {
         if self.ending.status == Status::OutOfBudget {
             return;
         }
         if let Some(exhausted) = &self.ending.exhausted_budget {
-            note(format_args!(
+            printer.note(format_args!(
                 "{} {}; to continue there, resume with:\n  {}",
-                styled(ATTENTION, "out of budget:"),
+                printer.styled(ATTENTION, "out of budget:"),
                 describe_exhausted_budget(exhausted),
                 commented_arguments(&exhausted.raise)
             ));
@@ -212,14 +211,14 @@ impl EndReport {
     }
 
     /// Describes what stalled joins wait for, and how to send it.
-    fn write_stalled(&self, saved: &str) {
+    fn write_stalled(&self, saved: &str, printer: &Printer) {
         let after = pluralize(self.ending.step, "step");
-        note(format_args!(
+        printer.note(format_args!(
             "{} after {after}; {saved}",
-            styled(FAILURE, "stalled")
+            printer.styled(FAILURE, "stalled")
         ));
         for join in &self.ending.waiting_joins {
-            note(format_args!(
+            printer.note(format_args!(
                 "  join `{}` waits for {}, and no role is running; it holds {}",
                 join.id,
                 describe_missing(join),
@@ -227,8 +226,8 @@ impl EndReport {
             ));
         }
         let send = self.ending.send_command.as_ref();
-        note("send it what is missing, then resume with:");
-        note(format_args!(
+        printer.note("send it what is missing, then resume with:");
+        printer.note(format_args!(
             "  {}\n  {}",
             send.map(shell_command).unwrap_or_default(),
             self.resume_command()
@@ -236,23 +235,25 @@ impl EndReport {
     }
 }
 
-fn write_undelivered(message: &UndeliveredMessage) {
+fn write_undelivered(message: &UndeliveredMessage, printer: &Printer) {
     let what = format!(
         "message {} for {} could not be handed over to `[env.external]`: {}",
         message.id,
         message.to.join(", "),
         message.reason
     );
-    note(format_args!(
+    printer.note(format_args!(
         "{} {}",
-        styled(FAILURE, "fault:"),
+        printer.styled(FAILURE, "fault:"),
         sanitize_line(&what)
     ));
     let advice = message
         .location
         .as_ref()
         .map(|location| format!("see `[env.external]` ({location})"));
-    write_section("how to fix it", advice.into_iter(), |line| note(line));
+    write_section("how to fix it", advice.into_iter(), |line| {
+        printer.note(line)
+    });
 }
 
 /// Describes whose budget is exhausted.

@@ -8,20 +8,24 @@ use std::time::Duration;
 use strata_host::launch::EventReader;
 use strata_host::storage::LockHolder;
 
-use super::terminal::is_stdout_closed;
-use super::{CommandFailure, note, print_json};
+use super::{CommandFailure, Printer};
 
 /// The interval at which new events are looked for.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-pub(super) fn events(at: &str, lineage: Option<&str>, follow: bool) -> Result<u8, CommandFailure> {
+pub(super) fn events(
+    at: &str,
+    lineage: Option<&str>,
+    follow: bool,
+    printer: &Printer,
+) -> Result<u8, CommandFailure> {
     let mut telling = match lineage {
         Some(_) => EventReader::open_lineage(Path::new(at), lineage)?,
         None => EventReader::parse_and_open(at)?,
     };
     let (dropped, all) = telling.pruned_events()?;
     if dropped > 0 {
-        note(format_args!(
+        printer.note(format_args!(
             "{dropped} of {all} recorded events were pruned and are not told"
         ));
     }
@@ -30,14 +34,14 @@ pub(super) fn events(at: &str, lineage: Option<&str>, follow: bool) -> Result<u8
         // all of its events.
         let goes_on = follow && telling.holder()? != LockHolder::Nobody;
         // Reading stops once the reader of stdout has gone away.
-        while !is_stdout_closed()
+        while !printer.is_stdout_closed()
             && let Some(lines) = telling.next_lines()?
         {
             for line in &lines {
-                print_json(&line.to_json());
+                printer.print_json(&line.to_json());
             }
         }
-        if !goes_on || is_stdout_closed() {
+        if !goes_on || printer.is_stdout_closed() {
             return Ok(0);
         }
         sleep(POLL_INTERVAL);

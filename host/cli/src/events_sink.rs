@@ -10,8 +10,8 @@ use strata_host::open;
 use strata_host::public_event::EventLine;
 
 use super::CommandFailure;
+use super::printer::Printer;
 use super::sanitize::sanitize_json;
-use super::terminal::Stream;
 
 /// How many bytes at the end of the file are read to find the last complete line. The number is
 /// multiplied by four until one is found.
@@ -29,7 +29,7 @@ pub(super) enum PreviousContent {
 /// The target of events.
 pub(super) enum EventsSink {
     /// Stdout.
-    Output,
+    Output(Printer),
     /// A file or a pipe.
     File(EventsFile),
 }
@@ -71,9 +71,13 @@ pub(super) fn ensure_events_not_input(
 
 impl EventsSink {
     /// Opens the target; `-` is stdout.
-    pub(super) fn open(path: &Path, previous: PreviousContent) -> Result<Self, CommandFailure> {
+    pub(super) fn open(
+        path: &Path,
+        previous: PreviousContent,
+        printer: &Printer,
+    ) -> Result<Self, CommandFailure> {
         if path == Path::new("-") {
-            return Ok(Self::Output);
+            return Ok(Self::Output(printer.clone()));
         }
         EventsFile::open(path, previous).map(Self::File)
     }
@@ -81,7 +85,7 @@ impl EventsSink {
     /// Writes the recorded events that the file lacks, for a run that has ended.
     pub(super) fn write_missing(&mut self) -> io::Result<()> {
         match self {
-            Self::Output => Ok(()),
+            Self::Output(_) => Ok(()),
             Self::File(file) => file.prepare(u64::MAX),
         }
     }
@@ -89,11 +93,7 @@ impl EventsSink {
     /// Writes a line with a single write, so that readers never see part of one.
     pub(super) fn write(&mut self, line: &EventLine) -> io::Result<()> {
         match self {
-            Self::Output => {
-                let mut out = Stream::Output;
-                out.write_all((sanitize_json(&line.to_json()).into_owned() + "\n").as_bytes())?;
-                out.flush()
-            }
+            Self::Output(printer) => printer.write_output(json_line(line).as_bytes()),
             Self::File(file) => {
                 file.prepare(line.n)?;
                 file.write_line(line)
@@ -204,8 +204,7 @@ impl EventsFile {
     }
 
     fn write_line(&mut self, line: &EventLine) -> io::Result<()> {
-        self.file
-            .write_all((sanitize_json(&line.to_json()).into_owned() + "\n").as_bytes())
+        self.file.write_all(json_line(line).as_bytes())
     }
 
     /// Returns the end of the file, which contains a complete line if the file has one.
@@ -225,6 +224,11 @@ impl EventsFile {
             looked = looked.saturating_mul(4);
         }
     }
+}
+
+/// Returns an event as a line of JSON, with its line feed.
+fn json_line(line: &EventLine) -> String {
+    sanitize_json(&line.to_json()).into_owned() + "\n"
 }
 
 /// Returns the number of the last complete line that begins within `end`.

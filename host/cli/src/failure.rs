@@ -1,5 +1,6 @@
 //! The failure of a command: maps each error to its exit code and its message.
 
+use std::fmt::Display;
 use std::path::Path;
 
 use strata_core::record::event::Status;
@@ -9,8 +10,8 @@ use strata_host::manifest::{Diagnostics, similar_path};
 use strata_host::skills::SkillError;
 use strata_host::storage::StoreError;
 
+use super::printer::{FAILURE, Printer};
 use super::shell_path;
-use super::terminal::{self, FAILURE, note, styled};
 
 /// The exit code if another process holds the storage.
 const IN_USE: u8 = 9;
@@ -19,17 +20,22 @@ const IN_USE: u8 = 9;
 #[derive(Debug)]
 pub(crate) struct CommandFailure {
     pub(super) code: u8,
-    pub(super) message: String,
-    /// Whether the message is already rendered as an error with its location in a file.
-    pub(super) rendered: bool,
+    message: FailureMessage,
+}
+
+/// What is wrong.
+#[derive(Debug)]
+enum FailureMessage {
+    Text(String),
+    /// Problems of a file, which are shown with their locations.
+    Problems(Diagnostics),
 }
 
 impl CommandFailure {
     fn new(code: u8, message: impl Into<String>) -> Self {
         Self {
             code,
-            message: message.into(),
-            rendered: false,
+            message: FailureMessage::Text(message.into()),
         }
     }
 
@@ -58,21 +64,31 @@ impl CommandFailure {
         Self::internal(format!("cannot write to stdout: {error}"))
     }
 
-    pub(super) fn print(&self) {
-        let prefix = if self.rendered {
-            String::new()
-        } else {
-            styled(FAILURE, "error:") + " "
-        };
-        note(format_args!("{prefix}{}", self.message.trim_end()));
+    /// Adds what was attempted to the message. Problems of a file say that themselves.
+    pub(super) fn within(self, attempt: impl Display) -> Self {
+        match self.message {
+            FailureMessage::Text(text) => Self::new(self.code, format!("{attempt}: {text}")),
+            FailureMessage::Problems(_) => self,
+        }
+    }
+
+    /// Writes it to stderr.
+    pub(super) fn print(&self, printer: &Printer) {
+        match &self.message {
+            FailureMessage::Text(text) => {
+                let head = printer.styled(FAILURE, "error:");
+                printer.note(format_args!("{head} {}", text.trim_end()));
+            }
+            FailureMessage::Problems(problems) => printer.note(printer.render(problems).trim_end()),
+        }
     }
 }
 
 impl From<Diagnostics> for CommandFailure {
     fn from(diagnostics: Diagnostics) -> Self {
         Self {
-            rendered: true,
-            ..Self::usage(diagnostics.render(terminal::paint()))
+            code: 2,
+            message: FailureMessage::Problems(diagnostics),
         }
     }
 }

@@ -4,8 +4,8 @@
 use strata_core::record::host_call::CallOutcome;
 use strata_host::view::{CodeSource, FaultAdvice, FaultView, HostCallView, Remedy};
 
+use super::printer::{FAILURE, Printer};
 use super::sanitize::sanitize;
-use super::terminal::{FAILURE, note, styled};
 use super::{display_relative_path, preview};
 
 /// The maximum number of stack frames shown.
@@ -25,20 +25,21 @@ pub(super) enum ResumeTrigger {
 }
 
 /// Writes a fault to stderr.
-pub(super) fn report_fault(fault: &FaultView, trigger: ResumeTrigger) {
+pub(super) fn report_fault(fault: &FaultView, trigger: ResumeTrigger, printer: &Printer) {
+    let on_stderr = |line: &str| printer.note(line);
     let message = sanitize(&fault.message);
     let summary = message.lines().next().unwrap_or_default();
-    let head = styled(FAILURE, "fault:");
+    let head = printer.styled(FAILURE, "fault:");
     let at = match fault.index {
         Some(index) => format!("{} action {index} `{}`", fault.role, fault.action),
         None => format!("{} `{}`", fault.role, fault.action),
     };
-    note(format_args!(
+    printer.note(format_args!(
         "{head} {at} attempt {}: {}: {summary}",
         fault.attempt, fault.kind
     ));
     for line in message.lines().skip(1) {
-        note(format_args!("    {line}"));
+        printer.note(format_args!("    {line}"));
     }
     write_section(
         "stack of the guest, innermost first",
@@ -142,10 +143,6 @@ fn location_in_parentheses(advice: &FaultAdvice) -> String {
     }
 }
 
-fn on_stderr(line: &str) {
-    note(line);
-}
-
 /// Returns a host call and its response on one line.
 pub(super) fn describe_host_call(call: &HostCallView) -> String {
     let response = describe_response(call.outcome, &call.response);
@@ -165,7 +162,7 @@ pub(super) fn describe_response(outcome: CallOutcome, response: &str) -> String 
 }
 
 /// Lists the actions that are finished in the open step and will not be repeated.
-pub(super) fn list_finished(names: &[String]) {
+pub(super) fn list_finished(names: &[String], printer: &Printer) {
     if names.is_empty() {
         return;
     }
@@ -174,7 +171,7 @@ pub(super) fn list_finished(names: &[String]) {
         more => format!(" and {more} more"),
     };
     let named = names[..names.len().min(MAX_NAMED_ACTIONS)].join(", ");
-    note(format_args!("finished, and not run again: {named}{more}"));
+    printer.note(format_args!("finished, and not run again: {named}{more}"));
 }
 
 /// Writes lines below a title, if there are any.

@@ -4,27 +4,27 @@ use strata_host::launch::saved_files;
 use strata_host::view::{FileChangeKind, FileChangeView};
 
 use super::sanitize::sanitize_line;
-use super::{CommandFailure, FilesArgs, note, print_json, print_line, warn};
+use super::{CommandFailure, FilesArgs, Printer};
 
-pub(super) fn files(args: &FilesArgs) -> Result<u8, CommandFailure> {
+pub(super) fn files(args: &FilesArgs, printer: &Printer) -> Result<u8, CommandFailure> {
     let saved = saved_files(&args.path, args.to.as_deref())?;
     let changes = FileChangeView::all(&saved.stepper);
     if args.json {
         // Only maps with keys that are not strings cannot be serialised, and there are none.
         let document = serde_json::to_value(&changes).unwrap_or_default();
-        print_json(&document.to_string());
+        printer.print_json(&document.to_string());
     } else {
         let lines = describe_files(&changes);
         if lines.is_empty() {
-            note("no action has written a file");
+            printer.note("no action has written a file");
         }
         for line in &lines {
-            print_line(line.trim_start());
+            printer.print_line(line.trim_start());
         }
     }
     for path in &saved.missing {
         let path = sanitize_line(path);
-        warn(format_args!(
+        printer.warn(format_args!(
             "the bytes of `{path}` are not kept here; they may still lie in their place"
         ));
     }

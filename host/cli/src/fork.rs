@@ -6,11 +6,10 @@ use strata_host::launch::{ForkRequest, LaunchError, Pending, fork as make};
 use strata_host::storage::StoreError;
 
 use super::edit_notices::warn_if_edited;
-use super::terminal::warn;
-use super::{CommandFailure, ForkArgs, note, print, print_json, shell_path, shell_word};
+use super::{CommandFailure, ForkArgs, Printer, shell_path, shell_word};
 
-pub(super) fn fork(args: &ForkArgs) -> Result<u8, CommandFailure> {
-    warn_if_edited(&args.path);
+pub(super) fn fork(args: &ForkArgs, printer: &Printer) -> Result<u8, CommandFailure> {
+    warn_if_edited(&args.path, printer);
     let result = make(&ForkRequest {
         path: args.path.clone(),
         at: CheckpointId(args.at.clone()),
@@ -29,12 +28,12 @@ pub(super) fn fork(args: &ForkArgs) -> Result<u8, CommandFailure> {
             "checkpoint": fork.checkpoint.0, "lineage": fork.lineage, "parent": fork.parent.0,
             "step": fork.step, "path": fork.path,
         });
-        print_json(&document.to_string());
+        printer.print_json(&document.to_string());
     } else {
-        print(&fork.checkpoint.0);
+        printer.print(&fork.checkpoint.0);
     }
     for Pending { action, place } in &fork.pending {
-        warn(format_args!(
+        printer.warn(format_args!(
             "`{action}` had finished in the open step and writes `{place}` too, which takes effect on top of the value \
              set here once that step is committed; to have the value last, begin at a checkpoint before the step"
         ));
@@ -47,7 +46,7 @@ pub(super) fn fork(args: &ForkArgs) -> Result<u8, CommandFailure> {
             shell_word(&fork.checkpoint.0)
         ),
     };
-    note(format_args!(
+    printer.note(format_args!(
         "lineage `{}` begins at `{}`; resume it with:\n  {on}",
         fork.lineage, fork.parent
     ));

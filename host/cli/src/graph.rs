@@ -3,9 +3,9 @@
 use strata_host::graph::{Graph, RenderFormat};
 use strata_host::manifest::Definition;
 
-use super::{CommandFailure, GraphArgs, GraphFormat, print};
+use super::{CommandFailure, GraphArgs, GraphFormat, Printer};
 
-pub(super) fn graph(args: &GraphArgs) -> Result<u8, CommandFailure> {
+pub(super) fn graph(args: &GraphArgs, printer: &Printer) -> Result<u8, CommandFailure> {
     let definition = Definition::read_without_files(&args.team)?;
     let format = match args.format {
         GraphFormat::Mermaid => RenderFormat::Mermaid,
@@ -14,6 +14,6 @@ pub(super) fn graph(args: &GraphArgs) -> Result<u8, CommandFailure> {
     };
     let graph = Graph::from_team(&definition.team).and_then(|graph| graph.render(format));
     let text = graph.map_err(|error| CommandFailure::usage(error.to_string()))?;
-    print(text.trim_end());
+    printer.print(text.trim_end());
     Ok(0)
 }

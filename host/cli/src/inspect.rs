@@ -24,16 +24,14 @@ use super::files::describe_files;
 use super::joins::describe_join;
 use super::requests::describe_requests;
 use super::suggested_command::{commented_command, shell_command};
-use super::{
-    CommandFailure, InspectArgs, pluralize, preview, print_json, print_line, shell_path, shell_word,
-};
+use super::{CommandFailure, InspectArgs, Printer, pluralize, preview, shell_path, shell_word};
 
 /// The maximum number of characters shown of a role's last output.
 const OUTPUT_CHARS: usize = 40;
 /// The maximum number of characters shown of a message.
 const PREVIEW_CHARS: usize = 70;
 
-pub(super) fn inspect(args: &InspectArgs) -> Result<u8, CommandFailure> {
+pub(super) fn inspect(args: &InspectArgs, printer: &Printer) -> Result<u8, CommandFailure> {
     let (path, at) = match &args.checkpoint {
         Some(id) => {
             if let (
@@ -66,7 +64,7 @@ pub(super) fn inspect(args: &InspectArgs) -> Result<u8, CommandFailure> {
     let holder = HolderState::read(path, &at);
     let saved = load_saved(path, &at)?;
     let holder = holder.reread(path);
-    warn_if_edited(path);
+    warn_if_edited(path, printer);
     let stepper = &saved.stepper;
     let action = args
         .action
@@ -74,28 +72,32 @@ pub(super) fn inspect(args: &InspectArgs) -> Result<u8, CommandFailure> {
         .map(|name| InspectedAction::from_name(stepper, name))
         .transpose()?;
     match (&args.message, action, args.calls) {
-        (Some(id), _, _) if json => message::print_message_json(stepper, id)?,
-        (Some(id), _, _) => message::show(stepper, id)?,
-        (None, _, true) if json => calls::print_calls_json(path, args.action.as_deref())?,
-        (None, _, true) => calls::show(path, args.action.as_deref())?,
-        (None, Some(action), false) if json => action.print_json(path),
-        (None, Some(action), false) => action.show(holder, path),
-        (None, None, false) if json => print_json(
+        (Some(id), _, _) if json => message::print_message_json(stepper, id, printer)?,
+        (Some(id), _, _) => message::show(stepper, id, printer)?,
+        (None, _, true) if json => calls::print_calls_json(path, args.action.as_deref(), printer)?,
+        (None, _, true) => calls::show(path, args.action.as_deref(), printer)?,
+        (None, Some(action), false) if json => action.print_json(path, printer),
+        (None, Some(action), false) => action.show(holder, path, printer),
+        (None, None, false) if json => printer.print_json(
             team_json::export(stepper.team(), stepper.env(), &saved.definition).trim_end(),
         ),
         (None, None, false) => {
-            show_summary(&RunSummary::from_saved(&saved, path, &at, holder));
+            show_summary(&RunSummary::from_saved(&saved, path, &at, holder), printer);
         }
     }
     Ok(0)
 }
 
-fn show_summary(summary: &RunSummary) {
-    show_overview(summary);
-    print_line("");
-    show_roles(summary);
-    section("spending", summary.cost.actions.iter().map(describe_cost));
-    show_faults(summary);
+fn show_summary(summary: &RunSummary, printer: &Printer) {
+    show_overview(summary, printer);
+    printer.print_line("");
+    show_roles(summary, printer);
+    section(
+        "spending",
+        summary.cost.actions.iter().map(describe_cost),
+        printer,
+    );
+    show_faults(summary, printer);
     let when = if summary.is_cut_off {
         "in doubt on the next run"
     } else {
@@ -107,33 +109,35 @@ fn show_summary(summary: &RunSummary) {
             .in_doubt
             .iter()
             .map(|doubt| format!("  {}: {}", doubt.id, doubt.what)),
+        printer,
     );
-    section("joins", summary.joins.iter().map(format_join));
+    section("joins", summary.joins.iter().map(format_join), printer);
     let mut requests = describe_requests(&summary.requests.requests);
     if let Some(answer) = &summary.requests.answer_command {
         requests.push(format!("  answer with: {}", shell_command(answer)));
     }
-    section("requests", requests.into_iter());
-    section("files", describe_files(&summary.files).into_iter());
-    show_mail(summary);
+    section("requests", requests.into_iter(), printer);
+    section("files", describe_files(&summary.files).into_iter(), printer);
+    show_mail(summary, printer);
     let commands = summary.resume_commands.iter();
     section(
         "resume with",
         commands.map(|command| format!("  {}", commented_command(command))),
+        printer,
     );
 }
 
 /// Shows the lines about the run as a whole.
-fn show_overview(summary: &RunSummary) {
+fn show_overview(summary: &RunSummary, printer: &Printer) {
     let checkpoint = summary.checkpoint.as_deref().unwrap_or("none");
-    print_line(&format!("run         {} ({})", summary.run, summary.team));
-    print_line(&format!(
+    printer.print_line(&format!("run         {} ({})", summary.run, summary.team));
+    printer.print_line(&format!(
         "idea        {}",
         preview(&summary.idea, PREVIEW_CHARS)
     ));
-    print_line(&format!("status      {}", describe_status(summary)));
+    printer.print_line(&format!("status      {}", describe_status(summary)));
     let open = if summary.is_step_open { "open" } else { "next" };
-    print_line(&format!(
+    printer.print_line(&format!(
         "step        {} ({open}), checkpoint {checkpoint} of lineage {}",
         summary.step, summary.lineage
     ));
@@ -146,15 +150,15 @@ fn show_overview(summary: &RunSummary) {
         Some(most) => format!(" and {} of {most} tokens", cost.tokens),
         None => String::new(),
     };
-    print_line(&format!("spent       {} of {budget}{tokens}", cost.spent));
+    printer.print_line(&format!("spent       {} of {budget}{tokens}", cost.spent));
     let dead = pluralize(summary.dead_letters.len() as u64, "dead letter");
-    print_line(&format!(
+    printer.print_line(&format!(
         "messages    {} published, {dead}; one in full: {}",
         summary.published_messages,
         shell_command(&summary.message_command)
     ));
     if let Some(output) = &summary.output {
-        print_line(&format!(
+        printer.print_line(&format!(
             "output      {} of {}: {}",
             output.id,
             output.role,
@@ -186,16 +190,19 @@ fn describe_status(summary: &RunSummary) -> String {
 }
 
 /// Shows a table of the roles.
-fn show_roles(summary: &RunSummary) {
-    let mut table = TextTable::new(&[
-        "role",
-        "mail",
-        "memory",
-        "spent",
-        "at",
-        "message",
-        "last output",
-    ]);
+fn show_roles(summary: &RunSummary, printer: &Printer) {
+    let mut table = TextTable::new(
+        &[
+            "role",
+            "mail",
+            "memory",
+            "spent",
+            "at",
+            "message",
+            "last output",
+        ],
+        printer,
+    );
     for role in &summary.roles {
         let (id, content) = match &role.last_message {
             Some(message) => (message.id.clone(), preview(&message.content, OUTPUT_CHARS)),
@@ -211,7 +218,7 @@ fn show_roles(summary: &RunSummary) {
             content,
         ]);
     }
-    table.print();
+    table.print(printer);
 }
 
 /// Describes what a role is doing.
@@ -270,7 +277,7 @@ fn describe_cost(cost: &ActionCost) -> String {
     )
 }
 
-fn show_faults(summary: &RunSummary) {
+fn show_faults(summary: &RunSummary, printer: &Printer) {
     let mut lines = Vec::new();
     for fault in &summary.faults {
         // Messages of faults may have several lines, such as those of compilers. No line may look
@@ -287,7 +294,7 @@ fn show_faults(summary: &RunSummary) {
             shell_command(command)
         ));
     }
-    section("faults", lines.into_iter());
+    section("faults", lines.into_iter(), printer);
 }
 
 fn describe_fault(fault: &OpenFault) -> String {
@@ -311,7 +318,7 @@ fn format_join(join: &JoinView) -> String {
     )
 }
 
-fn show_mail(summary: &RunSummary) {
+fn show_mail(summary: &RunSummary, printer: &Printer) {
     let mail = summary.mail.iter().map(|mail| {
         let from = match mail.from.as_str() {
             "" => "outside",
@@ -325,7 +332,7 @@ fn show_mail(summary: &RunSummary) {
             preview(&mail.content, PREVIEW_CHARS)
         )
     });
-    section("mailboxes", mail);
+    section("mailboxes", mail, printer);
     let dead = summary.dead_letters.iter().map(|letter| {
         format!(
             "  to `{}` {}: {}",
@@ -334,7 +341,7 @@ fn show_mail(summary: &RunSummary) {
             preview(&letter.content, PREVIEW_CHARS)
         )
     });
-    section("dead letters", dead);
+    section("dead letters", dead, printer);
     let leaving = summary.outbox.iter().map(|outbound| {
         let failure = match &outbound.failure {
             Some(reason) => format!(" (FAILED: {reason})"),
@@ -347,16 +354,16 @@ fn show_mail(summary: &RunSummary) {
             preview(&outbound.content, PREVIEW_CHARS)
         )
     });
-    section("on their way out", leaving);
+    section("on their way out", leaving, printer);
 }
 
-fn section(title: &str, lines: impl Iterator<Item = String>) {
+fn section(title: &str, lines: impl Iterator<Item = String>, printer: &Printer) {
     let mut lines = lines.peekable();
     if lines.peek().is_some() {
-        print_line("");
-        print_line(title);
+        printer.print_line("");
+        printer.print_line(title);
         for line in lines {
-            print_line(&line);
+            printer.print_line(&line);
         }
     }
 }

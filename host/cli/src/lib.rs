@@ -31,6 +31,7 @@ mod lock;
 mod manual;
 mod metrics;
 mod new;
+mod printer;
 mod progress;
 mod prompt;
 mod prune;
@@ -46,29 +47,28 @@ mod send;
 mod signals;
 mod skill;
 mod suggested_command;
-mod terminal;
 mod watch;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use args::{
-    AnswerArgs, CheckArgs, Command, DiffArgs, FilesArgs, ForkArgs, GraphArgs, GraphFormat,
-    InspectArgs, LockArgs, PruneArgs, ReplayArgs, ReportArgs, RunArgs, SavedArgs, SendArgs,
-};
-use failure::{CommandFailure, exit_code};
 use strata_host::children;
 use strata_host::display_path::display_path;
 use strata_host::excerpt::excerpt;
-use strata_host::manifest::Paint;
 use strata_host::shell::{shell_path, shell_word};
 use strata_host::telemetry::SpanExport;
 use strata_host::view::resume_arguments;
-use suggested_command::shell_arguments;
-use terminal::{Stream, note, print, print_json, print_line, print_text, report_notice, warn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
+
+use args::{
+    AnswerArgs, CheckArgs, Cli, Command, DiffArgs, FilesArgs, ForkArgs, GraphArgs, GraphFormat,
+    InspectArgs, LockArgs, PruneArgs, ReplayArgs, ReportArgs, RunArgs, SavedArgs, SendArgs,
+};
+use failure::{CommandFailure, exit_code};
+use printer::{LogWriter, Printer};
+use suggested_command::shell_arguments;
 
 /// Runs the command given by the arguments of the process, and returns its exit code.
 pub fn main() -> ExitCode {
@@ -81,58 +81,65 @@ pub fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     children::enable_watcher();
+    let printer = &Printer::for_process();
     let cli = match help::parse() {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are written to stdout and are not errors; clap distinguishes them.
-            let printed = error.print().or_else(terminal::ignore_broken_pipe);
-            return to_exit_code(if error.use_stderr() {
+            let printed = error.print().or_else(printer::ignore_broken_pipe);
+            let done = if error.use_stderr() {
                 Ok(2)
             } else {
                 printed.map(|()| 0).map_err(CommandFailure::stdout_error)
-            });
+            };
+            return to_exit_code(done, printer);
         }
     };
-    let exporting = init_log(cli.verbose);
+    let exporting = init_log(cli.verbose, printer);
     let _ = raise_open_file_limit();
-    let done = match cli.command {
-        Command::Run(args) => run::run(args, cli.verbose),
-        Command::Dev(args) => dev::dev(&args),
-        Command::Check(args) => check::check(&args),
-        Command::Lock(args) => lock::lock(&args),
-        Command::Inspect(args) => inspect::inspect(&args),
-        Command::Checkpoints(args) => checkpoints::checkpoints(&args),
+    let done = run_command(cli, printer);
+    exporting.finish();
+    let done = done.and_then(|code| {
+        let printed = printer.take_stdout_error();
+        printed.map(|()| code).map_err(CommandFailure::stdout_error)
+    });
+    to_exit_code(done, printer)
+}
+
+/// Runs a command, and returns its exit code.
+fn run_command(cli: Cli, printer: &Printer) -> Result<u8, CommandFailure> {
+    match cli.command {
+        Command::Run(args) => run::run(args, cli.verbose, printer),
+        Command::Dev(args) => dev::dev(&args, printer),
+        Command::Check(args) => check::check(&args, printer),
+        Command::Lock(args) => lock::lock(&args, printer),
+        Command::Inspect(args) => inspect::inspect(&args, printer),
+        Command::Checkpoints(args) => checkpoints::checkpoints(&args, printer),
         Command::Events {
             path,
             lineage,
             follow,
-        } => events::events(&path, lineage.as_deref(), follow),
-        Command::Files(args) => files::files(&args),
-        Command::Fork(args) => fork::fork(&args),
-        Command::Diff(args) => diff::diff(&args),
-        Command::Prune(args) => prune::prune(&args),
-        Command::Replay(args) => replay::replay(args),
-        Command::Report(args) => report::report(&args),
-        Command::Send(args) => send::send(args),
-        Command::Answer(args) => answer::answer(&args),
-        Command::Graph(args) => graph::graph(&args),
-        Command::Build { dir } => build::build(&dir),
-        Command::Describe(args) => describe::describe(&args),
-        Command::Schema => describe::schema(),
-        Command::Skill(command) => skill::skill(&command),
-        Command::Doctor(args) => doctor::doctor(&args),
-        Command::Clean(args) => clean::clean(&args),
-        Command::Completions { shell } => manual::completions(shell),
-        Command::Man { dir } => manual::pages(&dir),
-        Command::New(args) => new::new(&args),
-        Command::Sdk { name } => new::sdk(&name),
-    };
-    exporting.finish();
-    to_exit_code(done.and_then(|code| {
-        terminal::take_stdout_error()
-            .map(|()| code)
-            .map_err(CommandFailure::stdout_error)
-    }))
+        } => events::events(&path, lineage.as_deref(), follow, printer),
+        Command::Files(args) => files::files(&args, printer),
+        Command::Fork(args) => fork::fork(&args, printer),
+        Command::Diff(args) => diff::diff(&args, printer),
+        Command::Prune(args) => prune::prune(&args, printer),
+        Command::Replay(args) => replay::replay(args, printer),
+        Command::Report(args) => report::report(&args, printer),
+        Command::Send(args) => send::send(args, printer),
+        Command::Answer(args) => answer::answer(&args, printer),
+        Command::Graph(args) => graph::graph(&args, printer),
+        Command::Build { dir } => build::build(&dir, printer),
+        Command::Describe(args) => describe::describe(&args, printer),
+        Command::Schema => describe::schema(printer),
+        Command::Skill(command) => skill::skill(&command, printer),
+        Command::Doctor(args) => doctor::doctor(&args, printer),
+        Command::Clean(args) => clean::clean(&args, printer),
+        Command::Completions { shell } => manual::completions(shell, printer),
+        Command::Man { dir } => manual::pages(&dir, printer),
+        Command::New(args) => new::new(&args, printer),
+        Command::Sdk { name } => new::sdk(&name, printer),
+    }
 }
 
 /// Raises the soft limit of open files if the hard limit permits it. All concurrent attempts and
@@ -158,28 +165,28 @@ fn raise_open_file_limit() -> rustix::io::Result<()> {
 }
 
 /// Reports the failure of a command, if there is one, and returns the exit code.
-fn to_exit_code(done: Result<u8, CommandFailure>) -> ExitCode {
+fn to_exit_code(done: Result<u8, CommandFailure>, printer: &Printer) -> ExitCode {
     match done {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            failure.print();
+            failure.print(printer);
             ExitCode::from(failure.code)
         }
     }
 }
 
-fn init_log(verbose: u8) -> SpanExport {
+fn init_log(verbose: u8, printer: &Printer) -> SpanExport {
     // Spans are for collectors; on stderr, lines suffice.
     let default =
         ["warn", "strata_host=debug,info,strata=off", "trace"][usize::from(verbose.min(2))];
     let filter = EnvFilter::try_from_env("STRATA_LOG").unwrap_or_else(|_| EnvFilter::new(default));
-    let ansi = terminal::paint() == Paint::Colour;
+    let writer = printer.clone();
     let log = tracing_subscriber::fmt::layer()
-        .with_writer(|| Stream::Log)
-        .with_ansi(ansi)
+        .with_writer(move || LogWriter(writer.clone()))
+        .with_ansi(printer.has_colours())
         .with_filter(filter);
     let exporting = SpanExport::start().unwrap_or_else(|why| {
-        warn(why);
+        printer.warn(why);
         SpanExport::default()
     });
     tracing_subscriber::registry()
@@ -187,15 +194,6 @@ fn init_log(verbose: u8) -> SpanExport {
         .with(exporting.layer())
         .init();
     exporting
-}
-
-/// Writes a document to stdout as indented JSON.
-fn print_json_document(document: &impl serde::Serialize) -> Result<(), CommandFailure> {
-    print_json(
-        &serde_json::to_string_pretty(document)
-            .map_err(|error| CommandFailure::internal(error.to_string()))?,
-    );
-    Ok(())
 }
 
 /// Returns the arguments that resume the team saved at `path`, for a shell.

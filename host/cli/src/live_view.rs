@@ -1,5 +1,5 @@
 //! The live view of a run, at the bottom of a terminal: a line for the team and one for each action
-//! being run. Permanent lines are written by `reporter`; drawing is done by `terminal`.
+//! being run. Permanent lines are written by `reporter`; drawing is done by `printer`.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -15,8 +15,8 @@ use strata_host::public_event::PublicEvent;
 use strata_host::services::models::StreamObserverFactory;
 use unicode_width::UnicodeWidthStr;
 
+use super::printer::Printer;
 use super::sanitize::sanitize_line;
-use super::terminal;
 
 /// The maximum number of actions that have a line of their own. More would displace the permanent
 /// lines on a small screen.
@@ -27,12 +27,12 @@ pub(super) const MIN_NAME_COLUMNS: usize = 28;
 const UPDATE_INTERVAL: Duration = Duration::from_millis(250);
 
 /// A handle to the live view. All clones show the same view.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct LiveView(Option<Arc<Mutex<LiveContent>>>);
 
 /// The content of the live view.
-#[derive(Default)]
 struct LiveContent {
+    printer: Printer,
     started_ms: i64,
     /// By the name of the role; each role runs at most one action at a time.
     running: BTreeMap<String, RunningAction>,
@@ -57,9 +57,11 @@ struct RunningAction {
 }
 
 impl LiveView {
-    /// Creates a live view, which is empty if there is no terminal that can show it.
-    pub(super) fn at_terminal() -> Self {
-        Self(terminal::can_show_live_view().then(Arc::default))
+    /// Creates a live view, which is empty if there is no terminal that can show it, or if nothing
+    /// but warnings is to be reported.
+    pub(super) fn at_terminal(printer: &Printer) -> Self {
+        let shows = printer.can_show_live_view() && !printer.is_quiet();
+        Self(shows.then(|| Arc::new(Mutex::new(LiveContent::new(printer.clone())))))
     }
 
     /// Shows a team that is started or resumed.
@@ -128,7 +130,7 @@ impl LiveView {
         };
         shown.updater = None;
         shown.running.clear();
-        terminal::set_live_rows(Vec::new());
+        shown.printer.set_live_rows(Vec::new());
     }
 
     fn content(&self) -> Option<MutexGuard<'_, LiveContent>> {
@@ -139,6 +141,19 @@ impl LiveView {
 }
 
 impl LiveContent {
+    fn new(printer: Printer) -> Self {
+        Self {
+            printer,
+            started_ms: 0,
+            running: BTreeMap::new(),
+            step: 0,
+            roles: 0,
+            spent: 0.0,
+            budget: None,
+            updater: None,
+        }
+    }
+
     fn update(&mut self, event: &PublicEvent) {
         match event {
             PublicEvent::StepStarted { step } => self.step = *step,
@@ -218,7 +233,8 @@ impl LiveContent {
         let flights = shown.map(|flight| flight.format_row(step, width, now));
         let more = busy.saturating_sub(MAX_ROWS);
         let more = (more > 0).then(|| format!("{:>8}  {more} more", ""));
-        terminal::set_live_rows([head].into_iter().chain(flights).chain(more).collect());
+        let rows = [head].into_iter().chain(flights).chain(more).collect();
+        self.printer.set_live_rows(rows);
     }
 }
 

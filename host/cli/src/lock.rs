@@ -3,11 +3,11 @@
 use strata_host::launch;
 use strata_host::manifest::operator::in_force;
 
-use super::{CommandFailure, LockArgs, note, pluralize, print};
+use super::{CommandFailure, LockArgs, Printer, pluralize};
 use crate::progress::ProgressDisplay;
 
-pub(super) fn lock(args: &LockArgs) -> Result<u8, CommandFailure> {
-    let mut progress = ProgressDisplay::start();
+pub(super) fn lock(args: &LockArgs, printer: &Printer) -> Result<u8, CommandFailure> {
+    let mut progress = ProgressDisplay::start(printer);
     let written = launch::lock_components(
         &args.team,
         &in_force(args.policy.as_deref())?,
@@ -16,15 +16,15 @@ pub(super) fn lock(args: &LockArgs) -> Result<u8, CommandFailure> {
     drop(progress);
     let written = written?;
     for (name, before, now) in &written.changed {
-        note(format_args!(
+        printer.note(format_args!(
             "`{name}` was `{}` and is `{}`",
             before.sha256, now.sha256
         ));
     }
-    note(format_args!(
+    printer.note(format_args!(
         "locked {}",
         pluralize(written.components as u64, "component")
     ));
-    print(&written.path.display().to_string());
+    printer.print(&written.path.display().to_string());
     Ok(0)
 }

@@ -6,22 +6,22 @@ use std::path::Path;
 use clap_complete::Shell;
 
 use super::help::command;
-use super::{CommandFailure, note, print};
+use super::{CommandFailure, Printer};
 
-pub(super) fn completions(shell: Shell) -> Result<u8, CommandFailure> {
+pub(super) fn completions(shell: Shell, printer: &Printer) -> Result<u8, CommandFailure> {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut command(), "strata-host", &mut text);
     let text = String::from_utf8_lossy(&text);
     // clap_complete generates two different names for the subcommands of a program with a hyphen in
     // its name.
-    print(
+    printer.print(
         text.replace("strata__subcmd__host", "strata__host")
             .trim_end(),
     );
     Ok(0)
 }
 
-pub(super) fn pages(dir: &Path) -> Result<u8, CommandFailure> {
+pub(super) fn pages(dir: &Path, printer: &Printer) -> Result<u8, CommandFailure> {
     let written =
         std::fs::create_dir_all(dir).and_then(|()| clap_mangen::generate_to(command(), dir));
     written.map_err(|error| {
@@ -30,7 +30,7 @@ pub(super) fn pages(dir: &Path) -> Result<u8, CommandFailure> {
             dir.display()
         ))
     })?;
-    note(format_args!(
+    printer.note(format_args!(
         "written to `{}`; `man -l {}` shows the first",
         dir.display(),
         first_page(dir)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use strata_host::metrics::{Metrics, server};
 
-use super::{CommandFailure, note};
+use super::{CommandFailure, Printer};
 
 /// Parses an address given as `9464` or `127.0.0.1:9464`.
 pub(super) fn parse_address(text: &str) -> Result<SocketAddr, String> {
@@ -23,15 +23,15 @@ pub(super) fn parse_address(text: &str) -> Result<SocketAddr, String> {
 /// Starts the server and returns the metrics that it serves.
 pub(super) async fn serve(
     address: SocketAddr,
-    quiet: bool,
+    printer: &Printer,
 ) -> Result<Arc<Metrics>, CommandFailure> {
     let metrics = Arc::new(Metrics::default());
     let bound = server::serve(address, metrics.clone()).await;
     let bound = bound.map_err(|error| {
         CommandFailure::usage(format!("cannot serve metrics at `{address}`: {error}"))
     })?;
-    if !quiet {
-        note(format_args!("metrics are at http://{bound}/metrics"));
+    if !printer.is_quiet() {
+        printer.note(format_args!("metrics are at http://{bound}/metrics"));
     }
     Ok(metrics)
 }

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use strata_host::build::Kit;
 use strata_host::scaffold::{self, LANGUAGES, ScaffoldError};
 
-use super::{CommandFailure, note, print};
+use super::{CommandFailure, Printer};
 
 #[derive(Args)]
 #[command(
@@ -33,7 +33,7 @@ enum Thing {
     Team,
 }
 
-pub(super) fn new(args: &NewArgs) -> Result<u8, CommandFailure> {
+pub(super) fn new(args: &NewArgs, printer: &Printer) -> Result<u8, CommandFailure> {
     let language = LANGUAGES
         .iter()
         .find(|language| language.name == args.lang)
@@ -45,7 +45,7 @@ pub(super) fn new(args: &NewArgs) -> Result<u8, CommandFailure> {
     match args.thing {
         Thing::Action => {
             scaffold::create_action(here, name, language).map_err(refused)?;
-            note(format_args!(
+            printer.note(format_args!(
                 "made the action `{name}` in {}; next:\n  cd {name}\n  {test}\n  strata-host build\n\
                  A team uses it by `component = \"…/{name}\"`, with `config = {{ instruction = \"…\" }}` and \
                  `llm` in its `allow`.",
@@ -54,17 +54,17 @@ pub(super) fn new(args: &NewArgs) -> Result<u8, CommandFailure> {
         }
         Thing::Team => {
             scaffold::create_team(here, name, language).map_err(refused)?;
-            note(format_args!(
+            printer.note(format_args!(
                 "made the team `{name}`, with an action in {}; next:\n  cd {name}\n  strata-host run team.toml",
                 language.name
             ));
         }
     }
-    print(name);
+    printer.print(name);
     Ok(0)
 }
 
-pub(super) fn sdk(name: &str) -> Result<u8, CommandFailure> {
+pub(super) fn sdk(name: &str, printer: &Printer) -> Result<u8, CommandFailure> {
     let Some(kit) = Kit::by_name(name) else {
         let known = Kit::ALL
             .iter()
@@ -78,7 +78,7 @@ pub(super) fn sdk(name: &str) -> Result<u8, CommandFailure> {
     let dir = kit
         .unpack()
         .map_err(|error| CommandFailure::usage(error.to_string()))?;
-    print(&dir.display().to_string());
+    printer.print(&dir.display().to_string());
     Ok(0)
 }
 

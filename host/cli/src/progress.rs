@@ -11,7 +11,7 @@ use strata_host::driver::clock::now_ms;
 use strata_host::launch::Notice;
 
 use super::live_view::format_duration;
-use super::{note, report_notice, terminal};
+use super::printer::Printer;
 
 /// The interval at which the elapsed time is updated at a terminal.
 const UPDATE_INTERVAL: Duration = Duration::from_millis(250);
@@ -21,7 +21,7 @@ const NOTE_INTERVAL: Duration = Duration::from_secs(30);
 /// Shows the current activity until it is dropped.
 pub(super) struct ProgressDisplay {
     activity: Arc<Mutex<Option<CurrentActivity>>>,
-    quiet: bool,
+    printer: Printer,
     /// Stops the thread that updates the elapsed time when it is dropped.
     _updater: Sender<()>,
 }
@@ -34,10 +34,11 @@ struct CurrentActivity {
 
 impl ProgressDisplay {
     /// Starts without an activity.
-    pub(super) fn start() -> Self {
+    pub(super) fn start(printer: &Printer) -> Self {
         let activity = Arc::default();
         let (clock, stopped) = mpsc::channel();
-        let (shared, live) = (Arc::clone(&activity), terminal::can_show_live_view());
+        let (shared, live) = (Arc::clone(&activity), printer.can_show_live_view());
+        let output = printer.clone();
         let tick = if live { UPDATE_INTERVAL } else { NOTE_INTERVAL };
         // If the thread cannot be started, the elapsed time is not shown.
         let _ = thread::Builder::new()
@@ -45,26 +46,20 @@ impl ProgressDisplay {
             .spawn(move || {
                 while stopped.recv_timeout(tick) == Err(RecvTimeoutError::Timeout) {
                     if let Some(current) = lock(&shared).as_ref() {
-                        current.show(live);
+                        current.show(live, &output);
                     }
                 }
             });
         Self {
             activity,
-            quiet: false,
+            printer: printer.clone(),
             _updater: clock,
         }
     }
 
-    /// Sets whether only warnings are shown.
-    pub(super) fn only_warnings(mut self, quiet: bool) -> Self {
-        self.quiet = quiet;
-        self
-    }
-
-    /// Shows a notice.
+    /// Shows a notice. If the printer is quiet, only warnings are shown.
     pub(super) fn show_notice(&mut self, notice: Notice<'_>) {
-        if self.quiet && !matches!(notice, Notice::Warning(_)) {
+        if self.printer.is_quiet() && !matches!(notice, Notice::Warning(_)) {
             return;
         }
         if let Notice::Busy(what) = notice {
@@ -73,7 +68,7 @@ impl ProgressDisplay {
                 started_ms: now_ms(),
             });
         }
-        report_notice(notice);
+        self.printer.notice(notice);
     }
 
     /// Shows a new current activity.
@@ -84,21 +79,21 @@ impl ProgressDisplay {
 
 impl Drop for ProgressDisplay {
     fn drop(&mut self) {
-        if lock(&self.activity).take().is_some() && terminal::can_show_live_view() {
-            terminal::set_live_rows(Vec::new());
+        if lock(&self.activity).take().is_some() && self.printer.can_show_live_view() {
+            self.printer.set_live_rows(Vec::new());
         }
     }
 }
 
 impl CurrentActivity {
-    fn show(&self, live: bool) {
+    fn show(&self, live: bool, printer: &Printer) {
         let (since, what) = (format_duration(now_ms() - self.started_ms), &self.what);
         match live {
-            true => terminal::set_live_rows(vec![format!(
+            true => printer.set_live_rows(vec![format!(
                 "{since:>8}  {}",
                 super::sanitize::sanitize_line(what)
             )]),
-            false => note(format_args!("still {what} ({since})")),
+            false => printer.note(format_args!("still {what} ({since})")),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The prompt: asks the human at the terminal the questions that a team waits for.
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{BufRead, IsTerminal};
 use std::time::Duration;
 
 use strata_host::driver::clock::now_ms;
@@ -9,12 +9,14 @@ use strata_host::launch::RunHandle;
 use strata_host::view::RequestView;
 use tokio::task::JoinHandle;
 
+use super::CommandFailure;
+use super::printer::Printer;
 use super::requests::{describe_asker, other_terms};
 use super::sanitize::{sanitize, sanitize_line};
-use super::{CommandFailure, note, terminal, warn};
 
 /// Asks at the terminal. A prompt outlives a question, because reading a line cannot be cancelled.
 pub(super) struct Prompt {
+    printer: Printer,
     /// The task that reads the line being typed.
     typing: Option<JoinHandle<std::io::Result<Vec<u8>>>>,
     /// The question that was shown last. What was typed since then is meant for it.
@@ -48,9 +50,10 @@ enum QuestionOutcome {
 
 impl Prompt {
     /// Creates a prompt if stdin and stderr are a terminal.
-    pub(super) fn at_terminal() -> Option<Self> {
-        let attended = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-        attended.then_some(Self {
+    pub(super) fn at_terminal(printer: &Printer) -> Option<Self> {
+        let attended = std::io::stdin().is_terminal() && printer.is_stderr_terminal();
+        attended.then(|| Self {
+            printer: printer.clone(),
             typing: None,
             shown: None,
         })
@@ -64,10 +67,11 @@ impl Prompt {
     ) -> Result<PromptOutcome, CommandFailure> {
         let open = RequestView::all(run.stepper());
         let mut outcome = PromptOutcome::LeftOpen;
-        let _bare = terminal::suspend_live_view();
-        note("\nthe team waits for a person; an empty line leaves a question open");
+        let _bare = self.printer.suspend_live_view();
+        self.printer
+            .note("\nthe team waits for a person; an empty line leaves a question open");
         for request in &open {
-            show_request(request);
+            show_request(request, &self.printer);
             match self.ask_one(run, request, stop).await? {
                 QuestionOutcome::Answered => outcome = PromptOutcome::Continue,
                 // The remaining questions are asked again when the team waits again.
@@ -104,23 +108,23 @@ impl Prompt {
             self.shown = Some(request.id.clone());
         }
         loop {
-            let _ = write!(std::io::stderr(), "> ").and_then(|()| std::io::stderr().flush());
+            self.printer.prompt("> ");
             let typing = self
                 .typing
                 .get_or_insert_with(|| tokio::task::spawn_blocking(read_line));
             let line = tokio::select! {
                 biased;
                 Ok(_) = stop.wait_for(|stop| *stop) => {
-                    note("");
+                    self.printer.note("");
                     return Ok(QuestionOutcome::Stopped);
                 }
                 attended = run.wait_for_input() => {
                     attended?;
-                    note("\nthe team continues with what came from elsewhere");
+                    self.printer.note("\nthe team continues with what came from elsewhere");
                     return Ok(QuestionOutcome::Superseded);
                 }
                 () = wait_for_expiry(request) => {
-                    note("\nthe time to answer is over");
+                    self.printer.note("\nthe time to answer is over");
                     return Ok(QuestionOutcome::Superseded);
                 }
                 line = typing => line,
@@ -128,19 +132,19 @@ impl Prompt {
             self.typing = None;
             let line = match line.map_err(std::io::Error::other).flatten() {
                 Ok(line) if line.is_empty() => {
-                    note("");
+                    self.printer.note("");
                     return Ok(QuestionOutcome::InputEnded);
                 }
                 Ok(line) => line,
                 Err(error) => {
-                    warn(format_args!(
+                    self.printer.warn(format_args!(
                         "nothing more is asked: the terminal cannot be read: {error}"
                     ));
                     return Ok(QuestionOutcome::InputEnded);
                 }
             };
             let Ok(line) = String::from_utf8(line) else {
-                note("this is not valid UTF-8");
+                self.printer.note("this is not valid UTF-8");
                 continue;
             };
             if line.trim().is_empty() {
@@ -148,7 +152,8 @@ impl Prompt {
             }
             let (text, choice) = resolve_choice(request, line.trim());
             if let Some(choice) = choice {
-                note(format_args!("  the answer is `{}`", sanitize_line(choice)));
+                self.printer
+                    .note(format_args!("  the answer is `{}`", sanitize_line(choice)));
             }
             let reply = HumanReply {
                 request: request.id.clone(),
@@ -156,30 +161,30 @@ impl Prompt {
             };
             match run.answer(&[reply]) {
                 Ok(_) => return Ok(QuestionOutcome::Answered),
-                Err(ReplyError::Refused(why)) => note(why),
+                Err(ReplyError::Refused(why)) => self.printer.note(why),
                 Err(ReplyError::Driver(error)) => return Err(error.into()),
             }
         }
     }
 }
 
-fn show_request(request: &RequestView) {
-    note(format_args!(
+fn show_request(request: &RequestView, printer: &Printer) {
+    printer.note(format_args!(
         "\n{} asks ({}):",
         describe_asker(request),
         request.id
     ));
     for line in sanitize(&request.question).lines() {
-        note(format_args!("  {line}"));
+        printer.note(format_args!("  {line}"));
     }
     for (number, choice) in request.choices.iter().enumerate() {
-        note(format_args!("  {}) {}", number + 1, sanitize_line(choice)));
+        printer.note(format_args!("  {}) {}", number + 1, sanitize_line(choice)));
     }
     for line in how_to_choose(request)
         .into_iter()
         .chain(other_terms(request))
     {
-        note(format_args!("  ({line})"));
+        printer.note(format_args!("  ({line})"));
     }
 }
 

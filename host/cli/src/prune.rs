@@ -2,16 +2,16 @@
 
 use strata_host::launch::prune as carry_out;
 
-use super::{CommandFailure, PruneArgs, note, pluralize, print_json};
+use super::{CommandFailure, Printer, PruneArgs, pluralize};
 
-pub(super) fn prune(args: &PruneArgs) -> Result<u8, CommandFailure> {
+pub(super) fn prune(args: &PruneArgs, printer: &Printer) -> Result<u8, CommandFailure> {
     let result = carry_out(&args.path, args.keep)?;
     let pruned = result.pruned;
     if args.json {
         let document = serde_json::json!({
             "keep": result.keep, "checkpoints": pruned.checkpoints, "events": pruned.events, "bytes": pruned.bytes,
         });
-        print_json(&document.to_string());
+        printer.print_json(&document.to_string());
         return Ok(0);
     }
     let (checkpoints, events) = (
@@ -24,7 +24,7 @@ pub(super) fn prune(args: &PruneArgs) -> Result<u8, CommandFailure> {
         (_, 0) => ", too little to make the file smaller".into(),
         (_, bytes) => format!(", {} freed", format_size(bytes)),
     };
-    note(format_args!(
+    printer.note(format_args!(
         "pruned {checkpoints} and {events}{freed}; the newest {} of each lineage can still be resumed from",
         result.keep
     ));

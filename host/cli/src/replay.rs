@@ -9,9 +9,9 @@ use strata_host::replay::{
 };
 
 use super::run::saved_team_file;
-use super::{CommandFailure, ReplayArgs, note, print_line, print_text};
+use super::{CommandFailure, Printer, ReplayArgs};
 
-pub(super) fn replay(args: ReplayArgs) -> Result<u8, CommandFailure> {
+pub(super) fn replay(args: ReplayArgs, printer: &Printer) -> Result<u8, CommandFailure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .event_interval(1)
@@ -41,8 +41,8 @@ pub(super) fn replay(args: ReplayArgs) -> Result<u8, CommandFailure> {
         },
         on_difference,
     };
-    let report = runtime.block_on(launch::replay(replay, &mut super::report_notice))?;
-    show_report(&report);
+    let report = runtime.block_on(launch::replay(replay, &mut |notice| printer.notice(notice)))?;
+    show_report(&report, printer);
     if report.equal == 0 && report.differences.is_empty() {
         return Err(CommandFailure::usage(match report.skipped.as_slice() {
             [] => {
@@ -58,15 +58,15 @@ pub(super) fn replay(args: ReplayArgs) -> Result<u8, CommandFailure> {
     })
 }
 
-fn show_report(report: &ReplayReport) {
+fn show_report(report: &ReplayReport, printer: &Printer) {
     for (place, why) in &report.skipped {
-        note(format_args!(
+        printer.note(format_args!(
             "{place} is not made again: {}",
             skip_reason(why)
         ));
     }
     for (action, what) in &report.unrecorded {
-        note(format_args!(
+        printer.note(format_args!(
             "`{action}` may look at {what}, which is not recorded"
         ));
     }
@@ -77,13 +77,13 @@ fn show_report(report: &ReplayReport) {
         found,
     } in &report.differences
     {
-        print_line(&format!("{place}: {what} differs"));
-        print_text(&format!("  recorded: {recorded}"));
-        print_text(&format!("  found:    {found}"));
+        printer.print_line(&format!("{place}: {what} differs"));
+        printer.print_text(&format!("  recorded: {recorded}"));
+        printer.print_text(&format!("  found:    {found}"));
     }
     let (equal, different, skipped) =
         (report.equal, report.differences.len(), report.skipped.len());
-    print_line(&format!(
+    printer.print_line(&format!(
         "equal: {equal}, different: {different}, not made again: {skipped}"
     ));
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use strata_core::record::host_call::HostCallKind;
 use strata_host::services::models::{StreamEvent, StreamListener, StreamObserverFactory};
 
-use super::note;
+use super::printer::Printer;
 use super::sanitize::sanitize;
 
 /// The length at which a line is broken, in characters: what fits next to a name on a terminal of
@@ -14,15 +14,18 @@ use super::sanitize::sanitize;
 const MAX_LINE_CHARS: usize = 80;
 
 /// Returns a factory of observers that show all replies.
-pub(super) fn reply_observers() -> StreamObserverFactory {
-    Arc::new(|role, kind| {
-        let mut reply = ReplyView(ReplyLines {
-            role: role.to_owned(),
-            partial: String::new(),
-        });
+pub(super) fn reply_observers(printer: Printer) -> StreamObserverFactory {
+    Arc::new(move |role, kind| {
+        let mut reply = ReplyView {
+            lines: ReplyLines {
+                role: role.to_owned(),
+                partial: String::new(),
+            },
+            printer: printer.clone(),
+        };
         let hear = move |heard: StreamEvent<'_>| {
-            for line in reply.0.receive(heard) {
-                note(line);
+            for line in reply.lines.receive(heard) {
+                reply.printer.note(line);
             }
         };
         (kind == HostCallKind::Llm).then(|| Box::new(hear) as StreamListener)
@@ -30,12 +33,15 @@ pub(super) fn reply_observers() -> StreamObserverFactory {
 }
 
 /// A reply being shown. What is left of it is shown when it is dropped.
-struct ReplyView(ReplyLines);
+struct ReplyView {
+    lines: ReplyLines,
+    printer: Printer,
+}
 
 impl Drop for ReplyView {
     fn drop(&mut self) {
-        if let Some(line) = self.0.take_partial() {
-            note(line);
+        if let Some(line) = self.lines.take_partial() {
+            self.printer.note(line);
         }
     }
 }

@@ -8,12 +8,12 @@ use strata_host::open;
 use strata_host::report::html;
 
 use super::events_sink::ensure_not_input;
-use super::{CommandFailure, ReportArgs, note, print};
+use super::{CommandFailure, Printer, ReportArgs};
 
 /// The number of bytes by which a file is recognized as a report, which may be overwritten.
 const BEGINNING_BYTES: usize = "<!doctype html>\n<!-- strata-host report -->".len();
 
-pub(super) fn report(args: &ReportArgs) -> Result<u8, CommandFailure> {
+pub(super) fn report(args: &ReportArgs, printer: &Printer) -> Result<u8, CommandFailure> {
     let report = gather(&args.path)?;
     let page = html::page(&report);
     match &args.output {
@@ -34,9 +34,9 @@ pub(super) fn report(args: &ReportArgs) -> Result<u8, CommandFailure> {
             open::to_replace(file)
                 .and_then(|mut file| file.write_all(page.as_bytes()))
                 .map_err(failed)?;
-            note(format_args!("the report is in `{}`", file.display()));
+            printer.note(format_args!("the report is in `{}`", file.display()));
         }
-        None => print(page.trim_end()),
+        None => printer.print(page.trim_end()),
     }
     Ok(0)
 }

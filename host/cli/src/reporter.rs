@@ -10,17 +10,8 @@ use unicode_width::UnicodeWidthStr;
 
 use super::live_view::{LiveView, MIN_NAME_COLUMNS};
 use super::preview;
+use super::printer::{ATTENTION, FAILURE, Printer, SUCCESS};
 use super::sanitize::sanitize_line;
-use super::terminal::{self, ATTENTION, FAILURE, SUCCESS, note, styled};
-
-/// How much is reported.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verbosity {
-    /// Only faults, and the end of a run that is not done.
-    Quiet,
-    /// Every action.
-    Normal,
-}
 
 /// The maximum number of characters of an output if stderr is not a terminal.
 const PREVIEW_CHARS: usize = 60;
@@ -31,7 +22,7 @@ const MAX_NAME_COLUMNS: usize = 60;
 
 /// Writes one line for each public event that concerns the operator.
 pub(super) struct Reporter {
-    verbosity: Verbosity,
+    printer: Printer,
     live: LiveView,
     /// The time of the first event, from which elapsed times are counted.
     first_event_ms: Option<i64>,
@@ -42,9 +33,9 @@ pub(super) struct Reporter {
 }
 
 impl Reporter {
-    pub(super) fn new(verbosity: Verbosity, live: LiveView) -> Self {
+    pub(super) fn new(printer: &Printer, live: LiveView) -> Self {
         Self {
-            verbosity,
+            printer: printer.clone(),
             live,
             first_event_ms: None,
             name_columns: MIN_NAME_COLUMNS,
@@ -57,7 +48,7 @@ impl Reporter {
         self.live.update(&line.event);
         self.first_event_ms.get_or_insert(line.time_ms);
         self.warn_of(&line.event);
-        if self.verbosity == Verbosity::Normal {
+        if !self.printer.is_quiet() {
             self.report(&line.event, line.time_ms);
         }
     }
@@ -66,22 +57,22 @@ impl Reporter {
     fn warn_of(&mut self, event: &PublicEvent) {
         match event {
             PublicEvent::DeadLetter { id, to, reason } => self.report_dead_letter(id, to, reason),
-            PublicEvent::MessageDropped { id, from, reason } => warn(format_args!(
+            PublicEvent::MessageDropped { id, from, reason } => self.warn(format_args!(
                 "message {id} of `{from}` was dropped: {reason}"
             )),
             PublicEvent::MessageNotHandedOver { id, reason } => {
-                warn(format_args!("message {id} did not get out: {reason}"));
+                self.warn(format_args!("message {id} did not get out: {reason}"));
             }
             PublicEvent::MessageRouted {
                 from, to, cause_by, ..
             } if from.is_empty() && to.is_empty() && cause_by == IDEA_LABEL => {
-                warn(format_args!(
+                self.warn(format_args!(
                     "the idea reached nobody: no role watches `{IDEA_LABEL}`"
                 ));
             }
             PublicEvent::WritesUnclaimed { action, writes } => {
                 for write in writes {
-                    warn(format_args!(
+                    self.warn(format_args!(
                         "{} no longer makes a write that it made before: {write}",
                         action.qualified_name()
                     ));
@@ -89,7 +80,7 @@ impl Reporter {
             }
             PublicEvent::WritesForgotten { action, writes } => {
                 for write in writes {
-                    warn(format_args!(
+                    self.warn(format_args!(
                         "{} starts afresh and may make a write again that it made before: {write} (a \
                          resume with `--calls reuse` is served the recorded response)",
                         action.qualified_name()
@@ -104,7 +95,7 @@ impl Reporter {
     fn report(&mut self, event: &PublicEvent, time_ms: i64) {
         match event {
             PublicEvent::ActionFinished { action, output, .. } => {
-                let mark = format!("{}    ", styled(SUCCESS, "ok"));
+                let mark = format!("{}    ", self.printer.styled(SUCCESS, "ok"));
                 self.write_row(action, time_ms, &mark, &output.content);
             }
             // It is no fault of the action's, and one signal stops many.
@@ -113,7 +104,7 @@ impl Reporter {
                 fault: FaultKind::Interrupted,
                 ..
             } => {
-                let mark = format!("{}  ", styled(ATTENTION, "stopped"));
+                let mark = format!("{}  ", self.printer.styled(ATTENTION, "stopped"));
                 self.write_row(action, time_ms, &mark, "before it ended");
             }
             PublicEvent::ActionFailed {
@@ -125,7 +116,7 @@ impl Reporter {
                 let again = retry_ms.map(|pause| format!(", tried again after {pause} ms"));
                 let mark = format!(
                     "{}{}  ",
-                    styled(FAILURE, "FAILED"),
+                    self.printer.styled(FAILURE, "FAILED"),
                     again.unwrap_or_default()
                 );
                 self.write_row(action, time_ms, &mark, message);
@@ -136,12 +127,12 @@ impl Reporter {
                 question,
                 ..
             } => {
-                let mark = format!("{}  {request}: ", styled(ATTENTION, "asks"));
+                let mark = format!("{}  {request}: ", self.printer.styled(ATTENTION, "asks"));
                 self.write_row(action, time_ms, &mark, question);
             }
             PublicEvent::Forked {
                 lineage, parent, ..
-            } => note(format_args!(
+            } => self.printer.note(format_args!(
                 "goes on from `{parent}` as lineage `{lineage}`; what came after it stays saved"
             )),
             // Where none was known before, as in what another program saved, nothing was replaced.
@@ -150,7 +141,9 @@ impl Reporter {
                 action,
                 old: Some(_),
                 ..
-            } => note(format_args!("component of {role}.{action} was replaced")),
+            } => self
+                .printer
+                .note(format_args!("component of {role}.{action} was replaced")),
             _ => {}
         }
     }
@@ -163,11 +156,11 @@ impl Reporter {
         }
         self.dead_letters.1 += 1;
         match self.dead_letters.1 {
-            ..=NAMED => warn(format_args!(
+            ..=NAMED => self.warn(format_args!(
                 "message {id} for `{to}` reached nobody: {reason}"
             )),
             count if count == NAMED + 1 => {
-                warn(format_args!(
+                self.warn(format_args!(
                     "message {id} is for more that are nobody; the `dead-letter` events name them"
                 ));
             }
@@ -182,21 +175,21 @@ impl Reporter {
         let name = sanitize_line(&action.qualified_name());
         self.name_columns = self.name_columns.max(name.width()).min(MAX_NAME_COLUMNS);
         let gap = " ".repeat(self.name_columns.saturating_sub(name.width()));
-        let room = match terminal::can_show_live_view() {
-            true => usize::from(terminal::columns())
+        let room = match self.printer.can_show_live_view() {
+            true => usize::from(self.printer.columns())
                 .saturating_sub(HEAD_COLUMNS + self.name_columns)
                 .clamp(20, 200),
             false => PREVIEW_CHARS,
         };
-        note(format_args!(
+        self.printer.note(format_args!(
             "{seconds:7.1}s  step {:<3} {name}{gap} {mark}{}",
             action.step,
             preview(text, room)
         ));
     }
-}
 
-/// Writes a warning on one line.
-fn warn(text: impl Display) {
-    terminal::warn(sanitize_line(&text.to_string()));
+    /// Writes a warning on one line.
+    fn warn(&self, text: impl Display) {
+        self.printer.warn(sanitize_line(&text.to_string()));
+    }
 }

@@ -7,16 +7,22 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::Status;
 use strata_host::view::ResultSummary;
 
-use super::{RunArgs, print_json, print_text};
+use super::{Printer, RunArgs};
 
 /// Prints the result of a run that ended with this status. If events go to stdout, nothing else is
 /// printed between them.
-pub(super) fn show_result(args: &RunArgs, status: Status, stepper: &Stepper, path: &Path) {
+pub(super) fn show_result(
+    args: &RunArgs,
+    status: Status,
+    stepper: &Stepper,
+    path: &Path,
+    printer: &Printer,
+) {
     let result = ResultSummary::from_stepper(stepper, status, path);
     if args.json {
         // Only maps with keys that are not strings cannot be serialised, and there are none.
         let document = serde_json::to_value(&result).unwrap_or_default();
-        print_json(&document.to_string());
+        printer.print_json(&document.to_string());
         return;
     }
     let events_on_stdout = args
@@ -24,14 +30,14 @@ pub(super) fn show_result(args: &RunArgs, status: Status, stepper: &Stepper, pat
         .as_deref()
         .is_some_and(|events| events == Path::new("-"));
     if let Some(output) = result.output.filter(|_| !events_on_stdout) {
-        show_output(&output);
+        show_output(&output, printer);
     }
 }
 
 /// Writes a role's output, followed by a line feed if it has none. Control and invisible characters
 /// are replaced even if stdout is a file, since files are displayed later. Programs get the exact
 /// text with `--json`.
-fn show_output(output: &str) {
+fn show_output(output: &str, printer: &Printer) {
     let text = output.replace("\r\n", "\n");
-    print_text(text.strip_suffix('\n').unwrap_or(&text));
+    printer.print_text(text.strip_suffix('\n').unwrap_or(&text));
 }

@@ -24,12 +24,13 @@ use super::edit_notices::{note_edited_team_file, warn_edited};
 use super::end_report::EndReport;
 use super::events_sink::{EventsSink, PreviousContent, ensure_events_not_input, ensure_not_input};
 use super::live_view::LiveView;
+use super::printer::Verbosity;
 use super::prompt::{Prompt, PromptOutcome};
-use super::reporter::{Reporter, Verbosity};
+use super::reporter::Reporter;
 use super::requests::parse_answer;
 use super::result::show_result;
 use super::signals::Signals;
-use super::{CommandFailure, RunArgs, exit_code, metrics, note, reply_view, shell_path, warn};
+use super::{CommandFailure, Printer, RunArgs, exit_code, metrics, reply_view, shell_path};
 use crate::progress::ProgressDisplay;
 
 /// The team file if none is named.
@@ -42,9 +43,16 @@ const LAST_RUN_LINK: &str = "workspace/storage/team";
 const THREAD_KEEP_ALIVE: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// Runs a team. With `verbose`, models' replies are shown while they are received.
-pub(super) fn run(args: RunArgs, verbose: u8) -> Result<u8, CommandFailure> {
-    let shown = (verbose > 0 && !args.quiet && !args.json).then(reply_view::reply_observers);
-    block_on_run(launch_and_run(args, shown))
+pub(super) fn run(args: RunArgs, verbose: u8, printer: &Printer) -> Result<u8, CommandFailure> {
+    let verbosity = if args.quiet {
+        Verbosity::Quiet
+    } else {
+        Verbosity::Normal
+    };
+    let printer = &printer.with_verbosity(verbosity);
+    let shown = (verbose > 0 && !args.quiet && !args.json)
+        .then(|| reply_view::reply_observers(printer.clone()));
+    block_on_run(launch_and_run(args, shown, printer))
 }
 
 /// Runs a future that runs teams, to its end.
@@ -72,18 +80,10 @@ pub(super) fn block_on_run(
 async fn launch_and_run(
     args: RunArgs,
     shown: Option<StreamObserverFactory>,
+    printer: &Printer,
 ) -> Result<u8, CommandFailure> {
     let signals = Signals::subscribe()?;
-    let loudness = if args.quiet {
-        Verbosity::Quiet
-    } else {
-        Verbosity::Normal
-    };
-    let live = if args.quiet {
-        LiveView::default()
-    } else {
-        LiveView::at_terminal()
-    };
+    let live = LiveView::at_terminal(printer);
     let storage = args.storage()?;
     // This must precede the creation of any file.
     check_outputs(&args, &storage)?;
@@ -94,18 +94,19 @@ async fn launch_and_run(
     let had_events = args.events.as_ref().is_some_and(|path| path.exists());
     let on_line = LineListener::Each(event_listener(
         events,
-        Reporter::new(loudness, live.clone()),
+        Reporter::new(printer, live.clone()),
+        printer,
     )?);
     // The server is started before anything is saved, so that an address in use leaves nothing
     // behind.
     let metrics = match args.metrics {
-        Some(address) => Some(metrics::serve(address, args.quiet).await?),
+        Some(address) => Some(metrics::serve(address, printer).await?),
         None => None,
     };
-    let mut run = match launch(&args, &storage, on_line)? {
+    let mut run = match launch(&args, &storage, on_line, printer)? {
         Launched::Running(run) => run,
         Launched::Finished(stepper, path) => {
-            show_finished(&args, had_events, &stepper, &path)?;
+            show_finished(&args, had_events, &stepper, &path, printer)?;
             return Ok(0);
         }
     };
@@ -117,17 +118,21 @@ async fn launch_and_run(
         run.record_metrics(metrics);
     }
     if args.keep_alive && !args.quiet {
-        tokio::spawn(note_when_idle(run.run_state(), run.path().to_owned()));
+        tokio::spawn(note_when_idle(
+            run.run_state(),
+            run.path().to_owned(),
+            printer.clone(),
+        ));
     }
     live.show(run.stepper());
     signals.set_run_started();
     let mut stop = signals.stop.clone();
-    let mut prompt = Prompt::at_terminal().filter(|_| loudness == Verbosity::Normal);
+    let mut prompt = Prompt::at_terminal(printer).filter(|_| !args.quiet);
     let played = run_with_prompt(&mut run, &mut prompt, &mut stop).await;
     live.hide();
     let status = played?;
-    EndReport::from_run(&run, args.policy.as_deref(), status).write(loudness);
-    show_result(&args, status, run.stepper(), run.path());
+    EndReport::from_run(&run, args.policy.as_deref(), status).write(printer);
+    show_result(&args, status, run.stepper(), run.path(), printer);
     Ok(if status == Status::Interrupted {
         signals.code()
     } else {
@@ -142,20 +147,21 @@ fn show_finished(
     had_events: bool,
     stepper: &Stepper,
     path: &Path,
+    printer: &Printer,
 ) -> Result<(), CommandFailure> {
     if !args.quiet {
-        note(format_args!(
+        printer.note(format_args!(
             "the team saved in `{}` is done; nothing is left to run",
             path.display()
         ));
     }
     if let (Some(events), true) = (&args.events, had_events) {
-        let written = EventsSink::open(events, args.previous_content())?.write_missing();
+        let written = EventsSink::open(events, args.previous_content(), printer)?.write_missing();
         if let Err(error) = written {
-            warn(format_args!("`{}` lacks events: {error}", events.display()));
+            printer.warn(format_args!("`{}` lacks events: {error}", events.display()));
         }
     }
-    show_result(args, Status::Done, stepper, path);
+    show_result(args, Status::Done, stepper, path, printer);
     Ok(())
 }
 
@@ -207,14 +213,14 @@ pub(super) async fn run_with_prompt(
 }
 
 /// Reports each time that nothing is left to do, and how to change that.
-async fn note_when_idle(mut motion: watch::Receiver<RunState>, path: PathBuf) {
+async fn note_when_idle(mut motion: watch::Receiver<RunState>, path: PathBuf, printer: Printer) {
     while motion
         .wait_for(|motion| matches!(motion, RunState::Idle(_)))
         .await
         .is_ok()
     {
         let path = shell_path(&path);
-        note(format_args!(
+        printer.note(format_args!(
             "nothing is left to do; waiting: `strata-host send {path} --cause LABEL TEXT`, `strata-host answer {path} \
              REQUEST=JSON` where somebody is asked, or Ctrl-C to end"
         ));
@@ -237,25 +243,12 @@ fn launch(
     args: &RunArgs,
     storage: &Path,
     on_line: LineListener,
+    printer: &Printer,
 ) -> Result<Launched, CommandFailure> {
     let words = PositionalArgs::parse(&args.words)?;
-    let overrides = Overrides {
-        max_steps: args.max_steps,
-        max_parallel: args.max_parallel,
-        investment: args.investment,
-        record: args.record.clone(),
-        operators: in_force(args.policy.as_deref())?,
-        components: args.component.clone(),
-        ..Overrides::default()
-    };
     match &args.recover_path {
-        Some(path) => {
-            if words.idea.is_some() {
-                warn("the idea is ignored: a resume uses the saved one");
-            }
-            launch_resume(args, path, words.team, overrides, on_line)
-        }
-        None => launch_new(args, storage, words, overrides, on_line),
+        Some(path) => launch_resume(args, path, words, on_line, printer),
+        None => launch_new(args, storage, words, on_line, printer),
     }
 }
 
@@ -263,18 +256,23 @@ fn launch(
 fn launch_resume(
     args: &RunArgs,
     path: &PathBuf,
-    team: Option<PathBuf>,
-    overrides: Overrides,
+    words: PositionalArgs,
     on_line: LineListener,
+    printer: &Printer,
 ) -> Result<Launched, CommandFailure> {
-    let mut progress = ProgressDisplay::start().only_warnings(args.quiet);
+    let overrides = args.overrides()?;
+    let PositionalArgs { team, idea } = words;
+    if idea.is_some() {
+        printer.warn("the idea is ignored: a resume uses the saved one");
+    }
+    let mut progress = ProgressDisplay::start(printer);
     let report = &mut |notice: Notice<'_>| progress.show_notice(notice);
     if args
         .storage
         .as_ref()
         .is_some_and(|storage| resolve_link(storage) != *path)
     {
-        warn("`--storage` is ignored: a resume goes on where the team is saved");
+        printer.warn("`--storage` is ignored: a resume goes on where the team is saved");
     }
     let answers = args
         .answer
@@ -297,15 +295,15 @@ fn launch_resume(
     // This is reported even if the resume is refused, since the line that is named may be fixed
     // already.
     if !is_given && !args.quiet && may_be_fixed_by_edit(&resumed) {
-        note_edited_team_file(path, args.policy.as_deref());
+        note_edited_team_file(path, args.policy.as_deref(), printer);
     }
     match resumed? {
         ResumeOutcome::Running(run, notes) => {
-            report_notes(&notes, run.path());
+            report_notes(&notes, run.path(), printer);
             Ok(Launched::Running(run))
         }
         ResumeOutcome::Finished(stepper, notes) => {
-            report_notes(&notes, path);
+            report_notes(&notes, path, printer);
             Ok(Launched::Finished(stepper, path.clone()))
         }
     }
@@ -316,10 +314,11 @@ fn launch_new(
     args: &RunArgs,
     storage: &Path,
     words: PositionalArgs,
-    overrides: Overrides,
     on_line: LineListener,
+    printer: &Printer,
 ) -> Result<Launched, CommandFailure> {
-    let mut progress = ProgressDisplay::start().only_warnings(args.quiet);
+    let overrides = args.overrides()?;
+    let mut progress = ProgressDisplay::start(printer);
     let report = &mut |notice: Notice<'_>| progress.show_notice(notice);
     let PositionalArgs { team, idea } = words;
     let default = || {
@@ -331,7 +330,7 @@ fn launch_new(
         .or_else(default)
         .ok_or_else(|| missing_team(idea.as_deref()))?;
     if let Some(idea) = idea.as_deref().filter(|idea| looks_like_file(idea)) {
-        warn(taken_as_idea(idea));
+        printer.warn(taken_as_idea(idea));
     }
     let replace = if args.force {
         ReplacePolicy::Unfinished
@@ -354,7 +353,7 @@ fn launch_new(
     if args.storage.is_none()
         && let Err(error) = update_latest_link(storage)
     {
-        warn(format_args!(
+        printer.warn(format_args!(
             "`{LAST_RUN_LINK}` does not lead to this run: {error}"
         ));
     }
@@ -392,21 +391,21 @@ fn missing_team(idea: Option<&str>) -> CommandFailure {
     CommandFailure::usage(format!("{which}{meant}"))
 }
 
-pub(super) fn report_notes(notes: &ResumeNotes, path: &Path) {
+pub(super) fn report_notes(notes: &ResumeNotes, path: &Path, printer: &Printer) {
     if notes.team_json_differs {
-        warn_edited(path);
+        warn_edited(path, printer);
     }
     if notes.nothing_in_doubt {
-        warn(format_args!("`--in-doubt` is ignored: nothing is in doubt"));
+        printer.warn(format_args!("`--in-doubt` is ignored: nothing is in doubt"));
     }
     if notes.unsent_idea {
         let path = shell_path(path);
-        warn(format_args!(
+        printer.warn(format_args!(
             "the idea was never sent, and nobody has mail; send it: `strata-host send {path} --cause {IDEA_LABEL} IDEA`"
         ));
     }
     for write in &notes.writes {
-        warn(write);
+        printer.warn(write);
     }
 }
 
@@ -473,15 +472,17 @@ pub(super) type EventListener = Box<dyn FnMut(&EventLine) + Send>;
 pub(super) fn event_listener(
     events: Option<(&Path, PreviousContent)>,
     mut reporter: Reporter,
+    printer: &Printer,
 ) -> Result<EventListener, CommandFailure> {
     let mut sink = events
-        .map(|(path, previous)| EventsSink::open(path, previous))
+        .map(|(path, previous)| EventsSink::open(path, previous, printer))
         .transpose()?;
+    let printer = printer.clone();
     Ok(Box::new(move |line: &EventLine| {
         if let Some(out) = &mut sink
             && let Err(error) = out.write(line)
         {
-            warn(format_args!("events are no longer written: {error}"));
+            printer.warn(format_args!("events are no longer written: {error}"));
             sink = None;
         }
         reporter.receive(line);
@@ -499,6 +500,18 @@ impl RunArgs {
             .clone()
             .or_else(|| self.storage.clone())
             .unwrap_or_else(by_name))
+    }
+
+    fn overrides(&self) -> Result<Overrides, CommandFailure> {
+        Ok(Overrides {
+            max_steps: self.max_steps,
+            max_parallel: self.max_parallel,
+            investment: self.investment,
+            record: self.record.clone(),
+            operators: in_force(self.policy.as_deref())?,
+            components: self.component.clone(),
+            ..Overrides::default()
+        })
     }
 
     fn previous_content(&self) -> PreviousContent {

@@ -11,13 +11,13 @@ use strata_host::storage::StateSelector;
 use strata_host::suggest::did_you_mean;
 
 use super::edit_notices::warn_if_edited;
-use super::{CommandFailure, SendArgs, note, print_json, warn};
+use super::{CommandFailure, Printer, SendArgs};
 
 /// The maximum size of a message. Every role that receives it stores it in its memory, and a saved
 /// team holds it in several places.
 const MAX_MESSAGE_BYTES: u64 = 16 << 20;
 
-pub(super) fn send(args: SendArgs) -> Result<u8, CommandFailure> {
+pub(super) fn send(args: SendArgs, printer: &Printer) -> Result<u8, CommandFailure> {
     check_names(&args)?;
     let content = read_content(args.content)?;
     // The id is assigned where the message is recorded.
@@ -32,25 +32,25 @@ pub(super) fn send(args: SendArgs) -> Result<u8, CommandFailure> {
         )
     }));
     let cause = message.cause_by.clone();
-    warn_if_edited(&args.path);
+    warn_if_edited(&args.path, printer);
     let sent = put(&args.path, message)?;
     match sent.to.as_slice() {
-        _ if sent.known => note(format_args!(
+        _ if sent.known => printer.note(format_args!(
             "already received under this key as message {}; it is not sent again",
             sent.id
         )),
-        _ if sent.is_undelivered() => warn(format_args!(
+        _ if sent.is_undelivered() => printer.warn(format_args!(
             "nobody watches `{cause}`: the message reached no mailbox"
         )),
         [] => {}
-        names => note(format_args!(
+        names => printer.note(format_args!(
             "message {} is in the mailbox of {}",
             sent.id,
             names.join(", ")
         )),
     }
     if args.json {
-        print_json(
+        printer.print_json(
             &serde_json::to_string(&sent)
                 .map_err(|error| CommandFailure::internal(error.to_string()))?,
         );
@@ -62,7 +62,7 @@ pub(super) fn send(args: SendArgs) -> Result<u8, CommandFailure> {
     };
     for name in &sent.dead {
         let meant = did_you_mean(name, names.iter().map(String::as_str));
-        warn(format_args!(
+        printer.warn(format_args!(
             "`{name}` takes no messages from outside: it is no role, alias or group of the team{meant}"
         ));
     }

@@ -11,28 +11,30 @@ use strata_host::trust::signature;
 
 use super::args::{ShelfArgs, SkillCommand};
 use super::describe::load_component;
-use super::{
-    CommandFailure, note, preview, print, print_json_document, print_line, print_text, warn,
-};
+use super::{CommandFailure, Printer, preview};
 
 /// The maximum number of characters shown of a description in a list.
 const PREVIEW_CHARS: usize = 70;
 
-pub(super) fn skill(command: &SkillCommand) -> Result<u8, CommandFailure> {
+pub(super) fn skill(command: &SkillCommand, printer: &Printer) -> Result<u8, CommandFailure> {
     match command {
-        SkillCommand::Add { components, shelf } => add(components, &open_shelf(shelf)?),
-        SkillCommand::List { json, shelf } => {
-            list(open_shelf(shelf)?.list()?, *json, "the shelf is empty")
-        }
+        SkillCommand::Add { components, shelf } => add(components, &open_shelf(shelf)?, printer),
+        SkillCommand::List { json, shelf } => list(
+            open_shelf(shelf)?.list()?,
+            *json,
+            "the shelf is empty",
+            printer,
+        ),
         SkillCommand::Search { words, json, shelf } => list(
             open_shelf(shelf)?.search(words)?,
             *json,
             "no skill on the shelf matches",
+            printer,
         ),
-        SkillCommand::Show { name, json, shelf } => show(name, *json, &open_shelf(shelf)?),
+        SkillCommand::Show { name, json, shelf } => show(name, *json, &open_shelf(shelf)?, printer),
         SkillCommand::Remove { name, shelf } => {
             let removed = open_shelf(shelf)?.remove(&name.parse()?)?;
-            report_removed(&removed);
+            report_removed(&removed, printer);
             Ok(0)
         }
     }
@@ -45,31 +47,27 @@ pub(super) fn open_shelf(args: &ShelfArgs) -> Result<Shelf, SkillError> {
         .map_or_else(Shelf::for_user, |dir| Ok(Shelf::in_directory(dir)))
 }
 
-fn report_removed(removed: &RemovedSkill) {
-    note(format_args!("`{}` is no longer on the shelf", removed.name));
+fn report_removed(removed: &RemovedSkill, printer: &Printer) {
+    printer.note(format_args!("`{}` is no longer on the shelf", removed.name));
     for error in &removed.damaged {
-        warn(error);
+        printer.warn(error);
     }
     if !removed.damaged.is_empty() {
         let meanwhile =
             "until then all components stay, since a damaged skill may need any of them";
-        note(format_args!(
+        printer.note(format_args!(
             "{meanwhile}; what cannot be added again can be removed: `strata-host skill remove NAME`"
         ));
     }
 }
 
-fn add(components: &[PathBuf], shelf: &Shelf) -> Result<u8, CommandFailure> {
+fn add(components: &[PathBuf], shelf: &Shelf, printer: &Printer) -> Result<u8, CommandFailure> {
     let sandbox =
         WasmSandbox::one_shot().map_err(|error| CommandFailure::internal(error.to_string()))?;
     for path in components {
-        let (file, bytes, loaded) = load_component(path, &sandbox)?;
+        let (file, bytes, loaded) = load_component(path, &sandbox, printer)?;
         let refused = |error: SkillError| {
-            let failure = CommandFailure::from(error);
-            CommandFailure {
-                message: format!("cannot add `{}`: {}", path.display(), failure.message),
-                ..failure
-            }
+            CommandFailure::from(error).within(format_args!("cannot add `{}`", path.display()))
         };
         let signature = signature::read_signature_of(&file)
             .map_err(|error| CommandFailure::usage(error.to_string()))?;
@@ -78,26 +76,31 @@ fn add(components: &[PathBuf], shelf: &Shelf) -> Result<u8, CommandFailure> {
             shelf.sign(&skill, &signature).map_err(refused)?;
         }
         if added == AddOutcome::Unchanged {
-            note(format_args!("`{}` is on the shelf already", skill.name()));
+            printer.note(format_args!("`{}` is on the shelf already", skill.name()));
         }
-        print(&skill.name());
+        printer.print(&skill.name());
     }
     Ok(0)
 }
 
 /// Lists skills; `none` is the note if there are none.
-fn list(listing: SkillListing, json: bool, none: &str) -> Result<u8, CommandFailure> {
+fn list(
+    listing: SkillListing,
+    json: bool,
+    none: &str,
+    printer: &Printer,
+) -> Result<u8, CommandFailure> {
     for error in &listing.damaged {
-        warn(error);
+        printer.warn(error);
     }
     if json {
-        print_json_document(&Value::Array(
+        printer.print_document(&Value::Array(
             listing.skills.iter().map(skill_json).collect(),
         ))?;
         return Ok(0);
     }
     if listing.skills.is_empty() && listing.damaged.is_empty() {
-        note(none);
+        printer.note(none);
     }
     let width = listing
         .skills
@@ -106,7 +109,7 @@ fn list(listing: SkillListing, json: bool, none: &str) -> Result<u8, CommandFail
         .max()
         .unwrap_or_default();
     for skill in &listing.skills {
-        print_line(&format!(
+        printer.print_line(&format!(
             "{:<width$}  {}",
             skill.name(),
             preview(&skill.manifest.description, PREVIEW_CHARS)
@@ -115,40 +118,40 @@ fn list(listing: SkillListing, json: bool, none: &str) -> Result<u8, CommandFail
     Ok(0)
 }
 
-fn show(name: &str, json: bool, shelf: &Shelf) -> Result<u8, CommandFailure> {
+fn show(name: &str, json: bool, shelf: &Shelf, printer: &Printer) -> Result<u8, CommandFailure> {
     let skill = shelf.find(&name.parse()?)?;
     // This fails for a damaged skill, which must not be shown as usable.
     shelf.component(&skill)?;
     if json {
-        print_json_document(&skill_json(&skill))?;
+        printer.print_document(&skill_json(&skill))?;
     } else {
-        describe(&skill, &shelf.file(&skill));
+        describe(&skill, &shelf.file(&skill), printer);
     }
     Ok(0)
 }
 
-fn describe(skill: &Skill, file: &Path) {
+fn describe(skill: &Skill, file: &Path, printer: &Printer) {
     let manifest = &skill.manifest;
-    print_line(&format!("name         {}", skill.name()));
-    print_text(&format!("description  {}", manifest.description));
+    printer.print_line(&format!("name         {}", skill.name()));
+    printer.print_text(&format!("description  {}", manifest.description));
     let needs = if manifest.needs.is_empty() {
         "nothing".into()
     } else {
         manifest.needs.join(", ")
     };
-    print_line(&format!("needs        {needs}"));
-    print_line(&format!(
+    printer.print_line(&format!("needs        {needs}"));
+    printer.print_line(&format!(
         "component    {} ({})",
         file.display(),
         format_size(skill.size)
     ));
-    print_line(&format!("sha256       {}", skill.digest));
+    printer.print_line(&format!("sha256       {}", skill.digest));
     for (what, schema) in [
         ("config", &manifest.config_schema),
         ("output", &manifest.output_schema),
     ] {
         if let Some(schema) = schema {
-            print_line(&format!("{what:<12} {schema}"));
+            printer.print_line(&format!("{what:<12} {schema}"));
         }
     }
 }

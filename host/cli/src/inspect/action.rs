@@ -15,7 +15,7 @@ use strata_host::view::{ActionFault, ActionView, HolderState, last_output};
 use super::{describe_activity, pluralize};
 use crate::fault_report::{describe_host_call, write_section};
 use crate::suggested_command::shell_command;
-use crate::{CommandFailure, print_json, print_line, print_text};
+use crate::{CommandFailure, Printer};
 
 /// Returns the names of existing actions, as many as fit into a message.
 fn list_names(names: &[&str]) -> String {
@@ -77,18 +77,16 @@ impl<'a> InspectedAction<'a> {
     }
 
     /// Shows it as text.
-    pub(super) fn show(&self, holder: HolderState, path: &Path) {
+    pub(super) fn show(&self, holder: HolderState, path: &Path, printer: &Printer) {
         let is_cut_off = holder.is_cut_off(self.stepper);
-        show_action(&ActionView::from_slot(
-            self.stepper,
-            self.slot,
-            path,
-            is_cut_off,
-        ));
+        show_action(
+            &ActionView::from_slot(self.stepper, self.slot, path, is_cut_off),
+            printer,
+        );
     }
 
     /// Prints it as JSON. The output has the form in which `team.json` holds messages.
-    pub(super) fn print_json(&self, path: &Path) {
+    pub(super) fn print_json(&self, path: &Path, printer: &Printer) {
         let action = ActionView::from_slot(self.stepper, self.slot, path, false);
         let fault = action.fault.as_ref().map(|fault| {
             json!({
@@ -103,19 +101,19 @@ impl<'a> InspectedAction<'a> {
             "attempts": action.attempts, "spent": action.spent.to_dollars(),
             "tokens": action.tokens, "calls": action.calls, "fault": fault, "output": output,
         });
-        print_json(&document.to_string());
+        printer.print_json(&document.to_string());
     }
 }
 
-fn show_action(action: &ActionView) {
-    print_line(&format!("action      {}.{}", action.role, action.action));
+fn show_action(action: &ActionView, printer: &Printer) {
+    printer.print_line(&format!("action      {}.{}", action.role, action.action));
     let component = match &action.digest {
         Some(digest) => digest.as_str(),
         None if action.is_done_by_host => "none: the host asks the model",
         None => "none yet",
     };
-    print_line(&format!("component   {component}"));
-    print_line(&format!(
+    printer.print_line(&format!("component   {component}"));
+    printer.print_line(&format!(
         "role is at  {}",
         describe_activity(action.activity.as_ref())
     ));
@@ -123,43 +121,45 @@ fn show_action(action: &ActionView) {
         pluralize(action.calls, "call"),
         pluralize(action.tokens, "token"),
     );
-    print_line(&format!(
+    printer.print_line(&format!(
         "spent       {} for {tokens} in {calls}",
         action.spent
     ));
     if let Some(fault) = &action.fault {
-        show_fault(fault, action.attempts.unwrap_or_default());
+        show_fault(fault, action.attempts.unwrap_or_default(), printer);
     }
     write_section(
         "calls of the host in this activation, and what came back",
         action.recorded_calls.iter().map(describe_host_call),
-        print_line,
+        |line| printer.print_line(line),
     );
     if let Some(command) = &action.calls_command {
-        print_line(&format!("    in full: {}", shell_command(command)));
+        printer.print_line(&format!("    in full: {}", shell_command(command)));
     }
     if let Some(output) = &action.output {
-        print_line("");
-        print_line(&format!("last output ({})", output.id));
-        print_text(&output.content);
+        printer.print_line("");
+        printer.print_line(&format!("last output ({})", output.id));
+        printer.print_text(&output.content);
     }
 }
 
-fn show_fault(fault: &ActionFault, attempts: u32) {
+fn show_fault(fault: &ActionFault, attempts: u32, printer: &Printer) {
     let message = fault.message.replace('\n', "\n    ");
     let what = if fault.kind == FaultKind::Interrupted {
         "stopped"
     } else {
         "fault"
     };
-    print_text(&format!(
+    printer.print_text(&format!(
         "{what:<11} attempt {attempts}: {}: {message}",
         fault.kind
     ));
     write_section(
         "stack of the guest, innermost first",
         fault.backtrace.iter().cloned(),
-        print_line,
+        |line| printer.print_line(line),
     );
-    write_section("what it logged last", fault.log.iter().cloned(), print_line);
+    write_section("what it logged last", fault.log.iter().cloned(), |line| {
+        printer.print_line(line);
+    });
 }

@@ -12,16 +12,23 @@ use strata_host::view::response_text;
 
 use super::table::TextTable;
 use crate::fault_report::describe_response;
-use crate::{CommandFailure, preview, print_json, print_line, shell_path, shell_word};
+use crate::{CommandFailure, Printer, preview, shell_path, shell_word};
 
 /// The maximum number of characters shown of a request and of a response.
 const PREVIEW_CHARS: usize = 40;
 
 /// Shows the calls of one action, `ROLE.ACTION`, or of all.
-pub(super) fn show(path: &Path, action: Option<&str>) -> Result<(), CommandFailure> {
-    let mut table = TextTable::new(&[
-        "time", "step", "action", "call", "source", "cost", "finish", "request", "answer",
-    ]);
+pub(super) fn show(
+    path: &Path,
+    action: Option<&str>,
+    printer: &Printer,
+) -> Result<(), CommandFailure> {
+    let mut table = TextTable::new(
+        &[
+            "time", "step", "action", "call", "source", "cost", "finish", "request", "answer",
+        ],
+        printer,
+    );
     for_each_selected_call(path, action, &mut |line, call| {
         let PublicEvent::HostCall {
             action,
@@ -50,13 +57,13 @@ pub(super) fn show(path: &Path, action: Option<&str>) -> Result<(), CommandFailu
         ];
         table.add_row(row);
     })?;
-    table.print();
+    table.print(printer);
     if !table.is_empty() {
         let action = action
             .map(|name| format!(" --action {}", shell_word(name)))
             .unwrap_or_default();
-        print_line("");
-        print_line(&format!(
+        printer.print_line("");
+        printer.print_line(&format!(
             "in full: strata-host inspect {} --calls{action} --json",
             shell_path(path)
         ));
@@ -73,12 +80,16 @@ struct CallLine<'a> {
 }
 
 /// Prints them as JSON, an object a line.
-pub(super) fn print_calls_json(path: &Path, action: Option<&str>) -> Result<(), CommandFailure> {
+pub(super) fn print_calls_json(
+    path: &Path,
+    action: Option<&str>,
+    printer: &Printer,
+) -> Result<(), CommandFailure> {
     for_each_selected_call(path, action, &mut |line, call| {
         let response = call.response.value();
         // Only maps with keys that are not strings cannot be serialised, and there are none.
         let json = serde_json::to_string(&CallLine { line, response }).unwrap_or_default();
-        print_json(&json);
+        printer.print_json(&json);
     })
 }
 

@@ -6,25 +6,25 @@ use strata_core::state::messages::MessageRef;
 use strata_host::storage::team_json;
 use strata_host::suggest::did_you_mean;
 
-use crate::{CommandFailure, print_json, print_line, print_text};
+use crate::{CommandFailure, Printer};
 
 /// How many of the newest messages are considered for the hint about an unknown id.
 const CANDIDATES: usize = 1000;
 
 /// Shows the message with this id.
-pub(super) fn show(stepper: &Stepper, id: &str) -> Result<(), CommandFailure> {
+pub(super) fn show(stepper: &Stepper, id: &str, printer: &Printer) -> Result<(), CommandFailure> {
     let (place, message) = find(stepper, id)?;
     let sender = if message.sent_from.is_empty() {
         "outside"
     } else {
         &message.sent_from
     };
-    print_line(&format!("message     {}", message.id));
-    print_line(&format!("label       {}", message.cause_by));
-    print_line(&format!("from        {sender} ({})", message.role));
-    print_line(&format!("to          {}", message.send_to.join(", ")));
+    printer.print_line(&format!("message     {}", message.id));
+    printer.print_line(&format!("label       {}", message.cause_by));
+    printer.print_line(&format!("from        {sender} ({})", message.role));
+    printer.print_line(&format!("to          {}", message.send_to.join(", ")));
     for hop in &message.route {
-        print_line(&format!(
+        printer.print_line(&format!(
             "then        {} to {}",
             hop.from,
             hop.to.join(", ")
@@ -39,26 +39,30 @@ pub(super) fn show(stepper: &Stepper, id: &str) -> Result<(), CommandFailure> {
     });
     let waits: Vec<&str> = waits.map(|role| team.role(role).name.as_str()).collect();
     if !waits.is_empty() {
-        print_line(&format!("waits for   {}", waits.join(", ")));
+        printer.print_line(&format!("waits for   {}", waits.join(", ")));
     }
     for (name, value) in &message.meta {
-        print_text(&format!("{name:<11} {}", value.as_str()));
+        printer.print_text(&format!("{name:<11} {}", value.as_str()));
     }
     if let Some(instruct) = &message.instruct {
         let pretty = serde_json::to_string_pretty(&instruct.value.value());
-        print_line("");
-        print_line("data");
-        print_text(&pretty.unwrap_or_default());
+        printer.print_line("");
+        printer.print_line("data");
+        printer.print_text(&pretty.unwrap_or_default());
     }
-    print_line("");
-    print_text(&message.content);
+    printer.print_line("");
+    printer.print_text(&message.content);
     Ok(())
 }
 
 /// Prints it as JSON, in the form used in `team.json`.
-pub(super) fn print_message_json(stepper: &Stepper, id: &str) -> Result<(), CommandFailure> {
+pub(super) fn print_message_json(
+    stepper: &Stepper,
+    id: &str,
+    printer: &Printer,
+) -> Result<(), CommandFailure> {
     let (_, message) = find(stepper, id)?;
-    print_json(&team_json::message_json(message));
+    printer.print_json(&team_json::message_json(message));
     Ok(())
 }
 

@@ -1,24 +1,22 @@
 //! Tables for people: as wide as the terminal, or as wide as their content if stdout is not a
 //! terminal.
 
-use std::io::IsTerminal;
-
 use comfy_table::{ContentArrangement, presets};
 
+use crate::Printer;
 use crate::sanitize::sanitize_line;
-use crate::{print_line, terminal};
 
 /// A table without borders.
 pub(super) struct TextTable(comfy_table::Table);
 
 impl TextTable {
-    pub(super) fn new(head: &[&str]) -> Self {
+    pub(super) fn new(head: &[&str], printer: &Printer) -> Self {
         let mut table = comfy_table::Table::new();
         table.load_preset(presets::NOTHING).set_header(head);
-        if std::io::stdout().is_terminal() {
+        if let Some(width) = printer.table_width() {
             table
                 .set_content_arrangement(ContentArrangement::Dynamic)
-                .set_width(terminal::columns());
+                .set_width(width);
         }
         for column in table.column_iter_mut() {
             column.set_padding((0, 2));
@@ -36,9 +34,9 @@ impl TextTable {
     }
 
     /// Prints the table to stdout.
-    pub(super) fn print(&self) {
+    pub(super) fn print(&self, printer: &Printer) {
         for line in self.0.lines() {
-            print_line(line.trim_end());
+            printer.print_line(line.trim_end());
         }
     }
 }
