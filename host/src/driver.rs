@@ -34,7 +34,7 @@ use strata_core::machine::effect::{Effect, Invocation};
 use strata_core::machine::stepper::IllegalEvent;
 use strata_core::record::event::{AttemptEvent, Event, RunEnded, Status};
 use strata_core::record::file::PathContent;
-use strata_core::record::id::{RoleId, Slot};
+use strata_core::record::id::Slot;
 use strata_core::record::work::CallKey;
 use tokio::sync::{mpsc, watch};
 
@@ -145,7 +145,7 @@ enum DriverEvent {
 pub struct Driver {
     journal: Journal,
     services: HostServices,
-    attempts: BTreeMap<RoleId, RunningAttempt>,
+    attempts: BTreeMap<CallKey, RunningAttempt>,
     attempts_started: u64,
     external: ExternalChannel,
     /// The message that is being handed over to the external program. Holds at most one future.
@@ -353,10 +353,10 @@ impl Driver {
         }
     }
 
-    /// Returns the role's attempt if it has this id and its end has not been recorded.
+    /// Returns the attempt with this id, if its end has not been recorded.
     fn running_attempt(&mut self, id: AttemptId) -> Option<&mut RunningAttempt> {
         self.attempts
-            .get_mut(&id.role)
+            .get_mut(&id.call)
             .filter(|attempt| attempt.id() == id)
     }
 
@@ -366,13 +366,13 @@ impl Driver {
         let alone = calls.len() == 1 && self.attempts.is_empty();
         for call in calls {
             let (attempt, ending) = self.prepare_attempt(call);
-            let ending = self.journal.spans().instrument(attempt.role(), ending);
+            let ending = self.journal.spans().instrument(attempt.key(), ending);
             let ending = if alone {
                 ending
             } else {
                 attempt::spawn_attempt(&attempt, ending)
             };
-            self.attempts.insert(attempt.role(), attempt);
+            self.attempts.insert(attempt.key(), attempt);
             self.driver_events.push(Box::pin(
                 async move { DriverEvent::AttemptEnded(ending.await) },
             ));

@@ -12,11 +12,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use strata_core::record::fault::FaultCause;
-use strata_core::record::id::{Digest, RoleId};
+use strata_core::record::id::{ActionId, Digest, RoleId};
 use strata_core::record::json::Json;
 use strata_core::record::message::Message;
 use strata_core::record::request;
 use strata_core::record::scope_write::Write;
+use strata_core::record::work::{CallKey, Work};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::services::{http, human, models};
@@ -181,10 +182,21 @@ impl HostAnswer {
 /// Identifies an attempt among all that the driver has made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttemptId {
-    /// The role of the attempt.
-    pub role: RoleId,
+    /// The call that is attempted.
+    pub call: CallKey,
     /// How many attempts the driver made before.
     pub serial: u64,
+}
+
+impl AttemptId {
+    /// Returns the id of the first attempt of a driver if it runs a role's first action.
+    pub fn first(role: RoleId) -> Self {
+        let (action, task) = (ActionId(0), None);
+        Self {
+            call: CallKey::new(role, Work::Act { action, task }),
+            serial: 0,
+        }
+    }
 }
 
 /// A request on its way to the driver.

@@ -129,13 +129,7 @@ impl Ours {
         Self {
             sandbox,
             call,
-            gateway: Gateway::new(
-                AttemptId {
-                    role: RoleId(0),
-                    serial: 0,
-                },
-                questions,
-            ),
+            gateway: Gateway::new(AttemptId::first(RoleId(0)), questions),
         }
     }
 

@@ -4,7 +4,7 @@
 use strata_core::record::event::{AttemptEvent, Event, HostCalled};
 use strata_core::record::fault::FaultCause;
 use strata_core::record::host_call::{AnswerSource, CallOutcome, HostCall, HostCallKind};
-use strata_core::record::id::{RoleId, to_hex};
+use strata_core::record::id::to_hex;
 use strata_core::record::json::Json;
 use strata_core::record::money::Usd;
 use strata_core::record::work::CallKey;
@@ -39,11 +39,12 @@ impl Driver {
         question: PendingGuestRequest,
     ) -> Result<(), DriverError> {
         let PendingGuestRequest {
-            attempt: AttemptId { role, .. },
+            attempt: AttemptId { call, .. },
             request: ask,
             allowance,
             reply,
         } = question;
+        let role = call.role;
         let stepper = self.journal.stepper();
         let (team, env) = (stepper.team(), stepper.env());
         let answer = match ask {
@@ -73,23 +74,23 @@ impl Driver {
                 self.journal
                     .recall_messages(role, label.as_deref(), limit as usize),
             ),
-            GuestRequest::CurrentTime => self.read_clock(role, "")?,
-            GuestRequest::ClockStart => self.read_clock(role, WASI_CLOCK_START)?,
+            GuestRequest::CurrentTime => self.read_clock(call, "")?,
+            GuestRequest::ClockStart => self.read_clock(call, WASI_CLOCK_START)?,
             GuestRequest::Random { length } => {
-                HostAnswer::Bytes(Ok(self.draw_random_bytes(role, length)?))
+                HostAnswer::Bytes(Ok(self.draw_random_bytes(call, length)?))
             }
-            GuestRequest::AskHuman(question) => return self.ask_human(role, &question, reply),
+            GuestRequest::AskHuman(question) => return self.ask_human(call, &question, reply),
             GuestRequest::Complete(requests) => {
                 let calls = requests
                     .into_iter()
                     .map(|request| OutboundCall::Model(self.with_default_model(request)));
                 let calls = calls.collect();
-                return self.handle_call_batch(role, calls, allowance, reply);
+                return self.handle_call_batch(call, calls, allowance, reply);
             }
             GuestRequest::StoredFile(digest) => self.read_stored_file(&digest)?,
             GuestRequest::Fetch(requests) => {
                 let calls = requests.into_iter().map(OutboundCall::Http).collect();
-                return self.handle_call_batch(role, calls, allowance, reply);
+                return self.handle_call_batch(call, calls, allowance, reply);
             }
         };
         let _ = reply.send(answer);
@@ -132,17 +133,17 @@ impl Driver {
         HostError::new(HostErrorKind::Invalid, message).caused_by(FaultCause::NoScope)
     }
 
-    fn read_clock(&mut self, role: RoleId, request: &str) -> Result<HostAnswer, DriverError> {
+    fn read_clock(&mut self, call: CallKey, request: &str) -> Result<HostAnswer, DriverError> {
         let now = |_: &mut RunningAttempt| Json::from(serde_json::Value::from(now_ms()));
-        let recorded = self.answer_at_once(role, HostCallKind::Clock, request, now)?;
+        let recorded = self.answer_at_once(call, HostCallKind::Clock, request, now)?;
         Ok(HostAnswer::Time(
             recorded.value().as_f64().unwrap_or_default(),
         ))
     }
 
-    fn draw_random_bytes(&mut self, role: RoleId, length: u32) -> Result<Vec<u8>, DriverError> {
+    fn draw_random_bytes(&mut self, call: CallKey, length: u32) -> Result<Vec<u8>, DriverError> {
         let request = length.to_string();
-        let answer = self.answer_at_once(role, HostCallKind::Random, &request, |attempt| {
+        let answer = self.answer_at_once(call, HostCallKind::Random, &request, |attempt| {
             attempt.random_draws += 1;
             let seed = format!(
                 "{}/{}/{}",
@@ -162,12 +163,12 @@ impl Driver {
     /// recorded.
     fn answer_at_once(
         &mut self,
-        role: RoleId,
+        key: CallKey,
         kind: HostCallKind,
         request: &str,
         make: impl FnOnce(&mut RunningAttempt) -> Json,
     ) -> Result<Json, DriverError> {
-        let Some(attempt) = self.attempts.get_mut(&role) else {
+        let Some(attempt) = self.attempts.get_mut(&key) else {
             return Ok(Json::null());
         };
         let (call, source) = match attempt.take_recorded(kind, request) {
@@ -191,14 +192,13 @@ impl Driver {
             }
         };
         let response = call.response.clone();
-        let work = attempt.work();
         let summary = if kind == HostCallKind::Random {
             format!("{request} bytes")
         } else {
             "the time".into()
         };
         self.journal.stage(Event::Attempt(
-            CallKey { role, work },
+            key,
             AttemptEvent::HostCalled(HostCalled {
                 call,
                 source,

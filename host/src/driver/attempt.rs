@@ -11,7 +11,7 @@ use strata_core::record::host_call::{
     ExternalWrite, HostCall, HostCallKind, RecordedCallUse, WriteResult,
 };
 use strata_core::record::id::{ActionId, RoleId, Slot, SlotKind};
-use strata_core::record::work::{CallResult, Work};
+use strata_core::record::work::{CallKey, CallResult, Work};
 use strata_core::team::{Candidate, Role, RoleProfile};
 
 use super::Driver;
@@ -102,19 +102,16 @@ impl RunningAttempt {
         self.id
     }
 
-    pub(super) fn role(&self) -> RoleId {
-        self.call.role
-    }
-
-    pub(super) fn work(&self) -> Work {
-        self.call.work
+    /// Returns the call that is attempted.
+    pub(super) fn key(&self) -> CallKey {
+        self.id.call
     }
 
     pub(super) fn number(&self) -> u32 {
         self.call.attempt
     }
 
-    pub(super) fn key(&self) -> &str {
+    pub(super) fn idempotency_key(&self) -> &str {
         &self.call.idempotency_key
     }
 
@@ -151,7 +148,7 @@ impl RunningAttempt {
     pub(super) fn write_key(&self, digest: &str, nth: u32) -> String {
         format!(
             "{}/{}/{nth}",
-            self.key(),
+            self.idempotency_key(),
             digest.get(..WRITE_KEY_DIGITS).unwrap_or(digest)
         )
     }
@@ -211,7 +208,7 @@ impl Driver {
         call: Invocation,
     ) -> (RunningAttempt, BoxFuture<'static, AttemptEnd>) {
         let attempt = AttemptId {
-            role: call.role,
+            call: CallKey::new(call.role, call.work),
             serial: self.attempts_started,
         };
         self.attempts_started += 1;

@@ -9,10 +9,9 @@
 
 use strata_core::record::event::{AttemptEvent, CallSuspended, Event, MoneyReserved};
 use strata_core::record::fault::FaultCause;
-use strata_core::record::id::RoleId;
 use strata_core::record::money::Usd;
 use strata_core::record::spending::{Amount, Reservation};
-use strata_core::record::work::{CallKey, Work};
+use strata_core::record::work::CallKey;
 use strata_core::state::budget::BudgetScope;
 
 use super::attempt::RunningAttempt;
@@ -36,7 +35,7 @@ enum Admission {
 
 impl Driver {
     /// Dispatches waiting calls as far as the budget allows: by role, and in the order in which
-    /// each role made them. Must be called whenever calls were added, or a reservation was released
+    /// each attempt made them. Must be called whenever calls were added, or a reservation was released
     /// or spent.
     pub(super) fn dispatch_waiting(&mut self) -> Result<(), DriverError> {
         let waits = |attempt: &&RunningAttempt| {
@@ -45,25 +44,25 @@ impl Driver {
                 .as_ref()
                 .is_some_and(|batch| !batch.awaiting_budget.is_empty())
         };
-        let roles: Vec<RoleId> = self
+        let waiting: Vec<CallKey> = self
             .attempts
             .values()
             .filter(waits)
-            .map(RunningAttempt::role)
+            .map(RunningAttempt::key)
             .collect();
         let mut ready = Vec::new();
-        for role in &roles {
-            self.reserve_budget(*role, &mut ready)?;
+        for call in &waiting {
+            self.reserve_budget(*call, &mut ready)?;
         }
-        if !roles.is_empty() {
+        if !waiting.is_empty() {
             self.journal.flush()?;
         }
-        for (role, waiting) in ready {
+        for (key, allowed) in ready {
             let CallAwaitingBudget {
                 nth,
                 request_name,
                 call,
-            } = waiting;
+            } = allowed;
             // A request to a model has no idempotency key.
             let ready = ReadyCall {
                 nth,
@@ -71,27 +70,26 @@ impl Driver {
                 call: OutboundCall::Model(call),
                 key: String::new(),
             };
-            self.dispatch(role, ready);
+            self.dispatch(key, ready);
         }
-        for role in roles {
-            self.answer_if_complete(role);
+        for call in waiting {
+            self.answer_if_complete(call);
         }
         Ok(())
     }
 
-    /// Reserves the estimated cost of a role's waiting calls as far as the budget allows, and moves
+    /// Reserves the estimated cost of an attempt's waiting calls as far as the budget allows, and moves
     /// them to `ready`.
     fn reserve_budget(
         &mut self,
-        role: RoleId,
-        ready: &mut Vec<(RoleId, CallAwaitingBudget)>,
+        key: CallKey,
+        ready: &mut Vec<(CallKey, CallAwaitingBudget)>,
     ) -> Result<(), DriverError> {
         let open = self
             .attempts
-            .get_mut(&role)
+            .get_mut(&key)
             .filter(|attempt| !attempt.in_flight.is_draining());
         let Some(attempt) = open else { return Ok(()) };
-        let work = attempt.work();
         // A guest that is gone needs no answer.
         let Some(batch) = attempt
             .batch
@@ -102,7 +100,7 @@ impl Driver {
         };
         let is_away = batch.has_calls_in_flight();
         while let Some(next) = batch.awaiting_budget.pop_front() {
-            match admit(&self.journal, &self.services, role, work, &next.call) {
+            match admit(&self.journal, &self.services, key, &next.call) {
                 Admission::Granted(amount) => {
                     if amount != Amount::ZERO {
                         let reserved = Reservation {
@@ -110,14 +108,14 @@ impl Driver {
                             amount,
                         };
                         self.journal.stage(Event::Attempt(
-                            CallKey { role, work },
+                            key,
                             AttemptEvent::MoneyReserved(MoneyReserved { reserved }),
                         ))?;
                     }
-                    ready.push((role, next));
+                    ready.push((key, next));
                 }
                 Admission::Denied(refusal) => batch.answers[next.nth] = Some(Err(refusal)),
-                Admission::Exhausted if !is_away => return self.suspend(role),
+                Admission::Exhausted if !is_away => return self.suspend(key),
                 // Calls in flight are paid for, so their answers are recorded before the attempt
                 // ends.
                 Admission::Exhausted | Admission::Blocked => {
@@ -132,12 +130,12 @@ impl Driver {
     /// Ends an attempt that cannot continue until the budget is raised. It is then made again and
     /// answered from the record. Dropping the reply channel ends the guest, and its result is
     /// ignored.
-    fn suspend(&mut self, role: RoleId) -> Result<(), DriverError> {
-        let Some(attempt) = self.attempts.remove(&role) else {
+    fn suspend(&mut self, key: CallKey) -> Result<(), DriverError> {
+        let Some(attempt) = self.attempts.remove(&key) else {
             return Ok(());
         };
         self.journal.stage(Event::Attempt(
-            CallKey::new(role, attempt.work()),
+            key,
             AttemptEvent::CallSuspended(CallSuspended {
                 attempt: attempt.number(),
             }),
@@ -149,16 +147,13 @@ impl Driver {
 fn admit(
     journal: &Journal,
     services: &HostServices,
-    role: RoleId,
-    work: Work,
+    CallKey { role, work }: CallKey,
     call: &models::ModelRequest,
 ) -> Admission {
-    let at = (role, work);
     let Some(models) = &services.models else {
         return Admission::Denied(no_model_error());
     };
     let (team, env) = (journal.stepper().team(), journal.env());
-    let (role, work) = at;
     if env
         .exhausted_budget(team, role, work, Amount::ZERO)
         .is_none()

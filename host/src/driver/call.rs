@@ -12,7 +12,7 @@ use strata_core::record::event::{AttemptEvent, Event, HostCallBegun, HostCalled}
 use strata_core::record::host_call::{
     AnswerSource, CallOutcome, FinishReason, HostCall, HostCallKind, Intent, LostAnswerPolicy,
 };
-use strata_core::record::id::{RoleId, to_hex};
+use strata_core::record::id::to_hex;
 use strata_core::record::json::Json;
 use strata_core::record::money::Usd;
 use strata_core::record::work::CallKey;
@@ -176,13 +176,8 @@ struct BatchPlan {
 
 impl BatchPlan {
     /// Numbers the calls of an attempt, and takes the records that answer them.
-    fn new(
-        role: RoleId,
-        attempt: &mut RunningAttempt,
-        calls: Vec<OutboundCall>,
-        env: &Environment,
-    ) -> Self {
-        let work = attempt.work();
+    fn new(attempt: &mut RunningAttempt, calls: Vec<OutboundCall>, env: &Environment) -> Self {
+        let caller = attempt.key();
         let mut plan = Self::default();
         for (nth, call) in calls.into_iter().enumerate() {
             let digest = call.digest(env);
@@ -195,7 +190,7 @@ impl BatchPlan {
                 plan.answers.push(Some(Ok(recorded.response.clone())));
                 let (source, summary) = (AnswerSource::Recorded, call.summary());
                 plan.events.push(Event::Attempt(
-                    CallKey { role, work },
+                    caller,
                     AttemptEvent::HostCalled(HostCalled {
                         call: recorded,
                         source,
@@ -213,7 +208,7 @@ impl BatchPlan {
             if let Some(intent) = intent {
                 attempt.note_repeated_write(&request_name);
                 plan.events.push(Event::Attempt(
-                    CallKey { role, work },
+                    caller,
                     AttemptEvent::HostCallBegun(HostCallBegun { intent }),
                 ));
             }
@@ -240,12 +235,12 @@ impl Driver {
     /// once if the budget allows it.
     pub(super) fn handle_call_batch(
         &mut self,
-        role: RoleId,
+        key: CallKey,
         calls: Vec<OutboundCall>,
         allowance: Allowance,
         reply: oneshot::Sender<HostAnswer>,
     ) -> Result<(), DriverError> {
-        let Some(attempt) = self.attempts.get_mut(&role) else {
+        let Some(attempt) = self.attempts.get_mut(&key) else {
             return Ok(());
         };
         let kind = calls.first().map_or(HostCallKind::Llm, OutboundCall::kind);
@@ -254,7 +249,7 @@ impl Driver {
             answers,
             http_calls,
             awaiting_budget,
-        } = BatchPlan::new(role, attempt, calls, self.journal.env());
+        } = BatchPlan::new(attempt, calls, self.journal.env());
         for event in events {
             self.journal.stage(event)?;
         }
@@ -262,7 +257,7 @@ impl Driver {
             // From here on the outside world may see the calls.
             self.journal.flush()?;
         }
-        let Some(attempt) = self.attempts.get_mut(&role) else {
+        let Some(attempt) = self.attempts.get_mut(&key) else {
             return Ok(());
         };
         let batch = attempt.batch.insert(CallBatch {
@@ -277,23 +272,23 @@ impl Driver {
             batch.deduct_recorded_bytes();
         }
         for ready in http_calls {
-            self.dispatch(role, ready);
+            self.dispatch(key, ready);
         }
         self.dispatch_waiting()?;
         self.journal.flush()?;
-        self.answer_if_complete(role);
+        self.answer_if_complete(key);
         Ok(())
     }
 
     /// Sends one call of a batch.
-    pub(super) fn dispatch(&mut self, role: RoleId, ready: ReadyCall) {
+    pub(super) fn dispatch(&mut self, caller: CallKey, ready: ReadyCall) {
         let ReadyCall {
             nth,
             request_name,
             call,
             key,
         } = ready;
-        let Some(attempt) = self.attempts.get_mut(&role) else {
+        let Some(attempt) = self.attempts.get_mut(&caller) else {
             return;
         };
         let (id, kind, await_policy, summary) = (
@@ -310,7 +305,7 @@ impl Driver {
         let abandoned = attempt
             .in_flight
             .track(await_policy, dispatch_state.clone());
-        let name = &self.journal.stepper().team().role(role).name;
+        let name = &self.journal.stepper().team().role(caller.role).name;
         let listener = self
             .observer_factory
             .as_ref()
@@ -320,7 +315,7 @@ impl Driver {
             .with_dispatch_state(dispatch_state);
         let call_future = make_call(&self.services, attempt, call, key, observer);
         let models = self.services.models.clone();
-        let span = self.journal.spans().host_call(role, kind, &summary);
+        let span = self.journal.spans().host_call(caller, kind, &summary);
         self.calls_in_flight.push(Box::pin(async move {
             let result = tokio::select! {
                 biased;
@@ -358,7 +353,7 @@ impl Driver {
             span,
             result,
         } = returned;
-        let (role, attempt) = (id.role, self.running_attempt(id));
+        let (key, attempt) = (id.call, self.running_attempt(id));
         let (
             Some(attempt),
             Some(OutboundResult {
@@ -372,7 +367,6 @@ impl Driver {
         else {
             return Ok(());
         };
-        let work = attempt.work();
         let response = match &answer {
             Ok(response) => response.clone(),
             Err(error) => Json::from(serde_json::to_value(error).unwrap_or_default()),
@@ -393,7 +387,7 @@ impl Driver {
         };
         spans::record_outcome(&span, &call);
         self.journal.stage(Event::Attempt(
-            CallKey { role, work },
+            key,
             AttemptEvent::HostCalled(HostCalled {
                 call,
                 source: AnswerSource::Live,
@@ -402,26 +396,26 @@ impl Driver {
         ))?;
         if attempt_is_over {
             // The attempt was kept open for this call.
-            self.conclude(role)?;
+            self.conclude(key)?;
         }
         // Staging the event released the unused part of the reservation, so waiting calls may fit
         // now.
         self.dispatch_waiting()?;
         if self
             .attempts
-            .get(&role)
+            .get(&key)
             .and_then(|attempt| attempt.batch.as_ref())
             .is_some_and(CallBatch::is_complete)
         {
             self.journal.flush()?;
-            self.answer_if_complete(role);
+            self.answer_if_complete(key);
         }
         Ok(())
     }
 
     /// Answers the guest if all calls of its batch have an answer.
-    pub(super) fn answer_if_complete(&mut self, role: RoleId) {
-        let Some(attempt) = self.attempts.get_mut(&role) else {
+    pub(super) fn answer_if_complete(&mut self, key: CallKey) {
+        let Some(attempt) = self.attempts.get_mut(&key) else {
             return;
         };
         if let Some(batch) = attempt.batch.take_if(|batch| batch.is_complete()) {

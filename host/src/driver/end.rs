@@ -9,7 +9,7 @@ use strata_core::record::event::{
     AttemptEvent, CallFailed, Event, FilesWritten, Status, WritesUnclaimed,
 };
 use strata_core::record::fault::{Fault, FaultKind};
-use strata_core::record::id::RoleId;
+use strata_core::record::work::CallKey;
 
 use super::attempt::AttemptEnd;
 use super::{Driver, DriverError, DriverEvent};
@@ -33,7 +33,7 @@ impl Driver {
         attempt.files = ending.files;
         attempt.in_flight.abandon_discardable();
         if !attempt.in_flight.must_await() {
-            return self.conclude(ending.attempt.role);
+            return self.conclude(ending.attempt.call);
         }
         tracing::warn!(
             "an action has ended while calls of it are under way; waiting up to {GRACE_PERIOD:?} for their answers"
@@ -52,16 +52,17 @@ impl Driver {
             self.record_returned_call(returned)?;
         }
         match self.running_attempt(attempt) {
-            Some(_) => self.conclude(attempt.role),
+            Some(_) => self.conclude(attempt.call),
             None => Ok(()),
         }
     }
 
     /// Records the end of an attempt. Its calls in flight are abandoned.
-    pub(super) fn conclude(&mut self, role: RoleId) -> Result<(), DriverError> {
-        let Some(attempt) = self.attempts.remove(&role) else {
+    pub(super) fn conclude(&mut self, key: CallKey) -> Result<(), DriverError> {
+        let Some(attempt) = self.attempts.remove(&key) else {
             return Ok(());
         };
+        let role = key.role;
         let stopped = || {
             Err(Fault::new(
                 FaultKind::Interrupted,
@@ -74,34 +75,33 @@ impl Driver {
         };
         match &event {
             Event::Attempt(
-                call,
+                _,
                 AttemptEvent::CallFailed(CallFailed {
                     retry_ms: Some(pause),
                     ..
                 }),
             ) => {
-                let call = *call;
                 let pause = Duration::from_millis(u64::from(*pause));
                 self.driver_events.push(Box::pin(async move {
                     tokio::time::sleep(pause).await;
-                    DriverEvent::RetryDue(call)
+                    DriverEvent::RetryDue(key)
                 }));
             }
-            Event::Attempt(call, AttemptEvent::CallFinished(_)) => {
+            Event::Attempt(_, AttemptEvent::CallFinished(_)) => {
                 let activation = self.journal.env().role(role).activation.as_ref();
                 let writes = activation.map(|activation| {
                     attempt.unclaimed_writes(&activation.current_call.external_writes)
                 });
                 if let Some(writes) = writes.filter(|writes| !writes.is_empty()) {
                     self.journal.stage(Event::Attempt(
-                        *call,
+                        key,
                         AttemptEvent::WritesUnclaimed(WritesUnclaimed { writes }),
                     ))?;
                 }
                 if !attempt.files.changes.is_empty() {
                     self.journal.stage_blobs(attempt.files.blobs);
                     self.journal.stage(Event::Attempt(
-                        *call,
+                        key,
                         AttemptEvent::FilesWritten(FilesWritten {
                             files: attempt.files.changes,
                         }),
@@ -130,8 +130,8 @@ impl Driver {
             );
         }
         self.wait_for_answers().await?;
-        for role in self.attempts.keys().copied().collect::<Vec<_>>() {
-            self.conclude(role)?;
+        for call in self.attempts.keys().copied().collect::<Vec<_>>() {
+            self.conclude(call)?;
         }
         // A file that cannot be written must not keep anything else from being saved.
         let placed = self.place_files();

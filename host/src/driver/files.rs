@@ -119,7 +119,7 @@ impl Driver {
         let mut running = self.attempts.values();
         running.any(|attempt| {
             let own = env
-                .uncommitted_changes(attempt.role())
+                .uncommitted_changes(attempt.key().role)
                 .any(|(_, change)| change.path == path);
             let plugin = attempt.plugin();
             !own && plugin.is_some_and(|plugin| {

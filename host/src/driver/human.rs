@@ -26,13 +26,14 @@ impl Driver {
     /// Asks a person, unless the answer is recorded.
     pub(super) fn ask_human(
         &mut self,
-        role: RoleId,
+        key: CallKey,
         question: &HumanQuestion,
         reply: oneshot::Sender<HostAnswer>,
     ) -> Result<(), DriverError> {
-        let Some(attempt) = self.attempts.get_mut(&role) else {
+        let Some(attempt) = self.attempts.get_mut(&key) else {
             return Ok(());
         };
+        let role = key.role;
         let before = attempt.human_questions;
         attempt.human_questions += 1;
         let recorded = attempt.take_recorded(HostCallKind::Human, &question.digest());
@@ -42,10 +43,9 @@ impl Driver {
         if let Some((call, answered)) =
             recorded.and_then(|call| read(&call).map(|answered| (call, answered)))
         {
-            let work = attempt.work();
             let summary = summarize(&question.text);
             self.journal.stage(Event::Attempt(
-                CallKey { role, work },
+                key,
                 AttemptEvent::HostCalled(HostCalled {
                     call,
                     source: AnswerSource::Recorded,
@@ -71,7 +71,7 @@ impl Driver {
         self.schedule_expiry(role, &request);
         // Removing the attempt and dropping the reply channel ends the guest and releases its
         // resources. Its result is ignored.
-        self.attempts.remove(&role);
+        self.attempts.remove(&key);
         drop(reply);
         Ok(())
     }

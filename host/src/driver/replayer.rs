@@ -185,7 +185,7 @@ impl Replayer {
             allowance,
             reply,
         } = question;
-        let (role, recorded) = (attempt.role, &mut known.calls);
+        let (role, recorded) = (attempt.call.role, &mut known.calls);
         match ask {
             GuestRequest::CurrentTime => {
                 let kind = HostCallKind::Clock;

@@ -14,7 +14,7 @@ use strata_core::record::event::{
 use strata_core::record::fault::Fault;
 use strata_core::record::host_call::{AnswerSource, CallOutcome, HostCall, HostCallKind};
 use strata_core::record::id::{CheckpointId, RoleId, RunId};
-use strata_core::record::work::{CallKey, Work};
+use strata_core::record::work::CallKey;
 use tracing::field::Empty;
 use tracing::{Instrument, Span, info_span};
 
@@ -28,26 +28,8 @@ pub(super) struct Spans {
     /// `None` if there is no subscriber.
     run: Option<Span>,
     step: Option<Span>,
-    roles: BTreeMap<RoleId, RoleSpans>,
-}
-
-/// The open spans of a role.
-struct RoleSpans {
-    activation: Span,
-    attempt: Option<Span>,
-}
-
-impl RoleSpans {
-    /// Opens the span of an activation in a step.
-    fn new(step: &Span, role: RoleId, stepper: &Stepper) -> Self {
-        let (name, number) = (&stepper.team().role(role).name, stepper.env().step as i64);
-        let activation =
-            info_span!(target: SPANS, parent: step, "activation", role = name, step = number);
-        Self {
-            activation,
-            attempt: None,
-        }
-    }
+    activations: BTreeMap<RoleId, Span>,
+    attempts: BTreeMap<CallKey, Span>,
 }
 
 impl Spans {
@@ -65,42 +47,41 @@ impl Spans {
         }
     }
 
-    fn observe_attempt(&mut self, call: CallKey, event: &AttemptEvent, stepper: &Stepper) {
-        let CallKey { role, work } = call;
+    fn observe_attempt(&mut self, key: CallKey, event: &AttemptEvent, stepper: &Stepper) {
         match event {
             AttemptEvent::CallStarted(started) => {
-                self.attempt_begins(role, work, started.attempt, stepper);
+                self.attempt_begins(key, started.attempt, stepper);
             }
-            AttemptEvent::CallFinished(_) => self.attempt_ends(role, "finished", None),
+            AttemptEvent::CallFinished(_) => self.attempt_ends(key, "finished", None),
             AttemptEvent::CallFailed(failed) => {
-                self.attempt_ends(role, "failed", Some(&failed.fault.as_reported(work)));
+                self.attempt_ends(key, "failed", Some(&failed.fault.as_reported(key.work)));
             }
-            AttemptEvent::CallSuspended(_) => self.attempt_ends(role, "suspended", None),
-            AttemptEvent::RequestOpened(_) => self.attempt_ends(role, "asked", None),
+            AttemptEvent::CallSuspended(_) => self.attempt_ends(key, "suspended", None),
+            AttemptEvent::RequestOpened(_) => self.attempt_ends(key, "asked", None),
             AttemptEvent::HostCalled(HostCalled {
                 call,
                 source,
                 summary,
-            }) => self.record_call(role, call, *source, summary),
+            }) => self.record_call(key, call, *source, summary),
             _ => {}
         }
     }
 
-    /// Runs the future of an attempt inside the span of its role.
+    /// Runs the future of an attempt inside its span.
     pub(super) fn instrument<T: 'static>(
         &self,
-        role: RoleId,
+        call: CallKey,
         attempt: BoxFuture<'static, T>,
     ) -> BoxFuture<'static, T> {
-        match self.roles.get(&role).and_then(|open| open.attempt.clone()) {
-            Some(span) => Box::pin(attempt.instrument(span)),
+        match self.attempts.get(&call) {
+            Some(span) => Box::pin(attempt.instrument(span.clone())),
             None => attempt,
         }
     }
 
     /// Returns a span for a host call that is about to be made.
-    pub(super) fn host_call(&self, role: RoleId, kind: HostCallKind, summary: &str) -> Span {
-        match self.roles.get(&role).and_then(|open| open.attempt.as_ref()) {
+    pub(super) fn host_call(&self, call: CallKey, kind: HostCallKind, summary: &str) -> Span {
+        match self.attempts.get(&call) {
             Some(attempt) => call_span(attempt, kind, summary, AnswerSource::Live),
             None => Span::none(),
         }
@@ -140,42 +121,41 @@ impl Spans {
         let Some(run) = &self.run else { return };
         let span =
             info_span!(target: SPANS, parent: run, "step", step = step as i64, checkpoint = Empty);
-        self.roles = roles
+        self.activations = roles
             .iter()
-            .map(|role| (*role, RoleSpans::new(&span, *role, stepper)))
+            .map(|role| (*role, activation_span(&span, *role, stepper)))
             .collect();
+        self.attempts.clear();
         self.step = Some(span);
     }
 
     fn committed(&mut self, checkpoint: &CheckpointId) {
-        self.roles.clear();
+        self.activations.clear();
+        self.attempts.clear();
         if let Some(step) = self.step.take() {
             step.record("checkpoint", checkpoint.0.as_str());
         }
     }
 
-    fn attempt_begins(&mut self, role: RoleId, work: Work, attempt: u32, stepper: &Stepper) {
+    fn attempt_begins(&mut self, call: CallKey, attempt: u32, stepper: &Stepper) {
         let Some(step) = &self.step else { return };
         // A role that has waited since an earlier step continues in this one.
-        let open = self
-            .roles
-            .entry(role)
-            .or_insert_with(|| RoleSpans::new(step, role, stepper));
-        let team = stepper.team();
-        let (name, action) = (&team.role(role).name, action_name(team.role(role), work));
-        open.attempt = Some(info_span!(
-            target: SPANS, parent: &open.activation, "action", otel.name = format!("{name}.{action}"), role = name,
+        let activation = self
+            .activations
+            .entry(call.role)
+            .or_insert_with(|| activation_span(step, call.role, stepper));
+        let role = stepper.team().role(call.role);
+        let (name, action) = (&role.name, action_name(role, call.work));
+        let span = info_span!(
+            target: SPANS, parent: &*activation, "action", otel.name = format!("{name}.{action}"), role = name,
             action, step = stepper.env().step as i64, attempt = i64::from(attempt), outcome = Empty, fault = Empty, otel.status_code = Empty,
             otel.status_description = Empty
-        ));
+        );
+        self.attempts.insert(call, span);
     }
 
-    fn attempt_ends(&mut self, role: RoleId, outcome: &str, failed: Option<&Fault>) {
-        let Some(span) = self
-            .roles
-            .get_mut(&role)
-            .and_then(|open| open.attempt.take())
-        else {
+    fn attempt_ends(&mut self, call: CallKey, outcome: &str, failed: Option<&Fault>) {
+        let Some(span) = self.attempts.remove(&call) else {
             return;
         };
         span.record("outcome", outcome);
@@ -188,9 +168,9 @@ impl Spans {
     }
 
     /// Records a call that was answered at once. Calls that leave the host have spans of their own.
-    fn record_call(&mut self, role: RoleId, call: &HostCall, source: AnswerSource, summary: &str) {
+    fn record_call(&self, key: CallKey, call: &HostCall, source: AnswerSource, summary: &str) {
         let leaves = matches!(call.kind, HostCallKind::Llm | HostCallKind::Http);
-        let Some(attempt) = self.roles.get(&role).and_then(|open| open.attempt.as_ref()) else {
+        let Some(attempt) = self.attempts.get(&key) else {
             return;
         };
         if (leaves && source == AnswerSource::Live)
@@ -200,6 +180,12 @@ impl Spans {
         }
         record_outcome(&call_span(attempt, call.kind, summary, source), call);
     }
+}
+
+/// Opens the span of an activation in a step.
+fn activation_span(step: &Span, role: RoleId, stepper: &Stepper) -> Span {
+    let (name, number) = (&stepper.team().role(role).name, stepper.env().step as i64);
+    info_span!(target: SPANS, parent: step, "activation", role = name, step = number)
 }
 
 fn call_span(attempt: &Span, kind: HostCallKind, summary: &str, source: AnswerSource) -> Span {

@@ -148,16 +148,8 @@ mod tests {
 
     fn play(sandbox: &ScriptedSandbox, call: SandboxCall) -> Result<AttemptOutput, Fault> {
         let (questions, _) = tokio::sync::mpsc::channel(1);
-        let calling = pin!(sandbox.call(
-            call,
-            Gateway::new(
-                AttemptId {
-                    role: RoleId(0),
-                    serial: 0
-                },
-                questions
-            )
-        ));
+        let calling =
+            pin!(sandbox.call(call, Gateway::new(AttemptId::first(RoleId(0)), questions)));
         match calling.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(ended) => ended.result,
             Poll::Pending => panic!("these scripts do not wait"),

@@ -326,13 +326,7 @@ fn a_call_whose_driver_is_gone_is_interrupted() {
     let (questions, _) = tokio::sync::mpsc::channel(1);
     let calling = SANDBOX.call(
         call(&guest, plugin(limits())),
-        Gateway::new(
-            AttemptId {
-                role: RoleId(0),
-                serial: 0,
-            },
-            questions,
-        ),
+        Gateway::new(AttemptId::first(RoleId(0)), questions),
     );
     assert_eq!(
         block_on(calling).result.unwrap_err().kind,

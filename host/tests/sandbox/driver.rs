@@ -92,13 +92,7 @@ pub fn gateway() -> Gateway {
             let _ = question.reply.send(answer(question.request));
         }
     });
-    Gateway::new(
-        AttemptId {
-            role: RoleId(0),
-            serial: 0,
-        },
-        questions,
-    )
+    Gateway::new(AttemptId::first(RoleId(0)), questions)
 }
 
 fn answer(ask: GuestRequest) -> HostAnswer {

@@ -78,13 +78,7 @@ fn an_attempt_whose_question_is_not_answered_ends_at_once_and_holds_nothing() {
         let (questions, mut asked) = mpsc::channel::<PendingGuestRequest>(GUEST_REQUEST_QUEUE);
         let calling = SANDBOX.call(
             call(&guest, plugin(limits())),
-            Gateway::new(
-                AttemptId {
-                    role: RoleId(0),
-                    serial: 0,
-                },
-                questions,
-            ),
+            Gateway::new(AttemptId::first(RoleId(0)), questions),
         );
         let unanswered = async {
             let question = asked.recv().await.expect("it asks");

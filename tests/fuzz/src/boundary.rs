@@ -103,16 +103,7 @@ impl Stage {
             let answering = tokio::spawn(answer_all(asked));
             let ended = self
                 .sandbox
-                .call(
-                    call,
-                    Gateway::new(
-                        AttemptId {
-                            role: RoleId(0),
-                            serial: 0,
-                        },
-                        questions,
-                    ),
-                )
+                .call(call, Gateway::new(AttemptId::first(RoleId(0)), questions))
                 .await;
             answering.abort();
             if let Err(fault) = ended.result {
