@@ -29,7 +29,7 @@ use strata_host::services::http::HttpClient;
 use strata_host::services::http::secret::Secrets;
 use strata_host::storage::{
     BuildState, CheckpointRow, Durability, FIRST_LINE, LineageRow, LoadedState, MemoryStore,
-    Pruned, Record, SavedDefinition, StateSelector, Store, StoreError, WriteContent,
+    Pruned, Record, SavedDefinition, StateSelector, Store, StoreError,
 };
 
 /// What a store did, and when it shall fail.
@@ -127,12 +127,17 @@ impl Store for WatchedStore {
         self.store.set_definition(definition)
     }
 
-    fn write_team_json(
+    fn note(&self, name: &str) -> Result<Option<String>, StoreError> {
+        self.store.note(name)
+    }
+
+    fn set_note(
         &mut self,
-        fill: &WriteContent<'_>,
+        name: &str,
+        text: &str,
         durability: Durability,
     ) -> Result<(), StoreError> {
-        self.store.write_team_json(fill, durability)
+        self.store.set_note(name, text, durability)
     }
 }
 

@@ -66,6 +66,7 @@ pub use reader::{EarliestState, Reader};
 pub(crate) use reader::{RECORDS_PER_BATCH, read_in_batches};
 pub use socket::RunSocket;
 pub use sqlite::SqliteStore;
+pub use team_json::TeamJsonFile;
 
 /// The number of the first public event line of a run.
 pub const FIRST_LINE: u64 = 1;
@@ -279,12 +280,15 @@ pub trait Store: Send {
     /// Replaces the team file of the run.
     fn set_definition(&mut self, definition: &SavedDefinition) -> Result<(), StoreError>;
 
-    /// Atomically replaces `team.json` with what `fill` writes: a reader finds the old file or the
-    /// new one. The replacement survives what `durability` says, and a later full append makes it
-    /// survive everything.
-    fn write_team_json(
+    /// Returns the note with this name, or `None` if there is none.
+    fn note(&self, name: &str) -> Result<Option<String>, StoreError>;
+
+    /// Replaces a note: a short text that another part of the program remembers about the run. It
+    /// survives what `durability` says.
+    fn set_note(
         &mut self,
-        fill: &WriteContent<'_>,
+        name: &str,
+        text: &str,
         durability: Durability,
     ) -> Result<(), StoreError>;
 }

@@ -19,7 +19,7 @@ use super::{DriverError, LineListener};
 use crate::blob::Blobs;
 use crate::metrics::Metrics;
 use crate::public_event::{EventTranslator, count_lines};
-use crate::storage::{Durability, Record, Store, team_json};
+use crate::storage::{Durability, Record, Store, TeamJsonFile, WriteContent, team_json};
 
 /// The stepper and the store, advanced together.
 pub struct Journal {
@@ -29,6 +29,8 @@ pub struct Journal {
     listener: LineListener,
     /// The durability of events that others depend on.
     durability: Durability,
+    /// The file that shows the state to people and other programs; `None` if there is none.
+    team_json: Option<TeamJsonFile>,
     /// How many checkpoints besides the first remain loadable; `None` for all.
     kept_checkpoints: Option<u32>,
     next_line: u64,
@@ -57,6 +59,7 @@ impl Journal {
             translator,
             listener: LineListener::none(),
             durability,
+            team_json: None,
             kept_checkpoints: None,
             next_line,
             staged: Vec::new(),
@@ -70,6 +73,12 @@ impl Journal {
     /// Sets the listener that receives public lines after they are durable.
     pub fn with_listener(mut self, on_line: LineListener) -> Self {
         self.listener = on_line;
+        self
+    }
+
+    /// Sets the `team.json` that is written with the state.
+    pub fn with_team_json(mut self, file: TeamJsonFile) -> Self {
+        self.team_json = Some(file);
         self
     }
 
@@ -118,7 +127,7 @@ impl Journal {
         self.store.as_ref()
     }
 
-    /// Writes `team.json` with the state of everything that was flushed.
+    /// Writes `team.json`, if there is to be one, with the state of everything that was flushed.
     pub fn save(&mut self) -> Result<(), DriverError> {
         self.write_team_json(Durability::Full)
     }
@@ -141,12 +150,13 @@ impl Journal {
     }
 
     fn write_team_json(&mut self, durability: Durability) -> Result<(), DriverError> {
+        let Some(file) = &self.team_json else {
+            return Ok(());
+        };
         let definition = self.store.definition()?;
         let (team, env) = (self.stepper.team(), self.stepper.env());
-        Ok(self.store.write_team_json(
-            &|out| team_json::write(team, env, &definition, out),
-            durability,
-        )?)
+        let fill: &WriteContent<'_> = &|out| team_json::write(team, env, &definition, out);
+        Ok(file.write(self.store.as_mut(), fill, durability)?)
     }
 
     /// Returns the id of the earlier external message with the same idempotency key, if there is

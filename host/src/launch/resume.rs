@@ -33,7 +33,7 @@ use crate::sandbox::{HiddenStorage, WasmSandbox, resolve_links};
 use crate::shell::shell_path;
 use crate::storage::{
     DirectoryContent, Durability, FIRST_LINE, GroupLog, LoadedState, SavedDefinition, SqliteStore,
-    StateSelector, StorageDirectory, Store, StoreError, WriteContent, team_json,
+    StateSelector, StorageDirectory, Store, StoreError, TeamJsonFile, WriteContent, team_json,
 };
 
 /// The arguments of a resume.
@@ -242,6 +242,7 @@ impl OpenedTeam {
         let durability = store_durability(&self.definition);
         join_group_log(&mut store, group, durability);
         let mut journal = Journal::new(self.stepper, Box::new(store), self.next_line, durability)
+            .with_team_json(self.directory.projection())
             .with_kept_checkpoints(self.definition.run.checkpoints_kept);
         match self.plan {
             ResumePlan::Continue => {}
@@ -275,7 +276,8 @@ impl OpenedTeam {
             (&self.plan, &mut self.origin)
         {
             store.switch_lineage(lineage)?;
-            write_team_json(store, &self.stepper)?;
+            let file = self.directory.projection();
+            write_team_json(&file, store.as_mut(), &self.stepper)?;
         } else if let StateOrigin::Database {
             mut store,
             team_json_differs: false,
@@ -284,7 +286,8 @@ impl OpenedTeam {
             let saved = self.directory.read_team_json();
             let checkpoint = self.stepper.env().checkpoint.as_ref();
             if !saved.is_ok_and(|bytes| team_json::is_finished_at(&bytes, checkpoint)) {
-                write_team_json(&mut store, &self.stepper)?;
+                let file = self.directory.projection();
+                write_team_json(&file, store.as_mut(), &self.stepper)?;
             }
         }
         Ok(ResumeOutcome::Finished(Box::new(self.stepper), notes))
@@ -328,11 +331,15 @@ impl OpenedTeam {
 }
 
 /// Writes `team.json` with the state of the team.
-fn write_team_json(store: &mut SqliteStore, stepper: &Stepper) -> Result<(), StoreError> {
+fn write_team_json(
+    file: &TeamJsonFile,
+    store: &mut dyn Store,
+    stepper: &Stepper,
+) -> Result<(), StoreError> {
     let definition = store.definition()?;
     let fill: &WriteContent<'_> =
         &|out| team_json::write(stepper.team(), stepper.env(), &definition, out);
-    store.write_team_json(fill, Durability::Full)
+    file.write(store, fill, Durability::Full)
 }
 
 /// Resumes what is saved. `report` receives the slow operations that begin; `on_line` receives

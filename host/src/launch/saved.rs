@@ -109,7 +109,9 @@ pub fn holder(path: &Path) -> Result<LockHolder, LaunchError> {
 pub fn is_team_json_edited(path: &Path) -> Result<bool, LaunchError> {
     let directory = StorageDirectory::locate(path)?;
     match directory.require_team()? {
-        DirectoryContent::Database => Ok(Reader::open(&directory)?.team_json_differs()?),
+        DirectoryContent::Database => {
+            Ok(directory.is_team_json_edited(&Reader::open(&directory)?)?)
+        }
         _ => Ok(false),
     }
 }

@@ -105,7 +105,8 @@ pub fn start(
         definition.run.checkpoints_kept,
     );
     let before = storage_mark::known_definitions(&start.storage);
-    let vacant = StorageDirectory::new(&start.storage).vacate(start.replace)?;
+    let directory = StorageDirectory::new(&start.storage);
+    let vacant = directory.vacate(start.replace)?;
     if let Some(aside) = &vacant.moved_to {
         storage_mark::mark_copy(before, aside);
     }
@@ -116,7 +117,10 @@ pub fn start(
     join_group_log(&mut created.store, start.group.as_ref(), durability);
     let stepper = Stepper::new(Arc::new(definition.team), env);
     let journal = Journal::new(stepper, Box::new(created.store), FIRST_LINE, durability);
-    let mut journal = journal.with_kept_checkpoints(keep).with_listener(on_line);
+    let mut journal = journal
+        .with_team_json(directory.projection())
+        .with_kept_checkpoints(keep)
+        .with_listener(on_line);
     let started =
         journal
             .stepper()

@@ -60,12 +60,9 @@ fn saved(killed: bool) -> SavedStorage {
             .append(std::slice::from_ref(record), durability)
             .unwrap();
     }
-    store
-        .write_team_json(
-            &|out| write(&team(), &end, &definition(), out),
-            Durability::Full,
-        )
-        .unwrap();
+    let fill: &super::WriteContent<'_> = &|out| write(&team(), &end, &definition(), out);
+    let file = directory.projection();
+    file.write(&mut store, fill, Durability::Full).unwrap();
     if killed {
         // The files as they are while the store is open.
         return SavedStorage {

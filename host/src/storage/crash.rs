@@ -32,7 +32,8 @@ fn child_appends_until_it_is_killed() {
         return;
     };
     let (records, _) = scripted_run(&pseudorandom(RUN.0, 8 * RUN.1), RUN.1);
-    let mut store = StorageDirectory::new(path).open().unwrap().store;
+    let directory = StorageDirectory::new(path);
+    let mut store = directory.open().unwrap().store;
     if std::env::var_os(SHARED_LOG_VARIABLE).is_some() {
         store.join(&GroupLog::new());
     }
@@ -54,9 +55,9 @@ fn child_appends_until_it_is_killed() {
         at = next;
         if at % 50 < 3 {
             store.save_snapshot(stepper.env()).unwrap();
-            store
-                .write_team_json(&|out| write!(out, "{{\"n\": {at}}}"), Durability::Full)
-                .unwrap();
+            let fill: &super::WriteContent<'_> = &|out| write!(out, "{{\"n\": {at}}}");
+            let file = directory.projection();
+            file.write(&mut store, fill, Durability::Full).unwrap();
         }
     }
 }
@@ -119,7 +120,7 @@ fn child_forks_and_prunes_until_it_is_killed() {
 fn child(directory: &StorageDirectory) -> Child {
     spawn(
         directory,
-        "store::crash::child_appends_until_it_is_killed",
+        "storage::crash::child_appends_until_it_is_killed",
         None,
     )
 }
@@ -182,7 +183,7 @@ fn what_a_killed_process_saved_is_there() {
         };
         let child = spawn(
             &directory,
-            "store::crash::child_appends_until_it_is_killed",
+            "storage::crash::child_appends_until_it_is_killed",
             shares,
         );
         let said = kill_after(child, Duration::from_micros(700 * (round * round % 29)));
@@ -234,7 +235,7 @@ fn what_a_process_that_was_killed_while_it_forked_or_pruned_saved_is_there() {
     for round in 0..12u64 {
         let child = spawn(
             &directory,
-            "store::crash::child_forks_and_prunes_until_it_is_killed",
+            "storage::crash::child_forks_and_prunes_until_it_is_killed",
             None,
         );
         let said = kill_after(child, Duration::from_micros(1900 * (round * round % 29)));

@@ -40,12 +40,9 @@ pub(super) fn saved(events: usize) -> (TempDir, StorageDirectory, Vec<Record>, E
         .unwrap();
     store.append(rest, Durability::Full).unwrap();
     add_lineage(&mut store);
-    store
-        .write_team_json(
-            &|out| write(&team(), &end, &definition(), out),
-            Durability::Full,
-        )
-        .unwrap();
+    let fill: &super::WriteContent<'_> = &|out| write(&team(), &end, &definition(), out);
+    let file = directory.projection();
+    file.write(&mut store, fill, Durability::Full).unwrap();
     drop(store);
     (temp, directory, records, end)
 }
@@ -332,17 +329,20 @@ fn a_lost_team_json_is_written_again_and_a_changed_one_is_noticed() {
     assert!(!opened().team_json_differs);
     std::fs::write(&path, text.replace("quoted", "edited")).unwrap();
     assert!(opened().team_json_differs);
-    opened()
-        .store
-        .write_team_json(&|out| out.write_all(b"{}"), Durability::Full)
-        .unwrap();
+    let write = |bytes: &'static [u8]| {
+        let mut store = opened().store;
+        let fill: &super::WriteContent<'_> = &|out| out.write_all(bytes);
+        let file = directory.projection();
+        file.write(&mut store, fill, Durability::Full).unwrap();
+    };
+    write(b"{}");
     assert!(!opened().team_json_differs);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "{}");
     // Killed after the new file was recorded and before it was renamed.
     let mut store = opened().store;
-    store
-        .prepare_team_json(&|out| out.write_all(b"{\"n\": 1}"), Durability::Full)
-        .unwrap();
+    let fill: &super::WriteContent<'_> = &|out| out.write_all(b"{\"n\": 1}");
+    let file = directory.projection();
+    file.prepare(&mut store, fill, Durability::Full).unwrap();
     drop(store);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "{}");
     assert!(!opened().team_json_differs);
@@ -350,10 +350,7 @@ fn a_lost_team_json_is_written_again_and_a_changed_one_is_noticed() {
     std::fs::copy(&path, directory.path().join("copy")).unwrap();
     std::fs::rename(directory.path().join("copy"), &path).unwrap();
     assert!(!opened().team_json_differs);
-    opened()
-        .store
-        .write_team_json(&|out| out.write_all(b"{\"n\": 2}"), Durability::Full)
-        .unwrap();
+    write(b"{\"n\": 2}");
     assert!(!opened().team_json_differs);
 }
 

@@ -20,8 +20,10 @@ use super::lock::{LOCK_FILE, LockHolder, StorageLock};
 use super::progress::WriteProgress;
 use super::reader::Reader;
 use super::sqlite::{SqliteStore, TEMPORARY_DATABASE};
+use super::team_json::TEAM_JSON;
 use super::{
-    Durability, SavedDefinition, StateSelector, Store, file, group_log, schema, team_json,
+    Durability, SavedDefinition, StateSelector, Store, TeamJsonFile, file, group_log, schema,
+    team_json,
 };
 use crate::blob::Blobs;
 
@@ -38,8 +40,6 @@ pub(super) const ROLLBACK_JOURNAL: &str = "team.db-journal";
 /// The files that belong to a database.
 pub(super) const DATABASE_SIDE_FILES: [&str; 4] =
     [WAL_FILE, WAL_INDEX_FILE, ROLLBACK_JOURNAL, PROGRESS_FILE];
-/// The name of the file with the state as JSON.
-pub(super) const TEAM_JSON: &str = "team.json";
 /// The prefix of the names under which a file that MetaGPT wrote is preserved.
 const METAGPT_PREFIX: &str = "team.metagpt";
 /// The maximum number of such files.
@@ -165,7 +165,12 @@ impl StorageDirectory {
 
     /// Returns the path of its `team.json`.
     pub fn team_json(&self) -> PathBuf {
-        self.path.join(TEAM_JSON)
+        self.projection().path()
+    }
+
+    /// Returns its `team.json`, to write it.
+    pub fn projection(&self) -> TeamJsonFile {
+        TeamJsonFile::in_directory(&self.path)
     }
 
     /// Returns the path of its database.
@@ -296,11 +301,17 @@ impl StorageDirectory {
     pub fn open(&self) -> Result<OpenedStore, StoreError> {
         let lock = StorageLock::acquire(&self.path)?;
         let store = SqliteStore::open(lock, &self.path)?;
-        let team_json_differs = store.team_json_differs()?;
+        let team_json_differs = self.projection().differs(|name| store.note(name))?;
         Ok(OpenedStore {
             store,
             team_json_differs,
         })
+    }
+
+    /// Returns whether another program changed the `team.json` beside a database that is open for
+    /// reading.
+    pub fn is_team_json_edited(&self, reader: &Reader) -> Result<bool, StoreError> {
+        self.projection().differs(|name| reader.note(name))
     }
 
     /// Creates a database from its `team.json`. `bytes` is the content of that file, and `base` the
@@ -326,7 +337,7 @@ impl StorageDirectory {
             self.preserve_metagpt_json(bytes)?;
         }
         let mut store = SqliteStore::create(lock, &self.path, base, definition, &Blobs::new())?;
-        store.remember_team_json(bytes)?;
+        self.projection().remember(&mut store, bytes)?;
         Ok(store)
     }
 
@@ -381,7 +392,8 @@ impl StorageDirectory {
     ) -> Result<(), StoreError> {
         let lock = self.lock_empty()?;
         let mut store = SqliteStore::create(lock, &self.path, base, definition, blobs)?;
-        store.write_team_json(&|out| out.write_all(text.as_bytes()), Durability::Full)
+        let fill: &super::WriteContent<'_> = &|out| out.write_all(text.as_bytes());
+        self.projection().write(&mut store, fill, Durability::Full)
     }
 
     /// Creates the directory if necessary, and locks it. Fails if it contains a team.

@@ -9,8 +9,8 @@ use rusqlite::ErrorCode;
 use strata_core::record::id::CheckpointId;
 use strata_core::record::lineage::parse_checkpoint_id;
 
-use super::directory::TEAM_JSON;
 use super::group_log::is_log_link;
+use super::team_json::TEAM_JSON;
 use crate::shell::shell_path;
 use crate::suggest::{closest, suggest};
 

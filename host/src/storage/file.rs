@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 use rustix::fs::OFlags;
 
 use super::WriteContent;
-use super::directory::{DATABASE, DATABASE_SIDE_FILES, TEAM_JSON};
+use super::directory::{DATABASE, DATABASE_SIDE_FILES};
 use super::error::StoreError;
 use super::lock::LOCK_FILE;
+use super::team_json::TEAM_JSON;
 
 /// The size of the buffer with which files are read piecewise.
 pub(super) const READ_BUFFER_BYTES: usize = 64 << 10;

@@ -15,7 +15,7 @@ use super::error::StoreError;
 use super::reader::branch_of;
 use super::{
     BuildState, CheckpointRow, Durability, FIRST_LINE, LineageRow, LoadedState, Pruned, Record,
-    SavedDefinition, StateSelector, Store, WriteContent, concerns_checkpoint, cost_of, next_line,
+    SavedDefinition, StateSelector, Store, concerns_checkpoint, cost_of, next_line,
 };
 use crate::blob::Blobs;
 
@@ -31,7 +31,7 @@ pub struct MemoryStore {
     next_line: u64,
     spent: Usd,
     definition: SavedDefinition,
-    team_json: Option<String>,
+    notes: BTreeMap<String, String>,
     blobs: Blobs,
 }
 
@@ -73,14 +73,9 @@ impl MemoryStore {
             next_line: FIRST_LINE,
             spent,
             definition,
-            team_json: None,
+            notes: BTreeMap::new(),
             blobs: Blobs::new(),
         }
-    }
-
-    /// Returns the `team.json` that was written last.
-    pub fn team_json(&self) -> Option<&str> {
-        self.team_json.as_deref()
     }
 
     fn listed_checkpoints(&self) -> Vec<ListedCheckpoint> {
@@ -353,14 +348,12 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    fn write_team_json(
-        &mut self,
-        fill: &WriteContent<'_>,
-        _: Durability,
-    ) -> Result<(), StoreError> {
-        let mut text = Vec::new();
-        fill(&mut text).expect("memory takes all");
-        self.team_json = Some(String::from_utf8(text).expect("JSON is UTF-8"));
+    fn note(&self, name: &str) -> Result<Option<String>, StoreError> {
+        Ok(self.notes.get(name).cloned())
+    }
+
+    fn set_note(&mut self, name: &str, text: &str, _: Durability) -> Result<(), StoreError> {
+        self.notes.insert(name.into(), text.into());
         Ok(())
     }
 }

@@ -103,14 +103,11 @@ const TABLES: &str = "
         sum INTEGER NOT NULL
     ) STRICT;
 
-    -- The checksum of the current team.json, and of the one that replaces it; and the change stamp of the latter, by
-    -- which it is recognised without reading it.
-    CREATE TABLE team_json (
-        one INTEGER PRIMARY KEY CHECK (one = 1),
-        current TEXT NOT NULL,
-        next TEXT NOT NULL,
-        stamp TEXT NOT NULL
-    ) STRICT;
+    -- What other parts of the program remember about the run, such as which team.json they wrote.
+    CREATE TABLE note (
+        name TEXT PRIMARY KEY,
+        text TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID;
 
     -- The bytes of files that actions wrote, and of those they replaced, by their SHA-256.
     CREATE TABLE blob (

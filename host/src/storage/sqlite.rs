@@ -3,12 +3,10 @@
 //!
 //! Here, `create` makes a database; `write` writes rows, and `lineage_row` decides when that of the
 //! current lineage is written; `wal_file` syncs the write-ahead log, and `wal_checkpoint` moves it into
-//! the database; `known_team_json` tracks the `team.json` beside it; `group_commit` shares a log with
-//! other teams; `snapshot` saves states, and `prune` removes what is not needed.
+//! the database; `group_commit` shares a log with other teams; `snapshot` saves states, and `prune` removes what is not needed.
 
 mod create;
 mod group_commit;
-mod known_team_json;
 mod lineage_row;
 mod prune;
 mod snapshot;
@@ -35,18 +33,17 @@ use super::progress::ProgressFile;
 use super::reader::{Reader, SnapshotInfo, branch_of, check_pages};
 use super::{
     BuildState, CheckpointRow, Durability, LineageRow, LoadedState, Pruned, Record,
-    SavedDefinition, StateSelector, Store, WriteContent, blob, codec, file, schema, team_json,
+    SavedDefinition, StateSelector, Store, blob, codec, file, schema,
 };
 
 use crate::blob::Blobs;
 
 pub(super) use create::TEMPORARY_DATABASE;
 use group_commit::GroupCommit;
-use known_team_json::KnownTeamJson;
 use lineage_row::makes_checkpoint;
 use snapshot::EncodedSnapshot;
 use wal_file::WalFile;
-use write::{insert_event, write_definition};
+use write::{insert_event, write_definition, write_note};
 
 /// The size at which the log is moved into the database, in pages of 4 KiB. It is large, because
 /// moving costs two syncs each time, but small enough that reading the log after a crash takes
@@ -207,16 +204,16 @@ impl SqliteStore {
         result.map_err(|e| self.reader.error("write", e))
     }
 
-    /// Makes everything that was committed survive a loss of power. Events, and what is known of
-    /// `team.json`, are committed together with those of other teams if possible.
-    fn sync(&mut self, known: Option<&KnownTeamJson>) -> Result<(), StoreError> {
+    /// Makes everything that was committed survive a loss of power. Events are committed together
+    /// with those of other teams if possible.
+    fn sync(&mut self) -> Result<(), StoreError> {
         // Until its own WAL was synced for the first time, the directory has to be synced, too.
         let (Some(log), Some(joined)) = (&mut self.wal_file, &mut self.group_commit) else {
             return self.sync_log();
         };
         log.preallocate_if_grown()
             .map_err(|e| StoreError::io(&self.lock.path.join(WAL_FILE), "write", e))?;
-        if joined.commit(known) {
+        if joined.commit() {
             Ok(())
         } else {
             self.sync_log()
@@ -320,7 +317,7 @@ impl Store for SqliteStore {
             self.note_row_written(&line);
         }
         if durability == Durability::Full {
-            self.sync(None)?;
+            self.sync()?;
         }
         self.progress.flush();
         if branch.is_none() {
@@ -453,11 +450,16 @@ impl Store for SqliteStore {
         self.commit_change(|conn| write_definition(conn, definition))
     }
 
-    fn write_team_json(
+    fn note(&self, name: &str) -> Result<Option<String>, StoreError> {
+        self.reader.note(name)
+    }
+
+    fn set_note(
         &mut self,
-        fill: &WriteContent<'_>,
+        name: &str,
+        text: &str,
         durability: Durability,
     ) -> Result<(), StoreError> {
-        self.write_team_json_limited(team_json::MAX_BYTES, fill, durability)
+        self.transact(durability, |conn| write_note(conn, name, text))
     }
 }

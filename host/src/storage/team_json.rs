@@ -2,11 +2,12 @@
 //! continue the team from it.
 //!
 //! The format is that of MetaGPT's saved teams, whose files can be read, too; additional fields are
-//! under `strata`. Where the file lies is up to `directory`.
+//! under `strata`. `file` writes it into a storage directory.
 
 mod activation;
 mod described_team;
 mod export;
+mod file;
 mod files;
 mod formatter;
 mod import;
@@ -37,6 +38,8 @@ use located_value::LocatedValue;
 
 pub use described_team::described_team;
 pub use export::{export, write};
+pub(super) use file::TEAM_JSON;
+pub use file::TeamJsonFile;
 use formatter::OneLine;
 pub use import::{ImportedState, import, import_with_warnings};
 use layout::MessageJson;

@@ -53,12 +53,10 @@ CREATE TABLE definition (
         components TEXT NOT NULL,
         sum INTEGER NOT NULL
     ) STRICT;
-CREATE TABLE team_json (
-        one INTEGER PRIMARY KEY CHECK (one = 1),
-        current TEXT NOT NULL,
-        next TEXT NOT NULL,
-        stamp TEXT NOT NULL
-    ) STRICT;
+CREATE TABLE note (
+        name TEXT PRIMARY KEY,
+        text TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID;
 CREATE TABLE blob (
         digest TEXT PRIMARY KEY,
         body BLOB NOT NULL
@@ -83,5 +81,5 @@ INSERT INTO bundle VALUES (2, 1552755966, X'0105312d302d300673616964203200094128
 INSERT INTO definition VALUES (1, 'team.toml', '/somewhere', '[team]
 name = "t"
 ', '["A.p=/p.wasm"]', 1077369993);
-INSERT INTO team_json VALUES (1, '', '8523bbfd-41418', '');
+INSERT INTO note VALUES ('team.json', '["","8523bbfd-41418",""]');
 INSERT INTO log VALUES (1, 0, 0);

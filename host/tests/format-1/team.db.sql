@@ -53,12 +53,10 @@ CREATE TABLE definition (
         components TEXT NOT NULL,
         sum INTEGER NOT NULL
     ) STRICT;
-CREATE TABLE team_json (
-        one INTEGER PRIMARY KEY CHECK (one = 1),
-        current TEXT NOT NULL,
-        next TEXT NOT NULL,
-        stamp TEXT NOT NULL
-    ) STRICT;
+CREATE TABLE note (
+        name TEXT PRIMARY KEY,
+        text TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID;
 CREATE TABLE blob (
         digest TEXT PRIMARY KEY,
         body BLOB NOT NULL
@@ -102,6 +100,6 @@ INSERT INTO bundle VALUES (1, 4159149890, X'01046964656114616e20696465610a227175
 INSERT INTO definition VALUES (1, 'team.toml', '/somewhere', '[team]
 name = "t"
 ', '["A.p=/p.wasm"]', 1077369993);
-INSERT INTO team_json VALUES (1, '', '8523bbfd-41418', '');
+INSERT INTO note VALUES ('team.json', '["","8523bbfd-41418",""]');
 INSERT INTO blob VALUES ('0f599b9451f725bfe1eb79476b36417380d4c36212d2644b43685e53d70ceb2e', X'746865206279746573206f6620612066696c65');
 INSERT INTO log VALUES (1, 0, 0);

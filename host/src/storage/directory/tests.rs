@@ -279,8 +279,9 @@ fn a_team_json_that_nobody_could_read_is_not_written_and_no_earlier_one_stays() 
         .unwrap()
         .store;
     let mut write = |text: &str, durability| {
-        store
-            .write_team_json_limited(10, &|out| out.write_all(text.as_bytes()), durability)
+        let fill: &crate::storage::WriteContent<'_> = &|out| out.write_all(text.as_bytes());
+        let file = directory.projection();
+        file.write_limited(&mut store, 10, fill, durability)
             .unwrap();
         std::fs::read_to_string(directory.team_json()).ok()
     };
@@ -302,7 +303,7 @@ fn a_team_json_that_nobody_could_read_is_not_written_and_no_earlier_one_stays() 
         0
     );
     drop(store);
-    assert!(!directory.open().unwrap().store.team_json_differs().unwrap());
+    assert!(!directory.open().unwrap().team_json_differs);
 }
 
 #[test]
@@ -317,9 +318,9 @@ fn a_finished_team_makes_room_by_itself() {
             .unwrap()
             .store;
         store.append(&records, Durability::Full).unwrap();
-        store
-            .write_team_json(&|out| out.write_all(text.as_bytes()), Durability::Full)
-            .unwrap();
+        let fill: &crate::storage::WriteContent<'_> = &|out| out.write_all(text.as_bytes());
+        let file = directory.projection();
+        file.write(&mut store, fill, Durability::Full).unwrap();
         store
     };
     let temp = tempfile::tempdir().unwrap();

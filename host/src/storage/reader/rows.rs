@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::{Row, params};
+use rusqlite::{OptionalExtension, Row, params};
 use strata_core::record::event::{AttemptEvent, Event, FilesWritten};
 use strata_core::record::id::Digest;
 
@@ -277,6 +277,15 @@ impl Reader {
             (Ok(others), 0 | 1) => Ok(((events as u64).saturating_add(others), expected == 1)),
             _ => Err(self.decode_error("what is known of its log", DecodeError::OutOfRange)),
         }
+    }
+
+    /// Returns the note with this name, or `None` if there is none.
+    pub(in crate::storage) fn note(&self, name: &str) -> Result<Option<String>, StoreError> {
+        let mut statement = self.prepare("SELECT text FROM note WHERE name = ?1")?;
+        statement
+            .query_row([name], |row| row.get(0))
+            .optional()
+            .map_err(|e| self.error("read", e))
     }
 
     pub(super) fn definition_now(&self) -> Result<SavedDefinition, StoreError> {

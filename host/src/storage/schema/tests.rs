@@ -54,7 +54,7 @@ fn whatever_strata_does_not_create_is_refused_before_it_is_read() {
         "snapshot",
         "bundle",
         "definition",
-        "team_json",
+        "note",
         "blob",
         "log",
     ] {

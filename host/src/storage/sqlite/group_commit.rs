@@ -4,8 +4,7 @@
 //! of power. An entry consists of successive events of one lineage: the key of the lineage (8
 //! bytes), the position of the first event (8), then for each event its first public line (8), the
 //! number of its lines (4), its time (8), its length (4) and its bytes. All numbers are
-//! little-endian. Alternatively, an entry is `TEAM_JSON_ENTRY` in place of the lineage, followed by what is
-//! known of `team.json`, as JSON.
+//! little-endian.
 
 #[cfg(test)]
 mod tests;
@@ -15,16 +14,12 @@ use std::path::Path;
 
 use strata_core::record::event::Event;
 
-use super::known_team_json::KnownTeamJson;
 use super::wal_file::WalFile;
 use super::{LOG_PAGES, SqliteStore};
 use crate::storage::directory::WAL_FILE;
 use crate::storage::error::StoreError;
 use crate::storage::group_log::{GroupLog, LogLink, Member, log_links};
 use crate::storage::{Durability, Record, Store, codec};
-
-/// In place of the key of a lineage: marks an entry about `team.json`.
-const TEAM_JSON_ENTRY: i64 = -1;
 
 /// About how often a team commits together with others before it syncs its own WAL. Otherwise, all
 /// of that would have to be synced when the WAL is moved into the database, and the others would
@@ -85,13 +80,12 @@ impl GroupCommit {
         self.entry.extend(body);
     }
 
-    /// Makes the events that were added durable, and what is known of `team.json`. Returns whether
-    /// it has; if not, the team's own WAL has to be synced.
-    pub(super) fn commit(&mut self, known: Option<&KnownTeamJson>) -> bool {
+    /// Makes the events that were added durable. Returns whether it has; if not, the team's own WAL
+    /// has to be synced.
+    pub(super) fn commit(&mut self) -> bool {
         let is_durable = !self.has_other_changes
             && self.commits_since_sync < self.staggered(MAX_GROUP_COMMITS)
-            && (self.entry.is_empty() || self.member.commit(&self.entry))
-            && known.is_none_or(|known| self.member.commit(&encode_known(known)));
+            && (self.entry.is_empty() || self.member.commit(&self.entry));
         if is_durable {
             self.entry.clear();
             self.commits_since_sync += 1;
@@ -108,11 +102,6 @@ impl GroupCommit {
         (self.has_other_changes, self.commits_since_sync) = (false, 0);
         Ok(())
     }
-}
-
-fn encode_known(known: &KnownTeamJson) -> Vec<u8> {
-    let known = serde_json::json!([known.current, known.next, known.stamp]).to_string();
-    [&TEAM_JSON_ENTRY.to_le_bytes(), known.as_bytes()].concat()
 }
 
 impl SqliteStore {
@@ -147,10 +136,7 @@ impl SqliteStore {
             .collect::<Result<Vec<_>, _>>()?;
         entries.sort_by_key(|entry| entry.first);
         for entry in entries {
-            match entry.known {
-                Some(known) => self.restore_known_team_json(&known)?,
-                None => self.restore_events(entry)?,
-            }
+            self.restore_events(entry)?;
         }
         if links.is_empty() {
             return Ok(());
@@ -172,7 +158,6 @@ impl SqliteStore {
             lineage,
             first,
             events,
-            ..
         } = entry;
         // Before a team switches to another lineage, it syncs the events of the previous one.
         if lineage != self.lineage.id {
@@ -200,8 +185,6 @@ struct GroupLogEntry<'a> {
     lineage: i64,
     first: i64,
     events: Vec<(RecordHeader, &'a [u8])>,
-    /// What is known of `team.json`; then there are no events.
-    known: Option<KnownTeamJson>,
 }
 
 /// What an entry says of an event, without the event itself.
@@ -228,21 +211,6 @@ impl<'a> GroupLogEntry<'a> {
             let (lineage, rest) = bytes.split_first_chunk()?;
             let lineage = i64::from_le_bytes(*lineage);
             let mut events = Vec::new();
-            if lineage == TEAM_JSON_ENTRY {
-                let [current, next, stamp] = serde_json::from_slice(rest).ok()?;
-                let known = Some(KnownTeamJson {
-                    current,
-                    next,
-                    stamp,
-                });
-                return Some(Self {
-                    link,
-                    lineage,
-                    first: i64::MAX,
-                    events,
-                    known,
-                });
-            }
             let (first, mut left) = rest.split_first_chunk()?;
             while !left.is_empty() {
                 let (line, rest) = left.split_first_chunk()?;
@@ -266,7 +234,6 @@ impl<'a> GroupLogEntry<'a> {
                 lineage,
                 first: i64::from_le_bytes(*first),
                 events,
-                known: None,
             })
         };
         read().ok_or_else(|| link.corrupt("an entry in it cannot be decoded".into()))

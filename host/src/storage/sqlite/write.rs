@@ -96,6 +96,11 @@ pub(super) fn write_definition(
         .map(drop)
 }
 
+pub(super) fn write_note(conn: &Connection, name: &str, text: &str) -> rusqlite::Result<()> {
+    let sql = "INSERT OR REPLACE INTO note VALUES (?1, ?2)";
+    conn.execute(sql, params![name, text]).map(drop)
+}
+
 /// Records that the events from the key `n` to the position `last` were dropped, and the next step
 /// after them.
 pub(super) fn insert_gap(conn: &Connection, n: i64, last: i64, step: i64) -> rusqlite::Result<()> {
