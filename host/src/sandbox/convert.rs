@@ -92,6 +92,7 @@ pub(super) fn output(output: types::Output) -> Result<Draft, JsonError> {
     Ok(Draft {
         content: output.content,
         data: output.data.as_deref().map(Json::parse).transpose()?,
+        parts: Vec::new(),
         to: output.to,
         cause_by: None,
         route: route(output.route),
@@ -102,6 +103,7 @@ pub(super) fn emission(emission: environment::Emission) -> Result<Draft, JsonErr
     Ok(Draft {
         content: emission.content,
         data: emission.data.as_deref().map(Json::parse).transpose()?,
+        parts: Vec::new(),
         to: emission.to,
         cause_by: emission.cause_by,
         route: route(emission.route),

@@ -225,6 +225,7 @@ fn to_draft(value: Value) -> Draft {
     Draft {
         content: to_text(&value),
         data: (!value.is_null()).then(|| Json::from(value)),
+        parts: Vec::new(),
         to: Vec::new(),
         cause_by: None,
         route: Vec::new(),

@@ -240,6 +240,7 @@ pub(super) fn verify(stored: u32, numbers: &[i64], bytes: &[u8]) -> Result<(), D
 
 #[cfg(test)]
 mod tests {
+    use strata_core::record::conversation::{Media, MediaSource, Part};
     use strata_core::record::json::Json;
     use strata_core::record::message::{Hop, Instruct};
 
@@ -320,6 +321,22 @@ mod tests {
         let plain = Message::from_user("m".into(), "said".into(), "label".into());
         let full = Message {
             instruct: Some(Instruct::untyped(Json::null())),
+            parts: vec![
+                Part::Image(Media {
+                    media_type: "image/png".into(),
+                    name: None,
+                    source: MediaSource::Url("u".into()),
+                }),
+                Part::File(Media {
+                    media_type: "t/f".into(),
+                    name: Some("n".into()),
+                    source: MediaSource::Blob {
+                        digest: "d".into(),
+                        size: 7,
+                    },
+                }),
+                Part::Text("t".into()),
+            ],
             send_to: vec!["A".into(), "é".into()],
             meta: [("a".into(), Json::null()), ("b".into(), Json::null())].into(),
             route: vec![

@@ -289,24 +289,22 @@ impl Reader {
     }
 
     fn require_lineage(&self, name: &str) -> Result<StoredLineage, StoreError> {
-        let found = self.lineage_by_name(name)?;
-        let known = || {
-            Ok::<_, StoreError>(
-                self.stored_lineages()?
-                    .into_iter()
-                    .map(|row| row.name)
-                    .collect::<Vec<_>>(),
-            )
-        };
-        found.map_or_else(
-            || {
-                Err(StoreError::NoLineage {
-                    name: name.into(),
-                    known: known()?,
-                })
-            },
-            Ok,
-        )
+        if let Some(found) = self.lineage_by_name(name)? {
+            return Ok(found);
+        }
+        let known: Vec<String> = self
+            .stored_lineages()?
+            .into_iter()
+            .map(|row| row.name)
+            .collect();
+        if known.iter().any(|known| known == name) {
+            // Rows are found by name in an index.
+            return Err(self.corrupt(format!("the index of the lineages lacks `{name}`")));
+        }
+        Err(StoreError::NoLineage {
+            name: name.into(),
+            known,
+        })
     }
 
     /// Starts a read transaction, if there is none yet: until it is dropped, all reads see the same

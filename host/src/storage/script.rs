@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use strata_core::machine::effect::Effect;
 use strata_core::machine::stepper::Stepper;
+use strata_core::record::conversation::{Media, MediaSource, Part};
 use strata_core::record::event::{
     AttemptEvent, ComponentChanged, DoubtSettled, Event, HostCallBegun, HostCalled, RunEnded,
     Status,
@@ -236,6 +237,7 @@ impl<'a> ScriptedRun<'a> {
                     id: "".into(),
                     content: "from outside".into(),
                     instruct: None,
+                    parts: Vec::new(),
                     role: "user".into(),
                     cause_by: "UserRequirement".into(),
                     sent_from: String::new(),
@@ -487,9 +489,11 @@ impl<'a> ScriptedRun<'a> {
                 to: vec!["A".into()],
             }],
         ];
+        let said = self.choose(9);
         Draft {
-            content: format!("said {}", self.choose(9)),
+            content: format!("said {said}"),
             data: (self.choose(2) == 1).then(|| self.document()),
+            parts: parts_of(said),
             to: to.iter().map(|to| String::from(*to)).collect(),
             cause_by: [None, Some("odd".into()), Some(String::new())][usize::from(self.choose(3))]
                 .clone(),
@@ -572,4 +576,25 @@ pub(super) fn normalized(env: &Environment) -> Environment {
     };
     env.for_each_message_ref(&mut |id| *id = MessageRef(place(*id) as u32));
     env
+}
+
+/// Returns the images and files of a message.
+fn parts_of(said: u8) -> Vec<Part> {
+    let media = |name: Option<&str>, source| Media {
+        media_type: "image/png".into(),
+        name: name.map(String::from),
+        source,
+    };
+    let blob = MediaSource::Blob {
+        digest: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855".into(),
+        size: 0,
+    };
+    match said {
+        7 => vec![Part::Image(media(
+            None,
+            MediaSource::Url("https://example.com/a".into()),
+        ))],
+        8 => vec![Part::File(media(Some("a \"b\""), blob))],
+        _ => Vec::new(),
+    }
 }

@@ -110,6 +110,7 @@ fn message(data: &str) -> Message {
         id: "m".into(),
         content: "text".into(),
         instruct: Some(Instruct::untyped(Json::parse(data).unwrap())),
+        parts: Vec::new(),
         role: String::new(),
         cause_by: "p".into(),
         sent_from: "A".into(),

@@ -8,7 +8,8 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::record::id::MessageId;
+use crate::record::conversation::{MediaSource, Part};
+use crate::record::id::{Digest, MessageId};
 use crate::record::json::Json;
 
 /// The label of the idea that a run starts from.
@@ -39,6 +40,8 @@ pub struct Message {
     pub content: String,
     /// Structured content. Boxed, because most messages have none and there are many messages.
     pub instruct: Option<Box<Instruct>>,
+    /// Images and files, in order. The text is in `content` only.
+    pub parts: Vec<Part>,
     /// Who speaks, for people: `Name(Profile)`, or `user`.
     pub role: String,
     /// The label: the action that produced it, or what the sender named as the cause.
@@ -60,6 +63,7 @@ impl Message {
             id,
             content,
             instruct: None,
+            parts: Vec::new(),
             role: USER_ROLE.into(),
             cause_by,
             sent_from: String::new(),
@@ -137,10 +141,23 @@ pub struct Draft {
     pub content: String,
     /// Structured content.
     pub data: Option<Json>,
+    /// Images and files, in order.
+    pub parts: Vec<Part>,
     /// The recipients; empty leaves the choice to the environment.
     pub to: Vec<String>,
     /// The label, if it is not the name of the action.
     pub cause_by: Option<String>,
     /// The itinerary.
     pub route: Vec<Hop>,
+}
+
+/// Returns the digests of the images and files among `parts` whose bytes are stored.
+pub fn stored_parts(parts: &[Part]) -> impl Iterator<Item = &Digest> {
+    parts.iter().filter_map(|part| match part {
+        Part::Image(media) | Part::File(media) => match &media.source {
+            MediaSource::Blob { digest, .. } => Some(digest),
+            MediaSource::Url(_) => None,
+        },
+        Part::Text(_) => None,
+    })
 }

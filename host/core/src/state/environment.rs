@@ -21,7 +21,7 @@ use crate::record::host_call::{CallPolicy, ExternalWrite};
 use crate::record::id::{CheckpointId, Digest, MessageId, RoleId, RunId, Slot};
 use crate::record::json::Json;
 use crate::record::lineage::Lineage;
-use crate::record::message::{EXTERNAL_ID_PREFIX, Message};
+use crate::record::message::{EXTERNAL_ID_PREFIX, Message, stored_parts};
 use crate::record::money::Usd;
 use crate::record::request::HumanRequest;
 use crate::record::rules::{Reducer, Rules};
@@ -468,7 +468,8 @@ impl Environment {
     }
 
     /// Returns the digests of all files that this state needs: those left by committed steps, those
-    /// intended or pending, and both sides of every uncommitted change.
+    /// intended or pending, both sides of every uncommitted change, and those that messages have as
+    /// parts.
     pub fn file_digests(&self) -> BTreeSet<Digest> {
         let committed = self.files.committed.values().map(|file| &file.content);
         let pending = self
@@ -485,6 +486,11 @@ impl Environment {
             .chain(pending)
             .chain(open)
             .filter_map(PathContent::digest)
+            .chain(
+                self.messages
+                    .iter()
+                    .flat_map(|message| stored_parts(&message.parts)),
+            )
             .cloned()
             .collect()
     }

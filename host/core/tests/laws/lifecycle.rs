@@ -405,6 +405,7 @@ impl SimulatedRun {
             id: MessageId::from(""),
             content: format!("from outside: {}", self.faults.mail),
             instruct: None,
+            parts: Vec::new(),
             role: "user".into(),
             cause_by: (*self.rng.pick(&LABELS)).into(),
             sent_from: String::new(),

@@ -201,6 +201,7 @@ pub fn mail(content: &str, cause: &str, to: &[&str]) -> Message {
         id: "".into(),
         content: content.into(),
         instruct: None,
+        parts: Vec::new(),
         role: "user".into(),
         cause_by: cause.into(),
         sent_from: String::new(),

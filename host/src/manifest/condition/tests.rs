@@ -12,6 +12,7 @@ fn message(data: &str) -> Message {
         id: MessageId::from("m1"),
         content: "Yes, sir".into(),
         instruct,
+        parts: Vec::new(),
         role: "A(tester)".into(),
         cause_by: "Polish".into(),
         sent_from: "A".into(),

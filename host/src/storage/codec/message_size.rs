@@ -8,6 +8,7 @@ use std::mem::size_of;
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
+use strata_core::record::conversation::Part;
 use strata_core::record::message::{Hop, Instruct, Message};
 
 /// The size of an `Arc`'s reference counts.
@@ -19,6 +20,7 @@ pub(super) struct MessageSize {
     id: TextSize,
     content: TextSize,
     instruct: Option<(TextSize, TextSize)>,
+    parts: ListSize<PartSize>,
     role: TextSize,
     cause_by: TextSize,
     sent_from: TextSize,
@@ -41,7 +43,10 @@ impl MessageSize {
         let instruct = self.instruct.as_ref().map_or(0, |(class, value)| {
             size_of::<Instruct>() + class.0 + value.0
         });
-        let lists = self.send_to.memory_bytes + self.meta.0 + self.route.memory_bytes;
+        let lists = self.parts.memory_bytes
+            + self.send_to.memory_bytes
+            + self.meta.0
+            + self.route.memory_bytes;
         ARC_COUNT_BYTES + size_of::<Message>() + texts + instruct + lists
     }
 }
@@ -69,6 +74,49 @@ impl<'de> Deserialize<'de> for TextSize {
 impl DecodedSize for (TextSize, ListSize<TextSize>) {
     fn memory_bytes(&self) -> usize {
         size_of::<Hop>() + self.0.0 + self.1.memory_bytes
+    }
+}
+
+/// The sizes of a part's fields. Its variants and fields are those of `Part`, in the same order.
+#[derive(Deserialize)]
+enum PartSize {
+    Text(TextSize),
+    Image(MediaSize),
+    File(MediaSize),
+}
+
+/// The sizes of the fields of an image or a file.
+#[derive(Deserialize)]
+struct MediaSize {
+    media_type: TextSize,
+    name: Option<TextSize>,
+    source: MediaSourceSize,
+}
+
+#[derive(Deserialize)]
+enum MediaSourceSize {
+    Blob(
+        TextSize,
+        #[expect(
+            dead_code,
+            reason = "part of the format; a number takes no memory of its own"
+        )]
+        u64,
+    ),
+    Url(TextSize),
+}
+
+impl DecodedSize for PartSize {
+    fn memory_bytes(&self) -> usize {
+        let texts = match self {
+            Self::Text(text) => text.0,
+            Self::Image(media) | Self::File(media) => {
+                let (MediaSourceSize::Blob(source, _) | MediaSourceSize::Url(source)) =
+                    &media.source;
+                media.media_type.0 + media.name.as_ref().map_or(0, |name| name.0) + source.0
+            }
+        };
+        size_of::<Part>() + texts
     }
 }
 

@@ -1,6 +1,7 @@
 //! An example of each variant of events. The values differ from each other, so that exchanged fields
 //! are noticed.
 
+use strata_core::record::conversation::{Media, MediaSource, Part};
 use strata_core::record::edit::{Edit, EditedScope};
 use strata_core::record::event::{
     AttemptEvent, CallFailed, CallFinished, CallStarted, CallSuspended, ComponentChanged,
@@ -77,6 +78,21 @@ fn message() -> Message {
             class: "class".into(),
             value: json(r#"{ "a": [1, null] }"#),
         })),
+        parts: vec![
+            Part::Image(Media {
+                media_type: "image/png".into(),
+                name: Some("curve.png".into()),
+                source: MediaSource::Blob {
+                    digest: "digest".into(),
+                    size: 70_000,
+                },
+            }),
+            Part::File(Media {
+                media_type: "application/pdf".into(),
+                name: None,
+                source: MediaSource::Url("https://example.com/a.pdf".into()),
+            }),
+        ],
         role: "role".into(),
         cause_by: "label".into(),
         sent_from: "sender".into(),
@@ -113,6 +129,7 @@ fn draft() -> Draft {
     Draft {
         content: "content".into(),
         data: Some(json("7")),
+        parts: vec![Part::Text("text".into())],
         to: texts(&["A"]),
         cause_by: Some("label".into()),
         route: vec![hop()],

@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 use rusqlite::{OptionalExtension, Row, params};
 use strata_core::record::event::{AttemptEvent, Event, FilesWritten};
 use strata_core::record::id::Digest;
+use strata_core::record::message::stored_parts;
+use strata_core::record::work::CallResult;
 
 use super::Reader;
 use crate::storage::codec::{self, DecodeError};
@@ -111,8 +113,8 @@ impl Reader {
         )
     }
 
-    /// Returns the digests of all files that events of a lineage itself refer to, except events at
-    /// positions that are gone.
+    /// Returns the digests of all files and parts of messages that events of a lineage itself refer
+    /// to, except events at positions that are gone.
     pub(in crate::storage) fn file_digests(
         &self,
         lineage: i64,
@@ -120,14 +122,8 @@ impl Reader {
     ) -> Result<BTreeSet<Digest>, StoreError> {
         let mut found = BTreeSet::new();
         self.visit_events("", key_range(lineage), |at, record| {
-            if let Event::Attempt(_, AttemptEvent::FilesWritten(FilesWritten { files })) =
-                &record.event
-                && !is_gone(at)
-            {
-                let contents = files
-                    .iter()
-                    .flat_map(|change| [&change.before, &change.after]);
-                found.extend(contents.filter_map(|content| content.digest().cloned()));
+            if !is_gone(at) {
+                add_digests(&record.event, &mut found);
             }
             Ok(())
         })?;
@@ -354,4 +350,30 @@ pub(in crate::storage) fn line_number(line: i64) -> Result<u64, DecodeError> {
 /// Returns the bytes that the checksum of a definition covers.
 pub(in crate::storage) fn definition_checksum_input(parts: [&str; 4]) -> String {
     parts.join("\0")
+}
+
+/// Adds the digests of the files, and of the parts of messages, that an event refers to.
+fn add_digests(event: &Event, found: &mut BTreeSet<Digest>) {
+    match event {
+        Event::MessageSent(sent) => found.extend(stored_parts(&sent.message.parts).cloned()),
+        Event::Attempt(_, AttemptEvent::FilesWritten(FilesWritten { files })) => {
+            let contents = files
+                .iter()
+                .flat_map(|change| [&change.before, &change.after]);
+            found.extend(contents.filter_map(|content| content.digest().cloned()));
+        }
+        Event::Attempt(_, AttemptEvent::CallFinished(finished)) => {
+            let (output, emissions) = match &finished.result {
+                CallResult::Returned {
+                    output, emissions, ..
+                } => (Some(output), &emissions[..]),
+                CallResult::Planned { emissions, .. } => (None, &emissions[..]),
+                CallResult::Chosen(_) => (None, &[][..]),
+            };
+            for draft in output.into_iter().chain(emissions) {
+                found.extend(stored_parts(&draft.parts).cloned());
+            }
+        }
+        _ => {}
+    }
 }

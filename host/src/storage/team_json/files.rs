@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use strata_core::record::file::{FileChange, PathContent};
-use strata_core::record::id::{Digest, RoleId};
+use strata_core::record::id::RoleId;
 use strata_core::state::environment::Environment;
 use strata_core::state::environment::files::{CommittedFile, FileRecords, Placement};
 use strata_core::team::Team;
@@ -123,13 +123,8 @@ fn read_content(place: Option<&LocatedValue<'_>>) -> ImportResult<PathContent> {
     if place.flag("directory")? {
         return Ok(PathContent::Directory);
     }
-    let digest = place.get_text("sha256")?;
-    let is_digest = digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
-    match is_digest {
-        true => Ok(PathContent::File {
-            digest: Digest(digest),
-            bytes: place.count("bytes")?,
-        }),
-        false => Err(place.invalid("has no `sha256` of 64 hexadecimal digits")),
-    }
+    Ok(PathContent::File {
+        digest: place.get_digest("sha256")?,
+        bytes: place.count("bytes")?,
+    })
 }

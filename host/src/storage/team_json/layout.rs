@@ -10,6 +10,7 @@ use strata_core::record::json::Json;
 use strata_core::record::shape::Shape;
 
 mod message;
+mod part;
 
 pub(super) use message::{INSTRUCT_PREFIX, MessageJson, MessageListJson, MessagesByIdJson};
 

@@ -5,6 +5,7 @@
 
 use serde_json::{Map, Value};
 
+use strata_core::record::id::Digest;
 use strata_core::record::json;
 use strata_core::record::json::Json;
 use strata_core::record::money::Usd;
@@ -193,6 +194,15 @@ impl<'a> LocatedValue<'a> {
     /// Returns a field that is a count. A missing field is 0.
     pub(super) fn count(&self, name: &str) -> ImportResult<u64> {
         self.count_up_to(name, MAX_COUNT)
+    }
+
+    /// Returns a field that is a SHA-256. Fails if it is missing.
+    pub(super) fn get_digest(&self, name: &str) -> ImportResult<Digest> {
+        let digest = self.get_text(name)?;
+        if digest.len() != 64 || !digest.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(self.invalid(format!("has no `{name}` of 64 hexadecimal digits")));
+        }
+        Ok(Digest(digest))
     }
 
     /// Returns a field that is a count of attempts and the like. A missing field is 0.

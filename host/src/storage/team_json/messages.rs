@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use strata_core::record::conversation::{Media, MediaSource, Part};
 use strata_core::record::json::Json;
 use strata_core::record::message::{Hop, Instruct, Message, TO_ALL};
 use strata_core::state::environment::Environment;
@@ -19,16 +20,18 @@ use super::warnings::ImportWarnings;
 const ID_FIELDS: &[&str] = &["id"];
 const CONTENT_FIELDS: &[&str] = &["content"];
 const INSTRUCT_FIELDS: &[&str] = &["instruct_content"];
+const PART_FIELDS: &[&str] = &["parts"];
 const ROLE_NAME_FIELDS: &[&str] = &["role"];
 const CAUSE_BY_FIELDS: &[&str] = &["cause_by"];
 const SENT_FROM_FIELDS: &[&str] = &["sent_from", "send_from", "tx_from"];
 pub(super) const SEND_TO_FIELDS: &[&str] = &["send_to", "restricted_to"];
 const META_FIELDS: &[&str] = &["meta_info", "meta_info_"];
 const ROUTE_FIELDS: &[&str] = &["route", "route_"];
-const ALL_FIELDS: [&[&str]; 9] = [
+const ALL_FIELDS: [&[&str]; 10] = [
     ID_FIELDS,
     CONTENT_FIELDS,
     INSTRUCT_FIELDS,
+    PART_FIELDS,
     ROLE_NAME_FIELDS,
     CAUSE_BY_FIELDS,
     SENT_FROM_FIELDS,
@@ -273,6 +276,10 @@ pub(super) fn parse_message(
         instruct: present_field(place, INSTRUCT_FIELDS)
             .map(|p| read_instruct(&p, &mut meta))
             .transpose()?,
+        parts: present_name(place, PART_FIELDS)
+            .map(|name| place.read_items(name, read_part))
+            .transpose()?
+            .unwrap_or_default(),
         role,
         cause_by: names.translate_label(&text(CAUSE_BY_FIELDS)?.unwrap_or_default()),
         sent_from,
@@ -332,5 +339,38 @@ fn read_hop(place: LocatedValue<'_>) -> Result<Hop, ImportError> {
     Ok(Hop {
         from: place.get_text("from")?,
         to: place.get_texts("to")?.unwrap_or_default(),
+    })
+}
+
+fn read_part(place: LocatedValue<'_>) -> Result<Part, ImportError> {
+    place.object()?;
+    let part = match place.get_text("type")?.as_str() {
+        "text" => Part::Text(place.get_text("text")?),
+        "image" => Part::Image(read_media(&place)?),
+        "file" => Part::File(read_media(&place)?),
+        other => {
+            let what = format!("has the `type` `{other}`; it is `text`, `image` or `file`");
+            return Err(place.invalid(what));
+        }
+    };
+    Ok(part)
+}
+
+fn read_media(place: &LocatedValue<'_>) -> Result<Media, ImportError> {
+    let source = match (place.get("digest"), place.get("url")) {
+        (Some(_), None) => MediaSource::Blob {
+            digest: place.get_digest("digest")?,
+            size: place.count("size")?,
+        },
+        (None, Some(url)) => MediaSource::Url(url.text()?.into()),
+        _ => return Err(place.invalid("names not exactly one of `digest` and `url`")),
+    };
+    Ok(Media {
+        media_type: place.get_text("media_type")?,
+        name: place
+            .get("name")
+            .map(|name| name.text().map(String::from))
+            .transpose()?,
+        source,
     })
 }

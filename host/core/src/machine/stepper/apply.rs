@@ -415,6 +415,7 @@ impl Stepper {
             id: name.as_str().into(),
             content: draft.content.clone(),
             instruct: draft.data.clone().map(Instruct::untyped),
+            parts: draft.parts.clone(),
             role: role.speaker_name(),
             cause_by: draft.cause_by.clone().unwrap_or_else(|| action.clone()),
             sent_from: role.name.clone(),

@@ -110,6 +110,7 @@ fn message(cause_by: &str, content: &str) -> Arc<Message> {
         id: MessageId::from("m"),
         content: content.to_owned(),
         instruct: None,
+        parts: Vec::new(),
         role: String::new(),
         cause_by: cause_by.to_owned(),
         sent_from: String::new(),

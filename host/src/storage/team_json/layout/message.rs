@@ -12,6 +12,7 @@ use strata_core::state::messages::MessageRef;
 
 use super::super::formatter::OneLine;
 use super::JsonDocument;
+use super::part::PartListJson;
 
 /// The prefix of keys in a message's metadata that belong to its structured content.
 pub(in super::super) const INSTRUCT_PREFIX: &str = "instruct_content.";
@@ -67,6 +68,7 @@ fn serialize_message<S: Serializer>(message: &Message, serializer: S) -> Result<
         id,
         content,
         instruct,
+        parts,
         role,
         cause_by,
         sent_from,
@@ -74,13 +76,18 @@ fn serialize_message<S: Serializer>(message: &Message, serializer: S) -> Result<
         meta,
         route,
     } = message;
-    let mut out = serializer.serialize_struct("Message", 9)?;
+    let mut out = serializer.serialize_struct("Message", 10)?;
     out.serialize_field("id", id)?;
     out.serialize_field("content", content)?;
     let instruct = instruct
         .as_deref()
         .map(|content| InstructJson { content, meta });
     out.serialize_field("instruct_content", &instruct)?;
+    if parts.is_empty() {
+        out.skip_field("parts")?;
+    } else {
+        out.serialize_field("parts", &PartListJson(parts))?;
+    }
     out.serialize_field("role", role)?;
     out.serialize_field("cause_by", cause_by)?;
     out.serialize_field("sent_from", sent_from)?;

@@ -89,6 +89,7 @@ fn add_completed_call(
         id: messages.unused_id("imported").as_str().into(),
         content,
         instruct: None,
+        parts: Vec::new(),
         role: role.speaker_name(),
         cause_by: role.actions[action].name.clone(),
         sent_from: role.name.clone(),
