@@ -86,6 +86,7 @@ const RULES: &[Rule] = &[
             "host/src/sandbox/capability",
             "host/src/sandbox/engine/cache",
             "host/src/build",
+            "host/src/caches",
             "host/src/scaffold",
             "host/cli/src/events_sink",
             "host/src/skills/files",

@@ -8,7 +8,6 @@
 mod c;
 mod cache;
 mod cargo;
-pub mod clean;
 mod component;
 mod core_module;
 pub mod inventory;

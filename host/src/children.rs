@@ -31,7 +31,7 @@ use std::io::{self, Read, Write};
 use std::ops::{Deref, DerefMut};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -78,7 +78,8 @@ pub(crate) struct ChildProcess {
 
 impl ChildProcess {
     /// Waits for the process to exit and returns its output.
-    pub(crate) fn output(mut self) -> io::Result<Output> {
+    #[cfg(feature = "build")]
+    pub(crate) fn output(mut self) -> io::Result<std::process::Output> {
         match self.child.take() {
             Some(child) => child.wait_with_output(),
             None => Err(io::Error::other("the program was waited for already")),
@@ -135,6 +136,7 @@ impl Drop for ChildProcess {
 }
 
 /// Starts a build tool.
+#[cfg(feature = "build")]
 pub(crate) fn spawn_build(command: &mut Command) -> io::Result<ChildProcess> {
     spawn(command, Purpose::Build, None)
 }

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::build::clean::list_parts;
+#[cfg(feature = "build")]
 use crate::build::inventory::{ToolchainStatus, inventory};
+use crate::caches::list_parts;
 use crate::interface::host_interfaces;
 use crate::sandbox::{Allocation, WasmSandbox, format_bytes};
 use crate::shell::shell_path;
@@ -83,6 +84,7 @@ pub fn examine(storage: &Path) -> Vec<Finding> {
     findings.extend(check_caches());
     findings.push(check_shelf());
     findings.push(check_disk(storage));
+    #[cfg(feature = "build")]
     findings.extend(inventory().into_iter().map(toolchain_finding));
     findings
 }
@@ -223,6 +225,7 @@ fn existing_ancestor(path: &Path) -> PathBuf {
     there.unwrap_or(Path::new("/")).to_owned()
 }
 
+#[cfg(feature = "build")]
 fn toolchain_finding(tool: ToolchainStatus) -> Finding {
     match tool.found {
         Ok(found) => Finding::good(tool.language, found),

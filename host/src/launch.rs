@@ -18,6 +18,7 @@ mod lock;
 mod provenance;
 mod prune;
 mod replay;
+#[cfg(feature = "report")]
 mod report;
 mod resume;
 mod resume_plan;
@@ -65,6 +66,7 @@ pub use lock::{LockResult, lock_components};
 pub use provenance::{ComponentOrigin, Provenance};
 pub use prune::{DEFAULT_KEPT_CHECKPOINTS, PruneResult, prune};
 pub use replay::{ReplayRequest, replay};
+#[cfg(feature = "report")]
 pub use report::gather_report;
 pub use resume::{Resume, ResumeNotes, ResumeOutcome, resume};
 pub use saved::{

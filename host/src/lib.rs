@@ -31,14 +31,28 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! The features, all of which are on by default:
+//!
+//! | | |
+//! |---|---|
+//! | `build` | building components from source, and the templates of `new`; without it, teams name components that are built already |
+//! | `report` | a saved run as one HTML page |
+//! | `telemetry` | spans of runs, exported over OTLP |
 
 pub mod blob;
+#[cfg(feature = "build")]
 pub mod build;
+#[cfg(not(feature = "build"))]
+#[path = "build/disabled.rs"]
+pub mod build;
+pub mod caches;
 pub mod children;
 pub mod difference;
 pub mod display_path;
 pub mod doctor;
 pub mod driver;
+mod embedded;
 pub mod excerpt;
 pub mod gateway;
 #[cfg(test)]
@@ -54,8 +68,10 @@ pub mod plugin;
 pub mod public_event;
 mod replace;
 pub mod replay;
+#[cfg(feature = "report")]
 pub mod report;
 pub mod sandbox;
+#[cfg(feature = "build")]
 pub mod scaffold;
 mod serialize_name;
 pub mod services;

@@ -7,6 +7,7 @@ pub mod http;
 mod limits;
 pub(crate) mod pattern;
 mod schema;
+pub mod script;
 
 use std::path::PathBuf;
 

@@ -1,6 +1,6 @@
 //! `clean`: lists the contents of the caches and removes them.
 
-use strata_host::build::clean::{CachePart, list_parts, remove_part};
+use strata_host::caches::{CachePart, list_parts, remove_part};
 use strata_host::sandbox::format_bytes;
 use strata_host::suggest::suggest;
 

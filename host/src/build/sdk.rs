@@ -5,22 +5,13 @@
 //! This module lists the files of each language. How they are used for a build is in the language's
 //! module.
 
-use super::{BuildError, cache};
-use crate::sha256::Sha256;
 use std::path::PathBuf;
+
 use strata_core::record::id::to_hex;
 
-/// Embeds files of a directory of the project. This is a macro because `include_bytes!` needs
-/// literals.
-macro_rules! embedded {
-    ($directory:literal: $($path:literal),+ $(,)?) => {
-        &[$(($path, include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../", $directory, "/", $path)))),+]
-    };
-}
-pub(crate) use embedded;
-
-/// The path of an embedded file, and its contents.
-pub type EmbeddedFile = (&'static str, &'static [u8]);
+use super::{BuildError, cache};
+use crate::embedded::{EmbeddedFile, WIT_FILES, embedded};
+use crate::sha256::Sha256;
 
 /// An SDK or the interfaces, embedded in the program.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +24,7 @@ pub struct Kit {
 /// The WIT interfaces.
 pub const WIT: Kit = Kit {
     name: "wit",
-    files: embedded!["wit": "handler.wit", "host.wit", "http.wit", "human.wit", "types.wit", "world.wit"],
+    files: WIT_FILES,
 };
 
 /// The SDK for C.

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use wit_parser::{Interface, PackageId, Resolve, SourceMap, World, WorldItem};
 
 use super::{SchemaWriter, with_description};
-use crate::build::sdk::WIT;
+use crate::embedded::WIT_FILES;
 
 /// The world that imports everything the host provides.
 const HOST_WORLD: &str = "host";
@@ -55,7 +55,7 @@ pub fn package_name() -> String {
 
 fn parse_host_wit() -> (Resolve, PackageId) {
     let mut map = SourceMap::new();
-    for (name, text) in WIT.files() {
+    for (name, text) in WIT_FILES {
         map.push_str(name, String::from_utf8_lossy(text));
     }
     let mut resolve = Resolve::default();

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::is_saved_in;
 use super::saved::read_saved_definition;
-use crate::build::sources;
+use crate::build;
 use crate::display_path::display_path;
 use crate::manifest::{Definition, referenced_files, referenced_files_in_text};
 use crate::open;
@@ -152,7 +152,7 @@ impl TeamInputs<'_> {
                 return Some(OutputConflict::Input("the team file"));
             }
             let is_source = |dir: &Path| {
-                let files = sources::list_sources(dir).unwrap_or_default();
+                let files = build::source_files(dir);
                 files.iter().any(|source| file_id(source) == Some(place))
                     && !begins_with(file, output.beginning)
             };

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use strata_core::record::id::Digest;
 
 use crate::blob::digest_of;
-use crate::build::{self, script};
+use crate::build::{self, script::BuiltInterpreter};
 use crate::display_path::display_path;
 use crate::open;
+use crate::plugin::script::{self, ScriptLanguage};
 use crate::plugin::{LimitReached, Limits, Plugin};
 use crate::sandbox::{
     ComponentInfo, InterpreterComponent, LoadError, Metering, ScriptFile, WasmSandbox,
@@ -54,8 +55,10 @@ impl ComponentSource {
         trusted: &TrustedKeys,
         report: &mut dyn FnMut(&str),
     ) -> Result<Self, UnloadableComponent> {
-        if script::is_script(component) && !component.is_dir() {
-            return Self::read_script(component, limit, trusted, report);
+        if let Some(language) = ScriptLanguage::from_path(component)
+            && !component.is_dir()
+        {
+            return Self::read_script(component, language, limit, trusted, report);
         }
         let file = if component.is_dir() {
             build::build(component, report)
@@ -80,6 +83,7 @@ impl ComponentSource {
     /// script that arrives in a message has no signature.
     fn read_script(
         path: &Path,
+        language: ScriptLanguage,
         limit: u64,
         trusted: &TrustedKeys,
         report: &mut dyn FnMut(&str),
@@ -89,10 +93,10 @@ impl ComponentSource {
         } else {
             Some(read_text(path)?)
         };
-        let script::BuiltInterpreter {
+        let BuiltInterpreter {
             component: file,
             source_digest: made_from,
-        } = script::interpreter(path, report).map_err(|error| error.to_string())?;
+        } = build::script::interpreter(language, report).map_err(|error| error.to_string())?;
         let bytes = read_component_bytes(&file, limit)?;
         let name = path
             .file_name()

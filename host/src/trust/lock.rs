@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use strata_core::record::id::Digest;
 
-use crate::build::script;
 use crate::open;
+use crate::plugin::script;
 use crate::replace::{Replacement, replace};
 
 /// The name of the lock file.

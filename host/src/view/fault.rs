@@ -11,9 +11,9 @@ use strata_core::record::id::RoleId;
 use strata_core::state::activation::Phase;
 
 use super::index_and_name;
-use crate::build::script;
 use crate::excerpt::excerpt;
 use crate::launch::{ComponentOrigin, Provenance};
+use crate::plugin::script;
 
 /// Prefixes of the frames in which Rust panics. They do not help to find the cause.
 const PANIC_FRAMES: [&str; 4] = [

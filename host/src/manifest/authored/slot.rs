@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use strata_core::record::json;
 
 use super::limits::{self, ComponentKind, LimitsPatch};
-use crate::build::script;
 use crate::display_path::display_path;
 use crate::manifest::grants::{self, AuthoredGrants};
 use crate::manifest::schema::kind;
@@ -16,6 +15,7 @@ use crate::manifest::skill::{self, ResolvedSkill, SkillReference};
 use crate::manifest::table::{Located, TomlItem, TomlTable};
 use crate::open;
 use crate::plugin::CompiledSchema;
+use crate::plugin::script;
 
 /// The largest schema file that is read. Schemas are written by hand, so a larger file is most
 /// likely something else.

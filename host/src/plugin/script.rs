@@ -1,0 +1,84 @@
+//! Scripts: source files that are used as actions without a build. Which files they are is decided
+//! here, how their interpreters are built in `build::script`, and how a script is passed to its
+//! interpreter in `sandbox`.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+/// Used as file name for a script that is taken from the newest message.
+const NEWEST_MESSAGE_STEM: &str = "<newest>";
+
+/// A language of scripts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScriptLanguage {
+    /// JavaScript.
+    JavaScript,
+    /// Python.
+    Python,
+}
+
+impl ScriptLanguage {
+    /// All languages.
+    pub const ALL: [Self; 2] = [Self::JavaScript, Self::Python];
+
+    /// Returns the language of a script according to its extension; `None` if it is not a script.
+    pub fn from_path(path: &Path) -> Option<Self> {
+        let extension = path.extension().and_then(OsStr::to_str)?;
+        Self::ALL
+            .into_iter()
+            .find(|language| language.extensions().contains(&extension))
+    }
+
+    /// Returns the file extensions of scripts in this language.
+    pub fn extensions(self) -> &'static [&'static str] {
+        match self {
+            Self::JavaScript => &["js", "mjs"],
+            Self::Python => &["py"],
+        }
+    }
+}
+
+/// Returns the file extensions of scripts in all languages.
+pub fn extensions() -> impl Iterator<Item = &'static str> {
+    ScriptLanguage::ALL
+        .into_iter()
+        .flat_map(ScriptLanguage::extensions)
+        .copied()
+}
+
+/// Returns whether a path is that of a script, according to its extension.
+pub fn is_script(path: &Path) -> bool {
+    ScriptLanguage::from_path(path).is_some()
+}
+
+/// Returns whether a path stands for the script in the newest message: `<newest>.js`.
+pub fn is_newest_message_script(path: &Path) -> bool {
+    is_script(path) && path.file_stem() == Some(OsStr::new(NEWEST_MESSAGE_STEM))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_is_told_by_its_ending() {
+        let cases = [
+            ("work.js", (true, false)),
+            ("a/work.rb", (false, false)),
+            ("/a/<newest>.mjs", (true, true)),
+            ("<newest>.py", (true, true)),
+            ("<newest>.wasm", (false, false)),
+            ("<newest>", (false, false)),
+            ("js", (false, false)),
+        ];
+        for (path, expected) in cases {
+            let path = Path::new(path);
+            assert_eq!(
+                (is_script(path), is_newest_message_script(path)),
+                expected,
+                "{}",
+                path.display()
+            );
+        }
+    }
+}
