@@ -1,4 +1,4 @@
-//! The reference pages of the documentation, made from what they describe: team files from their schema, commands from
+//! The reference pages of the documentation, made from what they describe: team files and policies from their schema, commands from
 //! their help, event lines from their type. With `BLESS=1` they are written; how they are
 //! made is in `reference/team_file`, `commands` and `events`.
 
@@ -53,6 +53,11 @@ fn cell(text: &str) -> String {
 #[test]
 fn the_page_about_team_files_is_made_from_their_schema() {
     check("reference", &team_file::page());
+}
+
+#[test]
+fn the_page_about_policies_is_made_from_their_schema() {
+    check("policy-reference", &team_file::policy_page());
 }
 
 #[test]

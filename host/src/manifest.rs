@@ -49,6 +49,7 @@ pub use self::outward::{
     OutwardUse, is_confined, outward_uses, referenced_files, referenced_files_in_text,
 };
 pub use self::overrides::{OverrideError, Overrides};
+use self::schema::FileKind;
 use self::schema::table_index::table_index;
 pub use self::similar_path::similar_path;
 use self::table::TomlTable;
@@ -185,8 +186,9 @@ impl Definition {
 
     fn from_source(source: SourceText, beside: ReferencedFiles) -> Result<Self, Diagnostics> {
         let source = Arc::new(source);
-        let problems = Problems::with_referenced_files(Arc::clone(&source), beside);
-        let document = parse_document(&source)?;
+        let file = FileKind::Team;
+        let problems = Problems::new(Arc::clone(&source), file, beside);
+        let document = parse_document(&source, file)?;
         let authored = authored::read_team_file(&TomlTable::root(document.get_ref(), &problems));
         let mut checked = check::check_team(&authored, &problems);
         let files = outward::auxiliary_files(&problems, &checked.plugins);
@@ -457,7 +459,7 @@ fn read_source(path: &Path, kind: &str) -> Result<SourceText, Diagnostics> {
 
 /// Returns the hint for a duplicate key: often a `[table]` should have been one of several
 /// `[[table]]`s.
-fn duplicate_key_hint(text: &str, key: &Range<usize>) -> String {
+fn duplicate_key_hint(text: &str, key: &Range<usize>, file: FileKind) -> String {
     let begin = text
         .get(..key.start)
         .and_then(|before| before.rfind('\n'))
@@ -476,7 +478,7 @@ fn duplicate_key_hint(text: &str, key: &Range<usize>) -> String {
         Some(name) => {
             format!("write `[[{name}]]` in place of the `[{name}]` before it: there are several")
         }
-        None if table_index().is_list(head) => {
+        None if table_index(file).is_list(head) => {
             format!("write `[[{head}]]` for both: there can be several")
         }
         None => "remove one of the two".into(),
@@ -484,7 +486,10 @@ fn duplicate_key_hint(text: &str, key: &Range<usize>) -> String {
 }
 
 /// Parses a text as TOML.
-fn parse_document(source: &Arc<SourceText>) -> Result<toml::Spanned<DeTable<'_>>, Diagnostics> {
+fn parse_document(
+    source: &Arc<SourceText>,
+    file: FileKind,
+) -> Result<toml::Spanned<DeTable<'_>>, Diagnostics> {
     let (document, errors) = DeTable::parse_recoverable(&source.text);
     // Errors after the first one are mostly consequences of it.
     match errors.first() {
@@ -493,7 +498,7 @@ fn parse_document(source: &Arc<SourceText>) -> Result<toml::Spanned<DeTable<'_>>
             let message = format!("not valid TOML: {}", error.message());
             let span = error.span().unwrap_or(0..0);
             let hint = (error.message() == "duplicate key")
-                .then(|| duplicate_key_hint(&source.text, &span));
+                .then(|| duplicate_key_hint(&source.text, &span, file));
             Err(Diagnostic::at(source, span, message)
                 .with_optional_hint(hint)
                 .into())

@@ -1,5 +1,5 @@
-//! The page about team files: a table for each table that can be in one, with an example of each key, from a file that
-//! other tests read.
+//! The pages about team files and policies: a table for each table that can be in one. Examples of keys are from team
+//! files that other tests read.
 
 use std::fs;
 
@@ -19,9 +19,17 @@ a number with `ms`, `s`, `m` or `h`. Paths are relative to the file.
 
 ";
 
+const POLICY_HEAD: &str = "# The policy file
+
+What a policy is for is described in [The operator's policy](policy.md). It is TOML, and its keys are written like those of
+the [team file](reference.md). `strata-host schema policy` prints the same as a JSON Schema.
+
+";
+
 /// The order of the tables, as files have them.
-const ORDER: [&str; 10] = [
-    "schema", "team", "env", "limits", "run", "trust", "llm", "role", "route", "join",
+const ORDER: [&str; 12] = [
+    "schema", "team", "env", "limits", "run", "trust", "llm", "role", "route", "join", "budget",
+    "allow",
 ];
 /// Where examples are from.
 const EXAMPLES: [&str; 4] = ["whole", "scripted", "skills", "outside"];
@@ -29,13 +37,21 @@ const EXAMPLES: [&str; 4] = ["whole", "scripted", "skills", "outside"];
 const EXAMPLE: usize = 60;
 
 pub fn page() -> String {
+    page_of(&["schema"], HEAD, examples())
+}
+
+pub fn policy_page() -> String {
+    page_of(&["schema", "policy"], POLICY_HEAD, Vec::new())
+}
+
+fn page_of(command: &[&str], head: &str, examples: Vec<toml::Value>) -> String {
     let schema: Value =
-        serde_json::from_str(&Workspace::empty().host(&["schema"]).expect(0).stdout).unwrap();
+        serde_json::from_str(&Workspace::empty().host(command).expect(0).stdout).unwrap();
     let mut pages = Pages {
         schema: schema.clone(),
-        examples: examples(),
+        examples,
         told: Vec::new(),
-        page: HEAD.to_owned(),
+        page: head.to_owned(),
     };
     pages.table(&Path::default(), &schema);
     pages.page.trim_end().to_owned() + "\n"
@@ -99,7 +115,13 @@ impl Pages {
             self.page += &format!("{about}\n\n");
         }
         self.told.push((schema["properties"].clone(), path.clone()));
-        self.page += "| key | kind | default | meaning | example |\n|---|---|---|---|---|\n";
+        let example = if self.examples.is_empty() {
+            ""
+        } else {
+            " example |"
+        };
+        self.page += &format!("| key | kind | default | meaning |{example}\n");
+        self.page += &format!("|---|---|---|---|{}\n", example.replace(" example ", "---"));
         let keys = sorted(schema["properties"].as_object().expect("a table has keys"));
         let mut below = Vec::new();
         for (key, about) in &keys {
@@ -142,13 +164,15 @@ impl Pages {
             .example(&path.below(key, false))
             .map(|text| format!("`{text}`"))
             .unwrap_or_default();
-        let row = [
+        let mut row = vec![
             name,
             kind(&self.schema, schema),
             cell(&default),
             cell(about),
-            cell(&example),
         ];
+        if !self.examples.is_empty() {
+            row.push(cell(&example));
+        }
         self.page += &format!("| {} |\n", row.join(" | "));
     }
 

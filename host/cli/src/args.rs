@@ -99,11 +99,15 @@ pub(super) enum Command {
     },
     /// Print what an action can call, or how a component describes itself, as JSON that a model can read.
     Describe(DescribeArgs),
-    /// Print the JSON Schema of team files, for editors.
+    /// Print the JSON Schema of team files or of policies, for editors.
     #[command(after_help = "Examples:\n  strata-host schema > team.schema.json\n\n\
         Editors that know TOML schemas (Taplo, Even Better TOML) find it by the first line of a team file:\n  \
         #:schema ./team.schema.json")]
-    Schema,
+    Schema {
+        /// The kind of file.
+        #[arg(value_enum, default_value_t = DescribedFile::Team)]
+        file: DescribedFile,
+    },
     /// Manage the shelf: components that teams refer to by name and version, `skill = "name@version"`.
     #[command(subcommand)]
     Skill(SkillCommand),
@@ -215,6 +219,14 @@ pub(super) struct RunArgs {
     /// Print a summary as JSON to stdout.
     #[arg(long)]
     pub(super) json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(super) enum DescribedFile {
+    /// A team file.
+    Team,
+    /// An operator's policy.
+    Policy,
 }
 
 #[derive(Clone, Copy, ValueEnum)]

@@ -1,5 +1,5 @@
 //! `describe` and `schema`: describe as JSON, for models, editors and scripts, which interfaces
-//! actions can call, what components declare, and what a team file may contain.
+//! actions can call, what components declare, and what a team file or a policy may contain.
 
 use std::path::{Path, PathBuf};
 
@@ -10,11 +10,12 @@ use strata_host::interface::component::manifest_document as document;
 use strata_host::interface::host_interfaces;
 use strata_host::launch::read_component;
 use strata_host::manifest;
+use strata_host::manifest::schema::FileKind;
 use strata_host::plugin::Limits;
 use strata_host::sandbox::{ComponentInfo, LoadError, Metering, WasmSandbox};
 use strata_host::skills::Shelf;
 
-use super::args::DescribeArgs;
+use super::args::{DescribeArgs, DescribedFile};
 use super::{CommandFailure, Printer, skill};
 use crate::progress::ProgressDisplay;
 
@@ -27,8 +28,12 @@ pub(super) fn describe(args: &DescribeArgs, printer: &Printer) -> Result<u8, Com
 }
 
 /// Runs `schema`.
-pub(super) fn schema(printer: &Printer) -> Result<u8, CommandFailure> {
-    print_description(&manifest::schema::document(), printer)
+pub(super) fn schema(file: DescribedFile, printer: &Printer) -> Result<u8, CommandFailure> {
+    let file = match file {
+        DescribedFile::Team => FileKind::Team,
+        DescribedFile::Policy => FileKind::Policy,
+    };
+    print_description(&manifest::schema::document(file), printer)
 }
 
 fn print_description(document: &Value, printer: &Printer) -> Result<u8, CommandFailure> {

@@ -131,7 +131,7 @@ fn run_command(cli: Cli, printer: &Printer) -> Result<u8, CommandFailure> {
         Command::Graph(args) => graph::graph(&args, printer),
         Command::Build { dir } => build::build(&dir, printer),
         Command::Describe(args) => describe::describe(&args, printer),
-        Command::Schema => describe::schema(printer),
+        Command::Schema { file } => describe::schema(file, printer),
         Command::Skill(command) => skill::skill(&command, printer),
         Command::Doctor(args) => doctor::doctor(&args, printer),
         Command::Clean(args) => clean::clean(&args, printer),

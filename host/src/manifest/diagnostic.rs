@@ -12,6 +12,8 @@ use annotate_snippets::{
     AnnotationKind, Group, Level, Origin, Renderer, Snippet, normalize_untrusted_str,
 };
 
+use super::schema::FileKind;
+
 /// How many problems are shown at once. A file with more is best corrected from the top.
 const MAX_SHOWN: usize = 20;
 
@@ -269,6 +271,8 @@ impl std::error::Error for Diagnostics {}
 /// reported at once.
 pub(super) struct Problems {
     pub(super) source: Arc<SourceText>,
+    /// The kind of file that the text is of.
+    pub(super) file: FileKind,
     found: RefCell<Vec<Diagnostic>>,
     /// The paths of keys, as `schema::table_index` names them, whose values could not be read. A key
     /// that seems to be missing may be among these values.
@@ -292,16 +296,14 @@ pub(super) enum ReferencedFiles {
 }
 
 impl Problems {
-    pub(super) fn new(source: Arc<SourceText>) -> Self {
-        Self::with_referenced_files(source, ReferencedFiles::Checked)
-    }
-
-    pub(super) fn with_referenced_files(
+    pub(super) fn new(
         source: Arc<SourceText>,
+        file: FileKind,
         referenced_files: ReferencedFiles,
     ) -> Self {
         Self {
             source,
+            file,
             found: RefCell::default(),
             unread: RefCell::default(),
             files: RefCell::default(),

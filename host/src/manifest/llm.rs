@@ -12,7 +12,7 @@ use super::address;
 use super::authored::slot;
 use super::diagnostic::SourceText;
 use super::grants::variables::check_name;
-use super::schema::{conditional, kind};
+use super::schema::{FileKind, conditional, kind};
 use super::table::{TomlItem, TomlTable};
 use crate::display_path::display_path;
 use crate::services::endpoint::{self, ServiceKind};
@@ -295,7 +295,7 @@ fn read_key_variable(table: &TomlTable<'_>) -> Option<String> {
 
 /// Returns the span of `api_key` in a team file.
 pub(super) fn api_key_span(source: &Arc<SourceText>) -> Option<Range<usize>> {
-    let document = super::parse_document(source).ok()?;
+    let document = super::parse_document(source, FileKind::Team).ok()?;
     let key = document.get_ref().get("llm")?.get_ref().get("api_key")?;
     Some(key.span())
 }

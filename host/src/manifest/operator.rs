@@ -12,10 +12,11 @@ use std::sync::Arc;
 use serde_json::json;
 use strata_core::team::BudgetLimits;
 
-use super::authored::limits::read_limits;
+use super::authored::limits::read_upper_bounds;
 use super::authored::{BudgetKeys, read_budget_limits};
-use super::diagnostic::{Diagnostic, Diagnostics, Problems, SourceText};
+use super::diagnostic::{Diagnostic, Diagnostics, Problems, ReferencedFiles, SourceText};
 use super::grants::{self, GrantBounds};
+use super::schema::FileKind;
 use super::table::{Located, TomlTable};
 use crate::plugin::Limit;
 
@@ -69,10 +70,11 @@ impl OperatorPolicy {
 
     fn parse(source: SourceText) -> Result<Self, Diagnostics> {
         let source = Arc::new(source);
-        let problems = Problems::new(Arc::clone(&source));
-        let document = super::parse_document(&source)?;
+        let file = FileKind::Policy;
+        let problems = Problems::new(Arc::clone(&source), file, ReferencedFiles::Checked);
+        let document = super::parse_document(&source, file)?;
         let operator = read_policy(
-            &TomlTable::root_of_other_file("a policy file", document.get_ref(), &problems),
+            &TomlTable::root(document.get_ref(), &problems),
             Arc::clone(&source),
         );
         problems.into_result()?;
@@ -80,7 +82,7 @@ impl OperatorPolicy {
     }
 }
 
-fn read_policy(root: &TomlTable<'_>, source: Arc<SourceText>) -> OperatorPolicy {
+pub(super) fn read_policy(root: &TomlTable<'_>, source: Arc<SourceText>) -> OperatorPolicy {
     let schema = root
         .key("schema", "The version of the format.")
         .required_with_line(&format!("schema = \"{SCHEMA}\""))
@@ -95,7 +97,7 @@ fn read_policy(root: &TomlTable<'_>, source: Arc<SourceText>) -> OperatorPolicy 
     }
     let limits = root
         .key("limits", "The most that a team can set, for each limit.")
-        .table("`[limits]`", read_limits);
+        .table("`[limits]`", read_upper_bounds);
     let budget = root
         .key("budget", "What a team may spend at most.")
         .table("`[budget]`", |budget| read_budget_limits(budget, &BUDGET));

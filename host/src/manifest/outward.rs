@@ -11,6 +11,7 @@ use strata_core::record::id::Slot;
 
 use super::component_location::ComponentOverride;
 use super::diagnostic::{Problems, ReferencedFiles, SourceText};
+use super::schema::FileKind;
 use super::table::TomlTable;
 use super::{Definition, authored, grants, parse_document, read_source};
 use crate::display_path::{absolute_path, display_path};
@@ -132,8 +133,9 @@ pub fn referenced_files_in_text(text: &str, name: &str, base: &Path) -> BTreeSet
 fn collect_referenced_files(source: SourceText) -> BTreeSet<PathBuf> {
     let source = Arc::new(source);
     // The named files are not read, because the text may come from someone who is not trusted.
-    let problems = Problems::with_referenced_files(Arc::clone(&source), ReferencedFiles::Ignored);
-    if let Ok(document) = parse_document(&source) {
+    let file = FileKind::Team;
+    let problems = Problems::new(Arc::clone(&source), file, ReferencedFiles::Ignored);
+    if let Ok(document) = parse_document(&source, file) {
         authored::read_team_file(&TomlTable::root(document.get_ref(), &problems));
     }
     problems.files()

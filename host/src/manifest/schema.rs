@@ -1,10 +1,10 @@
-//! The JSON Schema of team files, for editors and for programs that write such files: every key
-//! with its meaning, its default, its allowed words and its range.
+//! The JSON Schema of team files and of policies, for editors and for programs that write such
+//! files: every key with its meaning, its default, its allowed words and its range.
 //!
-//! Team files are not validated with this schema but by `authored`, which gives better
-//! explanations. The schema is what the same functions look up in a team file; see `table::key`. A
-//! test reads every table of every team file with keys and values of all kinds and compares the
-//! result with that of the schema.
+//! Files are not validated with this schema but by the functions that read them, which give better
+//! explanations. The schema is what the same functions look up; see `table::key`. A test reads every
+//! table of every team file with keys and values of all kinds and compares the result with that of
+//! the schema.
 
 pub(super) mod kind;
 pub(super) mod table_index;
@@ -15,29 +15,55 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use toml::de::DeTable;
 
-use super::authored;
 use super::diagnostic::{Problems, ReferencedFiles, SourceText};
 use super::table::TomlTable;
+use super::{authored, operator};
 
-/// Returns the complete schema.
-pub fn document() -> Value {
-    let mut schema = describe(authored::read_team_file);
-    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
-    schema["title"] = "strata-host team file".into();
-    schema
+/// A kind of file whose keys are described.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// `team.toml`.
+    Team,
+    /// An operator's `policy.toml`.
+    Policy,
 }
 
-/// Returns the schema of the files that `read` reads.
-fn describe<T>(read: impl FnOnce(&TomlTable<'_>) -> T) -> Value {
-    let source = SourceText::new(String::new(), String::new(), PathBuf::new());
-    let problems = Problems::with_referenced_files(Arc::new(source), ReferencedFiles::Ignored);
+impl FileKind {
+    /// Returns what the file is called in messages.
+    pub(super) fn noun(self) -> &'static str {
+        match self {
+            Self::Team => "a team file",
+            Self::Policy => "a policy file",
+        }
+    }
+}
+
+/// Returns the complete schema of a kind of file.
+pub fn document(file: FileKind) -> Value {
+    let source = Arc::new(SourceText::new(
+        String::new(),
+        String::new(),
+        PathBuf::new(),
+    ));
+    let problems = Problems::new(Arc::clone(&source), file, ReferencedFiles::Ignored);
     let empty = DeTable::new();
     let root = TomlTable::described(&empty, &problems);
-    read(&root);
+    let title = match file {
+        FileKind::Team => {
+            authored::read_team_file(&root);
+            "strata-host team file"
+        }
+        FileKind::Policy => {
+            operator::read_policy(&root, source);
+            "strata-host policy file"
+        }
+    };
     let mut schema = root.schema().unwrap_or_default();
     let mut definitions = Map::new();
     extract_definitions(&mut schema, &mut definitions);
     schema["$defs"] = definitions.into();
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
+    schema["title"] = title.into();
     schema
 }
 

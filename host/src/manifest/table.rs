@@ -18,7 +18,7 @@ pub(super) use self::item::TomlItem;
 pub(super) use self::key::TomlKey;
 use super::diagnostic::Problems;
 use super::schema::TableSchema;
-use super::schema::table_index::{ANY_NAME, child_path, table_index};
+use super::schema::table_index::{ANY_NAME, TableIndex, child_path, table_index};
 use crate::suggest::{closest, closest_typo, suggest};
 
 /// A value with its span in the text.
@@ -47,8 +47,8 @@ const SYNONYMS: [(&str, &str); 6] = [
 /// A table being read.
 pub(super) struct TomlTable<'a> {
     description: String,
-    /// Its path in a team file, as in `schema::table_index`; `None` in other files.
-    path: Option<String>,
+    /// Its path in the file, as in `schema::table_index`.
+    path: String,
     pub(super) span: Range<usize>,
     entries: &'a DeTable<'a>,
     known_keys: RefCell<Vec<&'static str>>,
@@ -75,37 +75,28 @@ enum KeyOwner {
 }
 
 impl<'a> TomlTable<'a> {
-    /// Creates the root table of a team file.
+    /// Creates the root table of a file.
     pub(super) fn root(entries: &'a DeTable<'a>, problems: &'a Problems) -> Self {
         Self::new(
-            "a team file".into(),
-            Some(String::new()),
+            problems.file.noun().into(),
+            String::new(),
             0..0,
             entries,
             problems,
         )
     }
 
-    /// Creates the root table of another kind of file.
-    pub(super) fn root_of_other_file(
-        what: &str,
-        entries: &'a DeTable<'a>,
-        problems: &'a Problems,
-    ) -> Self {
-        Self::new(what.into(), None, 0..0, entries, problems)
-    }
-
     /// Creates a table that is not read but described: readers find it empty, and it collects the
     /// descriptions of the keys that they look up. `entries` is empty.
     pub(super) fn described(entries: &'a DeTable<'a>, problems: &'a Problems) -> Self {
-        let mut table = Self::new(String::new(), None, 0..0, entries, problems);
+        let mut table = Self::new(String::new(), String::new(), 0..0, entries, problems);
         table.described = Some(RefCell::default());
         table
     }
 
     fn new(
         description: String,
-        path: Option<String>,
+        path: String,
         span: Range<usize>,
         entries: &'a DeTable<'a>,
         problems: &'a Problems,
@@ -160,7 +151,7 @@ impl<'a> TomlTable<'a> {
     fn item(&self, key: &'static str) -> Option<TomlItem<'a>> {
         self.known_keys.borrow_mut().push(key);
         let (name, value) = self.entries.get_key_value(key)?;
-        let at = self.path.as_ref().map(|at| child_path(at, key));
+        let at = child_path(&self.path, key);
         let item = TomlItem::new(key, name.span(), at, value, self.problems);
         Some(if self.misspelling_of(key).is_some() {
             item.into_split()
@@ -172,9 +163,7 @@ impl<'a> TomlTable<'a> {
     /// Returns an unknown key that is a misspelling of this one, if both are present: a list
     /// `[[roles]]`, and the table that `[role.think]` below it implies.
     fn misspelling_of(&self, key: &str) -> Option<&str> {
-        let (at, is_tables) = (self.path.as_ref()?, |value: &DeValue<'_>| {
-            value.as_array().is_some_and(is_list_of_tables)
-        });
+        let is_tables = |value: &DeValue<'_>| value.as_array().is_some_and(is_list_of_tables);
         let is_torn = !self.entries.get(key)?.get_ref().is_array();
         let lists = self
             .entries
@@ -184,9 +173,9 @@ impl<'a> TomlTable<'a> {
         // The index is consulted last: building it takes as long as reading a short file.
         names.find(|name| {
             closest(name, [key]).is_some()
-                && table_index().is_list(&child_path(at, key))
-                && !table_index().has(at, name)
-                && closest(name, table_index().keys(at)) == Some(key)
+                && self.index().is_list(&child_path(&self.path, key))
+                && !self.index().has(&self.path, name)
+                && closest(name, self.index().keys(&self.path)) == Some(key)
         })
     }
 
@@ -212,11 +201,16 @@ impl<'a> TomlTable<'a> {
     pub(super) fn entries(&self) -> impl Iterator<Item = TomlItem<'a>> {
         self.key_owner.set(KeyOwner::Author);
         let problems = self.problems;
-        let at = self.path.as_ref().map(|at| child_path(at, ANY_NAME));
+        let at = child_path(&self.path, ANY_NAME);
         self.entries.iter().map(move |(name, value)| {
             let key: &str = name.get_ref();
             TomlItem::new(key, name.span(), at.clone(), value, problems)
         })
+    }
+
+    /// Returns the index of the tables of the file.
+    fn index(&self) -> &'static TableIndex {
+        table_index(self.problems.file)
     }
 
     pub(super) fn has(&self, key: &str) -> bool {
@@ -246,23 +240,15 @@ impl<'a> TomlTable<'a> {
         }
         let mut torn = self.known_keys.borrow().clone();
         torn.retain(|asked| self.misspelling_of(asked) == Some(key));
-        if let (Some(at), Some(meant)) = (&self.path, torn.first()) {
-            return format!(
-                "write {}",
-                table_index().quoted_header(&child_path(at, meant))
-            );
+        if let Some(meant) = torn.first() {
+            let meant = child_path(&self.path, meant);
+            return format!("write {}", self.index().quoted_header(&meant));
         }
         let can_be = |table: &str| !self.excluded_keys.borrow().contains(&table);
-        let near = self
-            .path
-            .as_ref()
-            .and_then(|at| table_index().nearby_hint(at, key, can_be));
-        near.or_else(|| intended_key(key, free).map(|meant| format!("did you mean `{meant}`?")))
-            .or_else(|| {
-                self.path
-                    .as_ref()
-                    .and_then(|at| table_index().unique_table_hint(at, key))
-            })
+        self.index()
+            .nearby_hint(&self.path, key, can_be)
+            .or_else(|| intended_key(key, free).map(|meant| format!("did you mean `{meant}`?")))
+            .or_else(|| self.index().unique_table_hint(&self.path, key))
             .or_else(|| {
                 self.duplicated_key(key)
                     .map(|meant| format!("`{meant}` is there already; remove one of the two"))
@@ -286,7 +272,7 @@ impl<'a> TomlTable<'a> {
     /// Records the path of the value of an unknown key as unread, since other keys may seem to be
     /// missing because of it.
     fn mark_unread(&self, key: &str, meant: Option<&str>) {
-        let Some(at) = &self.path else { return };
+        let at = &self.path;
         let value = self.entries.get(key).map(|value| value.get_ref());
         let holds_more = value.is_some_and(|value| value.is_table() || value.is_array());
         match meant {

@@ -8,7 +8,8 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value as Json, json};
-use strata_host::manifest::schema;
+use strata_host::manifest::operator::OperatorPolicy;
+use strata_host::manifest::schema::{self, FileKind};
 use strata_host::plugin::{LimitAdvice, Plugin};
 use toml::{Table, Value};
 
@@ -140,7 +141,7 @@ struct Judge {
 impl Judge {
     fn new(here: PathBuf) -> Self {
         Self {
-            validator: jsonschema::validator_for(&schema::document()).unwrap(),
+            validator: jsonschema::validator_for(&schema::document(FileKind::Team)).unwrap(),
             here,
         }
     }
@@ -266,7 +267,7 @@ fn the_good_files_hold_every_key_of_the_schema() {
         }
     }
     let (mut known, mut held) = (BTreeSet::new(), BTreeSet::new());
-    keys(&schema::document(), &mut known);
+    keys(&schema::document(FileKind::Team), &mut known);
     good_files()
         .iter()
         .for_each(|file| collect(&toml_of(file).unwrap(), &mut held));
@@ -281,7 +282,7 @@ fn the_good_files_hold_every_key_of_the_schema() {
 fn the_schema_knows_the_keys_that_are_read_and_no_others() {
     let judge = Judge::new(folder("good"));
     let mut names = BTreeSet::from(["no_such_key".to_owned()]);
-    keys(&schema::document(), &mut names);
+    keys(&schema::document(FileKind::Team), &mut names);
     for (team, place) in kinds_of_tables() {
         for name in &names {
             let mut changed = team.clone();
@@ -353,7 +354,7 @@ fn values_of_all_kinds_are_judged_alike() {
 
 #[test]
 fn what_the_schema_calls_a_default_changes_nothing() {
-    let schema = schema::document();
+    let schema = schema::document(FileKind::Team);
     let defaults = |pointer: &str| -> Table {
         let table = schema
             .pointer(pointer)
@@ -419,11 +420,67 @@ fn every_key_says_what_it_is_for() {
             _ => {}
         }
     }
-    let schema = schema::document();
-    check(&schema);
-    assert!(jsonschema::meta::is_valid(&schema));
-    assert_eq!(
-        schema["$schema"],
-        json!("https://json-schema.org/draft/2020-12/schema")
-    );
+    for file in [FileKind::Team, FileKind::Policy] {
+        let schema = schema::document(file);
+        check(&schema);
+        assert!(jsonschema::meta::is_valid(&schema));
+        assert_eq!(
+            schema["$schema"],
+            json!("https://json-schema.org/draft/2020-12/schema")
+        );
+    }
+}
+
+#[test]
+fn a_policy_is_read_as_its_schema_says() {
+    const POLICY: &str = r#"
+        schema = "strata.policy/1"
+        limits = { memory = "256MiB", fuel = 0 }
+        budget = { investment = 5.0, tokens = 1000 }
+        [allow]
+        env = ["LANG"]
+        secrets = ["TOKEN"]
+        external = false
+        build = true
+        [allow.llm]
+        models = ["small-*"]
+        calls = 50
+        endpoints = [{ host = "api.openai.com", path = "/v1/*", secrets = ["KEY"] }]
+        [[allow.http]]
+        host = "*.example.com"
+        methods = ["GET"]
+        path = "/*"
+        secrets = ["TOKEN"]
+        headers = ["via"]
+        [[allow.dirs]]
+        host = "/srv"
+        write = true
+        max_size = "1GiB"
+    "#;
+    let validator = jsonschema::validator_for(&schema::document(FileKind::Policy)).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("policy.toml");
+    let check = |policy: &Value, fits: bool| {
+        let text = toml::to_string(policy).unwrap();
+        fs::write(&file, &text).unwrap();
+        let read = OperatorPolicy::read(&file);
+        assert_eq!(read.is_ok(), fits, "{text}\n{read:?}");
+        assert_eq!(validator.is_valid(&json(policy)), fits, "{text}");
+    };
+    let whole = Value::Table(POLICY.parse().unwrap());
+    check(&whole, true);
+    let mut places = Vec::new();
+    tables(&whole, &[], &mut places);
+    assert_eq!(places.len(), 8);
+    for place in places {
+        let mut changed = whole.clone();
+        let table = at(&mut changed, &place).as_table_mut().unwrap();
+        table.insert("no_such_key".into(), true.into());
+        check(&changed, false);
+        for key in at(&mut whole.clone(), &place).as_table().unwrap().keys() {
+            let mut changed = whole.clone();
+            at(&mut changed, &place)[key.as_str()] = Value::Array(vec![Value::Boolean(true)]);
+            check(&changed, false);
+        }
+    }
 }

@@ -73,11 +73,25 @@ pub(in crate::manifest) fn read_limits_patch(
 }
 
 /// Reads the limits of a table, without `retries` and `backoff`.
-pub(in crate::manifest) fn read_limits(table: &TomlTable<'_>) -> BTreeMap<Limit, Located<u64>> {
+fn read_limits(table: &TomlTable<'_>) -> BTreeMap<Limit, Located<u64>> {
+    read_all(table, |limit| with_default(limit, limit_schema(limit)))
+}
+
+/// Reads the upper bounds of limits, which have no defaults.
+pub(in crate::manifest) fn read_upper_bounds(
+    table: &TomlTable<'_>,
+) -> BTreeMap<Limit, Located<u64>> {
+    read_all(table, limit_schema)
+}
+
+fn read_all(
+    table: &TomlTable<'_>,
+    schema: impl Fn(Limit) -> Value,
+) -> BTreeMap<Limit, Located<u64>> {
     let limits = Limit::ALL.into_iter().filter_map(|limit| {
         let item = table
             .key(limit.key(), about(limit))
-            .value(|| limit_schema(limit))?;
+            .value(|| schema(limit))?;
         let value = read_limit(&item, limit)?;
         Some((
             limit,
@@ -107,22 +121,24 @@ fn about(limit: Limit) -> &'static str {
     }
 }
 
-/// Returns the schema of a limit, with its default.
+/// Returns the schema of a limit.
 fn limit_schema(limit: Limit) -> Value {
-    let default = Limits::default().get(limit).unwrap_or_default();
     let least = u64::from(!may_be_zero(limit));
-    let (mut schema, default) = match limit.unit() {
-        LimitUnit::Bytes => (kind::size(least), kind::written_size(default).into()),
-        LimitUnit::Milliseconds => (
-            kind::duration(Duration::from_millis(least)),
-            kind::written_duration(Duration::from_millis(default)).into(),
-        ),
-        LimitUnit::Count => (
-            kind::integer(least..=max_count(limit)),
-            Value::from(default),
-        ),
+    match limit.unit() {
+        LimitUnit::Bytes => kind::size(least),
+        LimitUnit::Milliseconds => kind::duration(Duration::from_millis(least)),
+        LimitUnit::Count => kind::integer(least..=max_count(limit)),
+    }
+}
+
+/// Adds the default of a limit to its schema.
+fn with_default(limit: Limit, mut schema: Value) -> Value {
+    let default = Limits::default().get(limit).unwrap_or_default();
+    schema["default"] = match limit.unit() {
+        LimitUnit::Bytes => kind::written_size(default).into(),
+        LimitUnit::Milliseconds => kind::written_duration(Duration::from_millis(default)).into(),
+        LimitUnit::Count => default.into(),
     };
-    schema["default"] = default;
     schema
 }
 

@@ -1,4 +1,4 @@
-//! An index of the tables of a team file and their keys, taken from the schema. With it, the
+//! An index of the tables of a kind of file and their keys, taken from the schema. With it, the
 //! message about a key in the wrong table can name the right one.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,12 +6,12 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use super::document;
+use super::{FileKind, document};
 
 /// Stands for a name that the author chooses.
 pub(in crate::manifest) const ANY_NAME: &str = "*";
 
-/// The tables of a team file by their paths: the keys that lead to them, joined with points, such
+/// The tables of a kind of file by their paths: the keys that lead to them, joined with points, such
 /// as `role.action`.
 pub(in crate::manifest) struct TableIndex(BTreeMap<String, IndexedTable>);
 
@@ -22,14 +22,13 @@ struct IndexedTable {
 }
 
 /// Returns the index of the schema's tables.
-pub(in crate::manifest) fn table_index() -> &'static TableIndex {
-    static PLACES: LazyLock<TableIndex> = LazyLock::new(|| {
-        let schema = document();
-        let mut places = TableIndex(BTreeMap::new());
-        places.collect(&schema, &schema, String::new(), false);
-        places
-    });
-    &PLACES
+pub(in crate::manifest) fn table_index(file: FileKind) -> &'static TableIndex {
+    static TEAM: LazyLock<TableIndex> = LazyLock::new(|| TableIndex::of(FileKind::Team));
+    static POLICY: LazyLock<TableIndex> = LazyLock::new(|| TableIndex::of(FileKind::Policy));
+    match file {
+        FileKind::Team => &TEAM,
+        FileKind::Policy => &POLICY,
+    }
 }
 
 /// Returns the path of a key in a table.
@@ -42,6 +41,13 @@ pub(in crate::manifest) fn child_path(table: &str, key: &str) -> String {
 }
 
 impl TableIndex {
+    fn of(file: FileKind) -> Self {
+        let schema = document(file);
+        let mut index = Self(BTreeMap::new());
+        index.collect(&schema, &schema, String::new(), false);
+        index
+    }
+
     /// Adds the table that `schema` describes, and those below it. `whole` is the complete schema,
     /// which `$ref`s refer to; `at` is the path of the table.
     fn collect(&mut self, schema: &Value, whole: &Value, at: String, is_list: bool) {
@@ -203,7 +209,8 @@ mod tests {
 
     #[test]
     fn keys_are_found_one_level_away_and_elsewhere() {
-        let near = |table: &str, key: &str| table_index().nearby_hint(table, key, |_| true);
+        let near =
+            |table: &str, key: &str| table_index(FileKind::Team).nearby_hint(table, key, |_| true);
         assert_eq!(near("", "groups").as_deref(), Some("write `[env.groups]`"));
         assert_eq!(
             near("", "action").as_deref(),
@@ -230,20 +237,23 @@ mod tests {
         );
         assert_eq!(near("role", "colour"), None);
         assert_eq!(
-            table_index()
+            table_index(FileKind::Team)
                 .nearby_hint("role", "component", |table| table == "think")
                 .as_deref(),
             Some("it belongs to `[role.think]`")
         );
         assert_eq!(
-            table_index()
+            table_index(FileKind::Team)
                 .unique_table_hint("team", "max_steps")
                 .as_deref(),
             Some("it belongs to `[run]`")
         );
-        assert_eq!(table_index().unique_table_hint("role", "name"), None);
         assert_eq!(
-            table_index().quoted_header("env.scope.*"),
+            table_index(FileKind::Team).unique_table_hint("role", "name"),
+            None
+        );
+        assert_eq!(
+            table_index(FileKind::Team).quoted_header("env.scope.*"),
             "`[env.scope.NAME]`"
         );
     }

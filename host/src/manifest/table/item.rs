@@ -21,8 +21,8 @@ use crate::suggest::closest;
 pub(in crate::manifest) struct TomlItem<'a> {
     pub(in crate::manifest) key: &'a str,
     pub(in crate::manifest) key_span: Range<usize>,
-    /// Its path in a team file, as in `schema::table_index`; `None` in other files.
-    path: Option<String>,
+    /// Its path in the file, as in `schema::table_index`.
+    path: String,
     value: &'a Spanned<DeValue<'a>>,
     extent: ItemExtent,
     problems: &'a Problems,
@@ -47,7 +47,7 @@ impl<'a> TomlItem<'a> {
     pub(super) fn new(
         key: &'a str,
         key_span: Range<usize>,
-        path: Option<String>,
+        path: String,
         value: &'a Spanned<DeValue<'a>>,
         problems: &'a Problems,
     ) -> Self {
@@ -112,10 +112,13 @@ impl<'a> TomlItem<'a> {
         !self.problems.text(&self.span()).starts_with(['[', '{'])
     }
 
+    /// Returns the header of the table that the value should be, quoted.
+    fn quoted_header(&self) -> String {
+        table_index(self.problems.file).quoted_header(&self.path)
+    }
+
     fn mark_unread(&self) {
-        if let Some(at) = &self.path {
-            self.problems.mark_unread(at.clone());
-        }
+        self.problems.mark_unread(self.path.clone());
     }
 
     fn report_type(&self, expected: &str) {
@@ -342,12 +345,9 @@ impl<'a> TomlItem<'a> {
             .as_array()
             .filter(|array| array.len() == 1)
             .and_then(|a| a.first())
-            && let (Some(at), Some(entries)) = (&self.path, only.get_ref().as_table())
+            && let Some(entries) = only.get_ref().as_table()
         {
-            self.report_type(&format!(
-                "a table: write {}",
-                table_index().quoted_header(at)
-            ));
+            self.report_type(&format!("a table: write {}", self.quoted_header()));
             return Some(TomlTable::new(
                 what.into(),
                 self.path.clone(),
@@ -383,21 +383,18 @@ impl<'a> TomlItem<'a> {
                 .filter_map(|item| item.table(what))
                 .collect();
         };
-        match &self.path {
-            Some(at) if self.is_implied() => {
-                self.report_type(&format!(
-                    "a list of tables: write {} before what belongs to it",
-                    table_index().quoted_header(at)
-                ));
-                return Vec::new();
-            }
-            Some(at) if !self.problems.text(&self.span()).starts_with('{') => {
-                self.report_type(&format!(
-                    "a list of tables: write {}",
-                    table_index().quoted_header(at)
-                ));
-            }
-            _ => self.report_type("a list of tables"),
+        if self.is_implied() {
+            self.report_type(&format!(
+                "a list of tables: write {} before what belongs to it",
+                self.quoted_header()
+            ));
+            return Vec::new();
+        }
+        if self.problems.text(&self.span()).starts_with('{') {
+            self.report_type("a list of tables");
+        } else {
+            let header = self.quoted_header();
+            self.report_type(&format!("a list of tables: write {header}"));
         }
         vec![TomlTable::new(
             what.into(),
