@@ -150,9 +150,9 @@ fn next(stepper: &Stepper) -> Event {
         Effect::Record(event) => event,
         Effect::Call(call) => stepper.call_started_event(&call),
         Effect::Wait | Effect::Halt(_) => {
-            let (id, _) = stepper
+            let (call, _) = stepper
                 .env()
-                .activations()
+                .open_calls(stepper.team())
                 .next()
                 .expect("somebody is at work");
             let output = Draft {
@@ -165,7 +165,7 @@ fn next(stepper: &Stepper) -> Event {
                 writes: Vec::new(),
             };
             stepper
-                .call_ended_event(id, Ok(finished))
+                .call_ended_event(call, Ok(finished))
                 .expect("somebody is running")
         }
     }

@@ -139,10 +139,10 @@ impl<'a> ComparedStates<'a> {
         let of = |stepper: &Stepper| {
             let env = stepper.env();
             let mut faults = Vec::new();
-            for (id, activation) in env.failed_activations() {
+            for (call, open) in env.failed_calls(stepper.team()) {
                 let (role, doing) = (
-                    &stepper.team().role(id).name,
-                    describe_activation(stepper, id, activation),
+                    &stepper.team().role(call.role).name,
+                    describe_activation(stepper, call.role, open.activation),
                 );
                 faults.push(Value::from(format!("{role} in {doing}")));
             }

@@ -148,9 +148,7 @@ impl ReplaySession {
     ) -> Result<ReplayControl, DriverError> {
         self.rerun.stepper().ensure_names_exist(event)?;
         match event {
-            Event::Attempt(CallKey { role, .. }, AttemptEvent::CallStarted(_)) => {
-                self.attempt_started(*role)
-            }
+            Event::Attempt(call, AttemptEvent::CallStarted(_)) => self.attempt_started(*call),
             Event::Attempt(
                 CallKey { role, .. },
                 AttemptEvent::HostCalled(HostCalled { call, .. }),
@@ -199,11 +197,12 @@ impl ReplaySession {
         self.report
     }
 
-    fn attempt_started(&mut self, role: RoleId) {
+    fn attempt_started(&mut self, key: CallKey) {
         let stepper = self.rerun.stepper();
-        let Some(call) = stepper.next_invocation(role) else {
+        let Some(call) = stepper.next_invocation(key) else {
             return;
         };
+        let role = key.role;
         let team = stepper.team();
         let action = match component_slot(team.role(role), role, call.work) {
             Some(slot) => team.slot_name(slot),

@@ -70,7 +70,7 @@ impl Driver {
             ))
         };
         let result = attempt.result.clone().unwrap_or_else(stopped);
-        let Some(event) = self.journal.stepper().call_ended_event(role, result) else {
+        let Some(event) = self.journal.stepper().call_ended_event(key, result) else {
             return Ok(());
         };
         match &event {

@@ -59,12 +59,12 @@ impl Driver {
         let stepper = self.journal.stepper();
         // The sandbox has validated the question; validating it again here would block the driver.
         let request = stepper
-            .request_id(role, before)
+            .request_id(key, before)
             .and_then(|id| question.to_request(id, now_ms()).ok());
         let Some(request) = request else {
             return Ok(());
         };
-        let Some(event) = stepper.request_opened_event(role, request.clone()) else {
+        let Some(event) = stepper.request_opened_event(key, request.clone()) else {
             return Ok(());
         };
         self.journal.stage(event)?;
@@ -122,7 +122,7 @@ impl Driver {
         match self
             .journal
             .stepper()
-            .request_answered_event(role, request.outcome_when_expired())
+            .request_answered_event(&request.id, request.outcome_when_expired())
         {
             Some(event) => self.journal.stage(event),
             None => Ok(()),

@@ -135,7 +135,7 @@ impl Replayer {
         call: Invocation,
         recorded: &mut RecordedAttempt,
     ) -> Result<ReplayOutcome, DriverError> {
-        let role = call.role;
+        let (role, key) = (call.role, call.key());
         self.driver.replayed_files = Some(self.files_seen_before(role, &recorded.files));
         let (_, mut ending) = self.driver.prepare_attempt(call);
         loop {
@@ -147,7 +147,7 @@ impl Replayer {
                     }
                 }
                 ended = &mut ending => {
-                    let event = self.stepper().call_ended_event(role, ended.result);
+                    let event = self.stepper().call_ended_event(key, ended.result);
                     let files = ended.files.changes;
                     return Ok(event.map_or(ReplayOutcome::StateMismatch, |event| ReplayOutcome::Ended(Box::new(event), files)));
                 }

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 use strata_core::machine::stepper::may_have_had_request;
-use strata_core::record::id::RoleId;
+use strata_core::record::id::{RequestId, RoleId};
 use strata_core::record::request::HumanAnswer;
 use strata_core::state::environment::Environment;
 
@@ -102,8 +102,16 @@ pub enum ReplyError {
     Driver(#[from] DriverError),
 }
 
-/// The answer for the open request of a role.
-pub(crate) type RequestResolution = (RoleId, HumanAnswer);
+/// The answer to an open request.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestResolution {
+    /// The role that asked.
+    pub(crate) role: RoleId,
+    /// The request.
+    pub(crate) request: RequestId,
+    /// The answer.
+    pub(crate) answer: HumanAnswer,
+}
 
 /// Checks answers against the open requests.
 pub(crate) fn check_replies(
@@ -127,7 +135,7 @@ pub(crate) fn check_replies(
                 AnswerError::Unknown { request, open }
             });
         };
-        if verdicts.iter().any(|(known, _)| *known == role) {
+        if verdicts.iter().any(|known| known.request == open.id) {
             return Err(AnswerError::Duplicate(id.clone()));
         }
         if let Some(end) = open.expires_ms.filter(|_| open.is_expired(now_ms)) {
@@ -140,10 +148,11 @@ pub(crate) fn check_replies(
             request: id.clone(),
             why,
         };
-        verdicts.push((
+        verdicts.push(RequestResolution {
             role,
-            HumanAnswer::Given(human::parse_answer(open, text).map_err(wrong)?),
-        ));
+            request: open.id.clone(),
+            answer: HumanAnswer::Given(human::parse_answer(open, text).map_err(wrong)?),
+        });
     }
     Ok(verdicts)
 }
@@ -153,7 +162,11 @@ pub(crate) fn expired_requests(env: &Environment) -> Vec<RequestResolution> {
     let now_ms = now_ms();
     env.open_requests()
         .filter(|(_, open)| open.is_expired(now_ms))
-        .map(|(role, open)| (role, open.outcome_when_expired()))
+        .map(|(role, open)| RequestResolution {
+            role,
+            request: open.id.clone(),
+            answer: open.outcome_when_expired(),
+        })
         .collect()
 }
 
@@ -168,9 +181,9 @@ impl Journal {
         let answered = replies
             .iter()
             .zip(&verdicts)
-            .map(|(reply, (id, _))| AnsweredRequest {
+            .map(|(reply, resolution)| AnsweredRequest {
                 request: reply.request.clone(),
-                role: role(id),
+                role: role(&resolution.role),
             })
             .collect();
         self.resolve_requests(verdicts)?;
@@ -183,8 +196,11 @@ impl Journal {
         &mut self,
         verdicts: Vec<RequestResolution>,
     ) -> Result<(), DriverError> {
-        for (role, answer) in verdicts {
-            if let Some(event) = self.stepper().request_answered_event(role, answer) {
+        for RequestResolution {
+            request, answer, ..
+        } in verdicts
+        {
+            if let Some(event) = self.stepper().request_answered_event(&request, answer) {
                 self.stage(event)?;
             }
         }

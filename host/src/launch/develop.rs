@@ -12,7 +12,7 @@ use strata_core::record::event::{AttemptEvent, ComponentChanged, Event};
 use strata_core::record::host_call::CallPolicy;
 use strata_core::record::id::{CheckpointId, RoleId, Slot};
 use strata_core::record::work::CallKey;
-use strata_core::state::activation::{Activation, Phase};
+
 use strata_core::team::Role;
 
 use super::resume::{Continuation, OpenedTeam, StateOrigin, continue_team};
@@ -217,15 +217,10 @@ fn rewritten_slots(before: &Definition, now: &Definition) -> Vec<Slot> {
 
 /// Returns the slots of the calls that failed and are not retried automatically.
 fn failed_slots(stepper: &Stepper) -> impl Iterator<Item = Slot> {
-    let slot_of = |(id, activation): (RoleId, &Activation)| {
-        let role = stepper.team().role(id);
-        let failed = matches!(activation.phase, Phase::Failed(_));
-        activation
-            .current_work(role)
-            .filter(|_| failed)
-            .and_then(|work| component_slot(role, id, work))
-    };
-    stepper.env().failed_activations().filter_map(slot_of)
+    let team = stepper.team();
+    let slot_of = |call: CallKey| component_slot(team.role(call.role), call.role, call.work);
+    let failed = stepper.env().failed_calls(team);
+    failed.filter_map(move |(call, _)| slot_of(call))
 }
 
 /// When a slot was first used.

@@ -4,10 +4,10 @@
 use strata_core::machine::stepper::{Stepper, component_slot};
 use strata_core::record::event::{AttemptEvent, ComponentChanged, DoubtSettled, Event};
 use strata_core::record::host_call::{CallPolicy, DoubtResolution, RecordedCallUse, WriteResult};
-use strata_core::record::id::RoleId;
+use strata_core::state::activation::OpenCall;
+
 use strata_core::record::json;
 use strata_core::record::work::CallKey;
-use strata_core::state::activation::Activation;
 
 use super::LaunchError;
 use crate::services::http::{HttpResponse, parse_operator_response};
@@ -20,16 +20,16 @@ pub struct CallInDoubt {
     pub id: String,
     /// The call, for example `POST https://example.com/orders`.
     pub description: String,
-    role: RoleId,
+    call: CallKey,
     index: usize,
 }
 
 /// Returns the calls in doubt.
 pub fn calls_in_doubt(stepper: &Stepper) -> Vec<CallInDoubt> {
     let mut doubts: Vec<CallInDoubt> = Vec::new();
-    for (role, index, begun) in stepper.env().writes_in_doubt() {
-        let name = current_action_name(stepper, role);
-        let nth = 1 + doubts.iter().filter(|doubt| doubt.role == role).count();
+    for (call, index, begun) in stepper.env().writes_in_doubt(stepper.team()) {
+        let name = action_name_of(stepper, call);
+        let nth = 1 + doubts.iter().filter(|doubt| doubt.call == call).count();
         let id = if nth == 1 {
             name
         } else {
@@ -38,23 +38,17 @@ pub fn calls_in_doubt(stepper: &Stepper) -> Vec<CallInDoubt> {
         doubts.push(CallInDoubt {
             id,
             description: begun.intent.description.clone(),
-            role,
+            call,
             index,
         });
     }
     doubts
 }
 
-/// Returns `ROLE.ACTION` for the current work of a role.
-fn current_action_name(stepper: &Stepper, id: RoleId) -> String {
-    let role = stepper.team().role(id);
-    let work = stepper
-        .env()
-        .role(id)
-        .activation
-        .as_ref()
-        .and_then(|activation| activation.current_work(role));
-    let slot = work.and_then(|work| component_slot(role, id, work));
+/// Returns `ROLE.ACTION` for a call.
+fn action_name_of(stepper: &Stepper, call: CallKey) -> String {
+    let role = stepper.team().role(call.role);
+    let slot = component_slot(role, call.role, call.work);
     slot.map_or_else(|| role.name.clone(), |slot| stepper.team().slot_name(slot))
 }
 
@@ -95,28 +89,22 @@ pub(super) fn resolve_doubts(
     }
     // Sorted from the last to the first, so that an event does not change the places of the
     // following ones.
-    settled.sort_by_key(|(doubt, _)| (doubt.role, std::cmp::Reverse(doubt.index)));
+    settled.sort_by_key(|(doubt, _)| (doubt.call, std::cmp::Reverse(doubt.index)));
     Ok(settled
         .into_iter()
-        .filter_map(|(doubt, verdict)| doubt_settled_event(stepper, doubt, verdict))
+        .filter_map(|(doubt, verdict)| doubt_settled_event(doubt, verdict))
         .collect())
 }
 
-fn doubt_settled_event(
-    stepper: &Stepper,
-    doubt: CallInDoubt,
-    verdict: DoubtResolution,
-) -> Option<Event> {
+fn doubt_settled_event(doubt: CallInDoubt, verdict: DoubtResolution) -> Option<Event> {
     let CallInDoubt {
-        role,
+        call,
         index,
         description,
         ..
     } = doubt;
-    let activation = stepper.env().role(role).activation.as_ref()?;
-    let work = activation.current_work(stepper.team().role(role))?;
     Some(Event::Attempt(
-        CallKey { role, work },
+        call,
         AttemptEvent::DoubtSettled(DoubtSettled {
             index: u32::try_from(index).ok()?,
             description,
@@ -154,27 +142,29 @@ fn parse_verdict(words: &str, stepper: &Stepper) -> Result<DoubtResolution, Laun
 /// Returns what the operator should know about recorded writes before the run continues. If records
 /// are discarded, that is reported when it happens.
 pub(super) fn recorded_writes(stepper: &Stepper, changed: &[Event]) -> Vec<String> {
-    let note_for = |(id, activation): (RoleId, &Activation)| {
-        let role = stepper.team().role(id);
-        let at = activation
-            .current_work(role)
-            .and_then(|work| component_slot(role, id, work));
-        let recorded = activation
-            .current_call
+    let team = stepper.team();
+    let note_for = |(call, open): (CallKey, OpenCall<'_>)| {
+        let at = component_slot(team.role(call.role), call.role, call.work);
+        let recorded = open
+            .progress
             .external_writes
             .iter()
             .filter(|begun| begun.result == WriteResult::Recorded);
         let writes: Vec<String> = recorded
             .map(|begun| format!("`{}`", begun.intent.description))
             .collect();
-        if writes.is_empty() || !activation.phase.is_ready() {
+        if writes.is_empty() || !open.phase.is_ready() {
             return None;
         }
-        let (name, writes) = (current_action_name(stepper, id), writes.join(", "));
+        let (name, writes) = (action_name_of(stepper, call), writes.join(", "));
         let replaced = |event: &Event| matches!(event, Event::ComponentChanged(ComponentChanged { slot, .. }) if Some(*slot) == at);
-        let served = stepper.call_reuse(activation) == RecordedCallUse::Reuse
+        let served = stepper.call_reuse(open.progress) == RecordedCallUse::Reuse
             && changed.iter().any(replaced);
         served.then(|| format!("writes are recorded for {name}, and served if its new component makes them: {writes}"))
     };
-    stepper.env().activations().filter_map(note_for).collect()
+    stepper
+        .env()
+        .open_calls(team)
+        .filter_map(note_for)
+        .collect()
 }

@@ -482,8 +482,9 @@ fn after_resume(
     calls: CallPolicy,
 ) -> Result<Stepper, DriverError> {
     let mut stepper = stepper.clone();
-    for (role, answer) in verdicts {
-        if let Some(answered) = stepper.request_answered_event(*role, answer.clone()) {
+    for verdict in verdicts {
+        let answered = stepper.request_answered_event(&verdict.request, verdict.answer.clone());
+        if let Some(answered) = answered {
             stepper.apply(&answered)?;
         }
     }

@@ -405,9 +405,14 @@ fn end_marker_kind(status: Status) -> RunMarkerKind {
 fn run_overview(stepper: &Stepper, span_ms: Option<(i64, i64)>) -> RunOverview {
     let (team, env) = (stepper.team(), stepper.env());
     let mut troubles = Vec::new();
-    for (id, _, fault) in env.open_faults() {
+    for (call, _, fault) in env.open_faults(team) {
         troubles.push(Excerpt::from_text(
-            &format!("{}: {}: {}", team.role(id).name, fault.kind, fault.message),
+            &format!(
+                "{}: {}: {}",
+                team.role(call.role).name,
+                fault.kind,
+                fault.message
+            ),
             SHORT_CHARS,
         ));
     }
@@ -420,10 +425,10 @@ fn run_overview(stepper: &Stepper, span_ms: Option<(i64, i64)>) -> RunOverview {
         );
         troubles.push(Excerpt::from_text(&text, SHORT_CHARS));
     }
-    for (id, _, begun) in env.writes_in_doubt() {
+    for (call, _, begun) in env.writes_in_doubt(team) {
         let text = format!(
             "{}: nobody knows whether `{}` took effect",
-            team.role(id).name,
+            team.role(call.role).name,
             begun.intent.description
         );
         troubles.push(Excerpt::from_text(&text, SHORT_CHARS));

@@ -289,21 +289,17 @@ impl<'a> ScriptedRun<'a> {
         let doubt = self
             .stepper
             .env()
-            .writes_in_doubt()
+            .writes_in_doubt(self.stepper.team())
             .next()
-            .map(|(role, place, begun)| (role, place, begun.intent.description.clone()));
-        if let (Some((role, place, description)), true) = (doubt, self.choose(2) == 0) {
-            let activation = self.stepper.env().role(role).activation.as_ref().unwrap();
-            let work = activation
-                .current_work(self.stepper.team().role(role))
-                .unwrap();
+            .map(|(call, place, begun)| (call, place, begun.intent.description.clone()));
+        if let (Some((call, place, description)), true) = (doubt, self.choose(2) == 0) {
             let verdict = if self.choose(2) == 0 {
                 DoubtResolution::Redo
             } else {
                 DoubtResolution::Answer(self.document())
             };
             self.apply(Event::Attempt(
-                CallKey { role, work },
+                call,
                 AttemptEvent::DoubtSettled(DoubtSettled {
                     index: place as u32,
                     description,
@@ -332,13 +328,16 @@ impl<'a> ScriptedRun<'a> {
             return self.apply(Event::Attempt(call, AttemptEvent::RetryDue));
         }
         let result = match self.choose(11) {
-            10 => return self.open_request(id),
+            10 => return self.open_request(CallKey::new(id, work)),
             0..=5 => Ok(self.finished(work)),
             6 | 7 => return self.host_call(id, work),
             8 => return self.begin_host_call(id, work),
             _ => Err(self.fault()),
         };
-        let event = self.stepper.call_ended_event(id, result).unwrap();
+        let event = self
+            .stepper
+            .call_ended_event(CallKey::new(id, work), result)
+            .unwrap();
         self.apply(event);
     }
 
@@ -402,9 +401,9 @@ impl<'a> ScriptedRun<'a> {
     }
 
     /// Lets a running call ask a person.
-    fn open_request(&mut self, role: RoleId) {
+    fn open_request(&mut self, call: CallKey) {
         let before = u32::from(self.choose(3));
-        let id = self.stepper.request_id(role, before).unwrap();
+        let id = self.stepper.request_id(call, before).unwrap();
         let some = self.choose(2) == 1;
         let request = HumanRequest {
             id,
@@ -419,7 +418,7 @@ impl<'a> ScriptedRun<'a> {
             expires_ms: some.then(|| 1_700_000_000_123 + i64::from(self.choose(9))),
             call_digest: "4567".into(),
         };
-        let event = self.stepper.request_opened_event(role, request).unwrap();
+        let event = self.stepper.request_opened_event(call, request).unwrap();
         self.apply(event);
     }
 
@@ -429,7 +428,7 @@ impl<'a> ScriptedRun<'a> {
             .stepper
             .env()
             .open_requests()
-            .map(|(id, request)| (id, request.outcome_when_expired()))
+            .map(|(_, request)| (request.id.clone(), request.outcome_when_expired()))
             .collect();
         if open.is_empty() {
             return;
@@ -440,7 +439,7 @@ impl<'a> ScriptedRun<'a> {
         } else {
             HumanAnswer::Given(self.document())
         };
-        if let Some(event) = self.stepper.request_answered_event(id, answer) {
+        if let Some(event) = self.stepper.request_answered_event(&id, answer) {
             self.apply(event);
         }
     }

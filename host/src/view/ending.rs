@@ -156,9 +156,9 @@ impl<'a> EndedRun<'a> {
         let (team, env) = (stepper.team(), stepper.env());
         let mut faults = Vec::new();
         let mut fault_step: Option<u64> = None;
-        for (id, activation) in env.failed_activations() {
-            faults.extend(FaultView::from_role(stepper, id, self.provenance));
-            let step = step_of_fault(team, env, activation);
+        for (call, open) in env.failed_calls(team) {
+            faults.extend(FaultView::from_call(stepper, call, self.provenance));
+            let step = step_of_fault(team, env, open.activation);
             fault_step = Some(fault_step.map_or(step, |first| first.min(step)));
         }
         let mut waiting_joins = JoinView::all(stepper);

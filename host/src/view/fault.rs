@@ -7,7 +7,8 @@ use serde::Serialize;
 use strata_core::machine::stepper::{Stepper, component_slot, retry_policy};
 use strata_core::record::fault::{Fault, FaultCause, FaultKind, Grant, Retryability};
 use strata_core::record::host_call::{CallOutcome, HostCall, HostCallKind};
-use strata_core::record::id::RoleId;
+use strata_core::record::work::CallKey;
+
 use strata_core::state::activation::Phase;
 
 use super::index_and_name;
@@ -57,34 +58,32 @@ pub struct FaultView {
 }
 
 impl FaultView {
-    /// Returns the fault that stopped a role. Returns `None` if it has none, or if the operator
-    /// interrupted it: that is not a fault of the action and needs no advice.
-    pub fn from_role(stepper: &Stepper, id: RoleId, provenance: &Provenance) -> Option<Self> {
-        let activation = stepper.env().role(id).activation.as_ref()?;
-        let Phase::Failed(fault) = &activation.phase else {
+    /// Returns the fault of a call. Returns `None` if it has none, or if the operator interrupted
+    /// it: that is not a fault of the action and needs no advice.
+    pub fn from_call(stepper: &Stepper, call: CallKey, provenance: &Provenance) -> Option<Self> {
+        let open = stepper.env().open_call(stepper.team(), call)?;
+        let Phase::Failed(fault) = open.phase else {
             return None;
         };
         if fault.kind == FaultKind::Interrupted {
             return None;
         }
-        let role = stepper.team().role(id);
-        let work = activation.current_work(role);
-        let (index, action) = index_and_name(role, work);
-        let calls = &activation.current_call.recorded_calls;
+        let role = stepper.team().role(call.role);
+        let (index, action) = index_and_name(role, Some(call.work));
+        let calls = &open.progress.recorded_calls;
         let last_calls = &calls[calls.len().saturating_sub(MAX_CALLS)..];
-        let origin = work
-            .and_then(|work| component_slot(role, id, work))
+        let origin = component_slot(role, call.role, call.work)
             .and_then(|slot| provenance.component_origin(slot));
         let failed = FailedAction {
             name: format!("{}.{action}", role.name),
-            retries: work.map_or(0, |work| retry_policy(role, work).retries),
+            retries: retry_policy(role, call.work).retries,
             origin,
         };
         Some(Self {
             role: role.name.clone(),
             index,
             action: action.to_owned(),
-            attempt: activation.current_call.attempts,
+            attempt: open.progress.attempts,
             kind: fault.kind,
             cause: fault.cause,
             message: fault.message.clone(),

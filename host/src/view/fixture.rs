@@ -63,13 +63,13 @@ impl RunFixture {
                                 emissions: Vec::new(),
                                 writes: Vec::new(),
                             };
-                            stepper.call_ended_event(call.role, Ok(result))
+                            stepper.call_ended_event(call.key(), Ok(result))
                         }
                         FixtureAttempt::Fail(fault) => {
-                            stepper.call_ended_event(call.role, Err(fault))
+                            stepper.call_ended_event(call.key(), Err(fault))
                         }
                         FixtureAttempt::Ask(request) => {
-                            stepper.request_opened_event(call.role, request)
+                            stepper.request_opened_event(call.key(), request)
                         }
                     };
                     let ended = ended.expect("the attempt was started");

@@ -107,17 +107,16 @@ impl FaultSummary {
     fn all(stepper: &Stepper) -> Vec<Self> {
         let (team, env) = (stepper.team(), stepper.env());
         let mut faults = Vec::new();
-        for (id, activation, fault) in env.open_faults() {
-            let role = team.role(id);
-            let work = activation.current_work(role);
-            let (index, action) = index_and_name(role, work);
-            let digest = work.and_then(|work| stepper.component(id, work));
+        for (call, open, fault) in env.open_faults(team) {
+            let role = team.role(call.role);
+            let (index, action) = index_and_name(role, Some(call.work));
+            let digest = stepper.component(call.role, call.work);
             faults.push(Self {
-                step: step_of_fault(team, env, activation),
+                step: step_of_fault(team, env, open.activation),
                 role: role.name.clone(),
                 index: index.map_or(-1, i32::from),
                 action: action.to_owned(),
-                attempt: activation.current_call.attempts,
+                attempt: open.progress.attempts,
                 digest: digest.map(|digest| digest.0.clone()),
                 kind: fault.kind,
                 message: fault.message.clone(),

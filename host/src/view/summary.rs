@@ -281,12 +281,12 @@ impl RoleSummary {
 impl OpenFault {
     fn all(stepper: &Stepper, is_cut_off: bool) -> Vec<Self> {
         let mut faults = Vec::new();
-        for (id, _, fault) in stepper.env().open_faults() {
+        for (call, _, fault) in stepper.env().open_faults(stepper.team()) {
             // An interruption is not a fault of the role that was working.
             if fault.kind != FaultKind::Interrupted {
                 faults.push(Self {
-                    role: stepper.team().role(id).name.clone(),
-                    activity: RoleActivity::from_role(stepper, id, is_cut_off),
+                    role: stepper.team().role(call.role).name.clone(),
+                    activity: RoleActivity::from_role(stepper, call.role, is_cut_off),
                     kind: fault.kind,
                     cause: fault.cause,
                     message: fault.message.clone(),
@@ -331,12 +331,10 @@ fn message_command(path: &Path, at: &StateSelector) -> SuggestedCommand {
 /// Returns the command that shows the first action with a fault. A person who plays a role has no
 /// action.
 fn fault_command(stepper: &Stepper, path: &Path) -> Option<SuggestedCommand> {
-    for (id, activation, fault) in stepper.env().open_faults() {
-        let work = activation
-            .current_work(stepper.team().role(id))
-            .filter(|work| *work != Work::Answer && fault.kind != FaultKind::Interrupted);
-        if let Some(work) = work {
-            let name = stepper.team().slot_name(charged_slot(id, work));
+    for (call, _, fault) in stepper.env().open_faults(stepper.team()) {
+        if call.work != Work::Answer && fault.kind != FaultKind::Interrupted {
+            let slot = charged_slot(call.role, call.work);
+            let name = stepper.team().slot_name(slot);
             let command = SuggestedCommand::from_subcommand(
                 "inspect",
                 [CommandArgument::Path(path.to_owned())],

@@ -24,8 +24,8 @@ use crate::record::host_call::{CallPolicy, RecordedCallUse};
 use crate::record::id::{Digest, RoleId, Slot};
 use crate::record::rules::Thinker;
 use crate::record::spending::Amount;
-use crate::record::work::Work;
-use crate::state::activation::Activation;
+use crate::record::work::{CallKey, Work};
+use crate::state::activation::{Activation, CallProgress, OpenCall};
 use crate::state::budget::{BudgetScope, charged_slot};
 use crate::state::environment::Environment;
 use crate::state::environment::routing::AddressBook;
@@ -144,7 +144,7 @@ impl Stepper {
         if leaving.is_some_and(|outbound| outbound.failed.is_none()) {
             return Effect::Wait;
         }
-        let status = if self.env.failed_activations().next().is_some() || leaving.is_some() {
+        let status = if self.env.failed_calls(&self.team).next().is_some() || leaving.is_some() {
             self.failure_status()
         } else if self.env.open_requests().next().is_some() {
             Status::Waiting
@@ -195,15 +195,13 @@ impl Stepper {
             return Effect::Record(question);
         }
         let count = |stand| self.ready_index.count(stand);
-        let affords = |(id, activation): &(RoleId, &Activation)| {
-            self.exhausted_budget(*id, activation).is_none()
-        };
-        if let Some((id, activation)) = self.ready().find(affords) {
+        let affords = |(call, _): &(CallKey, OpenCall<'_>)| self.exhausted_budget(*call).is_none();
+        if let Some((call, open)) = self.ready_calls().find(affords) {
             // A role that waits before a retry does not hold up the others.
             if count(RoleStatus::Running) >= self.team.policy.max_parallel.max(1) {
                 return Effect::Wait;
             }
-            return Effect::Call(self.build_invocation(id, activation));
+            return Effect::Call(self.build_invocation(call, open));
         }
         if count(RoleStatus::Running) + count(RoleStatus::BackingOff) > 0 {
             return Effect::Wait;
@@ -227,38 +225,41 @@ impl Stepper {
 
     /// Returns the status of a run that is stopped by faults. A call in doubt takes precedence.
     fn failure_status(&self) -> Status {
-        if self.env.writes_in_doubt().next().is_some() {
+        if self.env.writes_in_doubt(&self.team).next().is_some() {
             Status::InDoubt
         } else {
             Status::Failed
         }
     }
 
-    /// Returns the roles that can make a call, if their budgets allow it.
-    fn ready(&self) -> impl Iterator<Item = (RoleId, &Activation)> {
-        self.ready_index
-            .ready()
-            .filter_map(|id| Some((id, self.env.role(id).activation.as_ref()?)))
+    /// Returns the calls that can be made, if their budgets allow them.
+    fn ready_calls(&self) -> impl Iterator<Item = (CallKey, OpenCall<'_>)> {
+        let with_activation = |id| Some((id, self.env.role(id).activation.as_ref()?));
+        let activations = self.ready_index.ready().filter_map(with_activation);
+        activations.flat_map(|(id, activation)| {
+            activation
+                .open_calls(self.team.role(id))
+                .filter(|(_, open)| open.phase.is_ready())
+                .map(move |(work, open)| (CallKey::new(id, work), open))
+        })
     }
 
-    /// Returns what the next attempt of an activation does with the recorded host calls of earlier
-    /// ones.
-    pub fn call_reuse(&self, activation: &Activation) -> RecordedCallUse {
+    /// Returns what the next attempt of a call does with the recorded host calls of earlier ones.
+    pub fn call_reuse(&self, progress: &CallProgress) -> RecordedCallUse {
         match self.env.call_policy {
-            _ if activation.current_call.was_suspended => RecordedCallUse::Reuse,
+            _ if progress.was_suspended => RecordedCallUse::Reuse,
             CallPolicy::Reuse => RecordedCallUse::Reuse,
             CallPolicy::Fresh => RecordedCallUse::Fresh,
-            CallPolicy::Auto if activation.current_call.keeps_calls => RecordedCallUse::Reuse,
+            CallPolicy::Auto if progress.keeps_calls => RecordedCallUse::Reuse,
             CallPolicy::Auto => RecordedCallUse::Fresh,
         }
     }
 
-    /// Returns whose budget, if any, does not allow an activation to continue.
-    fn exhausted_budget(&self, id: RoleId, activation: &Activation) -> Option<BudgetScope> {
-        let work = activation.current_work(self.team.role(id))?;
+    /// Returns whose budget, if any, does not allow a call to be made.
+    fn exhausted_budget(&self, call: CallKey) -> Option<BudgetScope> {
         let exhausted = self
             .env
-            .exhausted_budget(&self.team, id, work, Amount::ZERO);
+            .exhausted_budget(&self.team, call.role, call.work, Amount::ZERO);
         // An action whose own budget is used up may still do something that costs nothing.
         exhausted.filter(|scope| !matches!(scope, BudgetScope::Action(_)))
     }
@@ -267,46 +268,43 @@ impl Stepper {
     pub fn exhausted_budgets(&self) -> impl Iterator<Item = BudgetScope> {
         let ready = self
             .env
-            .activations()
-            .filter(|(_, activation)| activation.phase.is_ready());
-        ready.filter_map(|(id, activation)| self.exhausted_budget(id, activation))
+            .open_calls(&self.team)
+            .filter(|(_, open)| open.phase.is_ready());
+        ready.filter_map(|(call, _)| self.exhausted_budget(call))
     }
 
-    /// Returns the attempt that a role makes next, if it can make one.
-    pub fn next_invocation(&self, id: RoleId) -> Option<Invocation> {
-        let ready = |activation: &&Activation| activation.phase.is_ready();
-        let activation = self.env.role(id).activation.as_ref().filter(ready)?;
-        Some(self.build_invocation(id, activation))
+    /// Returns the next attempt of a call, if it can be made.
+    pub fn next_invocation(&self, call: CallKey) -> Option<Invocation> {
+        let open = self.env.open_call(&self.team, call)?;
+        open.phase
+            .is_ready()
+            .then(|| self.build_invocation(call, open))
     }
 
-    fn build_invocation(&self, id: RoleId, activation: &Activation) -> Invocation {
-        let role = self.team.role(id);
-        // A ready activation always has work: `Activation::proceed` makes it ready only then.
-        let work = activation.current_work(role).unwrap_or(Work::Plan);
-        let journal = self.call_reuse(activation);
+    fn build_invocation(&self, call: CallKey, open: OpenCall<'_>) -> Invocation {
+        let CallKey { role: id, work } = call;
+        let (role, activation) = (self.team.role(id), open.activation);
+        let call_reuse = self.call_reuse(open.progress);
         let task = match work {
             Work::Act {
                 task: Some(task), ..
             } => activation.tasks.get(task as usize).cloned(),
             _ => None,
         };
+        let key_prefix = self.env.lineage.idempotency_prefix(&self.env.run.0);
         Invocation {
             role: id,
             work,
             task,
-            attempt: activation.current_call.attempts + 1,
+            attempt: open.progress.attempts + 1,
             digest: self.component(id, work).cloned(),
-            call_reuse: journal,
-            recorded_calls: if journal == RecordedCallUse::Reuse {
-                activation.current_call.recorded_calls.clone()
+            call_reuse,
+            recorded_calls: if call_reuse == RecordedCallUse::Reuse {
+                open.progress.recorded_calls.clone()
             } else {
                 Vec::new()
             },
-            idempotency_key: activation.idempotency_key(
-                &self.env.lineage.idempotency_prefix(&self.env.run.0),
-                &role.name,
-                work,
-            ),
+            idempotency_key: activation.idempotency_key(&key_prefix, &role.name, work),
             seed: activation.idempotency_key(&self.env.run.0, &role.name, work),
             news: self.env.resolve(&activation.news),
             outputs: activation

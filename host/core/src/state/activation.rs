@@ -136,6 +136,26 @@ pub enum Phase {
     ReadyAfterFault(Fault),
 }
 
+/// A call that an activation has open: its progress and its phase.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenCall<'a> {
+    /// The activation that makes it.
+    pub activation: &'a Activation,
+    /// Its progress.
+    pub progress: &'a CallProgress,
+    /// Its phase.
+    pub phase: &'a Phase,
+}
+
+/// A call that an activation has open, to be changed.
+#[derive(Debug)]
+pub(crate) struct OpenCallMut<'a> {
+    /// Its progress.
+    pub progress: &'a mut CallProgress,
+    /// Its phase.
+    pub phase: &'a mut Phase,
+}
+
 impl Phase {
     /// Returns whether the call can be started.
     pub fn is_ready(&self) -> bool {
@@ -207,6 +227,37 @@ impl Activation {
         }
     }
 
+    /// Returns the calls that are not finished. A failed call is one of them.
+    pub fn open_calls<'a>(
+        &'a self,
+        role: &Role,
+    ) -> impl Iterator<Item = (Work, OpenCall<'a>)> + use<'a> {
+        let work = self.current_work(role);
+        work.map(|work| (work, self.current_open_call()))
+            .into_iter()
+    }
+
+    /// Returns a call if it is open.
+    pub fn open_call(&self, role: &Role, work: Work) -> Option<OpenCall<'_>> {
+        (self.current_work(role) == Some(work)).then(|| self.current_open_call())
+    }
+
+    fn current_open_call(&self) -> OpenCall<'_> {
+        OpenCall {
+            activation: self,
+            progress: &self.current_call,
+            phase: &self.phase,
+        }
+    }
+
+    /// Returns a call if it is open, to be changed.
+    pub(crate) fn open_call_mut(&mut self, role: &Role, work: Work) -> Option<OpenCallMut<'_>> {
+        (self.current_work(role) == Some(work)).then_some(OpenCallMut {
+            progress: &mut self.current_call,
+            phase: &mut self.phase,
+        })
+    }
+
     /// Returns the choice of a role that has a single action and nothing to ask.
     fn only_action(&self, react: React) -> Option<i32> {
         match react {
@@ -230,7 +281,7 @@ impl Activation {
             .map(|work| self.earlier_progress(work))
             .unwrap_or_default();
         self.phase = if work.is_some() {
-            self.ready_or_in_doubt()
+            self.current_call.ready_or_in_doubt()
         } else {
             Phase::Complete
         };
@@ -245,13 +296,14 @@ impl Activation {
         if self.phase == Phase::Running {
             // The process was killed; the attempt ends like one that was interrupted.
             self.current_call.keeps_calls = true;
-            self.phase = self.ready_or_in_doubt();
+            self.phase = self.current_call.ready_or_in_doubt();
         }
         // A lower loop limit may leave nothing more to do.
         if self.current_work(role).is_none() {
             self.phase = Phase::Complete;
         } else if !matches!(self.phase, Phase::WaitingForHuman(_))
-            && self.writes_in_doubt().next().is_none()
+            && !(matches!(self.phase, Phase::Failed(_))
+                && self.current_call.leaves_writes_in_doubt())
         {
             self.phase = self
                 .phase
@@ -326,7 +378,7 @@ impl Activation {
     pub fn component_replaced(&mut self) {
         self.current_call.keeps_calls = true;
         if matches!(self.phase, Phase::WaitingForHuman(_)) {
-            self.phase = self.ready_or_in_doubt();
+            self.phase = self.current_call.ready_or_in_doubt();
         }
     }
 

@@ -137,10 +137,8 @@ impl Environment {
 
     /// Returns the reservations of all open activations, each with the slot to which it is charged.
     fn reservations(&self, team: &Team) -> impl Iterator<Item = (Slot, Amount)> {
-        self.activations().filter_map(|(id, activation)| {
-            let work = activation.current_work(team.role(id))?;
-            Some((charged_slot(id, work), activation.reserved()))
-        })
+        self.open_calls(team)
+            .map(|(call, open)| (charged_slot(call.role, call.work), open.progress.reserved()))
     }
 
     /// Charges the reservations of an attempt that ends: nobody saw the answers, so the full

@@ -28,8 +28,8 @@ use crate::record::rules::{Reducer, Rules};
 use crate::record::scope_write::{ROLE_SCOPE, ScopeChange, Write};
 use crate::record::shape::{DeliveryMode, Shape};
 use crate::record::spending::Spending;
-use crate::record::work::Work;
-use crate::state::activation::{Activation, Phase};
+use crate::record::work::{CallKey, Work};
+use crate::state::activation::{Activation, OpenCall, Phase};
 use crate::state::messages::{MessageRef, Messages};
 use crate::team::Team;
 
@@ -420,17 +420,35 @@ impl Environment {
             .flat_map(|a| a.done.iter().flat_map(|done| done.writes.iter()))
     }
 
-    /// Returns the roles whose call failed.
-    pub fn failed_activations(&self) -> impl Iterator<Item = (RoleId, &Activation)> {
-        self.activations()
-            .filter(|(_, activation)| matches!(activation.phase, Phase::Failed(_)))
+    /// Returns the calls that open activations have not finished.
+    pub fn open_calls(&self, team: &Team) -> impl Iterator<Item = (CallKey, OpenCall<'_>)> {
+        self.activations().flat_map(move |(id, activation)| {
+            activation
+                .open_calls(team.role(id))
+                .map(move |(work, call)| (CallKey::new(id, work), call))
+        })
+    }
+
+    /// Returns a call if it is open.
+    pub fn open_call(&self, team: &Team, call: CallKey) -> Option<OpenCall<'_>> {
+        let activation = self.roles.get(call.role.index())?.activation.as_ref()?;
+        activation.open_call(team.role(call.role), call.work)
+    }
+
+    /// Returns the calls that failed.
+    pub fn failed_calls(&self, team: &Team) -> impl Iterator<Item = (CallKey, OpenCall<'_>)> {
+        self.open_calls(team)
+            .filter(|(_, call)| matches!(call.phase, Phase::Failed(_)))
     }
 
     /// Returns the open faults: those of calls that failed, and of calls that can be made again but
     /// were not yet.
-    pub fn open_faults(&self) -> impl Iterator<Item = (RoleId, &Activation, &Fault)> {
-        self.activations()
-            .filter_map(|(id, activation)| Some((id, activation, activation.phase.fault()?)))
+    pub fn open_faults(
+        &self,
+        team: &Team,
+    ) -> impl Iterator<Item = (CallKey, OpenCall<'_>, &Fault)> {
+        self.open_calls(team)
+            .filter_map(|(key, call)| Some((key, call, call.phase.fault()?)))
     }
 
     /// Returns the open requests and the roles that wait for them.
@@ -442,12 +460,15 @@ impl Environment {
             })
     }
 
-    /// Returns the calls in doubt: the role, the index among its external writes, and the write.
-    pub fn writes_in_doubt(&self) -> impl Iterator<Item = (RoleId, usize, &ExternalWrite)> {
-        self.activations().flat_map(|(id, activation)| {
-            activation
-                .writes_in_doubt()
-                .map(move |(place, begun)| (id, place, begun))
+    /// Returns the host calls in doubt: the call that made each, the index among its external
+    /// writes, and the write.
+    pub fn writes_in_doubt(
+        &self,
+        team: &Team,
+    ) -> impl Iterator<Item = (CallKey, usize, &ExternalWrite)> {
+        self.open_calls(team).flat_map(|(key, call)| {
+            call.writes_in_doubt()
+                .map(move |(index, begun)| (key, index, begun))
         })
     }
 

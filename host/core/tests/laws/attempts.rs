@@ -39,7 +39,7 @@ fn only_who_is_ready_has_a_next_attempt() {
     let one = || team(vec![role("A", &[IDEA_LABEL], &["a"])]);
     let next = |run: &ManualRun| {
         run.stepper
-            .next_invocation(RoleId(0))
+            .next_invocation(CallKey::new(RoleId(0), FIRST_ACTION))
             .map(|call| call.attempt)
     };
     let mut run = ManualRun::start(one());
@@ -70,7 +70,7 @@ fn a_role_that_a_file_says_is_past_an_action_goes_on_behind_it() {
     assert_eq!(run.call().idempotency_key, "run/0/A/2");
     assert_eq!(
         run.stepper
-            .request_id(RoleId(0), 0)
+            .request_id(run.open_call(RoleId(0)), 0)
             .map(|id| id.0)
             .as_deref(),
         Some("ask-0-0-2-0")

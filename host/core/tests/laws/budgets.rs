@@ -455,7 +455,7 @@ fn the_answer_to_one_call_frees_only_what_was_held_back_for_it() {
             .role(a.role)
             .activation
             .as_ref()
-            .map(|open| open.reserved()),
+            .map(|activation| activation.current_call.reserved()),
         Some(usd(10))
     );
     run.end(a.role, Ok(says("a ok")));

@@ -404,7 +404,10 @@ fn several_faults_are_made_good_by_exactly_their_roles_and_the_join_then_has_all
     run.act(trap());
     assert_eq!(run.halt(), Status::Failed);
     assert_eq!(
-        (run.env().failed_activations().count(), waiting(&run)),
+        (
+            run.env().failed_calls(run.stepper.team()).count(),
+            waiting(&run)
+        ),
         (2, vec![0, 0, 0])
     );
     run.resume(trio(), CallPolicy::Auto);

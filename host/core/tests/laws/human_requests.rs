@@ -123,7 +123,7 @@ proptest! {
             let waits = state.open_requests().next().is_some();
             match event {
                 Event::RunEnded(RunEnded { status: Status::Waiting, .. }) => {
-                    prop_assert!(waits && state.failed_activations().next().is_none());
+                    prop_assert!(waits && state.failed_calls(run.team()).next().is_none());
                     let idle = |phase: &Phase| matches!(phase, Phase::WaitingForHuman(_));
                     prop_assert!(state.activations().all(|(_, activation)| idle(&activation.phase)));
                     let mail = |role: &strata_core::state::environment::RoleState| !role.mailbox.is_empty();
@@ -197,11 +197,12 @@ fn json(value: impl Into<serde_json::Value>) -> Json {
 impl ManualRun {
     /// Lets a running call ask a human; `before` is how often it asked before.
     pub fn ask_human(&mut self, role: u16, before: u32, default: Option<Json>) -> RequestId {
+        let call = self.open_call(RoleId(role));
         let id = self
             .stepper
-            .request_id(RoleId(role), before)
+            .request_id(call, before)
             .expect("a running call");
-        let (question, call) = ("how many?".into(), format!("call {before}"));
+        let (question, call_digest) = ("how many?".into(), format!("call {before}"));
         let (schema, choices, expires_ms) = (None, Vec::new(), default.as_ref().map(|_| 5_000));
         let request = HumanRequest {
             id: id.clone(),
@@ -210,11 +211,11 @@ impl ManualRun {
             choices,
             default,
             expires_ms,
-            call_digest: call,
+            call_digest,
         };
         let event = self
             .stepper
-            .request_opened_event(RoleId(role), request)
+            .request_opened_event(call, request)
             .expect("a running call");
         self.record(event);
         id
@@ -223,7 +224,7 @@ impl ManualRun {
     pub fn reply(&mut self, role: u16, answer: HumanAnswer) {
         let event = self
             .stepper
-            .request_answered_event(RoleId(role), answer)
+            .request_answered_event(&self.open_request(RoleId(role)), answer)
             .expect("an open request");
         self.record(event);
     }
@@ -285,7 +286,7 @@ fn a_question_without_an_answer_in_time_has_its_default_or_none() {
     );
     let other = run
         .stepper
-        .request_answered_event(RoleId(0), HumanAnswer::Expired)
+        .request_answered_event(&run.open_request(RoleId(0)), HumanAnswer::Expired)
         .expect("an event");
     assert!(
         run.stepper.clone().apply(&other).is_err(),
@@ -397,7 +398,7 @@ fn a_human_role_asks_about_its_mail_and_publishes_the_answer_under_its_name() {
     );
     assert!(
         run.stepper
-            .request_answered_event(id, HumanAnswer::Expired)
+            .request_answered_event(&request.id, HumanAnswer::Expired)
             .is_none(),
         "a person speaks for themselves"
     );

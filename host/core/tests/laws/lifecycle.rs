@@ -345,7 +345,7 @@ impl SimulatedRun {
                 let outcome = self.script.outcome(&self.stepper, &call);
                 let event = self
                     .stepper
-                    .call_ended_event(call.role, outcome)
+                    .call_ended_event(call.key(), outcome)
                     .expect("a running call has an end");
                 self.record(event);
             }
@@ -387,7 +387,7 @@ impl SimulatedRun {
     fn stop(&mut self) {
         for call in std::mem::take(&mut self.in_flight) {
             let stopped = Fault::new(FaultKind::Interrupted, "stopped by the operator");
-            if let Some(event) = self.stepper.call_ended_event(call.role, Err(stopped)) {
+            if let Some(event) = self.stepper.call_ended_event(call.key(), Err(stopped)) {
                 self.record(event);
             }
         }

@@ -10,12 +10,12 @@ use strata_core::record::fault::Fault;
 use strata_core::record::host_call::{
     AnswerSource, CallOutcome, CallPolicy, HostCall, HostCallKind,
 };
-use strata_core::record::id::{ActionId, Digest, RoleId, RunId};
+use strata_core::record::id::{ActionId, Digest, RequestId, RoleId, RunId};
 use strata_core::record::json::Json;
 use strata_core::record::message::{Draft, Message};
 use strata_core::record::money::Usd;
 use strata_core::record::scope_write::{ScopeChange, Write};
-use strata_core::record::work::{CallResult, Work};
+use strata_core::record::work::{CallKey, CallResult, Work};
 use strata_core::state::environment::Environment;
 use strata_core::team::Team;
 
@@ -89,11 +89,25 @@ impl ManualRun {
         call
     }
 
+    /// Returns the call that a role has open.
+    pub fn open_call(&self, role: RoleId) -> CallKey {
+        let mut open = self.env().open_calls(self.stepper.team());
+        let (call, _) = open.find(|(call, _)| call.role == role).expect("a call");
+        call
+    }
+
+    /// Returns the id of the request for which a role waits.
+    pub fn open_request(&self, role: RoleId) -> RequestId {
+        let mut open = self.env().open_requests();
+        let (_, request) = open.find(|(id, _)| *id == role).expect("a request");
+        request.id.clone()
+    }
+
     /// Ends a call.
     pub fn end(&mut self, role: RoleId, result: Result<CallResult, Fault>) {
         let event = self
             .stepper
-            .call_ended_event(role, result)
+            .call_ended_event(self.open_call(role), result)
             .expect("a running call");
         self.record(event);
     }

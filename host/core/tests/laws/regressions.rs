@@ -115,8 +115,12 @@ fn conflict() -> ManualRun {
 #[test]
 fn a_call_that_is_undone_by_a_conflict_is_made_again_as_the_next_attempt() {
     let mut run = conflict();
-    let (_, failed) = run.env().failed_activations().next().expect("A failed");
-    assert_eq!(failed.current_call.attempts, 1);
+    let (_, failed) = run
+        .env()
+        .failed_calls(run.stepper.team())
+        .next()
+        .expect("A failed");
+    assert_eq!(failed.progress.attempts, 1);
     run.resume(two_writers(Some(Reducer::Add)), CallPolicy::Auto);
     let again = run.act(Ok(writes("a again", &[("k", 1)])));
     assert_eq!(
@@ -210,7 +214,7 @@ fn a_plan_that_nobody_can_carry_out_is_a_fault() {
             writes: Vec::new(),
         }));
         assert_eq!(
-            run.env().failed_activations().next().is_some(),
+            run.env().failed_calls(run.stepper.team()).next().is_some(),
             fails,
             "{actions:?} {action:?}"
         );
@@ -250,10 +254,10 @@ fn a_run_that_has_ended_takes_in_nothing_more_of_its_steps() {
     let call = run.call();
     let late = [
         run.stepper
-            .call_ended_event(call.role, Ok(says("late")))
+            .call_ended_event(call.key(), Ok(says("late")))
             .expect("an end"),
         run.stepper
-            .call_ended_event(call.role, Err(Fault::new(FaultKind::Trap, "late")))
+            .call_ended_event(call.key(), Err(Fault::new(FaultKind::Trap, "late")))
             .expect("an end"),
         Event::Attempt(call.key(), AttemptEvent::RetryDue),
         run.stepper.run_ended_event(Status::Done),
@@ -328,7 +332,7 @@ fn a_failed_choice_is_a_fault_of_the_choice_and_keeps_its_reason() {
         run.act(result);
         let (_, failed) = run
             .env()
-            .failed_activations()
+            .failed_calls(run.stepper.team())
             .next()
             .expect("the choice failed");
         let Phase::Failed(fault) = &failed.phase else {
@@ -508,10 +512,10 @@ fn a_choice_that_the_operator_stopped_is_no_fault_of_the_choice() {
     run.act(Err(stopped.clone()));
     let (_, failed) = run
         .env()
-        .failed_activations()
+        .failed_calls(run.stepper.team())
         .next()
         .expect("it was stopped");
-    assert_eq!(failed.phase, Phase::Failed(stopped));
+    assert_eq!(*failed.phase, Phase::Failed(stopped));
 }
 
 #[test]

@@ -90,7 +90,7 @@ fn begun(run: &ManualRun) -> Vec<ExternalWrite> {
 
 fn doubts(run: &ManualRun) -> Vec<String> {
     run.env()
-        .writes_in_doubt()
+        .writes_in_doubt(run.stepper.team())
         .map(|(_, _, begun)| begun.intent.request.clone())
         .collect()
 }
@@ -102,7 +102,10 @@ fn timeout() -> Result<CallResult, Fault> {
 /// The current call asks a human; `index` is how many it asked before.
 fn asks(run: &mut ManualRun, index: u32) {
     let request = HumanRequest {
-        id: run.stepper.request_id(A, index).expect("a call under way"),
+        id: run
+            .stepper
+            .request_id(run.open_call(A), index)
+            .expect("a call under way"),
         question: "go on?".into(),
         schema: None,
         choices: Vec::new(),
@@ -112,7 +115,7 @@ fn asks(run: &mut ManualRun, index: u32) {
     };
     run.record(
         run.stepper
-            .request_opened_event(A, request)
+            .request_opened_event(run.open_call(A), request)
             .expect("a call under way"),
     );
 }
@@ -403,7 +406,7 @@ fn an_attempt_that_ends_to_wait_leaves_its_lost_write_in_doubt() {
     assert_eq!(run.halt(), Status::Waiting);
     run.record(
         run.stepper
-            .request_answered_event(A, HumanAnswer::Given(Json::null()))
+            .request_answered_event(&run.open_request(A), HumanAnswer::Given(Json::null()))
             .expect("an open request"),
     );
     run.resume(single(), CallPolicy::Auto);

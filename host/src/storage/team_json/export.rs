@@ -14,7 +14,10 @@ use strata_core::record::money::Usd;
 use strata_core::record::scope_write::ScopeChange;
 use strata_core::record::shape::DeliveryMode;
 use strata_core::record::spending::{Reservation, Spending};
-use strata_core::state::activation::{Activation, Addressing, CallProgress, FinishedCall};
+use strata_core::record::work::CallKey;
+use strata_core::state::activation::{
+    Activation, Addressing, CallProgress, FinishedCall, OpenCall,
+};
 use strata_core::state::environment::Environment;
 use strata_core::state::environment::routing::OwnMessages;
 use strata_core::state::environment::scope::Scope;
@@ -252,8 +255,8 @@ impl<'a> Exporter<'a> {
             sent: env.external_message_count,
             calls: policy_name(env.call_policy),
             faults: env
-                .open_faults()
-                .filter_map(|(id, activation, fault)| self.fault_json(id, activation, fault))
+                .open_faults(self.team)
+                .map(|(call, open, fault)| self.fault_json(call, open, fault))
                 .collect(),
             open: self
                 .object_by_role(|id| Some(self.activation_json(env.role(id).activation.as_ref()?))),
@@ -368,10 +371,10 @@ impl<'a> Exporter<'a> {
 
     fn fault_json(
         &self,
-        id: RoleId,
-        activation: &Activation,
+        call: CallKey,
+        open: OpenCall<'_>,
         fault: &'a Fault,
-    ) -> Option<layout::FaultJson<'_>> {
+    ) -> layout::FaultJson<'_> {
         let Fault {
             kind,
             retryability: hope,
@@ -380,24 +383,24 @@ impl<'a> Exporter<'a> {
             backtrace,
             log,
         } = fault;
-        let role = self.team.role(id);
-        let work = activation.current_work(role)?;
-        let (index, action) = action_of_work(role, Some(work));
-        let digest = component_slot(role, id, work).and_then(|slot| self.env.components.get(&slot));
-        Some(layout::FaultJson {
+        let role = self.team.role(call.role);
+        let (index, action) = action_of_work(role, Some(call.work));
+        let slot = component_slot(role, call.role, call.work);
+        let digest = slot.and_then(|slot| self.env.components.get(&slot));
+        layout::FaultJson {
             role: &role.name,
             index,
             action,
             kind: kind.name(),
             cause: cause.name(),
-            attempt: activation.current_call.attempts,
+            attempt: open.progress.attempts,
             message,
-            step: step_of_fault(self.team, self.env, activation),
+            step: step_of_fault(self.team, self.env, open.activation),
             digest: digest.map(|digest| digest.0.as_str()),
             backtrace,
             log,
             retryable: *hope == Retryability::Retryable,
-        })
+        }
     }
 
     fn activation_json(&self, activation: &'a Activation) -> layout::ActivationJson<'_> {

@@ -18,7 +18,7 @@ use strata_core::record::request::HumanAnswer;
 use strata_core::record::rules::Reducer;
 use strata_core::record::scope_write::ScopeChange;
 use strata_core::record::shape::DeliveryMode;
-use strata_core::record::work::{CallResult, Work};
+use strata_core::record::work::{CallKey, CallResult, Work};
 use strata_core::state::activation::Phase;
 use strata_core::state::environment::Environment;
 use strata_core::state::environment::scope::apply_changes;
@@ -55,7 +55,8 @@ fn outcome(stepper: &Stepper, team: &Team) -> Event {
         .activations()
         .find(|(_, a)| running(a))
         .unwrap();
-    let result = match activation.current_work(team.role(id)).unwrap() {
+    let work = activation.current_work(team.role(id)).unwrap();
+    let result = match work {
         Work::Think { .. } => Ok(CallResult::Chosen(-1)),
         Work::Act {
             action: ActionId(1),
@@ -75,7 +76,9 @@ fn outcome(stepper: &Stepper, team: &Team) -> Event {
         }
         Work::Plan | Work::Answer => unreachable!("nobody plans or is asked here"),
     };
-    stepper.call_ended_event(id, result).unwrap()
+    stepper
+        .call_ended_event(CallKey::new(id, work), result)
+        .unwrap()
 }
 
 pub(super) fn file() -> Value {

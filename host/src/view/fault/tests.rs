@@ -81,6 +81,12 @@ fn advice_follows_from_the_cause_and_never_from_the_words_of_a_guest() {
     );
 }
 
+/// Returns the only call of a run that failed.
+fn failed_call(run: &RunFixture) -> CallKey {
+    let mut failed = run.stepper.env().failed_calls(run.stepper.team());
+    failed.next().expect("a failed call").0
+}
+
 #[test]
 fn a_fault_is_created_from_the_state_and_can_be_serialised() {
     let roles = "[[role]]\nname = \"A\"\nwatch = [\"UserRequirement\"]\n\
@@ -89,7 +95,7 @@ fn a_fault_is_created_from_the_state_and_can_be_serialised() {
         let cause = FaultCause::NotGranted(Grant::Llm);
         FixtureAttempt::Fail(Fault::new(FaultKind::Denied, "no model").with_cause(cause))
     });
-    let fault = FaultView::from_role(&run.stepper, RoleId(0), &run.provenance);
+    let fault = FaultView::from_call(&run.stepper, failed_call(&run), &run.provenance);
     assert_eq!(
         serde_json::to_value(fault).expect("JSON"),
         json!({
@@ -112,7 +118,7 @@ fn an_interruption_is_no_fault() {
         FixtureAttempt::Fail(Fault::new(FaultKind::Interrupted, "stopped"))
     });
     assert_eq!(
-        FaultView::from_role(&run.stepper, RoleId(0), &run.provenance),
+        FaultView::from_call(&run.stepper, failed_call(&run), &run.provenance),
         None
     );
 }

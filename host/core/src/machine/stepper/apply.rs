@@ -87,14 +87,12 @@ impl Stepper {
 
     fn apply_retry_due(&mut self, call: CallKey) -> ApplyResult {
         self.ensure_running()?;
-        let team = self.team.clone();
-        let activation = self.activation_mut(call.role)?;
+        let open = self.open_call_mut(call)?;
         ensure(
-            activation.phase == Phase::BackingOff
-                && activation.current_work(team.role(call.role)) == Some(call.work),
+            *open.phase == Phase::BackingOff,
             "a retry of a call that is not waiting for one",
         )?;
-        activation.phase = Phase::Ready;
+        *open.phase = Phase::Ready;
         Ok(())
     }
 
@@ -189,12 +187,8 @@ impl Stepper {
         ensure(*spent >= self.env.spent, "a resume that gives money back")?;
         // Determined under the old rules: a lower loop limit may leave a call without a place that
         // was in progress.
-        let mut at_work = Vec::new();
-        for (id, activation) in self.env.activations() {
-            if let Some(work) = activation.current_work(self.team.role(id)) {
-                at_work.push(CallKey::new(id, work));
-            }
-        }
+        let open = self.env.open_calls(&self.team);
+        let at_work: Vec<CallKey> = open.map(|(call, _)| call).collect();
         self.adopt_rules(rules)?;
         self.env.status = Status::Running;
         (self.env.spent, self.env.budget) = (*spent, *budget);
@@ -288,32 +282,22 @@ impl Stepper {
     }
 
     fn apply_call_started(&mut self, call: CallKey, started: &CallStarted) -> ApplyResult {
-        let CallKey { role: id, work } = call;
         let (attempt, call_reuse) = (started.attempt, started.call_reuse);
         self.ensure_running()?;
         ensure(self.env.is_step_open, "a call outside of a step")?;
-        let team = self.team.clone();
-        let activation = self.activation_mut(id)?;
-        let role = team.role(id);
+        let open = self.open_call_mut(call)?;
+        ensure(open.phase.is_ready(), "a call that is not ready")?;
         ensure(
-            activation.phase.is_ready(),
-            "a call of a role that is not ready",
-        )?;
-        ensure(
-            activation.current_work(role) == Some(work),
-            "a call that is not the next one",
-        )?;
-        ensure(
-            attempt == activation.current_call.attempts + 1,
+            attempt == open.progress.attempts + 1,
             "an attempt out of turn",
         )?;
-        activation.current_call.attempts = attempt;
-        activation.current_call.was_suspended = false;
+        open.progress.attempts = attempt;
+        open.progress.was_suspended = false;
         if call_reuse == RecordedCallUse::Fresh {
-            activation.current_call.recorded_calls.clear();
-            activation.current_call.external_writes.clear();
+            open.progress.recorded_calls.clear();
+            open.progress.external_writes.clear();
         }
-        activation.phase = Phase::Running;
+        *open.phase = Phase::Running;
         Ok(())
     }
 
@@ -435,12 +419,9 @@ impl Stepper {
 
     fn apply_call_suspended(&mut self, call: CallKey) -> ApplyResult {
         self.env.charge_reservations(call);
-        let activation = self.activation_mut(call.role)?;
-        (
-            activation.current_call.keeps_calls,
-            activation.current_call.was_suspended,
-        ) = (true, true);
-        activation.phase = activation.ready_or_in_doubt();
+        let open = self.open_call_mut(call)?;
+        (open.progress.keeps_calls, open.progress.was_suspended) = (true, true);
+        *open.phase = open.progress.ready_or_in_doubt();
         Ok(())
     }
 
@@ -451,10 +432,10 @@ impl Stepper {
         retry_ms: Option<u32>,
     ) -> ApplyResult {
         self.env.charge_reservations(call);
-        let activation = self.running_activation_mut(call)?;
-        activation.current_call.failures += 1;
-        activation.current_call.keeps_calls = fault.kind.keeps_recorded_calls();
-        activation.phase = match retry_ms {
+        let open = self.running_call_mut(call)?;
+        open.progress.failures += 1;
+        open.progress.keeps_calls = fault.kind.keeps_recorded_calls();
+        *open.phase = match retry_ms {
             Some(_) => Phase::BackingOff,
             None => Phase::Failed(fault.as_reported(call.work).into_owned()),
         };

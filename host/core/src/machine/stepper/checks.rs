@@ -9,7 +9,7 @@ use super::ready_index::RoleStatus;
 use crate::record::event::{Event, RoutingResult, Status};
 use crate::record::id::{JoinId, RoleId, Slot, SlotKind};
 use crate::record::work::{CallKey, Work};
-use crate::state::activation::{Activation, Phase};
+use crate::state::activation::{Activation, OpenCallMut, Phase};
 
 /// An event that cannot have happened in this state. The journal is damaged, or there is a bug.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -156,30 +156,30 @@ impl Stepper {
             .ok_or_else(|| IllegalEvent("a role that is idle".into()))
     }
 
-    /// Returns the activation that is running this call. Fails if it is not.
-    pub(super) fn running_activation_mut(
+    /// Returns an open call. Fails if it is not open.
+    pub(super) fn open_call_mut(&mut self, call: CallKey) -> Result<OpenCallMut<'_>, IllegalEvent> {
+        let team = self.team.clone();
+        self.activation_mut(call.role)?
+            .open_call_mut(team.role(call.role), call.work)
+            .ok_or_else(|| IllegalEvent("a call that is not open".into()))
+    }
+
+    /// Returns a call that is running. Fails if it is not.
+    pub(super) fn running_call_mut(
         &mut self,
         call: CallKey,
-    ) -> Result<&mut Activation, IllegalEvent> {
+    ) -> Result<OpenCallMut<'_>, IllegalEvent> {
         self.ensure_running()?;
-        let team = self.team.clone();
-        let activation = self.activation_mut(call.role)?;
-        ensure(
-            activation.phase == Phase::Running,
-            "a call that is not running",
-        )?;
-        ensure(
-            activation.current_work(team.role(call.role)) == Some(call.work),
-            "a call that is not the running one",
-        )?;
-        Ok(activation)
+        let open = self.open_call_mut(call)?;
+        ensure(*open.phase == Phase::Running, "a call that is not running")?;
+        Ok(open)
     }
 
     /// Fails unless this attempt of a call is running.
     pub(super) fn ensure_current_attempt(&mut self, call: CallKey, attempt: u32) -> ApplyResult {
-        let activation = self.running_activation_mut(call)?;
+        let open = self.running_call_mut(call)?;
         ensure(
-            activation.current_call.attempts == attempt,
+            open.progress.attempts == attempt,
             "the end of another attempt",
         )
     }

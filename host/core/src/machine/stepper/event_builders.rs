@@ -13,7 +13,7 @@ use crate::record::event::{
 };
 use crate::record::fault::{Fault, FaultKind, Retryability};
 use crate::record::host_call::{CallOutcome, CallPolicy, HostCall, RecordedCallUse, WriteResult};
-use crate::record::id::{Digest, MessageId, RoleId, RunId, Slot};
+use crate::record::id::{Digest, MessageId, RunId, Slot};
 use crate::record::message::{IDEA_LABEL, IDEMPOTENCY_KEY, Message, TO_ALL};
 use crate::record::money::Usd;
 use crate::record::rules::Rules;
@@ -137,15 +137,11 @@ impl Stepper {
     /// Returns descriptions of the external writes that an attempt may repeat because it starts
     /// without the recorded host calls.
     fn forgotten_writes(&self, call: &Invocation) -> Vec<String> {
-        let activation = self
+        let open = self
             .env
-            .role(call.role)
-            .activation
-            .as_ref()
+            .open_call(&self.team, call.key())
             .filter(|_| call.call_reuse == RecordedCallUse::Fresh);
-        let begun = activation.map_or(&[][..], |activation| {
-            &activation.current_call.external_writes
-        });
+        let begun = open.map_or(&[][..], |open| &open.progress.external_writes);
         let recorded = begun
             .iter()
             .filter(|begun| begun.result == WriteResult::Recorded);
@@ -154,38 +150,41 @@ impl Stepper {
             .collect()
     }
 
-    /// Returns the event that ends the current attempt of a role, or `None` if there is none. An
-    /// invalid result becomes a fault.
-    pub fn call_ended_event(&self, id: RoleId, result: Result<CallResult, Fault>) -> Option<Event> {
-        let activation = self.env.role(id).activation.as_ref()?;
-        let role = self.team.role(id);
-        let work = activation.current_work(role)?;
-        if activation.phase != Phase::Running {
+    /// Returns the event that ends the current attempt of a call, or `None` if it is not running.
+    /// An invalid result becomes a fault.
+    pub fn call_ended_event(
+        &self,
+        call: CallKey,
+        result: Result<CallResult, Fault>,
+    ) -> Option<Event> {
+        let open = self.env.open_call(&self.team, call)?;
+        if *open.phase != Phase::Running {
             return None;
         }
-        let attempt = activation.current_call.attempts;
+        let role = self.team.role(call.role);
+        let attempt = open.progress.attempts;
         let fault = match result.and_then(|finished| validate_result(role, finished)) {
             Ok(result) => {
                 return Some(Event::Attempt(
-                    CallKey::new(id, work),
+                    call,
                     AttemptEvent::CallFinished(CallFinished { attempt, result }),
                 ));
             }
-            Err(fault) => mention_defective_reply(fault, &activation.current_call.recorded_calls),
+            Err(fault) => mention_defective_reply(fault, &open.progress.recorded_calls),
         };
-        let digest = self.component(id, work).cloned();
+        let digest = self.component(call.role, call.work).cloned();
         // A call in doubt is not retried automatically.
-        let retry_ms = if activation.leaves_writes_in_doubt() {
+        let retry_ms = if open.progress.leaves_writes_in_doubt() {
             None
         } else {
             retry_pause_ms(
                 &fault,
-                retry_policy(role, work),
-                activation.current_call.failures,
+                retry_policy(role, call.work),
+                open.progress.failures,
             )
         };
         Some(Event::Attempt(
-            CallKey::new(id, work),
+            call,
             AttemptEvent::CallFailed(CallFailed {
                 attempt,
                 digest,

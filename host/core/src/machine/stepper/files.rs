@@ -26,7 +26,7 @@ impl Stepper {
             once && !files.is_empty(),
             "changes of files that are not in order",
         )?;
-        self.running_activation_mut(call)?.current_call.files = files.to_vec();
+        self.running_call_mut(call)?.progress.files = files.to_vec();
         for change in files {
             self.env.files.record_change(change);
         }

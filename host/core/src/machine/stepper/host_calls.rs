@@ -6,7 +6,9 @@ use alloc::string::String;
 use super::Stepper;
 use super::checks::{ApplyResult, ensure};
 use crate::record::event::{AttemptEvent, DoubtSettled, HostCalled, MoneyReserved};
-use crate::record::host_call::{AnswerSource, CallOutcome, DoubtResolution, HostCall, WriteResult};
+use crate::record::host_call::{
+    AnswerSource, CallOutcome, DoubtResolution, ExternalWrite, HostCall, WriteResult,
+};
 
 use crate::record::money::Usd;
 use crate::record::work::CallKey;
@@ -22,13 +24,13 @@ impl Stepper {
     ) -> ApplyResult {
         match event {
             AttemptEvent::HostCallBegun(begun) => self
-                .running_activation_mut(call)?
-                .current_call
+                .running_call_mut(call)?
+                .progress
                 .begin_write(&begun.intent),
             AttemptEvent::HostCalled(called) => self.apply_host_called(call, called)?,
             AttemptEvent::MoneyReserved(MoneyReserved { reserved }) => {
-                self.running_activation_mut(call)?
-                    .current_call
+                self.running_call_mut(call)?
+                    .progress
                     .reservations
                     .push(reserved.clone());
             }
@@ -47,10 +49,10 @@ impl Stepper {
             source,
             ..
         } = called;
-        let activation = self.running_activation_mut(call)?;
+        let open = self.running_call_mut(call)?;
         if *source == AnswerSource::Live {
-            activation.current_call.record_answer(host_call);
-            activation.release_reservation(&host_call.request);
+            open.progress.record_answer(host_call);
+            open.progress.release_reservation(&host_call.request);
             self.env.spent += host_call.cost;
         }
         let spending = self
@@ -73,15 +75,15 @@ impl Stepper {
         } = settled;
         let index = *index as usize;
         self.ensure_running()?;
-        let team = self.team.clone();
-        let activation = self.activation_mut(call.role)?;
-        ensure(
-            activation.current_work(team.role(call.role)) == Some(call.work),
-            "a doubt about a call that is not the open one",
-        )?;
-        let doubtful = activation.writes_in_doubt().any(|(at, _)| at == index);
+        let open = self.open_call_mut(call)?;
+        let doubtful = matches!(open.phase, Phase::Failed(_))
+            && open
+                .progress
+                .external_writes
+                .get(index)
+                .is_some_and(ExternalWrite::may_be_in_doubt);
         ensure(doubtful, "a doubt about a call that is in none")?;
-        let current = &mut activation.current_call;
+        let current = open.progress;
         match resolution {
             DoubtResolution::Redo => {
                 current.external_writes.remove(index);
@@ -104,18 +106,15 @@ impl Stepper {
             }
         }
         current.keeps_calls = true;
-        if !activation.leaves_writes_in_doubt() {
-            activation.phase = Phase::Ready;
+        if !current.leaves_writes_in_doubt() {
+            *open.phase = Phase::Ready;
         }
         Ok(())
     }
 
     /// Forgets external writes of earlier attempts that the attempt which succeeds did not repeat.
     fn apply_writes_unclaimed(&mut self, call: CallKey, writes: &[(u32, String)]) -> ApplyResult {
-        let begun = &mut self
-            .running_activation_mut(call)?
-            .current_call
-            .external_writes;
+        let begun = &mut self.running_call_mut(call)?.progress.external_writes;
         ensure(
             !writes.is_empty() && writes.is_sorted_by(|a, b| a.0 < b.0),
             "unclaimed calls that are not in order",

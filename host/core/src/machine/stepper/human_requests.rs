@@ -14,7 +14,7 @@ use super::checks::{ApplyResult, IllegalEvent, ensure};
 use super::ready_index::RoleStatus;
 use crate::record::event::{AttemptEvent, Event, RequestAnswered, RequestOpened};
 use crate::record::host_call::{CallOutcome, HostCall, HostCallKind};
-use crate::record::id::{RequestId, RoleId};
+use crate::record::id::RequestId;
 use crate::record::message::Draft;
 use crate::record::money::Usd;
 use crate::record::request::{HumanAnswer, HumanRequest};
@@ -23,42 +23,38 @@ use crate::state::activation::{Activation, Phase};
 use crate::state::environment::Environment;
 
 impl Stepper {
-    /// Returns the id of the request that the current call of a role makes after `before` others.
-    pub fn request_id(&self, id: RoleId, before: u32) -> Option<RequestId> {
-        let activation = self.env.role(id).activation.as_ref()?;
-        Some(request_id(id, activation, before))
+    /// Returns the id of the request that an open call makes after `before` others.
+    pub fn request_id(&self, call: CallKey, before: u32) -> Option<RequestId> {
+        self.env.open_call(&self.team, call)?;
+        let activation = self.env.role(call.role).activation.as_ref()?;
+        Some(request_id(call, activation, before))
     }
 
-    /// Returns the event that ends the current attempt of a role because it asks a human.
-    pub fn request_opened_event(&self, id: RoleId, request: HumanRequest) -> Option<Event> {
-        let activation = self
-            .env
-            .role(id)
-            .activation
-            .as_ref()
-            .filter(|a| a.phase == Phase::Running)?;
-        let work = activation.current_work(self.team.role(id))?;
-        Some(Event::Attempt(
-            CallKey::new(id, work),
+    /// Returns the event that ends the current attempt of a call because it asks a human, or `None`
+    /// if it is not running.
+    pub fn request_opened_event(&self, call: CallKey, request: HumanRequest) -> Option<Event> {
+        let open = self.env.open_call(&self.team, call)?;
+        (*open.phase == Phase::Running).then_some(Event::Attempt(
+            call,
             AttemptEvent::RequestOpened(RequestOpened { request }),
         ))
     }
 
-    /// Returns the event with the answer to what a role waits for.
-    pub fn request_answered_event(&self, id: RoleId, answer: HumanAnswer) -> Option<Event> {
-        let activation = self.env.role(id).activation.as_ref()?;
-        let Phase::WaitingForHuman(request) = &activation.phase else {
-            return None;
-        };
-        let work = activation.current_work(self.team.role(id))?;
-        if work == Work::Answer {
+    /// Returns the event with the answer to an open request, or `None` if there is no such request
+    /// or the answer is none that it can have.
+    pub fn request_answered_event(&self, id: &RequestId, answer: HumanAnswer) -> Option<Event> {
+        let is_asked =
+            |phase: &Phase| matches!(phase, Phase::WaitingForHuman(open) if open.id == *id);
+        let mut open = self.env.open_calls(&self.team);
+        let (call, _) = open.find(|(_, open)| is_asked(open.phase))?;
+        if call.work == Work::Answer {
             // A human role needs an answer from a human, so it waits until there is one.
             answer.value()?;
         }
         Some(Event::Attempt(
-            CallKey::new(id, work),
+            call,
             AttemptEvent::RequestAnswered(RequestAnswered {
-                request: request.id.clone(),
+                request: id.clone(),
                 answer,
                 checkpoint: self.env.next_checkpoint_id(),
                 parent: self.env.checkpoint.clone(),
@@ -70,8 +66,9 @@ impl Stepper {
     pub(super) fn human_role_request_event(&self) -> Option<Event> {
         let id = self.ready_index.first_opening_request()?;
         let activation = self.env.role(id).activation.as_ref()?;
+        let call = CallKey::new(id, Work::Answer);
         let request = HumanRequest {
-            id: request_id(id, activation, 0),
+            id: request_id(call, activation, 0),
             question: self.question(activation),
             schema: None,
             choices: Vec::new(),
@@ -80,7 +77,7 @@ impl Stepper {
             call_digest: String::new(),
         };
         Some(Event::Attempt(
-            CallKey::new(id, Work::Answer),
+            call,
             AttemptEvent::RequestOpened(RequestOpened { request }),
         ))
     }
@@ -123,7 +120,6 @@ impl Stepper {
         call: CallKey,
         request: &HumanRequest,
     ) -> ApplyResult {
-        let id = call.role;
         if call.work == Work::Answer {
             self.ensure_running()?;
             ensure(self.env.is_step_open, "a question outside of a step")?;
@@ -134,15 +130,15 @@ impl Stepper {
                 "a question of nobody's",
             )?;
         } else {
-            self.running_activation_mut(call)?;
+            self.running_call_mut(call)?;
         }
-        let activation = self.activation_mut(id)?;
         ensure(
-            is_id_of_current_call(&request.id, id, activation),
+            is_id_of_call(&request.id, call, self.activation_mut(call.role)?),
             "a request under the name of another",
         )?;
-        activation.current_call.keeps_calls = true;
-        activation.phase = Phase::WaitingForHuman(request.clone());
+        let open = self.open_call_mut(call)?;
+        open.progress.keeps_calls = true;
+        *open.phase = Phase::WaitingForHuman(request.clone());
         Ok(())
     }
 
@@ -159,13 +155,8 @@ impl Stepper {
         } = answered;
         self.ensure_started()?;
         let team = self.team.clone();
-        let activation = self.activation_mut(call.role)?;
-        let role = team.role(call.role);
-        ensure(
-            activation.current_work(role) == Some(call.work),
-            "an answer to another call",
-        )?;
-        let open = match &activation.phase {
+        let waiting = self.open_call_mut(call)?;
+        let open = match &*waiting.phase {
             Phase::WaitingForHuman(open) if open.id == *request => open.clone(),
             _ => {
                 return Err(IllegalEvent(
@@ -185,7 +176,8 @@ impl Stepper {
                     ..Draft::default()
                 };
                 self.keep_result(call, &output, &[], &[])?;
-                self.activation_mut(call.role)?.proceed(role);
+                self.activation_mut(call.role)?
+                    .proceed(team.role(call.role));
             }
             (Work::Answer, None) => {
                 return Err(IllegalEvent("a person who has nothing to say".into()));
@@ -201,9 +193,9 @@ impl Stepper {
                     outcome: CallOutcome::Answered,
                     finish_reason: None,
                 };
-                activation.current_call.recorded_calls.push(record);
-                activation.current_call.was_suspended = true;
-                activation.phase = activation.ready_or_in_doubt();
+                waiting.progress.recorded_calls.push(record);
+                waiting.progress.was_suspended = true;
+                *waiting.phase = waiting.progress.ready_or_in_doubt();
             }
         }
         self.set_checkpoint(checkpoint.clone(), parent.clone());
@@ -220,23 +212,23 @@ fn opens_request(event: &Event, call: CallKey, request: &HumanRequest) -> bool {
     )
 }
 
-/// Returns whether an id is one that the current call of a role can give to a request.
-fn is_id_of_current_call(request: &RequestId, id: RoleId, activation: &Activation) -> bool {
+/// Returns whether an id is one that an open call can give to a request.
+fn is_id_of_call(request: &RequestId, call: CallKey, activation: &Activation) -> bool {
     let before = request
         .0
         .rsplit_once('-')
         .and_then(|(_, before)| before.parse().ok());
-    before.is_some_and(|before| request_id(id, activation, before) == *request)
+    before.is_some_and(|before| request_id(call, activation, before) == *request)
 }
 
 /// Returns an id derived from the step, the role, the call in its activation, and the number of the
 /// request in the call.
-fn request_id(id: RoleId, activation: &Activation, before: u32) -> RequestId {
+fn request_id(call: CallKey, activation: &Activation, before: u32) -> RequestId {
     let place =
         usize::from(activation.skipped_actions) + activation.done.len() + activation.choices.len();
     RequestId(format!(
         "ask-{}-{}-{place}-{before}",
-        activation.opened_in_step, id.0
+        activation.opened_in_step, call.role.0
     ))
 }
 

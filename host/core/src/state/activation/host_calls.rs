@@ -1,31 +1,32 @@
-//! The host calls of the call that an activation is at: the answers that are recorded, the external
+//! The host calls of a call that an activation has open: the answers that are recorded, the external
 //! writes whose outcome may be unknown, and the reservations.
 
 use alloc::format;
 
-use super::{Activation, CallProgress, Phase};
+use super::{CallProgress, OpenCall, Phase};
 use crate::record::fault::{Fault, FaultKind};
 use crate::record::host_call::{
     CallOutcome, ExternalWrite, HostCall, Intent, LostAnswerPolicy, WriteResult,
 };
 use crate::record::spending::Amount;
 
-impl Activation {
-    /// Returns the calls in doubt with their indices among the external writes: the result is
+impl<'a> OpenCall<'a> {
+    /// Returns the host calls in doubt with their indices among the external writes: the result is
     /// unknown, no attempt is waiting for it, and repeating the call could do harm.
-    pub fn writes_in_doubt(&self) -> impl Iterator<Item = (usize, &ExternalWrite)> {
+    pub fn writes_in_doubt(self) -> impl Iterator<Item = (usize, &'a ExternalWrite)> {
         let stands = matches!(self.phase, Phase::Failed(_));
-        self.current_call
+        self.progress
             .external_writes
             .iter()
             .enumerate()
             .filter(move |(_, begun)| stands && begun.may_be_in_doubt())
     }
+}
 
+impl CallProgress {
     /// Returns whether an attempt that ends now leaves calls in doubt.
     pub(crate) fn leaves_writes_in_doubt(&self) -> bool {
-        self.current_call
-            .external_writes
+        self.external_writes
             .iter()
             .any(ExternalWrite::may_be_in_doubt)
     }
@@ -35,7 +36,6 @@ impl Activation {
     /// operator.
     pub(crate) fn ready_or_in_doubt(&self) -> Phase {
         let Some(begun) = self
-            .current_call
             .external_writes
             .iter()
             .find(|begun| begun.may_be_in_doubt())
@@ -49,10 +49,9 @@ impl Activation {
         Phase::Failed(Fault::new(FaultKind::Interrupted, message))
     }
 
-    /// Returns what is reserved for the host calls of the current call.
+    /// Returns what is reserved for the host calls of the call.
     pub fn reserved(&self) -> Amount {
-        self.current_call
-            .reservations
+        self.reservations
             .iter()
             .fold(Amount::ZERO, |sum, reserved| sum + reserved.amount)
     }
@@ -60,17 +59,14 @@ impl Activation {
     /// Releases the reservation of a host call that was answered.
     pub(crate) fn release_reservation(&mut self, request: &str) {
         let at = self
-            .current_call
             .reservations
             .iter()
             .position(|reserved| reserved.request == request);
         if let Some(at) = at {
-            self.current_call.reservations.remove(at);
+            self.reservations.remove(at);
         }
     }
-}
 
-impl CallProgress {
     /// Records that a call that may change something outside is about to be made. It replaces the
     /// unanswered call that it repeats, if there is one.
     pub(crate) fn begin_write(&mut self, intent: &Intent) {

@@ -3,7 +3,6 @@
 use strata_core::machine::effect::Invocation;
 use strata_core::record::event::{AttemptEvent, Event, HostCalled};
 use strata_core::record::host_call::{AnswerSource, HostCall, HostCallKind};
-use strata_core::record::id::RoleId;
 use strata_core::record::request::{HumanAnswer, HumanRequest};
 
 use super::SimulatedRun;
@@ -35,7 +34,7 @@ impl SimulatedRun {
         for (before, question) in (0..).zip(questions) {
             let id = self
                 .stepper
-                .request_id(call.role, before)
+                .request_id(call.key(), before)
                 .expect("a running call");
             let request = self.script.request(id, &question);
             let known = |call: &HostCall| {
@@ -44,7 +43,7 @@ impl SimulatedRun {
             let Some(at) = recorded.iter().position(known) else {
                 let event = self
                     .stepper
-                    .request_opened_event(call.role, request)
+                    .request_opened_event(call.key(), request)
                     .expect("a running call");
                 self.record(event);
                 return false;
@@ -70,13 +69,13 @@ impl SimulatedRun {
 
     /// Answers one request if humans answer at any time, otherwise all.
     pub(super) fn answer_humans(&mut self) {
-        let mut open: Vec<(RoleId, HumanRequest)> = self
+        let mut open: Vec<HumanRequest> = self
             .env()
             .open_requests()
-            .map(|(id, r)| (id, r.clone()))
+            .map(|(_, request)| request.clone())
             .collect();
         while !open.is_empty() {
-            let (role, request) = open.swap_remove(self.rng.below(open.len()));
+            let request = open.swap_remove(self.rng.below(open.len()));
             let given = || {
                 self.script
                     .request(request.id.clone(), &request.call_digest)
@@ -90,7 +89,7 @@ impl SimulatedRun {
             };
             let event = self
                 .stepper
-                .request_answered_event(role, answer)
+                .request_answered_event(&request.id, answer)
                 .expect("an open request");
             self.record(event);
             if self.people.answer_timing == AnswerTiming::AnyTime {
