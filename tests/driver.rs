@@ -154,6 +154,7 @@ fn role(name: &str, watch: &str, actions: &[&str]) -> Role {
         desc: String::new(),
         watch: [watch.into()].into(),
         addresses: Vec::new(),
+        model: None,
         react: React::ByOrder,
         actions: actions
             .iter()

@@ -54,6 +54,7 @@ fn team() -> Arc<Team> {
         desc: String::new(),
         watch: ["UserRequirement".into(), "say".into()].into(),
         addresses: Vec::new(),
+        model: None,
         react: React::ByOrder,
         actions: vec![Action {
             name: "say".into(),

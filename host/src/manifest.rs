@@ -171,17 +171,17 @@ impl Definition {
             .plugins
             .get(&slot)
             .is_some_and(|plugin| plugin.grants.llm.is_some());
-        let replies = self
-            .llm
-            .as_ref()
-            .filter(|_| asks)
-            .and_then(|llm| match &llm.provider {
-                ProviderConfig::Scripted { replies } | ProviderConfig::Recorded { replies } => {
-                    Some(replies.as_path())
-                }
-                ProviderConfig::OpenAi(_) => None,
-            });
-        schema == Some(file) || replies == Some(file)
+        let models = self.llm.iter().filter(|_| asks);
+        let mut replies =
+            models
+                .flat_map(|llm| llm.models.values())
+                .filter_map(|model| match &model.provider {
+                    ProviderConfig::Scripted { replies } | ProviderConfig::Recorded { replies } => {
+                        Some(replies.as_path())
+                    }
+                    ProviderConfig::Endpoint(_) => None,
+                });
+        schema == Some(file) || replies.any(|replies| replies == file)
     }
 
     fn from_source(source: SourceText, beside: ReferencedFiles) -> Result<Self, Diagnostics> {
@@ -193,7 +193,10 @@ impl Definition {
         let mut checked = check::check_team(&authored, &problems);
         let files = outward::auxiliary_files(&problems, &checked.plugins);
         problems.into_result()?;
-        let default = authored.llm.as_ref().and_then(|llm| llm.model.clone());
+        let default = authored
+            .llm
+            .as_ref()
+            .and_then(|llm| llm.default_model()?.model.clone());
         for grant in checked
             .plugins
             .values_mut()

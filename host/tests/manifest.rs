@@ -16,7 +16,9 @@ use strata_core::record::shape::{DeliveryMode, JoinMode};
 use strata_core::team::{Join, OnFault, React, RetryPolicy};
 use strata_host::manifest::{Definition, Diagnostics, Durability, Paint, RunConfig};
 use strata_host::plugin::{Access, DirGrant, Limits};
-use strata_host::services::models::config::{Endpoint, ModelsConfig, Price, ProviderConfig};
+use strata_host::services::models::config::{
+    Endpoint, ModelConfig, ModelsConfig, Price, ProtocolName, ProviderConfig,
+};
 
 #[path = "manifest/operator.rs"]
 mod operator;
@@ -127,6 +129,7 @@ fn what_is_written_is_kept() {
     };
     assert_eq!(whole.run, run);
     let endpoint = Endpoint {
+        protocol: ProtocolName::OpenAi,
         base_url: "http://127.0.0.1:8080/v1".into(),
         api_key_env: Some("PROBE_KEY".into()),
         retries: 0,
@@ -136,13 +139,14 @@ fn what_is_written_is_kept() {
         input: Usd::from_dollars(0.15),
         output: Usd::from_dollars(1.0),
         cache_read: Some(Usd::from_dollars(0.075)),
+        cache_write: None,
     };
-    let llm = ModelsConfig {
+    let llm = ModelConfig {
         model: Some("m".into()),
         price,
-        ..ModelsConfig::with_provider(ProviderConfig::OpenAi(endpoint))
+        ..ModelConfig::with_provider(ProviderConfig::Endpoint(endpoint))
     };
-    assert_eq!(whole.llm, Some(llm));
+    assert_eq!(whole.llm, Some(ModelsConfig::with_default(llm)));
     let team = &whole.team;
     assert_eq!(team.desc, "software company");
     assert_eq!(team.policy.budget, Some(Usd::from_dollars(10.0)));

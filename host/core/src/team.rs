@@ -129,6 +129,8 @@ pub struct Role {
     pub watch: BTreeSet<String>,
     /// Its aliases.
     pub addresses: Vec<String>,
+    /// The name of the model that answers its requests that name none; `None` for the team's.
+    pub model: Option<String>,
     /// How it chooses its next action.
     pub react: React,
     /// Its actions; at most 65,535.

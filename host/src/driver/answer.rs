@@ -4,7 +4,7 @@
 use strata_core::record::event::{AttemptEvent, Event, HostCalled};
 use strata_core::record::fault::FaultCause;
 use strata_core::record::host_call::{AnswerSource, CallOutcome, HostCall, HostCallKind};
-use strata_core::record::id::to_hex;
+use strata_core::record::id::{RoleId, to_hex};
 use strata_core::record::json::Json;
 use strata_core::record::money::Usd;
 use strata_core::record::work::CallKey;
@@ -18,7 +18,8 @@ use crate::gateway::{
     AttemptId, GuestRequest, HostAnswer, HostError, HostErrorKind, PendingGuestRequest,
     WASI_CLOCK_START,
 };
-use crate::services::models;
+use crate::services::models::config::ModelNames;
+use crate::services::models::{ModelCall, ModelRequest};
 use crate::sha256::sha256;
 
 impl Driver {
@@ -83,7 +84,7 @@ impl Driver {
             GuestRequest::Complete(requests) => {
                 let calls = requests
                     .into_iter()
-                    .map(|request| OutboundCall::Model(self.with_default_model(request)));
+                    .map(|request| OutboundCall::Model(self.model_call(role, request)));
                 let calls = calls.collect();
                 return self.handle_call_batch(call, calls, allowance, reply);
             }
@@ -97,20 +98,15 @@ impl Driver {
         Ok(())
     }
 
-    /// Fills in the default model. It is part of the request's digest, so that a reply of another
-    /// model is not served for it.
-    fn with_default_model(&self, request: models::ModelRequest) -> models::ModelRequest {
-        let default = || {
-            self.services
-                .models
-                .as_ref()?
-                .default_model()
-                .map(str::to_owned)
-        };
-        models::ModelRequest {
-            model: request.model.clone().or_else(default),
-            ..request
-        }
+    /// Returns a request with the model that it is for: the one that it names, or its role's.
+    fn model_call(&self, role: RoleId, request: ModelRequest) -> ModelCall {
+        let role = self.journal.stepper().team().role(role);
+        let names = self.services.models.as_ref().map(|models| models.names());
+        ModelCall::new(
+            names.unwrap_or(&ModelNames::default()),
+            role.model.as_deref(),
+            request,
+        )
     }
 
     fn unknown_scope_error(&self, name: &str) -> HostError {

@@ -19,7 +19,7 @@ use super::call::{OutboundCall, ReadyCall};
 use super::in_flight::CallAwaitingBudget;
 use super::{Driver, DriverError, HostServices, Journal};
 use crate::gateway::{HostError, HostErrorKind};
-use crate::services::models;
+use crate::services::models::ModelCall;
 
 /// Whether a call may be made now.
 enum Admission {
@@ -148,7 +148,7 @@ fn admit(
     journal: &Journal,
     services: &HostServices,
     CallKey { role, work }: CallKey,
-    call: &models::ModelRequest,
+    call: &ModelCall,
 ) -> Admission {
     let Some(models) = &services.models else {
         return Admission::Denied(no_model_error());
@@ -158,7 +158,8 @@ fn admit(
         .exhausted_budget(team, role, work, Amount::ZERO)
         .is_none()
     {
-        let (usd, tokens) = models.estimate(call);
+        let expected = models.estimate(call);
+        let (usd, tokens) = (expected.cost, expected.usage.total());
         // A call that costs nothing needs no durable reservation, unless tokens are limited.
         let counts = usd > Usd::ZERO || team.policy.scoped_budgets.has_token_limit();
         return Admission::Granted(if counts {

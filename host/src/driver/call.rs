@@ -29,14 +29,14 @@ use crate::excerpt::excerpt;
 use crate::gateway::{Allowance, AttemptId, HostAnswer, HostError, HostErrorKind, reply_bytes};
 use crate::services::http::{self, RequestSent};
 use crate::services::models::{
-    self, CompletedCall, DispatchState, FailedCall, Models, StreamObserver, TokenCounts,
+    Charge, CompletedCall, DispatchState, FailedCall, ModelCall, Models, StreamObserver,
 };
 use crate::sha256::sha256;
 
 /// A call that leaves the host.
 pub(super) enum OutboundCall {
     /// A request to a language model.
-    Model(models::ModelRequest),
+    Model(ModelCall),
     /// A request to an HTTP server.
     Http(http::HttpRequest),
 }
@@ -110,10 +110,7 @@ impl OutboundCall {
     /// lineage.
     pub(super) fn digest(&self, env: &Environment) -> String {
         match self {
-            Self::Model(request) => {
-                let text = serde_json::to_string(request).unwrap_or_default();
-                to_hex(&sha256(text))
-            }
+            Self::Model(call) => to_hex(&sha256(call.identity())),
             Self::Http(request) => {
                 request.digest(&env.lineage.idempotency_prefix(&env.run.0), &env.run.0)
             }
@@ -135,9 +132,7 @@ impl OutboundCall {
     /// Summarizes the request in one line for people.
     fn summary(&self) -> String {
         match self {
-            Self::Model(request) => {
-                summarize(request.messages.last().map_or("", |turn| &turn.content))
-            }
+            Self::Model(call) => summarize(&call.request.newest_text()),
             Self::Http(request) => summarize(&request.describe()),
         }
     }
@@ -314,14 +309,13 @@ impl Driver {
             .map_or_else(StreamObserver::default, StreamObserver::with_listener)
             .with_dispatch_state(dispatch_state);
         let call_future = make_call(&self.services, attempt, call, key, observer);
-        let models = self.services.models.clone();
         let span = self.journal.spans().host_call(caller, kind, &summary);
         self.calls_in_flight.push(Box::pin(async move {
             let result = tokio::select! {
                 biased;
                 result = call_future.instrument(span.clone()) => Some(result),
                 abandoned = abandoned => match abandoned {
-                    Abandoned::NotInFlight(used) => Some(unsent_result(models.as_deref(), used)),
+                    Abandoned::NotInFlight(used) => Some(unsent_result(used)),
                     Abandoned::AnswerLost => None,
                 },
             };
@@ -438,18 +432,15 @@ pub(super) fn summarize(text: &str) -> String {
 const MAX_RECORDED_REPLY_BYTES: usize = 1 << 20;
 
 /// Returns the result of a call that was abandoned while it was not in flight.
-fn unsent_result(models: Option<&Models>, used: TokenCounts) -> OutboundResult {
-    let (cost, tokens) = models.map(|models| models.charge(used)).unwrap_or_default();
+fn unsent_result(used: Charge) -> OutboundResult {
     let error = HostError::new(
         HostErrorKind::Upstream,
         "the attempt ended before the request was sent, or sent again",
     );
     OutboundResult {
-        answer: Err(error),
-        outcome: CallOutcome::Failed,
-        cost,
-        tokens,
-        finish: None,
+        cost: used.cost,
+        tokens: used.usage.total(),
+        ..OutboundResult::failed(error)
     }
 }
 
@@ -467,11 +458,11 @@ fn make_call(
         .as_ref()
         .map_or_else(Allowance::unlimited, |batch| batch.allowance.clone());
     match call {
-        OutboundCall::Model(request) => {
+        OutboundCall::Model(call) => {
             let models = services.models.clone();
             Box::pin(async move {
                 match models {
-                    Some(models) => call_model(&models, &request, &allowance, observer).await,
+                    Some(models) => call_model(&models, &call, &allowance, observer).await,
                     None => OutboundResult::failed(no_model_error()),
                 }
             })
@@ -505,16 +496,12 @@ fn make_call(
 /// Makes a call to a language model.
 async fn call_model(
     models: &Models,
-    request: &models::ModelRequest,
+    call: &ModelCall,
     allowance: &Allowance,
     observer: StreamObserver,
 ) -> OutboundResult {
-    match models.complete_observed(request, observer).await {
-        Ok(CompletedCall {
-            reply,
-            cost,
-            tokens,
-        }) => {
+    match models.complete_observed(call, observer).await {
+        Ok(CompletedCall { reply, used }) => {
             let (bytes, finish) = (reply_bytes(&reply), Some(reply.finish));
             let (answer, outcome) = match allowance.take(bytes) {
                 Err(error) if bytes > MAX_RECORDED_REPLY_BYTES => (Err(error), CallOutcome::Failed),
@@ -526,20 +513,15 @@ async fn call_model(
             OutboundResult {
                 answer,
                 outcome,
-                cost,
-                tokens,
+                cost: used.charge.cost,
+                tokens: used.charge.usage.total(),
                 finish,
             }
         }
-        Err(FailedCall {
-            error,
-            cost,
-            tokens,
-            finish,
-        }) => OutboundResult {
-            cost,
-            tokens,
-            finish,
+        Err(FailedCall { error, used }) => OutboundResult {
+            cost: used.charge.cost,
+            tokens: used.charge.usage.total(),
+            finish: used.finish,
             ..OutboundResult::failed(error)
         },
     }

@@ -9,7 +9,7 @@ use tokio::sync::{oneshot, watch};
 use super::call::AwaitPolicy;
 use crate::gateway::{Allowance, HostAnswer, HostError, HostErrorKind, recorded_answer_bytes};
 use crate::services::http;
-use crate::services::models::{self, DispatchState, TokenCounts};
+use crate::services::models::{Charge, DispatchState, ModelCall};
 
 /// The answer to a call as it is recorded, or why there is none.
 pub(super) type CallAnswer = Result<Json, HostError>;
@@ -32,7 +32,7 @@ pub(super) struct CallAwaitingBudget {
     pub(super) nth: usize,
     /// The name of the request in the record.
     pub(super) request_name: String,
-    pub(super) call: models::ModelRequest,
+    pub(super) call: ModelCall,
 }
 
 impl CallBatch {
@@ -102,8 +102,8 @@ fn decode_answers<T>(
 /// Why a call was abandoned.
 pub(super) enum Abandoned {
     /// It was not in flight: the attempt ended while the request waited to be sent or retried. The
-    /// tokens were used by earlier tries.
-    NotInFlight(TokenCounts),
+    /// charge is for earlier tries.
+    NotInFlight(Charge),
     /// It may have been made, and its answer is lost.
     AnswerLost,
 }

@@ -23,7 +23,8 @@ use crate::gateway::{
     WASI_CLOCK_START,
 };
 use crate::services::human::HumanQuestion;
-use crate::services::models;
+use crate::services::models::config::ModelNames;
+use crate::services::models::{ModelCall, ModelRequest};
 use crate::storage::{Durability, FIRST_LINE, MemoryStore, SavedDefinition, StoreError};
 
 /// Replays the recorded attempts of a team.
@@ -60,8 +61,8 @@ pub(crate) struct RecordedAttempt {
 pub(crate) enum RecordedModels {
     /// The team had no models.
     None,
-    /// The team had models, with this default.
-    Some(Option<String>),
+    /// The team had models with these names.
+    Some(ModelNames),
 }
 
 /// The outcome of replaying an attempt.
@@ -215,7 +216,7 @@ impl Replayer {
             GuestRequest::Complete(requests) => {
                 let requests = requests
                     .into_iter()
-                    .map(|request| OutboundCall::Model(self.with_default_model(request)));
+                    .map(|request| OutboundCall::Model(self.model_call(role, request)));
                 Ok(self.answer_batch(role, HostCallKind::Llm, requests.collect(), reply, known))
             }
             GuestRequest::Fetch(requests) => {
@@ -242,14 +243,13 @@ impl Replayer {
         }
     }
 
-    fn with_default_model(&self, request: models::ModelRequest) -> models::ModelRequest {
-        let RecordedModels::Some(default) = &self.models else {
-            return request;
+    fn model_call(&self, role: RoleId, request: ModelRequest) -> ModelCall {
+        let role = self.stepper().team().role(role);
+        let names = match &self.models {
+            RecordedModels::Some(names) => names,
+            RecordedModels::None => &ModelNames::default(),
         };
-        models::ModelRequest {
-            model: request.model.clone().or_else(|| default.clone()),
-            ..request
-        }
+        ModelCall::new(names, role.model.as_deref(), request)
     }
 
     /// Answers a batch of calls.

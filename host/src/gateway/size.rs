@@ -1,12 +1,14 @@
 //! The sizes of requests and answers in bytes, as `limits.host_bytes` counts them.
 
+use strata_core::record::conversation::{AssistantPart, Media, MediaSource, ModelMessage, Part};
 use strata_core::record::host_call::HostCallKind;
 use strata_core::record::json::Json;
 use strata_core::record::message::Message;
 use strata_core::record::request;
 
 use super::{GuestRequest, HostAnswer, HostError, HostErrorKind};
-use crate::services::{http, human, models};
+use crate::services::models::{ModelReply, ModelRequest, ToolDefinition};
+use crate::services::{http, human};
 
 /// What an item of a list counts besides its text, so that many empty items are not free.
 pub(crate) const ITEM_BYTES: usize = 16;
@@ -26,7 +28,7 @@ impl GuestRequest {
             // Files are counted by the code that reads them for the guest.
             Self::CurrentTime | Self::ClockStart | Self::StoredFile(_) => 0,
             Self::Random { .. } => NUMBER_BYTES,
-            Self::Complete(requests) => requests.iter().map(models::ModelRequest::bytes).sum(),
+            Self::Complete(requests) => requests.iter().map(ModelRequest::bytes).sum(),
             Self::AskHuman(question) => question_bytes(question),
             Self::Fetch(requests) => requests.iter().map(http::HttpRequest::bytes).sum(),
         };
@@ -127,12 +129,10 @@ fn question_bytes(question: &human::HumanQuestion) -> usize {
     question.text.len() + texts + choices
 }
 
-pub(crate) fn reply_bytes(reply: &models::ModelReply) -> usize {
-    let call = |call: &models::ToolCall| {
-        call.id.len() + call.name.len() + call.arguments.len() + ITEM_BYTES
-    };
+pub(crate) fn reply_bytes(reply: &ModelReply) -> usize {
     let data = reply.data.as_ref().map_or(0, String::len);
-    reply.text.len() + data + reply.model.len() + reply.tool_calls.iter().map(call).sum::<usize>()
+    let parts = reply.parts.iter().map(assistant_part_bytes).sum::<usize>();
+    parts + data + reply.model.len()
 }
 
 fn response_bytes(response: &http::HttpResponse) -> usize {
@@ -161,25 +161,17 @@ impl http::HttpRequest {
     }
 }
 
-impl models::ModelRequest {
+impl ModelRequest {
     /// Returns the size of all texts in the request and of the items that hold them. A guest may
-    /// pass the same list several times and each one counts.
+    /// pass the same list several times and each one counts. The bytes of images and files count
+    /// where the guest hands them over.
     pub(crate) fn bytes(&self) -> usize {
-        let call = |call: &models::ToolCall| {
-            MESSAGE_BYTES + call.id.len() + call.name.len() + call.arguments.len()
-        };
-        let message_bytes = |turn: &models::ChatMessage| {
-            let id = turn.tool_call_id.as_ref().map_or(0, String::len);
-            MESSAGE_BYTES
-                + turn.content.len()
-                + id
-                + turn.tool_calls.iter().map(call).sum::<usize>()
-        };
-        let tool = |tool: &models::ToolDefinition| {
+        let tool = |tool: &ToolDefinition| {
             MESSAGE_BYTES + tool.name.len() + tool.description.len() + tool.parameters.len()
         };
-        let rest = [&self.model, &self.output_schema];
-        self.messages.iter().map(message_bytes).sum::<usize>()
+        let rest = [&self.model, &self.output_schema, &self.effort];
+        self.system.len()
+            + self.messages.iter().map(model_message_bytes).sum::<usize>()
             + self.tools.iter().map(tool).sum::<usize>()
             + self
                 .stop
@@ -187,5 +179,50 @@ impl models::ModelRequest {
                 .map(|text| text.len() + ITEM_BYTES)
                 .sum::<usize>()
             + rest.into_iter().flatten().map(String::len).sum::<usize>()
+    }
+}
+
+fn model_message_bytes(message: &ModelMessage) -> usize {
+    let content = match message {
+        ModelMessage::System(text) => text.len(),
+        ModelMessage::User(parts) => parts.iter().map(part_bytes).sum(),
+        ModelMessage::Assistant(parts) => parts.iter().map(assistant_part_bytes).sum(),
+        ModelMessage::ToolResults(results) => results
+            .iter()
+            .map(|result| {
+                let content = result.content.iter().map(part_bytes).sum::<usize>();
+                MESSAGE_BYTES + result.call.len() + result.tool.len() + content
+            })
+            .sum(),
+    };
+    MESSAGE_BYTES + content
+}
+
+fn part_bytes(part: &Part) -> usize {
+    match part {
+        Part::Text(text) => ITEM_BYTES + text.len(),
+        Part::Image(media) | Part::File(media) => media_bytes(media),
+    }
+}
+
+fn media_bytes(media: &Media) -> usize {
+    let source = match &media.source {
+        MediaSource::Blob { digest, .. } => digest.0.len(),
+        MediaSource::Url(url) => url.len(),
+    };
+    MESSAGE_BYTES + media.media_type.len() + media.name.as_ref().map_or(0, String::len) + source
+}
+
+fn assistant_part_bytes(part: &AssistantPart) -> usize {
+    match part {
+        AssistantPart::Text(text) => ITEM_BYTES + text.len(),
+        AssistantPart::Media(media) => media_bytes(media),
+        AssistantPart::ToolCall(call) => {
+            MESSAGE_BYTES + call.id.len() + call.name.len() + call.arguments.len()
+        }
+        AssistantPart::Opaque(part) => {
+            let names = part.provider.len() + part.model.len();
+            MESSAGE_BYTES + names + part.data.as_str().len() + part.reasoning.len()
+        }
     }
 }

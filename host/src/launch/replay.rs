@@ -85,7 +85,7 @@ pub async fn replay(
     let services = components.offline_services(&definition, sandbox, own)?;
     let plugins: BTreeMap<_, _> = services.plugins.clone();
     let models = definition.llm.as_ref().map_or(RecordedModels::None, |llm| {
-        RecordedModels::Some(llm.model.clone())
+        RecordedModels::Some(llm.names())
     });
     let stepper = Stepper::new(Arc::new(definition.team.clone()), beginning.env);
     let reader = Rc::new(reader);

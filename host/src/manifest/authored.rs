@@ -107,7 +107,7 @@ pub(super) fn read_team_file(root: &TomlTable<'_>) -> AuthoredTeam {
         env: env.unwrap_or_default(),
         limits: limits.unwrap_or_default(),
         run: run.unwrap_or_default(),
-        llm: llm.flatten(),
+        llm: llm.flatten().map(ModelsConfig::with_default),
         trust: trust.unwrap_or_default(),
         roles: role::read_roles(root),
         routes: edge::read_routes(root),

@@ -365,6 +365,7 @@ fn build_role(role: &AuthoredRole, defaults: &LimitsPatch, has_model: bool) -> t
         desc: role.desc.clone(),
         watch: values(&role.watch).into_iter().collect(),
         addresses: values(&role.addresses),
+        model: None,
         react,
         actions: actions.collect(),
     }

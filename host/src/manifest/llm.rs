@@ -16,13 +16,13 @@ use super::schema::{FileKind, conditional, kind};
 use super::table::{TomlItem, TomlTable};
 use crate::display_path::display_path;
 use crate::services::endpoint::{self, ServiceKind};
-use crate::services::models::config::{Endpoint, ModelsConfig, Price, ProviderConfig};
+use crate::services::models::config::{Endpoint, ModelConfig, Price, ProtocolName, ProviderConfig};
 
 /// The largest number of retries of a request.
 pub(super) const MAX_RETRIES: u64 = 100;
 
 /// Reads `[llm]`.
-pub(super) fn read_llm(table: &TomlTable<'_>) -> Option<ModelsConfig> {
+pub(super) fn read_llm(table: &TomlTable<'_>) -> Option<ModelConfig> {
     table.define_as("llm");
     let provider = read_provider_name(table);
     let model = table
@@ -68,15 +68,14 @@ pub(super) fn read_llm(table: &TomlTable<'_>) -> Option<ModelsConfig> {
             if model.is_none() {
                 table.report_missing_one_of(&["model"]);
             }
-            ProviderConfig::OpenAi(endpoint.read(table)?)
+            ProviderConfig::Endpoint(endpoint.read(table)?)
         }
     };
-    Some(ModelsConfig {
+    Some(ModelConfig {
         model: name.map(|name| name.value),
         price: price.unwrap_or_default(),
         requests_per_minute: pace.and_then(|pace| NonZeroU32::new(pace as u32)),
-        record: None,
-        provider,
+        ..ModelConfig::with_provider(provider)
     })
 }
 
@@ -242,7 +241,7 @@ impl<'a> EndpointKeys<'a> {
             .and_then(|item| address::read_url(item, ServiceKind::Models));
         let api_key = self.api_key.as_ref().and_then(read_api_key);
         if let (Some(url), Some(key), Some(_)) = (&base_url, &self.api_key, &api_key)
-            && endpoint::completions_url(&url.value)
+            && endpoint::model_base(&url.value, ProtocolName::OpenAi)
                 .is_ok_and(|url| !endpoint::may_receive_keys(&url))
         {
             let why = "keys are sent over https, or to a machine that is named by its address";
@@ -263,6 +262,7 @@ impl<'a> EndpointKeys<'a> {
             Some(timeout)
         });
         Some(Endpoint {
+            protocol: ProtocolName::OpenAi,
             base_url: base_url?.value.trim_end_matches('/').to_owned(),
             api_key_env: api_key,
             retries: retries.map_or(Endpoint::DEFAULT_RETRIES, |retries| retries as u32),
@@ -320,5 +320,6 @@ fn read_price(table: &TomlTable<'_>) -> Price {
         input: input.map(Usd::from_dollars).unwrap_or_default(),
         output: output.map(Usd::from_dollars).unwrap_or_default(),
         cache_read: cache_read.map(Usd::from_dollars),
+        cache_write: None,
     }
 }

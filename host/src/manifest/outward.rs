@@ -17,7 +17,7 @@ use super::{Definition, authored, grants, parse_document, read_source};
 use crate::display_path::{absolute_path, display_path};
 use crate::plugin::Plugin;
 use crate::services::external::ExternalEndpoint;
-use crate::services::models::config::{Endpoint, ProviderConfig};
+use crate::services::models::config::{Endpoint, ProviderConfig, table_name};
 
 /// Something outside of the storage directory that a team would use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +41,8 @@ pub enum OutwardUse {
     },
     /// A language model is asked.
     Model {
+        /// The table that describes it, e.g. `llm`.
+        table: String,
         /// The address of its endpoint.
         base_url: String,
         /// The variable whose value is sent there as a key.
@@ -75,16 +77,18 @@ impl fmt::Display for OutwardUse {
             }
             Self::Post { url } => write!(f, "send messages to `{url}` (`[env.external]`)"),
             Self::Model {
+                table,
                 base_url,
                 key: None,
-            } => write!(f, "ask the language model at `{base_url}` (`[llm]`)"),
+            } => write!(f, "ask the language model at `{base_url}` (`[{table}]`)"),
             Self::Model {
+                table,
                 base_url,
                 key: Some(key),
             } => {
                 write!(
                     f,
-                    "ask the language model at `{base_url}` with the key in the variable `{key}` (`[llm]`)"
+                    "ask the language model at `{base_url}` with the key in the variable `{key}` (`[{table}]`)"
                 )
             }
             Self::Grant { action, what } => write!(f, "let `{action}` {what}"),
@@ -162,16 +166,19 @@ pub fn outward_uses(definition: &Definition, storage: &Path) -> Vec<OutwardUse> 
         }),
         None => {}
     }
-    if let Some(ProviderConfig::OpenAi(Endpoint {
-        base_url,
-        api_key_env,
-        ..
-    })) = definition.llm.as_ref().map(|llm| &llm.provider)
-    {
-        uses.push(OutwardUse::Model {
-            base_url: base_url.clone(),
-            key: api_key_env.clone(),
-        });
+    for (name, model) in definition.llm.iter().flat_map(|llm| &llm.models) {
+        if let ProviderConfig::Endpoint(Endpoint {
+            base_url,
+            api_key_env,
+            ..
+        }) = &model.provider
+        {
+            uses.push(OutwardUse::Model {
+                table: table_name(name),
+                base_url: base_url.clone(),
+                key: api_key_env.clone(),
+            });
+        }
     }
     for (slot, plugin) in &definition.plugins {
         let action = definition.team.slot_name(*slot);

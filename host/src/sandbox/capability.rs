@@ -140,9 +140,7 @@ fn validate_request(request: &models::ModelRequest) -> Result<(), types::HostErr
             .iter()
             .map(|schema| ("`output-schema`", schema)),
     );
-    let calls = request.messages.iter().flat_map(|turn| &turn.tool_calls);
-    let calls = calls.map(|call| ("a tool call's `arguments`", &call.arguments));
-    for (name, text) in schemas.chain(calls) {
+    for (name, text) in schemas {
         if let Err(error) = Json::parse(text) {
             return Err(invalid(format!("cannot ask the model: {name} is {error}")));
         }

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use strata_core::record::conversation::{AssistantPart, ModelMessage, Part, ToolCall, ToolResult};
 use strata_core::record::json::{Json, JsonError};
 use strata_core::record::message::{Draft, Hop, Message};
 use strata_core::record::work::Task;
@@ -191,60 +192,99 @@ pub(super) fn manifest(manifest: handler::Manifest) -> ComponentManifest {
 }
 
 pub(super) fn request(request: wit_llm::Request) -> models::ModelRequest {
-    let chat_message = |turn: wit_llm::ChatMessage| models::ChatMessage {
-        speaker: speaker(turn.speaker),
-        content: turn.content,
-        tool_calls: turn.tool_calls.into_iter().map(tool_call).collect(),
-        tool_call_id: turn.tool_call_id,
-    };
     let tool = |tool: wit_llm::Tool| models::ToolDefinition {
         name: tool.name,
         description: tool.description,
         parameters: tool.parameters,
     };
-    models::ModelRequest {
+    let mut converted = models::ModelRequest {
         model: request.model,
-        messages: request.messages.into_iter().map(chat_message).collect(),
         tools: request.tools.into_iter().map(tool).collect(),
         output_schema: request.output_schema,
         temperature: request.temperature,
         max_tokens: request.max_tokens,
         stop: request.stop,
         seed: request.seed,
+        ..models::ModelRequest::new(Vec::new())
+    };
+    for message in request.messages {
+        add_message(&mut converted, message);
+    }
+    converted
+}
+
+/// Adds a message of a guest. Instructions at the beginning precede the conversation, and results
+/// that follow each other belong to one reply.
+fn add_message(request: &mut models::ModelRequest, message: wit_llm::ChatMessage) {
+    let text = message.content;
+    let messages = &mut request.messages;
+    match message.speaker {
+        wit_llm::Speaker::System if messages.is_empty() => {
+            if !request.system.is_empty() {
+                request.system.push_str("\n\n");
+            }
+            request.system.push_str(&text);
+        }
+        wit_llm::Speaker::System => messages.push(ModelMessage::System(text)),
+        wit_llm::Speaker::User => messages.push(models::user_message(text)),
+        wit_llm::Speaker::Assistant => {
+            let text = Some(text).filter(|text| !text.is_empty());
+            let calls = message.tool_calls.into_iter().map(tool_call);
+            let parts = text.map(AssistantPart::Text).into_iter().chain(calls);
+            messages.push(ModelMessage::Assistant(parts.collect()));
+        }
+        wit_llm::Speaker::Tool => {
+            let call = message.tool_call_id.unwrap_or_default();
+            let result = ToolResult {
+                tool: called_tool(messages, &call),
+                call,
+                content: vec![Part::Text(text)],
+                is_error: false,
+            };
+            match messages.last_mut() {
+                Some(ModelMessage::ToolResults(results)) => results.push(result),
+                _ => messages.push(ModelMessage::ToolResults(vec![result])),
+            }
+        }
     }
 }
 
-fn speaker(speaker: wit_llm::Speaker) -> models::Speaker {
-    match speaker {
-        wit_llm::Speaker::System => models::Speaker::System,
-        wit_llm::Speaker::User => models::Speaker::User,
-        wit_llm::Speaker::Assistant => models::Speaker::Assistant,
-        wit_llm::Speaker::Tool => models::Speaker::Tool,
-    }
+/// Returns the name of the tool of a call.
+fn called_tool(messages: &[ModelMessage], id: &str) -> String {
+    let parts = messages.iter().rev().flat_map(|message| match message {
+        ModelMessage::Assistant(parts) => &parts[..],
+        _ => &[],
+    });
+    let mut calls = parts.filter_map(|part| match part {
+        AssistantPart::ToolCall(call) if call.id == id => Some(call.name.clone()),
+        _ => None,
+    });
+    calls.next().unwrap_or_default()
 }
 
-fn tool_call(call: wit_llm::ToolCall) -> models::ToolCall {
-    models::ToolCall {
+fn tool_call(call: wit_llm::ToolCall) -> AssistantPart {
+    AssistantPart::ToolCall(ToolCall {
         id: call.id,
         name: call.name,
         arguments: call.arguments,
-    }
+    })
 }
 
 pub(super) fn reply(reply: models::ModelReply) -> wit_llm::Reply {
-    let tool_call = |call: models::ToolCall| wit_llm::ToolCall {
-        id: call.id,
-        name: call.name,
-        arguments: call.arguments,
+    let tool_call = |call: &ToolCall| wit_llm::ToolCall {
+        id: call.id.clone(),
+        name: call.name.clone(),
+        arguments: call.arguments.clone(),
     };
+    let count = |tokens: u64| u32::try_from(tokens).unwrap_or(u32::MAX);
     wit_llm::Reply {
-        text: reply.text,
+        text: reply.text(),
+        tool_calls: reply.tool_calls().map(tool_call).collect(),
         data: reply.data,
-        tool_calls: reply.tool_calls.into_iter().map(tool_call).collect(),
         model: reply.model,
         usage: wit_llm::Usage {
-            input_tokens: reply.input_tokens,
-            output_tokens: reply.output_tokens,
+            input_tokens: count(reply.usage.input),
+            output_tokens: count(reply.usage.output),
         },
     }
 }

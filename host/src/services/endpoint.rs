@@ -3,6 +3,8 @@
 
 use reqwest::Url;
 
+use super::models::config::ProtocolName;
+
 /// The purpose of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ServiceKind {
@@ -75,12 +77,10 @@ pub(crate) fn parse_address(text: &str, service: ServiceKind) -> Result<Url, Inv
     }
 }
 
-/// The path of the completions below a base address.
-const COMPLETIONS_PATH: [&str; 2] = ["chat", "completions"];
-
-/// Returns the address of the completions below a base address, or the address itself if it is that
-/// of completions.
-pub(crate) fn completions_url(base_url: &str) -> Result<Url, InvalidAddress> {
+/// Returns the address to which a protocol appends its path. A base address that contains the whole
+/// path already is accepted without it. Fails if the address contains only a part of the path, or
+/// the path of another protocol.
+pub(crate) fn model_base(base_url: &str, protocol: ProtocolName) -> Result<Url, InvalidAddress> {
     let mut url = parse_address(base_url, ServiceKind::Models)?;
     let path: Vec<String> = url
         .path_segments()
@@ -90,16 +90,45 @@ pub(crate) fn completions_url(base_url: &str) -> Result<Url, InvalidAddress> {
         .collect();
     let is_slash = |segment: &&String| segment.is_empty();
     let slashes = path.iter().rev().take_while(is_slash).count();
-    let is_complete = path[..path.len() - slashes].ends_with(&COMPLETIONS_PATH.map(str::to_owned));
+    let path = &path[..path.len() - slashes];
+    let surplus = surplus_segments(path, protocol).map_err(|surplus| InvalidAddress {
+        display_text: without_secrets(base_url),
+        problem: format!("its path ends in `/{surplus}`"),
+        hint: match protocol {
+            ProtocolName::OpenAi => "write the part before `/chat/completions`",
+            ProtocolName::Responses => "write the part before `/responses`",
+            ProtocolName::Anthropic => "write the part before `/v1/messages`",
+            ProtocolName::Gemini => "write the part before `/v1beta/models`",
+        },
+    })?;
     if let Ok(mut path) = url.path_segments_mut() {
-        for _ in 0..slashes {
-            path.pop_if_empty();
-        }
-        if !is_complete {
-            path.extend(COMPLETIONS_PATH);
+        for _ in 0..slashes + surplus {
+            path.pop();
         }
     }
     Ok(url)
+}
+
+/// Returns how many segments at the end of a path are the path of the protocol. Fails with the
+/// segments that do not belong there.
+fn surplus_segments(path: &[String], protocol: ProtocolName) -> Result<usize, String> {
+    let own = protocol.path();
+    let ends_with = |segments: &[&str]| {
+        path.len() >= segments.len()
+            && path[path.len() - segments.len()..]
+                .iter()
+                .zip(segments)
+                .all(|(one, other)| one == other)
+    };
+    if ends_with(own) {
+        return Ok(own.len());
+    }
+    let begun = (1..own.len()).map(|length| &own[..length]);
+    let others = ProtocolName::ALL.iter().map(|other| other.path());
+    match begun.chain(others).find(|segments| ends_with(segments)) {
+        Some(segments) => Err(segments.join("/")),
+        None => Ok(0),
+    }
 }
 
 /// Returns whether a key can be sent to an address: over TLS, or to a host that is named by its IP

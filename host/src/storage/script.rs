@@ -54,6 +54,7 @@ fn role(name: &str, watch: &[&str], react: React, actions: &[&str]) -> Role {
             .map(|label| String::from(*label))
             .collect::<BTreeSet<_>>(),
         addresses: vec![format!("the-{name}")],
+        model: None,
         react,
         actions: actions.iter().map(action).collect(),
     }

@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use strata_core::record::conversation::{AssistantPart, TokenUsage};
 use strata_core::record::id::RoleId;
 use strata_core::record::json::Json;
 use strata_core::record::request::HumanAnswer;
@@ -175,13 +176,14 @@ fn pending_value(key: &str, pending: &[Write]) -> Option<Json> {
 
 fn reply() -> models::ModelReply {
     models::ModelReply {
-        text: "yes".into(),
+        parts: vec![AssistantPart::Text("yes".into())],
         data: None,
-        tool_calls: Vec::new(),
         model: "m".into(),
-        input_tokens: 1,
-        output_tokens: 1,
-        cached_tokens: 0,
         finish: models::FinishReason::Stop,
+        usage: TokenUsage {
+            input: 1,
+            output: 1,
+            ..TokenUsage::default()
+        },
     }
 }

@@ -14,6 +14,7 @@ use crate::record::json::Json;
 
 /// A piece of a message that people, actions and models can exchange.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Part {
     /// Text.
     Text(String),
@@ -36,6 +37,7 @@ pub struct Media {
 
 /// Where the bytes of an image or a file are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum MediaSource {
     /// In the storage, under their digest.
     Blob {
@@ -50,6 +52,7 @@ pub enum MediaSource {
 
 /// A message of a conversation with a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum ModelMessage {
     /// Instructions that take precedence over the conversation.
     System(String),
@@ -63,6 +66,7 @@ pub enum ModelMessage {
 
 /// A piece of a model's reply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum AssistantPart {
     /// Text.
     Text(String),
@@ -103,7 +107,8 @@ pub struct ToolResult {
 /// sent only to the provider and the model that produced it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpaquePart {
-    /// The protocol of the provider that produced it, e.g. `anthropic`.
+    /// The provider that produced it: the name of its protocol, e.g. `anthropic`, followed by the
+    /// host of the endpoint if that is not the protocol's own.
     pub provider: String,
     /// The provider's id of the model that produced it.
     pub model: String,
@@ -112,6 +117,21 @@ pub struct OpaquePart {
     /// The reasoning in it that people can read; empty if there is none or it is not kept. It is
     /// never sent to a model by itself.
     pub reasoning: String,
+}
+
+/// Whether a model has to call a tool.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ToolChoice {
+    /// The model decides.
+    #[default]
+    Auto,
+    /// It has to call a tool.
+    Required,
+    /// It must not call a tool.
+    None,
+    /// It has to call the tool with this name.
+    Tool(String),
 }
 
 /// What a call of a model consumed, in tokens.

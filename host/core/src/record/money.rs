@@ -31,7 +31,7 @@ impl Usd {
     }
 
     /// Returns the price of `tokens` tokens, where `self` is the price of a million.
-    pub fn per_million(self, tokens: u32) -> Self {
+    pub fn per_million(self, tokens: u64) -> Self {
         let total = u128::from(self.0) * u128::from(tokens) / 1_000_000;
         Self(u64::try_from(total).unwrap_or(u64::MAX))
     }
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn prices_are_exact() {
-        let check = |dollars: f64, tokens: u32, expected: u64| {
+        let check = |dollars: f64, tokens: u64, expected: u64| {
             assert_eq!(
                 Usd::from_dollars(dollars).per_million(tokens),
                 Usd(expected),
@@ -98,7 +98,7 @@ mod tests {
         check(0.6, 1_000_000, 600_000_000_000);
         check(0.0375, 1, 37_500);
         check(0.15, 1234, 185_100_000);
-        assert_eq!(Usd(u64::MAX).per_million(u32::MAX), Usd(u64::MAX));
+        assert_eq!(Usd(u64::MAX).per_million(u64::MAX), Usd(u64::MAX));
         assert_eq!(Usd(1).per_million(999_999), Usd::ZERO);
     }
 

@@ -51,6 +51,7 @@ pub fn role(name: &str, watch: &[&str], actions: &[&str]) -> Role {
         desc: String::new(),
         watch: watch.iter().map(|label| (*label).into()).collect(),
         addresses: Vec::new(),
+        model: None,
         react: React::ByOrder,
         actions: actions
             .iter()

@@ -11,8 +11,7 @@ use crate::manifest::grants::{self, GrantBounds};
 use crate::manifest::{Definition, Diagnostics};
 use crate::plugin::http::{GrantedParts, HttpRefusal, check_grants};
 use crate::plugin::{Limit, LimitLocation};
-use crate::services::endpoint;
-use crate::services::models::config::{Endpoint, ModelsConfig, ProviderConfig};
+use crate::services::models::config::{Endpoint, ModelConfig, ProviderConfig, table_name};
 
 /// Something that a policy reduced or removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +49,7 @@ impl Definition {
                 self.reject_source_directories(operator)?;
             }
             self.restrict_plugins(operator);
-            self.restrict_model(operator);
+            self.restrict_models(operator);
             self.restrict_budget(operator);
         }
         Ok(())
@@ -171,27 +170,34 @@ impl Definition {
         }
     }
 
-    /// Removes the team's language model if the policy does not allow the model, its endpoint, or
-    /// the key that is sent there.
-    fn restrict_model(&mut self, operator: &OperatorPolicy) {
-        let (Some(bounds), Some(llm)) = (&operator.allowed.bounds, &self.llm) else {
+    /// Removes each language model if the policy does not allow the model, its endpoint, or the key
+    /// that is sent there.
+    fn restrict_models(&mut self, operator: &OperatorPolicy) {
+        let (Some(bounds), Some(llm)) = (&operator.allowed.bounds, &mut self.llm) else {
             return;
         };
         let name = &operator.source.name;
-        let why = match model_refusal(llm, bounds) {
-            Some(why) => format!("`[llm]` is not there: {why} is not allowed ({name})"),
-            None => return,
-        };
-        self.llm = None;
-        for plugin in self.plugins.values_mut() {
-            plugin.grants.llm = None;
+        let refusals = llm
+            .models
+            .iter()
+            .filter_map(|(model, config)| Some((model.clone(), model_refusal(config, bounds)?)));
+        let refusals: Vec<(String, String)> = refusals.collect();
+        for (model, why) in refusals {
+            llm.remove(&model);
+            let table = table_name(&model);
+            self.policy_reductions.push(PolicyReduction {
+                slot: None,
+                text: format!("`[{table}]` is not there: {why} is not allowed ({name})"),
+                grant: None,
+                origin: ReductionOrigin::Written,
+            });
         }
-        self.policy_reductions.push(PolicyReduction {
-            slot: None,
-            text: why,
-            grant: None,
-            origin: ReductionOrigin::Written,
-        });
+        if llm.models.is_empty() {
+            self.llm = None;
+            for plugin in self.plugins.values_mut() {
+                plugin.grants.llm = None;
+            }
+        }
     }
 
     fn restrict_budget(&mut self, operator: &OperatorPolicy) {
@@ -244,22 +250,23 @@ impl OperatorPolicy {
 }
 
 /// Returns what about a language model the policy does not allow, if anything.
-fn model_refusal(llm: &ModelsConfig, bounds: &GrantBounds) -> Option<String> {
+fn model_refusal(config: &ModelConfig, bounds: &GrantBounds) -> Option<String> {
     let Some(bound) = &bounds.llm else {
         return Some("a language model".into());
     };
-    if let Some(model) = llm.model.as_ref().filter(|model| !bound.allows(model)) {
+    let model = config.model.as_ref();
+    if let Some(model) = model.filter(|model| !bound.allows(model)) {
         return Some(format!("the model `{model}`"));
     }
-    let ProviderConfig::OpenAi(Endpoint {
+    let ProviderConfig::Endpoint(model_endpoint) = &config.provider else {
+        return None;
+    };
+    let Endpoint {
         base_url,
         api_key_env,
         ..
-    }) = &llm.provider
-    else {
-        return None;
-    };
-    let url = endpoint::completions_url(base_url).ok()?;
+    } = model_endpoint;
+    let url = model_endpoint.url(model.map_or("", String::as_str)).ok()?;
     match check_grants(
         &bound.endpoints,
         "POST",

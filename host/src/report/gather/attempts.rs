@@ -388,8 +388,8 @@ fn describe_response(call: &HostCall) -> String {
         HostCallKind::Llm => serde_json::from_str::<models::ModelReply>(response).map_or_else(
             |_| response.to_owned(),
             |reply| match reply.data {
-                Some(data) if reply.text.is_empty() => data,
-                _ => reply.text,
+                Some(data) if reply.text().is_empty() => data,
+                _ => reply.text(),
             },
         ),
         HostCallKind::Http => http::HttpResponse::from_json(&call.response).map_or_else(

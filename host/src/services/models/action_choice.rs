@@ -9,8 +9,9 @@ use strata_core::record::json;
 use strata_core::record::message::Message;
 use strata_core::team::{Candidate, RoleProfile};
 
-use super::registry::{excerpt, strip_code_fence};
-use super::{ChatMessage, ModelReply, ModelRequest, Speaker};
+use super::registry::excerpt;
+use super::reply_check::strip_code_fence;
+use super::{ModelReply, ModelRequest};
 
 /// The answer that ends the activation.
 const NO_ACTION: i32 = -1;
@@ -30,10 +31,10 @@ pub fn think_request(
     outputs: &[Arc<Message>],
 ) -> ModelRequest {
     let situation = describe_situation(candidates, news, outputs);
-    ModelRequest::new(vec![
-        ChatMessage::new(Speaker::System, describe_role(role)),
-        ChatMessage::new(Speaker::User, situation),
-    ])
+    ModelRequest {
+        system: describe_role(role),
+        ..ModelRequest::ask(situation)
+    }
 }
 
 fn describe_role(role: &RoleProfile) -> String {
@@ -102,7 +103,8 @@ fn write_section(text: &mut String, title: &str, messages: &[Arc<Message>]) {
 /// answered instead.
 pub fn parse_choice(reply: &ModelReply, candidates: usize) -> Result<i32, String> {
     let structured = reply.data.as_deref().and_then(parse_json_choice);
-    let text = strip_code_fence(&reply.text);
+    let said = reply.text();
+    let text = strip_code_fence(&said);
     let choice = structured
         .or_else(|| parse_json_choice(text))
         .or_else(|| find_only_number(text));
@@ -111,7 +113,7 @@ pub fn parse_choice(reply: &ModelReply, candidates: usize) -> Result<i32, String
     });
     valid.and_then(|c| i32::try_from(c).ok()).ok_or_else(|| {
         let last = candidates as i64 - 1;
-        let answered = if reply.text.is_empty() { reply.data.as_deref().unwrap_or_default() } else { &reply.text };
+        let answered = if said.is_empty() { reply.data.as_deref().unwrap_or_default() } else { &said };
         format!(
             "choosing the next action failed: model `{}` answered `{}`, not a number from {NO_ACTION} to {last}; make the \
              actions' descriptions clearer, or give the role a `think` component",

@@ -1,40 +1,161 @@
 //! The configuration of the language models, and what can be wrong with it. The manifest parses
-//! `[llm]` itself.
+//! `[llm]` and `[model.NAME]` itself.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use reqwest::Url;
+use serde_json::{Map, Value};
+use strata_core::record::conversation::TokenUsage;
 use strata_core::record::money::Usd;
 
 pub use super::record::RecordError;
 pub use super::scripted::ReplyFileError;
-use super::tokens::TokenCounts;
+
+use super::protocol::{self, TransferMode};
+use crate::services::endpoint::{self, InvalidAddress};
+
+/// The name of the model in `[llm]`, which answers requests that name none.
+pub const DEFAULT_MODEL: &str = "default";
+
+/// The options that belong to the host, because it depends on what it sends there.
+pub const RESERVED_OPTIONS: [&str; 6] =
+    ["messages", "input", "contents", "tools", "model", "stream"];
 
 /// The configuration of a team's language models.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelsConfig {
-    /// The model for requests that name none.
+    /// The models by name. `DEFAULT_MODEL` is the one in `[llm]`.
+    pub models: BTreeMap<String, ModelConfig>,
+    /// The file in which exchanges are recorded. The provider `recorded` can serve them again.
+    pub record: Option<PathBuf>,
+}
+
+impl ModelsConfig {
+    /// Returns a configuration with only the default model.
+    pub fn with_default(model: ModelConfig) -> Self {
+        Self {
+            models: BTreeMap::from([(DEFAULT_MODEL.to_owned(), model)]),
+            record: None,
+        }
+    }
+
+    /// Removes a model, also from the fallbacks of others.
+    pub fn remove(&mut self, name: &str) {
+        self.models.remove(name);
+        for model in self.models.values_mut() {
+            model.fallback.retain(|fallback| fallback != name);
+        }
+    }
+
+    /// Returns the model in `[llm]`, if there is one.
+    pub fn default_model(&self) -> Option<&ModelConfig> {
+        self.models.get(DEFAULT_MODEL)
+    }
+
+    /// Returns the provider's ids of the models by their names.
+    pub fn names(&self) -> ModelNames {
+        let id = |model: &ModelConfig| model.model.clone();
+        ModelNames(
+            self.models
+                .iter()
+                .map(|(name, model)| (name.clone(), id(model)))
+                .collect(),
+        )
+    }
+}
+
+/// The names of a team's models, each with the provider's id if it has one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModelNames(BTreeMap<String, Option<String>>);
+
+/// The model that a request is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelTarget {
+    /// Its name in the team.
+    pub name: String,
+    /// The provider's id, if there is one.
+    pub id: Option<String>,
+}
+
+impl ModelNames {
+    /// Returns the model that is meant by what a request names: a name, or the provider's id of a
+    /// model at the default model's endpoint. A request that names none is for `role_model`, or the
+    /// default model.
+    pub fn resolve(&self, named: Option<&str>, role_model: Option<&str>) -> ModelTarget {
+        let named = named.or(role_model);
+        match named.and_then(|name| self.0.get_key_value(name)) {
+            Some((name, id)) => ModelTarget {
+                name: name.clone(),
+                id: id.clone(),
+            },
+            None => ModelTarget {
+                name: DEFAULT_MODEL.to_owned(),
+                id: named
+                    .map(str::to_owned)
+                    .or_else(|| self.0.get(DEFAULT_MODEL).cloned().flatten()),
+            },
+        }
+    }
+}
+
+/// The configuration of a language model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelConfig {
+    /// The provider's id of the model.
     pub model: Option<String>,
     /// The price of tokens.
     pub price: Price,
     /// The maximum number of requests per minute. `None` means no limit.
     pub requests_per_minute: Option<NonZeroU32>,
-    /// The file in which exchanges are recorded. The provider `recorded` can serve them again.
-    pub record: Option<PathBuf>,
+    /// What is sent with each request.
+    pub settings: ModelSettings,
+    /// The names of the models that are asked in this order if this one does not answer.
+    pub fallback: Vec<String>,
     /// The provider that answers.
     pub provider: ProviderConfig,
 }
 
-impl ModelsConfig {
-    /// Returns a configuration with this provider, without a price, a rate limit or a record.
+impl ModelConfig {
+    /// Returns a configuration with this provider and nothing else.
     pub fn with_provider(provider: ProviderConfig) -> Self {
         Self {
             model: None,
             price: Price::default(),
             requests_per_minute: None,
-            record: None,
+            settings: ModelSettings::default(),
+            fallback: Vec::new(),
             provider,
+        }
+    }
+}
+
+/// What is sent to a model with each request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelSettings {
+    /// How much the model should reason, in a word that the provider knows.
+    pub effort: Option<String>,
+    /// The maximum number of output tokens for requests that have none.
+    pub max_tokens: Option<u32>,
+    /// Whether the text of reasoning is recorded. Signatures always are.
+    pub keep_thinking: bool,
+    /// Values that are merged into the body of each request. `RESERVED_OPTIONS` must not be among
+    /// them.
+    pub options: Map<String, Value>,
+    /// Fields that are removed from the body of each request.
+    pub without: Vec<String>,
+}
+
+impl Default for ModelSettings {
+    fn default() -> Self {
+        Self {
+            effort: None,
+            max_tokens: None,
+            keep_thinking: true,
+            options: Map::new(),
+            without: Vec::new(),
         }
     }
 }
@@ -52,25 +173,83 @@ pub enum ProviderConfig {
         /// The record.
         replies: PathBuf,
     },
-    /// An endpoint that speaks the OpenAI chat completions protocol.
-    OpenAi(Endpoint),
+    /// An endpoint that is reached over HTTP.
+    Endpoint(Endpoint),
 }
 
-/// An OpenAI-compatible endpoint.
+/// The protocol that an endpoint speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProtocolName {
+    /// OpenAI's chat completions, which many other providers and local servers speak.
+    OpenAi,
+    /// OpenAI's Responses, without storage at the provider.
+    Responses,
+    /// Anthropic's Messages.
+    Anthropic,
+    /// Gemini's `generateContent`.
+    Gemini,
+}
+
+impl ProtocolName {
+    /// All protocols.
+    pub const ALL: [Self; 4] = [Self::OpenAi, Self::Responses, Self::Anthropic, Self::Gemini];
+
+    /// The name used in team files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::OpenAi => "openai",
+            Self::Responses => "responses",
+            Self::Anthropic => "anthropic",
+            Self::Gemini => "gemini",
+        }
+    }
+
+    /// The base URL of the provider that defines the protocol.
+    pub fn default_base_url(self) -> &'static str {
+        match self {
+            Self::OpenAi | Self::Responses => "https://api.openai.com/v1",
+            Self::Anthropic => "https://api.anthropic.com",
+            Self::Gemini => "https://generativelanguage.googleapis.com",
+        }
+    }
+
+    /// Returns the path that is appended to a base URL.
+    pub(crate) fn path(self) -> &'static [&'static str] {
+        match self {
+            Self::OpenAi => &["chat", "completions"],
+            Self::Responses => &["responses"],
+            Self::Anthropic => &["v1", "messages"],
+            Self::Gemini => &["v1beta", "models"],
+        }
+    }
+}
+
+/// An endpoint of a language model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// `chat/completions` is appended to its path. `http` is allowed, for endpoints on this
-    /// machine. The query may contain `api-version`, which some endpoints require.
+    /// The protocol that it speaks.
+    pub protocol: ProtocolName,
+    /// The address to which the path of the protocol is appended. `http` is allowed, for endpoints
+    /// on this machine. The query may contain `api-version`, which some endpoints require.
     pub base_url: String,
     /// The environment variable that contains the API key. `None` if the endpoint requires no key.
     pub api_key_env: Option<String>,
-    /// The maximum number of retries after temporary failures.
+    /// The maximum number of retries after temporary failures, and of repetitions of a reply that
+    /// does not match its schema.
     pub retries: u32,
     /// The maximum duration of one request, from connecting to the last byte of the reply.
     pub timeout: Duration,
 }
 
 impl Endpoint {
+    /// Returns the address to which requests to a model are sent. Fails if the base URL cannot be
+    /// used.
+    pub(crate) fn url(&self, model: &str) -> Result<Url, InvalidAddress> {
+        let base = endpoint::model_base(&self.base_url, self.protocol)?;
+        let protocol = protocol::protocol(self.protocol, &base);
+        Ok(protocol.url(&base, model, TransferMode::Unstreamed))
+    }
+
     /// The default number of retries.
     pub const DEFAULT_RETRIES: u32 = 3;
     /// The default timeout of a request. It equals the default time limit of an action.
@@ -86,16 +265,21 @@ pub struct Price {
     pub output: Usd,
     /// The price of tokens that the provider read from its cache. `None` means the same as `input`.
     pub cache_read: Option<Usd>,
+    /// The price of tokens that the provider wrote to its cache. `None` means the same as `input`.
+    pub cache_write: Option<Usd>,
 }
 
 impl Price {
     /// Returns the cost of a call that used these tokens.
-    pub fn cost(self, tokens: TokenCounts) -> Usd {
-        let cached = tokens.cached.min(tokens.input);
+    pub fn cost(self, usage: TokenUsage) -> Usd {
+        let read = usage.cache_read.min(usage.input);
+        let written = usage.cache_write.min(usage.input - read);
         let cache_read = self.cache_read.unwrap_or(self.input);
-        self.input.per_million(tokens.input - cached)
-            + cache_read.per_million(cached)
-            + self.output.per_million(tokens.output)
+        let cache_write = self.cache_write.unwrap_or(self.input);
+        self.input.per_million(usage.input - read - written)
+            + cache_read.per_million(read)
+            + cache_write.per_million(written)
+            + self.output.per_million(usage.output)
     }
 }
 
@@ -119,13 +303,26 @@ pub enum ConfigError {
     /// There is no API key.
     #[error(
         "cannot read the model's API key from the environment variable `{name}`: it {problem}; set it, or name another \
-         under `api_key` in `[llm]`"
+         under `api_key` in `[{}]`",
+        table_name(model)
     )]
     ApiKey {
+        /// The name of the model.
+        model: String,
         /// The variable.
         name: String,
         /// What is wrong with its value. The value itself is never displayed.
         problem: &'static str,
+    },
+    /// A fallback is not a model of the team.
+    #[error(
+        "cannot set up the model `{model}`: its fallback `{fallback}` is not a model of the team"
+    )]
+    UnknownFallback {
+        /// The name of the model.
+        model: String,
+        /// The fallback.
+        fallback: String,
     },
     /// The HTTP client could not be set up.
     #[error("set up the HTTP client for the llm at `{url}`: {reason}")]
@@ -135,4 +332,94 @@ pub enum ConfigError {
         /// The error of the client library.
         reason: String,
     },
+}
+
+/// Returns the name of the table in a team file that describes a model.
+pub fn table_name(model: &str) -> String {
+    match model {
+        DEFAULT_MODEL => "llm".to_owned(),
+        name => format!("model.{name}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_charged_at_the_price_of_their_kind() {
+        let usd = Usd::from_dollars;
+        let check = |price: Price, usage: TokenUsage, expected: f64| {
+            let cost = price.cost(usage).to_dollars();
+            assert!(
+                (cost - expected).abs() < 1e-12,
+                "{cost} instead of {expected}"
+            );
+        };
+        let price = Price {
+            input: usd(3.0),
+            output: usd(15.0),
+            cache_read: Some(usd(0.3)),
+            cache_write: Some(usd(3.75)),
+        };
+        let usage = TokenUsage {
+            input: 10_000,
+            output: 100,
+            cache_read: 7_000,
+            cache_write: 2_000,
+            reasoning: 90,
+        };
+        // 1,000 at 3, 7,000 at 0.3, 2,000 at 3.75 and 100 at 15.
+        check(price, usage, 0.003 + 0.0021 + 0.0075 + 0.0015);
+        let without_cache = Price {
+            cache_read: None,
+            cache_write: None,
+            ..price
+        };
+        check(without_cache, usage, 0.03 + 0.0015);
+        let free_reads = Price {
+            cache_read: Some(Usd::ZERO),
+            ..price
+        };
+        check(free_reads, usage, 0.003 + 0.0075 + 0.0015);
+        // Parts that claim to be more than the whole are cut to it.
+        let inconsistent = TokenUsage {
+            input: 100,
+            output: 0,
+            cache_read: 90,
+            cache_write: 90,
+            reasoning: 0,
+        };
+        check(price, inconsistent, 90.0 * 0.3e-6 + 10.0 * 3.75e-6);
+        check(Price::default(), usage, 0.0);
+    }
+
+    #[test]
+    fn a_request_is_for_the_model_that_it_names_or_for_that_of_its_role() {
+        let model = |id: Option<&str>| ModelConfig {
+            model: id.map(str::to_owned),
+            ..ModelConfig::with_provider(ProviderConfig::Scripted {
+                replies: PathBuf::new(),
+            })
+        };
+        let mut config = ModelsConfig::with_default(model(Some("big")));
+        config.models.insert("cheap".into(), model(Some("small")));
+        config.models.insert("script".into(), model(None));
+        let names = config.names();
+        let check = |named: Option<&str>, role: Option<&str>, name: &str, id: Option<&str>| {
+            let expected = ModelTarget {
+                name: name.to_owned(),
+                id: id.map(str::to_owned),
+            };
+            assert_eq!(names.resolve(named, role), expected, "{named:?} {role:?}");
+        };
+        check(None, None, "default", Some("big"));
+        check(Some("default"), Some("cheap"), "default", Some("big"));
+        check(Some("cheap"), None, "cheap", Some("small"));
+        check(None, Some("cheap"), "cheap", Some("small"));
+        check(Some("small"), None, "default", Some("small"));
+        check(Some("script"), None, "script", None);
+        let empty = ModelNames::default().resolve(None, None);
+        assert_eq!((empty.name.as_str(), empty.id), ("default", None));
+    }
 }

@@ -1,13 +1,42 @@
-//! The protocol of a provider: serializes a request, assembles the chunks of a streamed reply into
-//! the value that would have come in one piece, and interprets that value. Streamed and unstreamed
-//! replies are thus interpreted by the same code. Sending, retries, redaction and charging are the
-//! same for all protocols and are in `remote`.
+//! The protocols of providers: how a request is written, how the chunks of a streamed reply are
+//! assembled into the value that would have come in one piece, and how that value is read.
+//! Streamed and unstreamed replies are thus read by the same code.
+//!
+//! Sending, keys, retries, redaction and charging are the same for all protocols and are in
+//! `endpoint`. Adding a provider takes a file here, a variant of `ProtocolName`, and its case in
+//! the conformance list of the tests.
 
+mod anthropic;
+mod assembler;
+mod body;
+mod context_overflow;
+mod gemini;
+mod json_writer;
+mod openai;
+mod reply;
+mod responses;
+mod tools;
+
+pub(super) use assembler::{Assembler, StreamProgress};
+pub(super) use body::RequestBody;
+pub(super) use context_overflow::is_context_overflow;
+pub(super) use reply::{ParsedReply, ReplyProblem, UnusableReply, read_reply};
+
+use std::fmt;
+
+use reqwest::Url;
 use serde_json::Value;
+use strata_core::record::conversation::OpaquePart;
+use strata_core::record::json::Json;
 
-use super::tokens::{ReportedUsage, UsageWithoutReply};
-use super::{FinishReason, ModelRequest, ToolCall, openai};
+use super::ModelRequest;
+use super::config::{ModelSettings, ProtocolName};
+use super::media::MediaBytes;
 use crate::gateway::HostError;
+use assembler::ReplyBuilder;
+
+/// The maximum number of tool calls in one reply. Models write about a hundred at most.
+pub(super) const MAX_TOOL_CALLS: usize = 1024;
 
 /// How a reply is transferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,89 +47,123 @@ pub(super) enum TransferMode {
     Streamed,
 }
 
+/// Everything that determines the contents of a request.
+#[derive(Clone, Copy)]
+pub(super) struct Outbound<'a> {
+    /// The provider's id of the model.
+    pub(super) model: &'a str,
+    pub(super) request: &'a ModelRequest,
+    pub(super) settings: &'a ModelSettings,
+    pub(super) origin: &'a Origin,
+    pub(super) media: MediaBytes<'a>,
+    pub(super) transfer: TransferMode,
+}
+
+/// A provider as opaque parts name it: the protocol, and the endpoint unless it is the provider's
+/// own. Opaque parts are returned only to the provider that they came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Origin(pub(super) String);
+
+impl<'a> Outbound<'a> {
+    /// Returns the effort that is requested, if any.
+    pub(super) fn effort(&self) -> Option<&'a str> {
+        let own = self.request.effort.as_deref();
+        own.or(self.settings.effort.as_deref())
+    }
+
+    /// Returns the maximum number of output tokens, if there is one.
+    pub(super) fn max_tokens(&self) -> Option<u32> {
+        self.request.max_tokens.or(self.settings.max_tokens)
+    }
+
+    /// Returns the value of an opaque part if it came from this provider and model.
+    pub(super) fn own_opaque(&self, part: &OpaquePart) -> Option<Value> {
+        (part.provider == self.origin.0 && part.model == self.model).then(|| part.data.value())
+    }
+}
+
+/// What the reader of a reply needs to know about the request.
+#[derive(Clone, Copy)]
+pub(super) struct ReplyContext<'a> {
+    /// The provider's id of the model that was asked.
+    pub(super) model: &'a str,
+    pub(super) request: &'a ModelRequest,
+    pub(super) origin: &'a Origin,
+    /// Whether the text of reasoning is kept.
+    pub(super) keep_thinking: bool,
+}
+
+impl ReplyContext<'_> {
+    /// Returns the id of a tool call, as it was sent or made by the host.
+    pub(super) fn tool_call_id(&self, sent: &Value, index: usize) -> String {
+        reply::name_of(sent).unwrap_or_else(|| self.request.tool_call_id(index))
+    }
+
+    /// Returns an opaque part.
+    pub(super) fn opaque(&self, data: Value, reasoning: String) -> OpaquePart {
+        OpaquePart {
+            provider: self.origin.0.clone(),
+            model: self.model.to_owned(),
+            data: Json::from(data),
+            reasoning,
+        }
+    }
+}
+
 /// The protocol of a provider.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Protocol {
-    /// OpenAI's chat completions.
-    OpenAi(openai::Dialect),
-}
+pub(super) trait ModelProtocol: fmt::Debug + Send + Sync {
+    /// Returns the address to which a request is sent.
+    fn url(&self, base: &Url, model: &str, transfer: TransferMode) -> Url;
 
-/// The contents of a reply.
-#[derive(Debug)]
-pub(super) struct ParsedReply {
-    /// The text as it arrived, including the model's thinking in `<think>` blocks.
-    pub(super) text: String,
-    /// The tool calls. The id of a tool call is empty if the reply gives it none.
-    pub(super) tool_calls: Vec<ToolCall>,
-    /// The reasoning that was sent separately from the text. It is used only to estimate tokens.
-    pub(super) reasoning: String,
-    /// The model that answered, if the reply names it.
-    pub(super) model: Option<String>,
-    pub(super) finish: FinishReason,
-    pub(super) usage: ReportedUsage,
-}
+    /// Returns the header in which the key is sent, and what precedes the key in it.
+    fn key_header(&self) -> KeyHeader;
 
-/// The reason why a reply cannot be used.
-#[derive(Debug, PartialEq)]
-pub(super) enum ReplyProblem {
-    /// It states this error.
-    StatedError(Value),
-    /// Its finish reason means failure. The reason as sent, possibly an empty string.
-    FailureReason(String),
-    /// It contains no message.
-    NoMessage,
-    /// It contains more tool calls than are accepted.
-    TooManyToolCalls {
-        /// The maximum number.
-        limit: usize,
-    },
-}
-
-/// A reply that cannot be used. It may have a cost nevertheless.
-#[derive(Debug, PartialEq)]
-pub(super) struct UnusableReply {
-    pub(super) problem: ReplyProblem,
-    pub(super) usage: UsageWithoutReply,
-}
-
-/// The progress of a streamed reply. The order of the variants is that of time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum StreamProgress {
-    /// No choice has arrived.
-    #[default]
-    Empty,
-    /// It is being written.
-    Open,
-    /// The first choice has a finish reason or an error; the usage chunk may still follow.
-    Complete,
-    /// The stream has ended or reported an error; what follows is ignored.
-    Ended,
-}
-
-impl Protocol {
-    /// Returns the body of a request. Fails if a schema in it is not JSON.
-    pub(super) fn request_body(
-        self,
-        model: &str,
-        request: &ModelRequest,
-        transfer: TransferMode,
-    ) -> Result<String, HostError> {
-        match self {
-            Self::OpenAi(dialect) => openai::request_body(model, request, transfer, dialect),
-        }
+    /// Returns further headers of each request.
+    fn headers(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
     }
 
-    /// Interprets a reply.
-    pub(super) fn parse_reply(self, reply: &Value) -> Result<ParsedReply, UnusableReply> {
-        match self {
-            Self::OpenAi(_) => openai::parse_reply(reply),
-        }
-    }
+    /// Returns the body of a request. Fails if it contains something that cannot be sent.
+    fn body(&self, outbound: &Outbound<'_>) -> Result<RequestBody, HostError>;
 
-    /// Returns an assembler for the chunks of a streamed reply.
-    pub(super) fn assembler(self) -> openai::Assembler {
-        match self {
-            Self::OpenAi(_) => openai::Assembler::default(),
-        }
+    /// Returns a builder for the chunks of a streamed reply.
+    fn builder(&self) -> Box<dyn ReplyBuilder>;
+
+    /// Reads a reply. What it does not contain is left out.
+    fn parse_reply(&self, reply: &Value, context: ReplyContext<'_>) -> ParsedReply;
+}
+
+/// A header that contains a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct KeyHeader {
+    pub(super) name: &'static str,
+    /// What precedes the key.
+    pub(super) prefix: &'static str,
+}
+
+impl KeyHeader {
+    /// The header of OpenAI's protocols.
+    pub(super) const BEARER: Self = Self {
+        name: "authorization",
+        prefix: "Bearer ",
+    };
+}
+
+/// Returns a protocol for an endpoint.
+pub(super) fn protocol(name: ProtocolName, base: &Url) -> Box<dyn ModelProtocol> {
+    match name {
+        ProtocolName::OpenAi => Box::new(openai::ChatCompletions::for_url(base)),
+        ProtocolName::Responses => Box::new(responses::Responses),
+        ProtocolName::Anthropic => Box::new(anthropic::Messages),
+        ProtocolName::Gemini => Box::new(gemini::GenerateContent),
     }
+}
+
+/// Returns an address with these segments appended to its path.
+fn append_path(base: &Url, segments: &[&str]) -> Url {
+    let mut url = base.clone();
+    if let Ok(mut path) = url.path_segments_mut() {
+        path.pop_if_empty().extend(segments);
+    }
+    url
 }

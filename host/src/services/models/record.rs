@@ -273,11 +273,7 @@ impl RecordedProvider {
         if let Some(at) = answers.iter().position(fits) {
             return answers.remove(at).result;
         }
-        let question = request
-            .messages
-            .last()
-            .map_or("", |turn| turn.content.as_str());
-        let (question, file) = (excerpt(question), self.path.display());
+        let (question, file) = (excerpt(&request.newest_text()), self.path.display());
         let message = format!(
             "no recorded reply to `{question}`: `{file}` holds none that is left for exactly this request; record \
              the run again with `--record FILE`"
@@ -298,34 +294,70 @@ fn exchange_key(request: &ModelRequest) -> String {
 mod tests {
     use super::*;
     use crate::golden::golden;
-    use crate::services::models::{ChatMessage, FinishReason, Speaker, ToolCall, ToolDefinition};
+    use crate::services::models::{FinishReason, ToolDefinition};
+    use strata_core::record::conversation::{
+        AssistantPart, Media, MediaSource, ModelMessage, OpaquePart, Part, TokenUsage, ToolCall,
+        ToolChoice, ToolResult,
+    };
+    use strata_core::record::id::Digest;
+    use strata_core::record::json::Json;
+
+    fn call(id: &str, arguments: &str) -> AssistantPart {
+        AssistantPart::ToolCall(ToolCall {
+            id: id.into(),
+            name: "tool".into(),
+            arguments: arguments.into(),
+        })
+    }
+
+    fn opaque() -> AssistantPart {
+        AssistantPart::Opaque(OpaquePart {
+            provider: "anthropic".into(),
+            model: "model".into(),
+            data: Json::parse(r#"{"signature":"c2ln"}"#).unwrap(),
+            reasoning: "reasoning".into(),
+        })
+    }
 
     /// Returns a request that has all fields.
     fn request() -> ModelRequest {
-        let call = ToolCall {
-            id: "call-1".into(),
-            name: "tool".into(),
-            arguments: "{}".into(),
+        let image = Media {
+            media_type: "image/png".into(),
+            name: Some("a.png".into()),
+            source: MediaSource::Blob {
+                digest: Digest("00".repeat(32)),
+                size: 7,
+            },
         };
-        let asked = ChatMessage {
-            tool_calls: vec![call],
-            ..ChatMessage::new(Speaker::Assistant, "")
+        let file = Media {
+            media_type: "application/pdf".into(),
+            name: None,
+            source: MediaSource::Url("https://example.com/a.pdf".into()),
         };
-        let result = ChatMessage {
-            tool_call_id: Some("call-1".into()),
-            ..ChatMessage::new(Speaker::Tool, "result")
+        let result = ToolResult {
+            call: "call-1".into(),
+            tool: "tool".into(),
+            content: vec![Part::Text("result".into())],
+            is_error: true,
         };
-        let system = ChatMessage::new(Speaker::System, "instructions");
-        let user = ChatMessage::new(Speaker::User, "a \"question\" ✓");
+        let question = Part::Text("a \"question\" ✓".into());
         ModelRequest {
             model: Some("model".into()),
-            messages: vec![system, user, asked, result],
+            system: "system".into(),
+            messages: vec![
+                ModelMessage::System("instructions".into()),
+                ModelMessage::User(vec![question, Part::Image(image), Part::File(file)]),
+                ModelMessage::Assistant(vec![opaque(), call("call-1", "{}")]),
+                ModelMessage::ToolResults(vec![result]),
+            ],
             tools: vec![ToolDefinition {
                 name: "tool".into(),
                 description: "description".into(),
                 parameters: "{\"type\": \"object\"}".into(),
             }],
+            tool_choice: ToolChoice::Tool("tool".into()),
             output_schema: Some("{}".into()),
+            effort: Some("low".into()),
             temperature: Some(0.5),
             max_tokens: Some(100),
             stop: vec!["stop".into()],
@@ -335,18 +367,21 @@ mod tests {
 
     fn reply() -> ModelReply {
         ModelReply {
-            text: "text".into(),
+            parts: vec![
+                opaque(),
+                AssistantPart::Text("text".into()),
+                call("call-2", "[]"),
+            ],
             data: Some("{}".into()),
-            tool_calls: vec![ToolCall {
-                id: "call-2".into(),
-                name: "tool".into(),
-                arguments: "[]".into(),
-            }],
             model: "model-1".into(),
-            input_tokens: 10,
-            output_tokens: 20,
-            cached_tokens: 5,
             finish: FinishReason::Length,
+            usage: TokenUsage {
+                input: 10,
+                output: 20,
+                cache_read: 5,
+                cache_write: 3,
+                reasoning: 2,
+            },
         }
     }
 

@@ -1,19 +1,27 @@
-//! The language models of a team. Every request is validated, limited and charged here, whichever
-//! provider answers.
+//! The language models of a team. Each request is validated, limited and charged here, and goes to
+//! the model that it is for, or to that model's fallbacks.
 //!
-//! The providers are in `remote`, `scripted` and `record`. Budgets and grants belong to the driver.
+//! The providers are in `endpoint`, `scripted` and `record`. Budgets and grants belong to the
+//! driver.
 
-use strata_core::record::json::{Json, JsonError};
-use strata_core::record::money::Usd;
+use std::collections::BTreeMap;
+
+use strata_core::record::conversation::TokenUsage;
 use tokio::sync::Semaphore;
 
-use super::config::{self, ConfigError, ModelsConfig, Price};
+use super::charge::CallAccount;
+use super::config::{
+    ConfigError, ModelConfig, ModelNames, ModelSettings, ModelTarget, ModelsConfig, Price,
+    ProviderConfig, table_name,
+};
+use super::endpoint::{ModelEndpoint, Outlook, Question, RequestFailure};
 use super::rate_limit::RateLimiter;
 use super::record::{ExchangeRecorder, RecordedProvider};
-use super::remote::RemoteProvider;
+use super::reply_check::ReplyCheck;
 use super::scripted::ScriptedProvider;
-use super::tokens::{TokenCounts, UsageWithoutReply, expected_tokens};
-use super::{FailedRequest, FinishReason, ModelReply, ModelRequest, StreamObserver};
+use super::tokens::expected_usage;
+use super::{Charge, FinishReason, ModelReply, ModelRequest, StreamObserver};
+use crate::blob::Blobs;
 use crate::gateway::{HostError, HostErrorKind};
 use crate::services::variables::Variables;
 
@@ -29,30 +37,95 @@ pub(super) const EXCERPT_CHARS: usize = 300;
 /// The language models of a team.
 #[derive(Debug)]
 pub struct Models {
-    model: Option<String>,
-    price: Price,
-    provider: Provider,
+    models: BTreeMap<String, Model>,
+    names: ModelNames,
     permits: Semaphore,
-    pace: RateLimiter,
     recorder: Option<ExchangeRecorder>,
+}
+
+/// A language model.
+#[derive(Debug)]
+struct Model {
+    id: Option<String>,
+    price: Price,
+    settings: ModelSettings,
+    fallback: Vec<String>,
+    provider: Provider,
+    pace: RateLimiter,
 }
 
 #[derive(Debug)]
 enum Provider {
     Scripted(ScriptedProvider),
     Recorded(RecordedProvider),
-    Remote(Box<RemoteProvider>),
+    Endpoint(Box<ModelEndpoint>),
 }
 
-/// A reply and its cost.
+/// A request with what it needs besides its text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelCall {
+    /// The model that it is for.
+    pub target: ModelTarget,
+    /// The request.
+    pub request: ModelRequest,
+    /// The bytes of its images and files.
+    pub blobs: Blobs,
+}
+
+impl ModelCall {
+    /// Returns a request with the model that it is for, without images and files. `role_model` is the
+    /// model for a request that names none.
+    pub fn new(names: &ModelNames, role_model: Option<&str>, request: ModelRequest) -> Self {
+        Self {
+            target: names.resolve(request.model.as_deref(), role_model),
+            request,
+            blobs: Blobs::new(),
+        }
+    }
+
+    /// Returns the text by which recorded calls are matched. It contains the provider's id of the
+    /// model, so that a reply of another model is not served.
+    pub fn identity(&self) -> String {
+        let ModelTarget { name, id } = &self.target;
+        let request = ModelRequest {
+            model: None,
+            ..self.request.clone()
+        };
+        serde_json::to_string(&(name, id, request)).unwrap_or_default()
+    }
+}
+
+/// What is recorded about the models of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelUse {
+    /// The name of the model that answered, or that was asked last.
+    pub model: String,
+    /// The provider's id of the model that answered, as the reply has it.
+    pub answered: Option<String>,
+    /// Why the reply ended; `None` if there was none.
+    pub finish: Option<FinishReason>,
+    /// What the call used, with failed requests and those to other models.
+    pub charge: Charge,
+    /// The models that were asked before and did not answer, in this order.
+    pub tried: Vec<TriedModel>,
+}
+
+/// A model that did not answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TriedModel {
+    /// Its name.
+    pub model: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// A reply and what is recorded about its models.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompletedCall {
     /// The reply.
     pub reply: ModelReply,
-    /// What it cost.
-    pub cost: Usd,
-    /// The number of tokens that it used.
-    pub tokens: u64,
+    /// How it came about, and what it cost.
+    pub used: ModelUse,
 }
 
 /// A failed request. It may have a cost: a reply that violates the request is paid for.
@@ -60,35 +133,32 @@ pub struct CompletedCall {
 pub struct FailedCall {
     /// Why there is no reply.
     pub error: HostError,
-    /// What it cost.
-    pub cost: Usd,
-    /// The number of tokens that it used.
-    pub tokens: u64,
-    /// Why a reply ended that violates the request. `None` if there was no reply.
-    pub finish: Option<FinishReason>,
+    /// What was tried, and what it cost.
+    pub used: ModelUse,
 }
 
 impl Models {
-    /// Loads what the provider needs: the file of replies, or the API key from its environment
-    /// variable.
+    /// Loads what the providers need: the files of replies, or the API keys from their environment
+    /// variables.
     pub fn new(config: &ModelsConfig, variables: &Variables) -> Result<Self, ConfigError> {
-        let provider = match &config.provider {
-            config::ProviderConfig::Scripted { replies } => {
-                Provider::Scripted(ScriptedProvider::load(replies)?)
+        let mut models = BTreeMap::new();
+        for (name, model) in &config.models {
+            let unknown = model
+                .fallback
+                .iter()
+                .find(|fallback| !config.models.contains_key(*fallback));
+            if let Some(fallback) = unknown {
+                return Err(ConfigError::UnknownFallback {
+                    model: name.clone(),
+                    fallback: fallback.clone(),
+                });
             }
-            config::ProviderConfig::Recorded { replies } => {
-                Provider::Recorded(RecordedProvider::load(replies)?)
-            }
-            config::ProviderConfig::OpenAi(endpoint) => {
-                Provider::Remote(Box::new(RemoteProvider::new(endpoint, variables)?))
-            }
-        };
+            models.insert(name.clone(), Model::new(name, model, variables)?);
+        }
         Ok(Self {
-            model: config.model.clone(),
-            price: config.price,
-            provider,
+            models,
+            names: config.names(),
             permits: Semaphore::new(MAX_CONCURRENT_REQUESTS),
-            pace: RateLimiter::per_minute(config.requests_per_minute),
             recorder: config
                 .record
                 .as_deref()
@@ -97,190 +167,250 @@ impl Models {
         })
     }
 
-    /// Returns the model for requests that name none.
-    pub fn default_model(&self) -> Option<&str> {
-        self.model.as_deref()
+    /// Returns the names of the models.
+    pub fn names(&self) -> &ModelNames {
+        &self.names
     }
 
-    /// Returns the cost and the tokens that a request is expected to use at most. They are reserved
-    /// while it is in flight. If the request does not limit the reply, a usual length is assumed.
-    pub fn estimate(&self, request: &ModelRequest) -> (Usd, u64) {
-        self.charge(expected_tokens(request))
+    /// Returns what a call is expected to use at most. It is reserved while the call is in flight. If
+    /// the request does not limit the reply, a usual length is assumed.
+    pub fn estimate(&self, call: &ModelCall) -> Charge {
+        let estimates = self
+            .chain(&call.target)
+            .map(|(_, model)| Charge::new(model.price, model.expected(&call.request)));
+        estimates
+            .max_by_key(|charge| charge.cost)
+            .unwrap_or_default()
     }
 
-    /// Sends a request and returns its reply. Dropping the future cancels the request.
-    pub async fn complete(&self, request: &ModelRequest) -> Result<CompletedCall, FailedCall> {
-        self.complete_observed(request, StreamObserver::default())
+    /// Sends a request and returns its reply, without an observer. Dropping the future cancels the
+    /// request.
+    pub async fn complete(&self, call: &ModelCall) -> Result<CompletedCall, FailedCall> {
+        self.complete_observed(call, StreamObserver::default())
             .await
     }
 
     /// Sends a request like `complete`, and passes the reply to an observer as it is written.
     pub async fn complete_observed(
         &self,
-        request: &ModelRequest,
+        call: &ModelCall,
         mut observer: StreamObserver,
     ) -> Result<CompletedCall, FailedCall> {
-        let result = self.ask(request, &mut observer).await;
-        let reply = result.as_ref().map(|(reply, _)| reply);
+        let result = self.ask(call, &mut observer).await;
+        let reply = result.as_ref().map(|completed| &completed.reply);
         if let Ok(reply) = reply {
             observer.completed(reply);
-        }
-        if let Some(recorder) = &self.recorder {
-            recorder.append(request, reply.map_err(|unanswered| &unanswered.error));
-        }
-        let (reply, lost) = result.map_err(|unanswered| self.failed_call(request, unanswered))?;
-        let (cost, tokens) = self.charge(reply.tokens().plus(lost.tokens(request)));
-        let finish = reply.finish;
-        if let Some(flaw) = finish.defect() {
-            tracing::warn!(
-                model = reply.model,
-                "a reply of the model {}",
-                flaw.description()
-            );
-        }
-        match check_reply(reply, request) {
-            Ok(reply) => Ok(CompletedCall {
-                reply,
-                cost,
-                tokens,
-            }),
-            Err(message) => {
-                let error = HostError::new(HostErrorKind::Upstream, message);
-                Err(FailedCall {
-                    error,
-                    cost,
-                    tokens,
-                    finish: Some(finish),
-                })
+            if let Some(defect) = reply.finish.defect() {
+                tracing::warn!(
+                    model = reply.model,
+                    "a reply of the model {}",
+                    defect.description()
+                );
             }
         }
-    }
-
-    /// Returns the failure of a request, with its cost.
-    fn failed_call(
-        &self,
-        request: &ModelRequest,
-        FailedRequest { error, used }: FailedRequest,
-    ) -> FailedCall {
-        let (cost, tokens) = self.charge(used.tokens(request));
-        FailedCall {
-            error,
-            cost,
-            tokens,
-            finish: None,
+        if let Some(recorder) = &self.recorder {
+            recorder.append(&call.request, reply.map_err(|failed| &failed.error));
         }
+        result
     }
 
-    /// Returns the cost of tokens, and their number.
-    pub fn charge(&self, tokens: TokenCounts) -> (Usd, u64) {
-        (self.price.cost(tokens), tokens.total())
-    }
-
-    /// Sends a request to the provider. Also returns what earlier attempts used that broke off.
+    /// Asks the model that the call is for, and then its fallbacks until one answers.
     async fn ask(
         &self,
-        request: &ModelRequest,
+        call: &ModelCall,
         observer: &mut StreamObserver,
-    ) -> Result<(ModelReply, UsageWithoutReply), FailedRequest> {
-        if request.messages.is_empty() {
-            return Err(
-                invalid("cannot ask a model: `messages` is empty; give at least one turn").into(),
-            );
-        }
-        if request.temperature.is_some_and(|t| !t.is_finite()) {
-            return Err(invalid("cannot ask a model: `temperature` is not a finite number").into());
-        }
-        let model = request.model.as_deref().or(self.model.as_deref());
+    ) -> Result<CompletedCall, FailedCall> {
+        let mut account = CallAccount::new(observer);
+        let mut used = ModelUse {
+            model: call.target.name.clone(),
+            answered: None,
+            finish: None,
+            charge: Charge::default(),
+            tried: Vec::new(),
+        };
+        let check = match validate(&call.request) {
+            Ok(check) => check,
+            Err(error) => return Err(FailedCall { error, used }),
+        };
         // The semaphore is never closed, so acquiring cannot fail.
         let _place = self.permits.acquire().await;
-        match &self.provider {
+        let mut chain = self.chain(&call.target).peekable();
+        while let Some((name, model)) = chain.next() {
+            account.switch_to(model.price, model.expected(&call.request));
+            let is_target = used.tried.is_empty();
+            let id = if is_target {
+                &call.target.id
+            } else {
+                &model.id
+            };
+            let result = model.ask(id.as_deref(), call, &check, &mut account).await;
+            used.model = name.to_owned();
+            used.charge = account.charge;
+            match result {
+                Ok(reply) => {
+                    used.answered = Some(reply.model.clone());
+                    used.finish = Some(reply.finish);
+                    return Ok(CompletedCall { reply, used });
+                }
+                Err(failure) if failure.outlook == Outlook::Nowhere || chain.peek().is_none() => {
+                    used.answered = failure.answered;
+                    used.finish = failure.finish;
+                    let error = with_tried(failure.error, &used.tried);
+                    return Err(FailedCall { error, used });
+                }
+                Err(failure) => {
+                    account.waits_again();
+                    let reason = failure.reason;
+                    tracing::warn!(model = name, "another model is asked: {reason}");
+                    used.tried.push(TriedModel {
+                        model: name.to_owned(),
+                        reason,
+                    });
+                }
+            }
+        }
+        Err(FailedCall {
+            error: no_default_error(),
+            used,
+        })
+    }
+
+    /// Returns a model and its fallbacks, each with its name and once. It is empty if the team has no
+    /// such model.
+    fn chain<'a>(&'a self, target: &'a ModelTarget) -> impl Iterator<Item = (&'a str, &'a Model)> {
+        let first = self.models.get_key_value(&target.name);
+        let fallback = first.map_or(&[][..], |(_, model)| &model.fallback);
+        let others = fallback
+            .iter()
+            .enumerate()
+            .filter(|(place, name)| **name != target.name && !fallback[..*place].contains(name));
+        let others = others.filter_map(|(_, name)| self.models.get_key_value(name));
+        first
+            .into_iter()
+            .chain(others)
+            .map(|(name, model)| (name.as_str(), model))
+    }
+}
+
+impl Model {
+    fn new(name: &str, config: &ModelConfig, variables: &Variables) -> Result<Self, ConfigError> {
+        let provider = match &config.provider {
+            ProviderConfig::Scripted { replies } => {
+                Provider::Scripted(ScriptedProvider::load(replies)?)
+            }
+            ProviderConfig::Recorded { replies } => {
+                Provider::Recorded(RecordedProvider::load(replies)?)
+            }
+            ProviderConfig::Endpoint(endpoint) => {
+                Provider::Endpoint(Box::new(ModelEndpoint::new(name, endpoint, variables)?))
+            }
+        };
+        Ok(Self {
+            id: config.model.clone(),
+            price: config.price,
+            settings: config.settings.clone(),
+            fallback: config.fallback.clone(),
+            provider,
+            pace: RateLimiter::per_minute(config.requests_per_minute),
+        })
+    }
+
+    fn expected(&self, request: &ModelRequest) -> TokenUsage {
+        expected_usage(request, self.settings.max_tokens)
+    }
+
+    /// Sends a request to the provider.
+    async fn ask(
+        &self,
+        id: Option<&str>,
+        call: &ModelCall,
+        check: &ReplyCheck,
+        account: &mut CallAccount<'_>,
+    ) -> Result<ModelReply, RequestFailure> {
+        let request = &call.request;
+        let reply = match &self.provider {
+            Provider::Endpoint(endpoint) => {
+                let question = Question {
+                    model: id.ok_or_else(|| no_id_error(&call.target))?,
+                    request,
+                    settings: &self.settings,
+                    blobs: &call.blobs,
+                    check,
+                    pace: &self.pace,
+                };
+                return endpoint.complete(question, account).await;
+            }
             Provider::Recorded(recorded) => {
                 self.pace.wait().await;
-                observer.dispatched();
-                Ok((recorded.complete(request)?, UsageWithoutReply::Nothing))
+                account.dispatched();
+                recorded.complete(request)?
             }
             Provider::Scripted(scripted) => {
                 self.pace.wait().await;
-                observer.dispatched();
-                Ok((
-                    scripted.complete(model, request).await?,
-                    UsageWithoutReply::Nothing,
-                ))
+                account.dispatched();
+                scripted.complete(id, request).await?
             }
-            Provider::Remote(endpoint) => {
-                let model = model.ok_or_else(|| {
-                    invalid(
-                        "cannot ask a model: neither the request nor the team names one; write `model = \"…\"` under \
-                         `[llm]`",
-                    )
-                })?;
-                endpoint
-                    .complete(model, request, observer, &self.pace)
-                    .await
+        };
+        account.add_reply(reply.usage);
+        let (finish, answered) = (reply.finish, reply.model.clone());
+        check.check(reply).map_err(|mismatch| {
+            let reason = mismatch.message;
+            let message = format!("asking model `{answered}` failed: {reason}");
+            RequestFailure {
+                error: HostError::new(HostErrorKind::Upstream, message),
+                reason,
+                outlook: Outlook::Elsewhere,
+                finish: Some(finish),
+                answered: Some(answered),
             }
-        }
+        })
+    }
+}
+
+fn validate(request: &ModelRequest) -> Result<ReplyCheck, HostError> {
+    if request.messages.is_empty() {
+        return Err(invalid(
+            "cannot ask a model: `messages` is empty; give at least one turn",
+        ));
+    }
+    if request.temperature.is_some_and(|t| !t.is_finite()) {
+        return Err(invalid(
+            "cannot ask a model: `temperature` is not a finite number",
+        ));
+    }
+    ReplyCheck::for_request(request)
+}
+
+fn no_id_error(target: &ModelTarget) -> HostError {
+    let table = table_name(&target.name);
+    invalid(format!(
+        "cannot ask a model: neither the request nor the team names one; write `model = \"…\"` under `[{table}]`"
+    ))
+}
+
+fn no_default_error() -> HostError {
+    invalid(
+        "cannot ask a model: the team has no `[llm]`, and the request names no other model; add `[llm]`",
+    )
+}
+
+/// Returns an error that also names the models that were asked before.
+fn with_tried(error: HostError, tried: &[TriedModel]) -> HostError {
+    if tried.is_empty() {
+        return error;
+    }
+    let tried: Vec<String> = tried
+        .iter()
+        .map(|tried| format!("`{}` failed: {}", tried.model, tried.reason))
+        .collect();
+    HostError {
+        message: format!("{}; before, {}", error.message, tried.join("; ")),
+        ..error
     }
 }
 
 pub(super) fn invalid(message: impl Into<String>) -> HostError {
     HostError::new(HostErrorKind::Invalid, message)
-}
-
-/// Converts a reply to the requested form, or returns why that is impossible.
-fn check_reply(mut reply: ModelReply, request: &ModelRequest) -> Result<ModelReply, String> {
-    for call in &mut reply.tool_calls {
-        let arguments = Json::parse(&call.arguments).map_err(|e| {
-            format!(
-                "asking model `{}` failed: it calls the tool `{}` with arguments that are not JSON: {e}{}",
-                reply.model,
-                call.name,
-                describe_flaw(reply.finish)
-            )
-        })?;
-        call.arguments = arguments.as_str().to_owned();
-    }
-    if request.output_schema.is_some() && reply.data.is_none() {
-        match Json::parse(strip_code_fence(&reply.text)) {
-            Ok(data) => reply.data = Some(data.as_str().to_owned()),
-            // A model that calls a tool answers in a later reply.
-            Err(_) if !reply.tool_calls.is_empty() => {}
-            Err(error) => return Err(not_json_error(&reply, request, &error)),
-        }
-    }
-    Ok(reply)
-}
-
-/// Returns the end of an error message about a reply that ended abnormally.
-fn describe_flaw(finish: FinishReason) -> String {
-    finish
-        .defect()
-        .map_or_else(String::new, |flaw| format!("; it {}", flaw.description()))
-}
-
-fn not_json_error(reply: &ModelReply, request: &ModelRequest, error: &JsonError) -> String {
-    let cut = request
-        .max_tokens
-        .is_some_and(|max| reply.output_tokens >= max);
-    let hint = match reply.finish {
-        // Not all endpoints report the truncation.
-        FinishReason::Stop if cut => "; it was truncated at `max_tokens`".to_owned(),
-        finish => describe_flaw(finish),
-    };
-    let quoted = excerpt(&reply.text);
-    format!(
-        "asking model `{}` failed: the reply is {error}: `{quoted}`{hint}",
-        reply.model
-    )
-}
-
-/// Returns the text without the Markdown code fence that many models put around JSON.
-pub(super) fn strip_code_fence(text: &str) -> &str {
-    let text = text.trim();
-    let inner = text.strip_prefix("```").and_then(|t| t.strip_suffix("```"));
-    match inner.and_then(|t| t.split_once('\n')) {
-        Some((_language, body)) => body.trim(),
-        None => text,
-    }
 }
 
 /// Returns the beginning of a text from outside. Control characters are replaced so that it fits

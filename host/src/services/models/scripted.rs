@@ -11,12 +11,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use regex::Regex;
+use reqwest::StatusCode;
+use strata_core::record::conversation::{AssistantPart, TokenUsage, ToolCall};
 use strata_core::record::fault::FaultCause;
 
 pub use self::file::ReplyFileError;
+use super::endpoint::{RequestFailure, outlook_of_status};
 use super::registry::excerpt;
-use super::tokens::estimate_tokens;
-use super::{FinishReason, ModelReply, ModelRequest, Speaker, ToolCall};
+use super::tokens::{estimate_input, estimate_tokens};
+use super::{FinishReason, ModelReply, ModelRequest};
 use crate::gateway::{HostError, HostErrorKind};
 
 /// The name of the answering model if neither the request nor the team names one.
@@ -32,7 +35,7 @@ pub(super) struct ScriptedProvider {
 /// An entry of the file.
 #[derive(Debug)]
 struct ScriptedEntry {
-    /// The pattern that the last user message has to match. `None` matches all.
+    /// The pattern that the newest message has to match. `None` matches all.
     pattern: Option<Regex>,
     /// The answer.
     answer: ScriptedAnswer,
@@ -79,14 +82,14 @@ impl ScriptedProvider {
         })
     }
 
-    /// Returns the first reply that matches the last user message and may still be used.
+    /// Returns the first reply that matches the newest message and may still be used.
     pub(super) async fn complete(
         &self,
         model: Option<&str>,
         request: &ModelRequest,
-    ) -> Result<ModelReply, HostError> {
-        let question = last_user_message(request);
-        let entry = self.choose(question)?;
+    ) -> Result<ModelReply, RequestFailure> {
+        let question = request.newest_text();
+        let entry = self.choose(&question)?;
         if !entry.delay.is_zero() {
             tokio::time::sleep(entry.delay).await;
         }
@@ -94,11 +97,23 @@ impl ScriptedProvider {
             ScriptedAnswer::Reply(words) => {
                 Ok(words.to_reply(model.unwrap_or(DEFAULT_MODEL), request))
             }
-            ScriptedAnswer::Failure { status, body } => Err(upstream_error(format!(
-                "asking the scripted model failed: `{}` plays an endpoint that answers {status}: `{}`",
-                self.file.display(),
-                excerpt(body)
-            ))),
+            ScriptedAnswer::Failure { status, body } => Err(self.failure(*status, body)),
+        }
+    }
+
+    fn failure(&self, status: u16, body: &str) -> RequestFailure {
+        let reason = format!(
+            "`{}` plays an endpoint that answers {status}: `{}`",
+            self.file.display(),
+            excerpt(body)
+        );
+        let error = upstream_error(format!("asking the scripted model failed: {reason}"));
+        let outlook = StatusCode::from_u16(status).map(outlook_of_status);
+        let failure = RequestFailure::from(error);
+        RequestFailure {
+            reason,
+            outlook: outlook.unwrap_or(failure.outlook),
+            ..failure
         }
     }
 
@@ -144,25 +159,27 @@ impl ScriptedEntry {
 
 impl ScriptedReply {
     fn to_reply(&self, model: &str, request: &ModelRequest) -> ModelReply {
+        let text = AssistantPart::Text(self.text.clone());
+        let text = Some(text).filter(|_| !self.text.is_empty());
         let calls = self.tool_calls.iter().enumerate();
+        let calls = calls.map(|(index, call)| call.to_tool_call(request, index));
+        let (input, output) = (self.input.map(u64::from), self.output.map(u64::from));
         ModelReply {
-            text: self.text.clone(),
-            data: self.data.clone(),
-            tool_calls: calls
-                .map(|(i, call)| call.to_tool_call(request, i))
+            parts: text
+                .into_iter()
+                .chain(calls.map(AssistantPart::ToolCall))
                 .collect(),
+            data: self.data.clone(),
             model: model.to_owned(),
-            input_tokens: self
-                .input
-                .unwrap_or_else(|| estimate_tokens(request.texts())),
-            output_tokens: self
-                .output
-                .unwrap_or_else(|| estimate_tokens([self.text.as_str()])),
-            cached_tokens: 0,
             finish: if self.tool_calls.is_empty() {
                 FinishReason::Stop
             } else {
                 FinishReason::ToolCalls
+            },
+            usage: TokenUsage {
+                input: input.unwrap_or_else(|| estimate_input(request)),
+                output: output.unwrap_or_else(|| estimate_tokens([self.text.as_str()])),
+                ..TokenUsage::default()
             },
         }
     }
@@ -177,12 +194,6 @@ impl ScriptedToolCall {
             arguments: self.arguments.clone(),
         }
     }
-}
-
-fn last_user_message(request: &ModelRequest) -> &str {
-    let users = request.messages.iter().rev();
-    let mut users = users.filter(|t| t.speaker == Speaker::User);
-    users.next().map_or("", |turn| turn.content.as_str())
 }
 
 fn upstream_error(message: String) -> HostError {

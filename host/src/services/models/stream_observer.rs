@@ -7,8 +7,7 @@ use std::sync::Arc;
 use strata_core::record::host_call::HostCallKind;
 use tokio::sync::watch;
 
-use super::ModelReply;
-use super::tokens::TokenCounts;
+use super::{Charge, ModelReply};
 
 /// A change of a reply that is being written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,13 +34,13 @@ pub struct DispatchState(Arc<watch::Sender<DispatchPhase>>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DispatchPhase {
     InFlight,
-    NotInFlight { used: TokenCounts },
+    NotInFlight { used: Charge },
 }
 
 impl Default for DispatchPhase {
     fn default() -> Self {
         Self::NotInFlight {
-            used: TokenCounts::default(),
+            used: Charge::default(),
         }
     }
 }
@@ -57,9 +56,9 @@ impl DispatchState {
         Self(Arc::new(watch::Sender::new(DispatchPhase::InFlight)))
     }
 
-    /// Waits until the request is not in flight, and returns the tokens that it has used until
+    /// Waits until the request is not in flight, and returns what it has used until
     /// then.
-    pub async fn wait_until_not_in_flight(&self) -> TokenCounts {
+    pub async fn wait_until_not_in_flight(&self) -> Charge {
         let mut phase = self.0.subscribe();
         // The sender cannot be dropped, because `self` holds it.
         match phase
@@ -68,7 +67,7 @@ impl DispatchState {
             .as_deref()
         {
             Ok(DispatchPhase::NotInFlight { used }) => *used,
-            _ => TokenCounts::default(),
+            _ => Charge::default(),
         }
     }
 }
@@ -105,8 +104,8 @@ impl StreamObserver {
         self.dispatch_state.0.send_replace(DispatchPhase::InFlight);
     }
 
-    /// Notes that the request failed and waits to be sent again. It has used these tokens so far.
-    pub(super) fn waits_again(&self, used: TokenCounts) {
+    /// Notes that the request failed and waits to be sent again. It has used this much so far.
+    pub(super) fn waits_again(&self, used: Charge) {
         self.dispatch_state
             .0
             .send_replace(DispatchPhase::NotInFlight { used });
@@ -139,7 +138,7 @@ impl StreamObserver {
     /// Notes that the reply is complete. Passes its text to the listener if none was passed yet.
     pub(super) fn completed(&mut self, reply: &ModelReply) {
         if !self.has_text {
-            self.text(&reply.text);
+            self.text(&reply.text());
         }
     }
 }

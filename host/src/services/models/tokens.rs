@@ -1,11 +1,20 @@
 //! Token usage of requests, as the endpoint reports it or as it is estimated.
 
 use serde_json::Value;
+use strata_core::record::conversation::{
+    AssistantPart, Media, MediaSource, ModelMessage, Part, TokenUsage, ToolCall,
+};
 
 use super::ModelRequest;
 
 /// The approximate number of characters per token in English text.
-const CHARS_PER_TOKEN: usize = 4;
+const CHARS_PER_TOKEN: u64 = 4;
+
+/// The approximate number of tokens of an image. Providers charge for its size in pixels.
+const IMAGE_TOKENS: u64 = 1600;
+
+/// The approximate number of bytes of a file, such as a PDF document, per token.
+const FILE_BYTES_PER_TOKEN: u64 = 16;
 
 /// The number of tokens of a typical reply.
 const TYPICAL_REPLY_TOKENS: u32 = 1024;
@@ -14,68 +23,141 @@ const TYPICAL_REPLY_TOKENS: u32 = 1024;
 /// writes more in one reply.
 const MAX_REPLY_TOKENS: u32 = 1 << 18;
 
-/// The tokens of a request and its reply.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TokenCounts {
-    /// The tokens of the request, including cached ones.
-    pub input: u32,
-    /// The tokens of the reply.
-    pub output: u32,
-    /// The part of `input` that the provider read from its cache.
-    pub cached: u32,
-}
-
-impl TokenCounts {
-    /// Returns counts without cached tokens.
-    pub fn new(input: u32, output: u32) -> Self {
-        Self {
-            input,
-            output,
-            cached: 0,
-        }
-    }
-
-    /// Returns the sum of input and output tokens.
-    pub fn total(self) -> u64 {
-        u64::from(self.input) + u64::from(self.output)
-    }
-
-    /// Returns the sum of two counts.
-    pub(super) fn plus(self, other: Self) -> Self {
-        Self {
-            input: self.input.saturating_add(other.input),
-            output: self.output.saturating_add(other.output),
-            cached: self.cached.saturating_add(other.cached),
-        }
+/// Returns the sum of two usages.
+pub(super) fn add_usage(one: TokenUsage, other: TokenUsage) -> TokenUsage {
+    TokenUsage {
+        input: one.input.saturating_add(other.input),
+        output: one.output.saturating_add(other.output),
+        cache_read: one.cache_read.saturating_add(other.cache_read),
+        cache_write: one.cache_write.saturating_add(other.cache_write),
+        reasoning: one.reasoning.saturating_add(other.reasoning),
     }
 }
 
 /// Returns the approximate number of tokens in these texts.
-pub(super) fn estimate_tokens<'a>(texts: impl IntoIterator<Item = &'a str>) -> u32 {
-    let chars: usize = texts.into_iter().map(|t| t.chars().count()).sum();
-    u32::try_from(chars.div_ceil(CHARS_PER_TOKEN)).unwrap_or(u32::MAX)
+pub(super) fn estimate_tokens<'a>(texts: impl IntoIterator<Item = &'a str>) -> u64 {
+    tokens_of_chars(texts.into_iter().map(chars).sum())
 }
 
-/// Returns the number of tokens in a request, and the expected maximum of its reply.
-pub(super) fn expected_tokens(request: &ModelRequest) -> TokenCounts {
-    TokenCounts::new(
-        estimate_tokens(request.texts()),
-        request
-            .max_tokens
+/// Returns the approximate number of tokens in a request.
+pub(super) fn estimate_input(request: &ModelRequest) -> u64 {
+    let tools = request
+        .tools
+        .iter()
+        .flat_map(|tool| [&tool.name, &tool.description, &tool.parameters]);
+    let texts = tools.chain(&request.output_schema).chain([&request.system]);
+    let mut size = ContentSize {
+        chars: texts.map(|text| chars(text)).sum(),
+        media_tokens: 0,
+    };
+    for message in &request.messages {
+        size.add_message(message);
+    }
+    tokens_of_chars(size.chars).saturating_add(size.media_tokens)
+}
+
+/// Returns the approximate number of tokens in a reply, with its reasoning.
+pub(super) fn estimate_output(parts: &[AssistantPart], reasoning_chars: usize) -> u64 {
+    let mut size = ContentSize::default();
+    for part in parts {
+        match part {
+            AssistantPart::Text(text) => size.chars += chars(text),
+            AssistantPart::ToolCall(call) => size.chars += chars(&call.arguments),
+            AssistantPart::Media(media) => size.add_media(media),
+            AssistantPart::Opaque(_) => {}
+        }
+    }
+    tokens_of_chars(size.chars + reasoning_chars as u64).saturating_add(size.media_tokens)
+}
+
+fn chars(text: &str) -> u64 {
+    text.chars().count() as u64
+}
+
+fn tokens_of_chars(chars: u64) -> u64 {
+    chars.div_ceil(CHARS_PER_TOKEN)
+}
+
+/// The size of what a model receives or writes.
+#[derive(Default)]
+struct ContentSize {
+    chars: u64,
+    media_tokens: u64,
+}
+
+impl ContentSize {
+    fn add_message(&mut self, message: &ModelMessage) {
+        match message {
+            ModelMessage::System(text) => self.chars += chars(text),
+            ModelMessage::User(parts) => self.add_parts(parts),
+            ModelMessage::Assistant(parts) => {
+                for part in parts {
+                    match part {
+                        AssistantPart::Text(text) => self.chars += chars(text),
+                        AssistantPart::ToolCall(ToolCall {
+                            name, arguments, ..
+                        }) => self.chars += chars(name) + chars(arguments),
+                        AssistantPart::Media(media) => self.add_media(media),
+                        AssistantPart::Opaque(part) => self.chars += chars(part.data.as_str()),
+                    }
+                }
+            }
+            ModelMessage::ToolResults(results) => {
+                for result in results {
+                    self.add_parts(&result.content);
+                }
+            }
+        }
+    }
+
+    fn add_parts(&mut self, parts: &[Part]) {
+        for part in parts {
+            match part {
+                Part::Text(text) => self.chars += chars(text),
+                Part::Image(_) => self.media_tokens += IMAGE_TOKENS,
+                Part::File(media) => self.add_media(media),
+            }
+        }
+    }
+
+    fn add_media(&mut self, media: &Media) {
+        let tokens = match &media.source {
+            MediaSource::Blob { size, .. } => size / FILE_BYTES_PER_TOKEN,
+            MediaSource::Url(_) => 0,
+        };
+        self.media_tokens = self.media_tokens.saturating_add(tokens.max(IMAGE_TOKENS));
+    }
+}
+
+/// Returns the number of tokens in a request, and the expected maximum of its reply. `max_tokens` is
+/// the limit that is sent if the request has none.
+pub(super) fn expected_usage(request: &ModelRequest, max_tokens: Option<u32>) -> TokenUsage {
+    let output = request.max_tokens.or(max_tokens);
+    TokenUsage {
+        input: estimate_input(request),
+        output: output
             .unwrap_or(TYPICAL_REPLY_TOKENS)
-            .min(MAX_REPLY_TOKENS),
-    )
+            .min(MAX_REPLY_TOKENS)
+            .into(),
+        ..TokenUsage::default()
+    }
 }
 
 /// The usage that an endpoint reports. A field is `None` if it is not reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ReportedUsage {
-    pub(super) input: Option<u32>,
-    pub(super) output: Option<u32>,
+    /// The tokens of the request, including cached ones.
+    pub(super) input: Option<u64>,
+    /// The tokens of the reply, including those of reasoning.
+    pub(super) output: Option<u64>,
     /// The sum of input and output tokens.
-    pub(super) total: Option<u32>,
+    pub(super) total: Option<u64>,
     /// The part of `input` that came from a cache.
-    pub(super) cached: Option<u32>,
+    pub(super) cache_read: Option<u64>,
+    /// The part of `input` that was written to a cache.
+    pub(super) cache_write: Option<u64>,
+    /// The part of `output` that was reasoning.
+    pub(super) reasoning: Option<u64>,
 }
 
 impl ReportedUsage {
@@ -96,8 +178,9 @@ impl ReportedUsage {
     }
 
     /// Returns the tokens of a request, with `guess` in place of what is not reported. Their sum is
-    /// never less than the reported total, so that token limits hold.
-    pub(super) fn or_estimate(self, guess: TokenCounts) -> TokenCounts {
+    /// never less than the reported total, so that token limits hold. Parts are never larger than
+    /// what they are parts of.
+    pub(super) fn or_estimate(self, guess: TokenUsage) -> TokenUsage {
         let (input, output) = match (self.input, self.output, self.total) {
             (Some(input), Some(output), _) => (input, output),
             (Some(input), None, Some(total)) => (input, total.saturating_sub(input)),
@@ -108,24 +191,36 @@ impl ReportedUsage {
             }
             (input, output, None) => (input.unwrap_or(guess.input), output.unwrap_or(guess.output)),
         };
-        TokenCounts {
+        let cache_read = self.cache_read.unwrap_or_default().min(input);
+        TokenUsage {
             input,
             output,
-            cached: self.cached.unwrap_or_default().min(input),
+            cache_read,
+            cache_write: self.cache_write.unwrap_or_default().min(input - cache_read),
+            reasoning: self.reasoning.unwrap_or_default().min(output),
         }
     }
 }
 
+/// Returns the first number of tokens that a report has under one of these JSON pointers.
+pub(super) fn first_count(usage: &Value, pointers: &[&str]) -> Option<u64> {
+    pointers
+        .iter()
+        .find_map(|pointer| parse_token_count(usage.pointer(pointer)?))
+}
+
 /// Parses a number of tokens, which some endpoints write as a string or with a fraction. Returns
 /// `None` for values that cannot be a count, such as negative numbers.
-pub(super) fn parse_token_count(value: &Value) -> Option<u32> {
+pub(super) fn parse_token_count(value: &Value) -> Option<u64> {
     let number = match value {
         Value::Number(number) => number.as_f64()?,
         Value::String(text) => text.trim().parse().ok()?,
         _ => return None,
     };
-    // `as` saturates. A fraction of a token counts as one.
-    (number.is_finite() && number >= 0.0).then(|| number.ceil() as u32)
+    // `as` saturates. A fraction of a token counts as one. No request has more tokens than a `u32`
+    // holds, and sums of such numbers cannot overflow.
+    let count = number.ceil().min(f64::from(u32::MAX)) as u64;
+    (number.is_finite() && number >= 0.0).then_some(count)
 }
 
 /// The usage of a request without a reply.
@@ -134,27 +229,19 @@ pub(super) enum UsageWithoutReply {
     /// Nothing, as far as is known.
     Nothing,
     /// The reported number of tokens.
-    Tokens(TokenCounts),
+    Tokens(TokenUsage),
     /// Unknown, because the endpoint may still be working, or the reply broke off. The reserved
     /// amount is assumed.
     Unknown,
 }
 
 impl UsageWithoutReply {
-    /// Returns the tokens of the request and its reply.
-    pub(super) fn tokens(self, request: &ModelRequest) -> TokenCounts {
+    /// Returns the tokens of the request and its reply, where `expected` is the reserved amount.
+    pub(super) fn tokens(self, expected: TokenUsage) -> TokenUsage {
         match self {
-            Self::Nothing => TokenCounts::default(),
+            Self::Nothing => TokenUsage::default(),
             Self::Tokens(tokens) => tokens,
-            Self::Unknown => expected_tokens(request),
-        }
-    }
-
-    /// Returns the sum of two usages.
-    pub(super) fn plus(self, other: Self, request: &ModelRequest) -> Self {
-        match (self, other) {
-            (Self::Nothing, used) | (used, Self::Nothing) => used,
-            _ => Self::Tokens(self.tokens(request).plus(other.tokens(request))),
+            Self::Unknown => expected,
         }
     }
 }
@@ -167,7 +254,7 @@ mod tests {
 
     #[test]
     fn numbers_of_tokens_are_read_in_all_forms() {
-        let check = |value: Value, expected: Option<u32>| {
+        let check = |value: Value, expected: Option<u64>| {
             assert_eq!(parse_token_count(&value), expected, "{value}")
         };
         check(json!(7), Some(7));
@@ -175,9 +262,9 @@ mod tests {
         check(json!("12"), Some(12));
         check(json!(" 12.2 "), Some(13));
         check(json!(6.5), Some(7));
-        check(json!(5_000_000_000_u64), Some(u32::MAX));
-        check(json!(1e300), Some(u32::MAX));
-        check(json!("1e300"), Some(u32::MAX));
+        check(json!(5_000_000_000_u64), Some(u64::from(u32::MAX)));
+        check(json!(1e300), Some(u64::from(u32::MAX)));
+        check(json!("1e300"), Some(u64::from(u32::MAX)));
         for nothing in [
             json!(-1),
             json!("-1"),
@@ -194,14 +281,18 @@ mod tests {
 
     #[test]
     fn what_an_endpoint_says_is_completed_so_that_its_total_holds() {
-        let check = |(input, output, total), expected: (u32, u32)| {
+        let check = |(input, output, total), expected: (u64, u64)| {
             let usage = ReportedUsage {
                 input,
                 output,
                 total,
-                cached: None,
+                ..ReportedUsage::default()
             };
-            let tokens = usage.or_estimate(TokenCounts::new(10, 4));
+            let tokens = usage.or_estimate(TokenUsage {
+                input: 10,
+                output: 4,
+                ..TokenUsage::default()
+            });
             assert_eq!((tokens.input, tokens.output), expected, "{usage:?}");
         };
         check((Some(3), Some(5), Some(99)), (3, 5));
@@ -216,19 +307,23 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_cached_than_was_sent() {
+    fn a_part_is_never_more_than_what_it_is_a_part_of() {
         let usage = ReportedUsage {
             input: Some(3),
             output: Some(1),
             total: None,
-            cached: Some(9),
+            cache_read: Some(2),
+            cache_write: Some(9),
+            reasoning: Some(9),
         };
         assert_eq!(
-            usage.or_estimate(TokenCounts::default()),
-            TokenCounts {
+            usage.or_estimate(TokenUsage::default()),
+            TokenUsage {
                 input: 3,
                 output: 1,
-                cached: 3
+                cache_read: 2,
+                cache_write: 1,
+                reasoning: 1,
             }
         );
     }

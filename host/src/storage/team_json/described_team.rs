@@ -100,6 +100,7 @@ fn read_role(key: &str, entry: &LocatedValue<'_>) -> Result<Role, ImportError> {
             .map(|label| label.rsplit('.').next().unwrap_or(label).to_owned())
             .collect(),
         addresses: Vec::new(),
+        model: None,
         react,
         actions,
     })

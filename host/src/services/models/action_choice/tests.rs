@@ -1,6 +1,7 @@
 //! Tests of the request for a choice, and of the interpretation of its answers.
 
 use proptest::prelude::*;
+use strata_core::record::conversation::{AssistantPart, ModelMessage, Part, TokenUsage};
 use strata_core::record::id::MessageId;
 
 use super::*;
@@ -8,14 +9,11 @@ use crate::services::models::FinishReason;
 
 fn reply(text: &str, data: Option<&str>) -> ModelReply {
     ModelReply {
-        text: text.to_owned(),
+        parts: vec![AssistantPart::Text(text.to_owned())],
         data: data.map(str::to_owned),
-        tool_calls: Vec::new(),
         model: "m".to_owned(),
-        input_tokens: 0,
-        output_tokens: 0,
-        cached_tokens: 0,
         finish: FinishReason::Stop,
+        usage: TokenUsage::default(),
     }
 }
 
@@ -137,16 +135,15 @@ fn the_model_is_told_who_it_is_and_what_there_is_to_choose() {
     };
     let candidates = [candidate("Write", "writes code"), candidate("Test", "")];
     let request = think_request(&role, &candidates, &[message("Design", "a snake")], &[]);
-    let texts: Vec<_> = request
-        .messages
-        .iter()
-        .map(|t| (t.speaker, t.content.as_str()))
-        .collect();
     let system = "You are Ann, Engineer. Your goal: working code. You decide what you do next; you do not do it yet.";
     let user = "Which action do you take next?\n\nActions:\n0. Write: writes code\n1. Test\n-1. none: everything is \
                 done\n\nMessages to handle:\n- Design: a snake\n\nDone so far:\n(nothing)\n\nAnswer with one number \
                 from -1 to 1 and nothing else.";
-    assert_eq!(texts, [(Speaker::System, system), (Speaker::User, user)]);
+    assert_eq!(request.system, system);
+    assert_eq!(
+        request.messages,
+        [ModelMessage::User(vec![Part::Text(user.to_owned())])]
+    );
 }
 
 #[test]
@@ -156,7 +153,7 @@ fn long_histories_and_long_messages_are_cut() {
         .map(|_| message("Big", &long))
         .collect();
     let request = think_request(&RoleProfile::default(), &[], &news, &[message("A", "done")]);
-    let asked = &request.messages[1].content;
+    let asked = request.newest_text();
     assert!(asked.contains("(7 older ones left out)"));
     assert_eq!(asked.matches("- Big: é").count(), MAX_MESSAGES);
     assert_eq!(asked.matches("é […]\n").count(), MAX_MESSAGES);

@@ -5,21 +5,25 @@ use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use super::*;
+use strata_core::record::conversation::{AssistantPart, ModelMessage, ToolCall};
+use strata_core::record::money::Usd;
+
+use crate::services::models::ToolDefinition;
 use crate::services::models::config::Endpoint;
-use crate::services::models::remote::tests::server::{
+use crate::services::models::endpoint::tests::server::{
     ModelServer, ServerBehavior, respond_with_message, respond_with_text,
 };
-use crate::services::models::{ChatMessage, Speaker, ToolCall, ToolDefinition};
 use crate::services::variables::Variables;
 
 const PRICE: Price = Price {
     input: Usd(600_000_000_000),
     output: Usd(2_000_000_000_000),
     cache_read: None,
+    cache_write: None,
 };
 
 fn user_request(content: &str) -> ModelRequest {
-    ModelRequest::new(vec![ChatMessage::new(Speaker::User, content)])
+    ModelRequest::ask(content)
 }
 
 fn with_schema() -> ModelRequest {
@@ -37,17 +41,30 @@ fn models(config: &ModelsConfig) -> Result<Models, ConfigError> {
 fn scripted(source: &str) -> Models {
     let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
     file.write_all(source.as_bytes()).expect("room for it");
-    models(&config_with(config::ProviderConfig::Scripted {
+    models(&config_with(ProviderConfig::Scripted {
         replies: file.path().to_owned(),
     }))
     .expect("a usable file")
 }
 
-fn config_with(provider: config::ProviderConfig) -> ModelsConfig {
-    ModelsConfig {
+fn config_with(provider: ProviderConfig) -> ModelsConfig {
+    ModelsConfig::with_default(ModelConfig {
         price: PRICE,
-        ..ModelsConfig::with_provider(provider)
-    }
+        ..ModelConfig::with_provider(provider)
+    })
+}
+
+/// Asks the model that a request names, or the default.
+async fn ask(models: &Models, request: &ModelRequest) -> Result<CompletedCall, FailedCall> {
+    models
+        .complete(&ModelCall::new(models.names(), None, request.clone()))
+        .await
+}
+
+fn cost_of(models: &Models, request: ModelRequest) -> Usd {
+    models
+        .estimate(&ModelCall::new(models.names(), None, request))
+        .cost
 }
 
 #[tokio::test]
@@ -61,37 +78,35 @@ async fn what_was_recorded_is_served_again_in_order_and_to_the_same_requests_onl
     ]);
     let config = ModelsConfig {
         record: Some(record.clone()),
-        ..server.config()
+        ..ModelsConfig::with_default(server.config())
     };
     let live = models(&config).expect("a usable endpoint");
     for asked in ["same", "same", "other"] {
-        let _ = live.complete(&user_request(asked)).await;
+        let _ = ask(&live, &user_request(asked)).await;
     }
     let recorded = || {
-        models(&config_with(config::ProviderConfig::Recorded {
+        models(&config_with(ProviderConfig::Recorded {
             replies: record.clone(),
         }))
         .expect("a record")
     };
     let again = recorded();
     let replies = [
-        again.complete(&user_request("same")).await,
-        again.complete(&user_request("same")).await,
+        ask(&again, &user_request("same")).await,
+        ask(&again, &user_request("same")).await,
     ];
     assert_eq!(
-        replies.map(|reply| reply.expect("a reply").reply.text),
+        replies.map(|reply| reply.expect("a reply").reply.text()),
         ["one", "two"]
     );
-    let failed = again
-        .complete(&user_request("other"))
+    let failed = ask(&again, &user_request("other"))
         .await
         .expect_err("it failed then, too")
         .error
         .message;
     assert!(failed.contains("400"), "{failed}");
     for asked in ["same", "new"] {
-        let missing = again
-            .complete(&user_request(asked))
+        let missing = ask(&again, &user_request(asked))
             .await
             .expect_err("nothing is left")
             .error
@@ -110,11 +125,11 @@ async fn a_record_is_continued_after_its_last_complete_line_and_nothing_else_is(
     let server = ModelServer::new([respond_with_text("one"), respond_with_text("two")]);
     let config = ModelsConfig {
         record: Some(record.clone()),
-        ..server.config()
+        ..ModelsConfig::with_default(server.config())
     };
     let live = models(&config).expect("a usable endpoint");
     for asked in ["same", "other"] {
-        let _ = live.complete(&user_request(asked)).await;
+        let _ = ask(&live, &user_request(asked)).await;
     }
     let whole = std::fs::read_to_string(&record).expect("a record");
     let one = whole.lines().next().expect("a line");
@@ -147,7 +162,7 @@ async fn a_record_is_continued_after_its_last_complete_line_and_nothing_else_is(
             .to_string()
             .contains("line 1 of")
     );
-    let broken = models(&config_with(config::ProviderConfig::Recorded {
+    let broken = models(&config_with(ProviderConfig::Recorded {
         replies: record.clone(),
     }))
     .expect_err("no record");
@@ -159,27 +174,22 @@ async fn no_more_requests_are_made_than_the_rate_allows() {
     let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
     file.write_all(b"[[reply]]\ntext = 'x'")
         .expect("room for it");
-    let config = config_with(config::ProviderConfig::Scripted {
-        replies: file.path().to_owned(),
-    });
-    let models = models(&ModelsConfig {
+    let replies = file.path().to_owned();
+    let config = ModelsConfig::with_default(ModelConfig {
         requests_per_minute: NonZeroU32::new(2),
-        ..config
-    })
-    .expect("a usable file");
-    models.complete(&user_request("x")).await.expect("a reply");
-    let second = tokio::time::timeout(
-        Duration::from_millis(50),
-        models.complete(&user_request("x")),
-    )
-    .await;
+        ..ModelConfig::with_provider(ProviderConfig::Scripted { replies })
+    });
+    let models = models(&config).expect("a usable file");
+    ask(&models, &user_request("x")).await.expect("a reply");
+    let asked = user_request("x");
+    let second = tokio::time::timeout(Duration::from_millis(50), ask(&models, &asked)).await;
     assert!(second.is_err(), "the second waits for half a minute");
 }
 
 #[test]
 fn all_that_a_model_is_given_counts_as_asked() {
     let models = scripted("[[reply]]\ntext = 'x'");
-    let bare = models.estimate(&user_request("x"));
+    let bare = cost_of(&models, user_request("x"));
     let long = || "y".repeat(100_000);
     let tool = ToolDefinition {
         name: String::new(),
@@ -192,7 +202,8 @@ fn all_that_a_model_is_given_counts_as_asked() {
         arguments: long(),
     };
     let mut with_call = user_request("x");
-    with_call.messages[0].tool_calls.push(called);
+    let reply = ModelMessage::Assistant(vec![AssistantPart::ToolCall(called)]);
+    with_call.messages.push(reply);
     for request in [
         ModelRequest {
             output_schema: Some(long()),
@@ -205,30 +216,32 @@ fn all_that_a_model_is_given_counts_as_asked() {
         with_call,
     ] {
         // About four characters make a token.
-        let more = models.estimate(&request).0.0 - bare.0.0;
-        assert!(more >= PRICE.cost(TokenCounts::new(20_000, 0)).0, "{more}");
+        let more = cost_of(&models, request).0 - bare.0;
+        assert!(more >= PRICE.input.per_million(20_000).0, "{more}");
     }
 }
 
 fn models_of(server: &ModelServer) -> Models {
-    let config = ModelsConfig {
+    let config = ModelConfig {
         price: PRICE,
         ..server.config()
     };
-    models(&config).expect("a usable endpoint")
+    models(&ModelsConfig::with_default(config)).expect("a usable endpoint")
 }
 
 #[tokio::test]
 async fn a_call_costs_what_its_tokens_cost() {
     let models = scripted("[[reply]]\ntext = 'x'\ninput = 1000000\noutput = 500000");
-    let completed = models.complete(&user_request("x")).await.expect("a reply");
-    assert_eq!(completed.cost, Usd::from_dollars(1.6));
+    let completed = ask(&models, &user_request("x")).await.expect("a reply");
+    assert_eq!(completed.used.charge.cost, Usd::from_dollars(1.6));
     let server = ModelServer::new([respond_with_text("x")]);
-    let completed = models_of(&server)
-        .complete(&user_request("x"))
+    let completed = ask(&models_of(&server), &user_request("x"))
         .await
         .expect("a reply");
-    assert_eq!(completed.cost, Usd(10 * 600_000 + 5 * 2_000_000));
+    assert_eq!(
+        completed.used.charge.cost,
+        Usd(10 * 600_000 + 5 * 2_000_000)
+    );
 }
 
 #[tokio::test]
@@ -239,17 +252,21 @@ async fn cached_tokens_have_a_price_of_their_own() {
         );
         let body = format!(r#"{{"choices":[{{"message":{{"content":"x"}}}}],"usage":{usage}}}"#);
         let server = ModelServer::new([ServerBehavior::Respond("200 OK", "", body)]);
-        let models = models(&ModelsConfig {
-            price: Price {
-                cache_read,
-                ..PRICE
-            },
+        let price = Price {
+            cache_read,
+            ..PRICE
+        };
+        let models = models(&ModelsConfig::with_default(ModelConfig {
+            price,
             ..server.config()
-        })
+        }))
         .expect("an endpoint");
-        let completed = models.complete(&user_request("x")).await.expect("a reply");
+        let completed = ask(&models, &user_request("x")).await.expect("a reply");
         assert_eq!(
-            (completed.cost, completed.tokens),
+            (
+                completed.used.charge.cost,
+                completed.used.charge.usage.total()
+            ),
             (Usd(expected), 15),
             "{cache_read:?} {cached}"
         );
@@ -267,8 +284,7 @@ async fn a_failure_because_of_a_truncated_or_refused_reply_names_the_finish_reas
     let check = async |message: &str, reason: &str, expected: &str| {
         let body = format!(r#"{{"choices":[{{"message":{message},"finish_reason":"{reason}"}}]}}"#);
         let server = ModelServer::new([ServerBehavior::Respond("200 OK", "", body)]);
-        let failed = models_of(&server)
-            .complete(&with_schema())
+        let failed = ask(&models_of(&server), &with_schema())
             .await
             .expect_err("no JSON");
         assert!(
@@ -278,9 +294,10 @@ async fn a_failure_because_of_a_truncated_or_refused_reply_names_the_finish_reas
         );
         assert!(
             failed
+                .used
                 .finish
                 .is_some_and(|finish| finish.defect().is_some())
-                && failed.cost > Usd::ZERO,
+                && failed.used.charge.cost > Usd::ZERO,
             "{failed:?}"
         );
     };
@@ -296,8 +313,6 @@ async fn a_failure_because_of_a_truncated_or_refused_reply_names_the_finish_reas
         "it was refused or filtered (finish reason `refusal`)",
     )
     .await;
-    let call = r#"{"tool_calls":[{"function":{"name":"add","arguments":"{\"a\""}}]}"#;
-    check(call, "length", "finish reason `length`").await;
 }
 
 #[tokio::test]
@@ -307,7 +322,7 @@ async fn a_reply_that_breaks_its_schema_is_refused_and_paid() {
             max_tokens: Some(5),
             ..with_schema()
         };
-        let failed = models.complete(&request).await.expect_err("no JSON");
+        let failed = ask(&models, &request).await.expect_err("no JSON");
         assert_eq!(failed.error.kind, HostErrorKind::Upstream);
         let message = &failed.error.message;
         assert!(
@@ -315,7 +330,7 @@ async fn a_reply_that_breaks_its_schema_is_refused_and_paid() {
             "{message}"
         );
         assert!(message.contains("truncated at `max_tokens`"), "{message}");
-        assert_eq!(failed.cost, Usd(10 * 600_000 + 5 * 2_000_000));
+        assert_eq!(failed.used.charge.cost, Usd(10 * 600_000 + 5 * 2_000_000));
     };
     check(scripted(
         "[[reply]]\ntext = 'Sure! {'\ninput = 10\noutput = 5",
@@ -328,12 +343,11 @@ async fn a_reply_that_breaks_its_schema_is_refused_and_paid() {
 async fn a_reply_that_was_to_be_structured_has_data() {
     let check = async |content: &str, expected: &str| {
         let server = ModelServer::new([respond_with_text(content)]);
-        let completed = models_of(&server)
-            .complete(&with_schema())
+        let completed = ask(&models_of(&server), &with_schema())
             .await
             .expect("a reply");
         assert_eq!(completed.reply.data.as_deref(), Some(expected));
-        assert_eq!(completed.reply.text, content);
+        assert_eq!(completed.reply.text(), content);
     };
     check(r#"{ "b": 1, "a": 2 }"#, r#"{"a":2,"b":1}"#).await;
     check("```json\n[1]\n```", "[1]").await;
@@ -343,8 +357,7 @@ async fn a_reply_that_was_to_be_structured_has_data() {
 #[tokio::test]
 async fn text_stays_text_where_no_schema_was_asked_for() {
     let server = ModelServer::new([respond_with_text("{}")]);
-    let completed = models_of(&server)
-        .complete(&user_request("x"))
+    let completed = ask(&models_of(&server), &user_request("x"))
         .await
         .expect("a reply");
     assert_eq!(completed.reply.data, None);
@@ -358,43 +371,36 @@ async fn a_model_that_calls_a_tool_owes_no_data_yet() {
         let server = ModelServer::new([respond_with_message(&format!(
             r#"{{"content":{content},"tool_calls":[{call}]}}"#
         ))]);
-        let reply = models_of(&server)
-            .complete(&with_schema())
+        let reply = ask(&models_of(&server), &with_schema())
             .await
             .expect("a reply")
             .reply;
         assert_eq!(reply.data, None);
-        assert_eq!(reply.tool_calls[0].arguments, r#"{"a":1}"#);
+        let calls: Vec<_> = reply.tool_calls().map(|call| &call.arguments).collect();
+        assert_eq!(calls, [r#"{ "a" : 1 }"#]);
     }
 }
 
 #[tokio::test]
-async fn a_tool_call_without_sense_is_refused() {
-    let call = r#"{"function":{"name":"add","arguments":"{"}}"#;
+async fn the_arguments_of_a_tool_call_are_returned_as_the_model_wrote_them() {
+    let call = r#"{"id":"c","function":{"name":"add","arguments":"{"}}"#;
     let server = ModelServer::new([respond_with_message(&format!(
         r#"{{"tool_calls":[{call}]}}"#
     ))]);
-    let failed = models_of(&server)
-        .complete(&user_request("x"))
+    let completed = ask(&models_of(&server), &user_request("x"))
         .await
-        .expect_err("bad arguments");
-    assert!(
-        failed
-            .error
-            .message
-            .contains("the tool `add` with arguments that are not JSON"),
-        "{failed:?}"
-    );
-    assert!(failed.cost > Usd::ZERO);
+        .expect("a reply");
+    let calls: Vec<_> = completed.reply.tool_calls().collect();
+    assert_eq!(calls[0].arguments, "{");
 }
 
 #[tokio::test]
 async fn requests_without_sense_are_never_sent() {
     let server = ModelServer::new([respond_with_text("x")]);
     let check = async |models: Models, request: ModelRequest, expected: &str| {
-        let failed = models.complete(&request).await.expect_err("no sense");
+        let failed = ask(&models, &request).await.expect_err("no sense");
         assert_eq!(
-            (failed.error.kind, failed.cost),
+            (failed.error.kind, failed.used.charge.cost),
             (HostErrorKind::Invalid, Usd::ZERO)
         );
         assert!(
@@ -423,10 +429,10 @@ async fn requests_without_sense_are_never_sent() {
         "`temperature`",
     )
     .await;
-    let nameless = models(&ModelsConfig {
+    let nameless = models(&ModelsConfig::with_default(ModelConfig {
         model: None,
         ..server.config()
-    })
+    }))
     .expect("a usable endpoint");
     check(
         nameless,
@@ -441,7 +447,6 @@ async fn requests_without_sense_are_never_sent() {
 async fn the_request_names_the_model_before_the_team_does() {
     let server = ModelServer::new([respond_with_text("x")]);
     let models = models_of(&server);
-    assert_eq!(models.default_model(), Some("m"));
     let model = Some("own".to_owned());
     for request in [
         user_request("x"),
@@ -450,7 +455,7 @@ async fn the_request_names_the_model_before_the_team_does() {
             ..user_request("x")
         },
     ] {
-        models.complete(&request).await.expect("a reply");
+        ask(&models, &request).await.expect("a reply");
     }
     let seen = server.seen();
     assert!(
@@ -466,7 +471,7 @@ async fn only_so_many_requests_are_under_way_at_once() {
         .map(|_| user_request("x"))
         .collect();
     let begin = Instant::now();
-    futures_util::future::join_all(requests.iter().map(|request| models.complete(request))).await;
+    futures_util::future::join_all(requests.iter().map(|request| ask(&models, request))).await;
     assert!(
         begin.elapsed() >= Duration::from_millis(60),
         "{:?}",
@@ -480,7 +485,7 @@ fn a_missing_key_is_the_operators_error_and_names_the_variable() {
         api_key_env: Some("STRATA_TEST_NO_SUCH_KEY".to_owned()),
         ..ModelServer::new([respond_with_text("x")]).endpoint()
     };
-    let config = ModelsConfig::with_provider(config::ProviderConfig::OpenAi(endpoint));
+    let config = config_with(ProviderConfig::Endpoint(endpoint));
     let error = models(&config).expect_err("no key").to_string();
     assert!(
         error.contains("`STRATA_TEST_NO_SUCH_KEY`: it is not set"),

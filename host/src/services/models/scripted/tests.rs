@@ -5,7 +5,9 @@ use std::io::Write;
 use tempfile::NamedTempFile;
 
 use super::*;
-use crate::services::models::ChatMessage;
+use strata_core::record::conversation::{ModelMessage, Part, ToolResult};
+
+use crate::services::models::user_message;
 
 fn file(source: &str) -> NamedTempFile {
     let mut file = NamedTempFile::new().expect("a temporary file");
@@ -18,7 +20,7 @@ fn scripted(source: &str) -> ScriptedProvider {
 }
 
 fn asking(content: &str) -> ModelRequest {
-    ModelRequest::new(vec![ChatMessage::new(Speaker::User, content)])
+    ModelRequest::ask(content)
 }
 
 /// Sends one request after the other and compares the texts, or parts of the errors.
@@ -26,8 +28,8 @@ async fn check(source: &str, asked: &[(&str, Result<&str, &str>)]) {
     let scripted = scripted(source);
     for (question, expected) in asked {
         match (scripted.complete(None, &asking(question)).await, expected) {
-            (Ok(reply), Ok(text)) => assert_eq!(&reply.text, text, "{question}"),
-            (Err(error), Err(part)) => {
+            (Ok(reply), Ok(text)) => assert_eq!(&reply.text(), text, "{question}"),
+            (Err(RequestFailure { error, .. }), Err(part)) => {
                 assert_eq!(error.kind, HostErrorKind::Upstream);
                 assert!(error.message.contains(part), "{}", error.message);
             }
@@ -107,20 +109,23 @@ async fn an_answer_takes_its_time() {
 }
 
 #[tokio::test]
-async fn the_last_user_message_is_matched_and_no_other() {
-    let scripted =
-        scripted("[[reply]]\nmatch = 'old|system|tool'\ntext = 'wrong'\n[[reply]]\ntext = 'right'");
-    let turns = [
-        (Speaker::System, "system"),
-        (Speaker::User, "old"),
-        (Speaker::User, "new"),
-        (Speaker::Tool, "tool"),
+async fn the_newest_message_is_matched_whoever_sent_it() {
+    let scripted = scripted(
+        "[[reply]]\nmatch = 'old|system'\ntext = 'wrong'\n[[reply]]\nmatch = 'tool'\ntext = 'right'",
+    );
+    let result = ToolResult {
+        call: "c".into(),
+        tool: "t".into(),
+        content: vec![Part::Text("from the tool".into())],
+        is_error: false,
+    };
+    let messages = vec![
+        ModelMessage::System("system".into()),
+        user_message("old"),
+        ModelMessage::ToolResults(vec![result]),
     ];
-    let turns = turns.map(|(speaker, content)| ChatMessage::new(speaker, content));
-    let reply = scripted
-        .complete(None, &ModelRequest::new(turns.into()))
-        .await;
-    assert_eq!(reply.map(|r| r.text), Ok("right".to_owned()));
+    let reply = scripted.complete(None, &ModelRequest::new(messages)).await;
+    assert_eq!(reply.map(|r| r.text()), Ok("right".to_owned()));
 }
 
 #[tokio::test]
@@ -141,15 +146,14 @@ async fn data_and_tool_calls_become_json() {
     let data = r#"{"ok":true,"on":"2026-01-02","size":[10,1.5],"title":"Snake"}"#;
     assert_eq!(
         (
-            reply.text.as_str(),
+            reply.text().as_str(),
             reply.data.as_deref(),
             reply.model.as_str()
         ),
         (data, Some(data), "m")
     );
     let calls = reply
-        .tool_calls
-        .iter()
+        .tool_calls()
         .map(|c| (c.id.as_str(), c.name.as_str(), c.arguments.as_str()));
     let expected = [
         ("call-1-1", "add", r#"{"a":1,"b":2}"#),
@@ -161,13 +165,13 @@ async fn data_and_tool_calls_become_json() {
 
 #[tokio::test]
 async fn tokens_are_given_or_estimated() {
-    let check = async |source: &str, expected: (u32, u32)| {
+    let check = async |source: &str, expected: (u64, u64)| {
         let reply = scripted(source)
             .complete(None, &asking("123456789"))
             .await
             .expect("a reply");
         assert_eq!(
-            (reply.input_tokens, reply.output_tokens),
+            (reply.usage.input, reply.usage.output),
             expected,
             "{source}"
         );

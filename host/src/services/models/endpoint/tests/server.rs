@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use crate::services::loopback::{LoopbackServer, ReceivedRequest};
-use crate::services::models::config::{Endpoint, ModelsConfig, ProviderConfig};
+use crate::services::models::config::{Endpoint, ModelConfig, ProtocolName, ProviderConfig};
 
 /// What the server does with a request.
 #[derive(Clone)]
@@ -57,6 +57,7 @@ impl ModelServer {
 
     pub fn endpoint(&self) -> Endpoint {
         Endpoint {
+            protocol: ProtocolName::OpenAi,
             base_url: format!("http://127.0.0.1:{}/v1", self.0.port),
             api_key_env: None,
             retries: 0,
@@ -64,10 +65,10 @@ impl ModelServer {
         }
     }
 
-    pub fn config(&self) -> ModelsConfig {
-        ModelsConfig {
+    pub fn config(&self) -> ModelConfig {
+        ModelConfig {
             model: Some("m".to_owned()),
-            ..ModelsConfig::with_provider(ProviderConfig::OpenAi(self.endpoint()))
+            ..ModelConfig::with_provider(ProviderConfig::Endpoint(self.endpoint()))
         }
     }
 }

@@ -1,23 +1,34 @@
 //! The provider against an endpoint on loopback.
 
 mod addresses;
-mod alike;
+mod conformance;
 pub mod server;
 mod streaming;
+mod wire;
 
 use std::time::Duration;
 
 use self::server::{ModelServer, ServerBehavior, respond_with_text};
 use super::*;
-use crate::services::models::config::Endpoint;
-use crate::services::models::{ChatMessage, DispatchState, Speaker};
-use crate::services::variables::Variables;
+use crate::gateway::HostErrorKind;
+use crate::services::models::config::{Price, ProtocolName};
+use crate::services::models::tokens::expected_usage;
+use crate::services::models::{Charge, DispatchState, StreamObserver};
 
 /// The variable that plays the API key. It is set wherever tests run; a test cannot set one safely.
 const KEY: &str = "PATH";
 
 fn request() -> ModelRequest {
-    ModelRequest::new(vec![ChatMessage::new(Speaker::User, "hello")])
+    ModelRequest::ask("hello")
+}
+
+/// Returns a usage without cached tokens.
+fn tokens(input: u64, output: u64) -> TokenUsage {
+    TokenUsage {
+        input,
+        output,
+        ..TokenUsage::default()
+    }
 }
 
 fn failing(status: &'static str, headers: &'static str) -> ServerBehavior {
@@ -25,31 +36,55 @@ fn failing(status: &'static str, headers: &'static str) -> ServerBehavior {
 }
 
 /// Returns the provider for an endpoint, with the variables of this process.
-fn provider_of(endpoint: &Endpoint) -> Result<RemoteProvider, ConfigError> {
-    RemoteProvider::new(endpoint, &Variables::default())
+fn provider_of(endpoint: &Endpoint) -> Result<ModelEndpoint, ConfigError> {
+    ModelEndpoint::new("default", endpoint, &Variables::default())
 }
 
 async fn ask(endpoint: &Endpoint) -> Result<ModelReply, HostError> {
     answer(endpoint)
         .await
+        .0
         .map_err(|unanswered| unanswered.error)
 }
 
-async fn answer(endpoint: &Endpoint) -> Result<ModelReply, FailedRequest> {
+/// Returns the reply of an endpoint and what was used.
+async fn answer(endpoint: &Endpoint) -> (Result<ModelReply, RequestFailure>, TokenUsage) {
     let mut provider = provider_of(endpoint).expect("a usable endpoint");
     provider.backoff = Duration::from_millis(1);
-    complete(&provider, &mut StreamObserver::default()).await
+    let pace = RateLimiter::default();
+    complete_at(&provider, &mut StreamObserver::default(), &pace).await
 }
 
 /// Sends a request without a rate limit and returns only the reply.
 async fn complete(
-    provider: &RemoteProvider,
+    provider: &ModelEndpoint,
     observer: &mut StreamObserver,
-) -> Result<ModelReply, FailedRequest> {
-    provider
-        .complete("m", &request(), observer, &RateLimiter::default())
+) -> Result<ModelReply, RequestFailure> {
+    complete_at(provider, observer, &RateLimiter::default())
         .await
-        .map(|(reply, _)| reply)
+        .0
+}
+
+/// Sends a request and returns the reply and what was used.
+async fn complete_at(
+    provider: &ModelEndpoint,
+    observer: &mut StreamObserver,
+    pace: &RateLimiter,
+) -> (Result<ModelReply, RequestFailure>, TokenUsage) {
+    let request = request();
+    let check = ReplyCheck::for_request(&request).expect("a request without a schema");
+    let question = Question {
+        model: "m",
+        request: &request,
+        settings: &ModelSettings::default(),
+        blobs: &Blobs::new(),
+        check: &check,
+        pace,
+    };
+    let mut account = CallAccount::new(observer);
+    account.switch_to(Price::default(), expected_usage(&request, None));
+    let reply = provider.complete(question, &mut account).await;
+    (reply, account.charge.usage)
 }
 
 /// Runs a server with these behaviors, sends a request with `retries`, and compares the text or a
@@ -66,7 +101,7 @@ async fn check(
         ..server.endpoint()
     };
     match (ask(&endpoint).await, expected) {
-        (Ok(reply), Ok(text)) => assert_eq!(reply.text, text),
+        (Ok(reply), Ok(text)) => assert_eq!(reply.text(), text),
         (Err(error), Err(part)) => {
             assert_eq!(error.kind, HostErrorKind::Upstream);
             assert!(error.message.contains(part), "{}", error.message);
@@ -145,8 +180,7 @@ async fn requests_that_are_made_again_keep_to_the_pace() {
         StreamObserver::default(),
         RateLimiter::per_minute(std::num::NonZeroU32::new(2)),
     );
-    let question = request();
-    let asked = provider.complete("m", &question, &mut observer, &pace);
+    let asked = complete_at(&provider, &mut observer, &pace);
     assert!(
         tokio::time::timeout(Duration::from_secs(1), asked)
             .await
@@ -259,18 +293,16 @@ async fn what_failed_replies_used_up_is_charged_with_the_one_that_did_not() {
     })
     .expect("a usable endpoint");
     provider.backoff = Duration::from_millis(1);
-    let question = request();
-    let asked = provider
-        .complete(
-            "m",
-            &question,
-            &mut StreamObserver::default(),
-            &RateLimiter::default(),
-        )
-        .await;
+    let (reply, used) = complete_at(
+        &provider,
+        &mut StreamObserver::default(),
+        &RateLimiter::default(),
+    )
+    .await;
+    let usage = reply.expect("a reply").usage;
     assert_eq!(
-        asked.expect("a reply").1,
-        UsageWithoutReply::Tokens(TokenCounts::new(10, 3))
+        (used.input - usage.input, used.output - usage.output),
+        (10, 3)
     );
 }
 
@@ -300,35 +332,33 @@ async fn the_endpoint_decides_when_it_is_asked_again() {
     // If the header were ignored, the test would wait for this long.
     provider.backoff = Duration::from_secs(3600);
     let reply = complete(&provider, &mut StreamObserver::default()).await;
-    assert_eq!(reply.map(|r| r.text), Ok("fine".to_owned()));
+    assert_eq!(reply.map(|r| r.text()), Ok("fine".to_owned()));
 }
 
 #[tokio::test]
 async fn what_an_answer_without_a_reply_used_up_is_told() {
     async fn check(play: ServerBehavior, expected: UsageWithoutReply) {
+        let unknown = expected_usage(&request(), None);
         let server = ModelServer::new([play]);
         let endpoint = Endpoint {
             timeout: Duration::from_millis(300),
             retries: 0,
             ..server.endpoint()
         };
-        assert_eq!(
-            answer(&endpoint)
-                .await
-                .map_err(|unanswered| unanswered.used),
-            Err(expected)
-        );
+        let (reply, used) = answer(&endpoint).await;
+        assert!(reply.is_err(), "{reply:?}");
+        assert_eq!(used, expected.tokens(unknown));
     }
     let said =
         |usage: &str| ServerBehavior::Respond("200 OK", "", format!(r#"{{"choices": []{usage}}}"#));
     check(
         said(r#", "usage": {"prompt_tokens": 1000, "completion_tokens": 2}"#),
-        UsageWithoutReply::Tokens(TokenCounts::new(1000, 2)),
+        UsageWithoutReply::Tokens(tokens(1000, 2)),
     )
     .await;
     check(
         said(r#", "usage": {"prompt_tokens": 1000}"#),
-        UsageWithoutReply::Tokens(TokenCounts::new(1000, 0)),
+        UsageWithoutReply::Tokens(tokens(1000, 0)),
     )
     .await;
     check(said(""), UsageWithoutReply::Nothing).await;
@@ -366,7 +396,7 @@ async fn what_an_answer_without_a_reply_used_up_is_told() {
     );
     check(
         ServerBehavior::Stream("", format!("{counted}\n\n")),
-        UsageWithoutReply::Tokens(TokenCounts::new(9, 1)),
+        UsageWithoutReply::Tokens(tokens(9, 1)),
     )
     .await;
 }
@@ -386,7 +416,7 @@ async fn what_broke_off_counts_also_while_it_waits_to_be_asked_for_again() {
     let returned = async {
         loop {
             match dispatch_state.wait_until_not_in_flight().await {
-                used if used == TokenCounts::default() => tokio::task::yield_now().await,
+                used if used == Charge::default() => tokio::task::yield_now().await,
                 used => return used,
             }
         }
@@ -394,7 +424,10 @@ async fn what_broke_off_counts_also_while_it_waits_to_be_asked_for_again() {
     let returned = tokio::time::timeout(Duration::from_secs(60), returned);
     tokio::select! {
         asked = complete(&provider, &mut observer) => panic!("{asked:?} before it is asked again"),
-        used = returned => assert_eq!(used, Ok(UsageWithoutReply::Unknown.tokens(&request()))),
+        used = returned => {
+            let used = used.map(|charge| charge.usage);
+            assert_eq!(used, Ok(expected_usage(&request(), None)));
+        }
     }
 }
 
@@ -496,9 +529,10 @@ async fn the_key_is_in_no_part_of_a_reply_or_an_error_however_it_is_escaped() {
     let reply = complete(&provider, &mut StreamObserver::default())
         .await
         .expect("a reply");
-    assert_eq!(reply.text, "it is [secret PATH] [secret PATH]");
+    assert_eq!(reply.text(), "it is [secret PATH] [secret PATH]");
     assert_eq!(reply.model, "[secret PATH]");
-    let [one, other] = reply.tool_calls.as_slice() else {
+    let calls: Vec<_> = reply.tool_calls().collect();
+    let [one, other] = calls[..] else {
         panic!("two calls: {reply:?}")
     };
     let hidden = r#"{"a": "[secret PATH]"}"#;
@@ -534,6 +568,7 @@ async fn an_endpoint_that_is_not_there_is_an_upstream_error() {
     let port = listener.local_addr().expect("an address").port();
     drop(listener);
     let endpoint = Endpoint {
+        protocol: ProtocolName::OpenAi,
         base_url: format!("http://127.0.0.1:{port}"),
         api_key_env: None,
         retries: 1,
@@ -564,13 +599,14 @@ async fn the_path_of_the_base_address_is_kept() {
     assert!(!seen.head.contains("authorization"));
     assert_eq!(
         seen.body,
-        r#"{"messages":[{"content":"hello","role":"user"}],"model":"m"}"#
+        r#"{"model":"m","messages":[{"role":"user","content":"hello"}]}"#
     );
 }
 
 #[test]
 fn an_encrypted_endpoint_can_be_prepared_without_a_connection() {
     let endpoint = Endpoint {
+        protocol: ProtocolName::OpenAi,
         base_url: "https://a.example".to_owned(),
         api_key_env: None,
         retries: 0,

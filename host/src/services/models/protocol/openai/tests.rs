@@ -1,19 +1,23 @@
 //! Tests of the request bodies and of the interpretation of replies.
 
-use proptest::prelude::*;
-
 use serde_json::json;
-
-use reqwest::Url;
+use strata_core::record::conversation::{
+    Media, MediaSource, ModelMessage, Part, TokenUsage, ToolChoice, ToolResult,
+};
 
 use super::*;
+use crate::blob::{Blobs, digest_of};
 use crate::gateway::HostErrorKind;
-use crate::services::models::protocol::TransferMode;
-use crate::services::models::tokens::TokenCounts;
-use crate::services::models::{ChatMessage, ModelRequest, Speaker, ToolDefinition};
+use crate::services::models::config::ModelSettings;
+use crate::services::models::media::MediaBytes;
+use crate::services::models::protocol::{
+    Assembler, MAX_TOOL_CALLS, Origin, UnusableReply, read_reply,
+};
+use crate::services::models::tokens::UsageWithoutReply;
+use crate::services::models::{ModelRequest, ToolDefinition};
 
 fn request() -> ModelRequest {
-    ModelRequest::new(vec![ChatMessage::new(Speaker::User, "hello")])
+    ModelRequest::ask("hello")
 }
 
 fn add_tool(parameters: &str) -> ToolDefinition {
@@ -24,6 +28,53 @@ fn add_tool(parameters: &str) -> ToolDefinition {
     }
 }
 
+/// Returns the body of a request.
+fn body_of(dialect: ChatCompletions, request: &ModelRequest) -> Result<String, HostError> {
+    body_with(dialect, request, &Blobs::new())
+}
+
+fn body_with(
+    dialect: ChatCompletions,
+    request: &ModelRequest,
+    blobs: &Blobs,
+) -> Result<String, HostError> {
+    let outbound = Outbound {
+        model: "m",
+        request,
+        settings: &ModelSettings::default(),
+        origin: &Origin("openai".to_owned()),
+        media: MediaBytes {
+            provider: "openai",
+            blobs,
+        },
+        transfer: TransferMode::Unstreamed,
+    };
+    dialect.body(&outbound).map(RequestBody::finish)
+}
+
+/// Interprets a reply to `request`.
+fn read(reply: &Value) -> Result<ParsedReply, UnusableReply> {
+    let context = ReplyContext {
+        model: "m",
+        request: &request(),
+        origin: &Origin("openai".to_owned()),
+        keep_thinking: true,
+    };
+    read_reply(&ChatCompletions::Compatible, reply, context)
+}
+
+fn text(parsed: &ParsedReply) -> String {
+    crate::services::models::request::assistant_text(&parsed.parts)
+}
+
+fn calls(parsed: &ParsedReply) -> Vec<&ToolCall> {
+    crate::services::models::request::tool_calls(&parsed.parts).collect()
+}
+
+fn assembler() -> Assembler {
+    Assembler::new(ChatCompletions::Compatible.builder())
+}
+
 #[test]
 fn everything_that_is_asked_is_sent() {
     let call = ToolCall {
@@ -31,29 +82,30 @@ fn everything_that_is_asked_is_sent() {
         name: "add".to_owned(),
         arguments: r#"{"a":1}"#.to_owned(),
     };
+    let result = ToolResult {
+        call: "c1".to_owned(),
+        tool: "add".to_owned(),
+        content: vec![Part::Text("2".to_owned())],
+        is_error: false,
+    };
     let request = ModelRequest {
+        system: "be brief".to_owned(),
         messages: vec![
-            ChatMessage::new(Speaker::System, "be brief"),
-            ChatMessage::new(Speaker::User, "1+1?"),
-            ChatMessage {
-                tool_calls: vec![call],
-                ..ChatMessage::new(Speaker::Assistant, "")
-            },
-            ChatMessage {
-                tool_call_id: Some("c1".to_owned()),
-                ..ChatMessage::new(Speaker::Tool, "2")
-            },
+            crate::services::models::user_message("1+1?"),
+            ModelMessage::Assistant(vec![AssistantPart::ToolCall(call)]),
+            ModelMessage::ToolResults(vec![result]),
         ],
         tools: vec![add_tool(r#"{"type":"object"}"#)],
+        tool_choice: ToolChoice::Required,
         output_schema: Some(r#"{"type":"integer"}"#.to_owned()),
+        effort: Some("low".to_owned()),
         temperature: Some(0.2),
         max_tokens: Some(100),
         stop: vec!["END".to_owned()],
         seed: Some(7),
         ..request()
     };
-    let sent =
-        request_body("m", &request, TransferMode::Unstreamed, Dialect::Compatible).expect("a body");
+    let sent = body_of(ChatCompletions::Compatible, &request).expect("a body");
     let sent: Value = serde_json::from_str(&sent).expect("JSON");
     let call = json!({ "id": "c1", "type": "function", "function": { "name": "add", "arguments": "{\"a\":1}" } });
     let expected = json!({
@@ -68,10 +120,12 @@ fn everything_that_is_asked_is_sent() {
             "type": "function",
             "function": { "name": "add", "description": "adds", "parameters": { "type": "object" } },
         }],
+        "tool_choice": "required",
         "response_format": {
             "type": "json_schema",
             "json_schema": { "name": "reply", "schema": { "type": "integer" } },
         },
+        "reasoning_effort": "low",
         "temperature": 0.2,
         "max_tokens": 100,
         "stop": ["END"],
@@ -81,10 +135,81 @@ fn everything_that_is_asked_is_sent() {
 }
 
 #[test]
+fn images_and_files_are_sent_as_parts() {
+    let bytes: std::sync::Arc<[u8]> = b"\x89PNG".as_slice().into();
+    let digest = digest_of(&bytes);
+    let blobs = Blobs::from([(digest.clone(), bytes)]);
+    let media = |media_type: &str, source: MediaSource| Media {
+        media_type: media_type.to_owned(),
+        name: None,
+        source,
+    };
+    let blob = || MediaSource::Blob {
+        digest: digest.clone(),
+        size: 4,
+    };
+    let check = |part: Part, expected: Result<Value, &str>| {
+        let message = ModelMessage::User(vec![Part::Text("what?".into()), part]);
+        let request = ModelRequest::new(vec![message]);
+        match (
+            body_with(ChatCompletions::Compatible, &request, &blobs),
+            expected,
+        ) {
+            (Ok(sent), Ok(expected)) => {
+                let sent: Value = serde_json::from_str(&sent).expect("JSON");
+                let content = json!([{ "type": "text", "text": "what?" }, expected]);
+                assert_eq!(sent["messages"][0]["content"], content);
+            }
+            (Err(error), Err(part)) => {
+                assert_eq!(error.kind, HostErrorKind::Invalid);
+                assert!(error.message.contains(part), "{}", error.message);
+            }
+            (found, expected) => panic!("{found:?} instead of {expected:?}"),
+        }
+    };
+    let data = "data:image/png;base64,iVBORw==";
+    check(
+        Part::Image(media("image/png", blob())),
+        Ok(json!({ "type": "image_url", "image_url": { "url": data } })),
+    );
+    let url = || MediaSource::Url("https://a.example/x.png".into());
+    check(
+        Part::Image(media("image/png", url())),
+        Ok(json!({ "type": "image_url", "image_url": { "url": "https://a.example/x.png" } })),
+    );
+    check(
+        Part::File(media("application/pdf", blob())),
+        Ok(json!({ "type": "file",
+            "file": { "filename": "file", "file_data": "data:application/pdf;base64,iVBORw==" } })),
+    );
+    check(
+        Part::File(media("audio/wav", blob())),
+        Ok(
+            json!({ "type": "input_audio", "input_audio": { "data": "iVBORw==", "format": "wav" } }),
+        ),
+    );
+    check(
+        Part::Image(media("image/tiff", blob())),
+        Err("an image of type `image/tiff` to the provider `openai`: it accepts `image/png`"),
+    );
+    check(
+        Part::File(media("application/pdf", url())),
+        Err("the address of a file"),
+    );
+    let missing = MediaSource::Blob {
+        digest: digest_of(b"other"),
+        size: 5,
+    };
+    check(
+        Part::Image(media("image/png", missing)),
+        Err("[image/png, 5 bytes] to a model: its bytes are not stored"),
+    );
+}
+
+#[test]
 fn schemas_that_are_not_json_are_refused() {
     let check = |request: ModelRequest, expected: &str| {
-        let error = request_body("m", &request, TransferMode::Unstreamed, Dialect::Compatible)
-            .expect_err("a bad schema");
+        let error = body_of(ChatCompletions::Compatible, &request).expect_err("a bad schema");
         assert_eq!(error.kind, HostErrorKind::Invalid);
         assert!(error.message.contains(expected), "{}", error.message);
     };
@@ -111,14 +236,14 @@ fn reply_of(message: Value, finish: Value) -> Value {
 #[test]
 fn the_bound_of_output_tokens_is_named_as_the_endpoint_wants_it() {
     let check = |url: &str, name: &str| {
-        let dialect = Dialect::for_url(&Url::parse(url).expect("a URL"));
+        let dialect = ChatCompletions::for_url(&Url::parse(url).expect("a URL"));
         let request = ModelRequest {
             max_tokens: Some(7),
             ..request()
         };
-        let sent = request_body("m", &request, TransferMode::Unstreamed, dialect).expect("a body");
+        let sent = body_of(dialect, &request).expect("a body");
         let expected = format!(
-            r#"{{"{name}":7,"messages":[{{"content":"hello","role":"user"}}],"model":"m"}}"#
+            r#"{{"model":"m","{name}":7,"messages":[{{"role":"user","content":"hello"}}]}}"#
         );
         assert_eq!(sent, expected, "{url}");
     };
@@ -136,8 +261,8 @@ fn the_bound_of_output_tokens_is_named_as_the_endpoint_wants_it() {
 fn a_text_is_read_in_all_its_forms() {
     let check = |content: Value, text: &str| {
         let answer =
-            parse_reply(&reply_of(json!({ "content": content }), Value::Null)).expect("an answer");
-        assert_eq!(answer.text, text, "{content}");
+            read(&reply_of(json!({ "content": content }), Value::Null)).expect("an answer");
+        assert_eq!(self::text(&answer), text, "{content}");
     };
     check(json!("hi"), "hi");
     check(json!(null), "");
@@ -162,8 +287,8 @@ fn the_choice_with_the_lowest_index_counts() {
     let choice =
         |index: Value, text: &str| json!({ "index": index, "message": { "content": text } });
     let check = |choices: Value, text: &str| {
-        let answer = parse_reply(&json!({ "choices": choices })).expect("an answer");
-        assert_eq!(answer.text, text, "{choices}");
+        let answer = read(&json!({ "choices": choices })).expect("an answer");
+        assert_eq!(self::text(&answer), text, "{choices}");
     };
     check(json!([choice(json!(1), "b"), choice(json!(0), "a")]), "a");
     check(
@@ -176,7 +301,7 @@ fn the_choice_with_the_lowest_index_counts() {
 #[test]
 fn how_a_reply_ended_is_read_in_the_words_of_many() {
     let check = |message: Value, reason: Value, expected: FinishReason| {
-        let answer = parse_reply(&reply_of(message.clone(), reason.clone())).expect("an answer");
+        let answer = read(&reply_of(message.clone(), reason.clone())).expect("an answer");
         assert_eq!(answer.finish, expected, "{message} {reason}");
     };
     let text = json!({ "content": "hi" });
@@ -212,9 +337,7 @@ fn how_a_reply_ended_is_read_in_the_words_of_many() {
 fn a_refusal_is_the_text_where_there_is_no_other() {
     let check = |message: Value, text: &str| {
         assert_eq!(
-            parse_reply(&reply_of(message, json!("stop")))
-                .expect("an answer")
-                .text,
+            self::text(&read(&reply_of(message, json!("stop"))).expect("an answer")),
             text
         );
     };
@@ -227,14 +350,18 @@ fn a_refusal_is_the_text_where_there_is_no_other() {
 fn a_reply_that_states_a_failure_is_none() {
     let check = |reply: Value, problem: ReplyProblem, usage: UsageWithoutReply| {
         assert_eq!(
-            parse_reply(&reply).expect_err("no answer"),
+            read(&reply).expect_err("no answer"),
             UnusableReply { problem, usage },
             "{reply}"
         );
     };
     let stated = ReplyProblem::StatedError;
     let usage = json!({ "prompt_tokens": 10, "completion_tokens": 3 });
-    let counted = UsageWithoutReply::Tokens(TokenCounts::new(10, 3));
+    let counted = UsageWithoutReply::Tokens(TokenUsage {
+        input: 10,
+        output: 3,
+        ..TokenUsage::default()
+    });
     check(
         json!({ "error": "overloaded" }),
         stated(json!("overloaded")),
@@ -292,15 +419,16 @@ fn a_reply_that_states_a_failure_is_none() {
 fn what_states_no_error_is_an_answer() {
     for error in [json!(null), json!(false), json!(""), json!({}), json!([])] {
         let reply = json!({ "choices": [{ "message": { "content": "hi" }, "error": error }], "error": error });
-        assert_eq!(parse_reply(&reply).expect("an answer").text, "hi");
+        assert_eq!(text(&read(&reply).expect("an answer")), "hi");
     }
 }
 
 #[test]
 fn tool_calls_are_read_in_all_their_forms() {
     let check_in = |message: Value, expected: (&str, &str, &str)| {
-        let answer = parse_reply(&reply_of(message, Value::Null)).expect("an answer");
-        let [call] = answer.tool_calls.as_slice() else {
+        let answer = read(&reply_of(message, Value::Null)).expect("an answer");
+        let calls = calls(&answer);
+        let [call] = calls[..] else {
             panic!("one call: {answer:?}")
         };
         assert_eq!(
@@ -322,32 +450,32 @@ fn tool_calls_are_read_in_all_their_forms() {
     );
     check(
         json!({ "function": function(json!({ "a": 1 })) }),
-        ("", "add", "{\"a\":1}"),
+        ("call-1-1", "add", "{\"a\":1}"),
     );
     check(
         json!({ "id": "", "function": function(json!("")) }),
-        ("", "add", "{}"),
+        ("call-1-1", "add", "{}"),
     );
     check(
         json!({ "function": function(Value::Null) }),
-        ("", "add", "{}"),
+        ("call-1-1", "add", "{}"),
     );
     check(
         json!({ "id": "c1", "name": "add", "arguments": "{}" }),
         ("c1", "add", "{}"),
     );
-    check(json!({}), ("", "", "{}"));
+    check(json!({}), ("call-1-1", "", "{}"));
     let legacy = json!({ "content": null, "function_call": function(json!("{\"a\":1}")) });
-    check_in(legacy, ("", "add", "{\"a\":1}"));
+    check_in(legacy, ("call-1-1", "add", "{\"a\":1}"));
 }
 
 #[test]
 fn what_was_used_is_read_in_all_its_forms() {
-    let check = |usage: Value, expected: (Option<u32>, Option<u32>, Option<u32>, Option<u32>)| {
+    let check = |usage: Value, expected: (Option<u64>, Option<u64>, Option<u64>, Option<u64>)| {
         let reply = json!({ "choices": [{ "message": { "content": "hi" } }], "usage": usage });
-        let usage = parse_reply(&reply).expect("an answer").usage;
+        let usage = read(&reply).expect("an answer").usage;
         assert_eq!(
-            (usage.input, usage.output, usage.total, usage.cached),
+            (usage.input, usage.output, usage.total, usage.cache_read),
             expected,
             "{reply}"
         );
@@ -383,12 +511,12 @@ fn what_was_used_is_read_in_all_its_forms() {
 
 /// Assembles the deltas of one choice and interprets the reply.
 fn assembled(deltas: &[Value]) -> ParsedReply {
-    let mut assembler = Assembler::default();
+    let mut assembler = assembler();
     for delta in deltas {
         assembler.push(json!({ "choices": [{ "delta": delta }] }));
     }
     assembler.push(json!({ "choices": [{ "delta": {}, "finish_reason": "stop" }] }));
-    parse_reply(&assembler.finish()).expect("an answer")
+    read(&assembler.finish()).expect("an answer")
 }
 
 /// Assembles tool calls from lists of chunks and compares their ids and arguments.
@@ -398,9 +526,8 @@ fn check_tool_calls(pieces: &[Value], expected: &[(&str, &str)]) {
         .map(|calls| json!({ "tool_calls": calls }))
         .collect();
     let answer = assembled(&deltas);
-    let calls: Vec<_> = answer
-        .tool_calls
-        .iter()
+    let calls: Vec<_> = calls(&answer)
+        .into_iter()
         .map(|c| (c.id.as_str(), c.arguments.as_str()))
         .collect();
     assert_eq!(calls, expected, "{pieces:?}");
@@ -448,7 +575,7 @@ fn the_pieces_of_tool_calls_are_told_apart() {
             json!([call_piece(index.clone(), "", "add", first)]),
             json!([call_piece(index.clone(), "", "add", second)]),
         ];
-        check_tool_calls(&without_ids, &[("", first), ("", second)]);
+        check_tool_calls(&without_ids, &[("call-1-1", first), ("call-1-2", second)]);
     }
 }
 
@@ -459,15 +586,15 @@ fn the_number_of_tool_calls_is_bounded() {
     let problem = ReplyProblem::TooManyToolCalls { limit };
     // Far more of them take no longer than their text.
     for (count, is_accepted) in [(limit, true), (limit + 1, false), (200_000, false)] {
-        let mut assembler = Assembler::default();
+        let mut assembler = assembler();
         for n in 0..count {
             assembler.push(json!({ "choices": [{ "delta": { "tool_calls": [piece(n)] } }] }));
         }
         let whole: Vec<Value> = (0..count).map(piece).collect();
         let whole = reply_of(json!({ "tool_calls": whole }), json!("tool_calls"));
         for reply in [assembler.finish(), whole] {
-            match parse_reply(&reply) {
-                Ok(answer) => assert!(is_accepted && answer.tool_calls.len() == count, "{count}"),
+            match read(&reply) {
+                Ok(answer) => assert!(is_accepted && calls(&answer).len() == count, "{count}"),
                 Err(unusable) => {
                     assert!(!is_accepted, "{count}");
                     assert_eq!(unusable.problem, problem, "{count}");
@@ -518,55 +645,56 @@ fn a_complete_message_behind_its_pieces_is_not_taken_twice() {
         json!({ "choices": [{ "message": whole, "finish_reason": "stop" }] }),
     ];
     for skipped in 0..=2 {
-        let mut assembler = Assembler::default();
+        let mut assembler = assembler();
         let heard: String = pieces[skipped..]
             .iter()
             .map(|piece| assembler.push(piece.clone()))
             .collect();
-        let answer = parse_reply(&assembler.finish()).expect("an answer");
+        let answer = read(&assembler.finish()).expect("an answer");
         if skipped != 1 {
-            assert_eq!((answer.text.as_str(), heard.as_str()), ("hello", "hello"));
+            assert_eq!((text(&answer).as_str(), heard.as_str()), ("hello", "hello"));
         }
-        assert_eq!(answer.tool_calls.len(), 1, "{answer:?}");
+        assert_eq!(calls(&answer).len(), 1, "{answer:?}");
     }
 }
 
-fn documents() -> impl Strategy<Value = Value> {
-    let names = prop::sample::select(vec![
-        "choices",
-        "message",
-        "content",
-        "tool_calls",
-        "function",
-        "usage",
-        "id",
-    ]);
-    let leaf = prop_oneof![
-        Just(Value::Null),
-        any::<i64>().prop_map(Value::from),
-        ".*".prop_map(Value::from)
-    ];
-    leaf.prop_recursive(6, 64, 4, move |inner| {
-        prop_oneof![
-            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-            prop::collection::vec((names.clone(), inner), 0..4)
-                .prop_map(|pairs| pairs.into_iter().map(|(k, v)| (k.to_owned(), v)).collect()),
-        ]
-    })
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn no_answer_makes_us_panic(document in documents(), content in documents()) {
-        let _ = parse_reply(&document);
-        let message = json!({ "content": content, "tool_calls": [document] });
-        let _ = parse_reply(&json!({ "choices": [{ "message": message }], "usage": content }));
-        let mut assembler = Assembler::default();
-        assembler.push(document.clone());
-        assembler.push(json!({ "choices": [{ "delta": { "tool_calls": [document], "content": content } }] }));
-        assembler.push(json!({ "choices": [{ "message": message }, { "delta": content }], "usage": document }));
-        let _ = parse_reply(&assembler.finish());
+#[test]
+fn what_an_endpoint_expects_back_is_returned_to_it_alone() {
+    let details =
+        json!([{ "type": "reasoning.text", "text": "hm", "signature": "c2ln", "index": 0 }]);
+    let message = json!({
+        "content": "x",
+        "reasoning_content": "hm",
+        "reasoning_details": details,
+        "tool_calls": [{ "id": "c1", "function": { "name": "add", "arguments": "{}" },
+            "extra_content": { "google": { "thought_signature": "c2ln" } } }],
+    });
+    let answer = read(&reply_of(message, json!("tool_calls"))).expect("an answer");
+    let request = ModelRequest::new(vec![ModelMessage::Assistant(answer.parts)]);
+    let sent = |origin: &str, model: &str| -> Value {
+        let outbound = Outbound {
+            model,
+            request: &request,
+            settings: &ModelSettings::default(),
+            origin: &Origin(origin.to_owned()),
+            media: MediaBytes {
+                provider: "openai",
+                blobs: &Blobs::new(),
+            },
+            transfer: TransferMode::Unstreamed,
+        };
+        let body = ChatCompletions::Compatible.body(&outbound).expect("a body");
+        serde_json::from_str(&body.finish()).expect("JSON")
+    };
+    let own = &sent("openai", "m")["messages"][0];
+    assert_eq!(own["reasoning_content"], "hm");
+    assert_eq!(own["reasoning_details"], details);
+    let extra = json!({ "google": { "thought_signature": "c2ln" } });
+    assert_eq!(own["tool_calls"][0]["extra_content"], extra);
+    for (origin, model) in [("openai", "other"), ("openai a.example", "m")] {
+        let message = sent(origin, model)["messages"][0].clone();
+        let fields: Vec<&String> = message.as_object().expect("a message").keys().collect();
+        assert_eq!(fields, ["content", "role", "tool_calls"]);
+        assert!(message["tool_calls"][0]["extra_content"].is_null());
     }
 }

@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::super::surrogate::{JoinedText, replace_marked_surrogates};
-use super::{MAX_TOOL_CALLS, function};
+use super::{EXTRA_CONTENT, function};
+use crate::services::models::protocol::MAX_TOOL_CALLS;
+use crate::services::models::surrogate::{JoinedText, replace_marked_surrogates};
 
 /// The calls that have begun. Of those beyond the maximum, only the first is kept, so that the
 /// reply is rejected.
 #[derive(Default)]
-pub(super) struct ToolCallAssembler {
+pub(super) struct ToolCallBuilder {
     /// In the order in which they began.
     list: Vec<PartialToolCall>,
     last: LastCalls,
@@ -36,6 +37,8 @@ struct PartialToolCall {
     name: String,
     arguments: JoinedText,
     nesting: Nesting,
+    /// What the endpoint expects back with the call.
+    extra: Value,
 }
 
 /// The nesting depth of a JSON document, updated as its text arrives. Parsing the document again
@@ -72,7 +75,7 @@ impl Nesting {
     }
 }
 
-impl ToolCallAssembler {
+impl ToolCallBuilder {
     /// Adds a list of chunks of calls.
     pub(super) fn push(&mut self, pieces: &Value) {
         let pieces = pieces.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -192,6 +195,9 @@ impl PartialToolCall {
                 known.push_str(as_text(value));
             }
         }
+        if piece[EXTRA_CONTENT].is_object() {
+            self.extra = piece[EXTRA_CONTENT].clone();
+        }
         match &function["arguments"] {
             Value::Null => {}
             Value::String(text) => self.push_arguments(text),
@@ -205,7 +211,8 @@ impl PartialToolCall {
     }
 
     fn finish(self) -> Value {
-        let mut call = json!({ "id": self.id, "function": { "name": self.name, "arguments": self.arguments.finish() } });
+        let function = json!({ "name": self.name, "arguments": self.arguments.finish() });
+        let mut call = json!({ "id": self.id, "function": function, EXTRA_CONTENT: self.extra });
         replace_marked_surrogates(&mut call);
         call
     }

@@ -10,16 +10,16 @@ use serde_json::Value;
 use strata_core::record::json;
 use strata_core::record::json::JsonError;
 
-use super::super::openai::Assembler;
-use super::super::protocol::StreamProgress;
-use super::super::surrogate::{parse_chunk, replace_marked_surrogates};
-use super::super::think_tags::AnswerFilter;
-use super::super::tokens::{TokenCounts, UsageWithoutReply};
+use super::failure::AttemptFailure;
 use super::key::KeyRedactor;
 use super::retry::RetryDecision;
 use super::sse::{SseEvent, SseParser};
-use super::{AttemptFailure, MAX_REPLY_BYTES, RemoteProvider};
+use super::{MAX_REPLY_BYTES, ModelEndpoint};
 use crate::services::models::StreamObserver;
+use crate::services::models::protocol::{Assembler, ReplyContext, StreamProgress, read_reply};
+use crate::services::models::surrogate::{parse_chunk, replace_marked_surrogates};
+use crate::services::models::think_tags::AnswerFilter;
+use crate::services::models::tokens::UsageWithoutReply;
 
 /// The data that ends a stream.
 const DONE: &str = "[DONE]";
@@ -30,12 +30,13 @@ const LINE_BEGINNINGS: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":
 /// The number of bytes needed to distinguish the forms of a response.
 const SNIFFED_BYTES: usize = 6;
 
-impl RemoteProvider {
+impl ModelEndpoint {
     /// Reads a response to its end and returns the value of the reply. The text passed to the
     /// observer meanwhile contains neither the key nor the model's thinking.
     pub(super) async fn receive(
         &self,
         response: &mut Response,
+        context: ReplyContext<'_>,
         observer: &mut StreamObserver,
     ) -> Result<Value, AttemptFailure> {
         let mut beginning = Vec::new();
@@ -60,7 +61,8 @@ impl RemoteProvider {
             beginning.drain(..blank);
         }
         if begins_stream(&beginning, is_declared_stream(response)) {
-            self.receive_stream(response, beginning, observer).await
+            let reader = StreamReader::new(self, context, observer);
+            self.receive_stream(response, beginning, reader).await
         } else {
             self.receive_unstreamed(response, beginning).await
         }
@@ -100,9 +102,8 @@ impl RemoteProvider {
         &self,
         response: &mut Response,
         beginning: Vec<u8>,
-        observer: &mut StreamObserver,
+        mut reader: StreamReader<'_>,
     ) -> Result<Value, AttemptFailure> {
-        let mut reader = StreamReader::new(self, observer);
         let mut read = beginning.len();
         let mut has_ended = reader.feed(&beginning)?;
         while !has_ended {
@@ -128,7 +129,7 @@ impl RemoteProvider {
         let message = format!("the stream is {error}: `{quoted}`");
         match error {
             JsonError::TooDeep | JsonError::TooLarge => {
-                AttemptFailure::permanent(message).with_unknown_usage()
+                AttemptFailure::beyond_limit(message).with_unknown_usage()
             }
             _ if begins_object(text) => {
                 AttemptFailure::retryable(message, RetryDecision::Backoff).with_unknown_usage()
@@ -145,31 +146,39 @@ impl RemoteProvider {
         let message = format!("the answer is {error}: `{quoted}`");
         match error {
             JsonError::TooDeep | JsonError::TooLarge => {
-                AttemptFailure::permanent(message).with_unknown_usage()
+                AttemptFailure::beyond_limit(message).with_unknown_usage()
             }
             _ if begins_object(text) => {
                 AttemptFailure::retryable(message, RetryDecision::Backoff).with_unknown_usage()
             }
-            _ => AttemptFailure::permanent(message + "; is `base_url` right?"),
+            _ => {
+                AttemptFailure::retryable(message + "; is `base_url` right?", RetryDecision::Never)
+            }
         }
     }
 }
 
 /// Reads a stream into a reply.
 struct StreamReader<'a> {
-    remote: &'a RemoteProvider,
+    remote: &'a ModelEndpoint,
+    context: ReplyContext<'a>,
     events: SseParser,
     reply: Assembler,
     listener: RedactedObserver<'a>,
 }
 
 impl<'a> StreamReader<'a> {
-    fn new(remote: &'a RemoteProvider, observer: &'a mut StreamObserver) -> Self {
+    fn new(
+        remote: &'a ModelEndpoint,
+        context: ReplyContext<'a>,
+        observer: &'a mut StreamObserver,
+    ) -> Self {
         let listener = RedactedObserver::new(observer, remote.redactor());
         Self {
             remote,
+            context,
             events: SseParser::default(),
-            reply: remote.protocol.assembler(),
+            reply: Assembler::new(remote.protocol.builder()),
             listener,
         }
     }
@@ -233,13 +242,11 @@ impl<'a> StreamReader<'a> {
     /// Returns the failure with the usage of the incomplete reply.
     fn with_usage(&mut self, failure: AttemptFailure) -> AttemptFailure {
         let begun = self.reply.progress() > StreamProgress::Empty;
-        let usage = match self
-            .remote
-            .protocol
-            .parse_reply(&mem::take(&mut self.reply).finish())
-        {
-            Ok(answer) if answer.usage.is_known() => {
-                UsageWithoutReply::Tokens(answer.usage.or_estimate(TokenCounts::default()))
+        let protocol = &*self.remote.protocol;
+        let reply = mem::replace(&mut self.reply, Assembler::new(protocol.builder())).finish();
+        let usage = match read_reply(protocol, &reply, self.context) {
+            Ok(parsed) if parsed.usage.is_known() => {
+                UsageWithoutReply::Tokens(parsed.usage.or_estimate(Default::default()))
             }
             Err(unusable) if unusable.usage != UsageWithoutReply::Nothing => unusable.usage,
             _ if begun => UsageWithoutReply::Unknown,
@@ -282,7 +289,7 @@ fn begins_object(text: &str) -> bool {
 }
 
 fn too_large_failure() -> AttemptFailure {
-    AttemptFailure::permanent(format!(
+    AttemptFailure::beyond_limit(format!(
         "the reply is larger than {} MiB",
         MAX_REPLY_BYTES >> 20
     ))
@@ -325,7 +332,8 @@ impl Drop for RedactedObserver<'_> {
 /// Reads a response in chunks of `size` bytes.
 #[cfg(test)]
 pub(super) fn read_bytes(
-    remote: &RemoteProvider,
+    remote: &ModelEndpoint,
+    context: ReplyContext<'_>,
     bytes: &[u8],
     size: usize,
 ) -> Result<Value, AttemptFailure> {
@@ -333,7 +341,7 @@ pub(super) fn read_bytes(
         return remote.parse_unstreamed(bytes);
     }
     let mut observer = StreamObserver::default();
-    let mut reader = StreamReader::new(remote, &mut observer);
+    let mut reader = StreamReader::new(remote, context, &mut observer);
     for piece in bytes.chunks(size) {
         if reader.feed(piece)? {
             break;

@@ -4,11 +4,15 @@
 
 use std::fmt;
 
-use reqwest::header::HeaderValue;
+use reqwest::header::{HeaderName, HeaderValue};
+use serde_json::Value;
+use strata_core::record::conversation::{AssistantPart, OpaquePart, ToolCall};
+use strata_core::record::json::Json;
 
+use crate::services::models::ModelReply;
 use crate::services::models::config::ConfigError;
+use crate::services::models::protocol::KeyHeader;
 use crate::services::models::registry::excerpt;
-use crate::services::models::{ModelReply, ToolCall};
 use crate::services::redaction::{SecretRedactor, redact, redact_prefix};
 use crate::services::variables::Variables;
 
@@ -19,7 +23,8 @@ const MIN_REDACTED_BYTES: usize = 8;
 /// A key and the environment variable that it was read from.
 pub(super) struct ApiKey {
     variable: String,
-    bearer: HeaderValue,
+    header: HeaderName,
+    value: HeaderValue,
     /// `None` for a key that is too short to be redacted.
     redactor: Option<Box<SecretRedactor>>,
 }
@@ -29,29 +34,36 @@ pub(super) struct ApiKey {
 pub(super) struct KeyRedactor<'a>(Option<&'a SecretRedactor>);
 
 impl ApiKey {
-    /// Reads the key from an environment variable.
-    pub(super) fn read(variables: &Variables, variable: &str) -> Result<Self, ConfigError> {
+    /// Reads the key of the model with this name from an environment variable.
+    pub(super) fn read(
+        variables: &Variables,
+        variable: &str,
+        header: KeyHeader,
+        model: &str,
+    ) -> Result<Self, ConfigError> {
         let key = variables
             .require(variable)
-            .and_then(|secret| Self::new(variable, secret));
+            .and_then(|secret| Self::new(variable, header, secret));
         key.map_err(|problem| ConfigError::ApiKey {
+            model: model.to_owned(),
             name: variable.to_owned(),
             problem,
         })
     }
 
-    fn new(variable: &str, secret: String) -> Result<Self, &'static str> {
-        let mut bearer = HeaderValue::from_str(&format!("Bearer {secret}"))
+    fn new(variable: &str, header: KeyHeader, secret: String) -> Result<Self, &'static str> {
+        let mut value = HeaderValue::from_str(&format!("{}{secret}", header.prefix))
             .map_err(|_| "holds a character that no HTTP header can carry, such as a line break")?;
-        bearer.set_sensitive(true);
-        let trace = Some(secret).filter(|secret| secret.len() >= MIN_REDACTED_BYTES);
-        let trace = trace
+        value.set_sensitive(true);
+        let redactor = Some(secret).filter(|secret| secret.len() >= MIN_REDACTED_BYTES);
+        let redactor = redactor
             .and_then(|secret| SecretRedactor::for_secret(variable, &secret))
             .map(Box::new);
         Ok(Self {
             variable: variable.to_owned(),
-            bearer,
-            redactor: trace,
+            header: HeaderName::from_static(header.name),
+            value,
+            redactor,
         })
     }
 
@@ -60,9 +72,14 @@ impl ApiKey {
         &self.variable
     }
 
-    /// Returns the header that authenticates requests.
-    pub(super) fn bearer(&self) -> HeaderValue {
-        self.bearer.clone()
+    /// Returns the name of the header that authenticates requests.
+    pub(super) fn header(&self) -> HeaderName {
+        self.header.clone()
+    }
+
+    /// Returns the value of the header that authenticates requests.
+    pub(super) fn value(&self) -> HeaderValue {
+        self.value.clone()
     }
 }
 
@@ -92,22 +109,42 @@ impl<'a> KeyRedactor<'a> {
 
     /// Returns a reply without the key.
     pub(super) fn reply(self, reply: ModelReply) -> ModelReply {
-        let call = |ToolCall {
-                        id,
-                        name,
-                        arguments,
-                    }| ToolCall {
-            id: self.text(id),
-            name: self.text(name),
-            arguments: self.text(arguments),
-        };
         ModelReply {
-            text: self.text(reply.text),
+            parts: reply
+                .parts
+                .into_iter()
+                .map(|part| self.part(part))
+                .collect(),
             data: reply.data.map(|data| self.text(data)),
-            tool_calls: reply.tool_calls.into_iter().map(call).collect(),
             model: self.text(reply.model),
             ..reply
         }
+    }
+
+    fn part(self, part: AssistantPart) -> AssistantPart {
+        match part {
+            AssistantPart::Text(text) => AssistantPart::Text(self.text(text)),
+            AssistantPart::Media(media) => AssistantPart::Media(media),
+            AssistantPart::ToolCall(call) => AssistantPart::ToolCall(ToolCall {
+                id: self.text(call.id),
+                name: self.text(call.name),
+                arguments: self.text(call.arguments),
+            }),
+            AssistantPart::Opaque(part) => AssistantPart::Opaque(OpaquePart {
+                data: self.document(part.data),
+                reasoning: self.text(part.reasoning),
+                ..part
+            }),
+        }
+    }
+
+    fn document(self, data: Json) -> Json {
+        if self.0.is_none() {
+            return data;
+        }
+        let text = self.text(data.as_str().to_owned());
+        // A key that contains quotation marks is escaped in the text.
+        Json::parse(&text).unwrap_or_else(|_| Value::from(text).into())
     }
 
     /// Returns the beginning of what an endpoint sent, for an error message. The key is removed
@@ -129,12 +166,16 @@ mod tests {
 
     const SECRET: &str = "sk-0123456789";
 
+    fn key(secret: &str) -> ApiKey {
+        ApiKey::new("KEY", KeyHeader::BEARER, secret.to_owned()).expect("a usable key")
+    }
+
     #[test]
     fn a_key_is_in_its_header_and_in_no_debug_output() {
-        let key = ApiKey::new("KEY", SECRET.to_owned()).expect("a usable key");
-        assert_eq!(key.bearer().to_str().ok(), Some("Bearer sk-0123456789"));
+        let key = key(SECRET);
+        assert_eq!(key.value().to_str().ok(), Some("Bearer sk-0123456789"));
         assert_eq!(
-            format!("{key:?} {:?}", key.bearer()),
+            format!("{key:?} {:?}", key.value()),
             "Key(\"KEY\", [redacted]) Sensitive"
         );
     }
@@ -142,7 +183,7 @@ mod tests {
     #[test]
     fn a_key_is_taken_out_of_texts() {
         let check = |secret: &str, text: &str, expected: &str| {
-            let key = ApiKey::new("KEY", secret.to_owned()).expect("a usable key");
+            let key = key(secret);
             assert_eq!(
                 KeyRedactor::for_key(Some(&key)).text(text.to_owned()),
                 expected
@@ -167,7 +208,7 @@ mod tests {
         let check = |secret: &str, expected: &str| {
             let value = secret.to_owned();
             let variables = Variables::from_fn(move |name| (name == "KEY").then(|| value.clone()));
-            let problem = ApiKey::read(&variables, "KEY")
+            let problem = ApiKey::read(&variables, "KEY", KeyHeader::BEARER, "default")
                 .expect_err("an unusable key")
                 .to_string();
             assert!(problem.contains(expected), "{problem}");
@@ -179,8 +220,13 @@ mod tests {
 
     #[test]
     fn a_missing_variable_is_named() {
-        let error = ApiKey::read(&Variables::default(), "STRATA_TEST_NO_SUCH_KEY")
-            .expect_err("no such variable");
+        let error = ApiKey::read(
+            &Variables::default(),
+            "STRATA_TEST_NO_SUCH_KEY",
+            KeyHeader::BEARER,
+            "default",
+        )
+        .expect_err("no such variable");
         let text = error.to_string();
         assert!(
             text.contains("`STRATA_TEST_NO_SUCH_KEY`: it is not set"),

@@ -6,7 +6,9 @@ use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 
+use super::failure::Outlook;
 use crate::services::client::{backoff_delay, requested_delay};
+use crate::services::models::protocol::is_context_overflow;
 use crate::services::models::tokens::parse_token_count;
 
 /// Whether a failed request is sent again.
@@ -64,15 +66,87 @@ pub(super) fn after_response(
 /// Returns whether to retry after an error in place of a reply. It is regarded as temporary unless
 /// it contains a permanent status: some endpoints forward the errors of others.
 pub(super) fn after_stated_error(error: &Value) -> RetryDecision {
+    let lasts = stated_status(error)
+        .is_some_and(|status| status.is_client_error() && !is_temporary(status));
+    if lasts || is_quota_error(error) || is_context_overflow(error) {
+        RetryDecision::Never
+    } else {
+        RetryDecision::Backoff
+    }
+}
+
+/// Returns the status that an error contains, from whichever endpoint it was forwarded, or to which
+/// its type corresponds.
+fn stated_status(error: &Value) -> Option<StatusCode> {
     let code = ["code", "status", "status_code"]
         .into_iter()
         .find_map(|field| parse_token_count(&error[field]));
     let status = code.and_then(|code| StatusCode::from_u16(u16::try_from(code).ok()?).ok());
-    let lasts = status.is_some_and(|status| status.is_client_error() && !is_temporary(status));
-    if lasts || is_quota_error(error) {
-        RetryDecision::Never
+    status.or_else(|| {
+        let names =
+            [&error["type"], &error["status"]].map(|name| name.as_str().unwrap_or_default());
+        let known = STATUS_OF_TYPE.iter().find(|(name, _)| names.contains(name));
+        known.map(|(_, status)| *status)
+    })
+}
+
+/// The types of errors that last, as Anthropic and Gemini name them, with their statuses.
+const STATUS_OF_TYPE: [(&str, StatusCode); 9] = [
+    ("invalid_request_error", StatusCode::BAD_REQUEST),
+    ("authentication_error", StatusCode::UNAUTHORIZED),
+    ("permission_error", StatusCode::FORBIDDEN),
+    ("not_found_error", StatusCode::NOT_FOUND),
+    ("request_too_large", StatusCode::PAYLOAD_TOO_LARGE),
+    ("INVALID_ARGUMENT", StatusCode::BAD_REQUEST),
+    ("UNAUTHENTICATED", StatusCode::UNAUTHORIZED),
+    ("PERMISSION_DENIED", StatusCode::FORBIDDEN),
+    ("NOT_FOUND", StatusCode::NOT_FOUND),
+];
+
+/// Returns the error in the body of a response. Some endpoints put it into a list.
+pub(super) fn stated_in(answer: &Value) -> &Value {
+    let answer = match answer {
+        Value::Array(list) => list.first().unwrap_or(answer),
+        answer => answer,
+    };
+    if answer["error"].is_null() {
+        answer
     } else {
-        RetryDecision::Backoff
+        &answer["error"]
+    }
+}
+
+/// Returns whether another model may answer after a response with this status and error.
+pub(super) fn outlook_of_response(status: StatusCode, error: &Value, is_quota: bool) -> Outlook {
+    if is_quota || (status == StatusCode::BAD_REQUEST && is_context_overflow(error)) {
+        Outlook::Elsewhere
+    } else {
+        outlook_of_status(status)
+    }
+}
+
+/// Returns whether another model may answer after an error in place of a reply.
+pub(super) fn outlook_of_stated_error(error: &Value) -> Outlook {
+    match stated_status(error) {
+        Some(status) => outlook_of_response(status, error, is_quota_error(error)),
+        None => Outlook::Elsewhere,
+    }
+}
+
+/// Returns whether another model may answer after a failure with this status: one that passes, or
+/// one with which an endpoint refuses.
+pub(in super::super) fn outlook_of_status(status: StatusCode) -> Outlook {
+    let refuses = [
+        StatusCode::UNAUTHORIZED,
+        StatusCode::PAYMENT_REQUIRED,
+        StatusCode::FORBIDDEN,
+        StatusCode::NOT_FOUND,
+        StatusCode::PAYLOAD_TOO_LARGE,
+    ];
+    if refuses.contains(&status) || is_temporary(status) || !status.is_client_error() {
+        Outlook::Elsewhere
+    } else {
+        Outlook::Nowhere
     }
 }
 

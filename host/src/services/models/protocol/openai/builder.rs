@@ -1,23 +1,21 @@
-//! Assembles a streamed reply from its chunks into the value that would have come in one piece,
-//! which is then interpreted by the same code.
+//! Builds a reply from the chunks of a stream.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::super::protocol::StreamProgress;
-use super::super::surrogate::{JoinedText, replace_marked_surrogates};
-use super::tool_calls::ToolCallAssembler;
-use super::{content_text, index_of, message_of, reasoning_text, refusal_text, stated_error};
+use super::tool_calls::ToolCallBuilder;
+use super::{content_text, index_of, message_of, reasoning_text, refusal_text};
+use crate::services::models::protocol::assembler::{ReplyBuilder, StreamProgress};
+use crate::services::models::protocol::reply::{items_of, stated_error, take_field};
+use crate::services::models::surrogate::{JoinedText, replace_marked_surrogates};
 
 /// The chunks of a reply that have arrived.
 #[derive(Default)]
-pub(in super::super) struct Assembler {
+pub(super) struct CompletionBuilder {
     model: Value,
     usage: Map<String, Value>,
     choices: BTreeMap<u64, Choice>,
-    error: Value,
-    ended: bool,
 }
 
 /// The chunks of a choice.
@@ -26,7 +24,10 @@ struct Choice {
     content: JoinedText,
     refusal: JoinedText,
     reasoning: JoinedText,
-    calls: ToolCallAssembler,
+    details: ReasoningDetails,
+    /// Whether the endpoint calls its reasoning `reasoning_content`.
+    returns_reasoning: bool,
+    calls: ToolCallBuilder,
     finish_reason: Value,
     /// Whether a chunk had an empty finish reason. It becomes the finish reason of the choice if no
     /// other follows.
@@ -36,21 +37,14 @@ struct Choice {
     has_deltas: bool,
 }
 
-impl Assembler {
-    /// Adds a chunk and returns the text that it adds to the reply.
-    pub(in super::super) fn push(&mut self, mut piece: Value) -> String {
-        if let Some(error) = stated_error(&piece) {
-            let mut error = error.clone();
-            replace_marked_surrogates(&mut error);
-            self.fail(error);
-            return String::new();
-        }
-        if piece["model"].is_string() {
-            self.model = take_field(&mut piece, "model");
+impl ReplyBuilder for CompletionBuilder {
+    fn push(&mut self, mut chunk: Value) -> String {
+        if chunk["model"].is_string() {
+            self.model = take_field(&mut chunk, "model");
             replace_marked_surrogates(&mut self.model);
         }
-        self.add_usage(take_field(&mut piece, "usage"));
-        let Value::Array(choices) = take_field(&mut piece, "choices") else {
+        self.add_usage(take_field(&mut chunk, "usage"));
+        let Value::Array(choices) = take_field(&mut chunk, "choices") else {
             return String::new();
         };
         let mut text = String::new();
@@ -69,24 +63,8 @@ impl Assembler {
         text
     }
 
-    /// Notes that the endpoint reported an error. An error after a complete reply is ignored,
-    /// because that reply is paid for.
-    pub(in super::super) fn fail(&mut self, error: Value) {
-        if self.progress() < StreamProgress::Complete || self.has_no_output() {
-            self.error = error;
-        }
-        self.ended = true;
-    }
-
-    /// Notes that the stream has ended.
-    pub(in super::super) fn end(&mut self) {
-        self.ended = true;
-    }
-
-    /// Returns how far the reply has come.
-    pub(in super::super) fn progress(&self) -> StreamProgress {
+    fn progress(&self) -> StreamProgress {
         match self.choices.first_key_value() {
-            _ if self.ended => StreamProgress::Ended,
             None => StreamProgress::Empty,
             Some((_, choice)) if choice.finish_reason.is_null() && choice.error.is_null() => {
                 StreamProgress::Open
@@ -95,36 +73,37 @@ impl Assembler {
         }
     }
 
-    /// Returns whether the endpoint has said how many tokens were used.
-    pub(in super::super) fn is_counted(&self) -> bool {
+    fn has_output(&self) -> bool {
+        !self
+            .choices
+            .values()
+            .all(|choice| choice.content.is_empty() && choice.calls.is_empty())
+    }
+
+    fn is_counted(&self) -> bool {
         !self.usage.is_empty()
     }
 
-    /// Returns the reply that would have come in one piece.
-    pub(in super::super) fn finish(self) -> Value {
+    fn finish(self: Box<Self>) -> Value {
         let choices: Vec<Value> = self
             .choices
             .into_iter()
             .map(|(index, choice)| choice.finish(index))
             .collect();
-        let mut reply = json!({ "model": self.model, "choices": choices, "error": self.error });
+        let mut reply = json!({ "model": self.model, "choices": choices });
         if !self.usage.is_empty() {
             reply["usage"] = self.usage.into();
         }
         reply
     }
+}
 
+impl CompletionBuilder {
     /// Adds a report of token usage. Some endpoints send it in parts.
     fn add_usage(&mut self, usage: Value) {
         let Value::Object(usage) = usage else { return };
         self.usage
             .extend(usage.into_iter().filter(|(_, value)| !value.is_null()));
-    }
-
-    fn has_no_output(&self) -> bool {
-        self.choices
-            .values()
-            .all(|choice| choice.content.is_empty() && choice.calls.is_empty())
     }
 }
 
@@ -146,6 +125,8 @@ impl Choice {
         let added = self.content.push(text);
         self.refusal.push(&refusal_text(message));
         self.reasoning.push(&reasoning_text(message));
+        self.returns_reasoning |= message["reasoning_content"].is_string();
+        self.details.push(&message["reasoning_details"]);
         self.calls.push(&message["tool_calls"]);
         if message["function_call"].is_object() {
             self.calls
@@ -181,12 +162,11 @@ impl Choice {
         if !reasoning_text(message).is_empty() {
             self.reasoning = JoinedText::default();
         }
-        if message["tool_calls"]
-            .as_array()
-            .is_some_and(|calls| !calls.is_empty())
-            || message["function_call"].is_object()
-        {
-            self.calls = ToolCallAssembler::default();
+        if !items_of(&message["reasoning_details"]).is_empty() {
+            self.details = ReasoningDetails::default();
+        }
+        if !items_of(&message["tool_calls"]).is_empty() || message["function_call"].is_object() {
+            self.calls = ToolCallBuilder::default();
         }
     }
 
@@ -195,17 +175,55 @@ impl Choice {
             Value::Null if self.has_empty_reason => "".into(),
             reason => reason,
         };
+        let reasoning = if self.returns_reasoning {
+            "reasoning_content"
+        } else {
+            "reasoning"
+        };
         let message = json!({
             "content": self.content.finish(),
             "refusal": self.refusal.finish(),
-            "reasoning_content": self.reasoning.finish(),
+            reasoning: self.reasoning.finish(),
+            "reasoning_details": self.details.0,
             "tool_calls": self.calls.finish(),
         });
         json!({ "index": index, "message": message, "finish_reason": finish_reason, "error": self.error })
     }
 }
 
-/// Removes a field from an object and returns it. Returns `null` if there is none.
-fn take_field(value: &mut Value, field: &str) -> Value {
-    value.get_mut(field).map(Value::take).unwrap_or_default()
+/// The reasoning details of a message. Details with the same type and index are parts of one.
+#[derive(Default)]
+struct ReasoningDetails(Vec<Value>);
+
+impl ReasoningDetails {
+    fn push(&mut self, details: &Value) {
+        for detail in items_of(details) {
+            let mut detail = detail.clone();
+            replace_marked_surrogates(&mut detail);
+            match self.0.last_mut() {
+                Some(last)
+                    if last["type"] == detail["type"]
+                        && last["index"] == detail["index"]
+                        && last.is_object() =>
+                {
+                    join_detail(last, detail);
+                }
+                _ => self.0.push(detail),
+            }
+        }
+    }
+}
+
+/// Adds a chunk of a detail to those before it: texts are continued, other fields are replaced.
+fn join_detail(known: &mut Value, chunk: Value) {
+    let Value::Object(chunk) = chunk else { return };
+    for (name, value) in chunk {
+        match (name.as_str(), known[&name].as_str(), value.as_str()) {
+            ("text" | "summary" | "data", Some(before), Some(more)) => {
+                known[&name] = format!("{before}{more}").into();
+            }
+            _ if !value.is_null() => known[&name] = value,
+            _ => {}
+        }
+    }
 }

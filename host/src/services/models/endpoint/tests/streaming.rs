@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::services::models::{StreamEvent, ToolCall};
+use strata_core::record::conversation::ToolCall;
+
+use crate::services::models::StreamEvent;
 
 /// The text that the listener received. `<again>` marks a restart.
 #[derive(Clone, Default)]
@@ -100,7 +102,7 @@ async fn check(
 ) {
     let (reply, found, requests) = complete_with_listener(plays, retries).await;
     match (reply, expected) {
-        (Ok(reply), Ok(text)) => assert_eq!(reply.text, text),
+        (Ok(reply), Ok(text)) => assert_eq!(reply.text(), text),
         (Err(error), Err(part)) => assert!(error.message.contains(part), "{}", error.message),
         (found, _) => panic!("{found:?} instead of {expected:?}"),
     }
@@ -164,7 +166,8 @@ async fn tool_calls_are_put_together() {
         }
     };
     let expected = vec![call("c1", "add", r#"{"a":1}"#), call("c2", "now", "{}")];
-    assert_eq!(reply.expect("a reply").tool_calls, expected);
+    let reply = reply.expect("a reply");
+    assert_eq!(reply.tool_calls().cloned().collect::<Vec<_>>(), expected);
 }
 
 #[tokio::test]
@@ -390,7 +393,7 @@ async fn an_endpoint_that_refused_to_stream_or_does_not_count_is_not_asked_to_ag
         ]);
         let provider = provider_of(&server.endpoint()).expect("a usable endpoint");
         let reply = complete(&provider, &mut RecordedText::default().observer()).await;
-        assert_eq!(reply.map(|reply| reply.output_tokens), Ok(tokens));
+        assert_eq!(reply.map(|reply| reply.usage.output), Ok(tokens));
         complete(&provider, &mut RecordedText::default().observer())
             .await
             .expect("a reply");
@@ -423,8 +426,8 @@ async fn nobody_hears_the_key() {
         let reply = complete(&provider, &mut ear.observer())
             .await
             .expect("a reply");
-        assert_eq!(reply.text, format!("[secret PATH] and {begun}"));
-        assert_eq!(ear.received(), reply.text);
+        assert_eq!(reply.text(), format!("[secret PATH] and {begun}"));
+        assert_eq!(ear.received(), reply.text());
     }
     let broken = format!(r#"{{"error": "{}"}}"#, escaped(&key));
     let server = ModelServer::new([stream(&[says("he"), broken.into()])]);

@@ -1,0 +1,304 @@
+//! Writes requests in the Messages protocol.
+
+use serde_json::json;
+use strata_core::record::conversation::{
+    AssistantPart, Media, ModelMessage, Part, ToolChoice, ToolResult,
+};
+
+use crate::gateway::HostError;
+use crate::services::models::media::{self, MediaContent};
+use crate::services::models::protocol::json_writer::{self, ListWriter, ObjectWriter};
+use crate::services::models::protocol::tools::{SchemaText, arguments_object, mapped_id};
+use crate::services::models::protocol::{Outbound, RequestBody, TransferMode};
+
+/// The maximum number of output tokens if neither the request nor the model's configuration has
+/// one. The protocol requires one; all current models accept this.
+const DEFAULT_MAX_TOKENS: u32 = 8192;
+/// The types of images.
+const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+/// The type of documents that are not text.
+const PDF: &str = "application/pdf";
+/// The maximum length of the id of a tool call.
+const MAX_ID_CHARS: usize = 64;
+/// What stands for a message without content, which the protocol does not allow.
+const EMPTY: &str = "(empty)";
+
+/// A block of a message, as the text of its fields.
+struct Block {
+    json: String,
+    /// Whether it may have a cache mark. Reasoning may not.
+    is_markable: bool,
+}
+
+/// Whether a block is the end of what is to be cached.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum CacheMark {
+    Here,
+    No,
+}
+
+/// Returns the body of a request.
+pub(super) fn body(outbound: &Outbound<'_>) -> Result<RequestBody, HostError> {
+    let request = outbound.request;
+    let mut body = RequestBody::default();
+    body.field("model", outbound.model);
+    body.field(
+        "max_tokens",
+        &outbound.max_tokens().unwrap_or(DEFAULT_MAX_TOKENS),
+    );
+    body.optional("temperature", request.temperature.as_ref());
+    if !request.stop.is_empty() {
+        body.field("stop_sequences", &request.stop);
+    }
+    write_output_config(outbound, &mut body)?;
+    if outbound.transfer == TransferMode::Streamed {
+        body.field("stream", &true);
+    }
+    write_tools(outbound, &mut body)?;
+    if !request.system.is_empty() {
+        let system = json_writer::list(|list| {
+            let json = text_block(&request.system);
+            write_block(list, &json, CacheMark::Here);
+        });
+        body.raw("system", system);
+    }
+    body.conversation("messages", messages(outbound)?);
+    Ok(body)
+}
+
+fn write_output_config(outbound: &Outbound<'_>, body: &mut RequestBody) -> Result<(), HostError> {
+    let schema = SchemaText::of_reply(outbound.request)?;
+    if schema.is_none() && outbound.effort().is_none() {
+        return Ok(());
+    }
+    let config = json_writer::object(|config| {
+        config.optional("effort", outbound.effort());
+        if let Some(schema) = &schema {
+            config.object("format", |format| {
+                format.field("type", "json_schema");
+                format.raw("schema", &schema.json);
+            });
+        }
+    });
+    body.raw("output_config", config);
+    Ok(())
+}
+
+fn write_tools(outbound: &Outbound<'_>, body: &mut RequestBody) -> Result<(), HostError> {
+    let request = outbound.request;
+    if request.tools.is_empty() {
+        return Ok(());
+    }
+    let schemas = request.tools.iter().map(SchemaText::of_tool);
+    let schemas = schemas.collect::<Result<Vec<_>, _>>()?;
+    let last = request.tools.len() - 1;
+    let tools = json_writer::list(|list| {
+        for (place, (tool, schema)) in request.tools.iter().zip(&schemas).enumerate() {
+            list.object(|item| {
+                item.field("name", &tool.name);
+                if !tool.description.is_empty() {
+                    item.field("description", &tool.description);
+                }
+                if schema.is_strict {
+                    item.field("strict", &true);
+                }
+                item.raw("input_schema", &schema.json);
+                if place == last {
+                    write_mark(item);
+                }
+            });
+        }
+    });
+    body.raw("tools", tools);
+    match &request.tool_choice {
+        ToolChoice::Auto => {}
+        ToolChoice::Required => body.field("tool_choice", &json!({ "type": "any" })),
+        ToolChoice::None => body.field("tool_choice", &json!({ "type": "none" })),
+        ToolChoice::Tool(name) => {
+            body.field("tool_choice", &json!({ "type": "tool", "name": name }));
+        }
+    }
+    Ok(())
+}
+
+fn messages(outbound: &Outbound<'_>) -> Result<String, HostError> {
+    let messages = &outbound.request.messages;
+    let mut result = Ok(());
+    let text = json_writer::list(|list| {
+        for (place, message) in messages.iter().enumerate() {
+            let (role, blocks) = match message_blocks(outbound, message) {
+                Ok(blocks) => blocks,
+                Err(error) => {
+                    result = Err(error);
+                    return;
+                }
+            };
+            let is_newest = place + 1 == messages.len();
+            let marked = blocks.iter().rposition(|block| block.is_markable);
+            let marked = marked.filter(|_| is_newest);
+            list.object(|message| {
+                message.field("role", role);
+                message.list("content", |list| {
+                    for (place, block) in blocks.iter().enumerate() {
+                        let mark = if marked == Some(place) {
+                            CacheMark::Here
+                        } else {
+                            CacheMark::No
+                        };
+                        write_block(list, &block.json, mark);
+                    }
+                });
+            });
+        }
+    });
+    result.map(|()| text)
+}
+
+/// Returns the role and the blocks of a message. There is at least one.
+fn message_blocks(
+    outbound: &Outbound<'_>,
+    message: &ModelMessage,
+) -> Result<(&'static str, Vec<Block>), HostError> {
+    let (role, mut blocks) = match message {
+        // Instructions within a conversation stay in their place, so that what precedes them
+        // remains cached.
+        ModelMessage::System(text) => ("user", vec![Block::new(text_block(text))]),
+        ModelMessage::User(parts) => ("user", user_blocks(outbound, parts)?),
+        ModelMessage::Assistant(parts) => {
+            let blocks = parts.iter().filter_map(|part| reply_block(outbound, part));
+            ("assistant", blocks.collect())
+        }
+        ModelMessage::ToolResults(results) => {
+            let blocks = results.iter().map(|result| result_block(outbound, result));
+            ("user", blocks.collect::<Result<_, _>>()?)
+        }
+    };
+    if blocks.is_empty() {
+        blocks.push(Block::new(text_block(EMPTY)));
+    }
+    Ok((role, blocks))
+}
+
+impl Block {
+    fn new(json: String) -> Self {
+        Self {
+            json,
+            is_markable: true,
+        }
+    }
+}
+
+/// Returns the blocks of parts, without empty texts, which the protocol does not allow.
+fn user_blocks(outbound: &Outbound<'_>, parts: &[Part]) -> Result<Vec<Block>, HostError> {
+    let mut blocks = Vec::new();
+    for part in parts {
+        match part {
+            Part::Text(text) if text.is_empty() => {}
+            Part::Text(text) => blocks.push(Block::new(text_block(text))),
+            Part::Image(media) => blocks.push(Block::new(image_block(outbound, media)?)),
+            Part::File(media) => blocks.push(Block::new(document_block(outbound, media)?)),
+        }
+    }
+    Ok(blocks)
+}
+
+fn reply_block(outbound: &Outbound<'_>, part: &AssistantPart) -> Option<Block> {
+    match part {
+        AssistantPart::Text(text) if text.is_empty() => None,
+        AssistantPart::Text(text) => Some(Block::new(text_block(text))),
+        AssistantPart::Media(media) => Some(Block::new(text_block(&media::describe(media)))),
+        AssistantPart::ToolCall(call) => Some(Block::new(json_writer::object(|block| {
+            block.field("type", "tool_use");
+            block.field("id", &mapped_id(&call.id, MAX_ID_CHARS));
+            block.field("name", &call.name);
+            block.raw("input", &arguments_object(&call.arguments));
+        }))),
+        AssistantPart::Opaque(part) => {
+            let data = outbound.own_opaque(part)?;
+            Some(Block {
+                json: json_writer::value(&data),
+                is_markable: false,
+            })
+        }
+    }
+}
+
+fn result_block(outbound: &Outbound<'_>, result: &ToolResult) -> Result<Block, HostError> {
+    let blocks = user_blocks(outbound, &result.content)?;
+    Ok(Block::new(json_writer::object(|block| {
+        block.field("type", "tool_result");
+        block.field("tool_use_id", &mapped_id(&result.call, MAX_ID_CHARS));
+        block.list("content", |list| {
+            for block in &blocks {
+                list.raw(&block.json);
+            }
+        });
+        if result.is_error {
+            block.field("is_error", &true);
+        }
+    })))
+}
+
+fn text_block(text: &str) -> String {
+    json_writer::object(|block| {
+        block.field("type", "text");
+        block.field("text", text);
+    })
+}
+
+fn image_block(outbound: &Outbound<'_>, media: &Media) -> Result<String, HostError> {
+    let content = outbound.media.image(media, &IMAGE_TYPES)?;
+    Ok(json_writer::object(|block| {
+        block.field("type", "image");
+        block.object("source", |source| write_source(source, media, &content));
+    }))
+}
+
+fn document_block(outbound: &Outbound<'_>, media: &Media) -> Result<String, HostError> {
+    let text = outbound.media.text(media)?;
+    if text.is_none() && media.media_type != PDF {
+        return Err(outbound.media.unsupported(media, "a file", PDF));
+    }
+    let content = outbound.media.content(media)?;
+    Ok(json_writer::object(|block| {
+        block.field("type", "document");
+        block.object("source", |source| match &text {
+            Some(text) => {
+                source.field("type", "text");
+                source.field("media_type", "text/plain");
+                source.field("data", text);
+            }
+            None => write_source(source, media, &content),
+        });
+        block.optional("title", media.name.as_deref());
+    }))
+}
+
+fn write_source(source: &mut ObjectWriter<'_>, media: &Media, content: &MediaContent) {
+    match content {
+        MediaContent::Base64(data) => {
+            source.field("type", "base64");
+            source.field("media_type", &media.media_type);
+            source.field("data", data);
+        }
+        MediaContent::Url(url) => {
+            source.field("type", "url");
+            source.field("url", url);
+        }
+    }
+}
+
+/// Writes a block, which is the text of an object, with or without a cache mark at its end.
+fn write_block(list: &mut ListWriter<'_>, json: &str, mark: CacheMark) {
+    match (mark, json.strip_suffix('}')) {
+        (CacheMark::Here, Some(open)) => {
+            let mark = r#","cache_control":{"type":"ephemeral"}}"#;
+            list.raw(&format!("{open}{mark}"));
+        }
+        _ => list.raw(json),
+    }
+}
+
+fn write_mark(item: &mut ObjectWriter<'_>) {
+    item.field("cache_control", &json!({ "type": "ephemeral" }));
+}

@@ -1,0 +1,189 @@
+//! The `generateContent` protocol of Gemini.
+//!
+//! Its calls of tools have no ids, or ids that are optional: the host makes them up, and results are
+//! connected with calls by name and order. A signature belongs to the part that it came with; it is
+//! kept as an opaque part behind that part.
+
+mod builder;
+mod request;
+
+use reqwest::Url;
+use serde_json::{Map, Value, json};
+use strata_core::record::conversation::{AssistantPart, ToolCall};
+
+use super::assembler::ReplyBuilder;
+use super::reply::{ParsedReply, ReplyProblem, arguments_of, items_of, name_of, text_of};
+use super::{KeyHeader, ModelProtocol, Outbound, ReplyContext, RequestBody, TransferMode};
+use crate::gateway::HostError;
+use crate::services::models::FinishReason;
+use crate::services::models::request::tool_calls;
+use crate::services::models::tokens::{ReportedUsage, first_count};
+
+/// The protocol.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct GenerateContent;
+
+/// The field of a part that has to be returned with the part.
+const SIGNATURE: &str = "thoughtSignature";
+/// What precedes the name of a model in the provider's own lists.
+const MODEL_PREFIX: &str = "models/";
+
+impl ModelProtocol for GenerateContent {
+    fn url(&self, base: &Url, model: &str, transfer: TransferMode) -> Url {
+        let model = model.strip_prefix(MODEL_PREFIX).unwrap_or(model);
+        let method = match transfer {
+            TransferMode::Unstreamed => "generateContent",
+            TransferMode::Streamed => "streamGenerateContent",
+        };
+        let mut url = super::append_path(base, &["v1beta", "models"]);
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.push(&format!("{model}:{method}"));
+        }
+        if transfer == TransferMode::Streamed {
+            url.query_pairs_mut().append_pair("alt", "sse");
+        }
+        url
+    }
+
+    fn key_header(&self) -> KeyHeader {
+        KeyHeader {
+            name: "x-goog-api-key",
+            prefix: "",
+        }
+    }
+
+    fn body(&self, outbound: &Outbound<'_>) -> Result<RequestBody, HostError> {
+        request::body(outbound)
+    }
+
+    fn builder(&self) -> Box<dyn ReplyBuilder> {
+        Box::<builder::ContentBuilder>::default()
+    }
+
+    fn parse_reply(&self, reply: &Value, context: ReplyContext<'_>) -> ParsedReply {
+        let candidate = first_candidate(reply);
+        let blocked = name_of(&reply["promptFeedback"]["blockReason"]);
+        let mut parsed = ParsedReply {
+            model: name_of(&reply["modelVersion"]),
+            finish: match &blocked {
+                Some(_) => FinishReason::Refusal,
+                None => finish_reason(&candidate["finishReason"]),
+            },
+            usage: usage(&reply["usageMetadata"]),
+            problem: problem(candidate).filter(|_| blocked.is_none()),
+            ..ParsedReply::default()
+        };
+        for part in items_of(&candidate["content"]["parts"]) {
+            read_part(part, context, &mut parsed);
+        }
+        parsed
+    }
+}
+
+/// Returns the candidate with the lowest index. Without indices, this is the first one.
+fn first_candidate(reply: &Value) -> &Value {
+    let candidates = items_of(&reply["candidates"]).iter();
+    candidates
+        .min_by_key(|candidate| candidate["index"].as_u64().unwrap_or_default())
+        .unwrap_or(&Value::Null)
+}
+
+fn read_part(part: &Value, context: ReplyContext<'_>, parsed: &mut ParsedReply) {
+    let signature = &part[SIGNATURE];
+    if part["thought"] == true {
+        return read_thought(part, context, parsed);
+    }
+    let text = text_of(&part["text"]);
+    let is_alone = if part["functionCall"].is_object() {
+        let call = &part["functionCall"];
+        let index = tool_calls(&parsed.parts).count();
+        parsed.parts.push(AssistantPart::ToolCall(ToolCall {
+            id: context.tool_call_id(&call["id"], index),
+            name: text_of(&call["name"]).to_owned(),
+            arguments: arguments_of(&call["args"]),
+        }));
+        false
+    } else if part["text"].is_string() {
+        parsed.push_text(text.to_owned());
+        text.is_empty()
+    } else {
+        // What the provider's own tools did.
+        let data = context.opaque(part.clone(), String::new());
+        parsed.parts.push(AssistantPart::Opaque(data));
+        return;
+    };
+    if signature.is_string() {
+        let data = if is_alone {
+            json!({ "text": "", SIGNATURE: signature })
+        } else {
+            json!({ SIGNATURE: signature })
+        };
+        parsed
+            .parts
+            .push(AssistantPart::Opaque(context.opaque(data, String::new())));
+    }
+}
+
+/// Reads a summary of the model's reasoning. It is returned if it is signed or kept.
+fn read_thought(part: &Value, context: ReplyContext<'_>, parsed: &mut ParsedReply) {
+    let text = text_of(&part["text"]);
+    parsed.reasoning_chars += text.chars().count();
+    let mut data = Map::new();
+    data.insert("thought".to_owned(), true.into());
+    let kept = if context.keep_thinking { text } else { "" };
+    data.insert("text".to_owned(), kept.into());
+    if part[SIGNATURE].is_string() {
+        data.insert(SIGNATURE.to_owned(), part[SIGNATURE].clone());
+    } else if !context.keep_thinking {
+        return;
+    }
+    parsed.parts.push(AssistantPart::Opaque(
+        context.opaque(data.into(), kept.to_owned()),
+    ));
+}
+
+/// Returns why a candidate cannot be used, if it says so or is none.
+fn problem(candidate: &Value) -> Option<ReplyProblem> {
+    match candidate["finishReason"].as_str() {
+        // The model wrote a call that the provider could not read.
+        Some(reason @ ("MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "" | "ERROR")) => {
+            Some(ReplyProblem::FailureReason(reason.to_owned()))
+        }
+        // A reply of only reasoning that was truncated has no content.
+        Some(_) => None,
+        None => (!candidate["content"].is_object()).then_some(ReplyProblem::NoMessage),
+    }
+}
+
+fn finish_reason(reason: &Value) -> FinishReason {
+    match reason.as_str() {
+        None | Some("STOP") => FinishReason::Stop,
+        Some("MAX_TOKENS") => FinishReason::Length,
+        Some(
+            "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "IMAGE_SAFETY"
+            | "LANGUAGE",
+        ) => FinishReason::Refusal,
+        Some(_) => FinishReason::Other,
+    }
+}
+
+/// Returns the usage. The protocol counts reasoning apart from the rest of the reply.
+fn usage(usage: &Value) -> ReportedUsage {
+    let first = |fields: &[&str]| first_count(usage, fields);
+    let prompt = first(&["/promptTokenCount"]);
+    let tools = first(&["/toolUsePromptTokenCount"]).unwrap_or_default();
+    let candidates = first(&["/candidatesTokenCount"]);
+    let reasoning = first(&["/thoughtsTokenCount"]);
+    let wrote = candidates.is_some() || reasoning.is_some();
+    let output = candidates
+        .unwrap_or_default()
+        .saturating_add(reasoning.unwrap_or_default());
+    ReportedUsage {
+        input: prompt.map(|prompt| prompt.saturating_add(tools)),
+        output: wrote.then_some(output),
+        total: first(&["/totalTokenCount"]),
+        cache_read: first(&["/cachedContentTokenCount"]),
+        cache_write: None,
+        reasoning,
+    }
+}

@@ -1,0 +1,126 @@
+//! Writes JSON text front to back. The bodies of requests are written in this way because
+//! `serde_json` values with many small parts would need a hundred times the memory of their texts,
+//! and because the order of the fields matters: a request begins with the previous one.
+
+use serde::Serialize;
+use serde::de::IgnoredAny;
+use strata_core::record::json;
+use strata_core::record::json::JsonError;
+
+/// Writes the fields of an object.
+pub(super) struct ObjectWriter<'a> {
+    text: &'a mut String,
+    is_empty: bool,
+}
+
+/// Writes the items of a list.
+pub(super) struct ListWriter<'a> {
+    text: &'a mut String,
+    is_empty: bool,
+}
+
+/// Returns the text of an object.
+pub(super) fn object(write: impl FnOnce(&mut ObjectWriter<'_>)) -> String {
+    let mut text = String::new();
+    write_object(&mut text, write);
+    text
+}
+
+/// Returns the text of a list.
+pub(super) fn list(write: impl FnOnce(&mut ListWriter<'_>)) -> String {
+    let mut text = String::new();
+    write_list(&mut text, write);
+    text
+}
+
+/// Returns the text of a value. Numbers that JSON cannot represent become `null`.
+pub(super) fn value(value: &(impl Serialize + ?Sized)) -> String {
+    // Serializing to a string fails only for maps whose keys are not strings; none is written.
+    serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned())
+}
+
+/// Returns a JSON text from outside, in its own order if it can be sent as it is, and normalised
+/// otherwise.
+pub(super) fn document(text: &str) -> Result<String, JsonError> {
+    let normalised = json::parse_untrusted(text)?;
+    Ok(match serde_json::from_str::<IgnoredAny>(text) {
+        Ok(IgnoredAny) => text.trim().to_owned(),
+        Err(_) => normalised.to_string(),
+    })
+}
+
+impl ObjectWriter<'_> {
+    /// Writes a field.
+    pub(super) fn field(&mut self, name: &str, content: &(impl Serialize + ?Sized)) {
+        self.raw(name, &value(content));
+    }
+
+    /// Writes a field if there is a value.
+    pub(super) fn optional(&mut self, name: &str, content: Option<&(impl Serialize + ?Sized)>) {
+        if let Some(content) = content {
+            self.field(name, content);
+        }
+    }
+
+    /// Writes a field whose value is JSON text.
+    pub(super) fn raw(&mut self, name: &str, json: &str) {
+        self.name(name);
+        self.text.push_str(json);
+    }
+
+    /// Writes a field that is an object.
+    pub(super) fn object(&mut self, name: &str, write: impl FnOnce(&mut ObjectWriter<'_>)) {
+        self.name(name);
+        write_object(self.text, write);
+    }
+
+    /// Writes a field that is a list.
+    pub(super) fn list(&mut self, name: &str, write: impl FnOnce(&mut ListWriter<'_>)) {
+        self.name(name);
+        write_list(self.text, write);
+    }
+
+    fn name(&mut self, name: &str) {
+        separate(self.text, &mut self.is_empty);
+        self.text.push_str(&value(name));
+        self.text.push(':');
+    }
+}
+
+impl ListWriter<'_> {
+    /// Writes an item that is JSON text.
+    pub(super) fn raw(&mut self, json: &str) {
+        separate(self.text, &mut self.is_empty);
+        self.text.push_str(json);
+    }
+
+    /// Writes an item that is an object.
+    pub(super) fn object(&mut self, write: impl FnOnce(&mut ObjectWriter<'_>)) {
+        separate(self.text, &mut self.is_empty);
+        write_object(self.text, write);
+    }
+}
+
+fn write_object(text: &mut String, write: impl FnOnce(&mut ObjectWriter<'_>)) {
+    text.push('{');
+    write(&mut ObjectWriter {
+        text: &mut *text,
+        is_empty: true,
+    });
+    text.push('}');
+}
+
+fn write_list(text: &mut String, write: impl FnOnce(&mut ListWriter<'_>)) {
+    text.push('[');
+    write(&mut ListWriter {
+        text: &mut *text,
+        is_empty: true,
+    });
+    text.push(']');
+}
+
+fn separate(text: &mut String, is_first: &mut bool) {
+    if !std::mem::replace(is_first, false) {
+        text.push(',');
+    }
+}

@@ -1,0 +1,283 @@
+//! Writes requests in the chat completions protocol.
+
+use serde_json::{Map, Value, json};
+use strata_core::record::conversation::{
+    AssistantPart, Media, MediaSource, ModelMessage, Part, ToolCall, ToolChoice,
+};
+
+use super::{ChatCompletions, EXTRA_CONTENT};
+use crate::gateway::HostError;
+use crate::services::models::media::MediaContent;
+use crate::services::models::protocol::json_writer::{self, ListWriter, ObjectWriter};
+use crate::services::models::protocol::tools::{SCHEMA_NAME, SchemaText, mapped_id};
+use crate::services::models::protocol::{Outbound, RequestBody, TransferMode};
+use crate::services::models::request::{assistant_text, parts_text, tool_calls};
+
+/// The types of images.
+const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+/// The types of sound, with their names in this protocol.
+const AUDIO_FORMATS: [(&str, &str); 3] = [
+    ("audio/wav", "wav"),
+    ("audio/mpeg", "mp3"),
+    ("audio/mp3", "mp3"),
+];
+/// The maximum length of the id of a tool call.
+const MAX_ID_CHARS: usize = 64;
+
+/// Returns the body of a request.
+pub(super) fn body(
+    dialect: ChatCompletions,
+    outbound: &Outbound<'_>,
+) -> Result<RequestBody, HostError> {
+    let request = outbound.request;
+    let mut body = RequestBody::default();
+    body.field("model", outbound.model);
+    let limit = match dialect {
+        ChatCompletions::OpenAi => "max_completion_tokens",
+        ChatCompletions::Compatible => "max_tokens",
+    };
+    body.optional(limit, outbound.max_tokens().as_ref());
+    body.optional("reasoning_effort", outbound.effort());
+    body.optional("temperature", request.temperature.as_ref());
+    body.optional("seed", request.seed.as_ref());
+    if !request.stop.is_empty() {
+        body.field("stop", &request.stop);
+    }
+    if let Some(schema) = SchemaText::of_reply(request)? {
+        body.raw("response_format", response_format(dialect, &schema));
+    }
+    write_tools(dialect, outbound, &mut body)?;
+    if outbound.transfer == TransferMode::Streamed {
+        body.field("stream", &true);
+        body.field("stream_options", &json!({ "include_usage": true }));
+    }
+    body.conversation("messages", messages(outbound)?);
+    Ok(body)
+}
+
+fn response_format(dialect: ChatCompletions, schema: &SchemaText) -> String {
+    json_writer::object(|format| {
+        format.field("type", "json_schema");
+        format.object("json_schema", |definition| {
+            definition.field("name", SCHEMA_NAME);
+            write_strict(dialect, schema, definition);
+            definition.raw("schema", &schema.json);
+        });
+    })
+}
+
+fn write_strict(dialect: ChatCompletions, schema: &SchemaText, into: &mut ObjectWriter<'_>) {
+    // Other endpoints may not know the field.
+    if dialect == ChatCompletions::OpenAi && schema.is_strict {
+        into.field("strict", &true);
+    }
+}
+
+fn write_tools(
+    dialect: ChatCompletions,
+    outbound: &Outbound<'_>,
+    body: &mut RequestBody,
+) -> Result<(), HostError> {
+    let request = outbound.request;
+    if request.tools.is_empty() {
+        return Ok(());
+    }
+    let schemas = request.tools.iter().map(SchemaText::of_tool);
+    let schemas = schemas.collect::<Result<Vec<_>, _>>()?;
+    let tools = json_writer::list(|list| {
+        for (tool, schema) in request.tools.iter().zip(&schemas) {
+            list.object(|item| {
+                item.field("type", "function");
+                item.object("function", |function| {
+                    function.field("name", &tool.name);
+                    function.field("description", &tool.description);
+                    write_strict(dialect, schema, function);
+                    function.raw("parameters", &schema.json);
+                });
+            });
+        }
+    });
+    body.raw("tools", tools);
+    match &request.tool_choice {
+        ToolChoice::Auto => {}
+        ToolChoice::Required => body.field("tool_choice", "required"),
+        ToolChoice::None => body.field("tool_choice", "none"),
+        ToolChoice::Tool(name) => body.field(
+            "tool_choice",
+            &json!({ "type": "function", "function": { "name": name } }),
+        ),
+    }
+    Ok(())
+}
+
+fn messages(outbound: &Outbound<'_>) -> Result<String, HostError> {
+    let mut result = Ok(());
+    let text = json_writer::list(|list| {
+        if !outbound.request.system.is_empty() {
+            write_text_message(list, "system", &outbound.request.system);
+        }
+        result = outbound
+            .request
+            .messages
+            .iter()
+            .try_for_each(|message| write_message(outbound, message, list));
+    });
+    result.map(|()| text)
+}
+
+fn write_text_message(list: &mut ListWriter<'_>, role: &str, text: &str) {
+    list.object(|message| {
+        message.field("role", role);
+        message.field("content", text);
+    });
+}
+
+fn write_message(
+    outbound: &Outbound<'_>,
+    message: &ModelMessage,
+    list: &mut ListWriter<'_>,
+) -> Result<(), HostError> {
+    match message {
+        ModelMessage::System(text) => write_text_message(list, "system", text),
+        ModelMessage::User(parts) => return write_user_message(outbound, parts, list),
+        ModelMessage::Assistant(parts) => write_reply(outbound, parts, list),
+        ModelMessage::ToolResults(results) => {
+            for result in results {
+                list.object(|message| {
+                    message.field("role", "tool");
+                    message.field("tool_call_id", &mapped_id(&result.call, MAX_ID_CHARS));
+                    message.field("content", &parts_text(&result.content));
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn write_user_message(
+    outbound: &Outbound<'_>,
+    parts: &[Part],
+    list: &mut ListWriter<'_>,
+) -> Result<(), HostError> {
+    if parts.iter().all(|part| matches!(part, Part::Text(_))) {
+        // Many endpoints accept only a string here.
+        write_text_message(list, "user", &parts_text(parts));
+        return Ok(());
+    }
+    let contents = parts.iter().map(|part| content_part(outbound, part));
+    let contents = contents.collect::<Result<Vec<_>, _>>()?;
+    list.object(|message| {
+        message.field("role", "user");
+        message.list("content", |list| {
+            for content in &contents {
+                list.raw(content);
+            }
+        });
+    });
+    Ok(())
+}
+
+/// Returns a part of a user message as JSON text.
+fn content_part(outbound: &Outbound<'_>, part: &Part) -> Result<String, HostError> {
+    let text_part = |text: &str| {
+        json_writer::object(|part| {
+            part.field("type", "text");
+            part.field("text", text);
+        })
+    };
+    match part {
+        Part::Text(text) => Ok(text_part(text)),
+        Part::Image(media) => {
+            let content = outbound.media.image(media, &IMAGE_TYPES)?;
+            Ok(json_writer::object(|part| {
+                part.field("type", "image_url");
+                part.object("image_url", |image| {
+                    image.field("url", &content.into_url(&media.media_type));
+                });
+            }))
+        }
+        Part::File(media) => match outbound.media.text(media)? {
+            Some(text) => Ok(text_part(&text)),
+            None => file_part(outbound, media),
+        },
+    }
+}
+
+fn file_part(outbound: &Outbound<'_>, media: &Media) -> Result<String, HostError> {
+    if matches!(media.source, MediaSource::Url(_)) {
+        let error = outbound
+            .media
+            .unsupported(media, "the address of a file", "bytes");
+        return Err(error);
+    }
+    let content = outbound.media.content(media)?;
+    let audio = AUDIO_FORMATS
+        .iter()
+        .find(|(media_type, _)| *media_type == media.media_type);
+    Ok(json_writer::object(|part| match (audio, content) {
+        (Some((_, format)), MediaContent::Base64(data)) => {
+            part.field("type", "input_audio");
+            part.object("input_audio", |audio| {
+                audio.field("data", &data);
+                audio.field("format", format);
+            });
+        }
+        (_, content) => {
+            part.field("type", "file");
+            part.object("file", |file| {
+                file.field("filename", media.name.as_deref().unwrap_or("file"));
+                file.field("file_data", &content.into_url(&media.media_type));
+            });
+        }
+    }))
+}
+
+fn write_reply(outbound: &Outbound<'_>, parts: &[AssistantPart], list: &mut ListWriter<'_>) {
+    let returned = returned_fields(outbound, parts);
+    let text = assistant_text(parts);
+    let calls: Vec<&ToolCall> = tool_calls(parts).collect();
+    list.object(|message| {
+        message.field("role", "assistant");
+        if text.is_empty() && !calls.is_empty() {
+            message.field("content", &Value::Null);
+        } else {
+            message.field("content", &text);
+        }
+        for (name, value) in &returned {
+            if name != EXTRA_CONTENT {
+                message.field(name, value);
+            }
+        }
+        if calls.is_empty() {
+            return;
+        }
+        message.list("tool_calls", |list| {
+            for call in calls {
+                list.object(|item| {
+                    item.field("id", &mapped_id(&call.id, MAX_ID_CHARS));
+                    item.field("type", "function");
+                    if let Some(extra) = returned.get(EXTRA_CONTENT).and_then(|e| e.get(&call.id)) {
+                        item.field(EXTRA_CONTENT, extra);
+                    }
+                    item.object("function", |function| {
+                        function.field("name", &call.name);
+                        function.field("arguments", &call.arguments);
+                    });
+                });
+            }
+        });
+    });
+}
+
+/// Returns the fields that the endpoint expects back.
+fn returned_fields(outbound: &Outbound<'_>, parts: &[AssistantPart]) -> Map<String, Value> {
+    let mut fields = Map::new();
+    for part in parts {
+        if let AssistantPart::Opaque(part) = part
+            && let Some(Value::Object(data)) = outbound.own_opaque(part)
+        {
+            fields.extend(data);
+        }
+    }
+    fields
+}

@@ -1,0 +1,145 @@
+//! What is read from a reply, whichever protocol it came in, and whether it can be used.
+
+use serde_json::Value;
+use strata_core::record::conversation::AssistantPart;
+
+use super::{MAX_TOOL_CALLS, ModelProtocol, ReplyContext};
+use crate::services::models::FinishReason;
+use crate::services::models::request::tool_calls;
+use crate::services::models::tokens::{ReportedUsage, UsageWithoutReply};
+
+/// The contents of a reply.
+#[derive(Debug, Default)]
+pub(in super::super) struct ParsedReply {
+    /// Its parts. Text contains the model's thinking in `<think>` blocks. The id of a tool call is
+    /// empty if the reply gives it none.
+    pub(in super::super) parts: Vec<AssistantPart>,
+    /// The number of characters of reasoning, whether it is kept or not. It is used only to
+    /// estimate tokens.
+    pub(in super::super) reasoning_chars: usize,
+    /// The model that answered, if the reply names it.
+    pub(in super::super) model: Option<String>,
+    pub(in super::super) finish: FinishReason,
+    pub(in super::super) usage: ReportedUsage,
+    /// Why it cannot be used, if the protocol has found a reason.
+    pub(in super::super) problem: Option<ReplyProblem>,
+}
+
+/// The reason why a reply cannot be used.
+#[derive(Debug, PartialEq)]
+pub(in super::super) enum ReplyProblem {
+    /// It states this error.
+    StatedError(Value),
+    /// Its finish reason means failure. The reason as sent, possibly an empty string.
+    FailureReason(String),
+    /// It contains no message.
+    NoMessage,
+    /// It contains more tool calls than are accepted.
+    TooManyToolCalls {
+        /// The maximum number.
+        limit: usize,
+    },
+}
+
+/// A reply that cannot be used. It may have a cost nevertheless.
+#[derive(Debug, PartialEq)]
+pub(in super::super) struct UnusableReply {
+    pub(in super::super) problem: ReplyProblem,
+    pub(in super::super) usage: UsageWithoutReply,
+}
+
+impl ParsedReply {
+    /// Returns whether the model wrote anything.
+    fn has_output(&self) -> bool {
+        !self.parts.is_empty() || self.reasoning_chars > 0
+    }
+
+    /// Adds text, unless there is none.
+    pub(super) fn push_text(&mut self, text: String) {
+        if !text.is_empty() {
+            self.parts.push(AssistantPart::Text(text));
+        }
+    }
+}
+
+/// Reads a reply, whatever it says about itself.
+pub(in super::super) fn read_reply(
+    protocol: &dyn ModelProtocol,
+    reply: &Value,
+    context: ReplyContext<'_>,
+) -> Result<ParsedReply, UnusableReply> {
+    let mut parsed = protocol.parse_reply(reply, context);
+    let calls = tool_calls(&parsed.parts).count();
+    let stated = stated_error(reply).map(|error| ReplyProblem::StatedError(error.clone()));
+    let problem = stated.or_else(|| parsed.problem.take()).or_else(|| {
+        (calls > MAX_TOOL_CALLS).then_some(ReplyProblem::TooManyToolCalls {
+            limit: MAX_TOOL_CALLS,
+        })
+    });
+    if let Some(problem) = problem {
+        let usage = match parsed.usage {
+            usage if usage.is_known() => {
+                UsageWithoutReply::Tokens(usage.or_estimate(Default::default()))
+            }
+            _ if parsed.has_output() => UsageWithoutReply::Unknown,
+            _ => UsageWithoutReply::Nothing,
+        };
+        return Err(UnusableReply { problem, usage });
+    }
+    parsed.finish = match parsed.finish {
+        FinishReason::Stop if calls > 0 => FinishReason::ToolCalls,
+        FinishReason::ToolCalls if calls == 0 => FinishReason::Stop,
+        finish => finish,
+    };
+    Ok(parsed)
+}
+
+/// Returns the error that a reply, a chunk or a part of one states, in whatever form.
+pub(super) fn stated_error(value: &Value) -> Option<&Value> {
+    let error = &value["error"];
+    let states = match error {
+        Value::Null | Value::Bool(false) => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(list) => !list.is_empty(),
+        Value::Object(map) => !map.is_empty(),
+        Value::Bool(true) | Value::Number(_) => true,
+    };
+    if states {
+        return Some(error);
+    }
+    (value["object"] == "error" || value["type"] == "error").then_some(value)
+}
+
+/// Returns a text, or an empty one if the value is none.
+pub(super) fn text_of(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// Returns a text that is not empty.
+pub(super) fn name_of(value: &Value) -> Option<String> {
+    value
+        .as_str()
+        .filter(|text| !text.is_empty())
+        .map(str::to_owned)
+}
+
+/// Returns the items of a list, or none if the value is no list.
+pub(super) fn items_of(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Returns the arguments of a tool call as text, whether they are sent as text or as an object.
+pub(super) fn arguments_of(arguments: &Value) -> String {
+    match arguments {
+        // Some models call a tool without parameters with no arguments at all.
+        Value::Null => "{}".to_owned(),
+        Value::String(text) if text.trim().is_empty() => "{}".to_owned(),
+        Value::String(text) => text.clone(),
+        document => document.to_string(),
+    }
+}
+
+/// Removes a field from an object and returns it. Returns `null` if there is none.
+pub(super) fn take_field(value: &mut Value, field: &str) -> Value {
+    value.get_mut(field).map(Value::take).unwrap_or_default()
+}

@@ -1,0 +1,354 @@
+//! The Responses protocol of OpenAI, without storage at the provider: each request contains the
+//! whole conversation, and reasoning is returned in encrypted form.
+//!
+//! Calls of tools, their results and reasoning are items of their own, beside messages.
+
+mod builder;
+
+use reqwest::Url;
+use serde_json::{Value, json};
+use strata_core::record::conversation::{
+    AssistantPart, Media, MediaSource, ModelMessage, Part, ToolCall, ToolChoice, ToolResult,
+};
+
+use super::assembler::ReplyBuilder;
+use super::json_writer::{self, ListWriter};
+use super::reply::{ParsedReply, ReplyProblem, arguments_of, items_of, name_of, text_of};
+use super::tools::{SCHEMA_NAME, SchemaText, mapped_id};
+use super::{
+    KeyHeader, ModelProtocol, Outbound, ReplyContext, RequestBody, TransferMode, append_path,
+};
+use crate::gateway::HostError;
+use crate::services::models::FinishReason;
+use crate::services::models::media::{self, MediaContent};
+use crate::services::models::request::{parts_text, tool_calls};
+use crate::services::models::tokens::{ReportedUsage, first_count};
+
+/// The protocol.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Responses;
+
+/// The types of images.
+const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+/// The maximum length of the id of a tool call.
+const MAX_ID_CHARS: usize = 64;
+/// What is requested in addition: reasoning that can be returned without storage.
+const INCLUDED: [&str; 1] = ["reasoning.encrypted_content"];
+
+impl ModelProtocol for Responses {
+    fn url(&self, base: &Url, _model: &str, _transfer: TransferMode) -> Url {
+        append_path(base, &["responses"])
+    }
+
+    fn key_header(&self) -> KeyHeader {
+        KeyHeader::BEARER
+    }
+
+    fn body(&self, outbound: &Outbound<'_>) -> Result<RequestBody, HostError> {
+        let request = outbound.request;
+        let mut body = RequestBody::default();
+        body.field("model", outbound.model);
+        body.field("store", &false);
+        body.field("include", &INCLUDED);
+        body.optional("max_output_tokens", outbound.max_tokens().as_ref());
+        if let Some(effort) = outbound.effort() {
+            body.field("reasoning", &json!({ "effort": effort }));
+        }
+        body.optional("temperature", request.temperature.as_ref());
+        if let Some(schema) = SchemaText::of_reply(request)? {
+            body.raw("text", text_format(&schema));
+        }
+        write_tools(outbound, &mut body)?;
+        if outbound.transfer == TransferMode::Streamed {
+            body.field("stream", &true);
+        }
+        if !request.system.is_empty() {
+            body.field("instructions", &request.system);
+        }
+        body.conversation("input", input(outbound)?);
+        Ok(body)
+    }
+
+    fn builder(&self) -> Box<dyn ReplyBuilder> {
+        Box::<builder::ResponseBuilder>::default()
+    }
+
+    fn parse_reply(&self, reply: &Value, context: ReplyContext<'_>) -> ParsedReply {
+        let mut parsed = ParsedReply {
+            model: name_of(&reply["model"]),
+            finish: finish_reason(reply),
+            usage: usage(&reply["usage"]),
+            problem: problem(reply),
+            ..ParsedReply::default()
+        };
+        for item in items_of(&reply["output"]) {
+            read_item(item, context, &mut parsed);
+        }
+        parsed
+    }
+}
+
+fn text_format(schema: &SchemaText) -> String {
+    json_writer::object(|text| {
+        text.object("format", |format| {
+            format.field("type", "json_schema");
+            format.field("name", SCHEMA_NAME);
+            format.field("strict", &schema.is_strict);
+            format.raw("schema", &schema.json);
+        });
+    })
+}
+
+fn write_tools(outbound: &Outbound<'_>, body: &mut RequestBody) -> Result<(), HostError> {
+    let request = outbound.request;
+    if request.tools.is_empty() {
+        return Ok(());
+    }
+    let schemas = request.tools.iter().map(SchemaText::of_tool);
+    let schemas = schemas.collect::<Result<Vec<_>, _>>()?;
+    let tools = json_writer::list(|list| {
+        for (tool, schema) in request.tools.iter().zip(&schemas) {
+            list.object(|item| {
+                item.field("type", "function");
+                item.field("name", &tool.name);
+                item.field("description", &tool.description);
+                item.field("strict", &schema.is_strict);
+                item.raw("parameters", &schema.json);
+            });
+        }
+    });
+    body.raw("tools", tools);
+    match &request.tool_choice {
+        ToolChoice::Auto => {}
+        ToolChoice::Required => body.field("tool_choice", "required"),
+        ToolChoice::None => body.field("tool_choice", "none"),
+        ToolChoice::Tool(name) => {
+            body.field("tool_choice", &json!({ "type": "function", "name": name }));
+        }
+    }
+    Ok(())
+}
+
+fn input(outbound: &Outbound<'_>) -> Result<String, HostError> {
+    let mut result = Ok(());
+    let text = json_writer::list(|list| {
+        result = outbound
+            .request
+            .messages
+            .iter()
+            .try_for_each(|message| write_message(outbound, message, list));
+    });
+    result.map(|()| text)
+}
+
+fn write_message(
+    outbound: &Outbound<'_>,
+    message: &ModelMessage,
+    list: &mut ListWriter<'_>,
+) -> Result<(), HostError> {
+    match message {
+        ModelMessage::System(text) => write_text_message(list, "system", text),
+        ModelMessage::User(parts) => {
+            let content = content(outbound, parts)?;
+            list.object(|message| {
+                message.field("role", "user");
+                message.raw("content", &content);
+            });
+        }
+        ModelMessage::Assistant(parts) => {
+            for part in parts {
+                write_reply_part(outbound, part, list);
+            }
+        }
+        ModelMessage::ToolResults(results) => {
+            for result in results {
+                write_result(outbound, result, list)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn write_text_message(list: &mut ListWriter<'_>, role: &str, text: &str) {
+    list.object(|message| {
+        message.field("role", role);
+        message.field("content", text);
+    });
+}
+
+fn write_reply_part(outbound: &Outbound<'_>, part: &AssistantPart, list: &mut ListWriter<'_>) {
+    match part {
+        AssistantPart::Text(text) => write_text_message(list, "assistant", text),
+        AssistantPart::Media(media) => {
+            write_text_message(list, "assistant", &media::describe(media));
+        }
+        AssistantPart::ToolCall(call) => list.object(|item| {
+            item.field("type", "function_call");
+            item.field("call_id", &mapped_id(&call.id, MAX_ID_CHARS));
+            item.field("name", &call.name);
+            item.field("arguments", &call.arguments);
+        }),
+        AssistantPart::Opaque(part) => {
+            if let Some(item) = outbound.own_opaque(part) {
+                list.raw(&json_writer::value(&item));
+            }
+        }
+    }
+}
+
+fn write_result(
+    outbound: &Outbound<'_>,
+    result: &ToolResult,
+    list: &mut ListWriter<'_>,
+) -> Result<(), HostError> {
+    let output = content(outbound, &result.content)?;
+    list.object(|item| {
+        item.field("type", "function_call_output");
+        item.field("call_id", &mapped_id(&result.call, MAX_ID_CHARS));
+        item.raw("output", &output);
+    });
+    Ok(())
+}
+
+/// Returns the content of a message or a result as JSON text: a string if it is only text, and a
+/// list of parts otherwise.
+fn content(outbound: &Outbound<'_>, parts: &[Part]) -> Result<String, HostError> {
+    if parts.iter().all(|part| matches!(part, Part::Text(_))) {
+        return Ok(json_writer::value(&parts_text(parts)));
+    }
+    let items = parts.iter().map(|part| content_part(outbound, part));
+    let items = items.collect::<Result<Vec<_>, _>>()?;
+    Ok(json_writer::list(|list| {
+        for item in &items {
+            list.raw(item);
+        }
+    }))
+}
+
+fn content_part(outbound: &Outbound<'_>, part: &Part) -> Result<String, HostError> {
+    match part {
+        Part::Text(text) => Ok(text_part(text)),
+        Part::Image(media) => {
+            let content = outbound.media.image(media, &IMAGE_TYPES)?;
+            Ok(json_writer::object(|part| {
+                part.field("type", "input_image");
+                part.field("image_url", &content.into_url(&media.media_type));
+            }))
+        }
+        Part::File(media) => match outbound.media.text(media)? {
+            Some(text) => Ok(text_part(&text)),
+            None => file_part(outbound, media),
+        },
+    }
+}
+
+fn text_part(text: &str) -> String {
+    json_writer::object(|part| {
+        part.field("type", "input_text");
+        part.field("text", text);
+    })
+}
+
+fn file_part(outbound: &Outbound<'_>, media: &Media) -> Result<String, HostError> {
+    let content = outbound.media.content(media)?;
+    Ok(json_writer::object(|part| {
+        part.field("type", "input_file");
+        match (&media.source, content) {
+            (MediaSource::Url(_), MediaContent::Url(url)) => part.field("file_url", &url),
+            (_, content) => {
+                part.field("filename", media.name.as_deref().unwrap_or("file"));
+                part.field("file_data", &content.into_url(&media.media_type));
+            }
+        }
+    }))
+}
+
+fn read_item(item: &Value, context: ReplyContext<'_>, parsed: &mut ParsedReply) {
+    match text_of(&item["type"]) {
+        "message" => {
+            for part in items_of(&item["content"]) {
+                match text_of(&part["type"]) {
+                    "refusal" => {
+                        parsed.finish = FinishReason::Refusal;
+                        parsed.push_text(text_of(&part["refusal"]).to_owned());
+                    }
+                    _ => parsed.push_text(text_of(&part["text"]).to_owned()),
+                }
+            }
+        }
+        "function_call" => {
+            let index = tool_calls(&parsed.parts).count();
+            parsed.parts.push(AssistantPart::ToolCall(ToolCall {
+                id: context.tool_call_id(&item["call_id"], index),
+                name: text_of(&item["name"]).to_owned(),
+                arguments: arguments_of(&item["arguments"]),
+            }));
+        }
+        "reasoning" => read_reasoning(item, context, parsed),
+        // What the provider's own tools did. Later requests have to contain it.
+        "" => {}
+        _ => parsed.parts.push(AssistantPart::Opaque(
+            context.opaque(item.clone(), String::new()),
+        )),
+    }
+}
+
+fn read_reasoning(item: &Value, context: ReplyContext<'_>, parsed: &mut ParsedReply) {
+    let texts = [&item["summary"], &item["content"]].map(|list| {
+        items_of(list)
+            .iter()
+            .map(|part| text_of(&part["text"]))
+            .collect::<Vec<_>>()
+            .join("\n\n")
+    });
+    let [summary, content] = texts;
+    let text = if content.is_empty() { summary } else { content };
+    parsed.reasoning_chars += text.chars().count();
+    let mut item = item.clone();
+    if let (false, Some(fields)) = (context.keep_thinking, item.as_object_mut()) {
+        fields.insert("summary".to_owned(), json!([]));
+        fields.remove("content");
+    }
+    let text = if context.keep_thinking {
+        text
+    } else {
+        String::new()
+    };
+    parsed
+        .parts
+        .push(AssistantPart::Opaque(context.opaque(item, text)));
+}
+
+/// Returns why a reply cannot be used, if it says so or is none.
+fn problem(reply: &Value) -> Option<ReplyProblem> {
+    match text_of(&reply["status"]) {
+        status @ ("failed" | "cancelled") => {
+            return Some(ReplyProblem::FailureReason(status.to_owned()));
+        }
+        _ => {}
+    }
+    (!reply["output"].is_array()).then_some(ReplyProblem::NoMessage)
+}
+
+fn finish_reason(reply: &Value) -> FinishReason {
+    match text_of(&reply["status"]) {
+        "incomplete" => match text_of(&reply["incomplete_details"]["reason"]) {
+            "max_output_tokens" | "max_tokens" => FinishReason::Length,
+            "content_filter" => FinishReason::Refusal,
+            _ => FinishReason::Other,
+        },
+        _ => FinishReason::Stop,
+    }
+}
+
+fn usage(usage: &Value) -> ReportedUsage {
+    let first = |fields: &[&str]| first_count(usage, fields);
+    ReportedUsage {
+        input: first(&["/input_tokens"]),
+        output: first(&["/output_tokens"]),
+        total: first(&["/total_tokens"]),
+        cache_read: first(&["/input_tokens_details/cached_tokens"]),
+        cache_write: first(&["/input_tokens_details/cache_write_tokens"]),
+        reasoning: first(&["/output_tokens_details/reasoning_tokens"]),
+    }
+}

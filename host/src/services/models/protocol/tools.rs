@@ -1,0 +1,197 @@
+//! The tools and the schema of a request, as far as protocols have them in common.
+
+use serde_json::Value;
+use strata_core::record::id::to_hex;
+use strata_core::record::json;
+
+use super::json_writer;
+use crate::gateway::HostError;
+use crate::services::models::registry::invalid;
+use crate::services::models::{ModelRequest, ToolDefinition};
+use crate::sha256::sha256;
+
+/// The name of the schema of a reply, which some protocols require.
+pub(super) const SCHEMA_NAME: &str = "reply";
+
+/// The keywords of schemas that providers accept when they enforce a schema.
+const STRICT_KEYWORDS: [&str; 9] = [
+    "$schema",
+    "type",
+    "title",
+    "description",
+    "properties",
+    "required",
+    "additionalProperties",
+    "items",
+    "enum",
+];
+/// The number of hexadecimal digits of a mapped id. They distinguish the calls of a conversation.
+const MAPPED_ID_DIGITS: usize = 24;
+
+/// A JSON Schema that is sent.
+pub(super) struct SchemaText {
+    /// Its text, in its own order.
+    pub(super) json: String,
+    /// Whether a provider can enforce it: each object lists all its properties as required and
+    /// allows no others, and nothing else is in it.
+    pub(super) is_strict: bool,
+}
+
+impl SchemaText {
+    /// Returns the schema of a tool's arguments. It always describes an object, which some
+    /// providers require.
+    pub(super) fn of_tool(tool: &ToolDefinition) -> Result<Self, HostError> {
+        let what = || format!("the parameters of the tool `{}`", tool.name);
+        let mut value = parse(&tool.parameters, what)?;
+        if let Value::Object(schema) = &mut value
+            && !schema.contains_key("type")
+        {
+            schema.insert("type".to_owned(), "object".into());
+            return Ok(Self {
+                json: value.to_string(),
+                is_strict: false,
+            });
+        }
+        Self::new(&tool.parameters, &value, what)
+    }
+
+    /// Returns the schema that the reply has to match, if there is one.
+    pub(super) fn of_reply(request: &ModelRequest) -> Result<Option<Self>, HostError> {
+        let Some(text) = &request.output_schema else {
+            return Ok(None);
+        };
+        let what = || "`output-schema`".to_owned();
+        let value = parse(text, what)?;
+        Self::new(text, &value, what).map(Some)
+    }
+
+    fn new(text: &str, value: &Value, what: impl Fn() -> String) -> Result<Self, HostError> {
+        let json = json_writer::document(text).map_err(|error| schema_error(&what(), &error))?;
+        Ok(Self {
+            json,
+            is_strict: value["type"] == "object" && is_strict(value),
+        })
+    }
+}
+
+fn parse(text: &str, what: impl Fn() -> String) -> Result<Value, HostError> {
+    json::parse_untrusted(text).map_err(|error| schema_error(&what(), &error))
+}
+
+fn schema_error(what: &str, error: &json::JsonError) -> HostError {
+    invalid(format!(
+        "cannot ask a model: {what} is {error}; give a JSON Schema"
+    ))
+}
+
+fn is_strict(schema: &Value) -> bool {
+    let Value::Object(fields) = schema else {
+        return false;
+    };
+    if !fields
+        .keys()
+        .all(|keyword| STRICT_KEYWORDS.contains(&keyword.as_str()))
+        || !fields.contains_key("type")
+    {
+        return false;
+    }
+    let no_properties = Default::default();
+    let properties = schema["properties"].as_object().unwrap_or(&no_properties);
+    if schema["type"] == "object" {
+        let required = schema["required"].as_array().map(Vec::as_slice);
+        let required = required.unwrap_or_default();
+        let is_required = |name: &String| required.iter().any(|item| item == name.as_str());
+        if schema["additionalProperties"] != false || !properties.keys().all(is_required) {
+            return false;
+        }
+    }
+    properties.values().all(is_strict) && fields.get("items").is_none_or(is_strict)
+}
+
+/// Returns the id of a tool call for a provider that limits ids to these characters and this
+/// length. Another id is replaced by one that is the same for the call and its result.
+pub(super) fn mapped_id(id: &str, max_chars: usize) -> String {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    if !id.is_empty() && id.len() <= max_chars && id.chars().all(fits) {
+        return id.to_owned();
+    }
+    let digits = to_hex(&sha256(id));
+    format!("call_{}", &digits[..MAPPED_ID_DIGITS])
+}
+
+/// Returns the arguments of a tool call as the text of an object, for protocols that send no other
+/// form. Arguments that are none are put into one.
+pub(super) fn arguments_object(arguments: &str) -> String {
+    match json::parse_untrusted(arguments) {
+        Ok(value @ Value::Object(_)) => value.to_string(),
+        _ => json_writer::object(|object| object.field("arguments", arguments)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_schema_that_can_be_enforced_is_recognised() {
+        let check =
+            |schema: Value, expected: bool| assert_eq!(is_strict(&schema), expected, "{schema}");
+        let object = |properties: Value, required: Value| {
+            json!({ "type": "object", "properties": properties, "required": required,
+                "additionalProperties": false })
+        };
+        let integer = json!({ "type": "integer", "description": "a number" });
+        check(object(json!({}), json!([])), true);
+        check(object(json!({ "a": integer }), json!(["a"])), true);
+        check(object(json!({ "a": integer }), json!([])), false);
+        check(json!({ "type": "object" }), false);
+        check(
+            json!({ "type": "object", "additionalProperties": true }),
+            false,
+        );
+        check(
+            object(
+                json!({ "a": { "type": "array", "items": integer } }),
+                json!(["a"]),
+            ),
+            true,
+        );
+        check(
+            object(
+                json!({ "a": { "type": "array", "items": {} } }),
+                json!(["a"]),
+            ),
+            false,
+        );
+        check(
+            object(
+                json!({ "a": { "type": "string", "minLength": 1 } }),
+                json!(["a"]),
+            ),
+            false,
+        );
+        check(json!(true), false);
+    }
+
+    #[test]
+    fn an_id_that_a_provider_does_not_accept_is_mapped_alike_each_time() {
+        assert_eq!(mapped_id("toolu_1", 64), "toolu_1");
+        let mapped = mapped_id("functions.add:0", 64);
+        assert_eq!(mapped, mapped_id("functions.add:0", 64));
+        assert_ne!(mapped, mapped_id("functions.add:1", 64));
+        assert_eq!(mapped_id(&mapped, 40), mapped);
+        assert!(mapped_id(&"x".repeat(65), 64).len() <= 40);
+    }
+
+    #[test]
+    fn arguments_are_always_an_object() {
+        let check =
+            |text: &str, expected: &str| assert_eq!(arguments_object(text), expected, "{text}");
+        check(r#" {"a": 1} "#, r#"{"a":1}"#);
+        check("[1]", r#"{"arguments":"[1]"}"#);
+        check("{\"a\":", r#"{"arguments":"{\"a\":"}"#);
+        check("", r#"{"arguments":""}"#);
+    }
+}

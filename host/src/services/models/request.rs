@@ -1,0 +1,184 @@
+//! Requests to models and replies from them, in the same form for all providers.
+
+use serde::{Deserialize, Serialize};
+use strata_core::record::conversation::{
+    AssistantPart, ModelMessage, Part, TokenUsage, ToolCall, ToolChoice,
+};
+use strata_core::record::host_call::FinishReason;
+
+/// A request to a model. Recorded calls are matched by the serialized request, so the order of the
+/// fields matters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelRequest {
+    /// The name of a model of the team, or the provider's id of a model at the default model's
+    /// endpoint. `None` selects the role's model, or the team's.
+    pub model: Option<String>,
+    /// Instructions that precede the conversation; empty if there are none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub system: String,
+    /// The conversation, oldest message first.
+    pub messages: Vec<ModelMessage>,
+    /// The tools that the model may call.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<ToolDefinition>,
+    /// Whether the model has to call a tool.
+    #[serde(default, skip_serializing_if = "is_auto")]
+    pub tool_choice: ToolChoice,
+    /// JSON Schema text that the reply has to match.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<String>,
+    /// How much the model should reason, in a word that the provider knows. `None` selects what the
+    /// model is configured with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<String>,
+    /// Sampling temperature.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// The maximum number of output tokens. `None` selects what the model is configured with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u32>,
+    /// Texts at which the model stops writing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stop: Vec<String>,
+    /// A seed for sampling.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u32>,
+}
+
+/// A tool that a model may call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolDefinition {
+    /// The name.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// JSON Schema text for its arguments.
+    pub parameters: String,
+}
+
+/// The reply of a model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelReply {
+    /// Its parts, exactly as they have to be returned in later requests.
+    pub parts: Vec<AssistantPart>,
+    /// The structured reply as JSON text, if the request has a schema.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<String>,
+    /// The provider's id of the model that answered.
+    pub model: String,
+    /// Why the reply ended.
+    #[serde(default)]
+    pub finish: FinishReason,
+    /// What it consumed.
+    #[serde(default)]
+    pub usage: TokenUsage,
+}
+
+impl ModelRequest {
+    /// Returns a request to the team's model that contains only the conversation.
+    pub fn new(messages: Vec<ModelMessage>) -> Self {
+        Self {
+            model: None,
+            system: String::new(),
+            messages,
+            tools: Vec::new(),
+            tool_choice: ToolChoice::Auto,
+            output_schema: None,
+            effort: None,
+            temperature: None,
+            max_tokens: None,
+            stop: Vec::new(),
+            seed: None,
+        }
+    }
+
+    /// Returns a request that consists of one question.
+    pub fn ask(question: impl Into<String>) -> Self {
+        Self::new(vec![user_message(question)])
+    }
+
+    /// Returns the text of the newest message, which describes the request to people.
+    pub fn newest_text(&self) -> String {
+        self.messages.last().map(message_text).unwrap_or_default()
+    }
+
+    /// Returns an id for a tool call in the reply that has none. It contains the number of
+    /// messages, which grows with every message, so the ids in a conversation are unique.
+    pub(super) fn tool_call_id(&self, index: usize) -> String {
+        format!("{HOST_ID_PREFIX}{}-{}", self.messages.len(), index + 1)
+    }
+}
+
+/// The beginning of the ids that the host gives to tool calls.
+const HOST_ID_PREFIX: &str = "call-";
+
+/// Returns whether the host made the id of a tool call, because the provider gave it none.
+pub(super) fn is_host_made_id(id: &str) -> bool {
+    id.starts_with(HOST_ID_PREFIX)
+}
+
+/// Returns a message that consists of text only.
+pub fn user_message(text: impl Into<String>) -> ModelMessage {
+    ModelMessage::User(vec![Part::Text(text.into())])
+}
+
+impl ModelReply {
+    /// Returns its text, without reasoning.
+    pub fn text(&self) -> String {
+        assistant_text(&self.parts)
+    }
+
+    /// Returns the tool calls that it asks for.
+    pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
+        tool_calls(&self.parts)
+    }
+}
+
+/// Returns the text of a reply's parts.
+pub(super) fn assistant_text(parts: &[AssistantPart]) -> String {
+    let texts = parts.iter().filter_map(|part| match part {
+        AssistantPart::Text(text) => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect()
+}
+
+/// Returns the tool calls in a reply's parts.
+pub(super) fn tool_calls(parts: &[AssistantPart]) -> impl Iterator<Item = &ToolCall> {
+    parts.iter().filter_map(|part| match part {
+        AssistantPart::ToolCall(call) => Some(call),
+        _ => None,
+    })
+}
+
+/// Returns the text of a message, its parts on lines of their own.
+pub(super) fn message_text(message: &ModelMessage) -> String {
+    match message {
+        ModelMessage::System(text) => text.clone(),
+        ModelMessage::User(parts) => parts_text(parts),
+        ModelMessage::Assistant(parts) => assistant_text(parts),
+        ModelMessage::ToolResults(results) => {
+            let texts: Vec<String> = results
+                .iter()
+                .map(|result| parts_text(&result.content))
+                .collect();
+            texts.join("\n")
+        }
+    }
+}
+
+/// Returns parts as text, each on a line of its own. Images and files are described.
+pub(super) fn parts_text(parts: &[Part]) -> String {
+    let texts: Vec<String> = parts
+        .iter()
+        .map(|part| match part {
+            Part::Text(text) => text.clone(),
+            Part::Image(media) | Part::File(media) => super::media::describe(media),
+        })
+        .collect();
+    texts.join("\n")
+}
+
+fn is_auto(choice: &ToolChoice) -> bool {
+    *choice == ToolChoice::Auto
+}
