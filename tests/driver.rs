@@ -493,6 +493,18 @@ fn who_gave_an_order_that_cannot_be_saved_is_not_told_that_it_was_never_carried_
         runtime.block_on(orders.send(said)),
         Err(CommandError::Ended)
     );
+    // Nothing that the failed append left unsaved is saved later, in whatever way it is tried.
+    let appends = ledger.lock().unwrap().appends;
+    ledger.lock().unwrap().fails_at = None;
+    let journal = driver.journal_mut();
+    let attempts = [journal.save(), journal.flush(), journal.resume()];
+    assert!(
+        attempts
+            .iter()
+            .all(|result| matches!(result, Err(DriverError::Closed))),
+        "{attempts:?}"
+    );
+    assert_eq!(ledger.lock().unwrap().appends, appends);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod comments;
 mod core_layers;
+mod objects;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

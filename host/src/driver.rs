@@ -1,200 +1,84 @@
 //! The driver: carries out what the stepper decides.
 //!
-//! One loop on one thread owns the stepper and the store. It records and applies events
-//! (`driver::journal`), starts attempts in the sandbox (`driver::attempt`), answers the requests of
-//! guests (`driver::answer`), makes the calls that leave the host (`driver::call`,
-//! `driver::budget_gate`), ends attempts (`driver::end`) and writes their files (`driver::files`). It
-//! makes no decisions of its own: the stepper decides what happens next, and the sandbox enforces
-//! what a guest may do.
+//! One loop on one thread owns the journal and the components, each of which owns its part of the
+//! run: the running guests (`driver::guests`: attempts, their host calls, their questions to
+//! people), the files of actions (`driver::files`) and the outbox (`driver::outbox`). A component
+//! returns what is to be recorded, and no effect leaves the host before what it depends on is
+//! durable. The stepper decides what happens next, and the sandbox what a guest may do.
 
-mod answer;
-mod attempt;
-mod budget_gate;
-mod call;
+mod attempt_runner;
+mod attempts;
 pub mod clock;
 mod command;
-mod end;
-mod external;
+mod environment_answer;
 mod files;
-mod human;
-mod in_flight;
+#[cfg(test)]
+mod fixture;
+mod guests;
+mod host_calls;
+mod human_requests;
+mod incoming;
 mod journal;
 mod listener;
-mod replayer;
+mod outbox;
 mod reply;
-mod request_sequence;
+mod run_state;
+mod services;
 mod spans;
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use futures_util::future::BoxFuture;
-use futures_util::stream::{FuturesUnordered, StreamExt};
 use strata_core::machine::effect::{Effect, Invocation};
-use strata_core::machine::stepper::IllegalEvent;
-use strata_core::record::event::{AttemptEvent, Event, RunEnded, Status};
-use strata_core::record::file::PathContent;
-use strata_core::record::id::Slot;
-use strata_core::record::work::CallKey;
-use tokio::sync::{mpsc, watch};
+use strata_core::record::event::{Event, RunEnded, Status};
+use tokio::sync::watch;
 
-use crate::gateway::{AttemptId, GUEST_REQUEST_QUEUE, PendingGuestRequest};
-use crate::plugin::Plugin;
-use crate::sandbox::{Directories, PlaceError, Sandbox};
-use crate::services::external::ExternalConnection;
-use crate::services::http::HttpClient;
-use crate::services::models::{Models, StreamObserverFactory};
-use crate::storage::StoreError;
+use crate::services::models::StreamObserverFactory;
 
-use attempt::{AttemptEnd, RunningAttempt};
-use call::ReturnedCall;
-use command::DriverCommand;
+pub(crate) use attempt_runner::{AttemptRunner, PreparedAttempt};
+use attempts::GRACE_PERIOD;
+use command::CommandQueue;
 pub use command::{CommandError, DriverHandle, SendReceipt};
-use external::{DrainId, ExternalChannel, HandOverResult};
-use human::RequestExpiry;
-pub use journal::Journal;
+pub(crate) use environment_answer::{list_keys, read_key};
+pub(crate) use files::ActionFiles;
+use guests::Guests;
+pub(crate) use host_calls::{action_budget_error, decode_random, decode_time, request_number};
+use incoming::{handle_incoming, handle_signal};
+pub use journal::{DriverError, Journal};
 pub use listener::LineListener;
-pub(crate) use replayer::{
-    RecordedAttempt, RecordedFiles, RecordedModels, ReplayOutcome, Replayer,
-};
+use outbox::Outbox;
 pub use reply::{AnswerError, AnsweredRequest, HumanReply, ReplyError};
 pub(crate) use reply::{RequestResolution, check_replies, expired_requests};
-
-/// Why a run cannot continue. Errors of guests are faults and are never reported here.
-#[derive(Debug, thiserror::Error)]
-pub enum DriverError {
-    /// The store cannot save any more.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// An event does not fit the state: the journal is damaged, or the core has a bug.
-    #[error(transparent)]
-    Illegal(#[from] IllegalEvent),
-    /// A file cannot be written to its path. Its content is saved, and resuming tries again.
-    #[error("{0}; fix that and resume")]
-    Files(#[from] PlaceError),
-}
-
-/// Set to true when the driver must stop.
-pub type StopSignal = watch::Receiver<bool>;
-
-/// What a run does when no work is left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WhenIdle {
-    /// The run ends.
-    End,
-    /// The run waits for messages from outside until it is stopped.
-    Stay,
-}
-
-/// Whether a run is making progress.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RunState {
-    /// The run is not in progress. The status is that of its end; it is `None` if the run has not
-    /// been started yet or was ended by an error.
-    NotRunning(Option<Status>),
-    /// Work is in progress, or is about to start.
-    Busy,
-    /// No work is left, and the run would end with this status; it waits for messages from outside.
-    Idle(Status),
-}
-
-/// The state of the loop after everything that needs no waiting has been carried out.
-enum LoopState {
-    /// Attempts, calls or timers are pending.
-    Busy,
-    /// No work is left: the run would end.
-    Idle(Status),
-    /// The run has ended.
-    Halted(Status),
-}
-
-/// What the driver depends on besides the state of the team.
-pub struct HostServices {
-    /// Runs the attempts.
-    pub sandbox: Arc<dyn Sandbox>,
-    /// The plugins of the team, by slot.
-    pub plugins: BTreeMap<Slot, Arc<Plugin>>,
-    /// The descriptions that the components give of themselves, for the model or action that
-    /// chooses between them.
-    pub descriptions: BTreeMap<Slot, String>,
-    /// The language models; `None` if the team file names no provider.
-    pub models: Option<Arc<Models>>,
-    /// The HTTP client.
-    pub http: Arc<HttpClient>,
-    /// Where messages to names outside the team are sent.
-    pub external: Option<ExternalConnection>,
-    /// The directories in which actions may write files.
-    pub directories: Directories,
-}
-
-/// Something that the driver waited for.
-enum DriverEvent {
-    /// An attempt ended.
-    AttemptEnded(AttemptEnd),
-    /// The pause before a retry is over.
-    RetryDue(CallKey),
-    /// The grace period of an ended attempt is over; see `GRACE_PERIOD`.
-    GracePeriodOver(AttemptId),
-    /// A request to a person has reached its time limit.
-    RequestExpired(RequestExpiry),
-    /// The time to wait for the external program at this end of the run is over.
-    DrainTimedOut(DrainId),
-}
+use run_state::{LoopState, stop_requested};
+pub use run_state::{RunState, StopSignal, WhenIdle};
+pub use services::HostServices;
 
 /// Runs a team.
 pub struct Driver {
     journal: Journal,
-    services: HostServices,
-    attempts: BTreeMap<CallKey, RunningAttempt>,
-    attempts_started: u64,
-    external: ExternalChannel,
-    /// The message that is being handed over to the external program. Holds at most one future.
-    hand_overs: FuturesUnordered<BoxFuture<'static, HandOverResult>>,
-    driver_events: FuturesUnordered<BoxFuture<'static, DriverEvent>>,
-    /// Calls that have left the host and have not returned yet.
-    calls_in_flight: FuturesUnordered<BoxFuture<'static, ReturnedCall>>,
-    guest_requests: mpsc::Receiver<PendingGuestRequest>,
-    guest_request_sender: mpsc::Sender<PendingGuestRequest>,
-    commands: mpsc::Receiver<DriverCommand>,
-    command_sender: DriverHandle,
+    guests: Guests,
+    files: ActionFiles,
+    outbox: Outbox,
+    commands: CommandQueue,
     when_idle: WhenIdle,
     run_state: watch::Sender<RunState>,
-    /// Creates an observer for each call that leaves the host. It is notified of the call and
-    /// receives a model's reply while it is streamed.
-    observer_factory: Option<StreamObserverFactory>,
-    /// The file contents that a replayed attempt sees at these paths, instead of what is on disk.
-    replayed_files: Option<BTreeMap<String, PathContent>>,
 }
 
 impl Driver {
     /// Creates a driver that continues from the state of the journal.
-    pub fn new(journal: Journal, mut services: HostServices) -> Self {
-        let (guest_request_sender, guest_requests) = mpsc::channel(GUEST_REQUEST_QUEUE);
-        let (command_sender, commands) = DriverHandle::channel();
+    pub fn new(journal: Journal, services: HostServices) -> Self {
         Self {
             journal,
-            external: ExternalChannel::new(services.external.take()),
-            services,
-            attempts: BTreeMap::new(),
-            attempts_started: 0,
-            hand_overs: FuturesUnordered::new(),
-            driver_events: FuturesUnordered::new(),
-            calls_in_flight: FuturesUnordered::new(),
-            guest_requests,
-            guest_request_sender,
-            commands,
-            command_sender,
+            guests: Guests::new(&services),
+            files: ActionFiles::new(services.directories),
+            outbox: Outbox::new(services.external),
+            commands: CommandQueue::new(),
             when_idle: WhenIdle::End,
             run_state: watch::Sender::new(RunState::NotRunning(None)),
-            observer_factory: None,
-            replayed_files: None,
         }
     }
 
     /// Sets the factory of observers, which are notified of calls that leave the host and receive
     /// models' replies while they are streamed. The run does not depend on them.
     pub fn set_observer_factory(&mut self, factory: StreamObserverFactory) {
-        self.observer_factory = Some(factory);
+        self.guests.calls.set_observer_factory(factory);
     }
 
     /// Sets what the run does when no work is left (the default is to end), and reports the run as
@@ -206,80 +90,12 @@ impl Driver {
 
     /// Returns a handle that sends commands to this driver until its next run has ended.
     pub fn handle(&self) -> DriverHandle {
-        self.command_sender.clone()
+        self.commands.handle()
     }
 
     /// Returns a receiver of the run's state, which is updated on each change.
     pub fn run_state(&self) -> watch::Receiver<RunState> {
         self.run_state.subscribe()
-    }
-
-    /// Runs until the team halts or is stopped. Everything that happened is recorded when this
-    /// returns.
-    ///
-    /// This waits for the disk on the polling thread. Poll it on a thread of its own, or other
-    /// tasks wait too.
-    pub async fn run(&mut self, stop: &mut StopSignal) -> Result<Status, DriverError> {
-        self.journal.mark_started();
-        self.reset();
-        self.open_external();
-        self.schedule_expiries();
-        let ended = match self.run_loop(stop).await {
-            // An error with files must neither lose pending calls nor cause them to be paid twice.
-            // If the run was stopped, `stop` has already waited for them.
-            Err(DriverError::Files(error)) if self.journal.env().status == Status::Running => {
-                self.interrupt().await.and(Err(DriverError::Files(error)))
-            }
-            ended => ended,
-        };
-        self.run_state
-            .send_replace(RunState::NotRunning(ended.as_ref().ok().copied()));
-        // Callers whose command came too late must not wait for a run that may never start.
-        self.reject_queued_commands();
-        ended
-    }
-
-    /// Discards what an earlier run left. Its state is in the journal; pauses and hand-overs start
-    /// again.
-    fn reset(&mut self) {
-        self.driver_events = FuturesUnordered::new();
-        self.calls_in_flight = FuturesUnordered::new();
-        self.attempts.clear();
-        self.hand_overs = FuturesUnordered::new();
-        self.external.reset_drain();
-    }
-
-    async fn run_loop(&mut self, stop: &mut StopSignal) -> Result<Status, DriverError> {
-        loop {
-            let (calls, state) = self.apply_effects(stop)?;
-            let run_state = match state {
-                LoopState::Busy => RunState::Busy,
-                LoopState::Idle(status) => RunState::Idle(status),
-                LoopState::Halted(status) => return Ok(status),
-            };
-            self.run_state
-                .send_if_modified(|before| std::mem::replace(before, run_state) != run_state);
-            self.start_attempts(calls);
-            self.start_hand_over();
-            tokio::select! {
-                biased;
-                true = stop_requested(stop) => return self.stop(&state).await,
-                Some(first) = self.driver_events.next(), if !self.driver_events.is_empty() => self.handle_events(first)?,
-                Some(handed) = self.hand_overs.next(), if !self.hand_overs.is_empty() => self.record_hand_over(handed)?,
-                Some(returned) = self.calls_in_flight.next(), if !self.calls_in_flight.is_empty() => self.record_returned_call(returned)?,
-                Some(question) = self.guest_requests.recv() => {
-                    self.handle_guest_request(question)?;
-                    // Guests that send requests without end must not starve commands from outside.
-                    if let Ok(order) = self.commands.try_recv() {
-                        self.handle_command(order)?;
-                    }
-                }
-                Some(order) = self.commands.recv() => self.handle_command(order)?,
-                // Last, because the external program may send messages faster than they can be
-                // processed.
-                incoming = self.external.incoming(), if self.external.is_listening() => self.handle_incoming(&incoming)?,
-            }
-        }
     }
 
     /// Returns the journal: the store and the state that its events led to.
@@ -292,6 +108,82 @@ impl Driver {
         &mut self.journal
     }
 
+    /// Runs until the team halts or is stopped. Everything that happened is recorded when this
+    /// returns.
+    ///
+    /// This waits for the disk on the polling thread. Poll it on a thread of its own, or other
+    /// tasks wait too.
+    pub async fn run(&mut self, stop: &mut StopSignal) -> Result<Status, DriverError> {
+        self.journal.mark_started();
+        // What an earlier run left is in the journal; pauses and hand-overs start again.
+        self.guests.clear();
+        self.outbox.clear();
+        if self.when_idle == WhenIdle::Stay {
+            self.outbox.open();
+        }
+        self.guests.questions.watch_all(self.journal.env());
+        let ended = match self.run_loop(stop).await {
+            // An error with files must neither lose pending calls nor cause them to be paid twice.
+            // If the run was stopped, `stop` has already waited for them.
+            Err(DriverError::Files(error)) if self.journal.env().status == Status::Running => {
+                self.interrupt().await.and(Err(DriverError::Files(error)))
+            }
+            ended => ended,
+        };
+        if matches!(&ended, Err(error) if !matches!(error, DriverError::Files(_))) {
+            self.abandon();
+        }
+        self.run_state
+            .send_replace(RunState::NotRunning(ended.as_ref().ok().copied()));
+        // Callers whose command came too late must not wait for a run that may never start.
+        self.reject_queued_commands();
+        ended
+    }
+
+    /// Ends everything that is in progress, because nothing can be recorded any more: guests and
+    /// their calls, and the connection to the external program. No effect leaves the host after
+    /// this.
+    fn abandon(&mut self) {
+        self.guests.clear();
+        self.outbox.disconnect();
+    }
+
+    async fn run_loop(&mut self, stop: &mut StopSignal) -> Result<Status, DriverError> {
+        loop {
+            let (invocations, state) = self.apply_effects(stop)?;
+            let run_state = match state {
+                LoopState::Busy => RunState::Busy,
+                LoopState::Idle(status) => RunState::Idle(status),
+                LoopState::Halted(status) => return Ok(status),
+            };
+            self.run_state
+                .send_if_modified(|before| std::mem::replace(before, run_state) != run_state);
+            self.guests.start(invocations, &self.journal, &self.files);
+            self.outbox.start_next(self.journal.env(), self.when_idle);
+            let (journal, guests) = (&mut self.journal, &mut self.guests);
+            let (outbox_signal, incoming) = self.outbox.arrivals();
+            tokio::select! {
+                biased;
+                true = stop_requested(stop) => return self.stop(&state).await,
+                Some(signal) = guests.attempts.next_signal() => guests.handle_signals(signal, journal)?,
+                Some(expiry) = guests.questions.next_expiry() => guests.expire_request(&expiry, journal)?,
+                Some(signal) = outbox_signal => handle_signal(signal, &mut self.outbox, journal)?,
+                Some(returned) = guests.calls.next_returned() => guests.record_returned(returned, journal)?,
+                Some(request) = guests.queue.recv() => {
+                    guests.handle_request(request, journal)?;
+                    // Guests that send requests without end must not starve commands from outside.
+                    if let Some(command) = self.commands.next_now() {
+                        command.execute(journal, &self.run_state)?;
+                    }
+                }
+                Some(command) = self.commands.next() => command.execute(journal, &self.run_state)?,
+                // Last, because the external program may send messages faster than they can be
+                // processed.
+                incoming = incoming => handle_incoming(journal, &incoming)?,
+            }
+        }
+    }
+
     /// Carries out all effects that need no waiting, durably. Returns the attempts to start and the
     /// state afterwards. If the driver is told to stop, the routing of a commit is abandoned;
     /// resuming computes it again.
@@ -299,110 +191,110 @@ impl Driver {
         &mut self,
         stop: &StopSignal,
     ) -> Result<(Vec<Invocation>, LoopState), DriverError> {
-        let mut calls = Vec::new();
+        let mut invocations = Vec::new();
         let state = loop {
-            self.place_files()?;
+            self.files
+                .place_due(&mut self.journal, &self.guests.attempts)?;
             match self.journal.stepper().next_while(&|| !*stop.borrow()) {
-                Effect::Record(Event::RunEnded(RunEnded { status, .. }))
-                    if self.stays_idle(status) =>
-                {
-                    break LoopState::Idle(status);
-                }
-                Effect::Record(Event::RunEnded(RunEnded { status, .. }))
-                    if self.waits_for_external(status) =>
-                {
-                    break LoopState::Busy;
-                }
+                Effect::Record(Event::RunEnded(ended)) => match self.defer_end(ended.status) {
+                    Some(state) => break state,
+                    None => self.journal.stage(Event::RunEnded(ended))?,
+                },
                 Effect::Record(event) => self.journal.stage(event)?,
                 Effect::Call(call) => {
-                    self.external.reset_drain();
+                    self.outbox.reset_drain();
                     self.journal
                         .stage(self.journal.stepper().call_started_event(&call))?;
-                    calls.push(call);
+                    invocations.push(call);
                 }
                 Effect::Wait => break LoopState::Busy,
                 Effect::Halt(status) => break LoopState::Halted(status),
             }
         };
         self.journal.flush()?;
-        Ok((calls, state))
+        Ok((invocations, state))
     }
 
-    fn stays_idle(&self, status: Status) -> bool {
-        self.when_idle == WhenIdle::Stay && self.journal.stepper().can_be_reactivated(status)
+    /// Returns the state of a run that does not end yet although no work is left: it waits for
+    /// messages from outside. Returns `None` if it ends.
+    fn defer_end(&mut self, status: Status) -> Option<LoopState> {
+        let can_be_woken = self.journal.stepper().can_be_reactivated(status);
+        if can_be_woken && self.when_idle == WhenIdle::Stay {
+            return Some(LoopState::Idle(status));
+        }
+        let waits = self.outbox.holds_end(can_be_woken);
+        waits.then_some(LoopState::Busy)
     }
 
     /// Ends the run because it was told to stop. An idle run ends with the status that it would
     /// have had anyway.
     async fn stop(&mut self, state: &LoopState) -> Result<Status, DriverError> {
-        match state {
-            LoopState::Idle(_) => {
-                self.wait_for_answers().await?;
-                let Effect::Record(Event::RunEnded(RunEnded { status, .. })) =
-                    self.journal.stepper().next()
-                else {
-                    // A message that arrived meanwhile has woken a role.
-                    return self.interrupt().await;
-                };
-                self.journal
-                    .stage(self.journal.stepper().run_ended_event(status))?;
-                self.journal.flush()?;
-                Ok(status)
+        if matches!(state, LoopState::Idle(_)) {
+            self.wait_for_answers().await?;
+            if let Effect::Record(Event::RunEnded(RunEnded { status, .. })) =
+                self.journal.stepper().next()
+            {
+                return self.record_end(status);
             }
-            LoopState::Busy | LoopState::Halted(_) => self.interrupt().await,
+            // A message that arrived meanwhile has woken a role.
         }
+        self.interrupt().await
     }
 
-    /// Returns the attempt with this id, if its end has not been recorded.
-    fn running_attempt(&mut self, id: AttemptId) -> Option<&mut RunningAttempt> {
-        self.attempts
-            .get_mut(&id.call)
-            .filter(|attempt| attempt.id() == id)
+    /// Ends all attempts and saves the state.
+    async fn interrupt(&mut self) -> Result<Status, DriverError> {
+        self.guests.abort();
+        self.wait_for_answers().await?;
+        self.guests.conclude_all(&mut self.journal)?;
+        // A file that cannot be written must not keep anything else from being saved.
+        let placed = self
+            .files
+            .place_due(&mut self.journal, &self.guests.attempts);
+        self.record_end(Status::Interrupted)?;
+        placed.map(|()| Status::Interrupted)
     }
 
-    /// Starts attempts. A single one runs on this thread, which avoids handing anything over;
-    /// several run in parallel.
-    fn start_attempts(&mut self, calls: Vec<Invocation>) {
-        let alone = calls.len() == 1 && self.attempts.is_empty();
-        for call in calls {
-            let (attempt, ending) = self.prepare_attempt(call);
-            let ending = self.journal.spans().instrument(attempt.key(), ending);
-            let ending = if alone {
-                ending
-            } else {
-                attempt::spawn_attempt(&attempt, ending)
-            };
-            self.attempts.insert(attempt.key(), attempt);
-            self.driver_events.push(Box::pin(
-                async move { DriverEvent::AttemptEnded(ending.await) },
-            ));
-        }
+    fn record_end(&mut self, status: Status) -> Result<Status, DriverError> {
+        self.journal
+            .stage(self.journal.stepper().run_ended_event(status))?;
+        self.journal.flush()?;
+        Ok(status)
     }
 
-    /// Handles an event and all others that are ready by now, so that they are recorded in one
-    /// transaction.
-    fn handle_events(&mut self, first: DriverEvent) -> Result<(), DriverError> {
-        let mut next = Some(first);
-        while let Some(arrived) = next {
-            match arrived {
-                DriverEvent::AttemptEnded(ending) => self.attempt_ended(ending)?,
-                DriverEvent::RetryDue(call) => {
-                    let due = Event::Attempt(call, AttemptEvent::RetryDue);
-                    self.journal.stage(due)?;
-                }
-                DriverEvent::GracePeriodOver(attempt) => self.end_grace_period(attempt)?,
-                DriverEvent::RequestExpired(over) => self.expire_request(over)?,
-                DriverEvent::DrainTimedOut(end) => self.external.end_drain(end),
+    /// Waits up to `GRACE_PERIOD` for calls and hand-overs that must not be lost.
+    async fn wait_for_answers(&mut self) -> Result<(), DriverError> {
+        let mut timeout = std::pin::pin!(tokio::time::sleep(GRACE_PERIOD));
+        while self.outbox.close_when_idle()
+            || self.outbox.is_handing_over()
+            || self.guests.calls.must_await_any()
+        {
+            let (journal, guests) = (&mut self.journal, &mut self.guests);
+            let (outbox_signal, incoming) = self.outbox.arrivals();
+            tokio::select! {
+                // Answers that are ready count even after the time is over, because their number is
+                // bounded. What the external program sends may have no end.
+                biased;
+                Some(returned) = guests.calls.next_returned() => guests.record_returned(returned, journal)?,
+                Some(signal) = outbox_signal => handle_signal(signal, &mut self.outbox, journal)?,
+                () = &mut timeout => break,
+                incoming = incoming => handle_incoming(journal, &incoming)?,
             }
-            next = futures_util::FutureExt::now_or_never(self.driver_events.next()).flatten();
+            // A second signal to stop ends the process at once, so everything is flushed here.
+            self.journal.flush()?;
         }
-        // What was reserved for an ended attempt now counts as spent, so calls that waited for it
-        // may never be affordable.
-        self.dispatch_waiting()
+        Ok(())
     }
-}
 
-/// Waits until the driver is told to stop. Returns false if the sender is gone.
-async fn stop_requested(stop: &mut StopSignal) -> bool {
-    stop.wait_for(|stop| *stop).await.is_ok()
+    /// Carries out commands while the team is not running, until one has changed the state. Cancel
+    /// safe.
+    pub async fn handle_commands_until_change(&mut self) -> Result<(), DriverError> {
+        self.commands
+            .serve_until_change(&mut self.journal, &self.run_state)
+            .await
+    }
+
+    /// Rejects queued commands: their callers get `CommandError::Ended`.
+    pub(crate) fn reject_queued_commands(&mut self) {
+        self.commands.reject_all();
+    }
 }

@@ -22,7 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::services::{http, human, models};
 pub use allowance::Allowance;
-pub(crate) use size::{ITEM_BYTES, recorded_answer_bytes, reply_bytes};
+pub(crate) use size::{ITEM_BYTES, reply_bytes, response_bytes};
 
 /// How many requests may be queued for the driver. A guest waits for an answer before its next
 /// request, so this is the number of guests that need not wait to send, not a limit on what is

@@ -4,10 +4,11 @@
 //! The same component with the same input, state and answers does the same. A replay demonstrates
 //! this, or shows what else the component depends on. The network is not used and nothing is
 //! written. Files that actions wrote have their recorded contents. Inputs that are not recorded and
-//! could make a difference, such as other files and variables, are reported. `driver::replayer`
-//! repeats a single attempt.
+//! could make a difference, such as other files and variables, are reported. `replayer` repeats a
+//! single attempt.
 
 mod compare;
+mod replayer;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,13 +17,15 @@ use strata_core::machine::effect::Invocation;
 use strata_core::machine::stepper::component_slot;
 use strata_core::record::event::{AttemptEvent, CallFailed, Event, FilesWritten, HostCalled};
 use strata_core::record::fault::{FaultCause, FaultKind};
-use strata_core::record::id::{Digest, RoleId, Slot};
+use strata_core::record::id::{Digest, Slot};
 use strata_core::record::work::CallKey;
 
-use crate::driver::{DriverError, RecordedAttempt, ReplayOutcome, Replayer};
+use crate::driver::DriverError;
 use crate::plugin::Plugin;
 
 pub use compare::AttemptDifference;
+use replayer::{RecordedAttempt, ReplayOutcome};
+pub(crate) use replayer::{RecordedFiles, RecordedModels, Replayer};
 
 /// Which attempts are repeated.
 #[derive(Clone, Debug, Default)]
@@ -103,7 +106,7 @@ pub(crate) struct ReplaySession {
     components: BTreeMap<Slot, Digest>,
     selection: AttemptSelection,
     on_difference: OnDifference,
-    open: BTreeMap<RoleId, OpenAttempt>,
+    open: BTreeMap<CallKey, OpenAttempt>,
     report: ReplayReport,
 }
 
@@ -149,30 +152,24 @@ impl ReplaySession {
         self.rerun.stepper().ensure_names_exist(event)?;
         match event {
             Event::Attempt(call, AttemptEvent::CallStarted(_)) => self.attempt_started(*call),
-            Event::Attempt(
-                CallKey { role, .. },
-                AttemptEvent::HostCalled(HostCalled { call, .. }),
-            ) => {
-                if let Some(open) = self.open.get_mut(role) {
+            Event::Attempt(key, AttemptEvent::HostCalled(HostCalled { call, .. })) => {
+                if let Some(open) = self.open.get_mut(key) {
                     open.recorded.calls.push(call.clone());
                 }
             }
-            Event::Attempt(
-                CallKey { role, .. },
-                AttemptEvent::FilesWritten(FilesWritten { files }),
-            ) => {
-                if let Some(open) = self.open.get_mut(role) {
+            Event::Attempt(key, AttemptEvent::FilesWritten(FilesWritten { files })) => {
+                if let Some(open) = self.open.get_mut(key) {
                     open.recorded.files.clone_from(files);
                 }
             }
             Event::Attempt(
-                CallKey { role, .. },
+                key,
                 AttemptEvent::CallFinished(_)
                 | AttemptEvent::CallFailed(_)
                 | AttemptEvent::RequestOpened(_)
                 | AttemptEvent::CallSuspended(_),
             ) => {
-                if let Some(open) = self.open.remove(role) {
+                if let Some(open) = self.open.remove(key) {
                     self.attempt_ended(open, event).await?;
                 }
             }
@@ -221,7 +218,7 @@ impl ReplaySession {
                 .is_none_or(|action| *action == location.action);
         if chosen {
             self.open.insert(
-                role,
+                key,
                 OpenAttempt {
                     call,
                     location,

@@ -9,5 +9,6 @@ pub mod human;
 #[cfg(test)]
 mod loopback;
 pub mod models;
+pub(crate) mod outbound;
 mod redaction;
 pub mod variables;

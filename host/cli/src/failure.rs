@@ -107,6 +107,7 @@ impl From<DriverError> for CommandFailure {
         match error {
             DriverError::Store(error) => error.into(),
             DriverError::Illegal(error) => Self::internal(error.to_string()),
+            DriverError::Closed => Self::internal(error.to_string()),
             DriverError::Files(error) => Self::internal(error.to_string()),
         }
     }

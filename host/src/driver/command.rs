@@ -5,11 +5,9 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{Event, MessageSent};
 use strata_core::record::id::RoleId;
 use strata_core::record::message::Message;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
-use super::{
-    AnswerError, AnsweredRequest, Driver, DriverError, HumanReply, Journal, ReplyError, RunState,
-};
+use super::{AnswerError, AnsweredRequest, DriverError, HumanReply, Journal, ReplyError, RunState};
 
 /// How many commands may be queued. Each caller waits for its answer, so this is the number of
 /// callers that need not wait to send, not a limit on what is accepted.
@@ -127,7 +125,7 @@ pub enum CommandError {
 }
 
 impl DriverHandle {
-    pub(super) fn channel() -> (Self, mpsc::Receiver<DriverCommand>) {
+    fn channel() -> (Self, mpsc::Receiver<DriverCommand>) {
         let (send, receive) = mpsc::channel(COMMAND_QUEUE);
         (Self(send), receive)
     }
@@ -177,67 +175,102 @@ impl DriverHandle {
     }
 }
 
-impl Driver {
-    /// Carries out commands while the team is not running, until one has changed the state. Cancel
-    /// safe.
-    pub async fn handle_commands_until_change(&mut self) -> Result<(), DriverError> {
-        let before = self.journal.next_line();
-        while self.journal.next_line() == before {
-            // The channel never closes, because this driver holds a sender.
-            if let Some(order) = self.commands.recv().await {
-                self.handle_command(order)?;
+/// The commands to a driver that have not been carried out.
+pub(super) struct CommandQueue {
+    handle: DriverHandle,
+    commands: mpsc::Receiver<DriverCommand>,
+}
+
+impl CommandQueue {
+    pub(super) fn new() -> Self {
+        let (handle, commands) = DriverHandle::channel();
+        Self { handle, commands }
+    }
+
+    /// Returns a handle that sends commands to this queue.
+    pub(super) fn handle(&self) -> DriverHandle {
+        self.handle.clone()
+    }
+
+    /// Waits for the next command. Cancel safe.
+    pub(super) async fn next(&mut self) -> Option<DriverCommand> {
+        // The channel never closes, because this queue holds a sender.
+        self.commands.recv().await
+    }
+
+    /// Returns a command that is there by now.
+    pub(super) fn next_now(&mut self) -> Option<DriverCommand> {
+        self.commands.try_recv().ok()
+    }
+
+    /// Carries out commands until one has changed the state, and those that are there by then.
+    /// Cancel safe.
+    pub(super) async fn serve_until_change(
+        &mut self,
+        journal: &mut Journal,
+        run_state: &watch::Sender<RunState>,
+    ) -> Result<(), DriverError> {
+        let before = journal.next_line();
+        while journal.next_line() == before {
+            if let Some(command) = self.next().await {
+                command.execute(journal, run_state)?;
             }
         }
-        // Commands that were sent at the same time are carried out too.
-        while let Ok(order) = self.commands.try_recv() {
-            self.handle_command(order)?;
+        while let Some(command) = self.next_now() {
+            command.execute(journal, run_state)?;
         }
         Ok(())
     }
 
-    /// Rejects queued commands: their callers get `CommandError::Ended`.
-    pub(crate) fn reject_queued_commands(&mut self) {
-        (self.command_sender, self.commands) = DriverHandle::channel();
+    /// Rejects all commands: their callers, and those who use a handle of before, get
+    /// `CommandError::Ended`.
+    pub(super) fn reject_all(&mut self) {
+        *self = Self::new();
     }
+}
 
-    /// Carries out a command, unless its caller is gone: the caller assumes that it was not carried
-    /// out and may have repeated it.
-    pub(super) fn handle_command(&mut self, order: DriverCommand) -> Result<(), DriverError> {
-        if order.is_abandoned() {
+impl DriverCommand {
+    /// Carries out the command, unless its caller is gone: the caller assumes that it was not
+    /// carried out and may have repeated it. Fails if the run cannot continue.
+    pub(super) fn execute(
+        self,
+        journal: &mut Journal,
+        run_state: &watch::Sender<RunState>,
+    ) -> Result<(), DriverError> {
+        if self.is_abandoned() {
             return Ok(());
         }
         // Whatever a command returns or saves must be durable.
-        self.journal.flush()?;
-        match order {
-            DriverCommand::Send { message, reply } => {
-                let sent = self
-                    .journal
+        journal.flush()?;
+        match self {
+            Self::Send { message, reply } => {
+                let sent = journal
                     .publish_external(*message)
-                    .and_then(|sent| self.journal.flush().map(|()| sent));
+                    .and_then(|sent| journal.flush().map(|()| sent));
                 // A caller that checks the run state after this answer must see that work is in
                 // progress.
                 if sent.as_ref().is_ok_and(|sent| !sent.known) {
-                    self.run_state.send_replace(RunState::Busy);
+                    run_state.send_replace(RunState::Busy);
                 }
                 respond(reply, sent)
             }
-            DriverCommand::Answer { replies, reply } => {
-                let answered = match self.journal.record_replies(&replies) {
+            Self::Answer { replies, reply } => {
+                let answered = match journal.record_replies(&replies) {
                     Ok(answered) => Ok(Ok(answered)),
                     Err(ReplyError::Refused(why)) => Ok(Err(why)),
                     Err(ReplyError::Driver(error)) => Err(error),
                 };
                 if matches!(answered, Ok(Ok(_))) {
-                    self.run_state.send_replace(RunState::Busy);
+                    run_state.send_replace(RunState::Busy);
                 }
                 respond(reply, answered)
             }
-            DriverCommand::Snapshot { reply } => {
-                let _ = reply.send(Box::new(self.journal.stepper().clone()));
+            Self::Snapshot { reply } => {
+                let _ = reply.send(Box::new(journal.stepper().clone()));
                 Ok(())
             }
-            DriverCommand::Save { reply } => {
-                let _ = reply.send(self.journal.save());
+            Self::Save { reply } => {
+                let _ = reply.send(journal.save());
                 Ok(())
             }
         }

@@ -1,73 +1,114 @@
 //! Files: the changes of a successful attempt are recorded together with its success, and written
 //! to their paths after that. This module also decides which file contents an attempt sees.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use strata_core::record::event::{Event, FilesPlaced};
 use strata_core::record::file::PathContent;
-use strata_core::record::id::RoleId;
+use strata_core::record::id::{Digest, RoleId};
+use strata_core::state::environment::Environment;
 use strata_core::state::environment::files::Placement;
 
-use super::{Driver, DriverError};
-use crate::gateway::HostAnswer;
-use crate::sandbox::{FileView, PlacementOutcome, is_visible_in};
+use super::attempts::Attempts;
+use super::{DriverError, Journal};
+use crate::plugin::Plugin;
+use crate::sandbox::{Directories, FileView, PlacementOutcome, is_visible_in};
+use crate::storage::Store;
 
-impl Driver {
-    /// Returns how an attempt of this role sees files.
-    pub(super) fn file_view(&self, role: RoleId) -> Arc<FileView> {
-        let base = self.services.directories.base().to_path_buf();
-        let files = self
-            .replayed_files
-            .clone()
-            .unwrap_or_else(|| self.journal.env().files_seen_by(role));
+/// The directories in which actions may write files.
+pub(crate) struct ActionFiles {
+    directories: Directories,
+}
+
+/// What became of files that were due.
+struct PlacedFiles {
+    /// Records the files that were placed; `None` if none was.
+    event: Option<Event>,
+    /// Fails if a file could not be placed. Those after it wait.
+    result: Result<(), DriverError>,
+}
+
+impl ActionFiles {
+    pub(crate) fn new(directories: Directories) -> Self {
+        Self { directories }
+    }
+
+    /// Returns how an attempt sees files if these contents differ from those on disk.
+    pub(crate) fn view(&self, files: BTreeMap<String, PathContent>) -> Arc<FileView> {
         Arc::new(FileView {
-            base,
+            base: self.directories.base().to_path_buf(),
             files,
-            hidden: self.services.directories.hidden_storage().clone(),
+            hidden: self.directories.hidden_storage().clone(),
         })
     }
 
-    /// Returns the content of a stored file.
-    pub(super) fn read_stored_file(
+    /// Writes the files that are due to their paths and stages what came of it.
+    pub(super) fn place_due(
         &self,
-        digest: &strata_core::record::id::Digest,
-    ) -> Result<HostAnswer, DriverError> {
-        Ok(HostAnswer::File(self.journal.store_ref().blob(digest)?))
-    }
-
-    /// Writes recorded files to their paths. Since they are durable, this can be repeated until it
-    /// succeeds. A file waits while an attempt of another role is running that could see the
-    /// change, so that what the attempt sees does not depend on timing.
-    pub(super) fn place_files(&mut self) -> Result<(), DriverError> {
-        let pending = &self.journal.env().files.pending;
-        let watched = pending
-            .iter()
-            .position(|placement| self.is_visible_to_running(&placement.path));
-        // Copies only these: many others may be waiting, and this runs after every event.
-        let pending = pending[..watched.unwrap_or(pending.len())].to_vec();
-        if pending.is_empty() {
+        journal: &mut Journal,
+        running: &Attempts,
+    ) -> Result<(), DriverError> {
+        if journal.env().files.pending.is_empty() {
             return Ok(());
         }
-        self.journal.flush()?;
-        let (mut count, mut aside, mut failed) = (0, Vec::new(), Ok(()));
-        for batch in placement_batches(&pending) {
-            failed = self.place_batch(&batch, &mut aside);
-            if failed.is_err() {
+        let due = self.due(journal.env(), running.plugins());
+        if due.is_empty() {
+            return Ok(());
+        }
+        journal.flush()?;
+        let placed = self.place(&due, journal.store_ref());
+        if let Some(event) = placed.event {
+            journal.stage(event)?;
+        }
+        placed.result
+    }
+
+    /// Returns the recorded files that can be written to their paths now, in order. A file waits
+    /// while an attempt of another role is `running` that could see the change, so that what the
+    /// attempt sees does not depend on timing.
+    fn due<'a>(
+        &self,
+        env: &Environment,
+        running: impl Iterator<Item = (RoleId, &'a Plugin)> + Clone,
+    ) -> Vec<Placement> {
+        let pending = &env.files.pending;
+        let is_visible = |path: &str| {
+            running.clone().any(|(role, plugin)| {
+                let mut own = env.uncommitted_changes(role);
+                !own.any(|(_, change)| change.path == path)
+                    && is_visible_in(self.directories.base(), &plugin.grants.dirs, path)
+            })
+        };
+        let watched = pending
+            .iter()
+            .position(|placement| is_visible(&placement.path));
+        // Copies only these: many others may be waiting, and this runs after every event.
+        pending[..watched.unwrap_or(pending.len())].to_vec()
+    }
+
+    /// Writes files to their paths. They must be durable; then this can be repeated until it
+    /// succeeds.
+    fn place(&self, due: &[Placement], store: &dyn Store) -> PlacedFiles {
+        let (mut count, mut aside, mut result) = (0, Vec::new(), Ok(()));
+        for batch in placement_batches(due) {
+            result = self.place_batch(&batch, store, &mut aside);
+            if result.is_err() {
                 // The files of this batch that were written are written again later.
                 break;
             }
             count += batch.len() as u32;
         }
-        if count > 0 {
-            self.journal
-                .stage(Event::FilesPlaced(FilesPlaced { count, aside }))?;
-        } else {
+        if count == 0 {
             // No event records these names; the replaced files are found again next time.
             for (path, name) in &aside {
                 tracing::warn!("`{path}` was changed by somebody; kept as `{name}`");
             }
         }
-        failed
+        PlacedFiles {
+            event: (count > 0).then_some(Event::FilesPlaced(FilesPlaced { count, aside })),
+            result,
+        }
     }
 
     /// Writes the files of a batch, and adds the path and new name of each foreign file that was in
@@ -75,10 +116,11 @@ impl Driver {
     fn place_batch(
         &self,
         batch: &[&Placement],
+        store: &dyn Store,
         aside: &mut Vec<(String, String)>,
     ) -> Result<(), DriverError> {
         for placement in batch {
-            match self.place_file(placement)? {
+            match self.place_file(placement, store)? {
                 PlacementOutcome::Written => {}
                 PlacementOutcome::OtherKept(name) => aside.push((placement.path.clone(), name)),
                 PlacementOutcome::NotGranted => tracing::warn!(
@@ -98,34 +140,17 @@ impl Driver {
         Ok(())
     }
 
-    fn place_file(&self, placement: &Placement) -> Result<PlacementOutcome, DriverError> {
-        let store = self.journal.store_ref();
+    fn place_file(
+        &self,
+        placement: &Placement,
+        store: &dyn Store,
+    ) -> Result<PlacementOutcome, DriverError> {
         let bytes = match &placement.content {
             PathContent::File { digest, .. } => store.blob(digest)?,
             PathContent::Absent | PathContent::Directory => None,
         };
-        let known =
-            |digest: &strata_core::record::id::Digest| matches!(store.blob(digest), Ok(Some(_)));
-        Ok(self
-            .services
-            .directories
-            .place(placement, bytes.as_deref(), known)?)
-    }
-
-    /// Returns whether a running attempt of a role that has no change of its own at a path could
-    /// see what is there.
-    fn is_visible_to_running(&self, path: &str) -> bool {
-        let env = self.journal.env();
-        let mut running = self.attempts.values();
-        running.any(|attempt| {
-            let own = env
-                .uncommitted_changes(attempt.key().role)
-                .any(|(_, change)| change.path == path);
-            let plugin = attempt.plugin();
-            !own && plugin.is_some_and(|plugin| {
-                is_visible_in(self.services.directories.base(), &plugin.grants.dirs, path)
-            })
-        })
+        let known = |digest: &Digest| matches!(store.blob(digest), Ok(Some(_)));
+        Ok(self.directories.place(placement, bytes.as_deref(), known)?)
     }
 }
 
@@ -143,7 +168,41 @@ fn placement_batches(pending: &[Placement]) -> impl Iterator<Item = Vec<&Placeme
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::driver::fixture::{ROLE, RunningTeam};
+    use crate::plugin::{Access, DirGrant};
+
+    #[test]
+    fn a_file_waits_while_an_attempt_of_another_role_could_see_it() {
+        let mut env = RunningTeam::start(ROLE).stepper.into_env();
+        for path in ["a/1", "b/1", "a/2"] {
+            env.files.pending.push(Placement {
+                path: path.into(),
+                expected: PathContent::Absent,
+                content: PathContent::Directory,
+            });
+        }
+        let files = ActionFiles::new(Directories::new(Path::new("/teams"), std::iter::empty()));
+        let check = |granted: &[&str], expected: usize| {
+            let mut plugin = Plugin::new("/teams/one.wasm");
+            for dir in granted {
+                plugin.grants.dirs.push(DirGrant {
+                    host: Path::new("/teams").join(dir),
+                    guest: format!("/{dir}"),
+                    access: Access::Read,
+                    max_bytes: None,
+                });
+            }
+            let running = [(RoleId(0), &plugin)];
+            assert_eq!(files.due(&env, running.into_iter()).len(), expected);
+        };
+        check(&[], 3);
+        check(&["c"], 3);
+        check(&["b"], 1);
+        check(&["b", "a"], 0);
+    }
 
     #[test]
     fn what_lies_in_a_directory_goes_before_it_and_all_that_goes_before_what_comes() {

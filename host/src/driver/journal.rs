@@ -2,7 +2,7 @@
 //!
 //! An event is staged (applied to the stepper and queued for the store) and takes effect outside
 //! only after the flush that makes it durable: no public line is emitted and no attempt is started
-//! before. A failed flush ends the run.
+//! before. A failed flush closes the journal, which ends the run.
 
 use std::sync::Arc;
 
@@ -13,13 +13,33 @@ use strata_core::record::id::{MessageId, RoleId};
 use strata_core::record::message::Message;
 use strata_core::state::environment::Environment;
 
+use super::LineListener;
 use super::clock::{now_ms, stopwatch};
 use super::spans::Spans;
-use super::{DriverError, LineListener};
 use crate::blob::Blobs;
 use crate::metrics::Metrics;
 use crate::public_event::{EventTranslator, count_lines};
-use crate::storage::{Durability, Record, Store, TeamJsonFile, WriteContent, team_json};
+use crate::sandbox::PlaceError;
+use crate::storage::{
+    Durability, Record, Store, StoreError, TeamJsonFile, WriteContent, team_json,
+};
+
+/// Why a run cannot continue. Errors of guests are faults and are never reported here.
+#[derive(Debug, thiserror::Error)]
+pub enum DriverError {
+    /// The store cannot save any more.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// An event does not fit the state: the journal is damaged, or the core has a bug.
+    #[error(transparent)]
+    Illegal(#[from] IllegalEvent),
+    /// Events could not be saved before, so nothing more may be recorded.
+    #[error("nothing more can be recorded, because saving failed before; resume the team")]
+    Closed,
+    /// A file cannot be written to its path. Its content is saved, and resuming tries again.
+    #[error("{0}; fix that and resume")]
+    Files(#[from] PlaceError),
+}
 
 /// The stepper and the store, advanced together.
 pub struct Journal {
@@ -35,6 +55,9 @@ pub struct Journal {
     kept_checkpoints: Option<u32>,
     next_line: u64,
     staged: Vec<Record>,
+    /// Whether events could not be saved. What was applied since is not durable, and another process
+    /// may own the run, so nothing is recorded, reported or written any more.
+    is_closed: bool,
     /// The contents of files that staged events name.
     blobs: Blobs,
     spans: Spans,
@@ -63,6 +86,7 @@ impl Journal {
             kept_checkpoints: None,
             next_line,
             staged: Vec::new(),
+            is_closed: false,
             blobs: Blobs::new(),
             spans: Spans::default(),
             metrics: None,
@@ -150,6 +174,7 @@ impl Journal {
     }
 
     fn write_team_json(&mut self, durability: Durability) -> Result<(), DriverError> {
+        self.ensure_open()?;
         let Some(file) = &self.team_json else {
             return Ok(());
         };
@@ -177,6 +202,7 @@ impl Journal {
 
     /// Applies an event; the next `flush` makes it durable.
     pub fn stage(&mut self, event: Event) -> Result<(), DriverError> {
+        self.ensure_open()?;
         self.spans.observe(&event, &self.stepper);
         self.stepper.apply(&event)?;
         let time_ms = now_ms();
@@ -196,18 +222,23 @@ impl Journal {
         self.records_before_start = None;
     }
 
-    /// Applies an event that was recorded before, without recording it.
-    pub(super) fn apply_recorded(&mut self, event: &Event) -> Result<(), IllegalEvent> {
-        self.stepper.apply(event)
-    }
-
     /// Adds the contents of files that a staged event names.
     pub(super) fn stage_blobs(&mut self, blobs: Blobs) {
         self.blobs.extend(blobs);
     }
 
-    /// Makes staged events durable in one transaction, then emits their public lines.
+    /// Fails if events could not be saved before.
+    fn ensure_open(&self) -> Result<(), DriverError> {
+        if self.is_closed {
+            return Err(DriverError::Closed);
+        }
+        Ok(())
+    }
+
+    /// Makes staged events durable in one transaction, then emits their public lines. If that fails,
+    /// the journal is closed: the run ends, and nothing more is recorded.
     pub fn flush(&mut self) -> Result<(), DriverError> {
+        self.ensure_open()?;
         if self.staged.is_empty() {
             return Ok(());
         }
@@ -221,10 +252,10 @@ impl Journal {
             Durability::Process
         };
         let timed = self.metrics.as_ref().map(|_| stopwatch());
-        if !self.blobs.is_empty() {
-            self.store.put_blobs(&std::mem::take(&mut self.blobs))?;
+        if let Err(error) = self.append_staged(durability) {
+            self.is_closed = true;
+            return Err(error.into());
         }
-        self.store.append(&self.staged, durability)?;
         if let (Some(metrics), Some(timed)) = (&self.metrics, timed) {
             metrics.record_commit(&self.staged, &self.stepper, timed.elapsed(), durability);
         }
@@ -241,6 +272,13 @@ impl Journal {
         // Reuses the allocation.
         self.staged = recorded;
         Ok(())
+    }
+
+    fn append_staged(&mut self, durability: Durability) -> Result<(), StoreError> {
+        if !self.blobs.is_empty() {
+            self.store.put_blobs(&std::mem::take(&mut self.blobs))?;
+        }
+        self.store.append(&self.staged, durability)
     }
 
     /// Saves a snapshot if it would make resuming faster, and forgets old checkpoints after a

@@ -1,7 +1,6 @@
 //! The sizes of requests and answers in bytes, as `limits.host_bytes` counts them.
 
 use strata_core::record::conversation::{AssistantPart, Media, MediaSource, ModelMessage, Part};
-use strata_core::record::host_call::HostCallKind;
 use strata_core::record::json::Json;
 use strata_core::record::message::Message;
 use strata_core::record::request;
@@ -83,16 +82,6 @@ impl HostAnswer {
     }
 }
 
-/// Returns the bytes that the recorded answer of a model or server brings to the guest.
-pub(crate) fn recorded_answer_bytes(kind: HostCallKind, response: &Json) -> usize {
-    match kind {
-        HostCallKind::Http => {
-            http::HttpResponse::from_json(response).map_or(0, |response| response_bytes(&response))
-        }
-        _ => serde_json::from_value(response.value()).map_or(0, |reply| reply_bytes(&reply)),
-    }
-}
-
 fn ok_bytes_or_message<T>(answer: &Result<T, HostError>, bytes: impl Fn(&T) -> usize) -> usize {
     match answer {
         Ok(value) => bytes(value),
@@ -135,7 +124,7 @@ pub(crate) fn reply_bytes(reply: &ModelReply) -> usize {
     parts + data + reply.model.len()
 }
 
-fn response_bytes(response: &http::HttpResponse) -> usize {
+pub(crate) fn response_bytes(response: &http::HttpResponse) -> usize {
     response.body.len() + header_bytes(&response.headers)
 }
 

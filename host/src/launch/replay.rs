@@ -13,10 +13,10 @@ use strata_core::record::file::PathContent;
 use super::resume::check_shape;
 use super::saved_team_file::definition_from_saved;
 use super::{Components, LaunchError, Notice, SavedTeamFile};
-use crate::driver::{RecordedFiles, RecordedModels, Replayer};
 use crate::manifest::{Definition, Overrides};
 use crate::replay::{
-    AttemptSelection, OnDifference, ReplayControl, ReplayReport, ReplaySession as Through,
+    AttemptSelection, OnDifference, RecordedFiles, RecordedModels, ReplayControl, ReplayReport,
+    ReplaySession, Replayer,
 };
 use crate::sandbox::{HiddenStorage, WasmSandbox};
 use crate::storage::{Reader, StorageDirectory};
@@ -95,7 +95,7 @@ pub async fn replay(
         blobs: Box::new(move |digest| blob_reader.blob(digest)),
     };
     let rerun = Replayer::new(stepper, services, models, files);
-    let mut through = Through::new(
+    let mut session = ReplaySession::new(
         rerun,
         plugins,
         components.digests(),
@@ -103,11 +103,11 @@ pub async fn replay(
         replay.on_difference,
     );
     for record in reader.records_after(beginning.position) {
-        if through.handle_event(&record?.event).await? == ReplayControl::Stop {
+        if session.handle_event(&record?.event).await? == ReplayControl::Stop {
             break;
         }
     }
-    Ok(through.into_report())
+    Ok(session.into_report())
 }
 
 /// Fails if the team has no action of this name.

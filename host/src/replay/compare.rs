@@ -8,7 +8,7 @@ use strata_core::record::scope_write::Write;
 use strata_core::record::work::CallResult;
 
 use super::AttemptLocation;
-use crate::driver::{RecordedAttempt, ReplayOutcome};
+use super::replayer::{RecordedAttempt, ReplayOutcome};
 
 /// The number of characters that are displayed of each text around their first difference.
 const MAX_DISPLAYED_CHARS: usize = 160;

@@ -7,10 +7,12 @@
 
 mod address;
 mod client;
+mod outbound;
 mod record;
 pub mod secret;
 
 pub use client::{FailedExchange, HostLookup, HttpClient, HttpClientError, RequestSent};
+pub(crate) use outbound::outbound_batch;
 pub use record::parse_operator_response;
 
 use reqwest::Url;

@@ -10,6 +10,7 @@ mod charge;
 pub mod config;
 mod endpoint;
 mod media;
+mod outbound;
 mod protocol;
 mod rate_limit;
 mod record;
@@ -24,6 +25,7 @@ mod tokens;
 
 pub use charge::Charge;
 pub use media::describe as describe_media;
+pub(crate) use outbound::{no_model_error, outbound_batch};
 pub use record::LINE_BEGINNING as RECORD_BEGINNING;
 pub use registry::{CompletedCall, FailedCall, ModelCall, ModelUse, Models, TriedModel};
 pub use request::{ModelReply, ModelRequest, ToolDefinition, user_message};

@@ -1,7 +1,7 @@
-//! Replays recorded attempts without the outside world: whatever left the host or depends on time
+//! Repeats one recorded attempt without the outside world: whatever left the host or depends on time
 //! is answered from the record, everything else from the state of that time. Nothing is recorded.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use strata_core::machine::effect::Invocation;
@@ -11,25 +11,33 @@ use strata_core::record::file::{FileChange, PathContent};
 use strata_core::record::host_call::{CallOutcome, HostCall, HostCallKind};
 use strata_core::record::id::{Digest, RoleId};
 use strata_core::record::request::HumanAnswer;
-use tokio::sync::oneshot;
+use strata_core::record::work::CallKey;
+use strata_core::state::environment::scope::ScopeKey;
+use tokio::sync::{mpsc, oneshot};
 
-use super::budget_gate::{action_budget_error, no_model_error};
-use super::call::OutboundCall;
-use super::in_flight::CallBatch;
-use super::request_sequence::request_number;
-use super::{Driver, DriverError, HostServices, Journal};
+use crate::driver::{
+    ActionFiles, AttemptRunner, HostServices, PreparedAttempt, action_budget_error, decode_random,
+    decode_time, list_keys, read_key, request_number,
+};
 use crate::gateway::{
-    Allowance, GuestRequest, HostAnswer, HostError, HostErrorKind, PendingGuestRequest,
+    GUEST_REQUEST_QUEUE, GuestRequest, HostAnswer, HostError, HostErrorKind, PendingGuestRequest,
     WASI_CLOCK_START,
 };
+use crate::services::http::{self, HttpClient};
 use crate::services::human::HumanQuestion;
 use crate::services::models::config::ModelNames;
-use crate::services::models::{ModelCall, ModelRequest};
-use crate::storage::{Durability, FIRST_LINE, MemoryStore, SavedDefinition, StoreError};
+use crate::services::models::{self, ModelRequest};
+use crate::services::outbound::OutboundBatch;
+use crate::storage::StoreError;
 
 /// Replays the recorded attempts of a team.
 pub(crate) struct Replayer {
-    driver: Driver,
+    stepper: Stepper,
+    runner: AttemptRunner,
+    /// The requests of guests.
+    requests: mpsc::Receiver<PendingGuestRequest>,
+    action_files: ActionFiles,
+    http: Arc<HttpClient>,
     models: RecordedModels,
     files: RecordedFiles,
 }
@@ -96,37 +104,33 @@ impl RecordedAttempt {
 }
 
 impl Replayer {
-    /// Starts in the state of the stepper. The models, the HTTP client and the bridge of
-    /// `services` are not used.
+    /// Starts in the state of the stepper. The models, the HTTP client and the external program of
+    /// `services` are not reached.
     pub(crate) fn new(
         stepper: Stepper,
         services: HostServices,
         models: RecordedModels,
         files: RecordedFiles,
     ) -> Self {
-        // The definition is never read.
-        let nothing = SavedDefinition {
-            name: String::new(),
-            base: "/".into(),
-            text: String::new(),
-            components: vec![],
-        };
-        let store = Box::new(MemoryStore::new(stepper.env().clone(), nothing));
-        let journal = Journal::new(stepper, store, FIRST_LINE, Durability::Process);
+        let (sender, requests) = mpsc::channel(GUEST_REQUEST_QUEUE);
         Self {
-            driver: Driver::new(journal, services),
+            stepper,
+            runner: AttemptRunner::new(&services, sender),
+            requests,
+            action_files: ActionFiles::new(services.directories),
+            http: services.http,
             models,
             files,
         }
     }
 
     pub(crate) fn stepper(&self) -> &Stepper {
-        self.driver.journal.stepper()
+        &self.stepper
     }
 
     /// Applies a recorded event.
     pub(crate) fn apply(&mut self, event: &Event) -> Result<(), IllegalEvent> {
-        self.driver.journal.apply_recorded(event)
+        self.stepper.apply(event)
     }
 
     /// Replays an attempt in the state just before its recorded end. Afterwards `recorded` has the
@@ -135,20 +139,23 @@ impl Replayer {
         &mut self,
         call: Invocation,
         recorded: &mut RecordedAttempt,
-    ) -> Result<ReplayOutcome, DriverError> {
+    ) -> Result<ReplayOutcome, StoreError> {
         let (role, key) = (call.role, call.key());
-        self.driver.replayed_files = Some(self.files_seen_before(role, &recorded.files));
-        let (_, mut ending) = self.driver.prepare_attempt(call);
+        let view = self
+            .action_files
+            .view(self.files_seen_before(role, &recorded.files));
+        let team = self.stepper.team().clone();
+        let PreparedAttempt { mut end, .. } = self.runner.prepare(&call, team.role(role), view);
         loop {
             tokio::select! {
                 biased;
-                Some(question) = self.driver.guest_requests.recv() => {
-                    if let Some(divergence) = self.answer(question, recorded)? {
+                Some(request) = self.requests.recv() => {
+                    if let Some(divergence) = self.answer(request, recorded)? {
                         return Ok(divergence);
                     }
                 }
-                ended = &mut ending => {
-                    let event = self.stepper().call_ended_event(key, ended.result);
+                ended = &mut end => {
+                    let event = self.stepper.call_ended_event(key, ended.result);
                     let files = ended.files.changes;
                     return Ok(event.map_or(ReplayOutcome::StateMismatch, |event| ReplayOutcome::Ended(Box::new(event), files)));
                 }
@@ -162,7 +169,7 @@ impl Replayer {
         role: RoleId,
         changed: &[FileChange],
     ) -> BTreeMap<String, PathContent> {
-        let env = self.stepper().env();
+        let env = self.stepper.env();
         let mut seen = self.files.before.clone();
         seen.extend(env.files.intended.clone());
         seen.extend(env.files_seen_by(role));
@@ -177,131 +184,132 @@ impl Replayer {
     /// Answers a request of the guest. Returns an outcome if the record has no answer.
     fn answer(
         &mut self,
-        question: PendingGuestRequest,
+        request: PendingGuestRequest,
         known: &mut RecordedAttempt,
-    ) -> Result<Option<ReplayOutcome>, DriverError> {
+    ) -> Result<Option<ReplayOutcome>, StoreError> {
         let PendingGuestRequest {
             attempt,
-            request: ask,
-            allowance,
+            request,
             reply,
-        } = question;
-        let (role, recorded) = (attempt.call.role, &mut known.calls);
-        match ask {
+            ..
+        } = request;
+        let (call, recorded) = (attempt.call, &mut known.calls);
+        let answer = match request {
             GuestRequest::CurrentTime => {
-                let kind = HostCallKind::Clock;
-                Ok(answer_from_record(reply, kind, "", recorded, time_answer))
+                let clock = HostCallKind::Clock;
+                return Ok(answer_from_record(reply, clock, "", recorded, time_answer));
             }
             GuestRequest::ClockStart => {
-                let (kind, request) = (HostCallKind::Clock, WASI_CLOCK_START);
-                Ok(answer_from_record(
+                let (clock, start) = (HostCallKind::Clock, WASI_CLOCK_START);
+                return Ok(answer_from_record(
                     reply,
-                    kind,
-                    request,
+                    clock,
+                    start,
                     recorded,
                     time_answer,
-                ))
+                ));
             }
             GuestRequest::Random { length } => {
-                let (kind, request) = (HostCallKind::Random, length.to_string());
-                Ok(answer_from_record(
+                let (random, length) = (HostCallKind::Random, length.to_string());
+                return Ok(answer_from_record(
                     reply,
-                    kind,
-                    &request,
+                    random,
+                    &length,
                     recorded,
                     random_answer,
-                ))
+                ));
             }
-            GuestRequest::AskHuman(question) => Ok(answer_human(reply, question, recorded)),
+            GuestRequest::AskHuman(question) => return Ok(answer_human(reply, question, recorded)),
             GuestRequest::Complete(requests) => {
-                let requests = requests
-                    .into_iter()
-                    .map(|request| OutboundCall::Model(self.model_call(role, request)));
-                Ok(self.answer_batch(role, HostCallKind::Llm, requests.collect(), reply, known))
+                let batch = self.model_batch(call.role, requests);
+                return Ok(self.answer_batch(call, batch, reply, known));
             }
             GuestRequest::Fetch(requests) => {
-                let requests = requests.into_iter().map(OutboundCall::Http).collect();
-                Ok(self.answer_batch(role, HostCallKind::Http, requests, reply, known))
+                let batch = http::outbound_batch(requests, &self.http, None);
+                return Ok(self.answer_batch(call, batch, reply, known));
             }
             GuestRequest::StoredFile(digest) => match (self.files.blobs)(&digest)? {
-                None => Ok(Some(ReplayOutcome::FileMissing)),
-                bytes => {
-                    // It is no error if the guest is gone.
-                    let _ = reply.send(HostAnswer::File(bytes));
-                    Ok(None)
-                }
+                None => return Ok(Some(ReplayOutcome::FileMissing)),
+                bytes => HostAnswer::File(bytes),
             },
-            ask => self
-                .driver
-                .answer_guest_request(PendingGuestRequest {
-                    attempt,
-                    request: ask,
-                    allowance,
-                    reply,
-                })
-                .map(|()| None),
-        }
+            GuestRequest::Get {
+                scope,
+                key,
+                last_read,
+                pending,
+            } => {
+                let (scope, key) = (scope.as_str(), key.as_str());
+                let key = ScopeKey { scope, key };
+                read_key(&self.stepper, call.role, key, last_read, &pending)
+            }
+            GuestRequest::Keys { scope, pending } => {
+                list_keys(&self.stepper, call.role, &scope, &pending)
+            }
+            GuestRequest::Recent { limit, label } => self.recall(call.role, label, limit),
+        };
+        // It is no error if the guest is gone.
+        let _ = reply.send(answer);
+        Ok(None)
     }
 
-    fn model_call(&self, role: RoleId, request: ModelRequest) -> ModelCall {
-        let role = self.stepper().team().role(role);
+    fn model_batch(&self, role: RoleId, requests: Vec<ModelRequest>) -> OutboundBatch {
         let names = match &self.models {
             RecordedModels::Some(names) => names,
             RecordedModels::None => &ModelNames::default(),
         };
-        ModelCall::new(names, role.model.as_deref(), request)
+        let role_model = self.stepper.team().role(role).model.as_deref();
+        models::outbound_batch(requests, None, names, role_model)
+    }
+
+    fn recall(&mut self, role: RoleId, label: Option<String>, limit: u32) -> HostAnswer {
+        let recent = self
+            .stepper
+            .recent_memory(role, label.as_deref(), limit as usize);
+        HostAnswer::Messages(recent)
     }
 
     /// Answers a batch of calls.
     fn answer_batch(
         &self,
-        role: RoleId,
-        kind: HostCallKind,
-        calls: Vec<OutboundCall>,
+        caller: CallKey,
+        batch: OutboundBatch,
         reply: oneshot::Sender<HostAnswer>,
         recorded: &mut RecordedAttempt,
     ) -> Option<ReplayOutcome> {
-        let found = calls.into_iter().map(|call| {
-            let request = call.digest(self.driver.journal.env());
-            (recorded.take_next(kind, &request), request)
-        });
-        let found: Vec<(Option<HostCall>, String)> = found.collect();
+        let mut found = Vec::new();
+        for call in &batch.calls {
+            let request = call.digest(self.stepper.env());
+            let record = recorded.take_next(call.kind(), &request);
+            found.push((call.kind(), request, record));
+        }
         // A suspended attempt made no call after the one that suspended it.
         let broke_off = recorded.suspended && recorded.calls.is_empty();
         let mut answers = Vec::new();
-        for (call, request) in found {
-            answers.push(Some(match call {
+        for (kind, request, record) in found {
+            answers.push(match record {
                 Some(call) if call.outcome == CallOutcome::Answered => Ok(call.response),
                 Some(call) => Err(recorded_error(&call)),
-                None => match self.unrecorded_refusal(role, kind).filter(|_| !broke_off) {
+                None => match self.unrecorded_refusal(caller, kind).filter(|_| !broke_off) {
                     Some(refusal) => Err(refusal),
                     None => return Some(ReplayOutcome::Diverged { kind, request }),
                 },
-            }));
+            });
         }
-        CallBatch {
-            kind,
-            answers,
-            awaiting_budget: VecDeque::new(),
-            allowance: Allowance::unlimited(),
-            reply,
-        }
-        .answer();
+        // It is no error if the guest is gone.
+        let _ = reply.send((batch.convert)(answers));
         None
     }
 
     /// Returns why an unrecorded call was refused, if it was: then it never left the host.
-    fn unrecorded_refusal(&self, role: RoleId, kind: HostCallKind) -> Option<HostError> {
-        let stepper = self.stepper();
-        let (team, env) = (stepper.team(), stepper.env());
-        let work = env
-            .role(role)
-            .activation
-            .as_ref()?
-            .current_work(team.role(role))?;
+    fn unrecorded_refusal(
+        &self,
+        CallKey { role, work }: CallKey,
+        kind: HostCallKind,
+    ) -> Option<HostError> {
+        let (team, env) = (self.stepper.team(), self.stepper.env());
         match self.models {
             _ if kind != HostCallKind::Llm => None,
-            RecordedModels::None => Some(no_model_error()),
+            RecordedModels::None => Some(models::no_model_error()),
             // The state has the same budgets as then. If the budget of others had been exhausted,
             // the attempt would have been suspended.
             RecordedModels::Some(_) => env
@@ -330,13 +338,11 @@ fn answer_human(
 }
 
 fn random_answer(call: HostCall) -> HostAnswer {
-    let value = call.response.value();
-    let bytes = value.as_str().map(super::answer::decode_hex);
-    HostAnswer::Bytes(Ok(bytes.unwrap_or_default()))
+    HostAnswer::Bytes(Ok(decode_random(&call)))
 }
 
 fn time_answer(call: HostCall) -> HostAnswer {
-    HostAnswer::Time(call.response.value().as_f64().unwrap_or_default())
+    HostAnswer::Time(decode_time(&call))
 }
 
 /// Answers from the record. Returns `ReplayOutcome::Diverged` if the call is not recorded.

@@ -1,0 +1,332 @@
+//! The running attempts: from their start until their end is recorded. An attempt that ends while
+//! calls are in flight whose answers must not be lost is kept open for a while.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use strata_core::machine::effect::Invocation;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::{AttemptEvent, Event, FilesWritten, WritesUnclaimed};
+use strata_core::record::fault::{Fault, FaultKind};
+use strata_core::record::id::RoleId;
+use strata_core::record::work::{CallKey, CallResult};
+use strata_core::team::Role;
+
+use super::attempt_runner::{AttemptEnd, AttemptRunner, PreparedAttempt, WrittenFiles};
+use super::host_calls::Caller;
+use crate::blob::Blobs;
+use crate::gateway::AttemptId;
+use crate::plugin::Plugin;
+use crate::sandbox::FileView;
+
+/// How long an attempt that has ended (by a limit, or because the run is stopped) is kept open for
+/// answers that are paid for or that tell whether a write was made, and how long the end of a run
+/// waits for a hand-over. Most pending answers arrive within this time, and an operator who waits
+/// for a run to stop is still patient.
+pub(super) const GRACE_PERIOD: Duration = Duration::from_secs(10);
+
+/// The running attempts.
+pub(super) struct Attempts {
+    runner: AttemptRunner,
+    running: BTreeMap<CallKey, RunningAttempt>,
+    signals: FuturesUnordered<BoxFuture<'static, AttemptSignal>>,
+}
+
+/// An attempt whose end is not recorded yet.
+struct RunningAttempt {
+    id: AttemptId,
+    call: Invocation,
+    plugin: Option<Arc<Plugin>>,
+    /// The result, if the attempt has ended while calls that must be awaited are in flight.
+    result: Option<Result<CallResult, Fault>>,
+    /// What it wrote to files, if it succeeded.
+    files: WrittenFiles,
+}
+
+/// Something that happened to an attempt.
+pub(super) enum AttemptSignal {
+    /// It ended.
+    Ended(AttemptEnd),
+    /// The pause before a retry is over.
+    RetryDue(CallKey),
+    /// The grace period of an ended attempt is over; see `GRACE_PERIOD`.
+    GracePeriodOver(AttemptId),
+}
+
+/// What is recorded about the end of an attempt.
+pub(super) struct Conclusion {
+    /// The contents of files that the events name.
+    pub(super) blobs: Blobs,
+    /// The events that precede the end.
+    pub(super) before: Vec<Event>,
+    /// The event that ends the attempt.
+    pub(super) end: Event,
+}
+
+impl Attempts {
+    pub(super) fn new(runner: AttemptRunner) -> Self {
+        Self {
+            runner,
+            running: BTreeMap::new(),
+            signals: FuturesUnordered::new(),
+        }
+    }
+
+    /// Ends all attempts and forgets them, and pauses before retries.
+    pub(super) fn clear(&mut self) {
+        self.abort();
+        self.running.clear();
+    }
+
+    /// Ends all attempts, on whichever thread they run, without forgetting them. Pauses before
+    /// retries and grace periods end, too.
+    pub(super) fn abort(&mut self) {
+        // Dropping the futures ends the attempts.
+        self.signals = FuturesUnordered::new();
+    }
+
+    /// Returns whether no attempt is running.
+    pub(super) fn is_empty(&self) -> bool {
+        self.running.is_empty()
+    }
+
+    /// Returns the calls that are attempted.
+    pub(super) fn calls(&self) -> impl Iterator<Item = CallKey> + '_ {
+        self.running.keys().copied()
+    }
+
+    /// Returns the roles that have attempts running, with the plugins that make them.
+    pub(super) fn plugins(&self) -> impl Iterator<Item = (RoleId, &Plugin)> + Clone {
+        self.running
+            .iter()
+            .filter_map(|(key, attempt)| Some((key.role, attempt.plugin.as_deref()?)))
+    }
+
+    /// Prepares an attempt; `add` starts it.
+    pub(super) fn prepare(
+        &mut self,
+        call: &Invocation,
+        role: &Role,
+        view: Arc<FileView>,
+    ) -> PreparedAttempt {
+        self.runner.prepare(call, role, view)
+    }
+
+    /// Adds an attempt, which runs while signals are waited for.
+    pub(super) fn add(&mut self, call: Invocation, prepared: PreparedAttempt) {
+        let PreparedAttempt { id, plugin, end } = prepared;
+        let attempt = RunningAttempt {
+            id,
+            call,
+            plugin,
+            result: None,
+            files: WrittenFiles::default(),
+        };
+        self.running.insert(id.call, attempt);
+        self.signals
+            .push(Box::pin(async move { AttemptSignal::Ended(end.await) }));
+    }
+
+    /// Waits for the next signal; `None` if there is nothing to wait for.
+    pub(super) async fn next_signal(&mut self) -> Option<AttemptSignal> {
+        // Polling an empty set would register a waker for nothing.
+        if self.signals.is_empty() {
+            return None;
+        }
+        self.signals.next().await
+    }
+
+    /// Returns a signal that is there by now.
+    pub(super) fn signal_now(&mut self) -> Option<AttemptSignal> {
+        self.signals.next().now_or_never().flatten()
+    }
+
+    fn get(&self, id: AttemptId) -> Option<&RunningAttempt> {
+        self.running
+            .get(&id.call)
+            .filter(|attempt| attempt.id == id)
+    }
+
+    /// Returns whether an attempt has not been concluded.
+    pub(super) fn is_running(&self, id: AttemptId) -> bool {
+        self.get(id).is_some()
+    }
+
+    /// Returns what the host calls of an attempt depend on.
+    pub(super) fn caller(&self, id: AttemptId) -> Option<Caller<'_>> {
+        self.get(id).map(|attempt| Caller {
+            attempt: id,
+            number: attempt.call.attempt,
+            idempotency_key: &attempt.call.idempotency_key,
+            seed: &attempt.call.seed,
+        })
+    }
+
+    /// Returns the plugin that makes an attempt.
+    pub(super) fn plugin(&self, id: AttemptId) -> Option<&Arc<Plugin>> {
+        self.get(id)?.plugin.as_ref()
+    }
+
+    /// Keeps the result of an attempt. Returns false if the attempt is not running any more; then
+    /// the result is ignored.
+    pub(super) fn keep_result(&mut self, end: AttemptEnd) -> bool {
+        let attempt = self
+            .running
+            .get_mut(&end.attempt.call)
+            .filter(|attempt| attempt.id == end.attempt);
+        let Some(attempt) = attempt else {
+            return false;
+        };
+        attempt.result = Some(end.result);
+        attempt.files = end.files;
+        true
+    }
+
+    /// Returns whether an attempt has ended and is kept open for calls in flight.
+    pub(super) fn has_ended(&self, key: CallKey) -> bool {
+        let attempt = self.running.get(&key);
+        attempt.is_some_and(|attempt| attempt.result.is_some())
+    }
+
+    /// Starts the grace period of an attempt.
+    pub(super) fn begin_grace_period(&mut self, id: AttemptId) {
+        self.signals.push(Box::pin(async move {
+            tokio::time::sleep(GRACE_PERIOD).await;
+            AttemptSignal::GracePeriodOver(id)
+        }));
+    }
+
+    /// Forgets an attempt that continues later, when an answer has arrived or the budget was raised.
+    /// Returns its number; `None` if it is not running.
+    pub(super) fn suspend(&mut self, key: CallKey) -> Option<u32> {
+        self.running
+            .remove(&key)
+            .map(|attempt| attempt.call.attempt)
+    }
+
+    /// Forgets an attempt and returns what is recorded about its end: its result, or that it was
+    /// interrupted. `unclaimed` are the writes of earlier attempts that it did not make. If it is to
+    /// be retried, the pause begins.
+    pub(super) fn conclude(
+        &mut self,
+        key: CallKey,
+        stepper: &Stepper,
+        unclaimed: Vec<(u32, String)>,
+    ) -> Option<Conclusion> {
+        let attempt = self.running.remove(&key)?;
+        let stopped = || Fault::new(FaultKind::Interrupted, "stopped before it ended");
+        let result = attempt.result.unwrap_or_else(|| Err(stopped()));
+        let end = stepper.call_ended_event(key, result)?;
+        let (mut blobs, mut before) = (Blobs::new(), Vec::new());
+        match &end {
+            Event::Attempt(_, AttemptEvent::CallFailed(failed)) => {
+                if let Some(pause) = failed.retry_ms {
+                    self.begin_retry_pause(key, Duration::from_millis(u64::from(pause)));
+                }
+            }
+            Event::Attempt(_, AttemptEvent::CallFinished(_)) => {
+                let mut record = |event| before.push(Event::Attempt(key, event));
+                if !unclaimed.is_empty() {
+                    let writes = unclaimed;
+                    record(AttemptEvent::WritesUnclaimed(WritesUnclaimed { writes }));
+                }
+                let files = attempt.files.changes;
+                if !files.is_empty() {
+                    blobs = attempt.files.blobs;
+                    record(AttemptEvent::FilesWritten(FilesWritten { files }));
+                }
+            }
+            _ => {}
+        }
+        Some(Conclusion { blobs, before, end })
+    }
+
+    fn begin_retry_pause(&mut self, key: CallKey, pause: Duration) {
+        self.signals.push(Box::pin(async move {
+            tokio::time::sleep(pause).await;
+            AttemptSignal::RetryDue(key)
+        }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::driver::fixture::{ROLE, RunningTeam};
+
+    /// Starts the first attempt of a team.
+    fn start(team: &mut RunningTeam) -> (Attempts, AttemptId) {
+        let (requests, _) = mpsc::channel(1);
+        let mut attempts = Attempts::new(AttemptRunner::new(&team.services, requests));
+        let call = team.invocations.remove(0);
+        let role = team.stepper.team().role(call.role);
+        let prepared = attempts.prepare(&call, role, Arc::default());
+        let id = prepared.id;
+        attempts.add(call, prepared);
+        (attempts, id)
+    }
+
+    async fn end(attempts: &mut Attempts) -> AttemptEnd {
+        match attempts.next_signal().await {
+            Some(AttemptSignal::Ended(end)) => end,
+            _ => panic!("the attempt must end"),
+        }
+    }
+
+    #[tokio::test]
+    async fn the_end_of_an_attempt_is_recorded_after_what_belongs_to_it() {
+        let mut team = RunningTeam::start(ROLE);
+        let (mut attempts, id) = start(&mut team);
+        let end = end(&mut attempts).await;
+        assert!(attempts.keep_result(end) && attempts.has_ended(id.call));
+        let unclaimed = vec![(0, "POST a".to_owned())];
+        let concluded = attempts
+            .conclude(id.call, &team.stepper, unclaimed)
+            .expect("a running attempt");
+        assert!(matches!(
+            concluded.before.as_slice(),
+            [Event::Attempt(_, AttemptEvent::WritesUnclaimed(_))]
+        ));
+        assert!(matches!(
+            concluded.end,
+            Event::Attempt(call, AttemptEvent::CallFinished(_)) if call == id.call
+        ));
+        assert!(attempts.is_empty());
+    }
+
+    #[tokio::test]
+    async fn an_attempt_that_is_aborted_is_recorded_as_interrupted() {
+        let mut team = RunningTeam::start(ROLE);
+        let (mut attempts, id) = start(&mut team);
+        attempts.abort();
+        assert!(attempts.signal_now().is_none() && attempts.is_running(id));
+        let concluded = attempts.conclude(id.call, &team.stepper, Vec::new());
+        let Some(Event::Attempt(_, AttemptEvent::CallFailed(failed))) =
+            concluded.map(|concluded| concluded.end)
+        else {
+            panic!("it must fail");
+        };
+        assert_eq!(failed.fault.kind, FaultKind::Interrupted);
+    }
+
+    #[tokio::test]
+    async fn the_result_of_a_suspended_attempt_is_ignored() {
+        let mut team = RunningTeam::start(ROLE);
+        let (mut attempts, id) = start(&mut team);
+        assert_eq!(attempts.suspend(id.call), Some(1));
+        assert!(attempts.caller(id).is_none());
+        let end = end(&mut attempts).await;
+        assert!(!attempts.keep_result(end));
+        assert!(
+            attempts
+                .conclude(id.call, &team.stepper, Vec::new())
+                .is_none()
+        );
+    }
+}

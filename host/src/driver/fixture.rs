@@ -1,0 +1,76 @@
+//! A team in the middle of a step, for tests of the components.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use strata_core::machine::effect::{Effect, Invocation};
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::id::{Digest, Slot};
+use strata_core::state::environment::Environment;
+
+use super::HostServices;
+use crate::manifest::Definition;
+use crate::sandbox::{Directories, ScriptedSandbox};
+use crate::services::http::HttpClient;
+use crate::services::http::secret::Secrets;
+
+/// A role with one action, in the notation of team files.
+pub(super) const ROLE: &str = "[[role]]\nname = \"A\"\nwatch = [\"UserRequirement\"]\n\
+                               [[role.action]]\nname = \"One\"\ncomponent = \"one.wasm\"\n";
+
+/// A team whose attempts have begun.
+pub(super) struct RunningTeam {
+    pub(super) stepper: Stepper,
+    /// The attempts of the first step.
+    pub(super) invocations: Vec<Invocation>,
+    /// Services whose sandbox has no scripts: each action returns its name.
+    pub(super) services: HostServices,
+}
+
+impl RunningTeam {
+    /// Starts the team that a team file defines below the name in its `[team]` table, until its
+    /// first attempts have begun.
+    pub(super) fn start(team_file: &str) -> Self {
+        let text = format!("schema = \"strata.team/1\"\n[team]\nname = \"team\"\n{team_file}");
+        let definition = Definition::parse_without_files(&text, "team.toml", Path::new("/teams"))
+            .unwrap_or_else(|error| panic!("{error}"));
+        let component = |slot: &Slot| (*slot, Digest::from("d"));
+        let components = definition.plugins.keys().map(component).collect();
+        let plugins = definition.plugins.into_iter();
+        let secrets = Secrets::new(BTreeMap::new());
+        let services = HostServices {
+            sandbox: Arc::new(ScriptedSandbox::new()),
+            plugins: plugins
+                .map(|(slot, plugin)| (slot, Arc::new(plugin)))
+                .collect(),
+            descriptions: BTreeMap::new(),
+            models: None,
+            http: Arc::new(HttpClient::new(secrets).expect("a client")),
+            external: None,
+            directories: Directories::new(Path::new("/teams"), std::iter::empty()),
+        };
+        let team = Arc::new(definition.team);
+        let mut stepper = Stepper::new(team.clone(), Environment::new(&team));
+        let started = stepper.run_started_event("run".into(), "idea".into(), components);
+        stepper.apply(&started).expect("the start of a run");
+        let mut invocations = Vec::new();
+        loop {
+            let event = match stepper.next() {
+                Effect::Record(event) => event,
+                Effect::Call(call) => {
+                    let started = stepper.call_started_event(&call);
+                    invocations.push(call);
+                    started
+                }
+                Effect::Wait | Effect::Halt(_) => break,
+            };
+            stepper.apply(&event).expect("an event of the stepper");
+        }
+        Self {
+            stepper,
+            invocations,
+            services,
+        }
+    }
+}

@@ -1,0 +1,384 @@
+//! The running guests: their attempts, the host calls that these make, and the questions that they
+//! ask people. This module carries what one of the three components reports to the others, and to
+//! the journal.
+
+use std::sync::Arc;
+
+use strata_core::machine::effect::Invocation;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::{AttemptEvent, CallSuspended, Event};
+use strata_core::record::host_call::{ExternalWrite, RecordedCallUse, WriteResult};
+use strata_core::record::work::CallKey;
+use strata_core::state::environment::scope::ScopeKey;
+use strata_core::team::Role;
+use tokio::sync::mpsc;
+
+use super::attempt_runner::{AttemptEnd, AttemptRunner};
+use super::attempts::{AttemptSignal, Attempts, GRACE_PERIOD};
+use super::environment_answer::{list_keys, read_key};
+use super::files::ActionFiles;
+use super::host_calls::{
+    AdmissionDecision, GuestBatch, HostCalls, LocalAnswer, RecordedQuestion, ReturnedCall,
+};
+use super::human_requests::{HumanRequests, RequestExpiry};
+use super::{DriverError, HostServices, Journal};
+use crate::gateway::{
+    AttemptId, GUEST_REQUEST_QUEUE, GuestRequest, HostAnswer, PendingGuestRequest, WASI_CLOCK_START,
+};
+use crate::services::http::{self, HttpClient};
+use crate::services::human::HumanQuestion;
+use crate::services::models::config::ModelNames;
+use crate::services::models::{self, ModelRequest, Models};
+use crate::services::outbound::OutboundBatch;
+
+/// The running guests.
+pub(super) struct Guests {
+    pub(super) attempts: Attempts,
+    pub(super) calls: HostCalls,
+    pub(super) questions: HumanRequests,
+    /// The requests of guests that have not been answered yet.
+    pub(super) queue: mpsc::Receiver<PendingGuestRequest>,
+    models: Option<Arc<Models>>,
+    http: Arc<HttpClient>,
+}
+
+impl Guests {
+    pub(super) fn new(services: &HostServices) -> Self {
+        let (requests, queue) = mpsc::channel(GUEST_REQUEST_QUEUE);
+        Self {
+            attempts: Attempts::new(AttemptRunner::new(services, requests)),
+            calls: HostCalls::default(),
+            questions: HumanRequests::default(),
+            queue,
+            models: services.models.clone(),
+            http: services.http.clone(),
+        }
+    }
+
+    /// Ends all attempts and abandons their calls, without recording anything.
+    pub(super) fn clear(&mut self) {
+        self.attempts.clear();
+        self.calls.clear();
+        self.questions.clear();
+    }
+
+    /// Starts attempts. A single one runs on this thread, which avoids handing anything over;
+    /// several run in parallel.
+    pub(super) fn start(
+        &mut self,
+        invocations: Vec<Invocation>,
+        journal: &Journal,
+        files: &ActionFiles,
+    ) {
+        let is_alone = invocations.len() == 1 && self.attempts.is_empty();
+        let (team, env) = (journal.stepper().team(), journal.env());
+        for mut invocation in invocations {
+            let role = invocation.role;
+            let view = files.view(env.files_seen_by(role));
+            let mut prepared = self.attempts.prepare(&invocation, team.role(role), view);
+            let id = prepared.id;
+            prepared.end = journal.spans().instrument(id.call, prepared.end);
+            if !is_alone {
+                prepared = prepared.spawn();
+            }
+            let recorded = std::mem::take(&mut invocation.recorded_calls);
+            let unanswered = unanswered_writes(journal.stepper(), &invocation);
+            self.calls.begin_attempt(id, recorded, unanswered);
+            self.attempts.add(invocation, prepared);
+        }
+    }
+
+    /// Handles a signal and all others that are there by now, so that they are recorded in one
+    /// transaction.
+    pub(super) fn handle_signals(
+        &mut self,
+        first: AttemptSignal,
+        journal: &mut Journal,
+    ) -> Result<(), DriverError> {
+        let mut next = Some(first);
+        while let Some(signal) = next {
+            match signal {
+                AttemptSignal::Ended(end) => self.attempt_ended(end, journal)?,
+                AttemptSignal::RetryDue(call) => {
+                    journal.stage(Event::Attempt(call, AttemptEvent::RetryDue))?;
+                }
+                AttemptSignal::GracePeriodOver(id) => self.end_grace_period(id, journal)?,
+            }
+            next = self.attempts.signal_now();
+        }
+        // What was reserved for an ended attempt now counts as spent, so calls that waited for it
+        // may never be affordable.
+        self.make_calls(journal)
+    }
+
+    /// Handles the end of an attempt. It is kept open while calls that must be awaited are in
+    /// flight: a recorded answer need not be paid for twice, and leaves no doubt about a write.
+    fn attempt_ended(&mut self, end: AttemptEnd, journal: &mut Journal) -> Result<(), DriverError> {
+        let id = end.attempt;
+        if !self.attempts.keep_result(end) {
+            // It asked a person, or was suspended.
+            return Ok(());
+        }
+        self.calls.abandon_discardable(id.call);
+        if !self.calls.must_await(id.call) {
+            return self.conclude(id.call, journal);
+        }
+        tracing::warn!(
+            "an action has ended while calls of it are under way; waiting up to {GRACE_PERIOD:?} for their answers"
+        );
+        self.attempts.begin_grace_period(id);
+        Ok(())
+    }
+
+    /// Concludes an attempt whose grace period is over, if it is still open. Answers that are ready
+    /// are recorded first.
+    fn end_grace_period(
+        &mut self,
+        id: AttemptId,
+        journal: &mut Journal,
+    ) -> Result<(), DriverError> {
+        while let Some(returned) = self.calls.returned_now() {
+            self.record_returned(returned, journal)?;
+        }
+        if self.attempts.is_running(id) {
+            self.conclude(id.call, journal)?;
+        }
+        Ok(())
+    }
+
+    /// Records the end of an attempt. Its calls in flight are abandoned.
+    fn conclude(&mut self, call: CallKey, journal: &mut Journal) -> Result<(), DriverError> {
+        let begun = begun_writes(journal.stepper(), call);
+        let unclaimed = self.calls.end_attempt(call, begun);
+        let conclusion = self.attempts.conclude(call, journal.stepper(), unclaimed);
+        let Some(conclusion) = conclusion else {
+            return Ok(());
+        };
+        journal.stage_blobs(conclusion.blobs);
+        for event in conclusion.before {
+            journal.stage(event)?;
+        }
+        journal.stage(conclusion.end)
+    }
+
+    /// Records the ends of all attempts.
+    pub(super) fn conclude_all(&mut self, journal: &mut Journal) -> Result<(), DriverError> {
+        for call in self.attempts.calls().collect::<Vec<_>>() {
+            self.conclude(call, journal)?;
+        }
+        Ok(())
+    }
+
+    /// Ends all attempts without recording it. Only calls that must be awaited go on, and no others
+    /// are made.
+    pub(super) fn abort(&mut self) {
+        self.attempts.abort();
+        self.questions.clear();
+        self.calls.abandon_all_discardable();
+        if self.calls.must_await_any() {
+            tracing::warn!(
+                "stopped while calls are under way; waiting up to {GRACE_PERIOD:?} for their answers"
+            );
+        }
+    }
+
+    /// Records a call that has returned, and answers the guest if its batch is complete.
+    pub(super) fn record_returned(
+        &mut self,
+        returned: ReturnedCall,
+        journal: &mut Journal,
+    ) -> Result<(), DriverError> {
+        let Some((AttemptId { call, .. }, event)) = self.calls.complete(returned) else {
+            return Ok(());
+        };
+        journal.stage(event)?;
+        if self.attempts.has_ended(call) && !self.calls.must_await(call) {
+            // The attempt was kept open for this call.
+            self.conclude(call, journal)?;
+        }
+        // Staging the event released the unused part of the reservation, so waiting calls may fit
+        // now.
+        self.make_calls(journal)
+    }
+
+    /// Ends a request that has expired.
+    pub(super) fn expire_request(
+        &mut self,
+        expiry: &RequestExpiry,
+        journal: &mut Journal,
+    ) -> Result<(), DriverError> {
+        match self.questions.expire(expiry, journal.stepper()) {
+            Some(event) => journal.stage(event),
+            None => Ok(()),
+        }
+    }
+
+    /// Answers a request of a guest, or begins what will answer it. Nothing is done for an attempt
+    /// that has ended. It is no error if the guest is gone and does not receive the answer.
+    pub(super) fn handle_request(
+        &mut self,
+        request: PendingGuestRequest,
+        journal: &mut Journal,
+    ) -> Result<(), DriverError> {
+        let PendingGuestRequest {
+            attempt: id,
+            request,
+            allowance,
+            reply,
+        } = request;
+        if !self.attempts.is_running(id) || reply.is_closed() {
+            return Ok(());
+        }
+        let role = id.call.role;
+        let answer =
+            match request {
+                GuestRequest::Get {
+                    scope,
+                    key,
+                    last_read,
+                    pending,
+                } => {
+                    let (scope, key) = (scope.as_str(), key.as_str());
+                    let key = ScopeKey { scope, key };
+                    read_key(journal.stepper(), role, key, last_read, &pending)
+                }
+                GuestRequest::Keys { scope, pending } => {
+                    list_keys(journal.stepper(), role, &scope, &pending)
+                }
+                GuestRequest::Recent { limit, label } => HostAnswer::Messages(
+                    journal.recall_messages(role, label.as_deref(), limit as usize),
+                ),
+                GuestRequest::StoredFile(digest) => {
+                    HostAnswer::File(journal.store_ref().blob(&digest)?)
+                }
+                GuestRequest::CurrentTime => record_local(self.calls.read_clock(id, ""), journal)?,
+                GuestRequest::ClockStart => {
+                    record_local(self.calls.read_clock(id, WASI_CLOCK_START), journal)?
+                }
+                GuestRequest::Random { length } => {
+                    let Some(caller) = self.attempts.caller(id) else {
+                        return Ok(());
+                    };
+                    record_local(self.calls.draw_random_bytes(caller, length), journal)?
+                }
+                GuestRequest::AskHuman(question) => match self.calls.ask(id, &question) {
+                    RecordedQuestion::Answered(answer) => record_local(answer, journal)?,
+                    RecordedQuestion::Unanswered { earlier } => {
+                        return self.open_request(id.call, &question, earlier, journal);
+                    }
+                },
+                GuestRequest::Complete(requests) => {
+                    let role = journal.stepper().team().role(role);
+                    let batch = self.model_batch(role, requests);
+                    return self.submit(id, GuestBatch::new(batch, allowance, reply), journal);
+                }
+                GuestRequest::Fetch(requests) => {
+                    let plugin = self.attempts.plugin(id);
+                    let batch = http::outbound_batch(requests, &self.http, plugin);
+                    return self.submit(id, GuestBatch::new(batch, allowance, reply), journal);
+                }
+            };
+        let _ = reply.send(answer);
+        Ok(())
+    }
+
+    fn model_batch(&self, role: &Role, requests: Vec<ModelRequest>) -> OutboundBatch {
+        let models = self.models.as_ref();
+        let names = match models {
+            Some(models) => models.names(),
+            None => &ModelNames::default(),
+        };
+        models::outbound_batch(requests, models, names, role.model.as_deref())
+    }
+
+    /// Takes over calls that leave the host, and makes those that can be made now.
+    fn submit(
+        &mut self,
+        id: AttemptId,
+        batch: GuestBatch,
+        journal: &mut Journal,
+    ) -> Result<(), DriverError> {
+        let Some(caller) = self.attempts.caller(id) else {
+            return Ok(());
+        };
+        for event in self.calls.submit(caller, batch, journal.env()) {
+            journal.stage(event)?;
+        }
+        self.make_calls(journal)
+    }
+
+    /// Asks a person, which ends the attempt. Dropping the reply channel, as the caller does, ends
+    /// the guest and releases its resources; its result is ignored.
+    fn open_request(
+        &mut self,
+        call: CallKey,
+        question: &HumanQuestion,
+        earlier: u32,
+        journal: &mut Journal,
+    ) -> Result<(), DriverError> {
+        let stepper = journal.stepper();
+        let Some(event) = self.questions.open(stepper, call, question, earlier) else {
+            return Ok(());
+        };
+        journal.stage(event)?;
+        self.attempts.suspend(call);
+        self.calls.end_attempt(call, &[]);
+        Ok(())
+    }
+
+    /// Makes the calls that may be made now, and answers the batches that are complete. Whatever
+    /// must be durable before is flushed.
+    fn make_calls(&mut self, journal: &mut Journal) -> Result<(), DriverError> {
+        let mut round = self.calls.admission_round();
+        while let Some(decision) = self.calls.decide_next(&mut round, journal.stepper()) {
+            match decision {
+                AdmissionDecision::Reserve(event) => journal.stage(event)?,
+                AdmissionDecision::Suspend(call) => self.suspend(call, journal)?,
+            }
+        }
+        if self.calls.waits_for_flush() {
+            journal.flush()?;
+            self.calls
+                .send_ready(journal.stepper().team(), journal.spans());
+        }
+        Ok(())
+    }
+
+    /// Ends an attempt that cannot continue until the budget is raised. It is then made again and
+    /// answered from the record. Dropping the reply channel ends the guest, and its result is
+    /// ignored.
+    fn suspend(&mut self, call: CallKey, journal: &mut Journal) -> Result<(), DriverError> {
+        let Some(attempt) = self.attempts.suspend(call) else {
+            return Ok(());
+        };
+        self.calls.end_attempt(call, &[]);
+        let suspended = AttemptEvent::CallSuspended(CallSuspended { attempt });
+        journal.stage(Event::Attempt(call, suspended))
+    }
+}
+
+/// Records a call that the host answers itself. Returns the answer once that is durable.
+fn record_local(local: LocalAnswer, journal: &mut Journal) -> Result<HostAnswer, DriverError> {
+    journal.stage(local.event)?;
+    journal.flush()?;
+    Ok(local.answer)
+}
+
+/// Returns the external writes that attempts at a call have begun.
+fn begun_writes(stepper: &Stepper, call: CallKey) -> &[ExternalWrite] {
+    let open = stepper.env().open_call(stepper.team(), call);
+    open.map_or(&[], |open| &open.progress.external_writes)
+}
+
+/// Returns the requests of writes that earlier attempts began, that have no recorded answer, and
+/// that this attempt is expected to make again.
+fn unanswered_writes(stepper: &Stepper, call: &Invocation) -> Vec<String> {
+    if call.call_reuse != RecordedCallUse::Reuse {
+        return Vec::new();
+    }
+    begun_writes(stepper, call.key())
+        .iter()
+        .filter(|begun| begun.result == WriteResult::Unknown)
+        .map(|begun| begun.intent.request.clone())
+        .collect()
+}

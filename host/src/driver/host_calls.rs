@@ -1,0 +1,475 @@
+//! The host calls of running attempts: the journaled gateway to what lies outside.
+//!
+//! A call that an earlier attempt has recorded is answered from the record. All others are made: the
+//! intent of a write is durable before it is sent, and an answer is durable before the guest sees
+//! it. This component owns the calls and says what to record; the driver records it, and sends calls
+//! and answers once that is durable. A call whose answer must not be lost outlives its attempt for a
+//! while. `budget_gate` decides when a call that may cost something is made.
+
+mod attempt_calls;
+mod batch;
+mod budget_gate;
+mod in_flight;
+mod local_answer;
+mod request_sequence;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::{AttemptEvent, Event, HostCallBegun, HostCalled, MoneyReserved};
+use strata_core::record::host_call::{AnswerSource, ExternalWrite, HostCall, HostCallKind};
+use strata_core::record::spending::{Amount, Reservation};
+use strata_core::record::work::CallKey;
+use strata_core::state::environment::Environment;
+use strata_core::team::Team;
+use tokio::sync::oneshot;
+use tracing::{Instrument, Span};
+
+use super::spans::{self, Spans};
+use crate::gateway::{Allowance, AttemptId, HostAnswer};
+use crate::services::models::{StreamObserver, StreamObserverFactory};
+use crate::services::outbound::{OutboundBatch, OutboundCall, OutboundResult, SendContext};
+
+use attempt_calls::AttemptCalls;
+use batch::{CallBatch, PendingCall};
+use budget_gate::{Admission, admit};
+use in_flight::{Abandoned, AwaitPolicy};
+use request_sequence::NumberedRequest;
+
+pub(crate) use budget_gate::action_budget_error;
+pub(super) use local_answer::{LocalAnswer, RecordedQuestion};
+pub(crate) use local_answer::{decode_random, decode_time};
+pub(crate) use request_sequence::request_number;
+
+/// How many digits of a request's digest are part of the key of a write: enough to distinguish the
+/// writes of one call.
+const WRITE_KEY_DIGITS: usize = 16;
+
+/// The host calls of running attempts.
+#[derive(Default)]
+pub(super) struct HostCalls {
+    /// The attempts that have made a host call, or that have records of earlier attempts.
+    attempts: BTreeMap<CallKey, AttemptCalls>,
+    /// Calls that may be sent as soon as what is staged is durable.
+    ready: Vec<PendingCall>,
+    /// Calls that were sent and have not been recorded yet.
+    sent: FuturesUnordered<BoxFuture<'static, ReturnedCall>>,
+    /// Creates an observer for each call that is sent. It is notified of the call and receives a
+    /// model's reply while it is streamed.
+    observer_factory: Option<StreamObserverFactory>,
+}
+
+/// The attempt that makes a host call.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Caller<'a> {
+    pub(super) attempt: AttemptId,
+    /// The number of the attempt, counted from 1.
+    pub(super) number: u32,
+    /// The same for all attempts at this call.
+    pub(super) idempotency_key: &'a str,
+    /// The seed of its random numbers.
+    pub(super) seed: &'a str,
+}
+
+/// A batch that a guest has requested.
+pub(super) struct GuestBatch {
+    batch: OutboundBatch,
+    /// How many bytes the answers may have.
+    allowance: Allowance,
+    reply: oneshot::Sender<HostAnswer>,
+}
+
+impl GuestBatch {
+    pub(super) fn new(
+        batch: OutboundBatch,
+        allowance: Allowance,
+        reply: oneshot::Sender<HostAnswer>,
+    ) -> Self {
+        Self {
+            batch,
+            allowance,
+            reply,
+        }
+    }
+}
+
+/// A call that has returned.
+pub(super) struct ReturnedCall {
+    attempt: AttemptId,
+    /// Its index in its batch.
+    nth: usize,
+    kind: HostCallKind,
+    request_name: String,
+    summary: String,
+    await_policy: AwaitPolicy,
+    span: Span,
+    /// `None` if the call was abandoned.
+    result: Option<OutboundResult>,
+}
+
+/// A round of decisions about the calls that wait for the budget: the attempts that remain, the
+/// next one last.
+pub(super) struct AdmissionRound(Vec<CallKey>);
+
+/// A decision of the budget gate that has to be recorded before the next one is taken.
+#[derive(Debug)]
+pub(super) enum AdmissionDecision {
+    /// Money is reserved for a call: the event that records it.
+    Reserve(Event),
+    /// The attempt cannot continue until the budget is raised.
+    Suspend(CallKey),
+}
+
+impl HostCalls {
+    /// Sets the factory of observers.
+    pub(super) fn set_observer_factory(&mut self, factory: StreamObserverFactory) {
+        self.observer_factory = Some(factory);
+    }
+
+    /// Drops all calls. Those in flight are abandoned.
+    pub(super) fn clear(&mut self) {
+        self.attempts.clear();
+        self.ready.clear();
+        self.sent = FuturesUnordered::new();
+    }
+
+    /// Notes that an attempt begins. It is served `recorded` before it makes calls; `unanswered` are
+    /// the requests that earlier attempts began and that have no recorded answer.
+    pub(super) fn begin_attempt(
+        &mut self,
+        attempt: AttemptId,
+        recorded: Vec<HostCall>,
+        unanswered: Vec<String>,
+    ) {
+        // Most attempts have no records and make no calls: their entry is created by the first one.
+        if !recorded.is_empty() || !unanswered.is_empty() {
+            let calls = AttemptCalls::new(attempt, recorded, unanswered);
+            self.attempts.insert(attempt.call, calls);
+        }
+    }
+
+    /// Forgets an attempt and abandons its calls in flight. Returns the writes of earlier attempts,
+    /// among those `begun`, that it did not make.
+    pub(super) fn end_attempt(
+        &mut self,
+        key: CallKey,
+        begun: &[ExternalWrite],
+    ) -> Vec<(u32, String)> {
+        let Some(calls) = self.attempts.remove(&key) else {
+            return Vec::new();
+        };
+        self.ready
+            .retain(|pending| pending.attempt != calls.attempt);
+        calls.unclaimed_writes(begun)
+    }
+
+    /// Abandons the calls of an attempt that can be made again. It can make no further calls.
+    pub(super) fn abandon_discardable(&mut self, key: CallKey) {
+        if let Some(calls) = self.attempts.get_mut(&key) {
+            calls.in_flight.abandon_discardable();
+        }
+    }
+
+    /// Does the same for all attempts.
+    pub(super) fn abandon_all_discardable(&mut self) {
+        for calls in self.attempts.values_mut() {
+            calls.in_flight.abandon_discardable();
+        }
+    }
+
+    /// Returns whether an attempt has calls in flight whose answers must not be lost.
+    pub(super) fn must_await(&self, key: CallKey) -> bool {
+        let calls = self.attempts.get(&key);
+        calls.is_some_and(|calls| calls.in_flight.must_await())
+    }
+
+    /// Returns whether any attempt has such calls.
+    pub(super) fn must_await_any(&self) -> bool {
+        let mut attempts = self.attempts.values();
+        attempts.any(|calls| calls.in_flight.must_await())
+    }
+
+    fn attempt_mut(&mut self, attempt: AttemptId) -> &mut AttemptCalls {
+        let new = || AttemptCalls::new(attempt, Vec::new(), Vec::new());
+        self.attempts.entry(attempt.call).or_insert_with(new)
+    }
+
+    /// Takes over a batch: serves what is recorded, and prepares the other calls. Returns the events
+    /// to record before `send_ready`.
+    pub(super) fn submit(
+        &mut self,
+        caller: Caller<'_>,
+        request: GuestBatch,
+        env: &Environment,
+    ) -> Vec<Event> {
+        let GuestBatch {
+            batch: OutboundBatch { calls, convert },
+            allowance,
+            reply,
+        } = request;
+        let id = caller.attempt;
+        let new = || AttemptCalls::new(id, Vec::new(), Vec::new());
+        let attempt = self.attempts.entry(id.call).or_insert_with(new);
+        let (mut events, mut answers) = (Vec::new(), Vec::with_capacity(calls.len()));
+        let mut awaiting_budget = VecDeque::new();
+        for (nth, call) in calls.iter().enumerate() {
+            let digest = call.digest(env);
+            let NumberedRequest {
+                number,
+                name: request_name,
+                recorded,
+            } = attempt.number_request(call.kind(), &digest, call.is_write());
+            if let Some(recorded) = recorded {
+                answers.push(Some(Ok(recorded.response.clone())));
+                let (source, summary) = (AnswerSource::Recorded, call.summary());
+                events.push(host_called_event(id.call, recorded, source, summary));
+                continue;
+            }
+            answers.push(None);
+            let mut pending = PendingCall {
+                attempt: id,
+                nth,
+                request_name,
+                call: call.clone(),
+                idempotency_key: String::new(),
+            };
+            if let Some(intent) = call.intent(&pending.request_name) {
+                attempt.note_repeated_write(&pending.request_name);
+                pending.idempotency_key = write_key(caller.idempotency_key, &digest, number);
+                let begun = AttemptEvent::HostCallBegun(HostCallBegun { intent });
+                events.push(Event::Attempt(id.call, begun));
+            }
+            if call.is_paid() {
+                awaiting_budget.push_back(pending);
+            } else {
+                self.ready.push(pending);
+            }
+        }
+        let batch = attempt.batch.insert(CallBatch {
+            answers,
+            awaiting_budget,
+            allowance,
+            convert,
+            reply,
+        });
+        if !batch.is_complete() {
+            // Only calls that are still made are limited by what is left.
+            batch.deduct_recorded_bytes(&calls);
+        }
+        events
+    }
+
+    /// Begins a round of decisions about the calls that wait for the budget: by call, and in the
+    /// order in which each attempt made them. A round is due whenever calls were added, or a
+    /// reservation was released or spent.
+    pub(super) fn admission_round(&self) -> AdmissionRound {
+        let waits = |calls: &AttemptCalls| {
+            let batch = calls.batch.as_ref();
+            batch.is_some_and(|batch| !batch.awaiting_budget.is_empty())
+        };
+        let waiting = self.attempts.iter().rev();
+        AdmissionRound(
+            waiting
+                .filter(|(_, calls)| waits(calls))
+                .map(|(key, _)| *key)
+                .collect(),
+        )
+    }
+
+    /// Takes the next decision of a round that has to be recorded; `None` ends the round. The
+    /// stepper must have applied the decision before.
+    pub(super) fn decide_next(
+        &mut self,
+        round: &mut AdmissionRound,
+        stepper: &Stepper,
+    ) -> Option<AdmissionDecision> {
+        while let Some(key) = round.0.last().copied() {
+            match self.decide_for(key, stepper) {
+                Some(decision) => return Some(decision),
+                None => round.0.pop(),
+            };
+        }
+        None
+    }
+
+    /// Decides about the waiting calls of an attempt until a decision has to be recorded, or no
+    /// further call can be made now.
+    fn decide_for(&mut self, key: CallKey, stepper: &Stepper) -> Option<AdmissionDecision> {
+        let calls = self.attempts.get_mut(&key)?;
+        if calls.in_flight.is_draining() {
+            return None;
+        }
+        // A guest that is gone needs no answer.
+        let batch = calls
+            .batch
+            .as_mut()
+            .filter(|batch| !batch.reply.is_closed())?;
+        loop {
+            let is_away = batch.has_calls_in_flight();
+            let next = batch.awaiting_budget.pop_front()?;
+            match admit(stepper, key, next.call.as_ref()) {
+                Admission::Granted(amount) => {
+                    let request = next.request_name.clone();
+                    self.ready.push(next);
+                    if amount != Amount::ZERO {
+                        let reserved = Reservation { request, amount };
+                        let event = AttemptEvent::MoneyReserved(MoneyReserved { reserved });
+                        return Some(AdmissionDecision::Reserve(Event::Attempt(key, event)));
+                    }
+                }
+                Admission::Denied(refusal) => batch.answers[next.nth] = Some(Err(refusal)),
+                Admission::Exhausted if !is_away => {
+                    return Some(AdmissionDecision::Suspend(key));
+                }
+                // Calls in flight are paid for, so their answers are recorded before the attempt
+                // ends.
+                Admission::Exhausted | Admission::Blocked => {
+                    batch.awaiting_budget.push_front(next);
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Returns whether calls can be sent, or batches answered, once what is staged is durable.
+    pub(super) fn waits_for_flush(&self) -> bool {
+        let is_complete = |batch: &CallBatch| batch.is_complete();
+        !self.ready.is_empty()
+            || self
+                .attempts
+                .values()
+                .any(|calls| calls.batch.as_ref().is_some_and(is_complete))
+    }
+
+    /// Sends the calls that are ready, and the answers of complete batches to their guests. What was
+    /// staged before must be durable.
+    pub(super) fn send_ready(&mut self, team: &Team, spans: &Spans) {
+        for pending in std::mem::take(&mut self.ready) {
+            self.send(pending, team, spans);
+        }
+        for calls in self.attempts.values_mut() {
+            if let Some(batch) = calls.batch.take_if(|batch| batch.is_complete()) {
+                batch.answer();
+            }
+        }
+    }
+
+    /// Sends one call of a batch.
+    fn send(&mut self, pending: PendingCall, team: &Team, spans: &Spans) {
+        let PendingCall {
+            attempt,
+            nth,
+            request_name,
+            call,
+            idempotency_key,
+        } = pending;
+        let Some(calls) = self.attempts.get_mut(&attempt.call) else {
+            return;
+        };
+        let (kind, summary) = (call.kind(), call.summary());
+        let (await_policy, dispatch_state) = (await_policy(call.as_ref()), call.dispatch_state());
+        let abandoned = calls.in_flight.track(await_policy, dispatch_state.clone());
+        let name = &team.role(attempt.call.role).name;
+        let listener = self
+            .observer_factory
+            .as_ref()
+            .and_then(|new_listener| new_listener(name, kind));
+        let observer = listener.map_or_else(StreamObserver::default, StreamObserver::with_listener);
+        let allowance = calls
+            .batch
+            .as_ref()
+            .map_or_else(Allowance::unlimited, |batch| batch.allowance.clone());
+        let result = call.send(SendContext {
+            idempotency_key,
+            allowance,
+            observer: observer.with_dispatch_state(dispatch_state),
+        });
+        let span = spans.host_call(attempt.call, kind, &summary);
+        self.sent.push(Box::pin(async move {
+            let result = tokio::select! {
+                biased;
+                result = result.instrument(span.clone()) => Some(result),
+                abandoned = abandoned => match abandoned {
+                    Abandoned::NotInFlight(used) => Some(OutboundResult::unsent(used)),
+                    Abandoned::AnswerLost => None,
+                },
+            };
+            ReturnedCall {
+                attempt,
+                nth,
+                kind,
+                request_name,
+                summary,
+                await_policy,
+                span,
+                result,
+            }
+        }));
+    }
+
+    /// Waits for the next call to return; `None` if none is in flight.
+    pub(super) async fn next_returned(&mut self) -> Option<ReturnedCall> {
+        // Polling an empty set would register a waker for nothing.
+        if self.sent.is_empty() {
+            return None;
+        }
+        self.sent.next().await
+    }
+
+    /// Returns a call that has returned by now.
+    pub(super) fn returned_now(&mut self) -> Option<ReturnedCall> {
+        self.sent.next().now_or_never().flatten()
+    }
+
+    /// Takes the result of a call that has returned. Returns the attempt and the event to record;
+    /// `None` if the call was abandoned or its attempt is gone.
+    pub(super) fn complete(&mut self, returned: ReturnedCall) -> Option<(AttemptId, Event)> {
+        let id = returned.attempt;
+        let result = returned.result?;
+        let attempt = self
+            .attempts
+            .get_mut(&id.call)
+            .filter(|calls| calls.attempt == id)?;
+        let call = result.to_record(returned.kind, returned.request_name);
+        if let Some(batch) = &mut attempt.batch {
+            batch.answers[returned.nth] = Some(result.answer);
+        }
+        attempt.in_flight.complete(returned.await_policy);
+        spans::record_outcome(&returned.span, &call);
+        let (source, summary) = (AnswerSource::Live, returned.summary);
+        Some((id, host_called_event(id.call, call, source, summary)))
+    }
+}
+
+/// Returns the event that records a call.
+fn host_called_event(key: CallKey, call: HostCall, source: AnswerSource, summary: String) -> Event {
+    let called = HostCalled {
+        call,
+        source,
+        summary,
+    };
+    Event::Attempt(key, AttemptEvent::HostCalled(called))
+}
+
+/// Returns whether a call is waited for after its attempt has ended.
+fn await_policy(call: &dyn OutboundCall) -> AwaitPolicy {
+    if call.is_write() || call.is_paid() {
+        AwaitPolicy::MustAwait
+    } else {
+        AwaitPolicy::Discardable
+    }
+}
+
+/// Returns the idempotency key of a write. It is the same for the same numbered request in every
+/// attempt, and different for all others, so that no service mistakes one request for a repetition
+/// of another.
+fn write_key(call_key: &str, digest: &str, nth: u32) -> String {
+    let digest = digest.get(..WRITE_KEY_DIGITS).unwrap_or(digest);
+    format!("{call_key}/{digest}/{nth}")
+}
+
+#[cfg(test)]
+mod tests;

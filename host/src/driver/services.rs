@@ -1,0 +1,31 @@
+//! What the driver depends on besides the state of the team.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use strata_core::record::id::Slot;
+
+use crate::plugin::Plugin;
+use crate::sandbox::{Directories, Sandbox};
+use crate::services::external::ExternalConnection;
+use crate::services::http::HttpClient;
+use crate::services::models::Models;
+
+/// What the driver depends on besides the state of the team.
+pub struct HostServices {
+    /// Runs the attempts.
+    pub sandbox: Arc<dyn Sandbox>,
+    /// The plugins of the team, by slot.
+    pub plugins: BTreeMap<Slot, Arc<Plugin>>,
+    /// The descriptions that the components give of themselves, for the model or action that
+    /// chooses between them.
+    pub descriptions: BTreeMap<Slot, String>,
+    /// The language models; `None` if the team file names no provider.
+    pub models: Option<Arc<Models>>,
+    /// The HTTP client.
+    pub http: Arc<HttpClient>,
+    /// Where messages to names outside the team are sent.
+    pub external: Option<ExternalConnection>,
+    /// The directories in which actions may write files.
+    pub directories: Directories,
+}

@@ -1,0 +1,142 @@
+//! Requests to language models as calls that leave the host.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use strata_core::record::fault::FaultCause;
+use strata_core::record::host_call::HostCallKind;
+use strata_core::record::id::to_hex;
+use strata_core::record::json::Json;
+use strata_core::record::spending::Amount;
+use strata_core::state::environment::Environment;
+
+use super::config::ModelNames;
+use super::{
+    CompletedCall, DispatchState, FailedCall, ModelCall, ModelRequest, Models, StreamObserver,
+};
+use crate::gateway::{Allowance, HostAnswer, HostError, HostErrorKind, reply_bytes};
+use crate::services::outbound::{
+    CallAnswer, OutboundBatch, OutboundCall, OutboundResult, SendContext, decode_answers, summarize,
+};
+use crate::sha256::sha256;
+
+/// A reply up to this size is recorded even if it exceeds the guest's limit: it is paid for, and a
+/// later attempt with a higher limit gets it from the record. No model writes this much in one
+/// reply.
+const MAX_RECORDED_REPLY_BYTES: usize = 1 << 20;
+
+/// A request to a model.
+struct OutboundModelCall {
+    call: ModelCall,
+    /// The models of the team; `None` if it has none, or if the call is only looked up.
+    models: Option<Arc<Models>>,
+}
+
+/// Returns the calls for requests that are made at once. `names` are the models of the team, and
+/// `role_model` is the model for requests that name none.
+pub(crate) fn outbound_batch(
+    requests: Vec<ModelRequest>,
+    models: Option<&Arc<Models>>,
+    names: &ModelNames,
+    role_model: Option<&str>,
+) -> OutboundBatch {
+    let call = |request| -> Arc<dyn OutboundCall> {
+        Arc::new(OutboundModelCall {
+            call: ModelCall::new(names, role_model, request),
+            models: models.cloned(),
+        })
+    };
+    OutboundBatch {
+        calls: requests.into_iter().map(call).collect(),
+        convert: to_replies,
+    }
+}
+
+fn to_replies(answers: Vec<CallAnswer>) -> HostAnswer {
+    HostAnswer::Replies(decode_answers(answers, |json| {
+        serde_json::from_value(json.value()).map_err(|error| error.to_string())
+    }))
+}
+
+/// Returns the error for guests of a team without a model.
+pub(crate) fn no_model_error() -> HostError {
+    let message = "the team has no model; add `[llm] provider = …` to its file";
+    HostError::new(HostErrorKind::Upstream, message).caused_by(FaultCause::NoModel)
+}
+
+impl OutboundCall for OutboundModelCall {
+    fn kind(&self) -> HostCallKind {
+        HostCallKind::Llm
+    }
+
+    fn digest(&self, _: &Environment) -> String {
+        to_hex(&sha256(self.call.identity()))
+    }
+
+    fn summary(&self) -> String {
+        summarize(&self.call.request.newest_text())
+    }
+
+    fn is_paid(&self) -> bool {
+        true
+    }
+
+    fn expected_cost(&self) -> Result<Amount, HostError> {
+        let models = self.models.as_ref().ok_or_else(no_model_error)?;
+        let expected = models.estimate(&self.call);
+        Ok(Amount {
+            usd: expected.cost,
+            tokens: expected.usage.total(),
+        })
+    }
+
+    fn dispatch_state(&self) -> DispatchState {
+        DispatchState::not_in_flight()
+    }
+
+    fn send(self: Arc<Self>, context: SendContext) -> BoxFuture<'static, OutboundResult> {
+        Box::pin(async move {
+            let SendContext {
+                allowance,
+                observer,
+                ..
+            } = context;
+            match &self.models {
+                Some(models) => complete(models, &self.call, &allowance, observer).await,
+                None => OutboundResult::failed(no_model_error()),
+            }
+        })
+    }
+
+    fn answer_bytes(&self, response: &Json) -> usize {
+        serde_json::from_value(response.value()).map_or(0, |reply| reply_bytes(&reply))
+    }
+}
+
+/// Requests a reply.
+async fn complete(
+    models: &Models,
+    call: &ModelCall,
+    allowance: &Allowance,
+    observer: StreamObserver,
+) -> OutboundResult {
+    match models.complete_observed(call, observer).await {
+        Ok(CompletedCall { reply, used }) => {
+            let bytes = reply_bytes(&reply);
+            let result = match allowance.take(bytes) {
+                Err(error) if bytes > MAX_RECORDED_REPLY_BYTES => OutboundResult::failed(error),
+                Ok(()) | Err(_) => OutboundResult::answered(Json::from(
+                    serde_json::to_value(&reply).unwrap_or_default(),
+                )),
+            };
+            OutboundResult {
+                finish: Some(reply.finish),
+                ..result.charged(used.charge)
+            }
+        }
+        Err(FailedCall { error, used }) => OutboundResult {
+            finish: used.finish,
+            ..OutboundResult::failed(error).charged(used.charge)
+        },
+    }
+}

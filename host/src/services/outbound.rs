@@ -1,0 +1,183 @@
+//! Calls that leave the host on behalf of an attempt, whichever service carries them out.
+//!
+//! The driver serves recorded answers, reserves money, and records intents and results. What it has
+//! to know about a call is defined here. Each service implements it beside its client, in a module
+//! `outbound`.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use strata_core::record::host_call::{CallOutcome, FinishReason, HostCall, HostCallKind, Intent};
+use strata_core::record::json::Json;
+use strata_core::record::money::Usd;
+use strata_core::record::spending::Amount;
+use strata_core::state::environment::Environment;
+
+use super::models::{Charge, DispatchState, StreamObserver};
+use crate::excerpt::excerpt;
+use crate::gateway::{Allowance, HostAnswer, HostError, HostErrorKind};
+
+/// The maximum length of a summary in characters: enough to distinguish calls.
+const SUMMARY_CHARS: usize = 200;
+
+/// The answer to a call as it is recorded, or why there is none.
+pub(crate) type CallAnswer = Result<Json, HostError>;
+
+/// A call that leaves the host.
+pub(crate) trait OutboundCall: Send + Sync {
+    /// Returns the kind under which it is recorded.
+    fn kind(&self) -> HostCallKind;
+
+    /// Returns the digest that identifies this request in the journal. It is the same in every
+    /// lineage.
+    fn digest(&self, env: &Environment) -> String;
+
+    /// Summarizes the request in one line for people.
+    fn summary(&self) -> String;
+
+    /// Returns whether the call may change something outside the host.
+    fn is_write(&self) -> bool {
+        false
+    }
+
+    /// Returns what must be durable before a write is sent; `None` for other calls. The
+    /// parameter is the name of the request in the record.
+    fn intent(&self, _request_name: &str) -> Option<Intent> {
+        None
+    }
+
+    /// Returns whether the call may cost something. It then waits for the budget.
+    fn is_paid(&self) -> bool {
+        false
+    }
+
+    /// Returns what the call is expected to cost at most. Fails if there is no service that could
+    /// answer it.
+    fn expected_cost(&self) -> Result<Amount, HostError> {
+        Ok(Amount::ZERO)
+    }
+
+    /// Returns the state that tells whether the request is on its way while the call is made.
+    fn dispatch_state(&self) -> DispatchState {
+        DispatchState::dispatched()
+    }
+
+    /// Makes the call.
+    fn send(self: Arc<Self>, context: SendContext) -> BoxFuture<'static, OutboundResult>;
+
+    /// Returns the number of bytes that a recorded answer brings to the guest.
+    fn answer_bytes(&self, response: &Json) -> usize;
+}
+
+/// What accompanies a call when it is made.
+pub(crate) struct SendContext {
+    /// The idempotency key for a write that has none of its own. Empty for other calls.
+    pub(crate) idempotency_key: String,
+    /// How many bytes the answers of the batch may still have.
+    pub(crate) allowance: Allowance,
+    /// Receives a model's reply while it is streamed.
+    pub(crate) observer: StreamObserver,
+}
+
+/// The result of a call.
+#[derive(Debug)]
+pub(crate) struct OutboundResult {
+    pub(crate) answer: CallAnswer,
+    pub(crate) outcome: CallOutcome,
+    pub(crate) cost: Usd,
+    pub(crate) tokens: u64,
+    /// Why the reply of a model ended; `None` if there is no such reply.
+    pub(crate) finish: Option<FinishReason>,
+}
+
+impl OutboundResult {
+    /// Returns the result of a call that was answered without cost.
+    pub(crate) fn answered(answer: Json) -> Self {
+        Self {
+            answer: Ok(answer),
+            outcome: CallOutcome::Answered,
+            cost: Usd::ZERO,
+            tokens: 0,
+            finish: None,
+        }
+    }
+
+    /// Returns the result of a call that failed without cost and without effect.
+    pub(crate) fn failed(error: HostError) -> Self {
+        Self {
+            answer: Err(error),
+            outcome: CallOutcome::Failed,
+            cost: Usd::ZERO,
+            tokens: 0,
+            finish: None,
+        }
+    }
+
+    /// Returns the result of a call that was given up while its request waited to be sent, or to be
+    /// sent again. `used` is the charge for earlier tries.
+    pub(crate) fn unsent(used: Charge) -> Self {
+        let error = HostError::new(
+            HostErrorKind::Upstream,
+            "the attempt ended before the request was sent, or sent again",
+        );
+        Self::failed(error).charged(used)
+    }
+
+    /// Returns the result with this charge.
+    pub(crate) fn charged(self, charge: Charge) -> Self {
+        Self {
+            cost: charge.cost,
+            tokens: charge.usage.total(),
+            ..self
+        }
+    }
+
+    /// Returns the record of the call. An error is recorded as JSON.
+    pub(crate) fn to_record(&self, kind: HostCallKind, request_name: String) -> HostCall {
+        let response = match &self.answer {
+            Ok(response) => response.clone(),
+            Err(error) => Json::from(serde_json::to_value(error).unwrap_or_default()),
+        };
+        HostCall {
+            kind,
+            request: request_name,
+            response,
+            cost: self.cost,
+            tokens: self.tokens,
+            outcome: self.outcome,
+            finish_reason: self.finish,
+        }
+    }
+}
+
+/// Calls that a guest makes at once. All are of one kind.
+pub(crate) struct OutboundBatch {
+    /// The calls, in order.
+    pub(crate) calls: Vec<Arc<dyn OutboundCall>>,
+    /// Converts their answers, in the same order, to what the guest receives. Recorded and new
+    /// answers are converted in the same way.
+    pub(crate) convert: fn(Vec<CallAnswer>) -> HostAnswer,
+}
+
+/// Reads each answer with `read`, whose error describes what is wrong.
+pub(crate) fn decode_answers<T>(
+    answers: Vec<CallAnswer>,
+    read: impl Fn(Json) -> Result<T, String>,
+) -> Vec<Result<T, HostError>> {
+    let unreadable = |why| {
+        HostError::new(
+            HostErrorKind::Upstream,
+            format!("cannot read the recorded answer: {why}"),
+        )
+    };
+    let decode = |json| read(json).map_err(unreadable);
+    answers
+        .into_iter()
+        .map(|answer| answer.and_then(decode))
+        .collect()
+}
+
+/// Returns the beginning of a text on one line.
+pub(crate) fn summarize(text: &str) -> String {
+    excerpt(text, SUMMARY_CHARS)
+}
