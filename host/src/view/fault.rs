@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use strata_core::machine::stepper::{Stepper, component_slot, retry_policy};
 use strata_core::record::fault::{Fault, FaultCause, FaultKind, Grant, Retryability};
 use strata_core::record::host_call::{CallOutcome, HostCall, HostCallKind};
@@ -15,6 +15,7 @@ use super::index_and_name;
 use crate::excerpt::excerpt;
 use crate::launch::{ComponentOrigin, Provenance};
 use crate::plugin::script;
+use crate::services::models::ModelReply;
 
 /// Prefixes of the frames in which Rust panics. They do not help to find the cause.
 const PANIC_FRAMES: [&str; 4] = [
@@ -132,14 +133,33 @@ impl HostCallView {
     }
 }
 
-/// Returns the response of a host call as text: the reply of a model, the body of an HTTP response,
-/// the message of an error; the JSON document otherwise.
+/// Returns the response of a host call as text: the text of a model's reply or the tool calls that
+/// it consists of, the body of an HTTP response, the message of an error; the JSON document
+/// otherwise.
 pub fn response_text(call: &HostCall) -> String {
     let response = call.response.value();
-    let text = ["text", "body", "message"]
-        .iter()
-        .find_map(|field| response[*field].as_str().map(str::to_owned));
+    let reply = (call.kind == HostCallKind::Llm)
+        .then(|| ModelReply::deserialize(&response).ok())
+        .flatten();
+    let text = match reply {
+        Some(reply) => Some(reply_text(&reply)),
+        None => ["body", "message"]
+            .iter()
+            .find_map(|field| response[*field].as_str().map(str::to_owned)),
+    };
     text.unwrap_or_else(|| call.response.as_str().to_owned())
+}
+
+fn reply_text(reply: &ModelReply) -> String {
+    let text = reply.text();
+    if !text.is_empty() {
+        return text;
+    }
+    let calls: Vec<String> = reply
+        .tool_calls()
+        .map(|call| format!("{} {}", call.name, call.arguments))
+        .collect();
+    calls.join(", ")
 }
 
 /// What to do about a fault. It depends on the cause that the host recorded and, where the cause

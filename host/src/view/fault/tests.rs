@@ -2,6 +2,11 @@
 
 use serde_json::json;
 
+use strata_core::record::conversation::{AssistantPart, TokenUsage, ToolCall};
+use strata_core::record::host_call::FinishReason;
+use strata_core::record::json::Json;
+use strata_core::record::money::Usd;
+
 use super::*;
 use crate::view::fixture::{FixtureAttempt, RunFixture};
 
@@ -157,4 +162,51 @@ fn a_backtrace_is_shown_from_where_the_guest_s_own_code_is() {
     // If there are no other frames, they are shown.
     check(&panic, &panic);
     check(&[], &[]);
+}
+
+#[test]
+fn a_response_is_shown_as_the_text_that_a_person_looks_for() {
+    let check = |kind: HostCallKind, response: serde_json::Value, expected: &str| {
+        let call = HostCall {
+            kind,
+            request: "digest".into(),
+            response: Json::from(response),
+            cost: Usd::ZERO,
+            tokens: 0,
+            outcome: CallOutcome::Answered,
+            finish_reason: None,
+        };
+        assert_eq!(response_text(&call), expected);
+    };
+    let reply = |parts: Vec<AssistantPart>| {
+        serde_json::to_value(ModelReply {
+            parts,
+            data: None,
+            model: "m".into(),
+            finish: FinishReason::Stop,
+            usage: TokenUsage::default(),
+        })
+        .unwrap()
+    };
+    let text = |text: &str| AssistantPart::Text(text.into());
+    let call = |name: &str| {
+        AssistantPart::ToolCall(ToolCall {
+            id: "1".into(),
+            name: name.into(),
+            arguments: "{}".into(),
+        })
+    };
+    check(
+        HostCallKind::Llm,
+        reply(vec![text("one"), text(" two")]),
+        "one two",
+    );
+    check(
+        HostCallKind::Llm,
+        reply(vec![call("add"), call("search")]),
+        "add {}, search {}",
+    );
+    check(HostCallKind::Llm, json!({ "message": "busy" }), "busy");
+    check(HostCallKind::Http, json!({ "body": "<html>" }), "<html>");
+    check(HostCallKind::Clock, json!(7.0), "7.0");
 }
