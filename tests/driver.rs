@@ -28,8 +28,8 @@ use strata_host::sandbox::{
 use strata_host::services::http::HttpClient;
 use strata_host::services::http::secret::Secrets;
 use strata_host::storage::{
-    BuildState, CheckpointRow, Durability, FIRST_LINE, LineageRow, LoadedState, MemoryStore,
-    Pruned, Record, SavedDefinition, StateSelector, Store, StoreError,
+    BuildState, CheckpointRow, Durability, Epoch, FIRST_LINE, Lease, LineageRow, LoadedState,
+    MemoryLease, Pruned, Record, SavedDefinition, StateSelector, StoreError,
 };
 
 /// What a store did, and when it shall fail.
@@ -45,11 +45,15 @@ struct Ledger {
 
 /// A store in memory that can be looked into while it is used, and breaks when told to.
 struct WatchedStore {
-    store: MemoryStore,
+    store: MemoryLease,
     ledger: Arc<Mutex<Ledger>>,
 }
 
-impl Store for WatchedStore {
+impl Lease for WatchedStore {
+    fn epoch(&self) -> Epoch {
+        self.store.epoch()
+    }
+
     fn append(&mut self, records: &[Record], durability: Durability) -> Result<(), StoreError> {
         let mut ledger = self.ledger.lock().unwrap();
         ledger.appends += 1;
@@ -230,7 +234,7 @@ fn watched(stepper: &Stepper, ledger: &Arc<Mutex<Ledger>>) -> WatchedStore {
         components: Default::default(),
     };
     WatchedStore {
-        store: MemoryStore::new(stepper.env().clone(), definition),
+        store: MemoryLease::new(stepper.env().clone(), definition),
         ledger: ledger.clone(),
     }
 }

@@ -6,6 +6,9 @@ use std::process::Command;
 
 use crate::workspace::Workspace;
 
+/// The exit code if the database lost what it had acknowledged.
+const LOST: i32 = 11;
+
 const WAITS: &str = r#"
 schema = "strata.team/1"
 [team]
@@ -76,7 +79,7 @@ fn a_killed_run_whose_log_is_damaged_or_gone_is_refused_and_never_begins_anew() 
             &["run", "--recover_path", "store"],
             &["run", "team.toml", "--storage", "store"],
         ] {
-            let ended = place.host(args).expect(1);
+            let ended = place.host(args).expect(LOST);
             assert!(
                 ended.stderr.contains("changes were recorded in it"),
                 "{args:?}: {}",
@@ -116,11 +119,11 @@ fn a_killed_run_whose_database_is_gone_is_refused_by_whoever_would_begin_anew() 
             &["inspect", "store"],
         ];
         for args in commands {
-            let ended = place.host(args).expect(1);
+            let ended = place.host(args).expect(LOST);
             assert!(
-                ended
-                    .stderr
-                    .contains("`store/team.db` is damaged: it is not there, and"),
+                ended.stderr.contains(
+                    "`store/team.db` lost what it had acknowledged: it is not there, and"
+                ),
                 "{}",
                 ended.stderr
             );
@@ -133,7 +136,7 @@ fn a_killed_run_whose_database_is_gone_is_refused_by_whoever_would_begin_anew() 
 fn what_is_said_of_a_lost_log_works() {
     let place = killed();
     fs::remove_file(place.path("store/team.db-wal")).unwrap();
-    place.resume().expect(1);
+    place.resume().expect(LOST);
     for name in ["team.db", "team.db-progress"] {
         fs::rename(place.path(&format!("store/{name}")), place.path(name)).unwrap();
     }

@@ -19,8 +19,8 @@ use strata_core::team::{
     Action, ExternalEnvironment, OnFault, Policy, React, RetryPolicy, Role, Team,
 };
 use strata_host::storage::{
-    Durability, Record, ReplacePolicy, SavedDefinition, SqliteStore, StateSelector,
-    StorageDirectory, Store, team_json,
+    Durability, Lease, Record, ReplacePolicy, SavedDefinition, SqliteLease, StateSelector,
+    StorageDirectory, team_json,
 };
 
 /// What an action says, each time: with what goes with it, a message of some 400 bytes.
@@ -84,7 +84,7 @@ fn team() -> Arc<Team> {
 /// A run that is stored as it goes.
 struct Run {
     stepper: Stepper,
-    store: SqliteStore,
+    store: SqliteLease,
     line: u64,
 }
 
@@ -99,7 +99,7 @@ impl Run {
         };
         let store = StorageDirectory::new(path)
             .create(ReplacePolicy::Never, stepper.env(), &definition)?
-            .store;
+            .lease;
         let mut run = Self {
             stepper,
             store,
@@ -295,7 +295,7 @@ fn loading(temp: &Path) -> anyhow::Result<()> {
         let mut times = Vec::new();
         for _ in 0..21 {
             let start = Instant::now();
-            let store = StorageDirectory::new(&path).open()?.store;
+            let store = StorageDirectory::new(&path).open()?.lease;
             let saved = store.load(&StateSelector::Head)?;
             let mut stepper = Stepper::new(team(), saved.base);
             for record in &saved.tail {

@@ -47,7 +47,7 @@ use crate::services::http::HttpClientError;
 use crate::services::models::StreamObserverFactory;
 use crate::services::models::config::ConfigError;
 use crate::storage::team_json::ImportError;
-use crate::storage::{Durability, GroupLog, SavedDefinition, SqliteStore, StoreError};
+use crate::storage::{Durability, GroupLog, SavedDefinition, SqliteLease, StoreError};
 use crate::trust::lock::LockError;
 
 pub use compare::{ComparedState, Comparison, compare, parse_saved_state};
@@ -306,7 +306,7 @@ fn parse_saved_definition(
 
 /// Lets a team share a log with others. A team that need not survive a power failure has no reason
 /// to share one.
-fn join_group_log(store: &mut SqliteStore, group: Option<&GroupLog>, durability: Durability) {
+fn join_group_log(store: &mut SqliteLease, group: Option<&GroupLog>, durability: Durability) {
     if let (Some(group), Durability::Full) = (group, durability) {
         store.join(group);
     }

@@ -55,17 +55,17 @@ use crate::blob::Blobs;
 
 pub use default_location::{default_directories, resolve_link, update_latest_link};
 pub use directory::{
-    CreatedStore, DirectoryContent, OpenedStore, ReplacePolicy, StorageDirectory, VacantDirectory,
+    CreatedRun, DirectoryContent, OpenedRun, ReplacePolicy, StorageDirectory, VacantDirectory,
 };
 pub use error::StoreError;
 pub use file::measure_sync;
 pub use group_log::GroupLog;
 pub use lock::{LockHolder, StorageLock};
-pub use memory::MemoryStore;
+pub use memory::{MemoryLease, MemoryStorage};
 pub use reader::{EarliestState, Reader};
 pub(crate) use reader::{RECORDS_PER_BATCH, read_in_batches};
 pub use socket::RunSocket;
-pub use sqlite::SqliteStore;
+pub use sqlite::SqliteLease;
 pub use team_json::TeamJsonFile;
 
 /// The number of the first public event line of a run.
@@ -92,6 +92,10 @@ pub enum Durability {
     /// The loss of power.
     Full,
 }
+
+/// Numbers the leases of a run: each has a larger one than those before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Epoch(pub u64);
 
 /// Selects the state of a run that is to be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -219,12 +223,20 @@ pub struct Pruned {
 /// description.
 pub type BuildState<'a> = dyn FnMut(LoadedState) -> Result<Environment, String> + 'a;
 
-/// Where a run is saved. All methods are synchronous: they are called on the thread that drives the
-/// run.
-pub trait Store: Send {
+/// The right to change a run, and access to what is recorded of it. All methods are synchronous:
+/// they are called on the thread that drives the run.
+///
+/// A run has one owner at a time, the one that took the newest lease. Each change carries the epoch
+/// of its lease; if there is a newer one, nothing is changed and the method fails with
+/// `StoreError::Fenced`.
+pub trait Lease: Send {
+    /// Returns its epoch.
+    fn epoch(&self) -> Epoch;
+
     /// Appends events: all of them or none. When it returns, they survive what `durability` says,
     /// and so does everything that was appended before. After an error the run ends, and none of
-    /// the events counts for it; they may nevertheless be present when the storage is opened again.
+    /// the events counts for it; they may nevertheless be present when the run is opened again. Fails
+    /// with `StoreError::Lost` if the storage has less than it had acknowledged.
     ///
     /// The events belong to the current lineage. If the first one is a fork, they start a new
     /// lineage, at the checkpoint that the fork names. If more events follow in the same call, the

@@ -84,7 +84,7 @@ impl Place {
         };
         let store = StorageDirectory::new(&dir)
             .create(ReplacePolicy::Never, &env, &saved)?
-            .store;
+            .lease;
         let stepper = Stepper::new(Arc::new(definition.team), env);
         let journal = Journal::new(stepper, Box::new(store), FIRST_LINE, durability);
         let mut journal = journal.with_listener(LineListener::Each(Box::new(move |line| {

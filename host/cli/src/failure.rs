@@ -15,6 +15,8 @@ use super::shell_path;
 
 /// The exit code if another process holds the storage.
 const IN_USE: u8 = 9;
+/// The exit code if the database lost what it had acknowledged.
+const LOST: u8 = 11;
 
 /// The reason why a command failed, with its exit code.
 #[derive(Debug)]
@@ -153,7 +155,8 @@ impl From<StoreError> for CommandFailure {
             ));
         }
         let code = match &error {
-            StoreError::Locked { .. } => IN_USE,
+            StoreError::Locked { .. } | StoreError::Fenced { .. } => IN_USE,
+            StoreError::Lost { .. } => LOST,
             error if error.is_of_path() => 2,
             StoreError::Full { .. } | StoreError::Io { .. } | StoreError::Database { .. } => 1,
             StoreError::Permission { .. } | StoreError::Corrupt { .. } => 1,

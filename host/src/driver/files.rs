@@ -14,7 +14,7 @@ use super::attempts::Attempts;
 use super::{DriverError, Journal};
 use crate::plugin::Plugin;
 use crate::sandbox::{Directories, FileView, PlacementOutcome, is_visible_in};
-use crate::storage::Store;
+use crate::storage::Lease;
 
 /// The directories in which actions may write files.
 pub(crate) struct ActionFiles {
@@ -89,7 +89,7 @@ impl ActionFiles {
 
     /// Writes files to their paths. They must be durable; then this can be repeated until it
     /// succeeds.
-    fn place(&self, due: &[Placement], store: &dyn Store) -> PlacedFiles {
+    fn place(&self, due: &[Placement], store: &dyn Lease) -> PlacedFiles {
         let (mut count, mut aside, mut result) = (0, Vec::new(), Ok(()));
         for batch in placement_batches(due) {
             result = self.place_batch(&batch, store, &mut aside);
@@ -116,7 +116,7 @@ impl ActionFiles {
     fn place_batch(
         &self,
         batch: &[&Placement],
-        store: &dyn Store,
+        store: &dyn Lease,
         aside: &mut Vec<(String, String)>,
     ) -> Result<(), DriverError> {
         for placement in batch {
@@ -143,7 +143,7 @@ impl ActionFiles {
     fn place_file(
         &self,
         placement: &Placement,
-        store: &dyn Store,
+        store: &dyn Lease,
     ) -> Result<PlacementOutcome, DriverError> {
         let bytes = match &placement.content {
             PathContent::File { digest, .. } => store.blob(digest)?,

@@ -21,7 +21,7 @@ use crate::metrics::Metrics;
 use crate::public_event::{EventTranslator, count_lines};
 use crate::sandbox::PlaceError;
 use crate::storage::{
-    Durability, Record, Store, StoreError, TeamJsonFile, WriteContent, team_json,
+    Durability, Lease, Record, StoreError, TeamJsonFile, WriteContent, team_json,
 };
 
 /// Why a run cannot continue. Errors of guests are faults and are never reported here.
@@ -44,7 +44,7 @@ pub enum DriverError {
 /// The stepper and the store, advanced together.
 pub struct Journal {
     stepper: Stepper,
-    store: Box<dyn Store>,
+    store: Box<dyn Lease>,
     translator: EventTranslator,
     listener: LineListener,
     /// The durability of events that others depend on.
@@ -71,7 +71,7 @@ impl Journal {
     /// Creates a journal whose next public line has the number `next_line`.
     pub fn new(
         stepper: Stepper,
-        store: Box<dyn Store>,
+        store: Box<dyn Lease>,
         next_line: u64,
         durability: Durability,
     ) -> Self {
@@ -142,12 +142,12 @@ impl Journal {
     }
 
     /// Returns the store.
-    pub fn store(&mut self) -> &mut dyn Store {
+    pub fn store(&mut self) -> &mut dyn Lease {
         self.store.as_mut()
     }
 
     /// Returns the store for reading.
-    pub(super) fn store_ref(&self) -> &dyn Store {
+    pub(super) fn store_ref(&self) -> &dyn Lease {
         self.store.as_ref()
     }
 

@@ -21,7 +21,7 @@ use crate::driver::{LineListener, expired_requests};
 use crate::manifest::{Definition, Overrides};
 use crate::sandbox::WasmSandbox;
 use crate::storage::{
-    DirectoryContent, ReplacePolicy, StorageDirectory, Store, checkpoint_of, read_in_batches,
+    DirectoryContent, Lease, ReplacePolicy, StorageDirectory, checkpoint_of, read_in_batches,
 };
 
 /// The inputs of a round.
@@ -235,7 +235,7 @@ enum FirstUse {
 
 /// Returns the newest checkpoint before one of these slots was first used successfully.
 fn first_use(
-    store: &dyn Store,
+    store: &dyn Lease,
     stepper: &Stepper,
     slots: &BTreeSet<Slot>,
 ) -> Result<FirstUse, LaunchError> {

@@ -22,7 +22,7 @@ use crate::driver::{DriverError, clock};
 use crate::public_event::{action_name, count_lines};
 use crate::sha256::sha256;
 use crate::storage::{
-    DirectoryContent, Durability, Record, StateSelector, StorageDirectory, Store, StoreError,
+    DirectoryContent, Durability, Lease, Record, StateSelector, StorageDirectory, StoreError,
     team_json,
 };
 use crate::trust::storage_mark;

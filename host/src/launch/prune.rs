@@ -6,7 +6,7 @@ use super::LaunchError;
 use super::resume::{OpenedTeam, StateOrigin};
 use super::resume_plan::restore_stepper;
 use super::saved::open_reader;
-use crate::storage::{Pruned, Store};
+use crate::storage::{Lease, Pruned};
 
 /// The number of checkpoints to keep if neither the operator nor the team file says otherwise.
 pub const DEFAULT_KEPT_CHECKPOINTS: u32 = 10;

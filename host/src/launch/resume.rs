@@ -32,8 +32,9 @@ use crate::manifest::{Definition, Overrides, is_confined};
 use crate::sandbox::{HiddenStorage, WasmSandbox, resolve_links};
 use crate::shell::shell_path;
 use crate::storage::{
-    DirectoryContent, Durability, FIRST_LINE, GroupLog, LoadedState, SavedDefinition, SqliteStore,
-    StateSelector, StorageDirectory, Store, StoreError, TeamJsonFile, WriteContent, team_json,
+    DirectoryContent, Durability, FIRST_LINE, GroupLog, Lease, LoadedState, SavedDefinition,
+    SqliteLease, StateSelector, StorageDirectory, StoreError, TeamJsonFile, WriteContent,
+    team_json,
 };
 
 /// The arguments of a resume.
@@ -122,7 +123,7 @@ type ReadSavedDefinition<'a> = Box<dyn FnOnce() -> Result<SavedDefinition, Launc
 pub(super) enum StateOrigin {
     /// The database.
     Database {
-        store: Box<SqliteStore>,
+        store: Box<SqliteLease>,
         team_json_differs: bool,
     },
     /// A `team.json` without a database.
@@ -132,7 +133,7 @@ pub(super) enum StateOrigin {
 /// Runs `work` while the newest state is read. If no thread can be created, the state is read
 /// afterwards.
 fn load_while<T>(
-    store: &mut SqliteStore,
+    store: &mut SqliteLease,
     work: impl FnOnce() -> T,
 ) -> (T, Result<LoadedState, StoreError>) {
     let reading = &mut *store;
@@ -182,7 +183,7 @@ impl OpenedTeam {
         match directory.require_team()? {
             DirectoryContent::Database => {
                 let opened = directory.open()?;
-                let (mut store, team_json_differs) = (opened.store, opened.team_json_differs);
+                let (mut store, team_json_differs) = (opened.lease, opened.team_json_differs);
                 let saved = store.definition();
                 // Parsing a large team file takes about as long as reading its state.
                 let (definition, saved) =
@@ -333,7 +334,7 @@ impl OpenedTeam {
 /// Writes `team.json` with the state of the team.
 fn write_team_json(
     file: &TeamJsonFile,
-    store: &mut dyn Store,
+    store: &mut dyn Lease,
     stepper: &Stepper,
 ) -> Result<(), StoreError> {
     let definition = store.definition()?;

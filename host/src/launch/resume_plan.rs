@@ -11,7 +11,7 @@ use strata_core::team::ScopedBudgets;
 use super::LaunchError;
 use super::resume::{OpenedTeam, StateOrigin};
 use crate::driver::DriverError;
-use crate::storage::{CheckpointRow, LineageRow, LoadedState, StateSelector, Store, StoreError};
+use crate::storage::{CheckpointRow, Lease, LineageRow, LoadedState, StateSelector, StoreError};
 
 /// How a run continues.
 pub(super) enum ResumePlan {

@@ -114,9 +114,9 @@ pub fn start(
     // is killed in between.
     mark_as_own(&start.storage, &saved, is_confined(&definition), report);
     let mut created = vacant.create(&env, &saved)?;
-    join_group_log(&mut created.store, start.group.as_ref(), durability);
+    join_group_log(&mut created.lease, start.group.as_ref(), durability);
     let stepper = Stepper::new(Arc::new(definition.team), env);
-    let journal = Journal::new(stepper, Box::new(created.store), FIRST_LINE, durability);
+    let journal = Journal::new(stepper, Box::new(created.lease), FIRST_LINE, durability);
     let mut journal = journal
         .with_team_json(directory.projection())
         .with_kept_checkpoints(keep)

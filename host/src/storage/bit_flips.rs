@@ -14,8 +14,8 @@ use super::conformance::{loaded_state, pseudorandom};
 use super::script::{definition, scripted_run, team};
 use super::team_json::write;
 use super::{
-    DirectoryContent, Durability, Reader, Record, ReplacePolicy, StateSelector, StorageDirectory,
-    Store, StoreError,
+    DirectoryContent, Durability, Lease, Reader, Record, ReplacePolicy, StateSelector,
+    StorageDirectory, StoreError,
 };
 
 /// The environment variable that says how many bits there are per bit that is flipped.
@@ -49,7 +49,7 @@ fn saved(killed: bool) -> SavedStorage {
             &definition(),
         )
         .unwrap()
-        .store;
+        .lease;
     for (record, n) in records.iter().zip(0..) {
         let durability = if n % 2 == 0 {
             Durability::Full
@@ -108,7 +108,7 @@ fn outcome(directory: &StorageDirectory, saved: &SavedStorage) -> Result<bool, S
         )
     };
     let continue_run = || -> Result<bool, StoreError> {
-        let store = directory.open()?.store;
+        let store = directory.open()?.lease;
         Ok(
             loaded_state(&store.load(&StateSelector::Head)?) == saved.end
                 && store.records(0, usize::MAX)? == saved.records,

@@ -1,4 +1,4 @@
-//! The bytes of files in the database, by their digest: each is stored once, however many files and
+//! The bytes of files in the database, by their digest: a run has each once, however many files and
 //! checkpoints have it. The digest is a SHA-256, so no other checksum is needed.
 
 use std::sync::Arc;
@@ -17,10 +17,10 @@ impl Reader {
     }
 
     fn blob_now(&self, digest: &Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
-        let mut statement = self.prepare("SELECT body FROM blob WHERE digest = ?1")?;
+        let mut statement = self.prepare("SELECT body FROM blob WHERE run = ?1 AND digest = ?2")?;
         let read = |row: &rusqlite::Row<'_>| row.get::<_, Vec<u8>>(0);
         let body = statement
-            .query_row([&digest.0], read)
+            .query_row(params![self.run, digest.0], read)
             .optional()
             .map_err(|e| self.error("read", e))?;
         match body {
@@ -32,16 +32,17 @@ impl Reader {
     }
 }
 
-/// Inserts the blobs that are not stored yet.
-pub(super) fn insert_blobs(conn: &Connection, blobs: &Blobs) -> rusqlite::Result<()> {
-    let mut statement = conn.prepare_cached("INSERT OR IGNORE INTO blob VALUES (?1, ?2)")?;
+/// Inserts the blobs of a run that are not stored yet.
+pub(super) fn insert_blobs(conn: &Connection, run: i64, blobs: &Blobs) -> rusqlite::Result<()> {
+    let mut statement = conn.prepare_cached("INSERT OR IGNORE INTO blob VALUES (?1, ?2, ?3)")?;
     for (digest, body) in blobs {
-        statement.execute(params![digest.0, &body[..]])?;
+        statement.execute(params![run, digest.0, &body[..]])?;
     }
     Ok(())
 }
 
-/// Whether any blobs are stored.
-pub(super) fn has_blobs(conn: &Connection) -> rusqlite::Result<bool> {
-    conn.query_row("SELECT EXISTS (SELECT 1 FROM blob)", [], |row| row.get(0))
+/// Whether a run has any blobs.
+pub(super) fn has_blobs(conn: &Connection, run: i64) -> rusqlite::Result<bool> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM blob WHERE run = ?1)";
+    conn.query_row(sql, [run], |row| row.get(0))
 }

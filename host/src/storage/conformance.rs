@@ -1,8 +1,9 @@
-//! What every store must do, run against each of them. Several lineages are in `lineages`; what can
-//! only happen to files is in `damage` and `crash`.
+//! What every kind of storage must do, run against each of them. Opening and taking over are in
+//! `leases`, several lineages in `lineages`; what can only happen to files is in `damage` and `crash`.
 
-#[cfg(test)]
+mod leases;
 mod lineages;
+mod random_scripts;
 
 use tempfile::TempDir;
 
@@ -12,49 +13,94 @@ use strata_core::state::environment::Environment;
 
 use super::script::{copy, definition, scripted_run, team};
 use super::{
-    CheckpointOrigin, CheckpointRow, Durability, FIRST_LINE, GroupLog, LoadedState, MemoryStore,
-    Record, ReplacePolicy, SavedDefinition, StateSelector, StorageDirectory, Store, StoreError,
-    checkpoint_of,
+    CheckpointOrigin, CheckpointRow, Durability, FIRST_LINE, GroupLog, Lease, LoadedState,
+    MemoryLease, MemoryStorage, Record, ReplacePolicy, SavedDefinition, StateSelector,
+    StorageDirectory, StoreError, checkpoint_of,
 };
 use crate::blob::digest_of;
 
-/// A store that can be closed and opened again, unless it is in memory.
-trait TestStore {
-    fn store(&mut self) -> &mut dyn Store;
+/// A kind of storage, with a run that is open.
+trait TestStorage {
+    fn lease(&mut self) -> &mut dyn Lease;
+    /// Closes the run and opens it again.
     fn reopen(&mut self);
+    /// Takes a second lease while the first is still held.
+    fn take_over(&mut self) -> Box<dyn Lease>;
 }
 
-impl TestStore for MemoryStore {
-    fn store(&mut self) -> &mut dyn Store {
-        self
+struct MemoryStorageUnderTest {
+    storage: MemoryStorage,
+    lease: MemoryLease,
+}
+
+impl MemoryStorageUnderTest {
+    fn new(base: &Environment) -> Self {
+        let storage = MemoryStorage::new(base.clone(), definition());
+        Self {
+            lease: storage.open(),
+            storage,
+        }
+    }
+}
+
+impl TestStorage for MemoryStorageUnderTest {
+    fn lease(&mut self) -> &mut dyn Lease {
+        &mut self.lease
     }
 
-    fn reopen(&mut self) {}
+    fn reopen(&mut self) {
+        self.lease = self.storage.open();
+    }
+
+    fn take_over(&mut self) -> Box<dyn Lease> {
+        Box::new(self.storage.open())
+    }
 }
 
-struct FileStore {
-    store: Option<super::SqliteStore>,
+struct FileStorage {
+    lease: Option<super::SqliteLease>,
     directory: StorageDirectory,
     _temp: TempDir,
 }
 
-impl TestStore for FileStore {
-    fn store(&mut self) -> &mut dyn Store {
-        self.store.as_mut().unwrap()
-    }
-
-    fn reopen(&mut self) {
-        drop(self.store.take());
-        self.store = Some(self.directory.open().unwrap().store);
+impl FileStorage {
+    fn new(base: &Environment) -> Self {
+        let temp = tempfile::tempdir().unwrap();
+        let directory = StorageDirectory::new(temp.path().join("a % strange?name#/store"));
+        let created = directory
+            .create(ReplacePolicy::Never, base, &definition())
+            .unwrap();
+        Self {
+            lease: Some(created.lease),
+            directory,
+            _temp: temp,
+        }
     }
 }
 
-/// A store that shares a log, and whose process is killed before it is opened again.
-struct KilledStore(FileStore);
+impl TestStorage for FileStorage {
+    fn lease(&mut self) -> &mut dyn Lease {
+        self.lease.as_mut().unwrap()
+    }
 
-impl TestStore for KilledStore {
-    fn store(&mut self) -> &mut dyn Store {
-        self.0.store()
+    fn reopen(&mut self) {
+        drop(self.lease.take());
+        self.lease = Some(self.directory.open().unwrap().lease);
+    }
+
+    fn take_over(&mut self) -> Box<dyn Lease> {
+        // As by somebody who takes the lock of a process that runs for one left behind.
+        std::fs::remove_file(self.directory.path().join("team.lock")).unwrap();
+        Box::new(self.directory.open().unwrap().lease)
+    }
+}
+
+/// A run that shares a log, and whose process is killed before it is opened again.
+struct KilledStorage(FileStorage);
+
+impl TestStorage for KilledStorage {
+    fn lease(&mut self) -> &mut dyn Lease {
+        self.0.lease()
     }
 
     fn reopen(&mut self) {
@@ -64,29 +110,21 @@ impl TestStore for KilledStore {
         });
         self.0.directory = StorageDirectory::new(temp.path());
         self.0.reopen();
-        self.0.store.as_mut().unwrap().join(&GroupLog::new());
+        self.0.lease.as_mut().unwrap().join(&GroupLog::new());
         self.0._temp = temp;
+    }
+
+    fn take_over(&mut self) -> Box<dyn Lease> {
+        self.0.take_over()
     }
 }
 
-/// Runs a check against every kind of store, each starting from a state.
-fn check(base: &Environment, check: impl Fn(&mut dyn TestStore)) {
-    check(&mut MemoryStore::new(base.clone(), definition()));
-    let in_file = || {
-        let temp = tempfile::tempdir().unwrap();
-        let directory = StorageDirectory::new(temp.path().join("a % strange?name#/store"));
-        let created = directory
-            .create(ReplacePolicy::Never, base, &definition())
-            .unwrap();
-        FileStore {
-            store: Some(created.store),
-            directory,
-            _temp: temp,
-        }
-    };
-    check(&mut in_file());
-    let (mut killed, group) = (KilledStore(in_file()), GroupLog::new());
-    killed.0.store.as_mut().unwrap().join(&group);
+/// Runs a check against every kind of storage, each with a run that starts from a state.
+fn check(base: &Environment, check: impl Fn(&mut dyn TestStorage)) {
+    check(&mut MemoryStorageUnderTest::new(base));
+    check(&mut FileStorage::new(base));
+    let (mut killed, group) = (KilledStorage(FileStorage::new(base)), GroupLog::new());
+    killed.0.lease.as_mut().unwrap().join(&group);
     check(&mut killed);
 }
 
@@ -127,12 +165,12 @@ pub(super) fn replay(records: &[Record]) -> Environment {
 fn what_is_kept_of_checkpoints_is_the_first_and_the_newest() {
     let (records, end) = scripted_run(&pseudorandom(7, 3000), 200);
     check(&fresh(), |kept| {
-        kept.store().append(&records, Durability::Process).unwrap();
-        let all = kept.store().checkpoints().unwrap();
+        kept.lease().append(&records, Durability::Process).unwrap();
+        let all = kept.lease().checkpoints().unwrap();
         assert!(all.len() > 6, "{} checkpoints say little", all.len());
-        kept.store().keep_checkpoints(3).unwrap();
+        kept.lease().keep_checkpoints(3).unwrap();
         kept.reopen();
-        let rows = kept.store().checkpoints().unwrap();
+        let rows = kept.lease().checkpoints().unwrap();
         let newest = all.len() - 3;
         // Checkpoints where the run waited for a person stay, too.
         let waits = |row: &CheckpointRow| {
@@ -156,15 +194,15 @@ fn what_is_kept_of_checkpoints_is_the_first_and_the_newest() {
         }
         let gone = all.iter().find(|row| !expected.contains(&row.id)).unwrap();
         let forgotten = kept
-            .store()
+            .lease()
             .load(&StateSelector::Checkpoint(gone.id.clone()));
         assert!(
             matches!(forgotten, Err(StoreError::NoCheckpoint { .. })),
             "{forgotten:?}"
         );
-        assert_eq!(kept.store().records(0, usize::MAX).unwrap(), records);
+        assert_eq!(kept.lease().records(0, usize::MAX).unwrap(), records);
         assert_eq!(
-            loaded_state(&kept.store().load(&StateSelector::Head).unwrap()),
+            loaded_state(&kept.lease().load(&StateSelector::Head).unwrap()),
             end
         );
     });
@@ -175,7 +213,7 @@ fn what_is_appended_is_loaded() {
     let (records, end) = scripted_run(&pseudorandom(1, 3000), 400);
     check(&fresh(), |kept| {
         assert_eq!(
-            kept.store().load(&StateSelector::Head).unwrap(),
+            kept.lease().load(&StateSelector::Head).unwrap(),
             LoadedState {
                 base: fresh(),
                 tail: vec![],
@@ -188,19 +226,19 @@ fn what_is_appended_is_loaded() {
             } else {
                 Durability::Full
             };
-            kept.store().append(some, durability).unwrap();
-            kept.store().append(&[], durability).unwrap();
+            kept.lease().append(some, durability).unwrap();
+            kept.lease().append(&[], durability).unwrap();
         }
         for _ in 0..2 {
-            let saved = kept.store().load(&StateSelector::Head).unwrap();
+            let saved = kept.lease().load(&StateSelector::Head).unwrap();
             assert_eq!(saved.tail, records);
             assert_eq!(loaded_state(&saved), end);
             let last = records.last().unwrap();
             assert_eq!(saved.next_line, last.line + u64::from(last.lines));
-            assert_eq!(kept.store().records(0, usize::MAX).unwrap(), records);
-            assert_eq!(kept.store().records(10, 5).unwrap(), records[10..15]);
-            assert_eq!(kept.store().records(398, 5).unwrap(), records[398..]);
-            assert_eq!(kept.store().records(u64::MAX, 5).unwrap(), []);
+            assert_eq!(kept.lease().records(0, usize::MAX).unwrap(), records);
+            assert_eq!(kept.lease().records(10, 5).unwrap(), records[10..15]);
+            assert_eq!(kept.lease().records(398, 5).unwrap(), records[398..]);
+            assert_eq!(kept.lease().records(u64::MAX, 5).unwrap(), []);
             kept.reopen();
         }
     });
@@ -216,12 +254,12 @@ fn a_checkpoint_is_the_state_after_the_event_that_made_it() {
         .collect();
     assert!(made.len() > 5, "{}", made.len());
     check(&fresh(), |kept| {
-        kept.store().append(&records, Durability::Process).unwrap();
-        kept.store().save_snapshot(&replay(&records)).unwrap();
+        kept.lease().append(&records, Durability::Process).unwrap();
+        kept.lease().save_snapshot(&replay(&records)).unwrap();
         kept.reopen();
         for (i, id) in &made {
             let saved = kept
-                .store()
+                .lease()
                 .load(&StateSelector::Checkpoint((*id).clone()))
                 .unwrap();
             assert_eq!(loaded_state(&saved), replay(&records[..=*i]));
@@ -229,7 +267,7 @@ fn a_checkpoint_is_the_state_after_the_event_that_made_it() {
             assert_eq!(saved.next_line, last.line + u64::from(last.lines));
         }
         match kept
-            .store()
+            .lease()
             .load(&StateSelector::Checkpoint("none-such".into()))
         {
             Err(StoreError::NoCheckpoint { id, known }) if !known.is_empty() => {
@@ -244,10 +282,10 @@ fn a_checkpoint_is_the_state_after_the_event_that_made_it() {
 fn checkpoints_are_listed_as_a_chain_and_the_first_step_below_the_entry() {
     let (records, _) = scripted_run(&pseudorandom(3, 3000), 300);
     check(&fresh(), |kept| {
-        assert_eq!(kept.store().checkpoints().unwrap(), []);
-        kept.store().append(&records, Durability::Process).unwrap();
+        assert_eq!(kept.lease().checkpoints().unwrap(), []);
+        kept.lease().append(&records, Durability::Process).unwrap();
         kept.reopen();
-        let rows = kept.store().checkpoints().unwrap();
+        let rows = kept.lease().checkpoints().unwrap();
         let made: Vec<_> = records
             .iter()
             .filter_map(|record| checkpoint_of(&record.event))
@@ -290,8 +328,8 @@ fn the_newest_checkpoint_says_how_the_run_ended() {
     let (records, end) = scripted_run(&[], 500);
     assert_eq!(end.status, Status::Done);
     check(&fresh(), |kept| {
-        kept.store().append(&records, Durability::Process).unwrap();
-        let rows = kept.store().checkpoints().unwrap();
+        kept.lease().append(&records, Durability::Process).unwrap();
+        let rows = kept.lease().checkpoints().unwrap();
         let (last, before) = rows.split_last().unwrap();
         assert_eq!(
             (last.source, last.status),
@@ -306,25 +344,25 @@ fn snapshots_do_not_change_what_is_loaded() {
     let (records, end) = scripted_run(&pseudorandom(4, 3000), 200);
     check(&fresh(), |kept| {
         for (i, record) in records.iter().enumerate() {
-            kept.store()
+            kept.lease()
                 .append(std::slice::from_ref(record), Durability::Process)
                 .unwrap();
             if i % 17 == 3 {
-                kept.store().save_snapshot(&replay(&records[..=i])).unwrap();
+                kept.lease().save_snapshot(&replay(&records[..=i])).unwrap();
             }
-            let saved = kept.store().load(&StateSelector::Head).unwrap();
+            let saved = kept.lease().load(&StateSelector::Head).unwrap();
             assert!(saved.tail.len() <= 17.max(i % 17 + 1));
             assert_eq!(saved.next_line, record.line + u64::from(record.lines));
         }
-        kept.store().save_snapshot(&end).unwrap();
+        kept.lease().save_snapshot(&end).unwrap();
         kept.reopen();
-        let saved = kept.store().load(&StateSelector::Head).unwrap();
+        let saved = kept.lease().load(&StateSelector::Head).unwrap();
         assert_eq!((saved.tail.len(), &saved.base), (0, &end));
         assert_eq!(
             saved.next_line,
             records[199].line + u64::from(records[199].lines)
         );
-        assert_eq!(kept.store().records(0, 1000).unwrap(), records);
+        assert_eq!(kept.lease().records(0, 1000).unwrap(), records);
     });
 }
 
@@ -334,7 +372,7 @@ fn a_run_can_start_from_any_state() {
     let (id, parent) = (base.checkpoint.clone().unwrap(), base.parent.clone());
     assert!(parent.is_some());
     check(&base, |kept| {
-        let rows = kept.store().checkpoints().unwrap();
+        let rows = kept.lease().checkpoints().unwrap();
         assert_eq!((rows.len(), &rows[0].id, &rows[0].parent), (1, &id, &None));
         assert_eq!(
             (rows[0].source, rows[0].status),
@@ -343,7 +381,7 @@ fn a_run_can_start_from_any_state() {
         kept.reopen();
         for at in [StateSelector::Head, StateSelector::Checkpoint(id.clone())] {
             assert_eq!(
-                kept.store().load(&at).unwrap(),
+                kept.lease().load(&at).unwrap(),
                 LoadedState {
                     base: base.clone(),
                     tail: vec![],
@@ -360,34 +398,34 @@ fn the_bytes_of_files_are_kept_by_what_they_are() {
     let none: &[u8] = b"";
     check(&fresh(), |kept| {
         for bytes in [one, none, one] {
-            kept.store()
+            kept.lease()
                 .put_blobs(&[(digest_of(bytes), bytes.into())].into())
                 .unwrap();
         }
         kept.reopen();
         for bytes in [one, none] {
             assert_eq!(
-                kept.store().blob(&digest_of(bytes)).unwrap().as_deref(),
+                kept.lease().blob(&digest_of(bytes)).unwrap().as_deref(),
                 Some(bytes)
             );
         }
-        assert_eq!(kept.store().blob(&digest_of(b"two")).unwrap(), None);
+        assert_eq!(kept.lease().blob(&digest_of(b"two")).unwrap(), None);
     });
 }
 
 #[test]
 fn the_definition_is_kept_and_can_be_replaced() {
     check(&fresh(), |kept| {
-        assert_eq!(kept.store().definition().unwrap(), definition());
+        assert_eq!(kept.lease().definition().unwrap(), definition());
         let new = SavedDefinition {
             name: "mended.toml".into(),
             base: "/a b".into(),
             text: "é\r\n\0".into(),
             components: vec!["A.p=/mended \"p\".wasm".into()],
         };
-        kept.store().set_definition(&new).unwrap();
+        kept.lease().set_definition(&new).unwrap();
         kept.reopen();
-        assert_eq!(kept.store().definition().unwrap(), new);
+        assert_eq!(kept.lease().definition().unwrap(), new);
     });
 }
 
@@ -399,22 +437,22 @@ fn ten_thousand_events_are_kept_and_summed_up_now_and_then() {
         let mut stepper = Stepper::new(team(), fresh());
         let mut snapshots = 0;
         for record in &records {
-            kept.store()
+            kept.lease()
                 .append(std::slice::from_ref(record), Durability::Process)
                 .unwrap();
             stepper.apply(&record.event).unwrap();
-            if kept.store().snapshot_due() {
-                kept.store().save_snapshot(stepper.env()).unwrap();
-                assert!(!kept.store().snapshot_due());
+            if kept.lease().snapshot_due() {
+                kept.lease().save_snapshot(stepper.env()).unwrap();
+                assert!(!kept.lease().snapshot_due());
                 snapshots += 1;
             }
         }
         assert!((1..20).contains(&snapshots), "{snapshots}");
         kept.reopen();
         assert_eq!(
-            loaded_state(&kept.store().load(&StateSelector::Head).unwrap()),
+            loaded_state(&kept.lease().load(&StateSelector::Head).unwrap()),
             end
         );
-        assert_eq!(kept.store().records(0, usize::MAX).unwrap(), records);
+        assert_eq!(kept.lease().records(0, usize::MAX).unwrap(), records);
     });
 }

@@ -12,7 +12,7 @@ use strata_core::state::environment::Environment;
 use super::conformance::{loaded_state, pseudorandom};
 use super::script::{definition, scripted_run, team};
 use super::{
-    Durability, GroupLog, Record, ReplacePolicy, StateSelector, StorageDirectory, Store,
+    Durability, GroupLog, Lease, Record, ReplacePolicy, StateSelector, StorageDirectory,
     StoreError, checkpoint_of,
 };
 
@@ -33,7 +33,7 @@ fn child_appends_until_it_is_killed() {
     };
     let (records, _) = scripted_run(&pseudorandom(RUN.0, 8 * RUN.1), RUN.1);
     let directory = StorageDirectory::new(path);
-    let mut store = directory.open().unwrap().store;
+    let mut store = directory.open().unwrap().lease;
     if std::env::var_os(SHARED_LOG_VARIABLE).is_some() {
         store.join(&GroupLog::new());
     }
@@ -71,7 +71,7 @@ fn child_forks_and_prunes_until_it_is_killed() {
         return;
     };
     let (records, _) = scripted_run(&pseudorandom(RUN.0, 8 * RUN.1), RUN.1);
-    let mut store = StorageDirectory::new(path).open().unwrap().store;
+    let mut store = StorageDirectory::new(path).open().unwrap().lease;
     let mut at = store.lineages().unwrap()[0].events as usize;
     while at < records.len() {
         let next = (at + 23).min(records.len());
@@ -197,14 +197,14 @@ fn what_a_killed_process_saved_is_there() {
             !opened.team_json_differs,
             "the team.json beside it is one of ours"
         );
-        let kept = opened.store.records(0, usize::MAX).unwrap();
+        let kept = opened.lease.records(0, usize::MAX).unwrap();
         assert!(kept.len() >= said, "{} of {said} are left", kept.len());
         assert_eq!(kept, records[..kept.len()]);
         let mut expected = Stepper::new(team(), Environment::new(&team()));
         for record in &kept {
             expected.apply(&record.event).unwrap();
         }
-        let now = loaded_state(&opened.store.load(&StateSelector::Head).unwrap());
+        let now = loaded_state(&opened.lease.load(&StateSelector::Head).unwrap());
         assert_eq!(
             (&now, &loaded_state(&read)),
             (expected.env(), expected.env())
@@ -239,7 +239,7 @@ fn what_a_process_that_was_killed_while_it_forked_or_pruned_saved_is_there() {
             None,
         );
         let said = kill_after(child, Duration::from_micros(1900 * (round * round % 29)));
-        let store = directory.open().unwrap().store;
+        let store = directory.open().unwrap().lease;
         let lineages = store.lineages().unwrap();
         assert!(
             lineages.len() > said && lineages[0].current,

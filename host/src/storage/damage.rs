@@ -16,8 +16,8 @@ use super::conformance::{loaded_state, pseudorandom};
 use super::script::{definition, scripted_run, team};
 use super::team_json::{import, write};
 use super::{
-    DirectoryContent, Durability, Reader, Record, ReplacePolicy, StateSelector, StorageDirectory,
-    Store, StoreError,
+    DirectoryContent, Durability, Lease, Reader, Record, ReplacePolicy, StateSelector,
+    StorageDirectory, StoreError,
 };
 
 /// The lineage in the saved runs that is not the current one.
@@ -32,7 +32,7 @@ pub(super) fn saved(events: usize) -> (TempDir, StorageDirectory, Vec<Record>, E
     let mut store = directory
         .create(ReplacePolicy::Never, &base, &definition())
         .unwrap()
-        .store;
+        .lease;
     let (first, rest) = records.split_at(events / 2);
     store.append(first, Durability::Process).unwrap();
     store
@@ -48,7 +48,7 @@ pub(super) fn saved(events: usize) -> (TempDir, StorageDirectory, Vec<Record>, E
 }
 
 /// Forks the newest checkpoint, if there is one. The current lineage stays the same.
-pub(super) fn add_lineage(store: &mut super::SqliteStore) {
+pub(super) fn add_lineage(store: &mut super::SqliteLease) {
     let Some(from) = store.checkpoints().unwrap().pop() else {
         return;
     };
@@ -103,7 +103,7 @@ fn continue_run(
     records: &[Record],
     end: &Environment,
 ) -> Result<(), StoreError> {
-    let mut store = directory.open()?.store;
+    let mut store = directory.open()?.lease;
     assert_eq!(loaded_state(&store.load(&StateSelector::Head)?), *end);
     let more = Record {
         event: Event::Attempt(CallKey::new(RoleId(0), Work::Plan), AttemptEvent::RetryDue),
@@ -209,7 +209,7 @@ fn a_database_that_is_cut_off_is_refused() {
 fn a_damaged_log_is_noticed_and_without_what_lies_beside_it_loses_what_it_held_and_no_more() {
     let (_temp, directory, records, _) = saved(40);
     let path = directory.path().join("team.db");
-    let mut store = directory.open().unwrap().store;
+    let mut store = directory.open().unwrap().lease;
     let (more, _) = scripted_run(&pseudorandom(21, 8 * 60), 60);
     assert_eq!(more[..40], records);
     for record in &more[40..] {
@@ -240,7 +240,7 @@ fn a_damaged_log_is_noticed_and_without_what_lies_beside_it_loses_what_it_held_a
             }
             directory
                 .open()
-                .map(|opened| opened.store.records(0, usize::MAX).unwrap())
+                .map(|opened| opened.lease.records(0, usize::MAX).unwrap())
         };
         match kept(Some(&progress)) {
             Ok(kept) => assert_eq!(kept, more, "{at}"),
@@ -330,7 +330,7 @@ fn a_lost_team_json_is_written_again_and_a_changed_one_is_noticed() {
     std::fs::write(&path, text.replace("quoted", "edited")).unwrap();
     assert!(opened().team_json_differs);
     let write = |bytes: &'static [u8]| {
-        let mut store = opened().store;
+        let mut store = opened().lease;
         let fill: &super::WriteContent<'_> = &|out| out.write_all(bytes);
         let file = directory.projection();
         file.write(&mut store, fill, Durability::Full).unwrap();
@@ -339,7 +339,7 @@ fn a_lost_team_json_is_written_again_and_a_changed_one_is_noticed() {
     assert!(!opened().team_json_differs);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "{}");
     // Killed after the new file was recorded and before it was renamed.
-    let mut store = opened().store;
+    let mut store = opened().lease;
     let fill: &super::WriteContent<'_> = &|out| out.write_all(b"{\"n\": 1}");
     let file = directory.projection();
     file.prepare(&mut store, fill, Durability::Full).unwrap();
@@ -408,7 +408,7 @@ fn a_directory_that_cannot_be_written_can_be_read_and_says_so_otherwise() {
     let (_temp, directory, records, end) = saved(60);
     let mode =
         |mode| std::fs::set_permissions(directory.path(), PermissionsExt::from_mode(mode)).unwrap();
-    let mut store = directory.open().unwrap().store;
+    let mut store = directory.open().unwrap().lease;
     mode(0o555);
     let late = store.append(&records[..1], Durability::Full).unwrap_err();
     mode(0o755);
@@ -432,8 +432,8 @@ fn a_directory_that_cannot_be_written_can_be_read_and_says_so_otherwise() {
 #[test]
 fn a_full_disk_loses_nothing_that_was_saved() {
     let (_temp, directory, records, _) = saved(60);
-    let mut store = directory.open().unwrap().store;
-    let pages = |store: &super::SqliteStore, max: u32| store.limit_pages(max);
+    let mut store = directory.open().unwrap().lease;
+    let pages = |store: &super::SqliteLease, max: u32| store.limit_pages(max);
     pages(&store, 1);
     let large = Event::RunEnded(RunEnded {
         status: Status::Failed,
@@ -460,7 +460,7 @@ fn a_full_disk_loses_nothing_that_was_saved() {
     let kept = directory
         .open()
         .unwrap()
-        .store
+        .lease
         .records(0, usize::MAX)
         .unwrap();
     assert_eq!((&kept[..60], &kept[60]), (&records[..], &large));
@@ -470,7 +470,7 @@ fn a_full_disk_loses_nothing_that_was_saved() {
 fn a_reader_is_not_disturbed_by_a_writer() {
     let (_temp, directory, records, _) = saved(60);
     let before = Reader::open(&directory).unwrap();
-    let mut store = directory.open().unwrap().store;
+    let mut store = directory.open().unwrap().lease;
     store.append(&records[..1], Durability::Process).unwrap();
     let during = Reader::open(&directory).unwrap();
     // Enough to move the log into the database several times while the first reader is open.

@@ -19,10 +19,10 @@ use super::error::StoreError;
 use super::lock::{LOCK_FILE, LockHolder, StorageLock};
 use super::progress::WriteProgress;
 use super::reader::Reader;
-use super::sqlite::{SqliteStore, TEMPORARY_DATABASE};
+use super::sqlite::{SqliteLease, TEMPORARY_DATABASE};
 use super::team_json::TEAM_JSON;
 use super::{
-    Durability, SavedDefinition, StateSelector, Store, TeamJsonFile, file, group_log, schema,
+    Durability, Lease, SavedDefinition, StateSelector, TeamJsonFile, file, group_log, schema,
     team_json,
 };
 use crate::blob::Blobs;
@@ -79,11 +79,11 @@ pub enum ReplacePolicy {
     Unfinished,
 }
 
-/// A database that was opened.
+/// A run that was opened.
 #[derive(Debug)]
-pub struct OpenedStore {
-    /// The store, which holds the directory's lock.
-    pub store: SqliteStore,
+pub struct OpenedRun {
+    /// The right to append to it. It holds the directory's lock.
+    pub lease: SqliteLease,
     /// Whether another program changed the `team.json` beside it. The database takes precedence.
     pub team_json_differs: bool,
 }
@@ -103,20 +103,20 @@ impl VacantDirectory {
         self,
         base: &Environment,
         definition: &SavedDefinition,
-    ) -> Result<CreatedStore, StoreError> {
-        let store = SqliteStore::create(self.lock, &self.path, base, definition, &Blobs::new())?;
-        Ok(CreatedStore {
-            store,
+    ) -> Result<CreatedRun, StoreError> {
+        let store = SqliteLease::create(self.lock, &self.path, base, definition, &Blobs::new())?;
+        Ok(CreatedRun {
+            lease: store,
             moved_to: self.moved_to,
         })
     }
 }
 
-/// A database that was created.
+/// A run that was created.
 #[derive(Debug)]
-pub struct CreatedStore {
-    /// The store, which holds the directory's lock.
-    pub store: SqliteStore,
+pub struct CreatedRun {
+    /// The right to append to it. It holds the directory's lock.
+    pub lease: SqliteLease,
     /// The directory to which the previous team was moved.
     pub moved_to: Option<PathBuf>,
 }
@@ -247,7 +247,7 @@ impl StorageDirectory {
             0 => Ok(()),
             changes => {
                 let what = format!("it is not there, and {changes} changes were recorded in it");
-                Err(StoreError::corrupt(&self.database(), what))
+                Err(StoreError::lost(&self.database(), what))
             }
         }
     }
@@ -298,12 +298,12 @@ impl StorageDirectory {
     }
 
     /// Opens its database, to continue the run.
-    pub fn open(&self) -> Result<OpenedStore, StoreError> {
+    pub fn open(&self) -> Result<OpenedRun, StoreError> {
         let lock = StorageLock::acquire(&self.path)?;
-        let store = SqliteStore::open(lock, &self.path)?;
+        let store = SqliteLease::open(lock, &self.path)?;
         let team_json_differs = self.projection().differs(|name| store.note(name))?;
-        Ok(OpenedStore {
-            store,
+        Ok(OpenedRun {
+            lease: store,
             team_json_differs,
         })
     }
@@ -321,7 +321,7 @@ impl StorageDirectory {
         bytes: &[u8],
         base: &Environment,
         definition: &SavedDefinition,
-    ) -> Result<SqliteStore, StoreError> {
+    ) -> Result<SqliteLease, StoreError> {
         let lock = StorageLock::acquire(&self.path)?;
         let content = self.content()?;
         if content == DirectoryContent::Database {
@@ -336,7 +336,7 @@ impl StorageDirectory {
         if team_json::is_foreign(bytes) {
             self.preserve_metagpt_json(bytes)?;
         }
-        let mut store = SqliteStore::create(lock, &self.path, base, definition, &Blobs::new())?;
+        let mut store = SqliteLease::create(lock, &self.path, base, definition, &Blobs::new())?;
         self.projection().remember(&mut store, bytes)?;
         Ok(store)
     }
@@ -391,7 +391,7 @@ impl StorageDirectory {
         blobs: &Blobs,
     ) -> Result<(), StoreError> {
         let lock = self.lock_empty()?;
-        let mut store = SqliteStore::create(lock, &self.path, base, definition, blobs)?;
+        let mut store = SqliteLease::create(lock, &self.path, base, definition, blobs)?;
         let fill: &super::WriteContent<'_> = &|out| out.write_all(text.as_bytes());
         self.projection().write(&mut store, fill, Durability::Full)
     }
@@ -414,7 +414,7 @@ impl StorageDirectory {
         replace: ReplacePolicy,
         base: &Environment,
         definition: &SavedDefinition,
-    ) -> Result<CreatedStore, StoreError> {
+    ) -> Result<CreatedRun, StoreError> {
         self.vacate(replace)?.create(base, definition)
     }
 
@@ -429,7 +429,7 @@ impl StorageDirectory {
         {
             // Whether the team is finished is read from the database. Opening it restores what a
             // group log has of the team.
-            drop(SqliteStore::open(lock, &self.path)?);
+            drop(SqliteLease::open(lock, &self.path)?);
             lock = StorageLock::acquire(&self.path)?;
         }
         let content = self.content()?;

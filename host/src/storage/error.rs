@@ -98,6 +98,23 @@ pub enum StoreError {
         /// The id of that process, if it has written it into the lock file.
         pid: Option<u32>,
     },
+    /// A later lease of the run was taken, so this one cannot change it any more.
+    #[error(
+        "`{}` was taken over by another process, so this one records nothing more; look with `inspect` what that does",
+        path.display()
+    )]
+    Fenced {
+        /// Where the run is kept.
+        path: PathBuf,
+    },
+    /// The database contains less than it had acknowledged.
+    #[error("`{}` lost what it had acknowledged: {what}; {}", path.display(), remedy(path))]
+    Lost {
+        /// The database.
+        path: PathBuf,
+        /// What is missing.
+        what: String,
+    },
     /// A fresh run would replace a team that is not finished.
     #[error(
         "`{}` holds an unfinished team{}; resume it with `strata-host run --recover_path {}`, or start anew with \
@@ -331,6 +348,13 @@ impl StoreError {
         }
     }
 
+    pub(super) fn lost(path: &Path, what: impl Into<String>) -> Self {
+        Self::Lost {
+            path: path.to_path_buf(),
+            what: what.into(),
+        }
+    }
+
     pub(super) fn corrupt(path: &Path, what: impl Into<String>) -> Self {
         Self::Corrupt {
             path: path.to_path_buf(),
@@ -364,7 +388,7 @@ pub(crate) fn of_file(name: Option<&str>) -> String {
     name.map_or_else(String::new, |name| format!(" (of `{name}`)"))
 }
 
-/// What helps against a damaged file.
+/// What helps against a damaged or incomplete file.
 fn remedy(path: &Path) -> &'static str {
     let is_link = path
         .file_name()

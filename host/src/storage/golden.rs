@@ -36,8 +36,8 @@ use super::lock::LOCK_FILE;
 use super::script::{copy, definition, normalized, scripted_run, team};
 use super::team_json::TEAM_JSON;
 use super::{
-    Durability, GroupLog, LockHolder, Reader, Record, ReplacePolicy, RunSocket, StateSelector,
-    StorageDirectory, StorageLock, Store, codec, team_json,
+    Durability, GroupLog, Lease, LockHolder, Reader, Record, ReplacePolicy, RunSocket,
+    StateSelector, StorageDirectory, StorageLock, codec, team_json,
 };
 use crate::golden::{from_hex, golden, golden_bytes, stored_bytes};
 
@@ -203,7 +203,7 @@ fn create_storage(events: usize) -> (TempDir, StorageDirectory) {
         &Environment::new(&team()),
         &definition(),
     );
-    let mut store = created.unwrap().store;
+    let mut store = created.unwrap().lease;
     let (first, rest) = records.split_at(16);
     store.append(first, Durability::Process).unwrap();
     store.save_snapshot(&replay(first)).unwrap();
@@ -315,7 +315,7 @@ fn a_database_has_the_schema_and_the_rows_of_the_golden_file() {
 #[test]
 fn a_database_with_dropped_events_is_as_the_golden_file() {
     let (_temp, directory) = create_storage(100);
-    let mut store = directory.open().unwrap().store;
+    let mut store = directory.open().unwrap().lease;
     let pruned = store.prune(1, &mut |saved| Ok(loaded_state(&saved)));
     drop((pruned.unwrap(), store));
     let (dropped, _) = Reader::open(&directory).unwrap().dropped().unwrap();
@@ -369,7 +369,7 @@ fn a_group_log_is_as_the_golden_file() {
         &Environment::new(&team()),
         &definition(),
     );
-    let mut store = created.unwrap().store;
+    let mut store = created.unwrap().lease;
     store.join(&GroupLog::new());
     // The first of these syncs the WAL of the database, the second only the group log.
     store.append(&records[..1], Durability::Full).unwrap();
@@ -392,5 +392,5 @@ fn a_group_log_is_as_the_golden_file() {
     let path = before.join(link.path().file_name().unwrap());
     std::fs::write(path, [magic, &zeros, batch, &zeros].concat()).unwrap();
     let opened = StorageDirectory::new(&before).open().unwrap();
-    assert_eq!(opened.store.records(0, usize::MAX).unwrap(), records[..3]);
+    assert_eq!(opened.lease.records(0, usize::MAX).unwrap(), records[..3]);
 }

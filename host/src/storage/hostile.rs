@@ -11,9 +11,9 @@ use strata_core::state::messages::MessageRef;
 
 use super::conformance::pseudorandom;
 use super::damage::saved;
-use super::lineage::{CurrentLineage, StoredLineage};
+use super::lineage::{DIRECTORY_RUN, StoredLineage, StoredRun};
 use super::script::{scripted_run, team};
-use super::{Reader, StateSelector, Store, StoreError, codec};
+use super::{Lease, Reader, StateSelector, StoreError, codec};
 
 /// Changes a saved run, and checks the error when it is read and continued.
 fn check(change: impl Fn(&Connection), expected: &str) {
@@ -27,12 +27,25 @@ fn check(change: impl Fn(&Connection), expected: &str) {
         reader.checkpoints()?;
         reader.dropped()
     };
-    let go_on = || directory.open()?.store.load(&StateSelector::Head);
+    let go_on = || directory.open()?.lease.load(&StateSelector::Head);
     for error in [read().err(), go_on().err()].into_iter().flatten() {
         assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}");
     }
     let error = read().unwrap_err().to_string();
     assert!(error.contains(expected), "{error}");
+}
+
+/// Makes a run continue a lineage and a public line.
+fn write_run(conn: &Connection, lineage: i64, next_line: i64) {
+    let (id, name) = DIRECTORY_RUN;
+    let run = StoredRun {
+        id,
+        name: name.into(),
+        epoch: 1,
+        lineage,
+        next_line,
+    };
+    run.write(conn).unwrap();
 }
 
 /// Returns the first lineage.
@@ -88,25 +101,13 @@ fn a_lineage_with_numbers_that_none_has_is_refused() {
         }
         .insert(conn)
         .unwrap();
-        CurrentLineage {
-            lineage: 5_000_000,
-            next_line: 9,
-        }
-        .write(conn)
-        .unwrap();
+        write_run(conn, 5_000_000, 9);
     };
     check(
         far,
         "a lineage cannot be read: no storage has these numbers",
     );
-    let before = |conn: &Connection| {
-        CurrentLineage {
-            lineage: 0,
-            next_line: -1,
-        }
-        .write(conn)
-        .unwrap()
-    };
+    let before = |conn: &Connection| write_run(conn, 0, -1);
     check(
         before,
         "what its newest state is cannot be read: no storage has these numbers",

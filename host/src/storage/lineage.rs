@@ -1,4 +1,4 @@
-//! Lineages in the database: a row each, and the path of events from the beginning of the run to a
+//! Runs and lineages in the database: a row each, and the path of events from the beginning of the run to a
 //! position in one of them. What a lineage means is defined in the core; events are read along a
 //! path in `reader`.
 //!
@@ -12,19 +12,22 @@ use super::cost_of;
 use super::error::StoreError;
 use super::reader::{Reader, line_number};
 
-/// The key of the lineage that a storage begins with.
+/// The key and the name of the run in the database of a storage directory.
+pub(super) const DIRECTORY_RUN: (i64, &str) = (1, "team");
+
+/// The key of the lineage that a database begins with.
 pub(super) const FIRST_LINEAGE: i64 = 0;
 
 /// How many bits of an event's key hold its position: a million million events along one path.
 const POSITION_BITS: u32 = 40;
-/// How many lineages fit into the rest of a positive key: four million.
+/// How many lineages fit into the rest of a positive key, those of all runs together: four million.
 pub(super) const MAX_LINEAGES: i64 = 1 << 22;
 /// The largest position that is accepted when a row is read. It is half of what a key can hold, so
 /// that a run can continue from any of them.
 pub(super) const MAX_POSITION: i64 = 1 << (POSITION_BITS - 1);
 
-/// Returns the key of the event of a lineage at a position. In the first lineage the keys equal the
-/// positions.
+/// Returns the key of the event of a lineage at a position. In the first lineage of a database the
+/// keys equal the positions.
 pub(super) fn event_key(lineage: i64, at: i64) -> i64 {
     assert!(
         at >> POSITION_BITS == 0 && (0..MAX_LINEAGES).contains(&lineage),
@@ -49,9 +52,15 @@ pub(super) fn key_range(lineage: i64) -> (i64, i64) {
 /// A lineage, as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct StoredLineage {
+    /// Its key. The lineages of all runs have different ones.
     pub id: i64,
+    /// The key of its run.
+    pub run: i64,
+    /// Its index among the lineages of the run, in the order of their creation.
+    pub number: i64,
     pub name: String,
-    /// The lineage that it left, and the position of the event after which it did.
+    /// The key of the lineage that it left, and the position of the event after which it did. Only
+    /// the first lineage of a run has none.
     pub origin: Option<(i64, i64)>,
     /// The position of its last event. The row in the database may lag behind; see
     /// `Reader::with_newest_events`.
@@ -69,10 +78,12 @@ pub(super) struct StoredLineage {
 }
 
 impl StoredLineage {
-    /// Returns the lineage that a storage begins with, without events.
+    /// Returns the lineage that the database of a storage directory begins with, without events.
     pub(super) fn first(name: &str) -> Self {
         Self {
             id: FIRST_LINEAGE,
+            run: DIRECTORY_RUN.0,
+            number: 0,
             name: name.into(),
             origin: None,
             events: 0,
@@ -101,6 +112,8 @@ impl StoredLineage {
         let last = i64::from(self.last_checksum);
         let numbers = [
             self.id,
+            self.run,
+            self.number,
             origin,
             at,
             self.events,
@@ -117,9 +130,10 @@ impl StoredLineage {
     fn is_valid(&self) -> bool {
         let is_origin_valid = match self.origin {
             Some((origin, at)) => (0..self.id).contains(&origin) && (0..=self.events).contains(&at),
-            None => true,
+            None => self.number == 0,
         };
         (FIRST_LINEAGE..MAX_LINEAGES).contains(&self.id)
+            && (0..=self.id).contains(&self.number)
             && is_origin_valid
             && [self.events, self.forgotten_until]
                 .iter()
@@ -130,18 +144,20 @@ impl StoredLineage {
     }
 
     fn from_row(row: &Row<'_>) -> rusqlite::Result<Result<Self, DecodeError>> {
-        let origin: (Option<i64>, Option<i64>) = (row.get(2)?, row.get(3)?);
+        let origin: (Option<i64>, Option<i64>) = (row.get(4)?, row.get(5)?);
         let read = Self {
             id: row.get(0)?,
-            name: row.get(1)?,
+            run: row.get(1)?,
+            number: row.get(2)?,
+            name: row.get(3)?,
             origin: origin.0.zip(origin.1),
-            events: row.get(4)?,
-            last_checksum: row.get(5)?,
-            forgotten_until: row.get(6)?,
-            spent: row.get(7)?,
-            bytes_since_snapshot: row.get(8)?,
+            events: row.get(6)?,
+            last_checksum: row.get(7)?,
+            forgotten_until: row.get(8)?,
+            spent: row.get(9)?,
+            bytes_since_snapshot: row.get(10)?,
         };
-        let sum: u32 = row.get(9)?;
+        let sum: u32 = row.get(11)?;
         Ok(match sum == read.checksum() {
             true if read.is_valid() => Ok(read),
             true => Err(DecodeError::OutOfRange),
@@ -151,9 +167,11 @@ impl StoredLineage {
 
     /// Inserts it into the database.
     pub(super) fn insert(&self, conn: &Connection) -> rusqlite::Result<()> {
-        let sql = "INSERT INTO lineage VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+        let sql = "INSERT INTO lineage VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
         let row = params![
             self.id,
+            self.run,
+            self.number,
             self.name,
             self.origin.map(|origin| origin.0),
             self.origin.map(|origin| origin.1),
@@ -183,20 +201,61 @@ impl StoredLineage {
     }
 }
 
-/// The lineage that a run continues, and the first unused public line when that was last changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct CurrentLineage {
+/// A run, as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct StoredRun {
+    /// Its key.
+    pub id: i64,
+    pub name: String,
+    /// The epoch of the newest lease under which it was changed.
+    pub epoch: i64,
+    /// The lineage that it continues.
     pub lineage: i64,
+    /// The first unused public line when that was last changed.
     pub next_line: i64,
 }
 
-impl CurrentLineage {
-    pub(super) fn write(self, conn: &Connection) -> rusqlite::Result<()> {
-        let sum = codec::checksum(&[self.lineage, self.next_line], &[]);
-        let sql = "INSERT OR REPLACE INTO head VALUES (1, ?1, ?2, ?3)";
-        conn.execute(sql, params![self.lineage, self.next_line, sum])
-            .map(drop)
+impl StoredRun {
+    fn checksum(&self) -> u32 {
+        let numbers = [self.id, self.epoch, self.lineage, self.next_line];
+        codec::checksum(&numbers, self.name.as_bytes())
     }
+
+    /// Inserts it into the database, or replaces it there.
+    pub(super) fn write(&self, conn: &Connection) -> rusqlite::Result<()> {
+        let sql = "INSERT OR REPLACE INTO run VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        let row = params![
+            self.id,
+            self.name,
+            self.epoch,
+            self.lineage,
+            self.next_line,
+            self.checksum()
+        ];
+        conn.execute(sql, row).map(drop)
+    }
+
+    fn from_row(row: &Row<'_>) -> rusqlite::Result<Result<Self, DecodeError>> {
+        let read = Self {
+            id: row.get(0)?,
+            name: row.get(1)?,
+            epoch: row.get(2)?,
+            lineage: row.get(3)?,
+            next_line: row.get(4)?,
+        };
+        let sum: u32 = row.get(5)?;
+        Ok(match sum == read.checksum() {
+            true if read.epoch >= 0 => line_number(read.next_line).map(|_| read),
+            true => Err(DecodeError::OutOfRange),
+            false => Err(DecodeError::Checksum),
+        })
+    }
+}
+
+/// Returns the epoch of the newest lease under which a run was changed.
+pub(super) fn stored_epoch(conn: &Connection, run: i64) -> rusqlite::Result<i64> {
+    conn.prepare_cached("SELECT epoch FROM run WHERE id = ?1")?
+        .query_row([run], |row| row.get(0))
 }
 
 /// A segment of a path: consecutive events of one lineage.
@@ -219,30 +278,33 @@ impl Reader {
     pub(super) fn selected_lineage(&self) -> Result<StoredLineage, StoreError> {
         let id = match self.selected {
             Some(id) => id,
-            None => self.current_lineage()?.lineage,
+            None => self.stored_run()?.lineage,
         };
         self.lineage_by_id(id)
     }
 
-    /// Returns the current lineage.
-    pub(super) fn current_lineage(&self) -> Result<CurrentLineage, StoreError> {
-        let read = |row: &Row<'_>| {
-            Ok((
-                CurrentLineage {
-                    lineage: row.get(0)?,
-                    next_line: row.get(1)?,
-                },
-                row.get::<_, u32>(2)?,
-            ))
-        };
-        let mut statement = self.prepare("SELECT lineage, line, sum FROM head")?;
-        let (head, sum) = statement
-            .query_row([], read)
+    /// Returns the run that this reader reads.
+    pub(super) fn stored_run(&self) -> Result<StoredRun, StoreError> {
+        let mut statement = self.prepare("SELECT * FROM run WHERE id = ?1")?;
+        let row = statement
+            .query_row([self.run], StoredRun::from_row)
             .map_err(|e| self.error("read", e))?;
-        let known = codec::verify(sum, &[head.lineage, head.next_line], &[])
-            .and_then(|()| line_number(head.next_line));
-        known.map_err(|e| self.decode_error("what its newest state is", e))?;
-        Ok(head)
+        row.map_err(|e| self.decode_error("what its newest state is", e))
+    }
+
+    /// Returns the key of the first lineage of the run.
+    pub(super) fn first_lineage(&self) -> Result<i64, StoreError> {
+        let sql = "SELECT id FROM lineage WHERE run = ?1 AND number = 0";
+        self.prepare(sql)?
+            .query_row([self.run], |row| row.get(0))
+            .map_err(|e| self.error("read", e))
+    }
+
+    /// Returns the key that the next lineage of the database gets.
+    pub(super) fn next_lineage_id(&self) -> Result<i64, StoreError> {
+        self.prepare("SELECT coalesce(max(id) + 1, 0) FROM lineage")?
+            .query_row([], |row| row.get(0))
+            .map_err(|e| self.error("read", e))
     }
 
     /// Returns a lineage by its key.
@@ -253,18 +315,18 @@ impl Reader {
     /// Returns a lineage as its row says, without the events that were appended since the row was
     /// written.
     pub(super) fn lineage_as_stored(&self, id: i64) -> Result<StoredLineage, StoreError> {
-        let mut statement = self.prepare("SELECT * FROM lineage WHERE id = ?1")?;
+        let mut statement = self.prepare("SELECT * FROM lineage WHERE id = ?1 AND run = ?2")?;
         let row = statement
-            .query_row([id], StoredLineage::from_row)
+            .query_row([id, self.run], StoredLineage::from_row)
             .map_err(|e| self.error("read", e))?;
         row.map_err(|e| self.decode_error("a lineage", e))
     }
 
     /// Returns a lineage by its name.
     pub(super) fn lineage_by_name(&self, name: &str) -> Result<Option<StoredLineage>, StoreError> {
-        let mut statement = self.prepare("SELECT * FROM lineage WHERE name = ?1")?;
+        let mut statement = self.prepare("SELECT * FROM lineage WHERE run = ?1 AND name = ?2")?;
         let row = statement
-            .query_row([name], StoredLineage::from_row)
+            .query_row(params![self.run, name], StoredLineage::from_row)
             .optional()
             .map_err(|e| self.error("read", e))?;
         let row = row
@@ -273,11 +335,11 @@ impl Reader {
         row.map(|row| self.with_newest_events(row)).transpose()
     }
 
-    /// Returns all lineages, in the order of their creation.
+    /// Returns all lineages of the run, in the order of their creation.
     pub(super) fn stored_lineages(&self) -> Result<Vec<StoredLineage>, StoreError> {
-        let mut statement = self.prepare("SELECT * FROM lineage ORDER BY id")?;
+        let mut statement = self.prepare("SELECT * FROM lineage WHERE run = ?1 ORDER BY number")?;
         let rows = statement
-            .query_map([], StoredLineage::from_row)
+            .query_map([self.run], StoredLineage::from_row)
             .map_err(|e| self.error("read", e))?;
         let rows = rows
             .collect::<rusqlite::Result<Result<Vec<StoredLineage>, DecodeError>>>()
@@ -285,8 +347,8 @@ impl Reader {
         let rows = rows.map_err(|e| self.decode_error("a lineage", e))?;
         match rows
             .iter()
-            .zip(FIRST_LINEAGE..)
-            .all(|(row, id)| row.id == id)
+            .zip(0..)
+            .all(|(row, number)| row.number == number)
         {
             true if !rows.is_empty() => rows
                 .into_iter()

@@ -40,7 +40,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 pub struct StorageLock {
     path: PathBuf,
     /// Holds the lock as long as it is open.
-    _file: File,
+    file: File,
 }
 
 impl StorageLock {
@@ -69,7 +69,7 @@ impl StorageLock {
             }
             if is_file_at(&file, &path) {
                 write_pid(&mut file).map_err(|e| StoreError::io(&path, "write", e))?;
-                return Ok(Self { path, _file: file });
+                return Ok(Self { path, file });
             }
             attempts += 1;
         }
@@ -117,8 +117,11 @@ impl LockHolder {
 impl Drop for StorageLock {
     fn drop(&mut self) {
         // Removed while the lock is still held: a process that has opened the file notices that it
-        // is gone. A file that cannot be removed does no harm.
-        let _ = std::fs::remove_file(&self.path);
+        // is gone. A file that cannot be removed does no harm. If somebody else removed it, another
+        // process may hold the lock by now.
+        if is_file_at(&self.file, &self.path) {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 

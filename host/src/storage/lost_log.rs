@@ -11,14 +11,14 @@ use super::conformance::pseudorandom;
 use super::progress::{ProgressFile, WriteProgress};
 use super::script::{copy, definition, scripted_run, team};
 use super::{
-    Durability, Reader, Record, ReplacePolicy, SqliteStore, StateSelector, StorageDirectory, Store,
+    Durability, Lease, Reader, Record, ReplacePolicy, SqliteLease, StateSelector, StorageDirectory,
     StoreError,
 };
 
 /// A store that is open, and how many of its records have been appended.
 struct OpenRun {
     temp: TempDir,
-    store: SqliteStore,
+    store: SqliteLease,
     records: Vec<Record>,
     at: usize,
 }
@@ -35,7 +35,7 @@ impl OpenRun {
                 &definition(),
             )
             .unwrap()
-            .store;
+            .lease;
         let mut under = Self {
             temp,
             store,
@@ -75,7 +75,7 @@ fn found(directory: &StorageDirectory) -> Result<usize, StoreError> {
     let read = Reader::open(directory).and_then(|reader| Ok(reader.records(0, usize::MAX)?.len()));
     let opened = directory
         .open()
-        .and_then(|opened| Ok(opened.store.records(0, usize::MAX)?.len()));
+        .and_then(|opened| Ok(opened.lease.records(0, usize::MAX)?.len()));
     match (read, opened) {
         (Ok(read), Ok(opened)) => {
             assert_eq!(read, opened);
@@ -94,7 +94,7 @@ fn check_refused(directory: &StorageDirectory, expected: &str) {
     // Repeatedly, since a refusal must not change anything.
     for _ in 0..2 {
         let error = found(directory).unwrap_err();
-        assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}");
+        assert!(matches!(error, StoreError::Lost { .. }), "{error:?}");
         assert!(error.to_string().contains(expected), "{error}");
     }
     let anew = directory.create(
@@ -154,7 +154,7 @@ fn a_log_that_is_lost_emptied_or_cut_off_is_noticed_early_and_late_in_a_run() {
                 let store = StorageDirectory::new(temp.path().join("store"))
                     .open()
                     .unwrap()
-                    .store;
+                    .lease;
                 under = OpenRun {
                     temp,
                     store,
@@ -194,7 +194,7 @@ fn what_another_program_moved_into_the_database_is_not_missed() {
                 .unwrap();
         };
         let (_temp, changed) = with(&change);
-        let mut store = changed.open().unwrap().store;
+        let mut store = changed.open().unwrap().lease;
         store
             .append(&under.records[30..31], Durability::Full)
             .unwrap();
@@ -328,7 +328,7 @@ fn a_run_that_is_turned_aside_and_resumed_goes_on_with_what_it_has() {
         )
         .unwrap();
     let aside = StorageDirectory::new(created.moved_to.unwrap());
-    drop(created.store);
+    drop(created.lease);
     assert_eq!(found(&aside).unwrap(), 12);
     assert_eq!(found(&copied).unwrap(), 0);
     assert!(

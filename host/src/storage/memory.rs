@@ -1,8 +1,8 @@
-//! The store in memory: the same as `sqlite`, without a disk. It is used to repeat recorded
-//! attempts, and for tests.
+//! A run in memory: the same as `sqlite`, without a disk. It is used to repeat recorded attempts, and
+//! for tests.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use strata_core::record::id::{CheckpointId, Digest};
 use strata_core::record::money::Usd;
@@ -14,17 +14,92 @@ use super::checkpoint_list::{
 use super::error::StoreError;
 use super::reader::branch_of;
 use super::{
-    BuildState, CheckpointRow, Durability, FIRST_LINE, LineageRow, LoadedState, Pruned, Record,
-    SavedDefinition, StateSelector, Store, concerns_checkpoint, cost_of, next_line,
+    BuildState, CheckpointRow, Durability, Epoch, FIRST_LINE, Lease, LineageRow, LoadedState,
+    Pruned, Record, SavedDefinition, StateSelector, concerns_checkpoint, cost_of, next_line,
 };
 use crate::blob::Blobs;
 
 /// With fewer events a snapshot is not worth its cost.
 const MIN_SNAPSHOT_EVENTS: u64 = 100;
 
-/// A store whose run is lost when the process ends.
+/// A lease of a run that is lost when the process ends.
+#[derive(Debug)]
+pub struct MemoryLease {
+    storage: MemoryStorage,
+    epoch: Epoch,
+    /// How many events the run had after the last append.
+    known_events: u64,
+}
+
+/// Keeps a run in memory. A clone refers to the same run.
 #[derive(Clone, Debug)]
-pub struct MemoryStore {
+pub struct MemoryStorage {
+    run: Arc<Mutex<MemoryRun>>,
+}
+
+impl MemoryStorage {
+    /// Creates a run that starts from `base`.
+    pub fn new(base: Environment, definition: SavedDefinition) -> Self {
+        Self {
+            run: Arc::new(Mutex::new(MemoryRun::new(base, definition))),
+        }
+    }
+
+    /// Takes a lease of the run. Those that were taken before cannot change it any more.
+    pub fn open(&self) -> MemoryLease {
+        let mut run = self.lock();
+        run.epoch.0 += 1;
+        MemoryLease {
+            storage: self.clone(),
+            epoch: run.epoch,
+            known_events: run.events(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, MemoryRun> {
+        self.run.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Loses the newest events of the current lineage, as a database does that goes back to an
+    /// older copy of itself.
+    #[cfg(test)]
+    pub(super) fn lose_newest(&self, events: u64) {
+        let run = &mut *self.lock();
+        let line = &mut run.lineages[run.current];
+        line.end -= events;
+        line.records.split_off(&(line.end + 1));
+    }
+}
+
+impl MemoryLease {
+    /// Creates a run that starts from `base`, and takes a lease of it.
+    pub fn new(base: Environment, definition: SavedDefinition) -> Self {
+        MemoryStorage::new(base, definition).open()
+    }
+
+    /// Returns the run for reading.
+    fn read(&self) -> MutexGuard<'_, MemoryRun> {
+        self.storage.lock()
+    }
+
+    /// Returns the run for a change. Fails if there is a newer lease.
+    fn write(&self) -> Result<MutexGuard<'_, MemoryRun>, StoreError> {
+        let run = self.storage.lock();
+        if run.epoch == self.epoch {
+            Ok(run)
+        } else {
+            Err(StoreError::Fenced {
+                path: "memory".into(),
+            })
+        }
+    }
+}
+
+/// A run and everything that is recorded of it.
+#[derive(Debug)]
+struct MemoryRun {
+    /// The epoch of the newest lease.
+    epoch: Epoch,
     base: Environment,
     lineages: Vec<MemoryLineage>,
     current: usize,
@@ -58,15 +133,15 @@ impl MemoryLineage {
     }
 }
 
-impl MemoryStore {
-    /// Creates a store whose run starts from `base`.
-    pub fn new(base: Environment, definition: SavedDefinition) -> Self {
+impl MemoryRun {
+    fn new(base: Environment, definition: SavedDefinition) -> Self {
         let first = MemoryLineage {
             name: base.lineage.name.clone(),
             ..MemoryLineage::default()
         };
         let spent = base.spent;
         Self {
+            epoch: Epoch(0),
             base,
             lineages: vec![first],
             current: 0,
@@ -76,6 +151,12 @@ impl MemoryStore {
             notes: BTreeMap::new(),
             blobs: Blobs::new(),
         }
+    }
+
+    /// Returns how many events all lineages have together.
+    fn events(&self) -> u64 {
+        let own = |line: &MemoryLineage| line.end - line.start();
+        self.lineages.iter().map(own).sum()
     }
 
     fn listed_checkpoints(&self) -> Vec<ListedCheckpoint> {
@@ -186,8 +267,8 @@ impl MemoryStore {
     }
 }
 
-impl Store for MemoryStore {
-    fn append(&mut self, records: &[Record], _: Durability) -> Result<(), StoreError> {
+impl MemoryRun {
+    fn append(&mut self, records: &[Record]) -> Result<(), StoreError> {
         let Some(newest) = records.last() else {
             return Ok(());
         };
@@ -221,10 +302,9 @@ impl Store for MemoryStore {
         line.end - at > at.max(MIN_SNAPSHOT_EVENTS)
     }
 
-    fn save_snapshot(&mut self, env: &Environment) -> Result<(), StoreError> {
+    fn save_snapshot(&mut self, env: &Environment) {
         let line = &mut self.lineages[self.current];
         line.snapshots.insert(line.end, env.clone());
-        Ok(())
     }
 
     fn load(&self, at: &StateSelector) -> Result<LoadedState, StoreError> {
@@ -243,7 +323,7 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    fn lineages(&self) -> Result<Vec<LineageRow>, StoreError> {
+    fn lineage_rows(&self) -> Vec<LineageRow> {
         let mut rows = Vec::with_capacity(self.lineages.len());
         for (index, line) in self.lineages.iter().enumerate() {
             rows.push(LineageRow {
@@ -252,24 +332,7 @@ impl Store for MemoryStore {
                 current: index == self.current,
             });
         }
-        Ok(rows)
-    }
-
-    fn spent(&self) -> Result<Usd, StoreError> {
-        Ok(self.spent)
-    }
-
-    fn checkpoints(&self) -> Result<Vec<CheckpointRow>, StoreError> {
-        Ok(self
-            .listed_checkpoints()
-            .into_iter()
-            .map(|listed| listed.row)
-            .collect())
-    }
-
-    fn keep_checkpoints(&mut self, keep: u32) -> Result<(), StoreError> {
-        self.forget_checkpoints(self.current, keep);
-        Ok(())
+        rows
     }
 
     fn prune(&mut self, keep: u32, sum_up: &mut BuildState<'_>) -> Result<Pruned, StoreError> {
@@ -320,40 +383,106 @@ impl Store for MemoryStore {
         Ok(pruned)
     }
 
-    fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
+    fn records(&self, from: u64, limit: usize) -> Vec<Record> {
         let from = usize::try_from(from).unwrap_or(usize::MAX);
         let all = self.events_until((self.current, self.lineages[self.current].end));
-        Ok(all
-            .skip(from)
+        all.skip(from)
             .take(limit)
             .map(|(_, record)| record.clone())
-            .collect())
+            .collect()
+    }
+}
+
+impl Lease for MemoryLease {
+    fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    fn append(&mut self, records: &[Record], _: Durability) -> Result<(), StoreError> {
+        let mut run = self.write()?;
+        let missing = self.known_events.saturating_sub(run.events());
+        if missing > 0 {
+            return Err(StoreError::Lost {
+                path: "memory".into(),
+                what: format!("{missing} events are missing"),
+            });
+        }
+        run.append(records)?;
+        let known_events = run.events();
+        drop(run);
+        self.known_events = known_events;
+        Ok(())
+    }
+
+    fn snapshot_due(&self) -> bool {
+        self.read().snapshot_due()
+    }
+
+    fn save_snapshot(&mut self, env: &Environment) -> Result<(), StoreError> {
+        self.write()?.save_snapshot(env);
+        Ok(())
+    }
+
+    fn load(&self, at: &StateSelector) -> Result<LoadedState, StoreError> {
+        self.read().load(at)
+    }
+
+    fn switch_lineage(&mut self, lineage: &str) -> Result<(), StoreError> {
+        self.write()?.switch_lineage(lineage)
+    }
+
+    fn lineages(&self) -> Result<Vec<LineageRow>, StoreError> {
+        Ok(self.read().lineage_rows())
+    }
+
+    fn spent(&self) -> Result<Usd, StoreError> {
+        Ok(self.read().spent)
+    }
+
+    fn checkpoints(&self) -> Result<Vec<CheckpointRow>, StoreError> {
+        let listed = self.read().listed_checkpoints();
+        Ok(listed.into_iter().map(|listed| listed.row).collect())
+    }
+
+    fn keep_checkpoints(&mut self, keep: u32) -> Result<(), StoreError> {
+        let mut run = self.write()?;
+        let current = run.current;
+        run.forget_checkpoints(current, keep);
+        Ok(())
+    }
+
+    fn prune(&mut self, keep: u32, sum_up: &mut BuildState<'_>) -> Result<Pruned, StoreError> {
+        self.write()?.prune(keep, sum_up)
+    }
+
+    fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
+        Ok(self.read().records(from, limit))
     }
 
     fn put_blobs(&mut self, blobs: &Blobs) -> Result<(), StoreError> {
-        self.blobs.extend(blobs.clone());
+        self.write()?.blobs.extend(blobs.clone());
         Ok(())
     }
 
     fn blob(&self, digest: &Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
-        Ok(self.blobs.get(digest).cloned())
+        Ok(self.read().blobs.get(digest).cloned())
     }
 
     fn definition(&self) -> Result<SavedDefinition, StoreError> {
-        Ok(self.definition.clone())
+        Ok(self.read().definition.clone())
     }
 
     fn set_definition(&mut self, definition: &SavedDefinition) -> Result<(), StoreError> {
-        self.definition = definition.clone();
+        self.write()?.definition = definition.clone();
         Ok(())
     }
 
     fn note(&self, name: &str) -> Result<Option<String>, StoreError> {
-        Ok(self.notes.get(name).cloned())
+        Ok(self.read().notes.get(name).cloned())
     }
 
     fn set_note(&mut self, name: &str, text: &str, _: Durability) -> Result<(), StoreError> {
-        self.notes.insert(name.into(), text.into());
+        self.write()?.notes.insert(name.into(), text.into());
         Ok(())
     }
 }

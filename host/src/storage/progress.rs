@@ -252,7 +252,7 @@ impl Reader {
                 _ => return Ok(changes),
             };
         }
-        found.map_err(|what| self.corrupt(what))
+        found.map_err(|what| StoreError::lost(&self.path, what))
     }
 }
 

@@ -9,6 +9,7 @@ mod records;
 mod rows;
 mod state;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use rusqlite::{CachedStatement, Connection};
@@ -23,7 +24,7 @@ use super::checkpoint_list::{
 };
 use super::codec::DecodeError;
 use super::error::StoreError;
-use super::lineage::{EventPath, StoredLineage};
+use super::lineage::{DIRECTORY_RUN, EventPath, StoredLineage};
 use super::{
     CheckpointRow, FIRST_LINE, LineageRow, LoadedState, Record, SavedDefinition, StateSelector,
     checkpoint_of, next_line, schema,
@@ -47,6 +48,8 @@ const MAX_CHECKED_BYTES: u64 = 4 << 20;
 pub struct Reader {
     pub(super) conn: Connection,
     pub(super) path: PathBuf,
+    /// The key of the run that is read.
+    pub(super) run: i64,
     /// The lineage that is read instead of the current one.
     pub(super) selected: Option<i64>,
     sight: ReadMode,
@@ -81,6 +84,7 @@ impl Reader {
         Ok(Self {
             conn,
             path,
+            run: DIRECTORY_RUN.0,
             selected: None,
             sight: ReadMode::Commits,
         })
@@ -163,7 +167,7 @@ impl Reader {
 
     /// Returns the number of the public line after the last one of the storage.
     pub(super) fn next_line(&self) -> Result<u64, StoreError> {
-        let current = self.current_lineage()?;
+        let current = self.stored_run()?;
         let line = self.lineage_by_id(current.lineage)?;
         let newest = match line.events {
             0 => FIRST_LINE,
@@ -182,7 +186,7 @@ impl Reader {
 
     fn lineages_now(&self) -> Result<Vec<LineageRow>, StoreError> {
         let _same = self.begin_read()?;
-        let current = self.current_lineage()?.lineage;
+        let current = self.stored_run()?.lineage;
         let row = |row: StoredLineage| LineageRow {
             current: row.id == current,
             name: row.name,
@@ -263,11 +267,17 @@ impl Reader {
         &self,
         rows: Vec<StoredLineage>,
     ) -> Result<Vec<ListedCheckpoint>, StoreError> {
+        let numbers: BTreeMap<i64, usize> = rows.iter().map(|row| row.id).zip(0..).collect();
         let marks = |row: StoredLineage| {
             let gaps = self.gaps(row.id)?;
+            let origin = row.origin.map(|(origin, at)| {
+                let number = numbers.get(&origin).copied();
+                let missing = || self.corrupt("a lineage is missing".into());
+                Ok::<_, StoreError>((number.ok_or_else(missing)?, at as u64))
+            });
             Ok(LineageHistory {
                 name: row.name.clone(),
-                origin: row.origin.map(|(origin, at)| (origin as usize, at as u64)),
+                origin: origin.transpose()?,
                 forgotten_until: row.forgotten_until as u64,
                 events: self.checkpoint_events(row.id)?,
                 gaps: gaps

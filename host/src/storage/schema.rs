@@ -26,8 +26,21 @@ pub(super) const VERSION: i64 = 1;
 
 /// The statements that create the tables.
 const TABLES: &str = "
-    -- Lineages: sequences of checkpoints. The first one is created with the storage; each later one branched off
-    -- another, its `origin`, after the event at `leaves_at`, and shares all events up to there. Events have positions
+    -- Runs. The database of a storage directory holds one, the run 1. `epoch` counts the leases under which it was
+    -- changed: a change under an earlier one is refused. `lineage` is the one that the run continues by default, and
+    -- `line` the first public line that none of its lineages uses.
+    CREATE TABLE run (
+        id INTEGER PRIMARY KEY,
+        name TEXT NOT NULL UNIQUE,
+        epoch INTEGER NOT NULL,
+        lineage INTEGER NOT NULL,
+        line INTEGER NOT NULL,
+        sum INTEGER NOT NULL
+    ) STRICT;
+
+    -- Lineages: sequences of checkpoints. The first one is created with its run; each later one branched off another,
+    -- its `origin`, after the event at `leaves_at`, and shares all events up to there. The lineages of a run have the
+    -- numbers 0, 1, 2 and so on, in the order of their creation. Events have positions
     -- on the path from the beginning of the run to the newest state of a lineage: 1, 2, 3 and so on. `events` is the
     -- position of a lineage's newest event, and `last` its checksum, which reveals a file that lost its end. The row of
     -- a lineage may lag behind: the events after `events` belong to it, too. Then `last`, `spent` and `since` are as of
@@ -37,7 +50,9 @@ const TABLES: &str = "
     -- after the newest snapshot on the path, in bytes.
     CREATE TABLE lineage (
         id INTEGER PRIMARY KEY,
-        name TEXT NOT NULL UNIQUE,
+        run INTEGER NOT NULL,
+        number INTEGER NOT NULL,
+        name TEXT NOT NULL,
         origin INTEGER,
         leaves_at INTEGER,
         events INTEGER NOT NULL,
@@ -45,19 +60,12 @@ const TABLES: &str = "
         forgotten INTEGER NOT NULL,
         spent INTEGER NOT NULL,
         since INTEGER NOT NULL,
-        sum INTEGER NOT NULL
+        sum INTEGER NOT NULL,
+        UNIQUE (run, name)
     ) STRICT;
 
-    -- The lineage that a run continues by default, and the first public line that no lineage uses.
-    CREATE TABLE head (
-        one INTEGER PRIMARY KEY CHECK (one = 1),
-        lineage INTEGER NOT NULL,
-        line INTEGER NOT NULL,
-        sum INTEGER NOT NULL
-    ) STRICT;
-
-    -- The events. `n` is the position on the path, with the lineage in the bits from the 40th on. `marks` is 1 for
-    -- events that concern checkpoints.
+    -- The events. `n` is the position on the path, with the lineage in the bits from the 40th on; the lineage says which
+    -- run they belong to. `marks` is 1 for events that concern checkpoints.
     CREATE TABLE event (
         n INTEGER PRIMARY KEY,
         line INTEGER NOT NULL,
@@ -86,16 +94,17 @@ const TABLES: &str = "
         body BLOB NOT NULL
     ) STRICT;
 
-    -- Consecutive messages, in the order in which they were created. Successive states share them.
+    -- Consecutive messages, in the order in which they were created. Successive states of a run share them. The bits of
+    -- `n` from the 40th on are those of the first lineage of the run.
     CREATE TABLE bundle (
         n INTEGER PRIMARY KEY,
         sum INTEGER NOT NULL,
         body BLOB NOT NULL
     ) STRICT;
 
-    -- The team file of the run, and what replaces its components, as a JSON list.
+    -- The team file of each run, and what replaces its components, as a JSON list.
     CREATE TABLE definition (
-        one INTEGER PRIMARY KEY CHECK (one = 1),
+        run INTEGER PRIMARY KEY,
         name TEXT NOT NULL,
         base TEXT NOT NULL,
         text TEXT NOT NULL,
@@ -103,16 +112,20 @@ const TABLES: &str = "
         sum INTEGER NOT NULL
     ) STRICT;
 
-    -- What other parts of the program remember about the run, such as which team.json they wrote.
+    -- What other parts of the program remember about a run, such as which team.json they wrote.
     CREATE TABLE note (
-        name TEXT PRIMARY KEY,
-        text TEXT NOT NULL
+        run INTEGER NOT NULL,
+        name TEXT NOT NULL,
+        text TEXT NOT NULL,
+        PRIMARY KEY (run, name)
     ) STRICT, WITHOUT ROWID;
 
-    -- The bytes of files that actions wrote, and of those they replaced, by their SHA-256.
+    -- The bytes of files that the actions of a run wrote, and of those they replaced, by their SHA-256.
     CREATE TABLE blob (
-        digest TEXT PRIMARY KEY,
-        body BLOB NOT NULL
+        run INTEGER NOT NULL,
+        digest TEXT NOT NULL,
+        body BLOB NOT NULL,
+        PRIMARY KEY (run, digest)
     ) STRICT;
 
     -- `expected` is 1 if there must be a log with the rest of the database; see `wal_checkpoint`. `changes` counts the changes
@@ -217,7 +230,8 @@ fn read_objects(conn: &Connection, limit: usize) -> rusqlite::Result<SchemaObjec
 }
 
 /// The indexes that SQLite creates by itself, for keys and unique columns, and their tables.
-const AUTOMATIC_INDEXES: [(&str, &str); 2] = [
+const AUTOMATIC_INDEXES: [(&str, &str); 3] = [
+    ("sqlite_autoindex_run_1", "run"),
     ("sqlite_autoindex_lineage_1", "lineage"),
     ("sqlite_autoindex_blob_1", "blob"),
 ];

@@ -14,6 +14,7 @@ mod wal_checkpoint;
 mod wal_file;
 mod write;
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
@@ -27,13 +28,13 @@ use strata_core::state::environment::Environment;
 
 use super::directory::{DATABASE, WAL_FILE};
 use super::error::StoreError;
-use super::lineage::{CurrentLineage, StoredLineage, event_key};
+use super::lineage::{StoredLineage, StoredRun, event_key, key_range, stored_epoch};
 use super::lock::StorageLock;
 use super::progress::ProgressFile;
 use super::reader::{Reader, SnapshotInfo, branch_of, check_pages};
 use super::{
-    BuildState, CheckpointRow, Durability, LineageRow, LoadedState, Pruned, Record,
-    SavedDefinition, StateSelector, Store, blob, codec, file, schema,
+    BuildState, CheckpointRow, Durability, Epoch, Lease, LineageRow, LoadedState, Pruned, Record,
+    SavedDefinition, StateSelector, blob, codec, file, schema,
 };
 
 use crate::blob::Blobs;
@@ -57,13 +58,20 @@ const MIN_SNAPSHOT_BYTES: u64 = 256 << 10;
 /// SQLite's largest blob is 10⁹ bytes. A state that is larger is loaded from the events.
 const MAX_SNAPSHOT_BYTES: usize = 900_000_000;
 
-/// The store in a file. Its directory stays locked until the store is dropped.
+/// A lease of a run in a file. The directory stays locked until the lease is dropped.
 #[derive(Debug)]
-pub struct SqliteStore {
+pub struct SqliteLease {
     // Dropped first: the lock has to be held while the database is closed.
     reader: Reader,
     /// How far the database got. Dropped after the database is closed.
     progress: ProgressFile,
+    /// The run, with the epoch of this lease.
+    run: StoredRun,
+    /// Whether the run was changed under this lease, so that its epoch is stored. Until then, the
+    /// lock alone keeps others away.
+    is_claimed: Cell<bool>,
+    /// The range in which the keys of the run's bundles are.
+    bundle_keys: (i64, i64),
     /// The current lineage.
     lineage: StoredLineage,
     /// The same as it is stored in its row.
@@ -91,7 +99,7 @@ struct LockedDirectory {
     _lock: StorageLock,
 }
 
-impl SqliteStore {
+impl SqliteLease {
     /// Opens the database of a directory.
     pub(super) fn open(lock: StorageLock, directory: &Path) -> Result<Self, StoreError> {
         let path = directory.join(DATABASE);
@@ -117,6 +125,8 @@ impl SqliteStore {
             .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
             .map_err(fail)?;
         let progress = ProgressFile::for_database(directory, changes)?;
+        let mut run = reader.stored_run()?;
+        run.epoch += 1;
         let line = reader.selected_lineage()?;
         let lineage_row = reader.lineage_as_stored(line.id)?;
         let lock = LockedDirectory {
@@ -125,6 +135,9 @@ impl SqliteStore {
         };
         let snapshot = reader.newest_snapshot(&reader.path_to(&line, line.events)?)?;
         let mut store = Self {
+            run,
+            is_claimed: Cell::new(false),
+            bundle_keys: key_range(reader.first_lineage()?),
             reader,
             progress,
             lineage: line,
@@ -186,22 +199,57 @@ impl SqliteStore {
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
+        let fail = |e| self.reader.error("write", e);
+        if !self.progress.is_open() && !self.is_newest_lease().map_err(fail)? {
+            return Err(self.fenced());
+        }
         self.ensure_log_started()?;
         let conn = &self.reader.conn;
         let run = |sql: &str| conn.prepare_cached(sql)?.execute([]).map(drop);
         let all = || {
             run("BEGIN IMMEDIATE")?;
+            if !self.is_newest_lease()? {
+                return Ok(None);
+            }
+            if !self.is_claimed.get() {
+                self.run.write(conn)?;
+            }
             let result = work(conn)?;
             run("COMMIT")?;
-            Ok(result)
+            Ok(Some(result))
         };
         let result = all();
-        if result.is_err() && !conn.is_autocommit() {
+        if !conn.is_autocommit() {
             // If the rollback fails, the transaction ends with the connection; none of it becomes
             // visible.
             let _ = conn.execute_batch("ROLLBACK");
         }
-        result.map_err(|e| self.reader.error("write", e))
+        let result = result.map_err(fail)?;
+        self.is_claimed.set(result.is_some());
+        result.ok_or_else(|| self.fenced())
+    }
+
+    /// Whether the run was not changed under another lease since this one was taken. The lock of the
+    /// directory ensures that, unless somebody removed its file.
+    fn is_newest_lease(&self) -> rusqlite::Result<bool> {
+        let conn = &self.reader.conn;
+        let stored = stored_epoch(conn, self.run.id)?;
+        if self.is_claimed.get() {
+            return Ok(stored == self.run.epoch);
+        }
+        // Another lease that was taken at the same moment has the same epoch until it is stored.
+        let sql = "SELECT NOT EXISTS (SELECT 1 FROM event WHERE n > ?1 AND n <= ?2)";
+        let last = event_key(self.lineage.id, self.lineage.events);
+        let is_unchanged = conn.query_row(sql, [last, key_range(self.lineage.id).1], |row| {
+            row.get::<_, bool>(0)
+        })?;
+        Ok(stored + 1 == self.run.epoch && is_unchanged)
+    }
+
+    fn fenced(&self) -> StoreError {
+        StoreError::Fenced {
+            path: self.lock.path.clone(),
+        }
     }
 
     /// Makes everything that was committed survive a loss of power. Events are committed together
@@ -262,7 +310,11 @@ impl SqliteStore {
     }
 }
 
-impl Store for SqliteStore {
+impl Lease for SqliteLease {
+    fn epoch(&self) -> Epoch {
+        Epoch(self.run.epoch as u64)
+    }
+
     fn append(&mut self, records: &[Record], durability: Durability) -> Result<(), StoreError> {
         let (Some(newest), false) = (records.last(), records.is_empty()) else {
             return Ok(());
@@ -276,21 +328,19 @@ impl Store for SqliteStore {
         }
         // A new lineage becomes the current one if the run continues with it.
         let moves = branch.is_some() && records.len() > 1;
-        let current = CurrentLineage {
-            lineage: self.lineage.id,
+        let next_run = |branch: &StoredLineage| StoredRun {
+            lineage: if moves { branch.id } else { self.run.lineage },
             next_line: super::next_line(Some(newest)) as i64,
+            ..self.run.clone()
         };
+        let next_run = branch.as_ref().map(next_run);
         let mut line = branch.clone().unwrap_or_else(|| self.lineage.clone());
         let mut buffer = std::mem::take(&mut self.buffer);
         let mut joined = self.group_commit.take();
         let result = self.commit(|conn| {
-            if let Some(branch) = &branch {
+            if let (Some(branch), Some(run)) = (&branch, &next_run) {
                 branch.insert(conn)?;
-                CurrentLineage {
-                    lineage: if moves { branch.id } else { current.lineage },
-                    ..current
-                }
-                .write(conn)?;
+                run.write(conn)?;
             }
             for record in records {
                 buffer.clear();
@@ -312,6 +362,9 @@ impl Store for SqliteStore {
         }
         (self.buffer, self.group_commit) = (buffer, joined);
         let is_told = result?;
+        if let Some(run) = next_run {
+            self.run = run;
+        }
         self.progress.count_changes(records.len() as u64);
         if is_told && branch.is_none() {
             self.note_row_written(&line);
@@ -343,11 +396,11 @@ impl Store for SqliteStore {
                     ..self.lineage.clone()
                 },
             );
-            let bundles = self.snapshot.bundles.clone();
+            let (bundle_keys, bundles) = (self.bundle_keys, self.snapshot.bundles.clone());
             // The snapshot may be lost with the power, since the events that it covers are not.
             let put = self.commit_with_row(&line, |conn| {
                 snapshot::delete_old_snapshots(conn, at)?;
-                new.insert(conn, at, bundles)
+                new.insert(conn, bundle_keys, at, bundles)
             });
             // If there was no space for the snapshot, it is not tried again at once: sizes are
             // counted from here.
@@ -376,14 +429,13 @@ impl Store for SqliteStore {
         let found = self.reader.selected_lineage();
         self.reader.selected = None;
         let row = found?;
-        let lineage = row.id;
-        self.commit_change(|conn| {
-            CurrentLineage {
-                lineage,
-                next_line: line,
-            }
-            .write(conn)
-        })?;
+        let run = StoredRun {
+            lineage: row.id,
+            next_line: line,
+            ..self.run.clone()
+        };
+        self.commit_change(|conn| run.write(conn))?;
+        self.run = run;
         self.continue_with(row)
     }
 
@@ -431,7 +483,8 @@ impl Store for SqliteStore {
         let line = self.lineage.clone();
         // Blobs may be large, and the log is moved into the database only after the row was
         // written.
-        self.commit_with_row(&line, |conn| blob::insert_blobs(conn, blobs))?;
+        let run = self.run.id;
+        self.commit_with_row(&line, |conn| blob::insert_blobs(conn, run, blobs))?;
         if let Some(joined) = &mut self.group_commit {
             joined.note_other_change();
         }
@@ -447,7 +500,8 @@ impl Store for SqliteStore {
     }
 
     fn set_definition(&mut self, definition: &SavedDefinition) -> Result<(), StoreError> {
-        self.commit_change(|conn| write_definition(conn, definition))
+        let run = self.run.id;
+        self.commit_change(|conn| write_definition(conn, run, definition))
     }
 
     fn note(&self, name: &str) -> Result<Option<String>, StoreError> {
@@ -460,6 +514,7 @@ impl Store for SqliteStore {
         text: &str,
         durability: Durability,
     ) -> Result<(), StoreError> {
-        self.transact(durability, |conn| write_note(conn, name, text))
+        let run = self.run.id;
+        self.transact(durability, |conn| write_note(conn, run, name, text))
     }
 }

@@ -9,7 +9,7 @@ use strata_core::record::shape::Shape;
 use strata_host::manifest::{Definition, Overrides};
 use strata_host::public_event::EventTranslator;
 use strata_host::storage::{
-    LoadedState, Reader, Record, StateSelector, StorageDirectory, Store, StoreError,
+    Lease, LoadedState, Reader, Record, StateSelector, StorageDirectory, StoreError,
 };
 use strata_host::{LiveEnvironment, Start, WhenIdle};
 use tempfile::TempDir;
@@ -126,10 +126,10 @@ fn read_all(path: &Path, team: &Path) -> Result<(), StoreError> {
 /// The same by who works on it.
 fn go_on(path: &Path, team: &Path) -> Result<(), StoreError> {
     let mut opened = StorageDirectory::new(path).open()?;
-    let saved = opened.store.load(&StateSelector::Head)?;
+    let saved = opened.lease.load(&StateSelector::Head)?;
     let base = saved.base.clone();
     replay(Ok(saved), team)?;
-    opened.store.save_snapshot(&base)
+    opened.lease.save_snapshot(&base)
 }
 
 /// Applies what was read, event by event: an event that does not fit is refused.

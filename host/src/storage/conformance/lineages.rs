@@ -10,10 +10,10 @@ use strata_core::record::json::Json;
 use strata_core::record::spending::Account;
 use strata_core::state::environment::Environment;
 
-use super::{TestStore, check, fresh, loaded_state, pseudorandom};
+use super::{TestStorage, check, fresh, loaded_state, pseudorandom};
 use crate::storage::script::{ScriptedRun, team};
 use crate::storage::{
-    CheckpointOrigin, CheckpointRow, Durability, LoadedState, Pruned, Record, StateSelector, Store,
+    CheckpointOrigin, CheckpointRow, Durability, Lease, LoadedState, Pruned, Record, StateSelector,
     StoreError, checkpoint_of, cost_of,
 };
 
@@ -126,7 +126,7 @@ impl ExpectedHistory {
     }
 
     /// Checks that a store contains exactly this.
-    fn check(&self, store: &dyn Store, current: &str) {
+    fn check(&self, store: &dyn Lease, current: &str) {
         let rows = store.checkpoints().unwrap();
         assert_eq!(
             rows.iter().map(|row| row.id.clone()).collect::<Vec<_>>(),
@@ -138,7 +138,7 @@ impl ExpectedHistory {
     }
 
     /// Checks that each listed checkpoint, and the newest state of each lineage, can be loaded.
-    fn check_listed(&self, store: &dyn Store, current: &str) {
+    fn check_listed(&self, store: &dyn Lease, current: &str) {
         for row in store.checkpoints().unwrap() {
             let saved = store
                 .load(&StateSelector::Checkpoint(row.id.clone()))
@@ -174,16 +174,16 @@ impl ExpectedHistory {
         }
     }
 
-    fn check_twice(&self, kept: &mut dyn TestStore, current: &str) {
-        self.check(kept.store(), current);
+    fn check_twice(&self, kept: &mut dyn TestStorage, current: &str) {
+        self.check(kept.lease(), current);
         kept.reopen();
-        self.check(kept.store(), current);
+        self.check(kept.lease(), current);
     }
 }
 
 /// A run on `main`, lineages that branched off and were not continued, some that were, and a fork
 /// of one of those.
-fn branched_history(store: &mut dyn Store, events: usize) -> ExpectedHistory {
+fn branched_history(store: &mut dyn Lease, events: usize) -> ExpectedHistory {
     let mut tale = ExpectedHistory::default();
     let turns = pseudorandom(41, 8 * events);
     let mut run = ScriptedRun::new(&turns);
@@ -230,14 +230,14 @@ fn a_fork_that_is_put_aside_changes_nothing_about_the_others() {
         let mut run = ScriptedRun::new(&turns);
         while run.events.len() < 150 && run.advance() {}
         let records = tale.record_events("main", &run.events);
-        kept.store().append(&records, Durability::Full).unwrap();
+        kept.lease().append(&records, Durability::Full).unwrap();
         for (i, from) in tale.checkpoints.clone().into_iter().enumerate() {
             let name = format!("main.{}", i + 1);
             let fork = tale.fork(&name, &from, &i.to_string());
             let records = tale.record_events(&name, &[fork]);
-            kept.store().append(&records, Durability::Full).unwrap();
-            tale.check(kept.store(), "main");
-            let rows = kept.store().checkpoints().unwrap();
+            kept.lease().append(&records, Durability::Full).unwrap();
+            tale.check(kept.lease(), "main");
+            let rows = kept.lease().checkpoints().unwrap();
             let row = rows.last().unwrap();
             assert_eq!(
                 (row.parent.as_ref(), row.source, row.lineage.as_str()),
@@ -246,7 +246,7 @@ fn a_fork_that_is_put_aside_changes_nothing_about_the_others() {
         }
         let more = tale.resume_events(tale.end("main"), 3, 50);
         let records = tale.record_events("main", &more);
-        kept.store().append(&records, Durability::Full).unwrap();
+        kept.lease().append(&records, Durability::Full).unwrap();
         tale.check_twice(kept, "main");
     });
 }
@@ -254,20 +254,20 @@ fn a_fork_that_is_put_aside_changes_nothing_about_the_others() {
 #[test]
 fn lineages_go_on_by_themselves_and_share_what_came_before() {
     check(&fresh(), |kept| {
-        let mut tale = branched_history(kept.store(), 150);
+        let mut tale = branched_history(kept.lease(), 150);
         tale.check_twice(kept, "main.6");
         for (i, name) in ["main", "main.5", "main.2", "main.6", "main"]
             .into_iter()
             .enumerate()
         {
-            kept.store().switch_lineage(name).unwrap();
+            kept.lease().switch_lineage(name).unwrap();
             tale.check_twice(kept, name);
             let more = tale.resume_events(tale.end(name), i as u64 + 60, 20);
             let records = tale.record_events(name, &more);
-            kept.store().append(&records, Durability::Process).unwrap();
-            tale.check(kept.store(), name);
+            kept.lease().append(&records, Durability::Process).unwrap();
+            tale.check(kept.lease(), name);
             if i % 2 == 0 {
-                kept.store().save_snapshot(&tale.end(name)).unwrap();
+                kept.lease().save_snapshot(&tale.end(name)).unwrap();
             }
             tale.check_twice(kept, name);
         }
@@ -277,8 +277,8 @@ fn lineages_go_on_by_themselves_and_share_what_came_before() {
 #[test]
 fn what_is_no_lineage_is_refused_and_changes_nothing() {
     check(&fresh(), |kept| {
-        let tale = branched_history(kept.store(), 150);
-        match kept.store().switch_lineage("none") {
+        let tale = branched_history(kept.lease(), 150);
+        match kept.lease().switch_lineage("none") {
             Err(StoreError::NoLineage { name, known }) => {
                 assert_eq!((name.as_str(), known.len()), ("none", 7))
             }
@@ -302,7 +302,7 @@ fn what_is_no_lineage_is_refused_and_changes_nothing() {
                 time_ms: 0,
                 event,
             };
-            kept.store()
+            kept.lease()
                 .append(&[record], Durability::Full)
                 .unwrap_err()
         };
@@ -317,7 +317,7 @@ fn what_is_no_lineage_is_refused_and_changes_nothing() {
     });
 }
 
-fn prune(store: &mut dyn Store, keep: u32) -> Pruned {
+fn prune(store: &mut dyn Lease, keep: u32) -> Pruned {
     store
         .prune(keep, &mut |saved| Ok(loaded_state(&saved)))
         .unwrap()
@@ -331,7 +331,7 @@ fn newest_of(rows: &[CheckpointRow], lineage: &str) -> CheckpointId {
 /// Checks that a pruned store still lists and loads what has to be kept of the checkpoints that it had before.
 fn check_pruned(
     tale: &ExpectedHistory,
-    store: &dyn Store,
+    store: &dyn Lease,
     before: &[CheckpointRow],
     pruned: &Pruned,
 ) {
@@ -379,34 +379,34 @@ fn check_pruned(
 #[test]
 fn what_is_kept_of_a_pruned_store_can_be_gone_back_to() {
     check(&fresh(), |kept| {
-        let mut tale = branched_history(kept.store(), 1200);
-        let before = kept.store().checkpoints().unwrap();
+        let mut tale = branched_history(kept.lease(), 1200);
+        let before = kept.lease().checkpoints().unwrap();
         let newest = |lineage: &str| newest_of(&before, lineage);
-        let pruned = prune(kept.store(), 2);
+        let pruned = prune(kept.lease(), 2);
         assert!(pruned.events > 0 && pruned.checkpoints > 0, "{pruned:?}");
         for _ in 0..2 {
-            check_pruned(&tale, kept.store(), &before, &pruned);
+            check_pruned(&tale, kept.lease(), &before, &pruned);
             kept.reopen();
         }
         // The run can continue, and can be pruned again.
         let more = tale.resume_events(tale.end("main.6"), 70, 60);
         let records = tale.record_events("main.6", &more);
-        kept.store().append(&records, Durability::Full).unwrap();
+        kept.lease().append(&records, Durability::Full).unwrap();
         let fork = tale.fork("main.7", &newest("main.4"), "9");
         let records = tale.record_events("main.7", &[fork]);
-        kept.store().append(&records, Durability::Full).unwrap();
-        tale.check_listed(kept.store(), "main.6");
-        let rows = kept.store().checkpoints().unwrap().len();
-        let again = prune(kept.store(), 1);
+        kept.lease().append(&records, Durability::Full).unwrap();
+        tale.check_listed(kept.lease(), "main.6");
+        let rows = kept.lease().checkpoints().unwrap().len();
+        let again = prune(kept.lease(), 1);
         assert_eq!(
-            kept.store().checkpoints().unwrap().len() as u64 + again.checkpoints,
+            kept.lease().checkpoints().unwrap().len() as u64 + again.checkpoints,
             rows as u64
         );
-        tale.check_listed(kept.store(), "main.6");
-        let last = prune(kept.store(), 1);
+        tale.check_listed(kept.lease(), "main.6");
+        let last = prune(kept.lease(), 1);
         assert_eq!((last.events, last.checkpoints), (0, 0));
         kept.reopen();
-        tale.check_listed(kept.store(), "main.6");
+        tale.check_listed(kept.lease(), "main.6");
     });
 }
 
@@ -428,9 +428,9 @@ fn where_somebody_is_waited_for_is_kept() {
     let more = tale.record_events("main", &more);
     check(&fresh(), |kept| {
         let all = [first.clone(), waits.clone(), more.clone()].concat();
-        kept.store().append(&all, Durability::Full).unwrap();
-        kept.store().keep_checkpoints(1).unwrap();
-        let listed = |store: &dyn Store| {
+        kept.lease().append(&all, Durability::Full).unwrap();
+        kept.lease().keep_checkpoints(1).unwrap();
+        let listed = |store: &dyn Lease| {
             store
                 .checkpoints()
                 .unwrap()
@@ -438,22 +438,22 @@ fn where_somebody_is_waited_for_is_kept() {
                 .map(|row| row.id.clone())
                 .collect::<Vec<_>>()
         };
-        assert!(listed(kept.store()).contains(&asked));
-        let pruned = prune(kept.store(), 1);
+        assert!(listed(kept.lease()).contains(&asked));
+        let pruned = prune(kept.lease(), 1);
         assert!(pruned.events > 0);
-        assert!(listed(kept.store()).contains(&asked));
+        assert!(listed(kept.lease()).contains(&asked));
         kept.reopen();
         assert_eq!(
             loaded_state(
                 &kept
-                    .store()
+                    .lease()
                     .load(&StateSelector::Checkpoint(asked.clone()))
                     .unwrap()
             ),
             tale.states[&asked]
         );
         let row = kept
-            .store()
+            .lease()
             .checkpoints()
             .unwrap()
             .into_iter()

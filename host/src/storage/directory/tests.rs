@@ -14,7 +14,7 @@ use crate::storage::damage::{read_all, saved};
 use crate::storage::reader::Reader;
 use crate::storage::script::{ScriptedRun, copy, definition, record, scripted_run, team};
 use crate::storage::team_json::export;
-use crate::storage::{Durability, GroupLog, Record, StateSelector, Store, StoreError};
+use crate::storage::{Durability, GroupLog, Lease, Record, StateSelector, StoreError};
 
 #[test]
 fn paths_that_hold_no_team_are_refused_and_nothing_is_created() {
@@ -54,7 +54,7 @@ fn replace(
     mode: ReplacePolicy,
 ) -> Result<Option<Vec<String>>, StoreError> {
     let created = directory.create(mode, &Environment::new(&team()), &definition())?;
-    assert_eq!(created.store.records(0, 10).unwrap(), []);
+    assert_eq!(created.lease.records(0, 10).unwrap(), []);
     Ok(created.moved_to.map(|aside| names(&aside)))
 }
 
@@ -118,7 +118,7 @@ fn what_a_shared_log_has_of_a_team_goes_aside_with_it() {
             &definition(),
         )
         .unwrap()
-        .store;
+        .lease;
     store.join(&GroupLog::new());
     store.append(&records[..1], Durability::Full).unwrap();
     // What is committed afterwards is lost with the power, except for the group log.
@@ -153,7 +153,7 @@ fn what_a_shared_log_has_of_a_team_goes_aside_with_it() {
         .open()
         .unwrap();
     assert_eq!(
-        loaded_state(&moved.store.load(&StateSelector::Head).unwrap()),
+        loaded_state(&moved.lease.load(&StateSelector::Head).unwrap()),
         end
     );
 }
@@ -167,7 +167,7 @@ fn found_in(place: &Path) -> Vec<Record> {
     StorageDirectory::new(temp.path())
         .open()
         .unwrap()
-        .store
+        .lease
         .records(0, usize::MAX)
         .unwrap()
 }
@@ -184,7 +184,7 @@ fn what_the_log_has_of_a_team_goes_aside_with_it_wherever_that_is_cut_off() {
             &definition(),
         )
         .unwrap()
-        .store;
+        .lease;
     store.append(&records, Durability::Full).unwrap();
     // While a reader is open, the log cannot be moved into the database.
     let reader = Reader::open(&directory).unwrap();
@@ -211,7 +211,7 @@ fn what_an_earlier_database_left_is_not_taken_for_the_next_ones() {
     let mut store = running
         .create(ReplacePolicy::Never, &base, &definition())
         .unwrap()
-        .store;
+        .lease;
     store.append(&records, Durability::Full).unwrap();
     let text = export(&team(), &end, &definition());
     let left = |name: &str| {
@@ -225,7 +225,7 @@ fn what_an_earlier_database_left_is_not_taken_for_the_next_ones() {
         std::fs::write(directory.path().join("team.db-journal"), "half").unwrap();
         directory
     };
-    let check = |directory: &StorageDirectory, store: super::SqliteStore, from: &Environment| {
+    let check = |directory: &StorageDirectory, store: super::SqliteLease, from: &Environment| {
         assert_eq!(
             (
                 store.records(0, 10).unwrap(),
@@ -234,7 +234,7 @@ fn what_an_earlier_database_left_is_not_taken_for_the_next_ones() {
             (vec![], from.clone())
         );
         drop(store);
-        let mut store = directory.open().unwrap().store;
+        let mut store = directory.open().unwrap().lease;
         store.append(&records[..1], Durability::Full).unwrap();
         assert_eq!(store.records(0, 10).unwrap(), records[..1]);
         assert!(!directory.path().join("team.db-journal").exists());
@@ -245,7 +245,7 @@ fn what_an_earlier_database_left_is_not_taken_for_the_next_ones() {
         fresh
             .create(ReplacePolicy::Never, &base, &definition())
             .unwrap()
-            .store,
+            .lease,
         &base,
     );
     // What is advised for a damaged database: to move it away and continue from the `team.json`
@@ -263,7 +263,7 @@ fn what_an_earlier_database_left_is_not_taken_for_the_next_ones() {
     given
         .place_team(&text, &end, &definition(), &Blobs::new())
         .unwrap();
-    check(&given, given.open().unwrap().store, &end);
+    check(&given, given.open().unwrap().lease, &end);
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn a_team_json_that_nobody_could_read_is_not_written_and_no_earlier_one_stays() 
             &definition(),
         )
         .unwrap()
-        .store;
+        .lease;
     let mut write = |text: &str, durability| {
         let fill: &crate::storage::WriteContent<'_> = &|out| out.write_all(text.as_bytes());
         let file = directory.projection();
@@ -316,7 +316,7 @@ fn a_finished_team_makes_room_by_itself() {
         let mut store = directory
             .create(ReplacePolicy::Never, &base, &definition())
             .unwrap()
-            .store;
+            .lease;
         store.append(&records, Durability::Full).unwrap();
         let fill: &crate::storage::WriteContent<'_> = &|out| out.write_all(text.as_bytes());
         let file = directory.projection();
@@ -365,7 +365,7 @@ fn a_finished_team_to_which_the_shared_log_has_mail_is_not_finished() {
             &definition(),
         )
         .unwrap()
-        .store;
+        .lease;
     store.join(&GroupLog::new());
     store.append(&records, Durability::Full).unwrap();
     std::fs::create_dir(cut_off.path()).unwrap();
@@ -543,7 +543,7 @@ fn who_looks_at_a_run_sees_whole_commits_while_it_is_written() {
     let mut store = directory
         .create(ReplacePolicy::Never, &base, &definition())
         .unwrap()
-        .store;
+        .lease;
     store.append(&records[..1], Durability::Process).unwrap();
     std::thread::scope(|threads| {
         let writer = threads.spawn(|| {

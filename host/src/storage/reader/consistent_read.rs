@@ -147,14 +147,14 @@ fn uri(path: &Path, sight: ReadMode) -> String {
 mod tests {
     use super::*;
     use crate::storage::damage::saved;
-    use crate::storage::{Durability, Record, ReplacePolicy, Store, script};
+    use crate::storage::{Durability, Lease, Record, ReplacePolicy, script};
 
     #[test]
     fn who_began_to_read_before_a_run_goes_on_sees_what_that_does() {
         let (_temp, directory, records, end) = saved(60);
         let found = |reader: &Reader| reader.records(0, usize::MAX).unwrap().len();
         let before = Reader::open(&directory).unwrap();
-        let mut store = directory.open().unwrap().store;
+        let mut store = directory.open().unwrap().lease;
         // A run that has not recorded anything yet has an empty log.
         assert_eq!(
             std::fs::metadata(directory.path().join("team.db-wal"))
@@ -171,7 +171,7 @@ mod tests {
             // And when the log is gone again.
             drop(store);
             assert_eq!([found(&before), found(&begun)], [60 + 20 * n; 2]);
-            store = directory.open().unwrap().store;
+            store = directory.open().unwrap().lease;
         }
         drop(store);
         // What is created with the same name is another team.

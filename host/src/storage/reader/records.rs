@@ -124,7 +124,7 @@ mod tests {
     use super::*;
     use crate::storage::conformance::{loaded_state, pseudorandom, replay};
     use crate::storage::script::{definition, scripted_run};
-    use crate::storage::{Durability, ReplacePolicy, StorageDirectory, Store};
+    use crate::storage::{Durability, Lease, ReplacePolicy, StorageDirectory};
 
     #[test]
     fn who_reads_piece_by_piece_passes_over_nothing_that_is_there_when_others_are_pruned_meanwhile()
@@ -136,7 +136,7 @@ mod tests {
             let mut store = directory
                 .create(ReplacePolicy::Never, &replay(&[]), &definition())
                 .unwrap()
-                .store;
+                .lease;
             for until in (100..=700).step_by(100) {
                 store
                     .append(&records[until - 100..until], Durability::Process)

@@ -277,9 +277,9 @@ impl Reader {
 
     /// Returns the note with this name, or `None` if there is none.
     pub(in crate::storage) fn note(&self, name: &str) -> Result<Option<String>, StoreError> {
-        let mut statement = self.prepare("SELECT text FROM note WHERE name = ?1")?;
+        let mut statement = self.prepare("SELECT text FROM note WHERE run = ?1 AND name = ?2")?;
         statement
-            .query_row([name], |row| row.get(0))
+            .query_row(params![self.run, name], |row| row.get(0))
             .optional()
             .map_err(|e| self.error("read", e))
     }
@@ -290,8 +290,8 @@ impl Reader {
             Ok((parts, row.get::<_, u32>(4)?))
         };
         let row = self.conn.query_row(
-            "SELECT name, base, text, components, sum FROM definition",
-            [],
+            "SELECT name, base, text, components, sum FROM definition WHERE run = ?1",
+            [self.run],
             read,
         );
         let (parts, sum) = row.map_err(|e| self.error("read", e))?;

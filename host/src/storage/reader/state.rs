@@ -14,7 +14,7 @@ use super::bundle_page::BundlePage;
 use crate::storage::codec::{self, DecodeError, MessageBundle};
 use crate::storage::error::StoreError;
 use crate::storage::lineage::{
-    EventPath, FIRST_LINEAGE, PathSegment, StoredLineage, event_key, position_of_key,
+    EventPath, PathSegment, StoredLineage, event_key, key_range, position_of_key,
 };
 
 /// With fewer bundles, checking them takes less time than using other threads.
@@ -56,7 +56,7 @@ impl Reader {
     pub(in crate::storage) fn base(&self) -> Result<Environment, StoreError> {
         Ok(self
             .load_snapshot(&vec![PathSegment {
-                lineage: FIRST_LINEAGE,
+                lineage: self.first_lineage()?,
                 after: 0,
                 until: 0,
             }])?
@@ -171,13 +171,9 @@ impl Reader {
         &self,
         path: &EventPath,
     ) -> Result<SnapshotInfo, StoreError> {
-        for piece in path.iter().rev() {
+        for (index, piece) in path.iter().enumerate().rev() {
             // The state before the very first event counts, too.
-            let first = if piece.lineage == FIRST_LINEAGE {
-                0
-            } else {
-                piece.after + 1
-            };
+            let first = if index == 0 { 0 } else { piece.after + 1 };
             let keys = (
                 event_key(piece.lineage, first),
                 event_key(piece.lineage, piece.until),
@@ -204,9 +200,13 @@ impl Reader {
         Err(self.corrupt(format!("the state that stands for event {at} is missing")))
     }
 
-    /// Returns all snapshots.
+    /// Returns all snapshots of the run.
     pub(in crate::storage) fn snapshots(&self) -> Result<Vec<SnapshotInfo>, StoreError> {
-        self.snapshot_infos((0, i64::MAX), "ASC")
+        let mut all = Vec::new();
+        for line in self.stored_lineages()? {
+            all.append(&mut self.snapshot_infos(key_range(line.id), "ASC")?);
+        }
+        Ok(all)
     }
 
     fn snapshot_infos(
@@ -286,7 +286,7 @@ mod tests {
     use crate::storage::conformance::{pseudorandom, replay};
     use crate::storage::damage::saved;
     use crate::storage::script::{definition, scripted_run};
-    use crate::storage::{Durability, ReplacePolicy, StorageDirectory, Store};
+    use crate::storage::{Durability, Lease, ReplacePolicy, StorageDirectory};
 
     #[test]
     fn a_state_is_read_alike_with_and_without_other_threads() {
@@ -295,7 +295,7 @@ mod tests {
         let mut store = directory
             .create(ReplacePolicy::Never, &replay(&[]), &definition())
             .unwrap()
-            .store;
+            .lease;
         let mut records = scripted_run(&pseudorandom(6, 8_000), 700).0.into_iter();
         let mut so_far = Vec::new();
         while records.len() > 0 {

@@ -47,8 +47,8 @@ const ENDLESS: &str =
 #[test]
 fn whatever_strata_does_not_create_is_refused_before_it_is_read() {
     for table in [
+        "run",
         "lineage",
-        "head",
         "event",
         "gap",
         "snapshot",

@@ -8,7 +8,7 @@ use rusqlite::Connection;
 
 use strata_core::state::environment::Environment;
 
-use super::SqliteStore;
+use super::SqliteLease;
 use super::write::{begin_log, fill_new_database};
 use crate::blob::Blobs;
 use crate::storage::directory::{DATABASE, DATABASE_SIDE_FILES};
@@ -21,7 +21,7 @@ use crate::storage::{SavedDefinition, file};
 /// The name of a database that is not complete yet.
 pub(in crate::storage) const TEMPORARY_DATABASE: &str = ".team.db.new";
 
-impl SqliteStore {
+impl SqliteLease {
     /// Creates a database whose run starts from `base`, with the bytes of files.
     pub(in crate::storage) fn create(
         lock: StorageLock,

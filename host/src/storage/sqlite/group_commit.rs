@@ -15,11 +15,11 @@ use std::path::Path;
 use strata_core::record::event::Event;
 
 use super::wal_file::WalFile;
-use super::{LOG_PAGES, SqliteStore};
+use super::{LOG_PAGES, SqliteLease};
 use crate::storage::directory::WAL_FILE;
 use crate::storage::error::StoreError;
 use crate::storage::group_log::{GroupLog, LogLink, Member, log_links};
-use crate::storage::{Durability, Record, Store, codec};
+use crate::storage::{Durability, Lease, Record, codec};
 
 /// About how often a team commits together with others before it syncs its own WAL. Otherwise, all
 /// of that would have to be synced when the WAL is moved into the database, and the others would
@@ -104,7 +104,7 @@ impl GroupCommit {
     }
 }
 
-impl SqliteStore {
+impl SqliteLease {
     /// Makes full appends durable together with those of other teams, if possible.
     pub fn join(&mut self, group: &GroupLog) {
         match GroupCommit::new(group, &self.lock.path) {

@@ -12,7 +12,7 @@ use rusqlite::Connection;
 
 use strata_core::record::id::CheckpointId;
 
-use super::SqliteStore;
+use super::SqliteLease;
 use super::wal_checkpoint::{WalCheckpointMode, log_pages, move_log};
 use crate::storage::checkpoint_list::unknown_checkpoint;
 use crate::storage::error::StoreError;
@@ -24,13 +24,13 @@ use crate::storage::{Record, checkpoint_of};
 const MAX_EVENTS_BEHIND: i64 = 64;
 const MAX_BYTES_BEHIND: i64 = 256 << 10;
 
-/// Disables automatic checkpoints, so that only `SqliteStore::commit_with_row` moves the log into the
+/// Disables automatic checkpoints, so that only `SqliteLease::commit_with_row` moves the log into the
 /// database.
 pub(super) fn disable_auto_checkpoints(conn: &Connection) -> rusqlite::Result<()> {
     conn.pragma_update(None, "wal_autocheckpoint", 0)
 }
 
-impl SqliteStore {
+impl SqliteLease {
     /// Whether the row has to be written once the current lineage is `line`.
     pub(super) fn row_is_due(&self, line: &StoredLineage) -> bool {
         let StoredLineage {
@@ -105,16 +105,19 @@ impl SqliteStore {
             self.reader.listed_checkpoints()?,
             self.reader.stored_lineages()?,
         );
-        if rows.len() as i64 >= MAX_LINEAGES {
+        let id = self.reader.next_lineage_id()?;
+        if id >= MAX_LINEAGES {
             return refuse(format!(
-                "there are {MAX_LINEAGES} lineages already, which is all a storage holds"
+                "there are {MAX_LINEAGES} lineages already, which is all a database holds"
             ));
         }
         let found = listed.iter().find(|listed| listed.row.id == *from);
         let from = found.ok_or_else(|| unknown_checkpoint(from, &listed))?;
-        let (origin, at) = (from.lineage as i64, from.position as i64);
+        let (origin, at) = (rows[from.lineage].id, from.position as i64);
         let row = StoredLineage {
-            id: rows.len() as i64,
+            id,
+            run: self.run.id,
+            number: rows.len() as i64,
             events: at,
             origin: Some((origin, at)),
             ..StoredLineage::first(name)
@@ -163,7 +166,7 @@ pub(super) fn makes_checkpoint(line: &StoredLineage, at: i64, record: &Record) -
 }
 
 /// Writes the row, since closing the database moves the log into it.
-impl Drop for SqliteStore {
+impl Drop for SqliteLease {
     fn drop(&mut self) {
         if let Err(error) = self.write_row_if_behind() {
             tracing::debug!("the row of the lineage stays behind: {error}");
@@ -180,15 +183,15 @@ mod tests {
     use crate::storage::lineage::FIRST_LINEAGE;
     use crate::storage::script::{definition, scripted_run};
     use crate::storage::{
-        Durability, Reader, ReplacePolicy, StateSelector, StorageDirectory, Store, StoreError,
+        Durability, Lease, Reader, ReplacePolicy, StateSelector, StorageDirectory, StoreError,
     };
 
-    fn created(temp: &tempfile::TempDir) -> (StorageDirectory, SqliteStore) {
+    fn created(temp: &tempfile::TempDir) -> (StorageDirectory, SqliteLease) {
         let directory = StorageDirectory::new(temp.path().join("store"));
         let store = directory
             .create(ReplacePolicy::Never, &replay(&[]), &definition())
             .unwrap()
-            .store;
+            .lease;
         (directory, store)
     }
 

@@ -12,7 +12,7 @@ use rusqlite::Connection;
 use serde::Serialize;
 use strata_core::record::id::Digest;
 
-use super::{MAX_SNAPSHOT_BYTES, SqliteStore};
+use super::{MAX_SNAPSHOT_BYTES, SqliteLease};
 use crate::storage::checkpoint_list::ListedCheckpoint;
 use crate::storage::directory::WAL_FILE;
 use crate::storage::error::StoreError;
@@ -34,7 +34,7 @@ struct DropRange {
     step: u64,
 }
 
-impl SqliteStore {
+impl SqliteLease {
     pub(super) fn prune_all(
         &mut self,
         keep: u32,
@@ -55,11 +55,12 @@ impl SqliteStore {
         for row in &rows {
             let kept = listed
                 .iter()
-                .filter(|listed| listed.lineage as i64 == row.id && listed.position > 0);
+                .filter(|listed| listed.lineage as i64 == row.number && listed.position > 0);
             self.plan_drops(row, kept, &mut drops, sum_up)?;
         }
         let needed = self.needed_blobs(&rows, &listed, &drops, sum_up)?;
         let bundles = self.needed_bundles(&drops)?;
+        let (run, bundle_keys) = (self.run.id, self.bundle_keys);
         let mut events = 0;
         // A full sync, which covers the states that were saved before.
         self.transact(Durability::Full, |conn| {
@@ -69,8 +70,9 @@ impl SqliteStore {
             for drop in &drops {
                 events += drop_range(conn, drop)?;
             }
-            delete_unneeded(conn, "bundle", "n", &bundles)?;
-            delete_unneeded(conn, "blob", "digest", &needed)
+            let range = format!("n BETWEEN {} AND {}", bundle_keys.0, bundle_keys.1);
+            delete_unneeded(conn, "bundle", &range, "n", &bundles)?;
+            delete_unneeded(conn, "blob", &format!("run = {run}"), "digest", &needed)
         })?;
         if let Some(current) = rows.into_iter().find(|row| row.id == self.lineage.id) {
             self.continue_with(current)?;
@@ -152,10 +154,11 @@ impl SqliteStore {
         let needs = new.bytes() + new.new_bundle_bytes(&earlier.bundles);
         let worth = (needs as u64) < weight && new.bytes() <= MAX_SNAPSHOT_BYTES;
         if worth {
+            let bundle_keys = self.bundle_keys;
             // A snapshot that turns out not to be needed does no harm, so this may end here without
             // losing anything.
             self.transact(Durability::Process, |conn| {
-                new.insert(conn, n, earlier.bundles)
+                new.insert(conn, bundle_keys, n, earlier.bundles)
             })?;
         }
         Ok(worth)
@@ -190,17 +193,19 @@ impl SqliteStore {
         sum_up: &mut BuildState<'_>,
     ) -> Result<BTreeSet<Digest>, StoreError> {
         let mut needed = BTreeSet::new();
-        if !blob::has_blobs(&self.reader.conn).map_err(|e| self.reader.error("read", e))? {
+        if !blob::has_blobs(&self.reader.conn, self.run.id)
+            .map_err(|e| self.reader.error("read", e))?
+        {
             return Ok(needed);
         }
-        let newest = rows.iter().map(|row| (row.id, row.events));
+        let newest = rows.iter().map(|row| (row.number, row.events));
         let places: BTreeSet<(i64, i64)> = listed
             .iter()
             .map(|listed| (listed.lineage as i64, listed.position as i64))
             .chain(newest)
             .collect();
-        for (lineage, at) in places {
-            let path = self.reader.path_to(&rows[lineage as usize], at)?;
+        for (number, at) in places {
+            let path = self.reader.path_to(&rows[number as usize], at)?;
             let state = sum_up(self.reader.state_at(&path, at)?)
                 .map_err(|what| self.reader.corrupt(what))?;
             needed.extend(state.file_digests());
@@ -236,15 +241,18 @@ fn file_bytes(path: &Path) -> u64 {
     std::fs::metadata(path).map_or(0, |meta| meta.len())
 }
 
-/// Deletes the rows of a table whose keys are not in `needed`.
+/// Deletes the rows of a table that fulfil an SQL condition and whose keys are not in `needed`.
 fn delete_unneeded<K: Serialize>(
     conn: &Connection,
     table: &str,
+    condition: &str,
     key: &str,
     needed: &BTreeSet<K>,
 ) -> rusqlite::Result<()> {
     let needed = serde_json::json!(needed).to_string();
-    let sql = format!("DELETE FROM {table} WHERE {key} NOT IN (SELECT value FROM json_each(?1))");
+    let sql = format!(
+        "DELETE FROM {table} WHERE {condition} AND {key} NOT IN (SELECT value FROM json_each(?1))"
+    );
     conn.execute(&sql, [needed]).map(drop)
 }
 

@@ -7,15 +7,12 @@ use rusqlite::{Connection, params};
 use strata_core::state::environment::Environment;
 
 use crate::storage::codec::{self, MessageBundle};
-use crate::storage::lineage::position_of_key;
+use crate::storage::lineage::{MAX_POSITION, position_of_key};
 
 /// The reciprocal of the share of the file that all but the newest snapshot may take. Old snapshots
 /// make loading an old checkpoint fast, which is worth it if states are small and histories are
 /// long.
 const OLD_SNAPSHOTS_SHARE: u64 = 8;
-
-/// The largest key of a bundle that is accepted: the keys of all later ones have to fit as well.
-const MAX_BUNDLE_KEY: i64 = 1 << 62;
 
 /// A state that is encoded for the database.
 pub(super) struct EncodedSnapshot<'a> {
@@ -43,19 +40,20 @@ impl<'a> EncodedSnapshot<'a> {
             .sum()
     }
 
-    /// Inserts it with the key `n`. It uses the bundles of an earlier state and adds its own.
-    /// Returns all of them.
+    /// Inserts it with the key `n`. It uses the bundles of an earlier state and adds its own, with
+    /// keys in the range `bundle_keys`. Returns all of them.
     pub(super) fn insert(
         &self,
         conn: &Connection,
+        bundle_keys: (i64, i64),
         n: i64,
         mut bundles: Vec<MessageBundle>,
     ) -> rusqlite::Result<Vec<MessageBundle>> {
-        let last: i64 = conn.query_row("SELECT coalesce(max(n), 0) FROM bundle", [], |row| {
-            row.get(0)
-        })?;
+        let (first, end) = bundle_keys;
+        let sql = "SELECT coalesce(max(n), ?1) FROM bundle WHERE n BETWEEN ?1 AND ?2";
+        let last: i64 = conn.query_row(sql, [first, end], |row| row.get(0))?;
         // This program cannot have inserted that many.
-        if last > MAX_BUNDLE_KEY {
+        if position_of_key(last) > MAX_POSITION {
             return Err(rusqlite::Error::IntegralValueOutOfRange(0, last));
         }
         let mut insert = conn.prepare_cached("INSERT INTO bundle VALUES (?1, ?2, ?3)")?;
@@ -141,10 +139,10 @@ mod tests {
 
     use super::*;
     use crate::storage::conformance::{loaded_state, pseudorandom, replay};
-    use crate::storage::lineage::{FIRST_LINEAGE, event_key};
+    use crate::storage::lineage::{FIRST_LINEAGE, event_key, key_range};
     use crate::storage::script::{definition, scripted_run, team};
     use crate::storage::{
-        Durability, ReplacePolicy, SqliteStore, StateSelector, StorageDirectory, Store, schema,
+        Durability, Lease, ReplacePolicy, SqliteLease, StateSelector, StorageDirectory, schema,
     };
 
     fn put(conn: &Connection, n: i64, body: &[u8]) {
@@ -153,7 +151,7 @@ mod tests {
             env: &env,
             body: body.to_vec(),
         }
-        .insert(conn, n, Vec::new())
+        .insert(conn, key_range(FIRST_LINEAGE), n, Vec::new())
         .unwrap();
     }
 
@@ -230,7 +228,7 @@ mod tests {
     }
 
     /// Returns the keys of the bundles that exist, and of those that states refer to.
-    fn bundles(store: &SqliteStore) -> (BTreeSet<i64>, BTreeSet<i64>) {
+    fn bundles(store: &SqliteLease) -> (BTreeSet<i64>, BTreeSet<i64>) {
         let mut rows = store.reader.conn.prepare("SELECT n FROM bundle").unwrap();
         let there = rows
             .query_map([], |row| row.get(0))
@@ -254,7 +252,7 @@ mod tests {
         let mut store = directory
             .create(ReplacePolicy::Never, &replay(&[]), &definition())
             .unwrap()
-            .store;
+            .lease;
         for until in (100..=600).step_by(100) {
             store
                 .append(&records[until - 100..until], Durability::Process)
@@ -307,7 +305,7 @@ mod tests {
         let mut store = directory
             .create(ReplacePolicy::Never, &replay(&[]), &definition())
             .unwrap()
-            .store;
+            .lease;
         store
             .append(&scripted_run(&pseudorandom(1, 8), 1).0, Durability::Process)
             .unwrap();

@@ -6,7 +6,7 @@
 
 use rusqlite::Connection;
 
-use super::SqliteStore;
+use super::SqliteLease;
 use crate::storage::error::StoreError;
 use crate::storage::schema;
 
@@ -66,7 +66,7 @@ pub(super) fn move_log(conn: &Connection, how: WalCheckpointMode) -> rusqlite::R
     moved
 }
 
-impl SqliteStore {
+impl SqliteLease {
     /// Sets the size at which the log is moved into the database, in pages.
     #[cfg(test)]
     pub(in crate::storage) fn limit_log(&mut self, pages: u32) {

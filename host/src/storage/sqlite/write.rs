@@ -8,7 +8,9 @@ use strata_core::state::environment::Environment;
 use super::snapshot::EncodedSnapshot;
 use super::wal_checkpoint::mark_log_started;
 use crate::blob::Blobs;
-use crate::storage::lineage::{CurrentLineage, FIRST_LINEAGE, StoredLineage, event_key};
+use crate::storage::lineage::{
+    DIRECTORY_RUN, FIRST_LINEAGE, StoredLineage, StoredRun, event_key, key_range,
+};
 use crate::storage::reader::definition_checksum_input;
 use crate::storage::{Record, SavedDefinition, blob, codec, concerns_checkpoint, schema};
 
@@ -33,14 +35,20 @@ pub(super) fn fill_new_database(
         ..StoredLineage::first(&base.lineage.name)
     }
     .insert(conn)?;
-    CurrentLineage {
+    let (run, name) = DIRECTORY_RUN;
+    StoredRun {
+        id: run,
+        name: name.into(),
+        epoch: 0,
         lineage: FIRST_LINEAGE,
         next_line: crate::storage::FIRST_LINE as i64,
     }
     .write(conn)?;
-    EncodedSnapshot::encode(base).insert(conn, event_key(FIRST_LINEAGE, 0), Vec::new())?;
-    write_definition(conn, definition)?;
-    blob::insert_blobs(conn, blobs)?;
+    let bundle_keys = key_range(FIRST_LINEAGE);
+    let first = event_key(FIRST_LINEAGE, 0);
+    EncodedSnapshot::encode(base).insert(conn, bundle_keys, first, Vec::new())?;
+    write_definition(conn, run, definition)?;
+    blob::insert_blobs(conn, run, blobs)?;
     conn.execute("UPDATE log SET expected = 1", [])?;
     tx.commit()?;
     conn.pragma_update(None, "journal_mode", "wal")
@@ -77,6 +85,7 @@ pub(super) fn insert_event(
 
 pub(super) fn write_definition(
     conn: &Connection,
+    run: i64,
     definition: &SavedDefinition,
 ) -> rusqlite::Result<()> {
     // Paths that are not valid UTF-8 are rare. A team file that is not found again can be given on
@@ -91,14 +100,19 @@ pub(super) fn write_definition(
         &[],
         definition_checksum_input([name, &base, text, &components]).as_bytes(),
     );
-    let sql = "INSERT OR REPLACE INTO definition VALUES (1, ?1, ?2, ?3, ?4, ?5)";
-    conn.execute(sql, params![name, base, text, components, sum])
+    let sql = "INSERT OR REPLACE INTO definition VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    conn.execute(sql, params![run, name, base, text, components, sum])
         .map(drop)
 }
 
-pub(super) fn write_note(conn: &Connection, name: &str, text: &str) -> rusqlite::Result<()> {
-    let sql = "INSERT OR REPLACE INTO note VALUES (?1, ?2)";
-    conn.execute(sql, params![name, text]).map(drop)
+pub(super) fn write_note(
+    conn: &Connection,
+    run: i64,
+    name: &str,
+    text: &str,
+) -> rusqlite::Result<()> {
+    let sql = "INSERT OR REPLACE INTO note VALUES (?1, ?2, ?3)";
+    conn.execute(sql, params![run, name, text]).map(drop)
 }
 
 /// Records that the events from the key `n` to the position `last` were dropped, and the next step

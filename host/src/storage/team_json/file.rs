@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::MAX_BYTES;
 use crate::storage::error::StoreError;
-use crate::storage::{Durability, Store, WriteContent, file};
+use crate::storage::{Durability, Lease, WriteContent, file};
 
 /// The name of the file.
 pub(in crate::storage) const TEAM_JSON: &str = "team.json";
@@ -73,7 +73,7 @@ impl TeamJsonFile {
     /// and it takes many times the space of the database, which has everything.
     pub fn write(
         &self,
-        store: &mut dyn Store,
+        store: &mut dyn Lease,
         fill: &WriteContent<'_>,
         durability: Durability,
     ) -> Result<(), StoreError> {
@@ -83,7 +83,7 @@ impl TeamJsonFile {
     /// The same with another limit.
     pub(in crate::storage) fn write_limited(
         &self,
-        store: &mut dyn Store,
+        store: &mut dyn Lease,
         limit: u64,
         fill: &WriteContent<'_>,
         durability: Durability,
@@ -117,7 +117,7 @@ impl TeamJsonFile {
     /// Writes the next file under a temporary name, and notes what it is.
     pub(in crate::storage) fn prepare(
         &self,
-        store: &mut dyn Store,
+        store: &mut dyn Lease,
         fill: &WriteContent<'_>,
         durability: Durability,
     ) -> Result<file::PreparedFile, StoreError> {
@@ -140,7 +140,7 @@ impl TeamJsonFile {
     /// Notes a file that lies beside the database already.
     pub(in crate::storage) fn remember(
         &self,
-        store: &mut dyn Store,
+        store: &mut dyn Lease,
         bytes: &[u8],
     ) -> Result<(), StoreError> {
         let sum = file::checksum_of_bytes(bytes);

@@ -12,11 +12,11 @@ use super::*;
 use crate::blob::{Blobs, digest_of};
 use crate::storage::conformance::{loaded_state, pseudorandom, replay};
 use crate::storage::script::{copy, definition, scripted_run};
-use crate::storage::{OpenedStore, ReplacePolicy, StateSelector, StorageDirectory};
+use crate::storage::{OpenedRun, ReplacePolicy, StateSelector, StorageDirectory};
 
 /// A team, and what would be left of it on the disk.
 struct TestDisk {
-    store: SqliteStore,
+    store: SqliteLease,
     directory: StorageDirectory,
     /// Its database as of its last own sync.
     synced: TempDir,
@@ -34,7 +34,7 @@ impl TestDisk {
         let mut store = directory
             .create(ReplacePolicy::Never, &replay(&[]), &definition())
             .unwrap()
-            .store;
+            .lease;
         store.join(group);
         Self {
             store,
@@ -53,7 +53,7 @@ impl TestDisk {
 
     /// Makes a durable change. Returns whether the group log alone made it durable; otherwise, the
     /// team's own WAL was synced.
-    fn durable_change(&mut self, work: impl FnOnce(&mut SqliteStore)) -> bool {
+    fn durable_change(&mut self, work: impl FnOnce(&mut SqliteLease)) -> bool {
         let before = self.entries();
         work(&mut self.store);
         let is_shared = self.entries() > before;
@@ -69,7 +69,7 @@ impl TestDisk {
 
     /// Returns the store that is found after a loss of power now. What was written since the last
     /// own sync was either written back by chance, or lost.
-    fn after_loss(&self, by_chance: bool) -> (OpenedStore, TempDir) {
+    fn after_loss(&self, by_chance: bool) -> (OpenedRun, TempDir) {
         let left = tempfile::tempdir().unwrap();
         let database = if by_chance {
             self.directory.path()
@@ -85,9 +85,9 @@ impl TestDisk {
 }
 
 /// Checks what is left of the appended records after a loss of power: at least the first `safe` of them, and the blob.
-fn check_recovered(opened: &OpenedStore, appended: &[Record], safe: usize, blob: Option<&Digest>) {
+fn check_recovered(opened: &OpenedRun, appended: &[Record], safe: usize, blob: Option<&Digest>) {
     assert!(!opened.team_json_differs);
-    let kept = opened.store.records(0, usize::MAX).unwrap();
+    let kept = opened.lease.records(0, usize::MAX).unwrap();
     assert!(
         kept.len() >= safe && kept.len() <= appended.len(),
         "{} of {safe} are left",
@@ -95,10 +95,10 @@ fn check_recovered(opened: &OpenedStore, appended: &[Record], safe: usize, blob:
     );
     assert_eq!(kept, appended[..kept.len()]);
     assert_eq!(
-        loaded_state(&opened.store.load(&StateSelector::Head).unwrap()),
+        loaded_state(&opened.lease.load(&StateSelector::Head).unwrap()),
         replay(&kept)
     );
-    assert!(blob.is_none_or(|blob| opened.store.blob(blob).unwrap().is_some()));
+    assert!(blob.is_none_or(|blob| opened.lease.blob(blob).unwrap().is_some()));
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn what_is_found_may_be_found_again() {
     copy(disk.directory.path(), left.path(), |name| {
         name.starts_with("team.shared-log-")
     });
-    let store = StorageDirectory::new(left.path()).open().unwrap().store;
+    let store = StorageDirectory::new(left.path()).open().unwrap().lease;
     assert_eq!(
         loaded_state(&store.load(&StateSelector::Head).unwrap()),
         end
@@ -193,7 +193,7 @@ fn a_log_that_goes_on_further_on_is_refused() {
     disk.append(&records[20..22]);
     let link = log_links(disk.directory.path()).unwrap().remove(0);
     let last = link.entries().unwrap().pop().unwrap();
-    let mut store = StorageDirectory::new(earlier.path()).open().unwrap().store;
+    let mut store = StorageDirectory::new(earlier.path()).open().unwrap().lease;
     let refused = store
         .restore_events(GroupLogEntry::read(&link, &last).unwrap())
         .unwrap_err()
@@ -222,7 +222,7 @@ fn who_leaves_takes_nothing_along_and_leaves_nothing_behind() {
     } = one;
     drop(store);
     assert_eq!(log_links(directory.path()).unwrap().len(), 0);
-    let mut store = directory.open().unwrap().store;
+    let mut store = directory.open().unwrap().lease;
     assert_eq!(
         loaded_state(&store.load(&StateSelector::Head).unwrap()),
         end
@@ -233,7 +233,7 @@ fn who_leaves_takes_nothing_along_and_leaves_nothing_behind() {
         loaded_state(
             &two.after_loss(false)
                 .0
-                .store
+                .lease
                 .load(&StateSelector::Head)
                 .unwrap()
         ),
