@@ -19,8 +19,8 @@ use strata_core::team::{
     Action, ExternalEnvironment, OnFault, Policy, React, RetryPolicy, Role, Team,
 };
 use strata_host::storage::{
-    Durability, Lease, Record, ReplacePolicy, SavedDefinition, SqliteLease, StateSelector,
-    StorageDirectory, team_json,
+    Durability, Lease, Record, ReplacePolicy, SavedDefinition, StateSelector, StorageLocation,
+    team_json,
 };
 
 /// What an action says, each time: with what goes with it, a message of some 400 bytes.
@@ -84,7 +84,7 @@ fn team() -> Arc<Team> {
 /// A run that is stored as it goes.
 struct Run {
     stepper: Stepper,
-    store: SqliteLease,
+    store: Box<dyn Lease>,
     line: u64,
 }
 
@@ -97,9 +97,9 @@ impl Run {
             text: String::new(),
             components: Vec::new(),
         };
-        let store = StorageDirectory::new(path)
-            .create(ReplacePolicy::Never, stepper.env(), &definition)?
-            .lease;
+        let store = StorageLocation::new(path)
+            .vacate(ReplacePolicy::Never)?
+            .create(stepper.env(), &definition)?;
         let mut run = Self {
             stepper,
             store,
@@ -295,7 +295,7 @@ fn loading(temp: &Path) -> anyhow::Result<()> {
         let mut times = Vec::new();
         for _ in 0..21 {
             let start = Instant::now();
-            let store = StorageDirectory::new(&path).open()?.lease;
+            let store = StorageLocation::new(&path).open()?.lease;
             let saved = store.load(&StateSelector::Head)?;
             let mut stepper = Stepper::new(team(), saved.base);
             for record in &saved.tail {

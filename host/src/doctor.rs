@@ -16,7 +16,7 @@ use crate::interface::host_interfaces;
 use crate::sandbox::{Allocation, WasmSandbox, format_bytes};
 use crate::shell::shell_path;
 use crate::skills::Shelf;
-use crate::storage::{StorageDirectory, measure_sync};
+use crate::storage::{StorageLocation, measure_sync};
 
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -194,7 +194,7 @@ fn check_shelf() -> Finding {
 }
 
 fn check_disk(storage: &Path) -> Finding {
-    if let Some(error) = StorageDirectory::new(storage).obstacle() {
+    if let Some(error) = StorageLocation::new(storage).obstacle() {
         let advice = "choose another directory with `--storage`";
         return Finding::bad("disk", error.to_string(), advice);
     }

@@ -47,14 +47,15 @@ use crate::services::http::HttpClientError;
 use crate::services::models::StreamObserverFactory;
 use crate::services::models::config::ConfigError;
 use crate::storage::team_json::ImportError;
-use crate::storage::{Durability, GroupLog, SavedDefinition, SqliteLease, StoreError};
+use crate::storage::{
+    Durability, GroupLog, Lease, Mailbox, SavedDefinition, StorageLocation, StoreError,
+};
 use crate::trust::lock::LockError;
 
 pub use compare::{ComparedState, Comparison, compare, parse_saved_state};
 pub use components::Components;
-use control::ControlSocket;
 pub use default_storage::{development_storage, storage_by_name};
-pub use develop::{DevelopOutcome, DevelopRound, develop, storage_files};
+pub use develop::{DevelopOutcome, DevelopRound, develop};
 pub use event_reader::{EventReader, for_each_call};
 pub use files::{SavedFiles, saved_files};
 pub use fork::{CreatedFork, ForkRequest, Pending, fork};
@@ -69,10 +70,7 @@ pub use replay::{ReplayRequest, replay};
 #[cfg(feature = "report")]
 pub use report::gather_report;
 pub use resume::{Resume, ResumeNotes, ResumeOutcome, resume};
-pub use saved::{
-    SavedTeam, edited_team_file, holder, is_saved_in, is_team_json_edited, list_checkpoints,
-    load_saved, open_reader,
-};
+pub use saved::{SavedTeam, edited_team_file, list_checkpoints, load_saved};
 pub use saved_team_file::{SavedTeamFile, UnrecognizedReason, UnrecognizedTeamFile};
 pub use source::read_component;
 pub use start::{Start, StartedRun, start};
@@ -91,11 +89,11 @@ pub enum Notice<'a> {
 
 /// A team that is ready to run, is running, or has run.
 pub struct RunHandle {
-    /// The socket on which other processes can reach this run. It is opened while the team waits
-    /// and stays open when it runs.
-    control: Option<ControlSocket>,
+    /// Receives the requests of other processes. It is opened while the team waits and stays open
+    /// when it runs.
+    control: Option<Mailbox>,
     driver: Driver,
-    path: PathBuf,
+    location: StorageLocation,
     provenance: Provenance,
 }
 
@@ -210,10 +208,10 @@ impl RunHandle {
         }
     }
 
-    /// Opens the control socket. Without it, other processes only learn that the storage is in use;
-    /// the run itself is not affected.
-    fn open_control(&self) -> Option<ControlSocket> {
-        let control = ControlSocket::listen(&self.path, self.driver.handle());
+    /// Starts to receive requests. Without this, other processes only learn that the storage is in
+    /// use; the run itself is not affected.
+    fn open_control(&self) -> Option<Mailbox> {
+        let control = control::listen(&self.location, self.driver.handle());
         control
             .inspect_err(|error| tracing::warn!("other processes cannot reach this run: {error}"))
             .ok()
@@ -274,9 +272,9 @@ impl RunHandle {
         &self.provenance
     }
 
-    /// Returns the storage directory.
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// Returns where the run is kept.
+    pub fn location(&self) -> &StorageLocation {
+        &self.location
     }
 }
 
@@ -306,9 +304,9 @@ fn parse_saved_definition(
 
 /// Lets a team share a log with others. A team that need not survive a power failure has no reason
 /// to share one.
-fn join_group_log(store: &mut SqliteLease, group: Option<&GroupLog>, durability: Durability) {
+fn join_group_log(lease: &mut dyn Lease, group: Option<&GroupLog>, durability: Durability) {
     if let (Some(group), Durability::Full) = (group, durability) {
-        store.join(group);
+        lease.join(group);
     }
 }
 

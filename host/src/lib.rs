@@ -90,7 +90,7 @@ pub use launch::{Resume, SavedTeamFile, Start};
 pub use live::{AnsweredRequest, Handle, HumanReply, LiveEnvironment, SendReceipt};
 pub use manifest::Overrides;
 pub use services::variables::Variables;
-pub use storage::{GroupLog, ReplacePolicy};
+pub use storage::{GroupLog, ReplacePolicy, StorageLocation};
 pub use strata_core as core;
 pub use strata_core::record::event::Status;
 pub use strata_core::record::host_call::CallPolicy;

@@ -9,7 +9,6 @@ mod handle;
 mod thread;
 
 use std::fmt;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -21,6 +20,7 @@ use tokio::sync::watch;
 use crate::driver::{AnswerError, DriverError, LineListener, ReplyError, WhenIdle};
 use crate::launch::{self, LaunchError, Notice, Resume, ResumeOutcome, RunHandle, Start};
 use crate::metrics::Metrics;
+use crate::storage::StorageLocation;
 
 pub use crate::driver::{AnsweredRequest, CommandError, HumanReply, SendReceipt};
 pub use events::LiveEvents;
@@ -28,7 +28,7 @@ use handle::ControlHandle;
 pub use handle::Handle;
 use thread::RunThread;
 
-/// A team's environment: its roles with their mailboxes, memories and state, saved in a directory.
+/// A team's environment: its roles with their mailboxes, memories and state, saved where it was created.
 ///
 /// Between `start` and `stop`, it runs on a thread of its own, because each step waits for the disk
 /// and would block others. Everything that happens is durable before it can be observed, so a
@@ -62,7 +62,7 @@ use thread::RunThread;
 /// ```
 pub struct LiveEnvironment {
     state: LiveState,
-    path: PathBuf,
+    storage: StorageLocation,
     /// The handles read from it how to reach the run, or `None` while it does not run.
     control: watch::Sender<Option<ControlHandle>>,
     handle: Handle,
@@ -135,11 +135,11 @@ impl LiveEnvironment {
     }
 
     fn from_run(run: RunHandle, newest: watch::Receiver<u64>) -> Self {
-        let (path, run_state) = (run.path().to_owned(), run.run_state());
+        let (storage, run_state) = (run.location().clone(), run.run_state());
         let (control, control_receiver) = watch::channel(None);
         Self {
             state: LiveState::Stopped(Box::new(run)),
-            path,
+            storage,
             control,
             handle: Handle::new(control_receiver, run_state),
             newest,
@@ -279,19 +279,19 @@ impl LiveEnvironment {
 
     /// Returns the public events, from the first that was recorded for this team; see `LiveEvents`.
     pub fn events(&self) -> Result<LiveEvents, LaunchError> {
-        LiveEvents::open(&self.path, self.newest.clone())
+        LiveEvents::open(&self.storage, self.newest.clone())
     }
 
-    /// Returns the storage directory.
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// Returns where it is saved.
+    pub fn storage(&self) -> &StorageLocation {
+        &self.storage
     }
 }
 
 impl fmt::Debug for LiveEnvironment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LiveEnvironment")
-            .field("path", &self.path)
+            .field("storage", &self.storage)
             .field("handle", &self.handle)
             .finish_non_exhaustive()
     }

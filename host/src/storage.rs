@@ -1,8 +1,12 @@
-//! The store: it saves runs, and is the only code that touches the storage directory.
+//! Where runs are kept.
 //!
-//! A storage directory holds `team.db`, the events and snapshots of a run; `team.json`, the same
-//! state for people and other programs; and `team.lock` while a process works on it. The store
-//! saves events and loads them. What an event does to a state is defined in the core.
+//! Code outside uses a run through its `StorageLocation`: it creates the run, takes a `Lease` to
+//! change it, opens a `Reader`, or sends a request to the owner (`mailbox`). A lease saves events and
+//! loads them; what an event does to a state is defined in the core.
+//!
+//! A run lies in a storage directory (`directory`): `team.db` holds its events and snapshots
+//! (`sqlite`, `reader`), `team.json` the same state for people and other programs, and `team.lock`
+//! is there while a process works on it. Or it lies in memory.
 
 mod blob;
 mod checkpoint_list;
@@ -13,12 +17,13 @@ mod error;
 mod file;
 mod group_log;
 mod lineage;
+mod location;
 mod lock;
+mod mailbox;
 mod memory;
 mod progress;
 mod reader;
 mod schema;
-mod socket;
 mod sqlite;
 pub mod team_json;
 
@@ -54,18 +59,21 @@ use strata_core::state::environment::Environment;
 use crate::blob::Blobs;
 
 pub use default_location::{default_directories, resolve_link, update_latest_link};
-pub use directory::{
-    CreatedRun, DirectoryContent, OpenedRun, ReplacePolicy, StorageDirectory, VacantDirectory,
-};
+pub use directory::ReplacePolicy;
+use directory::StorageDirectory;
 pub use error::StoreError;
 pub use file::measure_sync;
 pub use group_log::GroupLog;
-pub use lock::{LockHolder, StorageLock};
+pub use location::{OpenedRun, SavedForm, StorageLocation, VacantLocation};
+pub use lock::LockHolder;
+#[cfg(test)]
+use lock::StorageLock;
+pub use mailbox::{Mailbox, RequestHandler, RequestOutcome};
 pub use memory::{MemoryLease, MemoryStorage};
 pub use reader::{EarliestState, Reader};
 pub(crate) use reader::{RECORDS_PER_BATCH, read_in_batches};
-pub use socket::RunSocket;
-pub use sqlite::SqliteLease;
+#[cfg(test)]
+use sqlite::SqliteLease;
 pub use team_json::TeamJsonFile;
 
 /// The number of the first public event line of a run.
@@ -291,6 +299,9 @@ pub trait Lease: Send {
 
     /// Replaces the team file of the run.
     fn set_definition(&mut self, definition: &SavedDefinition) -> Result<(), StoreError>;
+
+    /// Makes full appends durable together with those of other runs, if the storage can.
+    fn join(&mut self, _group: &GroupLog) {}
 
     /// Returns the note with this name, or `None` if there is none.
     fn note(&self, name: &str) -> Result<Option<String>, StoreError>;

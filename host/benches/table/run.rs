@@ -13,7 +13,7 @@ use strata_host::manifest::Definition;
 use strata_host::public_event::PublicEvent;
 use strata_host::sandbox::{HiddenStorage, WasmSandbox};
 use strata_host::storage::{
-    Durability, FIRST_LINE, ReplacePolicy, SavedDefinition, StorageDirectory,
+    Durability, FIRST_LINE, ReplacePolicy, SavedDefinition, StorageLocation,
 };
 
 /// How many bytes each message has.
@@ -82,11 +82,11 @@ impl Place {
             text: team.into(),
             components: Vec::new(),
         };
-        let store = StorageDirectory::new(&dir)
-            .create(ReplacePolicy::Never, &env, &saved)?
-            .lease;
+        let lease = StorageLocation::new(&dir)
+            .vacate(ReplacePolicy::Never)?
+            .create(&env, &saved)?;
         let stepper = Stepper::new(Arc::new(definition.team), env);
-        let journal = Journal::new(stepper, Box::new(store), FIRST_LINE, durability);
+        let journal = Journal::new(stepper, lease, FIRST_LINE, durability);
         let mut journal = journal.with_listener(LineListener::Each(Box::new(move |line| {
             if matches!(line.event, PublicEvent::StepCommitted { .. }) {
                 committed();

@@ -21,7 +21,7 @@ pub(super) fn answer(args: &AnswerArgs, printer: &Printer) -> Result<u8, Command
         ));
     }
     if taken.recipient == AnswerRecipient::Storage {
-        let path = shell_path(&args.path);
+        let path = shell_path(args.path.path());
         printer.note(format_args!(
             "if the team is not running, resume it with:\n  strata-host run --recover_path {path}"
         ));

@@ -12,7 +12,7 @@ use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use strata_core::record::host_call::CallPolicy;
 use strata_host::driver::WhenIdle;
-use strata_host::storage::resolve_link;
+use strata_host::storage::{StorageLocation, resolve_link};
 
 use super::new::NewArgs;
 
@@ -31,9 +31,9 @@ pub(super) struct Cli {
     pub(super) verbose: u8,
 }
 
-/// Parses the path of a saved team. A link such as `workspace/storage/team` is replaced by its target.
-fn saved_path() -> impl TypedValueParser<Value = PathBuf> {
-    PathBufValueParser::new().map(|path| resolve_link(&path))
+/// Parses the location of a saved team. A link such as `workspace/storage/team` is replaced by its target.
+fn saved_path() -> impl TypedValueParser<Value = StorageLocation> {
+    PathBufValueParser::new().map(|path| StorageLocation::new(resolve_link(&path)))
 }
 
 #[derive(Subcommand)]
@@ -156,7 +156,7 @@ pub(super) struct RunArgs {
     pub(super) words: Vec<String>,
     /// Resume the team saved in this directory (or in its team.json).
     #[arg(long = "recover_path", alias = "recover-path", value_name = "PATH", value_parser = saved_path())]
-    pub(super) recover_path: Option<PathBuf>,
+    pub(super) recover_path: Option<StorageLocation>,
     /// Where a fresh run is saved; `workspace/storage/NAME` by default, by the team's name. `workspace/storage/team` is
     /// then a link to it, unless something else has that name.
     #[arg(long, value_name = "DIR")]
@@ -318,7 +318,7 @@ pub(super) enum GraphFormat {
 pub(super) struct SavedArgs {
     /// The storage directory or its team.json.
     #[arg(value_parser = saved_path())]
-    pub(super) path: PathBuf,
+    pub(super) path: StorageLocation,
     /// Print JSON.
     #[arg(long)]
     pub(super) json: bool,
@@ -331,7 +331,7 @@ pub(super) struct SavedArgs {
 pub(super) struct SendArgs {
     /// The storage directory or its team.json.
     #[arg(value_parser = saved_path())]
-    pub(super) path: PathBuf,
+    pub(super) path: StorageLocation,
     /// The message's label.
     #[arg(long, value_name = "LABEL", allow_hyphen_values = true)]
     pub(super) cause: String,
@@ -356,7 +356,7 @@ pub(super) struct SendArgs {
 pub(super) struct AnswerArgs {
     /// The storage directory or its team.json.
     #[arg(value_parser = saved_path())]
-    pub(super) path: PathBuf,
+    pub(super) path: StorageLocation,
     /// The request and its answer. `inspect` shows the open requests.
     #[arg(value_name = "REQUEST=JSON", required = true)]
     pub(super) answers: Vec<String>,

@@ -2,7 +2,7 @@
 //! of a file starts another. `launch::develop` decides where a round continues from, `watch` which
 //! files are watched.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use strata_core::record::event::Status;
@@ -15,6 +15,7 @@ use strata_host::launch::{
 use strata_host::manifest::Overrides;
 use strata_host::manifest::operator::{OperatorPolicy, in_force, policy_files};
 use strata_host::public_event::{EventLine, PublicEvent};
+use strata_host::storage::StorageLocation;
 use tokio::sync::watch;
 
 use super::args::DevArgs;
@@ -74,7 +75,7 @@ async fn run_rounds(args: &DevArgs, printer: &Printer) -> Result<u8, CommandFail
     let signals = Signals::subscribe()?;
     let live = LiveView::at_terminal(printer);
     let reporter = Reporter::new(printer, live.clone());
-    let storage = storage_directory(args);
+    let storage = storage_location(args);
     let inputs = TeamInputs {
         team: Some(&args.team),
         storage: Some(&storage),
@@ -115,7 +116,7 @@ async fn run_rounds(args: &DevArgs, printer: &Printer) -> Result<u8, CommandFail
             Round::Ended(status) => (exit_code(status), None),
             Round::Changed(change) => (0, Some(change)),
         };
-        let storage = storage_directory(args);
+        let storage = storage_location(args);
         change = match seen {
             Some(change) => Some(change),
             None => match session.wait_for_change(args, &storage).await {
@@ -125,7 +126,7 @@ async fn run_rounds(args: &DevArgs, printer: &Printer) -> Result<u8, CommandFail
             },
         };
         let what = change.as_ref().map_or_else(
-            || format!("`{}`", display_relative_path(&storage)),
+            || format!("`{}`", display_relative_path(storage.path())),
             describe_change,
         );
         printer.note(format_args!("\n{what} changed"));
@@ -134,7 +135,7 @@ async fn run_rounds(args: &DevArgs, printer: &Printer) -> Result<u8, CommandFail
 
 impl Session {
     /// Waits between rounds until something happens that may start another.
-    async fn wait_for_change(&mut self, args: &DevArgs, storage: &Path) -> Wake {
+    async fn wait_for_change(&mut self, args: &DevArgs, storage: &StorageLocation) -> Wake {
         let what = match self.watch.count() {
             // The files of a team are not known until its team file can be read.
             _ if !args.team.exists() => {
@@ -170,7 +171,7 @@ impl Session {
             team: args.team.clone(),
             idea: args.idea.clone(),
             overrides,
-            storage: storage_directory(args),
+            storage: storage_location(args),
             changed: changed.to_vec(),
         };
         let mut run = match develop(
@@ -179,7 +180,7 @@ impl Session {
             round_listener(&self.lines, change, &self.printer),
         ) {
             Ok(DevelopOutcome::Running(run, notes)) => {
-                report_notes(&notes, run.path(), &self.printer);
+                report_notes(&notes, run.location(), &self.printer);
                 run
             }
             Ok(DevelopOutcome::Unchanged) => {
@@ -232,11 +233,12 @@ impl Session {
     }
 }
 
-/// Returns the directory where the team is saved. It depends on the team's name.
-fn storage_directory(args: &DevArgs) -> PathBuf {
-    args.storage
-        .clone()
+/// Returns where the team is saved. It depends on the team's name.
+fn storage_location(args: &DevArgs) -> StorageLocation {
+    let named = args.storage.clone();
+    named
         .unwrap_or_else(|| development_storage(&args.team))
+        .into()
 }
 
 /// Returns whether every policy in force permits building sources.

@@ -32,7 +32,7 @@ pub(super) fn diff(args: &DiffArgs, printer: &Printer) -> Result<u8, CommandFail
 
 fn side_json(side: &ComparedState) -> Value {
     json!({
-        "path": side.path, "lineage": side.lineage,
+        "path": side.storage.path(), "lineage": side.lineage,
         "checkpoint": side.checkpoint.as_ref().map(|id| &id.0), "first": side.first.as_ref().map(|id| &id.0),
     })
 }
@@ -43,8 +43,7 @@ fn show_divergence(compared: &Comparison, printer: &Printer) {
         let checkpoint = side.checkpoint.as_ref().map_or("none", |id| id.0.as_str());
         printer.print_line(&format!(
             "{mark} {} at {checkpoint}, lineage {}",
-            side.path.display(),
-            side.lineage
+            side.storage, side.lineage
         ));
     }
     printer.print_line("");

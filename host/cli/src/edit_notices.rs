@@ -3,25 +3,21 @@
 
 use std::path::Path;
 
-use strata_host::launch::{edited_team_file, is_team_json_edited};
+use strata_host::launch::edited_team_file;
+use strata_host::storage::StorageLocation;
 
 use super::{Printer, display_relative_path, recover_args, shell_path};
 
 /// Warns if `team.json` was edited, in commands that read the saved state.
-pub(super) fn warn_if_edited(path: &Path, printer: &Printer) {
+pub(super) fn warn_if_edited(location: &StorageLocation, printer: &Printer) {
     // If the storage cannot be read, the command itself reports why.
-    if is_team_json_edited(path).unwrap_or(false) {
-        warn_edited(path, printer);
+    if location.is_team_json_edited().unwrap_or(false) {
+        warn_edited(location, printer);
     }
 }
 
-pub(super) fn warn_edited(path: &Path, printer: &Printer) {
-    let directory = if path.is_file() {
-        path.parent().unwrap_or(path)
-    } else {
-        path
-    };
-    let directory = directory.display();
+pub(super) fn warn_edited(location: &StorageLocation, printer: &Printer) {
+    let directory = location.directory().display();
     printer.warn(format_args!(
         "`team.json` in `{directory}` differs from `team.db`, which is used; to use the edited copy, move it to a \
          directory of its own"
@@ -30,11 +26,18 @@ pub(super) fn warn_edited(path: &Path, printer: &Printer) {
 
 /// Notes that the team file was edited, and that a resume which does not name it uses the saved
 /// one.
-pub(super) fn note_edited_team_file(path: &Path, policy: Option<&Path>, printer: &Printer) {
-    let Ok(Some(file)) = edited_team_file(path) else {
+pub(super) fn note_edited_team_file(
+    location: &StorageLocation,
+    policy: Option<&Path>,
+    printer: &Printer,
+) {
+    let Ok(Some(file)) = edited_team_file(location) else {
         return;
     };
-    let (file, resume) = (display_relative_path(&file), recover_args(path, policy));
+    let (file, resume) = (
+        display_relative_path(&file),
+        recover_args(location.path(), policy),
+    );
     let word = shell_path(Path::new(&file));
     printer.note(format_args!(
         "`{file}` has changed since; `strata-host run {word} {resume}` uses it"

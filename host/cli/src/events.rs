@@ -1,7 +1,6 @@
 //! `events`: prints the recorded events from the beginning, and with `--follow` those that are
 //! added.
 
-use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ pub(super) fn events(
     printer: &Printer,
 ) -> Result<u8, CommandFailure> {
     let mut telling = match lineage {
-        Some(_) => EventReader::open_lineage(Path::new(at), lineage)?,
+        Some(_) => EventReader::open_lineage(&at.into(), lineage)?,
         None => EventReader::parse_and_open(at)?,
     };
     let (dropped, all) = telling.pruned_events()?;

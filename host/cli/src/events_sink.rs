@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use strata_host::launch::{EventReader, OutputFile, TeamInputs, WriteTime};
 use strata_host::open;
 use strata_host::public_event::EventLine;
+use strata_host::storage::StorageLocation;
 
 use super::CommandFailure;
 use super::printer::Printer;
@@ -20,8 +21,8 @@ const END_BYTES: u64 = 64 << 10;
 /// What happens to the previous content of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PreviousContent {
-    /// It is kept and appended to: the events of the run saved at this path continue.
-    Kept(PathBuf),
+    /// It is kept and appended to: the events of the run that is kept there continue.
+    Kept(StorageLocation),
     /// It is dropped.
     Dropped,
 }
@@ -161,7 +162,12 @@ impl EventsFile {
 
     /// Writes the events that were recorded between lines `last` and `next`: a process that was
     /// killed may have recorded them without writing them here.
-    fn write_between(&mut self, saved: &Path, mut last: u64, next: u64) -> io::Result<()> {
+    fn write_between(
+        &mut self,
+        saved: &StorageLocation,
+        mut last: u64,
+        next: u64,
+    ) -> io::Result<()> {
         let mut telling = EventReader::open(saved).map_err(io::Error::other)?;
         while let Some(lines) = telling.next_lines().map_err(io::Error::other)? {
             for line in lines.iter().filter(|line| line.n < next) {
@@ -178,7 +184,7 @@ impl EventsFile {
     /// Writes the missing events that belong to lineages that were left since.
     fn write_between_from_other_lineages(
         &mut self,
-        saved: &Path,
+        saved: &StorageLocation,
         last: u64,
         next: u64,
     ) -> io::Result<()> {
@@ -274,7 +280,7 @@ mod tests {
             format!("{{\"n\":1}}\n{{\"n\":2,\"text\":\"{long}\"}}\n"),
         )
         .unwrap();
-        let file = EventsFile::open(&path, PreviousContent::Kept(dir.path().to_owned())).unwrap();
+        let file = EventsFile::open(&path, PreviousContent::Kept(dir.path().into())).unwrap();
         assert_eq!(last_line_number(&file.read_end().unwrap()), Some(2));
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 use strata_core::record::id::CheckpointId;
 use strata_host::launch::{ForkRequest, LaunchError, Pending, fork as make};
-use strata_host::storage::StoreError;
+use strata_host::storage::{StorageLocation, StoreError};
 
 use super::edit_notices::warn_if_edited;
 use super::{CommandFailure, ForkArgs, Printer, shell_path, shell_word};
@@ -11,14 +11,14 @@ use super::{CommandFailure, ForkArgs, Printer, shell_path, shell_word};
 pub(super) fn fork(args: &ForkArgs, printer: &Printer) -> Result<u8, CommandFailure> {
     warn_if_edited(&args.path, printer);
     let result = make(&ForkRequest {
-        path: args.path.clone(),
+        storage: args.path.clone(),
         at: CheckpointId(args.at.clone()),
         set: args.set.clone(),
-        to: args.to.clone(),
+        to: args.to.as_ref().map(StorageLocation::from),
     });
     let fork = result.map_err(|error| match error {
         LaunchError::Store(error @ StoreError::NoCheckpoint { .. }) => {
-            let path = shell_path(&args.path);
+            let path = shell_path(args.path.path());
             CommandFailure::usage(format!("{error}:\n  strata-host checkpoints {path}"))
         }
         error => error.into(),
@@ -26,7 +26,7 @@ pub(super) fn fork(args: &ForkArgs, printer: &Printer) -> Result<u8, CommandFail
     if args.json {
         let document = json!({
             "checkpoint": fork.checkpoint.0, "lineage": fork.lineage, "parent": fork.parent.0,
-            "step": fork.step, "path": fork.path,
+            "step": fork.step, "path": fork.storage.path(),
         });
         printer.print_json(&document.to_string());
     } else {
@@ -38,7 +38,7 @@ pub(super) fn fork(args: &ForkArgs, printer: &Printer) -> Result<u8, CommandFail
              set here once that step is committed; to have the value last, begin at a checkpoint before the step"
         ));
     }
-    let path = shell_path(&fork.path);
+    let path = shell_path(fork.storage.path());
     let on = match &args.to {
         Some(_) => format!("strata-host run --recover_path {path}"),
         None => format!(

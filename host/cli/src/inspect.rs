@@ -11,7 +11,7 @@ use std::path::Path;
 use strata_core::record::event::Status;
 use strata_core::record::id::CheckpointId;
 use strata_host::launch::{load_saved, parse_saved_state};
-use strata_host::storage::{StateSelector, resolve_link, team_json};
+use strata_host::storage::{StateSelector, StorageLocation, resolve_link, team_json};
 use strata_host::view::{
     ActionCost, HolderState, JoinView, OpenFault, RoleActivity, RunSummary, WorkKind, WorkState,
 };
@@ -32,14 +32,14 @@ const OUTPUT_CHARS: usize = 40;
 const PREVIEW_CHARS: usize = 70;
 
 pub(super) fn inspect(args: &InspectArgs, printer: &Printer) -> Result<u8, CommandFailure> {
-    let (path, at) = match &args.checkpoint {
+    let (location, at) = match &args.checkpoint {
         Some(id) => {
             if let (
-                path,
+                location,
                 StateSelector::Checkpoint(CheckpointId(other)) | StateSelector::Lineage(other),
             ) = parse_saved_state(&args.path)?
             {
-                let path = shell_path(&path);
+                let path = shell_path(location.path());
                 let why = format!(
                     "two places were given, `{other}` behind `@` and `{id}` by `--checkpoint`"
                 );
@@ -49,7 +49,7 @@ pub(super) fn inspect(args: &InspectArgs, printer: &Printer) -> Result<u8, Comma
                 )));
             }
             (
-                resolve_link(Path::new(&args.path)),
+                StorageLocation::new(resolve_link(Path::new(&args.path))),
                 StateSelector::Checkpoint(CheckpointId(id.clone())),
             )
         }
@@ -60,11 +60,11 @@ pub(super) fn inspect(args: &InspectArgs, printer: &Printer) -> Result<u8, Comma
             "`--calls` shows the recorded calls of all that is saved; leave `@ID` away",
         ));
     }
-    let (path, json) = (path.as_path(), args.json);
-    let holder = HolderState::read(path, &at);
-    let saved = load_saved(path, &at)?;
-    let holder = holder.reread(path);
-    warn_if_edited(path, printer);
+    let (path, json) = (location.path(), args.json);
+    let holder = HolderState::read(&location, &at);
+    let saved = load_saved(&location, &at)?;
+    let holder = holder.reread(&location);
+    warn_if_edited(&location, printer);
     let stepper = &saved.stepper;
     let action = args
         .action
@@ -74,8 +74,10 @@ pub(super) fn inspect(args: &InspectArgs, printer: &Printer) -> Result<u8, Comma
     match (&args.message, action, args.calls) {
         (Some(id), _, _) if json => message::print_message_json(stepper, id, printer)?,
         (Some(id), _, _) => message::show(stepper, id, printer)?,
-        (None, _, true) if json => calls::print_calls_json(path, args.action.as_deref(), printer)?,
-        (None, _, true) => calls::show(path, args.action.as_deref(), printer)?,
+        (None, _, true) if json => {
+            calls::print_calls_json(&location, args.action.as_deref(), printer)?
+        }
+        (None, _, true) => calls::show(&location, args.action.as_deref(), printer)?,
         (None, Some(action), false) if json => action.print_json(path, printer),
         (None, Some(action), false) => action.show(holder, path, printer),
         (None, None, false) if json => printer.print_json(

@@ -30,7 +30,7 @@ pub(super) fn replay(args: ReplayArgs, printer: &Printer) -> Result<u8, CommandF
         ..Overrides::default()
     };
     let replay = ReplayRequest {
-        path: args.path,
+        storage: args.path,
         team: args.team,
         saved_team_file: saved_team_file(args.trust),
         overrides,

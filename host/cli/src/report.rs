@@ -1,11 +1,11 @@
 //! `report`: writes a saved run as one HTML page.
 
 use std::io::Write;
-use std::path::Path;
 
 use strata_host::launch::{OutputFile, TeamInputs, WriteTime, gather_report as gather};
 use strata_host::open;
 use strata_host::report::html;
+use strata_host::storage::StorageLocation;
 
 use super::events_sink::ensure_not_input;
 use super::{CommandFailure, Printer, ReportArgs};
@@ -18,8 +18,9 @@ pub(super) fn report(args: &ReportArgs, printer: &Printer) -> Result<u8, Command
     let page = html::page(&report);
     match &args.output {
         Some(file) => {
+            let storage = StorageLocation::new(&report.storage.path);
             let inputs = TeamInputs {
-                storage: Some(Path::new(&report.storage.path)),
+                storage: Some(&storage),
                 ..TeamInputs::default()
             };
             let output = OutputFile {

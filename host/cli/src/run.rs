@@ -17,7 +17,7 @@ use strata_host::manifest::operator::{in_force, policy_files};
 use strata_host::manifest::{Overrides, find_team_file};
 use strata_host::public_event::EventLine;
 use strata_host::services::models::{RECORD_BEGINNING, StreamObserverFactory};
-use strata_host::storage::{ReplacePolicy, resolve_link, update_latest_link};
+use strata_host::storage::{ReplacePolicy, StorageLocation, resolve_link, update_latest_link};
 use tokio::sync::watch;
 
 use super::edit_notices::{note_edited_team_file, warn_edited};
@@ -105,8 +105,8 @@ async fn launch_and_run(
     };
     let mut run = match launch(&args, &storage, on_line, printer)? {
         Launched::Running(run) => run,
-        Launched::Finished(stepper, path) => {
-            show_finished(&args, had_events, &stepper, &path, printer)?;
+        Launched::Finished(stepper) => {
+            show_finished(&args, had_events, &stepper, &storage, printer)?;
             return Ok(0);
         }
     };
@@ -120,7 +120,7 @@ async fn launch_and_run(
     if args.keep_alive && !args.quiet {
         tokio::spawn(note_when_idle(
             run.run_state(),
-            run.path().to_owned(),
+            run.location().path().to_owned(),
             printer.clone(),
         ));
     }
@@ -132,7 +132,7 @@ async fn launch_and_run(
     live.hide();
     let status = played?;
     EndReport::from_run(&run, args.policy.as_deref(), status).write(printer);
-    show_result(&args, status, run.stepper(), run.path(), printer);
+    show_result(&args, status, run.stepper(), run.location().path(), printer);
     Ok(if status == Status::Interrupted {
         signals.code()
     } else {
@@ -146,13 +146,12 @@ fn show_finished(
     args: &RunArgs,
     had_events: bool,
     stepper: &Stepper,
-    path: &Path,
+    storage: &StorageLocation,
     printer: &Printer,
 ) -> Result<(), CommandFailure> {
     if !args.quiet {
         printer.note(format_args!(
-            "the team saved in `{}` is done; nothing is left to run",
-            path.display()
+            "the team saved in `{storage}` is done; nothing is left to run"
         ));
     }
     if let (Some(events), true) = (&args.events, had_events) {
@@ -161,12 +160,12 @@ fn show_finished(
             printer.warn(format_args!("`{}` lacks events: {error}", events.display()));
         }
     }
-    show_result(args, Status::Done, stepper, path, printer);
+    show_result(args, Status::Done, stepper, storage.path(), printer);
     Ok(())
 }
 
 /// Fails if an output file is an input of the run.
-fn check_outputs(args: &RunArgs, storage: &Path) -> Result<(), CommandFailure> {
+fn check_outputs(args: &RunArgs, storage: &StorageLocation) -> Result<(), CommandFailure> {
     if args.record.is_none() && args.events.is_none() {
         return Ok(());
     }
@@ -236,12 +235,12 @@ async fn note_when_idle(mut motion: watch::Receiver<RunState>, path: PathBuf, pr
 
 enum Launched {
     Running(Box<RunHandle>),
-    Finished(Box<Stepper>, PathBuf),
+    Finished(Box<Stepper>),
 }
 
 fn launch(
     args: &RunArgs,
-    storage: &Path,
+    storage: &StorageLocation,
     on_line: LineListener,
     printer: &Printer,
 ) -> Result<Launched, CommandFailure> {
@@ -252,10 +251,10 @@ fn launch(
     }
 }
 
-/// Resumes the team saved at `path`.
+/// Resumes a saved team.
 fn launch_resume(
     args: &RunArgs,
-    path: &PathBuf,
+    saved: &StorageLocation,
     words: PositionalArgs,
     on_line: LineListener,
     printer: &Printer,
@@ -270,7 +269,7 @@ fn launch_resume(
     if args
         .storage
         .as_ref()
-        .is_some_and(|storage| resolve_link(storage) != *path)
+        .is_some_and(|storage| resolve_link(storage) != saved.path())
     {
         printer.warn("`--storage` is ignored: a resume goes on where the team is saved");
     }
@@ -289,22 +288,22 @@ fn launch_resume(
         checkpoint: args.checkpoint.clone().map(CheckpointId),
         in_doubt: args.in_doubt.clone(),
         when_idle: args.when_idle(),
-        ..Resume::new(path, overrides)
+        ..Resume::new(saved.clone(), overrides)
     };
     let resumed = resume(what, report, on_line);
     // This is reported even if the resume is refused, since the line that is named may be fixed
     // already.
     if !is_given && !args.quiet && may_be_fixed_by_edit(&resumed) {
-        note_edited_team_file(path, args.policy.as_deref(), printer);
+        note_edited_team_file(saved, args.policy.as_deref(), printer);
     }
     match resumed? {
         ResumeOutcome::Running(run, notes) => {
-            report_notes(&notes, run.path(), printer);
+            report_notes(&notes, run.location(), printer);
             Ok(Launched::Running(run))
         }
         ResumeOutcome::Finished(stepper, notes) => {
-            report_notes(&notes, path, printer);
-            Ok(Launched::Finished(stepper, path.clone()))
+            report_notes(&notes, saved, printer);
+            Ok(Launched::Finished(stepper))
         }
     }
 }
@@ -312,7 +311,7 @@ fn launch_resume(
 /// Starts a team in `storage`.
 fn launch_new(
     args: &RunArgs,
-    storage: &Path,
+    storage: &StorageLocation,
     words: PositionalArgs,
     on_line: LineListener,
     printer: &Printer,
@@ -341,7 +340,7 @@ fn launch_new(
         idea,
         replace,
         calls: args.calls.into(),
-        ..Start::new(team, storage, overrides)
+        ..Start::new(team, storage.clone(), overrides)
     };
     let started = start(what, report, on_line)?;
     if let Some(aside) = started.moved_to {
@@ -351,7 +350,7 @@ fn launch_new(
         )));
     }
     if args.storage.is_none()
-        && let Err(error) = update_latest_link(storage)
+        && let Err(error) = update_latest_link(storage.directory())
     {
         printer.warn(format_args!(
             "`{LAST_RUN_LINK}` does not lead to this run: {error}"
@@ -391,15 +390,15 @@ fn missing_team(idea: Option<&str>) -> CommandFailure {
     CommandFailure::usage(format!("{which}{meant}"))
 }
 
-pub(super) fn report_notes(notes: &ResumeNotes, path: &Path, printer: &Printer) {
+pub(super) fn report_notes(notes: &ResumeNotes, storage: &StorageLocation, printer: &Printer) {
     if notes.team_json_differs {
-        warn_edited(path, printer);
+        warn_edited(storage, printer);
     }
     if notes.nothing_in_doubt {
         printer.warn(format_args!("`--in-doubt` is ignored: nothing is in doubt"));
     }
     if notes.unsent_idea {
-        let path = shell_path(path);
+        let path = shell_path(storage.path());
         printer.warn(format_args!(
             "the idea was never sent, and nobody has mail; send it: `strata-host send {path} --cause {IDEA_LABEL} IDEA`"
         ));
@@ -490,16 +489,13 @@ pub(super) fn event_listener(
 }
 
 impl RunArgs {
-    /// Returns the directory where the run is, or will be, saved.
-    fn storage(&self) -> Result<PathBuf, CommandFailure> {
+    /// Returns where the run is, or will be, saved.
+    fn storage(&self) -> Result<StorageLocation, CommandFailure> {
         let team = PositionalArgs::parse(&self.words)?.team;
         let by_name = || storage_by_name(team.as_deref().unwrap_or(Path::new(DEFAULT_TEAM)));
-        // A resume names its own directory.
-        Ok(self
-            .recover_path
-            .clone()
-            .or_else(|| self.storage.clone())
-            .unwrap_or_else(by_name))
+        // A resume names its own storage.
+        let named = || self.storage.clone().unwrap_or_else(by_name).into();
+        Ok(self.recover_path.clone().unwrap_or_else(named))
     }
 
     fn overrides(&self) -> Result<Overrides, CommandFailure> {

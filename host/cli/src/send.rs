@@ -1,13 +1,12 @@
 //! `send`: sends a message to a team.
 
 use std::io::Read;
-use std::path::Path;
 
 use strata_core::record::json::Json;
 use strata_core::record::message::{IDEMPOTENCY_KEY, Message};
 use strata_core::text::find_unfit_for_name;
 use strata_host::launch::{load_saved, send as put};
-use strata_host::storage::StateSelector;
+use strata_host::storage::{StateSelector, StorageLocation};
 use strata_host::suggest::did_you_mean;
 
 use super::edit_notices::warn_if_edited;
@@ -110,8 +109,8 @@ fn read_content(text: String) -> Result<String, CommandFailure> {
 }
 
 /// Returns the names to which messages may be sent; none if the storage cannot be read.
-fn addresses(path: &Path) -> Vec<String> {
-    let Ok(saved) = load_saved(path, &StateSelector::Head) else {
+fn addresses(location: &StorageLocation) -> Vec<String> {
+    let Ok(saved) = load_saved(location, &StateSelector::Head) else {
         return Vec::new();
     };
     let team = saved.stepper.team();

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use strata_host::build;
 use strata_host::driver::clock::now_ms;
-use strata_host::launch::{source_files, storage_files};
+use strata_host::launch::source_files;
+use strata_host::storage::StorageLocation;
 
 /// The polling interval: short for a person, and cheap for a machine.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -144,16 +145,21 @@ impl FileWatcher {
     }
 }
 
-/// Waits until another process has written to what is saved in a directory, such as an answer.
-pub(super) async fn storage_written(storage: &Path) {
-    let look = || storage_files(storage).map(|file| fs::metadata(file).ok().as_ref().map(stamp));
+/// Waits until another process has written to what is saved, such as an answer.
+pub(super) async fn storage_written(storage: &StorageLocation) {
+    let files = storage.changing_files();
+    let look = || -> Vec<Option<FileStamp>> {
+        let stamp_of = |file: &PathBuf| fs::metadata(file).ok().as_ref().map(stamp);
+        files.iter().map(stamp_of).collect()
+    };
     let (before, mut now) = (look(), look());
     loop {
         tokio::time::sleep(POLL_INTERVAL).await;
         let again = look();
-        if std::mem::replace(&mut now, again) == again && again != before {
+        if again == now && again != before {
             return;
         }
+        now = again;
     }
 }
 

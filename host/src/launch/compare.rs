@@ -2,7 +2,7 @@
 //! since.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::id::CheckpointId;
@@ -11,14 +11,12 @@ use strata_core::record::lineage::last_common_checkpoint;
 use super::LaunchError;
 use super::saved::{SavedTeam, list_checkpoints, load_saved};
 use crate::difference::{StateDifference, compare_states};
-use crate::storage::{
-    CheckpointRow, StateSelector, StorageDirectory, StoreError, resolve_link, team_json,
-};
+use crate::storage::{CheckpointRow, StateSelector, StorageLocation, resolve_link, team_json};
 
 /// A saved state, as one side of a comparison.
 pub struct ComparedState {
-    /// The storage directory or its `team.json`.
-    pub path: PathBuf,
+    /// Where it is kept.
+    pub storage: StorageLocation,
     /// The lineage.
     pub lineage: String,
     /// Its newest checkpoint.
@@ -41,7 +39,7 @@ pub struct Comparison {
 
 /// One side, as it was read.
 struct LoadedSide {
-    path: PathBuf,
+    storage: StorageLocation,
     team: SavedTeam,
     /// The checkpoints that lead to it, oldest first, as far as its storage lists them.
     chain: Vec<CheckpointId>,
@@ -84,7 +82,7 @@ impl LoadedSide {
             .cloned();
         let env = self.team.stepper.into_env();
         ComparedState {
-            path: self.path,
+            storage: self.storage,
             lineage: env.lineage.name,
             checkpoint: env.checkpoint,
             first,
@@ -93,34 +91,38 @@ impl LoadedSide {
 }
 
 fn load_side(text: &str) -> Result<LoadedSide, LaunchError> {
-    let (path, team) = load_state(text)?;
-    let (rows, _) = list_checkpoints(&path)?;
+    let (storage, team) = load_state(text)?;
+    let (rows, _) = list_checkpoints(&storage)?;
     let chain = checkpoint_chain(&rows, team.stepper.env().checkpoint.clone());
-    Ok(LoadedSide { path, team, chain })
+    Ok(LoadedSide {
+        storage,
+        team,
+        chain,
+    })
 }
 
 /// Loads the state that `PATH` or `PATH@ID` names.
-pub(super) fn load_state(text: &str) -> Result<(PathBuf, SavedTeam), LaunchError> {
-    let (path, at) = parse_saved_state(text)?;
-    let team = load_saved(&path, &at)?;
-    Ok((path, team))
+pub(super) fn load_state(text: &str) -> Result<(StorageLocation, SavedTeam), LaunchError> {
+    let (storage, at) = parse_saved_state(text)?;
+    let team = load_saved(&storage, &at)?;
+    Ok((storage, team))
 }
 
 /// Returns which state `PATH` or `PATH@ID` names.
-pub fn parse_saved_state(text: &str) -> Result<(PathBuf, StateSelector), LaunchError> {
+pub fn parse_saved_state(text: &str) -> Result<(StorageLocation, StateSelector), LaunchError> {
     let (path, id) = split_at_sign(text);
-    let path = resolve_link(path);
+    let storage = StorageLocation::new(resolve_link(path));
     let Some(id) = id else {
-        return Ok((path, StateSelector::Head));
+        return Ok((storage, StateSelector::Head));
     };
-    let (rows, _) = list_checkpoints(&path)?;
+    let (rows, _) = list_checkpoints(&storage)?;
     let is_lineage = rows.iter().any(|row| row.lineage == id);
     let at = if is_lineage {
         StateSelector::Lineage(id.into())
     } else {
         StateSelector::Checkpoint(id.into())
     };
-    Ok((path, at))
+    Ok((storage, at))
 }
 
 /// Splits a path from the text behind its last `@`. If the whole text names an existing file, it is
@@ -156,7 +158,7 @@ fn last_shared_checkpoint(
 ) -> Result<Option<CheckpointId>, LaunchError> {
     let theirs: BTreeSet<&CheckpointId> = other.chain.iter().collect();
     let shared: Vec<&CheckpointId> = one.chain.iter().filter(|id| theirs.contains(id)).collect();
-    if is_same_directory(&one.path, &other.path) {
+    if one.storage.is_same(&other.storage) {
         return Ok(shared.last().map(|id| (*id).clone()));
     }
     if one.env().run != other.env().run {
@@ -185,17 +187,9 @@ fn last_shared_checkpoint(
     Ok(last_common_checkpoint(&one.0, &one.1, &other.0, &other.1))
 }
 
-fn is_same_directory(one: &Path, other: &Path) -> bool {
-    let place = |path: &Path| -> Result<PathBuf, StoreError> {
-        let directory = StorageDirectory::locate(path)?;
-        Ok(std::fs::canonicalize(directory.path()).unwrap_or_else(|_| directory.path().into()))
-    };
-    matches!((place(one), place(other)), (Ok(one), Ok(other)) if one == other)
-}
-
 /// Returns a state as text, so that it can be compared with a state of another storage.
 fn exported_state(read: &LoadedSide, id: &CheckpointId) -> Result<String, LaunchError> {
-    let saved = load_saved(&read.path, &StateSelector::Checkpoint(id.clone()))?;
+    let saved = load_saved(&read.storage, &StateSelector::Checkpoint(id.clone()))?;
     let stepper: &Stepper = &saved.stepper;
     let mut definition = saved.definition;
     (definition.base, definition.name) = Default::default();

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::manifest::{Definition, team_name};
-use crate::storage::{DirectoryContent, Reader, StorageDirectory, default_directories, team_json};
+use crate::storage::{SavedForm, StorageLocation, default_directories, team_json};
 
 /// Returns the directory in which a new run of a team file is saved if no storage is given.
 ///
@@ -36,10 +36,12 @@ fn directory_for(team: &Path, suffix: &str) -> PathBuf {
 
 /// Returns the name of the team that is saved in a directory, if it can be read.
 fn saved_name(directory: &Path) -> Option<String> {
-    let directory = StorageDirectory::locate(directory).ok()?;
-    let definition = match directory.require_team().ok()? {
-        DirectoryContent::Database => Reader::open(&directory).ok()?.definition().ok()?,
-        _ => team_json::saved_definition(&directory.read_team_json().ok()?).ok()??,
+    let location = StorageLocation::new(directory);
+    let definition = match location.saved_form().ok()? {
+        SavedForm::Records => location.read().ok()?.definition().ok()?,
+        SavedForm::TeamJson => {
+            team_json::saved_definition(&location.read_team_json().ok()?).ok()??
+        }
     };
     team_name(&definition.text)
 }

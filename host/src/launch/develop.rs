@@ -5,7 +5,7 @@
 //! team that starts from the beginning moves the previous one aside.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use strata_core::machine::stepper::{Stepper, component_slot};
 use strata_core::record::event::{AttemptEvent, ComponentChanged, Event};
@@ -20,9 +20,7 @@ use super::{Components, LaunchError, Notice, Resume, ResumeNotes, RunHandle, Sta
 use crate::driver::{LineListener, expired_requests};
 use crate::manifest::{Definition, Overrides};
 use crate::sandbox::WasmSandbox;
-use crate::storage::{
-    DirectoryContent, Lease, ReplacePolicy, StorageDirectory, checkpoint_of, read_in_batches,
-};
+use crate::storage::{Lease, ReplacePolicy, StorageLocation, checkpoint_of, read_in_batches};
 
 /// The inputs of a round.
 #[derive(Clone, Debug)]
@@ -34,7 +32,7 @@ pub struct DevelopRound {
     /// What the command line changes.
     pub overrides: Overrides,
     /// Where it is saved.
-    pub storage: PathBuf,
+    pub storage: StorageLocation,
     /// The files that have changed since the last round.
     pub changed: Vec<PathBuf>,
 }
@@ -67,16 +65,12 @@ pub fn develop(
     report: &mut dyn FnMut(Notice<'_>),
     on_line: LineListener,
 ) -> Result<DevelopOutcome, LaunchError> {
-    let content = StorageDirectory::new(&round.storage).require_team();
-    if !matches!(
-        content,
-        Ok(DirectoryContent::Database | DirectoryContent::TeamJson)
-    ) {
+    if round.storage.saved_form().is_err() {
         return start_over(round, report, on_line);
     }
     let resume = Resume {
         team: Some(round.team.clone()),
-        ..Resume::new(&round.storage, round.overrides.clone())
+        ..Resume::new(round.storage.clone(), round.overrides.clone())
     };
     let mut opened = match OpenedTeam::open(&resume) {
         Err(LaunchError::Mismatch(differences)) => {
@@ -112,12 +106,6 @@ pub fn develop(
     Ok(DevelopOutcome::Running(Box::new(run), notes))
 }
 
-/// Returns the files in a storage directory that change whenever the team is saved.
-pub fn storage_files(storage: &Path) -> [PathBuf; 2] {
-    let directory = StorageDirectory::new(storage);
-    [directory.database(), directory.team_json()]
-}
-
 fn start_over(
     round: &DevelopRound,
     report: &mut dyn FnMut(Notice<'_>),
@@ -127,7 +115,7 @@ fn start_over(
         idea: round.idea.clone(),
         replace: ReplacePolicy::Unfinished,
         calls: CallPolicy::Auto,
-        ..Start::new(&round.team, &round.storage, round.overrides.clone())
+        ..Start::new(&round.team, round.storage.clone(), round.overrides.clone())
     };
     let started = start(arguments, report, on_line)?;
     if let Some(aside) = started.moved_to {
@@ -150,7 +138,7 @@ fn round_start(
     components: &Components,
     round: &DevelopRound,
 ) -> Result<RoundStart, LaunchError> {
-    let StateOrigin::Database { store, .. } = &opened.origin else {
+    let StateOrigin::Records { lease, .. } = &opened.origin else {
         return Ok(RoundStart::Newest);
     };
     let (env, definition) = (opened.stepper.env(), &opened.definition);
@@ -161,7 +149,7 @@ fn round_start(
     if idea.is_some_and(|idea| *idea != env.idea) {
         return Ok(RoundStart::Beginning);
     }
-    let saved = store.definition()?;
+    let saved = lease.definition()?;
     let before = Definition::parse_without_files(&saved.text, &saved.name, &saved.base).ok();
     let replaced = opened
         .changed_components(components)
@@ -186,7 +174,7 @@ fn round_start(
     }
     let done = env.is_finished();
     Ok(
-        match first_use(store.as_ref(), &opened.stepper, &changed)? {
+        match first_use(lease.as_ref(), &opened.stepper, &changed)? {
             FirstUse::AfterCheckpoint(checkpoint) => RoundStart::Checkpoint(checkpoint),
             FirstUse::BeforeCheckpoints => RoundStart::Beginning,
             FirstUse::Never if done => RoundStart::Nothing,
@@ -235,7 +223,7 @@ enum FirstUse {
 
 /// Returns the newest checkpoint before one of these slots was first used successfully.
 fn first_use(
-    store: &dyn Lease,
+    lease: &dyn Lease,
     stepper: &Stepper,
     slots: &BTreeSet<Slot>,
 ) -> Result<FirstUse, LaunchError> {
@@ -243,13 +231,13 @@ fn first_use(
         return Ok(FirstUse::Never);
     }
     let existing: BTreeSet<CheckpointId> =
-        store.checkpoints()?.into_iter().map(|row| row.id).collect();
+        lease.checkpoints()?.into_iter().map(|row| row.id).collect();
     let is_one = |id: RoleId, work| {
         component_slot(stepper.team().role(id), id, work).is_some_and(|slot| slots.contains(&slot))
     };
     let (mut newest, mut begun) = (None, None);
     let read = |from, limit| {
-        let records = store.records(from, limit)?;
+        let records = lease.records(from, limit)?;
         let last = from + records.len() as u64;
         Ok((records, last))
     };

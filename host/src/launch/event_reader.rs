@@ -1,19 +1,19 @@
 //! Reads the recorded events as public event lines, from the beginning, in
 //! pieces; and the recorded host calls.
 
-use std::path::{Path, PathBuf};
-
 use strata_core::record::event::{AttemptEvent, Event, HostCalled};
 use strata_core::record::host_call::HostCall;
 
+use super::LaunchError;
 use super::compare::split_at_sign;
-use super::{LaunchError, holder, open_reader};
 use crate::public_event::{EventLine, EventTranslator};
-use crate::storage::{LockHolder, RECORDS_PER_BATCH, Reader, StateSelector, StoreError};
+use crate::storage::{
+    LockHolder, RECORDS_PER_BATCH, Reader, StateSelector, StorageLocation, StoreError,
+};
 
 /// Converts the records of a saved team to public event lines. The team may run at the same time.
 pub struct EventReader {
-    path: PathBuf,
+    location: StorageLocation,
     reader: Reader,
     translator: EventTranslator,
     /// The position of the last record that was returned.
@@ -21,21 +21,24 @@ pub struct EventReader {
 }
 
 impl EventReader {
-    /// Begins with the first record of what is saved at a path.
-    pub fn open(path: &Path) -> Result<Self, LaunchError> {
-        Self::open_lineage(path, None)
+    /// Begins with the first record of a run.
+    pub fn open(location: &StorageLocation) -> Result<Self, LaunchError> {
+        Self::open_lineage(location, None)
     }
 
     /// Begins with the events that lead to the newest state of a lineage. `None` selects the
     /// current one.
-    pub fn open_lineage(path: &Path, lineage: Option<&str>) -> Result<Self, LaunchError> {
-        let mut reader = open_reader(path)?;
+    pub fn open_lineage(
+        location: &StorageLocation,
+        lineage: Option<&str>,
+    ) -> Result<Self, LaunchError> {
+        let mut reader = location.read()?;
         if let Some(name) = lineage {
             reader.switch_lineage(name)?;
         }
         let translator = event_translator(&reader)?;
         Ok(Self {
-            path: path.to_owned(),
+            location: location.clone(),
             reader,
             translator,
             position: 0,
@@ -45,7 +48,7 @@ impl EventReader {
     /// Opens what is given as `PATH` or `PATH@LINEAGE`.
     pub fn parse_and_open(text: &str) -> Result<Self, LaunchError> {
         let (path, lineage) = split_at_sign(text);
-        Self::open_lineage(path, lineage)
+        Self::open_lineage(&path.into(), lineage)
     }
 
     /// Returns the names of all lineages that are saved there, in the order in which they began.
@@ -64,8 +67,8 @@ impl EventReader {
     }
 
     /// Returns which process is recording more, if any.
-    pub fn holder(&self) -> Result<LockHolder, LaunchError> {
-        holder(&self.path)
+    pub fn holder(&self) -> Result<LockHolder, StoreError> {
+        self.location.holder()
     }
 
     /// Returns the next lines, or `None` if there are no more at present.
@@ -81,12 +84,12 @@ impl EventReader {
     }
 }
 
-/// Passes every recorded call at a path to `tell`, oldest first: its public line, and the call.
+/// Passes every recorded call of a run to `tell`, oldest first: its public line, and the call.
 pub fn for_each_call(
-    path: &Path,
+    location: &StorageLocation,
     tell: &mut dyn FnMut(&EventLine, &HostCall),
 ) -> Result<(), LaunchError> {
-    let reader = open_reader(path)?;
+    let reader = location.read()?;
     let mut translator = event_translator(&reader)?;
     for record in reader.records_after(0) {
         let record = record?;

@@ -9,10 +9,9 @@ use strata_core::state::environment::files::Placement;
 
 use super::LaunchError;
 use super::compare::load_state;
-use super::saved::open_reader;
 use crate::blob::Blobs;
 use crate::sandbox::Directories;
-use crate::storage::StoreError;
+use crate::storage::{StorageLocation, StoreError};
 
 /// The files that belong to a saved state.
 pub struct SavedFiles {
@@ -25,9 +24,9 @@ pub struct SavedFiles {
 /// Returns which files actions wrote up to a state that is given as `PATH` or `PATH@ID`. Extracts
 /// them into the directory `to`, if one is given.
 pub fn saved_files(at: &str, to: Option<&Path>) -> Result<SavedFiles, LaunchError> {
-    let (path, team) = load_state(at)?;
+    let (location, team) = load_state(at)?;
     let stepper = team.stepper;
-    let blobs = load_blobs(&path, &stepper)?;
+    let blobs = load_blobs(&location, &stepper)?;
     let seen = stepper.env().files.intended.iter();
     let is_available = |content: &PathContent| {
         content
@@ -62,11 +61,14 @@ pub fn saved_files(at: &str, to: Option<&Path>) -> Result<SavedFiles, LaunchErro
 
 /// Returns the contents of the files that a state refers to, as far as the storage has them. A
 /// `team.json` alone has none.
-pub(super) fn load_blobs(path: &Path, stepper: &Stepper) -> Result<Blobs, LaunchError> {
+pub(super) fn load_blobs(
+    location: &StorageLocation,
+    stepper: &Stepper,
+) -> Result<Blobs, LaunchError> {
     let needed = stepper.env().file_digests();
     let mut blobs = Blobs::new();
-    let reader = match open_reader(path) {
-        Err(LaunchError::Store(StoreError::NoRecords { .. })) => return Ok(blobs),
+    let reader = match location.read() {
+        Err(StoreError::NoRecords { .. }) => return Ok(blobs),
         reader => reader?,
     };
     for digest in needed {

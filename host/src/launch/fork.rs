@@ -1,7 +1,4 @@
-//! Forks: creates a new lineage that begins at a checkpoint, in the same storage or in another
-//! directory. The existing lineages do not change.
-
-use std::path::{Path, PathBuf};
+//! Forks: creates a new lineage that begins at a checkpoint, in the same storage or in another. The existing lineages do not change.
 
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::edit::Edit;
@@ -14,7 +11,7 @@ use super::resume::{OpenedTeam, StateOrigin};
 use super::resume_plan::{
     account_at_stop, next_lineage_name, require_checkpoint, restore_stepper, total_account,
 };
-use super::saved::{load_saved, open_reader};
+use super::saved::load_saved;
 use super::start::random_id;
 use super::{LaunchError, edit, files, saved_definition};
 use crate::display_path::absolute_path;
@@ -22,22 +19,21 @@ use crate::driver::{DriverError, clock};
 use crate::public_event::{action_name, count_lines};
 use crate::sha256::sha256;
 use crate::storage::{
-    DirectoryContent, Durability, Lease, Record, StateSelector, StorageDirectory, StoreError,
-    team_json,
+    Durability, Record, SavedForm, StateSelector, StorageLocation, StoreError, team_json,
 };
 use crate::trust::storage_mark;
 
 /// The arguments of a fork.
 #[derive(Clone, Debug)]
 pub struct ForkRequest {
-    /// The storage directory or its `team.json`.
-    pub path: PathBuf,
+    /// Where the run is kept.
+    pub storage: StorageLocation,
     /// Where the new lineage begins.
     pub at: CheckpointId,
     /// The values to change in the new lineage: `SCOPE/KEY=JSON` each.
     pub set: Vec<String>,
-    /// The directory of the fork. With `None`, it stays in the same storage.
-    pub to: Option<PathBuf>,
+    /// Where the fork is kept. With `None`, it stays in the same storage.
+    pub to: Option<StorageLocation>,
 }
 
 /// A new fork.
@@ -51,8 +47,8 @@ pub struct CreatedFork {
     pub parent: CheckpointId,
     /// The step that is open or comes next.
     pub step: u64,
-    /// The storage that contains it.
-    pub path: PathBuf,
+    /// Where it is kept.
+    pub storage: StorageLocation,
     /// The changed values that will be overwritten when the open step is committed, because actions
     /// that wrote them have already finished in it.
     pub pending: Vec<Pending>,
@@ -71,55 +67,49 @@ pub struct Pending {
 /// Makes a fork.
 pub fn fork(fork: &ForkRequest) -> Result<CreatedFork, LaunchError> {
     match &fork.to {
-        Some(to) => fork_into_directory(fork, to),
+        Some(to) => fork_elsewhere(fork, to),
         None => fork_in_storage(fork),
     }
 }
 
-/// Writes the new lineage into a directory of its own. Only reads the records of the original
+/// Writes the new lineage into a storage of its own. Only reads the records of the original
 /// storage, which a run may be writing at the same time.
-fn fork_into_directory(fork: &ForkRequest, to: &Path) -> Result<CreatedFork, LaunchError> {
-    let directory = StorageDirectory::new(to);
-    if matches!(
-        directory.content()?,
-        DirectoryContent::TeamJson | DirectoryContent::Database
-    ) {
-        return Err(StoreError::Occupied { path: to.into() }.into());
-    }
-    let origin = load_saved(&fork.path, &StateSelector::Checkpoint(fork.at.clone()))?;
-    let head = load_saved(&fork.path, &StateSelector::Head)?;
-    let account = match StorageDirectory::locate(&fork.path)?.require_team()? {
-        DirectoryContent::Database => {
-            let reader = open_reader(&fork.path)?;
+fn fork_elsewhere(fork: &ForkRequest, to: &StorageLocation) -> Result<CreatedFork, LaunchError> {
+    to.require_vacant()?;
+    let origin = load_saved(&fork.storage, &StateSelector::Checkpoint(fork.at.clone()))?;
+    let head = load_saved(&fork.storage, &StateSelector::Head)?;
+    let account = match fork.storage.saved_form()? {
+        SavedForm::Records => {
+            let reader = fork.storage.read()?;
             total_account(reader.spent()?, &head.stepper, &reader.lineages()?, &|at| {
                 reader.load(at)
             })?
         }
-        _ => account_at_stop(&head.stepper),
+        SavedForm::TeamJson => account_at_stop(&head.stepper),
     };
     let mut stepper = origin.stepper;
     let edits = parse_edits(stepper.team(), &fork.set)?;
     let name = unique_lineage_name(&stepper, &edits, to);
-    let known = storage_mark::known_definitions(StorageDirectory::locate(&fork.path)?.path());
+    let known = storage_mark::known_definitions(fork.storage.directory());
     let event = fork_event(&stepper, fork, name, edits, account)?;
     stepper.apply(&event).map_err(DriverError::from)?;
     let text = team_json::export(stepper.team(), stepper.env(), &origin.definition);
-    match files::load_blobs(&fork.path, &stepper)? {
+    match files::load_blobs(&fork.storage, &stepper)? {
         blobs if blobs.is_empty() && text.len() as u64 <= team_json::MAX_BYTES => {
-            directory.place_team_json(&text)?
+            to.place_team_json(&text)?
         }
         // File contents, which `team.json` cannot hold, are written into a database, and so is a
         // state that is too large to be read from `team.json`.
-        blobs => directory.place_team(&text, stepper.env(), &origin.definition, &blobs)?,
+        blobs => to.place_run(&text, stepper.env(), &origin.definition, &blobs)?,
     }
-    storage_mark::mark_copy(known, to);
+    storage_mark::mark_copy(known, to.directory());
     created_fork(event, &stepper, to)
 }
 
 /// Returns a lineage name that no other fork has. It is derived from the contents, the destination,
 /// and a random number, because a fork may be made again after it was removed. Two lineages with
 /// the same name would take each other's recorded effects for their own.
-fn unique_lineage_name(stepper: &Stepper, edits: &[Edit], to: &Path) -> String {
+fn unique_lineage_name(stepper: &Stepper, edits: &[Edit], to: &StorageLocation) -> String {
     /// The number of hexadecimal digits, enough to distinguish the forks of one run.
     const DIGITS: usize = 8;
     let env = stepper.env();
@@ -127,7 +117,7 @@ fn unique_lineage_name(stepper: &Stepper, edits: &[Edit], to: &Path) -> String {
     let seed = format!(
         "{}\n{from}\n{edits:?}\n{}\n{:x}",
         env.run,
-        absolute_path(to).display(),
+        absolute_path(to.path()).display(),
         random_id()
     );
     let first = env.lineage.name.split('.').next().unwrap_or_default();
@@ -136,22 +126,22 @@ fn unique_lineage_name(stepper: &Stepper, edits: &[Edit], to: &Path) -> String {
 
 /// Records the new lineage in the same storage. The current lineage stays the current one.
 fn fork_in_storage(fork: &ForkRequest) -> Result<CreatedFork, LaunchError> {
-    let opened = OpenedTeam::open_without_running(&fork.path)?;
+    let opened = OpenedTeam::open_without_running(&fork.storage)?;
     let current = opened.stepper;
     let mut stepper = current.clone();
-    let mut store = match opened.origin {
-        StateOrigin::Database { store, .. } => {
+    let mut lease = match opened.origin {
+        StateOrigin::Records { lease, .. } => {
             stepper = restore_stepper(
                 &stepper,
-                store.load(&StateSelector::Checkpoint(fork.at.clone()))?,
+                lease.load(&StateSelector::Checkpoint(fork.at.clone()))?,
             )?;
-            *store
+            lease
         }
         StateOrigin::TeamJson(bytes) => {
             require_checkpoint(current.env(), &fork.at)?;
             // The edits are checked before the `team.json` is converted to a database.
             parse_edits(stepper.team(), &fork.set)?;
-            opened.directory.import_team_json(
+            opened.location.import_team_json(
                 &bytes,
                 current.env(),
                 &saved_definition(&opened.definition),
@@ -159,13 +149,13 @@ fn fork_in_storage(fork: &ForkRequest) -> Result<CreatedFork, LaunchError> {
         }
     };
     let edits = parse_edits(stepper.team(), &fork.set)?;
-    let lineages = store.lineages()?;
-    let account = total_account(store.spent()?, &current, &lineages, &|at| store.load(at))?;
+    let lineages = lease.lineages()?;
+    let account = total_account(lease.spent()?, &current, &lineages, &|at| lease.load(at))?;
     let event = fork_event(&stepper, fork, next_lineage_name(&lineages), edits, account)?;
     stepper.apply(&event).map_err(DriverError::from)?;
-    let (line, time_ms) = (store.load(&StateSelector::Head)?.next_line, clock::now_ms());
+    let (line, time_ms) = (lease.load(&StateSelector::Head)?.next_line, clock::now_ms());
     let lines = count_lines(&event);
-    store.append(
+    lease.append(
         &[Record {
             line,
             lines,
@@ -174,7 +164,7 @@ fn fork_in_storage(fork: &ForkRequest) -> Result<CreatedFork, LaunchError> {
         }],
         Durability::Full,
     )?;
-    created_fork(event, &stepper, &fork.path)
+    created_fork(event, &stepper, &fork.storage)
 }
 
 fn parse_edits(team: &Team, set: &[String]) -> Result<Vec<Edit>, LaunchError> {
@@ -198,7 +188,11 @@ fn fork_event(
     Ok(event.ok_or_else(none)?)
 }
 
-fn created_fork(event: Event, stepper: &Stepper, path: &Path) -> Result<CreatedFork, LaunchError> {
+fn created_fork(
+    event: Event,
+    stepper: &Stepper,
+    storage: &StorageLocation,
+) -> Result<CreatedFork, LaunchError> {
     let Event::Forked(Forked {
         lineage,
         from,
@@ -216,7 +210,7 @@ fn created_fork(event: Event, stepper: &Stepper, path: &Path) -> Result<CreatedF
         checkpoint,
         parent: from,
         step,
-        path: path.into(),
+        storage: storage.clone(),
         pending,
     })
 }

@@ -7,7 +7,6 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::is_saved_in;
 use super::saved::read_saved_definition;
 use crate::build;
 use crate::display_path::display_path;
@@ -15,6 +14,7 @@ use crate::manifest::{Definition, referenced_files, referenced_files_in_text};
 use crate::open;
 use crate::plugin::Access;
 use crate::sandbox::resolve_links;
+use crate::storage::StorageLocation;
 use crate::trust::lock::ComponentLock;
 use crate::trust::signature::signature_path;
 
@@ -30,8 +30,8 @@ const MAX_ENTRIES: usize = 100_000;
 pub struct TeamInputs<'a> {
     /// The team file, if one is given.
     pub team: Option<&'a Path>,
-    /// The directory in which it is saved or will be saved.
-    pub storage: Option<&'a Path>,
+    /// Where it is saved or will be saved.
+    pub storage: Option<&'a StorageLocation>,
     /// The replaced components: `ROLE.ACTION=FILE` each.
     pub components: &'a [String],
     /// The policy files that bind it.
@@ -126,7 +126,7 @@ impl TeamInputs<'_> {
         let file = output.path;
         if self
             .storage
-            .is_some_and(|storage| is_saved_in(file, storage))
+            .is_some_and(|storage| storage.is_storage_file(file))
         {
             return Some(OutputConflict::Input("a file in which the team is saved"));
         }
@@ -183,7 +183,9 @@ impl TeamInputs<'_> {
             return None;
         }
         let real = resolve_output_path(output.path);
-        let storage = self.storage.map(resolve_links);
+        let storage = self
+            .storage
+            .map(|storage| resolve_links(storage.directory()));
         if storage.is_some_and(|storage| real.starts_with(storage)) {
             return None;
         }

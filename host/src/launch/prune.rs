@@ -1,12 +1,9 @@
 //! Prunes a saved team: removes old checkpoints and frees the space that only they needed.
 
-use std::path::Path;
-
 use super::LaunchError;
 use super::resume::{OpenedTeam, StateOrigin};
 use super::resume_plan::restore_stepper;
-use super::saved::open_reader;
-use crate::storage::{Lease, Pruned};
+use crate::storage::{Pruned, StorageLocation, StoreError};
 
 /// The number of checkpoints to keep if neither the operator nor the team file says otherwise.
 pub const DEFAULT_KEPT_CHECKPOINTS: u32 = 10;
@@ -21,24 +18,25 @@ pub struct PruneResult {
 
 /// Removes old checkpoints of a saved team and frees what only they needed. Keeps `keep`
 /// checkpoints, or the number in the team file if that is `None`.
-pub fn prune(path: &Path, keep: Option<u32>) -> Result<PruneResult, LaunchError> {
-    let opened = OpenedTeam::open_without_running(path)?;
+pub fn prune(location: &StorageLocation, keep: Option<u32>) -> Result<PruneResult, LaunchError> {
+    let opened = OpenedTeam::open_without_running(location)?;
     let keep = keep
         .or(opened.definition.run.checkpoints_kept)
         .unwrap_or(DEFAULT_KEPT_CHECKPOINTS);
     let stepper = opened.stepper;
     match opened.origin {
-        StateOrigin::Database { mut store, .. } => {
+        StateOrigin::Records { mut lease, .. } => {
             let mut sum_up = |saved| match restore_stepper(&stepper, saved) {
                 Ok(state) => Ok(state.into_env()),
                 Err(error) => Err(error.to_string()),
             };
-            let pruned = store.prune(keep, &mut sum_up)?;
+            let pruned = lease.prune(keep, &mut sum_up)?;
             Ok(PruneResult { keep, pruned })
         }
         // It has no records. Returns the same error as other commands that need them.
-        StateOrigin::TeamJson(_) => Err(open_reader(path)
-            .err()
-            .unwrap_or_else(|| LaunchError::InvalidInput("no records".into()))),
+        StateOrigin::TeamJson(_) => Err(StoreError::NoRecords {
+            path: location.path().into(),
+        }
+        .into()),
     }
 }

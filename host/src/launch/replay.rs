@@ -19,14 +19,14 @@ use crate::replay::{
     ReplaySession, Replayer,
 };
 use crate::sandbox::{HiddenStorage, WasmSandbox};
-use crate::storage::{Reader, StorageDirectory};
+use crate::storage::{Reader, StorageLocation};
 use crate::suggest::suggest;
 
 /// The arguments of a replay.
 #[derive(Clone, Debug)]
 pub struct ReplayRequest {
-    /// The storage directory or its `team.json`.
-    pub path: PathBuf,
+    /// Where the run is kept.
+    pub storage: StorageLocation,
     /// The team file, if not the saved one.
     pub team: Option<PathBuf>,
     /// Which saved team files may be used if none is given.
@@ -47,11 +47,11 @@ pub async fn replay(
     replay: ReplayRequest,
     report: &mut dyn FnMut(Notice<'_>),
 ) -> Result<ReplayReport, LaunchError> {
-    let mut reader = super::open_reader(&replay.path)?;
+    let mut reader = replay.storage.read()?;
     if let Some(lineage) = &replay.lineage {
         reader.switch_lineage(lineage)?;
     }
-    let storage = StorageDirectory::locate(&replay.path)?;
+    let storage = replay.storage.directory();
     let definition = match &replay.team {
         Some(team) => {
             let mut definition = Definition::read(team)?;
@@ -59,7 +59,7 @@ pub async fn replay(
             definition
         }
         None => definition_from_saved(
-            storage.path(),
+            storage,
             &reader.definition()?,
             &replay.overrides,
             replay.saved_team_file,
@@ -81,7 +81,7 @@ pub async fn replay(
     }
     let sandbox = WasmSandbox::one_shot()?;
     let components = Components::load(&definition, &sandbox, report)?;
-    let own = HiddenStorage::new(storage.path());
+    let own = HiddenStorage::new(storage);
     let services = components.offline_services(&definition, sandbox, own)?;
     let plugins: BTreeMap<_, _> = services.plugins.clone();
     let models = definition.llm.as_ref().map_or(RecordedModels::None, |llm| {

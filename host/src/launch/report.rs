@@ -8,7 +8,7 @@ use strata_core::machine::stepper::Stepper;
 use super::LaunchError;
 use super::compare::{checkpoint_chain, parse_saved_state};
 use super::resume_plan::restore_stepper;
-use super::saved::{SavedTeam, list_checkpoints, load_saved, open_reader};
+use super::saved::{SavedTeam, list_checkpoints, load_saved};
 use crate::driver::DriverError;
 use crate::report::{Report, ReportBuilder, StorageOverview};
 use crate::storage::{CheckpointRow, Reader, StateSelector, StoreError};
@@ -20,21 +20,21 @@ const MAX_OTHER_STATES: usize = 40;
 /// Collects the data about the state that is given as `PATH` or `PATH@ID`, and about everything
 /// that led to it.
 pub fn gather_report(at: &str) -> Result<Report, LaunchError> {
-    let (path, at) = parse_saved_state(at)?;
-    let (rows, current) = list_checkpoints(&path)?;
-    let team = load_saved(&path, &at)?;
+    let (location, at) = parse_saved_state(at)?;
+    let (rows, current) = list_checkpoints(&location)?;
+    let team = load_saved(&location, &at)?;
     let mut beside = StorageOverview {
-        path: path.display().to_string(),
+        path: location.to_string(),
         checkpoints: rows,
         ..StorageOverview::default()
     };
-    let reader = match open_reader(&path) {
+    let reader = match location.read() {
         Ok(reader) => reader,
         // A `team.json` alone has no records.
-        Err(LaunchError::Store(StoreError::NoRecords { .. })) => {
+        Err(StoreError::NoRecords { .. }) => {
             return Ok(ReportBuilder::new(team.stepper, []).finish(beside, Vec::new()));
         }
-        Err(error) => return Err(error),
+        Err(error) => return Err(error.into()),
     };
     let lineage = match &at {
         StateSelector::Head => current,

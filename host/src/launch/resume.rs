@@ -32,16 +32,15 @@ use crate::manifest::{Definition, Overrides, is_confined};
 use crate::sandbox::{HiddenStorage, WasmSandbox, resolve_links};
 use crate::shell::shell_path;
 use crate::storage::{
-    DirectoryContent, Durability, FIRST_LINE, GroupLog, Lease, LoadedState, SavedDefinition,
-    SqliteLease, StateSelector, StorageDirectory, StoreError, TeamJsonFile, WriteContent,
-    team_json,
+    Durability, FIRST_LINE, GroupLog, Lease, LoadedState, SavedDefinition, SavedForm,
+    StateSelector, StorageLocation, StoreError, TeamJsonFile, WriteContent, team_json,
 };
 
 /// The arguments of a resume.
 #[derive(Clone, Debug)]
 pub struct Resume {
-    /// The storage directory or its `team.json`.
-    pub path: PathBuf,
+    /// Where the run is kept.
+    pub storage: StorageLocation,
     /// The team file, if not the saved one.
     pub team: Option<PathBuf>,
     /// Which saved team files may be used if none is given.
@@ -67,9 +66,9 @@ pub struct Resume {
 
 impl Resume {
     /// Returns a resume of what is saved that changes nothing and ends when nothing is left to do.
-    pub fn new(path: impl Into<PathBuf>, overrides: Overrides) -> Self {
+    pub fn new(storage: impl Into<StorageLocation>, overrides: Overrides) -> Self {
         Self {
-            path: path.into(),
+            storage: storage.into(),
             team: None,
             saved_team_file: SavedTeamFile::default(),
             overrides,
@@ -108,7 +107,7 @@ pub struct ResumeNotes {
 
 /// A saved team that was read and can be resumed. Nothing was changed yet.
 pub(super) struct OpenedTeam {
-    pub(super) directory: StorageDirectory,
+    pub(super) location: StorageLocation,
     pub(super) definition: Definition,
     pub(super) stepper: Stepper,
     next_line: u64,
@@ -121,22 +120,22 @@ type ReadSavedDefinition<'a> = Box<dyn FnOnce() -> Result<SavedDefinition, Launc
 
 /// Where a saved state comes from.
 pub(super) enum StateOrigin {
-    /// The database.
-    Database {
-        store: Box<SqliteLease>,
+    /// The records.
+    Records {
+        lease: Box<dyn Lease>,
         team_json_differs: bool,
     },
-    /// A `team.json` without a database.
+    /// A `team.json` without records.
     TeamJson(Vec<u8>),
 }
 
 /// Runs `work` while the newest state is read. If no thread can be created, the state is read
 /// afterwards.
 fn load_while<T>(
-    store: &mut SqliteLease,
+    lease: &mut dyn Lease,
     work: impl FnOnce() -> T,
 ) -> (T, Result<LoadedState, StoreError>) {
-    let reading = &mut *store;
+    let reading = &mut *lease;
     let (done, loaded) = thread::scope(|scope| {
         let loading =
             thread::Builder::new().spawn_scoped(scope, move || reading.load(&StateSelector::Head));
@@ -148,18 +147,17 @@ fn load_while<T>(
     });
     (
         done,
-        loaded.unwrap_or_else(|_| store.load(&StateSelector::Head)),
+        loaded.unwrap_or_else(|_| lease.load(&StateSelector::Head)),
     )
 }
 
 impl OpenedTeam {
     /// Opens what is saved at a path, with the given team file or the saved one.
     pub(super) fn open(resume: &Resume) -> Result<Self, LaunchError> {
-        let storage = StorageDirectory::locate(&resume.path)?;
-        Self::open_with(&resume.path, |saved| match &resume.team {
+        Self::open_with(&resume.storage, |saved| match &resume.team {
             Some(team) => read_given_definition(team, &resume.overrides, saved),
             None => definition_from_saved(
-                storage.path(),
+                resume.storage.directory(),
                 &saved()?,
                 &resume.overrides,
                 resume.saved_team_file,
@@ -169,37 +167,36 @@ impl OpenedTeam {
 
     /// Opens what is saved at a path in order to change it without running anything. The files that
     /// the team file names need not exist.
-    pub(super) fn open_without_running(path: &Path) -> Result<Self, LaunchError> {
-        Self::open_with(path, |saved| {
+    pub(super) fn open_without_running(location: &StorageLocation) -> Result<Self, LaunchError> {
+        Self::open_with(location, |saved| {
             super::parse_saved_definition(&saved()?, Definition::parse_without_files)
         })
     }
 
     fn open_with(
-        path: &Path,
+        location: &StorageLocation,
         define: impl FnOnce(ReadSavedDefinition<'_>) -> Result<Definition, LaunchError>,
     ) -> Result<Self, LaunchError> {
-        let directory = StorageDirectory::locate(path)?;
-        match directory.require_team()? {
-            DirectoryContent::Database => {
-                let opened = directory.open()?;
-                let (mut store, team_json_differs) = (opened.lease, opened.team_json_differs);
-                let saved = store.definition();
+        match location.saved_form()? {
+            SavedForm::Records => {
+                let opened = location.open()?;
+                let (mut lease, team_json_differs) = (opened.lease, opened.team_json_differs);
+                let saved = lease.definition();
                 // Parsing a large team file takes about as long as reading its state.
                 let (definition, saved) =
-                    load_while(&mut store, || define(Box::new(|| Ok(saved?))));
+                    load_while(lease.as_mut(), || define(Box::new(|| Ok(saved?))));
                 let (definition, saved) = (definition?, saved?);
                 check_shape(&saved.base, &definition.team)?;
                 let mut stepper = Stepper::new(Arc::new(definition.team.clone()), saved.base);
                 for record in &saved.tail {
                     stepper.apply(&record.event).map_err(DriverError::from)?;
                 }
-                let origin = StateOrigin::Database {
-                    store: Box::new(store),
+                let origin = StateOrigin::Records {
+                    lease,
                     team_json_differs,
                 };
                 Ok(Self {
-                    directory,
+                    location: location.directory().into(),
                     definition,
                     stepper,
                     next_line: saved.next_line,
@@ -207,15 +204,15 @@ impl OpenedTeam {
                     plan: ResumePlan::Continue,
                 })
             }
-            _ => {
-                let bytes = directory.read_team_json()?;
-                let definition = define(Box::new(|| saved_definition_of(&directory, &bytes)))?;
-                let env = import_team_json(&directory, &definition.team, &bytes)?;
+            SavedForm::TeamJson => {
+                let bytes = location.read_team_json()?;
+                let definition = define(Box::new(|| saved_definition_of(location, &bytes)))?;
+                let env = import_team_json(location, &definition.team, &bytes)?;
                 check_shape(&env, &definition.team)?;
                 let stepper = Stepper::new(Arc::new(definition.team.clone()), env);
                 let origin = StateOrigin::TeamJson(bytes);
                 Ok(Self {
-                    directory,
+                    location: location.directory().into(),
                     definition,
                     stepper,
                     next_line: FIRST_LINE,
@@ -231,19 +228,19 @@ impl OpenedTeam {
     pub(super) fn into_journal(
         self,
         group: Option<&GroupLog>,
-    ) -> Result<(Journal, StorageDirectory), LaunchError> {
-        let mut store = match self.origin {
-            StateOrigin::Database { store, .. } => *store,
-            StateOrigin::TeamJson(bytes) => self.directory.import_team_json(
+    ) -> Result<(Journal, StorageLocation), LaunchError> {
+        let mut lease = match self.origin {
+            StateOrigin::Records { lease, .. } => lease,
+            StateOrigin::TeamJson(bytes) => self.location.import_team_json(
                 &bytes,
                 self.stepper.env(),
                 &saved_definition(&self.definition),
             )?,
         };
         let durability = store_durability(&self.definition);
-        join_group_log(&mut store, group, durability);
-        let mut journal = Journal::new(self.stepper, Box::new(store), self.next_line, durability)
-            .with_team_json(self.directory.projection())
+        join_group_log(lease.as_mut(), group, durability);
+        let mut journal = Journal::new(self.stepper, lease, self.next_line, durability)
+            .with_team_json(self.location.team_json())
             .with_kept_checkpoints(self.definition.run.checkpoints_kept);
         match self.plan {
             ResumePlan::Continue => {}
@@ -252,7 +249,7 @@ impl OpenedTeam {
             }
             ResumePlan::Fork(event) => journal.stage(*event)?,
         }
-        Ok((journal, self.directory))
+        Ok((journal, self.location))
     }
 
     /// Returns whether anything was recorded. Nothing was if the run was killed just after its
@@ -273,22 +270,21 @@ impl OpenedTeam {
     /// run was killed before it could do so.
     fn finish(mut self) -> Result<ResumeOutcome, LaunchError> {
         let notes = self.notes();
-        if let (ResumePlan::SwitchLineage { lineage, .. }, StateOrigin::Database { store, .. }) =
+        let file = self.location.team_json();
+        if let (ResumePlan::SwitchLineage { lineage, .. }, StateOrigin::Records { lease, .. }) =
             (&self.plan, &mut self.origin)
         {
-            store.switch_lineage(lineage)?;
-            let file = self.directory.projection();
-            write_team_json(&file, store.as_mut(), &self.stepper)?;
-        } else if let StateOrigin::Database {
-            mut store,
+            lease.switch_lineage(lineage)?;
+            write_team_json(&file, lease.as_mut(), &self.stepper)?;
+        } else if let StateOrigin::Records {
+            mut lease,
             team_json_differs: false,
         } = self.origin
         {
-            let saved = self.directory.read_team_json();
+            let saved = self.location.read_team_json();
             let checkpoint = self.stepper.env().checkpoint.as_ref();
             if !saved.is_ok_and(|bytes| team_json::is_finished_at(&bytes, checkpoint)) {
-                let file = self.directory.projection();
-                write_team_json(&file, store.as_mut(), &self.stepper)?;
+                write_team_json(&file, lease.as_mut(), &self.stepper)?;
             }
         }
         Ok(ResumeOutcome::Finished(Box::new(self.stepper), notes))
@@ -319,7 +315,7 @@ impl OpenedTeam {
     fn notes(&self) -> ResumeNotes {
         let team_json_differs = matches!(
             self.origin,
-            StateOrigin::Database {
+            StateOrigin::Records {
                 team_json_differs: true,
                 ..
             }
@@ -334,13 +330,13 @@ impl OpenedTeam {
 /// Writes `team.json` with the state of the team.
 fn write_team_json(
     file: &TeamJsonFile,
-    store: &mut dyn Lease,
+    lease: &mut dyn Lease,
     stepper: &Stepper,
 ) -> Result<(), StoreError> {
-    let definition = store.definition()?;
+    let definition = lease.definition()?;
     let fill: &WriteContent<'_> =
         &|out| team_json::write(stepper.team(), stepper.env(), &definition, out);
-    file.write(store, fill, Durability::Full)
+    file.write(lease, fill, Durability::Full)
 }
 
 /// Resumes what is saved. `report` receives the slow operations that begin; `on_line` receives
@@ -352,7 +348,7 @@ pub fn resume(
 ) -> Result<ResumeOutcome, LaunchError> {
     let mut opened = OpenedTeam::open(&resume)?;
     if resume.team.is_none()
-        && let Some(line) = warn_if_moved(&opened.definition, opened.directory.path())
+        && let Some(line) = warn_if_moved(&opened.definition, opened.location.directory())
     {
         report(Notice::Warning(&line));
     }
@@ -409,7 +405,7 @@ pub(super) fn continue_team(
     if resume.strict {
         opened.refuse_changes(&changes)?;
     }
-    let hidden = HiddenStorage::new(opened.directory.path());
+    let hidden = HiddenStorage::new(opened.location.directory());
     let services = components.services(definition, sandbox, hidden)?;
     for cut in definition.describe_reductions() {
         report(Notice::Note(&cut));
@@ -428,11 +424,11 @@ pub(super) fn continue_team(
         notes.writes = in_doubt::recorded_writes(&stepper, &changes);
     }
     let total_spent = opened.plan.total_spent();
-    let (journal, directory) = opened.into_journal(resume.group.as_ref())?;
+    let (journal, location) = opened.into_journal(resume.group.as_ref())?;
     let mut journal = journal.with_listener(on_line);
     let is_new = resume.team.is_some() || !resume.overrides.components.is_empty();
     if is_new || resume.saved_team_file == SavedTeamFile::Trusted {
-        mark_as_own(directory.path(), &saved, is_confined, report);
+        mark_as_own(location.directory(), &saved, is_confined, report);
     }
     if is_new {
         journal.store().set_definition(&saved)?;
@@ -444,7 +440,7 @@ pub(super) fn continue_team(
             .stepper()
             .run_resumed_event_with_spent(spent, budget, resume.calls)
     } else {
-        let (run, idea) = (new_run_id(directory.path()), journal.env().idea.clone());
+        let (run, idea) = (new_run_id(&location), journal.env().idea.clone());
         journal
             .stepper()
             .run_started_event(run, idea, components.digests())
@@ -457,7 +453,7 @@ pub(super) fn continue_team(
     let run = RunHandle {
         control: None,
         driver: Driver::new(journal, services),
-        path: directory.path().into(),
+        location,
         provenance,
     };
     Ok((run, notes))

@@ -11,7 +11,7 @@ use strata_core::team::ScopedBudgets;
 use super::LaunchError;
 use super::resume::{OpenedTeam, StateOrigin};
 use crate::driver::DriverError;
-use crate::storage::{CheckpointRow, Lease, LineageRow, LoadedState, StateSelector, StoreError};
+use crate::storage::{CheckpointRow, LineageRow, LoadedState, StateSelector, StoreError};
 
 /// How a run continues.
 pub(super) enum ResumePlan {
@@ -45,10 +45,10 @@ impl OpenedTeam {
     /// Selects the checkpoint to resume from: its lineage is continued if the checkpoint is the
     /// newest there, otherwise a new lineage is begun. Nothing is written yet.
     pub(super) fn select_checkpoint(&mut self, id: &CheckpointId) -> Result<(), LaunchError> {
-        let StateOrigin::Database { store, .. } = &self.origin else {
+        let StateOrigin::Records { lease, .. } = &self.origin else {
             return require_checkpoint(self.stepper.env(), id);
         };
-        let rows = store.checkpoints()?;
+        let rows = lease.checkpoints()?;
         let lineage = rows
             .iter()
             .find(|row| row.id == *id)
@@ -57,14 +57,14 @@ impl OpenedTeam {
         if continued_lineage.as_ref() == Some(&self.stepper.env().lineage.name) {
             return Ok(());
         }
-        let lineages = store.lineages()?;
-        let account = total_account(store.spent()?, &self.stepper, &lineages, &|at| {
-            store.load(at)
+        let lineages = lease.lineages()?;
+        let account = total_account(lease.spent()?, &self.stepper, &lineages, &|at| {
+            lease.load(at)
         })?;
         if let Some(lineage) = continued_lineage {
             let stepper = restore_stepper(
                 &self.stepper,
-                store.load(&StateSelector::Lineage(lineage.clone()))?,
+                lease.load(&StateSelector::Lineage(lineage.clone()))?,
             )?;
             let (env, own_account) = (stepper.env(), account_at_stop(&stepper));
             // A finished lineage spends nothing more.
@@ -88,7 +88,7 @@ impl OpenedTeam {
         let name = next_lineage_name(&lineages);
         self.stepper = restore_stepper(
             &self.stepper,
-            store.load(&StateSelector::Checkpoint(id.clone()))?,
+            lease.load(&StateSelector::Checkpoint(id.clone()))?,
         )?;
         let event = self.stepper.forked_event(name, Vec::new(), account);
         // There is no event only if the state is not that of a checkpoint.

@@ -1,7 +1,7 @@
 //! Reads what is saved, to display it. Opens it without the lock, so that the team may run at the
 //! same time.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use strata_core::machine::stepper::Stepper;
@@ -15,8 +15,7 @@ use crate::manifest::Definition;
 use crate::shell::shell_path;
 use crate::storage::team_json::{self, ImportError};
 use crate::storage::{
-    CheckpointRow, DirectoryContent, LockHolder, Reader, SavedDefinition, StateSelector,
-    StorageDirectory, StoreError, checkpoints_of_state,
+    CheckpointRow, SavedDefinition, SavedForm, StateSelector, StorageLocation, checkpoints_of_state,
 };
 
 /// A saved state.
@@ -29,11 +28,13 @@ pub struct SavedTeam {
 }
 
 /// Reads a saved state: the newest one, or that of a checkpoint.
-pub fn load_saved(path: &Path, at: &StateSelector) -> Result<SavedTeam, LaunchError> {
-    let directory = StorageDirectory::locate(path)?;
-    match directory.require_team()? {
-        DirectoryContent::Database => {
-            let reader = Reader::open(&directory)?;
+pub fn load_saved(
+    location: &StorageLocation,
+    at: &StateSelector,
+) -> Result<SavedTeam, LaunchError> {
+    match location.saved_form()? {
+        SavedForm::Records => {
+            let reader = location.read()?;
             let definition = reader.definition()?;
             let team = Arc::new(
                 parse_saved_definition(&definition, Definition::parse_without_files)?.team,
@@ -48,12 +49,12 @@ pub fn load_saved(path: &Path, at: &StateSelector) -> Result<SavedTeam, LaunchEr
                 definition,
             })
         }
-        _ => {
-            let bytes = directory.read_team_json()?;
-            let (team, definition) = match team_of_metagpt(&directory, &bytes)? {
+        SavedForm::TeamJson => {
+            let bytes = location.read_team_json()?;
+            let (team, definition) = match team_of_metagpt(location, &bytes)? {
                 Some(team) => (team, SavedDefinition::default()),
                 None => {
-                    let definition = definition_in_team_json(&directory, &bytes)?;
+                    let definition = definition_in_team_json(location, &bytes)?;
                     (
                         parse_saved_definition(&definition, Definition::parse_without_files)?.team,
                         definition,
@@ -61,7 +62,7 @@ pub fn load_saved(path: &Path, at: &StateSelector) -> Result<SavedTeam, LaunchEr
                 }
             };
             let team = Arc::new(team);
-            let env = import_team_json(&directory, &team, &bytes)?;
+            let env = import_team_json(location, &team, &bytes)?;
             match at {
                 StateSelector::Checkpoint(id) => require_checkpoint(&env, id)?,
                 StateSelector::Head | StateSelector::Lineage(_) => {}
@@ -75,10 +76,11 @@ pub fn load_saved(path: &Path, at: &StateSelector) -> Result<SavedTeam, LaunchEr
 }
 
 /// Returns the checkpoints of a saved team, oldest first, and the name of its current lineage.
-pub fn list_checkpoints(path: &Path) -> Result<(Vec<CheckpointRow>, String), LaunchError> {
-    let directory = StorageDirectory::locate(path)?;
-    if directory.require_team()? == DirectoryContent::Database {
-        let reader = Reader::open(&directory)?;
+pub fn list_checkpoints(
+    location: &StorageLocation,
+) -> Result<(Vec<CheckpointRow>, String), LaunchError> {
+    if location.saved_form()? == SavedForm::Records {
+        let reader = location.read()?;
         let current = reader.lineages()?.into_iter().find(|row| row.current);
         return Ok((
             reader.checkpoints()?,
@@ -86,71 +88,43 @@ pub fn list_checkpoints(path: &Path) -> Result<(Vec<CheckpointRow>, String), Lau
         ));
     }
     // A `team.json` alone has one.
-    let env = load_saved(path, &StateSelector::Head)?.stepper.into_env();
+    let env = load_saved(location, &StateSelector::Head)?
+        .stepper
+        .into_env();
     let name = env.lineage.name.clone();
     Ok((checkpoints_of_state(&env), name))
 }
 
-/// Opens the records of a saved team. Fails for a `team.json` alone, which has none.
-pub fn open_reader(path: &Path) -> Result<Reader, LaunchError> {
-    let directory = StorageDirectory::locate(path)?;
-    match directory.require_team()? {
-        DirectoryContent::Database => Ok(Reader::open(&directory)?),
-        _ => Err(StoreError::NoRecords { path: path.into() }.into()),
-    }
-}
-
-/// Returns which process owns what is saved at a path, if any.
-pub fn holder(path: &Path) -> Result<LockHolder, LaunchError> {
-    Ok(StorageDirectory::locate(path)?.holder()?)
-}
-
-/// Returns whether the `team.json` beside a `team.db` was edited. The database takes precedence.
-pub fn is_team_json_edited(path: &Path) -> Result<bool, LaunchError> {
-    let directory = StorageDirectory::locate(path)?;
-    match directory.require_team()? {
-        DirectoryContent::Database => {
-            Ok(directory.is_team_json_edited(&Reader::open(&directory)?)?)
-        }
-        _ => Ok(false),
-    }
-}
-
 /// Returns the path of the team file from which the saved team was read, if its text has changed
 /// since.
-pub fn edited_team_file(path: &Path) -> Result<Option<PathBuf>, LaunchError> {
-    let saved = read_saved_definition(path)?;
+pub fn edited_team_file(location: &StorageLocation) -> Result<Option<PathBuf>, LaunchError> {
+    let saved = read_saved_definition(location)?;
     let file = saved.file();
     // A file that no longer exists cannot be used, so it does not count as changed.
     let is_edited = Definition::read_text(&file).is_some_and(|text| text != saved.text);
     Ok(is_edited.then_some(file))
 }
 
-/// Returns the team file that is saved at a path.
-pub(super) fn read_saved_definition(path: &Path) -> Result<SavedDefinition, LaunchError> {
-    let directory = StorageDirectory::locate(path)?;
-    match directory.require_team()? {
-        DirectoryContent::Database => Ok(Reader::open(&directory)?.definition()?),
-        _ => definition_in_team_json(&directory, &directory.read_team_json()?),
+/// Returns the team file that is saved at a location.
+pub(super) fn read_saved_definition(
+    location: &StorageLocation,
+) -> Result<SavedDefinition, LaunchError> {
+    match location.saved_form()? {
+        SavedForm::Records => Ok(location.read()?.definition()?),
+        SavedForm::TeamJson => definition_in_team_json(location, &location.read_team_json()?),
     }
-}
-
-/// Returns whether a file is one of those in which a team is saved, so that nothing else may be
-/// written to it.
-pub fn is_saved_in(file: &Path, path: &Path) -> bool {
-    StorageDirectory::locate(path).is_ok_and(|directory| directory.is_storage_file(file))
 }
 
 /// Returns the team file that a `team.json` contains.
 pub(super) fn definition_in_team_json(
-    directory: &StorageDirectory,
+    location: &StorageLocation,
     bytes: &[u8],
 ) -> Result<SavedDefinition, LaunchError> {
-    let path = directory.team_json();
+    let path = location.team_json().path();
     match team_json::saved_definition(bytes) {
         Ok(Some(definition)) => Ok(definition),
         Ok(None) => {
-            let (file, place) = (path.display(), shell_path(directory.path()));
+            let (file, place) = (path.display(), shell_path(location.directory()));
             let hint = format!("give it: `strata-host run TEAM.toml --recover_path {place}`");
             Err(LaunchError::InvalidInput(format!(
                 "`{file}` does not hold the team file it goes by; {hint}"
@@ -162,35 +136,32 @@ pub(super) fn definition_in_team_json(
 
 /// Returns the team that a `team.json` of MetaGPT describes, which contains no team file. Returns
 /// `None` for a `team.json` of this host.
-fn team_of_metagpt(
-    directory: &StorageDirectory,
-    bytes: &[u8],
-) -> Result<Option<Team>, LaunchError> {
+fn team_of_metagpt(location: &StorageLocation, bytes: &[u8]) -> Result<Option<Team>, LaunchError> {
     if !team_json::is_foreign(bytes) {
         return Ok(None);
     }
     team_json::described_team(bytes)
         .map(Some)
         .map_err(|source| LaunchError::Import {
-            path: directory.team_json(),
+            path: location.team_json().path(),
             source,
         })
 }
 
 /// Returns the state that a `team.json` contains.
 pub(super) fn import_team_json(
-    directory: &StorageDirectory,
+    location: &StorageLocation,
     team: &Team,
     bytes: &[u8],
 ) -> Result<Environment, LaunchError> {
     let imported = team_json::import_with_warnings(team, bytes).map_err(|source| match source {
         ImportError::Misfit(differences) => LaunchError::Mismatch(differences),
         source => LaunchError::Import {
-            path: directory.team_json(),
+            path: location.team_json().path(),
             source,
         },
     })?;
-    let file = directory.team_json();
+    let file = location.team_json().path();
     for warning in &imported.warnings {
         tracing::warn!("`{}`: {warning}", file.display());
     }

@@ -18,7 +18,7 @@ use crate::driver::{Driver, Journal, LineListener, clock};
 use crate::manifest::{Definition, Overrides, is_confined, warnings};
 use crate::sandbox::{HiddenStorage, WasmSandbox};
 use crate::sha256::sha256;
-use crate::storage::{FIRST_LINE, GroupLog, ReplacePolicy, StorageDirectory};
+use crate::storage::{FIRST_LINE, GroupLog, ReplacePolicy, StorageLocation};
 use crate::trust::storage_mark;
 
 /// The arguments of a new run.
@@ -30,8 +30,8 @@ pub struct Start {
     pub idea: Option<String>,
     /// The overrides of the command line.
     pub overrides: Overrides,
-    /// The storage directory.
-    pub storage: PathBuf,
+    /// Where the run is kept.
+    pub storage: StorageLocation,
     /// What happens to an unfinished team that is saved there.
     pub replace: ReplacePolicy,
     /// Which recorded host calls are served to another attempt.
@@ -45,7 +45,7 @@ impl Start {
     /// in `storage`.
     pub fn new(
         team: impl Into<PathBuf>,
-        storage: impl Into<PathBuf>,
+        storage: impl Into<StorageLocation>,
         overrides: Overrides,
     ) -> Self {
         Self {
@@ -83,7 +83,11 @@ pub fn start(
     let idea = idea.ok_or_else(|| LaunchError::InvalidInput(missing()))?;
     let sandbox = WasmSandbox::new()?;
     let components = Components::load(&definition, &sandbox, report)?;
-    let services = components.services(&definition, sandbox, HiddenStorage::new(&start.storage))?;
+    let services = components.services(
+        &definition,
+        sandbox,
+        HiddenStorage::new(start.storage.directory()),
+    )?;
     for cut in definition.describe_reductions() {
         report(Notice::Note(&cut));
     }
@@ -104,21 +108,26 @@ pub fn start(
         store_durability(&definition),
         definition.run.checkpoints_kept,
     );
-    let before = storage_mark::known_definitions(&start.storage);
-    let directory = StorageDirectory::new(&start.storage);
-    let vacant = directory.vacate(start.replace)?;
-    if let Some(aside) = &vacant.moved_to {
+    let before = storage_mark::known_definitions(start.storage.directory());
+    let vacant = start.storage.vacate(start.replace)?;
+    let moved_to = vacant.moved_to().map(Path::to_path_buf);
+    if let Some(aside) = &moved_to {
         storage_mark::mark_copy(before, aside);
     }
     // Marked before the database is created, so that every database has a mark even if the process
     // is killed in between.
-    mark_as_own(&start.storage, &saved, is_confined(&definition), report);
-    let mut created = vacant.create(&env, &saved)?;
-    join_group_log(&mut created.lease, start.group.as_ref(), durability);
+    mark_as_own(
+        start.storage.directory(),
+        &saved,
+        is_confined(&definition),
+        report,
+    );
+    let mut lease = vacant.create(&env, &saved)?;
+    join_group_log(lease.as_mut(), start.group.as_ref(), durability);
     let stepper = Stepper::new(Arc::new(definition.team), env);
-    let journal = Journal::new(stepper, Box::new(created.lease), FIRST_LINE, durability);
+    let journal = Journal::new(stepper, lease, FIRST_LINE, durability);
     let mut journal = journal
-        .with_team_json(directory.projection())
+        .with_team_json(start.storage.team_json())
         .with_kept_checkpoints(keep)
         .with_listener(on_line);
     let started =
@@ -130,24 +139,21 @@ pub fn start(
     let run = RunHandle {
         control: None,
         driver: Driver::new(journal, services),
-        path: start.storage,
+        location: start.storage,
         provenance,
     };
-    Ok(StartedRun {
-        run,
-        moved_to: created.moved_to,
-    })
+    Ok(StartedRun { run, moved_to })
 }
 
 /// Returns an id that no other run has. It is derived from the time, the process id, the path, and
 /// a random number. In containers the first three are often equal, and a server that recognizes
 /// repetitions by their keys would confuse the writes of two runs.
-pub(super) fn new_run_id(storage: &Path) -> RunId {
+pub(super) fn new_run_id(storage: &StorageLocation) -> RunId {
     let seed = format!(
         "{}/{}/{}/{:x}",
         clock::now_ms(),
         std::process::id(),
-        storage.display(),
+        storage,
         random_id()
     );
     RunId(to_hex(&sha256(seed)[..6]))

@@ -2,7 +2,6 @@
 //! are sent to the process that runs the team, or else recorded in what is saved, to be handled
 //! when the team is resumed.
 
-use std::path::Path;
 use std::time::Duration;
 
 use strata_core::record::message::Message;
@@ -12,7 +11,7 @@ use super::resume::OpenedTeam;
 use super::{LaunchError, control};
 use crate::driver::{AnsweredRequest, HumanReply, SendReceipt};
 use crate::shell::shell_path;
-use crate::storage::StoreError;
+use crate::storage::{StorageLocation, StoreError};
 
 /// The number of attempts if the team changes its owner in between.
 const MAX_ATTEMPTS: u32 = 10;
@@ -46,7 +45,10 @@ pub enum AnswerRecipient {
 /// Fails if one of them answers no open request, or is not valid for its request; if nothing is
 /// saved there, or it cannot be read or written; or if a process that runs the team cannot be
 /// reached.
-pub fn answer(path: &Path, replies: &[HumanReply]) -> Result<AcceptedAnswers, LaunchError> {
+pub fn answer(
+    location: &StorageLocation,
+    replies: &[HumanReply],
+) -> Result<AcceptedAnswers, LaunchError> {
     let record = |opened: OpenedTeam| {
         // Checked before a `team.json` alone is converted to a database.
         opened.check_answers(replies)?;
@@ -62,17 +64,18 @@ pub fn answer(path: &Path, replies: &[HumanReply]) -> Result<AcceptedAnswers, La
         answers,
         recipient: AnswerRecipient::Process,
     };
-    via_owner(path, record, || {
-        control::send_answers(path, replies).map(taken)
+    via_owner(location, record, || {
+        control::send_answers(location, replies).map(taken)
     })
 }
 
 /// Durably puts a message into a team's mailboxes. Assigns its id.
-pub fn send(path: &Path, message: Message) -> Result<SendReceipt, LaunchError> {
+pub fn send(location: &StorageLocation, message: Message) -> Result<SendReceipt, LaunchError> {
     let put = |opened: OpenedTeam| {
         if !opened.has_begun() {
-            let (place, path) = (path.display(), shell_path(path));
-            let what = format!("the run in `{place}` was killed before it began; resume it first");
+            let path = shell_path(location.path());
+            let what =
+                format!("the run in `{location}` was killed before it began; resume it first");
             return Err(LaunchError::InvalidInput(format!(
                 "{what}: `strata-host run --recover_path {path}`"
             )));
@@ -83,19 +86,19 @@ pub fn send(path: &Path, message: Message) -> Result<SendReceipt, LaunchError> {
         journal.save_if_possible();
         Ok(sent)
     };
-    via_owner(path, put, || control::send_message(path, &message))
+    via_owner(location, put, || control::send_message(location, &message))
 }
 
 /// Calls `ours` with the storage or, if another process owns that, `theirs`, which asks that
 /// process.
 fn via_owner<T>(
-    path: &Path,
+    location: &StorageLocation,
     ours: impl Fn(OpenedTeam) -> Result<T, LaunchError>,
     theirs: impl Fn() -> ControlOutcome<T>,
 ) -> Result<T, LaunchError> {
     let (mut tried, mut unreachable) = (1, 0);
     loop {
-        let in_use = match OpenedTeam::open_without_running(path) {
+        let in_use = match OpenedTeam::open_without_running(location) {
             Ok(opened) => match ours(opened) {
                 // Another process converted the `team.json` to a database first.
                 Err(LaunchError::Store(in_use @ StoreError::Locked { .. })) => in_use,

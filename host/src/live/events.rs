@@ -3,14 +3,13 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::path::Path;
 
 use futures_util::stream::{self, Stream};
 use tokio::sync::watch;
 
 use crate::launch::{EventReader, LaunchError};
 use crate::public_event::EventLine;
-use crate::storage::StoreError;
+use crate::storage::{StorageLocation, StoreError};
 
 /// The public events of an environment, oldest first, then as they happen.
 pub struct LiveEvents {
@@ -31,9 +30,12 @@ impl fmt::Debug for LiveEvents {
 }
 
 impl LiveEvents {
-    pub(super) fn open(path: &Path, newest: watch::Receiver<u64>) -> Result<Self, LaunchError> {
+    pub(super) fn open(
+        storage: &StorageLocation,
+        newest: watch::Receiver<u64>,
+    ) -> Result<Self, LaunchError> {
         Ok(Self {
-            reader: EventReader::open(path)?,
+            reader: EventReader::open(storage)?,
             ready: VecDeque::new(),
             newest,
             read: 0,

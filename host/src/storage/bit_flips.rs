@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use strata_core::state::environment::Environment;
 
 use super::conformance::{loaded_state, pseudorandom};
+use super::directory::DirectoryContent;
 use super::script::{definition, scripted_run, team};
 use super::team_json::write;
 use super::{
-    DirectoryContent, Durability, Lease, Reader, Record, ReplacePolicy, StateSelector,
-    StorageDirectory, StoreError,
+    Durability, Lease, Reader, Record, ReplacePolicy, StateSelector, StorageDirectory, StoreError,
 };
 
 /// The environment variable that says how many bits there are per bit that is flipped.

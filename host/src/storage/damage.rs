@@ -13,11 +13,11 @@ use strata_core::record::work::{CallKey, Work};
 use strata_core::state::environment::Environment;
 
 use super::conformance::{loaded_state, pseudorandom};
+use super::directory::DirectoryContent;
 use super::script::{definition, scripted_run, team};
 use super::team_json::{import, write};
 use super::{
-    DirectoryContent, Durability, Lease, Reader, Record, ReplacePolicy, StateSelector,
-    StorageDirectory, StoreError,
+    Durability, Lease, Reader, Record, ReplacePolicy, StateSelector, StorageDirectory, StoreError,
 };
 
 /// The lineage in the saved runs that is not the current one.
@@ -489,4 +489,38 @@ fn a_reader_is_not_disturbed_by_a_writer() {
         store.load(&StateSelector::Head).unwrap().tail.len(),
         31 + 600 * 40
     );
+}
+
+#[test]
+fn a_former_owner_writes_no_team_json() {
+    let (records, _) = scripted_run(&pseudorandom(3, 800), 40);
+    let temp = tempfile::tempdir().unwrap();
+    let directory = StorageDirectory::new(temp.path().join("a"));
+    let base = Environment::new(&team());
+    let created = directory.create(ReplacePolicy::Never, &base, &definition());
+    let mut former = created.unwrap().lease;
+    former.append(&records[..20], Durability::Full).unwrap();
+    let file = directory.projection();
+    let first: &super::WriteContent<'_> = &|out| out.write_all(b"first");
+    let second: &super::WriteContent<'_> = &|out| out.write_all(b"second");
+    file.write(&mut former, first, Durability::Full).unwrap();
+    std::fs::remove_file(directory.path().join("team.lock")).unwrap();
+    let mut owner = directory.open().unwrap().lease;
+    owner.append(&records[20..], Durability::Full).unwrap();
+    for durability in [Durability::Process, Durability::Full] {
+        let refused = file.write(&mut former, second, durability);
+        assert!(
+            matches!(refused, Err(StoreError::Fenced { .. })),
+            "{refused:?}"
+        );
+    }
+    drop(former);
+    // The former owner leaves the lock of the new one alone.
+    let holder = super::LockHolder::Process {
+        pid: Some(std::process::id()),
+    };
+    assert_eq!(directory.holder().unwrap(), holder);
+    let text = std::fs::read_to_string(directory.team_json()).unwrap();
+    assert_eq!(text, "first");
+    assert!(!directory.path().join(".team.json.new").exists());
 }

@@ -81,7 +81,7 @@ pub enum ReplacePolicy {
 
 /// A run that was opened.
 #[derive(Debug)]
-pub struct OpenedRun {
+pub struct OpenedDirectory {
     /// The right to append to it. It holds the directory's lock.
     pub lease: SqliteLease,
     /// Whether another program changed the `team.json` beside it. The database takes precedence.
@@ -141,16 +141,22 @@ impl StorageDirectory {
             return Ok(Self::new(path));
         }
         if path.file_name().is_some_and(|name| name == TEAM_JSON) {
-            // A bare file name has an empty parent.
-            let parent = path
-                .parent()
-                .filter(|parent| !parent.as_os_str().is_empty());
-            return Ok(Self::new(parent.unwrap_or(Path::new("."))));
+            return Ok(Self::new(Self::path_for(path)));
         }
         Err(StoreError::NoTeam {
             path: path.into(),
             what: "it is a file of another name than `team.json`".into(),
         })
+    }
+
+    /// Returns the path of the directory that an operator refers to, whether or not it exists.
+    pub(super) fn path_for(path: &Path) -> &Path {
+        let is_team_json = path.file_name().is_some_and(|name| name == TEAM_JSON) && !path.is_dir();
+        match path.parent() {
+            Some(parent) if is_team_json && parent.as_os_str().is_empty() => Path::new("."),
+            Some(parent) if is_team_json => parent,
+            _ => path,
+        }
     }
 
     /// Returns why it cannot be created if something else is where it has to be, at its path or above.
@@ -298,11 +304,11 @@ impl StorageDirectory {
     }
 
     /// Opens its database, to continue the run.
-    pub fn open(&self) -> Result<OpenedRun, StoreError> {
+    pub fn open(&self) -> Result<OpenedDirectory, StoreError> {
         let lock = StorageLock::acquire(&self.path)?;
         let store = SqliteLease::open(lock, &self.path)?;
         let team_json_differs = self.projection().differs(|name| store.note(name))?;
-        Ok(OpenedRun {
+        Ok(OpenedDirectory {
             lease: store,
             team_json_differs,
         })
@@ -409,7 +415,8 @@ impl StorageDirectory {
     }
 
     /// Creates a database for a fresh run, like `vacate` followed by `VacantDirectory::create`.
-    pub fn create(
+    #[cfg(test)]
+    pub(super) fn create(
         &self,
         replace: ReplacePolicy,
         base: &Environment,

@@ -115,6 +115,12 @@ impl PreparedFile {
         change_stamp(&self.new)
     }
 
+    /// Removes the file instead of publishing it.
+    pub(super) fn discard(self) {
+        // A file that cannot be removed is replaced by the next one.
+        let _ = remove_if_exists(&self.new);
+    }
+
     /// Renames the file to its final name, and syncs the directory.
     pub(super) fn publish(self) -> Result<(), StoreError> {
         let directory = self.directory.clone();

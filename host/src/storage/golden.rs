@@ -33,11 +33,12 @@ use super::conformance::{loaded_state, pseudorandom, replay};
 use super::directory::DATABASE;
 use super::group_log::{is_log_link, log_links};
 use super::lock::LOCK_FILE;
+use super::mailbox::RunSocket;
 use super::script::{copy, definition, normalized, scripted_run, team};
 use super::team_json::TEAM_JSON;
 use super::{
-    Durability, GroupLog, Lease, LockHolder, Reader, Record, ReplacePolicy, RunSocket,
-    StateSelector, StorageDirectory, StorageLock, codec, team_json,
+    Durability, GroupLog, Lease, LockHolder, Reader, Record, ReplacePolicy, StateSelector,
+    StorageDirectory, StorageLock, codec, team_json,
 };
 use crate::golden::{from_hex, golden, golden_bytes, stored_bytes};
 

@@ -33,8 +33,8 @@ use super::lock::StorageLock;
 use super::progress::ProgressFile;
 use super::reader::{Reader, SnapshotInfo, branch_of, check_pages};
 use super::{
-    BuildState, CheckpointRow, Durability, Epoch, Lease, LineageRow, LoadedState, Pruned, Record,
-    SavedDefinition, StateSelector, blob, codec, file, schema,
+    BuildState, CheckpointRow, Durability, Epoch, GroupLog, Lease, LineageRow, LoadedState, Pruned,
+    Record, SavedDefinition, StateSelector, blob, codec, file, schema,
 };
 
 use crate::blob::Blobs;
@@ -224,9 +224,9 @@ impl SqliteLease {
             // visible.
             let _ = conn.execute_batch("ROLLBACK");
         }
-        let result = result.map_err(fail)?;
-        self.is_claimed.set(result.is_some());
-        result.ok_or_else(|| self.fenced())
+        let result = result.map_err(fail)?.ok_or_else(|| self.fenced())?;
+        self.is_claimed.set(true);
+        Ok(result)
     }
 
     /// Whether the run was not changed under another lease since this one was taken. The lock of the
@@ -502,6 +502,10 @@ impl Lease for SqliteLease {
     fn set_definition(&mut self, definition: &SavedDefinition) -> Result<(), StoreError> {
         let run = self.run.id;
         self.commit_change(|conn| write_definition(conn, run, definition))
+    }
+
+    fn join(&mut self, group: &GroupLog) {
+        self.join_group(group);
     }
 
     fn note(&self, name: &str) -> Result<Option<String>, StoreError> {

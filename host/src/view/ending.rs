@@ -144,7 +144,7 @@ impl<'a> EndedRun<'a> {
         Self {
             stepper: run.stepper(),
             provenance: run.provenance(),
-            storage: run.path(),
+            storage: run.location().path(),
             policy,
         }
     }

@@ -12,8 +12,8 @@ use super::{
     AFTER_CHANGE, CommandArgument, DoubtView, SuggestedCommand, WITHOUT_CHANGE, raise_budget,
     raise_step_limit, resume_arguments,
 };
-use crate::launch::{SavedTeam, holder};
-use crate::storage::{LockHolder, StateSelector};
+use crate::launch::SavedTeam;
+use crate::storage::{LockHolder, StateSelector, StorageLocation};
 
 /// Which process holds a saved state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -28,13 +28,13 @@ pub enum HolderState {
 }
 
 impl HolderState {
-    /// Returns which process holds the storage at `path`. This must be called before the state is
+    /// Returns which process holds a run. This must be called before the state is
     /// read.
-    pub fn read(path: &Path, at: &StateSelector) -> Self {
+    pub fn read(location: &StorageLocation, at: &StateSelector) -> Self {
         if *at != StateSelector::Head {
             return Self::Unknown;
         }
-        match holder(path) {
+        match location.holder() {
             Ok(LockHolder::Process { pid }) => Self::HeldBy(pid),
             Ok(LockHolder::Nobody) => Self::Free,
             Err(_) => Self::Unknown,
@@ -43,9 +43,9 @@ impl HolderState {
 
     /// Determines it again after the state was read: a process that came in the meantime may have
     /// written what was read.
-    pub fn reread(self, path: &Path) -> Self {
+    pub fn reread(self, location: &StorageLocation) -> Self {
         if self == Self::Free {
-            Self::read(path, &StateSelector::Head)
+            Self::read(location, &StateSelector::Head)
         } else {
             self
         }

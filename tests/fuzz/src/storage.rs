@@ -8,9 +8,7 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::shape::Shape;
 use strata_host::manifest::{Definition, Overrides};
 use strata_host::public_event::EventTranslator;
-use strata_host::storage::{
-    Lease, LoadedState, Reader, Record, StateSelector, StorageDirectory, StoreError,
-};
+use strata_host::storage::{LoadedState, Record, StateSelector, StorageLocation, StoreError};
 use strata_host::{LiveEnvironment, Start, WhenIdle};
 use tempfile::TempDir;
 
@@ -101,7 +99,7 @@ fn saved() -> TempDir {
 
 /// Everything that can be asked of a storage.
 fn read_all(path: &Path, team: &Path) -> Result<(), StoreError> {
-    let reader = Reader::open(&StorageDirectory::new(path))?;
+    let reader = StorageLocation::new(path).read()?;
     replay(reader.load(&StateSelector::Head), team)?;
     for row in reader.checkpoints()? {
         // One that is damaged says nothing of the others.
@@ -125,7 +123,7 @@ fn read_all(path: &Path, team: &Path) -> Result<(), StoreError> {
 
 /// The same by who works on it.
 fn go_on(path: &Path, team: &Path) -> Result<(), StoreError> {
-    let mut opened = StorageDirectory::new(path).open()?;
+    let mut opened = StorageLocation::new(path).open()?;
     let saved = opened.lease.load(&StateSelector::Head)?;
     let base = saved.base.clone();
     replay(Ok(saved), team)?;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use strata_host::storage::StorageLocation;
 
 #[derive(Args)]
 #[command(
@@ -12,7 +13,7 @@ use clap::Args;
 pub(crate) struct ForkArgs {
     /// The storage directory or its team.json.
     #[arg(value_parser = super::saved_path())]
-    pub(crate) path: PathBuf,
+    pub(crate) path: StorageLocation,
     /// The checkpoint to start from.
     #[arg(long, value_name = "ID")]
     pub(crate) at: String,
@@ -51,7 +52,7 @@ pub(crate) struct DiffArgs {
 pub(crate) struct PruneArgs {
     /// The storage directory or its team.json.
     #[arg(value_parser = super::saved_path())]
-    pub(crate) path: PathBuf,
+    pub(crate) path: StorageLocation,
     /// How many checkpoints to keep per lineage, besides its first, those that other lineages start from, and those that
     /// wait for a person. By default what the team file says; if that keeps all of them, 10.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]

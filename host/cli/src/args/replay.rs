@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use strata_host::storage::StorageLocation;
 
 #[derive(Args)]
 #[command(after_help = "Examples:\n  strata-host replay store --verify\n  \
@@ -11,7 +12,7 @@ use clap::Args;
 pub(crate) struct ReplayArgs {
     /// The storage directory or its team.json.
     #[arg(value_parser = super::saved_path())]
-    pub(crate) path: PathBuf,
+    pub(crate) path: StorageLocation,
     /// The team file, instead of the saved one.
     #[arg(value_name = "TEAM.toml")]
     pub(crate) team: Option<PathBuf>,

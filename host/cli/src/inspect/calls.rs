@@ -1,13 +1,12 @@
 //! `inspect --calls`: lists the recorded host calls with requests and responses.
 
-use std::path::Path;
-
 use serde::Serialize;
 use serde_json::Value;
 use strata_core::record::host_call::HostCall;
 use strata_core::record::money::Usd;
 use strata_host::launch::for_each_call;
 use strata_host::public_event::{EventLine, PublicEvent, rfc3339};
+use strata_host::storage::StorageLocation;
 use strata_host::view::response_text;
 
 use super::table::TextTable;
@@ -19,7 +18,7 @@ const PREVIEW_CHARS: usize = 40;
 
 /// Shows the calls of one action, `ROLE.ACTION`, or of all.
 pub(super) fn show(
-    path: &Path,
+    location: &StorageLocation,
     action: Option<&str>,
     printer: &Printer,
 ) -> Result<(), CommandFailure> {
@@ -29,7 +28,7 @@ pub(super) fn show(
         ],
         printer,
     );
-    for_each_selected_call(path, action, &mut |line, call| {
+    for_each_selected_call(location, action, &mut |line, call| {
         let PublicEvent::HostCall {
             action,
             source,
@@ -65,7 +64,7 @@ pub(super) fn show(
         printer.print_line("");
         printer.print_line(&format!(
             "in full: strata-host inspect {} --calls{action} --json",
-            shell_path(path)
+            shell_path(location.path())
         ));
     }
     Ok(())
@@ -81,11 +80,11 @@ struct CallLine<'a> {
 
 /// Prints them as JSON, an object a line.
 pub(super) fn print_calls_json(
-    path: &Path,
+    location: &StorageLocation,
     action: Option<&str>,
     printer: &Printer,
 ) -> Result<(), CommandFailure> {
-    for_each_selected_call(path, action, &mut |line, call| {
+    for_each_selected_call(location, action, &mut |line, call| {
         let response = call.response.value();
         // Only maps with keys that are not strings cannot be serialised, and there are none.
         let json = serde_json::to_string(&CallLine { line, response }).unwrap_or_default();
@@ -95,11 +94,11 @@ pub(super) fn print_calls_json(
 
 /// Calls `show` for the calls of one action, or of all, oldest first.
 fn for_each_selected_call(
-    path: &Path,
+    location: &StorageLocation,
     action: Option<&str>,
     show: &mut dyn FnMut(&EventLine, &HostCall),
 ) -> Result<(), CommandFailure> {
-    for_each_call(path, &mut |line, call| {
+    for_each_call(location, &mut |line, call| {
         let PublicEvent::HostCall { action: of, .. } = &line.event else {
             return;
         };

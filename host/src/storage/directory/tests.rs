@@ -1,4 +1,4 @@
-//! Starting a run in directories with other content. Damage is in `store::damage`.
+//! Starting a run in directories with other content. Damage is in `storage::damage`.
 
 use std::path::Path;
 use std::time::Duration;

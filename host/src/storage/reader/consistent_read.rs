@@ -55,7 +55,7 @@ impl FileState {
 impl Reader {
     /// Opens the database of a directory, which another process may be writing. Creates and changes
     /// nothing.
-    pub fn open(directory: &StorageDirectory) -> Result<Self, StoreError> {
+    pub(in crate::storage) fn open(directory: &StorageDirectory) -> Result<Self, StoreError> {
         file::require_regular_files(directory.path())?;
         let path = directory.database();
         schema::require_own_database(&path)?;

@@ -106,7 +106,7 @@ impl GroupCommit {
 
 impl SqliteLease {
     /// Makes full appends durable together with those of other teams, if possible.
-    pub fn join(&mut self, group: &GroupLog) {
+    pub(super) fn join_group(&mut self, group: &GroupLog) {
         match GroupCommit::new(group, &self.lock.path) {
             Ok(joined) => {
                 self.max_log_pages = joined.staggered(LOG_PAGES);

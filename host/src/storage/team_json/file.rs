@@ -73,17 +73,17 @@ impl TeamJsonFile {
     /// and it takes many times the space of the database, which has everything.
     pub fn write(
         &self,
-        store: &mut dyn Lease,
+        lease: &mut dyn Lease,
         fill: &WriteContent<'_>,
         durability: Durability,
     ) -> Result<(), StoreError> {
-        self.write_limited(store, MAX_BYTES, fill, durability)
+        self.write_limited(lease, MAX_BYTES, fill, durability)
     }
 
     /// The same with another limit.
     pub(in crate::storage) fn write_limited(
         &self,
-        store: &mut dyn Lease,
+        lease: &mut dyn Lease,
         limit: u64,
         fill: &WriteContent<'_>,
         durability: Durability,
@@ -96,7 +96,7 @@ impl TeamJsonFile {
                 is_over: &is_over,
             })
         };
-        let prepared = match self.prepare(store, &bounded, durability) {
+        let prepared = match self.prepare(lease, &bounded, durability) {
             Err(_) if is_over.get() => {
                 let limit = limit >> 20;
                 tracing::warn!(
@@ -117,11 +117,11 @@ impl TeamJsonFile {
     /// Writes the next file under a temporary name, and notes what it is.
     pub(in crate::storage) fn prepare(
         &self,
-        store: &mut dyn Lease,
+        lease: &mut dyn Lease,
         fill: &WriteContent<'_>,
         durability: Durability,
     ) -> Result<file::PreparedFile, StoreError> {
-        let known = KnownTeamJson::from_note(store.note(NOTE)?);
+        let known = KnownTeamJson::from_note(lease.note(NOTE)?);
         let new = file::prepare_file(&self.directory, TEAM_JSON, fill)?;
         let path = self.path();
         let is_next = file::change_stamp(&path).is_some_and(|stamp| stamp == known.stamp)
@@ -133,14 +133,20 @@ impl TeamJsonFile {
             next: new.checksum.clone(),
             stamp: new.change_stamp().unwrap_or_default(),
         };
-        store.set_note(NOTE, &known.to_note(), durability)?;
-        Ok(new)
+        match lease.set_note(NOTE, &known.to_note(), durability) {
+            Ok(()) => Ok(new),
+            Err(error) => {
+                // The run may belong to another process, which uses the same temporary name.
+                new.discard();
+                Err(error)
+            }
+        }
     }
 
     /// Notes a file that lies beside the database already.
     pub(in crate::storage) fn remember(
         &self,
-        store: &mut dyn Lease,
+        lease: &mut dyn Lease,
         bytes: &[u8],
     ) -> Result<(), StoreError> {
         let sum = file::checksum_of_bytes(bytes);
@@ -150,7 +156,7 @@ impl TeamJsonFile {
             next: sum,
             stamp: String::new(),
         };
-        store.set_note(NOTE, &known.to_note(), Durability::Full)
+        lease.set_note(NOTE, &known.to_note(), Durability::Full)
     }
 
     /// Returns whether another program changed the file. `note` returns what the storage remembers

@@ -11,8 +11,9 @@ use tempfile::TempDir;
 use super::*;
 use crate::blob::{Blobs, digest_of};
 use crate::storage::conformance::{loaded_state, pseudorandom, replay};
+use crate::storage::directory::OpenedDirectory;
 use crate::storage::script::{copy, definition, scripted_run};
-use crate::storage::{OpenedRun, ReplacePolicy, StateSelector, StorageDirectory};
+use crate::storage::{ReplacePolicy, StateSelector, StorageDirectory};
 
 /// A team, and what would be left of it on the disk.
 struct TestDisk {
@@ -69,7 +70,7 @@ impl TestDisk {
 
     /// Returns the store that is found after a loss of power now. What was written since the last
     /// own sync was either written back by chance, or lost.
-    fn after_loss(&self, by_chance: bool) -> (OpenedRun, TempDir) {
+    fn after_loss(&self, by_chance: bool) -> (OpenedDirectory, TempDir) {
         let left = tempfile::tempdir().unwrap();
         let database = if by_chance {
             self.directory.path()
@@ -85,7 +86,12 @@ impl TestDisk {
 }
 
 /// Checks what is left of the appended records after a loss of power: at least the first `safe` of them, and the blob.
-fn check_recovered(opened: &OpenedRun, appended: &[Record], safe: usize, blob: Option<&Digest>) {
+fn check_recovered(
+    opened: &OpenedDirectory,
+    appended: &[Record],
+    safe: usize,
+    blob: Option<&Digest>,
+) {
     assert!(!opened.team_json_differs);
     let kept = opened.lease.records(0, usize::MAX).unwrap();
     assert!(
