@@ -16,6 +16,7 @@ use strata_core::record::event::{Event, MessageSent, RunEnded, Status};
 use strata_core::state::environment::Environment;
 
 use super::error::StoreError;
+use super::lineage::DIRECTORY_RUN;
 use super::lock::{LOCK_FILE, LockHolder, StorageLock};
 use super::progress::WriteProgress;
 use super::reader::Reader;
@@ -306,7 +307,7 @@ impl StorageDirectory {
     /// Opens its database, to continue the run.
     pub fn open(&self) -> Result<OpenedDirectory, StoreError> {
         let lock = StorageLock::acquire(&self.path)?;
-        let store = SqliteLease::open(lock, &self.path)?;
+        let store = SqliteLease::open(lock, &self.path, DIRECTORY_RUN.0)?;
         let team_json_differs = self.projection().differs(|name| store.note(name))?;
         Ok(OpenedDirectory {
             lease: store,
@@ -436,7 +437,7 @@ impl StorageDirectory {
         {
             // Whether the team is finished is read from the database. Opening it restores what a
             // group log has of the team.
-            drop(SqliteLease::open(lock, &self.path)?);
+            drop(SqliteLease::open(lock, &self.path, DIRECTORY_RUN.0)?);
             lock = StorageLock::acquire(&self.path)?;
         }
         let content = self.content()?;

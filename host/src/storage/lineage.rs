@@ -337,9 +337,27 @@ impl Reader {
 
     /// Returns all lineages of the run, in the order of their creation.
     pub(super) fn stored_lineages(&self) -> Result<Vec<StoredLineage>, StoreError> {
+        self.lineages_of(self.run)
+    }
+
+    /// Returns the lineages of all other runs.
+    pub(super) fn lineages_of_others(&self) -> Result<Vec<StoredLineage>, StoreError> {
+        let mut statement = self.prepare("SELECT id FROM run WHERE id <> ?1")?;
+        let runs = statement
+            .query_map([self.run], |row| row.get(0))
+            .and_then(|runs| runs.collect::<rusqlite::Result<Vec<i64>>>())
+            .map_err(|e| self.error("read", e))?;
+        let mut all = Vec::new();
+        for run in runs {
+            all.append(&mut self.lineages_of(run)?);
+        }
+        Ok(all)
+    }
+
+    fn lineages_of(&self, run: i64) -> Result<Vec<StoredLineage>, StoreError> {
         let mut statement = self.prepare("SELECT * FROM lineage WHERE run = ?1 ORDER BY number")?;
         let rows = statement
-            .query_map([self.run], StoredLineage::from_row)
+            .query_map([run], StoredLineage::from_row)
             .map_err(|e| self.error("read", e))?;
         let rows = rows
             .collect::<rusqlite::Result<Result<Vec<StoredLineage>, DecodeError>>>()

@@ -9,6 +9,8 @@ mod create;
 mod group_commit;
 mod lineage_row;
 mod prune;
+#[cfg(test)]
+mod several_runs;
 mod snapshot;
 mod wal_checkpoint;
 mod wal_file;
@@ -100,8 +102,8 @@ struct LockedDirectory {
 }
 
 impl SqliteLease {
-    /// Opens the database of a directory.
-    pub(super) fn open(lock: StorageLock, directory: &Path) -> Result<Self, StoreError> {
+    /// Opens the database of a directory, to change a run.
+    pub(super) fn open(lock: StorageLock, directory: &Path, run: i64) -> Result<Self, StoreError> {
         let path = directory.join(DATABASE);
         schema::require_own_database(&path)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -111,7 +113,8 @@ impl SqliteLease {
         let has_log = std::fs::metadata(directory.join(WAL_FILE)).is_ok_and(|log| log.len() > 0);
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log)
             .map_err(fail)?;
-        let reader = Reader::from_connection(conn, path.clone())?;
+        let mut reader = Reader::from_connection(conn, path.clone())?;
+        reader.run = run;
         lineage_row::disable_auto_checkpoints(&reader.conn).map_err(fail)?;
         reader
             .conn

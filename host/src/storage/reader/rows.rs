@@ -255,15 +255,13 @@ impl Reader {
         Ok(all)
     }
 
-    /// Returns how many changes were recorded: events of all lineages, and other changes that must
+    /// Returns how many changes of all runs were recorded: events of all lineages, and other changes that must
     /// not be lost. Also returns whether there must be a log with further changes.
     pub(in crate::storage) fn count_changes(&self) -> Result<(u64, bool), StoreError> {
         let _same = self.begin_read()?;
-        let events: i64 = self
-            .stored_lineages()?
-            .iter()
-            .map(|row| row.events - row.start())
-            .sum();
+        let own = |row: &StoredLineage| row.events - row.start();
+        let events: i64 = self.stored_lineages()?.iter().map(own).sum::<i64>()
+            + self.lineages_of_others()?.iter().map(own).sum::<i64>();
         let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
         let row = self
             .conn

@@ -9,11 +9,12 @@ use rusqlite::Connection;
 use strata_core::state::environment::Environment;
 
 use super::SqliteLease;
-use super::write::{begin_log, fill_new_database};
+use super::write::{NewRun, begin_log, fill_new_database};
 use crate::blob::Blobs;
 use crate::storage::directory::{DATABASE, DATABASE_SIDE_FILES};
 use crate::storage::error::StoreError;
 use crate::storage::group_log::log_links;
+use crate::storage::lineage::{DIRECTORY_RUN, FIRST_LINEAGE};
 use crate::storage::lock::StorageLock;
 use crate::storage::progress::ProgressFile;
 use crate::storage::{SavedDefinition, file};
@@ -34,7 +35,14 @@ impl SqliteLease {
         let fail = |e| StoreError::sqlite(&path, "create", e);
         file::remove_if_exists(&new).map_err(|e| StoreError::io(&new, "replace", e))?;
         let conn = Connection::open(&new).map_err(fail)?;
-        fill_new_database(&conn, base, definition, blobs).map_err(fail)?;
+        let run = NewRun {
+            run: DIRECTORY_RUN,
+            lineage: FIRST_LINEAGE,
+            base,
+            definition,
+            blobs,
+        };
+        fill_new_database(&conn, &run).map_err(fail)?;
         conn.close().map_err(|(_, e)| fail(e))?;
         remove_leftovers(directory)?;
         // The progress file comes first, since the database expects a log as soon as it has its
@@ -46,7 +54,7 @@ impl SqliteLease {
         };
         publish().map_err(|e| StoreError::io(&path, "create", e))?;
         // The name becomes durable with the first full append. Nothing can be lost before that.
-        let store = Self::open(lock, directory)?;
+        let store = Self::open(lock, directory, DIRECTORY_RUN.0)?;
         store.progress.open()?;
         begin_log(&store.reader.conn).map_err(fail)?;
         Ok(store)

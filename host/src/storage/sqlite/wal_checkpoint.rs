@@ -98,10 +98,13 @@ impl SqliteLease {
         };
         conn.pragma_update(None, "synchronous", synchronous)
             .map_err(fail)?;
-        let begun = self
-            .lineage
-            .update(conn)
-            .and_then(|()| move_log(conn, WalCheckpointMode::Full));
+        // The rows of other runs may have stayed behind when a process was killed.
+        let others = self.reader.lineages_of_others()?;
+        let update_rows = || {
+            self.lineage.update(conn)?;
+            others.iter().try_for_each(|line| line.update(conn))
+        };
+        let begun = update_rows().and_then(|()| move_log(conn, WalCheckpointMode::Full));
         conn.pragma_update(None, "synchronous", super::write::SYNCHRONOUS)
             .map_err(fail)?;
         if begun.map_err(fail)? {

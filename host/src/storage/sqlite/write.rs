@@ -8,9 +8,7 @@ use strata_core::state::environment::Environment;
 use super::snapshot::EncodedSnapshot;
 use super::wal_checkpoint::mark_log_started;
 use crate::blob::Blobs;
-use crate::storage::lineage::{
-    DIRECTORY_RUN, FIRST_LINEAGE, StoredLineage, StoredRun, event_key, key_range,
-};
+use crate::storage::lineage::{StoredLineage, StoredRun, event_key, key_range};
 use crate::storage::reader::definition_checksum_input;
 use crate::storage::{Record, SavedDefinition, blob, codec, concerns_checkpoint, schema};
 
@@ -18,37 +16,51 @@ use crate::storage::{Record, SavedDefinition, blob, codec, concerns_checkpoint, 
 /// This program syncs the log when a commit has to survive a loss of power.
 pub(super) const SYNCHRONOUS: &str = "normal";
 
-/// Fills a new database. It has no final name yet, so nothing needs to be synced before it is
-/// complete.
-pub(super) fn fill_new_database(
-    conn: &Connection,
-    base: &Environment,
-    definition: &SavedDefinition,
-    blobs: &Blobs,
-) -> rusqlite::Result<()> {
+/// A run that is to be inserted into a database.
+pub(super) struct NewRun<'a> {
+    /// Its key and its name.
+    pub(super) run: (i64, &'a str),
+    /// The key of its first lineage.
+    pub(super) lineage: i64,
+    /// The state that it starts from.
+    pub(super) base: &'a Environment,
+    pub(super) definition: &'a SavedDefinition,
+    pub(super) blobs: &'a Blobs,
+}
+
+impl NewRun<'_> {
+    /// Inserts it.
+    pub(super) fn insert(&self, conn: &Connection) -> rusqlite::Result<()> {
+        let (run, name) = self.run;
+        StoredLineage {
+            id: self.lineage,
+            run,
+            spent: i64::try_from(self.base.spent.0).unwrap_or(i64::MAX),
+            ..StoredLineage::first(&self.base.lineage.name)
+        }
+        .insert(conn)?;
+        StoredRun {
+            id: run,
+            name: name.into(),
+            epoch: 0,
+            lineage: self.lineage,
+            next_line: crate::storage::FIRST_LINE as i64,
+        }
+        .write(conn)?;
+        let (bundle_keys, first) = (key_range(self.lineage), event_key(self.lineage, 0));
+        EncodedSnapshot::encode(self.base).insert(conn, bundle_keys, first, Vec::new())?;
+        write_definition(conn, run, self.definition)?;
+        blob::insert_blobs(conn, run, self.blobs)
+    }
+}
+
+/// Fills a new database with its first run. It has no final name yet, so nothing needs to be synced
+/// before it is complete.
+pub(super) fn fill_new_database(conn: &Connection, run: &NewRun<'_>) -> rusqlite::Result<()> {
     conn.pragma_update(None, "synchronous", "off")?;
     let tx = conn.unchecked_transaction()?;
     schema::create(conn)?;
-    let spent = i64::try_from(base.spent.0).unwrap_or(i64::MAX);
-    StoredLineage {
-        spent,
-        ..StoredLineage::first(&base.lineage.name)
-    }
-    .insert(conn)?;
-    let (run, name) = DIRECTORY_RUN;
-    StoredRun {
-        id: run,
-        name: name.into(),
-        epoch: 0,
-        lineage: FIRST_LINEAGE,
-        next_line: crate::storage::FIRST_LINE as i64,
-    }
-    .write(conn)?;
-    let bundle_keys = key_range(FIRST_LINEAGE);
-    let first = event_key(FIRST_LINEAGE, 0);
-    EncodedSnapshot::encode(base).insert(conn, bundle_keys, first, Vec::new())?;
-    write_definition(conn, run, definition)?;
-    blob::insert_blobs(conn, run, blobs)?;
+    run.insert(conn)?;
     conn.execute("UPDATE log SET expected = 1", [])?;
     tx.commit()?;
     conn.pragma_update(None, "journal_mode", "wal")
