@@ -115,7 +115,7 @@ const RULES: &[Rule] = &[
             "host/src/driver/clock",
             "host/src/sandbox/limits",
             "host/src/sandbox/engine/cache",
-            "host/src/storage/file",
+            "host/src/storage/directory/file",
             // For the date of a `Retry-After` in an answer without a `Date`.
             "host/src/services/client",
         ],

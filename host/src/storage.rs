@@ -8,22 +8,13 @@
 //! (`sqlite`, `reader`), `team.json` the same state for people and other programs, and `team.lock`
 //! is there while a process works on it. Or it lies in memory.
 
-mod blob;
 mod checkpoint_list;
 mod codec;
-mod default_location;
 mod directory;
 mod error;
-mod file;
-mod group_log;
-mod lineage;
 mod location;
-mod lock;
 mod mailbox;
 mod memory;
-mod progress;
-mod reader;
-mod schema;
 mod sqlite;
 pub mod team_json;
 
@@ -58,22 +49,23 @@ use strata_core::state::environment::Environment;
 
 use crate::blob::Blobs;
 
-pub use default_location::{default_directories, resolve_link, update_latest_link};
 pub use directory::ReplacePolicy;
-use directory::StorageDirectory;
-pub use error::StoreError;
-pub use file::measure_sync;
-pub use group_log::GroupLog;
-pub use location::{OpenedRun, SavedForm, StorageLocation, VacantLocation};
-pub use lock::LockHolder;
+pub use directory::default_location::{default_directories, resolve_link, update_latest_link};
+pub use directory::file::measure_sync;
+pub use directory::lock::LockHolder;
 #[cfg(test)]
-use lock::StorageLock;
+use directory::lock::StorageLock;
+use directory::{StorageDirectory, file, lock, progress};
+pub use error::StoreError;
+pub use location::{OpenedRun, SavedForm, StorageLocation, VacantLocation};
 pub use mailbox::{Mailbox, RequestHandler, RequestOutcome};
 pub use memory::{MemoryLease, MemoryStorage};
-pub use reader::{EarliestState, Reader};
-pub(crate) use reader::{RECORDS_PER_BATCH, read_in_batches};
 #[cfg(test)]
 use sqlite::SqliteLease;
+pub use sqlite::group_log::GroupLog;
+pub use sqlite::reader::{EarliestState, Reader};
+pub(crate) use sqlite::reader::{RECORDS_PER_BATCH, read_in_batches};
+use sqlite::{blob, group_log, lineage, reader, schema};
 pub use team_json::TeamJsonFile;
 
 /// The number of the first public event line of a run.

@@ -3,6 +3,10 @@
 //!
 //! Nothing that was saved is ever deleted here, and a path without a team is left unchanged.
 
+pub(super) mod default_location;
+pub(super) mod file;
+pub(super) mod lock;
+pub(super) mod progress;
 #[cfg(test)]
 mod tests;
 
@@ -23,8 +27,7 @@ use super::reader::Reader;
 use super::sqlite::{SqliteLease, TEMPORARY_DATABASE};
 use super::team_json::TEAM_JSON;
 use super::{
-    Durability, Lease, SavedDefinition, StateSelector, TeamJsonFile, file, group_log, schema,
-    team_json,
+    Durability, Lease, SavedDefinition, StateSelector, TeamJsonFile, group_log, schema, team_json,
 };
 use crate::blob::Blobs;
 
@@ -104,18 +107,15 @@ impl VacantDirectory {
         self,
         base: &Environment,
         definition: &SavedDefinition,
-    ) -> Result<CreatedRun, StoreError> {
-        let store = SqliteLease::create(self.lock, &self.path, base, definition, &Blobs::new())?;
-        Ok(CreatedRun {
-            lease: store,
-            moved_to: self.moved_to,
-        })
+    ) -> Result<SqliteLease, StoreError> {
+        SqliteLease::create(self.lock, &self.path, base, definition, &Blobs::new())
     }
 }
 
 /// A run that was created.
+#[cfg(test)]
 #[derive(Debug)]
-pub struct CreatedRun {
+pub(super) struct CreatedRun {
     /// The right to append to it. It holds the directory's lock.
     pub lease: SqliteLease,
     /// The directory to which the previous team was moved.
@@ -423,7 +423,10 @@ impl StorageDirectory {
         base: &Environment,
         definition: &SavedDefinition,
     ) -> Result<CreatedRun, StoreError> {
-        self.vacate(replace)?.create(base, definition)
+        let vacant = self.vacate(replace)?;
+        let moved_to = vacant.moved_to.clone();
+        let lease = vacant.create(base, definition)?;
+        Ok(CreatedRun { lease, moved_to })
     }
 
     /// Locks the directory for a fresh run. A finished team is moved aside; an unfinished one only

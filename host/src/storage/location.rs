@@ -64,7 +64,7 @@ impl VacantLocation {
         base: &Environment,
         definition: &SavedDefinition,
     ) -> Result<Box<dyn Lease>, StoreError> {
-        Ok(Box::new(self.directory.create(base, definition)?.lease))
+        Ok(Box::new(self.directory.create(base, definition)?))
     }
 }
 

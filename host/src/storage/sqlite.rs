@@ -5,10 +5,15 @@
 //! current lineage is written; `wal_file` syncs the write-ahead log, and `wal_checkpoint` moves it into
 //! the database; `group_commit` shares a log with other teams; `snapshot` saves states, and `prune` removes what is not needed.
 
+pub(super) mod blob;
 mod create;
 mod group_commit;
+pub(super) mod group_log;
+pub(super) mod lineage;
 mod lineage_row;
 mod prune;
+pub(super) mod reader;
+pub(super) mod schema;
 #[cfg(test)]
 mod several_runs;
 mod snapshot;
@@ -36,7 +41,7 @@ use super::progress::ProgressFile;
 use super::reader::{Reader, SnapshotInfo, branch_of, check_pages};
 use super::{
     BuildState, CheckpointRow, Durability, Epoch, GroupLog, Lease, LineageRow, LoadedState, Pruned,
-    Record, SavedDefinition, StateSelector, blob, codec, file, schema,
+    Record, SavedDefinition, StateSelector, codec, file,
 };
 
 use crate::blob::Blobs;

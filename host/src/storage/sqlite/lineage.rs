@@ -7,28 +7,28 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use strata_core::record::event::Event;
 
-use super::codec::{self, DecodeError};
-use super::cost_of;
-use super::error::StoreError;
-use super::reader::{Reader, line_number};
+use crate::storage::codec::{self, DecodeError};
+use crate::storage::cost_of;
+use crate::storage::error::StoreError;
+use crate::storage::reader::{Reader, line_number};
 
 /// The key and the name of the run in the database of a storage directory.
-pub(super) const DIRECTORY_RUN: (i64, &str) = (1, "team");
+pub(in crate::storage) const DIRECTORY_RUN: (i64, &str) = (1, "team");
 
 /// The key of the lineage that a database begins with.
-pub(super) const FIRST_LINEAGE: i64 = 0;
+pub(in crate::storage) const FIRST_LINEAGE: i64 = 0;
 
 /// How many bits of an event's key hold its position: a million million events along one path.
 const POSITION_BITS: u32 = 40;
 /// How many lineages fit into the rest of a positive key, those of all runs together: four million.
-pub(super) const MAX_LINEAGES: i64 = 1 << 22;
+pub(in crate::storage) const MAX_LINEAGES: i64 = 1 << 22;
 /// The largest position that is accepted when a row is read. It is half of what a key can hold, so
 /// that a run can continue from any of them.
-pub(super) const MAX_POSITION: i64 = 1 << (POSITION_BITS - 1);
+pub(in crate::storage) const MAX_POSITION: i64 = 1 << (POSITION_BITS - 1);
 
 /// Returns the key of the event of a lineage at a position. In the first lineage of a database the
 /// keys equal the positions.
-pub(super) fn event_key(lineage: i64, at: i64) -> i64 {
+pub(in crate::storage) fn event_key(lineage: i64, at: i64) -> i64 {
     assert!(
         at >> POSITION_BITS == 0 && (0..MAX_LINEAGES).contains(&lineage),
         "no path has that many events"
@@ -37,12 +37,12 @@ pub(super) fn event_key(lineage: i64, at: i64) -> i64 {
 }
 
 /// Returns the position that is part of a key.
-pub(super) fn position_of_key(key: i64) -> i64 {
+pub(in crate::storage) fn position_of_key(key: i64) -> i64 {
     key & ((1 << POSITION_BITS) - 1)
 }
 
 /// Returns the lowest and the highest key of a lineage's events.
-pub(super) fn key_range(lineage: i64) -> (i64, i64) {
+pub(in crate::storage) fn key_range(lineage: i64) -> (i64, i64) {
     (
         event_key(lineage, 0),
         event_key(lineage, (1 << POSITION_BITS) - 1),
@@ -51,7 +51,7 @@ pub(super) fn key_range(lineage: i64) -> (i64, i64) {
 
 /// A lineage, as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct StoredLineage {
+pub(in crate::storage) struct StoredLineage {
     /// Its key. The lineages of all runs have different ones.
     pub id: i64,
     /// The key of its run.
@@ -79,7 +79,7 @@ pub(super) struct StoredLineage {
 
 impl StoredLineage {
     /// Returns the lineage that the database of a storage directory begins with, without events.
-    pub(super) fn first(name: &str) -> Self {
+    pub(in crate::storage) fn first(name: &str) -> Self {
         Self {
             id: FIRST_LINEAGE,
             run: DIRECTORY_RUN.0,
@@ -95,12 +95,12 @@ impl StoredLineage {
     }
 
     /// Returns the position of the last event before its own.
-    pub(super) fn start(&self) -> i64 {
+    pub(in crate::storage) fn start(&self) -> i64 {
         self.origin.map_or(0, |(_, at)| at)
     }
 
     /// Counts an event that was appended, with its size in bytes and its checksum.
-    pub(super) fn count_event(&mut self, event: &Event, weight: usize, sum: u32) {
+    pub(in crate::storage) fn count_event(&mut self, event: &Event, weight: usize, sum: u32) {
         let cost = i64::try_from(cost_of(event).0).unwrap_or(i64::MAX);
         self.spent = self.spent.saturating_add(cost);
         self.bytes_since_snapshot = self.bytes_since_snapshot.saturating_add(weight as i64);
@@ -166,7 +166,7 @@ impl StoredLineage {
     }
 
     /// Inserts it into the database.
-    pub(super) fn insert(&self, conn: &Connection) -> rusqlite::Result<()> {
+    pub(in crate::storage) fn insert(&self, conn: &Connection) -> rusqlite::Result<()> {
         let sql = "INSERT INTO lineage VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
         let row = params![
             self.id,
@@ -186,7 +186,7 @@ impl StoredLineage {
     }
 
     /// Writes the columns that change.
-    pub(super) fn update(&self, conn: &Connection) -> rusqlite::Result<()> {
+    pub(in crate::storage) fn update(&self, conn: &Connection) -> rusqlite::Result<()> {
         let sql = "UPDATE lineage SET events = ?2, last = ?3, forgotten = ?4, spent = ?5, since = ?6, sum = ?7 WHERE id = ?1";
         let row = params![
             self.id,
@@ -203,7 +203,7 @@ impl StoredLineage {
 
 /// A run, as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct StoredRun {
+pub(in crate::storage) struct StoredRun {
     /// Its key.
     pub id: i64,
     pub name: String,
@@ -222,7 +222,7 @@ impl StoredRun {
     }
 
     /// Inserts it into the database, or replaces it there.
-    pub(super) fn write(&self, conn: &Connection) -> rusqlite::Result<()> {
+    pub(in crate::storage) fn write(&self, conn: &Connection) -> rusqlite::Result<()> {
         let sql = "INSERT OR REPLACE INTO run VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
         let row = params![
             self.id,
@@ -253,14 +253,14 @@ impl StoredRun {
 }
 
 /// Returns the epoch of the newest lease under which a run was changed.
-pub(super) fn stored_epoch(conn: &Connection, run: i64) -> rusqlite::Result<i64> {
+pub(in crate::storage) fn stored_epoch(conn: &Connection, run: i64) -> rusqlite::Result<i64> {
     conn.prepare_cached("SELECT epoch FROM run WHERE id = ?1")?
         .query_row([run], |row| row.get(0))
 }
 
 /// A segment of a path: consecutive events of one lineage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PathSegment {
+pub(in crate::storage) struct PathSegment {
     pub lineage: i64,
     /// The position before its first event.
     pub after: i64,
@@ -270,12 +270,12 @@ pub(super) struct PathSegment {
 
 /// The events from the beginning of the run to a position in a lineage, oldest segment first. Only
 /// the first segment may be empty.
-pub(super) type EventPath = Vec<PathSegment>;
+pub(in crate::storage) type EventPath = Vec<PathSegment>;
 
 impl Reader {
     /// Returns the lineage that this reader reads: the one it was switched to, otherwise the
     /// current one.
-    pub(super) fn selected_lineage(&self) -> Result<StoredLineage, StoreError> {
+    pub(in crate::storage) fn selected_lineage(&self) -> Result<StoredLineage, StoreError> {
         let id = match self.selected {
             Some(id) => id,
             None => self.stored_run()?.lineage,
@@ -284,7 +284,7 @@ impl Reader {
     }
 
     /// Returns the run that this reader reads.
-    pub(super) fn stored_run(&self) -> Result<StoredRun, StoreError> {
+    pub(in crate::storage) fn stored_run(&self) -> Result<StoredRun, StoreError> {
         let mut statement = self.prepare("SELECT * FROM run WHERE id = ?1")?;
         let row = statement
             .query_row([self.run], StoredRun::from_row)
@@ -293,7 +293,7 @@ impl Reader {
     }
 
     /// Returns the key of the first lineage of the run.
-    pub(super) fn first_lineage(&self) -> Result<i64, StoreError> {
+    pub(in crate::storage) fn first_lineage(&self) -> Result<i64, StoreError> {
         let sql = "SELECT id FROM lineage WHERE run = ?1 AND number = 0";
         self.prepare(sql)?
             .query_row([self.run], |row| row.get(0))
@@ -301,20 +301,23 @@ impl Reader {
     }
 
     /// Returns the key that the next lineage of the database gets.
-    pub(super) fn next_lineage_id(&self) -> Result<i64, StoreError> {
+    pub(in crate::storage) fn next_lineage_id(&self) -> Result<i64, StoreError> {
         self.prepare("SELECT coalesce(max(id) + 1, 0) FROM lineage")?
             .query_row([], |row| row.get(0))
             .map_err(|e| self.error("read", e))
     }
 
     /// Returns a lineage by its key.
-    pub(super) fn lineage_by_id(&self, id: i64) -> Result<StoredLineage, StoreError> {
+    pub(in crate::storage) fn lineage_by_id(&self, id: i64) -> Result<StoredLineage, StoreError> {
         self.with_newest_events(self.lineage_as_stored(id)?)
     }
 
     /// Returns a lineage as its row says, without the events that were appended since the row was
     /// written.
-    pub(super) fn lineage_as_stored(&self, id: i64) -> Result<StoredLineage, StoreError> {
+    pub(in crate::storage) fn lineage_as_stored(
+        &self,
+        id: i64,
+    ) -> Result<StoredLineage, StoreError> {
         let mut statement = self.prepare("SELECT * FROM lineage WHERE id = ?1 AND run = ?2")?;
         let row = statement
             .query_row([id, self.run], StoredLineage::from_row)
@@ -323,7 +326,10 @@ impl Reader {
     }
 
     /// Returns a lineage by its name.
-    pub(super) fn lineage_by_name(&self, name: &str) -> Result<Option<StoredLineage>, StoreError> {
+    pub(in crate::storage) fn lineage_by_name(
+        &self,
+        name: &str,
+    ) -> Result<Option<StoredLineage>, StoreError> {
         let mut statement = self.prepare("SELECT * FROM lineage WHERE run = ?1 AND name = ?2")?;
         let row = statement
             .query_row(params![self.run, name], StoredLineage::from_row)
@@ -336,12 +342,12 @@ impl Reader {
     }
 
     /// Returns all lineages of the run, in the order of their creation.
-    pub(super) fn stored_lineages(&self) -> Result<Vec<StoredLineage>, StoreError> {
+    pub(in crate::storage) fn stored_lineages(&self) -> Result<Vec<StoredLineage>, StoreError> {
         self.lineages_of(self.run)
     }
 
     /// Returns the lineages of all other runs.
-    pub(super) fn lineages_of_others(&self) -> Result<Vec<StoredLineage>, StoreError> {
+    pub(in crate::storage) fn lineages_of_others(&self) -> Result<Vec<StoredLineage>, StoreError> {
         let mut statement = self.prepare("SELECT id FROM run WHERE id <> ?1")?;
         let runs = statement
             .query_map([self.run], |row| row.get(0))
@@ -377,7 +383,7 @@ impl Reader {
     }
 
     /// Returns the path to a position in a lineage.
-    pub(super) fn path_to(
+    pub(in crate::storage) fn path_to(
         &self,
         line: &StoredLineage,
         until: i64,

@@ -19,21 +19,21 @@ use strata_core::record::id::CheckpointId;
 use strata_core::record::money::Usd;
 use strata_core::state::environment::Environment;
 
-use super::checkpoint_list::{
+use crate::storage::checkpoint_list::{
     LineageHistory, ListedCheckpoint, list_checkpoints, unknown_checkpoint,
 };
-use super::codec::DecodeError;
-use super::error::StoreError;
-use super::lineage::{DIRECTORY_RUN, EventPath, StoredLineage};
-use super::{
+use crate::storage::codec::DecodeError;
+use crate::storage::error::StoreError;
+use crate::storage::lineage::{DIRECTORY_RUN, EventPath, StoredLineage};
+use crate::storage::{
     CheckpointRow, FIRST_LINE, LineageRow, LoadedState, Record, SavedDefinition, StateSelector,
     checkpoint_of, next_line, schema,
 };
 
 use consistent_read::ReadMode;
 pub(crate) use records::{RECORDS_PER_BATCH, read_in_batches};
-pub(super) use rows::{definition_checksum_input, line_number};
-pub(super) use state::SnapshotInfo;
+pub(in crate::storage) use rows::{definition_checksum_input, line_number};
+pub(in crate::storage) use state::SnapshotInfo;
 
 /// The size of SQLite's page cache, in KiB. It can be small: appending needs the end of the tables
 /// and the pages that lead there, and reading goes through the file once.
@@ -46,12 +46,12 @@ const MAX_CHECKED_BYTES: u64 = 4 << 20;
 /// A `team.db` that is open for reading.
 #[derive(Debug)]
 pub struct Reader {
-    pub(super) conn: Connection,
-    pub(super) path: PathBuf,
+    pub(in crate::storage) conn: Connection,
+    pub(in crate::storage) path: PathBuf,
     /// The key of the run that is read.
-    pub(super) run: i64,
+    pub(in crate::storage) run: i64,
     /// The lineage that is read instead of the current one.
-    pub(super) selected: Option<i64>,
+    pub(in crate::storage) selected: Option<i64>,
     sight: ReadMode,
 }
 
@@ -69,7 +69,10 @@ pub struct EarliestState {
 impl Reader {
     /// Configures a connection, and checks the schema of its database. Nothing may have been read
     /// from it before.
-    pub(super) fn from_connection(mut conn: Connection, path: PathBuf) -> Result<Self, StoreError> {
+    pub(in crate::storage) fn from_connection(
+        mut conn: Connection,
+        path: PathBuf,
+    ) -> Result<Self, StoreError> {
         schema::limit_schema_work(&mut conn).map_err(|e| StoreError::sqlite(&path, "open", e))?;
         let set = || {
             // The file may come from anyone: nothing in its schema may be executed, and cells are
@@ -155,7 +158,11 @@ impl Reader {
     }
 
     /// Loads the state at the end of a path.
-    pub(super) fn state_at(&self, path: &EventPath, end: i64) -> Result<LoadedState, StoreError> {
+    pub(in crate::storage) fn state_at(
+        &self,
+        path: &EventPath,
+        end: i64,
+    ) -> Result<LoadedState, StoreError> {
         let (start, base) = self.load_snapshot(path)?;
         let tail = self.records_between(path, start + 1, end)?;
         Ok(LoadedState {
@@ -166,7 +173,7 @@ impl Reader {
     }
 
     /// Returns the number of the public line after the last one of the storage.
-    pub(super) fn next_line(&self) -> Result<u64, StoreError> {
+    pub(in crate::storage) fn next_line(&self) -> Result<u64, StoreError> {
         let current = self.stored_run()?;
         let line = self.lineage_by_id(current.lineage)?;
         let newest = match line.events {
@@ -257,13 +264,15 @@ impl Reader {
         Ok(listed.into_iter().map(|listed| listed.row).collect())
     }
 
-    pub(super) fn listed_checkpoints(&self) -> Result<Vec<ListedCheckpoint>, StoreError> {
+    pub(in crate::storage) fn listed_checkpoints(
+        &self,
+    ) -> Result<Vec<ListedCheckpoint>, StoreError> {
         let _same = self.begin_read()?;
         self.list_checkpoints_with(self.stored_lineages()?)
     }
 
     /// Lists the checkpoints as if the lineages were these.
-    pub(super) fn list_checkpoints_with(
+    pub(in crate::storage) fn list_checkpoints_with(
         &self,
         rows: Vec<StoredLineage>,
     ) -> Result<Vec<ListedCheckpoint>, StoreError> {
@@ -329,28 +338,32 @@ impl Reader {
             .map_err(|e| self.error("read", e))
     }
 
-    pub(super) fn prepare(&self, sql: &str) -> Result<CachedStatement<'_>, StoreError> {
+    pub(in crate::storage) fn prepare(&self, sql: &str) -> Result<CachedStatement<'_>, StoreError> {
         self.conn
             .prepare_cached(sql)
             .map_err(|e| self.error("read", e))
     }
 
-    pub(super) fn error(&self, action: &'static str, source: rusqlite::Error) -> StoreError {
+    pub(in crate::storage) fn error(
+        &self,
+        action: &'static str,
+        source: rusqlite::Error,
+    ) -> StoreError {
         StoreError::sqlite(&self.path, action, source)
     }
 
-    pub(super) fn decode_error(&self, what: &str, damage: DecodeError) -> StoreError {
+    pub(in crate::storage) fn decode_error(&self, what: &str, damage: DecodeError) -> StoreError {
         self.corrupt(format!("{what} cannot be read: {damage}"))
     }
 
-    pub(super) fn corrupt(&self, what: String) -> StoreError {
+    pub(in crate::storage) fn corrupt(&self, what: String) -> StoreError {
         StoreError::corrupt(&self.path, what)
     }
 }
 
 /// Returns the name of the lineage that a batch of events creates, and the checkpoint where it
 /// branches off.
-pub(super) fn branch_of(records: &[Record]) -> Option<(&str, &CheckpointId)> {
+pub(in crate::storage) fn branch_of(records: &[Record]) -> Option<(&str, &CheckpointId)> {
     match &records.first()?.event {
         Event::Forked(Forked { lineage, from, .. }) => Some((lineage, from)),
         _ => None,
@@ -358,7 +371,7 @@ pub(super) fn branch_of(records: &[Record]) -> Option<(&str, &CheckpointId)> {
 }
 
 /// Checks all pages of a small database. In a large one, pages are checked when they are used.
-pub(super) fn check_pages(reader: &Reader) -> Result<(), StoreError> {
+pub(in crate::storage) fn check_pages(reader: &Reader) -> Result<(), StoreError> {
     let size = std::fs::metadata(&reader.path)
         .map_err(|e| StoreError::io(&reader.path, "open", e))?
         .len();

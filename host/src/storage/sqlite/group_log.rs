@@ -22,7 +22,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use file::{LogFile, MAX_BATCH_BYTES, MAX_ENTRY_BYTES};
-pub(super) use file::{LogLink, is_log_link, log_links};
+pub(in crate::storage) use file::{LogLink, is_log_link, log_links};
 
 /// A log that the teams of a process share, so that teams that commit at the same moment wait for a
 /// single sync ("group commit"). It pays off when a dozen teams or more run at once. It is passed
@@ -105,7 +105,7 @@ struct MemberState {
 
 /// The membership of a team in a group log. Dropping it leaves the log.
 #[derive(Debug)]
-pub(super) struct Member {
+pub(in crate::storage) struct Member {
     log: Arc<GroupLogInner>,
     id: u64,
     link: PathBuf,
@@ -118,7 +118,7 @@ impl GroupLog {
     }
 
     /// Adds the team of a directory. The link to the log is durable once the directory is synced.
-    pub(super) fn join(&self, directory: &Path) -> io::Result<Member> {
+    pub(in crate::storage) fn join(&self, directory: &Path) -> io::Result<Member> {
         let mut state = self.log.lock();
         state.last_id += 1;
         let id = state.last_id;
@@ -157,19 +157,19 @@ impl GroupLog {
 impl Member {
     /// Returns the current generation, to be passed to `note_synced` once what is now written to
     /// the team's own WAL is durable.
-    pub(super) fn generation(&self) -> u64 {
+    pub(in crate::storage) fn generation(&self) -> u64 {
         self.log.lock().generation
     }
 
     /// Returns a number below `slots` that differs between neighbouring members, to spread their
     /// work.
-    pub(super) fn slot_of(&self, slots: u64) -> u64 {
+    pub(in crate::storage) fn slot_of(&self, slots: u64) -> u64 {
         self.id % slots
     }
 
     /// Notes that the team's own WAL is durable, with all that was written to it up to that
     /// generation.
-    pub(super) fn note_synced(&self, own_wal: &Arc<File>, generation: u64) {
+    pub(in crate::storage) fn note_synced(&self, own_wal: &Arc<File>, generation: u64) {
         if let Some(member) = self.log.lock().members.get_mut(&self.id) {
             if !member
                 .own_wal
@@ -185,7 +185,7 @@ impl Member {
     /// Makes an entry durable, together with those of other members. Returns whether it is; if not,
     /// the team has to sync its own WAL. Each team has to do that now and then anyway, so that the
     /// space of old entries can be reused.
-    pub(super) fn commit(&self, entry: &[u8]) -> bool {
+    pub(in crate::storage) fn commit(&self, entry: &[u8]) -> bool {
         let mut state = self.log.lock();
         let is_due = state.must_sync_own_wal(self.id);
         let does_not_fit =

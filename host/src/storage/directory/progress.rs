@@ -14,10 +14,10 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use super::directory::{PROGRESS_FILE, WAL_FILE};
-use super::error::StoreError;
-use super::file;
-use super::reader::Reader;
+use crate::storage::directory::{PROGRESS_FILE, WAL_FILE};
+use crate::storage::error::StoreError;
+use crate::storage::file;
+use crate::storage::reader::Reader;
 
 /// The first bytes of the file.
 const MAGIC: [u8; 8] = *b"STRTPRG1";
@@ -34,14 +34,14 @@ type BootId = [u8; BOOT_ID_BYTES];
 
 /// How many changes were recorded: events of all lineages, and other changes that must not be lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct WriteProgress {
+pub(in crate::storage) struct WriteProgress {
     /// The boot during which this was written. While it lasts, everything that was written is
     /// present.
     boot: BootId,
     /// How many changes were written.
-    pub(super) written: u64,
+    pub(in crate::storage) written: u64,
     /// How many of them survive a loss of power.
-    pub(super) synced: u64,
+    pub(in crate::storage) synced: u64,
 }
 
 impl WriteProgress {
@@ -55,7 +55,7 @@ impl WriteProgress {
 
     /// Reads the file in a directory. Returns `None` if there is none, or if it was not written
     /// completely.
-    pub(super) fn read(directory: &Path) -> Result<Option<Self>, StoreError> {
+    pub(in crate::storage) fn read(directory: &Path) -> Result<Option<Self>, StoreError> {
         let path = directory.join(PROGRESS_FILE);
         let mut bytes = Vec::new();
         let read = file::options()
@@ -70,7 +70,7 @@ impl WriteProgress {
     }
 
     /// Returns how many changes a database must have.
-    pub(super) fn required(&self) -> u64 {
+    pub(in crate::storage) fn required(&self) -> u64 {
         let same = self.boot == current_boot() && self.boot != [0; BOOT_ID_BYTES];
         if same { self.written } else { self.synced }
     }
@@ -121,7 +121,7 @@ fn current_boot() -> BootId {
 /// The file, for the process that writes the database. It is dropped after the database is closed:
 /// without a log there is nothing to compare.
 #[derive(Debug)]
-pub(super) struct ProgressFile {
+pub(in crate::storage) struct ProgressFile {
     directory: PathBuf,
     /// Opened at the first change.
     file: OnceCell<File>,
@@ -132,7 +132,7 @@ pub(super) struct ProgressFile {
 
 impl ProgressFile {
     /// Creates the file for a database without changes that will be created next.
-    pub(super) fn create(directory: &Path) -> Result<(), StoreError> {
+    pub(in crate::storage) fn create(directory: &Path) -> Result<(), StoreError> {
         let path = directory.join(PROGRESS_FILE);
         file::options()
             .write(true)
@@ -144,7 +144,10 @@ impl ProgressFile {
     }
 
     /// Returns the file of a database with `written` changes, without writing to it.
-    pub(super) fn for_database(directory: &Path, written: u64) -> Result<Self, StoreError> {
+    pub(in crate::storage) fn for_database(
+        directory: &Path,
+        written: u64,
+    ) -> Result<Self, StoreError> {
         let synced = WriteProgress::read(directory)?.map_or(0, |found| found.synced.min(written));
         let now = Cell::new(WriteProgress::new(written, synced));
         Ok(Self {
@@ -156,12 +159,12 @@ impl ProgressFile {
     }
 
     /// Whether the file was created and is kept up to date.
-    pub(super) fn is_open(&self) -> bool {
+    pub(in crate::storage) fn is_open(&self) -> bool {
         self.file.get().is_some()
     }
 
     /// Creates the file if it does not exist, and writes it.
-    pub(super) fn open(&self) -> Result<(), StoreError> {
+    pub(in crate::storage) fn open(&self) -> Result<(), StoreError> {
         let path = self.directory.join(PROGRESS_FILE);
         let open = || {
             let file = file::options()
@@ -180,7 +183,7 @@ impl ProgressFile {
     }
 
     /// Counts changes that were committed.
-    pub(super) fn count_changes(&self, changes: u64) {
+    pub(in crate::storage) fn count_changes(&self, changes: u64) {
         let now = self.current.get();
         self.current.set(WriteProgress {
             written: now.written.saturating_add(changes),
@@ -190,7 +193,7 @@ impl ProgressFile {
     }
 
     /// Counts all changes as synced.
-    pub(super) fn mark_synced(&self) {
+    pub(in crate::storage) fn mark_synced(&self) {
         let now = self.current.get();
         if now.synced != now.written {
             self.current.set(WriteProgress {
@@ -202,7 +205,7 @@ impl ProgressFile {
     }
 
     /// Writes the file, if its content has changed.
-    pub(super) fn flush(&self) {
+    pub(in crate::storage) fn flush(&self) {
         let Some(file) = self.file.get().filter(|_| self.is_dirty.get()) else {
             return;
         };
@@ -214,7 +217,7 @@ impl ProgressFile {
     }
 
     /// Makes the file survive a loss of power.
-    pub(super) fn sync(&self) -> io::Result<()> {
+    pub(in crate::storage) fn sync(&self) -> io::Result<()> {
         self.flush();
         self.file.get().map_or(Ok(()), File::sync_data)
     }
@@ -232,7 +235,7 @@ impl Drop for ProgressFile {
 
 impl Reader {
     /// Returns how many changes the database has. Fails if more were recorded.
-    pub(super) fn check_complete(&self) -> Result<u64, StoreError> {
+    pub(in crate::storage) fn check_complete(&self) -> Result<u64, StoreError> {
         let directory = self.path.parent().unwrap_or(Path::new("."));
         let mut found = Ok(0);
         for _ in 0..MAX_READS {
@@ -257,7 +260,7 @@ impl Reader {
 }
 
 /// Describes what is wrong with the log of an incomplete database.
-pub(super) fn describe_log(directory: &Path) -> String {
+pub(in crate::storage) fn describe_log(directory: &Path) -> String {
     let mut header = Vec::new();
     let read = file::options()
         .read(true)

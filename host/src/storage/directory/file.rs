@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 
-use super::WriteContent;
-use super::directory::{DATABASE, DATABASE_SIDE_FILES};
-use super::error::StoreError;
-use super::lock::LOCK_FILE;
-use super::team_json::TEAM_JSON;
+use crate::storage::WriteContent;
+use crate::storage::directory::{DATABASE, DATABASE_SIDE_FILES};
+use crate::storage::error::StoreError;
+use crate::storage::lock::LOCK_FILE;
+use crate::storage::team_json::TEAM_JSON;
 
 /// The size of the buffer with which files are read piecewise.
-pub(super) const READ_BUFFER_BYTES: usize = 64 << 10;
+pub(in crate::storage) const READ_BUFFER_BYTES: usize = 64 << 10;
 
 /// The names of the files in which a team is saved.
-pub(super) const STORAGE_FILES: [&str; 7] = [
+pub(in crate::storage) const STORAGE_FILES: [&str; 7] = [
     DATABASE,
     DATABASE_SIDE_FILES[0],
     DATABASE_SIDE_FILES[1],
@@ -31,9 +31,9 @@ pub(super) const STORAGE_FILES: [&str; 7] = [
 
 /// A file that was written and synced under a temporary name.
 #[derive(Debug)]
-pub(super) struct PreparedFile {
+pub(in crate::storage) struct PreparedFile {
     /// Its content checksum; see `ContentChecksum`.
-    pub(super) checksum: String,
+    pub(in crate::storage) checksum: String,
     directory: PathBuf,
     new: PathBuf,
     path: PathBuf,
@@ -41,7 +41,7 @@ pub(super) struct PreparedFile {
 
 /// Writes the file that will replace `name`, under a temporary name. Only the holder of the
 /// directory's lock may do so, since there is one temporary name per file.
-pub(super) fn prepare_file(
+pub(in crate::storage) fn prepare_file(
     directory: &Path,
     name: &str,
     fill: &WriteContent<'_>,
@@ -111,18 +111,18 @@ impl Write for ChecksumWriter {
 
 impl PreparedFile {
     /// Returns the change stamp of the file. Publishing the file does not change it.
-    pub(super) fn change_stamp(&self) -> Option<String> {
+    pub(in crate::storage) fn change_stamp(&self) -> Option<String> {
         change_stamp(&self.new)
     }
 
     /// Removes the file instead of publishing it.
-    pub(super) fn discard(self) {
+    pub(in crate::storage) fn discard(self) {
         // A file that cannot be removed is replaced by the next one.
         let _ = remove_if_exists(&self.new);
     }
 
     /// Renames the file to its final name, and syncs the directory.
-    pub(super) fn publish(self) -> Result<(), StoreError> {
+    pub(in crate::storage) fn publish(self) -> Result<(), StoreError> {
         let directory = self.directory.clone();
         self.rename_into_place()?;
         sync_directory(&directory)
@@ -130,14 +130,14 @@ impl PreparedFile {
 
     /// Renames the file to its final name. Until the directory is synced, a loss of power may bring
     /// back the old file.
-    pub(super) fn rename_into_place(self) -> Result<(), StoreError> {
+    pub(in crate::storage) fn rename_into_place(self) -> Result<(), StoreError> {
         std::fs::rename(&self.new, &self.path).map_err(|e| StoreError::io(&self.path, "write", e))
     }
 }
 
 /// Returns a value that changes whenever a file is changed, without reading the file: its inode,
 /// size and modification time. Returns `None` if the file does not exist.
-pub(super) fn change_stamp(path: &Path) -> Option<String> {
+pub(in crate::storage) fn change_stamp(path: &Path) -> Option<String> {
     let meta = std::fs::metadata(path).ok()?;
     Some(format!(
         "{}/{}/{}.{}",
@@ -150,7 +150,7 @@ pub(super) fn change_stamp(path: &Path) -> Option<String> {
 
 /// Returns options to open a file of the directory, or to create one. A symbolic link is not followed, also not one that
 /// replaced the file after `require_regular_files` looked at it, and nothing waits for a pipe.
-pub(super) fn options() -> OpenOptions {
+pub(in crate::storage) fn options() -> OpenOptions {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let mut options = OpenOptions::new();
     options.custom_flags(flags.bits() as i32);
@@ -158,14 +158,14 @@ pub(super) fn options() -> OpenOptions {
 }
 
 /// Syncs the entries of a directory.
-pub(super) fn sync_directory(directory: &Path) -> Result<(), StoreError> {
+pub(in crate::storage) fn sync_directory(directory: &Path) -> Result<(), StoreError> {
     let sync = || File::open(directory)?.sync_all();
     sync().map_err(|e| StoreError::io(directory, "save", e))
 }
 
 /// Makes a file, if it exists, available under a second path: by a hard link, or by a copy if the
 /// file system has no hard links.
-pub(super) fn link_or_copy(path: &Path, new: &Path) -> Result<(), StoreError> {
+pub(in crate::storage) fn link_or_copy(path: &Path, new: &Path) -> Result<(), StoreError> {
     let copy = |_| std::fs::copy(path, new).and_then(|_| File::open(new)?.sync_all());
     match std::fs::hard_link(path, new).or_else(copy) {
         Err(e) if e.kind() != ErrorKind::NotFound => Err(StoreError::io(new, "create", e)),
@@ -174,7 +174,7 @@ pub(super) fn link_or_copy(path: &Path, new: &Path) -> Result<(), StoreError> {
 }
 
 /// Removes a file, if it exists.
-pub(super) fn remove_if_exists(path: &Path) -> io::Result<()> {
+pub(in crate::storage) fn remove_if_exists(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
         _ => Ok(()),
@@ -183,7 +183,7 @@ pub(super) fn remove_if_exists(path: &Path) -> io::Result<()> {
 
 /// Fails if anything but a regular file has one of our names in a directory. A symbolic link would
 /// let whoever created it redirect what is read and written; reading a pipe would block forever.
-pub(super) fn require_regular_files(directory: &Path) -> Result<(), StoreError> {
+pub(in crate::storage) fn require_regular_files(directory: &Path) -> Result<(), StoreError> {
     for path in STORAGE_FILES.map(|name| directory.join(name)) {
         let what = match std::fs::symlink_metadata(&path) {
             Ok(meta) if meta.is_symlink() => "it is a symbolic link",
@@ -200,7 +200,7 @@ pub(super) fn require_regular_files(directory: &Path) -> Result<(), StoreError> 
 }
 
 /// Returns the content of a file, or `None` if it does not exist.
-pub(super) fn read_if_exists(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
+pub(in crate::storage) fn read_if_exists(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
     let mut bytes = Vec::new();
     let read = options()
         .read(true)
@@ -214,7 +214,7 @@ pub(super) fn read_if_exists(path: &Path) -> Result<Option<Vec<u8>>, StoreError>
 }
 
 /// Returns the content checksum of a file, or `None` if it does not exist.
-pub(super) fn checksum_of_file(path: &Path) -> Result<Option<String>, StoreError> {
+pub(in crate::storage) fn checksum_of_file(path: &Path) -> Result<Option<String>, StoreError> {
     let sum = || -> io::Result<String> {
         let (mut file, mut sum, mut piece) = (
             options().read(true).open(path)?,
@@ -236,7 +236,7 @@ pub(super) fn checksum_of_file(path: &Path) -> Result<Option<String>, StoreError
 }
 
 /// Returns the content checksum of `bytes`.
-pub(super) fn checksum_of_bytes(bytes: &[u8]) -> String {
+pub(in crate::storage) fn checksum_of_bytes(bytes: &[u8]) -> String {
     let mut sum = ContentChecksum::default();
     sum.update(bytes);
     sum.finish()

@@ -14,13 +14,13 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use super::error::StoreError;
-use super::file;
+use crate::storage::error::StoreError;
+use crate::storage::file;
 
 /// The name of the lock file.
-pub(super) const LOCK_FILE: &str = "team.lock";
+pub(in crate::storage) const LOCK_FILE: &str = "team.lock";
 /// The maximum size of a lock file: a process id, and a path on a line of its own.
-pub(super) const MAX_LOCK_BYTES: usize = 8 << 10;
+pub(in crate::storage) const MAX_LOCK_BYTES: usize = 8 << 10;
 
 /// How often to retry if the holder removes its file just as we open it. Each time another process
 /// held the lock and released it; more than a few in a row mean that the directory is in use.
@@ -95,7 +95,7 @@ pub enum LockHolder {
 impl LockHolder {
     /// Returns who holds the lock of a directory now. The content of the file counts only while the
     /// file is locked, since a killed process leaves it behind.
-    pub(super) fn query(directory: &Path) -> Result<Self, StoreError> {
+    pub(in crate::storage) fn query(directory: &Path) -> Result<Self, StoreError> {
         file::require_regular_files(directory)?;
         let path = directory.join(LOCK_FILE);
         let mut file = match file::options().read(true).open(&path) {

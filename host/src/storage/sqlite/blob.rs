@@ -6,9 +6,9 @@ use std::sync::Arc;
 use rusqlite::{Connection, OptionalExtension, params};
 use strata_core::record::id::Digest;
 
-use super::error::StoreError;
-use super::reader::Reader;
 use crate::blob::{Blobs, digest_of};
+use crate::storage::error::StoreError;
+use crate::storage::reader::Reader;
 
 impl Reader {
     /// Returns the bytes with this digest, or `None` if they are not stored here.
@@ -33,7 +33,11 @@ impl Reader {
 }
 
 /// Inserts the blobs of a run that are not stored yet.
-pub(super) fn insert_blobs(conn: &Connection, run: i64, blobs: &Blobs) -> rusqlite::Result<()> {
+pub(in crate::storage) fn insert_blobs(
+    conn: &Connection,
+    run: i64,
+    blobs: &Blobs,
+) -> rusqlite::Result<()> {
     let mut statement = conn.prepare_cached("INSERT OR IGNORE INTO blob VALUES (?1, ?2, ?3)")?;
     for (digest, body) in blobs {
         statement.execute(params![run, digest.0, &body[..]])?;
@@ -42,7 +46,7 @@ pub(super) fn insert_blobs(conn: &Connection, run: i64, blobs: &Blobs) -> rusqli
 }
 
 /// Whether a run has any blobs.
-pub(super) fn has_blobs(conn: &Connection, run: i64) -> rusqlite::Result<bool> {
+pub(in crate::storage) fn has_blobs(conn: &Connection, run: i64) -> rusqlite::Result<bool> {
     let sql = "SELECT EXISTS (SELECT 1 FROM blob WHERE run = ?1)";
     conn.query_row(sql, [run], |row| row.get(0))
 }
