@@ -103,9 +103,14 @@ const RULES: &[Rule] = &[
         // Telemetry goes its own way, past what guests can reach.
         only: &[
             "host/src/services",
-            "host/src/metrics/server",
+            "host/src/server",
             "host/src/telemetry/client",
         ],
+    },
+    Rule {
+        what: "the parts of the server",
+        marks: &["axum::", "hyper::", "hyper_util::"],
+        only: &["host/src/server"],
     },
     Rule {
         what: "the wall clock",

@@ -38,6 +38,7 @@
 //! |---|---|
 //! | `build` | building components from source, and the templates of `new`; without it, teams name components that are built already |
 //! | `report` | a saved run as one HTML page |
+//! | `server` | metrics over HTTP |
 //! | `telemetry` | spans of runs, exported over OTLP |
 
 pub mod blob;
@@ -74,6 +75,8 @@ pub mod sandbox;
 #[cfg(feature = "build")]
 pub mod scaffold;
 mod serialize_name;
+#[cfg(feature = "server")]
+pub mod server;
 pub mod services;
 mod sha256;
 pub mod shell;

@@ -3,7 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use strata_host::metrics::{Metrics, server};
+use strata_host::metrics::Metrics;
+use strata_host::server;
 
 use super::{CommandFailure, Printer};
 
