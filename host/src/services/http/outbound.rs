@@ -111,3 +111,67 @@ impl OutboundCall for HttpCall {
         HttpResponse::from_json(response).map_or(0, |response| response_bytes(&response))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::gateway::{HostError, HostErrorKind};
+    use crate::services::http::secret::Secrets;
+
+    fn batch(method: &str, key: Option<&str>) -> OutboundBatch {
+        let request = HttpRequest {
+            method: method.into(),
+            url: reqwest::Url::parse("http://a/x?y=1").expect("an address"),
+            headers: Vec::new(),
+            body: None,
+            secrets: Vec::new(),
+            key: key.map(str::to_owned),
+            timeout_ms: None,
+        };
+        let client = HttpClient::new(Secrets::new(BTreeMap::new())).expect("a client");
+        outbound_batch(vec![request], &Arc::new(client), None)
+    }
+
+    #[test]
+    fn the_intent_of_a_write_says_what_may_be_done_if_its_answer_is_lost() {
+        let check = |method: &str, key: Option<&str>, expected: Option<LostAnswerPolicy>| {
+            let calls = batch(method, key).calls;
+            let intent = calls[0].intent("digest#1");
+            assert_eq!(calls[0].is_write(), expected.is_some(), "{method}");
+            assert_eq!(
+                intent.as_ref().map(|intent| intent.if_answer_lost),
+                expected
+            );
+            if let Some(intent) = intent {
+                assert_eq!(intent.request, "digest#1");
+                assert_eq!(intent.description, format!("{method} http://a/x"));
+            }
+        };
+        check("GET", None, None);
+        check("HEAD", Some("key"), None);
+        check("POST", None, Some(LostAnswerPolicy::AskOperator));
+        check("DELETE", Some("key"), Some(LostAnswerPolicy::Repeat));
+    }
+
+    #[test]
+    fn answers_become_responses_and_errors_stay() {
+        let response = HttpResponse {
+            status: 204,
+            ..HttpResponse::default()
+        };
+        let refused = HostError::new(HostErrorKind::Denied, "not granted");
+        let answers = vec![
+            Ok(response.to_json()),
+            Err(refused.clone()),
+            Ok(Json::from(serde_json::json!({ "status": "fine" }))),
+        ];
+        let HostAnswer::Responses(responses) = (batch("GET", None).convert)(answers) else {
+            panic!("the answers must become responses");
+        };
+        assert_eq!(responses[..2], [Ok(response), Err(refused)]);
+        let unreadable = responses[2].as_ref().expect_err("no status");
+        assert_eq!(unreadable.kind, HostErrorKind::Upstream);
+    }
+}

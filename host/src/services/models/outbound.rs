@@ -140,3 +140,20 @@ async fn complete(
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_team_without_models_is_refused_before_anything_is_reserved_or_sent() {
+        let names = ModelNames::default();
+        let request = serde_json::from_value(serde_json::json!({ "messages": [] }));
+        let request: ModelRequest = request.expect("a request");
+        let batch = outbound_batch(vec![request], None, &names, None);
+        let call = &batch.calls[0];
+        assert!(call.is_paid() && !call.is_write());
+        let refusal = call.expected_cost().expect_err("there is no model");
+        assert_eq!(refusal.cause, Some(FaultCause::NoModel));
+    }
+}
