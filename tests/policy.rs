@@ -224,7 +224,9 @@ fn a_policy_that_cannot_be_read_stops_everything() {
 fn a_model_is_asked_where_and_with_the_keys_that_the_policy_allows() {
     let place = Workspace::with("");
     let check = |llm: &str, allow: &str, cut: &str| {
-        let head = format!("[llm]\nprovider = \"openai\"\nmodel = \"m\"\n{llm}\n[[role]]");
+        let head = format!(
+            "[llm]\nprovider = \"openai\"\nmodel = \"m\"\nprice = {{ input = 1.0 }}\n{llm}\n[[role]]"
+        );
         place.write("team.toml", TEAM.replacen("[[role]]", &head, 1));
         let allow = format!("llm = {{ models = [\"*\"], {allow} }}\nsecrets = [\"HOME\"]\n");
         place.write(

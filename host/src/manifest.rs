@@ -14,7 +14,7 @@ mod condition;
 pub mod diagnostic;
 mod grants;
 mod json;
-mod llm;
+mod models;
 mod names;
 pub mod operator;
 mod outward;
@@ -33,7 +33,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use strata_core::record::id::{Slot, SlotKind};
+use strata_core::record::id::{RoleId, Slot, SlotKind};
 use strata_core::record::money::Usd;
 use strata_core::record::rules::Thinker;
 use strata_core::team::React::Choose;
@@ -59,7 +59,7 @@ use crate::open;
 use crate::plugin::Plugin;
 use crate::plugin::script;
 use crate::services::external::ExternalEndpoint;
-use crate::services::models::config::{ModelsConfig, ProviderConfig};
+use crate::services::models::config::{DEFAULT_MODEL, ModelsConfig, ProviderConfig};
 use crate::services::variables::Variables;
 use crate::trust::signature::TrustedKeys;
 
@@ -89,6 +89,8 @@ pub struct Definition {
     pub run: RunConfig,
     /// Where the environment variables that the file names are looked up.
     pub(crate) variables: Variables,
+    /// The names of hosted models without a price, so that their costs are not counted.
+    unpriced_models: BTreeSet<String>,
     /// Whether the file sets `investment`, even if it is zero, which means no limit.
     pub(crate) declares_budget: bool,
     locations: BTreeMap<Slot, ComponentLocation>,
@@ -190,26 +192,16 @@ impl Definition {
         let problems = Problems::new(Arc::clone(&source), file, beside);
         let document = parse_document(&source, file)?;
         let authored = authored::read_team_file(&TomlTable::root(document.get_ref(), &problems));
-        let mut checked = check::check_team(&authored, &problems);
+        let checked = check::check_team(&authored, &problems);
         let files = outward::auxiliary_files(&problems, &checked.plugins);
         problems.into_result()?;
-        let default = authored
-            .llm
-            .as_ref()
-            .and_then(|llm| llm.default_model()?.model.clone());
-        for grant in checked
-            .plugins
-            .values_mut()
-            .filter_map(|plugin| plugin.grants.llm.as_mut())
-        {
-            grant.default.clone_from(&default);
-        }
-        Ok(Self {
+        let mut definition = Self {
             source,
             team: checked.team,
             idea: authored.header.idea,
             plugins: checked.plugins,
-            llm: authored.llm,
+            llm: authored.models.config(),
+            unpriced_models: authored.models.unpriced,
             external_span: authored
                 .env
                 .external
@@ -226,7 +218,34 @@ impl Definition {
             files,
             policy_reductions: Vec::new(),
             budget_ceiling: None,
-        })
+        };
+        definition.link_models();
+        Ok(definition)
+    }
+
+    /// Records in each grant of models which models the team has, and which of them answers requests
+    /// that name none.
+    fn link_models(&mut self) {
+        let none = BTreeMap::new();
+        let models = self.llm.as_ref().map_or(&none, |llm| &llm.models);
+        for (slot, plugin) in &mut self.plugins {
+            let Some(grant) = &mut plugin.grants.llm else {
+                continue;
+            };
+            let role_model = self.team.role(slot.role).model.as_ref();
+            let name = role_model.map_or(DEFAULT_MODEL, String::as_str);
+            let id = models.get(name).map(|model| model.model.clone());
+            grant.names = models.keys().cloned().collect();
+            grant.default = match (role_model, id) {
+                // The model in `[llm]` needs no name to be granted by, and a team without models
+                // has none.
+                (None, Some(None)) => Vec::new(),
+                (None, None) if models.is_empty() => Vec::new(),
+                (_, id) => std::iter::once(name.to_owned())
+                    .chain(id.flatten())
+                    .collect(),
+            };
+        }
     }
 
     /// Fails if something is missing without which the team cannot run: a component, or the model
@@ -271,7 +290,7 @@ impl Definition {
             let Choose { thinker, .. } = self.team.role(id).react else {
                 return None;
             };
-            let asks = thinker == Thinker::Model && self.llm.is_none();
+            let asks = thinker == Thinker::Model && !self.has_model(id);
             let span = self.react_spans.get(id.index()).filter(|_| asks)?;
             let message = "nothing chooses the role's next action";
             let hint = "add `think = { component = \"…\" }`, or an `[llm]` for the team";
@@ -280,6 +299,15 @@ impl Definition {
         });
         let all = missing.chain(undecided).reduce(Diagnostics::and);
         all.map_or(Ok(()), Err)
+    }
+
+    /// Returns whether a model answers the requests of a role that name none.
+    fn has_model(&self, role: RoleId) -> bool {
+        let name = self.team.role(role).model.as_deref();
+        let name = name.unwrap_or(DEFAULT_MODEL);
+        self.llm
+            .as_ref()
+            .is_some_and(|llm| llm.models.contains_key(name))
     }
 
     /// Returns a problem with a component, located where the component is named.
@@ -377,11 +405,16 @@ impl Definition {
     }
 
     /// Returns a problem with the model's API key, located where its variable is named.
-    pub(crate) fn api_key_problem(&self, variable: &str, message: String) -> Diagnostics {
+    pub(crate) fn api_key_problem(
+        &self,
+        model: &str,
+        variable: &str,
+        message: String,
+    ) -> Diagnostics {
         let hint = format!(
             "set it where the host is started: `export {variable}=…`, or name another variable"
         );
-        let problem = match llm::api_key_span(&self.source) {
+        let problem = match models::api_key_span(&self.source, model) {
             Some(span) => Diagnostic::at(&self.source, span, message),
             None => Diagnostic::new(message),
         };

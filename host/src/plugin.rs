@@ -9,6 +9,7 @@ pub(crate) mod pattern;
 mod schema;
 pub mod script;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use serde::{Serialize, Serializer};
@@ -87,21 +88,46 @@ impl Grants {
 }
 
 /// A grant of language models.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LlmGrant {
-    /// Names of models; `*` matches any characters.
+    /// What requests may name: the team's names of models, or providers' ids; `*` matches any
+    /// characters.
     pub models: Vec<String>,
-    /// The model for requests that name none. It must match `models` too.
+    /// What requests that name no model are for: the name of the model and the provider's id of it.
+    /// The model must be among `names`, and one of the two must match `models`. Empty if such
+    /// requests are not restricted.
     #[serde(skip)]
-    pub default: Option<String>,
+    pub default: Vec<String>,
+    /// The names of the team's models, without those that operators' policies removed.
+    #[serde(skip)]
+    pub names: BTreeSet<String>,
+    /// What the operators' policies allow, one list of patterns a policy: an id that a request names
+    /// must match a pattern of each list. The models in `names` have been checked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ids: Vec<Vec<String>>,
     /// How many calls one attempt may make; `None` if there is no limit besides `host_calls`.
     pub calls: Option<u32>,
 }
 
 impl LlmGrant {
-    /// Returns whether a model may be used.
-    pub fn allows(&self, model: &str) -> bool {
-        pattern::matches_any(&self.models, model)
+    /// Returns whether requests may be made that name this model, or none.
+    pub fn allows(&self, named: Option<&str>) -> bool {
+        let is_granted = |name: &str| pattern::matches_any(&self.models, name);
+        match named {
+            None => match self.default.first() {
+                None => true,
+                Some(name) => {
+                    self.names.contains(name) && self.default.iter().any(|name| is_granted(name))
+                }
+            },
+            Some(name) => is_granted(name) && (self.names.contains(name) || self.allows_id(name)),
+        }
+    }
+
+    /// Returns whether the operators' policies allow a model with this id.
+    fn allows_id(&self, id: &str) -> bool {
+        let mut policies = self.ids.iter();
+        policies.all(|patterns| pattern::matches_any(patterns, id))
     }
 }
 

@@ -152,10 +152,14 @@ fn load_models(definition: &Definition) -> Result<Option<Models>, LaunchError> {
         return Ok(None);
     };
     let models = Models::new(llm, &definition.variables).map_err(|error| match &error {
-        ConfigError::ApiKey { name, problem, .. } => {
+        ConfigError::ApiKey {
+            model,
+            name,
+            problem,
+        } => {
             let message =
                 format!("the model's API key is read from the environment variable `{name}`, which {problem}");
-            LaunchError::Definition(definition.api_key_problem(name, message))
+            LaunchError::Definition(definition.api_key_problem(model, name, message))
         }
         _ => LaunchError::Model(error),
     });

@@ -1,13 +1,25 @@
 //! Reads the addresses of services.
 
-use super::table::{Located, TomlItem};
-use crate::services::endpoint::{self, InvalidAddress, ServiceKind};
+use reqwest::Url;
 
-/// Reads the URL of a service.
-pub(super) fn read_url(item: &TomlItem<'_>, service: ServiceKind) -> Option<Located<String>> {
+use super::table::{Located, TomlItem};
+use crate::services::endpoint::InvalidAddress;
+
+/// The address of a service.
+pub(super) struct Address {
+    /// The address as it is written.
+    pub(super) text: Located<String>,
+    pub(super) url: Url,
+}
+
+/// Reads an address that `parse` accepts.
+pub(super) fn read_address(
+    item: &TomlItem<'_>,
+    parse: impl Fn(&str) -> Result<Url, InvalidAddress>,
+) -> Option<Address> {
     let text = item.text()?;
-    match endpoint::parse_address(&text.value, service) {
-        Ok(_) => Some(text),
+    match parse(&text.value) {
+        Ok(url) => Some(Address { text, url }),
         Err(InvalidAddress {
             display_text: shown,
             problem,

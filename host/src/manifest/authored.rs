@@ -17,12 +17,11 @@ use strata_core::team::{BudgetLimits, OnFault};
 use self::edge::{AuthoredJoin, AuthoredRoute};
 use self::limits::LimitsPatch;
 use self::role::AuthoredRole;
-use super::llm;
+use super::models::{self, AuthoredModels};
 use super::schema::{kind, map_schema};
 use super::table::{Located, TomlTable};
 use super::{Durability, RunConfig};
 use crate::services::external::ExternalEndpoint;
-use crate::services::models::config::ModelsConfig;
 use crate::trust::signature::{TrustedKey, TrustedKeys};
 
 /// The version of the format that this program reads.
@@ -40,7 +39,7 @@ pub(super) struct AuthoredTeam {
     pub(super) env: AuthoredEnv,
     pub(super) limits: LimitsPatch,
     pub(super) run: AuthoredRun,
-    pub(super) llm: Option<ModelsConfig>,
+    pub(super) models: AuthoredModels,
     pub(super) trust: TrustedKeys,
     pub(super) roles: Vec<AuthoredRole>,
     pub(super) routes: Vec<AuthoredRoute>,
@@ -99,15 +98,13 @@ pub(super) fn read_team_file(root: &TomlTable<'_>) -> AuthoredTeam {
     let trust = root
         .key("trust", "Whose components may be loaded.")
         .table("`[trust]`", read_trust);
-    let llm = root
-        .key("llm", "The team's language model.")
-        .table("`[llm]`", llm::read_llm);
+    let models = models::read_models(root);
     AuthoredTeam {
         header: header.unwrap_or_default(),
         env: env.unwrap_or_default(),
         limits: limits.unwrap_or_default(),
         run: run.unwrap_or_default(),
-        llm: llm.flatten().map(ModelsConfig::with_default),
+        models,
         trust: trust.unwrap_or_default(),
         roles: role::read_roles(root),
         routes: edge::read_routes(root),

@@ -24,9 +24,11 @@ use super::authored::{AuthoredTeam, DEFAULT_PARALLEL, slot};
 use super::component_location::ComponentLocation;
 use super::condition;
 use super::diagnostic::Problems;
+use super::models::AuthoredModels;
 use super::names::{self, TeamNames};
 use super::table::Located;
 use crate::plugin::Plugin;
+use crate::services::models::config::DEFAULT_MODEL;
 use crate::services::variables::Variables;
 
 /// The result of checking a team file. Complete only if no problem was found.
@@ -69,10 +71,13 @@ pub(super) fn check_team(authored: &AuthoredTeam, problems: &Problems) -> Checke
     };
     for (role, id) in authored.roles.iter().zip(0..) {
         check_role(role, problems);
+        if let Some(model) = role.model.as_ref().filter(|_| role.human.is_none()) {
+            authored.models.check(model, problems);
+        }
         checked
             .team
             .roles
-            .push(build_role(role, &authored.limits, authored.llm.is_some()));
+            .push(build_role(role, &authored.limits, &authored.models));
         let mode = role.react.as_ref().map_or(&role.span, |react| &react.span);
         checked.react_spans.push(mode.clone());
         checked.add_slots(role, RoleId(id), &authored.limits, problems);
@@ -278,6 +283,9 @@ fn check_human(role: &AuthoredRole, problems: &Problems) {
     if let Some(max) = &role.max_react_loop {
         refuse(&max.span, "`max_react_loop`");
     }
+    if let Some(model) = &role.model {
+        refuse(&model.span, "`model`");
+    }
 }
 
 fn check_agent(role: &AuthoredRole, problems: &Problems) {
@@ -327,7 +335,9 @@ fn react_mode(role: &AuthoredRole) -> ReactMode {
     role.react.as_ref().map_or(ReactMode::ByOrder, |r| r.value)
 }
 
-fn build_role(role: &AuthoredRole, defaults: &LimitsPatch, has_model: bool) -> team::Role {
+fn build_role(role: &AuthoredRole, defaults: &LimitsPatch, models: &AuthoredModels) -> team::Role {
+    let model = role.model.as_ref().map(|model| model.value.clone());
+    let has_model = model.is_some() || models.has(DEFAULT_MODEL);
     let values = |texts: &[Located<String>]| -> Vec<String> {
         texts.iter().map(|text| text.value.clone()).collect()
     };
@@ -365,7 +375,7 @@ fn build_role(role: &AuthoredRole, defaults: &LimitsPatch, has_model: bool) -> t
         desc: role.desc.clone(),
         watch: values(&role.watch).into_iter().collect(),
         addresses: values(&role.addresses),
-        model: None,
+        model,
         react,
         actions: actions.collect(),
     }

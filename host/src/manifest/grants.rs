@@ -110,7 +110,10 @@ pub(super) fn intersect(grants: &Grants, bounds: &GrantBounds) -> Grants {
 /// Returns the kinds of grants that were reduced.
 pub(super) fn reduced(had: &Grants, left: &Grants) -> Vec<Grant> {
     let kinds = [
-        (Grant::Llm, had.llm != left.llm),
+        (
+            Grant::Llm,
+            llm::is_reduced(had.llm.as_ref(), left.llm.as_ref()),
+        ),
         (Grant::Dirs, directory::are_reduced(&had.dirs, &left.dirs)),
         (Grant::Env, had.env != left.env),
         (Grant::Http, had.http != left.http),

@@ -9,10 +9,14 @@ use super::diagnostic::Problems;
 /// Converts a TOML value to JSON. Dates become strings; numbers that JSON cannot hold are reported.
 ///
 /// The TOML parser bounds the nesting (80 levels), which is less than what readers of JSON accept.
-pub(super) fn from_toml(value: &Spanned<DeValue<'_>>, problems: &Problems) -> Value {
+pub(super) fn from_toml(
+    value: &Spanned<DeValue<'_>>,
+    recipient: &str,
+    problems: &Problems,
+) -> Value {
     let refuse = || {
         let text = problems.text(&value.span());
-        let message = format!("the number `{text}` cannot be handed to a component");
+        let message = format!("the number `{text}` cannot be handed to {recipient}");
         let problem = problems.at(&value.span(), message);
         problems.add(
             problem.hint("JSON holds finite numbers and integers of 64 bits; write it as a string"),
@@ -31,13 +35,16 @@ pub(super) fn from_toml(value: &Spanned<DeValue<'_>>, problems: &Problems) -> Va
             let number = float.as_str().parse().ok().and_then(Number::from_f64);
             number.map_or_else(refuse, Value::Number)
         }
-        DeValue::Array(items) => {
-            Value::Array(items.iter().map(|item| from_toml(item, problems)).collect())
-        }
+        DeValue::Array(items) => Value::Array(
+            items
+                .iter()
+                .map(|item| from_toml(item, recipient, problems))
+                .collect(),
+        ),
         DeValue::Table(table) => {
             let entries = table.iter().map(|(key, value)| {
                 let key: &str = key.get_ref();
-                (key.to_owned(), from_toml(value, problems))
+                (key.to_owned(), from_toml(value, recipient, problems))
             });
             Value::Object(entries.collect::<Map<_, _>>())
         }

@@ -33,8 +33,16 @@ pub struct OperatorPolicy {
     /// The upper bound of each limit.
     limits: BTreeMap<Limit, Located<u64>>,
     allowed: Allowed,
-    /// The largest budget of a team.
-    budget_limits: BudgetLimits,
+    budget: BudgetBound,
+}
+
+/// What a policy says about the budget of a team.
+#[derive(Clone, Debug, Default)]
+struct BudgetBound {
+    /// The largest budget.
+    limits: BudgetLimits,
+    /// Whether hosted models need a price, without which their costs are not counted.
+    needs_prices: bool,
 }
 
 /// What a policy allows.
@@ -100,7 +108,7 @@ pub(super) fn read_policy(root: &TomlTable<'_>, source: Arc<SourceText>) -> Oper
         .table("`[limits]`", read_upper_bounds);
     let budget = root
         .key("budget", "What a team may spend at most.")
-        .table("`[budget]`", |budget| read_budget_limits(budget, &BUDGET));
+        .table("`[budget]`", read_budget);
     let allow = root
         .key(
             "allow",
@@ -116,7 +124,7 @@ pub(super) fn read_policy(root: &TomlTable<'_>, source: Arc<SourceText>) -> Oper
         source,
         limits: limits.unwrap_or_default(),
         allowed,
-        budget_limits: budget.unwrap_or_default(),
+        budget: budget.unwrap_or_default(),
     }
 }
 
@@ -125,10 +133,22 @@ const BUDGET: BudgetKeys = BudgetKeys {
     tokens: "In tokens; 0 for no bound.",
 };
 
+fn read_budget(table: &TomlTable<'_>) -> BudgetBound {
+    BudgetBound {
+        limits: read_budget_limits(table, &BUDGET),
+        needs_prices: table
+            .key(
+                "needs_prices",
+                "Whether hosted models need a `price`, without which their costs are not counted.",
+            )
+            .boolean(false),
+    }
+}
+
 fn read_allow(allow: &TomlTable<'_>) -> Allowed {
-    let permission = |key, about| match allow.key(key, about).boolean() {
-        Some(true) => Permission::Allowed,
-        Some(false) | None => Permission::Forbidden,
+    let permission = |key, about| match allow.key(key, about).boolean(false) {
+        true => Permission::Allowed,
+        false => Permission::Forbidden,
     };
     Allowed {
         external: permission("external", "Whether a team may have an `[env.external]`."),

@@ -12,6 +12,7 @@ use strata_core::team::{Join, Team};
 use super::Definition;
 use crate::display_path::display_path;
 use crate::plugin::Access;
+use crate::services::models::config::table_name;
 use crate::suggest::closest;
 
 /// The size of a WebAssembly page, the smallest memory that is not empty, in bytes.
@@ -39,7 +40,8 @@ pub fn warnings(definition: &Definition) -> Vec<String> {
     });
     let doubts = doubts
         .chain(mistyped_labels(team))
-        .chain(missing_external_program(definition));
+        .chain(missing_external_program(definition))
+        .chain(unpriced_models(definition));
     doubts
         .chain(
             definition
@@ -85,6 +87,18 @@ fn missing_external_program(definition: &Definition) -> Option<String> {
     ))
 }
 
+/// Returns a warning for each hosted model without a price, if the team has a budget.
+fn unpriced_models(definition: &Definition) -> impl Iterator<Item = String> {
+    let models = definition.unpriced_models.iter();
+    let has_budget = definition.team.policy.budget.is_some();
+    models.filter(move |_| has_budget).map(|model| {
+        let table = table_name(model);
+        format!(
+            "the team has an `investment`, and the model of `[{table}]` has no `price`: what it costs is not counted"
+        )
+    })
+}
+
 /// Returns warnings about grants and limits of an action that cannot work as written.
 fn grant_warnings(definition: &Definition, slot: Slot) -> Vec<String> {
     let (plugin, name) = (&definition.plugins[&slot], definition.team.slot_name(slot));
@@ -95,14 +109,13 @@ fn grant_warnings(definition: &Definition, slot: Slot) -> Vec<String> {
         ));
     }
     if let Some(grant) = &plugin.grants.llm
-        && let Some(default) = grant
-            .default
-            .as_ref()
-            .filter(|default| !grant.allows(default))
+        && !grant.allows(None)
+        && let (Some(model), Some(default)) = (grant.default.first(), grant.default.last())
     {
-        let models = grant.models.join(", ");
+        let (models, table) = (grant.models.join(", "), table_name(model));
         doubts.push(format!(
-            "`{name}` may ask the models {models}, and not `{default}` of `[llm]`: requests that name no model are denied"
+            "`{name}` may ask the models {models}, and not `{default}` of `[{table}]`: requests that name no model are \
+             denied"
         ));
     }
     if plugin.limits.memory_bytes < WASM_PAGE_BYTES {

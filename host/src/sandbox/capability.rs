@@ -97,11 +97,13 @@ impl Capabilities {
         let Some(grant) = &self.llm else {
             return Err("no language model is granted; add `llm` to the action's `allow`".into());
         };
-        // A request that names no model uses the team's default.
-        if let Some(model) = request.model.as_ref().or(grant.default.as_ref())
-            && !grant.allows(model)
-        {
-            let model: String = model.chars().take(64).collect();
+        if !grant.allows(request.model.as_deref()) {
+            let model = request.model.as_ref().or(grant.default.last());
+            let model: String = model
+                .into_iter()
+                .flat_map(|name| name.chars())
+                .take(64)
+                .collect();
             return Err(format!(
                 "model `{model}` is not granted; add it to `allow.llm.models`"
             ));

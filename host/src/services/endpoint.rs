@@ -3,6 +3,7 @@
 
 use reqwest::Url;
 
+use super::http;
 use super::models::config::ProtocolName;
 
 /// The purpose of a service.
@@ -136,6 +137,17 @@ fn surplus_segments(path: &[String], protocol: ProtocolName) -> Result<usize, St
 pub(crate) fn may_receive_keys(url: &Url) -> bool {
     url.scheme() == "https"
         || !matches!(url.host(), Some(url::Host::Domain(name)) if name != "localhost")
+}
+
+/// Returns whether an address is one of the public internet, as far as it can be told without
+/// resolving names: neither a private address nor a name without a dot.
+pub(crate) fn is_public(url: &Url) -> bool {
+    match url.host() {
+        Some(url::Host::Domain(name)) => name.contains('.'),
+        Some(url::Host::Ipv4(address)) => http::is_public(address.into()),
+        Some(url::Host::Ipv6(address)) => http::is_public(address.into()),
+        None => false,
+    }
 }
 
 /// Returns an address without the parts that may be secret, for display. If the address is

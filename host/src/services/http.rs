@@ -6,6 +6,8 @@
 //! whether an exchange is replayed.
 
 mod address;
+
+pub(crate) use self::address::is_public;
 mod client;
 mod outbound;
 mod record;

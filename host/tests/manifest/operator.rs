@@ -1,11 +1,13 @@
 //! Tests of how an operator overrides a team file, and of the policy that is shown.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::Path;
 
 use strata_core::record::id::Digest;
 use strata_core::record::money::Usd;
-use strata_host::manifest::{Overrides, policy};
+use strata_host::manifest::operator::OperatorPolicy;
+use strata_host::manifest::{Definition, Diagnostics, Overrides, policy, warnings};
 
 use crate::{action, good, think};
 
@@ -109,4 +111,79 @@ fn the_policy_is_shown_for_people_and_for_scripts() {
     assert_eq!(row["memory_bytes"], 256 << 20);
     assert_eq!(row["dirs"][1]["write"], true);
     assert_eq!(row["digest"], "abc");
+}
+
+/// Reads the team `models.toml` and applies a policy to it.
+fn bounded(policy: &str) -> Result<Definition, Diagnostics> {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("policy.toml");
+    fs::write(&file, format!("schema = \"strata.policy/1\"\n{policy}")).unwrap();
+    let mut team = good("models.toml");
+    team.apply_policies(&[OperatorPolicy::read(&file)?])?;
+    Ok(team)
+}
+
+#[test]
+fn an_operator_bounds_models_by_their_ids_and_endpoints() {
+    let team = bounded(
+        r#"[allow.llm]
+        models = ["small-*", "r"]
+        endpoints = [{ host = "127.0.0.1:8080" }, { host = "api.openai.com" }]"#,
+    )
+    .unwrap();
+    let models = &team.llm.as_ref().unwrap().models;
+    let left: Vec<&str> = models.keys().map(String::as_str).collect();
+    assert_eq!(left, ["cheap", "responses", "script"]);
+    assert!(models["cheap"].fallback.is_empty(), "it was `default`");
+    let grant = team.plugins[&action(0, 0)].grants.llm.as_ref().unwrap();
+    let check = |named, expected| assert_eq!(grant.allows(named), expected, "{named:?}");
+    check(Some("cheap"), true);
+    check(None, true);
+    check(Some("large-1"), false);
+    check(Some("script"), false);
+    let told = team.describe_reductions().join("\n");
+    assert!(
+        told.contains("`[llm]` is not there: the model `large-1`"),
+        "{told}"
+    );
+    assert!(
+        told.contains("`[model.gemini]` is not there: the model `g`"),
+        "{told}"
+    );
+    assert!(
+        told.contains("`A.a`: `allow.llm` is not all allowed"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_role_whose_model_is_removed_asks_no_other() {
+    let team = bounded(
+        r#"[allow.llm]
+        models = ["*"]
+        endpoints = [{ host = "api.anthropic.com", secrets = ["LARGE_KEY"] }]"#,
+    )
+    .unwrap();
+    let models = &team.llm.as_ref().unwrap().models;
+    assert!(models.contains_key("default") && !models.contains_key("cheap"));
+    let grant = team.plugins[&action(0, 0)].grants.llm.as_ref().unwrap();
+    assert!(!grant.allows(None), "its role asks `cheap`");
+    assert!(grant.allows(Some("large-1")));
+}
+
+#[test]
+fn a_hosted_model_without_a_price_is_warned_of_and_can_be_refused() {
+    let error = bounded("budget = { needs_prices = true }").unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains("the model of `[model.responses]` has no `price`"),
+        "{text}"
+    );
+    assert_eq!(error.iter().count(), 1, "others have a price or are local");
+    let team = bounded("budget = { investment = 1.0 }").unwrap();
+    let doubts = warnings(&team);
+    let named = doubts
+        .iter()
+        .any(|doubt| doubt.contains("`[model.responses]` has no `price`"));
+    assert!(named, "{doubts:?}");
 }

@@ -436,7 +436,7 @@ fn a_policy_is_read_as_its_schema_says() {
     const POLICY: &str = r#"
         schema = "strata.policy/1"
         limits = { memory = "256MiB", fuel = 0 }
-        budget = { investment = 5.0, tokens = 1000 }
+        budget = { investment = 5.0, tokens = 1000, needs_prices = true }
         [allow]
         env = ["LANG"]
         secrets = ["TOKEN"]

@@ -42,8 +42,7 @@ fn run_with_bomb(run_body: &str) -> Result<String, (FaultKind, String)> {
     plugin.grants = Grants {
         llm: Some(LlmGrant {
             models: vec!["*".into()],
-            default: None,
-            calls: None,
+            ..LlmGrant::default()
         }),
         ..Grants::default()
     };

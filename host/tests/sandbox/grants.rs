@@ -357,8 +357,8 @@ fn models_are_denied_unless_granted() {
             let models = models.iter().map(|&model| model.to_owned()).collect();
             LlmGrant {
                 models,
-                default: None,
                 calls,
+                ..LlmGrant::default()
             }
         });
         let got = run_with_grants(
@@ -386,8 +386,9 @@ fn models_are_denied_unless_granted() {
     );
     let llm = |default: &str| LlmGrant {
         models: vec!["small-*".into()],
-        default: Some(default.into()),
-        calls: None,
+        default: vec![default.into()],
+        names: [default.into()].into(),
+        ..LlmGrant::default()
     };
     let unnamed = |default| {
         run_with_grants(

@@ -30,8 +30,7 @@ fn failed(items: &str, run_body: &str) -> String {
     };
     let llm = Some(LlmGrant {
         models: vec!["*".into()],
-        default: None,
-        calls: None,
+        ..LlmGrant::default()
     });
     plugin.grants = Grants {
         llm,

@@ -5,11 +5,11 @@ use std::ops::Range;
 use serde_json::{Value, json};
 use strata_core::record::shape::{DeliveryMode, JoinMode};
 
-use crate::manifest::address;
+use crate::manifest::address::read_address;
 use crate::manifest::names::check_legible;
 use crate::manifest::schema::{conditional, forbidding, kind};
 use crate::manifest::table::{Located, TomlItem, TomlTable};
-use crate::services::endpoint::ServiceKind;
+use crate::services::endpoint::{ServiceKind, parse_address};
 use crate::services::external::ExternalEndpoint;
 
 /// `[[route]]`.
@@ -302,12 +302,11 @@ fn read_endpoint(table: &TomlTable<'_>) -> Option<Located<ExternalEndpoint>> {
             if url.is_none() {
                 table.report_missing_one_of(&["url"]);
             }
-            let Located { value, span } = address::read_url(&url?, ServiceKind::Messages)?;
-            // Cannot fail: `read_url` has checked the URL.
-            let url = value.parse().ok()?;
+            let parse = |text: &str| parse_address(text, ServiceKind::Messages);
+            let address = read_address(&url?, parse)?;
             Some(Located {
-                value: ExternalEndpoint::Http { url },
-                span,
+                value: ExternalEndpoint::Http { url: address.url },
+                span: address.text.span,
             })
         }
     }

@@ -26,6 +26,7 @@ pub(in crate::manifest) struct AuthoredRole {
     pub(in crate::manifest) desc: String,
     pub(in crate::manifest) watch: Vec<Located<String>>,
     pub(in crate::manifest) addresses: Vec<Located<String>>,
+    pub(in crate::manifest) model: Option<Located<String>>,
     pub(in crate::manifest) react: Option<Located<ReactMode>>,
     pub(in crate::manifest) max_react_loop: Option<Located<u32>>,
     pub(in crate::manifest) think: Option<Located<AuthoredSlot>>,
@@ -73,7 +74,7 @@ pub(super) fn read_roles(root: &TomlTable<'_>) -> Vec<AuthoredRole> {
 }
 
 /// The keys that a human role cannot have.
-const AGENT_ONLY_KEYS: [&str; 4] = ["action", "think", "react", "max_react_loop"];
+const AGENT_ONLY_KEYS: [&str; 5] = ["action", "think", "react", "max_react_loop", "model"];
 
 /// What the keys of the budget of a role or an action are for.
 const OWN_BUDGET: BudgetKeys = BudgetKeys {
@@ -109,6 +110,14 @@ fn read_role(table: &TomlTable<'_>) -> AuthoredRole {
         addresses: table
             .key("addresses", "Further names for it.")
             .unique_texts(),
+        model: table
+            .key(
+                "model",
+                "The model that is asked where its actions, or what chooses the next one, name none: the NAME of a \
+                 `[model.NAME]`. Without it, that of `[llm]`.",
+            )
+            .value(kind::name)
+            .and_then(|item| item.legible_text()),
         react: read_react(table),
         max_react_loop: read_max_react_loop(table),
         think: read_think(table),

@@ -71,7 +71,9 @@ pub(super) fn read_slot(table: &TomlTable<'_>, subject: ComponentKind) -> Author
         pin: named.pin,
         skill: named.skill,
         function: named.function,
-        config: config.as_ref().map_or(Value::Null, TomlItem::json),
+        config: config
+            .as_ref()
+            .map_or(Value::Null, |item| item.json("a component")),
         config_span: config.map(|item| item.span()),
         output_schema: output_schema.and_then(|item| read_schema(&item)),
         limits: limits.unwrap_or_default(),

@@ -88,11 +88,8 @@ fn read_access(table: &TomlTable<'_>) -> Access {
             "write",
             "Whether it may be written. It is made if it is missing.",
         )
-        .boolean();
-    match write {
-        Some(true) => Access::Write,
-        Some(false) | None => Access::Read,
-    }
+        .boolean(false);
+    if write { Access::Write } else { Access::Read }
 }
 
 /// Reads `max_size`: how large a directory may become, in bytes. It is valid for writable

@@ -19,14 +19,14 @@ pub(in crate::manifest) struct LlmBound {
 impl LlmBound {
     /// Returns whether a model may be used.
     pub(in crate::manifest) fn allows(&self, model: &str) -> bool {
-        self.models.allows(model)
+        pattern::matches_any(&self.models.models, model)
     }
 }
 
 pub(super) fn read_grant(allow: &TomlTable<'_>) -> Option<LlmGrant> {
     allow
         .key("llm", "Language models.")
-        .table("`llm`", read_models)
+        .table("`llm`", |llm| read_models(llm, GRANTED_MODELS))
         .flatten()
 }
 
@@ -34,7 +34,7 @@ pub(super) fn read_bound(allow: &TomlTable<'_>) -> Option<LlmBound> {
     let read = |llm: &TomlTable<'_>| {
         let endpoints = http::read_endpoints(llm);
         Some(LlmBound {
-            models: read_models(llm)?,
+            models: read_models(llm, ALLOWED_MODELS)?,
             endpoints,
         })
     };
@@ -44,16 +44,19 @@ pub(super) fn read_bound(allow: &TomlTable<'_>) -> Option<LlmBound> {
         .flatten()
 }
 
-fn read_models(table: &TomlTable<'_>) -> Option<LlmGrant> {
+const GRANTED_MODELS: &str = "Models that may be asked: names of the team's models, `default` for that of `[llm]`, or \
+     ids of the provider of `[llm]`; `*` stands for any run of characters. A request that names none asks the model of \
+     its role or of `[llm]`, which has to be among them.";
+
+const ALLOWED_MODELS: &str = "The providers' own ids of models that teams may ask, fallbacks included, whatever names \
+     they give them; `*` stands for any run of characters.";
+
+fn read_models(table: &TomlTable<'_>, about: &'static str) -> Option<LlmGrant> {
     let calls = table
         .key("calls", "How many calls one attempt may make.")
         .integer(1..=u64::from(u32::MAX));
     let item = table
-        .key(
-            "models",
-            "Models that may be asked; `*` stands for any run of characters. A request that names none asks the \
-             model of `[llm]`, which has to be among them.",
-        )
+        .key("models", about)
         .required()
         .value(kind::non_empty_texts)?;
     let models = item.unique_strings();
@@ -65,28 +68,44 @@ fn read_models(table: &TomlTable<'_>) -> Option<LlmGrant> {
     }
     Some(LlmGrant {
         models: models.into_iter().map(|model| model.value).collect(),
-        default: None,
         calls: calls.map(|calls| calls as u32),
+        ..LlmGrant::default()
     })
 }
 
+/// Returns the part of a grant that an operator allows. The names in it remain: which of the team's
+/// models the operator allows is decided by their ids, as are ids that requests name.
 pub(super) fn intersect(grant: Option<&LlmGrant>, bound: Option<&LlmBound>) -> Option<LlmGrant> {
     let (grant, bound) = (grant?, &bound?.models);
-    let pairs = grant
-        .models
-        .iter()
-        .flat_map(|model| bound.models.iter().map(move |allowed| (model, allowed)));
-    let mut models: Vec<String> = pairs
-        .filter_map(|(model, allowed)| pattern::intersect(model, allowed))
-        .map(str::to_owned)
-        .collect();
-    models.dedup();
-    let calls = grant.calls.into_iter().chain(bound.calls).min();
-    (!models.is_empty()).then_some(LlmGrant {
-        models,
-        default: grant.default.clone(),
-        calls,
-    })
+    let mut left = grant.clone();
+    left.ids.push(bound.models.clone());
+    left.calls = grant.calls.into_iter().chain(bound.calls).min();
+    // Patterns without anything in common with the bound are of no use.
+    let is_useful = |model: &String| {
+        let is_name = grant.names.iter().any(|name| pattern::matches(model, name));
+        is_name
+            || bound
+                .models
+                .iter()
+                .any(|allowed| pattern::intersect(model, allowed).is_some())
+    };
+    left.models.retain(is_useful);
+    (!left.models.is_empty()).then_some(left)
+}
+
+/// Returns whether less is granted than before: fewer calls, or not all ids that match the patterns.
+pub(super) fn is_reduced(had: Option<&LlmGrant>, left: Option<&LlmGrant>) -> bool {
+    let (Some(had), Some(left)) = (had, left) else {
+        return had.is_some();
+    };
+    let added = &left.ids[had.ids.len()..];
+    let is_covered = |model: &String| {
+        had.names.contains(model)
+            || added
+                .iter()
+                .all(|patterns| pattern::matches_any(patterns, model))
+    };
+    had.calls != left.calls || !had.models.iter().all(is_covered)
 }
 
 pub(super) fn line(grant: &LlmGrant) -> GrantLine {
@@ -95,30 +114,69 @@ pub(super) fn line(grant: &LlmGrant) -> GrantLine {
         Some(calls) => format!(", at most {calls} calls"),
         None => String::new(),
     };
+    let ids: Vec<String> = grant.ids.iter().map(|ids| ids.join(", ")).collect();
+    let ids = match ids.as_slice() {
+        [] => String::new(),
+        ids => format!(", with ids {}", ids.join(" and ")),
+    };
     GrantLine {
         verb: "ask",
-        object: format!("models {}{calls}", grant.models.join(", ")),
+        object: format!("models {}{ids}{calls}", grant.models.join(", ")),
     }
 }
 
-#[test]
-fn the_models_are_what_both_name() {
-    let models = |names: &[&str], calls| LlmGrant {
-        models: names.iter().map(ToString::to_string).collect(),
-        default: None,
-        calls,
-    };
-    let check = |grant, bound, expected| {
-        let bound = LlmBound {
-            models: bound,
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grant(names: &[&str], models: &[&str]) -> LlmGrant {
+        LlmGrant {
+            models: models.iter().map(ToString::to_string).collect(),
+            names: names.iter().map(ToString::to_string).collect(),
+            ..LlmGrant::default()
+        }
+    }
+
+    fn bound(models: &[&str], calls: Option<u32>) -> LlmBound {
+        LlmBound {
+            models: LlmGrant {
+                calls,
+                ..grant(&[], models)
+            },
             endpoints: Vec::new(),
-        };
-        assert_eq!(intersect(Some(&grant), Some(&bound)), expected);
-    };
-    check(
-        models(&["*"], None),
-        models(&["small-*", "m"], Some(3)),
-        Some(models(&["small-*", "m"], Some(3))),
-    );
-    check(models(&["large"], None), models(&["small-*"], None), None);
+        }
+    }
+
+    #[test]
+    fn an_id_is_granted_if_the_team_and_its_operator_name_it() {
+        let had = grant(&[], &["*"]);
+        let left = intersect(Some(&had), Some(&bound(&["small-*", "m"], Some(3)))).unwrap();
+        assert!(is_reduced(Some(&had), Some(&left)));
+        assert_eq!(left.calls, Some(3));
+        let check = |named, expected| assert_eq!(left.allows(named), expected, "{named:?}");
+        check(Some("small-1"), true);
+        check(Some("m"), true);
+        check(Some("large"), false);
+        check(None, true);
+        let twice = intersect(Some(&left), Some(&bound(&["small-1"], None))).unwrap();
+        assert!(twice.allows(Some("small-1")) && !twice.allows(Some("small-2")));
+        let large = grant(&[], &["large"]);
+        assert_eq!(
+            intersect(Some(&large), Some(&bound(&["small-*"], None))),
+            None
+        );
+        assert_eq!(intersect(Some(&large), None), None);
+    }
+
+    #[test]
+    fn the_name_of_a_model_is_not_compared_with_ids() {
+        let had = grant(&["cheap"], &["cheap", "c*"]);
+        let left = intersect(Some(&had), Some(&bound(&["small-*"], None))).unwrap();
+        assert_eq!(left.models, had.models);
+        assert!(left.allows(Some("cheap")));
+        assert!(!left.allows(Some("costly")), "an id");
+        let only = grant(&["cheap"], &["cheap"]);
+        let left = intersect(Some(&only), Some(&bound(&["small-*"], None))).unwrap();
+        assert!(!is_reduced(Some(&only), Some(&left)));
+    }
 }

@@ -8,7 +8,7 @@ use strata_core::record::money::Usd;
 
 use super::{OperatorPolicy, Permission, refusal};
 use crate::manifest::grants::{self, GrantBounds};
-use crate::manifest::{Definition, Diagnostics};
+use crate::manifest::{Definition, Diagnostic, Diagnostics};
 use crate::plugin::http::{GrantedParts, HttpRefusal, check_grants};
 use crate::plugin::{Limit, LimitLocation};
 use crate::services::models::config::{Endpoint, ModelConfig, ProviderConfig, table_name};
@@ -48,8 +48,16 @@ impl Definition {
             if !operator.allows_builds() {
                 self.reject_source_directories(operator)?;
             }
-            self.restrict_plugins(operator);
+            if operator.budget.needs_prices {
+                self.reject_unpriced_models(operator)?;
+            }
+            let had_models = self.llm.is_some();
             self.restrict_models(operator);
+            self.restrict_plugins(operator);
+            if had_models && self.llm.is_none() {
+                let plugins = self.plugins.values_mut();
+                plugins.for_each(|plugin| plugin.grants.llm = None);
+            }
             self.restrict_budget(operator);
         }
         Ok(())
@@ -109,6 +117,20 @@ impl Definition {
                 "name a component that `strata-host build` made of it, or set `build = true` in `[allow]` of `{name}`"
             );
             self.component_refusal(*slot, message, hint)
+        });
+        refused.reduce(Diagnostics::and).map_or(Ok(()), Err)
+    }
+
+    /// Fails if a hosted model has no price.
+    fn reject_unpriced_models(&self, operator: &OperatorPolicy) -> Result<(), Diagnostics> {
+        let refused = self.unpriced_models.iter().map(|model| {
+            let (table, name) = (table_name(model), &operator.source.name);
+            let message =
+                format!("the model of `[{table}]` has no `price`, and the team's operator demands one");
+            let hint = format!(
+                "add `price = {{ input = …, output = … }}`, in USD per million tokens; see `[budget]` of `{name}`"
+            );
+            Diagnostics::from(Diagnostic::new(message).hint(hint))
         });
         refused.reduce(Diagnostics::and).map_or(Ok(()), Err)
     }
@@ -194,15 +216,13 @@ impl Definition {
         }
         if llm.models.is_empty() {
             self.llm = None;
-            for plugin in self.plugins.values_mut() {
-                plugin.grants.llm = None;
-            }
         }
+        self.link_models();
     }
 
     fn restrict_budget(&mut self, operator: &OperatorPolicy) {
         let policy = &mut self.team.policy;
-        if let Some(most) = operator.budget_limits.usd {
+        if let Some(most) = operator.budget.limits.usd {
             if policy.budget.is_some_and(|budget| budget > most) {
                 let (had, name) = (
                     policy.budget.unwrap_or(most).to_dollars(),
@@ -227,7 +247,7 @@ impl Definition {
                 .min();
             policy.budget = policy.budget.into_iter().chain([most]).min();
         }
-        if let Some(most) = operator.budget_limits.tokens {
+        if let Some(most) = operator.budget.limits.tokens {
             if let Some(had) = policy.scoped_budgets.tokens.filter(|had| *had > most) {
                 let text = format!("`tokens` is {most}, not {had} ({})", operator.source.name);
                 self.policy_reductions.push(PolicyReduction {

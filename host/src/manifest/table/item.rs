@@ -331,9 +331,9 @@ impl<'a> TomlItem<'a> {
         found.map(|(_, value)| *value)
     }
 
-    /// Converts any value to JSON.
-    pub(in crate::manifest) fn json(&self) -> Value {
-        json::from_toml(self.value, self.problems)
+    /// Converts any value to JSON, for a recipient that problems name: "a component".
+    pub(in crate::manifest) fn json(&self, recipient: &str) -> Value {
+        json::from_toml(self.value, recipient, self.problems)
     }
 
     /// Reads a table. `what` names it in messages.

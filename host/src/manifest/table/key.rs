@@ -159,9 +159,10 @@ impl<'t, 'a> TomlKey<'t, 'a> {
         item.map(|item| item.unique_strings()).unwrap_or_default()
     }
 
-    /// Reads a boolean, which is `false` by default.
-    pub(in crate::manifest) fn boolean(self) -> Option<bool> {
-        self.value(|| kind::boolean(false))?.boolean()
+    /// Reads a boolean. Returns `default` if it is missing or invalid.
+    pub(in crate::manifest) fn boolean(self, default: bool) -> bool {
+        let item = self.value(|| kind::boolean(default));
+        item.and_then(|item| item.boolean()).unwrap_or(default)
     }
 
     /// Reads an integer within a range.

@@ -18,7 +18,8 @@ pub(super) fn is_allowed(name: &str, address: IpAddr) -> bool {
     }
 }
 
-fn is_public(address: IpAddr) -> bool {
+/// Returns whether an address is one of the public internet.
+pub(crate) fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
         IpAddr::V6(address) => is_public_v6(address),
