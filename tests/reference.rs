@@ -61,6 +61,11 @@ fn the_page_about_policies_is_made_from_their_schema() {
 }
 
 #[test]
+fn the_page_about_scripted_replies_is_made_from_their_schema() {
+    check("replies-reference", &team_file::replies_page());
+}
+
+#[test]
 fn the_page_about_commands_is_made_from_their_help() {
     check("commands", &commands::page());
 }

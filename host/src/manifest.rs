@@ -20,6 +20,7 @@ pub mod operator;
 mod outward;
 pub mod overrides;
 pub mod policy;
+mod replies;
 pub mod schema;
 mod similar_path;
 mod skill;
@@ -49,6 +50,7 @@ pub use self::outward::{
     OutwardUse, is_confined, outward_uses, referenced_files, referenced_files_in_text,
 };
 pub use self::overrides::{OverrideError, Overrides};
+pub(crate) use self::replies::read_replies_file;
 use self::schema::FileKind;
 use self::schema::table_index::table_index;
 pub use self::similar_path::similar_path;
@@ -62,10 +64,6 @@ use crate::services::external::ExternalEndpoint;
 use crate::services::models::config::{DEFAULT_MODEL, ModelsConfig, ProviderConfig};
 use crate::services::variables::Variables;
 use crate::trust::signature::TrustedKeys;
-
-/// The largest team file that is read. Team files are written by hand, so a larger file is most
-/// likely something else.
-const MAX_FILE_BYTES: usize = 4 << 20;
 
 /// A team with everything that is needed to run it.
 #[derive(Clone, Debug)]
@@ -129,12 +127,12 @@ pub enum Durability {
 impl Definition {
     /// Reads a team file.
     pub fn read(path: &Path) -> Result<Self, Diagnostics> {
-        Self::from_source(read_source(path, "team")?, ReferencedFiles::Checked)
+        Self::from_source(read_source(path, FileKind::Team)?, ReferencedFiles::Checked)
     }
 
     /// Reads a team file that is only inspected, not run: the files that it names need not exist.
     pub fn read_without_files(path: &Path) -> Result<Self, Diagnostics> {
-        Self::from_source(read_source(path, "team")?, ReferencedFiles::Ignored)
+        Self::from_source(read_source(path, FileKind::Team)?, ReferencedFiles::Ignored)
     }
 
     /// Parses the text of a team file. `name` is used in diagnostics; relative paths are relative
@@ -158,7 +156,9 @@ impl Definition {
     /// Returns the text of a team file, whether or not it describes a valid team. Returns `None` if
     /// the file cannot be read.
     pub fn read_text(path: &Path) -> Option<String> {
-        read_source(path, "team").ok().map(|source| source.text)
+        read_source(path, FileKind::Team)
+            .ok()
+            .map(|source| source.text)
     }
 
     /// Returns whether the behaviour of an action depends on `file`, as far as the team file shows:
@@ -459,11 +459,11 @@ pub fn find_team_file(dir: &Path) -> Option<String> {
     team.is_file().then(|| team.display().to_string())
 }
 
-/// Reads a team file or a policy file. `kind` is the word for it in messages.
-fn read_source(path: &Path, kind: &str) -> Result<SourceText, Diagnostics> {
+/// Reads a file of some kind.
+fn read_source(path: &Path, kind: FileKind) -> Result<SourceText, Diagnostics> {
     let name = path.display().to_string();
     let fail = |reason: String| {
-        let message = format!("cannot read the {kind} file `{name}`: {reason}");
+        let message = format!("cannot read the {} file `{name}`: {reason}", kind.word());
         Diagnostics::from(Diagnostic::new(message))
     };
     let meta = std::fs::metadata(path).map_err(|e| match similar_path(path) {
@@ -473,14 +473,15 @@ fn read_source(path: &Path, kind: &str) -> Result<SourceText, Diagnostics> {
         _ => fail(e.to_string()),
     })?;
     if !meta.is_file() {
-        let inside = find_team_file(path).filter(|_| kind == "team");
+        let inside = find_team_file(path).filter(|_| kind == FileKind::Team);
         return Err(fail(match inside {
             Some(team) => format!("it is a directory; did you mean `{team}`?"),
             None => "it is not a file".into(),
         }));
     }
-    if meta.len() > MAX_FILE_BYTES as u64 {
-        return Err(fail(format!("it has more than {MAX_FILE_BYTES} bytes")));
+    let most = kind.max_bytes();
+    if meta.len() > most {
+        return Err(fail(format!("it has more than {most} bytes")));
     }
     let bytes = open::read(path).map_err(|e| fail(e.to_string()))?;
     let text = String::from_utf8(bytes).map_err(|error| {

@@ -1,4 +1,4 @@
-//! The pages about team files and policies: a table for each table that can be in one. Examples of keys are from team
+//! The pages about team files, policies and scripted replies: a table for each table that can be in one. Examples of keys are from team
 //! files that other tests read.
 
 use std::fs;
@@ -26,6 +26,13 @@ the [team file](reference.md). `strata-host schema policy` prints the same as a 
 
 ";
 
+const REPLIES_HEAD: &str = "# Scripted replies
+
+What the provider `scripted` answers with, in the file that `replies` names: see [Host calls](host-calls.md#replies-in-a-file).
+`strata-host schema replies` prints the same as a JSON Schema.
+
+";
+
 /// The order of the tables, as files have them.
 const ORDER: [&str; 12] = [
     "schema", "team", "env", "limits", "run", "trust", "llm", "role", "route", "join", "budget",
@@ -42,6 +49,10 @@ pub fn page() -> String {
 
 pub fn policy_page() -> String {
     page_of(&["schema", "policy"], POLICY_HEAD, Vec::new())
+}
+
+pub fn replies_page() -> String {
+    page_of(&["schema", "replies"], REPLIES_HEAD, Vec::new())
 }
 
 fn page_of(command: &[&str], head: &str, examples: Vec<toml::Value>) -> String {

@@ -99,7 +99,7 @@ pub(super) enum Command {
     },
     /// Print what an action can call, or how a component describes itself, as JSON that a model can read.
     Describe(DescribeArgs),
-    /// Print the JSON Schema of team files or of policies, for editors.
+    /// Print the JSON Schema of team files, policies or scripted replies, for editors.
     #[command(after_help = "Examples:\n  strata-host schema > team.schema.json\n\n\
         Editors that know TOML schemas (Taplo, Even Better TOML) find it by the first line of a team file:\n  \
         #:schema ./team.schema.json")]
@@ -227,6 +227,8 @@ pub(super) enum DescribedFile {
     Team,
     /// An operator's policy.
     Policy,
+    /// Scripted replies of a model.
+    Replies,
 }
 
 #[derive(Clone, Copy, ValueEnum)]

@@ -32,6 +32,7 @@ pub(super) fn schema(file: DescribedFile, printer: &Printer) -> Result<u8, Comma
     let file = match file {
         DescribedFile::Team => FileKind::Team,
         DescribedFile::Policy => FileKind::Policy,
+        DescribedFile::Replies => FileKind::Replies,
     };
     print_description(&manifest::schema::document(file), printer)
 }

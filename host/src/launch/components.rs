@@ -161,6 +161,7 @@ fn load_models(definition: &Definition) -> Result<Option<Models>, LaunchError> {
                 format!("the model's API key is read from the environment variable `{name}`, which {problem}");
             LaunchError::Definition(definition.api_key_problem(model, name, message))
         }
+        ConfigError::Replies(problems) => LaunchError::Definition(problems.clone()),
         _ => LaunchError::Model(error),
     });
     models.map(Some)

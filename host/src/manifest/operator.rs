@@ -67,7 +67,7 @@ enum Permission {
 impl OperatorPolicy {
     /// Reads a policy file.
     pub fn read(path: &Path) -> Result<Self, Diagnostics> {
-        Self::parse(super::read_source(path, "policy")?)
+        Self::parse(super::read_source(path, FileKind::Policy)?)
     }
 
     /// Returns whether components may be built from source directories. Building runs code from the

@@ -119,7 +119,7 @@ pub fn is_confined(definition: &Definition) -> bool {
 /// Returns the files and directories that a team file names, as far as the file can be read:
 /// the components or their sources, schemas and scripted replies.
 pub fn referenced_files(path: &Path) -> BTreeSet<PathBuf> {
-    read_source(path, "team")
+    read_source(path, FileKind::Team)
         .map(collect_referenced_files)
         .unwrap_or_default()
 }

@@ -17,7 +17,7 @@ use toml::de::DeTable;
 
 use super::diagnostic::{Problems, ReferencedFiles, SourceText};
 use super::table::TomlTable;
-use super::{authored, operator};
+use super::{authored, operator, replies};
 
 /// A kind of file whose keys are described.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,14 +26,26 @@ pub enum FileKind {
     Team,
     /// An operator's `policy.toml`.
     Policy,
+    /// Scripted replies, `replies.toml`.
+    Replies,
 }
 
 impl FileKind {
-    /// Returns what the file is called in messages.
-    pub(super) fn noun(self) -> &'static str {
+    /// Returns the word for it in messages.
+    pub(super) fn word(self) -> &'static str {
         match self {
-            Self::Team => "a team file",
-            Self::Policy => "a policy file",
+            Self::Team => "team",
+            Self::Policy => "policy",
+            Self::Replies => "replies",
+        }
+    }
+
+    /// Returns the size of the largest file that is read. Such files are written by hand, or, for
+    /// replies, cut from records, so a larger file is most likely something else.
+    pub(super) fn max_bytes(self) -> u64 {
+        match self {
+            Self::Team | Self::Policy => 4 << 20,
+            Self::Replies => 16 << 20,
         }
     }
 }
@@ -56,6 +68,10 @@ pub fn document(file: FileKind) -> Value {
         FileKind::Policy => {
             operator::read_policy(&root, source);
             "strata-host policy file"
+        }
+        FileKind::Replies => {
+            replies::read_replies(&root);
+            "strata-host scripted replies"
         }
     };
     let mut schema = root.schema().unwrap_or_default();

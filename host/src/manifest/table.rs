@@ -78,7 +78,7 @@ impl<'a> TomlTable<'a> {
     /// Creates the root table of a file.
     pub(super) fn root(entries: &'a DeTable<'a>, problems: &'a Problems) -> Self {
         Self::new(
-            problems.file.noun().into(),
+            format!("a {} file", problems.file.word()),
             String::new(),
             0..0,
             entries,

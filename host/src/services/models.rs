@@ -17,7 +17,7 @@ mod record;
 mod registry;
 mod reply_check;
 mod request;
-mod scripted;
+pub(crate) mod scripted;
 mod stream_observer;
 mod surrogate;
 mod think_tags;

@@ -420,7 +420,7 @@ fn every_key_says_what_it_is_for() {
             _ => {}
         }
     }
-    for file in [FileKind::Team, FileKind::Policy] {
+    for file in [FileKind::Team, FileKind::Policy, FileKind::Replies] {
         let schema = schema::document(file);
         check(&schema);
         assert!(jsonschema::meta::is_valid(&schema));

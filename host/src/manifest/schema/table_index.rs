@@ -25,9 +25,11 @@ struct IndexedTable {
 pub(in crate::manifest) fn table_index(file: FileKind) -> &'static TableIndex {
     static TEAM: LazyLock<TableIndex> = LazyLock::new(|| TableIndex::of(FileKind::Team));
     static POLICY: LazyLock<TableIndex> = LazyLock::new(|| TableIndex::of(FileKind::Policy));
+    static REPLIES: LazyLock<TableIndex> = LazyLock::new(|| TableIndex::of(FileKind::Replies));
     match file {
         FileKind::Team => &TEAM,
         FileKind::Policy => &POLICY,
+        FileKind::Replies => &REPLIES,
     }
 }
 

@@ -12,9 +12,9 @@ use strata_core::record::conversation::TokenUsage;
 use strata_core::record::money::Usd;
 
 pub use super::record::RecordError;
-pub use super::scripted::ReplyFileError;
 
 use super::protocol::{self, TransferMode};
+use crate::manifest::Diagnostics;
 use crate::services::endpoint::{self, InvalidAddress};
 
 /// The name of the model in `[llm]`, which answers requests that name none.
@@ -288,7 +288,7 @@ impl Price {
 pub enum ConfigError {
     /// The file of the scripted provider cannot be used.
     #[error(transparent)]
-    Replies(#[from] ReplyFileError),
+    Replies(#[from] Diagnostics),
     /// A record cannot be read or written.
     #[error(transparent)]
     Record(#[from] RecordError),

@@ -1,10 +1,8 @@
 //! The scripted provider, which answers from a file. It is used to try out teams without a model,
 //! and in tests.
 //!
-//! `file` parses the file. How often a reply was used is remembered in this process only: a resumed
-//! run starts counting again.
-
-mod file;
+//! The file is read in `manifest::replies`. How often a reply was used is remembered in this process
+//! only: a resumed run starts counting again.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,12 +13,12 @@ use reqwest::StatusCode;
 use strata_core::record::conversation::{AssistantPart, TokenUsage, ToolCall};
 use strata_core::record::fault::FaultCause;
 
-pub use self::file::ReplyFileError;
 use super::endpoint::{RequestFailure, outlook_of_status};
 use super::registry::excerpt;
 use super::tokens::{estimate_input, estimate_tokens};
 use super::{FinishReason, ModelReply, ModelRequest};
 use crate::gateway::{HostError, HostErrorKind};
+use crate::manifest::{Diagnostics, read_replies_file};
 
 /// The name of the answering model if neither the request nor the team names one.
 const DEFAULT_MODEL: &str = "scripted";
@@ -34,7 +32,7 @@ pub(super) struct ScriptedProvider {
 
 /// An entry of the file.
 #[derive(Debug)]
-struct ScriptedEntry {
+pub(crate) struct ScriptedEntry {
     /// The pattern that the newest message has to match. `None` matches all.
     pattern: Option<Regex>,
     /// The answer.
@@ -47,7 +45,7 @@ struct ScriptedEntry {
 }
 
 #[derive(Debug)]
-enum ScriptedAnswer {
+pub(crate) enum ScriptedAnswer {
     Reply(ScriptedReply),
     /// A failure of the provider.
     Failure {
@@ -57,28 +55,28 @@ enum ScriptedAnswer {
 }
 
 #[derive(Debug)]
-struct ScriptedReply {
-    text: String,
-    data: Option<String>,
-    tool_calls: Vec<ScriptedToolCall>,
+pub(crate) struct ScriptedReply {
+    pub(crate) text: String,
+    pub(crate) data: Option<String>,
+    pub(crate) tool_calls: Vec<ScriptedToolCall>,
     /// The token counts. They are estimated if `None`.
-    input: Option<u32>,
-    output: Option<u32>,
+    pub(crate) input: Option<u32>,
+    pub(crate) output: Option<u32>,
 }
 
 #[derive(Debug)]
-struct ScriptedToolCall {
-    id: Option<String>,
-    name: String,
-    arguments: String,
+pub(crate) struct ScriptedToolCall {
+    pub(crate) id: Option<String>,
+    pub(crate) name: String,
+    pub(crate) arguments: String,
 }
 
 impl ScriptedProvider {
     /// Reads a file of replies.
-    pub(super) fn load(path: &Path) -> Result<Self, ReplyFileError> {
+    pub(super) fn load(path: &Path) -> Result<Self, Diagnostics> {
         Ok(Self {
             file: path.to_owned(),
-            entries: file::load_entries(path)?,
+            entries: read_replies_file(path)?,
         })
     }
 
@@ -142,6 +140,21 @@ impl ScriptedProvider {
 }
 
 impl ScriptedEntry {
+    pub(crate) fn new(
+        pattern: Option<Regex>,
+        answer: ScriptedAnswer,
+        delay: Duration,
+        times: Option<u32>,
+    ) -> Self {
+        Self {
+            pattern,
+            answer,
+            delay,
+            times,
+            uses: AtomicU32::new(0),
+        }
+    }
+
     fn matches(&self, asked: &str) -> bool {
         self.pattern.as_ref().is_none_or(|p| p.is_match(asked))
     }

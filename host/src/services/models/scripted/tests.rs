@@ -187,26 +187,20 @@ async fn tokens_are_given_or_estimated() {
 
 #[test]
 fn mistakes_in_the_file_show_their_place() {
-    let check = |source: &str, place: (usize, usize), expected: &str| match ScriptedProvider::load(
-        file(source).path(),
-    ) {
-        Err(ReplyFileError::Invalid {
-            line,
-            column,
-            message,
-            rendered,
-            ..
-        }) => {
-            assert!(message.contains(expected), "{message}");
-            assert_eq!((line, column), place, "{rendered}");
-            assert!(
-                rendered.contains(&format!(":{line}:{column}")),
-                "{rendered}"
-            );
-        }
-        other => panic!("{source}: {other:?}"),
+    let check = |source: &str, place: (usize, usize), expected: &str| {
+        let problems = ScriptedProvider::load(file(source).path()).expect_err(source);
+        let first = problems.iter().next().expect("a problem");
+        let (found, _) = first.location().expect("a location");
+        assert_eq!(found, place, "{problems}");
+        let text = format!(
+            "{}; {}",
+            first.message(),
+            first.advice().unwrap_or_default()
+        );
+        assert!(text.contains(expected), "{text}");
     };
-    check("", (1, 1), "holds no replies; add a `[[reply]]`");
+    check("", (1, 1), "a replies file needs `reply`; add `[[reply]]`");
+    check("reply = []", (1, 9), "holds no replies");
     check("[[reply]]\ntxt = 'x'", (2, 1), "did you mean `text`?");
     check("[[replies]]\ntext = 'x'", (1, 3), "did you mean `reply`?");
     check(
@@ -217,27 +211,27 @@ fn mistakes_in_the_file_show_their_place() {
     check(
         "[[reply]]\ntext = 'x'\n\n[[reply]]\nmatch = 'é'",
         (4, 1),
-        "says nothing; give it a `text`, `data`",
+        "`[[reply]]` needs `text`, `data` or `tool_calls`",
     );
-    check("[[reply]]\ntext = 'é' 'x'", (2, 12), "");
-    check("[[reply]]\ntext = 'x'\ntimes = 0", (3, 9), "nonzero");
-    check("[[reply]]\ntext = 'x'\ninput = -1", (3, 9), "u32");
+    check("[[reply]]\ntext = 'é' 'x'", (2, 12), "not valid TOML");
+    check("[[reply]]\ntext = 'x'\ntimes = 0", (3, 9), "cannot be `0`");
+    check("[[reply]]\ntext = 'x'\ninput = -1", (3, 9), "from 0");
     check(
         "[[reply]]\ntext = 'x'\nstatus = 99",
         (3, 10),
-        "`99` is not an HTTP status",
+        "`status` cannot be `99`; expected a whole number from 100 to 599",
     );
     check(
         "[[reply]]\ntext = 'x'\ndelay = '2 parsecs'",
         (3, 9),
-        "`2 parsecs` is not a duration; write it like `500ms`",
+        "cannot be the duration `2 parsecs`",
     );
+    check("[[reply]]\ntext = 'x'\ndelay = '-1s'", (3, 9), "duration");
     check(
-        "[[reply]]\ntext = 'x'\ndelay = '-1s'",
-        (3, 9),
-        "not a duration",
+        "[[reply]]\ndata = { a = [inf] }",
+        (2, 15),
+        "the number `inf`",
     );
-    check("[[reply]]\ndata = { a = [inf] }", (2, 8), "no form in JSON");
     check(
         "[[reply]]\ntool_calls = [{ name = 'a', arguments = '{' }]",
         (2, 41),
@@ -246,7 +240,7 @@ fn mistakes_in_the_file_show_their_place() {
     check(
         "[[reply]]\ntool_calls = [{ arguments = {} }]",
         (2, 15),
-        "missing field `name`",
+        "a tool call needs `name`",
     );
 }
 
@@ -256,7 +250,7 @@ fn a_file_that_cannot_be_read_is_named() {
     let text = error.to_string();
     assert!(
         text.contains("`no/such/replies.toml`")
-            && text.contains("is `replies` under `[llm]` right?"),
+            && text.contains("is `replies` of its model right?"),
         "{text}"
     );
 }
