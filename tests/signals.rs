@@ -268,3 +268,22 @@ fn conditions_on_very_many_messages_take_no_longer_than_their_budget_and_a_signa
     process.signal(Signal::TERM);
     process.end().expect(143);
 }
+
+#[test]
+fn a_run_that_another_process_took_over_records_nothing_more() {
+    let (place, process) = waiting("sleep = \"90s\"");
+    // Somebody takes the lock for one that was left behind.
+    std::fs::remove_file(place.path("store/team.lock")).unwrap();
+    place
+        .host(&["send", "store", "--cause", "Nobody", "hello"])
+        .expect(0);
+    let events = place.recorded();
+    let team_json = place.read("store/team.json");
+    process.signal(Signal::INT);
+    let ended = process.end().expect(9);
+    let why = "`store` was taken over by another process";
+    assert!(ended.stderr.contains(why), "{}", ended.stderr);
+    assert_eq!(place.recorded(), events);
+    assert_eq!(place.read("store/team.json"), team_json);
+    assert_goes_on(&place);
+}
