@@ -6,6 +6,7 @@
 //! | | |
 //! |---|---|
 //! | [`LiveEnvironment`] | a team's environment: `create` from a [`Start`], or `load` from a [`Resume`]; then `start`, `send`, `idle`, `stop` |
+//! | [`StorageLocation`] | where a run is kept: what is saved there is read, and messages reach whoever runs it |
 //! | [`GroupLog`] | a log shared by many teams, so that their concurrent commits need a single sync |
 //! | [`manifest::Overrides`] | what the program changes in a team file: limits, components, and the policies that bind the team |
 //! | [`manifest::operator::in_force`] | the policies that bind teams on this machine, as the command line uses them |
