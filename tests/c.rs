@@ -161,8 +161,8 @@ fn a_team_in_c_is_begun_tested_built_run_broken_and_mended() {
     for (statement, expected) in BROKEN {
         let head = "#include <assert.h>\n#include <stdlib.h>\n";
         let broken = source.replace(
-            "  strata_llm_turn turns[]",
-            &format!("  {statement}\n  strata_llm_turn turns[]"),
+            "  strata_llm_message messages[]",
+            &format!("  {statement}\n  strata_llm_message messages[]"),
         );
         fs::write(action.join("action.c"), format!("{head}{broken}")).unwrap();
         let ended = run(3);
@@ -194,7 +194,7 @@ fn what_c_cannot_compile_is_told_with_its_place() {
         ),
         (
             "int f(void) { return 1; }\n",
-            "it does not export `strata:action/handler@0.1.0`",
+            "it does not export `strata:action/handler@0.2.0`",
         ),
         (
             "#include <strata_action.h>\nint f(void) { return absent(); }\n",

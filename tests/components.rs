@@ -81,8 +81,8 @@ fn what_is_no_component_of_an_action_is_refused_at_its_place() {
     let place = "--> team.toml:10:13";
     let cut = std::fs::read(crate::probe::component()).unwrap();
     let wasi = "(component (import \"wasi:sockets/tcp@0.2.0\" (instance)))";
-    let unknown = renamed("strata:action/clock@0.1.0", "strata:action/cloak@0.1.0");
-    let other = renamed("strata:action/llm@0.1.0", "strata:action/llm@0.9.0");
+    let unknown = renamed("strata:action/clock@0.2.0", "strata:action/cloak@0.2.0");
+    let other = renamed("strata:action/llm@0.2.0", "strata:action/llm@0.9.0");
     let cases: [Case<'_>; 11] = [
         (
             "missing",
@@ -113,17 +113,17 @@ fn what_is_no_component_of_an_action_is_refused_at_its_place() {
         (
             "no exports",
             Some(component("(component)")),
-            &["does not export `strata:action/handler@0.1.0`"],
+            &["does not export `strata:action/handler@0.2.0`"],
         ),
         (
             "an older interface",
             Some(component(&handler("0.0.9"))),
-            &["`strata:action/handler@0.0.9`", "0.1.0"],
+            &["`strata:action/handler@0.0.9`", "0.2.0"],
         ),
         (
             "a newer interface",
             Some(component(&handler("7.0.0"))),
-            &["`strata:action/handler@7.0.0`", "0.1.0"],
+            &["`strata:action/handler@7.0.0`", "0.2.0"],
         ),
         (
             "nothing of an action",
@@ -133,7 +133,7 @@ fn what_is_no_component_of_an_action_is_refused_at_its_place() {
         (
             "an unknown import",
             Some(unknown),
-            &["`strata:action/cloak@0.1.0`"],
+            &["`strata:action/cloak@0.2.0`"],
         ),
         (
             "an import of another version",

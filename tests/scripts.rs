@@ -503,3 +503,61 @@ fn a_byte_order_mark_before_a_script_is_no_part_of_it() {
         );
     }
 }
+
+/// A team whose first role makes an image in JavaScript, and whose second loads it in Python.
+const PICTURE: &str = r#"schema = "strata.team/1"
+[team]
+name = "picture"
+idea = "a circle"
+[[role]]
+name = "Draws"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "Draw"
+script = "draw.js"
+[[role]]
+name = "Looks"
+watch = ["Draw"]
+[[role.action]]
+name = "Look"
+script = "look.py"
+"#;
+
+#[test]
+fn an_image_goes_from_action_to_action_and_along_with_the_run() {
+    let place = Workspace::with(PICTURE);
+    place.write(
+        "draw.js",
+        "import { action, image } from \"@strata/action\";\n\
+         const drawn = { ...image(\"image/png\", \"PNG\"), name: \"circle.png\" };\n\
+         export default action({ run: () => ({ content: \"drawn\", parts: [drawn] }) });\n",
+    );
+    let look = "from strata_action import Output\n\
+                part = cx.newest.parts[0]\n\
+                return Output(f\"{part.name} {part.media_type} {part.load().decode()}\", parts=[part])\n";
+    place.write("look.py", "raise RuntimeError('not yet')");
+    unhurried(&place, &["check", "team.toml"]);
+    place.run().expect(3);
+    let parts = |team: &Value| team["strata"]["messages"]["0-0-0"]["parts"].clone();
+    let image = serde_json::json!([{
+        "type": "image",
+        "media_type": "image/png",
+        "name": "circle.png",
+        "digest": "5c4c2ae5ebbbb6c9b4b5a1a3a9a9e7d3c4a3e9d5f3b7c1d2e8f6a4b2c0d1e3f5",
+        "size": 3,
+    }]);
+    let mut saved = parts(&place.team_json());
+    assert_eq!(saved[0]["digest"].as_str().map(str::len), Some(64));
+    saved[0]["digest"] = image[0]["digest"].clone();
+    assert_eq!(saved, image);
+
+    // Its bytes are brought along to another storage.
+    let fork = ["fork", "store", "--at", "main-1", "--to", "copy"];
+    place.host(&fork).expect(0);
+    place.write("look.py", look);
+    for storage in ["store", "copy"] {
+        let args = ["run", "team.toml", "--recover_path", storage, "--quiet"];
+        let ended = place.host(&args).expect(0);
+        assert_eq!(ended.stdout, "circle.png image/png PNG\n");
+    }
+}

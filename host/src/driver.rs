@@ -36,7 +36,7 @@ pub(crate) use attempt_runner::{AttemptRunner, PreparedAttempt};
 use attempts::GRACE_PERIOD;
 use command::CommandQueue;
 pub use command::{CommandError, DriverHandle, SendReceipt};
-pub(crate) use environment_answer::{list_keys, read_key};
+pub(crate) use environment_answer::{embed, list_keys, read_key, recall};
 pub(crate) use files::ActionFiles;
 use guests::Guests;
 pub(crate) use host_calls::{action_budget_error, decode_random, decode_time, request_number};

@@ -15,5 +15,4 @@ pub(crate) use embedded;
 pub type EmbeddedFile = (&'static str, &'static [u8]);
 
 /// The WIT interfaces.
-pub const WIT_FILES: &[EmbeddedFile] =
-    embedded!["wit": "handler.wit", "host.wit", "http.wit", "human.wit", "types.wit", "world.wit"];
+pub const WIT_FILES: &[EmbeddedFile] = embedded!["wit": "handler.wit", "host.wit", "http.wit", "human.wit", "llm.wit", "types.wit", "world.wit"];

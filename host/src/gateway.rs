@@ -20,9 +20,10 @@ use strata_core::record::scope_write::Write;
 use strata_core::record::work::{CallKey, Work};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::blob::Blobs;
 use crate::services::{http, human, models};
 pub use allowance::Allowance;
-pub(crate) use size::{ITEM_BYTES, reply_bytes, response_bytes};
+pub(crate) use size::{ITEM_BYTES, part_bytes, reply_bytes, response_bytes};
 
 /// How many requests may be queued for the driver. A guest waits for an answer before its next
 /// request, so this is the number of guests that need not wait to send, not a limit on what is
@@ -112,6 +113,8 @@ pub enum GuestRequest {
     Recent {
         /// The maximum number of messages.
         limit: u32,
+        /// The maximum number of bytes of text and structured content.
+        max_bytes: u32,
         /// Return only messages with this label.
         label: Option<String>,
     },
@@ -125,14 +128,44 @@ pub enum GuestRequest {
         length: u32,
     },
     /// Replies of language models to several requests at once.
-    Complete(Vec<models::ModelRequest>),
+    Complete {
+        /// The requests.
+        requests: Vec<models::ModelRequest>,
+        /// The bytes of images and files that the guest passed; other ones are stored.
+        blobs: Blobs,
+    },
+    /// Vectors that stand for texts.
+    Embed(EmbedRequest),
     /// The answer of a person. If there is none yet, the attempt ends and this request is not
     /// answered.
     AskHuman(human::HumanQuestion),
     /// Several HTTP exchanges at once. Their grants have been checked.
     Fetch(Vec<http::HttpRequest>),
-    /// The content of a file that differs from the one on disk.
+    /// Stored bytes: the content of a file that differs from the one on disk, or of an image or a
+    /// file in a message.
     StoredFile(Digest),
+}
+
+/// A request for vectors that stand for texts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EmbedRequest {
+    /// The model. `None` selects the team's model.
+    pub model: Option<String>,
+    /// The texts.
+    pub texts: Vec<String>,
+    /// The number of components of each vector, if the guest chose one.
+    pub dimensions: Option<u32>,
+}
+
+/// Vectors that stand for texts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Embeddings {
+    /// One vector for each text, in the order of the texts.
+    pub vectors: Vec<Vec<f32>>,
+    /// The model that answered.
+    pub model: String,
+    /// The tokens of the texts.
+    pub input_tokens: u64,
 }
 
 /// An answer of the driver. Each kind of request has its own kind of answer.
@@ -150,7 +183,9 @@ pub enum HostAnswer {
     Bytes(Result<Vec<u8>, HostError>),
     /// To `Complete`, in the order of the requests.
     Replies(Vec<Result<models::ModelReply, HostError>>),
-    /// To `Person`.
+    /// To `Embed`.
+    Embeddings(Result<Embeddings, HostError>),
+    /// To `AskHuman`.
     Human(request::HumanAnswer),
     /// To `Fetch`, in the order of the requests.
     Responses(Vec<Result<http::HttpResponse, HostError>>),
@@ -166,6 +201,7 @@ impl HostAnswer {
             Self::Value(result) => result.as_ref().err(),
             Self::Keys(result) => result.as_ref().err(),
             Self::Bytes(result) => result.as_ref().err(),
+            Self::Embeddings(result) => result.as_ref().err(),
             Self::Replies(results) => results
                 .iter()
                 .filter_map(|result| result.as_ref().err())

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use strata_core::record::fault::Fault;
 use strata_core::record::file::{FileChange, PathContent};
 use strata_core::record::id::Digest;
+use strata_core::record::json::Json;
 use strata_core::record::message::{Draft, Message};
 use strata_core::record::scope_write::Write;
 use strata_core::record::work::Task;
@@ -50,6 +51,7 @@ mod foreign_component;
 mod human;
 mod limits;
 mod log;
+mod media;
 mod scripted;
 
 /// Why the sandbox cannot be set up on this machine.
@@ -137,6 +139,7 @@ impl SandboxCall {
                 action: action.into(),
                 index: 0,
                 task: None,
+                tool_call: None,
             },
             role,
             news: Vec::new(),
@@ -168,6 +171,8 @@ pub enum EntryPoint {
         index: u32,
         /// The planned task that it carries out.
         task: Option<Task>,
+        /// What makes it a tool call; `None` if it is none.
+        tool_call: Option<ToolCallInput>,
     },
     /// `planner.plan`.
     Plan {
@@ -183,6 +188,17 @@ pub enum EntryPoint {
         /// The actions to choose from.
         candidates: Vec<Candidate>,
     },
+}
+
+/// What an action is told about the tool call that it carries out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolCallInput {
+    /// The arguments: a JSON object that follows the input schema of the tool.
+    pub arguments: Json,
+    /// The number of the model's reply that asks for the call, counted from 0 in each activation.
+    pub turn: u32,
+    /// The position of the call in that reply, counted from 0.
+    pub call: u32,
 }
 
 /// The end of an attempt.
@@ -205,7 +221,8 @@ pub struct AttemptOutput {
     pub writes: Vec<Write>,
     /// The changes to files, by path.
     pub files: Vec<FileChange>,
-    /// The contents of those files, before and after.
+    /// The contents of those files, before and after, and the bytes of the images and files that it
+    /// created for its messages.
     pub blobs: Blobs,
 }
 

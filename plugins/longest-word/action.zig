@@ -29,14 +29,23 @@ fn Option(comptime Value: type) type {
     return extern struct { is_some: bool, value: Value };
 }
 
-const Attempt = extern struct { number: u32, idempotency_key: Text };
+const Attempt = extern struct {
+    number: u32,
+    idempotency_key: Text,
+    turn: Option(u32),
+    call: Option(u32),
+    deadline_ms: Option(f64),
+};
 const Profile = extern struct { name: Text, profile: Text, goal: Text, constraints: Text, desc: Text };
 const Task = extern struct { text: Text, action: Option(Text) };
 const Hop = extern struct { from: Text, to: List(Text) };
+/// Images and files. This action neither reads nor creates any; only the alignment of an item matters.
+const Parts = List(u32);
 const Message = extern struct {
     id: Text,
     content: Text,
     data: Option(Text),
+    parts: Parts,
     cause_by: Text,
     sent_from: Text,
     send_to: List(Text),
@@ -49,14 +58,16 @@ const Input = extern struct {
     news: List(Message),
     outputs: List(Message),
     task: Option(Task),
+    arguments: Option(Text),
 };
-const Output = extern struct { content: Text, data: Option(Text), to: List(Text), route: List(Hop) };
+const Output = extern struct { content: Text, data: Option(Text), parts: Parts, to: List(Text), route: List(Hop) };
 const Failure = extern struct { kind: u8, message: Text };
 const Manifest = extern struct {
     name: Text,
     version: Text,
     description: Text,
     config_schema: Option(Text),
+    input_schema: Option(Text),
     output_schema: Option(Text),
     needs: List(Text),
 };
@@ -71,10 +82,10 @@ const Stored = extern struct { is_err: bool, err: Failure };
 // What is called of the host: `log.write` and `state.set`. Only what is declared here becomes an import.
 
 const log = struct {
-    extern "strata:action/log@0.1.0" fn write(level: u32, ptr: [*]const u8, len: usize) void;
+    extern "strata:action/log@0.2.0" fn write(level: u32, ptr: [*]const u8, len: usize) void;
 };
 const state = struct {
-    extern "strata:action/state@0.1.0" fn set(
+    extern "strata:action/state@0.2.0" fn set(
         scope: [*]const u8,
         scope_len: usize,
         key: [*]const u8,
@@ -111,6 +122,7 @@ fn describe() callconv(.c) *const Manifest {
         .version = .of("0.1.0"),
         .description = .of("Finds the longest word of the news"),
         .config_schema = .{ .is_some = false, .value = .of("") },
+        .input_schema = .{ .is_some = false, .value = .of("") },
         .output_schema = .{ .is_some = false, .value = .of("") },
         .needs = .{ .ptr = &.{}, .len = 0 },
     };
@@ -140,6 +152,7 @@ fn run(call: *const Run) callconv(.c) *const Outcome {
     outcome = .{ .is_err = false, .value = .{ .ok = .{
         .content = .of(longest),
         .data = .{ .is_some = true, .value = .of(print("{{\"length\":{s}}}", .{length})) },
+        .parts = .{ .ptr = &.{}, .len = 0 },
         .to = .{ .ptr = &.{}, .len = 0 },
         .route = .{ .ptr = &.{}, .len = 0 },
     } } };
@@ -152,8 +165,8 @@ fn fail(message: []const u8) *const Outcome {
 }
 
 comptime {
-    @export(&describe, .{ .name = "strata:action/handler@0.1.0#describe" });
-    @export(&run, .{ .name = "strata:action/handler@0.1.0#run" });
+    @export(&describe, .{ .name = "strata:action/handler@0.2.0#describe" });
+    @export(&run, .{ .name = "strata:action/handler@0.2.0#run" });
 }
 
 /// A panic reaches the fault report by its message; then the module traps.

@@ -9,6 +9,8 @@ typedef struct {
   strata_str action;
   uint32_t attempt;
   strata_messages news;
+  // The arguments of a tool call; a null pointer outside of one.
+  const strata_json *arguments;
 } scene;
 
 // What came of the steps.
@@ -21,6 +23,9 @@ typedef struct {
   // The values read so far, as they print.
   strata_buffer reads;
   size_t read_count;
+  // The images for the next request to a model.
+  strata_part images[8];
+  size_t image_count;
 } deeds;
 
 // Carries out the steps that act in this attempt, in order.

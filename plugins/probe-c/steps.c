@@ -1,6 +1,7 @@
 // Carries steps out.
 #include "probe.h"
 #include <stdlib.h>
+#include <string.h>
 
 static const strata_str nothing;
 
@@ -42,8 +43,37 @@ static void add_read(deeds *done, strata_str text) {
   strata_append(&done->reads, text);
 }
 
-// Replaces `{inputs}` and `{reads}`. One pass: what is filled in is not looked at again.
-static strata_str filled_in(strata_str text, const deeds *done, strata_messages news) {
+// Inserts a member into an object whose keys are sorted, as far as `count` of `keys` go.
+static size_t insert_key(strata_str *keys, size_t count, strata_str key) {
+  size_t at = count;
+  for (; at > 0 && strcmp(strata_zero_terminated(key), strata_zero_terminated(keys[at - 1])) < 0; at--) keys[at] = keys[at - 1];
+  keys[at] = key;
+  return count + 1;
+}
+
+// The value with the keys of its objects sorted.
+static strata_json *sorted(const strata_json *value) {
+  size_t length = strata_json_length(value);
+  if (strata_json_kind_of(value) == STRATA_JSON_ARRAY) {
+    strata_json *list = strata_json_new_array();
+    for (size_t i = 0; i < length; i++) strata_json_push(list, sorted(strata_json_at(value, i)));
+    return list;
+  }
+  if (strata_json_kind_of(value) != STRATA_JSON_OBJECT) return (strata_json *)value;
+  strata_str *keys = strata_alloc(length * sizeof *keys);
+  size_t count = 0;
+  for (size_t i = 0; i < length; i++) count = insert_key(keys, count, strata_json_key_at(value, i));
+  strata_json *object = strata_json_new_object();
+  for (size_t i = 0; i < count; i++) {
+    const char *key = strata_zero_terminated(keys[i]);
+    strata_json_set(object, key, sorted(strata_json_get(value, key)));
+  }
+  return object;
+}
+
+// Replaces `{inputs}`, `{reads}` and `{arguments}`. One pass: what is filled in is not looked at again.
+static strata_str filled_in(strata_str text, const deeds *done, scene here) {
+  strata_messages news = here.news;
   strata_buffer filled = { 0 };
   while (text.len) {
     size_t at = strata_find(text, STR("{"));
@@ -58,6 +88,9 @@ static strata_str filled_in(strata_str text, const deeds *done, strata_messages 
     } else if (strata_starts_with(text, STR("{reads}"))) {
       strata_append(&filled, strata_written(&done->reads));
       text = strata_slice(text, 7, text.len);
+    } else if (strata_starts_with(text, STR("{arguments}"))) {
+      if (here.arguments) strata_append(&filled, strata_json_write(sorted(here.arguments)));
+      text = strata_slice(text, 11, text.len);
     } else if (text.len) {
       strata_append(&filled, STR("{"));
       text = strata_slice(text, 1, text.len);
@@ -101,6 +134,46 @@ static strata_error state_step(const strata_json *step, deeds *done, bool *known
     return STRATA_SUCCESS;
   }
   *known = false;
+  return STRATA_SUCCESS;
+}
+
+// Asks a model, with the images that were added since the last request.
+static strata_error ask_model(const strata_json *step, deeds *done, strata_str *read) {
+  strata_part parts[1 + sizeof done->images / sizeof *done->images] = { strata_part_text(text_of(step, "llm")) };
+  for (size_t i = 0; i < done->image_count; i++) parts[i + 1] = done->images[i];
+  strata_llm_message message = strata_llm_user_parts((strata_parts){ parts, done->image_count + 1 });
+  done->image_count = 0;
+  strata_llm_request request = {
+    .messages = { &message, 1 }, .model = text_of(step, "model"), .output_schema = given(step, "schema") };
+  strata_llm_reply reply;
+  STRATA_TRY(strata_llm_complete(&request, &reply));
+  strata_json *data = reply.data;
+  if (request.output_schema && strata_json_is_null(data) && !strata_json_parse(reply.text, &data, NULL)) {
+    return strata_fail(STRATA_ERROR, "reading the model's reply: it is no JSON");
+  }
+  *read = request.output_schema ? strata_json_write(sorted(data)) : reply.text;
+  return STRATA_SUCCESS;
+}
+
+static strata_str image_type(strata_str path) {
+  static const struct { const char *end, *type; } types[] = {
+    { ".jpg", "image/jpeg" }, { ".jpeg", "image/jpeg" }, { ".gif", "image/gif" }, { ".webp", "image/webp" } };
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+    strata_str end = strata_from(types[i].end);
+    if (path.len > end.len && strata_equal(strata_slice(path, path.len - end.len, path.len), end)) {
+      return strata_from(types[i].type);
+    }
+  }
+  return STR("image/png");
+}
+
+static strata_error add_image(strata_str path, deeds *done) {
+  strata_str bytes;
+  if (done->image_count == sizeof done->images / sizeof *done->images) {
+    return strata_fail(STRATA_ERROR, "adding the image `%.*s`: no request takes more than %zu", STR_ARG(path), done->image_count);
+  }
+  STRATA_TRY(strata_file_read(path, &bytes));
+  done->images[done->image_count++] = strata_part_image(image_type(path), bytes);
   return STRATA_SUCCESS;
 }
 
@@ -153,8 +226,8 @@ static strata_error random_bytes(int64_t length, strata_str *hex) {
 }
 
 // The steps that ask the host for something that joins `{reads}`.
-static strata_error read_step(const strata_json *step, strata_str *read, bool *known) {
-  if (names(step, "llm")) return strata_llm_ask(text_of(step, "llm"), read);
+static strata_error read_step(const strata_json *step, deeds *done, strata_str *read, bool *known) {
+  if (names(step, "llm")) return ask_model(step, done, read);
   if (names(step, "http")) return fetch(step, read);
   if (names(step, "ask")) return ask(step, read);
   if (names(step, "random")) return random_bytes(strata_json_int(strata_json_get(step, "random"), 0), read);
@@ -172,7 +245,7 @@ static strata_error carry_out(const strata_json *step, scene here, deeds *done) 
   if (names(step, "say")) {
     done->said = true;
     done->output = (strata_output){
-      .content = filled_in(text_of(step, "say"), done, here.news),
+      .content = filled_in(text_of(step, "say"), done, here),
       .data = given(step, "data"),
       .to = texts(strata_json_get(step, "to")),
       .route = route(strata_json_get(step, "route")),
@@ -195,6 +268,7 @@ static strata_error carry_out(const strata_json *step, scene here, deeds *done) 
   }
   if (names(step, "write")) return strata_file_write(text_of(step, "write"), text_of(step, "text"));
   if (names(step, "remove")) return strata_file_remove(text_of(step, "remove"));
+  if (names(step, "image")) return add_image(text_of(step, "image"), done);
   if (names(step, "choose")) return done->choices = strata_json_get(step, "choose"), STRATA_SUCCESS;
   if (names(step, "plan")) return done->plan = strata_json_get(step, "plan"), STRATA_SUCCESS;
 
@@ -203,7 +277,7 @@ static strata_error carry_out(const strata_json *step, scene here, deeds *done) 
   if (known) return STRATA_SUCCESS;
   known = true;
   strata_str read = nothing;
-  STRATA_TRY(read_step(step, &read, &known));
+  STRATA_TRY(read_step(step, done, &read, &known));
   if (known) add_read(done, read);
   else if (strata_json_is_null(strata_json_get(step, "now")) && strata_json_is_null(strata_json_get(step, "count"))) {
     return strata_fail(STRATA_ERROR, "reading the config: `%.*s` is no step of the probe",

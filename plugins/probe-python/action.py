@@ -1,15 +1,17 @@
 """The probe in Python: it does what its config says, step by step. The steps are those of the probe in Rust, whose
 README describes them; how it misbehaves is in `excess`."""
 
+import json
 import re
 from typing import Any
 
 import excess
 from strata_action import (
-    Context, Failure, Hop, Message, Output, Situation, Task, action, clock, env, environment, files, http, human, llm,
+    Context, Failure, Hop, Image, Message, Output, Situation, Task, action, clock, env, environment, files, http, human, llm,
     planner, random, secrets, state, thinker, typed,
 )
 
+IMAGES = {"jpg": "image/jpeg", "jpeg": "image/jpeg", "gif": "image/gif", "webp": "image/webp"}
 UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 
 STEPS = {
@@ -18,7 +20,8 @@ STEPS = {
     "set": {"value", "scope"},
     "get": {"scope"},
     "delete": {"scope"},
-    "llm": set(),
+    "llm": {"model", "schema"},
+    "image": set(),
     "now": set(),
     "random": set(),
     "sleep": set(),
@@ -42,9 +45,11 @@ calls = 0
 class Deeds:
     """What came of the steps."""
 
-    def __init__(self, name: str, news: list[Message]):
+    def __init__(self, name: str, news: list[Message], arguments: Any):
         self.name = name
         self.news = news
+        self.arguments = arguments
+        self.images: list[Image] = []
         self.output: Output | None = None
         self.choices: list[int] | None = None
         self.tasks: list[Task] | None = None
@@ -67,7 +72,13 @@ class Deeds:
         del scope(step)[step["delete"]]
 
     def llm(self, step: dict[str, Any]) -> None:
-        self.reads.append(llm.ask(step["llm"]).text)
+        images, self.images = self.images, []
+        reply = llm.ask([step["llm"], *images], model=step.get("model"), schema=step.get("schema"))
+        self.reads.append(reply.text if "schema" not in step else as_json(reply.parse(object)))
+
+    def image(self, step: dict[str, Any]) -> None:
+        extension = step["image"].rpartition(".")[2]
+        self.images.append(Image(IMAGES.get(extension, "image/png"), files.read(step["image"])))
 
     def now(self, step: dict[str, Any]) -> None:
         self.reads.append(str(round(clock.unix_time() * 1000)))
@@ -125,8 +136,12 @@ class Deeds:
 
     def fill_in(self, text: str) -> str:
         """Puts in what was handled and read. What is put in is not looked at again."""
-        found = {"inputs": ",".join(message.content for message in self.news), "reads": ",".join(self.reads)}
-        return re.sub(r"\{(inputs|reads)\}", lambda place: found[place[1]], text)
+        found = {
+            "inputs": ",".join(message.content for message in self.news),
+            "reads": ",".join(self.reads),
+            "arguments": "" if self.arguments is None else as_json(self.arguments),
+        }
+        return re.sub(r"\{(inputs|reads|arguments)\}", lambda place: found[place[1]], text)
 
 
 @action
@@ -153,7 +168,7 @@ def plan(cx: Context) -> list[Task]:
 
 def carry_out(cx: Context | Situation, name: str) -> Deeds:
     """Carries out the steps that act in this attempt, in order."""
-    deeds = Deeds(name, cx.news)
+    deeds = Deeds(name, cx.news, getattr(cx, "arguments", None))
     config = cx.config or {}
     for verb, step in [parsed(step) for step in config.get("steps", [])]:
         if cx.attempt.number in step.get("attempts", [cx.attempt.number]):
@@ -188,3 +203,8 @@ def printed(value: Any) -> str:
     if isinstance(value, str):
         return value
     return "" if value is None else typed.dumps(value)
+
+
+def as_json(value: Any) -> str:
+    """JSON with sorted keys and without spaces."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)

@@ -6,11 +6,11 @@ use std::fs;
 use crate::probe::project;
 
 /// The files, in the order in which a reader wants them.
-const FILES: [&str; 6] = ["handler", "types", "host", "http", "human", "world"];
+const FILES: [&str; 7] = ["handler", "types", "host", "llm", "http", "human", "world"];
 
 /// What stands above the sections.
 const HEAD: &str = "# The interfaces\n\n\
-    What an action exports and what it may import, package `strata:action@0.1.0`, as `strata-host sdk wit` has it. Each \
+    What an action exports and what it may import, package `strata:action@0.2.0`, as `strata-host sdk wit` has it. Each \
     SDK puts it into the words of its language; [from it alone](any-language.md) any language can make actions. What is \
     not granted answers `denied`. JSON travels as text. This page is written from the files in `wit/`, by the tests.\n";
 

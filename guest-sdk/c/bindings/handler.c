@@ -1,13 +1,13 @@
 // The WIT package as C, written by `bindgen`; do not edit.
 //
-// wit fingerprint: 8e9ed261d40601ca
+// wit fingerprint: aee02b7fb884201c
 #include "bindings.h"
 #include <stdlib.h>
 
 __attribute__((__aligned__(sizeof(void*))))
-static uint8_t RET_AREA[(14*sizeof(void*))];
+static uint8_t RET_AREA[(17*sizeof(void*))];
 
-__attribute__((__export_name__("strata:action/handler@0.1.0#describe")))
+__attribute__((__export_name__("strata:action/handler@0.2.0#describe")))
 uint8_t * __wasm_export_exports_strata_action_handler_describe(void) {
   exports_strata_action_handler_manifest_t ret;
   exports_strata_action_handler_describe(&ret);
@@ -26,72 +26,132 @@ uint8_t * __wasm_export_exports_strata_action_handler_describe(void) {
   } else {
     *((int8_t*)(ptr + (6*sizeof(void*)))) = 0;
   }
-  if (((ret).output_schema).is_some) {
-    const exports_strata_action_handler_json_t *payload2 = &((ret).output_schema).val;
+  if (((ret).input_schema).is_some) {
+    const exports_strata_action_handler_json_t *payload2 = &((ret).input_schema).val;
     *((int8_t*)(ptr + (9*sizeof(void*)))) = 1;
     *((size_t*)(ptr + (11*sizeof(void*)))) = (*payload2).len;
     *((uint8_t **)(ptr + (10*sizeof(void*)))) = (uint8_t *) (*payload2).ptr;
   } else {
     *((int8_t*)(ptr + (9*sizeof(void*)))) = 0;
   }
-  *((size_t*)(ptr + (13*sizeof(void*)))) = ((ret).needs).len;
-  *((uint8_t **)(ptr + (12*sizeof(void*)))) = (uint8_t *) ((ret).needs).ptr;
+  if (((ret).output_schema).is_some) {
+    const exports_strata_action_handler_json_t *payload4 = &((ret).output_schema).val;
+    *((int8_t*)(ptr + (12*sizeof(void*)))) = 1;
+    *((size_t*)(ptr + (14*sizeof(void*)))) = (*payload4).len;
+    *((uint8_t **)(ptr + (13*sizeof(void*)))) = (uint8_t *) (*payload4).ptr;
+  } else {
+    *((int8_t*)(ptr + (12*sizeof(void*)))) = 0;
+  }
+  *((size_t*)(ptr + (16*sizeof(void*)))) = ((ret).needs).len;
+  *((uint8_t **)(ptr + (15*sizeof(void*)))) = (uint8_t *) ((ret).needs).ptr;
   return ptr;
 }
 
-__attribute__((__export_name__("strata:action/handler@0.1.0#run")))
+__attribute__((__export_name__("strata:action/handler@0.2.0#run")))
 uint8_t * __wasm_export_exports_strata_action_handler_run(uint8_t * arg) {
-  strata_action_types_option_task_t option2;
-  switch ((int32_t) *((uint8_t*) (arg + (22*sizeof(void*))))) {
+  strata_action_option_u32_t option;
+  switch ((int32_t) *((uint8_t*) (arg + (3*sizeof(void*))))) {
     case 0: {
-      option2.is_some = false;
+      option.is_some = false;
       break;
     }
     case 1: {
-      option2.is_some = true;
-      strata_action_option_string_t option1;
-      switch ((int32_t) *((uint8_t*) (arg + (25*sizeof(void*))))) {
+      option.is_some = true;
+      option.val = (uint32_t) (*((int32_t*) (arg + (4+3*sizeof(void*)))));
+      break;
+    }
+  }
+  strata_action_option_u32_t option0;
+  switch ((int32_t) *((uint8_t*) (arg + (8+3*sizeof(void*))))) {
+    case 0: {
+      option0.is_some = false;
+      break;
+    }
+    case 1: {
+      option0.is_some = true;
+      option0.val = (uint32_t) (*((int32_t*) (arg + (12+3*sizeof(void*)))));
+      break;
+    }
+  }
+  strata_action_option_f64_t option1;
+  switch ((int32_t) *((uint8_t*) (arg + (24+2*sizeof(void*))))) {
+    case 0: {
+      option1.is_some = false;
+      break;
+    }
+    case 1: {
+      option1.is_some = true;
+      option1.val = *((double*) (arg + (32+2*sizeof(void*))));
+      break;
+    }
+  }
+  strata_action_types_option_task_t option14;
+  switch ((int32_t) *((uint8_t*) (arg + (40+21*sizeof(void*))))) {
+    case 0: {
+      option14.is_some = false;
+      break;
+    }
+    case 1: {
+      option14.is_some = true;
+      strata_action_option_string_t option13;
+      switch ((int32_t) *((uint8_t*) (arg + (40+24*sizeof(void*))))) {
         case 0: {
-          option1.is_some = false;
+          option13.is_some = false;
           break;
         }
         case 1: {
-          option1.is_some = true;
-          option1.val = (strata_action_string_t) { (uint8_t*)(*((uint8_t **) (arg + (26*sizeof(void*))))), (*((size_t*) (arg + (27*sizeof(void*))))) };
+          option13.is_some = true;
+          option13.val = (strata_action_string_t) { (uint8_t*)(*((uint8_t **) (arg + (40+25*sizeof(void*))))), (*((size_t*) (arg + (40+26*sizeof(void*))))) };
           break;
         }
       }
 
-      option2.val = (strata_action_types_task_t) {
-        (strata_action_string_t) (strata_action_string_t) { (uint8_t*)(*((uint8_t **) (arg + (23*sizeof(void*))))), (*((size_t*) (arg + (24*sizeof(void*))))) },
-        (strata_action_option_string_t) option1,
+      option14.val = (strata_action_types_task_t) {
+        (strata_action_string_t) (strata_action_string_t) { (uint8_t*)(*((uint8_t **) (arg + (40+22*sizeof(void*))))), (*((size_t*) (arg + (40+23*sizeof(void*))))) },
+        (strata_action_option_string_t) option13,
       };
       break;
     }
   }
-  exports_strata_action_handler_attempt_t arg3 = (strata_action_types_attempt_t) {
+  strata_action_types_option_json_t option15;
+  switch ((int32_t) *((uint8_t*) (arg + (40+27*sizeof(void*))))) {
+    case 0: {
+      option15.is_some = false;
+      break;
+    }
+    case 1: {
+      option15.is_some = true;
+      option15.val = (strata_action_string_t) { (uint8_t*)(*((uint8_t **) (arg + (40+28*sizeof(void*))))), (*((size_t*) (arg + (40+29*sizeof(void*))))) };
+      break;
+    }
+  }
+  exports_strata_action_handler_attempt_t arg16 = (strata_action_types_attempt_t) {
     (uint32_t) (uint32_t) (*((int32_t*) (arg + 0))),
     (strata_action_string_t) (strata_action_string_t) { (uint8_t*)(*((uint8_t **) (arg + sizeof(void*)))), (*((size_t*) (arg + (2*sizeof(void*))))) },
+    (strata_action_option_u32_t) option,
+    (strata_action_option_u32_t) option0,
+    (strata_action_option_f64_t) option1,
   };
-  exports_strata_action_handler_input_t arg4 = (strata_action_types_input_t) {
+  exports_strata_action_handler_input_t arg17 = (strata_action_types_input_t) {
     (strata_action_types_profile_t) (strata_action_types_profile_t) {
-      (strata_action_string_t) (strata_action_string_t) { (uint8_t*)(*((uint8_t **) (arg + (3*sizeof(void*))))), (*((size_t*) (arg + (4*sizeof(void*))))) },
-      (strata_action_string_t) (strata_action_string_t) { (uint8_t*)(*((uint8_t **) (arg + (5*sizeof(void*))))), (*((size_t*) (arg + (6*sizeof(void*))))) },
-      (strata_action_string_t) (strata_action_string_t) { (uint8_t*)(*((uint8_t **) (arg + (7*sizeof(void*))))), (*((size_t*) (arg + (8*sizeof(void*))))) },
-      (strata_action_string_t) (strata_action_string_t) { (uint8_t*)(*((uint8_t **) (arg + (9*sizeof(void*))))), (*((size_t*) (arg + (10*sizeof(void*))))) },
-      (strata_action_string_t) (strata_action_string_t) { (uint8_t*)(*((uint8_t **) (arg + (11*sizeof(void*))))), (*((size_t*) (arg + (12*sizeof(void*))))) },
+      (strata_action_string_t) (strata_action_string_t) { (uint8_t*)(*((uint8_t **) (arg + (40+2*sizeof(void*))))), (*((size_t*) (arg + (40+3*sizeof(void*))))) },
+      (strata_action_string_t) (strata_action_string_t) { (uint8_t*)(*((uint8_t **) (arg + (40+4*sizeof(void*))))), (*((size_t*) (arg + (40+5*sizeof(void*))))) },
+      (strata_action_string_t) (strata_action_string_t) { (uint8_t*)(*((uint8_t **) (arg + (40+6*sizeof(void*))))), (*((size_t*) (arg + (40+7*sizeof(void*))))) },
+      (strata_action_string_t) (strata_action_string_t) { (uint8_t*)(*((uint8_t **) (arg + (40+8*sizeof(void*))))), (*((size_t*) (arg + (40+9*sizeof(void*))))) },
+      (strata_action_string_t) (strata_action_string_t) { (uint8_t*)(*((uint8_t **) (arg + (40+10*sizeof(void*))))), (*((size_t*) (arg + (40+11*sizeof(void*))))) },
     },
-    (strata_action_string_t) (strata_action_string_t) { (uint8_t*)(*((uint8_t **) (arg + (13*sizeof(void*))))), (*((size_t*) (arg + (14*sizeof(void*))))) },
-    (uint32_t) (uint32_t) (*((int32_t*) (arg + (15*sizeof(void*))))),
-    (strata_action_types_json_t) (strata_action_string_t) { (uint8_t*)(*((uint8_t **) (arg + (16*sizeof(void*))))), (*((size_t*) (arg + (17*sizeof(void*))))) },
-    (strata_action_types_list_message_t) (strata_action_types_list_message_t) { (strata_action_types_message_t*)(*((uint8_t **) (arg + (18*sizeof(void*))))), (*((size_t*) (arg + (19*sizeof(void*))))) },
-    (strata_action_types_list_message_t) (strata_action_types_list_message_t) { (strata_action_types_message_t*)(*((uint8_t **) (arg + (20*sizeof(void*))))), (*((size_t*) (arg + (21*sizeof(void*))))) },
-    (strata_action_types_option_task_t) option2,
+    (strata_action_string_t) (strata_action_string_t) { (uint8_t*)(*((uint8_t **) (arg + (40+12*sizeof(void*))))), (*((size_t*) (arg + (40+13*sizeof(void*))))) },
+    (uint32_t) (uint32_t) (*((int32_t*) (arg + (40+14*sizeof(void*))))),
+    (strata_action_types_json_t) (strata_action_string_t) { (uint8_t*)(*((uint8_t **) (arg + (40+15*sizeof(void*))))), (*((size_t*) (arg + (40+16*sizeof(void*))))) },
+    (strata_action_types_list_message_t) (strata_action_types_list_message_t) { (strata_action_types_message_t*)(*((uint8_t **) (arg + (40+17*sizeof(void*))))), (*((size_t*) (arg + (40+18*sizeof(void*))))) },
+    (strata_action_types_list_message_t) (strata_action_types_list_message_t) { (strata_action_types_message_t*)(*((uint8_t **) (arg + (40+19*sizeof(void*))))), (*((size_t*) (arg + (40+20*sizeof(void*))))) },
+    (strata_action_types_option_task_t) option14,
+    (strata_action_types_option_json_t) option15,
   };
   exports_strata_action_handler_result_output_failure_t ret;
   exports_strata_action_handler_output_t ok;
   exports_strata_action_handler_failure_t err;
-  ret.is_err = !exports_strata_action_handler_run(&arg3, &arg4, &ok, &err);
+  ret.is_err = !exports_strata_action_handler_run(&arg16, &arg17, &ok, &err);
   if (ret.is_err) {
     ret.val.err = err;
   }
@@ -101,26 +161,28 @@ uint8_t * __wasm_export_exports_strata_action_handler_run(uint8_t * arg) {
   free(arg);
   uint8_t *ptr = (uint8_t *) &RET_AREA;
   if ((ret).is_err) {
-    const exports_strata_action_handler_failure_t *payload7 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
-    *((int8_t*)(ptr + sizeof(void*))) = (int32_t) (*payload7).kind;
-    *((size_t*)(ptr + (3*sizeof(void*)))) = ((*payload7).message).len;
-    *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) ((*payload7).message).ptr;
+    const exports_strata_action_handler_failure_t *payload33 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
+    *((int8_t*)(ptr + sizeof(void*))) = (int32_t) (*payload33).kind;
+    *((size_t*)(ptr + (3*sizeof(void*)))) = ((*payload33).message).len;
+    *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) ((*payload33).message).ptr;
   } else {
     const exports_strata_action_handler_output_t *payload = &(ret).val.ok;*((int8_t*)(ptr + 0)) = 0;
     *((size_t*)(ptr + (2*sizeof(void*)))) = ((*payload).content).len;
     *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) ((*payload).content).ptr;
     if (((*payload).data).is_some) {
-      const strata_action_types_json_t *payload6 = &((*payload).data).val;
+      const strata_action_types_json_t *payload19 = &((*payload).data).val;
       *((int8_t*)(ptr + (3*sizeof(void*)))) = 1;
-      *((size_t*)(ptr + (5*sizeof(void*)))) = (*payload6).len;
-      *((uint8_t **)(ptr + (4*sizeof(void*)))) = (uint8_t *) (*payload6).ptr;
+      *((size_t*)(ptr + (5*sizeof(void*)))) = (*payload19).len;
+      *((uint8_t **)(ptr + (4*sizeof(void*)))) = (uint8_t *) (*payload19).ptr;
     } else {
       *((int8_t*)(ptr + (3*sizeof(void*)))) = 0;
     }
-    *((size_t*)(ptr + (7*sizeof(void*)))) = ((*payload).to).len;
-    *((uint8_t **)(ptr + (6*sizeof(void*)))) = (uint8_t *) ((*payload).to).ptr;
-    *((size_t*)(ptr + (9*sizeof(void*)))) = ((*payload).route).len;
-    *((uint8_t **)(ptr + (8*sizeof(void*)))) = (uint8_t *) ((*payload).route).ptr;
+    *((size_t*)(ptr + (7*sizeof(void*)))) = ((*payload).parts).len;
+    *((uint8_t **)(ptr + (6*sizeof(void*)))) = (uint8_t *) ((*payload).parts).ptr;
+    *((size_t*)(ptr + (9*sizeof(void*)))) = ((*payload).to).len;
+    *((uint8_t **)(ptr + (8*sizeof(void*)))) = (uint8_t *) ((*payload).to).ptr;
+    *((size_t*)(ptr + (11*sizeof(void*)))) = ((*payload).route).len;
+    *((uint8_t **)(ptr + (10*sizeof(void*)))) = (uint8_t *) ((*payload).route).ptr;
   }
   return ptr;
 }

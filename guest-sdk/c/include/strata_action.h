@@ -28,6 +28,8 @@ typedef struct {
   const char *description;
   // JSON Schema of the `config` it understands; may be left out.
   const char *config_schema;
+  // JSON Schema of the arguments it takes when a model calls it as a tool: an object; may be left out.
+  const char *input_schema;
   // JSON Schema of the `data` it returns; may be left out.
   const char *output_schema;
   // The capabilities it cannot work without: of `env`, `files`, `http`, `llm`, `secrets`. A team that does not grant
@@ -54,6 +56,12 @@ typedef struct {
   strata_messages outputs;
   // The planned task this call carries out; a null pointer outside of `plan_and_act` roles.
   const strata_task *task;
+  // The arguments of a tool call; `null` where the action is not called as a tool.
+  strata_json *arguments;
+  // For a tool call: the number of the model's reply that asks for it, and its position in that reply, from 0.
+  strata_action_option_u32_t turn, tool_call;
+  // When the time of this attempt is over, in milliseconds since 1970, if it has such a limit.
+  strata_action_option_f64_t deadline_ms;
 } strata_call;
 
 // The result of an action. It starts out empty.
@@ -61,6 +69,8 @@ typedef struct {
   strata_str content;
   // Structured content; a null pointer for none.
   const strata_json *data;
+  // Images and files, in order.
+  strata_parts parts;
   // Names, aliases, groups, `<all>`, `<self>`; none leaves it to the team file.
   strata_strs to;
   // An itinerary that travels with the message.

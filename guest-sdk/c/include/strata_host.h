@@ -52,6 +52,19 @@ typedef strata_action_types_task_t strata_task;
 typedef strata_action_types_hop_t strata_hop;
 typedef strata_action_types_list_hop_t strata_hops;
 
+// A piece of a message: a text, an image or a file. Those that an action receives refer to bytes that the host has
+// stored; they can be passed on as they are.
+typedef strata_action_types_part_t strata_part;
+typedef strata_action_types_list_part_t strata_parts;
+
+strata_part strata_part_text(strata_str text);
+// An image or a file, from its media type (`image/png`) and its bytes.
+strata_part strata_part_image(strata_str media_type, strata_str bytes);
+strata_part strata_part_file(strata_str media_type, strata_str bytes);
+// The bytes of an image or a file, or the text. `STRATA_INVALID` for an address, which the host does not read;
+// `STRATA_NOT_FOUND` if this call did not receive it.
+strata_error strata_part_load(const strata_part *part, strata_str *bytes);
+
 // The structured content of a message; `null` where it has none.
 strata_json *strata_message_data(const strata_message *message);
 
@@ -59,6 +72,8 @@ strata_json *strata_message_data(const strata_message *message);
 typedef struct {
   strata_str content;
   const strata_json *data;
+  // Images and files, in order.
+  strata_parts parts;
   // Names, aliases, groups, `<all>`, `<self>`; none leaves it to the team file.
   strata_strs to;
   // The label; none takes the action's name.
@@ -76,9 +91,13 @@ strata_error strata_state_set(strata_str scope, strata_str key, const strata_jso
 strata_error strata_state_delete(strata_str scope, strata_str key);
 strata_error strata_state_keys(strata_str scope, strata_strs *keys);
 
-// What the acting role remembers, oldest first. At most 1000.
-strata_messages strata_memory_recent(uint32_t limit);
-strata_messages strata_memory_by_label(strata_str label, uint32_t limit);
+// How many of the newest messages are wanted: at most `messages` and never more than 1000, and at most `bytes` of text
+// and data.
+typedef strata_action_memory_bounds_t strata_bounds;
+
+// What the acting role remembers, oldest first: `strata_memory_recent((strata_bounds){ 10, UINT32_MAX })`.
+strata_messages strata_memory_recent(strata_bounds bounds);
+strata_messages strata_memory_by_label(strata_str label, strata_bounds bounds);
 
 // Lines for the operator.
 void strata_log_debug(const char *format, ...) STRATA_PRINTF(1, 2);

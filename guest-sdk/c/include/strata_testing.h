@@ -23,13 +23,20 @@
 // sleeps. Each test begins with one.
 void strata_test_begin(void);
 
-// A call with this news and config; null for none. The rest may be set in what is returned.
+// A call with this news and config; null for none. The rest may be set in what is returned, such as the `arguments`.
 strata_call strata_test_call(const char *news, const char *config);
 // A message, to be put among the news, the outputs or what is remembered.
 strata_message strata_test_message(const char *cause_by, const char *content, const char *data);
 
 // Grants the llm and adds a reply, or a failure in place of one. They are served in order.
 void strata_test_reply(const char *text);
+// Adds a reply that calls a tool with these arguments, and one that was truncated.
+void strata_test_tool_call(const char *tool, const char *arguments);
+void strata_test_truncated_reply(const char *text);
+// Grants the llm and adds the vector of the next text to embed, of one component.
+void strata_test_embedding(float component);
+// Adds bytes that the action has received as an image or a file, by their digest.
+void strata_test_blob(const char *digest, const char *bytes);
 void strata_test_llm_error(strata_kind kind, const char *message);
 // Grants http and adds a response, or a failure in place of one.
 void strata_test_response(uint16_t status, const char *body);

@@ -12,6 +12,10 @@ strata_call strata_call_from(const strata_action_types_attempt_t *attempt, const
     .news = input->news,
     .outputs = input->outputs,
     .task = input->task.is_some ? &input->task.val : NULL,
+    .arguments = strata_parse_or_null(input->arguments),
+    .turn = attempt->turn,
+    .tool_call = attempt->call,
+    .deadline_ms = attempt->deadline_ms,
   };
 }
 

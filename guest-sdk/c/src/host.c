@@ -43,12 +43,52 @@ strata_json *strata_message_data(const strata_message *message) {
   return strata_parse_or_null(message->data);
 }
 
+strata_part strata_part_text(strata_str text) {
+  return (strata_part){ STRATA_ACTION_TYPES_PART_TEXT, { .text = text } };
+}
+
+static strata_action_types_media_t media(strata_str media_type, strata_str bytes) {
+  strata_action_list_u8_t raw = { (uint8_t *)bytes.ptr, bytes.len };
+  return (strata_action_types_media_t){
+    .media_type = media_type,
+    .source = { STRATA_ACTION_TYPES_MEDIA_SOURCE_BYTES, { .bytes = raw } },
+  };
+}
+
+strata_part strata_part_image(strata_str media_type, strata_str bytes) {
+  return (strata_part){ STRATA_ACTION_TYPES_PART_IMAGE, { .image = media(media_type, bytes) } };
+}
+
+strata_part strata_part_file(strata_str media_type, strata_str bytes) {
+  return (strata_part){ STRATA_ACTION_TYPES_PART_FILE, { .file = media(media_type, bytes) } };
+}
+
+strata_error strata_part_load(const strata_part *part, strata_str *bytes) {
+  strata_action_types_host_error_t error;
+  *bytes = (strata_str){ 0, 0 };
+  if (part->tag == STRATA_ACTION_TYPES_PART_TEXT) {
+    *bytes = part->val.text;
+    return STRATA_SUCCESS;
+  }
+  // Images and files are the same but for their tag.
+  strata_action_types_media_source_t source = part->val.image.source;
+  if (source.tag == STRATA_ACTION_TYPES_MEDIA_SOURCE_URL) {
+    return strata_fail(STRATA_INVALID, "loading `%.*s`: the host does not read addresses", STR_ARG(source.val.url));
+  }
+  strata_action_list_u8_t raw = { 0, 0 };
+  if (source.tag == STRATA_ACTION_TYPES_MEDIA_SOURCE_BYTES) raw = source.val.bytes;
+  else STRATA_TRY(OUTCOME(strata_action_media_load(&source.val.blob.digest, &raw, &error)));
+  *bytes = (strata_str){ (const char *)raw.ptr, raw.len };
+  return STRATA_SUCCESS;
+}
+
 strata_error strata_emit(const strata_emission *emission) {
   strata_action_types_host_error_t error;
   strata_action_types_option_json_t data = strata_written_or_none(emission->data);
   strata_action_environment_emission_t raw = {
     .content = strata_utf8(emission->content),
     .data = { data.is_some, data.val },
+    .parts = { emission->parts.ptr, emission->parts.len },
     .to = emission->to,
     .cause_by = strata_some_or_none(emission->cause_by),
     .route = { emission->route.ptr, emission->route.len },
@@ -82,15 +122,15 @@ strata_error strata_state_keys(strata_str scope, strata_strs *keys) {
   return OUTCOME(strata_action_state_keys(&scope, keys, &error));
 }
 
-strata_messages strata_memory_recent(uint32_t limit) {
+strata_messages strata_memory_recent(strata_bounds bounds) {
   strata_action_memory_list_message_t found;
-  strata_action_memory_recent(limit, &found);
+  strata_action_memory_recent(&bounds, &found);
   return (strata_messages){ found.ptr, found.len };
 }
 
-strata_messages strata_memory_by_label(strata_str label, uint32_t limit) {
+strata_messages strata_memory_by_label(strata_str label, strata_bounds bounds) {
   strata_action_memory_list_message_t found;
-  strata_action_memory_by_label(&label, limit, &found);
+  strata_action_memory_by_label(&label, &bounds, &found);
   return (strata_messages){ found.ptr, found.len };
 }
 

@@ -16,12 +16,9 @@ static strata_error respond(const strata_call *call, strata_output *output) {
   strata_str instruction = strata_json_text(strata_json_get(call->config, "instruction"), (strata_str){ 0 });
   if (!instruction.len) return strata_fail(STRATA_ERROR, "reading the config: `instruction` is missing");
 
-  strata_llm_turn turns[] = {
-    { .speaker = STRATA_SYSTEM, .content = strata_persona(&call->role) },
-    { .speaker = STRATA_USER,
-      .content = strata_format("%.*s\n\n%.*s", STR_ARG(instruction), STR_ARG(strata_text(call))) },
-  };
-  strata_llm_request request = { .turns = { turns, 2 } };
+  strata_str prompt = strata_format("%.*s\n\n%.*s", STR_ARG(instruction), STR_ARG(strata_text(call)));
+  strata_llm_message messages[] = { strata_llm_system(strata_persona(&call->role)), strata_llm_user(prompt) };
+  strata_llm_request request = { .messages = { messages, 2 } };
   strata_llm_reply reply;
   STRATA_TRY(strata_llm_complete(&request, &reply));
 

@@ -54,7 +54,8 @@ strata_message strata_test_message(const char *cause_by, const char *content, co
 }
 
 strata_call strata_test_call(const char *news, const char *config) {
-  strata_call call = { .attempt = 1, .idempotency_key = STR("run/0/Tester/0"), .action = STR("Test") };
+  strata_call call = { .attempt = 1, .idempotency_key = STR("run/0/Tester/0"), .action = STR("Test"),
+                       .arguments = strata_json_new_null() };
   strata_str problem;
   call.role.name = STR("Tester");
   if (!strata_json_parse(config ? strata_from(config) : STR("null"), &call.config, &problem)) {
@@ -70,6 +71,23 @@ strata_call strata_test_call(const char *news, const char *config) {
 
 void strata_test_reply(const char *text) {
   table_add(&strata_test_host.replies, (entry){ .value = strata_from(text) });
+}
+
+void strata_test_tool_call(const char *tool, const char *arguments) {
+  entry made = { .key = strata_from(tool), .value = strata_from(arguments), .finish = STRATA_FINISH_TOOL_CALLS };
+  table_add(&strata_test_host.replies, made);
+}
+
+void strata_test_truncated_reply(const char *text) {
+  table_add(&strata_test_host.replies, (entry){ .value = strata_from(text), .finish = STRATA_FINISH_LENGTH });
+}
+
+void strata_test_embedding(float component) {
+  table_add(&strata_test_host.embeddings, (entry){ .component = component });
+}
+
+void strata_test_blob(const char *digest, const char *bytes) {
+  table_add(&strata_test_host.blobs, (entry){ .key = strata_from(digest), .value = strata_from(bytes) });
 }
 
 void strata_test_llm_error(strata_kind kind, const char *message) {

@@ -96,23 +96,43 @@ bool strata_action_state_keys(strata_str *scope, strata_strs *keys, host_error *
   return true;
 }
 
-static void remembered(const strata_str *label, uint32_t limit, strata_action_memory_list_message_t *found) {
+static void remembered(const strata_str *label, strata_bounds bounds, strata_action_memory_list_message_t *found) {
   strata_messages memory = strata_test_host.memory;
-  *found = (strata_action_memory_list_message_t){ strata_alloc(memory.len * sizeof(strata_message)), 0 };
-  size_t fits = 0;
-  for (size_t i = 0; i < memory.len; i++) fits += !label || strata_equal(memory.ptr[i].cause_by, *label);
-  for (size_t i = 0; i < memory.len; i++) {
+  // From the newest on, as many as fit; then in the order in which they came.
+  size_t first = memory.len, left = bounds.bytes, count = 0;
+  for (size_t i = memory.len; i > 0 && count < bounds.messages; i--) {
+    const strata_message *message = &memory.ptr[i - 1];
+    if (label && !strata_equal(message->cause_by, *label)) continue;
+    size_t size = message->content.len + (message->data.is_some ? message->data.val.len : 0);
+    if (size > left) break;
+    left -= size;
+    first = i - 1;
+    count++;
+  }
+  *found = (strata_action_memory_list_message_t){ strata_alloc(count * sizeof(strata_message)), 0 };
+  for (size_t i = first; i < memory.len; i++) {
     if (label && !strata_equal(memory.ptr[i].cause_by, *label)) continue;
-    if (fits-- <= limit) found->ptr[found->len++] = memory.ptr[i];
+    found->ptr[found->len++] = memory.ptr[i];
   }
 }
 
-void strata_action_memory_recent(uint32_t limit, strata_action_memory_list_message_t *found) {
-  remembered(NULL, limit, found);
+void strata_action_memory_recent(strata_bounds *bounds, strata_action_memory_list_message_t *found) {
+  remembered(NULL, *bounds, found);
 }
 
-void strata_action_memory_by_label(strata_str *label, uint32_t limit, strata_action_memory_list_message_t *found) {
-  remembered(label, limit, found);
+void strata_action_memory_by_label(strata_str *label, strata_bounds *bounds,
+                                   strata_action_memory_list_message_t *found) {
+  remembered(label, *bounds, found);
+}
+
+bool strata_action_media_load(strata_str *digest, strata_action_list_u8_t *bytes, host_error *error) {
+  entry *found = table_find(&strata_test_host.blobs, none, *digest);
+  if (!found) {
+    strata_str message = strata_format("loading `%.*s`: it was not received", STR_ARG(*digest));
+    return refuse(error, STRATA_ACTION_TYPES_HOST_ERROR_KIND_NOT_FOUND, message);
+  }
+  *bytes = (strata_action_list_u8_t){ (uint8_t *)found->value.ptr, found->value.len };
+  return true;
 }
 
 _Noreturn void strata_out_of_memory(size_t size) {
@@ -144,16 +164,68 @@ bool strata_action_random_bytes(uint32_t length, strata_action_list_u8_t *bytes,
   return true;
 }
 
+static void append_texts(strata_buffer *text, strata_action_llm_list_part_t parts) {
+  for (size_t i = 0; i < parts.len; i++) {
+    if (parts.ptr[i].tag == STRATA_ACTION_TYPES_PART_TEXT) strata_append(text, parts.ptr[i].val.text);
+  }
+}
+
+// The texts of a message, one after the other.
+static strata_str text_of(const strata_llm_message *message) {
+  strata_buffer text = { 0 };
+  strata_llm_tool_results results = message->val.tool_results;
+  strata_llm_parts parts = message->val.assistant;
+  switch (message->tag) {
+    case STRATA_ACTION_LLM_CHAT_MESSAGE_SYSTEM:
+      return message->val.system;
+    case STRATA_ACTION_LLM_CHAT_MESSAGE_USER:
+      append_texts(&text, message->val.user);
+      break;
+    case STRATA_ACTION_LLM_CHAT_MESSAGE_ASSISTANT:
+      for (size_t i = 0; i < parts.len; i++) {
+        if (parts.ptr[i].tag == STRATA_ACTION_LLM_ASSISTANT_PART_TEXT) strata_append(&text, parts.ptr[i].val.text);
+      }
+      break;
+    default:
+      for (size_t i = 0; i < results.len; i++) append_texts(&text, results.ptr[i].content);
+  }
+  return strata_written(&text);
+}
+
 bool strata_action_llm_complete(strata_action_llm_request_t *request, strata_action_llm_reply_t *reply,
                                 host_error *error) {
-  strata_llm_turns turns = request->messages;
-  strata_str prompt = turns.len ? turns.ptr[turns.len - 1].content : none;
+  strata_llm_messages messages = request->messages;
+  strata_str prompt = messages.len ? text_of(&messages.ptr[messages.len - 1]) : none;
   table_add(&strata_test_host.prompts, (entry){ .value = kept(prompt) });
   if (!strata_test_host.replies.granted) return denied(error, "asking the", STR("llm"));
   entry *served = table_next(&strata_test_host.replies);
   if (!served) return refuse(error, STRATA_ACTION_TYPES_HOST_ERROR_KIND_UPSTREAM, STR("the test has no more replies"));
   if (served->kind != STRATA_OK) return failed(error, served);
-  *reply = (strata_action_llm_reply_t){ .text = served->value, .model = STR("scripted") };
+  strata_llm_part *part = strata_alloc(sizeof *part);
+  *reply = (strata_action_llm_reply_t){
+    .parts = { part, 1 }, .finish = (uint8_t)served->finish, .model = STR("scripted") };
+  if (served->finish == STRATA_FINISH_TOOL_CALLS) {
+    strata_llm_tool_call call = { STR("call-1"), served->key, served->value };
+    *part = (strata_llm_part){ STRATA_ACTION_LLM_ASSISTANT_PART_TOOL_CALL, { .tool_call = call } };
+  } else {
+    *part = (strata_llm_part){ STRATA_ACTION_LLM_ASSISTANT_PART_TEXT, { .text = served->value } };
+    reply->text = served->value;
+  }
+  return true;
+}
+
+bool strata_action_llm_embed(strata_action_llm_embed_request_t *request, strata_llm_embeddings *embeddings,
+                             host_error *error) {
+  table *vectors = &strata_test_host.embeddings;
+  if (!vectors->granted) return denied(error, "asking the", STR("llm"));
+  size_t count = request->texts.len;
+  *embeddings = (strata_llm_embeddings){
+    .vectors = { strata_alloc(count * sizeof(strata_action_list_f32_t)), count }, .model = STR("scripted") };
+  for (size_t i = 0; i < count; i++) {
+    entry *served = table_next(vectors);
+    if (!served) return refuse(error, STRATA_ACTION_TYPES_HOST_ERROR_KIND_UPSTREAM, STR("the test has no more vectors"));
+    embeddings->vectors.ptr[i] = (strata_action_list_f32_t){ &served->component, 1 };
+  }
   return true;
 }
 

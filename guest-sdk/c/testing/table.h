@@ -10,6 +10,10 @@ typedef struct {
   // `STRATA_OK`, or the failure that is served in place of the value.
   strata_kind kind;
   uint16_t status;
+  // Of a reply. One that ends in tool calls calls the tool `key`, with `value` as its arguments.
+  strata_finish finish;
+  // Of a vector.
+  float component;
 } entry;
 
 typedef struct {
@@ -20,7 +24,7 @@ typedef struct {
 
 // The host of the test that runs.
 typedef struct {
-  table replies, responses, answers, secrets, variables, files, writable, scopes, state;
+  table replies, embeddings, blobs, responses, answers, secrets, variables, files, writable, scopes, state;
   table prompts, questions, fetched, emitted, logged;
   strata_messages memory;
   double slept_ms;

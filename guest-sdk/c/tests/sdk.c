@@ -155,13 +155,59 @@ static void memory_is_the_newest_oldest_first(void) {
   strata_test_remember(strata_test_message("A", "1", NULL));
   strata_test_remember(strata_test_message("B", "2", NULL));
   strata_test_remember(strata_test_message("A", "3", NULL));
-  strata_messages recent = strata_memory_recent(2);
+  strata_messages recent = strata_memory_recent((strata_bounds){ 2, UINT32_MAX });
   STRATA_EXPECT(recent.len == 2 && strata_equal(recent.ptr[0].content, STR("2")));
-  recent = strata_memory_by_label(STR("A"), 1);
+  recent = strata_memory_by_label(STR("A"), (strata_bounds){ 1, UINT32_MAX });
   STRATA_EXPECT(recent.len == 1 && strata_equal(recent.ptr[0].content, STR("3")));
+  recent = strata_memory_recent((strata_bounds){ 9, 2 });
+  STRATA_EXPECT(recent.len == 2 && strata_equal(recent.ptr[0].content, STR("2")));
+}
+
+static void a_conversation_goes_on_with_the_reply_as_it_was_received(void) {
+  strata_test_tool_call("look", "{\"at\":\"box\"}");
+  strata_test_truncated_reply("a c");
+  strata_llm_message messages[3] = { strata_llm_user(STR("what is in it?")) };
+  strata_llm_request request = {
+    .messages = { messages, 1 }, .tool_choice = STRATA_TOOLS_ONE, .tool = STR("look"), .effort = STR("low") };
+  strata_llm_reply reply;
+  STRATA_EXPECT_OK(strata_llm_complete(&request, &reply));
+  STRATA_EXPECT(reply.finish == STRATA_FINISH_TOOL_CALLS && reply.tool_calls.len == 1);
+  STRATA_EXPECT_TEXT(reply.tool_calls.ptr[0].arguments, "{\"at\":\"box\"}");
+  strata_llm_tool_result result = strata_llm_result(&reply.tool_calls.ptr[0], STR("a cat"));
+  messages[1] = strata_llm_assistant(&reply);
+  messages[2] = strata_llm_results((strata_llm_tool_results){ &result, 1 });
+  request.messages.len = 3;
+  STRATA_EXPECT_OK(strata_llm_complete(&request, &reply));
+  STRATA_EXPECT(reply.finish == STRATA_FINISH_LENGTH && reply.tool_calls.len == 0);
+  STRATA_EXPECT_TEXT(reply.text, "a c");
+  STRATA_EXPECT_TEXT(strata_test_prompt(0), "what is in it?");
+  STRATA_EXPECT_TEXT(strata_test_prompt(1), "a cat");
+}
+
+static void images_and_vectors_are_what_the_test_gave(void) {
+  strata_test_blob("d1", "png");
+  strata_str bytes;
+  strata_part image = strata_part_image(STR("image/png"), STR("own"));
+  STRATA_EXPECT_OK(strata_part_load(&image, &bytes));
+  STRATA_EXPECT_TEXT(bytes, "own");
+  image.val.image.source = (strata_action_types_media_source_t){
+    STRATA_ACTION_TYPES_MEDIA_SOURCE_BLOB, { .blob = { STR("d1"), 3 } } };
+  STRATA_EXPECT_OK(strata_part_load(&image, &bytes));
+  STRATA_EXPECT_TEXT(bytes, "png");
+  image.val.image.source.val.blob.digest = STR("d2");
+  STRATA_EXPECT_KIND(strata_part_load(&image, &bytes), STRATA_NOT_FOUND);
+  strata_str texts[] = { STR("a"), STR("b") };
+  strata_llm_embed_request request = { .texts = { texts, 2 } };
+  strata_llm_embeddings found;
+  STRATA_EXPECT_KIND(strata_llm_embed(&request, &found), STRATA_DENIED);
+  strata_test_embedding(0.5f);
+  strata_test_embedding(2);
+  STRATA_EXPECT_OK(strata_llm_embed(&request, &found));
+  STRATA_EXPECT(found.vectors.len == 2 && found.vectors.ptr[1].ptr[0] == 2);
 }
 
 STRATA_TESTS(json_is_read_and_written, json_is_built_and_looked_into, whole_numbers_are_exact,
              what_is_no_utf8_is_replaced, texts_are_cut_and_joined,
              nothing_is_granted_that_was_not_granted, what_the_host_gives_arrives,
-             a_briefing_says_where_everything_comes_from, memory_is_the_newest_oldest_first)
+             a_briefing_says_where_everything_comes_from, memory_is_the_newest_oldest_first,
+             a_conversation_goes_on_with_the_reply_as_it_was_received, images_and_vectors_are_what_the_test_gave)

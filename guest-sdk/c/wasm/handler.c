@@ -30,6 +30,7 @@ void exports_strata_action_handler_describe(exports_strata_action_handler_manife
     .version = strata_from(manifest->version ? manifest->version : "0.0.0"),
     .description = strata_from(manifest->description),
     .config_schema = schema(manifest->config_schema),
+    .input_schema = schema(manifest->input_schema),
     .output_schema = schema(manifest->output_schema),
     .needs = needs,
   };
@@ -49,6 +50,7 @@ bool exports_strata_action_handler_run(strata_action_types_attempt_t *attempt, s
   *returned = (strata_action_types_output_t){
     .content = strata_utf8(output.content),
     .data = strata_written_or_none(output.data),
+    .parts = output.parts,
     .to = output.to,
     .route = output.route,
   };

@@ -35,7 +35,7 @@ export async function load(code, sdk, cx) {
 
 /** A body's value: who writes a few lines need not know how an output is made up. */
 function output(value) {
-  const isData = value !== null && typeof value === "object" && !["content", "data", "to", "route"].some((key) => key in value);
+  const isData = value !== null && typeof value === "object" && !["content", "data", "parts", "to", "route"].some((key) => key in value);
   return isData ? { data: value } : value;
 }
 

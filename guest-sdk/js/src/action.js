@@ -1,6 +1,7 @@
 // What an action is, and what it is called with. How it becomes a component is in `serve.js`.
 
 import { parse } from "./json.js";
+import { raisePart } from "./media.js";
 
 /** Declares an action. It only lends its type: the object itself is the action. */
 export function action(definition) {
@@ -11,13 +12,15 @@ export function action(definition) {
 }
 
 /** A message, its data parsed. */
-export function message({ data, ...rest }) {
-  return { ...rest, data: parse(data, `the data of message \`${rest.causeBy}\``) };
+export function message({ data, parts, ...rest }) {
+  return { ...rest, data: parse(data, `the data of message \`${rest.causeBy}\``), parts: parts.map(raisePart) };
 }
 
 class Call {
   constructor(attempt, call) {
-    this.attempt = attempt;
+    const { turn, call: position, deadlineMs } = attempt;
+    const optional = { turn: turn ?? undefined, call: position ?? undefined, deadlineMs: deadlineMs ?? undefined };
+    this.attempt = { ...attempt, ...optional };
     this.role = call.role;
     this.config = parse(call.config, "the action's `config`");
     this.news = call.news.map(message);
@@ -42,6 +45,7 @@ export class Context extends Call {
     this.action = input.action;
     this.index = input.index;
     this.task = input.task ?? undefined;
+    this.arguments = parse(input.arguments, "the arguments of the tool call");
   }
 
   get newest() {

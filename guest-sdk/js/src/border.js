@@ -86,20 +86,61 @@ const record = (fields) =>
     return Object.fromEntries(parts.map(([name, { take }]) => [name, take(value[name], at ? `${at}.${name}` : name)]));
   });
 
+/** One of several cases, each a `tag` with its `val`, which authors have in the field `name` if there is one. */
+const variant = (one, many, cases, name) =>
+  type(one, many, (value, at) => {
+    const found = Object.hasOwn(cases, value?.tag ?? "") ? cases[value.tag] : undefined;
+    if (found === undefined) throw new Misfit(at, one, value);
+    return { tag: value.tag, val: found.take(value.val, name ? `${at}.${name}` : at) };
+  });
+/** What a case has that carries nothing. */
+const nothing = type("nothing", "nothing", () => undefined);
+
+const SOURCE = variant("one of `data`, `url` and `digest`", "sources", {
+  bytes,
+  blob: record({ digest: text, size: count }),
+  url: text,
+});
+const MEDIA = record({ mediaType: text, name: option(text), source: SOURCE });
+const PART = variant("a text, an image or a file", "texts, images and files", { text, image: MEDIA, file: MEDIA });
+const IMAGE_OR_FILE = variant("an image or a file", "images and files", { image: MEDIA, file: MEDIA });
 const HOP = record({ from: text, to: list(text) });
 const CALL = record({ id: text, name: text, arguments: text });
-const SPEAKER = oneOf("system", "user", "assistant", "tool");
-const TURN = record({ speaker: SPEAKER, content: text, toolCalls: list(CALL), toolCallId: option(text) });
+const OPAQUE = record({ provider: text, model: text, data: text, reasoning: text });
+const ASSISTANT_PART = variant("a part of a reply", "parts of a reply", {
+  text,
+  media: MEDIA,
+  "tool-call": CALL,
+  opaque: OPAQUE,
+});
+const RESULT = record({ call: text, tool: text, content: list(PART), isError: type("a truth", "truths", Boolean) });
+const CHAT_MESSAGES = {
+  system: text,
+  user: list(PART),
+  assistant: list(ASSISTANT_PART),
+  "tool-results": list(RESULT),
+};
+const CHAT_MESSAGE = variant("a message with a `speaker` and its `content`", "messages", CHAT_MESSAGES, "content");
+const CHOICE = variant('"auto", "required", "none" or `{ tool }`', "choices", {
+  auto: nothing,
+  required: nothing,
+  none: nothing,
+  tool: text,
+});
 const PROMPT = record({
   model: option(text),
-  messages: list(TURN),
+  messages: list(CHAT_MESSAGE),
   tools: list(record({ name: text, description: text, parameters: text })),
+  toolChoice: CHOICE,
   outputSchema: option(text),
+  effort: option(text),
   temperature: option(number),
   maxTokens: option(count),
   stop: list(text),
   seed: option(count),
 });
+const TEXTS = record({ model: option(text), texts: list(text), dimensions: option(count) });
+const BOUNDS = record({ messages: count, bytes: count });
 const REQUEST = record({
   method: text,
   url: text,
@@ -116,7 +157,8 @@ const QUESTION = record({
   expiresS: option(seconds),
   default: option(text),
 });
-const EMISSION = record({ content: text, data: option(text), to: list(text), causeBy: option(text), route: list(HOP) });
+const BODY = { content: text, data: option(text), parts: list(IMAGE_OR_FILE), to: list(text), route: list(HOP) };
+const EMISSION = record({ ...BODY, causeBy: option(text) });
 
 /** What host functions take: the name of each argument, and its type. What a name says already has none. */
 const CALLS = {
@@ -133,9 +175,11 @@ const CALLS = {
   "human.ask": [["", QUESTION]],
   "llm.complete": [["", PROMPT]],
   "llm.completeMany": [["requests", list(PROMPT)]],
+  "llm.embed": [["", TEXTS]],
   "log.write": [["level", oneOf("debug", "info", "warn", "error")], ["text", text]],
-  "memory.byLabel": [["causeBy", text], ["limit", count]],
-  "memory.recent": [["limit", count]],
+  "media.load": [["digest", text]],
+  "memory.byLabel": [["causeBy", text], ["bounds", BOUNDS]],
+  "memory.recent": [["bounds", BOUNDS]],
   "random.bytes": [["length", count]],
   "secrets.placeholder": [["name", text]],
   "state.delete": [["scope", text], ["key", text]],
@@ -162,10 +206,11 @@ const RESULTS = {
     version: text,
     description: text,
     configSchema: option(text),
+    inputSchema: option(text),
     outputSchema: option(text),
     needs: list(text),
   }),
-  output: record({ content: text, data: option(text), to: list(text), route: list(HOP) }),
+  output: record(BODY),
   plan: list(record({ text, action: option(text) })),
 };
 

@@ -2,24 +2,25 @@
 // action and calls `component`.
 
 import "./globals.js";
-import clock from "strata:action/clock@0.1.0";
-import env from "strata:action/env@0.1.0";
-import environment from "strata:action/environment@0.1.0";
-import files from "strata:action/files@0.1.0";
-import http from "strata:action/http@0.1.0";
-import human from "strata:action/human@0.1.0";
-import llm from "strata:action/llm@0.1.0";
-import log from "strata:action/log@0.1.0";
-import memory from "strata:action/memory@0.1.0";
-import random from "strata:action/random@0.1.0";
-import secrets from "strata:action/secrets@0.1.0";
-import state from "strata:action/state@0.1.0";
+import clock from "strata:action/clock@0.2.0";
+import env from "strata:action/env@0.2.0";
+import environment from "strata:action/environment@0.2.0";
+import files from "strata:action/files@0.2.0";
+import http from "strata:action/http@0.2.0";
+import human from "strata:action/human@0.2.0";
+import llm from "strata:action/llm@0.2.0";
+import log from "strata:action/log@0.2.0";
+import media from "strata:action/media@0.2.0";
+import memory from "strata:action/memory@0.2.0";
+import random from "strata:action/random@0.2.0";
+import secrets from "strata:action/secrets@0.2.0";
+import state from "strata:action/state@0.2.0";
 import { install } from "./host.js";
 import { settle } from "./promises.js";
 import { serve } from "./serve.js";
 import { trace } from "./trace.js";
 
-const host = { clock, env, environment, files, http, human, llm, log, memory, random, secrets, state };
+const host = { clock, env, environment, files, http, human, llm, log, media, memory, random, secrets, state };
 
 export function component(action, about) {
   // Not before the action's own modules are loaded: that happens while the component is made, where no host is.

@@ -5,14 +5,16 @@ import { keyed } from "./border.js";
 import { Failure } from "./errors.js";
 import { call, hasHost } from "./host.js";
 import { body, parse, write } from "./json.js";
+import { lowerParts } from "./media.js";
 
-const KEYS = ["content", "data", "to", "causeBy", "route"];
+const KEYS = ["content", "data", "parts", "to", "causeBy", "route"];
 
 /** Publishes one more message, when the step commits. */
 export function emit(emission) {
-  const { content, data, to = [], causeBy = null, route = [] } =
+  const { content, data, parts = [], to = [], causeBy = null, route = [] } =
     typeof emission === "string" ? { content: emission } : keyed(emission, KEYS, { what: "emit", one: "an emission" });
-  call("environment", "emit", { ...body(content, data, "an emission's data"), to, causeBy, route });
+  const told = { ...body(content, data, "an emission's data"), parts: lowerParts(parts) };
+  call("environment", "emit", { ...told, to, causeBy, route });
 }
 
 class Scope {
@@ -41,9 +43,13 @@ class Scope {
 
 export const state = { role: new Scope("role"), scope: (name) => new Scope(name) };
 
+/** As many bytes as the host can count. */
+const ANY_SIZE = 2 ** 32 - 1;
+const bounds = (messages, bytes = ANY_SIZE) => ({ messages, bytes });
+
 export const memory = {
-  recent: (limit) => call("memory", "recent", limit).map(message),
-  labelled: (causeBy, limit) => call("memory", "byLabel", causeBy, limit).map(message),
+  recent: (limit, maxBytes) => call("memory", "recent", bounds(limit, maxBytes)).map(message),
+  labelled: (causeBy, limit, maxBytes) => call("memory", "byLabel", causeBy, bounds(limit, maxBytes)).map(message),
 };
 
 const line = (level) => (text) => call("log", "write", level, String(text));

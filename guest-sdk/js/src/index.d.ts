@@ -17,7 +17,51 @@ export interface Message<D = any> {
   sentFrom: string;
   /** The recipients the sender named. */
   sendTo: string[];
+  /** Images and files that belong to it, in order. */
+  parts: Media[];
 }
+
+/** An image or a file. It has one of `data`, `url` and `digest`. */
+export interface Media {
+  type: "image" | "file";
+  /** E.g. `image/png`. */
+  mediaType: string;
+  name?: string;
+  /** The bytes. */
+  data?: string | Uint8Array;
+  /** An address that the provider of a model reads by itself. */
+  url?: string;
+  /** The SHA-256 of bytes that the host has stored, as an action receives them; `media.load` returns the bytes. */
+  digest?: string;
+  /** The number of those bytes. */
+  size?: number;
+}
+
+/** A piece of a message: a text, an image or a file. */
+export type Part = string | Media;
+
+export const media: {
+  /** The bytes. Fails with `not-found` if this attempt did not receive them. */
+  load(media: Media): Uint8Array;
+};
+/** An image of these bytes. */
+export function image(mediaType: string, data: string | Uint8Array): Media;
+/** A file of any other type. */
+export function file(mediaType: string, data: string | Uint8Array): Media;
+
+/** The type of the values that a JSON Schema describes, as far as types, properties, items, enum and const go. */
+export type FromSchema<S> = S extends { const: infer V } ? V
+  : S extends { enum: readonly (infer V)[] } ? V
+  : S extends { type: "string" } ? string
+  : S extends { type: "integer" | "number" } ? number
+  : S extends { type: "boolean" } ? boolean
+  : S extends { type: "null" } ? null
+  : S extends { type: "array"; items: infer I } ? FromSchema<I>[]
+  : S extends { properties: infer P; required: readonly (infer R)[] }
+    ? { [K in keyof P as K extends R ? K : never]: FromSchema<P[K]> }
+      & { [K in keyof P as K extends R ? never : K]?: FromSchema<P[K]> }
+  : S extends { properties: infer P } ? { [K in keyof P]?: FromSchema<P[K]> }
+  : any;
 
 /** Who is acting, as written in the team file. Absent texts are empty. */
 export interface Profile {
@@ -47,6 +91,12 @@ export interface Attempt {
   number: number;
   /** The same in all attempts of the call: for services that remove duplicates by key. */
   idempotencyKey: string;
+  /** For a tool call, the number of the model's reply that asks for it, from 0 in each activation. */
+  turn: number | undefined;
+  /** For a tool call, its position in that reply, from 0. */
+  call: number | undefined;
+  /** When the time of this attempt is over, in milliseconds since 1970; undefined if it has no such limit. */
+  deadlineMs: number | undefined;
 }
 
 interface Call<C> {
@@ -63,13 +113,15 @@ interface Call<C> {
 }
 
 /** What an action is called with. All but `attempt` is the same in every attempt of the same call. */
-export interface Context<C = any> extends Call<C> {
+export interface Context<C = any, A = any> extends Call<C> {
   /** The action's name in the team file. */
   action: string;
   /** Its index in its role, from 0. */
   index: number;
   /** The planned task, in `plan_and_act` roles. */
   task: Task | undefined;
+  /** The arguments of a tool call, which follow the `inputSchema`; undefined where the action is not called as a tool. */
+  arguments: A;
   /** The newest message: the last output of this activation, else the last of the news. */
   readonly newest: Message | undefined;
   /** The text to work upon: of the newest output, else of all news, separated by blank lines. */
@@ -94,20 +146,27 @@ export interface Situation<C = any> extends Call<C> {
 export interface Output<D = any> {
   content?: string | number | bigint | boolean | null;
   data?: D;
+  /** Images and files, in order. */
+  parts?: Media[];
   /** Explicit recipients; absent leaves the choice to the environment. */
   to?: string[];
   /** An itinerary that travels with the message. */
   route?: Hop[];
 }
 
-/** An action: `C` is its config, `D` the data it returns. */
-export interface Action<C = any, D = any> {
+/**
+ * An action: `C` is its config, `D` the data it returns, `A` its arguments as a tool. `FromSchema<typeof schema>` is the
+ * type of what an `inputSchema` that is declared `as const` describes.
+ */
+export interface Action<C = any, D = any, A = any> {
   /** By default what package.json says. */
   name?: string;
   version?: string;
   description?: string;
   /** JSON Schema of the config. */
   configSchema?: object;
+  /** JSON Schema of the arguments it takes when a model calls it as a tool: an object. */
+  inputSchema?: object;
   /** JSON Schema of the data it returns. */
   outputSchema?: object;
   /**
@@ -116,7 +175,7 @@ export interface Action<C = any, D = any> {
    */
   needs?: string[];
   /** Does the work. State and emissions count only if it returns. */
-  run(cx: Context<C>): Returned<D> | Promise<Returned<D>>;
+  run(cx: Context<C, A>): Returned<D> | Promise<Returned<D>>;
   /** As a thinker: the index of the action to run next; -1 or nothing ends the activation. */
   choose?(situation: Situation<C>): number | void | Promise<number | void>;
   /** As a planner: the tasks, in order. */
@@ -127,7 +186,7 @@ export interface Action<C = any, D = any> {
 export type Returned<D> = string | number | bigint | boolean | Output<D> | null | void;
 
 /** Declares an action; it stands as the default export of the entry. */
-export function action<C = any, D = any>(definition: Action<C, D>): Action<C, D>;
+export function action<C = any, D = any, A = any>(definition: Action<C, D, A>): Action<C, D, A>;
 
 /** Why an action gives up. Only `retryable` failures are tried again by themselves. */
 export class Failure extends Error {
@@ -162,9 +221,9 @@ export const state: {
 
 /** What the acting role handled and returned. */
 export const memory: {
-  /** The newest messages, oldest of them first. At most 1000. */
-  recent(limit: number): Message[];
-  labelled(causeBy: string, limit: number): Message[];
+  /** The newest messages, oldest of them first: at most 1000, and at most `maxBytes` of text and data. */
+  recent(limit: number, maxBytes?: number): Message[];
+  labelled(causeBy: string, limit: number, maxBytes?: number): Message[];
 };
 
 /** Lines for the operator. `console` writes there, too. */
@@ -211,32 +270,57 @@ export const human: {
   ask<T = any>(question: string | Question): { value: T; source: "person" | "default" };
 };
 
-/** One turn of a conversation. */
-export interface Turn {
-  speaker: "system" | "user" | "assistant" | "tool";
-  content?: string;
-  toolCalls?: ToolCall[];
-  toolCallId?: string;
-}
+/** One message of a conversation. */
+export type ChatMessage =
+  | { speaker: "system"; content: string }
+  | { speaker: "user"; content: string | Part[] }
+  | { speaker: "assistant"; content: string | AssistantPart[] }
+  /** The results of the tool calls of the reply before, in the order of the calls. */
+  | { speaker: "tool"; content: ToolResult[] };
+/** A piece of a model's reply. */
+export type AssistantPart = string | Media | ToolCall | Opaque;
 /** A call of a tool that the model asks for. */
 export interface ToolCall {
+  type: "tool-call";
   id: string;
   name: string;
-  arguments: any;
+  /** The arguments as the model wrote them: usually JSON that follows the tool's schema, but it may be anything. */
+  arguments: string;
+}
+/** Something that only the provider understands and that it expects back unchanged, such as signed reasoning. */
+export interface Opaque {
+  type: "opaque";
+  provider: string;
+  model: string;
+  data: any;
+  /** The reasoning in it that people can read. */
+  reasoning: string;
+}
+/** The result of a tool call. */
+export interface ToolResult {
+  call: string;
+  tool: string;
+  content: string | Part[];
+  isError: boolean;
 }
 /** What is asked of a model. */
 export interface LlmRequest {
-  /** The last turn. */
-  prompt?: string;
-  /** The first turn. */
+  /** The last message, of the user. */
+  prompt?: string | Part[];
+  /** The first message. */
   system?: string;
-  /** The turns between. */
-  messages?: Turn[];
+  /** The messages between. */
+  messages?: ChatMessage[];
+  /** A name of the team file, or an id of the provider. */
   model?: string;
   /** Tools the model may ask for; `parameters` is JSON Schema. */
   tools?: { name: string; description: string; parameters?: object }[];
+  /** Whether the model calls tools; with `{ tool }` it calls the one with this name. */
+  toolChoice?: "auto" | "required" | "none" | { tool: string };
   /** JSON Schema of the reply. */
   outputSchema?: object;
+  /** How much the model thinks: a word that the provider knows, e.g. `low`. */
+  effort?: string;
   temperature?: number;
   maxTokens?: number;
   stop?: string[];
@@ -246,15 +330,35 @@ export interface LlmRequest {
 export interface Reply {
   text: string;
   data: any;
+  /** The reply as it was received, as a message with which the conversation goes on. */
+  message: { speaker: "assistant"; content: AssistantPart[] };
   toolCalls: ToolCall[];
+  /** Why it ended; after `length` it is truncated. */
+  finish: "stop" | "length" | "tool-calls" | "refusal" | "other";
   model: string;
-  usage: { inputTokens: number; outputTokens: number };
+  usage: {
+    /** Including those read from a cache or written to one. */
+    inputTokens: number;
+    /** Including those of reasoning. */
+    outputTokens: number;
+    cacheReadTokens: number;
+    cacheWriteTokens: number;
+    reasoningTokens: number;
+  };
 }
 /** Language models, by grant. Replies are recorded and not paid for twice. */
 export const llm: {
-  ask(request: string | LlmRequest): Reply;
+  ask(request: string | Part[] | LlmRequest): Reply;
   /** All at once; results in the order of the requests. */
-  askMany(requests: (string | LlmRequest)[]): (Reply | HostError)[];
+  askMany(requests: (string | Part[] | LlmRequest)[]): (Reply | HostError)[];
+  /** The result of a tool call: texts, images, files, or any data, which becomes JSON. */
+  result(call: ToolCall, content: unknown, options?: { isError?: boolean }): ToolResult;
+  /** A vector for each text. */
+  embed(request: string[] | { texts: string[]; model?: string; dimensions?: number }): {
+    vectors: ArrayLike<number>[];
+    model: string;
+    inputTokens: number;
+  };
 };
 /** A fenced block of code. */
 export interface CodeBlock {

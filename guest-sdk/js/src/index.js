@@ -6,3 +6,4 @@ export { clock, emit, env, files, log, memory, random, state } from "./environme
 export { http, secrets } from "./http.js";
 export { human } from "./human.js";
 export { codeBlock, llm } from "./llm.js";
+export { file, image, media } from "./media.js";

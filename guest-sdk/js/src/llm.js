@@ -2,11 +2,24 @@
 
 import { call, hostError } from "./host.js";
 import { parse, write } from "./json.js";
+import { isMedia, lowerMedia, lowerPart, lowerParts, raiseMedia } from "./media.js";
 
 export const llm = {
   ask: (request) => reply(call("llm", "complete", lower(request))),
   askMany: (requests) => call("llm", "completeMany", requests.map(lower)).map(outcome),
+  /** The result of a tool call: a text, an image, a file, a list of these, or any data, which becomes JSON. */
+  result: ({ id, name }, content, { isError = false } = {}) => ({ call: id, tool: name, content: contentOf(content), isError }),
+  embed: (request) => {
+    const { texts, model = null, dimensions = null } = Array.isArray(request) ? { texts: request } : request;
+    return call("llm", "embed", { model, texts, dimensions });
+  },
 };
+
+function contentOf(content) {
+  const isPart = (part) => typeof part === "string" || isMedia(part);
+  if (Array.isArray(content) && content.every(isPart)) return content;
+  return [isPart(content) ? content : (write(content, "the result of a tool call") ?? "")];
+}
 
 /** A fence is at least three backticks or tildes, none of which are in the rest of its line. */
 const FENCE = /^(?:(`{3,})([^`]*)|(~{3,})([^~]*))$/;
@@ -32,16 +45,18 @@ function closes(line, fence) {
 }
 
 function lower(request) {
-  const { prompt, system, messages = [], tools = [], ...rest } =
-    typeof request === "object" ? request : { prompt: request };
-  const turns = messages.map(turn);
-  if (system !== undefined) turns.unshift(turn({ speaker: "system", content: system }));
-  if (prompt !== undefined) turns.push(turn({ speaker: "user", content: prompt }));
+  const { prompt, system, messages = [], tools = [], toolChoice = "auto", ...rest } =
+    typeof request === "object" && !Array.isArray(request) ? request : { prompt: request };
+  const said = messages.map(lowerMessage);
+  if (system !== undefined) said.unshift(lowerMessage({ speaker: "system", content: system }));
+  if (prompt !== undefined) said.push(lowerMessage({ speaker: "user", content: prompt }));
   return {
     model: rest.model ?? null,
-    messages: turns,
+    messages: said,
     tools: tools.map((tool) => ({ ...tool, parameters: write(tool.parameters ?? {}, `tool \`${tool.name}\``) })),
+    toolChoice: typeof toolChoice === "string" ? { tag: toolChoice } : { tag: "tool", val: toolChoice?.tool },
     outputSchema: write(rest.outputSchema, "an output schema"),
+    effort: rest.effort ?? null,
     temperature: rest.temperature ?? null,
     maxTokens: rest.maxTokens ?? null,
     stop: rest.stop ?? [],
@@ -49,14 +64,44 @@ function lower(request) {
   };
 }
 
-function turn({ speaker, content = "", toolCalls = [], toolCallId = null }) {
-  const calls = toolCalls.map((asked) => ({ ...asked, arguments: write(asked.arguments, "a tool call") }));
-  return { speaker, content, toolCalls: calls, toolCallId };
+/** How a message is called where the host takes it, by its speaker, and what its content is there. */
+const CONTENTS = {
+  system: ["system", (content) => content],
+  user: ["user", (content) => lowerParts(listed(content))],
+  assistant: ["assistant", (content) => lowerParts(listed(content), lowerAssistantPart)],
+  tool: ["tool-results", (content) => lowerParts(content, lowerResult)],
+};
+const listed = (content) => (typeof content === "string" ? [content] : content);
+
+function lowerMessage(message) {
+  if (!Object.hasOwn(CONTENTS, message?.speaker ?? "")) return message;
+  const [tag, lowered] = CONTENTS[message.speaker];
+  return { tag, val: lowered(message.content) };
 }
 
-function reply({ data, toolCalls, ...rest }) {
-  const calls = toolCalls.map((asked) => ({ ...asked, arguments: parse(asked.arguments, "a tool call") }));
-  return { ...rest, data: parse(data, "a model's reply"), toolCalls: calls };
+function lowerAssistantPart(part) {
+  if (isMedia(part)) return { tag: "media", val: lowerMedia(part) };
+  if (part?.type === "tool-call") return { tag: "tool-call", val: part };
+  if (part?.type !== "opaque") return lowerPart(part);
+  return { tag: "opaque", val: { ...part, data: write(part.data, "an opaque part") } };
+}
+
+const lowerResult = (result) => ({ ...result, content: lowerParts(listed(result?.content)) });
+
+function raiseAssistantPart({ tag, val }) {
+  if (tag === "text") return val;
+  if (tag === "media") return raiseMedia(val.mediaType.startsWith("image/") ? "image" : "file", val);
+  return tag === "tool-call" ? { type: tag, ...val } : { type: tag, ...val, data: parse(val.data, "an opaque part") };
+}
+
+function reply({ data, parts, ...rest }) {
+  const content = parts.map(raiseAssistantPart);
+  return {
+    ...rest,
+    data: parse(data, "a model's reply"),
+    toolCalls: content.filter((part) => part.type === "tool-call"),
+    message: { speaker: "assistant", content },
+  };
 }
 
 function outcome({ tag, val }) {

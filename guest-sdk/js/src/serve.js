@@ -5,9 +5,10 @@ import { Context, Situation } from "./action.js";
 import { failed, keyed, result } from "./border.js";
 import { Failure, HostError } from "./errors.js";
 import { body, write } from "./json.js";
+import { lowerParts } from "./media.js";
 
 const KINDS = { denied: "denied", upstream: "host", "out-of-budget": "host" };
-const KEYS = ["content", "data", "to", "route"];
+const KEYS = ["content", "data", "parts", "to", "route"];
 const INTERFACES = { thinker: "choose", planner: "plan" };
 
 /**
@@ -61,6 +62,7 @@ function describe(action, { name, version, description }) {
     version: action.version ?? version,
     description: action.description ?? description,
     configSchema: write(action.configSchema, "the schema of its config"),
+    inputSchema: write(action.inputSchema, "the schema of its arguments"),
     outputSchema: write(action.outputSchema, "the schema of its output"),
     needs: action.needs ?? [],
   };
@@ -70,9 +72,10 @@ function describe(action, { name, version, description }) {
 /** What an action returned, as the host takes it. */
 export function output(returned) {
   const what = "what `run` returned";
-  const { content, data, to = [], route = [] } =
+  const { content, data, parts = [], to = [], route = [] } =
     isContent(returned) ? { content: returned ?? "" } : keyed(returned, KEYS, { what, one: "an output" });
-  return result("output", { ...body(content, data, "the output's data"), to, route }, what);
+  const sent = { ...body(content, data, "the output's data"), parts: lowerParts(parts), to, route };
+  return result("output", sent, what);
 }
 
 /** Whether it is all of a content, or none at all. */

@@ -1,11 +1,24 @@
 /** The types of `@strata/action/testing`: tests of actions without the host. */
 
-import type { Action, HostError, Message, Output, Profile, Task, ToolCall } from "./index.js";
+import type { Action, HostError, Media, Message, Output, Profile, Reply, Task } from "./index.js";
+
+/** A reply of a model. The arguments of its tool calls are a text, or a value that becomes JSON. */
+export interface ScriptedReply {
+  text?: string;
+  data?: unknown;
+  toolCalls?: { id: string; name: string; arguments?: unknown }[];
+  /** By default `tool-calls` if there are any, else `stop`. */
+  finish?: Reply["finish"];
+}
 
 /** What a host grants and answers. What is not given is denied. */
 export interface Given {
   /** The llm's replies, in order; an error in place of one is thrown. */
-  replies?: (string | { text?: string; data?: unknown; toolCalls?: ToolCall[] } | HostError)[];
+  replies?: (string | ScriptedReply | HostError)[];
+  /** The vectors of each request for embeddings, in order. They are granted with `replies`. */
+  embeddings?: (number[][] | HostError)[];
+  /** Bytes of images and files that the action received, by digest. */
+  blobs?: Record<string, Uint8Array>;
   /** Responses to requests, in order. */
   responses?: (string | { status?: number; headers?: Record<string, string>; body?: string | Uint8Array } | HostError)[];
   /** People's answers, in order; when none is left a question's default is taken, or it expires. */
@@ -35,12 +48,15 @@ export interface Called {
   news?: string | Partial<Message> | (string | Partial<Message>)[];
   outputs?: string | Partial<Message> | (string | Partial<Message>)[];
   task?: string | Task;
+  /** Makes it a tool call. */
+  arguments?: unknown;
 }
 
 /** What an action returned or emitted, as it reaches the host. */
 export interface Sent extends Required<Pick<Output, "to" | "route">> {
   content: string;
   data: any;
+  parts: Media[];
 }
 
 /** A host in memory, and what an action did with it. */
@@ -53,7 +69,7 @@ export interface FakeHost {
     action: Action,
     call?: Called & { round?: number; candidates?: (string | { name: string; description: string })[] },
   ): Promise<number>;
-  /** The last turn of each request to the llm. */
+  /** The text of the last message of each request to the llm. */
   prompts: string[];
   /** Requests to the llm and the web, as they reach the host. */
   requests: any[];

@@ -5,10 +5,12 @@ import { Context, Situation } from "./action.js";
 import { numbers } from "./environment.js";
 import { HostError } from "./errors.js";
 import { install } from "./host.js";
+import { lowerPart, raisePart } from "./media.js";
 import { choice, failure, output, plan } from "./serve.js";
 
 /** How many random bytes are given at once. */
 const RANDOM_BYTES = 65536;
+const NO_USAGE = { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0, reasoningTokens: 0 };
 const PROFILE = { name: "Tester", profile: "", goal: "", constraints: "", desc: "" };
 
 /** A host that grants nothing but what it is given. */
@@ -18,9 +20,9 @@ export function fakeHost(given = {}) {
 
 /** A message with defaults for what the test does not say. */
 export function message(fields) {
-  const { data, ...rest } = typeof fields === "string" ? { content: fields } : fields;
+  const { data, parts = [], ...rest } = typeof fields === "string" ? { content: fields } : fields;
   const whole = { id: "m", content: "", causeBy: "UserRequirement", sentFrom: "", sendTo: ["<all>"], ...rest };
-  return { ...whole, data: data === undefined ? null : JSON.stringify(data) };
+  return { ...whole, data: data === undefined ? null : JSON.stringify(data), parts: parts.map(lowerPart) };
 }
 
 class FakeHost {
@@ -37,15 +39,14 @@ class FakeHost {
     Object.assign(this, { replies: replies && [...replies], responses: responses && [...responses] });
     Object.assign(this, { answers: [...answers], files: new Map(Object.entries(files)), now });
     this.state = { role: {}, ...structuredClone(state) };
-    const { writable = [], secrets = [], env = {}, memory = [] } = given;
-    this.given = { writable, secrets, env, memory: memory.map(message) };
+    const { writable = [], secrets = [], env = {}, memory = [], blobs = {}, embeddings = [] } = given;
+    this.given = { writable, secrets, env, memory: memory.map(message), blobs, embeddings: [...embeddings] };
   }
 
   /** Runs an action. It fails as the real one would: with an error that has a `kind` and a `message`. */
   async run(action, call = {}) {
     return this.#called(async () => {
-      const { data, ...rest } = output(await action.run(new Context(attempt(call), input(call), action)));
-      return { ...rest, data: data === null ? undefined : JSON.parse(data) };
+      return read(output(await action.run(new Context(attempt(call), input(call), action))));
     });
   }
 
@@ -82,8 +83,14 @@ class FakeHost {
       environment: { emit: (emission) => void this.emitted.push(read(emission)) },
       state: this.#scopes(),
       memory: {
-        recent: (limit) => newest(this.given.memory, limit),
-        byLabel: (label, limit) => newest(this.given.memory.filter(({ causeBy }) => causeBy === label), limit),
+        recent: (bounds) => newest(this.given.memory, bounds),
+        byLabel: (label, bounds) => newest(this.given.memory.filter(({ causeBy }) => causeBy === label), bounds),
+      },
+      media: {
+        load: (digest) => {
+          if (digest in this.given.blobs) return this.given.blobs[digest];
+          throw new HostError("not-found", `loading \`${digest}\`: no part with this digest was received`);
+        },
       },
       log: { write: (level, text) => void this.logged.push({ level, text }) },
       clock: {
@@ -97,6 +104,7 @@ class FakeHost {
       llm: {
         complete: (request) => this.#complete(request),
         completeMany: (requests) => requests.map((request) => result(() => this.#complete(request))),
+        embed: (request) => this.#embed(request),
       },
       http: {
         fetch: (request) => this.#fetch(request),
@@ -179,12 +187,22 @@ class FakeHost {
 
   #complete(request) {
     this.requests.push(request);
-    this.prompts.push(request.messages.at(-1)?.content);
+    this.prompts.push(textOf(request.messages.at(-1)));
     const reply = next(this.replies, "llm");
-    const { text = "", data, toolCalls = [] } = typeof reply === "string" ? { text: reply } : reply;
-    const calls = toolCalls.map((call) => ({ ...call, arguments: JSON.stringify(call.arguments ?? {}) }));
-    const usage = { inputTokens: 0, outputTokens: 0 };
-    return { text, data: data === undefined ? null : JSON.stringify(data), toolCalls: calls, model: "scripted", usage };
+    const { text = "", data, toolCalls = [], ...rest } = typeof reply === "string" ? { text: reply } : reply;
+    const parts = text === "" ? [] : [{ tag: "text", val: text }];
+    for (const { id, name, arguments: given = "{}" } of toolCalls) {
+      parts.push({ tag: "tool-call", val: { id, name, arguments: typeof given === "string" ? given : JSON.stringify(given) } });
+    }
+    const { finish = toolCalls.length > 0 ? "tool-calls" : "stop" } = rest;
+    const structured = data === undefined ? null : JSON.stringify(data);
+    return { parts, text, data: structured, finish, model: "scripted", usage: { ...NO_USAGE } };
+  }
+
+  #embed(request) {
+    this.requests.push(request);
+    if (!this.replies) throw denied("`llm`");
+    return { vectors: next(this.given.embeddings, "llm"), model: "scripted", inputTokens: 0 };
   }
 
   #fetch(request) {
@@ -221,8 +239,19 @@ function unchanging({ environment, state, files, ...rest }) {
   };
 }
 
-function newest(messages, limit) {
-  return limit > 0 ? messages.slice(-limit) : [];
+function newest(messages, bounds) {
+  let left = bounds.bytes;
+  const size = ({ content, data }) => new TextEncoder().encode(content + (data ?? "")).length;
+  const newestFirst = (bounds.messages > 0 ? messages.slice(-bounds.messages) : []).reverse();
+  const first = newestFirst.findIndex((message) => (left -= size(message)) < 0);
+  return newestFirst.slice(0, first < 0 ? undefined : first).reverse();
+}
+
+/** The texts of a message of a conversation, one after the other. */
+function textOf(message) {
+  if (typeof message?.val === "string") return message.val;
+  const parts = (message?.val ?? []).flatMap((part) => part.content ?? [part]);
+  return parts.map(({ tag, val }) => (tag === "text" ? val : "")).join("");
 }
 
 function isBelow(path, directory) {
@@ -255,15 +284,17 @@ function result(work) {
   }
 }
 
-function read({ data, ...rest }) {
-  return { ...rest, data: data === null ? undefined : JSON.parse(data) };
+function read({ data, parts, ...rest }) {
+  return { ...rest, data: data === null ? undefined : JSON.parse(data), parts: parts.map(raisePart) };
 }
 
-function attempt({ attempt: number = 1, idempotencyKey = "test/0/Tester/0" }) {
-  return { number, idempotencyKey };
+function attempt({ attempt: number = 1, idempotencyKey, arguments: given }) {
+  const called = given === undefined ? { turn: null, call: null } : { turn: 0, call: 0 };
+  const key = given === undefined ? "test/0/Tester/0" : "test/0/Tester/0/0";
+  return { number, idempotencyKey: idempotencyKey ?? key, ...called, deadlineMs: null };
 }
 
-function input({ role = {}, action = "Test", index = 0, config = null, news = [], outputs = [], task = null }) {
+function input({ role = {}, action = "Test", index = 0, config = null, news = [], outputs = [], task = null, ...call }) {
   return {
     role: { ...PROFILE, ...role },
     action,
@@ -272,5 +303,6 @@ function input({ role = {}, action = "Test", index = 0, config = null, news = []
     news: [news].flat().map(message),
     outputs: [outputs].flat().map(message),
     task: typeof task === "string" ? { text: task } : task,
+    arguments: call.arguments === undefined ? null : JSON.stringify(call.arguments),
   };
 }

@@ -15,13 +15,19 @@ test("what a host function does not take is a type error that can be caught", as
   const cases = [
     [() => state.role.set(3, 1), "state.set: `key`: expected a text, found the number `3`"],
     [() => state.scope({}).get("k"), "state.get: `scope`: expected a text, found an object"],
-    [() => llm.ask({ prompt: 5 }), "llm.ask: `messages[0].content`: expected a text, found the number `5`"],
-    [() => llm.ask(5), "llm.ask: `messages[0].content`: expected a text, found the number `5`"],
+    [() => llm.ask({ prompt: 5 }),
+      "llm.ask: `messages[0].content`: expected a list of texts, images and files, found the number `5`"],
+    [() => llm.ask(["x", 5]), "llm.ask: `messages[0].content[1]`: expected a text, an image or a file, found the number `5`"],
+    [() => llm.ask([{ type: "image", mediaType: "image/png", data: "x", url: "y" }]),
+      "llm.ask: `messages[0].content[0].source`: expected one of `data`, `url` and `digest`, found a list"],
+    [() => llm.ask({ prompt: "x", toolChoice: "some" }),
+      'llm.ask: `toolChoice`: expected "auto", "required", "none" or `{ tool }`, found an object'],
+    [() => llm.embed("x"), "llm.embed: `texts`: expected a list of texts, found undefined"],
     [() => llm.ask({ prompt: "x", maxTokens: "many" }),
       'llm.ask: `maxTokens`: expected a number from 0 to 4294967295, found the text "many"'],
     [() => llm.ask({ prompt: "x", stop: "." }), 'llm.ask: `stop`: expected a list of texts, found the text "."; write `["."]`'],
     [() => llm.ask({ messages: [{ speaker: "me" }] }),
-      'llm.ask: `messages[0].speaker`: expected "system" or "user" or "assistant" or "tool", found the text "me"'],
+      "llm.ask: `messages[0]`: expected a message with a `speaker` and its `content`, found an object"],
     [() => llm.askMany([{ prompt: "x", temperature: NaN }]),
       "llm.askMany: `requests[0].temperature`: expected a number, found the number `NaN`"],
     [() => files.write("/out/a", 3), "files.write: `content`: expected a text or bytes, found the number `3`"],
@@ -36,7 +42,7 @@ test("what a host function does not take is a type error that can be caught", as
       'http.fetch: `secrets`: expected a list of texts, found the text "A"; write `["A"]`'],
     [() => http.fetch("https://a.example/", { body: {} }), "http.fetch: `body`: expected a text or bytes, found an object"],
     [() => secrets.named(undefined), "secrets.named: `name`: expected a text, found undefined"],
-    [() => memory.recent(-1), "memory.recent: `limit`: expected a number from 0 to 4294967295, found the number `-1`"],
+    [() => memory.recent(-1), "memory.recent: `bounds.messages`: expected a number from 0 to 4294967295, found the number `-1`"],
     [() => clock.sleep("1"), 'clock.sleep: `durationMs`: expected a number from 0 to 4294967295, found the text "1"'],
     [() => random.bytes(null), "random.bytes: `length`: expected a number from 0 to 4294967295, found null"],
     [() => env.get(() => 1), "env.get: `name`: expected a text, found a function"],
@@ -95,7 +101,7 @@ test("half a character becomes the one that stands for what is none", async () =
   assert.deepEqual(host.logged, [{ level: "info", text: "ab\ufffd" }]);
   assert.deepEqual(host.state.role, { k: { "\ufffd": ["\ufffd", "\\ud83d", "😀"] } });
   assert.equal(host.emitted[0].content, "\ufffd");
-  assert.deepEqual(output, { content: "\ufffd", data: "\ufffd", to: ["\ufffd"], route: [] });
+  assert.deepEqual(output, { content: "\ufffd", data: "\ufffd", parts: [], to: ["\ufffd"], route: [] });
 });
 
 test("whatever is thrown is told", () => {

@@ -2,7 +2,8 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { action, codeBlock, emit, env, Failure, files, HostError, http, human, llm, log, memory, random, secrets, state }
+import { action, codeBlock, emit, env, Failure, file, files, HostError, http, human, image, llm, log, media, memory, random,
+  secrets, state }
   from "../src/index.js";
 import { numbers, uniform } from "../src/environment.js";
 import { install } from "../src/host.js";
@@ -14,7 +15,7 @@ const running = (run, call, given) => fakeHost(given).run(action({ run }), call)
 const refusal = (kind, message) => ({ kind, message });
 
 test("what an action returns becomes an output", async () => {
-  const whole = (output) => ({ data: undefined, to: [], route: [], ...output });
+  const whole = (output) => ({ data: undefined, parts: [], to: [], route: [], ...output });
   const cases = [
     ["text", whole({ content: "text" })],
     [7, whole({ content: "7" })],
@@ -39,7 +40,7 @@ class Answer {
 }
 
 test("what is neither a text nor an object of an output's keys is refused, not lost", async () => {
-  const form = "a text, or an object of `content`, `data`, `to` and `route`";
+  const form = "a text, or an object of `content`, `data`, `parts`, `to` and `route`";
   const hint = "what is to be its data goes below `data`";
   const cases = [
     [{ contents: "x" }, `an output has no \`contents\`; it is ${form}; ${hint}`],
@@ -60,7 +61,7 @@ test("what is neither a text nor an object of an output's keys is refused, not l
 });
 
 test("what is neither a text nor an object of an emission's keys is refused, not lost", async () => {
-  const form = "a text, or an object of `content`, `data`, `to`, `causeBy` and `route`";
+  const form = "a text, or an object of `content`, `data`, `parts`, `to`, `causeBy` and `route`";
   const hint = "; what is to be its data goes below `data`";
   const cases = [
     [{ content: "x", cause: "Count" }, `emit: an emission has no \`cause\`; it is ${form}${hint}`],
@@ -176,6 +177,8 @@ test("state, memory, messages and the log go through the host", async () => {
       assert.equal(tracking.get("absent"), undefined);
       assert.deepEqual(memory.recent(5).map((message) => message.content), ["old", "plan"]);
       assert.equal(memory.labelled("Plan", 1)[0].content, "plan");
+      assert.deepEqual(memory.recent(5, 7).map((message) => message.content), ["old", "plan"]);
+      assert.deepEqual(memory.recent(5, 6).map((message) => message.content), ["plan"]);
       assert.deepEqual([memory.recent(1).length, memory.recent(0), memory.labelled("Plan", 0)], [1, [], []]);
       emit("more");
       emit({ content: "data", data: [1], to: ["B"], causeBy: "Count" });
@@ -201,8 +204,60 @@ test("models are asked with as little as a prompt", async () => {
     },
   }));
   assert.deepEqual(host.prompts, ["how?", "and?", "so?"]);
-  assert.deepEqual(host.requests[1].messages.map(({ speaker }) => speaker), ["system", "user"]);
+  assert.deepEqual(host.requests[1].messages.map(({ tag }) => tag), ["system", "user"]);
   await assert.rejects(running(() => llm.ask("x")), { kind: "denied" });
+});
+
+test("a conversation goes on with the reply as it was received", async () => {
+  const look = { id: "1", name: "look", arguments: { at: "box" } };
+  const host = fakeHost({ replies: [{ text: "I look", toolCalls: [look] }, { text: "cut", finish: "length" }] });
+  await host.run(action({
+    run() {
+      const messages = [{ speaker: "user", content: ["what?", image("image/png", "png")] }];
+      const tools = [{ name: "look", description: "Looks." }];
+      const reply = llm.ask({ messages, tools, toolChoice: { tool: "look" }, effort: "low" });
+      assert.deepEqual([reply.text, reply.finish, reply.toolCalls[0].arguments], ["I look", "tool-calls", '{"at":"box"}']);
+      const results = [llm.result(reply.toolCalls[0], { found: 2 }), llm.result(look, "none", { isError: true })];
+      messages.push(reply.message, { speaker: "assistant", content: [{ type: "opaque", provider: "p", model: "m", data: [1],
+        reasoning: "" }] }, { speaker: "tool", content: results });
+      assert.equal(llm.ask({ messages }).finish, "length");
+    },
+  }));
+  const [first, second] = host.requests;
+  assert.deepEqual([first.toolChoice, first.effort], [{ tag: "tool", val: "look" }, "low"]);
+  const picture = { mediaType: "image/png", name: null, source: { tag: "bytes", val: new TextEncoder().encode("png") } };
+  assert.deepEqual(first.messages, [{ tag: "user", val: [{ tag: "text", val: "what?" }, { tag: "image", val: picture }] }]);
+  assert.deepEqual(second.messages.slice(1), [
+    { tag: "assistant", val: [{ tag: "text", val: "I look" },
+      { tag: "tool-call", val: { id: "1", name: "look", arguments: '{"at":"box"}' } }] },
+    { tag: "assistant", val: [{ tag: "opaque", val: { provider: "p", model: "m", data: "[1]", reasoning: "" } }] },
+    { tag: "tool-results", val: [
+      { call: "1", tool: "look", content: [{ tag: "text", val: '{"found":2}' }], isError: false },
+      { call: "1", tool: "look", content: [{ tag: "text", val: "none" }], isError: true }] },
+  ]);
+  assert.deepEqual(host.prompts, ["what?", '{"found":2}none']);
+});
+
+test("images, vectors and arguments are what the host was given", async () => {
+  const digest = "d1";
+  const host = fakeHost({ replies: [], embeddings: [[[0.5, 1]]], blobs: { [digest]: Uint8Array.of(1, 2) } });
+  const show = action({
+    inputSchema: { type: "object" },
+    run(cx) {
+      const [part] = cx.newest.parts;
+      assert.deepEqual(media.load(part), Uint8Array.of(1, 2));
+      assert.deepEqual(media.load(file("text/csv", "1")), new TextEncoder().encode("1"));
+      assert.throws(() => media.load({ ...part, digest: "d2" }), { kind: "not-found" });
+      assert.throws(() => media.load({ type: "image", mediaType: "image/png", url: "https://a.example/" }), { kind: "invalid" });
+      assert.deepEqual(llm.embed(["a"]).vectors, [[0.5, 1]]);
+      assert.deepEqual([cx.attempt.turn, cx.attempt.call, cx.attempt.deadlineMs], [0, 0, undefined]);
+      return { content: cx.arguments.name, parts: [part] };
+    },
+  });
+  const part = { type: "image", mediaType: "image/png", name: "a.png", digest, size: 2 };
+  const output = await host.run(show, { news: { content: "see", parts: [part] }, arguments: { name: "box" } });
+  assert.deepEqual([output.content, output.parts], ["box", [part]]);
+  assert.equal(await running((cx) => String(cx.arguments)).then(({ content }) => content), "undefined");
 });
 
 test("requests carry json, bearers and keys", async () => {

@@ -19,19 +19,20 @@
 `strata-host build` makes a WebAssembly component of it; `strata_action.testing` runs it in plain Python.
 
 What lies where: `action`, `thinker` and `planner` mark what an author writes; `Context` and `Situation` are what such
-a function is given; `llm`, `http`, `state`, `memory`, `environment`, `files`, `human`, `secrets`, `env`, `clock`,
-`random` and `log` hold what it may call. Everything that goes wrong is an exception; see `errors`.
+a function is given; `llm`, `http`, `state`, `memory`, `media`, `environment`, `files`, `human`, `secrets`, `env`,
+`clock`, `random` and `log` hold what it may call. Everything that goes wrong is an exception; see `errors`.
 """
 
-from . import clock, env, environment, files, http, human, llm, log, memory, random, secrets, state
+from . import clock, env, environment, files, http, human, llm, log, media, memory, random, secrets, state
 from .context import Candidate, Context, Situation
 from .errors import Denied, Expired, Failure, HostError, Invalid, NotFound, OutOfBudget, Retryable, Upstream
 from .exports import action, planner, thinker
+from .media import File, Image
 from .message import Attempt, Hop, Message, Output, Profile, Task
 
 __all__ = [
-    "Attempt", "Candidate", "Context", "Denied", "Expired", "Failure", "Hop", "HostError", "Invalid", "Message",
-    "NotFound", "OutOfBudget", "Output", "Profile", "Retryable", "Situation", "Task", "Upstream",
-    "action", "clock", "env", "environment", "files", "http", "human", "llm", "log", "memory", "planner", "random",
-    "secrets", "state", "thinker",
+    "Attempt", "Candidate", "Context", "Denied", "Expired", "Failure", "File", "Hop", "HostError", "Image", "Invalid",
+    "Message", "NotFound", "OutOfBudget", "Output", "Profile", "Retryable", "Situation", "Task", "Upstream",
+    "action", "clock", "env", "environment", "files", "http", "human", "llm", "log", "media", "memory", "planner",
+    "random", "secrets", "state", "thinker",
 ]

@@ -125,22 +125,69 @@ def fields(value: Any, **takes: Take) -> None:
 
 
 texts = _list(text)
+_MEDIA_FIELDS: dict[str, Take] = {
+    "media_type": text,
+    "data": optional(_bytes),
+    "url": optional(text),
+    "name": optional(text),
+    "digest": optional(text),
+    "size": _count,
+}
+
+
+def media_fields(value: Any) -> None:
+    """Takes the fields of an image or a file that is being made. It has one source."""
+    fields(value, **_MEDIA_FIELDS)
+    if [value.data, value.url, value.digest].count(None) != 2:
+        kind = type(value).__name__
+        raise TypeError(f"{kind}: expected exactly one of `data`, `url` and `digest`")
+
+
+_media = _record("Image` or `File", **_MEDIA_FIELDS)
+media_list = _list(_media)
+"""Images and files, without texts."""
+
+
+def _part(value: Any, at: str) -> Any:
+    return text(value, at) if isinstance(value, str) else _media(value, at)
+
+
+part_list = _list(_part)
+"""Texts, images and files."""
 tasks = _list(lambda value, at: text(value, at) if isinstance(value, str) else _task(value, at))
 _task = _record("Task", text=text, action=optional(text))
 route = _list(_record("Hop", from_=text, to=texts))
 _secret = _record("Secret", name=text, placeholder=text)
-_tool_call = _record("ToolCall", id=text, name=text, arguments=_anything)
-_turn = _record(
-    "Turn",
-    speaker=_one_of("system", "user", "assistant", "tool"),
-    content=text,
-    tool_calls=_list(_tool_call),
-    tool_call_id=optional(text),
-)
+_ASSISTANT_PARTS = {
+    "ToolCall": _record("ToolCall", id=text, name=text, arguments=text),
+    "Opaque": _record("Opaque", provider=text, model=text, data=_anything, reasoning=text),
+}
+
+
+def _assistant_part(value: Any, at: str) -> Any:
+    return _ASSISTANT_PARTS.get(type(value).__name__, _part)(value, at)
+
+
+_tool_result = _record("ToolResult", call=text, tool=text, content=part_list, is_error=_anything)
+_SPEAKERS = {
+    "system": texts,
+    "user": part_list,
+    "assistant": _list(_assistant_part),
+    "tool": _list(_tool_result),
+}
+
+
+def _chat_message(value: Any, at: str) -> Any:
+    taken = _record("ChatMessage", speaker=_one_of(*_SPEAKERS), parts=_anything)(value, at)
+    return dataclasses.replace(taken, parts=_SPEAKERS[taken.speaker](taken.parts, f"{at}.parts"))
 
 
 def _prompt(value: Any, at: str) -> Any:
-    return text(value, at) if isinstance(value, str) else _list(_turn)(value, at)
+    if isinstance(value, str):
+        return text(value, at)
+    items = _list(_anything)(value, at)
+    is_conversation = all(hasattr(item, "speaker") for item in items)
+    return _list(_chat_message if is_conversation else _part)(items, at)
 
 
 _llm_request = _record(
@@ -149,6 +196,8 @@ _llm_request = _record(
     system=optional(text),
     model=optional(text),
     tools=_list(_record("Tool", name=text, description=text, parameters=_anything)),
+    tool_choice=text,
+    effort=optional(text),
     temperature=optional(_number),
     max_tokens=optional(_count),
     stop=texts,
@@ -190,6 +239,7 @@ CALLS: dict[str, tuple[str, dict[str, Take]]] = {
         {
             "content": text,
             "data": optional(text),
+            "parts": media_list,
             "to": texts,
             "cause_by": optional(text),
             "route": route,
@@ -204,9 +254,14 @@ CALLS: dict[str, tuple[str, dict[str, Take]]] = {
     "http_fetch_many": ("http.fetch_many", {"requests": _list(_http_request)}),
     "llm_complete": ("llm.ask", {"request": _llm_request}),
     "llm_complete_many": ("llm.ask_many", {"requests": _list(_llm_request)}),
+    "llm_embed": (
+        "llm.embed",
+        {"texts": texts, "model": optional(text), "dimensions": optional(_count)},
+    ),
     "log_write": ("log", {"level": _one_of("debug", "info", "warn", "error"), "text": text}),
-    "memory_by_label": ("memory.by_label", {"label": text, "limit": _count}),
-    "memory_recent": ("memory.recent", {"limit": _count}),
+    "media_load": ("media.load", {"digest": text}),
+    "memory_by_label": ("memory.by_label", {"label": text, "limit": _count, "max_bytes": _count}),
+    "memory_recent": ("memory.recent", {"limit": _count, "max_bytes": _count}),
     "random_bytes": ("random.bytes", {"length": _count}),
     "secrets_placeholder": ("secrets.named", {"name": text}),
     "state_delete": ("state", {"scope": text, "key": text}),

@@ -7,11 +7,12 @@ from typing import Any
 
 from componentize_py_types import Err
 from wit_world.imports import (
-    clock, env, environment, files, http, human, llm, log, memory, random, secrets, state, types as wit,
+    clock, env, environment, files, http, human, llm, log, media, memory, random, secrets, state, types as wit,
 )
 
 from . import http as sdk_http, llm as sdk_llm, message as sdk, typed
 from .errors import HOST_ERRORS, HostError
+from .media import File, Image, Media
 
 
 def _error(error: Any) -> HostError:
@@ -32,7 +33,8 @@ def _each(results: list[Any], convert: Any) -> list[Any]:
 def message(told: Any) -> sdk.Message:
     """A message as authors see it."""
     data = None if told.data is None else json.loads(told.data)
-    return sdk.Message(told.content, told.cause_by, data, told.sent_from, told.send_to, told.id)
+    parts = [part_from_wit(part) for part in told.parts]
+    return sdk.Message(told.content, told.cause_by, data, told.sent_from, told.send_to, told.id, parts)
 
 
 def task(told: Any) -> sdk.Task:
@@ -40,12 +42,48 @@ def task(told: Any) -> sdk.Task:
     return sdk.Task(told.text, told.action)
 
 
+def part_from_wit(part: Any) -> Any:
+    """A part as authors see it: a text, an image or a file."""
+    if isinstance(part, wit.Part_Text):
+        return part.value
+    return _media_from_wit(Image if isinstance(part, wit.Part_Image) else File, part.value)
+
+
+def _media_from_wit(kind: type[Media], told: Any) -> Media:
+    source, name = told.source, told.name
+    if isinstance(source, wit.MediaSource_Url):
+        return kind(told.media_type, url=source.value, name=name)
+    if isinstance(source, wit.MediaSource_Blob):
+        return kind(told.media_type, name=name, digest=source.value.digest, size=source.value.size)
+    return kind(told.media_type, source.value, name=name)
+
+
+def part_to_wit(part: Any) -> Any:
+    """A text, an image or a file as the host takes it."""
+    if isinstance(part, str):
+        return wit.Part_Text(part)
+    return (wit.Part_Image if isinstance(part, Image) else wit.Part_File)(_media_to_wit(part))
+
+
+def _media_to_wit(media: Media) -> Any:
+    if media.data is not None:
+        source = wit.MediaSource_Bytes(media.data)
+    elif media.url is not None:
+        source = wit.MediaSource_Url(media.url)
+    else:
+        source = wit.MediaSource_Blob(wit.Blob(media.digest, media.size))
+    return wit.Media(media.media_type, media.name, source)
+
+
 class Host:
     """Calls the host. Its methods are those that the modules of the SDK ask for."""
 
-    def emit(self, content: str, data: str | None, to: list[str], cause_by: str | None, route: list[Any]) -> None:
+    def emit(
+        self, content: str, data: str | None, parts: list[Any], to: list[str], cause_by: str | None, route: list[Any]
+    ) -> None:
         hops = [wit.Hop(hop.from_, list(hop.to)) for hop in route]
-        _call(environment.emit, environment.Emission(content, data, to, cause_by, hops))
+        sent = [part_to_wit(part) for part in parts]
+        _call(environment.emit, environment.Emission(content, data, sent, to, cause_by, hops))
 
     def state_get(self, scope: str, key: str) -> str | None:
         return _call(state.get, scope, key)
@@ -59,11 +97,14 @@ class Host:
     def state_keys(self, scope: str) -> list[str]:
         return _call(state.keys, scope)
 
-    def memory_recent(self, limit: int) -> list[Any]:
-        return [message(each) for each in memory.recent(limit)]
+    def memory_recent(self, limit: int, max_bytes: int) -> list[Any]:
+        return [message(each) for each in memory.recent(memory.Bounds(limit, max_bytes))]
 
-    def memory_by_label(self, label: str, limit: int) -> list[Any]:
-        return [message(each) for each in memory.by_label(label, limit)]
+    def memory_by_label(self, label: str, limit: int, max_bytes: int) -> list[Any]:
+        return [message(each) for each in memory.by_label(label, memory.Bounds(limit, max_bytes))]
+
+    def media_load(self, digest: str) -> bytes:
+        return _call(media.load, digest)
 
     def log_write(self, level: str, text: str) -> None:
         log.write(log.Level[level.upper()], text)
@@ -111,6 +152,10 @@ class Host:
     def llm_complete_many(self, requests: list[Any]) -> list[Any]:
         return _each(llm.complete_many([_prompt(request) for request in requests]), _reply)
 
+    def llm_embed(self, texts: list[str], model: str | None, dimensions: int | None) -> Any:
+        found = _call(llm.embed, llm.EmbedRequest(model, texts, dimensions))
+        return sdk_llm.Embeddings(found.vectors, found.model, found.input_tokens)
+
 
 def _request(request: sdk_http.Request) -> Any:
     return http.Request(
@@ -134,11 +179,15 @@ def _response(response: Any) -> sdk_http.Response:
 
 def _prompt(request: sdk_llm.Request) -> Any:
     tools = [llm.Tool(tool.name, tool.description, typed.schema_text(tool.parameters) or "{}") for tool in request.tools]
+    choices = {"auto": llm.ToolChoice_Auto, "required": llm.ToolChoice_Required, "none": llm.ToolChoice_None_}
+    choice = choices.get(request.tool_choice)
     return llm.Request(
         request.model,
-        [_turn(turn) for turn in request.turns],
+        [_chat_message(said) for said in request.messages],
         tools,
+        llm.ToolChoice_Tool(request.tool_choice) if choice is None else choice(),
         typed.schema_text(request.schema),
+        request.effort,
         request.temperature,
         request.max_tokens,
         list(request.stop),
@@ -146,16 +195,54 @@ def _prompt(request: sdk_llm.Request) -> Any:
     )
 
 
-def _turn(turn: sdk_llm.Turn) -> Any:
-    calls = [llm.ToolCall(call.id, call.name, typed.dumps(call.arguments)) for call in turn.tool_calls]
-    return llm.ChatMessage(llm.Speaker[turn.speaker.upper()], turn.content, calls, turn.tool_call_id)
+def _chat_message(said: sdk_llm.ChatMessage) -> Any:
+    match said.speaker:
+        case "system":
+            return llm.ChatMessage_System("".join(said.parts))
+        case "user":
+            return llm.ChatMessage_User([part_to_wit(part) for part in said.parts])
+        case "assistant":
+            return llm.ChatMessage_Assistant([_assistant_part_to_wit(part) for part in said.parts])
+    return llm.ChatMessage_ToolResults([
+        llm.ToolResult(found.call, found.tool, [part_to_wit(part) for part in found.content], bool(found.is_error))
+        for found in said.parts
+    ])
+
+
+def _assistant_part_to_wit(part: Any) -> Any:
+    match part:
+        case str():
+            return llm.AssistantPart_Text(part)
+        case Media():
+            return llm.AssistantPart_Media(_media_to_wit(part))
+        case sdk_llm.ToolCall():
+            return llm.AssistantPart_ToolCall(llm.ToolCall(part.id, part.name, part.arguments))
+    opaque = llm.OpaquePart(part.provider, part.model, typed.dumps(part.data), part.reasoning)
+    return llm.AssistantPart_Opaque(opaque)
+
+
+def _assistant_part_from_wit(part: Any) -> Any:
+    told = part.value
+    match part:
+        case llm.AssistantPart_Text():
+            return told
+        case llm.AssistantPart_Media():
+            return _media_from_wit(Image if told.media_type.startswith("image/") else File, told)
+        case llm.AssistantPart_ToolCall():
+            return sdk_llm.ToolCall(told.id, told.name, told.arguments)
+    return sdk_llm.Opaque(told.provider, told.model, json.loads(told.data), told.reasoning)
 
 
 def _reply(reply: Any) -> sdk_llm.Reply:
+    used = reply.usage
     return sdk_llm.Reply(
         reply.text,
         None if reply.data is None else json.loads(reply.data),
-        [sdk_llm.ToolCall(call.id, call.name, json.loads(call.arguments)) for call in reply.tool_calls],
+        [_assistant_part_from_wit(part) for part in reply.parts],
+        reply.finish.name.lower().replace("_", "-"),
         reply.model,
-        sdk_llm.Usage(reply.usage.input_tokens, reply.usage.output_tokens),
+        sdk_llm.Usage(
+            used.input_tokens, used.output_tokens, used.cache_read_tokens, used.cache_write_tokens,
+            used.reasoning_tokens,
+        ),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from .message import Attempt, Message, Profile, Task
 
@@ -31,6 +31,8 @@ class Context(Generic[C]):
     """The planned task this call carries out, in `plan_and_act` roles."""
     attempt: Attempt = field(default_factory=Attempt)
     """Which try this is."""
+    arguments: Any = None
+    """The arguments of a tool call, as JSON gives them; none where the action is not called as a tool."""
 
     @property
     def newest(self) -> Message | None:

@@ -23,7 +23,7 @@ registered: dict[str, Export] = {}
 class Export:
     """A function that the host calls, and what its annotations say."""
 
-    function: Callable[[Any], Any]
+    function: Callable[..., Any]
     needs: list[str] = dataclasses.field(default_factory=list)
 
     @property
@@ -33,6 +33,17 @@ class Export:
         hint = typing.get_type_hints(self.function).get(parameters[0]) if parameters else None
         arguments = typing.get_args(hint)
         return arguments[0] if typing.get_origin(hint) in (Context, Situation) and arguments else Any
+
+    @property
+    def takes_arguments(self) -> bool:
+        """Whether the function has a second parameter: the arguments of a tool call."""
+        return len(inspect.signature(self.function).parameters) > 1
+
+    @property
+    def arguments_type(self) -> Any:
+        """What the arguments of a tool call are read as: the annotation of the second parameter."""
+        parameters = list(inspect.signature(self.function).parameters)
+        return typing.get_type_hints(self.function).get(parameters[1], Any)
 
     @property
     def data_type(self) -> Any:
@@ -47,6 +58,13 @@ class Export:
         """The JSON Schema of `config`, where its type says anything."""
         found = typed.schema(self.config_type, strict=True)
         return typed.dumps(found) if found else None
+
+    @property
+    def input_schema(self) -> str | None:
+        """The JSON Schema of the arguments of a tool call, where the function takes them."""
+        if not self.takes_arguments:
+            return None
+        return typed.dumps(typed.schema(self.arguments_type, strict=True) or {"type": "object"})
 
     @property
     def output_schema(self) -> str | None:
@@ -64,9 +82,23 @@ class Export:
         except ValueError as problem:
             raise Failure(str(problem)) from None
 
+    def arguments(self, cx: Context) -> list[Any]:
+        """The arguments of a tool call as their type, for a function that takes them."""
+        if not self.takes_arguments:
+            return []
+        if cx.arguments is None:
+            parameter = list(inspect.signature(self.function).parameters.values())[1]
+            if parameter.default is not inspect.Parameter.empty:
+                return []
+            raise Failure("reading the arguments: the action is not called as a tool")
+        try:
+            return [typed.decode(self.arguments_type, cx.arguments, "arguments", strict=True)]
+        except ValueError as problem:
+            raise Failure(str(problem)) from None
+
     def act(self, cx: Context) -> Output:
         """Calls an action."""
-        returned = self.function(cx)
+        returned = self.function(cx, *self.arguments(cx))
         if isinstance(returned, Output):
             # It was looked at when it was made, and may have been changed since.
             returned.__post_init__()
@@ -89,7 +121,8 @@ class Export:
 
 
 def action(function: Callable | None = None, *, needs: Iterable[str] = ()) -> Callable:
-    """Marks the function that is the action: it takes a `Context` and returns a text, an `Output` or a dataclass.
+    """Marks the function that is the action: it takes a `Context` and returns a text, an `Output` or a dataclass. A second
+    parameter takes the arguments of a tool call, as the type of its annotation.
 
     `needs` names the capabilities that it cannot work without: of `env`, `files`, `http`, `llm`, `secrets`. A team that
     does not grant them is refused before it runs.

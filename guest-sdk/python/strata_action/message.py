@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from . import _border, typed
+from .media import Media
 
 T = TypeVar("T")
 
@@ -37,6 +38,8 @@ class Message:
     """The recipients the sender named; `<all>` for a broadcast."""
     id: str = ""
     """Unique within the run."""
+    parts: list[Media] = field(default_factory=list)
+    """Images and files that belong to it, in order."""
 
     def parse(self, wanted: type[T]) -> T:
         """The data as a dataclass or another type."""
@@ -83,6 +86,12 @@ class Attempt:
     """Counts tries of this call from 1, across resumes of the run."""
     idempotency_key: str = "run/0/Role/0"
     """The same in all attempts of the call; pass it on to services that remove duplicates by key."""
+    turn: int | None = None
+    """For a tool call, the number of the model's reply that asks for it, from 0 in each activation."""
+    call: int | None = None
+    """For a tool call, its position in that reply, from 0."""
+    deadline: float | None = None
+    """When the time of this attempt is over, in seconds since 1970; none if it has no such limit."""
 
 
 @dataclass
@@ -97,6 +106,10 @@ class Output(Generic[T]):
     """Explicit recipients; empty leaves the choice to the environment."""
     route: list[Hop] = field(default_factory=list)
     """An itinerary that travels with the message."""
+    parts: list[Media] = field(default_factory=list)
+    """Images and files, in order."""
 
     def __post_init__(self) -> None:
-        _border.fields(self, content=_border.text, to=_border.texts, route=_border.route)
+        _border.fields(
+            self, content=_border.text, to=_border.texts, route=_border.route, parts=_border.media_list
+        )

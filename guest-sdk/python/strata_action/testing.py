@@ -25,7 +25,8 @@ from .context import Candidate, Context, Situation
 from .errors import Denied, Expired, HostError, Invalid, NotFound
 from .http import Request, Response
 from .human import Question
-from .llm import Reply
+from .llm import Embeddings, Reply
+from .media import Media
 from .message import Hop, Message, Output, Task
 
 
@@ -38,6 +39,7 @@ class Emission:
     to: list[str] = field(default_factory=list)
     cause_by: str | None = None
     route: list[Hop] = field(default_factory=list)
+    parts: list[Media] = field(default_factory=list)
 
 
 @dataclass
@@ -46,6 +48,9 @@ class Host:
 
     replies: Iterable[Any] | None = None
     """Grants the llm: what it answers, one after the other. A text, a `Reply`, or a `HostError` to raise."""
+    embeddings: Iterable[Any] = ()
+    """The vectors of each request for embeddings: lists of vectors, or a `HostError` to raise. They are granted with
+    `replies`."""
     responses: Iterable[Any] | None = None
     """Grants http: what is answered. A `Response`, a text (with status 200), or a `HostError` to raise."""
     answers: Iterable[Any] = ()
@@ -63,6 +68,8 @@ class Host:
     """Names of secrets that are granted."""
     memory: list[Message] = field(default_factory=list)
     """What the role remembers, oldest first."""
+    blobs: dict[str, bytes] = field(default_factory=dict)
+    """Bytes of images and files that the action received, by digest."""
     unix_time: float = 0.0
     """The clock, in seconds. It moves only when the action sleeps."""
     seed: int = 0
@@ -71,6 +78,7 @@ class Host:
     def __post_init__(self) -> None:
         self.scopes.setdefault("role", {})
         self._replies = None if self.replies is None else iter(self.replies)
+        self._embeddings = iter(self.embeddings)
         self._responses = None if self.responses is None else iter(self.responses)
         self._answers = iter(self.answers)
         self._random = random.Random(self.seed)
@@ -90,8 +98,8 @@ class Host:
 
     @property
     def prompts(self) -> list[str]:
-        """The last turn of each request to a model."""
-        return [request.turns[-1].content for request in self.requests]
+        """The text of the last message of each request to a model."""
+        return [request.messages[-1].text for request in self.requests]
 
     @property
     def state(self) -> dict[str, Any]:
@@ -143,9 +151,11 @@ class Host:
 
     # What the modules of the SDK call
 
-    def emit(self, content: str, data: str | None, to: list[str], cause_by: str | None, route: list[Hop]) -> None:
+    def emit(
+        self, content: str, data: str | None, parts: list[Media], to: list[str], cause_by: str | None, route: list[Hop]
+    ) -> None:
         self._effect()
-        self.emitted.append(Emission(content, None if data is None else json.loads(data), to, cause_by, route))
+        self.emitted.append(Emission(content, None if data is None else json.loads(data), to, cause_by, route, parts))
 
     def _effect(self) -> None:
         if self._chooses:
@@ -171,11 +181,16 @@ class Host:
     def state_keys(self, scope: str) -> list[str]:
         return sorted(self._scope(scope))
 
-    def memory_recent(self, limit: int) -> list[Message]:
-        return self.memory[-limit:] if limit else []
+    def memory_recent(self, limit: int, max_bytes: int) -> list[Message]:
+        return _newest(self.memory, limit, max_bytes)
 
-    def memory_by_label(self, label: str, limit: int) -> list[Message]:
-        return [message for message in self.memory if message.cause_by == label][-limit:] if limit else []
+    def memory_by_label(self, label: str, limit: int, max_bytes: int) -> list[Message]:
+        return _newest([message for message in self.memory if message.cause_by == label], limit, max_bytes)
+
+    def media_load(self, digest: str) -> bytes:
+        if digest not in self.blobs:
+            raise NotFound(f"loading `{digest}`: no part with this digest was received")
+        return self.blobs[digest]
 
     def log_write(self, level: str, text: str) -> None:
         self.log.append((level, text))
@@ -260,6 +275,11 @@ class Host:
         reply = _next(self._replies, "a model was asked, and the test has no reply left")
         return reply if isinstance(reply, Reply) else Reply(reply)
 
+    def llm_embed(self, texts: list[str], model: str | None, dimensions: int | None) -> Embeddings:
+        if self._replies is None:
+            raise Denied("no language model is granted; add `llm` to the action's `allow`")
+        return Embeddings(_next(self._embeddings, "vectors were asked for, and the test has none left"))
+
     def llm_complete_many(self, requests: list[Any]) -> list[Reply | HostError]:
         return [_or_error(self.llm_complete, request) for request in requests]
 
@@ -277,6 +297,17 @@ def _next(scripted: Any, problem: str) -> Any:
         raise AssertionError(problem)
     if isinstance(found, HostError):
         raise found
+    return found
+
+
+def _newest(messages: list[Message], limit: int, max_bytes: int) -> list[Message]:
+    found: list[Message] = []
+    for message in reversed(messages):
+        data = 0 if message.data is None else len(typed.dumps(message.data).encode())
+        max_bytes -= len(message.content.encode()) + data
+        if len(found) == limit or max_bytes < 0:
+            break
+        found.insert(0, message)
     return found
 
 

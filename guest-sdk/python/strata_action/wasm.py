@@ -21,7 +21,7 @@ from wit_world.imports import types as wit
 
 from . import _host, exports, faults, log, typed
 from ._border import well_formed
-from ._wasm_host import Host, message, task
+from ._wasm_host import Host, message, part_to_wit, task
 from .context import Candidate, Context, Situation
 from .errors import Denied, Failure
 from .message import Attempt, Profile
@@ -104,7 +104,9 @@ class Handler:
 
     def describe(self) -> Any:
         export = exports.registered["action"]
-        return handler.Manifest(*_about, export.config_schema, export.output_schema, export.needs)
+        return handler.Manifest(
+            *_about, export.config_schema, export.input_schema, export.output_schema, export.needs
+        )
 
     def run(self, attempt: Any, input: Any) -> Any:
         export = exports.registered["action"]
@@ -171,7 +173,8 @@ def _awake() -> None:
 def _output(output: Any) -> Any:
     data = None if output.data is None else typed.dumps(output.data)
     route = [wit.Hop(hop.from_, list(hop.to)) for hop in output.route]
-    return wit.Output(output.content, data, list(output.to), route)
+    parts = [part_to_wit(part) for part in output.parts]
+    return wit.Output(output.content, data, parts, list(output.to), route)
 
 
 def _context(export: exports.Export, attempt: Any, input: Any) -> Context:
@@ -183,7 +186,8 @@ def _context(export: exports.Export, attempt: Any, input: Any) -> Context:
         action=input.action,
         index=input.index,
         task=None if input.task is None else task(input.task),
-        attempt=Attempt(attempt.number, attempt.idempotency_key),
+        attempt=_attempt(attempt),
+        arguments=None if input.arguments is None else json.loads(input.arguments),
     )
 
 
@@ -195,8 +199,13 @@ def _situation(export: exports.Export, attempt: Any, situation: Any) -> Situatio
         news=[message(each) for each in situation.news],
         outputs=[message(each) for each in situation.outputs],
         role=_profile(situation.role),
-        attempt=Attempt(attempt.number, attempt.idempotency_key),
+        attempt=_attempt(attempt),
     )
+
+
+def _attempt(attempt: Any) -> Attempt:
+    deadline = None if attempt.deadline_ms is None else attempt.deadline_ms / 1000
+    return Attempt(attempt.number, attempt.idempotency_key, attempt.turn, attempt.call, deadline)
 
 
 def _profile(role: Any) -> Profile:

@@ -3,7 +3,7 @@
 import unittest
 
 from strata_action import (
-    Context, Hop, Output, Task, action, clock, env, environment, files, http, human, llm, log, memory,
+    Context, Hop, Image, Output, Task, action, clock, env, environment, files, http, human, llm, log, memory,
     planner, random, secrets, state, thinker,
 )
 from strata_action.testing import Host
@@ -31,7 +31,13 @@ def calls():
         (lambda: llm.ask("x", max_tokens="many"), f"llm.ask: request.max_tokens: expected {count}, found the str `'many'`"),
         (lambda: llm.ask("x", stop="."), "llm.ask: request.stop: expected a list, found the str `'.'`; write `['.']`"),
         (lambda: llm.ask(5), "llm.ask: request.prompt: expected a list, found the int `5`"),
-        (lambda: llm.ask([llm.Turn("me", "x")]),
+        (lambda: llm.ask(["x", llm.user("y")]), "llm.ask: request.prompt[1]: expected a `Image` or `File`, found the ChatMessage"),
+        (lambda: llm.ask([llm.ChatMessage("system", [Image("image/png", b"")])]),
+         "llm.ask: request.prompt[0].parts[0]: expected a text, found the Image"),
+        (lambda: llm.embed("x"), "llm.embed: texts: expected a list, found the str `'x'`; write `['x']`"),
+        (lambda: Image("image/png"), "Image: expected exactly one of `data`, `url` and `digest`"),
+        (lambda: Output("x", parts=["y"]), "Output.parts[0]: expected a `Image` or `File`, found the str `'y'`"),
+        (lambda: llm.ask([llm.ChatMessage("me", ["x"])]),
          "llm.ask: request.prompt[0].speaker: expected 'system' or 'user' or 'assistant' or 'tool', found the str `'me'`"),
         (lambda: llm.ask_many(["x"]), "llm.ask_many: requests[0]: expected a `Request`, found the str `'x'`"),
         (lambda: http.get("https://a.example/", timeout=-1),

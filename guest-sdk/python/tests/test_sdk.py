@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from strata_action import (
-    Candidate, Context, Denied, Expired, Failure, HostError, Message, NotFound, Output, Situation, Task, Upstream,
+    Candidate, Context, Denied, Expired, Failure, File, HostError, Image, Invalid, Message, NotFound, Output, Situation, Task, Upstream,
     action, clock, env, environment, exports, files, http, human, llm, log, memory, planner, random, secrets, state,
     thinker, typed,
 )
@@ -117,6 +117,25 @@ class Functions(unittest.TestCase):
         with self.assertRaisesRegex(Failure, "config: `parts` is missing"):
             Host().run(count)
 
+    def test_arguments_of_a_tool_call_are_typed(self):
+        @action
+        def measure(cx: Context, arguments: Part) -> str:
+            return f"{arguments.name} {arguments.size}"
+
+        @action
+        def greet(cx: Context, arguments: dict[str, str] | None = None) -> str:
+            return "called" if arguments else "run"
+
+        export = exports.of(measure)
+        self.assertEqual(export.input_schema, typed.dumps(typed.schema(Part, strict=True)))
+        self.assertIsNone(exports.of(count).input_schema)
+        self.assertEqual(Host().run(measure, arguments={"name": "a"}).content, "a 1.0")
+        for arguments, told in [({"size": 1}, "arguments: `name` is missing"), (None, "not called as a tool")]:
+            with self.assertRaisesRegex(Failure, told):
+                Host().run(measure, arguments=arguments)
+        self.assertEqual(Host().run(greet).content, "run")
+        self.assertEqual(Host().run(greet, arguments={"a": "b"}).content, "called")
+
     def test_what_an_action_may_return(self):
         cases = [
             (lambda cx: "text", Output("text")),
@@ -213,7 +232,43 @@ class Hosts(unittest.TestCase):
         self.assertEqual([b.text for b in llm.Reply(listed).code_blocks], ["if x:\n  y\nz\n"])
         odd = "```\n'a\u2028\x0c\x85b'\r\n\n```\n"
         self.assertEqual([b.text for b in llm.Reply(odd).code_blocks], ["'a\u2028\x0c\x85b'\n\n"])
-        self.assertEqual(host.requests[0].turns[0], llm.Turn("system", "Be brief."))
+        self.assertEqual(host.requests[0].messages[0], llm.ChatMessage("system", ["Be brief."]))
+
+    def test_a_conversation_goes_on_with_the_reply_as_it_was_received(self):
+        look = llm.Tool("look", "Looks.", Part)
+        call = llm.ToolCall("1", "look", '{"name":"box"}')
+        parts = [llm.Opaque("p", "m", {"s": 1}), "I ", "look", call]
+        host = Host(replies=[llm.Reply(parts=parts), llm.Reply("cut", finish="length")])
+
+        def talk():
+            said = [llm.user("What is in it?", Image("image/png", b"png"))]
+            reply = llm.ask(said, tools=[look], tool_choice="required", effort="low")
+            self.assertEqual((reply.text, reply.finish, reply.tool_calls), ("I look", "tool-calls", [call]))
+            self.assertEqual(call.parse(Part), Part("box"))
+            said += [reply.message, llm.results(call.result({"found": 2}), call.result("none", is_error=True))]
+            return llm.ask(said).finish
+
+        self.assertEqual(host.serve(talk), "length")
+        asked, answered = host.requests
+        self.assertEqual((asked.tool_choice, asked.effort), ("required", "low"))
+        self.assertEqual(answered.messages[1], llm.ChatMessage("assistant", parts))
+        found = answered.messages[2].parts
+        self.assertEqual([(one.call, one.content, one.is_error) for one in found], [("1", ['{"found":2}'], False), ("1", ["none"], True)])
+        with self.assertRaises(ValueError):
+            llm.ToolCall("1", "look", "box?").parse(Part)
+
+    def test_texts_images_and_files_make_one_message(self):
+        host = Host(replies=["a plan"], blobs={"d1": b"png"}, embeddings=[[[0.5, 1.0]]])
+        plan = Image("image/png", digest="d1", size=3)
+        self.assertEqual(host.serve(lambda: llm.ask(["what?", plan])).text, "a plan")
+        self.assertEqual(host.requests[0].messages, [llm.user("what?", plan)])
+        self.assertEqual(host.serve(plan.load), b"png")
+        self.assertEqual(host.serve(File("text/csv", b"1,2").load), b"1,2")
+        with self.assertRaises(NotFound):
+            host.serve(Image("image/png", digest="d2").load)
+        with self.assertRaises(Invalid):
+            host.serve(Image("image/png", url="https://a.example/x.png").load)
+        self.assertEqual(host.serve(lambda: llm.embed(["a"])).vectors, [[0.5, 1.0]])
 
     def test_a_structured_reply_is_read_from_data_block_or_text(self):
         for text, data, expected in [
@@ -287,10 +342,10 @@ class Hosts(unittest.TestCase):
             log.warn("slow")
             environment.emit("more", data=Part("x"), to=["B"])
             drawn = random.generator().random()
-            return clock.now().isoformat(), env.get("LANG"), [m.content for m in memory.by_label("B", 9)], drawn
+            return clock.now().isoformat(), env.get("LANG"), [m.content for m in memory.by_label("B", 9) + memory.recent(9, max_bytes=1)], drawn
 
         first = host.serve(use)
-        self.assertEqual(first[:3], ("1970-01-02T00:00:01.500000+00:00", "de", ["b"]))
+        self.assertEqual(first[:3], ("1970-01-02T00:00:01.500000+00:00", "de", ["b", "b"]))
         self.assertEqual((host.slept, host.log), (1.5, [("warn", "slow")]))
         self.assertEqual(host.emitted, [Emission("more", {"name": "x", "size": 1.0}, ["B"])])
         again = Host(unix_time=86400, env={"LANG": "de"}, memory=host.memory, seed=1)

@@ -2,7 +2,7 @@
 //!
 //! `export` converts the results to the types of the component's interface.
 
-use crate::{Context, Failure, Hop, Situation, Task};
+use crate::{Context, Failure, Hop, Part, Situation, Task};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -19,6 +19,9 @@ pub trait Action {
 
     /// The JSON Schema of `Config`, with which team files are checked.
     const CONFIG_SCHEMA: Option<&'static str> = None;
+    /// The JSON Schema of the arguments that the action takes when a model calls it as a tool: an
+    /// object. [`Context::arguments`] parses them.
+    const INPUT_SCHEMA: Option<&'static str> = None;
     /// The JSON Schema of `Data`.
     const OUTPUT_SCHEMA: Option<&'static str> = None;
     /// The capabilities without which the action cannot work: any of `env`, `files`, `http`, `llm`,
@@ -73,6 +76,8 @@ pub struct Output<T = ()> {
     pub content: String,
     /// Structured content.
     pub data: Option<T>,
+    /// Images and files, in order. They contain no text.
+    pub parts: Vec<Part>,
     /// Explicit recipients: names, aliases, groups, `<all>`, `<self>`. If it is empty, the team
     /// file determines the recipients.
     pub to: Vec<String>,
@@ -86,6 +91,7 @@ impl<T> Output<T> {
         Self {
             content: content.into(),
             data: None,
+            parts: Vec::new(),
             to: Vec::new(),
             route: Vec::new(),
         }
@@ -96,6 +102,13 @@ impl<T> Output<T> {
     #[must_use]
     pub fn data(mut self, data: T) -> Self {
         self.data = Some(data);
+        self
+    }
+
+    /// Adds an image or a file.
+    #[must_use]
+    pub fn part(mut self, part: Part) -> Self {
+        self.parts.push(part);
         self
     }
 

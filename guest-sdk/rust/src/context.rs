@@ -1,6 +1,6 @@
 //! The information that an action, a planner or a thinker gets about its call.
 
-use crate::{Attempt, Failure, Message, Profile, Task};
+use crate::{Attempt, Failure, Message, Profile, Task, json};
 use serde::de::DeserializeOwned;
 
 /// The context of a call. Everything but `attempt` is the same in every attempt of the same call.
@@ -22,6 +22,8 @@ pub struct Context<C> {
     pub outputs: Vec<Message>,
     /// The planned task that this call executes, in `plan_and_act` roles.
     pub task: Option<Task>,
+    /// The arguments of a tool call as JSON; `None` if the action is not called as a tool.
+    pub raw_arguments: Option<String>,
 }
 
 impl<C> Context<C> {
@@ -60,6 +62,19 @@ impl<C> Context<C> {
             Some(message) => message.parse(),
             None => Err(Failure::error(
                 "reading data: the activation handles no message",
+            )),
+        }
+    }
+
+    /// Parses the arguments of a tool call.
+    ///
+    /// # Errors
+    /// Fails if the action is not called as a tool, or if the arguments are not a `T`.
+    pub fn arguments<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        match &self.raw_arguments {
+            Some(arguments) => json::parse("the arguments of the tool call", arguments),
+            None => Err(Failure::error(
+                "reading arguments: the action is not called as a tool",
             )),
         }
     }

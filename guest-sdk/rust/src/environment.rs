@@ -1,6 +1,6 @@
 //! Publishing messages in addition to the action's output.
 
-use crate::{Failure, Hop, HostError, host, json};
+use crate::{Failure, Hop, HostError, Part, host, json};
 use serde::Serialize;
 
 pub use crate::bindings::strata::action::environment::Emission;
@@ -12,10 +12,18 @@ impl Emission {
         Self {
             content: content.into(),
             data: None,
+            parts: Vec::new(),
             to: Vec::new(),
             cause_by: None,
             route: Vec::new(),
         }
+    }
+
+    /// Adds an image or a file.
+    #[must_use]
+    pub fn part(mut self, part: Part) -> Self {
+        self.parts.push(part);
+        self
     }
 
     /// Adds a recipient.

@@ -23,6 +23,7 @@ pub fn describe<A: Action>(name: &str, version: &str, description: &str) -> hand
         version: version.to_owned(),
         description: description.to_owned(),
         config_schema: A::CONFIG_SCHEMA.map(str::to_owned),
+        input_schema: A::INPUT_SCHEMA.map(str::to_owned),
         output_schema: A::OUTPUT_SCHEMA.map(str::to_owned),
         needs: A::NEEDS.iter().map(|need| (*need).to_owned()).collect(),
     }
@@ -37,12 +38,14 @@ pub fn run<A: Action>(attempt: Attempt, input: Input) -> Result<types::Output, F
     let Output {
         content,
         data,
+        parts,
         to,
         route,
     } = A::run(&context(attempt, input)?)?;
     Ok(types::Output {
         content,
         data: json::write_data(data)?,
+        parts,
         to,
         route,
     })
@@ -95,6 +98,7 @@ fn context<C: serde::de::DeserializeOwned>(
         news: input.news,
         outputs: input.outputs,
         task: input.task,
+        raw_arguments: input.arguments,
     })
 }
 
@@ -186,7 +190,7 @@ macro_rules! __interface {
                 $crate::export::run::<$action>(attempt, input)
             }
         }
-        $crate::export::handler::__export_strata_action_handler_0_1_0_cabi!(
+        $crate::export::handler::__export_strata_action_handler_0_2_0_cabi!(
             $component with_types_in $crate::export::handler
         );
     };
@@ -199,7 +203,7 @@ macro_rules! __interface {
                 $crate::export::choose::<$thinker>(attempt, situation)
             }
         }
-        $crate::export::thinker::__export_strata_action_thinker_0_1_0_cabi!(
+        $crate::export::thinker::__export_strata_action_thinker_0_2_0_cabi!(
             $component with_types_in $crate::export::thinker
         );
     };
@@ -212,7 +216,7 @@ macro_rules! __interface {
                 $crate::export::plan::<$planner>(attempt, input)
             }
         }
-        $crate::export::planner::__export_strata_action_planner_0_1_0_cabi!(
+        $crate::export::planner::__export_strata_action_planner_0_2_0_cabi!(
             $component with_types_in $crate::export::planner
         );
     };

@@ -31,8 +31,8 @@
 //!
 //! An author implements [`Action`], [`Thinker`] and [`Planner`], whose functions get a [`Context`]
 //! or a [`Situation`]. They can call the functions of [`llm`], [`http`], [`state`], [`memory`],
-//! [`environment`], [`files`], [`human`], [`secrets`], [`mod@env`], [`clock`], [`random`] and
-//! [`log`]. The name, version and description of an action are those of its crate.
+//! [`media`], [`environment`], [`files`], [`human`], [`secrets`], [`mod@env`], [`clock`],
+//! [`random`] and [`log`]. The name, version and description of an action are those of its crate.
 
 mod action;
 #[cfg(all(feature = "allocator", any(target_arch = "wasm32", test)))]
@@ -53,6 +53,7 @@ pub mod human;
 mod json;
 pub mod llm;
 pub mod log;
+pub mod media;
 pub mod memory;
 mod message;
 pub mod random;
@@ -63,7 +64,7 @@ pub mod testing;
 
 pub use action::{Action, Choice, Output, Planner, Thinker};
 pub use bindings::strata::action::types::{
-    Attempt, Failure, FailureKind, Hop, HostError, HostErrorKind, Message, Profile, Task,
+    Attempt, Failure, FailureKind, Hop, HostError, HostErrorKind, Message, Part, Profile, Task,
 };
 pub use context::{Candidate, Context, Situation};
 
@@ -71,7 +72,8 @@ pub use context::{Candidate, Context, Situation};
 #[cfg(target_arch = "wasm32")]
 mod host {
     pub use crate::bindings::strata::action::{
-        clock, env, environment, files, http, human, llm, log, memory, random, secrets, state,
+        clock, env, environment, files, http, human, llm, log, media, memory, random, secrets,
+        state,
     };
 }
 #[cfg(not(target_arch = "wasm32"))]

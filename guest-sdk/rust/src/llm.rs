@@ -15,16 +15,17 @@
 mod block;
 
 use crate::failure::invalid;
-use crate::{Failure, HostError, host, json};
+use crate::{Failure, HostError, Part, host, json};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub use crate::bindings::strata::action::llm::{
-    ChatMessage, Reply, Request, Speaker, Tool, ToolCall, Usage,
+    AssistantPart, ChatMessage, EmbedRequest, Embeddings, FinishReason, OpaquePart, Reply, Request,
+    Tool, ToolCall, ToolChoice, ToolResult, Usage,
 };
 pub use block::CodeBlock;
 
-/// Sends one prompt to the team's model.
+/// Sends one prompt to the role's model.
 ///
 /// # Errors
 /// Fails if no model is granted, if the provider fails, or if the action's budget does not cover
@@ -38,23 +39,104 @@ pub fn ask_many(requests: &[Request]) -> Vec<Result<Reply, HostError>> {
     host::llm::complete_many(requests)
 }
 
-impl ChatMessage {
-    /// Creates a message of a conversation.
-    pub fn new(speaker: Speaker, content: impl Into<String>) -> Self {
+/// Returns a vector for each text, from the role's model.
+///
+/// # Errors
+/// Fails if no model is granted, if the provider fails or has no embeddings, or if the action's
+/// budget does not cover the call.
+pub fn embed(texts: impl IntoIterator<Item = impl Into<String>>) -> Result<Embeddings, HostError> {
+    EmbedRequest::new(texts).send()
+}
+
+impl EmbedRequest {
+    /// Creates a request for a vector for each text.
+    pub fn new(texts: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
-            speaker,
-            content: content.into(),
-            tool_calls: Vec::new(),
-            tool_call_id: None,
+            model: None,
+            texts: texts.into_iter().map(Into::into).collect(),
+            dimensions: None,
         }
     }
 
-    /// Creates the message with the result of a tool call. It follows the message in which the
-    /// model made the call.
-    pub fn tool_result(call: &ToolCall, content: impl Into<String>) -> Self {
-        Self {
-            tool_call_id: Some(call.id.clone()),
-            ..Self::new(Speaker::Tool, content)
+    /// Sets the model. By default it is that of the role.
+    #[must_use]
+    pub fn model(mut self, name: impl Into<String>) -> Self {
+        self.model = Some(name.into());
+        self
+    }
+
+    /// Sets the number of components of each vector, for providers that support it.
+    #[must_use]
+    pub fn dimensions(mut self, dimensions: u32) -> Self {
+        self.dimensions = Some(dimensions);
+        self
+    }
+
+    /// Sends the request.
+    ///
+    /// # Errors
+    /// Fails in the same cases as [`embed`].
+    pub fn send(&self) -> Result<Embeddings, HostError> {
+        host::llm::embed(self)
+    }
+}
+
+impl ChatMessage {
+    /// Creates a message of the user from a text, an image or a file.
+    pub fn user(part: impl Into<Part>) -> Self {
+        Self::User(vec![part.into()])
+    }
+
+    /// Returns the texts of the message, one after the other.
+    pub fn text(&self) -> String {
+        match self {
+            Self::System(text) => text.clone(),
+            Self::User(parts) => parts.iter().filter_map(Part::text).collect(),
+            Self::Assistant(parts) => text_of(parts),
+            Self::ToolResults(results) => {
+                let parts = results.iter().flat_map(|result| &result.content);
+                parts.filter_map(Part::text).collect()
+            }
+        }
+    }
+}
+
+fn text_of(parts: &[AssistantPart]) -> String {
+    let text = |part: &AssistantPart| match part {
+        AssistantPart::Text(text) => Some(text.clone()),
+        AssistantPart::Media(_) | AssistantPart::ToolCall(_) | AssistantPart::Opaque(_) => None,
+    };
+    parts.iter().filter_map(text).collect()
+}
+
+impl ToolCall {
+    /// Parses the arguments.
+    ///
+    /// # Errors
+    /// Fails if the model wrote something that is not a `T`. The failure can be returned to the
+    /// model as the result of the call.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        json::parse(
+            &format!("the arguments of tool `{}`", self.name),
+            &self.arguments,
+        )
+    }
+
+    /// Creates the result of the call from a text, an image or a file.
+    pub fn result(&self, part: impl Into<Part>) -> ToolResult {
+        ToolResult {
+            call: self.id.clone(),
+            tool: self.name.clone(),
+            content: vec![part.into()],
+            is_error: false,
+        }
+    }
+
+    /// Creates the result of a call that failed.
+    pub fn error(&self, message: impl Into<String>) -> ToolResult {
+        ToolResult {
+            is_error: true,
+            ..self.result(message.into())
         }
     }
 }
@@ -64,9 +146,11 @@ impl Request {
     pub fn new(prompt: impl Into<String>) -> Self {
         Self {
             model: None,
-            messages: vec![ChatMessage::new(Speaker::User, prompt)],
+            messages: vec![ChatMessage::user(prompt.into())],
             tools: Vec::new(),
+            tool_choice: ToolChoice::Auto,
             output_schema: None,
+            effort: None,
             temperature: None,
             max_tokens: None,
             stop: Vec::new(),
@@ -77,19 +161,48 @@ impl Request {
     /// Adds instructions at the beginning of the conversation.
     #[must_use]
     pub fn system(mut self, text: impl Into<String>) -> Self {
-        self.messages
-            .insert(0, ChatMessage::new(Speaker::System, text));
+        self.messages.insert(0, ChatMessage::System(text.into()));
         self
     }
 
     /// Adds a message.
     #[must_use]
-    pub fn turn(mut self, message: ChatMessage) -> Self {
+    pub fn message(mut self, message: ChatMessage) -> Self {
         self.messages.push(message);
         self
     }
 
-    /// Sets the model. By default it is that of the team.
+    /// Adds a text, an image or a file to the newest message of the user, or as a message of its
+    /// own if somebody else spoke last.
+    #[must_use]
+    pub fn part(mut self, part: impl Into<Part>) -> Self {
+        match self.messages.last_mut() {
+            Some(ChatMessage::User(parts)) => parts.push(part.into()),
+            _ => self.messages.push(ChatMessage::user(part)),
+        }
+        self
+    }
+
+    /// Continues the conversation: adds the model's reply and the results of its tool calls, if it
+    /// made any.
+    #[must_use]
+    pub fn reply(mut self, reply: Reply, results: Vec<ToolResult>) -> Self {
+        self.messages.push(ChatMessage::Assistant(reply.parts));
+        if !results.is_empty() {
+            self.messages.push(ChatMessage::ToolResults(results));
+        }
+        self
+    }
+
+    /// Sets how much the model thinks, in the provider's words, e.g. `low`.
+    #[must_use]
+    pub fn effort(mut self, effort: impl Into<String>) -> Self {
+        self.effort = Some(effort.into());
+        self
+    }
+
+    /// Sets the model: a name of the team file, or the id that the provider has for it. By default
+    /// it is that of the role.
     #[must_use]
     pub fn model(mut self, name: impl Into<String>) -> Self {
         self.model = Some(name.into());
@@ -140,6 +253,13 @@ impl Request {
         self
     }
 
+    /// Sets whether the model calls tools. By default the model decides.
+    #[must_use]
+    pub fn tool_choice(mut self, choice: ToolChoice) -> Self {
+        self.tool_choice = choice;
+        self
+    }
+
     /// Sends the request.
     ///
     /// # Errors
@@ -151,6 +271,28 @@ impl Request {
 }
 
 impl Reply {
+    /// Creates a complete reply that consists of parts, for tests.
+    pub fn new(parts: Vec<AssistantPart>) -> Self {
+        let calls_tools = |part: &AssistantPart| matches!(part, AssistantPart::ToolCall(_));
+        Self {
+            text: text_of(&parts),
+            data: None,
+            finish: match parts.iter().any(calls_tools) {
+                true => FinishReason::ToolCalls,
+                false => FinishReason::Stop,
+            },
+            parts,
+            model: "scripted".to_owned(),
+            usage: Usage {
+                input_tokens: 0,
+                output_tokens: 0,
+                cache_read_tokens: 0,
+                cache_write_tokens: 0,
+                reasoning_tokens: 0,
+            },
+        }
+    }
+
     /// Parses the structured reply: the data if the provider returned any, else the first code
     /// block of the text, else the whole text.
     ///
@@ -164,6 +306,19 @@ impl Reply {
             (None, None) => &self.text,
         };
         json::parse("the model's reply", text)
+    }
+
+    /// Returns the tool calls that the model asks for.
+    pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
+        self.parts.iter().filter_map(|part| match part {
+            AssistantPart::ToolCall(call) => Some(call),
+            AssistantPart::Text(_) | AssistantPart::Media(_) | AssistantPart::Opaque(_) => None,
+        })
+    }
+
+    /// Returns whether the reply was truncated at the limit of output tokens.
+    pub fn is_truncated(&self) -> bool {
+        self.finish == FinishReason::Length
     }
 
     /// Returns the first fenced code block of the text.

@@ -10,6 +10,7 @@ impl Message {
             id: String::new(),
             content: content.into(),
             data: None,
+            parts: Vec::new(),
             cause_by: cause_by.into(),
             sent_from: String::new(),
             send_to: Vec::new(),

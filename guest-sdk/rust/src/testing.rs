@@ -31,7 +31,7 @@ pub use call::Call;
 use crate::environment::Emission;
 use crate::http;
 use crate::human::{Answer, Question, Source};
-use crate::llm::{Reply, Request, Usage};
+use crate::llm::{AssistantPart, ChatMessage, EmbedRequest, Embeddings, Reply, Request};
 use crate::log::Level;
 use crate::{
     Action, Choice, Failure, HostError, HostErrorKind, Message, Output, Planner, Task, Thinker,
@@ -48,6 +48,9 @@ pub struct Host {
     directories: Directories,
     llm: Option<VecDeque<Result<Reply, HostError>>>,
     requests: Vec<Request>,
+    embeddings: VecDeque<Embeddings>,
+    embed_requests: Vec<EmbedRequest>,
+    blobs: BTreeMap<String, Vec<u8>>,
     answers: VecDeque<Result<Answer, HostError>>,
     questions: Vec<Question>,
     http: Option<VecDeque<Result<http::Response, HostError>>>,
@@ -79,6 +82,9 @@ impl Host {
             directories: Directories::default(),
             llm: None,
             requests: Vec::new(),
+            embeddings: VecDeque::new(),
+            embed_requests: Vec::new(),
+            blobs: BTreeMap::new(),
             answers: VecDeque::new(),
             questions: Vec::new(),
             http: None,
@@ -95,22 +101,36 @@ impl Host {
         }
     }
 
-    /// Grants the llm and adds a reply. Replies are used in order; when none is left, the llm
-    /// fails.
+    /// Grants the llm and adds a reply that is a text. Replies are used in order; when none is left,
+    /// the llm fails.
     #[must_use]
-    pub fn reply(mut self, text: impl Into<String>) -> Self {
-        let usage = Usage {
-            input_tokens: 0,
-            output_tokens: 0,
-        };
-        let reply = Reply {
-            text: text.into(),
-            data: None,
-            tool_calls: Vec::new(),
-            model: "scripted".to_owned(),
-            usage,
-        };
+    pub fn reply(self, text: impl Into<String>) -> Self {
+        self.full_reply(Reply::new(vec![AssistantPart::Text(text.into())]))
+    }
+
+    /// Grants the llm and adds any reply, e.g. one that calls tools or is truncated.
+    #[must_use]
+    pub fn full_reply(mut self, reply: Reply) -> Self {
         self.llm.get_or_insert_default().push_back(Ok(reply));
+        self
+    }
+
+    /// Grants the llm and adds the vectors of the next request for embeddings.
+    #[must_use]
+    pub fn embeddings(mut self, vectors: Vec<Vec<f32>>) -> Self {
+        self.llm.get_or_insert_default();
+        self.embeddings.push_back(Embeddings {
+            vectors,
+            model: "scripted".to_owned(),
+            input_tokens: 0,
+        });
+        self
+    }
+
+    /// Adds bytes that the action can load by this digest, as if it had received them in a message.
+    #[must_use]
+    pub fn blob(mut self, digest: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
+        self.blobs.insert(digest.into(), bytes.into());
         self
     }
 
@@ -269,12 +289,14 @@ impl Host {
     }
 
     /// Returns the text of the last message of each request to the llm, oldest request first.
-    pub fn prompts(&self) -> Vec<&str> {
-        let turns = self
-            .requests
-            .iter()
-            .filter_map(|request| request.messages.last());
-        turns.map(|turn| turn.content.as_str()).collect()
+    pub fn prompts(&self) -> Vec<String> {
+        let newest = |request: &Request| request.messages.last().map(ChatMessage::text);
+        self.requests.iter().filter_map(newest).collect()
+    }
+
+    /// Returns the requests for embeddings, oldest first.
+    pub fn embed_requests(&self) -> &[EmbedRequest] {
+        &self.embed_requests
     }
 
     /// Returns the questions to people, oldest first.

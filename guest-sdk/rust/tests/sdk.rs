@@ -67,6 +67,9 @@ fn attempt() -> Attempt {
     Attempt {
         number: 1,
         idempotency_key: "run/0/Ann/0".into(),
+        turn: None,
+        call: None,
+        deadline_ms: None,
     }
 }
 
@@ -79,6 +82,7 @@ fn input(config: &str) -> Input {
         news: vec![Message::new("UserRequirement", "ab")],
         outputs: Vec::new(),
         task: None,
+        arguments: None,
     }
 }
 
@@ -291,6 +295,10 @@ fn the_host_in_memory_answers_the_rest() {
         };
         assert_eq!(contents(memory::recent(2)), ["2", "3"]);
         assert_eq!(contents(memory::labelled("A", 9)), ["1", "3"]);
+        assert_eq!(
+            contents(memory::recent(memory::bounds(9).bytes(2))),
+            ["2", "3"]
+        );
         clock::sleep(Duration::from_secs(2));
         assert!((clock::unix_time_ms() - 2000.0).abs() < 1.0);
         assert_ne!(random::bytes(16)?, random::bytes(16)?);
@@ -376,14 +384,8 @@ fn the_host_in_memory_plays_responses_and_grants_secrets_and_variables_by_name()
 #[test]
 fn a_structured_reply_is_read_from_data_block_or_text() {
     let reply = |text: &str, data: Option<&str>| llm::Reply {
-        text: text.into(),
         data: data.map(str::to_owned),
-        tool_calls: Vec::new(),
-        model: String::new(),
-        usage: llm::Usage {
-            input_tokens: 0,
-            output_tokens: 0,
-        },
+        ..llm::Reply::new(vec![llm::AssistantPart::Text(text.into())])
     };
     let cases = [
         (reply("[1]", None), Some(vec![1])),
@@ -412,19 +414,29 @@ fn requests_and_messages_hold_what_their_builders_were_given() {
         name: "add".into(),
         arguments: "{}".into(),
     };
-    let request = llm::Request::new("1 + 1")
-        .stop(".")
-        .seed(7)
-        .turn(llm::ChatMessage::tool_result(&call, "2"));
+    let request = llm::Request::new("1 + 1").stop(".").seed(7).reply(
+        llm::Reply::new(vec![llm::AssistantPart::ToolCall(call.clone())]),
+        vec![call.result("2")],
+    );
     assert_eq!(
         (request.stop.as_slice(), request.seed),
         ([".".to_owned()].as_slice(), Some(7))
     );
-    let result = request.messages.last().unwrap();
+    let [
+        llm::ChatMessage::User(_),
+        llm::ChatMessage::Assistant(parts),
+        results,
+    ] = &request.messages[..]
+    else {
+        panic!("{:?}", request.messages);
+    };
+    assert_eq!(parts[..], [llm::AssistantPart::ToolCall(call.clone())]);
     assert_eq!(
-        (result.speaker, result.tool_call_id.as_deref()),
-        (llm::Speaker::Tool, Some("c1"))
+        *results,
+        llm::ChatMessage::ToolResults(vec![call.result("2")])
     );
+    assert_eq!(results.text(), "2");
+    assert!(call.error("no").is_error);
     let hop = || Hop {
         from: "Bob".into(),
         to: vec!["Ann".into()],
@@ -454,4 +466,100 @@ fn a_host_survives_the_panic_of_an_action() {
         host.run::<Repeat>(Call::new().news("a")).unwrap().content,
         "aa"
     );
+}
+
+#[test]
+fn a_conversation_goes_on_with_the_reply_as_it_was_received() {
+    let opaque = llm::AssistantPart::Opaque(llm::OpaquePart {
+        provider: "p".into(),
+        model: "m".into(),
+        data: "{}".into(),
+        reasoning: "hm".into(),
+    });
+    let call = llm::ToolCall {
+        id: "1".into(),
+        name: "add".into(),
+        arguments: "{\"a\":1}".into(),
+    };
+    let parts = vec![
+        opaque,
+        llm::AssistantPart::Text("I ".into()),
+        llm::AssistantPart::Text("add".into()),
+        llm::AssistantPart::ToolCall(call.clone()),
+    ];
+    let reply = llm::Reply::new(parts.clone());
+    assert_eq!(
+        (reply.text.as_str(), reply.is_truncated()),
+        ("I add", false)
+    );
+    assert_eq!(reply.finish, llm::FinishReason::ToolCalls);
+    assert_eq!(reply.tool_calls().collect::<Vec<_>>(), [&call]);
+    let arguments: std::collections::BTreeMap<String, u32> = call.parse().unwrap();
+    assert_eq!(arguments["a"], 1);
+    let mut host = Host::new().full_reply(reply).reply("done");
+    host.within(|| -> Result<(), Failure> {
+        let request = llm::Request::new("go")
+            .effort("low")
+            .tool_choice(llm::ToolChoice::Required);
+        let reply = request.send()?;
+        let again = request.reply(reply, Vec::new());
+        assert_eq!(again.send()?.text, "done");
+        Ok(())
+    })
+    .unwrap();
+    let messages = &host.requests()[1].messages;
+    assert_eq!(messages[1..], [llm::ChatMessage::Assistant(parts)]);
+}
+
+#[test]
+fn arguments_of_a_tool_call_are_parsed() {
+    struct Square;
+    impl Action for Square {
+        type Config = ();
+        type Data = u32;
+        const INPUT_SCHEMA: Option<&'static str> = Some("{\"type\":\"object\"}");
+        fn run(cx: &Context<()>) -> Result<Output<u32>, Failure> {
+            let arguments: std::collections::BTreeMap<String, u32> = cx.arguments()?;
+            Ok(Output::new("").data(arguments["n"] * arguments["n"]))
+        }
+    }
+    let mut host = Host::new();
+    let run = |host: &mut Host, call| host.run::<Square>(call).map(|output| output.data);
+    let call = Call::new().arguments(serde_json::json!({ "n": 3 }));
+    assert_eq!(run(&mut host, call), Ok(Some(9)));
+    let call = Call::new().arguments("three");
+    let failure = run(&mut host, call).unwrap_err();
+    assert!(
+        failure
+            .message
+            .starts_with("reading the arguments of the tool call")
+    );
+    assert!(run(&mut host, Call::new()).is_err());
+    let manifest = export::describe::<Square>("square", "1.0.0", "");
+    assert_eq!(manifest.input_schema.as_deref(), Square::INPUT_SCHEMA);
+}
+
+#[test]
+fn images_and_vectors_are_what_the_host_in_memory_was_given() {
+    let mut host = Host::new()
+        .blob("d1", *b"png")
+        .embeddings(vec![vec![0.5, -1.0]]);
+    host.within(|| {
+        let blob = media::Blob {
+            digest: "d1".into(),
+            size: 3,
+        };
+        let image = media::Media {
+            source: media::MediaSource::Blob(blob),
+            ..media::Media::new("image/png", Vec::new()).name("a.png")
+        };
+        assert_eq!(image.load().unwrap(), b"png");
+        assert_eq!(media::load("d2").unwrap_err().kind, HostErrorKind::NotFound);
+        let elsewhere = media::Media::at("image/png", "https://example.com/a.png");
+        assert_eq!(elsewhere.load().unwrap_err().kind, HostErrorKind::Invalid);
+        let vectors = llm::embed(["a"]).unwrap().vectors;
+        assert_eq!(vectors, [[0.5, -1.0]]);
+        assert_eq!(llm::embed(["b"]).unwrap_err().kind, HostErrorKind::Upstream);
+    });
+    assert_eq!(host.embed_requests()[0].texts, ["a"]);
 }

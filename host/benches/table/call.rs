@@ -60,6 +60,9 @@ impl Raw {
         let attempt = Attempt {
             number: 1,
             idempotency_key: "run/0/R/0".into(),
+            turn: None,
+            call: None,
+            deadline_ms: None,
         };
         let role = RawProfile {
             name: "R".into(),
@@ -77,6 +80,7 @@ impl Raw {
             news,
             outputs,
             task,
+            arguments: None,
         };
         Ok(Self {
             pre,

@@ -148,6 +148,7 @@ fn describe(skill: &Skill, file: &Path, printer: &Printer) {
     printer.print_line(&format!("sha256       {}", skill.digest));
     for (what, schema) in [
         ("config", &manifest.config_schema),
+        ("input", &manifest.input_schema),
         ("output", &manifest.output_schema),
     ] {
         if let Some(schema) = schema {

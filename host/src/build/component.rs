@@ -10,7 +10,7 @@ use wasi_preview1_component_adapter_provider as wasi;
 use wit_component::{ComponentEncoder, DecodedWasm};
 
 /// The interface that every action exports.
-const HANDLER: &str = "strata:action/handler@0.1.0";
+const HANDLER: &str = "strata:action/handler@0.2.0";
 
 /// Writes the component of `module` to `component`, atomically.
 pub fn write_component(
@@ -97,7 +97,7 @@ mod tests {
             (foreign_import, "an action imports nothing"),
             (
                 empty_module,
-                "does not export `strata:action/handler@0.1.0`",
+                "does not export `strata:action/handler@0.2.0`",
             ),
         ];
         for (core, expected) in cases {

@@ -153,10 +153,10 @@ mod tests {
 
     #[test]
     fn the_exports_tell_the_world() {
-        let handler = "strata:action/handler@0.1.0#run";
+        let handler = "strata:action/handler@0.2.0#run";
         let (thinker, planner) = (
-            "strata:action/thinker@0.1.0#choose",
-            "strata:action/planner@0.1.0#plan",
+            "strata:action/thinker@0.2.0#choose",
+            "strata:action/planner@0.2.0#plan",
         );
         let cases = [
             (names(&["memory", thinker]), "host"),

@@ -94,6 +94,7 @@ pub const PYTHON: Kit = Kit {
         "strata_action/human.py",
         "strata_action/llm.py",
         "strata_action/log.py",
+        "strata_action/media.py",
         "strata_action/memory.py",
         "strata_action/message.py",
         "strata_action/py.typed",
@@ -111,7 +112,7 @@ pub const PYTHON: Kit = Kit {
 pub const JAVASCRIPT: Kit = Kit {
     name: "js",
     files: embedded!["guest-sdk/js":
-        "README.md", "interpreter/action.js", "interpreter/package.json", "interpreter/script.js", "package.json", "src/action.js", "src/border.js", "src/component.js", "src/environment.js", "src/errors.js", "src/globals.d.ts", "src/globals.js", "src/host.js", "src/http.js", "src/human.js", "src/index.d.ts", "src/index.js", "src/json.js", "src/llm.js", "src/promises.js", "src/serve.js", "src/testing.d.ts", "src/testing.js", "src/text.js", "src/timers.js", "src/trace.js"],
+        "README.md", "interpreter/action.js", "interpreter/package.json", "interpreter/script.js", "package.json", "src/action.js", "src/border.js", "src/component.js", "src/environment.js", "src/errors.js", "src/globals.d.ts", "src/globals.js", "src/host.js", "src/http.js", "src/human.js", "src/index.d.ts", "src/index.js", "src/json.js", "src/llm.js", "src/media.js", "src/promises.js", "src/serve.js", "src/testing.d.ts", "src/testing.js", "src/text.js", "src/timers.js", "src/trace.js"],
 };
 
 /// The script that makes components from JavaScript, and the list of the tools that it uses.
@@ -143,6 +144,7 @@ pub const RUST: Kit = Kit {
         "src/llm.rs",
         "src/llm/block.rs",
         "src/log.rs",
+        "src/media.rs",
         "src/memory.rs",
         "src/message.rs",
         "src/random.rs",

@@ -57,7 +57,7 @@ fn every_plugin_of_the_repository_builds() {
     for dir in dirs.filter(makes_a_component) {
         let built = quiet_build(&dir).expect("the plugin builds");
         let exports = component::export_names(&fs::read(built.component).expect("it is there"));
-        let handler = |name: &str| format!("strata:action/{name}@0.1.0");
+        let handler = |name: &str| format!("strata:action/{name}@0.2.0");
         let expected = match dir.file_name().and_then(|name| name.to_str()) {
             Some("probe") => ["handler", "planner", "thinker"].map(handler).to_vec(),
             Some("text-tools") => ["measure", "slug", "headed"].map(String::from).to_vec(),
@@ -120,7 +120,7 @@ fn what_cannot_be_built_says_why() {
         ),
         (
             package(library, "pub fn f() {}"),
-            "it does not export `strata:action/handler@0.1.0`",
+            "it does not export `strata:action/handler@0.2.0`",
         ),
         (package("[lib\n", ""), "Cargo.toml"),
         (

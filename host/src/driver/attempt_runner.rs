@@ -55,7 +55,8 @@ pub(crate) struct AttemptEnd {
 #[derive(Default)]
 pub(crate) struct WrittenFiles {
     pub(crate) changes: Vec<FileChange>,
-    /// The new contents that the changes name.
+    /// The new contents that the changes name, and the bytes of the images
+    /// and files that the attempt created.
     pub(crate) blobs: Blobs,
 }
 
@@ -174,6 +175,7 @@ impl AttemptRunner {
                 action: name(action),
                 index: u32::from(action.0),
                 task: call.task.clone(),
+                tool_call: None,
             },
         }
     }
@@ -226,7 +228,11 @@ async fn choose_action(
     request: ModelRequest,
     actions: usize,
 ) -> Result<CallResult, Fault> {
-    let reply = match gateway.request(GuestRequest::Complete(vec![request])).await {
+    let complete = GuestRequest::Complete {
+        requests: vec![request],
+        blobs: Blobs::new(),
+    };
+    let reply = match gateway.request(complete).await {
         Some(HostAnswer::Replies(mut replies)) => replies.pop(),
         _ => None,
     };

@@ -59,7 +59,7 @@ pub(super) enum AttemptSignal {
 
 /// What is recorded about the end of an attempt.
 pub(super) struct Conclusion {
-    /// The contents of files that the events name.
+    /// The contents of files, and of the parts of messages, that the events name.
     pub(super) blobs: Blobs,
     /// The events that precede the end.
     pub(super) before: Vec<Event>,
@@ -234,9 +234,9 @@ impl Attempts {
                     let writes = unclaimed;
                     record(AttemptEvent::WritesUnclaimed(WritesUnclaimed { writes }));
                 }
+                blobs = attempt.files.blobs;
                 let files = attempt.files.changes;
                 if !files.is_empty() {
-                    blobs = attempt.files.blobs;
                     record(AttemptEvent::FilesWritten(FilesWritten { files }));
                 }
             }

@@ -1,9 +1,13 @@
-//! Answers to the requests of guests that read the environment.
+//! Answers to the requests of guests that read the environment, and to those for which there is no
+//! service.
+
+use std::sync::Arc;
 
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::fault::FaultCause;
 use strata_core::record::id::RoleId;
 use strata_core::record::json::Json;
+use strata_core::record::message::Message;
 use strata_core::record::scope_write::Write;
 use strata_core::state::environment::scope::ScopeKey;
 
@@ -39,6 +43,31 @@ pub(crate) fn list_keys(
     HostAnswer::Keys(keys.ok_or_else(|| unknown_scope_error(stepper, scope)))
 }
 
+/// Returns the newest of these messages that have at most this many bytes of text and structured
+/// content together. The messages are ordered from the oldest to the newest.
+pub(crate) fn recall(mut messages: Vec<Arc<Message>>, max_bytes: u32) -> HostAnswer {
+    let mut left = max_bytes as usize;
+    let mut omitted = messages.len();
+    for message in messages.iter().rev() {
+        let data = message.instruct.as_ref();
+        let size = message.content.len() + data.map_or(0, |data| data.value.as_str().len());
+        let Some(rest) = left.checked_sub(size) else {
+            break;
+        };
+        left = rest;
+        omitted -= 1;
+    }
+    HostAnswer::Messages(messages.split_off(omitted))
+}
+
+/// Returns the answer to a request for vectors. No provider has them yet.
+pub(crate) fn embed() -> HostAnswer {
+    HostAnswer::Embeddings(Err(HostError::new(
+        HostErrorKind::Invalid,
+        "the provider of this model has no embeddings",
+    )))
+}
+
 fn unknown_scope_error(stepper: &Stepper, name: &str) -> HostError {
     let scopes: Vec<_> = stepper
         .team()
@@ -54,4 +83,30 @@ fn unknown_scope_error(stepper: &Stepper, name: &str) -> HostError {
     let message =
         format!("there is no scope `{name}`; scopes are `role`{known}; add `[env.scope.{name}]`");
     HostError::new(HostErrorKind::Invalid, message).caused_by(FaultCause::NoScope)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_messages_are_recalled_as_far_as_they_fit() {
+        let message = |content: &str| {
+            let message = Message::from_user("m".into(), content.into(), "label".into());
+            Arc::new(message)
+        };
+        let check = |max_bytes, expected: &[&str]| {
+            let messages = vec![message("1"), message("four"), message("22")];
+            let HostAnswer::Messages(found) = recall(messages, max_bytes) else {
+                panic!("no messages");
+            };
+            let found: Vec<&str> = found.iter().map(|found| &*found.content).collect();
+            assert_eq!(found, expected, "{max_bytes}");
+        };
+        check(7, &["1", "four", "22"]);
+        check(6, &["four", "22"]);
+        // An older message that would fit is left out with the one that does not.
+        check(3, &["22"]);
+        check(1, &[]);
+    }
 }

@@ -15,13 +15,14 @@ use tokio::sync::mpsc;
 
 use super::attempt_runner::{AttemptEnd, AttemptRunner};
 use super::attempts::{AttemptSignal, Attempts, GRACE_PERIOD};
-use super::environment_answer::{list_keys, read_key};
+use super::environment_answer::{embed, list_keys, read_key, recall};
 use super::files::ActionFiles;
 use super::host_calls::{
     AdmissionDecision, GuestBatch, HostCalls, LocalAnswer, RecordedQuestion, ReturnedCall,
 };
 use super::human_requests::{HumanRequests, RequestExpiry};
 use super::{DriverError, HostServices, Journal};
+use crate::blob::Blobs;
 use crate::gateway::{
     AttemptId, GUEST_REQUEST_QUEUE, GuestRequest, HostAnswer, PendingGuestRequest, WASI_CLOCK_START,
 };
@@ -230,65 +231,79 @@ impl Guests {
             return Ok(());
         }
         let role = id.call.role;
-        let answer =
-            match request {
-                GuestRequest::Get {
-                    scope,
-                    key,
-                    last_read,
-                    pending,
-                } => {
-                    let (scope, key) = (scope.as_str(), key.as_str());
-                    let key = ScopeKey { scope, key };
-                    read_key(journal.stepper(), role, key, last_read, &pending)
+        let answer = match request {
+            GuestRequest::Get {
+                scope,
+                key,
+                last_read,
+                pending,
+            } => {
+                let (scope, key) = (scope.as_str(), key.as_str());
+                let key = ScopeKey { scope, key };
+                read_key(journal.stepper(), role, key, last_read, &pending)
+            }
+            GuestRequest::Keys { scope, pending } => {
+                list_keys(journal.stepper(), role, &scope, &pending)
+            }
+            GuestRequest::Recent {
+                limit,
+                max_bytes,
+                label,
+            } => {
+                let label = label.as_deref();
+                recall(
+                    journal.recall_messages(role, label, limit as usize),
+                    max_bytes,
+                )
+            }
+            GuestRequest::Embed(_) => embed(),
+            GuestRequest::StoredFile(digest) => {
+                HostAnswer::File(journal.store_ref().blob(&digest)?)
+            }
+            GuestRequest::CurrentTime => record_local(self.calls.read_clock(id, ""), journal)?,
+            GuestRequest::ClockStart => {
+                record_local(self.calls.read_clock(id, WASI_CLOCK_START), journal)?
+            }
+            GuestRequest::Random { length } => {
+                let Some(caller) = self.attempts.caller(id) else {
+                    return Ok(());
+                };
+                record_local(self.calls.draw_random_bytes(caller, length), journal)?
+            }
+            GuestRequest::AskHuman(question) => match self.calls.ask(id, &question) {
+                RecordedQuestion::Answered(answer) => record_local(answer, journal)?,
+                RecordedQuestion::Unanswered { earlier } => {
+                    return self.open_request(id.call, &question, earlier, journal);
                 }
-                GuestRequest::Keys { scope, pending } => {
-                    list_keys(journal.stepper(), role, &scope, &pending)
-                }
-                GuestRequest::Recent { limit, label } => HostAnswer::Messages(
-                    journal.recall_messages(role, label.as_deref(), limit as usize),
-                ),
-                GuestRequest::StoredFile(digest) => {
-                    HostAnswer::File(journal.store_ref().blob(&digest)?)
-                }
-                GuestRequest::CurrentTime => record_local(self.calls.read_clock(id, ""), journal)?,
-                GuestRequest::ClockStart => {
-                    record_local(self.calls.read_clock(id, WASI_CLOCK_START), journal)?
-                }
-                GuestRequest::Random { length } => {
-                    let Some(caller) = self.attempts.caller(id) else {
-                        return Ok(());
-                    };
-                    record_local(self.calls.draw_random_bytes(caller, length), journal)?
-                }
-                GuestRequest::AskHuman(question) => match self.calls.ask(id, &question) {
-                    RecordedQuestion::Answered(answer) => record_local(answer, journal)?,
-                    RecordedQuestion::Unanswered { earlier } => {
-                        return self.open_request(id.call, &question, earlier, journal);
-                    }
-                },
-                GuestRequest::Complete(requests) => {
-                    let role = journal.stepper().team().role(role);
-                    let batch = self.model_batch(role, requests);
-                    return self.submit(id, GuestBatch::new(batch, allowance, reply), journal);
-                }
-                GuestRequest::Fetch(requests) => {
-                    let plugin = self.attempts.plugin(id);
-                    let batch = http::outbound_batch(requests, &self.http, plugin);
-                    return self.submit(id, GuestBatch::new(batch, allowance, reply), journal);
-                }
-            };
+            },
+            GuestRequest::Complete { requests, blobs } => {
+                let blobs = add_stored_media(blobs, &requests, journal)?;
+                let role = journal.stepper().team().role(role);
+                let batch = self.model_batch(role, requests, &blobs);
+                return self.submit(id, GuestBatch::new(batch, allowance, reply), journal);
+            }
+            GuestRequest::Fetch(requests) => {
+                let plugin = self.attempts.plugin(id);
+                let batch = http::outbound_batch(requests, &self.http, plugin);
+                return self.submit(id, GuestBatch::new(batch, allowance, reply), journal);
+            }
+        };
         let _ = reply.send(answer);
         Ok(())
     }
 
-    fn model_batch(&self, role: &Role, requests: Vec<ModelRequest>) -> OutboundBatch {
+    fn model_batch(
+        &self,
+        role: &Role,
+        requests: Vec<ModelRequest>,
+        blobs: &Blobs,
+    ) -> OutboundBatch {
         let models = self.models.as_ref();
         let names = match models {
             Some(models) => models.names(),
             None => &ModelNames::default(),
         };
-        models::outbound_batch(requests, models, names, role.model.as_deref())
+        models::outbound_batch(requests, blobs, models, names, role.model.as_deref())
     }
 
     /// Takes over calls that leave the host, and makes those that can be made now.
@@ -355,6 +370,22 @@ impl Guests {
         let suspended = AttemptEvent::CallSuspended(CallSuspended { attempt });
         journal.stage(Event::Attempt(call, suspended))
     }
+}
+
+/// Adds the bytes of the images and files that the guest received and passes on.
+fn add_stored_media(
+    mut blobs: Blobs,
+    requests: &[ModelRequest],
+    journal: &Journal,
+) -> Result<Blobs, DriverError> {
+    for (digest, _) in requests.iter().flat_map(ModelRequest::stored_media) {
+        if !blobs.contains_key(digest)
+            && let Some(bytes) = journal.store_ref().blob(digest)?
+        {
+            blobs.insert(digest.clone(), bytes);
+        }
+    }
+    Ok(blobs)
 }
 
 /// Records a call that the host answers itself. Returns the answer once that is durable.

@@ -5,7 +5,7 @@ use strata_core::record::json::Json;
 use strata_core::record::message::Message;
 use strata_core::record::request;
 
-use super::{GuestRequest, HostAnswer, HostError, HostErrorKind};
+use super::{EmbedRequest, Embeddings, GuestRequest, HostAnswer, HostError, HostErrorKind};
 use crate::services::models::{ModelReply, ModelRequest, ToolDefinition};
 use crate::services::{http, human};
 
@@ -23,11 +23,12 @@ impl GuestRequest {
         let bytes = match self {
             Self::Get { scope, key, .. } => scope.len() + key.len(),
             Self::Keys { scope, .. } => scope.len(),
-            Self::Recent { label, .. } => NUMBER_BYTES + label.as_ref().map_or(0, String::len),
+            Self::Recent { label, .. } => 2 * NUMBER_BYTES + label.as_ref().map_or(0, String::len),
             // Files are counted by the code that reads them for the guest.
             Self::CurrentTime | Self::ClockStart | Self::StoredFile(_) => 0,
             Self::Random { .. } => NUMBER_BYTES,
-            Self::Complete(requests) => requests.iter().map(ModelRequest::bytes).sum(),
+            Self::Embed(request) => request.bytes(),
+            Self::Complete { requests, .. } => requests.iter().map(ModelRequest::bytes).sum(),
             Self::AskHuman(question) => question_bytes(question),
             Self::Fetch(requests) => requests.iter().map(http::HttpRequest::bytes).sum(),
         };
@@ -52,6 +53,7 @@ impl HostAnswer {
                 .iter()
                 .map(|reply| ok_bytes_or_message(reply, reply_bytes))
                 .sum(),
+            Self::Embeddings(embeddings) => ok_bytes_or_message(embeddings, embeddings_bytes),
             Self::Human(answer) => match answer {
                 request::HumanAnswer::Given(value) | request::HumanAnswer::Default(value) => {
                     json_bytes(value)
@@ -100,7 +102,21 @@ fn message_bytes(message: &Message) -> usize {
         .map_or(0, |instruct| json_bytes(&instruct.value));
     let to: usize = message.send_to.iter().map(|to| to.len() + ITEM_BYTES).sum();
     let names = message.id.0.len() + message.cause_by.len() + message.sent_from.len();
-    MESSAGE_BYTES + message.content.len() + data + to + names
+    let parts: usize = message.parts.iter().map(part_bytes).sum();
+    MESSAGE_BYTES + message.content.len() + data + to + names + parts
+}
+
+fn embeddings_bytes(embeddings: &Embeddings) -> usize {
+    let vector = |vector: &Vec<f32>| ITEM_BYTES + vector.len() * size_of::<f32>();
+    embeddings.model.len() + embeddings.vectors.iter().map(vector).sum::<usize>()
+}
+
+impl EmbedRequest {
+    /// Returns the size of all texts in the request.
+    pub(crate) fn bytes(&self) -> usize {
+        let texts = self.texts.iter().map(|text| text.len() + ITEM_BYTES);
+        texts.sum::<usize>() + self.model.as_ref().map_or(0, String::len)
+    }
 }
 
 fn question_bytes(question: &human::HumanQuestion) -> usize {
@@ -187,7 +203,8 @@ fn model_message_bytes(message: &ModelMessage) -> usize {
     MESSAGE_BYTES + content
 }
 
-fn part_bytes(part: &Part) -> usize {
+/// Returns the size of a part without the stored bytes that it refers to.
+pub(crate) fn part_bytes(part: &Part) -> usize {
     match part {
         Part::Text(text) => ITEM_BYTES + text.len(),
         Part::Image(media) | Part::File(media) => media_bytes(media),

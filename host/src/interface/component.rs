@@ -65,6 +65,7 @@ pub fn manifest_document(digest: &Digest, manifest: &ComponentManifest) -> Value
     });
     for (key, text) in [
         ("config_schema", &manifest.config_schema),
+        ("input_schema", &manifest.input_schema),
         ("output_schema", &manifest.output_schema),
     ] {
         if let Some(text) = text {

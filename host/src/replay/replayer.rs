@@ -15,9 +15,10 @@ use strata_core::record::work::CallKey;
 use strata_core::state::environment::scope::ScopeKey;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::blob::Blobs;
 use crate::driver::{
     ActionFiles, AttemptRunner, HostServices, PreparedAttempt, action_budget_error, decode_random,
-    decode_time, list_keys, read_key, request_number,
+    decode_time, embed, list_keys, read_key, recall, request_number,
 };
 use crate::gateway::{
     GUEST_REQUEST_QUEUE, GuestRequest, HostAnswer, HostError, HostErrorKind, PendingGuestRequest,
@@ -220,7 +221,7 @@ impl Replayer {
                 ));
             }
             GuestRequest::AskHuman(question) => return Ok(answer_human(reply, question, recorded)),
-            GuestRequest::Complete(requests) => {
+            GuestRequest::Complete { requests, .. } => {
                 let batch = self.model_batch(call.role, requests);
                 return Ok(self.answer_batch(call, batch, reply, known));
             }
@@ -245,11 +246,27 @@ impl Replayer {
             GuestRequest::Keys { scope, pending } => {
                 list_keys(&self.stepper, call.role, &scope, &pending)
             }
-            GuestRequest::Recent { limit, label } => self.recall(call.role, label, limit),
+            GuestRequest::Recent {
+                limit,
+                max_bytes,
+                label,
+            } => self.recent(call.role, limit, max_bytes, label.as_deref()),
+            GuestRequest::Embed(_) => embed(),
         };
         // It is no error if the guest is gone.
         let _ = reply.send(answer);
         Ok(None)
+    }
+
+    fn recent(
+        &mut self,
+        role: RoleId,
+        limit: u32,
+        max_bytes: u32,
+        label: Option<&str>,
+    ) -> HostAnswer {
+        let recent = self.stepper.recent_memory(role, label, limit as usize);
+        recall(recent, max_bytes)
     }
 
     fn model_batch(&self, role: RoleId, requests: Vec<ModelRequest>) -> OutboundBatch {
@@ -258,14 +275,7 @@ impl Replayer {
             RecordedModels::None => &ModelNames::default(),
         };
         let role_model = self.stepper.team().role(role).model.as_deref();
-        models::outbound_batch(requests, None, names, role_model)
-    }
-
-    fn recall(&mut self, role: RoleId, label: Option<String>, limit: u32) -> HostAnswer {
-        let recent = self
-            .stepper
-            .recent_memory(role, label.as_deref(), limit as usize);
-        HostAnswer::Messages(recent)
+        models::outbound_batch(requests, &Blobs::new(), None, names, role_model)
     }
 
     /// Answers a batch of calls.

@@ -11,11 +11,11 @@ use wasmtime::Store;
 use super::bindings::{thinker, types};
 use super::component::{LinkedComponent, ScriptFile};
 use super::ctx::Ctx;
+use super::media::bytes_from_guest;
 use super::{
     AttemptOutput, EntryPoint, ResourceUsage, ReturnValue, SandboxCall, SandboxOutcome, convert,
     fault, foreign_component,
 };
-use crate::blob::Blobs;
 use crate::gateway::Gateway;
 use crate::plugin::Grants;
 
@@ -104,12 +104,13 @@ async fn attempt_result(
         // A choice has no effects, whatever the guest wrote.
         return Ok(returned);
     }
-    let (files, blobs) = ctx
+    let (files, mut blobs) = ctx
         .capabilities
         .files
         .take_all_changes()
         .await
         .map_err(|why| fault::from_files_fault(why, ctx))?;
+    blobs.extend(returned.blobs);
     Ok(AttemptOutput {
         files,
         blobs,
@@ -163,19 +164,15 @@ async fn execute(
     call: &SandboxCall,
 ) -> wasmtime::Result<Result<GuestOutput, Fault>> {
     let instance = ready.instantiate(&mut *store).await?;
-    let attempt = convert::attempt(call);
+    let attempt = convert::attempt(call, store.data().meter.deadline_unix_ms());
     let output = match &call.entry {
         EntryPoint::Run { .. } if let Some(function) = &call.plugin.function => {
             foreign_component::call(&mut *store, &instance, ready.functions(), function, call)
                 .await?
                 .map(GuestOutput::Foreign)
         }
-        EntryPoint::Run {
-            action,
-            index,
-            task,
-        } => {
-            let input = convert::input(call, action, *index, task.as_ref());
+        EntryPoint::Run { action, index, .. } => {
+            let input = convert::input(call, action, *index);
             let Some(run) = ready.run() else {
                 return Ok(Err(missing_export("handler")));
             };
@@ -187,7 +184,7 @@ async fn execute(
             let Some(plan) = ready.plan() else {
                 return Ok(Err(missing_export("planner")));
             };
-            let input = convert::input(call, action, *index, None);
+            let input = convert::input(call, action, *index);
             let plan = instance.get_typed_func::<ActParams<'_>, PlanResult>(&mut *store, plan)?;
             let (result,) = plan.call_async(&mut *store, (&attempt, &input)).await?;
             result.map(GuestOutput::Tasks)
@@ -230,20 +227,26 @@ fn validate_output(
             ReturnValue::Tasks(tasks)
         }
         GuestOutput::Output(output) => {
-            let draft = convert::output(output).map_err(|error| {
-                fault::invalid_output(format!("the output's `data` is {error}"), ctx)
-            })?;
+            let counted = ctx.count_output("the output", bytes_from_guest(&output.parts));
+            counted.map_err(|stop| fault::from_error(&stop.into(), ctx))?;
+            let draft = convert::output(output, &mut ctx.media)
+                .map_err(|error| fault::invalid_output(format!("the output's {error}"), ctx))?;
             ReturnValue::Output(check_output(draft, call, ctx)?)
         }
         GuestOutput::Foreign(draft) => ReturnValue::Output(check_output(draft, call, ctx)?),
     };
     let (emissions, writes) = ctx.take_effects();
+    let output = match &value {
+        ReturnValue::Output(draft) => Some(draft),
+        ReturnValue::Tasks(_) | ReturnValue::Choice(_) => None,
+    };
+    let blobs = ctx.media.created_in(output.into_iter().chain(&emissions));
     Ok(AttemptOutput {
         value,
         emissions,
         writes,
         files: Vec::new(),
-        blobs: Blobs::new(),
+        blobs,
     })
 }
 

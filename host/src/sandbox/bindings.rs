@@ -2,7 +2,8 @@
 
 pub(super) use generated::exports::strata::action::{handler, thinker};
 pub(super) use generated::strata::action::{
-    clock, env, environment, files, http, human, llm, log, memory, random, secrets, state, types,
+    clock, env, environment, files, http, human, llm, log, media, memory, random, secrets, state,
+    types,
 };
 
 pub(super) use interpreter::strata::interpreter::script;

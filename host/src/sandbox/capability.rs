@@ -3,16 +3,15 @@
 //! name what to add to the team file.
 
 use strata_core::record::fault::Grant;
-use strata_core::record::json::Json;
 
 use std::sync::Arc;
 
 use super::SandboxCall;
 use super::bindings::{files as wit_files, llm as wit_llm, types};
-use super::convert;
+use super::convert::{self, conversation};
 use super::ctx::{Ctx, HostResult, invalid, unavailable_in_describe, unexpected_answer};
 use super::limits::format_bytes;
-use crate::gateway::{Gateway, GuestRequest, HostAnswer};
+use crate::gateway::{EmbedRequest, Gateway, GuestRequest, HostAnswer};
 use crate::plugin::http::HttpGrant;
 use crate::plugin::{Grants, LlmGrant};
 use crate::services::models;
@@ -27,7 +26,11 @@ mod quota;
 pub(super) mod wasi;
 
 /// The maximum size of the texts of one request to a model. No model accepts more.
-const MAX_PROMPT_BYTES: usize = 8 << 20;
+const MAX_PROMPT_BYTES: u64 = 8 << 20;
+/// The maximum size of the images and files of one request to a model; the WIT documents this.
+const MAX_MEDIA_BYTES: u64 = 64 << 20;
+/// The maximum number of texts of one request for vectors, as providers have it.
+const MAX_EMBEDDED_TEXTS: usize = 2048;
 /// The maximum number of requests of one `complete-many` or `fetch-many` call.
 const MAX_BATCH: usize = 64;
 
@@ -93,12 +96,12 @@ impl Capabilities {
     }
 
     /// Counts a request against the grant. Fails with the reason if it is not granted.
-    fn authorize(&mut self, request: &models::ModelRequest) -> Result<(), String> {
+    fn authorize(&mut self, model: Option<&String>) -> Result<(), String> {
         let Some(grant) = &self.llm else {
             return Err("no language model is granted; add `llm` to the action's `allow`".into());
         };
-        if !grant.allows(request.model.as_deref()) {
-            let model = request.model.as_ref().or(grant.default.last());
+        if !grant.allows(model.map(String::as_str)) {
+            let model = model.or(grant.default.last());
             let model: String = model
                 .into_iter()
                 .flat_map(|name| name.chars())
@@ -120,39 +123,41 @@ impl Capabilities {
     }
 }
 
-/// Validates a request before it costs anything.
-fn validate_request(request: &models::ModelRequest) -> Result<(), types::HostError> {
-    let length = request.bytes();
-    if length > MAX_PROMPT_BYTES {
-        let (length, limit) = (
-            format_bytes(length as u64),
-            format_bytes(MAX_PROMPT_BYTES as u64),
-        );
-        return Err(invalid(format!(
-            "cannot ask the model: the request is {length}, at most {limit} are sent"
+/// Converts a request, and checks it before it costs anything.
+fn convert_request(
+    ctx: &mut Ctx,
+    request: wit_llm::Request,
+) -> Result<models::ModelRequest, types::HostError> {
+    let refuse = |why: String| invalid(format!("cannot ask the model: {why}"));
+    // Checked before the bytes are hashed.
+    let passed = conversation::media_bytes(&request);
+    if passed > MAX_MEDIA_BYTES {
+        return Err(refuse(too_large(
+            "the images and files are",
+            passed,
+            MAX_MEDIA_BYTES,
         )));
     }
-    let schemas = request
-        .tools
-        .iter()
-        .map(|tool| ("a tool's `parameters`", &tool.parameters));
-    let schemas = schemas.chain(
-        request
-            .output_schema
-            .iter()
-            .map(|schema| ("`output-schema`", schema)),
-    );
-    for (name, text) in schemas {
-        if let Err(error) = Json::parse(text) {
-            return Err(invalid(format!("cannot ask the model: {name} is {error}")));
-        }
+    let request =
+        conversation::request(request, &mut ctx.media).map_err(|why| refuse(why.to_string()))?;
+    let text = request.bytes() as u64;
+    if text > MAX_PROMPT_BYTES {
+        return Err(refuse(too_large("the request is", text, MAX_PROMPT_BYTES)));
     }
-    if request.temperature.is_some_and(|t| !t.is_finite()) {
-        return Err(invalid(
-            "cannot ask the model: `temperature` is not a number",
-        ));
+    let media = request.stored_media().map(|(_, size)| size).sum();
+    if media > MAX_MEDIA_BYTES {
+        return Err(refuse(too_large(
+            "the images and files are",
+            media,
+            MAX_MEDIA_BYTES,
+        )));
     }
-    Ok(())
+    Ok(request)
+}
+
+fn too_large(what: &str, bytes: u64, limit: u64) -> String {
+    let (bytes, limit) = (format_bytes(bytes), format_bytes(limit));
+    format!("{what} {bytes}, at most {limit} are sent")
 }
 
 /// Makes the requests that are allowed, all at once, and returns the results in the order of
@@ -162,25 +167,33 @@ async fn complete_all(
     function: &'static str,
     requests: Vec<wit_llm::Request>,
 ) -> wasmtime::Result<Vec<Result<wit_llm::Reply, types::HostError>>> {
+    let passed = requests.iter().map(conversation::media_bytes).sum();
+    ctx.count_bytes(function, passed)?;
     let mut allowed = Vec::new();
     let mut refusals = Vec::new();
-    for request in requests.into_iter().map(convert::request) {
-        let refusal = validate_request(&request).and_then(|()| {
-            let allowed = ctx.capabilities.authorize(&request);
-            allowed.map_err(|why| ctx.deny(Grant::Llm, why))
+    for request in requests {
+        let request = convert_request(ctx, request).and_then(|request| {
+            let authorized = ctx.capabilities.authorize(request.model.as_ref());
+            authorized.map_err(|why| ctx.deny(Grant::Llm, why))?;
+            Ok(request)
         });
-        let refusal = refusal.err();
-        if refusal.is_none() {
-            allowed.push(request);
+        match request {
+            Ok(request) => {
+                allowed.push(request);
+                refusals.push(None);
+            }
+            Err(refusal) => refusals.push(Some(refusal)),
         }
-        refusals.push(refusal);
     }
     let mut replies = Vec::new();
     if !allowed.is_empty() {
-        match ctx
-            .request(function, GuestRequest::Complete(allowed))
-            .await?
-        {
+        let digests = allowed.iter().flat_map(models::ModelRequest::stored_media);
+        let blobs = ctx.media.created_among(digests.map(|(digest, _)| digest));
+        let request = GuestRequest::Complete {
+            requests: allowed,
+            blobs,
+        };
+        match ctx.request(function, request).await? {
             None => {
                 return Ok(refusals
                     .iter()
@@ -197,7 +210,7 @@ async fn complete_all(
         None => replies
             .next()
             .expect("the driver answers each request")
-            .map(convert::reply)
+            .map(|reply| conversation::reply(reply, &mut ctx.media))
             .map_err(convert::host_error),
     };
     Ok(refusals.into_iter().map(reply).collect())
@@ -227,6 +240,42 @@ impl wit_llm::Host for Ctx {
         }
         complete_all(self, "llm.complete-many", requests).await
     }
+
+    async fn embed(&mut self, request: wit_llm::EmbedRequest) -> HostResult<wit_llm::Embeddings> {
+        const NAME: &str = "llm.embed";
+        self.count_calls(NAME, 1)?;
+        let request = conversation::embed_request(request);
+        if let Err(why) = check_embed_request(&request) {
+            return Ok(Err(invalid(format!("cannot embed: {why}"))));
+        }
+        if let Err(why) = self.capabilities.authorize(request.model.as_ref()) {
+            return Ok(Err(self.deny(Grant::Llm, why)));
+        }
+        match self.request(NAME, GuestRequest::Embed(request)).await? {
+            None => Ok(Err(unavailable_in_describe(NAME))),
+            Some(HostAnswer::Embeddings(embeddings)) => Ok(embeddings
+                .map(conversation::embeddings)
+                .map_err(convert::host_error)),
+            Some(other) => unexpected_answer(NAME, &other),
+        }
+    }
+}
+
+fn check_embed_request(request: &EmbedRequest) -> Result<(), String> {
+    let count = request.texts.len();
+    if !(1..=MAX_EMBEDDED_TEXTS).contains(&count) {
+        return Err(format!(
+            "there are {count} texts; 1 to {MAX_EMBEDDED_TEXTS} are taken"
+        ));
+    }
+    let bytes = request.bytes() as u64;
+    if bytes > MAX_PROMPT_BYTES {
+        return Err(too_large("the texts are", bytes, MAX_PROMPT_BYTES));
+    }
+    if request.dimensions == Some(0) {
+        return Err("a vector has at least one component".into());
+    }
+    Ok(())
 }
 
 impl wit_files::Host for Ctx {

@@ -56,6 +56,8 @@ pub struct ComponentManifest {
     pub description: String,
     /// The JSON Schema of its `config`, as text.
     pub config_schema: Option<String>,
+    /// The JSON Schema of the arguments that it takes as a tool, as text.
+    pub input_schema: Option<String>,
     /// The JSON Schema of the `data` it returns, as text.
     pub output_schema: Option<String>,
     /// The capabilities it cannot work without.

@@ -1,36 +1,51 @@
-//! Converts between the WIT's records and the core's types. Fields are copied; only JSON is
-//! checked.
+//! Converts between the WIT's records and the core's types. Fields are copied; only JSON, images and
+//! files are checked. Conversations with models are converted in `conversation`.
+
+pub(super) mod conversation;
 
 use std::sync::Arc;
 
-use strata_core::record::conversation::{AssistantPart, ModelMessage, Part, ToolCall, ToolResult};
+use strata_core::record::conversation::Part;
 use strata_core::record::json::{Json, JsonError};
 use strata_core::record::message::{Draft, Hop, Message};
 use strata_core::record::work::Task;
 use strata_core::team::{Candidate, RoleProfile};
 
-use super::SandboxCall;
-use super::bindings::{environment, handler, llm as wit_llm, thinker, types};
+use super::bindings::{environment, handler, thinker, types};
 use super::component::ComponentManifest;
-use crate::gateway::{HostError, HostErrorKind, ITEM_BYTES};
-use crate::services::models;
+use super::media::{AttemptMedia, InvalidMedia, bytes_from_guest, part_to_guest};
+use super::{EntryPoint, SandboxCall};
+use crate::gateway::{HostError, HostErrorKind, ITEM_BYTES, part_bytes};
 
 /// What an emission counts besides its texts.
 const EMISSION_BYTES: u64 = 128;
+/// The maximum number of images and files of a message; the WIT documents this.
+const MAX_PARTS: usize = 64;
 
-pub(super) fn attempt(call: &SandboxCall) -> types::Attempt {
+/// Returns what tells an attempt from another. `deadline_ms` is when its time is over, in
+/// milliseconds since 1970.
+pub(super) fn attempt(call: &SandboxCall, deadline_ms: f64) -> types::Attempt {
+    let tool_call = match &call.entry {
+        EntryPoint::Run { tool_call, .. } => tool_call.as_ref(),
+        EntryPoint::Plan { .. } | EntryPoint::Choose { .. } => None,
+    };
     types::Attempt {
         number: call.attempt,
         idempotency_key: call.idempotency_key.clone(),
+        turn: tool_call.map(|tool_call| tool_call.turn),
+        call: tool_call.map(|tool_call| tool_call.call),
+        deadline_ms: Some(deadline_ms),
     }
 }
 
-pub(super) fn input(
-    call: &SandboxCall,
-    action: &str,
-    index: u32,
-    task: Option<&Task>,
-) -> types::Input {
+/// Returns the input of an action or a planner.
+pub(super) fn input(call: &SandboxCall, action: &str, index: u32) -> types::Input {
+    let (task, tool_call) = match &call.entry {
+        EntryPoint::Run {
+            task, tool_call, ..
+        } => (task.as_ref(), tool_call.as_ref()),
+        EntryPoint::Plan { .. } | EntryPoint::Choose { .. } => (None, None),
+    };
     types::Input {
         role: profile(&call.role),
         action: action.to_owned(),
@@ -42,6 +57,7 @@ pub(super) fn input(
             text: task.text.clone(),
             action: task.action.clone(),
         }),
+        arguments: tool_call.map(|tool_call| tool_call.arguments.as_str().to_owned()),
     }
 }
 
@@ -82,6 +98,7 @@ pub(super) fn messages(messages: &[Arc<Message>]) -> Vec<types::Message> {
             .instruct
             .as_ref()
             .map(|i| i.value.as_str().to_owned()),
+        parts: message.parts.iter().map(part_to_guest).collect(),
         cause_by: message.cause_by.clone(),
         sent_from: message.sent_from.clone(),
         send_to: message.send_to.clone(),
@@ -89,26 +106,72 @@ pub(super) fn messages(messages: &[Arc<Message>]) -> Vec<types::Message> {
     messages.iter().map(message).collect()
 }
 
-pub(super) fn output(output: types::Output) -> Result<Draft, JsonError> {
+/// Why a message is not accepted from a guest. The texts follow "the output's".
+#[derive(Debug, thiserror::Error)]
+pub(super) enum InvalidDraft {
+    /// Its structured content is not JSON.
+    #[error("`data` is {0}")]
+    Data(#[from] JsonError),
+    /// It has too many images and files.
+    #[error("`parts` are {0}; at most {MAX_PARTS} are taken")]
+    TooManyParts(usize),
+    /// A part is a text.
+    #[error("part {0} is a text; texts belong in `content`")]
+    TextPart(usize),
+    /// A part is not acceptable.
+    #[error("part {index} is not acceptable: {why}")]
+    Media {
+        /// Its index.
+        index: usize,
+        /// The reason.
+        why: InvalidMedia,
+    },
+}
+
+pub(super) fn output(
+    output: types::Output,
+    media: &mut AttemptMedia,
+) -> Result<Draft, InvalidDraft> {
     Ok(Draft {
         content: output.content,
         data: output.data.as_deref().map(Json::parse).transpose()?,
-        parts: Vec::new(),
+        parts: draft_parts(output.parts, media)?,
         to: output.to,
         cause_by: None,
         route: route(output.route),
     })
 }
 
-pub(super) fn emission(emission: environment::Emission) -> Result<Draft, JsonError> {
+pub(super) fn emission(
+    emission: environment::Emission,
+    media: &mut AttemptMedia,
+) -> Result<Draft, InvalidDraft> {
     Ok(Draft {
         content: emission.content,
         data: emission.data.as_deref().map(Json::parse).transpose()?,
-        parts: Vec::new(),
+        parts: draft_parts(emission.parts, media)?,
         to: emission.to,
         cause_by: emission.cause_by,
         route: route(emission.route),
     })
+}
+
+fn draft_parts(
+    parts: Vec<types::Part>,
+    media: &mut AttemptMedia,
+) -> Result<Vec<Part>, InvalidDraft> {
+    if parts.len() > MAX_PARTS {
+        return Err(InvalidDraft::TooManyParts(parts.len()));
+    }
+    let convert = |(index, part)| {
+        let converted = match part {
+            types::Part::Text(_) => return Err(InvalidDraft::TextPart(index)),
+            types::Part::Image(image) => media.image_from_guest(image).map(Part::Image),
+            types::Part::File(file) => media.media_from_guest(file).map(Part::File),
+        };
+        converted.map_err(|why| InvalidDraft::Media { index, why })
+    };
+    parts.into_iter().enumerate().map(convert).collect()
 }
 
 fn route(hops: Vec<types::Hop>) -> Vec<Hop> {
@@ -128,8 +191,9 @@ pub(super) fn tasks(tasks: Vec<types::Task>) -> Vec<Task> {
 }
 
 /// Returns how much an emission adds to the bytes exchanged with the host, before it is converted.
-pub(super) fn emission_input_bytes(content: &str, data: Option<&str>) -> u64 {
-    EMISSION_BYTES + (content.len() + data.map_or(0, str::len)) as u64
+pub(super) fn emission_input_bytes(emission: &environment::Emission) -> u64 {
+    let data = emission.data.as_ref().map_or(0, String::len);
+    EMISSION_BYTES + (emission.content.len() + data) as u64 + bytes_from_guest(&emission.parts)
 }
 
 /// Returns how much an emission counts against the output limit. Even an empty one takes space in
@@ -138,7 +202,7 @@ pub(super) fn emission_bytes(emission: &Draft) -> u64 {
     EMISSION_BYTES + draft_bytes(emission)
 }
 
-/// Returns how much a draft counts against the output limit.
+/// Returns how much a draft counts against the output limit, without the bytes of images and files.
 pub(super) fn draft_bytes(draft: &Draft) -> u64 {
     let data = draft.data.as_ref().map_or(0, |data| data.as_str().len());
     let cause = draft.cause_by.as_ref().map_or(0, String::len);
@@ -148,7 +212,8 @@ pub(super) fn draft_bytes(draft: &Draft) -> u64 {
         .map(|hop| item_bytes(&hop.from) + hop.to.iter().map(|to| item_bytes(to)).sum::<u64>())
         .sum();
     let to: u64 = draft.to.iter().map(|to| item_bytes(to)).sum();
-    (draft.content.len() + data + cause) as u64 + to + route
+    let parts: usize = draft.parts.iter().map(part_bytes).sum();
+    (draft.content.len() + data + cause + parts) as u64 + to + route
 }
 
 /// Returns how much planned tasks count against the output limit.
@@ -186,105 +251,8 @@ pub(super) fn manifest(manifest: handler::Manifest) -> ComponentManifest {
         version: manifest.version,
         description: manifest.description,
         config_schema: manifest.config_schema,
+        input_schema: manifest.input_schema,
         output_schema: manifest.output_schema,
         needs: manifest.needs,
-    }
-}
-
-pub(super) fn request(request: wit_llm::Request) -> models::ModelRequest {
-    let tool = |tool: wit_llm::Tool| models::ToolDefinition {
-        name: tool.name,
-        description: tool.description,
-        parameters: tool.parameters,
-    };
-    let mut converted = models::ModelRequest {
-        model: request.model,
-        tools: request.tools.into_iter().map(tool).collect(),
-        output_schema: request.output_schema,
-        temperature: request.temperature,
-        max_tokens: request.max_tokens,
-        stop: request.stop,
-        seed: request.seed,
-        ..models::ModelRequest::new(Vec::new())
-    };
-    for message in request.messages {
-        add_message(&mut converted, message);
-    }
-    converted
-}
-
-/// Adds a message of a guest. Instructions at the beginning precede the conversation, and results
-/// that follow each other belong to one reply.
-fn add_message(request: &mut models::ModelRequest, message: wit_llm::ChatMessage) {
-    let text = message.content;
-    let messages = &mut request.messages;
-    match message.speaker {
-        wit_llm::Speaker::System if messages.is_empty() => {
-            if !request.system.is_empty() {
-                request.system.push_str("\n\n");
-            }
-            request.system.push_str(&text);
-        }
-        wit_llm::Speaker::System => messages.push(ModelMessage::System(text)),
-        wit_llm::Speaker::User => messages.push(models::user_message(text)),
-        wit_llm::Speaker::Assistant => {
-            let text = Some(text).filter(|text| !text.is_empty());
-            let calls = message.tool_calls.into_iter().map(tool_call);
-            let parts = text.map(AssistantPart::Text).into_iter().chain(calls);
-            messages.push(ModelMessage::Assistant(parts.collect()));
-        }
-        wit_llm::Speaker::Tool => {
-            let call = message.tool_call_id.unwrap_or_default();
-            let result = ToolResult {
-                tool: called_tool(messages, &call),
-                call,
-                content: vec![Part::Text(text)],
-                is_error: false,
-            };
-            match messages.last_mut() {
-                Some(ModelMessage::ToolResults(results)) => results.push(result),
-                _ => messages.push(ModelMessage::ToolResults(vec![result])),
-            }
-        }
-    }
-}
-
-/// Returns the name of the tool of a call.
-fn called_tool(messages: &[ModelMessage], id: &str) -> String {
-    let parts = messages.iter().rev().flat_map(|message| match message {
-        ModelMessage::Assistant(parts) => &parts[..],
-        _ => &[],
-    });
-    let mut calls = parts.filter_map(|part| match part {
-        AssistantPart::ToolCall(call) if call.id == id => Some(call.name.clone()),
-        _ => None,
-    });
-    calls.next().unwrap_or_default()
-}
-
-fn tool_call(call: wit_llm::ToolCall) -> AssistantPart {
-    AssistantPart::ToolCall(ToolCall {
-        id: call.id,
-        name: call.name,
-        arguments: call.arguments,
-    })
-}
-
-pub(super) fn reply(reply: models::ModelReply) -> wit_llm::Reply {
-    let tool_call = |call: &ToolCall| wit_llm::ToolCall {
-        id: call.id.clone(),
-        name: call.name.clone(),
-        arguments: call.arguments.clone(),
-    };
-    let count = |tokens: u64| u32::try_from(tokens).unwrap_or(u32::MAX);
-    wit_llm::Reply {
-        text: reply.text(),
-        tool_calls: reply.tool_calls().map(tool_call).collect(),
-        data: reply.data,
-        model: reply.model,
-        usage: wit_llm::Usage {
-            input_tokens: count(reply.usage.input),
-            output_tokens: count(reply.usage.output),
-        },
     }
 }

@@ -19,6 +19,7 @@ use super::debug_info::DebugInfo;
 use super::limits::memory::MemoryLimiter;
 use super::limits::{AbortReason, Meter};
 use super::log::{GuestLog, LogLevel};
+use super::media::{AttemptMedia, bytes_from_guest};
 use super::{EntryPoint, SandboxCall, convert};
 use crate::gateway::{Allowance, Gateway, GuestRequest, HostAnswer, HostError, HostErrorKind};
 use crate::plugin::{Grants, LimitReached, Limits, Plugin};
@@ -47,6 +48,7 @@ pub(super) struct Ctx {
     pub(super) memory: MemoryLimiter,
     pub(super) meter: Arc<Meter>,
     pub(super) capabilities: Capabilities,
+    pub(super) media: AttemptMedia,
     pub(super) limits: Limits,
     /// `None` while a component describes itself: the limits are then the host's, and there is no
     /// driver.
@@ -82,6 +84,7 @@ impl Ctx {
         };
         Self {
             capabilities: Capabilities::new(call, &gateway),
+            media: AttemptMedia::received_by(call),
             plugin: Some(Arc::clone(&call.plugin)),
             gateway: Some(gateway),
             effects,
@@ -100,6 +103,7 @@ impl Ctx {
             memory: MemoryLimiter::new(&limits),
             meter: Arc::new(Meter::start(&limits)),
             capabilities: Capabilities::none(),
+            media: AttemptMedia::default(),
             limits,
             plugin: None,
             gateway: None,
@@ -310,31 +314,30 @@ impl environment::Host for Ctx {
         if let Err(refusal) = self.check_effects_allowed() {
             return Ok(Err(refusal));
         }
-        self.count_bytes(
-            "environment.emit",
-            convert::emission_input_bytes(&emission.content, emission.data.as_deref()),
-        )?;
-        let draft = match convert::emission(emission) {
+        self.count_bytes("environment.emit", convert::emission_input_bytes(&emission))?;
+        let media_bytes = bytes_from_guest(&emission.parts);
+        let draft = match convert::emission(emission, &mut self.media) {
             Ok(draft) => draft,
-            Err(error) => return Ok(Err(invalid(format!("cannot emit: `data` is {error}")))),
+            Err(error) => return Ok(Err(invalid(format!("cannot emit: {error}")))),
         };
-        self.count_output("`environment.emit`", convert::emission_bytes(&draft))?;
+        let bytes = convert::emission_bytes(&draft) + media_bytes;
+        self.count_output("`environment.emit`", bytes)?;
         self.emissions.push(draft);
         Ok(Ok(()))
     }
 }
 
 impl memory::Host for Ctx {
-    async fn recent(&mut self, limit: u32) -> wasmtime::Result<Vec<types::Message>> {
-        self.recall_messages("memory.recent", limit, None).await
+    async fn recent(&mut self, bounds: memory::Bounds) -> wasmtime::Result<Vec<types::Message>> {
+        self.recall_messages("memory.recent", bounds, None).await
     }
 
     async fn by_label(
         &mut self,
         label: String,
-        limit: u32,
+        bounds: memory::Bounds,
     ) -> wasmtime::Result<Vec<types::Message>> {
-        self.recall_messages("memory.by-label", limit, Some(label))
+        self.recall_messages("memory.by-label", bounds, Some(label))
             .await
     }
 }
@@ -343,7 +346,7 @@ impl Ctx {
     async fn recall_messages(
         &mut self,
         function: &'static str,
-        limit: u32,
+        bounds: memory::Bounds,
         label: Option<String>,
     ) -> wasmtime::Result<Vec<types::Message>> {
         self.count_calls(function, 1)?;
@@ -353,13 +356,19 @@ impl Ctx {
         {
             return Ok(Vec::new());
         }
-        let limit = limit.min(MAX_MESSAGES);
-        match self
-            .request(function, GuestRequest::Recent { limit, label })
-            .await?
-        {
+        let request = GuestRequest::Recent {
+            limit: bounds.messages.min(MAX_MESSAGES),
+            max_bytes: bounds.bytes,
+            label,
+        };
+        match self.request(function, request).await? {
             None => Ok(Vec::new()),
-            Some(HostAnswer::Messages(messages)) => Ok(convert::messages(&messages)),
+            Some(HostAnswer::Messages(messages)) => {
+                for message in &messages {
+                    self.media.add_received(message);
+                }
+                Ok(convert::messages(&messages))
+            }
             Some(other) => unexpected_answer(function, &other),
         }
     }

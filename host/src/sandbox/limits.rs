@@ -7,7 +7,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 use wasmtime::UpdateDeadline;
@@ -129,6 +129,15 @@ impl Meter {
     /// Returns when the wall time is used up.
     pub(super) fn deadline(&self) -> tokio::time::Instant {
         (self.start + self.timeout).into()
+    }
+
+    /// Returns when the wall time is used up, in milliseconds since 1970.
+    pub(super) fn deadline_unix_ms(&self) -> f64 {
+        let left = self.timeout.saturating_sub(self.start.elapsed());
+        let since_1970 = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        ((since_1970 + left).as_secs_f64() * 1000.0).round()
     }
 
     /// Returns the error of an attempt whose wall time is used up.

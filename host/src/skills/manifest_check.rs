@@ -24,6 +24,7 @@ pub(super) fn check_manifest(manifest: &ComponentManifest) -> Result<(), String>
     }
     for (what, text) in [
         ("config", &manifest.config_schema),
+        ("input", &manifest.input_schema),
         ("output", &manifest.output_schema),
     ] {
         if let Some(text) = text {

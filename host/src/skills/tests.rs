@@ -15,6 +15,7 @@ fn manifest(name: &str, version: &str) -> ComponentManifest {
         version: version.into(),
         description: "Writes code.".into(),
         config_schema: None,
+        input_schema: None,
         output_schema: Some("{\"type\": \"object\"}".into()),
         needs: vec!["llm".into()],
     }

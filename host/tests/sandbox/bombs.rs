@@ -78,7 +78,7 @@ fn a_document_of_too_many_values_is_refused_whichever_way_it_comes() {
     );
     let none = "(i32.const 0) (i32.const 0)";
     let emit = format!(
-        "(call $emit_raw {none} (i32.const 1) {BOMB} {none} (i32.const 0) {none} {none} (i32.const 2048))
+        "(call $emit_raw {none} (i32.const 1) {BOMB} {none} {none} (i32.const 0) {none} {none} (i32.const 2048))
          (call $told (i32.const 0))"
     );
     check(
@@ -92,10 +92,10 @@ fn a_document_of_too_many_values_is_refused_whichever_way_it_comes() {
         FaultKind::OutputInvalid,
         "the output's `data` is too large to be read",
     );
-    // In the record of a request, the schema of the reply follows the model, the messages and the
-    // tools.
-    let llm = "(i32.store (i32.const 4124) (i32.const 1))
-        (i32.store (i32.const 4128) (i32.const 131072)) (i32.store (i32.const 4132) (i32.const 1600003))
+    // In the record of a request, the schema of the reply follows the model, the messages, the tools
+    // and their choice.
+    let llm = "(i32.store (i32.const 4136) (i32.const 1))
+        (i32.store (i32.const 4140) (i32.const 131072)) (i32.store (i32.const 4144) (i32.const 1600003))
         (call $complete (i32.const 4096) (i32.const 2048)) (call $told (i32.const 0))";
     check(
         llm,
@@ -189,7 +189,7 @@ fn what_a_plain_function_is_called_with_is_no_larger_than_a_document() {
 #[test]
 fn a_manifest_of_many_empty_needs_is_refused() {
     // The list is in zeroed memory, and takes eight bytes per item in the guest.
-    let describe = "(i32.store (i32.const 560) (i32.const 65536)) (i32.store (i32.const 564) (i32.const 70000))
+    let describe = "(i32.store (i32.const 572) (i32.const 65536)) (i32.store (i32.const 576) (i32.const 70000))
         (i32.const 512)";
     let guest = Guest {
         describe,

@@ -10,7 +10,8 @@ use strata_core::team::Candidate;
 use strata_host::gateway::{AttemptId, Gateway};
 use strata_host::plugin::CompiledSchema;
 use strata_host::sandbox::{
-    AttemptOutput, EntryPoint, Metering, ReturnValue, Sandbox, SandboxCall, WasmSandbox,
+    AttemptOutput, EntryPoint, Metering, ReturnValue, Sandbox, SandboxCall, ToolCallInput,
+    WasmSandbox,
 };
 
 use crate::driver::{SANDBOX, block_on, call, gateway, limits, plugin, run, run_within};
@@ -29,13 +30,13 @@ fn versatile() -> Vec<u8> {
     let guest = Guest {
         world: "versatile-action",
         exports: r#"
-            (func (export "strata:action/thinker@0.1.0#choose") (param i32) (result i32)
+            (func (export "strata:action/thinker@0.2.0#choose") (param i32) (result i32)
                 (call $emit (i32.const 640) (i32.const 5))
                 (i32.store (i32.const 1024) (i32.const 0))
                 ;; -1 after a refused emission
                 (i32.store (i32.const 1028) (i32.sub (i32.const 0) (i32.load8_u (i32.const 2048))))
                 (i32.const 1024))
-            (func (export "strata:action/planner@0.1.0#plan") (param i32) (result i32)
+            (func (export "strata:action/planner@0.2.0#plan") (param i32) (result i32)
                 (i32.store (i32.const 1024) (i32.const 0))
                 (i32.store (i32.const 1028) (i32.const 4096))
                 (i32.store (i32.const 1032) (i32.const 2))
@@ -65,8 +66,8 @@ fn an_output_comes_back_with_what_was_used() {
 #[test]
 fn the_guest_is_handed_its_configuration() {
     let guest = guest::running(
-        "(call $ok (i32.load (i32.add (local.get 0) (i32.const 64)))
-        (i32.load (i32.add (local.get 0) (i32.const 68))))",
+        "(call $ok (i32.load (i32.add (local.get 0) (i32.const 100)))
+        (i32.load (i32.add (local.get 0) (i32.const 104))))",
     );
     let mut plugin = plugin(limits());
     plugin.config = Json::parse(r#"{"b":[1],"a":"x"}"#).unwrap();
@@ -230,7 +231,7 @@ fn the_host_answers_time_randomness_and_what_is_too_much() {
     check(65537, Err("at most 65536 are given at once"));
     let guest = guest::running(
         "(if (f64.ne (call $now) (f64.const 1234)) (then unreachable))
-         (call $recent (i32.const 4000000000) (i32.const 2048))
+         (call $recent (i32.const 4000000000) (i32.const 4000000000) (i32.const 2048))
          (call $ok (i32.const 640) (i32.const 5))",
     );
     assert!(run_within(limits(), &guest).result.is_ok());
@@ -369,4 +370,29 @@ fn more_calls_than_there_is_room_for_take_turns() {
             assert!(ended.unwrap().result.is_ok());
         }
     });
+}
+
+#[test]
+fn a_tool_call_is_told_its_arguments_and_its_position() {
+    // Turn and call are options at 12 and 20 of the parameters, the arguments are at 148.
+    let guest = guest::running(
+        "(if (i32.ne (i32.load (i32.add (local.get 0) (i32.const 16))) (i32.const 2)) (then unreachable))
+         (if (i32.ne (i32.load (i32.add (local.get 0) (i32.const 24))) (i32.const 1)) (then unreachable))
+         (if (f64.lt (f64.load (i32.add (local.get 0) (i32.const 40))) (f64.const 1e12)) (then unreachable))
+         (call $ok (i32.load (i32.add (local.get 0) (i32.const 152)))
+            (i32.load (i32.add (local.get 0) (i32.const 156))))",
+    );
+    let entry = EntryPoint::Run {
+        action: "A".into(),
+        index: 0,
+        task: None,
+        tool_call: Some(ToolCallInput {
+            arguments: Json::parse(r#"{"n":1}"#).unwrap(),
+            turn: 2,
+            call: 1,
+        }),
+    };
+    let call = call(&guest, plugin(limits()));
+    let returned = run(SandboxCall { entry, ..call }).result.unwrap();
+    assert_eq!(content(&returned), r#"{"n":1}"#);
 }

@@ -24,6 +24,9 @@ use tokio::sync::mpsc;
 pub static SANDBOX: LazyLock<WasmSandbox> =
     LazyLock::new(|| WasmSandbox::uncached().expect("the sandbox starts"));
 
+/// The only bytes that are stored.
+pub const STORED_BYTES: &[u8] = b"stored";
+
 /// Returns a plugin with these limits and no grants.
 pub fn plugin(limits: Limits) -> Plugin {
     Plugin {
@@ -114,7 +117,9 @@ fn answer(ask: GuestRequest) -> HostAnswer {
         ),
         GuestRequest::Recent { .. } => HostAnswer::Messages(Vec::new()),
         GuestRequest::CurrentTime | GuestRequest::ClockStart => HostAnswer::Time(1234.0),
-        GuestRequest::StoredFile(_) => HostAnswer::File(None),
+        GuestRequest::StoredFile(digest) => {
+            HostAnswer::File((digest == digest_of(STORED_BYTES)).then(|| STORED_BYTES.into()))
+        }
         GuestRequest::Random { length } => HostAnswer::Bytes(Ok(vec![b'r'; length as usize])),
         GuestRequest::AskHuman(question) => HostAnswer::Human(human_answer(&question)),
         // The body repeats the request.
@@ -131,7 +136,11 @@ fn answer(ask: GuestRequest) -> HostAnswer {
                     .collect(),
             )
         }
-        GuestRequest::Complete(requests) => {
+        GuestRequest::Embed(_) => HostAnswer::Embeddings(Err(HostError::new(
+            HostErrorKind::Invalid,
+            "there are none",
+        ))),
+        GuestRequest::Complete { requests, .. } => {
             HostAnswer::Replies(requests.into_iter().map(|_| Ok(reply())).collect())
         }
     }

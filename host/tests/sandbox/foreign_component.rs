@@ -11,7 +11,7 @@ use strata_core::record::message::{Draft, Instruct, Message};
 use strata_core::record::work::Task;
 use strata_host::blob::digest_of;
 use strata_host::plugin::{Limits, Plugin};
-use strata_host::sandbox::{self, EntryPoint, Metering};
+use strata_host::sandbox::{self, EntryPoint, Metering, ToolCallInput};
 
 use crate::driver::{SANDBOX, call, limits, plugin, run};
 
@@ -381,8 +381,27 @@ fn the_newest_output_or_the_planned_task_comes_before_the_news() {
         action: "A".into(),
         index: 0,
         task: Some(task),
+        tool_call: None,
     };
-    assert_eq!(output(run(call).result).unwrap().content, "do it");
+    assert_eq!(output(run(call.clone()).result).unwrap().content, "do it");
+    // A tool call brings its own arguments, and no message stands in for them.
+    let mut call_tool = |arguments: &str| {
+        call.entry = EntryPoint::Run {
+            action: "A".into(),
+            index: 0,
+            task: None,
+            tool_call: Some(ToolCallInput {
+                arguments: Json::parse(arguments).unwrap(),
+                turn: 0,
+                call: 0,
+            }),
+        };
+        output(run(call.clone()).result)
+    };
+    let called = call_tool(r#"{"text":"argument"}"#);
+    assert_eq!(called.unwrap().content, "argument");
+    let message = call_tool("{}").unwrap_err().message;
+    assert!(message.contains("the tool call has none"), "{message}");
 }
 
 #[test]

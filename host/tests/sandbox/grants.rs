@@ -124,7 +124,8 @@ pub fn ask(model: Option<&str>) -> Vec<u8> {
                 (i32.store (i32.const 4104) (i32.const {length}))
                 (call $complete (i32.const 4096) (i32.const 2048)))"#
         ),
-        run: "(call $ask) (call $told (i32.const 0))",
+        // In a reply, the text follows the list of parts.
+        run: "(call $ask) (call $told (i32.const 8))",
         ..Guest::default()
     }
     .build()

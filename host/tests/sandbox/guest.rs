@@ -7,24 +7,24 @@ use wit_parser::Resolve;
 /// The beginning of every guest. Tests write their texts to memory from 4096 on; `cabi_realloc`
 /// allocates the memory after them.
 const PRELUDE: &str = r#"
-    (import "strata:action/log@0.1.0" "write" (func $log (param i32 i32 i32)))
-    (import "strata:action/clock@0.1.0" "sleep" (func $sleep (param i32)))
-    (import "strata:action/clock@0.1.0" "unix-time-ms" (func $now (result f64)))
-    (import "strata:action/random@0.1.0" "bytes" (func $random (param i32 i32)))
-    (import "strata:action/environment@0.1.0" "emit"
-        (func $emit_raw (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
-    (import "strata:action/state@0.1.0" "get" (func $get (param i32 i32 i32 i32 i32)))
-    (import "strata:action/state@0.1.0" "set" (func $set (param i32 i32 i32 i32 i32 i32 i32)))
-    (import "strata:action/state@0.1.0" "delete" (func $delete (param i32 i32 i32 i32 i32)))
-    (import "strata:action/memory@0.1.0" "recent" (func $recent (param i32 i32)))
-    (import "strata:action/files@0.1.0" "read" (func $read (param i32 i32 i32)))
-    (import "strata:action/files@0.1.0" "write" (func $write (param i32 i32 i32 i32 i32)))
-    (import "strata:action/files@0.1.0" "list" (func $list (param i32 i32 i32)))
-    (import "strata:action/llm@0.1.0" "complete" (func $complete (param i32 i32)))
-    (import "strata:action/http@0.1.0" "fetch"
+    (import "strata:action/log@0.2.0" "write" (func $log (param i32 i32 i32)))
+    (import "strata:action/clock@0.2.0" "sleep" (func $sleep (param i32)))
+    (import "strata:action/clock@0.2.0" "unix-time-ms" (func $now (result f64)))
+    (import "strata:action/random@0.2.0" "bytes" (func $random (param i32 i32)))
+    (import "strata:action/environment@0.2.0" "emit"
+        (func $emit_raw (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
+    (import "strata:action/state@0.2.0" "get" (func $get (param i32 i32 i32 i32 i32)))
+    (import "strata:action/state@0.2.0" "set" (func $set (param i32 i32 i32 i32 i32 i32 i32)))
+    (import "strata:action/state@0.2.0" "delete" (func $delete (param i32 i32 i32 i32 i32)))
+    (import "strata:action/memory@0.2.0" "recent" (func $recent (param i32 i32 i32)))
+    (import "strata:action/files@0.2.0" "read" (func $read (param i32 i32 i32)))
+    (import "strata:action/files@0.2.0" "write" (func $write (param i32 i32 i32 i32 i32)))
+    (import "strata:action/files@0.2.0" "list" (func $list (param i32 i32 i32)))
+    (import "strata:action/llm@0.2.0" "complete" (func $complete (param i32 i32)))
+    (import "strata:action/http@0.2.0" "fetch"
         (func $fetch (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
-    (import "strata:action/secrets@0.1.0" "placeholder" (func $placeholder (param i32 i32 i32)))
-    (import "strata:action/env@0.1.0" "get" (func $variable (param i32 i32 i32)))
+    (import "strata:action/secrets@0.2.0" "placeholder" (func $placeholder (param i32 i32 i32)))
+    (import "strata:action/env@0.2.0" "get" (func $variable (param i32 i32 i32)))
 
     (global $heap (mut i32) (i32.const 16384))
     (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)
@@ -68,7 +68,7 @@ const PRELUDE: &str = r#"
                 (i32.load (i32.add (local.get $skip) (i32.const 2056)))))))
     (func $emit (param $text i32) (param $length i32)
         (call $emit_raw (local.get $text) (local.get $length)
-            (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)
+            (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)
             (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 2048)))
 
     ;; A manifest at 512: name, version, description.
@@ -124,8 +124,8 @@ impl Guest<'_> {
             r#"(module $guest {imports} {PRELUDE}
                 (memory (export "memory") {memory})
                 {items}
-                (func $describe (export "strata:action/handler@0.1.0#describe") (result i32) {describe})
-                (func $run (export "strata:action/handler@0.1.0#run") (param i32) (result i32) {run})
+                (func $describe (export "strata:action/handler@0.2.0#describe") (result i32) {describe})
+                (func $run (export "strata:action/handler@0.2.0#run") (param i32) (result i32) {run})
                 {exports})"#
         );
         encode(&module, world)
@@ -155,7 +155,7 @@ pub fn with(items: &str, run: &str) -> Vec<u8> {
 const WASI: &str = r#"
     package test:guest;
     world wasi-action {
-        include strata:action/action@0.1.0;
+        include strata:action/action@0.2.0;
         import wasi:random/random@0.2.0;
         import wasi:random/insecure@0.2.0;
         import wasi:random/insecure-seed@0.2.0;

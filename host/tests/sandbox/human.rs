@@ -15,7 +15,7 @@ pub fn asking(schema: &str, expires_s: Option<u32>) -> Vec<u8> {
     let (has_schema, length) = (u8::from(!schema.is_empty()), schema.len());
     let text = schema.replace('"', "\\22");
     let guest = Guest {
-        imports: r#"(import "strata:action/human@0.1.0" "ask"
+        imports: r#"(import "strata:action/human@0.2.0" "ask"
             (func $ask (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))"#,
         items: &format!(r#"(data (i32.const 4096) "how?") (data (i32.const 4200) "{text}")"#),
         run: &format!(

@@ -365,7 +365,7 @@ fn a_list_that_names_the_same_memory_over_and_over_is_refused_before_it_is_copie
                 (local.set $at (i32.add (local.get $at) (i32.const 8)))
                 (br_if $again (i32.lt_u (local.get $at) (i32.const 655360))))
             (call $emit_raw (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)
-                (i32.const 131072) (i32.const 65536)
+                (i32.const 0) (i32.const 0) (i32.const 131072) (i32.const 65536)
                 (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 2048))
             unreachable",
         ..Guest::default()

@@ -52,9 +52,9 @@ fn conversation(count: usize, calls: usize) -> String {
          (local.set $at (i32.const 1048576)) (local.set $left (i32.const {count}))
          (loop $turn
             (i32.store8 (local.get $at) (i32.const 2))
-            (i32.store offset=12 (local.get $at) (i32.const 131072))
-            (i32.store offset=16 (local.get $at) (i32.const {calls}))
-            (local.set $at (i32.add (local.get $at) (i32.const 32)))
+            (i32.store offset=4 (local.get $at) (i32.const 131072))
+            (i32.store offset=8 (local.get $at) (i32.const {calls}))
+            (local.set $at (i32.add (local.get $at) (i32.const 12)))
             (br_if $turn (local.tee $left (i32.sub (local.get $left) (i32.const 1)))))
          (i32.store (i32.const 8204) (i32.const 1048576)) (i32.store (i32.const 8208) (i32.const {count}))
          (call $complete (i32.const 8192) (i32.const 2048)) (call $told (i32.const 0))"
@@ -63,16 +63,17 @@ fn conversation(count: usize, calls: usize) -> String {
 
 #[test]
 fn turns_and_tool_calls_of_no_text_are_no_endless_conversation() {
-    // Each call is a record of six words with the argument `0`.
+    // Each call is a part of ten words with the argument `0`.
     let calls = r#"
         (data (i32.const 4200) "0")
         (func $lay (local $at i32)
             (local.set $at (i32.const 131072))
             (loop $call
-                (i32.store offset=16 (local.get $at) (i32.const 4200))
-                (i32.store offset=20 (local.get $at) (i32.const 1))
-                (local.set $at (i32.add (local.get $at) (i32.const 24)))
-                (br_if $call (i32.lt_u (local.get $at) (i32.const 155072)))))"#;
+                (i32.store8 (local.get $at) (i32.const 2))
+                (i32.store offset=20 (local.get $at) (i32.const 4200))
+                (i32.store offset=24 (local.get $at) (i32.const 1))
+                (local.set $at (i32.add (local.get $at) (i32.const 40)))
+                (br_if $call (i32.lt_u (local.get $at) (i32.const 171072)))))"#;
     for (turns, calls_each) in [(66_000, 0), (70, 1_000)] {
         let message = failed(calls, &conversation(turns, calls_each));
         assert!(

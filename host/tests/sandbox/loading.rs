@@ -66,21 +66,21 @@ fn what_is_no_action_says_what_it_is() {
     check(b"\0asm\x0d\0\x01\0\xff\xff", "the component is not valid");
     check(
         &component("(component)"),
-        "does not export `strata:action/handler@0.1.0`, so it is not an action (it exports nothing)",
+        "does not export `strata:action/handler@0.2.0`, so it is not an action (it exports nothing)",
     );
     let cli = r#"(component (core module $m (func (export "f"))) (core instance $i (instantiate $m))
         (func $f (canon lift (core func $i "f"))) (instance $x (export "run" (func $f)))
         (export "wasi:cli/run@0.2.0" (instance $x)))"#;
     check(&component(cli), "(it exports `wasi:cli/run@0.2.0`)");
-    let newer = cli.replace("wasi:cli/run@0.2.0", "strata:action/handler@0.2.0");
+    let newer = cli.replace("wasi:cli/run@0.2.0", "strata:action/handler@0.3.0");
     check(
         &component(&newer),
-        "exports `strata:action/handler@0.2.0`, this host calls `strata:action/handler@0.1.0`",
+        "exports `strata:action/handler@0.3.0`, this host calls `strata:action/handler@0.2.0`",
     );
-    let empty = cli.replace("wasi:cli/run@0.2.0", "strata:action/handler@0.1.0");
+    let empty = cli.replace("wasi:cli/run@0.2.0", "strata:action/handler@0.2.0");
     check(
         &component(&empty),
-        "`strata:action/handler@0.1.0` lacks `describe` or `run`",
+        "`strata:action/handler@0.2.0` lacks `describe` or `run`",
     );
 }
 
@@ -176,7 +176,7 @@ fn functions_of_other_types_do_not_load() {
             (func $f (canon lift (core func $i "f")))
             (instance $x (export "describe" (func $f)) (export "run" (func $f)))
             {exports}
-            (export "strata:action/handler@0.1.0" (instance $x)))"#
+            (export "strata:action/handler@0.2.0" (instance $x)))"#
         ))
     };
     let message = refusal(&guest(""));
@@ -195,7 +195,7 @@ fn imports_that_the_host_does_not_have_are_named() {
             (core module $m (func (export "f"))) (core instance $i (instantiate $m))
             (func $f (canon lift (core func $i "f")))
             (instance $x (export "describe" (func $f)) (export "run" (func $f)))
-            (export "strata:action/handler@0.1.0" (instance $x)))"#
+            (export "strata:action/handler@0.2.0" (instance $x)))"#
         );
         let message = refusal(&component(&text));
         assert!(message.contains(expected), "{message}");
@@ -205,20 +205,20 @@ fn imports_that_the_host_does_not_have_are_named() {
         "imports `foo:bar/baz@1.0.0`, which this host does not have",
     );
     check(
-        "strata:action/state@0.2.0",
-        "imports `strata:action/state@0.2.0`, which this host does not have",
+        "strata:action/state@0.3.0",
+        "imports `strata:action/state@0.3.0`, which this host does not have",
     );
     check(
-        "strata:action/telepathy@0.1.0",
-        "imports `strata:action/telepathy@0.1.0`, which",
+        "strata:action/telepathy@0.2.0",
+        "imports `strata:action/telepathy@0.2.0`, which",
     );
     check(
         "wasi:http/types@0.2.0",
         "imports `wasi:http/types@0.2.0`, which this host does not have",
     );
     check(
-        "strata:action/state@0.1.0",
-        "do not have the types of `strata:action/*@0.1.0`: ",
+        "strata:action/state@0.2.0",
+        "do not have the types of `strata:action/*@0.2.0`: ",
     );
 }
 

@@ -14,6 +14,7 @@
 //! - `determinism`: results are the same on every machine
 //! - `wasi`: clocks and files of guests that use WASI
 //! - `loading`: errors of loading a component
+//! - `media`: images and files that guests create, receive and pass on
 
 mod bombs;
 mod calls;
@@ -29,6 +30,7 @@ mod keys;
 mod limits;
 mod lists;
 mod loading;
+mod media;
 mod needs;
 mod source;
 mod wasi;

@@ -17,7 +17,7 @@ fn guest_that_needs(need: &str) -> Guest<'static> {
     let items = format!(
         "(data (i32.const 700) \"{need}\") (func $needs
             (i32.store (i32.const 720) (i32.const 700)) (i32.store (i32.const 724) (i32.const {length}))
-            (i32.store (i32.const 560) (i32.const 720)) (i32.store (i32.const 564) (i32.const 1)))"
+            (i32.store (i32.const 572) (i32.const 720)) (i32.store (i32.const 576) (i32.const 1)))"
     );
     Guest {
         items: items.leak(),

@@ -20,12 +20,7 @@ fn every_question_is_asked_by_itself_and_all_answers_are_returned() {
         output.data,
         Some(vec!["first".to_owned(), "second".to_owned()])
     );
-    let asked: Vec<&str> = host
-        .requests()
-        .iter()
-        .map(|request| request.messages[0].content.as_str())
-        .collect();
-    assert_eq!(asked, ["one?", "two?"]);
+    assert_eq!(host.prompts(), ["one?", "two?"]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 // The probe: an action that does what its config says, step by step. How it misbehaves is in `excess.js`.
 
-import { action, clock, emit, env, Failure, files, http, human, llm, random, secrets, state } from "@strata/action";
+import { action, clock, emit, env, Failure, files, http, human, image, llm, random, secrets, state } from "@strata/action";
 import { commit } from "./excess.js";
 
 let calls = 0;
@@ -14,7 +14,11 @@ const STEPS = {
   set: ({ set, value, scope = "role" }) => state.scope(scope).set(set, value),
   get: ({ get, scope = "role" }, deeds) => deeds.read(state.scope(scope).get(get)),
   delete: ({ delete: key, scope = "role" }) => state.scope(scope).delete(key),
-  llm: ({ llm: prompt }, deeds) => deeds.read(llm.ask(prompt).text),
+  llm: ({ llm: prompt, model, schema }, deeds) => {
+    const { text, data } = llm.ask({ prompt: [prompt, ...deeds.takeImages()], model, outputSchema: schema });
+    deeds.read(schema ? sorted(data ?? JSON.parse(text)) : text);
+  },
+  image: ({ image: path }, deeds) => deeds.images.push(image(imageType(path), files.read(path))),
   http: ({ http: url, method, body, key, secret }, deeds) => {
     const bearer = secret && secrets.named(secret);
     deeds.read(http.fetch(url, { method, body, bearer, idempotencyKey: key }).text());
@@ -41,11 +45,19 @@ const STEPS = {
 };
 
 class Deeds {
+  images = [];
   #news;
+  #arguments;
   #reads = [];
 
-  constructor(news) {
+  constructor(news, given) {
     this.#news = news;
+    this.#arguments = given;
+  }
+
+  /** The images for the next request to a model. */
+  takeImages() {
+    return this.images.splice(0);
   }
 
   /** A value as it joins `{reads}`: texts bare, nothing as nothing, all else as compact JSON. */
@@ -55,13 +67,14 @@ class Deeds {
 
   /** One pass: what is filled in is not looked at again. */
   fillIn(text) {
-    const values = { inputs: this.#news.map((message) => message.content), reads: this.#reads };
-    return text.replace(/\{(inputs|reads)\}/g, (_, name) => values[name].join(","));
+    const given = this.#arguments === undefined ? [] : [JSON.stringify(sorted(this.#arguments))];
+    const values = { inputs: this.#news.map((message) => message.content), reads: this.#reads, arguments: given };
+    return text.replace(/\{(inputs|reads|arguments)\}/g, (_, name) => values[name].join(","));
   }
 }
 
-function act(config, { news, attempt, action: name = "think" }) {
-  const deeds = new Deeds(news);
+function act(config, { news, attempt, action: name = "think", arguments: given }) {
+  const deeds = new Deeds(news, given);
   for (const { attempts, ...step } of config?.steps ?? []) {
     if (attempts && !attempts.includes(attempt.number)) continue;
     if (step.fail) {
@@ -89,6 +102,18 @@ export default action({
     return plan ?? [output?.content ?? `${cx.action} ok`];
   },
 });
+
+/** A value whose objects have their keys sorted. */
+function sorted(value) {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.keys(value).sort().map((key) => [key, sorted(value[key])]));
+}
+
+function imageType(path) {
+  const types = { jpg: "image/jpeg", jpeg: "image/jpeg", gif: "image/gif", webp: "image/webp" };
+  return types[path.split(".").at(-1)] ?? "image/png";
+}
 
 /** A whole number with its unit: `200ms`, `2s`, `1m`, `1h`. */
 function milliseconds(text) {

@@ -2,7 +2,7 @@
 // survive.
 
 import { Failure, log, state } from "@strata/action";
-import unchecked from "strata:action/log@0.1.0";
+import unchecked from "strata:action/log@0.2.0";
 
 const LOG_LINES = 64;
 const LOG_LINE_BYTES = 64 * 1024;

@@ -38,6 +38,7 @@ impl Thinker for Probe {
             action: "think",
             attempt: situation.attempt.number,
             news: &situation.news,
+            arguments: None,
         };
         let choices = run_steps(&situation.config, &scene)?
             .choices
@@ -79,6 +80,7 @@ fn call_context(cx: &Context<Config>) -> CallContext<'_> {
         action: &cx.action,
         attempt: cx.attempt.number,
         news: &cx.news,
+        arguments: cx.raw_arguments.as_deref(),
     }
 }
 

@@ -6,7 +6,8 @@ use serde_json::Value;
 use std::sync::atomic::{AtomicU32, Ordering};
 use strata_action::environment::{Emission, emit};
 use strata_action::{
-    Failure, Hop, Message, Output, clock, env, files, http, human, llm, random, secrets, state,
+    Failure, Hop, Message, Output, Part, clock, env, files, http, human, llm, random, secrets,
+    state,
 };
 
 /// The call for which steps are executed.
@@ -18,6 +19,8 @@ pub struct CallContext<'a> {
     pub attempt: u32,
     /// The messages being handled.
     pub news: &'a [Message],
+    /// The arguments of a tool call.
+    pub arguments: Option<&'a str>,
 }
 
 /// The results of the steps.
@@ -31,6 +34,8 @@ pub struct StepResults {
     pub plan: Option<Vec<PlannedTask>>,
     /// The values read so far, as text.
     reads: Vec<String>,
+    /// The images for the next request to a model.
+    images: Vec<Part>,
 }
 
 /// Executes the steps that apply to this attempt, in order.
@@ -68,10 +73,10 @@ impl StepResults {
                 route,
             } => {
                 self.output = Some(Output {
-                    content: self.replace_placeholders(say, scene.news),
                     data: data.clone(),
                     to: to.clone(),
                     route: route.iter().map(hop).collect(),
+                    ..Output::new(self.replace_placeholders(say, scene)?)
                 });
             }
             Operation::Emit {
@@ -99,7 +104,11 @@ impl StepResults {
                 );
             }
             Operation::Delete { delete, scope } => state::scope(scope).delete(delete)?,
-            Operation::Llm { llm: prompt } => self.reads.push(llm::ask(prompt)?.text),
+            Operation::Llm { llm, model, schema } => {
+                let read = self.ask_model(llm, model.as_deref(), schema.as_ref())?;
+                self.reads.push(read);
+            }
+            Operation::Image { image } => self.images.push(read_image(image)?),
             Operation::Now { now } if *now => {
                 self.reads.push(format!("{:.0}", clock::unix_time_ms()))
             }
@@ -121,27 +130,75 @@ impl StepResults {
         Ok(())
     }
 
-    /// Replaces `{inputs}` and `{reads}`. Replaced text is not searched for placeholders again.
-    fn replace_placeholders(&self, text: &str, news: &[Message]) -> String {
+    /// Asks a model, with the images that were added since the last request. Returns the text of
+    /// the reply, or its data if it has to match a schema.
+    fn ask_model(
+        &mut self,
+        prompt: &str,
+        model: Option<&str>,
+        schema: Option<&Value>,
+    ) -> Result<String, Failure> {
+        let mut request = llm::Request::new(prompt);
+        request.model = model.map(str::to_owned);
+        for image in self.images.drain(..) {
+            request = request.part(image);
+        }
+        if let Some(schema) = schema {
+            request = request.output_schema(schema)?;
+        }
+        let reply = request.send()?;
+        match schema {
+            Some(_) => Ok(reply.parse::<Value>()?.to_string()),
+            None => Ok(reply.text),
+        }
+    }
+
+    /// Replaces `{inputs}`, `{reads}` and `{arguments}`. Replaced text is not searched for
+    /// placeholders again.
+    fn replace_placeholders(&self, text: &str, scene: &CallContext<'_>) -> Result<String, Failure> {
         let mut filled = String::new();
         let mut rest = text;
         while let Some(at) = rest.find('{') {
             filled.push_str(&rest[..at]);
             rest = &rest[at..];
             if let Some(after) = rest.strip_prefix("{inputs}") {
-                let contents: Vec<&str> = news.iter().map(|m| m.content.as_str()).collect();
+                let contents: Vec<&str> = scene.news.iter().map(|m| m.content.as_str()).collect();
                 filled.push_str(&contents.join(","));
                 rest = after;
             } else if let Some(after) = rest.strip_prefix("{reads}") {
                 filled.push_str(&self.reads.join(","));
+                rest = after;
+            } else if let Some(after) = rest.strip_prefix("{arguments}") {
+                filled.push_str(&format_arguments(scene.arguments)?);
                 rest = after;
             } else {
                 filled.push('{');
                 rest = &rest[1..];
             }
         }
-        filled + rest
+        Ok(filled + rest)
     }
+}
+
+/// Formats the arguments of a tool call as JSON with sorted keys and without spaces. Without
+/// arguments the text is empty.
+fn format_arguments(arguments: Option<&str>) -> Result<String, Failure> {
+    let Some(arguments) = arguments else {
+        return Ok(String::new());
+    };
+    Ok(serde_json::from_str::<Value>(arguments)?.to_string())
+}
+
+/// Reads an image. Its media type follows from the extension of its name.
+fn read_image(path: &str) -> Result<Part, Failure> {
+    let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
+    let media_type = match extension {
+        "jpg" | "jpeg" => "image/jpeg",
+        "gif" => "image/gif",
+        "webp" => "image/webp",
+        _ => "image/png",
+    };
+    Ok(Part::image(media_type, files::read(path)?))
 }
 
 /// Asks a person and returns the answer.

@@ -68,8 +68,16 @@ pub enum Operation {
         #[serde(default = "default_scope")]
         scope: String,
     },
-    /// Asks the team's model.
-    Llm { llm: String },
+    /// Asks a model.
+    Llm {
+        llm: String,
+        /// The model; by default that of the role.
+        model: Option<String>,
+        /// The JSON Schema that the reply has to match. The value read is then its data.
+        schema: Option<Value>,
+    },
+    /// Adds an image to the next `llm`.
+    Image { image: String },
     /// Reads the clock.
     Now { now: bool },
     /// Gets this many random bytes.

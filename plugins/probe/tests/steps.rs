@@ -5,7 +5,7 @@
 use probe::Probe;
 use serde_json::{Value, json};
 use strata_action::testing::{Call, Host};
-use strata_action::{Choice, FailureKind, Output, llm::Speaker};
+use strata_action::{Choice, FailureKind, Output, Part, llm::ChatMessage};
 
 fn call(steps: Value) -> Call {
     Call::new().action("p").config(json!({ "steps": steps }))
@@ -142,10 +142,49 @@ fn one_prompt_is_one_turn_of_the_user() {
     let mut host = Host::new().reply("r");
     output_of(&mut host, json!([{ "llm": "hi" }]));
     let turns = &host.requests()[0].messages;
+    assert_eq!(turns[..], [ChatMessage::user("hi")]);
+}
+
+#[test]
+fn a_model_is_named_and_its_reply_follows_a_schema() {
+    let mut host = Host::new().reply("{ \"b\": 1, \"a\": [1, 2] }").reply("no");
+    let schema = json!({ "type": "object" });
+    let steps = json!([{ "llm": "hi", "model": "cheap", "schema": schema }, { "say": "{reads}" }]);
+    assert_eq!(output_of(&mut host, steps.clone()), "{\"a\":[1,2],\"b\":1}");
+    let request = &host.requests()[0];
+    assert_eq!(request.model.as_deref(), Some("cheap"));
     assert_eq!(
-        (turns.len(), turns[0].speaker, turns[0].content.as_str()),
-        (1, Speaker::User, "hi")
+        request.output_schema.as_deref(),
+        Some("{\"type\":\"object\"}")
     );
+    assert!(host.run::<Probe>(call(steps)).is_err());
+}
+
+#[test]
+fn an_image_belongs_to_the_next_request() {
+    let mut host = Host::new().reply("a").reply("b").file("/in/a.jpg", "JFIF");
+    let steps = json!([{ "image": "/in/a.jpg" }, { "llm": "what?" }, { "llm": "and?" }]);
+    output_of(&mut host, steps);
+    let image = Part::image("image/jpeg", *b"JFIF");
+    let first = ChatMessage::User(vec!["what?".into(), image]);
+    assert_eq!(host.requests()[0].messages, [first]);
+    assert_eq!(host.requests()[1].messages, [ChatMessage::user("and?")]);
+    let denied = host.run::<Probe>(call(json!([{ "image": "/other/a.png" }])));
+    assert_eq!(denied.unwrap_err().kind, FailureKind::Denied);
+}
+
+#[test]
+fn arguments_are_written_with_sorted_keys_and_without_spaces() {
+    let steps = json!([{ "say": "told {arguments}" }]);
+    let mut host = Host::new();
+    let called =
+        call(steps.clone()).arguments(json!({ "b": [1, { "d": null, "c": 2 }], "a": "x" }));
+    let output = host.run::<Probe>(called).unwrap();
+    assert_eq!(
+        output.content,
+        "told {\"a\":\"x\",\"b\":[1,{\"c\":2,\"d\":null}]}"
+    );
+    assert_eq!(host.run::<Probe>(call(steps)).unwrap().content, "told ");
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn who_is_asked_to_speak_speaks_to_all_who_shall_hear_it() {
         serde_json::to_value(output.data).expect("json"),
         ask("choose")
     );
-    let prompt = host.prompts()[0];
+    let prompt = &host.prompts()[0];
     assert!(prompt.starts_with("Day 2: Anna speaks.\n"), "{prompt}");
     for part in [
         "remember:\n- Bruno: I am hungry\n",

@@ -83,6 +83,7 @@ fn extract_code(reply: &llm::Reply, file: &str) -> Result<String, Failure> {
     let refuse =
         |why: &str| Failure::retryable(format!("writing `{file}`: the model's reply {why}"));
     match reply.code() {
+        _ if reply.is_truncated() => Err(refuse("was cut off at the limit of tokens")),
         None if reply.text.trim().is_empty() => Err(refuse("is empty")),
         None => Err(refuse("holds no code block")),
         Some(block) if !block.closed => Err(refuse("was cut off in its code block")),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use strata_action::testing::{Call, Host};
-use strata_action::{Action, FailureKind, HostErrorKind, llm::Speaker};
+use strata_action::{Action, FailureKind, HostErrorKind, llm::ChatMessage};
 use write_document::{Section, WriteDocument};
 
 fn call() -> Call {
@@ -20,9 +20,9 @@ fn the_prompt_says_who_writes_what_from_what() {
     host.run::<WriteDocument>(call()).expect("a whole document");
     let request = &host.requests()[0];
     assert_eq!(request.model.as_deref(), Some("large"));
-    assert_eq!(request.messages[0].speaker, Speaker::System);
-    assert_eq!(request.messages[0].content, "You are Tester.");
-    let prompt = &request.messages[1].content;
+    let persona = ChatMessage::System("You are Tester.".into());
+    assert_eq!(request.messages[0], persona);
+    let prompt = request.messages[1].text();
     for part in [
         "Write the requirements",
         "Goals; Acceptance criteria.",

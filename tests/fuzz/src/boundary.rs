@@ -142,7 +142,8 @@ fn answer(ask: GuestRequest) -> HostAnswer {
         GuestRequest::Fetch(requests) => {
             HostAnswer::Responses(requests.iter().map(|_| Err(failed())).collect())
         }
-        GuestRequest::Complete(requests) => {
+        GuestRequest::Embed(_) => HostAnswer::Embeddings(Err(failed())),
+        GuestRequest::Complete { requests, .. } => {
             HostAnswer::Replies(requests.iter().map(|_| Err(failed())).collect())
         }
     }

@@ -31,6 +31,7 @@ impl Action for Mirror {
         let Attempt {
             number,
             idempotency_key,
+            ..
         } = &cx.attempt;
         let call = idempotency_key
             .split_once('/')
@@ -70,10 +71,11 @@ fn picture(cx: &Context<Config>) -> String {
         news,
         outputs,
         task,
+        raw_arguments,
     } = cx;
     let key = &attempt.idempotency_key;
     let remembered = memory::recent(1000);
     format!(
-        "{key}\n{role:#?}\n{action} {index}\n{config:?}\n{news:#?}\n{outputs:#?}\n{task:?}\n{remembered:#?}\n"
+        "{key}\n{role:#?}\n{action} {index}\n{config:?}\n{news:#?}\n{outputs:#?}\n{task:?}\n{raw_arguments:?}\n{remembered:#?}\n"
     )
 }

@@ -14,6 +14,7 @@ pub struct Call {
     outputs: Vec<Message>,
     candidates: Vec<Candidate>,
     task: Option<Task>,
+    arguments: Option<String>,
     attempt: u32,
 }
 
@@ -40,6 +41,7 @@ impl Call {
             outputs: Vec::new(),
             candidates: Vec::new(),
             task: None,
+            arguments: None,
             attempt: 1,
         }
     }
@@ -109,6 +111,17 @@ impl Call {
         self
     }
 
+    /// Makes it a tool call with these arguments: any value that can be serialised as JSON.
+    ///
+    /// # Panics
+    /// Panics if it cannot be serialised as JSON.
+    #[must_use]
+    pub fn arguments(mut self, arguments: impl Serialize) -> Self {
+        let arguments = serde_json::to_string(&arguments).expect("a test's arguments are JSON");
+        self.arguments = Some(arguments);
+        self
+    }
+
     /// Sets the number of the attempt, from 1.
     #[must_use]
     pub fn attempt(mut self, number: u32) -> Self {
@@ -118,7 +131,7 @@ impl Call {
 
     pub(crate) fn context<C: DeserializeOwned>(self) -> Result<Context<C>, Failure> {
         Ok(Context {
-            attempt: attempt(self.attempt),
+            attempt: self.attempt_record(),
             role: self.role,
             action: self.action,
             index: 0,
@@ -126,6 +139,7 @@ impl Call {
             news: self.news,
             outputs: self.outputs,
             task: self.task,
+            raw_arguments: self.arguments,
         })
     }
 
@@ -134,7 +148,7 @@ impl Call {
         round: u32,
     ) -> Result<Situation<C>, Failure> {
         Ok(Situation {
-            attempt: attempt(self.attempt),
+            attempt: self.attempt_record(),
             role: self.role,
             config: json::parse_config(&self.config)?,
             round,
@@ -143,11 +157,18 @@ impl Call {
             outputs: self.outputs,
         })
     }
-}
 
-fn attempt(number: u32) -> Attempt {
-    Attempt {
-        number,
-        idempotency_key: "test/0/Tester/0".to_owned(),
+    fn attempt_record(&self) -> Attempt {
+        let position = self.arguments.as_ref().map(|_| 0);
+        Attempt {
+            number: self.attempt,
+            idempotency_key: match position {
+                Some(_) => "test/0/Tester/0/0".to_owned(),
+                None => "test/0/Tester/0".to_owned(),
+            },
+            turn: position,
+            call: position,
+            deadline_ms: None,
+        }
     }
 }

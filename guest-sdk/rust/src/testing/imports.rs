@@ -117,23 +117,44 @@ pub mod state {
 pub mod memory {
     use super::with_host;
     use crate::Message;
+    use crate::memory::Bounds;
 
-    pub fn recent(limit: u32) -> Vec<Message> {
-        newest(limit, |_| true)
+    pub fn recent(bounds: Bounds) -> Vec<Message> {
+        newest(bounds, |_| true)
     }
 
-    pub fn by_label(label: &str, limit: u32) -> Vec<Message> {
-        newest(limit, |message| message.cause_by == label)
+    pub fn by_label(label: &str, bounds: Bounds) -> Vec<Message> {
+        newest(bounds, |message| message.cause_by == label)
     }
 
-    fn newest(limit: u32, wanted: impl Fn(&Message) -> bool) -> Vec<Message> {
-        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    fn newest(bounds: Bounds, wanted: impl Fn(&Message) -> bool) -> Vec<Message> {
+        let messages = usize::try_from(bounds.messages).unwrap_or(usize::MAX);
+        let mut bytes = usize::try_from(bounds.bytes).unwrap_or(usize::MAX);
+        let mut fits = |message: &&Message| {
+            let data = message.data.as_ref().map_or(0, String::len);
+            let left = bytes.checked_sub(message.content.len() + data);
+            bytes = left.unwrap_or(bytes);
+            left.is_some()
+        };
         let mut found: Vec<Message> = with_host(|host| {
             let newest_first = host.memory.iter().rev().filter(|message| wanted(message));
-            newest_first.take(limit).cloned().collect()
+            let newest = newest_first.take(messages).take_while(&mut fits);
+            newest.cloned().collect()
         });
         found.reverse();
         found
+    }
+}
+
+pub mod media {
+    use super::with_host;
+    use crate::{HostError, HostErrorKind};
+
+    pub fn load(digest: &str) -> Result<Vec<u8>, HostError> {
+        with_host(|host| host.blobs.get(digest).cloned()).ok_or_else(|| HostError {
+            kind: HostErrorKind::NotFound,
+            message: format!("loading `{digest}`: no part with this digest was received"),
+        })
     }
 }
 
@@ -188,23 +209,39 @@ pub mod random {
 
 pub mod llm {
     use super::with_host;
-    use crate::llm::{Reply, Request};
+    use crate::llm::{EmbedRequest, Embeddings, Reply, Request};
     use crate::{HostError, HostErrorKind};
 
+    fn error(kind: HostErrorKind, message: &str) -> HostError {
+        HostError {
+            kind,
+            message: message.to_owned(),
+        }
+    }
+
     pub fn complete(request: &Request) -> Result<Reply, HostError> {
-        let refuse = |kind, message: &str| {
-            Err(HostError {
-                kind,
-                message: message.to_owned(),
-            })
-        };
         with_host(|host| {
             host.requests.push(request.clone());
             let Some(replies) = &mut host.llm else {
-                return refuse(HostErrorKind::Denied, "asking the llm: not granted");
+                return Err(error(HostErrorKind::Denied, "asking the llm: not granted"));
             };
-            let none_left = || refuse(HostErrorKind::Upstream, "asking the llm: no reply is left");
-            replies.pop_front().unwrap_or_else(none_left)
+            replies.pop_front().unwrap_or_else(|| {
+                let message = "asking the llm: no reply is left";
+                Err(error(HostErrorKind::Upstream, message))
+            })
+        })
+    }
+
+    pub fn embed(request: &EmbedRequest) -> Result<Embeddings, HostError> {
+        with_host(|host| {
+            host.embed_requests.push(request.clone());
+            if host.llm.is_none() {
+                return Err(error(HostErrorKind::Denied, "asking the llm: not granted"));
+            }
+            host.embeddings.pop_front().ok_or_else(|| {
+                let message = "asking for embeddings: no vectors are left";
+                error(HostErrorKind::Upstream, message)
+            })
         })
     }
 

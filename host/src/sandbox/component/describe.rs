@@ -143,7 +143,11 @@ enum DescribeFailure {
 }
 
 fn check_manifest_size(manifest: ComponentManifest) -> Result<ComponentManifest, LoadError> {
-    let schemas = manifest.config_schema.iter().chain(&manifest.output_schema);
+    let schemas = manifest
+        .config_schema
+        .iter()
+        .chain(&manifest.input_schema)
+        .chain(&manifest.output_schema);
     let texts = [&manifest.name, &manifest.version, &manifest.description]
         .into_iter()
         .chain(schemas);

@@ -9,8 +9,8 @@ use wasmtime::{Engine, Store};
 
 use super::{Exports, LoadError, load_error};
 use crate::sandbox::bindings::{
-    clock, env, environment, files, http, human, llm, log, memory, random, script, secrets, state,
-    types,
+    clock, env, environment, files, http, human, llm, log, media, memory, random, script, secrets,
+    state, types,
 };
 use crate::sandbox::capability;
 use crate::sandbox::ctx::Ctx;
@@ -20,11 +20,11 @@ use crate::sandbox::foreign_component::ForeignFunctions;
 use crate::sandbox::limits::memory::{MAX_MEMORIES, MAX_TABLES};
 
 /// The interface that all actions export.
-pub(super) const HANDLER: &str = "strata:action/handler@0.1.0";
+pub(super) const HANDLER: &str = "strata:action/handler@0.2.0";
 /// The optional interface of components that choose.
-pub(super) const THINKER: &str = "strata:action/thinker@0.1.0";
+pub(super) const THINKER: &str = "strata:action/thinker@0.2.0";
 /// The optional interface of components that plan.
-pub(super) const PLANNER: &str = "strata:action/planner@0.1.0";
+pub(super) const PLANNER: &str = "strata:action/planner@0.2.0";
 
 /// A component that can be instantiated and called.
 pub(in crate::sandbox) struct LinkedComponent {
@@ -184,6 +184,7 @@ fn new_linker(engine: &Engine, wasi: WasiImport) -> wasmtime::Result<Linker<Ctx>
     environment::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
     state::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
     memory::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
+    media::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
     log::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
     clock::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
     random::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;

@@ -64,7 +64,7 @@ pub enum LoadError {
     },
     /// The component imports something that the host does not provide.
     #[error(
-        "the component imports `{import}`, which this host does not have; it offers `{PACKAGE}*@0.1.0` and WASI 0.2 without http"
+        "the component imports `{import}`, which this host does not have; it offers `{PACKAGE}*@0.2.0` and WASI 0.2 without http"
     )]
     UnknownImport {
         /// The name of the import.
@@ -72,7 +72,7 @@ pub enum LoadError {
     },
     /// The names match, but the types do not.
     #[error(
-        "the component's functions do not have the types of `{PACKAGE}*@0.1.0`: {why}; build it against the host's WIT"
+        "the component's functions do not have the types of `{PACKAGE}*@0.2.0`: {why}; build it against the host's WIT"
     )]
     Types {
         /// The mismatch.
@@ -205,7 +205,7 @@ pub(super) fn link_error(component: &Component, error: &wasmtime::Error) -> Load
     let ty = component.component_type();
     let known = |name: &str| match name.split_once('@') {
         Some((interface, version)) if interface.starts_with(PACKAGE) => {
-            HOST_INTERFACES.contains(&&interface[PACKAGE.len()..]) && version.starts_with("0.1.")
+            HOST_INTERFACES.contains(&&interface[PACKAGE.len()..]) && version.starts_with("0.2.")
         }
         Some((INTERPRETER, version)) => version.starts_with("0.1."),
         Some((interface, version)) => {
@@ -228,7 +228,7 @@ pub(super) fn link_error(component: &Component, error: &wasmtime::Error) -> Load
 }
 
 /// The host's interfaces.
-const HOST_INTERFACES: [&str; 13] = [
+const HOST_INTERFACES: [&str; 14] = [
     "clock",
     "env",
     "environment",
@@ -237,6 +237,7 @@ const HOST_INTERFACES: [&str; 13] = [
     "human",
     "llm",
     "log",
+    "media",
     "memory",
     "random",
     "secrets",

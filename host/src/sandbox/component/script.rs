@@ -55,6 +55,7 @@ impl WasmSandbox {
             name: script.name.clone(),
             description: script.description(),
             config_schema: None,
+            input_schema: None,
             output_schema: None,
             ..(*interpreter.manifest).clone()
         };

@@ -1,5 +1,5 @@
 //! The arguments of a function of a foreign component: fixed ones from the team file, then those of
-//! the newest message, then the defaults of the team file.
+//! the tool call or of the newest message, then the defaults of the team file.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -71,7 +71,7 @@ pub(super) fn collect_arguments(
     let open: Vec<(&str, Type)> = ty.params().filter(needed).collect();
     let newest = CallInput::from_call(call);
     let whole = match open.as_slice() {
-        [(name, ty)] => newest.as_single_argument(name, ty),
+        [(name, ty)] if !newest.is_tool_call => newest.as_single_argument(name, ty),
         _ => None,
     };
     // A text that is itself the argument is not searched for named arguments.
@@ -91,20 +91,25 @@ pub(super) fn collect_arguments(
             (Some(value), _) => value,
             (None, _) if matches!(ty, Type::Option(_)) => &Value::Null,
             (None, Some(whole)) => whole,
-            (None, None) => return Err(missing_argument(name, named)),
+            (None, None) => return Err(missing_argument(name, named, newest.is_tool_call)),
         };
         from_json(&ty, value, &mut budget).map_err(|error| format!("argument `{name}`: {error}"))
     };
     ty.params().map(argument).collect()
 }
 
-fn missing_argument(name: &str, named: Option<&Map<String, Value>>) -> String {
+fn missing_argument(name: &str, named: Option<&Map<String, Value>>, is_tool_call: bool) -> String {
+    let source = if is_tool_call {
+        "the tool call"
+    } else {
+        "the newest message"
+    };
     let found = match named {
-        None => "the newest message holds no object with arguments".to_owned(),
+        None => format!("{source} holds no object with arguments"),
         Some(named) => {
             let keys: Vec<String> = named.keys().map(|key| format!("`{key}`")).collect();
             format!(
-                "the newest message has {}",
+                "{source} has {}",
                 if keys.is_empty() {
                     "none".into()
                 } else {
@@ -118,14 +123,27 @@ fn missing_argument(name: &str, named: Option<&Map<String, Value>>) -> String {
     )
 }
 
-/// The input of a call: the newest message, or the planned task that it carries out.
+/// The input of a call: the arguments of the tool call or the planned task that it carries out, or
+/// the newest message.
 struct CallInput<'a> {
     content: &'a str,
     data: Option<Value>,
+    is_tool_call: bool,
 }
 
 impl<'a> CallInput<'a> {
     fn from_call(call: &'a SandboxCall) -> Self {
+        if let EntryPoint::Run {
+            tool_call: Some(tool_call),
+            ..
+        } = &call.entry
+        {
+            return Self {
+                content: "",
+                data: Some(tool_call.arguments.value()),
+                is_tool_call: true,
+            };
+        }
         if let EntryPoint::Run {
             task: Some(task), ..
         } = &call.entry
@@ -133,6 +151,7 @@ impl<'a> CallInput<'a> {
             return Self {
                 content: &task.text,
                 data: None,
+                is_tool_call: false,
             };
         }
         match call.outputs.last().or(call.news.last()) {
@@ -142,10 +161,12 @@ impl<'a> CallInput<'a> {
                     .instruct
                     .as_ref()
                     .map(|instruct| instruct.value.value()),
+                is_tool_call: false,
             },
             None => Self {
                 content: "",
                 data: None,
+                is_tool_call: false,
             },
         }
     }

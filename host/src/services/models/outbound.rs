@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use strata_core::record::fault::FaultCause;
 use strata_core::record::host_call::HostCallKind;
-use strata_core::record::id::to_hex;
+use strata_core::record::id::{Digest, to_hex};
 use strata_core::record::json::Json;
 use strata_core::record::spending::Amount;
 use strata_core::state::environment::Environment;
@@ -14,6 +14,7 @@ use super::config::ModelNames;
 use super::{
     CompletedCall, DispatchState, FailedCall, ModelCall, ModelRequest, Models, StreamObserver,
 };
+use crate::blob::Blobs;
 use crate::gateway::{Allowance, HostAnswer, HostError, HostErrorKind, reply_bytes};
 use crate::services::outbound::{
     CallAnswer, OutboundBatch, OutboundCall, OutboundResult, SendContext, decode_answers, summarize,
@@ -32,17 +33,27 @@ struct OutboundModelCall {
     models: Option<Arc<Models>>,
 }
 
-/// Returns the calls for requests that are made at once. `names` are the models of the team, and
-/// `role_model` is the model for requests that name none.
+/// Returns the calls for requests that are made at once. `blobs` are the bytes of their images and
+/// files, `names` are the models of the team, and `role_model` is the model for requests that name
+/// none.
 pub(crate) fn outbound_batch(
     requests: Vec<ModelRequest>,
+    blobs: &Blobs,
     models: Option<&Arc<Models>>,
     names: &ModelNames,
     role_model: Option<&str>,
 ) -> OutboundBatch {
-    let call = |request| -> Arc<dyn OutboundCall> {
+    let call = |request: ModelRequest| -> Arc<dyn OutboundCall> {
+        let bytes = |digest: &Digest| Some((digest.clone(), blobs.get(digest)?.clone()));
+        let blobs = request
+            .stored_media()
+            .filter_map(|(digest, _)| bytes(digest));
+        let blobs = blobs.collect();
         Arc::new(OutboundModelCall {
-            call: ModelCall::new(names, role_model, request),
+            call: ModelCall {
+                blobs,
+                ..ModelCall::new(names, role_model, request)
+            },
             models: models.cloned(),
         })
     };
@@ -150,7 +161,7 @@ mod tests {
         let names = ModelNames::default();
         let request = serde_json::from_value(serde_json::json!({ "messages": [] }));
         let request: ModelRequest = request.expect("a request");
-        let batch = outbound_batch(vec![request], None, &names, None);
+        let batch = outbound_batch(vec![request], &Blobs::new(), None, &names, None);
         let call = &batch.calls[0];
         assert!(call.is_paid() && !call.is_write());
         let refusal = call.expected_cost().expect_err("there is no model");

@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 use strata_core::record::conversation::{
-    AssistantPart, ModelMessage, Part, TokenUsage, ToolCall, ToolChoice,
+    AssistantPart, Media, MediaSource, ModelMessage, Part, TokenUsage, ToolCall, ToolChoice,
 };
 use strata_core::record::host_call::FinishReason;
+use strata_core::record::id::Digest;
 
 /// A request to a model. Recorded calls are matched by the serialized request, so the order of the
 /// fields matters.
@@ -102,6 +103,15 @@ impl ModelRequest {
         self.messages.last().map(message_text).unwrap_or_default()
     }
 
+    /// Returns the digests and sizes of the images and files whose bytes are sent.
+    pub fn stored_media(&self) -> impl Iterator<Item = (&Digest, u64)> {
+        let media = self.messages.iter().flat_map(message_media);
+        media.filter_map(|media| match &media.source {
+            MediaSource::Blob { digest, size } => Some((digest, *size)),
+            MediaSource::Url(_) => None,
+        })
+    }
+
     /// Returns an id for a tool call in the reply that has none. It contains the number of
     /// messages, which grows with every message, so the ids in a conversation are unique.
     pub(super) fn tool_call_id(&self, index: usize) -> String {
@@ -177,6 +187,31 @@ pub(super) fn parts_text(parts: &[Part]) -> String {
         })
         .collect();
     texts.join("\n")
+}
+
+fn message_media(message: &ModelMessage) -> Vec<&Media> {
+    match message {
+        ModelMessage::System(_) => Vec::new(),
+        ModelMessage::User(parts) => parts.iter().filter_map(part_media).collect(),
+        ModelMessage::Assistant(parts) => parts
+            .iter()
+            .filter_map(|part| match part {
+                AssistantPart::Media(media) => Some(media),
+                _ => None,
+            })
+            .collect(),
+        ModelMessage::ToolResults(results) => {
+            let parts = results.iter().flat_map(|result| &result.content);
+            parts.filter_map(part_media).collect()
+        }
+    }
+}
+
+fn part_media(part: &Part) -> Option<&Media> {
+    match part {
+        Part::Image(media) | Part::File(media) => Some(media),
+        Part::Text(_) => None,
+    }
 }
 
 fn is_auto(choice: &ToolChoice) -> bool {

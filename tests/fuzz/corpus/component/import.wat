@@ -1,1 +1,1 @@
-(component (import "strata:action/log@0.1.0" (instance (export "write" (func (param "level" u8))))))
+(component (import "strata:action/log@0.2.0" (instance (export "write" (func (param "level" u8))))))

@@ -11,10 +11,14 @@ use serde_json::Value;
 use spell::Spell;
 use strata_action::environment::Emission;
 use strata_action::human::Question;
-use strata_action::llm::{ChatMessage, Request, Speaker, Tool, ToolCall};
+use strata_action::llm::{
+    AssistantPart, ChatMessage, OpaquePart, Request, Tool, ToolCall, ToolChoice, ToolResult,
+};
+use strata_action::media::{Blob, Media, MediaSource};
+use strata_action::memory::Bounds;
 use strata_action::{
-    Action, Context, Failure, FailureKind, Hop, Output, action, clock, env, environment, files,
-    http, llm, log, memory, random, secrets, state,
+    Action, Context, Failure, FailureKind, Hop, Output, Part, action, clock, env, environment,
+    files, http, llm, log, media, memory, random, secrets, state,
 };
 
 /// The most calls of one attempt. More of the same is another limit's business.
@@ -60,8 +64,8 @@ fn call(which: u8, spell: &mut Spell<'_>) {
         2 => drop(state::scope(&spell.scope()).set(&spell.text(), &spell.value())),
         3 => drop(state::scope(&spell.scope()).delete(&spell.text())),
         4 => drop(state::scope(&spell.scope()).keys()),
-        5 => drop(memory::recent(spell.number())),
-        6 => drop(memory::labelled(&spell.text(), spell.number())),
+        5 => drop(memory::recent(bounds(spell))),
+        6 => drop(memory::labelled(&spell.text(), bounds(spell))),
         7 => log::write(log::Level::Info, &spell.text()),
         8 => drop(random::bytes(spell.number())),
         9 => drop(llm::ask_many(&spell.list(request))),
@@ -76,11 +80,20 @@ fn call(which: u8, spell: &mut Spell<'_>) {
 
 /// The calls that take next to nothing.
 fn small(spell: &mut Spell<'_>) {
-    match spell.byte() % 4 {
+    match spell.byte() % 6 {
         0 => drop(env::var(&spell.text())),
         1 => drop(secrets::named(&spell.text())),
         2 => drop(clock::unix_time_ms()),
+        3 => drop(media::load(&spell.text())),
+        4 => drop(llm::embed(spell.list(Spell::text))),
         _ => clock::sleep(Duration::from_millis(u64::from(spell.byte() % 2))),
+    }
+}
+
+fn bounds(spell: &mut Spell<'_>) -> Bounds {
+    Bounds {
+        messages: spell.number(),
+        bytes: spell.number(),
     }
 }
 
@@ -104,6 +117,7 @@ fn emission(spell: &mut Spell<'_>) -> Emission {
     Emission {
         content: spell.text(),
         data: spell.maybe(Spell::json),
+        parts: spell.list(part),
         to: spell.list(Spell::text),
         cause_by: spell.maybe(Spell::text),
         route: spell.list(hop),
@@ -114,6 +128,7 @@ fn output(spell: &mut Spell<'_>) -> Output<Value> {
     Output {
         content: spell.text(),
         data: spell.maybe(Spell::value),
+        parts: spell.list(part),
         to: spell.list(Spell::text),
         route: spell.list(hop),
     }
@@ -144,23 +159,60 @@ fn exchange(spell: &mut Spell<'_>) -> http::Request {
     }
 }
 
-fn turn(spell: &mut Spell<'_>) -> ChatMessage {
-    let speaker = match spell.byte() % 4 {
-        0 => Speaker::System,
-        1 => Speaker::User,
-        2 => Speaker::Assistant,
-        _ => Speaker::Tool,
+fn part(spell: &mut Spell<'_>) -> Part {
+    match spell.byte() % 3 {
+        0 => Part::Text(spell.text()),
+        1 => Part::Image(media(spell)),
+        _ => Part::File(media(spell)),
+    }
+}
+
+fn media(spell: &mut Spell<'_>) -> Media {
+    let source = match spell.byte() % 3 {
+        0 => MediaSource::Bytes(spell.text().into_bytes()),
+        1 => MediaSource::Url(spell.url()),
+        _ => MediaSource::Blob(Blob {
+            digest: spell.text(),
+            size: spell.number(),
+        }),
     };
-    let call = |spell: &mut Spell<'_>| ToolCall {
-        id: spell.text(),
-        name: spell.text(),
-        arguments: spell.json(),
+    Media {
+        media_type: spell.text(),
+        name: spell.maybe(Spell::text),
+        source,
+    }
+}
+
+fn assistant_part(spell: &mut Spell<'_>) -> AssistantPart {
+    match spell.byte() % 4 {
+        0 => AssistantPart::Text(spell.text()),
+        1 => AssistantPart::Media(media(spell)),
+        2 => AssistantPart::ToolCall(ToolCall {
+            id: spell.text(),
+            name: spell.text(),
+            arguments: spell.json(),
+        }),
+        _ => AssistantPart::Opaque(OpaquePart {
+            provider: spell.text(),
+            model: spell.text(),
+            data: spell.json(),
+            reasoning: spell.text(),
+        }),
+    }
+}
+
+fn chat_message(spell: &mut Spell<'_>) -> ChatMessage {
+    let result = |spell: &mut Spell<'_>| ToolResult {
+        call: spell.text(),
+        tool: spell.text(),
+        content: spell.list(part),
+        is_error: spell.byte() % 2 == 0,
     };
-    ChatMessage {
-        speaker,
-        content: spell.text(),
-        tool_calls: spell.list(call),
-        tool_call_id: spell.maybe(Spell::text),
+    match spell.byte() % 4 {
+        0 => ChatMessage::System(spell.text()),
+        1 => ChatMessage::User(spell.list(part)),
+        2 => ChatMessage::Assistant(spell.list(assistant_part)),
+        _ => ChatMessage::ToolResults(spell.list(result)),
     }
 }
 
@@ -172,9 +224,16 @@ fn request(spell: &mut Spell<'_>) -> Request {
     };
     Request {
         model: spell.maybe(Spell::text),
-        messages: spell.list(turn),
+        messages: spell.list(chat_message),
         tools: spell.list(tool),
+        tool_choice: match spell.byte() % 4 {
+            0 => ToolChoice::Auto,
+            1 => ToolChoice::Required,
+            2 => ToolChoice::None,
+            _ => ToolChoice::Tool(spell.text()),
+        },
         output_schema: spell.maybe(Spell::json),
+        effort: spell.maybe(Spell::text),
         temperature: spell.maybe(|spell| f64::from_bits(u64::from(spell.number()) << 32)),
         max_tokens: spell.maybe(Spell::number),
         stop: spell.list(Spell::text),
