@@ -88,7 +88,7 @@ impl ComponentSource {
         trusted: &TrustedKeys,
         report: &mut dyn FnMut(&str),
     ) -> Result<Self, UnloadableComponent> {
-        let written = if script::is_newest_message_script(path) {
+        let written = if script::is_passed_script(path) {
             None
         } else {
             Some(read_text(path)?)

@@ -7,6 +7,9 @@ use std::path::Path;
 
 /// Used as file name for a script that is taken from the newest message.
 const NEWEST_MESSAGE_STEM: &str = "<newest>";
+/// The beginning and the end of the file name for a script that is taken from an argument of a tool
+/// call.
+const ARGUMENT_STEM: (&str, &str) = ("<arguments.", ">");
 
 /// A language of scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,9 +54,19 @@ pub fn is_script(path: &Path) -> bool {
     ScriptLanguage::from_path(path).is_some()
 }
 
-/// Returns whether a path stands for the script in the newest message: `<newest>.js`.
-pub fn is_newest_message_script(path: &Path) -> bool {
-    is_script(path) && path.file_stem() == Some(OsStr::new(NEWEST_MESSAGE_STEM))
+/// Returns whether a path stands for a script that each call brings along: the one in the newest
+/// message, `<newest>.js`, or the one in an argument of a tool call, `<arguments.code>.js`.
+pub fn is_passed_script(path: &Path) -> bool {
+    let is_newest = || path.file_stem() == Some(OsStr::new(NEWEST_MESSAGE_STEM));
+    is_script(path) && (is_newest() || script_argument(path).is_some())
+}
+
+/// Returns the name of the argument of a tool call from which a script is taken.
+pub fn script_argument(path: &Path) -> Option<&str> {
+    let (beginning, end) = ARGUMENT_STEM;
+    let stem = path.file_stem().and_then(OsStr::to_str)?;
+    let name = stem.strip_prefix(beginning)?.strip_suffix(end)?;
+    Some(name).filter(|name| !name.is_empty())
 }
 
 #[cfg(test)]
@@ -67,6 +80,8 @@ mod tests {
             ("a/work.rb", (false, false)),
             ("/a/<newest>.mjs", (true, true)),
             ("<newest>.py", (true, true)),
+            ("/a/<arguments.code>.py", (true, true)),
+            ("<arguments.>.py", (true, false)),
             ("<newest>.wasm", (false, false)),
             ("<newest>", (false, false)),
             ("js", (false, false)),
@@ -74,7 +89,7 @@ mod tests {
         for (path, expected) in cases {
             let path = Path::new(path);
             assert_eq!(
-                (is_script(path), is_newest_message_script(path)),
+                (is_script(path), is_passed_script(path)),
                 expected,
                 "{}",
                 path.display()

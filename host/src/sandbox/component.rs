@@ -16,7 +16,9 @@ use wasmtime::component::Component;
 use super::engine::cache::CompileCache;
 use super::engine::{Allocation, CacheHealth, Engines, Metering, SandboxUse};
 use super::foreign_component::FunctionError;
-use super::{AttemptFuture, Sandbox, SandboxCall, SandboxError, attempt};
+use super::{
+    AttemptFuture, ResourceUsage, Sandbox, SandboxCall, SandboxError, SandboxOutcome, attempt,
+};
 use crate::blob::digest_of;
 use crate::gateway::Gateway;
 use crate::plugin::Limits;
@@ -340,7 +342,16 @@ impl Sandbox for WasmSandbox {
         let component =
             component.expect("a component is loaded, with its metering, before it is called");
         if let Some(script) = &component.script {
-            call.plugin = Arc::new(script.interpreter_plugin(&call.plugin));
+            match script.interpreter_plugin(&call.plugin, &call.entry) {
+                Ok(plugin) => call.plugin = Arc::new(plugin),
+                Err(fault) => {
+                    let outcome = SandboxOutcome {
+                        result: Err(fault),
+                        usage: ResourceUsage::default(),
+                    };
+                    return Box::pin(std::future::ready(outcome));
+                }
+            }
         }
         let inner = Arc::clone(&self.inner);
         Box::pin(async move {

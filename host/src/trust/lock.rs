@@ -186,7 +186,7 @@ impl ComponentLock {
         let base = self.base().to_owned();
         self.components.retain(|name, _| match name {
             LockedName::File(file) => {
-                script::is_newest_message_script(Path::new(file)) || base.join(file).exists()
+                script::is_passed_script(Path::new(file)) || base.join(file).exists()
             }
             LockedName::Skill(_) => true,
         });

@@ -256,7 +256,7 @@ impl CodeSource {
     fn from_origin(origin: &ComponentOrigin) -> Self {
         if origin.is_compiled() {
             Self::Component
-        } else if script::is_newest_message_script(&origin.from) {
+        } else if script::is_passed_script(&origin.from) {
             Self::Message
         } else if script::is_script(&origin.from) {
             Self::Script(origin.from.clone())

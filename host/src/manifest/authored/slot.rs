@@ -115,7 +115,8 @@ impl<'a> ComponentKeys<'a> {
                 .key(
                     "script",
                     "A file in JavaScript or Python that is run as it is. Relative to this file. `<newest>.js`, \
-                     `<newest>.py`: the code in the newest message.",
+                     `<newest>.py`: the code in the newest message. `<arguments.NAME>.js`, `<arguments.NAME>.py`: \
+                     the code in an argument of a tool call.",
                 )
                 .value(|| {
                     let extensions: Vec<&str> = script::extensions().collect();

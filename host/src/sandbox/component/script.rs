@@ -1,17 +1,19 @@
 //! Scripts: an interpreter component together with the script that it runs. To all other modules
 //! they are one component with a digest of its own, so an edited script is a changed component.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use serde_json::json;
-use strata_core::record::fault::{Fault, FaultCause};
+use serde_json::{Value, json};
+use strata_core::record::fault::{Fault, FaultCause, FaultKind};
 use strata_core::record::id::Digest;
 use strata_core::record::json::Json;
 
 use super::{ComponentInfo, ComponentManifest, LoadError, LoadedComponent, Metering, WasmSandbox};
 use crate::blob::digest_of;
 use crate::excerpt::excerpt;
-use crate::plugin::{Limits, Plugin};
+use crate::plugin::{Limits, Plugin, script};
+use crate::sandbox::EntryPoint;
 
 /// The maximum number of loops of a script that a fault lists, and the length of each line.
 const MAX_LOOPS: usize = 8;
@@ -22,7 +24,7 @@ const LINE_CHARS: usize = 80;
 pub struct ScriptFile {
     /// The name that errors show.
     pub name: String,
-    /// The source code; `None` if each call's newest message contains it.
+    /// The source code; `None` if each call brings it along.
     pub text: Option<String>,
 }
 
@@ -170,16 +172,54 @@ impl ScriptFile {
 
     /// Returns the plugin with which the interpreter is called. Its config has the script and the
     /// script's own config.
-    pub(super) fn interpreter_plugin(&self, plugin: &Plugin) -> Plugin {
-        let script = self
-            .text
-            .as_ref()
-            .map(|text| json!({ "name": self.name, "text": text }));
+    ///
+    /// # Errors
+    /// Fails if the script is that of an argument, and the call has no such argument.
+    pub(super) fn interpreter_plugin(
+        &self,
+        plugin: &Plugin,
+        entry: &EntryPoint,
+    ) -> Result<Plugin, Fault> {
+        let name = Path::new(&self.name);
+        let script = match (&self.text, script::script_argument(name)) {
+            (Some(text), _) => json!({ "name": self.name, "text": text }),
+            // The interpreter takes it from the newest message.
+            (None, None) => Value::Null,
+            (None, Some(argument)) => {
+                let extension = name.extension().unwrap_or_default().to_string_lossy();
+                let text = argument_text(entry, argument)?;
+                json!({ "name": format!("{argument}.{extension}"), "text": text })
+            }
+        };
         let config = json!({ "script": script, "config": plugin.config.value() });
-        Plugin {
+        Ok(Plugin {
             config: Json::from(config),
             ..plugin.clone()
-        }
+        })
+    }
+}
+
+/// Returns the script in an argument of a tool call.
+fn argument_text(entry: &EntryPoint, argument: &str) -> Result<String, Fault> {
+    let missing = |why: &str| {
+        let what = format!("cannot run the script in the argument `{argument}`: {why}");
+        Fault::new(FaultKind::Error, what).with_cause(FaultCause::Declared)
+    };
+    let EntryPoint::Run {
+        tool_call: Some(tool_call),
+        ..
+    } = entry
+    else {
+        return Err(missing("the action is not called as a tool"));
+    };
+    match tool_call
+        .arguments
+        .value()
+        .get_mut(argument)
+        .map(Value::take)
+    {
+        Some(Value::String(text)) => Ok(text),
+        _ => Err(missing("the tool call has no such text")),
     }
 }
 
@@ -194,6 +234,7 @@ fn comment_text(line: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sandbox::ToolCallInput;
 
     fn script(text: &str) -> ScriptFile {
         ScriptFile {
@@ -213,7 +254,6 @@ mod tests {
 
     #[test]
     fn a_fault_shows_lines_of_the_script_and_no_frames_of_its_interpreter() {
-        use strata_core::record::fault::FaultKind;
         let check = |text: &str, line: Option<u32>, cause: FaultCause, expected: &[&str]| {
             let frames = vec!["PyEval_EvalFrame".to_owned()];
             let mut fault = Fault {
@@ -243,8 +283,43 @@ mod tests {
     }
 
     #[test]
+    fn the_script_of_a_tool_call_is_in_an_argument() {
+        let of_argument = ScriptFile {
+            name: "<arguments.code>.py".into(),
+            text: None,
+        };
+        let call = |arguments: Option<&str>| EntryPoint::Run {
+            action: "A".into(),
+            index: 0,
+            task: None,
+            tool_call: arguments.map(|arguments| ToolCallInput {
+                arguments: Json::parse(arguments).unwrap(),
+                turn: 0,
+                call: 0,
+            }),
+        };
+        let plugin = Plugin::new("/a/<arguments.code>.py");
+        let config = |arguments: Option<&str>| {
+            let called = of_argument.interpreter_plugin(&plugin, &call(arguments));
+            called.map(|plugin| plugin.config.value()["script"].clone())
+        };
+        assert_eq!(
+            config(Some(r#"{"code":"return 1"}"#)).unwrap(),
+            json!({ "name": "code.py", "text": "return 1" })
+        );
+        let told = |arguments: Option<&str>| config(arguments).unwrap_err().message;
+        assert!(told(Some(r#"{"code":1}"#)).ends_with("the tool call has no such text"));
+        assert!(told(None).ends_with("the action is not called as a tool"));
+        let newest = ScriptFile {
+            name: "<newest>.py".into(),
+            text: None,
+        };
+        let called = newest.interpreter_plugin(&plugin, &call(None)).unwrap();
+        assert_eq!(called.config.value()["script"], Value::Null);
+    }
+
+    #[test]
     fn a_fault_that_a_script_declares_is_left_as_it_is() {
-        use strata_core::record::fault::FaultKind;
         let declared = Fault::new(FaultKind::Error, "no").with_cause(FaultCause::Declared);
         let mut fault = declared.clone();
         script("f()").replace_backtrace(&mut fault, Some(1));
