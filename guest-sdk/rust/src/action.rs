@@ -28,6 +28,22 @@ pub trait Action {
     /// `secrets`. A team that does not grant them is rejected before it runs.
     const NEEDS: &'static [&'static str] = &[];
 
+    /// Returns the JSON Schema of `Config`; by default [`CONFIG_SCHEMA`](Self::CONFIG_SCHEMA). With
+    /// the feature `schema`, `schema::of` derives it from the type.
+    fn config_schema() -> Option<String> {
+        Self::CONFIG_SCHEMA.map(str::to_owned)
+    }
+
+    /// Returns the JSON Schema of the arguments; by default [`INPUT_SCHEMA`](Self::INPUT_SCHEMA).
+    fn input_schema() -> Option<String> {
+        Self::INPUT_SCHEMA.map(str::to_owned)
+    }
+
+    /// Returns the JSON Schema of `Data`; by default [`OUTPUT_SCHEMA`](Self::OUTPUT_SCHEMA).
+    fn output_schema() -> Option<String> {
+        Self::OUTPUT_SCHEMA.map(str::to_owned)
+    }
+
     /// Runs the action.
     ///
     /// # Errors

@@ -22,9 +22,9 @@ pub fn describe<A: Action>(name: &str, version: &str, description: &str) -> hand
         name: name.to_owned(),
         version: version.to_owned(),
         description: description.to_owned(),
-        config_schema: A::CONFIG_SCHEMA.map(str::to_owned),
-        input_schema: A::INPUT_SCHEMA.map(str::to_owned),
-        output_schema: A::OUTPUT_SCHEMA.map(str::to_owned),
+        config_schema: A::config_schema(),
+        input_schema: A::input_schema(),
+        output_schema: A::output_schema(),
         needs: A::NEEDS.iter().map(|need| (*need).to_owned()).collect(),
     }
 }

@@ -57,6 +57,8 @@ pub mod media;
 pub mod memory;
 mod message;
 pub mod random;
+#[cfg(feature = "schema")]
+pub mod schema;
 pub mod secrets;
 pub mod state;
 #[cfg(not(target_arch = "wasm32"))]

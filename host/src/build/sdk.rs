@@ -148,6 +148,7 @@ pub const RUST: Kit = Kit {
         "src/memory.rs",
         "src/message.rs",
         "src/random.rs",
+        "src/schema.rs",
         "src/secrets.rs",
         "src/state.rs",
         "src/testing.rs",
