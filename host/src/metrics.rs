@@ -236,7 +236,7 @@ impl Counts {
             .or_default() += 1;
         if source == AnswerSource::Live {
             let labels = [self.role_label(role), action.to_owned()];
-            *self.tokens.entry(labels.clone()).or_default() += call.tokens;
+            *self.tokens.entry(labels.clone()).or_default() += call.tokens();
             *self.spent.entry(labels).or_default() += call.cost;
         } else {
             self.saved += call.cost;

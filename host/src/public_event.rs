@@ -7,12 +7,17 @@
 
 mod translate;
 
+use std::collections::BTreeMap;
+
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
+use strata_core::record::conversation::TokenUsage;
 use strata_core::record::event::Status;
 use strata_core::record::fault::{FaultCause, FaultKind};
-use strata_core::record::host_call::{AnswerSource, FinishReason, HostCallKind};
+use strata_core::record::host_call::{
+    AnswerSource, FinishReason, HostCallKind, ModelUse, TriedModel,
+};
 use strata_core::record::work::Task;
 
 pub use translate::{EventTranslator, action_name, count_lines, is_routed};
@@ -56,6 +61,44 @@ impl ActionRef {
     /// Returns `ROLE.ACTION`.
     pub fn qualified_name(&self) -> String {
         format!("{}.{}", self.role, self.action)
+    }
+}
+
+/// The models that a call asked, and what they used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ModelUseFields {
+    /// the name of the model that answered, or that was asked last; only for `llm`
+    pub model: String,
+    /// the id of the model that the reply names, or the configured one
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answered: Option<String>,
+    /// how a model's reply ended: `stop`, `length` (it was truncated), `tool-calls`, `refusal`
+    /// (also if it was filtered), `other`
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "serialize_finish"
+    )]
+    #[schemars(with = "Option<String>")]
+    pub finish: Option<FinishReason>,
+    /// the tokens that were used: `input` (everything that was sent), `output`, `cache_read` and
+    /// `cache_write` (parts of `input`), `reasoning` (a part of `output`)
+    #[schemars(with = "BTreeMap<String, u64>")]
+    pub tokens: TokenUsage,
+    /// the models that were asked before and did not answer, each with the `reason`
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<BTreeMap<String, String>>")]
+    pub tried: Vec<TriedModel>,
+}
+
+impl From<&ModelUse> for ModelUseFields {
+    fn from(used: &ModelUse) -> Self {
+        Self {
+            model: used.name.clone(),
+            answered: used.answered.clone(),
+            finish: used.finish,
+            tokens: used.usage,
+            tried: used.tried.clone(),
+        }
     }
 }
 
@@ -230,14 +273,9 @@ pub enum PublicEvent {
         cost: f64,
         /// the request in one line
         what: String,
-        /// how a model's reply ended: `stop`, `length` (it was truncated), `tool-calls`, `refusal`
-        /// (also if it was filtered), `other`
-        #[serde(
-            skip_serializing_if = "Option::is_none",
-            serialize_with = "serialize_finish"
-        )]
-        #[schemars(with = "Option<String>")]
-        finish: Option<FinishReason>,
+        #[serde(flatten)]
+        #[allow(missing_docs, reason = "its fields are documented")]
+        used: Option<ModelUseFields>,
     },
     /// An attempt did not repeat writes that are recorded.
     WritesUnclaimed {

@@ -14,6 +14,7 @@ mod local_answer;
 mod request_sequence;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -382,6 +383,7 @@ impl HostCalls {
             .batch
             .as_ref()
             .map_or_else(Allowance::unlimited, |batch| batch.allowance.clone());
+        let unsent = Arc::clone(&call);
         let result = call.send(SendContext {
             idempotency_key,
             allowance,
@@ -393,7 +395,7 @@ impl HostCalls {
                 biased;
                 result = result.instrument(span.clone()) => Some(result),
                 abandoned = abandoned => match abandoned {
-                    Abandoned::NotInFlight(used) => Some(OutboundResult::unsent(used)),
+                    Abandoned::NotInFlight(used) => Some(unsent.unsent(used)),
                     Abandoned::AnswerLost => None,
                 },
             };

@@ -200,7 +200,7 @@ fn call_span(attempt: &Span, kind: HostCallKind, summary: &str, source: AnswerSo
 pub(super) fn record_outcome(span: &Span, call: &HostCall) {
     span.record("outcome", call.outcome.name());
     span.record("cost_dollars", call.cost.to_dollars())
-        .record("tokens", call.tokens as i64);
+        .record("tokens", call.tokens() as i64);
     if call.outcome != CallOutcome::Answered {
         span.record("otel.status_code", "ERROR");
     }

@@ -118,9 +118,8 @@ fn call(life: &mut ReportedRun, kind: HostCallKind, response: serde_json::Value)
         request: HOSTILE.into(),
         response: Json::from(response),
         cost: Usd(1),
-        tokens: 1,
         outcome: CallOutcome::Answered,
-        finish_reason: None,
+        model: None,
     };
     life.apply(Event::Attempt(
         CallKey::new(ROLE, WORK),

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use strata_core::record::host_call::{CallOutcome, FinishReason, HostCall, HostCallKind, Intent};
+use strata_core::record::host_call::{CallOutcome, HostCall, HostCallKind, Intent, ModelUse};
 use strata_core::record::json::Json;
 use strata_core::record::money::Usd;
 use strata_core::record::spending::Amount;
@@ -62,6 +62,12 @@ pub(crate) trait OutboundCall: Send + Sync {
         DispatchState::dispatched()
     }
 
+    /// Returns the result of the call if it is given up while its request waits to be sent, or to be
+    /// sent again. `used` is the charge for earlier tries.
+    fn unsent(&self, _used: Charge) -> OutboundResult {
+        OutboundResult::unsent()
+    }
+
     /// Makes the call.
     fn send(self: Arc<Self>, context: SendContext) -> BoxFuture<'static, OutboundResult>;
 
@@ -85,9 +91,8 @@ pub(crate) struct OutboundResult {
     pub(crate) answer: CallAnswer,
     pub(crate) outcome: CallOutcome,
     pub(crate) cost: Usd,
-    pub(crate) tokens: u64,
-    /// Why the reply of a model ended; `None` if there is no such reply.
-    pub(crate) finish: Option<FinishReason>,
+    /// The models that were asked; `None` for other calls.
+    pub(crate) model: Option<ModelUse>,
 }
 
 impl OutboundResult {
@@ -97,8 +102,7 @@ impl OutboundResult {
             answer: Ok(answer),
             outcome: CallOutcome::Answered,
             cost: Usd::ZERO,
-            tokens: 0,
-            finish: None,
+            model: None,
         }
     }
 
@@ -108,28 +112,17 @@ impl OutboundResult {
             answer: Err(error),
             outcome: CallOutcome::Failed,
             cost: Usd::ZERO,
-            tokens: 0,
-            finish: None,
+            model: None,
         }
     }
 
     /// Returns the result of a call that was given up while its request waited to be sent, or to be
-    /// sent again. `used` is the charge for earlier tries.
-    pub(crate) fn unsent(used: Charge) -> Self {
-        let error = HostError::new(
+    /// sent again.
+    pub(crate) fn unsent() -> Self {
+        Self::failed(HostError::new(
             HostErrorKind::Upstream,
             "the attempt ended before the request was sent, or sent again",
-        );
-        Self::failed(error).charged(used)
-    }
-
-    /// Returns the result with this charge.
-    pub(crate) fn charged(self, charge: Charge) -> Self {
-        Self {
-            cost: charge.cost,
-            tokens: charge.usage.total(),
-            ..self
-        }
+        ))
     }
 
     /// Returns the record of the call. An error is recorded as JSON.
@@ -143,9 +136,8 @@ impl OutboundResult {
             request: request_name,
             response,
             cost: self.cost,
-            tokens: self.tokens,
             outcome: self.outcome,
-            finish_reason: self.finish,
+            model: self.model.clone(),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use strata_core::machine::effect::Effect;
 use strata_core::machine::stepper::Stepper;
-use strata_core::record::conversation::{Media, MediaSource, Part};
+use strata_core::record::conversation::{Media, MediaSource, Part, TokenUsage};
 use strata_core::record::event::{
     AttemptEvent, ComponentChanged, DoubtSettled, Event, HostCallBegun, HostCalled, RunEnded,
     Status,
@@ -14,7 +14,7 @@ use strata_core::record::event::{
 use strata_core::record::fault::{Fault, FaultCause, FaultKind, Retryability};
 use strata_core::record::host_call::{
     AnswerSource, CallOutcome, CallPolicy, DoubtResolution, FinishReason, HostCall, HostCallKind,
-    Intent, LostAnswerPolicy,
+    Intent, LostAnswerPolicy, ModelUse, TriedModel,
 };
 use strata_core::record::id::{ActionId, Digest, RoleId, Slot, SlotKind};
 use strata_core::record::json::Json;
@@ -349,8 +349,22 @@ impl<'a> ScriptedRun<'a> {
             response: self.document(),
             cost: Usd::from_dollars(0.125),
             outcome: CallOutcome::ALL[usize::from(self.choose(CallOutcome::ALL.len() as u8))],
-            tokens: 7,
-            finish_reason: Some(FinishReason::Length),
+            model: Some(ModelUse {
+                name: "cheap".into(),
+                answered: Some("model-1".into()),
+                finish: Some(FinishReason::Length),
+                usage: TokenUsage {
+                    input: 200,
+                    output: 22,
+                    cache_read: 50,
+                    cache_write: 40,
+                    reasoning: 7,
+                },
+                tried: vec![TriedModel {
+                    model: "default".into(),
+                    reason: "it was not there".into(),
+                }],
+            }),
         };
         let source = if self.choose(3) == 2 {
             AnswerSource::Recorded

@@ -46,7 +46,7 @@ pub(super) fn show(
             call.kind.name().to_owned(),
             source.name().to_owned(),
             Usd::from_dollars(*cost).to_string(),
-            call.finish_reason
+            call.finish_reason()
                 .map_or_else(|| "-".to_owned(), |finish| finish.name().to_owned()),
             preview(what, PREVIEW_CHARS),
             preview(

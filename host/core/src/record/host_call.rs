@@ -3,9 +3,11 @@
 //! are made by the driver.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use crate::record::conversation::TokenUsage;
 use crate::record::json::Json;
 use crate::record::money::Usd;
 
@@ -20,12 +22,46 @@ pub struct HostCall {
     pub response: Json,
     /// What it cost.
     pub cost: Usd,
-    /// How many tokens of a language model it used.
-    pub tokens: u64,
     /// Whether it was answered, and whether it may have taken effect.
     pub outcome: CallOutcome,
-    /// Why the reply of a model ended; `None` if there is no such reply.
-    pub finish_reason: Option<FinishReason>,
+    /// The models that were asked; `None` for other calls.
+    pub model: Option<ModelUse>,
+}
+
+impl HostCall {
+    /// Returns how many tokens of language models it used.
+    pub fn tokens(&self) -> u64 {
+        self.model.as_ref().map_or(0, |model| model.usage.total())
+    }
+
+    /// Returns why the reply of a model ended, if there is one.
+    pub fn finish_reason(&self) -> Option<FinishReason> {
+        self.model.as_ref()?.finish
+    }
+}
+
+/// The models that a call asked, and what they used.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelUse {
+    /// The name of the model that answered, or that was asked last.
+    pub name: String,
+    /// The provider's id of the model that answered, as its reply has it; `None` if there was none.
+    pub answered: Option<String>,
+    /// Why the reply ended; `None` if there was none.
+    pub finish: Option<FinishReason>,
+    /// The tokens that were used, also by requests that failed or went to other models.
+    pub usage: TokenUsage,
+    /// The models that were asked before and did not answer, in this order.
+    pub tried: Vec<TriedModel>,
+}
+
+/// A model that did not answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TriedModel {
+    /// Its name.
+    pub model: String,
+    /// Why it did not answer.
+    pub reason: String,
 }
 
 /// Why the reply of a model ended.

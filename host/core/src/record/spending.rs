@@ -41,10 +41,10 @@ impl Spending {
     pub(crate) fn add_made_call(&mut self, call: &HostCall) {
         self.add_amount(Amount {
             usd: call.cost,
-            tokens: call.tokens,
+            tokens: call.tokens(),
         });
         self.calls += 1;
-        match call.finish_reason.and_then(FinishReason::defect) {
+        match call.finish_reason().and_then(FinishReason::defect) {
             Some(ReplyDefect::Truncated) => self.truncated += 1,
             Some(ReplyDefect::Refused) => self.refused += 1,
             None => {}

@@ -2,12 +2,13 @@
 //! stopped.
 
 use strata_core::machine::effect::{Effect, Invocation};
+use strata_core::record::conversation::TokenUsage;
 use strata_core::record::event::{
     AttemptEvent, CallSuspended, Event, HostCalled, MoneyReserved, RunResumed, Status,
 };
 use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::host_call::{
-    AnswerSource, CallOutcome, CallPolicy, HostCall, HostCallKind,
+    AnswerSource, CallOutcome, CallPolicy, HostCall, HostCallKind, ModelUse,
 };
 use strata_core::record::id::{ActionId, RoleId, Slot, SlotKind};
 use strata_core::record::json::Json;
@@ -266,9 +267,14 @@ fn use_tokens(run: &mut ManualRun, call: &Invocation, tokens: u64) {
         request,
         response,
         cost,
-        tokens,
         outcome: CallOutcome::Answered,
-        finish_reason: None,
+        model: Some(ModelUse {
+            usage: TokenUsage {
+                input: tokens,
+                ..TokenUsage::default()
+            },
+            ..ModelUse::default()
+        }),
     };
     let (role, work, source) = (call.role, call.work, AnswerSource::Live);
     run.record(Event::Attempt(

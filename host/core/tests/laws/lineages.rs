@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use strata_core::machine::stepper::Stepper;
+use strata_core::record::conversation::TokenUsage;
 use strata_core::record::edit::{Edit, EditedScope};
 use strata_core::record::event::{
     AttemptEvent, Event, Forked, HostCalled, MoneyReserved, StepCommitted,
 };
 use strata_core::record::host_call::{
-    AnswerSource, CallOutcome, CallPolicy, HostCall, HostCallKind,
+    AnswerSource, CallOutcome, CallPolicy, HostCall, HostCallKind, ModelUse,
 };
 use strata_core::record::id::{CheckpointId, RoleId};
 use strata_core::record::json::Json;
@@ -330,9 +331,14 @@ fn a_fork_takes_over_the_account_of_all_lineages() {
         request,
         response,
         cost: Usd(7),
-        tokens: 3,
         outcome: CallOutcome::Answered,
-        finish_reason: None,
+        model: Some(ModelUse {
+            usage: TokenUsage {
+                input: 3,
+                ..TokenUsage::default()
+            },
+            ..ModelUse::default()
+        }),
     };
     let (role, work, source) = (call.role, call.work, AnswerSource::Live);
     run.record(Event::Attempt(

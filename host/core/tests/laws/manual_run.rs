@@ -120,9 +120,8 @@ impl ManualRun {
             request,
             response,
             cost: Usd(cost),
-            tokens: 0,
             outcome,
-            finish_reason: None,
+            model: None,
         };
         let event = Event::Attempt(
             call.key(),

@@ -4,8 +4,9 @@
 
 use strata_core::machine::effect::Invocation;
 use strata_core::machine::stepper::Stepper;
+use strata_core::record::conversation::TokenUsage;
 use strata_core::record::fault::{Fault, FaultKind, Retryability};
-use strata_core::record::host_call::{CallOutcome, HostCall, HostCallKind};
+use strata_core::record::host_call::{CallOutcome, HostCall, HostCallKind, ModelUse};
 use strata_core::record::id::RequestId;
 use strata_core::record::json::Json;
 use strata_core::record::message::{Draft, Hop, Message};
@@ -71,9 +72,14 @@ impl Script {
             request,
             response,
             cost,
-            tokens: cost.0,
             outcome,
-            finish_reason: None,
+            model: Some(ModelUse {
+                usage: TokenUsage {
+                    input: cost.0,
+                    ..TokenUsage::default()
+                },
+                ..ModelUse::default()
+            }),
         }
     }
 

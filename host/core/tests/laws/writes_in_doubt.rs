@@ -54,9 +54,8 @@ fn answer(run: &mut ManualRun, call: &Invocation, request: &str, outcome: CallOu
         request,
         response,
         cost: Usd::ZERO,
-        tokens: 0,
         outcome,
-        finish_reason: None,
+        model: None,
     };
     run.record(Event::Attempt(
         call.key(),

@@ -110,9 +110,8 @@ pub(super) fn local_record(kind: HostCallKind, request: &str, response: Json) ->
         request: request.to_owned(),
         response,
         cost: Usd::ZERO,
-        tokens: 0,
         outcome: CallOutcome::Answered,
-        finish_reason: None,
+        model: None,
     }
 }
 

@@ -119,9 +119,8 @@ mod tests {
             request: name.to_owned(),
             response: Json::from(serde_json::json!(answer)),
             cost: Usd::ZERO,
-            tokens: 0,
             outcome,
-            finish_reason: None,
+            model: None,
         }
     }
 

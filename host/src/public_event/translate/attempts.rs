@@ -80,7 +80,7 @@ fn visit_host_call(call: CallKey, event: &AttemptEvent, visitor: &mut Visitor<'_
                 AnswerSource::Recorded => 0.0,
             },
             what: called.summary.clone(),
-            finish: called.call.finish_reason,
+            used: called.call.model.as_ref().map(Into::into),
         }),
         AttemptEvent::DoubtSettled(settled) => visitor(&|names| PublicEvent::DoubtSettled {
             action: names.action_ref(call),

@@ -287,20 +287,20 @@ impl AttemptTracker {
             request_digest: call.request.clone(),
             response: Excerpt::from_text(&describe_response(call), TEXT_CHARS),
             cost: call.cost,
-            tokens: call.tokens,
+            tokens: call.tokens(),
         });
     }
 
     fn add_model_spending(&mut self, call: &HostCall, recorded: bool) {
-        let reply: Option<models::ModelReply> = serde_json::from_str(call.response.as_str()).ok();
-        let model = reply.map_or_else(|| NO_MODEL.to_owned(), |reply| reply.model);
+        let answered = call.model.as_ref().and_then(|used| used.answered.clone());
+        let model = answered.unwrap_or_else(|| NO_MODEL.to_owned());
         let spending = self.models.entry(model).or_default();
         if recorded {
             spending.served += 1;
             spending.saved += call.cost;
         } else {
             spending.calls += 1;
-            spending.tokens = spending.tokens.saturating_add(call.tokens);
+            spending.tokens = spending.tokens.saturating_add(call.tokens());
             spending.usd += call.cost;
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use strata_core::record::fault::FaultCause;
-use strata_core::record::host_call::HostCallKind;
+use strata_core::record::host_call::{HostCallKind, ModelUse};
 use strata_core::record::id::{Digest, to_hex};
 use strata_core::record::json::Json;
 use strata_core::record::spending::Amount;
@@ -12,7 +12,8 @@ use strata_core::state::environment::Environment;
 
 use super::config::ModelNames;
 use super::{
-    CompletedCall, DispatchState, FailedCall, ModelCall, ModelRequest, Models, StreamObserver,
+    Charge, CompletedCall, DispatchState, FailedCall, ModelCall, ModelRequest, Models,
+    StreamObserver,
 };
 use crate::blob::Blobs;
 use crate::gateway::{Allowance, HostAnswer, HostError, HostErrorKind, reply_bytes};
@@ -105,6 +106,18 @@ impl OutboundCall for OutboundModelCall {
         DispatchState::not_in_flight()
     }
 
+    fn unsent(&self, used: Charge) -> OutboundResult {
+        OutboundResult {
+            cost: used.cost,
+            model: Some(ModelUse {
+                name: self.call.target.name.clone(),
+                usage: used.usage,
+                ..ModelUse::default()
+            }),
+            ..OutboundResult::unsent()
+        }
+    }
+
     fn send(self: Arc<Self>, context: SendContext) -> BoxFuture<'static, OutboundResult> {
         Box::pin(async move {
             let SendContext {
@@ -132,7 +145,7 @@ async fn complete(
     observer: StreamObserver,
 ) -> OutboundResult {
     match models.complete_observed(call, observer).await {
-        Ok(CompletedCall { reply, used }) => {
+        Ok(CompletedCall { reply, cost, used }) => {
             let bytes = reply_bytes(&reply);
             let result = match allowance.take(bytes) {
                 Err(error) if bytes > MAX_RECORDED_REPLY_BYTES => OutboundResult::failed(error),
@@ -141,13 +154,15 @@ async fn complete(
                 )),
             };
             OutboundResult {
-                finish: Some(reply.finish),
-                ..result.charged(used.charge)
+                cost,
+                model: Some(used),
+                ..result
             }
         }
-        Err(FailedCall { error, used }) => OutboundResult {
-            finish: used.finish,
-            ..OutboundResult::failed(error).charged(used.charge)
+        Err(FailedCall { error, cost, used }) => OutboundResult {
+            cost,
+            model: Some(used),
+            ..OutboundResult::failed(error)
         },
     }
 }

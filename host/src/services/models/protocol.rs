@@ -167,3 +167,6 @@ fn append_path(base: &Url, segments: &[&str]) -> Url {
     }
     url
 }
+
+#[cfg(test)]
+mod tests;

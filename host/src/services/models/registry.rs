@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 
 use strata_core::record::conversation::TokenUsage;
+use strata_core::record::host_call::{ModelUse, TriedModel};
+use strata_core::record::money::Usd;
 use tokio::sync::Semaphore;
 
 use super::charge::CallAccount;
@@ -20,7 +22,7 @@ use super::record::{ExchangeRecorder, RecordedProvider};
 use super::reply_check::ReplyCheck;
 use super::scripted::ScriptedProvider;
 use super::tokens::expected_usage;
-use super::{Charge, FinishReason, ModelReply, ModelRequest, StreamObserver};
+use super::{Charge, ModelReply, ModelRequest, StreamObserver};
 use crate::blob::Blobs;
 use crate::gateway::{HostError, HostErrorKind};
 use crate::services::variables::Variables;
@@ -95,36 +97,14 @@ impl ModelCall {
     }
 }
 
-/// What is recorded about the models of a call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ModelUse {
-    /// The name of the model that answered, or that was asked last.
-    pub model: String,
-    /// The provider's id of the model that answered, as the reply has it.
-    pub answered: Option<String>,
-    /// Why the reply ended; `None` if there was none.
-    pub finish: Option<FinishReason>,
-    /// What the call used, with failed requests and those to other models.
-    pub charge: Charge,
-    /// The models that were asked before and did not answer, in this order.
-    pub tried: Vec<TriedModel>,
-}
-
-/// A model that did not answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TriedModel {
-    /// Its name.
-    pub model: String,
-    /// Why.
-    pub reason: String,
-}
-
 /// A reply and what is recorded about its models.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompletedCall {
     /// The reply.
     pub reply: ModelReply,
-    /// How it came about, and what it cost.
+    /// What it cost, with failed requests and those to other models.
+    pub cost: Usd,
+    /// How it came about.
     pub used: ModelUse,
 }
 
@@ -133,8 +113,20 @@ pub struct CompletedCall {
 pub struct FailedCall {
     /// Why there is no reply.
     pub error: HostError,
-    /// What was tried, and what it cost.
+    /// What it cost.
+    pub cost: Usd,
+    /// What was tried.
     pub used: ModelUse,
+}
+
+impl FailedCall {
+    fn unpaid(error: HostError, used: ModelUse) -> Self {
+        Self {
+            error,
+            cost: Usd::ZERO,
+            used,
+        }
+    }
 }
 
 impl Models {
@@ -222,15 +214,12 @@ impl Models {
     ) -> Result<CompletedCall, FailedCall> {
         let mut account = CallAccount::new(observer);
         let mut used = ModelUse {
-            model: call.target.name.clone(),
-            answered: None,
-            finish: None,
-            charge: Charge::default(),
-            tried: Vec::new(),
+            name: call.target.name.clone(),
+            ..ModelUse::default()
         };
         let check = match validate(&call.request) {
             Ok(check) => check,
-            Err(error) => return Err(FailedCall { error, used }),
+            Err(error) => return Err(FailedCall::unpaid(error, used)),
         };
         // The semaphore is never closed, so acquiring cannot fail.
         let _place = self.permits.acquire().await;
@@ -244,19 +233,20 @@ impl Models {
                 &model.id
             };
             let result = model.ask(id.as_deref(), call, &check, &mut account).await;
-            used.model = name.to_owned();
-            used.charge = account.charge;
+            used.name = name.to_owned();
+            used.usage = account.charge.usage;
+            let cost = account.charge.cost;
             match result {
                 Ok(reply) => {
                     used.answered = Some(reply.model.clone());
                     used.finish = Some(reply.finish);
-                    return Ok(CompletedCall { reply, used });
+                    return Ok(CompletedCall { reply, cost, used });
                 }
                 Err(failure) if failure.outlook == Outlook::Nowhere || chain.peek().is_none() => {
                     used.answered = failure.answered;
                     used.finish = failure.finish;
                     let error = with_tried(failure.error, &used.tried);
-                    return Err(FailedCall { error, used });
+                    return Err(FailedCall { error, cost, used });
                 }
                 Err(failure) => {
                     account.waits_again();
@@ -269,10 +259,7 @@ impl Models {
                 }
             }
         }
-        Err(FailedCall {
-            error: no_default_error(),
-            used,
-        })
+        Err(FailedCall::unpaid(no_default_error(), used))
     }
 
     /// Returns a model and its fallbacks, each with its name and once. It is empty if the team has no

@@ -1,7 +1,7 @@
 //! An example of each variant of events. The values differ from each other, so that exchanged fields
 //! are noticed.
 
-use strata_core::record::conversation::{Media, MediaSource, Part};
+use strata_core::record::conversation::{Media, MediaSource, Part, TokenUsage};
 use strata_core::record::edit::{Edit, EditedScope};
 use strata_core::record::event::{
     AttemptEvent, CallFailed, CallFinished, CallStarted, CallSuspended, ComponentChanged,
@@ -14,7 +14,7 @@ use strata_core::record::fault::{Fault, FaultCause, FaultKind, Grant, Retryabili
 use strata_core::record::file::{FileChange, PathContent};
 use strata_core::record::host_call::{
     AnswerSource, CallOutcome, CallPolicy, DoubtResolution, FinishReason, HostCall, HostCallKind,
-    Intent, LostAnswerPolicy, RecordedCallUse,
+    Intent, LostAnswerPolicy, ModelUse, RecordedCallUse, TriedModel,
 };
 use strata_core::record::id::{ActionId, Digest, JoinId, RoleId, Slot, SlotKind};
 use strata_core::record::json::Json;
@@ -217,9 +217,23 @@ fn attempts_began() -> Vec<Event> {
             request: "request#1".into(),
             response: json(r#"{ "status": 200 }"#),
             cost: Usd(11),
-            tokens: 222,
             outcome: CallOutcome::Unknown,
-            finish_reason: Some(FinishReason::Length),
+            model: Some(ModelUse {
+                name: "cheap".into(),
+                answered: Some("model-1".into()),
+                finish: Some(FinishReason::Length),
+                usage: TokenUsage {
+                    input: 200,
+                    output: 22,
+                    cache_read: 50,
+                    cache_write: 40,
+                    reasoning: 7,
+                },
+                tried: vec![TriedModel {
+                    model: "default".into(),
+                    reason: "it was not there".into(),
+                }],
+            }),
         },
         source: AnswerSource::Recorded,
         summary: "GET https://example.com".into(),

@@ -1,10 +1,11 @@
 //! Open activations in the file: `strata.open` and the faults that belong to them. Everything is
 //! checked against the role, so that the import never refers to an action that does not exist.
 
+use strata_core::record::conversation::TokenUsage;
 use strata_core::record::fault::{Fault, FaultCause, FaultKind, Retryability};
 use strata_core::record::host_call::{
     CallOutcome, ExternalWrite, FinishReason, HostCall, HostCallKind, Intent, LostAnswerPolicy,
-    WriteResult,
+    ModelUse, TriedModel, WriteResult,
 };
 use strata_core::record::id::ActionId;
 use strata_core::record::json::Json;
@@ -291,13 +292,51 @@ fn read_host_call(place: LocatedValue<'_>) -> ImportResult<HostCall> {
             .get("response")
             .map_or(Ok(Json::null()), |response| response.wrapped_json())?,
         cost: place.dollars("cost")?.unwrap_or_default(),
-        tokens: place.count("tokens")?,
         outcome: place.keyword("outcome", outcome)?.unwrap_or_default(),
-        finish_reason: place.keyword("finish", |word| {
-            FinishReason::ALL
-                .into_iter()
-                .find(|finish| finish.name() == word)
-        })?,
+        model: place.get("model").map(read_model_use).transpose()?,
+    })
+}
+
+fn read_model_use(place: LocatedValue<'_>) -> ImportResult<ModelUse> {
+    place.object()?;
+    let finish = |word: &str| {
+        FinishReason::ALL
+            .into_iter()
+            .find(|finish| finish.name() == word)
+    };
+    let usage = |tokens: LocatedValue<'_>| {
+        tokens.object()?;
+        Ok(TokenUsage {
+            input: tokens.count("input")?,
+            output: tokens.count("output")?,
+            cache_read: tokens.count("cache_read")?,
+            cache_write: tokens.count("cache_write")?,
+            reasoning: tokens.count("reasoning")?,
+        })
+    };
+    let mut tried = Vec::new();
+    if let Some(list) = place.get("tried") {
+        for model in list.items()? {
+            model.object()?;
+            tried.push(TriedModel {
+                model: model.get_text("model")?,
+                reason: model.get_text("reason")?,
+            });
+        }
+    }
+    Ok(ModelUse {
+        name: place.get_text("name")?,
+        answered: place
+            .get("answered")
+            .map(|answered| answered.text().map(str::to_owned))
+            .transpose()?,
+        finish: place.keyword("finish", finish)?,
+        usage: place
+            .get("tokens")
+            .map(usage)
+            .transpose()?
+            .unwrap_or_default(),
+        tried,
     })
 }
 

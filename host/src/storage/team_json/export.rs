@@ -536,9 +536,14 @@ fn host_call_json(call: &HostCall) -> layout::HostCallJson<'_> {
         request: &call.request,
         response: JsonDocument(&call.response),
         cost: call.cost.to_dollars(),
-        tokens: call.tokens,
         outcome: call.outcome.name(),
-        finish: call.finish_reason.map(FinishReason::name),
+        model: call.model.as_ref().map(|used| layout::ModelUseJson {
+            name: &used.name,
+            answered: used.answered.as_deref(),
+            finish: used.finish.map(FinishReason::name),
+            tokens: used.usage,
+            tried: &used.tried,
+        }),
     }
 }
 

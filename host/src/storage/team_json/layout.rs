@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::ser::{Serialize, Serializer};
 use serde_json::Value;
+use strata_core::record::conversation::TokenUsage;
+use strata_core::record::host_call::TriedModel;
 
 use strata_core::record::json::Json;
 use strata_core::record::shape::Shape;
@@ -235,10 +237,22 @@ pub(super) struct HostCallJson<'a> {
     pub request: &'a str,
     pub response: JsonDocument<'a>,
     pub cost: f64,
-    pub tokens: u64,
     pub outcome: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<ModelUseJson<'a>>,
+}
+
+/// The models that a call asked.
+#[derive(serde::Serialize)]
+pub(super) struct ModelUseJson<'a> {
+    pub name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answered: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub finish: Option<&'static str>,
+    pub tokens: TokenUsage,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub tried: &'a [TriedModel],
 }
 
 /// A host call that was started and may have changed something outside.

@@ -452,9 +452,8 @@ fn what_the_host_wraps_round_the_deepest_value_of_a_guest_is_read_back() {
         request: "question".into(),
         response: response.clone(),
         cost: Usd::ZERO,
-        tokens: 0,
         outcome: CallOutcome::Answered,
-        finish_reason: None,
+        model: None,
     };
     env.roles[1]
         .activation

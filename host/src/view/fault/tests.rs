@@ -172,9 +172,8 @@ fn a_response_is_shown_as_the_text_that_a_person_looks_for() {
             request: "digest".into(),
             response: Json::from(response),
             cost: Usd::ZERO,
-            tokens: 0,
             outcome: CallOutcome::Answered,
-            finish_reason: None,
+            model: None,
         };
         assert_eq!(response_text(&call), expected);
     };

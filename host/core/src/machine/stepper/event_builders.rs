@@ -203,7 +203,7 @@ fn mention_defective_reply(mut fault: Fault, calls: &[HostCall]) -> Fault {
         .rev()
         .filter(|call| call.outcome == CallOutcome::Answered);
     let flaw = answered
-        .filter_map(|call| call.finish_reason?.defect())
+        .filter_map(|call| call.finish_reason()?.defect())
         .next();
     if let Some(flaw) = flaw.filter(|_| !fault.kind.keeps_recorded_calls()) {
         let summary = fault.message.lines().next().map_or(0, str::len);

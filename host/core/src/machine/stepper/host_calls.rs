@@ -99,9 +99,8 @@ impl Stepper {
                     request,
                     response,
                     cost,
-                    tokens: 0,
                     outcome,
-                    finish_reason: None,
+                    model: None,
                 });
             }
         }

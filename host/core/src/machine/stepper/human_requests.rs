@@ -189,9 +189,8 @@ impl Stepper {
                     request: open.call_digest,
                     response,
                     cost: Usd::ZERO,
-                    tokens: 0,
                     outcome: CallOutcome::Answered,
-                    finish_reason: None,
+                    model: None,
                 };
                 waiting.progress.recorded_calls.push(record);
                 waiting.progress.was_suspended = true;

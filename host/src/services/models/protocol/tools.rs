@@ -25,6 +25,25 @@ const STRICT_KEYWORDS: [&str; 9] = [
     "items",
     "enum",
 ];
+/// The keywords that remain in a schema for a provider that rejects others.
+const BASIC_KEYWORDS: [&str; 14] = [
+    "$defs",
+    "$ref",
+    "additionalProperties",
+    "allOf",
+    "anyOf",
+    "const",
+    "description",
+    "enum",
+    "format",
+    "items",
+    "properties",
+    "required",
+    "title",
+    "type",
+];
+/// The keywords whose value is an object of schemas.
+const SCHEMA_MAPS: [&str; 2] = ["$defs", "properties"];
 /// The number of hexadecimal digits of a mapped id. They distinguish the calls of a conversation.
 const MAPPED_ID_DIGITS: usize = 24;
 
@@ -63,6 +82,18 @@ impl SchemaText {
         let what = || "`output-schema`".to_owned();
         let value = parse(text, what)?;
         Self::new(text, &value, what).map(Some)
+    }
+
+    /// Returns the schema that the reply has to match, without what a provider rejects that enforces
+    /// it: other keywords than the basic ones, and objects with further properties. The host checks
+    /// the reply with the whole schema.
+    pub(super) fn basic_of_reply(request: &ModelRequest) -> Result<Option<String>, HostError> {
+        let Some(text) = &request.output_schema else {
+            return Ok(None);
+        };
+        let mut value = parse(text, || "`output-schema`".to_owned())?;
+        simplify(&mut value);
+        Ok(Some(value.to_string()))
     }
 
     fn new(text: &str, value: &Value, what: impl Fn() -> String) -> Result<Self, HostError> {
@@ -106,6 +137,31 @@ fn is_strict(schema: &Value) -> bool {
         }
     }
     properties.values().all(is_strict) && fields.get("items").is_none_or(is_strict)
+}
+
+/// Removes what is not basic from a schema.
+fn simplify(schema: &mut Value) {
+    let Value::Object(fields) = schema else {
+        return;
+    };
+    fields.retain(|keyword, _| BASIC_KEYWORDS.contains(&keyword.as_str()));
+    for (keyword, value) in fields.iter_mut() {
+        match value {
+            Value::Object(schemas) if SCHEMA_MAPS.contains(&keyword.as_str()) => {
+                schemas.values_mut().for_each(simplify);
+            }
+            Value::Array(schemas) if matches!(keyword.as_str(), "allOf" | "anyOf") => {
+                schemas.iter_mut().for_each(simplify);
+            }
+            _ if keyword == "items" => simplify(value),
+            _ => {}
+        }
+    }
+    if fields.contains_key("properties") || fields.get("type").is_some_and(|of| of == "object") {
+        fields.insert("additionalProperties".to_owned(), false.into());
+    } else {
+        fields.remove("additionalProperties");
+    }
 }
 
 /// Returns the id of a tool call for a provider that limits ids to these characters and this
@@ -173,6 +229,35 @@ mod tests {
             false,
         );
         check(json!(true), false);
+    }
+
+    #[test]
+    fn what_a_provider_rejects_is_removed_from_a_schema() {
+        let check = |schema: Value, expected: Value| {
+            let request = ModelRequest {
+                output_schema: Some(schema.to_string()),
+                ..ModelRequest::ask("x")
+            };
+            let basic = SchemaText::basic_of_reply(&request).expect("a schema");
+            assert_eq!(basic, Some(expected.to_string()));
+        };
+        check(
+            json!({ "type": "object", "required": ["a"], "minProperties": 1 }),
+            json!({ "type": "object", "required": ["a"], "additionalProperties": false }),
+        );
+        check(
+            json!({ "properties": { "minimum": { "type": "integer", "minimum": 1 } } }),
+            json!({ "properties": { "minimum": { "type": "integer" } }, "additionalProperties": false }),
+        );
+        check(
+            json!({ "type": "array", "items": { "type": "object", "additionalProperties": true } }),
+            json!({ "type": "array", "items": { "type": "object", "additionalProperties": false } }),
+        );
+        check(
+            json!({ "anyOf": [{ "type": "string", "maxLength": 3 }, { "enum": [{ "maxLength": 1 }] }] }),
+            json!({ "anyOf": [{ "type": "string" }, { "enum": [{ "maxLength": 1 }] }] }),
+        );
+        check(json!(true), json!(true));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What holds for all providers.
 
+mod fallback;
+
 use std::io::Write;
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
@@ -233,15 +235,12 @@ fn models_of(server: &ModelServer) -> Models {
 async fn a_call_costs_what_its_tokens_cost() {
     let models = scripted("[[reply]]\ntext = 'x'\ninput = 1000000\noutput = 500000");
     let completed = ask(&models, &user_request("x")).await.expect("a reply");
-    assert_eq!(completed.used.charge.cost, Usd::from_dollars(1.6));
+    assert_eq!(completed.cost, Usd::from_dollars(1.6));
     let server = ModelServer::new([respond_with_text("x")]);
     let completed = ask(&models_of(&server), &user_request("x"))
         .await
         .expect("a reply");
-    assert_eq!(
-        completed.used.charge.cost,
-        Usd(10 * 600_000 + 5 * 2_000_000)
-    );
+    assert_eq!(completed.cost, Usd(10 * 600_000 + 5 * 2_000_000));
 }
 
 #[tokio::test]
@@ -263,10 +262,7 @@ async fn cached_tokens_have_a_price_of_their_own() {
         .expect("an endpoint");
         let completed = ask(&models, &user_request("x")).await.expect("a reply");
         assert_eq!(
-            (
-                completed.used.charge.cost,
-                completed.used.charge.usage.total()
-            ),
+            (completed.cost, completed.used.usage.total()),
             (Usd(expected), 15),
             "{cache_read:?} {cached}"
         );
@@ -297,7 +293,7 @@ async fn a_failure_because_of_a_truncated_or_refused_reply_names_the_finish_reas
                 .used
                 .finish
                 .is_some_and(|finish| finish.defect().is_some())
-                && failed.used.charge.cost > Usd::ZERO,
+                && failed.cost > Usd::ZERO,
             "{failed:?}"
         );
     };
@@ -330,7 +326,7 @@ async fn a_reply_that_breaks_its_schema_is_refused_and_paid() {
             "{message}"
         );
         assert!(message.contains("truncated at `max_tokens`"), "{message}");
-        assert_eq!(failed.used.charge.cost, Usd(10 * 600_000 + 5 * 2_000_000));
+        assert_eq!(failed.cost, Usd(10 * 600_000 + 5 * 2_000_000));
     };
     check(scripted(
         "[[reply]]\ntext = 'Sure! {'\ninput = 10\noutput = 5",
@@ -400,7 +396,7 @@ async fn requests_without_sense_are_never_sent() {
     let check = async |models: Models, request: ModelRequest, expected: &str| {
         let failed = ask(&models, &request).await.expect_err("no sense");
         assert_eq!(
-            (failed.error.kind, failed.used.charge.cost),
+            (failed.error.kind, failed.cost),
             (HostErrorKind::Invalid, Usd::ZERO)
         );
         assert!(

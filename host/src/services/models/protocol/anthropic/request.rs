@@ -67,7 +67,7 @@ pub(super) fn body(outbound: &Outbound<'_>) -> Result<RequestBody, HostError> {
 }
 
 fn write_output_config(outbound: &Outbound<'_>, body: &mut RequestBody) -> Result<(), HostError> {
-    let schema = SchemaText::of_reply(outbound.request)?;
+    let schema = SchemaText::basic_of_reply(outbound.request)?;
     if schema.is_none() && outbound.effort().is_none() {
         return Ok(());
     }
@@ -76,7 +76,7 @@ fn write_output_config(outbound: &Outbound<'_>, body: &mut RequestBody) -> Resul
         if let Some(schema) = &schema {
             config.object("format", |format| {
                 format.field("type", "json_schema");
-                format.raw("schema", &schema.json);
+                format.raw("schema", schema);
             });
         }
     });
