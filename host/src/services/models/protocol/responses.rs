@@ -321,11 +321,9 @@ fn read_reasoning(item: &Value, context: ReplyContext<'_>, parsed: &mut ParsedRe
 
 /// Returns why a reply cannot be used, if it says so or is none.
 fn problem(reply: &Value) -> Option<ReplyProblem> {
-    match text_of(&reply["status"]) {
-        status @ ("failed" | "cancelled") => {
-            return Some(ReplyProblem::FailureReason(status.to_owned()));
-        }
-        _ => {}
+    let status = text_of(&reply["status"]);
+    if matches!(status, "failed" | "cancelled") {
+        return Some(ReplyProblem::FailureReason(status.to_owned()));
     }
     (!reply["output"].is_array()).then_some(ReplyProblem::NoMessage)
 }

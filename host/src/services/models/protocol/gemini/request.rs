@@ -186,13 +186,14 @@ fn reply_parts(outbound: &Outbound<'_>, parts: &[AssistantPart]) -> Result<Vec<S
                     function.raw("args", &arguments_object(&call.arguments));
                 });
             })),
-            AssistantPart::Opaque(part) => match outbound.own_opaque(part) {
-                Some(Value::Object(data)) => match (signature_only(&data), written.last_mut()) {
-                    (Some(signature), Some(last)) => sign(last, signature),
-                    _ => written.push(json_writer::value(&data)),
-                },
-                _ => {}
-            },
+            AssistantPart::Opaque(part) => {
+                if let Some(Value::Object(data)) = outbound.own_opaque(part) {
+                    match (signature_only(&data), written.last_mut()) {
+                        (Some(signature), Some(last)) => sign(last, signature),
+                        _ => written.push(json_writer::value(&data)),
+                    }
+                }
+            }
         }
     }
     Ok(written)
