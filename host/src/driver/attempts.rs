@@ -48,6 +48,10 @@ struct RunningAttempt {
 }
 
 /// Something that happened to an attempt.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one value at a time, and nearly all are the largest variant"
+)]
 pub(super) enum AttemptSignal {
     /// It ended.
     Ended(AttemptEnd),

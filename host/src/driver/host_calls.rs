@@ -117,6 +117,10 @@ pub(super) struct AdmissionRound(Vec<CallKey>);
 
 /// A decision of the budget gate that has to be recorded before the next one is taken.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a value exists only until its caller has matched it"
+)]
 pub(super) enum AdmissionDecision {
     /// Money is reserved for a call: the event that records it.
     Reserve(Event),

@@ -193,7 +193,7 @@ pub fn outward_uses(definition: &Definition, storage: &Path) -> Vec<OutwardUse> 
                 dir: absolute_path(&plugin.component),
             });
         }
-        let granted = grants::outward_uses(&plugin.grants, &is_outside);
+        let granted = grants::outward_uses(&plugin.grants, is_outside);
         uses.extend(granted.into_iter().map(|what| OutwardUse::Grant {
             action: action.clone(),
             what,

@@ -26,6 +26,10 @@ pub(in crate::driver) struct LocalAnswer {
 
 /// Whether a question to a person was answered before.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a value exists only until its caller has matched it"
+)]
 pub(in crate::driver) enum RecordedQuestion {
     /// It was.
     Answered(LocalAnswer),

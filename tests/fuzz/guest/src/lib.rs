@@ -206,7 +206,7 @@ fn chat_message(spell: &mut Spell<'_>) -> ChatMessage {
         call: spell.text(),
         tool: spell.text(),
         content: spell.list(part),
-        is_error: spell.byte() % 2 == 0,
+        is_error: spell.byte().is_multiple_of(2),
     };
     match spell.byte() % 4 {
         0 => ChatMessage::System(spell.text()),
