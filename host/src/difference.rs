@@ -331,6 +331,8 @@ fn describe_activation(stepper: &Stepper, id: RoleId, activation: &Activation) -
         Some(Work::Think { round }) => format!("choice {round}"),
         Some(Work::Plan) => "plan".into(),
         Some(Work::Answer) => "a person".into(),
+        Some(Work::Turn { turn }) => format!("turn {turn}"),
+        Some(Work::ToolCall { tool, .. }) => format!("tool `{}`", role.tool_name(tool)),
         Some(Work::Act { action, .. }) => {
             format!("action {} `{}`", action.0, role.action(action).name)
         }
@@ -343,6 +345,7 @@ fn describe_activation(stepper: &Stepper, id: RoleId, activation: &Activation) -
         Phase::Failed(fault) => format!("failed: {}: {}", fault.kind, fault.message),
         Phase::Complete => "complete".into(),
         Phase::WaitingForHuman(request) => format!("waits for request {}", request.id),
+        Phase::CallingTools => "calls tools".into(),
     };
     let attempts = activation.current_call.attempts;
     format!(

@@ -58,8 +58,7 @@ use self::table::TomlTable;
 pub use self::warnings::{unwatched_idea, warnings};
 use crate::display_path::display_path;
 use crate::open;
-use crate::plugin::Plugin;
-use crate::plugin::script;
+use crate::plugin::{Plugin, script};
 use crate::services::external::ExternalEndpoint;
 use crate::services::models::config::{DEFAULT_MODEL, ModelsConfig, ProviderConfig};
 use crate::services::variables::Variables;
@@ -379,7 +378,7 @@ impl Definition {
     pub fn missing_grant(&self, slot: Slot, message: impl Into<String>, line: &str) -> Diagnostics {
         let allow = |place: &ComponentLocation| place.allow.clone().unwrap_or(place.entry.clone());
         let table = match slot.kind {
-            SlotKind::Think => "`allow` of `think`",
+            SlotKind::Think | SlotKind::Turn => "`allow` of `think`",
             SlotKind::Action(_) => "`[role.action.allow]`",
         };
         self.problem_at(slot, message.into(), allow)

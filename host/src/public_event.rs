@@ -51,10 +51,17 @@ pub struct ActionRef {
     pub step: u64,
     /// the role
     pub role: String,
-    /// the index of the action in its role, counted from 0; -1 for a choice and for a person's answer
+    /// the index of the action in its role, counted from 0; -1 for what is no action
     pub index: i32,
-    /// the name of the action; `think` for a choice, `answer` for a person's answer
+    /// the name of the action; `think` for a choice, `answer` for a person's answer, `turn` for a
+    /// reply of a role's model, the name of the tool for a tool that is no action
     pub action: String,
+    /// the number of the turn in which the model called the tool, counted from 0
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turn: Option<u32>,
+    /// the position of the call in that turn, counted from 0
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_call: Option<u32>,
 }
 
 impl ActionRef {
@@ -226,6 +233,35 @@ pub enum PublicEvent {
         /// the index of the chosen action; -1 ends the activation
         choice: i32,
     },
+    /// The model of a role has replied.
+    Turn {
+        /// the role
+        role: String,
+        /// the number of the turn, counted from 0
+        turn: u32,
+        /// the tools that the model calls, each with `tool_call`, `tool` and `id`
+        calls: Vec<CalledTool>,
+        /// the name of the model
+        model: String,
+        /// how the reply ended: `stop`, `length` (it was truncated), `tool-calls`, `refusal` (also if
+        /// it was filtered), `other`
+        finish: &'static str,
+        /// the cost in USD
+        cost: f64,
+    },
+    /// A call that a model asked for is not made. The model is told the reason.
+    ToolRejected {
+        /// the role
+        role: String,
+        /// the number of the turn, counted from 0
+        turn: u32,
+        /// the name of the tool, or the name that the model used if there is no such tool
+        tool: String,
+        /// the position of the call in the turn, counted from 0
+        tool_call: u32,
+        /// why
+        reason: String,
+    },
     /// An attempt begins.
     ActionStarted {
         #[serde(flatten)]
@@ -304,6 +340,12 @@ pub enum PublicEvent {
         request: String,
         /// the question
         question: String,
+        /// the tool that is called if the person approves
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tool: Option<String>,
+        /// the arguments of that call
+        #[serde(skip_serializing_if = "Option::is_none")]
+        arguments: Option<Value>,
         /// the JSON Schema of the answer
         #[serde(skip_serializing_if = "Option::is_none")]
         schema: Option<Value>,
@@ -423,7 +465,7 @@ pub enum PublicEvent {
 }
 
 /// The result of an action.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ActionOutput {
     /// the text
     pub content: String,
@@ -437,6 +479,17 @@ pub struct ActionOutput {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Vec<Value>>")]
     pub tasks: Option<Vec<Task>>,
+}
+
+/// A tool that a model calls.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct CalledTool {
+    /// the position of the call in the turn, counted from 0
+    pub tool_call: u32,
+    /// the name of the tool
+    pub tool: String,
+    /// the id that the model's provider gave to the call
+    pub id: String,
 }
 
 /// A change of one file.

@@ -26,8 +26,9 @@ use serde::{Serialize, Serializer};
 use strata_core::record::fault::Grant;
 use strata_core::record::host_call::CallOutcome;
 use strata_core::record::money::Usd;
+use strata_core::record::turn::ToolRef;
 use strata_core::record::work::Work;
-use strata_core::team::Role;
+use strata_core::team::{Role, TURN};
 
 pub use action::{ActionFault, ActionView, last_output};
 pub use activity::{RoleActivity, WorkKind, WorkState};
@@ -53,6 +54,14 @@ pub fn index_and_name(role: &Role, work: Option<Work>) -> (Option<u16>, &str) {
         Some(Work::Act { action, .. }) => (Some(action.0), &role.action(action).name),
         Some(Work::Plan) => (Some(0), &role.actions[0].name),
         Some(Work::Answer) => (None, "answer"),
+        Some(Work::Turn { .. }) => (None, TURN),
+        Some(Work::ToolCall { tool, .. }) => {
+            let index = match tool {
+                ToolRef::Action(action) => Some(action.0),
+                ToolRef::Handoff(_) => None,
+            };
+            (index, role.tool_name(tool))
+        }
         Some(Work::Think { .. }) | None => (None, "think"),
     }
 }

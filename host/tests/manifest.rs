@@ -163,7 +163,7 @@ fn what_is_written_is_kept() {
     assert_eq!(team.roles[2].react, React::PlanAndAct);
     assert_eq!(team.roles[3].react, asker);
     assert_eq!(
-        (team.roles[4].react, team.roles[4].actions.len()),
+        (team.roles[4].react.clone(), team.roles[4].actions.len()),
         (React::Human, 0)
     );
     assert_eq!(team.routes[0].from, RoleId(0));

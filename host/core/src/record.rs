@@ -18,4 +18,5 @@ pub mod rules;
 pub mod scope_write;
 pub mod shape;
 pub mod spending;
+pub mod turn;
 pub mod work;

@@ -4,7 +4,9 @@
 pub mod condition;
 mod rules;
 mod shape;
+pub mod tools;
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -15,8 +17,10 @@ use crate::record::money::Usd;
 use crate::record::rules::{Reducer, Thinker};
 use crate::record::shape::{DeliveryMode, JoinMode};
 use crate::record::spending::Spending;
+use crate::record::turn::ToolRef;
 
 use condition::Condition;
+use tools::ToolLoop;
 
 /// A team.
 #[derive(Clone, Debug)]
@@ -138,7 +142,7 @@ pub struct Role {
 }
 
 /// How a role chooses its next action.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum React {
     /// All actions, in order.
     ByOrder,
@@ -153,6 +157,8 @@ pub enum React {
     PlanAndAct,
     /// It has no actions: a human answers its mail.
     Human,
+    /// Its model works in a loop with tools, among them its actions.
+    Tools(Box<ToolLoop>),
 }
 
 /// An action.
@@ -171,6 +177,14 @@ pub struct RetryPolicy {
     pub retries: u32,
     /// The pause before the first retry, in milliseconds. It is doubled each time.
     pub backoff_ms: u32,
+}
+
+impl RetryPolicy {
+    /// The policy of calls that are never retried.
+    pub(crate) const NEVER: Self = Self {
+        retries: 0,
+        backoff_ms: 0,
+    };
 }
 
 /// A route for the messages of a role.
@@ -213,18 +227,29 @@ pub struct Join {
 /// The name of the component that chooses the next action of a role.
 pub const THINK: &str = "think";
 
+/// The beginning of the names of tools that hand over to another role.
+pub const HANDOFF_PREFIX: &str = "transfer_to_";
+
+/// The name under which the costs of a tools role's model appear.
+pub const TURN: &str = "turn";
+
 /// Returns the name under which an action is saved.
 pub fn saved_action_name(role: &str, action: &str) -> String {
     alloc::format!("{role}/{action}")
 }
 
-/// Returns the name under which the component is saved that chooses the actions of a role. It is
-/// distinct from the saved names of the actions, one of which may be called `think`.
-pub fn saved_thinker_name<'a>(role: &str, mut actions: impl Iterator<Item = &'a str>) -> String {
-    if actions.any(|action| action == THINK) {
-        alloc::format!("{role}/<{THINK}>")
+/// Returns the name under which something of a role is saved that is not an action: what chooses
+/// its actions (`think`) or its model (`turn`). It is distinct from the saved names of the actions,
+/// one of which may have the same name.
+pub fn saved_part_name<'a>(
+    role: &str,
+    part: &str,
+    mut actions: impl Iterator<Item = &'a str>,
+) -> String {
+    if actions.any(|action| action == part) {
+        alloc::format!("{role}/<{part}>")
     } else {
-        alloc::format!("{role}/{THINK}")
+        alloc::format!("{role}/{part}")
     }
 }
 
@@ -302,6 +327,25 @@ impl Role {
         match part {
             SlotKind::Think => THINK,
             SlotKind::Action(action) => &self.action(action).name,
+            SlotKind::Turn => TURN,
+        }
+    }
+
+    /// Returns the name of one of its tools.
+    pub fn tool_name(&self, tool: ToolRef) -> &str {
+        let defined = self.tool_loop().and_then(|tools| tools.tool(tool));
+        match (defined, tool) {
+            (Some(tool), _) => &tool.name,
+            (None, ToolRef::Action(action)) => &self.action(action).name,
+            (None, ToolRef::Handoff(_)) => "",
+        }
+    }
+
+    /// Returns how its model works with tools, if it does.
+    pub fn tool_loop(&self) -> Option<&ToolLoop> {
+        match &self.react {
+            React::Tools(tools) => Some(tools),
+            _ => None,
         }
     }
 

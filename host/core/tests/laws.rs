@@ -8,8 +8,8 @@
 //! The laws: what is recorded (`replay`, `illegal_events`, with events from `forged_events`), order
 //! and privacy (`order`), who receives what (`routing`), the cost of conditions (`conditions`),
 //! joins (`joins`), shared state (`scopes`), requests to humans (`human_requests`), how runs end
-//! (`termination`), crashes and resumes (`recovery`), going back (`lineages`), and everything at
-//! once (`simulation`).
+//! (`termination`), crashes and resumes (`recovery`), going back (`lineages`), roles that work with
+//! tools (`tool_roles`), and everything at once (`simulation`).
 //!
 //! Examples: the react modes (`react_modes`), joins (`fan_in`), files (`files`), budgets
 //! (`budgets`), attempts (`attempts`), calls in doubt (`writes_in_doubt`), errors of the past
@@ -68,5 +68,7 @@ mod shapes;
 mod simulation;
 #[path = "laws/termination.rs"]
 mod termination;
+#[path = "laws/tool_roles.rs"]
+mod tool_roles;
 #[path = "laws/writes_in_doubt.rs"]
 mod writes_in_doubt;

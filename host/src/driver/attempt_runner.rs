@@ -10,6 +10,7 @@ use strata_core::machine::stepper::component_slot;
 use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::file::FileChange;
 use strata_core::record::id::{ActionId, RoleId, Slot, SlotKind};
+use strata_core::record::turn::ToolRef;
 use strata_core::record::work::{CallResult, Work};
 use strata_core::team::{Candidate, Role, RoleProfile};
 use tokio::sync::mpsc;
@@ -20,7 +21,9 @@ use crate::gateway::{
     AttemptId, Gateway, GuestRequest, HostAnswer, HostError, HostErrorKind, PendingGuestRequest,
 };
 use crate::plugin::Plugin;
-use crate::sandbox::{AttemptOutput, EntryPoint, FileView, ReturnValue, Sandbox, SandboxCall};
+use crate::sandbox::{
+    AttemptOutput, EntryPoint, FileView, ReturnValue, Sandbox, SandboxCall, ToolCallInput,
+};
 use crate::services::models::{ModelRequest, action_choice};
 
 /// Runs attempts.
@@ -167,6 +170,24 @@ impl AttemptRunner {
                 candidates: self.candidates(role, call.role),
             },
             Work::Answer => unreachable!("no component answers for a person"),
+            Work::Turn { .. } => unreachable!("no component replies for a model"),
+            Work::ToolCall {
+                turn,
+                call: position,
+                tool,
+            } => match tool {
+                ToolRef::Action(action) => EntryPoint::Run {
+                    action: name(action),
+                    index: u32::from(action.0),
+                    task: None,
+                    tool_call: call.arguments.clone().map(|arguments| ToolCallInput {
+                        arguments,
+                        turn,
+                        call: position,
+                    }),
+                },
+                ToolRef::Handoff(_) => unreachable!("no component hands over"),
+            },
             Work::Plan => EntryPoint::Plan {
                 action: name(ActionId(0)),
                 index: 0,

@@ -311,6 +311,7 @@ fn role_note(role: &Role) -> String {
         React::Choose { max_loop: 1, .. } => "chooses one".into(),
         React::Choose { max_loop, .. } => format!("chooses up to {max_loop}"),
         React::PlanAndAct => "plans and acts".into(),
+        React::Tools(_) => "works with tools".into(),
     };
     let parts = [role.profile.as_str(), &mode];
     parts

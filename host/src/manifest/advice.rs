@@ -49,7 +49,7 @@ fn missing_limit(
                 source.format_location(table)
             ),
         ),
-        (Some(table), SlotKind::Think) => (
+        (Some(table), SlotKind::Think | SlotKind::Turn) => (
             format!("add `{key} = "),
             format!(
                 "` to `limits` of `think`, {}",

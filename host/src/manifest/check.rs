@@ -12,15 +12,14 @@ use strata_core::record::message::IDEA_LABEL;
 use strata_core::record::rules::Thinker;
 use strata_core::team::condition::Condition;
 use strata_core::team::{
-    self, BudgetLimits, ExternalEnvironment, OnFault, Policy, React, Route, ScopedBudgets, Team,
-    saved_action_name, saved_thinker_name,
+    self, BudgetLimits, ExternalEnvironment, OnFault, Policy, React, Route, ScopedBudgets, THINK,
+    Team, saved_action_name, saved_part_name,
 };
 
 use super::advice::{LimitContext, limit_advice};
-use super::authored::edge;
 use super::authored::limits::LimitsPatch;
 use super::authored::role::{AuthoredRole, ReactMode};
-use super::authored::{AuthoredTeam, DEFAULT_PARALLEL, slot};
+use super::authored::{AuthoredTeam, DEFAULT_PARALLEL, edge, slot};
 use super::component_location::ComponentLocation;
 use super::condition;
 use super::diagnostic::Problems;
@@ -101,7 +100,11 @@ fn check_saved_names(authored: &AuthoredTeam, problems: &Problems) {
             .map(|name| (saved_action_name(&of.value, &name.value), &name.span, false));
         let thinks = role.think.iter().map(|think| {
             (
-                saved_thinker_name(&of.value, names.clone().map(|name| name.value.as_str())),
+                saved_part_name(
+                    &of.value,
+                    THINK,
+                    names.clone().map(|name| name.value.as_str()),
+                ),
                 &think.span,
                 true,
             )

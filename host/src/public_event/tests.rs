@@ -20,6 +20,8 @@ fn a_line_begins_with_its_number_time_and_kind() {
         role: "R".to_owned(),
         index: 0,
         action: "a".to_owned(),
+        turn: None,
+        tool_call: None,
     };
     check(
         PublicEvent::StepStarted { step: 3 },

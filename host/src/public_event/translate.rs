@@ -14,8 +14,9 @@ use strata_core::record::event::{
 use strata_core::record::fault::{FaultCause, FaultKind};
 use strata_core::record::id::{Digest, JoinId, MessageId, RoleId, Slot, SlotKind};
 use strata_core::record::shape::Shape;
+use strata_core::record::turn::ToolRef;
 use strata_core::record::work::{CallKey, Work};
-use strata_core::team::Role;
+use strata_core::team::{HANDOFF_PREFIX, Role, TURN};
 
 use super::{ActionRef, EventLine, PublicEvent};
 
@@ -29,6 +30,8 @@ pub fn action_name(role: &Role, work: Work) -> &str {
     match work {
         Work::Think { .. } => "think",
         Work::Answer => "answer",
+        Work::Turn { .. } => TURN,
+        Work::ToolCall { tool, .. } => role.tool_name(tool),
         Work::Plan => role.actions.first().map_or("", |action| &action.name),
         Work::Act { action, .. } => &role.action(action).name,
     }
@@ -88,8 +91,8 @@ impl EventTranslator {
 struct EventNames {
     shape: Shape,
     step: u64,
-    /// The components of the attempts in progress. A role has one attempt at a time.
-    running: BTreeMap<RoleId, Option<Digest>>,
+    /// The components of the attempts in progress.
+    running: BTreeMap<CallKey, Option<Digest>>,
 }
 
 impl EventNames {
@@ -100,7 +103,7 @@ impl EventNames {
             | Event::StepStarted(StepStarted { step, .. })
             | Event::Forked(Forked { step, .. }) => self.step = *step,
             Event::Attempt(call, AttemptEvent::CallStarted(started)) => {
-                self.running.insert(call.role, started.digest.clone());
+                self.running.insert(*call, started.digest.clone());
             }
             _ => {}
         }
@@ -108,7 +111,7 @@ impl EventNames {
 
     fn update_after(&mut self, event: &Event) {
         if let Event::Attempt(call, AttemptEvent::CallFinished(_)) = event {
-            self.running.remove(&call.role);
+            self.running.remove(call);
         }
     }
 
@@ -141,23 +144,42 @@ impl EventNames {
         let (index, action) = match work {
             Work::Think { .. } => (-1, "think".to_owned()),
             Work::Answer => (-1, "answer".to_owned()),
+            Work::Turn { .. } => (-1, TURN.to_owned()),
+            Work::ToolCall {
+                tool: ToolRef::Handoff(to),
+                ..
+            } => (-1, format!("{HANDOFF_PREFIX}{}", self.role_name(to))),
+            Work::ToolCall {
+                tool: ToolRef::Action(action),
+                ..
+            } => (
+                i32::from(action.0),
+                self.action_of_role(role, action.index()),
+            ),
             Work::Plan => (0, self.action_of_role(role, 0)),
             Work::Act { action, .. } => (
                 i32::from(action.0),
                 self.action_of_role(role, action.index()),
             ),
         };
+        let (turn, tool_call) = match work {
+            Work::ToolCall { turn, call, .. } => (Some(turn), Some(call)),
+            _ => (None, None),
+        };
         ActionRef {
             step: self.step,
             role: self.role_name(role),
             index,
             action,
+            turn,
+            tool_call,
         }
     }
 
     fn slot_names(&self, slot: Slot) -> (String, String) {
         let action = match slot.kind {
             SlotKind::Think => "think".to_owned(),
+            SlotKind::Turn => TURN.to_owned(),
             SlotKind::Action(action) => self.action_of_role(slot.role, action.index()),
         };
         (self.role_name(slot.role), action)
@@ -222,7 +244,7 @@ fn visit_run(event: &Event, visitor: &mut Visitor<'_>) {
                 checkpoint: checkpoint.as_ref().map(|id| id.0.clone()),
                 step: *step,
             });
-            for call in finished.iter().filter(|call| !is_choice(call.work)) {
+            for call in finished.iter().filter(|call| !has_own_event(call.work)) {
                 visitor(&|names| PublicEvent::ActionReplayed {
                     action: names.action_ref(*call),
                 });
@@ -395,7 +417,8 @@ fn conflict_event(names: &EventNames, writer: &ConflictingWriter, message: Strin
     }
 }
 
-/// Returns whether some work chooses the next action, which is not an action itself.
-fn is_choice(work: Work) -> bool {
-    matches!(work, Work::Think { .. })
+/// Returns whether some work has an event of its own in place of those of actions: a choice of the
+/// next action, or a turn.
+fn has_own_event(work: Work) -> bool {
+    matches!(work, Work::Think { .. } | Work::Turn { .. })
 }

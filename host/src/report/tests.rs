@@ -8,7 +8,7 @@ use strata_core::record::event::{
     AttemptEvent, CallFailed, CallStarted, ComponentChanged, ConflictingWriter, Event, HostCalled,
     Status, StepConflicted, StepStarted,
 };
-use strata_core::record::fault::{Fault, FaultKind};
+use strata_core::record::fault::{Fault, FaultHandling, FaultKind};
 use strata_core::record::host_call::{
     AnswerSource, CallOutcome, HostCall, HostCallKind, RecordedCallUse,
 };
@@ -219,6 +219,7 @@ fn nothing_that_anybody_wrote_is_taken_for_markup() {
             digest,
             fault,
             retry_ms: None,
+            handling: FaultHandling::Stops,
         }),
     ));
     let page = life.page();
@@ -313,6 +314,7 @@ fn all_attempts_are_counted_however_few_are_kept() {
                 digest,
                 fault,
                 retry_ms,
+                handling: FaultHandling::Stops,
             }),
         ));
         life.apply(Event::Attempt(

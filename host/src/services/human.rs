@@ -101,6 +101,7 @@ impl HumanQuestion {
                 .expires_s
                 .map(|time| now_ms.saturating_add(i64::from(time) * 1000)),
             call_digest: self.digest(),
+            proposed: None,
         })
     }
 

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use strata_core::record::edit::EditedScope;
 use strata_core::record::event::{AttemptEvent, Event, Status};
-use strata_core::record::fault::{FaultCause, FaultKind, Grant, Retryability};
+use strata_core::record::fault::{FaultCause, FaultHandling, FaultKind, Grant, Retryability};
 use strata_core::record::file::PathContent;
 use strata_core::record::host_call::{
     AnswerSource, CallOutcome, CallPolicy, DoubtResolution, FinishReason, HostCallKind,
@@ -24,8 +24,9 @@ use strata_core::record::request::HumanAnswer;
 use strata_core::record::rules::{Reducer, Thinker};
 use strata_core::record::scope_write::ScopeChange;
 use strata_core::record::shape::{DeliveryMode, JoinMode};
+use strata_core::record::turn::{CallDecision, CallEffect, ToolRef, TurnOutcome};
 use strata_core::record::work::{CallResult, Work};
-use strata_core::state::activation::{Addressing, Phase};
+use strata_core::state::activation::{Addressing, Phase, ToolOutcome};
 use strata_core::state::environment::Environment;
 use strata_core::state::environment::routing::OwnMessages;
 
@@ -74,6 +75,8 @@ fn the_variants_of_recorded_enums_have_their_places() {
     add("Addressing", variants::<Addressing>());
     add("AnswerSource", variants::<AnswerSource>());
     add("AttemptEvent", variants::<AttemptEvent>());
+    add("CallDecision", variants::<CallDecision>());
+    add("CallEffect", variants::<CallEffect>());
     add("CallOutcome", variants::<CallOutcome>());
     add("CallPolicy", variants::<CallPolicy>());
     add("CallResult", variants::<CallResult>());
@@ -82,6 +85,7 @@ fn the_variants_of_recorded_enums_have_their_places() {
     add("EditedScope", variants::<EditedScope>());
     add("Event", variants::<Event>());
     add("FaultCause", variants::<FaultCause>());
+    add("FaultHandling", variants::<FaultHandling>());
     add("FaultKind", variants::<FaultKind>());
     add("FinishReason", variants::<FinishReason>());
     add("Grant", variants::<Grant>());
@@ -99,6 +103,9 @@ fn the_variants_of_recorded_enums_have_their_places() {
     add("SlotKind", variants::<SlotKind>());
     add("Status", variants::<Status>());
     add("Thinker", variants::<Thinker>());
+    add("ToolOutcome", variants::<ToolOutcome>());
+    add("ToolRef", variants::<ToolRef>());
+    add("TurnOutcome", variants::<TurnOutcome>());
     add("Work", variants::<Work>());
     add("WriteResult", variants::<WriteResult>());
     golden("enums.txt", text.as_bytes());

@@ -432,6 +432,7 @@ impl<'a> ScriptedRun<'a> {
             default: (self.choose(2) == 1).then(|| self.document()),
             expires_ms: some.then(|| 1_700_000_000_123 + i64::from(self.choose(9))),
             call_digest: "4567".into(),
+            proposed: None,
         };
         let event = self.stepper.request_opened_event(call, request).unwrap();
         self.apply(event);
@@ -481,7 +482,7 @@ impl<'a> ScriptedRun<'a> {
                 emissions,
                 writes,
             },
-            Work::Answer => unreachable!("no call is made for a person"),
+            other => unreachable!("no such call is made: {other:?}"),
         }
     }
 

@@ -20,6 +20,7 @@ mod parse;
 mod requests;
 mod roles;
 mod saved_names;
+mod turns;
 mod warnings;
 
 #[cfg(test)]

@@ -43,8 +43,10 @@ pub enum WorkKind {
     Answer,
     /// Its first action makes a plan.
     Planning,
-    /// An action.
+    /// An action, or another tool.
     Action,
+    /// Its model replies.
+    Turn,
 }
 
 /// What has become of some work.
@@ -82,7 +84,8 @@ impl RoleActivity {
             Work::Think { round } => WorkKind::Choice { round },
             Work::Answer => WorkKind::Answer,
             Work::Plan => WorkKind::Planning,
-            Work::Act { .. } => WorkKind::Action,
+            Work::Act { .. } | Work::ToolCall { .. } => WorkKind::Action,
+            Work::Turn { .. } => WorkKind::Turn,
         };
         let state = match &activation.phase {
             Phase::Ready | Phase::ReadyAfterFault(_) => WorkState::Next,
@@ -93,6 +96,7 @@ impl RoleActivity {
             Phase::Failed(_) => WorkState::Failed,
             Phase::Complete => WorkState::Finished,
             Phase::WaitingForHuman(_) => WorkState::WaitingForPerson,
+            Phase::CallingTools => WorkState::Running,
         };
         let (index, action) = index_and_name(role, Some(current));
         Some(Self::Working {

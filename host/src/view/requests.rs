@@ -123,6 +123,7 @@ mod tests {
                 default: None,
                 expires_ms: Some(1000),
                 call_digest: String::new(),
+                proposed: None,
             })
         });
         let open = OpenRequests::from_stepper(&run.stepper, Path::new("store"));

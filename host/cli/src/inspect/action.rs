@@ -43,7 +43,7 @@ impl<'a> InspectedAction<'a> {
             let acts = (0..)
                 .zip(&role.actions)
                 .map(|(index, _)| SlotKind::Action(ActionId(index)));
-            let thinks = |react| {
+            let thinks = |react: &React| {
                 matches!(
                     react,
                     React::Choose {
@@ -52,7 +52,7 @@ impl<'a> InspectedAction<'a> {
                     }
                 )
             };
-            let chooses = thinks(role.react).then_some(SlotKind::Think);
+            let chooses = thinks(&role.react).then_some(SlotKind::Think);
             acts.chain(chooses).map(move |part| Slot {
                 role: id,
                 kind: part,

@@ -7,11 +7,16 @@ use alloc::vec::Vec;
 use crate::record::event::{Event, Status};
 use crate::record::host_call::{HostCall, RecordedCallUse};
 use crate::record::id::{Digest, RoleId};
+use crate::record::json::Json;
 use crate::record::message::Message;
 use crate::record::work::{CallKey, Task, Work};
 
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one effect at a time, and a box would be allocated for each event"
+)]
 pub enum Effect {
     /// Record this event, then apply it.
     Record(Event),
@@ -46,6 +51,8 @@ pub struct Invocation {
     /// The seed of its random numbers. It is the same in every lineage, so that a call that is
     /// repeated after going back draws the same numbers.
     pub seed: String,
+    /// The arguments, if the call is one of a tool.
+    pub arguments: Option<Json>,
     /// The messages that the activation handles.
     pub news: Vec<Arc<Message>>,
     /// The outputs of its earlier calls.

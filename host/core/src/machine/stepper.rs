@@ -14,6 +14,7 @@ mod human_requests;
 mod joins;
 mod memory_index;
 mod ready_index;
+mod turns;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -24,6 +25,7 @@ use crate::record::host_call::{CallPolicy, RecordedCallUse};
 use crate::record::id::{Digest, RoleId, Slot};
 use crate::record::rules::Thinker;
 use crate::record::spending::Amount;
+use crate::record::turn::ToolRef;
 use crate::record::work::{CallKey, Work};
 use crate::state::activation::{Activation, CallProgress, OpenCall};
 use crate::state::budget::{BudgetScope, charged_slot};
@@ -38,6 +40,7 @@ pub use files::FILES_SCOPE;
 pub use human_requests::may_have_had_request;
 use memory_index::MemoryIndex;
 use ready_index::{ReadyIndex, RoleStatus};
+use turns::startable_tool_calls;
 
 /// A team with its environment.
 #[derive(Clone, Debug)]
@@ -191,24 +194,27 @@ impl Stepper {
     }
 
     fn next_within_step(&self, goes_on: &dyn Fn() -> bool) -> Effect {
-        if let Some(question) = self.human_role_request_event() {
+        if let Some(question) = self.request_opening_event() {
             return Effect::Record(question);
         }
         let count = |stand| self.ready_index.count(stand);
         let affords = |(call, _): &(CallKey, OpenCall<'_>)| self.exhausted_budget(*call).is_none();
         if let Some((call, open)) = self.ready_calls().find(affords) {
             // A role that waits before a retry does not hold up the others.
-            if count(RoleStatus::Running) >= self.team.policy.max_parallel.max(1) {
+            if let Some(event) = self.turn_limit_event(call, open) {
+                return Effect::Record(event);
+            }
+            if self.ready_index.running_calls() >= self.team.policy.max_parallel.max(1) {
                 return Effect::Wait;
             }
             return Effect::Call(self.build_invocation(call, open));
         }
-        if count(RoleStatus::Running) + count(RoleStatus::BackingOff) > 0 {
+        if self.ready_index.has_calls_in_progress() {
             return Effect::Wait;
         }
         // A fault takes precedence over a used-up budget, because it must be fixed whatever is
         // paid.
-        if count(RoleStatus::Failed) > 0 && self.team.policy.on_fault == OnFault::Stop {
+        if self.ready_index.has_failed_calls() && self.team.policy.on_fault == OnFault::Stop {
             return Effect::Record(self.run_ended_event(self.failure_status()));
         }
         if count(RoleStatus::Ready) > 0 {
@@ -237,10 +243,20 @@ impl Stepper {
         let with_activation = |id| Some((id, self.env.role(id).activation.as_ref()?));
         let activations = self.ready_index.ready().filter_map(with_activation);
         activations.flat_map(|(id, activation)| {
-            activation
-                .open_calls(self.team.role(id))
-                .filter(|(_, open)| open.phase.is_ready())
-                .map(move |(work, open)| (CallKey::new(id, work), open))
+            let role = self.team.role(id);
+            let current = activation.current_work(role);
+            let tools = role.tool_loop().filter(|_| current.is_none());
+            let tool_calls = tools
+                .into_iter()
+                .flat_map(|tools| startable_tool_calls(tools, activation));
+            current
+                .into_iter()
+                .chain(tool_calls)
+                .filter_map(move |work| {
+                    let open = activation.open_call(role, work)?;
+                    let is_ready = open.phase.is_ready();
+                    is_ready.then_some((CallKey::new(id, work), open))
+                })
         })
     }
 
@@ -306,6 +322,13 @@ impl Stepper {
             },
             idempotency_key: activation.idempotency_key(&key_prefix, &role.name, work),
             seed: activation.idempotency_key(&self.env.run.0, &role.name, work),
+            arguments: match work {
+                Work::ToolCall { turn, call, .. } => activation
+                    .turns
+                    .get(turn as usize)
+                    .and_then(|turn| turn.arguments(call as usize)),
+                _ => None,
+            },
             news: self.env.resolve(&activation.news),
             outputs: activation
                 .done
@@ -354,6 +377,11 @@ pub fn component_slot(role: &Role, id: RoleId, work: Work) -> Option<Slot> {
             ..
         }
     );
-    let by_none = work == Work::Answer || (by_model && matches!(work, Work::Think { .. }));
+    let by_none = match work {
+        Work::Answer | Work::Turn { .. } => true,
+        Work::ToolCall { tool, .. } => !matches!(tool, ToolRef::Action(_)),
+        Work::Think { .. } => by_model,
+        Work::Plan | Work::Act { .. } => false,
+    };
     (!by_none).then(|| charged_slot(id, work))
 }

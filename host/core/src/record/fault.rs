@@ -42,6 +42,8 @@ pub enum FaultKind {
     /// Its output is too large. It has the same name as `OutputInvalid`, but keeps the recorded
     /// calls like every other limit.
     OutputLimit,
+    /// The model of a tools role replied as often as it may without an answer.
+    Turns,
 }
 
 impl FaultKind {
@@ -61,6 +63,7 @@ impl FaultKind {
             Self::StateConflict => "state-conflict",
             Self::Think => "think",
             Self::Interrupted => "interrupted",
+            Self::Turns => "turns",
         }
     }
 
@@ -70,7 +73,7 @@ impl FaultKind {
     }
 
     /// All kinds, each name once.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Trap,
         Self::Error,
         Self::Fuel,
@@ -84,6 +87,7 @@ impl FaultKind {
         Self::StateConflict,
         Self::Think,
         Self::Interrupted,
+        Self::Turns,
     ];
 
     /// Returns whether the next attempt with an unchanged component is served the recorded host
@@ -250,6 +254,16 @@ impl FaultCause {
     }
 }
 
+/// What becomes of the fault of a tool call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FaultHandling {
+    /// It is a fault of the run, like those of all other calls.
+    #[default]
+    Stops,
+    /// The model is told, and the call counts as finished.
+    Returned,
+}
+
 /// Whether trying again may help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Retryability {
@@ -393,6 +407,7 @@ mod tests {
                 StateConflict,
                 Denied,
                 Interrupted,
+                Turns,
             ],
             true,
             Retryability::Final,

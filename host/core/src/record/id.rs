@@ -55,6 +55,8 @@ pub enum SlotKind {
     Think,
     /// It is this action.
     Action(ActionId),
+    /// It is no component: what the model of a tools role costs is charged here.
+    Turn,
 }
 
 /// Returns bytes in lower-case hexadecimal, the notation of digests.

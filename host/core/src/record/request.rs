@@ -28,6 +28,26 @@ pub struct HumanRequest {
     pub expires_ms: Option<i64>,
     /// A digest of the request, which distinguishes it from other host calls of the same attempt.
     pub call_digest: String,
+    /// The tool call that is to be approved, if the request is about one.
+    pub proposed: Option<ProposedCall>,
+}
+
+/// A tool call that a human is asked to approve.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProposedCall {
+    /// The name of the tool.
+    pub tool: String,
+    /// The arguments.
+    pub arguments: Json,
+}
+
+/// What a human decided about a tool call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ApprovalVerdict {
+    /// It is made, with these arguments in place of the model's if there are any.
+    Approved(Option<Json>),
+    /// It is not made, for this reason.
+    Declined(String),
 }
 
 /// The outcome of a request.
@@ -71,6 +91,29 @@ impl HumanAnswer {
             Self::Given(value) | Self::Default(value) => Some(value),
             Self::Expired => None,
         }
+    }
+
+    /// Returns the verdict on a tool call that the answer expresses: `{"approve": true}`, with
+    /// `arguments` if these are changed, or `{"approve": false}`, with a `reason`. Returns `None` if
+    /// it is no such answer.
+    pub fn verdict(&self) -> Option<ApprovalVerdict> {
+        let Some(value) = self.value() else {
+            let reason = "nobody approved it in time";
+            return Some(ApprovalVerdict::Declined(reason.into()));
+        };
+        let Value::Object(mut fields) = value.value() else {
+            return None;
+        };
+        if fields.get("approve")?.as_bool()? {
+            let edited = fields.remove("arguments").map(Json::from);
+            return Some(ApprovalVerdict::Approved(edited));
+        }
+        let reason = match (fields.get("reason").and_then(Value::as_str), self) {
+            (Some(reason), _) => reason,
+            (None, Self::Given(_)) => "a person did not approve it",
+            (None, _) => "nobody approved it in time",
+        };
+        Some(ApprovalVerdict::Declined(reason.into()))
     }
 
     /// Returns the form in which the answer is recorded among the host calls of an attempt.

@@ -51,6 +51,8 @@ pub struct RoleShape {
     pub watch: Vec<String>,
     /// Its react mode, as text.
     pub react: String,
+    /// The names of its tools, in order.
+    pub tools: Vec<String>,
 }
 
 impl Shape {
@@ -190,6 +192,13 @@ impl RoleShape {
         if self.actions != other.actions {
             let (new, old) = (quoted_list(&other.actions), quoted_list(&self.actions));
             lines.push(format!("actions of `{name}` are {new}, saved {old}"));
+        }
+        if self.tools != other.tools {
+            lines.push(format!(
+                "tools of `{name}` are {}, saved {}",
+                quoted_list(&other.tools),
+                quoted_list(&self.tools)
+            ));
         }
         if self.watch != other.watch {
             lines.push(format!(

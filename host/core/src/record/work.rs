@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::record::id::{ActionId, RoleId};
 use crate::record::message::Draft;
 use crate::record::scope_write::Write;
+use crate::record::turn::{ToolRef, TurnReply};
 
 /// One call that an activation makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -29,6 +30,20 @@ pub enum Work {
     },
     /// A human answers for the role. This is the only work of human roles.
     Answer,
+    /// The model of a tools role replies.
+    Turn {
+        /// How many replies it gave before.
+        turn: u32,
+    },
+    /// A tool that the model called runs.
+    ToolCall {
+        /// The number of the reply, starting at 0.
+        turn: u32,
+        /// The index of the call in the reply.
+        call: u32,
+        /// The tool.
+        tool: ToolRef,
+    },
 }
 
 /// One call of a team: the role whose activation makes it, and which of its calls it is. It
@@ -80,4 +95,6 @@ pub enum CallResult {
         /// The writes to scopes.
         writes: Vec<Write>,
     },
+    /// A reply of the model of a tools role.
+    Replied(TurnReply),
 }

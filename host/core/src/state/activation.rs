@@ -2,6 +2,7 @@
 //! next.
 
 mod host_calls;
+mod turns;
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -19,6 +20,8 @@ use crate::record::spending::Reservation;
 use crate::record::work::{Task, Work};
 use crate::state::messages::MessageRef;
 use crate::team::{React, Role};
+
+pub use turns::{ToolOutcome, ToolReturn, Turn, TurnCall};
 
 /// A role working on the mail it took.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +50,8 @@ pub struct Activation {
     /// since these are not among the finished calls, and a choice after a reverted call has to be
     /// made again as well.
     pub reverted: Vec<RevertedCall>,
+    /// The replies of the role's model and what became of them.
+    pub turns: Vec<Turn>,
 }
 
 /// A finished call that has to be made again, or may have to be. Its earlier attempts count.
@@ -134,6 +139,8 @@ pub enum Phase {
     WaitingForHuman(HumanRequest),
     /// It failed before the run was resumed, and can be started again.
     ReadyAfterFault(Fault),
+    /// Tool calls of the activation are open. Each has a phase of its own.
+    CallingTools,
 }
 
 /// A call that an activation has open: its progress and its phase.
@@ -154,6 +161,36 @@ pub(crate) struct OpenCallMut<'a> {
     pub progress: &'a mut CallProgress,
     /// Its phase.
     pub phase: &'a mut Phase,
+}
+
+impl OpenCallMut<'_> {
+    /// Continues after a stop or a crash.
+    fn resume(self) {
+        if *self.phase == Phase::Running {
+            // The process was killed; the attempt ends like one that was interrupted.
+            self.progress.keeps_calls = true;
+            *self.phase = self.progress.ready_or_in_doubt();
+        }
+        let in_doubt =
+            matches!(self.phase, Phase::Failed(_)) && self.progress.leaves_writes_in_doubt();
+        if !matches!(self.phase, Phase::WaitingForHuman(_)) && !in_doubt {
+            *self.phase = self
+                .phase
+                .fault()
+                .cloned()
+                .map_or(Phase::Ready, Phase::ReadyAfterFault);
+        }
+    }
+
+    /// Prepares for another component that will make the call. It is served the recorded host calls
+    /// whatever the failure was, and an open question of the old component is withdrawn, because
+    /// the new one may ask something else.
+    fn component_replaced(self) {
+        self.progress.keeps_calls = true;
+        if matches!(self.phase, Phase::WaitingForHuman(request) if request.proposed.is_none()) {
+            *self.phase = self.progress.ready_or_in_doubt();
+        }
+    }
 }
 
 impl Phase {
@@ -185,6 +222,7 @@ impl Activation {
             current_call: CallProgress::default(),
             phase: Phase::Ready,
             reverted: Vec::new(),
+            turns: Vec::new(),
         };
         activation.proceed(role);
         activation
@@ -192,7 +230,7 @@ impl Activation {
 
     /// Returns the call it is at; `None` if none is left. A failed call is still the one it is at.
     pub fn current_work(&self, role: &Role) -> Option<Work> {
-        match role.react {
+        match &role.react {
             React::ByOrder => {
                 let next = usize::from(self.skipped_actions) + self.done.len();
                 (next < role.actions.len()).then_some(Work::Act {
@@ -201,7 +239,7 @@ impl Activation {
                 })
             }
             React::Choose { max_loop, .. } => {
-                let only = self.only_action(role.react);
+                let only = self.only_action(&role.react);
                 if let Some(choice) = self.choices.get(self.done.len()).copied().or(only) {
                     let action = u16::try_from(choice).ok()?;
                     return Some(Work::Act {
@@ -209,7 +247,7 @@ impl Activation {
                         task: None,
                     });
                 }
-                (self.done.len() < max_loop as usize).then_some(Work::Think {
+                (self.done.len() < *max_loop as usize).then_some(Work::Think {
                     round: self.choices.len() as u32,
                 })
             }
@@ -224,6 +262,7 @@ impl Activation {
                 })
             }
             React::Human => self.done.is_empty().then_some(Work::Answer),
+            React::Tools(_) => self.next_turn(),
         }
     }
 
@@ -232,13 +271,17 @@ impl Activation {
         &'a self,
         role: &Role,
     ) -> impl Iterator<Item = (Work, OpenCall<'a>)> + use<'a> {
-        let work = self.current_work(role);
-        work.map(|work| (work, self.current_open_call()))
+        self.current_work(role)
+            .map(|work| (work, self.current_open_call()))
             .into_iter()
+            .chain(self.open_tool_calls())
     }
 
     /// Returns a call if it is open.
     pub fn open_call(&self, role: &Role, work: Work) -> Option<OpenCall<'_>> {
+        if matches!(work, Work::ToolCall { .. }) {
+            return self.open_tool_call(work);
+        }
         (self.current_work(role) == Some(work)).then(|| self.current_open_call())
     }
 
@@ -252,6 +295,9 @@ impl Activation {
 
     /// Returns a call if it is open, to be changed.
     pub(crate) fn open_call_mut(&mut self, role: &Role, work: Work) -> Option<OpenCallMut<'_>> {
+        if matches!(work, Work::ToolCall { .. }) {
+            return self.open_tool_call_mut(work);
+        }
         (self.current_work(role) == Some(work)).then_some(OpenCallMut {
             progress: &mut self.current_call,
             phase: &mut self.phase,
@@ -259,12 +305,12 @@ impl Activation {
     }
 
     /// Returns the choice of a role that has a single action and nothing to ask.
-    fn only_action(&self, react: React) -> Option<i32> {
+    fn only_action(&self, react: &React) -> Option<i32> {
         match react {
             React::Choose {
                 max_loop,
                 thinker: Thinker::OnlyAction,
-            } => (self.done.len() < max_loop as usize).then_some(0),
+            } => (self.done.len() < *max_loop as usize).then_some(0),
             _ => None,
         }
     }
@@ -274,7 +320,7 @@ impl Activation {
     /// decides so.
     pub fn proceed(&mut self, role: &Role) {
         if self.choices.len() == self.done.len() {
-            self.choices.extend(self.only_action(role.react));
+            self.choices.extend(self.only_action(&role.react));
         }
         let work = self.current_work(role);
         self.current_call = work
@@ -282,6 +328,8 @@ impl Activation {
             .unwrap_or_default();
         self.phase = if work.is_some() {
             self.current_call.ready_or_in_doubt()
+        } else if self.has_open_tool_calls() {
+            Phase::CallingTools
         } else {
             Phase::Complete
         };
@@ -289,27 +337,29 @@ impl Activation {
 
     /// Continues after a stop or a crash.
     pub(crate) fn resume(&mut self, role: &Role) {
-        self.current_call.failures = 0;
-        if self.phase == Phase::Complete {
-            return;
+        for call in self.turns.iter_mut().flat_map(|turn| &mut turn.calls) {
+            call.progress.failures = 0;
+            if call.outcome.is_none() {
+                OpenCallMut {
+                    progress: &mut call.progress,
+                    phase: &mut call.phase,
+                }
+                .resume();
+            }
         }
-        if self.phase == Phase::Running {
-            // The process was killed; the attempt ends like one that was interrupted.
-            self.current_call.keeps_calls = true;
-            self.phase = self.current_call.ready_or_in_doubt();
+        self.current_call.failures = 0;
+        if matches!(self.phase, Phase::Complete | Phase::CallingTools) {
+            return;
         }
         // A lower loop limit may leave nothing more to do.
         if self.current_work(role).is_none() {
             self.phase = Phase::Complete;
-        } else if !matches!(self.phase, Phase::WaitingForHuman(_))
-            && !(matches!(self.phase, Phase::Failed(_))
-                && self.current_call.leaves_writes_in_doubt())
-        {
-            self.phase = self
-                .phase
-                .fault()
-                .cloned()
-                .map_or(Phase::Ready, Phase::ReadyAfterFault);
+        } else {
+            OpenCallMut {
+                progress: &mut self.current_call,
+                phase: &mut self.phase,
+            }
+            .resume();
         }
     }
 
@@ -372,13 +422,10 @@ impl Activation {
         self.phase = Phase::Failed(fault);
     }
 
-    /// Prepares for another component that will make the current call. It is served the recorded
-    /// host calls whatever the failure was, and an open request of the old component is withdrawn,
-    /// because the new one may ask something else.
-    pub fn component_replaced(&mut self) {
-        self.current_call.keeps_calls = true;
-        if matches!(self.phase, Phase::WaitingForHuman(_)) {
-            self.phase = self.current_call.ready_or_in_doubt();
+    /// Prepares for another component that will make an open call.
+    pub(crate) fn component_replaced(&mut self, role: &Role, work: Work) {
+        if let Some(open) = self.open_call_mut(role, work) {
+            open.component_replaced();
         }
     }
 
@@ -405,6 +452,8 @@ impl Activation {
             Work::Think { round } => alloc::format!("{base}/think/{round}"),
             Work::Plan => alloc::format!("{base}/0"),
             Work::Answer => alloc::format!("{base}/answer"),
+            Work::Turn { turn } => alloc::format!("{base}/turn/{turn}"),
+            Work::ToolCall { turn, call, .. } => alloc::format!("{base}/{turn}/{call}"),
             Work::Act {
                 action,
                 task: Some(task),

@@ -7,6 +7,7 @@
 use crate::record::id::{ActionId, RoleId, Slot, SlotKind};
 use crate::record::money::Usd;
 use crate::record::spending::{Account, Amount, Reservation, Spending, raise_to_maximum};
+use crate::record::turn::ToolRef;
 use crate::record::work::{CallKey, Work};
 use crate::state::environment::Environment;
 use crate::team::{BudgetLimits, Team};
@@ -30,7 +31,12 @@ pub fn charged_slot(id: RoleId, work: Work) -> Slot {
         Work::Plan => SlotKind::Action(ActionId(0)),
         // Human roles spend nothing.
         Work::Answer => SlotKind::Think,
-        Work::Act { action, .. } => SlotKind::Action(action),
+        Work::Act { action, .. }
+        | Work::ToolCall {
+            tool: ToolRef::Action(action),
+            ..
+        } => SlotKind::Action(action),
+        Work::Turn { .. } | Work::ToolCall { .. } => SlotKind::Turn,
     };
     Slot {
         role: id,
@@ -143,12 +149,15 @@ impl Environment {
 
     /// Charges the reservations of an attempt that ends: nobody saw the answers, so the full
     /// amounts count as spent.
-    pub(crate) fn charge_reservations(&mut self, call: CallKey) {
+    pub(crate) fn charge_reservations(&mut self, team: &Team, call: CallKey) {
+        let role = team.role(call.role);
         let Some(activation) = &mut self.roles[call.role.index()].activation else {
             return;
         };
-        for Reservation { amount, .. } in core::mem::take(&mut activation.current_call.reservations)
-        {
+        let Some(open) = activation.open_call_mut(role, call.work) else {
+            return;
+        };
+        for Reservation { amount, .. } in core::mem::take(&mut open.progress.reservations) {
             self.spent += amount.usd;
             self.ledger
                 .entry(charged_slot(call.role, call.work))
@@ -187,6 +196,10 @@ impl Environment {
         for role in &mut self.roles {
             if let Some(activation) = &mut role.activation {
                 activation.current_call.reservations.clear();
+                let turns = activation.turns.iter_mut();
+                for call in turns.flat_map(|turn| &mut turn.calls) {
+                    call.progress.reservations.clear();
+                }
             }
         }
         raise_to_maximum(&mut self.ledger, &account.ledger);

@@ -238,9 +238,10 @@ impl Environment {
     /// it is published. The number never decreases.
     pub fn final_message_count(&self) -> usize {
         let made = |activation: &Activation| {
-            let first = activation.done.first()?;
-            let all = first.emissions.iter().chain([&first.output]);
-            all.map(|outgoing| outgoing.message.0 as usize).min()
+            // Tool calls may end in any order; other calls make their messages one after another.
+            let first = activation.done.first().map(|done| done.output);
+            let first = first.into_iter().chain(activation.emissions());
+            first.map(|outgoing| outgoing.message.0 as usize).min()
         };
         self.activations()
             .filter_map(|(_, activation)| made(activation))
@@ -417,7 +418,7 @@ impl Environment {
         self.role(id)
             .activation
             .iter()
-            .flat_map(|a| a.done.iter().flat_map(|done| done.writes.iter()))
+            .flat_map(Activation::visible_writes)
     }
 
     /// Returns the calls that open activations have not finished.
@@ -453,11 +454,14 @@ impl Environment {
 
     /// Returns the open requests and the roles that wait for them.
     pub fn open_requests(&self) -> impl Iterator<Item = (RoleId, &HumanRequest)> {
-        self.activations()
-            .filter_map(|(id, activation)| match &activation.phase {
+        self.activations().flat_map(|(id, activation)| {
+            let tool_calls = activation.tool_calls().map(|(_, call)| &call.phase);
+            let phases = core::iter::once(&activation.phase).chain(tool_calls);
+            phases.filter_map(move |phase| match phase {
                 Phase::WaitingForHuman(request) => Some((id, request)),
                 _ => None,
             })
+        })
     }
 
     /// Returns the host calls in doubt: the call that made each, the index among its external
@@ -480,12 +484,8 @@ impl Environment {
 
     /// Returns the changes made by the finished calls of an open activation, oldest first.
     pub fn uncommitted_changes(&self, id: RoleId) -> impl Iterator<Item = (Work, &FileChange)> {
-        let done = self
-            .role(id)
-            .activation
-            .iter()
-            .flat_map(|activation| &activation.done);
-        done.flat_map(|done| done.progress.files.iter().map(|change| (done.work, change)))
+        let activation = self.role(id).activation.iter();
+        activation.flat_map(Activation::file_changes)
     }
 
     /// Returns the digests of all files that this state needs: those left by committed steps, those
@@ -512,21 +512,29 @@ impl Environment {
                     .iter()
                     .flat_map(|message| stored_parts(&message.parts)),
             )
+            .chain(
+                self.activations()
+                    .flat_map(|(_, activation)| activation.stored_media()),
+            )
             .cloned()
             .collect()
     }
 
     /// Returns the paths at which a role sees something else than what may be there, with what it
-    /// sees: the changes of its own finished calls, and the earlier content where other roles made
-    /// changes that are not committed yet. So what it sees does not depend on which role is faster.
+    /// sees: the changes of its own finished calls, and the earlier content where other roles, or
+    /// other calls of the same turn, made changes that are not committed yet. So what it sees does
+    /// not depend on which role or call is faster.
     pub fn files_seen_by(&self, id: RoleId) -> BTreeMap<String, PathContent> {
         let mut seen = BTreeMap::new();
         if self.files.intended.is_empty() {
             // In most teams no file is ever changed, and this is called before every call.
             return seen;
         }
-        for (other, _) in self.activations().filter(|(other, _)| *other != id) {
-            for (_, change) in self.uncommitted_changes(other) {
+        for (other, activation) in self.activations() {
+            let hidden = activation
+                .file_changes()
+                .filter(|(work, _)| other != id || activation.is_of_incomplete_turn(*work));
+            for (_, change) in hidden {
                 let committed = self
                     .files
                     .committed
@@ -536,10 +544,12 @@ impl Environment {
                     .or_insert_with(|| committed.unwrap_or(&change.before).clone());
             }
         }
-        seen.extend(
-            self.uncommitted_changes(id)
-                .map(|(_, change)| (change.path.clone(), change.after.clone())),
-        );
+        if let Some(activation) = &self.role(id).activation {
+            let own = activation
+                .file_changes()
+                .filter(|(work, _)| !activation.is_of_incomplete_turn(*work));
+            seen.extend(own.map(|(_, change)| (change.path.clone(), change.after.clone())));
+        }
         seen
     }
 }

@@ -36,7 +36,7 @@ impl RoleRules {
     fn from_role(role: &Role) -> Self {
         let (max_loop, thinker) = match role.react {
             React::Choose { max_loop, thinker } => (Some(max_loop), Some(thinker)),
-            React::ByOrder | React::PlanAndAct | React::Human => (None, None),
+            React::ByOrder | React::PlanAndAct | React::Human | React::Tools(_) => (None, None),
         };
         Self {
             profile: role.profile.clone(),

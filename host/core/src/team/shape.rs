@@ -60,14 +60,18 @@ impl RoleShape {
                 .map(|action| action.name.clone())
                 .collect(),
             watch: role.watch.iter().cloned().collect(),
-            react: react_text(role.react),
+            react: react_text(&role.react),
+            tools: match &role.react {
+                React::Tools(tools) => tools.tools.iter().map(|tool| tool.name.clone()).collect(),
+                _ => Vec::new(),
+            },
         }
     }
 }
 
 /// Returns the react mode in the words of the team file. The loop limit may change and is not
 /// included.
-fn react_text(react: React) -> String {
+fn react_text(react: &React) -> String {
     match react {
         React::ByOrder => "by_order".to_string(),
         React::Choose {
@@ -81,6 +85,7 @@ fn react_text(react: React) -> String {
         } => "react (think by the host)".to_string(),
         React::PlanAndAct => "plan_and_act".to_string(),
         React::Human => HUMAN_MODE.to_string(),
+        React::Tools(_) => "tools".to_string(),
     }
 }
 

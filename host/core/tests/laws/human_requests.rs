@@ -212,6 +212,7 @@ impl ManualRun {
             default,
             expires_ms,
             call_digest,
+            proposed: None,
         };
         let event = self
             .stepper
@@ -529,11 +530,12 @@ fn a_request_may_have_been_asked_in_a_step_and_by_a_role_that_there_are() {
     let may = |id: &str| may_have_had_request(run.env(), id);
     assert!(may(&id.0), "it was, in this very step");
     assert!(may("ask-0-1-0-0"));
+    assert!(may("ask-0-1-0-0-0"), "of a tool call");
     for other in [
         "ask-1-0-0-0",
         "ask-0-2-0-0",
         "ask-0-0-0",
-        "ask-0-0-0-0-0",
+        "ask-0-0-0-0-0-0",
         "ask-0-0-x-0",
         "0-0-0-0",
         "ask-",

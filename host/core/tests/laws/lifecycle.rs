@@ -317,9 +317,9 @@ impl SimulatedRun {
     fn complete_one(&mut self) {
         let resting: Vec<CallKey> = self
             .env()
-            .activations()
-            .filter(|(_, a)| a.phase == Phase::BackingOff)
-            .filter_map(|(id, a)| Some(CallKey::new(id, a.current_work(self.team.role(id))?)))
+            .open_calls(self.stepper.team())
+            .filter(|(_, open)| *open.phase == Phase::BackingOff)
+            .map(|(call, _)| call)
             .collect();
         let leaving = self.leaving();
         let ways = self.in_flight.len() + resting.len();

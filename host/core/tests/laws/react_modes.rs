@@ -137,7 +137,7 @@ fn choices_are_followed_until_minus_one_or_the_limit() {
                     done.push(action.0);
                     run.end(call.role, Ok(says("on")));
                 }
-                Work::Plan | Work::Answer => panic!("nobody plans"),
+                other => panic!("nobody does {other:?}"),
             }
         }
         assert_eq!(

@@ -109,6 +109,7 @@ fn retry(team: &Team, role: RoleId, work: Work) -> RetryPolicy {
         },
         Work::Plan => team.role(role).actions[0].retry,
         Work::Act { action, .. } => team.role(role).action(action).retry,
+        Work::Turn { .. } | Work::ToolCall { .. } => unreachable!("these teams have no tools"),
     }
 }
 

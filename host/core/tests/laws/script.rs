@@ -4,16 +4,20 @@
 
 use strata_core::machine::effect::Invocation;
 use strata_core::machine::stepper::Stepper;
-use strata_core::record::conversation::TokenUsage;
+use strata_core::record::conversation::{AssistantPart, TokenUsage, ToolCall};
 use strata_core::record::fault::{Fault, FaultKind, Retryability};
-use strata_core::record::host_call::{CallOutcome, HostCall, HostCallKind, ModelUse};
+use strata_core::record::host_call::{CallOutcome, FinishReason, HostCall, HostCallKind, ModelUse};
 use strata_core::record::id::RequestId;
 use strata_core::record::json::Json;
 use strata_core::record::message::{Draft, Hop, Message};
 use strata_core::record::money::Usd;
 use strata_core::record::request::HumanRequest;
 use strata_core::record::scope_write::{ROLE_SCOPE, ScopeChange, Write};
+use strata_core::record::turn::{
+    Approval, CallDecision, CallPlan, ToolRef, TurnOutcome, TurnReply,
+};
 use strata_core::record::work::{CallResult, Task, Work};
+use strata_core::state::activation::ToolOutcome;
 use strata_core::state::environment::scope::ScopeKey;
 use strata_core::team::Role;
 
@@ -107,6 +111,59 @@ impl Script {
             default: Some(Json::from(serde_json::Value::from(answer))),
             expires_ms: None,
             call_digest: question.into(),
+            proposed: None,
+        }
+    }
+
+    /// Returns what a human says about a tool call.
+    pub fn verdict(&self, id: &RequestId) -> Json {
+        let mut rng = Rng::new(self.seed, &id.0);
+        Json::from(match rng.below(4) {
+            0 => serde_json::json!({ "approve": false, "reason": "better not" }),
+            1 => serde_json::json!({ "approve": true, "arguments": { "n": rng.below(9) } }),
+            _ => serde_json::json!({ "approve": true }),
+        })
+    }
+
+    /// Returns a reply of the model of a tools role.
+    fn reply(&self, rng: &mut Rng, role: &Role, call: &Invocation, seen: u64) -> TurnReply {
+        let tools = &role.tool_loop().expect("a tools role").tools;
+        let count = match call.work {
+            Work::Turn { turn } if turn < 3 && !tools.is_empty() => rng.below(4),
+            _ => 0,
+        };
+        let mut message = vec![AssistantPart::Text(format!("{} saw {seen:x}", call.seed))];
+        let mut plans = Vec::new();
+        for index in 0..count {
+            let tool = rng.pick(tools);
+            message.push(AssistantPart::ToolCall(ToolCall {
+                id: format!("c{index}"),
+                name: tool.name.clone(),
+                arguments: format!("{{\"n\":{}}}", seen % 100),
+            }));
+            let decision = match &tool.approval {
+                _ if rng.chance(10) => CallDecision::Reject("it does not fit".into()),
+                Some(_) => CallDecision::AskFirst(tool.target, Approval::default()),
+                None => CallDecision::Make(tool.target),
+            };
+            plans.push(CallPlan {
+                tool: tool.name.clone(),
+                decision,
+            });
+        }
+        let outcome = if !plans.is_empty() {
+            TurnOutcome::Calls(plans)
+        } else if rng.chance(10) {
+            TurnOutcome::Misfit("no number".into())
+        } else {
+            TurnOutcome::Answer(self.draft(rng, format!("{} answers {seen:x}", call.seed)))
+        };
+        TurnReply {
+            model: "default".into(),
+            finish: FinishReason::Stop,
+            cost: Usd::ZERO,
+            message,
+            outcome,
         }
     }
 
@@ -165,7 +222,19 @@ impl Script {
                 emissions: self.emissions(&mut rng, call, seen),
                 writes: writes(&mut rng, &scopes, call, seen),
             },
-            Work::Act { .. } => CallResult::Returned {
+            Work::Turn { .. } => CallResult::Replied(self.reply(&mut rng, role, call, seen)),
+            Work::ToolCall {
+                tool: ToolRef::Handoff(_),
+                ..
+            } => CallResult::Returned {
+                output: Draft {
+                    content: format!("{seen:x}"),
+                    ..Draft::default()
+                },
+                emissions: Vec::new(),
+                writes: Vec::new(),
+            },
+            Work::Act { .. } | Work::ToolCall { .. } => CallResult::Returned {
                 output: self.draft(&mut rng, format!("{} saw {seen:x}", call.seed)),
                 emissions: self.emissions(&mut rng, call, seen),
                 writes: writes(&mut rng, &scopes, call, seen),
@@ -184,7 +253,20 @@ impl Script {
             .chain(&call.outputs)
             .map(|message| text(message))
             .collect();
+        visible_state += &format!("{:?};", call.arguments);
         let (team, env) = (stepper.team(), stepper.env());
+        if let (Work::Turn { .. }, Some(activation)) = (call.work, &env.role(call.role).activation)
+        {
+            for (work, tool_call) in activation.tool_calls() {
+                let told = match &tool_call.outcome {
+                    Some(ToolOutcome::Returned(returned)) => returned.output.content.as_str(),
+                    Some(ToolOutcome::Failed(fault)) => &fault.message,
+                    Some(ToolOutcome::Rejected(reason) | ToolOutcome::Declined(reason)) => reason,
+                    None => panic!("a turn while {work:?} is open"),
+                };
+                visible_state += &format!("{work:?} {told};");
+            }
+        }
         for message in env
             .recent_memory(call.role, None, 3)
             .iter()
@@ -293,5 +375,9 @@ pub fn drafts(result: &CallResult) -> Vec<&Draft> {
         CallResult::Returned {
             output, emissions, ..
         } => emissions.iter().chain([output]).collect(),
+        CallResult::Replied(reply) => match &reply.outcome {
+            TurnOutcome::Answer(answer) => vec![answer],
+            TurnOutcome::Calls(_) | TurnOutcome::Misfit(_) => Vec::new(),
+        },
     }
 }

@@ -27,11 +27,12 @@ const MAX_HOST_CALLS: usize = 3;
 
 /// Returns the maximum number of events in this many steps.
 fn most_events(team: &Team, steps: usize) -> usize {
-    let calls = |role: &strata_core::team::Role| match role.react {
+    let calls = |role: &strata_core::team::Role| match &role.react {
         React::ByOrder => role.actions.len(),
-        React::Choose { max_loop, .. } => 2 * max_loop as usize + 1,
+        React::Choose { max_loop, .. } => 2 * *max_loop as usize + 1,
         React::PlanAndAct => 1 + MAX_TASKS,
         React::Human => 0,
+        React::Tools(_) => unreachable!("these teams have no tools"),
     };
     let attempts: usize = team.roles.iter().map(|role| calls(role) * 3).sum();
     // An attempt: its start, its host calls, its end, the end of the pause after it. A step: its

@@ -11,12 +11,15 @@ use strata_core::record::host_call::{AnswerSource, HostCall, HostCallKind};
 use strata_core::record::id::RoleId;
 use strata_core::record::message::Draft;
 use strata_core::record::request::HumanRequest;
-use strata_core::record::work::{CallKey, CallResult};
+use strata_core::record::turn::{
+    CallDecision, CallPlan, TurnOutcome, TurnReply, reply_text, tool_calls,
+};
+use strata_core::record::work::{CallKey, CallResult, Work};
 
-use super::{EventNames, Visitor, is_choice};
+use super::{EventNames, Visitor, has_own_event};
 use crate::gateway::WASI_CLOCK_START;
 use crate::public_event::{
-    ActionOutput, ActionRef, PublicEvent, WrittenContent, WrittenFile, rfc3339,
+    ActionOutput, ActionRef, CalledTool, PublicEvent, WrittenContent, WrittenFile, rfc3339,
 };
 
 pub(super) fn visit_placed(placed: &FilesPlaced, visitor: &mut Visitor<'_>) {
@@ -38,6 +41,10 @@ pub(super) fn visit_attempt(call: CallKey, event: &AttemptEvent, visitor: &mut V
                 reason: "out-of-budget",
             });
         }
+        AttemptEvent::CallFinished(CallFinished {
+            result: CallResult::Replied(reply),
+            ..
+        }) => visit_turn(call, reply, visitor),
         AttemptEvent::CallFinished(finished) => {
             visitor(&|names| finished_event(names, call, finished));
         }
@@ -130,7 +137,7 @@ fn visit_start(call: CallKey, started: &CallStarted, visitor: &mut Visitor<'_>) 
             }
         });
     }
-    if !is_choice(call.work) {
+    if !has_own_event(call.work) {
         visitor(&|names| PublicEvent::ActionStarted {
             action: names.action_ref(call),
             attempt: *attempt,
@@ -157,13 +164,55 @@ fn finished_event(names: &EventNames, call: CallKey, finished: &CallFinished) ->
             }
         }
         CallResult::Returned { output, .. } => action_output(output),
+        CallResult::Replied(reply) => ActionOutput {
+            content: reply_text(&reply.message),
+            ..ActionOutput::default()
+        },
     };
-    let digest = names.running.get(&call.role).cloned().flatten();
+    let digest = names.running.get(&call).cloned().flatten();
     PublicEvent::ActionFinished {
         action: names.action_ref(call),
         attempt: finished.attempt,
         digest: digest.map(|digest| digest.0),
         output,
+    }
+}
+
+/// Visits the event of a turn, and one for each call that is not made.
+fn visit_turn(call: CallKey, reply: &TurnReply, visitor: &mut Visitor<'_>) {
+    let number = match call.work {
+        Work::Turn { turn } => turn,
+        _ => 0,
+    };
+    let plans: &[CallPlan] = match &reply.outcome {
+        TurnOutcome::Calls(plans) => plans,
+        TurnOutcome::Answer(_) | TurnOutcome::Misfit(_) => &[],
+    };
+    visitor(&|names| PublicEvent::Turn {
+        role: names.role_name(call.role),
+        turn: number,
+        calls: (0..)
+            .zip(plans.iter().zip(tool_calls(&reply.message)))
+            .map(|(tool_call, (plan, asked))| CalledTool {
+                tool_call,
+                tool: plan.tool.clone(),
+                id: asked.id.clone(),
+            })
+            .collect(),
+        model: reply.model.clone(),
+        finish: reply.finish.name(),
+        cost: reply.cost.to_dollars(),
+    });
+    for (tool_call, plan) in (0..).zip(plans) {
+        if let CallDecision::Reject(reason) = &plan.decision {
+            visitor(&|names| PublicEvent::ToolRejected {
+                role: names.role_name(call.role),
+                turn: number,
+                tool: plan.tool.clone(),
+                tool_call,
+                reason: reason.clone(),
+            });
+        }
     }
 }
 
@@ -215,6 +264,8 @@ fn request_opened_event(action: ActionRef, request: &HumanRequest) -> PublicEven
         action,
         request: request.id.0.clone(),
         question: request.question.clone(),
+        tool: request.proposed.as_ref().map(|call| call.tool.clone()),
+        arguments: request.proposed.as_ref().map(|call| call.arguments.value()),
         schema: request.schema.as_ref().map(|schema| schema.value()),
         choices: request.choices.clone(),
         default: request.default.as_ref().map(|default| default.value()),

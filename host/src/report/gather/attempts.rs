@@ -11,6 +11,7 @@ use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::host_call::{AnswerSource, CallOutcome, HostCall, HostCallKind};
 use strata_core::record::id::RoleId;
 use strata_core::record::money::Usd;
+use strata_core::record::turn::{ToolRef, TurnOutcome};
 use strata_core::record::work::{CallKey, CallResult, Work};
 
 use super::super::bounded::{Excerpt, FirstAndNewest};
@@ -190,8 +191,12 @@ impl AttemptTracker {
         let activation = stepper.env().role(role).activation.as_ref();
         let index = match work {
             Work::Plan => Some(0),
-            Work::Act { action, .. } => Some(action.0),
-            Work::Think { .. } | Work::Answer => None,
+            Work::Act { action, .. }
+            | Work::ToolCall {
+                tool: ToolRef::Action(action),
+                ..
+            } => Some(action.0),
+            Work::Think { .. } | Work::Answer | Work::Turn { .. } | Work::ToolCall { .. } => None,
         };
         AttemptEntry {
             id: self.started,
@@ -374,6 +379,14 @@ fn describe_result(result: &CallResult) -> String {
         CallResult::Returned { output, .. } => match &output.data {
             Some(data) if output.content.is_empty() => data.as_str().to_owned(),
             _ => output.content.clone(),
+        },
+        CallResult::Replied(reply) => match &reply.outcome {
+            TurnOutcome::Calls(plans) => {
+                let tools: Vec<&str> = plans.iter().map(|plan| plan.tool.as_str()).collect();
+                format!("calls {}", tools.join(", "))
+            }
+            TurnOutcome::Answer(answer) => answer.content.clone(),
+            TurnOutcome::Misfit(reason) => format!("an answer that does not fit: {reason}"),
         },
     }
 }

@@ -1,7 +1,9 @@
 //! An example of each variant of events. The values differ from each other, so that exchanged fields
 //! are noticed.
 
-use strata_core::record::conversation::{Media, MediaSource, Part, TokenUsage};
+use strata_core::record::conversation::{
+    AssistantPart, Media, MediaSource, Part, TokenUsage, ToolCall,
+};
 use strata_core::record::edit::{Edit, EditedScope};
 use strata_core::record::event::{
     AttemptEvent, CallFailed, CallFinished, CallStarted, CallSuspended, ComponentChanged,
@@ -10,7 +12,9 @@ use strata_core::record::event::{
     RequestAnswered, RequestOpened, RoutingResult, RunEnded, RunResumed, RunStarted, Status,
     StepCommitted, StepConflicted, StepStarted, WritesUnclaimed,
 };
-use strata_core::record::fault::{Fault, FaultCause, FaultKind, Grant, Retryability};
+use strata_core::record::fault::{
+    Fault, FaultCause, FaultHandling, FaultKind, Grant, Retryability,
+};
 use strata_core::record::file::{FileChange, PathContent};
 use strata_core::record::host_call::{
     AnswerSource, CallOutcome, CallPolicy, DoubtResolution, FinishReason, HostCall, HostCallKind,
@@ -20,10 +24,13 @@ use strata_core::record::id::{ActionId, Digest, JoinId, RoleId, Slot, SlotKind};
 use strata_core::record::json::Json;
 use strata_core::record::message::{Draft, Hop, Instruct, Message};
 use strata_core::record::money::Usd;
-use strata_core::record::request::{HumanAnswer, HumanRequest};
+use strata_core::record::request::{HumanAnswer, HumanRequest, ProposedCall};
 use strata_core::record::rules::Rules;
 use strata_core::record::scope_write::{ScopeChange, Write};
 use strata_core::record::spending::{Account, Amount, Reservation, Spending};
+use strata_core::record::turn::{
+    Approval, CallDecision, CallEffect, CallPlan, CallTarget, ToolRef, TurnOutcome, TurnReply,
+};
 use strata_core::record::work::{CallKey, CallResult, Task, Work};
 
 use crate::storage::script::team;
@@ -32,6 +39,12 @@ const THINK: Work = Work::Think { round: 3 };
 const ACT: Work = Work::Act {
     action: ActionId(2),
     task: Some(5),
+};
+
+const TOOL_CALL: Work = Work::ToolCall {
+    turn: 7,
+    call: 8,
+    tool: ToolRef::Handoff(RoleId(9)),
 };
 
 /// Returns at least one example of each variant, in the order of the variants.
@@ -259,6 +272,7 @@ fn attempts_ended() -> Vec<Event> {
         digest: None,
         fault: fault(),
         retry_ms: Some(1_000),
+        handling: FaultHandling::Returned,
     };
     vec![
         finished(THINK, CallResult::Chosen(-1)),
@@ -278,9 +292,44 @@ fn attempts_ended() -> Vec<Event> {
                 writes,
             },
         ),
-        of_call(ACT, AttemptEvent::CallFailed(failed)),
+        finished(Work::Turn { turn: 6 }, CallResult::Replied(reply())),
+        of_call(TOOL_CALL, AttemptEvent::CallFailed(failed)),
         of_call(ACT, AttemptEvent::RetryDue),
     ]
+}
+
+fn reply() -> TurnReply {
+    let target = CallTarget {
+        tool: ToolRef::Action(ActionId(3)),
+        effect: CallEffect::Ends,
+    };
+    let approval = Approval {
+        schema: Some(json("{}")),
+        default: Some(json("false")),
+        expires_ms: Some(9),
+    };
+    let plan = |tool: &str, decision| CallPlan {
+        tool: tool.into(),
+        decision,
+    };
+    TurnReply {
+        model: "model".into(),
+        finish: FinishReason::ToolCalls,
+        cost: Usd(13),
+        message: vec![
+            AssistantPart::Text("text".into()),
+            AssistantPart::ToolCall(ToolCall {
+                id: "id".into(),
+                name: "name".into(),
+                arguments: "{".into(),
+            }),
+        ],
+        outcome: TurnOutcome::Calls(vec![
+            plan("made", CallDecision::Make(target)),
+            plan("asked", CallDecision::AskFirst(target, approval)),
+            plan("rejected", CallDecision::Reject("reason".into())),
+        ]),
+    }
 }
 
 fn requests() -> Vec<Event> {
@@ -292,6 +341,10 @@ fn requests() -> Vec<Event> {
         default: Some(json("2")),
         expires_ms: Some(-5),
         call_digest: "digest".into(),
+        proposed: Some(ProposedCall {
+            tool: "tool".into(),
+            arguments: json("{}"),
+        }),
     };
     let answered = RequestAnswered {
         request: "ask-1".into(),

@@ -7,21 +7,23 @@ use strata_core::record::host_call::{
     CallOutcome, ExternalWrite, FinishReason, HostCall, HostCallKind, Intent, LostAnswerPolicy,
     ModelUse, TriedModel, WriteResult,
 };
-use strata_core::record::id::ActionId;
+use strata_core::record::id::{ActionId, RoleId};
 use strata_core::record::json::Json;
+use strata_core::record::request::HumanRequest;
 use strata_core::record::scope_write::{ScopeChange, Write};
 use strata_core::record::spending::{Amount, Reservation};
+use strata_core::record::turn::ToolRef;
 use strata_core::record::work::{Task, Work};
 use strata_core::state::activation::{
     Activation, Addressing, CallProgress, FinishedCall, Phase, RevertedCall, UncommittedMessage,
 };
-use strata_core::team::{React, Role};
+use strata_core::team::{React, Role, TURN};
 
-use super::files;
 use super::located_value::{ImportResult, LocatedValue, child_pointer};
 use super::messages::ImportedMessages;
-use super::requests;
 use super::saved_names::work_name;
+use super::turns;
+use super::{files, requests};
 
 /// Reads the open activation of a role.
 pub(super) fn read(
@@ -74,12 +76,29 @@ pub(super) fn read(
         done,
         current_call: read_attempts(place)?,
         reverted: undone,
+        turns: turns::read(role, place, messages)?,
         phase: Phase::Ready,
     };
     let (fault, request) = (
         read_fault(role, strata, messages)?,
         requests::read(role, strata, messages)?,
     );
+    let phase = read_phase(place, fault, request)?;
+    activation.phase = match (activation.current_work(role), phase) {
+        (None, _) if activation.has_open_tool_calls() => Phase::CallingTools,
+        (None, _) => Phase::Complete,
+        (Some(_), Phase::Complete | Phase::CallingTools) => Phase::Ready,
+        (Some(_), phase) => phase,
+    };
+    Ok(activation)
+}
+
+/// Reads the phase of a call that has this fault or request.
+pub(super) fn read_phase(
+    place: &LocatedValue<'_>,
+    fault: Option<Fault>,
+    request: Option<HumanRequest>,
+) -> ImportResult<Phase> {
     let phase = |word: &str| match (word, fault.clone()) {
         ("ready", Some(fault)) => Some(Phase::ReadyAfterFault(fault)),
         ("ready" | "failed", None) => Some(Phase::Ready),
@@ -87,16 +106,11 @@ pub(super) fn read(
         ("resting", _) => Some(Phase::BackingOff),
         ("failed", Some(fault)) => Some(Phase::Failed(fault)),
         ("complete", _) => Some(Phase::Complete),
+        ("calling-tools", _) => Some(Phase::CallingTools),
         ("waiting", _) => Some(request.clone().map_or(Phase::Ready, Phase::WaitingForHuman)),
         _ => None,
     };
-    let phase = place.keyword("phase", phase)?.unwrap_or(Phase::Ready);
-    activation.phase = match (activation.current_work(role), phase) {
-        (None, _) => Phase::Complete,
-        (Some(_), Phase::Complete) => Phase::Ready,
-        (Some(_), phase) => phase,
-    };
-    Ok(activation)
+    Ok(place.keyword("phase", phase)?.unwrap_or(Phase::Ready))
 }
 
 /// Reads the open fault of a role.
@@ -107,26 +121,12 @@ fn read_fault(
 ) -> ImportResult<Option<Fault>> {
     let read = |place: LocatedValue<'_>| {
         place.object()?;
-        if place.get_text("role")? != role.name {
+        // Those of tool calls are with the calls.
+        let is_of_tool_call = role.tool_loop().is_some() && place.get_text("action")? != TURN;
+        if place.get_text("role")? != role.name || is_of_tool_call {
             return Ok(None);
         }
-        let kind = place.keyword("kind", FaultKind::from_name)?;
-        Ok(Some(Fault {
-            // The most general kind.
-            kind: kind.unwrap_or(FaultKind::Error),
-            retryability: if place.flag("retryable")? {
-                Retryability::Retryable
-            } else {
-                Retryability::Final
-            },
-            // If the file does not say the cause, it is unknown.
-            cause: place
-                .keyword("cause", FaultCause::from_name)?
-                .unwrap_or_default(),
-            message: place.get_text("message")?,
-            backtrace: place.get_texts("backtrace")?.unwrap_or_default(),
-            log: place.get_texts("log")?.unwrap_or_default(),
-        }))
+        read_fault_fields(&place).map(Some)
     };
     let found = strata
         .read_items("faults", read)?
@@ -138,6 +138,27 @@ fn read_fault(
         .warnings
         .first_per_key(|| "/strata/faults".into(), found, |_| (), name)
         .pop())
+}
+
+/// Reads the fields of a fault that describe the fault itself.
+pub(super) fn read_fault_fields(place: &LocatedValue<'_>) -> ImportResult<Fault> {
+    let kind = place.keyword("kind", FaultKind::from_name)?;
+    Ok(Fault {
+        // The most general kind.
+        kind: kind.unwrap_or(FaultKind::Error),
+        retryability: if place.flag("retryable")? {
+            Retryability::Retryable
+        } else {
+            Retryability::Final
+        },
+        // If the file does not say the cause, it is unknown.
+        cause: place
+            .keyword("cause", FaultCause::from_name)?
+            .unwrap_or_default(),
+        message: place.get_text("message")?,
+        backtrace: place.get_texts("backtrace")?.unwrap_or_default(),
+        log: place.get_texts("log")?.unwrap_or_default(),
+    })
 }
 
 fn read_task(place: LocatedValue<'_>) -> ImportResult<Task> {
@@ -188,6 +209,14 @@ pub(super) fn parse_work(role: &Role, tasks: usize, name: &str) -> Option<Work> 
             round: parts.next()?.parse().ok()?,
         },
         "answer" if role.react == React::Human => Work::Answer,
+        "turn" if role.tool_loop().is_some() => Work::Turn {
+            turn: parts.next()?.parse().ok()?,
+        },
+        "tool" => {
+            let (turn, call) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+            let tool = parse_tool(role, parts.next()?)?;
+            Work::ToolCall { turn, call, tool }
+        }
         "act" => {
             let action = parts.next()?.parse().ok().map(ActionId)?;
             let task = parts
@@ -203,7 +232,17 @@ pub(super) fn parse_work(role: &Role, tasks: usize, name: &str) -> Option<Work> 
     parts.next().is_none().then_some(work)
 }
 
-fn read_outgoing(
+/// Parses the name of a tool: the index of an action, or `>` and the index of a role. Returns `None`
+/// if the role has no such tool.
+fn parse_tool(role: &Role, name: &str) -> Option<ToolRef> {
+    let tool = match name.strip_prefix('>') {
+        Some(to) => ToolRef::Handoff(RoleId(to.parse().ok()?)),
+        None => ToolRef::Action(ActionId(name.parse().ok()?)),
+    };
+    role.tool_loop()?.tool(tool).map(|_| tool)
+}
+
+pub(super) fn read_outgoing(
     place: &LocatedValue<'_>,
     messages: &mut ImportedMessages<'_>,
 ) -> ImportResult<UncommittedMessage> {
@@ -235,7 +274,7 @@ fn read_undone_call(role: &Role, place: &LocatedValue<'_>) -> ImportResult<Rever
 }
 
 /// Reads the attempts of the call in the field `tried`.
-fn read_attempts(place: &LocatedValue<'_>) -> ImportResult<CallProgress> {
+pub(super) fn read_attempts(place: &LocatedValue<'_>) -> ImportResult<CallProgress> {
     let Some(tried) = place.get_object("tried")? else {
         return Ok(CallProgress::default());
     };
@@ -263,7 +302,7 @@ fn read_reservation(place: LocatedValue<'_>) -> ImportResult<Reservation> {
     })
 }
 
-fn read_scope_write(place: LocatedValue<'_>) -> ImportResult<Write> {
+pub(super) fn read_scope_write(place: LocatedValue<'_>) -> ImportResult<Write> {
     place.object()?;
     // The value may be `null`, although that usually means that a field is missing.
     let change = match (place.flag("delete")?, place.get("set")) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Write};
 
 use serde::Serialize;
-use serde_json::Serializer;
+use serde_json::{Serializer, Value, json};
 use strata_core::machine::stepper::{component_slot, step_of_fault};
 use strata_core::record::fault::{Fault, Retryability};
 use strata_core::record::host_call::{ExternalWrite, FinishReason, HostCall, Intent, WriteResult};
@@ -16,7 +16,7 @@ use strata_core::record::shape::DeliveryMode;
 use strata_core::record::spending::{Reservation, Spending};
 use strata_core::record::work::CallKey;
 use strata_core::state::activation::{
-    Activation, Addressing, CallProgress, FinishedCall, OpenCall,
+    Activation, Addressing, CallProgress, FinishedCall, OpenCall, UncommittedMessage,
 };
 use strata_core::state::environment::Environment;
 use strata_core::state::environment::routing::OwnMessages;
@@ -33,7 +33,7 @@ use super::located_value::child_pointer;
 use super::saved_names::{
     action_of_work, phase_name, policy_name, react_mode, saved_name, work_name,
 };
-use super::{SCHEMA_PREFIX, SavedDefinition, VERSION, WITHHELD, files, joins, requests};
+use super::{SCHEMA_PREFIX, SavedDefinition, VERSION, WITHHELD, files, joins, requests, turns};
 use crate::storage::file::READ_BUFFER_BYTES;
 
 /// Returns the content of the file.
@@ -179,7 +179,7 @@ impl<'a> Exporter<'a> {
                 more: self.foreign_fields(&format!("{at}/actions/{i}")),
             });
         }
-        let (react_mode, max_react_loop) = react_mode(role.react);
+        let (react_mode, max_react_loop) = react_mode(&role.react);
         let state = self
             .env
             .role(id)
@@ -357,7 +357,7 @@ impl<'a> Exporter<'a> {
                 refer(latest);
             }
             if let Some(activation) = &env.role(role).activation {
-                for outgoing in activation.done.iter().flat_map(|done| &done.emissions) {
+                for outgoing in activation.emissions() {
                     refer(outgoing.message);
                 }
             }
@@ -429,15 +429,22 @@ impl<'a> Exporter<'a> {
             made: activation.message_count,
             tried: attempts_json(&activation.current_call),
             undone: activation.reverted.iter().map(undone).collect(),
+            turns: turns::write(activation, &|outgoing| self.outgoing_json(outgoing)),
         }
     }
 
+    fn outgoing_json(&self, outgoing: &UncommittedMessage) -> Value {
+        json!({
+            "message": self.message_id(outgoing.message),
+            "addressed": outgoing.addressing == Addressing::Explicit,
+        })
+    }
+
     fn completed_call_json(&self, done: &'a FinishedCall) -> layout::CompletedCallJson<'_> {
-        let outgoing =
-            |outgoing: &strata_core::state::activation::UncommittedMessage| layout::OutgoingJson {
-                message: self.message_id(outgoing.message),
-                addressed: outgoing.addressing == Addressing::Explicit,
-            };
+        let outgoing = |outgoing: &UncommittedMessage| layout::OutgoingJson {
+            message: self.message_id(outgoing.message),
+            addressed: outgoing.addressing == Addressing::Explicit,
+        };
         let write = |write: &'a strata_core::record::scope_write::Write| {
             let (set, delete) = match &write.change {
                 ScopeChange::Set(value) => (Some(JsonDocument(value)), false),
@@ -460,7 +467,7 @@ impl<'a> Exporter<'a> {
     }
 }
 
-fn attempts_json(current: &CallProgress) -> layout::AttemptsJson<'_> {
+pub(super) fn attempts_json(current: &CallProgress) -> layout::AttemptsJson<'_> {
     let CallProgress {
         attempts,
         failures,

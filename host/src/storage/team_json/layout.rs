@@ -15,6 +15,7 @@ mod message;
 mod part;
 
 pub(super) use message::{INSTRUCT_PREFIX, MessageJson, MessageListJson, MessagesByIdJson};
+pub(super) use part::PartListJson;
 
 /// Fields of other programs. They are written back to where they were read.
 pub(super) type ForeignFields = BTreeMap<String, Value>;
@@ -151,6 +152,14 @@ pub(super) struct RequestJson<'a> {
     pub index: i64,
     pub action: &'a str,
     pub step: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turn: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_call: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<JsonDocument<'a>>,
     pub question: &'a str,
     pub schema: Option<JsonDocument<'a>>,
     pub choices: &'a [String],
@@ -173,6 +182,8 @@ pub(super) struct ActivationJson<'a> {
     pub made: u32,
     pub tried: AttemptsJson<'a>,
     pub undone: Vec<UndoneCallJson<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub turns: Vec<Value>,
 }
 
 /// The attempts of a call.

@@ -334,7 +334,7 @@ fn read_instruct(
     }))
 }
 
-fn read_hop(place: LocatedValue<'_>) -> Result<Hop, ImportError> {
+pub(super) fn read_hop(place: LocatedValue<'_>) -> Result<Hop, ImportError> {
     place.object()?;
     Ok(Hop {
         from: place.get_text("from")?,
@@ -342,7 +342,7 @@ fn read_hop(place: LocatedValue<'_>) -> Result<Hop, ImportError> {
     })
 }
 
-fn read_part(place: LocatedValue<'_>) -> Result<Part, ImportError> {
+pub(super) fn read_part(place: LocatedValue<'_>) -> Result<Part, ImportError> {
     place.object()?;
     let part = match place.get_text("type")?.as_str() {
         "text" => Part::Text(place.get_text("text")?),

@@ -20,10 +20,9 @@ use strata_core::state::environment::{Mail, RoleState};
 use strata_core::state::messages::MessageRef;
 use strata_core::team::{React, Role};
 
-use super::ImportError;
 use super::located_value::LocatedValue;
 use super::messages::ImportedMessages;
-use super::parse;
+use super::{ImportError, parse};
 
 pub(super) use foreign_names::{ForeignNames, action_names, planner_offset, role_names};
 pub(super) use unread::{Published, deliver_unread};
@@ -128,14 +127,14 @@ pub(super) fn restore_activation(
     let at = u16::try_from(at)
         .ok()
         .filter(|at| usize::from(*at) < role.actions.len());
-    match (role.react, at) {
+    match (&role.react, at) {
         (React::ByOrder, Some(at)) => {
             activation.done = take_outputs(role, at, &mut state.memory, messages);
             activation.skipped_actions = at - activation.done.len() as u16;
         }
         (React::Choose { .. }, Some(at)) => activation.choices = vec![i32::from(at)],
         (React::PlanAndAct, _) => plan::restore_tasks(role, place, &mut activation, messages)?,
-        (React::ByOrder | React::Choose { .. } | React::Human, _) => {}
+        (React::ByOrder | React::Choose { .. } | React::Human | React::Tools(_), _) => {}
     }
     activation.message_count = activation.done.len() as u32;
     activation.proceed(role);

@@ -1,9 +1,11 @@
 //! Open requests in the file: `strata.open_requests`. Each belongs to the open activation of its role.
 
+use serde_json::{Value, json};
 use strata_core::record::id::RequestId;
 use strata_core::record::json::Json;
-use strata_core::record::request::HumanRequest;
-use strata_core::state::activation::Activation;
+use strata_core::record::request::{HumanRequest, ProposedCall};
+use strata_core::record::work::Work;
+use strata_core::state::activation::Phase;
 use strata_core::state::environment::Environment;
 use strata_core::team::{Role, Team};
 
@@ -19,7 +21,17 @@ pub(super) fn write<'a>(team: &'a Team, env: &'a Environment) -> Vec<layout::Req
     let mut requests = Vec::new();
     for (id, request) in env.open_requests() {
         if let Some(activation) = &env.role(id).activation {
-            requests.push(request_json(team.role(id), activation, request));
+            let mut asking = activation.open_calls(team.role(id));
+            let waits = |phase: &Phase| matches!(phase, Phase::WaitingForHuman(open) if open.id == request.id);
+            let work = asking
+                .find(|(_, open)| waits(open.phase))
+                .map(|(work, _)| work);
+            requests.push(request_json(
+                team.role(id),
+                activation.opened_in_step,
+                work,
+                request,
+            ));
         }
     }
     requests
@@ -27,16 +39,28 @@ pub(super) fn write<'a>(team: &'a Team, env: &'a Environment) -> Vec<layout::Req
 
 fn request_json<'a>(
     role: &'a Role,
-    activation: &Activation,
+    step: u64,
+    work: Option<Work>,
     request: &'a HumanRequest,
 ) -> layout::RequestJson<'a> {
-    let (index, action) = action_of_work(role, activation.current_work(role));
+    let (index, action) = action_of_work(role, work);
+    let (turn, tool_call) = match work {
+        Some(Work::ToolCall { turn, call, .. }) => (Some(turn), Some(call)),
+        _ => (None, None),
+    };
     layout::RequestJson {
         id: &request.id.0,
         role: &role.name,
         index,
         action,
-        step: activation.opened_in_step,
+        step,
+        turn,
+        tool_call,
+        tool: request.proposed.as_ref().map(|call| &*call.tool),
+        arguments: request
+            .proposed
+            .as_ref()
+            .map(|call| JsonDocument(&call.arguments)),
         question: &request.question,
         schema: request.schema.as_ref().map(JsonDocument),
         choices: &request.choices,
@@ -44,6 +68,31 @@ fn request_json<'a>(
         expires: request.expires_ms.map(rfc3339),
         call: &request.call_digest,
     }
+}
+
+/// Returns what a request asks, as JSON.
+pub(super) fn to_json(request: &HumanRequest) -> Value {
+    let value = |value: &Option<Json>| value.as_ref().map(|value| value.value());
+    let mut fields = json!({
+        "id": request.id.0, "question": request.question, "choices": request.choices,
+        "call": request.call_digest,
+    });
+    let mut insert = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            fields[name] = value;
+        }
+    };
+    insert("schema", value(&request.schema));
+    insert("default", value(&request.default));
+    insert(
+        "expires",
+        request.expires_ms.map(|time| rfc3339(time).into()),
+    );
+    if let Some(proposed) = &request.proposed {
+        insert("tool", Some(proposed.tool.as_str().into()));
+        insert("arguments", Some(proposed.arguments.value()));
+    }
+    fields
 }
 
 /// Reads the request that a role waits for.
@@ -54,7 +103,8 @@ pub(super) fn read(
 ) -> Result<Option<HumanRequest>, ImportError> {
     let read = |place: LocatedValue<'_>| {
         place.object()?;
-        if place.get_text("role")? == role.name {
+        // Those of tool calls are with the calls.
+        if place.get_text("role")? == role.name && place.get("tool_call").is_none() {
             read_request(&place).map(Some)
         } else {
             Ok(None)
@@ -72,7 +122,8 @@ pub(super) fn read(
         .pop())
 }
 
-fn read_request(place: &LocatedValue<'_>) -> Result<HumanRequest, ImportError> {
+/// Reads a request.
+pub(super) fn read_request(place: &LocatedValue<'_>) -> Result<HumanRequest, ImportError> {
     let id = place.get_text("id")?;
     if id.is_empty() {
         return Err(place.invalid("has no `id`"));
@@ -92,5 +143,12 @@ fn read_request(place: &LocatedValue<'_>) -> Result<HumanRequest, ImportError> {
         default: json("default")?.or_else(|| place.value().get("default").map(|_| Json::null())),
         expires_ms: place.get("expires").map(expires).transpose()?,
         call_digest: place.get_text("call")?,
+        proposed: match place.get("tool") {
+            None => None,
+            Some(tool) => Some(ProposedCall {
+                tool: tool.text()?.to_owned(),
+                arguments: json("arguments")?.unwrap_or_else(Json::null),
+            }),
+        },
     })
 }

@@ -10,13 +10,12 @@ use strata_core::state::environment::{Mail, RoleState};
 use strata_core::state::messages::MessageRef;
 use strata_core::team::{React, Role, Team};
 
-use super::ImportError;
-use super::activation;
 use super::import::{FileParts, ForeignValues, collect_unknown, saved_shape};
 use super::located_value::{LocatedValue, child_pointer};
 use super::messages::ImportedMessages;
 use super::metagpt::{self, ForeignNames};
 use super::saved_names::react_mode;
+use super::{ImportError, activation};
 
 /// The fields that are understood. Others are preserved.
 const ROLE_FIELDS: &[&str] = &[
@@ -116,6 +115,7 @@ pub(super) fn check_shape(
                     actions: vec![],
                     watch: vec![],
                     react: String::new(),
+                    tools: vec![],
                 };
                 shape.roles.push(empty);
                 shape.roles.len() - 1
@@ -148,7 +148,7 @@ fn apply_entry(place: &LocatedValue<'_>, shape: &mut RoleShape) -> Result<(), Im
     }
     let react = rc.get_text("react_mode")?;
     let mode = if shape.react == HUMAN_MODE {
-        react_mode(React::Human).0
+        react_mode(&React::Human).0
     } else {
         shape.react.split(' ').next().unwrap_or("")
     };
@@ -211,7 +211,7 @@ fn apply_foreign_entry(
     let react = rc.get_text("react_mode")?;
     let modes = ["by_order", "react", "plan_and_act"];
     let is_any = is_human || (actions.len() == 1 && modes.contains(&react.as_str()));
-    if !react.is_empty() && !is_any && react_mode(role.react).0 != react {
+    if !react.is_empty() && !is_any && react_mode(&role.react).0 != react {
         shape.react = react;
     }
     Ok(())

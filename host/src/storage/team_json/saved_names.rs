@@ -1,21 +1,23 @@
 //! The names that are written into the file.
 
 use strata_core::record::host_call::CallPolicy;
-use strata_core::record::id::{ActionId, Slot, SlotKind};
+use strata_core::record::id::{ActionId, RoleId, Slot, SlotKind};
+use strata_core::record::turn::ToolRef;
 use strata_core::record::work::Work;
 use strata_core::state::activation::Phase;
-use strata_core::team::{React, Role, THINK, Team, saved_action_name, saved_thinker_name};
+use strata_core::team::{React, Role, THINK, TURN, Team, saved_action_name, saved_part_name};
 
 use super::ANSWER;
 
 /// Returns the name of a react mode, and its limit of rounds.
-pub(super) fn react_mode(react: React) -> (&'static str, u32) {
+pub(super) fn react_mode(react: &React) -> (&'static str, u32) {
     match react {
         React::ByOrder => ("by_order", 1),
-        React::Choose { max_loop, .. } => ("react", max_loop),
+        React::Choose { max_loop, .. } => ("react", *max_loop),
         React::PlanAndAct => ("plan_and_act", 1),
         // Other programs have no such mode; `is_human` says that the role is played by a person.
         React::Human => ("by_order", 1),
+        React::Tools(_) => ("tools", 1),
     }
 }
 
@@ -24,8 +26,9 @@ pub(super) fn saved_name(team: &Team, slot: Slot) -> String {
     let role = team.role(slot.role);
     match slot.kind {
         SlotKind::Action(action) => saved_action_name(&role.name, &role.action(action).name),
-        SlotKind::Think => saved_thinker_name(
+        SlotKind::Think | SlotKind::Turn => saved_part_name(
             &role.name,
+            role.component_name(slot.kind),
             role.actions.iter().map(|action| action.name.as_str()),
         ),
     }
@@ -37,11 +40,20 @@ pub(super) fn action_of_work(role: &Role, work: Option<Work>) -> (i64, &str) {
         Some(Work::Act { action, .. }) => (i64::from(action.0), &role.action(action).name),
         Some(Work::Plan) => (0, &role.actions[0].name),
         Some(Work::Answer) => (-1, ANSWER),
+        Some(Work::Turn { .. }) => (-1, TURN),
+        Some(Work::ToolCall { tool, .. }) => {
+            let index = match tool {
+                ToolRef::Action(action) => i64::from(action.0),
+                ToolRef::Handoff(_) => -1,
+            };
+            (index, role.tool_name(tool))
+        }
         Some(Work::Think { .. }) | None => (-1, THINK),
     }
 }
 
-/// Returns the name of a call: `think/ROUND`, `plan`, `answer`, `act/INDEX`, or `act/INDEX/TASK`.
+/// Returns the name of a call: `think/ROUND`, `plan`, `answer`, `act/INDEX`, `act/INDEX/TASK`,
+/// `turn/TURN`, or `tool/TURN/CALL/INDEX`, where `>ROLE` in place of the index hands over.
 pub(super) fn work_name(work: Work) -> String {
     match work {
         Work::Think { round } => format!("think/{round}"),
@@ -55,6 +67,11 @@ pub(super) fn work_name(work: Work) -> String {
             action: ActionId(index),
             task: Some(task),
         } => format!("act/{index}/{task}"),
+        Work::Turn { turn } => format!("turn/{turn}"),
+        Work::ToolCall { turn, call, tool } => match tool {
+            ToolRef::Action(ActionId(index)) => format!("tool/{turn}/{call}/{index}"),
+            ToolRef::Handoff(RoleId(to)) => format!("tool/{turn}/{call}/>{to}"),
+        },
     }
 }
 
@@ -67,6 +84,7 @@ pub(super) fn phase_name(phase: &Phase) -> &'static str {
         Phase::Failed(_) => "failed",
         Phase::Complete => "complete",
         Phase::WaitingForHuman(_) => "waiting",
+        Phase::CallingTools => "calling-tools",
     }
 }
 

@@ -74,7 +74,7 @@ fn outcome(stepper: &Stepper, team: &Team) -> Event {
                 writes: vec![],
             })
         }
-        Work::Plan | Work::Answer => unreachable!("nobody plans or is asked here"),
+        other => unreachable!("nobody does {other:?} here"),
     };
     stepper
         .call_ended_event(CallKey::new(id, work), result)

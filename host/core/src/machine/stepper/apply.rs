@@ -11,18 +11,20 @@ use super::checks::{ApplyResult, IllegalEvent, ensure};
 use super::event_builders::unassignable_task;
 use super::ready_index::ReadyIndex;
 use crate::record::event::{
-    AttemptEvent, CallStarted, ComponentChanged, Event, HandOverFailed, HandedOver, JoinReleased,
-    MessageSent, RunEnded, RunResumed, RunStarted, Status, StepCommitted, StepConflicted,
-    StepStarted,
+    AttemptEvent, CallFailed, CallStarted, ComponentChanged, Event, HandOverFailed, HandedOver,
+    JoinReleased, MessageSent, RunEnded, RunResumed, RunStarted, Status, StepCommitted,
+    StepConflicted, StepStarted,
 };
-use crate::record::fault::Fault;
+use crate::record::fault::{FaultHandling, FaultKind};
 use crate::record::host_call::RecordedCallUse;
 use crate::record::id::CheckpointId;
 use crate::record::message::{Draft, IDEA_LABEL, Instruct, Message, TO_ALL};
 use crate::record::rules::Rules;
 use crate::record::scope_write::Write;
 use crate::record::work::{CallKey, CallResult, Work};
-use crate::state::activation::{Activation, Addressing, FinishedCall, Phase, UncommittedMessage};
+use crate::state::activation::{
+    Activation, Addressing, FinishedCall, Phase, ToolOutcome, TurnCall, UncommittedMessage,
+};
 
 impl Stepper {
     /// Applies an event. Fails, without changing anything, if it does not fit the state.
@@ -69,10 +71,7 @@ impl Stepper {
                 self.ensure_current_attempt(call, finished.attempt)?;
                 self.apply_call_finished(call, &finished.result)
             }
-            AttemptEvent::CallFailed(failed) => {
-                self.ensure_current_attempt(call, failed.attempt)?;
-                self.apply_call_failed(call, &failed.fault, failed.retry_ms)
-            }
+            AttemptEvent::CallFailed(failed) => self.apply_call_failed(call, failed),
             AttemptEvent::RetryDue => self.apply_retry_due(call),
             AttemptEvent::HostCallBegun(_)
             | AttemptEvent::HostCalled(_)
@@ -187,14 +186,15 @@ impl Stepper {
         ensure(*spent >= self.env.spent, "a resume that gives money back")?;
         // Determined under the old rules: a lower loop limit may leave a call without a place that
         // was in progress.
-        let open = self.env.open_calls(&self.team);
+        let old_team = self.team.clone();
+        let open = self.env.open_calls(&old_team);
         let at_work: Vec<CallKey> = open.map(|(call, _)| call).collect();
         self.adopt_rules(rules)?;
         self.env.status = Status::Running;
         (self.env.spent, self.env.budget) = (*spent, *budget);
         self.env.call_policy = *calls;
         for call in at_work {
-            self.env.charge_reservations(call);
+            self.env.charge_reservations(&old_team, call);
         }
         for outbound in &mut self.env.outbox {
             outbound.failed = None;
@@ -223,18 +223,21 @@ impl Stepper {
         let slot = *slot;
         self.ensure_started()?;
         self.ensure_slot_exists(slot)?;
-        let role = self.team.role(slot.role);
         ensure(
             self.env.components.get(&slot) == old.as_ref(),
             "a change of a component that was not there",
         )?;
         self.env.components.insert(slot, new.clone());
+        let team = self.team.clone();
+        let role = team.role(slot.role);
         if let Some(activation) = &mut self.env.roles[slot.role.index()].activation {
-            let at = activation
-                .current_work(role)
-                .and_then(|work| super::component_slot(role, slot.role, work));
-            if at == Some(slot) {
-                activation.component_replaced();
+            let open = activation.open_calls(role);
+            let made_by_it: Vec<Work> = open
+                .map(|(work, _)| work)
+                .filter(|work| super::component_slot(role, slot.role, *work) == Some(slot))
+                .collect();
+            for work in made_by_it {
+                activation.component_replaced(role, work);
             }
         }
         Ok(())
@@ -285,6 +288,12 @@ impl Stepper {
         let (attempt, call_reuse) = (started.attempt, started.call_reuse);
         self.ensure_running()?;
         ensure(self.env.is_step_open, "a call outside of a step")?;
+        ensure(
+            self.activation_mut(call.role)?
+                .tool_call(call.work)
+                .is_none_or(TurnCall::is_ready),
+            "a call that is not approved",
+        )?;
         let open = self.open_call_mut(call)?;
         ensure(open.phase.is_ready(), "a call that is not ready")?;
         ensure(
@@ -316,10 +325,14 @@ impl Stepper {
                 )?;
                 work == Work::Plan
             }
-            CallResult::Returned { .. } => matches!(work, Work::Act { .. }),
+            CallResult::Returned { .. } => matches!(work, Work::Act { .. } | Work::ToolCall { .. }),
+            CallResult::Replied(reply) => {
+                self.ensure_valid_reply(id, reply)?;
+                matches!(work, Work::Turn { .. })
+            }
         };
         ensure(fits, "a result of another kind of call")?;
-        self.env.charge_reservations(call);
+        self.env.charge_reservations(&self.team, call);
         match result {
             CallResult::Chosen(choice) => self.activation_mut(id)?.record_choice(work, *choice),
             CallResult::Planned {
@@ -339,7 +352,15 @@ impl Stepper {
                 output,
                 emissions,
                 writes,
+            } if matches!(work, Work::ToolCall { .. }) => {
+                return self.end_tool_call_with(call, output, emissions, writes);
+            }
+            CallResult::Returned {
+                output,
+                emissions,
+                writes,
             } => self.keep_result(call, output, emissions, writes)?,
+            CallResult::Replied(reply) => return self.begin_turn(call, reply),
         }
         let team = self.team.clone();
         self.activation_mut(id)?.proceed(team.role(id));
@@ -356,9 +377,9 @@ impl Stepper {
     ) -> ApplyResult {
         let emissions = emissions
             .iter()
-            .map(|draft| self.make_message(call, draft))
+            .map(|draft| self.make_next_message(call, draft))
             .collect::<Result<_, _>>()?;
-        let output = self.make_message(call, output)?;
+        let output = self.make_next_message(call, output)?;
         let activation = self.activation_mut(call.role)?;
         let tried = core::mem::take(&mut activation.current_call);
         activation.done.push(FinishedCall {
@@ -371,24 +392,33 @@ impl Stepper {
         Ok(())
     }
 
-    /// Makes a message from a draft. Its id is derived from where it was made, so that it is the
-    /// same when the run is repeated.
-    fn make_message(
+    /// Makes a message from a draft. Its id is derived from how many messages the activation made
+    /// before, so that it is the same when the run is repeated.
+    fn make_next_message(
         &mut self,
         call: CallKey,
         draft: &Draft,
     ) -> Result<UncommittedMessage, IllegalEvent> {
-        let CallKey { role: id, work } = call;
-        let team = self.team.clone();
-        let role = team.role(id);
-        let activation = self.activation_mut(id)?;
+        let activation = self.activation_mut(call.role)?;
         let number = activation.message_count;
         activation.message_count += 1;
-        let name = format!("{}-{}-{number}", activation.opened_in_step, id.0);
-        let action = match work {
+        let id = format!("{}-{}-{number}", activation.opened_in_step, call.role.0);
+        Ok(self.make_message(call, draft, &id))
+    }
+
+    /// Makes a message with this id from a draft.
+    pub(super) fn make_message(
+        &mut self,
+        call: CallKey,
+        draft: &Draft,
+        id: &str,
+    ) -> UncommittedMessage {
+        let role = self.team.role(call.role);
+        let label = match call.work {
             Work::Act { action, .. } => &role.action(action).name,
             Work::Plan | Work::Think { .. } => &role.actions[0].name,
-            Work::Answer => &role.name,
+            // The actions of a tools role are no labels.
+            Work::Answer | Work::Turn { .. } | Work::ToolCall { .. } => &role.name,
         };
         let addressed = if draft.to.is_empty() {
             Addressing::ByEnvironment
@@ -396,12 +426,12 @@ impl Stepper {
             Addressing::Explicit
         };
         let message = Message {
-            id: name.as_str().into(),
+            id: id.into(),
             content: draft.content.clone(),
             instruct: draft.data.clone().map(Instruct::untyped),
             parts: draft.parts.clone(),
             role: role.speaker_name(),
-            cause_by: draft.cause_by.clone().unwrap_or_else(|| action.clone()),
+            cause_by: draft.cause_by.clone().unwrap_or_else(|| label.clone()),
             sent_from: role.name.clone(),
             send_to: if draft.to.is_empty() {
                 alloc::vec![TO_ALL.into()]
@@ -411,27 +441,39 @@ impl Stepper {
             meta: Default::default(),
             route: draft.route.clone(),
         };
-        Ok(UncommittedMessage {
+        UncommittedMessage {
             message: self.env.add_message(message),
             addressing: addressed,
-        })
+        }
     }
 
     fn apply_call_suspended(&mut self, call: CallKey) -> ApplyResult {
-        self.env.charge_reservations(call);
+        self.env.charge_reservations(&self.team, call);
         let open = self.open_call_mut(call)?;
         (open.progress.keeps_calls, open.progress.was_suspended) = (true, true);
         *open.phase = open.progress.ready_or_in_doubt();
         Ok(())
     }
 
-    fn apply_call_failed(
-        &mut self,
-        call: CallKey,
-        fault: &Fault,
-        retry_ms: Option<u32>,
-    ) -> ApplyResult {
-        self.env.charge_reservations(call);
+    fn apply_call_failed(&mut self, call: CallKey, failed: &CallFailed) -> ApplyResult {
+        let CallFailed {
+            attempt,
+            fault,
+            retry_ms,
+            handling,
+            ..
+        } = failed;
+        let open = self.env.open_call(&self.team, call);
+        if fault.kind == FaultKind::Turns && open.is_some_and(|open| open.phase.is_ready()) {
+            return self.apply_turn_limit(call, failed);
+        }
+        self.ensure_current_attempt(call, *attempt)?;
+        let is_returned = *handling == FaultHandling::Returned;
+        ensure(
+            !is_returned || retry_ms.is_none() && matches!(call.work, Work::ToolCall { .. }),
+            "a fault that cannot be returned to a model",
+        )?;
+        self.env.charge_reservations(&self.team, call);
         let open = self.running_call_mut(call)?;
         open.progress.failures += 1;
         open.progress.keeps_calls = fault.kind.keeps_recorded_calls();
@@ -439,6 +481,9 @@ impl Stepper {
             Some(_) => Phase::BackingOff,
             None => Phase::Failed(fault.as_reported(call.work).into_owned()),
         };
+        if is_returned {
+            self.end_tool_call(call, ToolOutcome::Failed(fault.clone()))?;
+        }
         Ok(())
     }
 

@@ -8,6 +8,7 @@ use super::Stepper;
 use super::ready_index::RoleStatus;
 use crate::record::event::{Event, RoutingResult, Status};
 use crate::record::id::{JoinId, RoleId, Slot, SlotKind};
+use crate::record::turn::ToolRef;
 use crate::record::work::{CallKey, Work};
 use crate::state::activation::{Activation, OpenCallMut, Phase};
 
@@ -60,7 +61,23 @@ impl Stepper {
                 role: call.role,
                 kind: SlotKind::Action(action),
             }),
-            Work::Think { .. } | Work::Plan | Work::Answer => self.ensure_role_exists(call.role),
+            Work::ToolCall {
+                tool: ToolRef::Action(action),
+                ..
+            } => self.ensure_slot_exists(Slot {
+                role: call.role,
+                kind: SlotKind::Action(action),
+            }),
+            Work::ToolCall {
+                tool: ToolRef::Handoff(to),
+                ..
+            } => {
+                self.ensure_role_exists(call.role)?;
+                self.ensure_role_exists(to)
+            }
+            Work::Think { .. } | Work::Plan | Work::Answer | Work::Turn { .. } => {
+                self.ensure_role_exists(call.role)
+            }
         }
     }
 
@@ -97,7 +114,7 @@ impl Stepper {
     pub(super) fn ensure_slot_exists(&self, slot: Slot) -> ApplyResult {
         self.ensure_role_exists(slot.role)?;
         let exists = match slot.kind {
-            SlotKind::Think => true,
+            SlotKind::Think | SlotKind::Turn => true,
             SlotKind::Action(action) => action.index() < self.team.role(slot.role).actions.len(),
         };
         ensure(exists, "a place of an action that the role does not have")

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use super::Stepper;
 use super::checks::{ApplyResult, ensure};
-use super::files::{FILES_SCOPE, first_change};
+use super::files::{FILES_SCOPE, concerns_path};
 use super::ready_index::RoleStatus;
 use crate::record::event::{
     ConflictingWriter, Event, RoutingResult, StepCommitted, StepConflicted,
@@ -20,7 +20,9 @@ use crate::record::message::Hop;
 use crate::record::rules::Reducer;
 use crate::record::scope_write::{ROLE_SCOPE, ScopeChange, Write};
 use crate::record::work::CallKey;
-use crate::state::activation::{Activation, FinishedCall, UncommittedMessage};
+use crate::state::activation::{
+    Activation, CallProgress, FinishedCall, ToolOutcome, TurnCall, UncommittedMessage,
+};
 use crate::state::environment::join::{Arrival, Firing};
 use crate::state::environment::routing::{RouteInput, route};
 use crate::state::environment::scope::apply_changes;
@@ -58,7 +60,7 @@ impl Stepper {
     pub(super) fn step_conflict(&self) -> Option<StepConflicted> {
         let mut writers: BTreeMap<(&str, &str), Vec<RoleId>> = BTreeMap::new();
         for (id, activation) in self.complete_activations() {
-            for write in activation.done.iter().flat_map(|done| &done.writes) {
+            for write in activation.writes() {
                 if write.scope != ROLE_SCOPE && self.reducer(&write.scope).is_none() {
                     let roles = writers.entry((&write.scope, &write.key)).or_default();
                     if !roles.contains(&id) {
@@ -90,13 +92,19 @@ impl Stepper {
 
     /// Returns the first call of a role that wrote a key.
     fn conflicting_writer(&self, id: RoleId, scope: &str, key: &str) -> Option<ConflictingWriter> {
-        let done = &self.env.role(id).activation.as_ref()?.done;
-        let first = &done[first_write(done, scope, key)?];
-        let digest = self.component(id, first.work).cloned();
+        let activation = self.env.role(id).activation.as_ref()?;
+        let written = WrittenKey { scope, key };
+        let first = activation.done.iter().find(|done| written.is_by(done));
+        let first = first.map(|done| (done.work, &done.progress)).or_else(|| {
+            let mut calls = activation.tool_calls();
+            let (work, call) = calls.find(|(_, call)| written.is_by_tool_call(call))?;
+            Some((work, &call.progress))
+        });
+        let (work, progress) = first?;
         Some(ConflictingWriter {
-            call: CallKey::new(id, first.work),
-            attempt: first.progress.attempts,
-            digest,
+            call: CallKey::new(id, work),
+            attempt: progress.attempts,
+            digest: self.component(id, work).cloned(),
         })
     }
 
@@ -104,8 +112,7 @@ impl Stepper {
     pub(super) fn publications(&self) -> Vec<(RoleId, UncommittedMessage)> {
         let mut all = Vec::new();
         for (id, activation) in self.complete_activations() {
-            let emissions = activation.done.iter().flat_map(|done| &done.emissions);
-            all.extend(emissions.copied().map(|outgoing| (id, outgoing)));
+            all.extend(activation.emissions().map(|outgoing| (id, outgoing)));
             all.extend(activation.output().map(|outgoing| (id, outgoing)));
         }
         all
@@ -185,8 +192,8 @@ impl Stepper {
                 let memory = &mut self.env.roles[id.index()].memory;
                 memory.extend(news);
                 memory.extend(activation.done.iter().map(|done| done.output.message));
-                self.apply_writes(id, &activation.done);
-                self.commit_files(id, &activation.done);
+                self.apply_writes(id, &activation);
+                self.commit_files(id, &activation);
             }
         }
     }
@@ -271,9 +278,9 @@ impl Stepper {
         self.team.scopes.get(scope).copied().flatten()
     }
 
-    fn apply_writes(&mut self, id: RoleId, done: &[FinishedCall]) {
+    fn apply_writes(&mut self, id: RoleId, activation: &Activation) {
         let mut changes: BTreeMap<(&str, &str), Vec<&ScopeChange>> = BTreeMap::new();
-        for write in done.iter().flat_map(|done| &done.writes) {
+        for write in activation.writes() {
             changes
                 .entry((&write.scope, &write.key))
                 .or_default()
@@ -311,17 +318,23 @@ impl Stepper {
         let message = conflict_message(scope, key, &names);
         let (mut files, mut since) = (Vec::new(), self.env.step);
         for writer in writers {
-            if let Some(activation) = &mut self.env.roles[writer.call.role.index()].activation
-                && let Some(first) = first_write(&activation.done, scope, key)
-            {
+            let Some(activation) = &mut self.env.roles[writer.call.role.index()].activation else {
+                continue;
+            };
+            let fault = Fault::new(FaultKind::StateConflict, message.clone());
+            let written = WrittenKey { scope, key };
+            if let Some(first) = activation.done.iter().position(|done| written.is_by(done)) {
                 files.extend(
                     activation.done[first..]
                         .iter()
                         .flat_map(|done| done.progress.files.iter().cloned()),
                 );
-                since = since.min(activation.opened_in_step);
-                activation.revert_to(first, Fault::new(FaultKind::StateConflict, message.clone()));
+                activation.revert_to(first, fault);
+            } else {
+                let is_reverted = |call: &TurnCall| written.is_by_tool_call(call);
+                files.extend(activation.revert_tool_calls(is_reverted, &fault));
             }
+            since = since.min(activation.opened_in_step);
         }
         self.revert_files(files, since);
     }
@@ -350,13 +363,40 @@ pub fn conflict_message(scope: &str, key: &str, roles: &[&str]) -> String {
     }
 }
 
-/// Returns the index of the first of these calls that wrote a key.
-fn first_write(done: &[FinishedCall], scope: &str, key: &str) -> Option<usize> {
-    if scope == FILES_SCOPE {
-        return first_change(done, key);
+/// A key of a scope, or a path of a file, that was written.
+#[derive(Clone, Copy)]
+struct WrittenKey<'a> {
+    scope: &'a str,
+    key: &'a str,
+}
+
+impl WrittenKey<'_> {
+    /// Returns whether a finished call wrote it.
+    fn is_by(self, done: &FinishedCall) -> bool {
+        self.is_among(&done.writes, &done.progress)
     }
-    let wrote = |write: &Write| write.scope == scope && write.key == key;
-    done.iter().position(|done| done.writes.iter().any(wrote))
+
+    /// Returns whether a tool call that returned wrote it.
+    fn is_by_tool_call(self, call: &TurnCall) -> bool {
+        match &call.outcome {
+            Some(ToolOutcome::Returned(returned)) => {
+                self.is_among(&returned.writes, &call.progress)
+            }
+            _ => false,
+        }
+    }
+
+    fn is_among(self, writes: &[Write], progress: &CallProgress) -> bool {
+        match self.scope {
+            FILES_SCOPE => progress
+                .files
+                .iter()
+                .any(|change| concerns_path(change, self.key)),
+            _ => writes
+                .iter()
+                .any(|write| write.scope == self.scope && write.key == self.key),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -7,18 +7,20 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::Stepper;
+use super::turns::limit_calls;
 use crate::machine::effect::Invocation;
 use crate::record::event::{
     AttemptEvent, CallFailed, CallFinished, CallStarted, Event, MessageSent, RunResumed, RunStarted,
 };
-use crate::record::fault::{Fault, FaultKind, Retryability};
+use crate::record::fault::{Fault, FaultHandling, FaultKind, Retryability};
 use crate::record::host_call::{CallOutcome, CallPolicy, HostCall, RecordedCallUse, WriteResult};
 use crate::record::id::{Digest, MessageId, RunId, Slot};
 use crate::record::message::{IDEA_LABEL, IDEMPOTENCY_KEY, Message, TO_ALL};
 use crate::record::money::Usd;
 use crate::record::rules::Rules;
+use crate::record::turn::ToolRef;
 use crate::record::work::{CallKey, CallResult, Task, Work};
-use crate::state::activation::{Addressing, Phase};
+use crate::state::activation::{Addressing, CallProgress, Phase};
 use crate::state::environment::routing::{RouteInput, route};
 use crate::team::condition::WorkBudget;
 use crate::team::{RetryPolicy, Role};
@@ -64,6 +66,9 @@ impl Stepper {
         for (id, activation) in self.env.activations() {
             let calls = activation.done.iter();
             finished.extend(calls.map(|done| CallKey::new(id, done.work)));
+            let tool_calls = activation.tool_calls();
+            let made = tool_calls.filter(|(_, call)| call.was_made());
+            finished.extend(made.map(|(work, _)| CallKey::new(id, work)));
         }
         Event::RunResumed(RunResumed {
             checkpoint: self.env.checkpoint.clone(),
@@ -163,7 +168,14 @@ impl Stepper {
         }
         let role = self.team.role(call.role);
         let attempt = open.progress.attempts;
-        let fault = match result.and_then(|finished| validate_result(role, finished)) {
+        let limited = result.map(|finished| match finished {
+            CallResult::Replied(mut reply) => {
+                limit_calls(role, open.activation, &mut reply);
+                CallResult::Replied(reply)
+            }
+            other => other,
+        });
+        let fault = match limited.and_then(|finished| validate_result(role, finished)) {
             Ok(result) => {
                 return Some(Event::Attempt(
                     call,
@@ -188,6 +200,7 @@ impl Stepper {
             AttemptEvent::CallFailed(CallFailed {
                 attempt,
                 digest,
+                handling: fault_handling(role, call.work, open.progress, &fault, retry_ms),
                 fault,
                 retry_ms,
             }),
@@ -261,12 +274,36 @@ pub(super) fn unassignable_task<'a>(role: &Role, tasks: &'a [Task]) -> Option<&'
 /// Returns how often the calls of a role are retried.
 pub fn retry_policy(role: &Role, work: Work) -> RetryPolicy {
     match work {
-        Work::Think { .. } | Work::Answer => RetryPolicy {
-            retries: 0,
-            backoff_ms: 0,
-        },
+        Work::Think { .. } | Work::Answer => RetryPolicy::NEVER,
         Work::Plan => role.actions[0].retry,
-        Work::Act { action, .. } => role.action(action).retry,
+        Work::Act { action, .. }
+        | Work::ToolCall {
+            tool: ToolRef::Action(action),
+            ..
+        } => role.action(action).retry,
+        Work::Turn { .. } => role
+            .tool_loop()
+            .map_or(RetryPolicy::NEVER, |tools| tools.retry),
+        Work::ToolCall { .. } => RetryPolicy::NEVER,
+    }
+}
+
+/// Returns what becomes of a fault. Only a tool call that is not retried and leaves nothing in doubt
+/// can return it to the model.
+fn fault_handling(
+    role: &Role,
+    work: Work,
+    progress: &CallProgress,
+    fault: &Fault,
+    retry_ms: Option<u32>,
+) -> FaultHandling {
+    match (work, role.tool_loop()) {
+        (Work::ToolCall { tool, .. }, Some(tools))
+            if retry_ms.is_none() && !progress.leaves_writes_in_doubt() =>
+        {
+            tools.fault_handling(tool, fault.kind)
+        }
+        _ => FaultHandling::Stops,
     }
 }
 

@@ -2,6 +2,7 @@
 //! if two roles changed the same file in one step.
 
 use alloc::collections::BTreeMap;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::Stepper;
@@ -9,7 +10,7 @@ use super::checks::{ApplyResult, ensure};
 use crate::record::file::{FileChange, PathContent};
 use crate::record::id::RoleId;
 use crate::record::work::{CallKey, Work};
-use crate::state::activation::FinishedCall;
+use crate::state::activation::Activation;
 
 /// Stands in place of the name of a scope when a conflict over a file is reported.
 pub const FILES_SCOPE: &str = "<files>";
@@ -27,8 +28,17 @@ impl Stepper {
             "changes of files that are not in order",
         )?;
         self.running_call_mut(call)?.progress.files = files.to_vec();
+        let activation = self.activation_mut(call.role)?;
+        // A later call of the turn wins, also if it ended sooner.
+        let changed_later: Vec<String> = activation
+            .file_changes()
+            .filter(|(work, _)| activation.is_of_incomplete_turn(*work) && *work > call.work)
+            .map(|(_, change)| change.path.clone())
+            .collect();
         for change in files {
-            self.env.files.record_change(change);
+            if !changed_later.contains(&change.path) {
+                self.env.files.record_change(change);
+            }
         }
         Ok(())
     }
@@ -94,15 +104,13 @@ impl Stepper {
 
     /// Commits the file changes of an activation: for each path, the content before the first
     /// change and after the last one.
-    pub(super) fn commit_files(&mut self, id: RoleId, done: &[FinishedCall]) {
+    pub(super) fn commit_files(&mut self, id: RoleId, activation: &Activation) {
         let mut whole: BTreeMap<&str, (FileChange, Work)> = BTreeMap::new();
-        for done in done {
-            for change in &done.progress.files {
-                let (sum, work) = whole
-                    .entry(&change.path)
-                    .or_insert_with(|| (change.clone(), done.work));
-                (sum.after, *work) = (change.after.clone(), done.work);
-            }
+        for (by, change) in activation.file_changes() {
+            let (sum, work) = whole
+                .entry(&change.path)
+                .or_insert_with(|| (change.clone(), by));
+            (sum.after, *work) = (change.after.clone(), by);
         }
         for (change, work) in whole.into_values() {
             self.env
@@ -143,15 +151,11 @@ impl Stepper {
     }
 }
 
-/// Returns the index of the first of these calls that changed this path or one above it.
-pub(super) fn first_change(done: &[FinishedCall], path: &str) -> Option<usize> {
-    let concerns = |change: &FileChange| {
-        change.path == path
-            || change.after != PathContent::Directory
-                && ancestors(path).any(|above| above == change.path)
-    };
-    done.iter()
-        .position(|done| done.progress.files.iter().any(concerns))
+/// Returns whether a change is of this path or of one above it.
+pub(super) fn concerns_path(change: &FileChange, path: &str) -> bool {
+    change.path == path
+        || change.after != PathContent::Directory
+            && ancestors(path).any(|above| above == change.path)
 }
 
 /// Returns the paths above a path.

@@ -14,13 +14,14 @@ use super::checks::{ApplyResult, IllegalEvent, ensure};
 use super::ready_index::RoleStatus;
 use crate::record::event::{AttemptEvent, Event, RequestAnswered, RequestOpened};
 use crate::record::host_call::{CallOutcome, HostCall, HostCallKind};
-use crate::record::id::RequestId;
+use crate::record::id::{RequestId, RoleId};
 use crate::record::message::Draft;
 use crate::record::money::Usd;
 use crate::record::request::{HumanAnswer, HumanRequest};
 use crate::record::work::{CallKey, Work};
 use crate::state::activation::{Activation, Phase};
 use crate::state::environment::Environment;
+use crate::team::React;
 
 impl Stepper {
     /// Returns the id of the request that an open call makes after `before` others.
@@ -46,7 +47,11 @@ impl Stepper {
         let is_asked =
             |phase: &Phase| matches!(phase, Phase::WaitingForHuman(open) if open.id == *id);
         let mut open = self.env.open_calls(&self.team);
-        let (call, _) = open.find(|(_, open)| is_asked(open.phase))?;
+        let (call, open) = open.find(|(_, open)| is_asked(open.phase))?;
+        let is_about_call = |phase: &Phase| matches!(phase, Phase::WaitingForHuman(open) if open.proposed.is_some());
+        if is_about_call(open.phase) {
+            answer.verdict()?;
+        }
         if call.work == Work::Answer {
             // A human role needs an answer from a human, so it waits until there is one.
             answer.value()?;
@@ -62,9 +67,18 @@ impl Stepper {
         ))
     }
 
-    /// Returns the event that opens the request of the next human role that has taken its mail.
-    pub(super) fn human_role_request_event(&self) -> Option<Event> {
+    /// Returns the event that opens the next request that is not about a running attempt: that of a
+    /// human role which has taken its mail, or about a tool call that has to be approved.
+    pub(super) fn request_opening_event(&self) -> Option<Event> {
         let id = self.ready_index.first_opening_request()?;
+        match &self.team.role(id).react {
+            React::Tools(_) => self.approval_request_event(id),
+            _ => self.human_role_request_event(id),
+        }
+    }
+
+    /// Returns the event that opens the request of a human role.
+    fn human_role_request_event(&self, id: RoleId) -> Option<Event> {
         let activation = self.env.role(id).activation.as_ref()?;
         let call = CallKey::new(id, Work::Answer);
         let request = HumanRequest {
@@ -75,6 +89,7 @@ impl Stepper {
             default: None,
             expires_ms: None,
             call_digest: String::new(),
+            proposed: None,
         };
         Some(Event::Attempt(
             call,
@@ -120,22 +135,22 @@ impl Stepper {
         call: CallKey,
         request: &HumanRequest,
     ) -> ApplyResult {
-        if call.work == Work::Answer {
+        if call.work == Work::Answer || request.proposed.is_some() {
             self.ensure_running()?;
             ensure(self.env.is_step_open, "a question outside of a step")?;
             ensure(
-                self.human_role_request_event()
+                self.request_opening_event()
                     .as_ref()
                     .is_some_and(|event| opens_request(event, call, request)),
                 "a question of nobody's",
             )?;
         } else {
             self.running_call_mut(call)?;
+            ensure(
+                is_id_of_call(&request.id, call, self.activation_mut(call.role)?),
+                "a request under the name of another",
+            )?;
         }
-        ensure(
-            is_id_of_call(&request.id, call, self.activation_mut(call.role)?),
-            "a request under the name of another",
-        )?;
         let open = self.open_call_mut(call)?;
         open.progress.keeps_calls = true;
         *open.phase = Phase::WaitingForHuman(request.clone());
@@ -168,6 +183,11 @@ impl Stepper {
             matches!(answer, HumanAnswer::Given(_)) || *answer == open.outcome_when_expired(),
             "a default that was not agreed upon",
         )?;
+        if open.proposed.is_some() {
+            self.apply_approval(call, answer)?;
+            self.set_checkpoint(checkpoint.clone(), parent.clone());
+            return Ok(());
+        }
         match (call.work, answer.value()) {
             (Work::Answer, Some(value)) => {
                 let output = Draft {
@@ -223,6 +243,16 @@ fn is_id_of_call(request: &RequestId, call: CallKey, activation: &Activation) ->
 /// Returns an id derived from the step, the role, the call in its activation, and the number of the
 /// request in the call.
 fn request_id(call: CallKey, activation: &Activation, before: u32) -> RequestId {
+    if let Work::ToolCall {
+        turn, call: index, ..
+    } = call.work
+    {
+        let step = activation.opened_in_step;
+        return RequestId(format!(
+            "ask-{step}-{}-{turn}-{index}-{before}",
+            call.role.0
+        ));
+    }
     let place =
         usize::from(activation.skipped_actions) + activation.done.len() + activation.choices.len();
     RequestId(format!(
@@ -239,5 +269,5 @@ pub fn may_have_had_request(env: &Environment, id: &str) -> bool {
         .into_iter()
         .flat_map(|parts| parts.split('-'));
     let parts: Option<Vec<u64>> = parts.map(|part| part.parse().ok()).collect();
-    matches!(parts.as_deref(), Some([step, role, _, _]) if *step <= env.step && *role < env.roles.len() as u64)
+    matches!(parts.as_deref(), Some([step, role, _, _] | [step, role, _, _, _]) if *step <= env.step && *role < env.roles.len() as u64)
 }

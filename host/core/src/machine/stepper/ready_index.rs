@@ -7,10 +7,11 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
+use super::turns::startable_tool_calls;
 use crate::record::event::{Event, JoinReleased, MessageSent, RunStarted, StepCommitted};
 use crate::record::id::RoleId;
 use crate::record::work::Work;
-use crate::state::activation::Phase;
+use crate::state::activation::{Activation, Phase, TurnCall};
 use crate::state::environment::{Environment, RoleState};
 use crate::team::{Role, Team};
 
@@ -21,9 +22,9 @@ pub(super) enum RoleStatus {
     HasMail,
     /// It can make a call.
     Ready,
-    /// It is a human role whose request is not opened yet.
+    /// It is a human role whose request is not opened yet, or has a tool call for which that holds.
     OpeningRequest,
-    /// An attempt is in progress.
+    /// An attempt is in progress. Of several calls, none can be started.
     Running,
     /// It waits before a retry.
     BackingOff,
@@ -38,10 +39,11 @@ pub(super) enum RoleStatus {
 /// The index of all roles that have mail or open work.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ReadyIndex {
-    by_role: BTreeMap<RoleId, RoleStatus>,
+    by_role: BTreeMap<RoleId, (RoleStatus, CallCounts)>,
     ready: BTreeSet<RoleId>,
     opening_request: BTreeSet<RoleId>,
     counts: [usize; RoleStatus::Complete as usize + 1],
+    calls: CallCounts,
 }
 
 impl RoleStatus {
@@ -62,7 +64,69 @@ impl RoleStatus {
             Phase::Failed(_) => Self::Failed,
             Phase::WaitingForHuman(_) => Self::WaitingForHuman,
             Phase::Complete => Self::Complete,
+            Phase::CallingTools => Self::from_tool_calls(role, activation),
         })
+    }
+
+    /// Returns the status of a role with open tool calls: what the stepper has to do about it next.
+    fn from_tool_calls(role: &Role, activation: &Activation) -> Self {
+        let open = || {
+            activation
+                .tool_calls()
+                .map(|(_, call)| call)
+                .filter(|call| call.outcome.is_none())
+        };
+        let has = |phase: Phase| open().any(|call| call.phase == phase);
+        let starts = |tools| startable_tool_calls(tools, activation).next().is_some();
+        if open().any(TurnCall::needs_request) {
+            Self::OpeningRequest
+        } else if role.tool_loop().is_some_and(starts) {
+            Self::Ready
+        } else if has(Phase::Running) {
+            Self::Running
+        } else if has(Phase::BackingOff) {
+            Self::BackingOff
+        } else if open().any(|call| matches!(call.phase, Phase::Failed(_))) {
+            Self::Failed
+        } else {
+            Self::WaitingForHuman
+        }
+    }
+}
+
+/// How many calls of a role are in a phase that matters to others, also while the role can do
+/// something else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct CallCounts {
+    running: usize,
+    backing_off: usize,
+    failed: usize,
+}
+
+impl CallCounts {
+    /// Counts the calls of a role with this status.
+    fn new(status: RoleStatus, state: &RoleState) -> Self {
+        let tool_calls = state
+            .activation
+            .as_ref()
+            .filter(|activation| activation.phase == Phase::CallingTools);
+        let Some(activation) = tool_calls else {
+            return Self {
+                running: usize::from(status == RoleStatus::Running),
+                backing_off: usize::from(status == RoleStatus::BackingOff),
+                failed: usize::from(status == RoleStatus::Failed),
+            };
+        };
+        let mut counts = Self::default();
+        for (_, call) in activation.tool_calls() {
+            match call.phase {
+                Phase::Running => counts.running += 1,
+                Phase::BackingOff => counts.backing_off += 1,
+                Phase::Failed(_) => counts.failed += 1,
+                _ => {}
+            }
+        }
+        counts
     }
 }
 
@@ -82,17 +146,25 @@ impl ReadyIndex {
         ids: impl IntoIterator<Item = RoleId>,
     ) {
         for id in ids {
-            let now = RoleStatus::from_state(team.role(id), env.role(id));
+            let state = env.role(id);
+            let now = RoleStatus::from_state(team.role(id), state)
+                .map(|status| (status, CallCounts::new(status, state)));
             let before = match now {
-                Some(stand) => self.by_role.insert(id, stand),
+                Some(entry) => self.by_role.insert(id, entry),
                 None => self.by_role.remove(&id),
             };
             if before != now {
-                if let Some(stand) = before {
-                    self.remove(id, stand);
+                if let Some((status, calls)) = before {
+                    self.remove(id, status);
+                    self.calls.running -= calls.running;
+                    self.calls.backing_off -= calls.backing_off;
+                    self.calls.failed -= calls.failed;
                 }
-                if let Some(stand) = now {
-                    self.insert(id, stand);
+                if let Some((status, calls)) = now {
+                    self.insert(id, status);
+                    self.calls.running += calls.running;
+                    self.calls.backing_off += calls.backing_off;
+                    self.calls.failed += calls.failed;
                 }
             }
         }
@@ -129,6 +201,21 @@ impl ReadyIndex {
         self.counts[status as usize]
     }
 
+    /// Returns how many attempts are in progress.
+    pub(super) fn running_calls(&self) -> usize {
+        self.calls.running
+    }
+
+    /// Returns whether an attempt is in progress, or follows after a pause.
+    pub(super) fn has_calls_in_progress(&self) -> bool {
+        self.calls.running + self.calls.backing_off > 0
+    }
+
+    /// Returns whether a call has failed.
+    pub(super) fn has_failed_calls(&self) -> bool {
+        self.calls.failed > 0
+    }
+
     /// Returns how many roles have open work.
     pub(super) fn open_count(&self) -> usize {
         self.by_role.len() - self.count(RoleStatus::HasMail)
@@ -136,7 +223,7 @@ impl ReadyIndex {
 
     /// Returns all entries, in the order of the roles.
     pub(super) fn iter(&self) -> impl Iterator<Item = (RoleId, RoleStatus)> {
-        self.by_role.iter().map(|(id, stand)| (*id, *stand))
+        self.by_role.iter().map(|(id, (status, _))| (*id, *status))
     }
 
     /// Returns the roles that can make a call, in order.

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::record::fault::Fault;
+use crate::record::fault::{Fault, FaultHandling};
 use crate::record::file::FileChange;
 use crate::record::host_call::{AnswerSource, DoubtResolution, HostCall, Intent, RecordedCallUse};
 use crate::record::id::{CheckpointId, Digest, RequestId};
@@ -91,6 +91,8 @@ pub struct CallFailed {
     /// The pause before the automatic retry, in milliseconds; `None` if it is not retried
     /// automatically.
     pub retry_ms: Option<u32>,
+    /// What becomes of the fault.
+    pub handling: FaultHandling,
 }
 
 /// A human is asked.

@@ -4,8 +4,9 @@
 use super::{Environment, MessageRef};
 use crate::record::id::{RoleId, Slot, SlotKind};
 use crate::record::shape::RoleShape;
+use crate::record::turn::ToolRef;
 use crate::record::work::Work;
-use crate::state::activation::Activation;
+use crate::state::activation::{Activation, ToolOutcome};
 
 /// Why a state is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -77,6 +78,14 @@ impl Environment {
                 for message in &mut activation.news {
                     visit(message);
                 }
+                let turns = activation.turns.iter_mut();
+                for call in turns.flat_map(|turn| &mut turn.calls) {
+                    if let Some(ToolOutcome::Returned(returned)) = &mut call.outcome {
+                        for outgoing in &mut returned.emissions {
+                            visit(&mut outgoing.message);
+                        }
+                    }
+                }
                 for done in &mut activation.done {
                     visit(&mut done.output.message);
                     for outgoing in &mut done.emissions {
@@ -90,9 +99,10 @@ impl Environment {
     /// Returns whether every action that the state refers to exists in the role it is attributed
     /// to.
     fn has_all_actions(&self) -> bool {
+        let roles = self.shape.roles.len();
         let role = |id: RoleId| self.shape.roles.get(id.index());
         let has = |slot: &Slot| match slot.kind {
-            SlotKind::Think => role(slot.role).is_some(),
+            SlotKind::Think | SlotKind::Turn => role(slot.role).is_some(),
             SlotKind::Action(action) => {
                 role(slot.role).is_some_and(|role| action.index() < role.actions.len())
             }
@@ -101,31 +111,41 @@ impl Environment {
         self.components.keys().chain(self.ledger.keys()).all(has)
             && files
                 .into_iter()
-                .all(|file| role(file.role).is_some_and(|role| exists_in(file.work, role)))
+                .all(|file| role(file.role).is_some_and(|role| exists_in(file.work, role, roles)))
             && self.activations().all(|(id, activation)| {
-                role(id).is_some_and(|role| has_actions_of(activation, role))
+                role(id).is_some_and(|role| has_actions_of(activation, role, roles))
             })
     }
 }
 
-/// Returns whether a role has all actions that its activation refers to.
-fn has_actions_of(activation: &Activation, role: &RoleShape) -> bool {
+/// Returns whether a role has all actions that its activation refers to, in a team of this many
+/// roles.
+fn has_actions_of(activation: &Activation, role: &RoleShape, roles: usize) -> bool {
     let works = activation
         .done
         .iter()
         .map(|done| done.work)
-        .chain(activation.reverted.iter().map(|undone| undone.work));
+        .chain(activation.reverted.iter().map(|undone| undone.work))
+        .chain(activation.tool_calls().map(|(work, _)| work));
     let choices = -1..role.actions.len() as i32;
-    works.into_iter().all(|work| exists_in(work, role))
+    works.into_iter().all(|work| exists_in(work, role, roles))
         && activation
             .choices
             .iter()
             .all(|choice| choices.contains(choice))
 }
 
-fn exists_in(work: Work, role: &RoleShape) -> bool {
+fn exists_in(work: Work, role: &RoleShape, roles: usize) -> bool {
     match work {
-        Work::Act { action, .. } => action.index() < role.actions.len(),
-        Work::Plan | Work::Think { .. } | Work::Answer => true,
+        Work::Act { action, .. }
+        | Work::ToolCall {
+            tool: ToolRef::Action(action),
+            ..
+        } => action.index() < role.actions.len(),
+        Work::ToolCall {
+            tool: ToolRef::Handoff(to),
+            ..
+        } => to.index() < roles,
+        Work::Plan | Work::Think { .. } | Work::Answer | Work::Turn { .. } => true,
     }
 }

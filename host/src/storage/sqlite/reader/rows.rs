@@ -7,6 +7,7 @@ use rusqlite::{OptionalExtension, Row, params};
 use strata_core::record::event::{AttemptEvent, Event, FilesWritten};
 use strata_core::record::id::Digest;
 use strata_core::record::message::stored_parts;
+use strata_core::record::turn::stored_media;
 use strata_core::record::work::CallResult;
 
 use super::Reader;
@@ -361,12 +362,15 @@ fn add_digests(event: &Event, found: &mut BTreeSet<Digest>) {
             found.extend(contents.filter_map(|content| content.digest().cloned()));
         }
         Event::Attempt(_, AttemptEvent::CallFinished(finished)) => {
+            if let CallResult::Replied(reply) = &finished.result {
+                found.extend(stored_media(&reply.message).cloned());
+            }
             let (output, emissions) = match &finished.result {
                 CallResult::Returned {
                     output, emissions, ..
                 } => (Some(output), &emissions[..]),
                 CallResult::Planned { emissions, .. } => (None, &emissions[..]),
-                CallResult::Chosen(_) => (None, &[][..]),
+                CallResult::Chosen(_) | CallResult::Replied(_) => (None, &[][..]),
             };
             for draft in output.into_iter().chain(emissions) {
                 found.extend(stored_parts(&draft.parts).cloned());

@@ -5,7 +5,7 @@ use serde::ser::{Serialize, SerializeStruct, Serializer};
 use strata_core::record::conversation::{Media, MediaSource, Part};
 
 /// The parts of a message.
-pub(super) struct PartListJson<'a>(pub &'a [Part]);
+pub(in super::super) struct PartListJson<'a>(pub &'a [Part]);
 
 impl Serialize for PartListJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,0 +1,337 @@
+//! Roles whose model works in a loop with tools.
+//!
+//! An activation of such a role alternates between turns and tool calls. A turn is a call of the
+//! activation like any other, made by the host: it sends the conversation to the role's model. Its
+//! result says which tools the model calls. Each tool call is then a call of its own, with its own
+//! attempts, faults and recorded host calls, and several of them may run at the same time. When all
+//! have ended, the next turn follows, or the activation has its output.
+//!
+//! What the driver does:
+//!
+//! - `Work::Turn`: send the role's texts and `ToolLoop::instructions`, the history, the news and
+//!   `Activation::turns` (each reply with the results of its calls, in their order) to the model,
+//!   record the host call, and end the attempt with `CallResult::Replied`. The reply has one plan
+//!   for each call that the model asks for. The host decides what depends on schemas: whether the
+//!   tool exists, whether the arguments fit, how a human is asked. `call_ended_event` rejects calls
+//!   beyond the limit, and further calls that would end the activation.
+//! - `Work::ToolCall` of an action: run its component with `Invocation::arguments`.
+//! - `Work::ToolCall` of a handoff: end the attempt at once; the content of its output is the
+//!   argument `message`.
+//! - A request with `HumanRequest::proposed` is about a call that was not made yet, and is opened
+//!   by an event that the stepper returns.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::Stepper;
+use super::checks::{ApplyResult, IllegalEvent, ensure};
+use crate::record::event::{AttemptEvent, CallFailed, Event, RequestOpened};
+use crate::record::fault::{Fault, FaultHandling, FaultKind};
+use crate::record::id::{RequestId, RoleId};
+use crate::record::message::Draft;
+use crate::record::request::{ApprovalVerdict, HumanAnswer, HumanRequest, ProposedCall};
+use crate::record::scope_write::Write;
+use crate::record::turn::{
+    CallDecision, CallEffect, CallPlan, CallTarget, ToolRef, TurnOutcome, TurnReply, reply_text,
+    tool_calls,
+};
+use crate::record::work::{CallKey, Work};
+use crate::state::activation::{Activation, OpenCall, Phase, ToolOutcome, ToolReturn, Turn};
+use crate::team::Role;
+use crate::team::tools::ToolLoop;
+
+impl Stepper {
+    /// Returns the event that opens the request for the next tool call of a role that a human has
+    /// to approve.
+    pub(super) fn approval_request_event(&self, id: RoleId) -> Option<Event> {
+        let activation = self.env.role(id).activation.as_ref()?;
+        let (work, _) = activation
+            .tool_calls()
+            .find(|(_, call)| call.needs_request())?;
+        let request = approval_request(self.team.role(id), CallKey::new(id, work), activation)?;
+        Some(Event::Attempt(
+            CallKey::new(id, work),
+            AttemptEvent::RequestOpened(RequestOpened { request }),
+        ))
+    }
+
+    /// Returns the event that a turn fails because the model has replied as often as it may.
+    pub(super) fn turn_limit_event(&self, call: CallKey, open: OpenCall<'_>) -> Option<Event> {
+        let Work::Turn { turn } = call.work else {
+            return None;
+        };
+        let max = self.team.role(call.role).tool_loop()?.max_turns;
+        if turn < max {
+            return None;
+        }
+        let message = format!(
+            "no answer after {turn} {}; raise `max_turns` to go on",
+            if turn == 1 { "turn" } else { "turns" }
+        );
+        Some(Event::Attempt(
+            call,
+            AttemptEvent::CallFailed(CallFailed {
+                attempt: open.progress.attempts + 1,
+                digest: None,
+                fault: Fault::new(FaultKind::Turns, message),
+                retry_ms: None,
+                handling: FaultHandling::Stops,
+            }),
+        ))
+    }
+
+    pub(super) fn apply_turn_limit(&mut self, call: CallKey, failed: &CallFailed) -> ApplyResult {
+        self.ensure_running()?;
+        ensure(self.env.is_step_open, "a turn outside of a step")?;
+        ensure(
+            matches!(call.work, Work::Turn { .. }) && failed.retry_ms.is_none(),
+            "a limit of turns for something else",
+        )?;
+        let open = self.open_call_mut(call)?;
+        ensure(open.phase.is_ready(), "a turn that is not ready")?;
+        ensure(
+            failed.attempt == open.progress.attempts + 1,
+            "an attempt out of turn",
+        )?;
+        open.progress.attempts = failed.attempt;
+        *open.phase = Phase::Failed(failed.fault.clone());
+        Ok(())
+    }
+
+    /// Fails unless the plans of a reply fit its calls and name tools that exist.
+    pub(super) fn ensure_valid_reply(&self, id: RoleId, reply: &TurnReply) -> ApplyResult {
+        let TurnOutcome::Calls(plans) = &reply.outcome else {
+            return Ok(());
+        };
+        ensure(
+            !plans.is_empty() && plans.len() == tool_calls(&reply.message).count(),
+            "plans for other calls than those of the reply",
+        )?;
+        let known = |target: &CallTarget| match target.tool {
+            ToolRef::Action(action) => action.index() < self.team.role(id).actions.len(),
+            ToolRef::Handoff(to) => to.index() < self.team.roles.len(),
+        };
+        let exist = plans.iter().all(|plan| match &plan.decision {
+            CallDecision::Make(target) | CallDecision::AskFirst(target, _) => known(target),
+            CallDecision::Reject(_) => true,
+        });
+        ensure(exist, "a call of a tool that does not exist")
+    }
+
+    /// Applies a reply of the model: its calls are open, or the activation has its output.
+    pub(super) fn begin_turn(&mut self, call: CallKey, reply: &TurnReply) -> ApplyResult {
+        if let TurnOutcome::Answer(answer) = &reply.outcome {
+            self.activation_mut(call.role)?
+                .turns
+                .push(Turn::from_reply(reply));
+            self.keep_result(call, answer, &[], &[])?;
+            return self.advance(call.role);
+        }
+        let activation = self.activation_mut(call.role)?;
+        activation.turns.push(Turn::from_reply(reply));
+        self.advance(call.role)
+    }
+
+    /// Ends a tool call with the result that it returned.
+    pub(super) fn end_tool_call_with(
+        &mut self,
+        call: CallKey,
+        output: &Draft,
+        emissions: &[Draft],
+        writes: &[Write],
+    ) -> ApplyResult {
+        let Work::ToolCall {
+            turn, call: index, ..
+        } = call.work
+        else {
+            return Err(IllegalEvent("a result of another kind of call".into()));
+        };
+        let step = self.activation_mut(call.role)?.opened_in_step;
+        let mut messages = Vec::with_capacity(emissions.len());
+        for (number, draft) in emissions.iter().enumerate() {
+            // Tool calls end in any order, so the ids do not depend on what ended before.
+            let id = format!("{step}-{}-{turn}.{index}.{number}", call.role.0);
+            messages.push(self.make_message(call, draft, &id));
+        }
+        let returned = ToolReturn {
+            output: output.clone(),
+            emissions: messages,
+            writes: writes.to_vec(),
+        };
+        self.end_tool_call(call, ToolOutcome::Returned(returned))
+    }
+
+    /// Ends a tool call. After the last one of a turn the activation goes on.
+    pub(super) fn end_tool_call(&mut self, call: CallKey, outcome: ToolOutcome) -> ApplyResult {
+        self.activation_mut(call.role)?
+            .tool_call_mut(call.work)
+            .ok_or_else(|| IllegalEvent("a tool call that does not exist".into()))?
+            .end(outcome);
+        self.advance(call.role)
+    }
+
+    /// Moves on to what follows the tool calls that have ended.
+    fn advance(&mut self, id: RoleId) -> ApplyResult {
+        let team = self.team.clone();
+        let activation = self.activation_mut(id)?;
+        if !activation.has_open_tool_calls()
+            && activation.done.is_empty()
+            && let Some(turn) = activation.turns.last()
+            && let Some((target, returned)) = turn.ending()
+        {
+            let output = ending_output(turn, target, returned, |to| &team.role(to).name);
+            let turn = activation.turns.len() as u32 - 1;
+            self.keep_result(CallKey::new(id, Work::Turn { turn }), &output, &[], &[])?;
+        }
+        self.activation_mut(id)?.proceed(team.role(id));
+        Ok(())
+    }
+
+    /// Applies the answer of a human to the question whether a tool call may be made.
+    pub(super) fn apply_approval(&mut self, call: CallKey, answer: &HumanAnswer) -> ApplyResult {
+        let verdict = answer
+            .verdict()
+            .ok_or_else(|| IllegalEvent("an answer that neither approves nor declines".into()))?;
+        let asked = self
+            .activation_mut(call.role)?
+            .tool_call_mut(call.work)
+            .ok_or_else(|| IllegalEvent("an answer about no tool call".into()))?;
+        match verdict {
+            ApprovalVerdict::Approved(edited) => {
+                asked.approval = None;
+                asked.edited_arguments = edited;
+                asked.phase = Phase::Ready;
+                Ok(())
+            }
+            ApprovalVerdict::Declined(reason) => {
+                self.end_tool_call(call, ToolOutcome::Declined(reason))
+            }
+        }
+    }
+}
+
+/// Returns the tool calls of an activation that can be started now. A call that must run alone waits
+/// until nothing else runs, and one that ends the activation waits for all others of its turn.
+pub(super) fn startable_tool_calls<'a>(
+    tools: &ToolLoop,
+    activation: &'a Activation,
+) -> impl Iterator<Item = Work> + use<'a> {
+    let mut running = 0;
+    let mut runs_alone = false;
+    let mut open_before_the_end = 0;
+    let mut ready = Vec::new();
+    for (work, call) in activation.tool_calls() {
+        let Some(target) = call.target.filter(|_| call.outcome.is_none()) else {
+            continue;
+        };
+        let is_exclusive = tools.is_exclusive(target.tool);
+        if matches!(call.phase, Phase::Running | Phase::BackingOff) {
+            running += 1;
+            runs_alone |= is_exclusive;
+        }
+        if target.effect == CallEffect::Continues {
+            open_before_the_end += 1;
+        }
+        if call.is_ready() {
+            ready.push((work, is_exclusive, target.effect));
+        }
+    }
+    ready
+        .into_iter()
+        .filter_map(move |(work, is_exclusive, effect)| {
+            let may_run = !runs_alone && (running == 0 || !is_exclusive);
+            let is_due = effect == CallEffect::Continues || open_before_the_end == 0;
+            (may_run && is_due).then_some(work)
+        })
+}
+
+/// Rejects the calls of a reply that are beyond the limit, and those that would end the activation
+/// although another one does.
+pub(super) fn limit_calls(role: &Role, activation: &Activation, reply: &mut TurnReply) {
+    let (Some(tools), TurnOutcome::Calls(plans)) = (role.tool_loop(), &mut reply.outcome) else {
+        return;
+    };
+    let max = tools.max_calls;
+    let mut made = activation.tool_calls().count();
+    let mut ending: Option<String> = None;
+    for CallPlan { tool, decision } in plans {
+        let (CallDecision::Make(target) | CallDecision::AskFirst(target, _)) = decision else {
+            continue;
+        };
+        let reason = if made >= max as usize {
+            format!("no more than {max} tool calls may be made, and they were made")
+        } else if let (CallEffect::Ends, Some(first)) = (target.effect, &ending) {
+            format!("`{first}` is called in the same turn, and only one call can end the work")
+        } else {
+            made += 1;
+            if target.effect == CallEffect::Ends {
+                ending = Some(tool.clone());
+            }
+            continue;
+        };
+        *decision = CallDecision::Reject(reason);
+    }
+}
+
+/// Returns the output of an activation that a tool call ends. A handoff passes on the text of the
+/// turn and its own message.
+fn ending_output<'a>(
+    turn: &Turn,
+    target: CallTarget,
+    returned: &ToolReturn,
+    name: impl Fn(RoleId) -> &'a String,
+) -> Draft {
+    let ToolRef::Handoff(to) = target.tool else {
+        return returned.output.clone();
+    };
+    let text = reply_text(&turn.message);
+    let message = &returned.output.content;
+    let separator = if text.is_empty() || message.is_empty() {
+        ""
+    } else {
+        "\n"
+    };
+    Draft {
+        content: format!("{text}{separator}{message}"),
+        to: alloc::vec![name(to).clone()],
+        ..Draft::default()
+    }
+}
+
+/// Returns the request to approve a tool call.
+fn approval_request(role: &Role, call: CallKey, activation: &Activation) -> Option<HumanRequest> {
+    let Work::ToolCall {
+        turn, call: index, ..
+    } = call.work
+    else {
+        return None;
+    };
+    let asked = activation.tool_call(call.work)?;
+    let approval = asked.approval.as_ref()?;
+    let tool = asked.tool.clone();
+    Some(HumanRequest {
+        id: approval_request_id(activation, call.role, turn, index),
+        question: format!("may `{}` call `{tool}`?", role.name),
+        schema: approval.schema.clone(),
+        choices: Vec::new(),
+        default: approval.default.clone(),
+        expires_ms: approval.expires_ms,
+        call_digest: String::new(),
+        proposed: Some(ProposedCall {
+            tool,
+            arguments: activation
+                .turns
+                .get(turn as usize)?
+                .arguments(index as usize)?,
+        }),
+    })
+}
+
+/// Returns the id of the request to approve a tool call.
+fn approval_request_id(activation: &Activation, role: RoleId, turn: u32, call: u32) -> RequestId {
+    RequestId(format!(
+        "ask-{}-{}-{turn}-{call}",
+        activation.opened_in_step, role.0
+    ))
+}

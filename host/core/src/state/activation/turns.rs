@@ -1,0 +1,340 @@
+//! The conversation that an activation has open with its model: the replies of the model in turn,
+//! the tool calls of each, how far these have come, and what became of them.
+//!
+//! A turn is complete when all its calls have ended. Only then its effects are visible to the calls
+//! of later turns, in the order of the calls, whichever ended first.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Activation, CallProgress, OpenCall, OpenCallMut, Phase, UncommittedMessage};
+use crate::record::conversation::AssistantPart;
+use crate::record::fault::Fault;
+use crate::record::file::FileChange;
+use crate::record::id::Digest;
+use crate::record::json::Json;
+use crate::record::message::{Draft, stored_parts};
+use crate::record::scope_write::Write;
+use crate::record::turn::{
+    Approval, CallDecision, CallEffect, CallPlan, CallTarget, TurnOutcome, TurnReply, stored_media,
+    tool_calls,
+};
+use crate::record::work::Work;
+
+/// A reply of the model and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Turn {
+    /// The reply.
+    pub message: Vec<AssistantPart>,
+    /// Its tool calls, in its order.
+    pub calls: Vec<TurnCall>,
+    /// Why the answer in the reply was not accepted; the model is told.
+    pub misfit: Option<String>,
+}
+
+/// A tool call of a turn.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TurnCall {
+    /// The name of the tool.
+    pub tool: String,
+    /// What it is made to; `None` if it was rejected.
+    pub target: Option<CallTarget>,
+    /// How a human is to be asked before it is made. It is removed when the human approves.
+    pub approval: Option<Approval>,
+    /// The arguments that a human set in place of the model's.
+    pub edited_arguments: Option<Json>,
+    /// Its progress.
+    pub progress: CallProgress,
+    /// Its phase; `Complete` once it has ended.
+    pub phase: Phase,
+    /// What became of it, once it has ended.
+    pub outcome: Option<ToolOutcome>,
+}
+
+/// What became of a tool call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToolOutcome {
+    /// It returned a result.
+    Returned(ToolReturn),
+    /// It failed, and the model is told.
+    Failed(Fault),
+    /// It was not made for this reason, and the model is told.
+    Rejected(String),
+    /// A human did not approve it for this reason, and the model is told.
+    Declined(String),
+}
+
+/// What a tool call returned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolReturn {
+    /// The result.
+    pub output: Draft,
+    /// The messages it published.
+    pub emissions: Vec<UncommittedMessage>,
+    /// Its writes to scopes.
+    pub writes: Vec<Write>,
+}
+
+impl Turn {
+    /// Returns the turn that begins with a reply.
+    pub(crate) fn from_reply(reply: &TurnReply) -> Self {
+        let (calls, misfit) = match &reply.outcome {
+            TurnOutcome::Calls(plans) => (plans.iter().map(TurnCall::from_plan).collect(), None),
+            TurnOutcome::Answer(_) => (Vec::new(), None),
+            TurnOutcome::Misfit(reason) => (Vec::new(), Some(reason.clone())),
+        };
+        Self {
+            message: reply.message.clone(),
+            calls,
+            misfit,
+        }
+    }
+
+    /// Returns whether all its calls have ended.
+    pub fn is_complete(&self) -> bool {
+        self.calls.iter().all(|call| call.outcome.is_some())
+    }
+
+    /// Returns the arguments of a call: those that a human set, or else those of the model. Returns
+    /// `None` if the model's are not JSON.
+    pub fn arguments(&self, call: usize) -> Option<Json> {
+        let edited = self.calls.get(call)?.edited_arguments.clone();
+        edited.or_else(|| {
+            let asked = tool_calls(&self.message).nth(call)?;
+            Json::parse(&asked.arguments).ok()
+        })
+    }
+
+    /// Returns the result of the call that ends the activation, if that call succeeded.
+    pub(crate) fn ending(&self) -> Option<(CallTarget, &ToolReturn)> {
+        self.calls.iter().find_map(|call| {
+            let target = call.target.filter(|to| to.effect == CallEffect::Ends)?;
+            match &call.outcome {
+                Some(ToolOutcome::Returned(returned)) => Some((target, returned)),
+                _ => None,
+            }
+        })
+    }
+
+    fn returns(&self) -> impl Iterator<Item = &ToolReturn> {
+        self.calls.iter().filter_map(|call| match &call.outcome {
+            Some(ToolOutcome::Returned(returned)) => Some(returned),
+            _ => None,
+        })
+    }
+}
+
+impl TurnCall {
+    fn from_plan(plan: &CallPlan) -> Self {
+        let (target, approval, outcome) = match &plan.decision {
+            CallDecision::Make(target) => (Some(*target), None, None),
+            CallDecision::AskFirst(target, approval) => {
+                (Some(*target), Some(approval.clone()), None)
+            }
+            CallDecision::Reject(reason) => {
+                (None, None, Some(ToolOutcome::Rejected(reason.clone())))
+            }
+        };
+        Self {
+            tool: plan.tool.clone(),
+            target,
+            approval,
+            edited_arguments: None,
+            progress: CallProgress::default(),
+            phase: match outcome {
+                Some(_) => Phase::Complete,
+                None => Phase::Ready,
+            },
+            outcome,
+        }
+    }
+
+    /// Ends the call.
+    pub(crate) fn end(&mut self, outcome: ToolOutcome) {
+        self.outcome = Some(outcome);
+        self.phase = Phase::Complete;
+    }
+
+    /// Returns whether it was made and counts as finished.
+    pub fn was_made(&self) -> bool {
+        matches!(
+            self.outcome,
+            Some(ToolOutcome::Returned(_) | ToolOutcome::Failed(_))
+        )
+    }
+
+    /// Returns whether the call can be started as far as the call itself is concerned.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.outcome.is_none() && self.approval.is_none() && self.phase.is_ready()
+    }
+
+    /// Returns whether a human is still to be asked to approve it.
+    pub(crate) fn needs_request(&self) -> bool {
+        self.outcome.is_none() && self.approval.is_some() && self.phase.is_ready()
+    }
+}
+
+impl Activation {
+    /// Returns the next turn, unless tool calls are open or the activation has its output.
+    pub(super) fn next_turn(&self) -> Option<Work> {
+        (self.done.is_empty() && !self.has_open_tool_calls()).then_some(Work::Turn {
+            turn: self.turns.len() as u32,
+        })
+    }
+
+    /// Returns whether tool calls are open.
+    pub fn has_open_tool_calls(&self) -> bool {
+        !self.turns.iter().all(Turn::is_complete)
+    }
+
+    /// Returns the tool calls with the work that each is, in order. Rejected calls are no work.
+    pub fn tool_calls(&self) -> impl Iterator<Item = (Work, &TurnCall)> {
+        let numbered = self.turns.iter().zip(0..);
+        numbered.flat_map(|(turn, number)| {
+            turn.calls
+                .iter()
+                .zip(0..)
+                .filter_map(move |(call, index)| Some((call.work(number, index)?, call)))
+        })
+    }
+
+    /// Returns a tool call.
+    pub fn tool_call(&self, work: Work) -> Option<&TurnCall> {
+        let Work::ToolCall { turn, call, .. } = work else {
+            return None;
+        };
+        let found = self.turns.get(turn as usize)?.calls.get(call as usize)?;
+        (found.work(turn, call) == Some(work)).then_some(found)
+    }
+
+    /// Returns a tool call, to be changed.
+    pub(crate) fn tool_call_mut(&mut self, work: Work) -> Option<&mut TurnCall> {
+        self.tool_call(work)?;
+        let Work::ToolCall { turn, call, .. } = work else {
+            return None;
+        };
+        self.turns
+            .get_mut(turn as usize)?
+            .calls
+            .get_mut(call as usize)
+    }
+
+    pub(super) fn open_tool_calls(&self) -> impl Iterator<Item = (Work, OpenCall<'_>)> {
+        self.tool_calls()
+            .filter(|(_, call)| call.outcome.is_none())
+            .map(|(work, call)| (work, call.open_call(self)))
+    }
+
+    pub(super) fn open_tool_call(&self, work: Work) -> Option<OpenCall<'_>> {
+        let call = self.tool_call(work)?;
+        call.outcome.is_none().then(|| call.open_call(self))
+    }
+
+    pub(super) fn open_tool_call_mut(&mut self, work: Work) -> Option<OpenCallMut<'_>> {
+        let call = self.tool_call_mut(work)?;
+        call.outcome.is_none().then_some(OpenCallMut {
+            progress: &mut call.progress,
+            phase: &mut call.phase,
+        })
+    }
+
+    /// Takes back the results of those tool calls for which `is_reverted` holds. They will be made
+    /// again as further attempts; no turn is. Returns the file changes that they had made.
+    pub(crate) fn revert_tool_calls(
+        &mut self,
+        is_reverted: impl Fn(&TurnCall) -> bool,
+        fault: &Fault,
+    ) -> Vec<FileChange> {
+        let mut files = Vec::new();
+        for call in self.turns.iter_mut().flat_map(|turn| &mut turn.calls) {
+            if !is_reverted(call) {
+                continue;
+            }
+            if call.target.is_some_and(|to| to.effect == CallEffect::Ends) {
+                self.done.clear();
+            }
+            files.append(&mut call.progress.files);
+            call.progress.keeps_calls = fault.kind.keeps_recorded_calls();
+            call.phase = Phase::Failed(fault.clone());
+            call.outcome = None;
+        }
+        if self.has_open_tool_calls() {
+            self.phase = Phase::CallingTools;
+        }
+        files
+    }
+
+    /// Returns the turns that are complete, up to the first that is not.
+    fn complete_turns(&self) -> impl Iterator<Item = &Turn> {
+        self.turns.iter().take_while(|turn| turn.is_complete())
+    }
+
+    /// Returns the writes of all finished calls, in order.
+    pub fn writes(&self) -> impl Iterator<Item = &Write> {
+        let of_turns = self.turns.iter().flat_map(Turn::returns);
+        let done = self.done.iter().flat_map(|done| &done.writes);
+        done.chain(of_turns.flat_map(|returned| &returned.writes))
+    }
+
+    /// Returns the writes that the next call sees, in order.
+    pub(crate) fn visible_writes(&self) -> impl Iterator<Item = &Write> {
+        let of_turns = self.complete_turns().flat_map(Turn::returns);
+        let done = self.done.iter().flat_map(|done| &done.writes);
+        done.chain(of_turns.flat_map(|returned| &returned.writes))
+    }
+
+    /// Returns the messages that finished calls published in addition, in order.
+    pub fn emissions(&self) -> impl Iterator<Item = UncommittedMessage> {
+        let of_turns = self.turns.iter().flat_map(Turn::returns);
+        let done = self.done.iter().flat_map(|done| &done.emissions);
+        done.chain(of_turns.flat_map(|returned| &returned.emissions))
+            .copied()
+    }
+
+    /// Returns the file changes of finished calls with the calls that made them, in order.
+    pub fn file_changes(&self) -> impl Iterator<Item = (Work, &FileChange)> {
+        let done = self.done.iter().flat_map(|done| {
+            let changes = done.progress.files.iter();
+            changes.map(|change| (done.work, change))
+        });
+        let ended = self.tool_calls().filter(|(_, call)| call.outcome.is_some());
+        done.chain(ended.flat_map(|(work, call)| {
+            let changes = call.progress.files.iter();
+            changes.map(move |change| (work, change))
+        }))
+    }
+
+    /// Returns the digests of the images and files in replies and results whose bytes are stored.
+    pub(crate) fn stored_media(&self) -> impl Iterator<Item = &Digest> {
+        self.turns.iter().flat_map(|turn| {
+            let returned = turn.returns();
+            stored_media(&turn.message)
+                .chain(returned.flat_map(|returned| stored_parts(&returned.output.parts)))
+        })
+    }
+
+    /// Returns whether a call made by this work belongs to a turn that is not complete.
+    pub(crate) fn is_of_incomplete_turn(&self, work: Work) -> bool {
+        match work {
+            Work::ToolCall { turn, .. } => turn as usize >= self.complete_turns().count(),
+            _ => false,
+        }
+    }
+}
+
+impl TurnCall {
+    fn work(&self, turn: u32, call: u32) -> Option<Work> {
+        let tool = self.target?.tool;
+        Some(Work::ToolCall { turn, call, tool })
+    }
+
+    fn open_call<'a>(&'a self, activation: &'a Activation) -> OpenCall<'a> {
+        OpenCall {
+            activation,
+            progress: &self.progress,
+            phase: &self.phase,
+        }
+    }
+}
