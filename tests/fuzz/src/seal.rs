@@ -18,6 +18,8 @@ const TABLES: [Table; 7] = [
         name: "lineage",
         numbers: &[
             "id",
+            "run",
+            "number",
             "origin",
             "leaves_at",
             "events",
@@ -30,9 +32,9 @@ const TABLES: [Table; 7] = [
         sum: "sum",
     },
     Table {
-        name: "head",
-        numbers: &["lineage", "line"],
-        bytes: None,
+        name: "run",
+        numbers: &["id", "epoch", "lineage", "line"],
+        bytes: Some("name"),
         sum: "sum",
     },
     Table {
