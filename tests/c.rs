@@ -104,7 +104,7 @@ fn the_bindings_were_written_from_the_wit_as_it_is() {
 const BROKEN: [(&str, &str); 3] = [
     (
         "assert(instruction.len == 0);",
-        "action.c:21: respond: assertion `instruction.len == 0` failed",
+        "action.c:22: respond: assertion `instruction.len == 0` failed",
     ),
     (
         "exit(3);",
