@@ -14,6 +14,7 @@ mod human_requests;
 mod joins;
 mod memory_index;
 mod ready_index;
+mod tool_calls;
 mod turns;
 
 use alloc::sync::Arc;
@@ -40,7 +41,7 @@ pub use files::FILES_SCOPE;
 pub use human_requests::may_have_had_request;
 use memory_index::MemoryIndex;
 use ready_index::{ReadyIndex, RoleStatus};
-use turns::startable_tool_calls;
+use tool_calls::startable_tool_calls;
 
 /// A team with its environment.
 #[derive(Clone, Debug)]

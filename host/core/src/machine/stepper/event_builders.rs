@@ -7,7 +7,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::Stepper;
-use super::turns::limit_calls;
+use super::tool_calls::limit_calls;
 use crate::machine::effect::Invocation;
 use crate::record::event::{
     AttemptEvent, CallFailed, CallFinished, CallStarted, Event, MessageSent, RunResumed, RunStarted,

@@ -7,7 +7,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use super::turns::startable_tool_calls;
+use super::tool_calls::startable_tool_calls;
 use crate::record::event::{Event, JoinReleased, MessageSent, RunStarted, StepCommitted};
 use crate::record::id::RoleId;
 use crate::record::work::Work;
