@@ -13,10 +13,6 @@ use crate::record::work::{CallKey, Task, Work};
 
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "there is one effect at a time, and a box would be allocated for each event"
-)]
 pub enum Effect {
     /// Record this event, then apply it.
     Record(Event),
