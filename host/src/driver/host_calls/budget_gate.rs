@@ -29,29 +29,33 @@ pub(super) enum Admission {
     Exhausted,
 }
 
-/// Estimates the cost of a call and compares it with what is left.
+/// Decides whether a call is made now. Its cost is estimated only if the budget is not used up: an
+/// estimate reads the whole request, and a blocked call is looked at again in every round.
 pub(super) fn admit(
     stepper: &Stepper,
     CallKey { role, work }: CallKey,
     call: &dyn OutboundCall,
 ) -> Admission {
     let (team, env) = (stepper.team(), stepper.env());
-    let expected = match call.expected_cost() {
-        Ok(expected) => expected,
-        Err(refusal) => return Admission::Denied(refusal),
-    };
     if env
         .exhausted_budget(team, role, work, Amount::ZERO)
-        .is_none()
+        .is_some()
     {
-        // A call that costs nothing needs no durable reservation, unless tokens are limited.
-        let counts = expected.usd > Usd::ZERO || team.policy.scoped_budgets.has_token_limit();
-        return Admission::Granted(if counts { expected } else { Amount::ZERO });
+        return match env.exhausted_without_reservations(team, role, work) {
+            None => Admission::Blocked,
+            Some(BudgetScope::Action(_)) => Admission::Denied(action_budget_error()),
+            Some(BudgetScope::Team | BudgetScope::Role(_)) => Admission::Exhausted,
+        };
     }
-    match env.exhausted_without_reservations(team, role, work) {
-        None => Admission::Blocked,
-        Some(BudgetScope::Action(_)) => Admission::Denied(action_budget_error()),
-        Some(BudgetScope::Team | BudgetScope::Role(_)) => Admission::Exhausted,
+    match call.expected_cost() {
+        // A call that costs nothing needs no durable reservation, unless tokens are limited.
+        Ok(expected)
+            if expected.usd == Usd::ZERO && !team.policy.scoped_budgets.has_token_limit() =>
+        {
+            Admission::Granted(Amount::ZERO)
+        }
+        Ok(expected) => Admission::Granted(expected),
+        Err(refusal) => Admission::Denied(refusal),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tests of the host calls of an attempt, with calls that answer as the test says.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use strata_core::record::host_call::{CallOutcome, Intent, LostAnswerPolicy};
 use strata_core::record::json::Json;
@@ -19,6 +20,8 @@ struct TestCall {
     /// What it is expected to cost, and what it costs; `None` if it is free.
     cost: Option<(Usd, Usd)>,
     is_answered: bool,
+    /// How often its cost was estimated.
+    estimates: Arc<AtomicU32>,
 }
 
 impl TestCall {
@@ -28,6 +31,7 @@ impl TestCall {
             is_write: false,
             cost: None,
             is_answered: true,
+            estimates: Arc::default(),
         }
     }
 
@@ -78,6 +82,7 @@ impl OutboundCall for TestCall {
     }
 
     fn expected_cost(&self) -> Result<Amount, HostError> {
+        self.estimates.fetch_add(1, Ordering::Relaxed);
         let usd = self.cost.map_or(Usd::ZERO, |(expected, _)| expected);
         Ok(Amount { usd, tokens: 0 })
     }
@@ -265,6 +270,17 @@ async fn a_call_waits_while_its_budget_is_reserved_for_others() {
     assert!(!fixture.calls.waits_for_flush());
     let closed = reply.try_recv();
     assert_eq!(closed.err(), Some(oneshot::error::TryRecvError::Closed));
+}
+
+#[test]
+fn the_cost_of_a_blocked_call_is_not_estimated() {
+    let mut fixture = Fixture::new(&format!("investment = 1.0\n{ROLE}"));
+    let blocked = TestCall::paid("b", 2.0, 0.6);
+    let estimates = blocked.estimates.clone();
+    let (_, _reply) = fixture.submit(vec![TestCall::paid("a", 2.0, 0.5), blocked]);
+    assert_eq!(fixture.run_round(), (1, None));
+    assert_eq!(fixture.run_round(), (0, None), "the second call is blocked");
+    assert_eq!(estimates.load(Ordering::Relaxed), 0);
 }
 
 #[tokio::test]
