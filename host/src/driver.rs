@@ -166,7 +166,7 @@ impl Driver {
                 biased;
                 true = stop_requested(stop) => return self.stop(&state).await,
                 Some(signal) = guests.attempts.next_signal() => guests.handle_signals(signal, journal)?,
-                Some(expiry) = guests.questions.next_expiry() => guests.expire_request(&expiry, journal)?,
+                Some(expiry) = guests.questions.next_expiry() => guests.expire_requests(expiry, journal)?,
                 Some(signal) = outbox_signal => handle_signal(signal, &mut self.outbox, journal)?,
                 Some(returned) = guests.calls.next_returned() => guests.record_returned(returned, journal)?,
                 Some(request) = guests.queue.recv() => {

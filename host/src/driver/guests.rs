@@ -202,16 +202,21 @@ impl Guests {
         self.make_calls(journal)
     }
 
-    /// Ends a request that has expired.
-    pub(super) fn expire_request(
+    /// Ends a request that has expired and all others that have expired by now, so that they are
+    /// recorded in one transaction.
+    pub(super) fn expire_requests(
         &mut self,
-        expiry: &RequestExpiry,
+        first: RequestExpiry,
         journal: &mut Journal,
     ) -> Result<(), DriverError> {
-        match self.questions.expire(expiry, journal.stepper()) {
-            Some(event) => journal.stage(event),
-            None => Ok(()),
+        let mut next = Some(first);
+        while let Some(expiry) = next {
+            if let Some(event) = self.questions.expire(&expiry, journal.stepper()) {
+                journal.stage(event)?;
+            }
+            next = self.questions.expiry_now();
         }
+        Ok(())
     }
 
     /// Answers a request of a guest, or begins what will answer it. Nothing is done for an attempt

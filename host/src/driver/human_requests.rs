@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use strata_core::machine::stepper::Stepper;
@@ -46,7 +47,10 @@ impl HumanRequests {
         let pause = Duration::from_millis(u64::try_from(end.saturating_sub(now_ms())).unwrap_or(0));
         let expiry = RequestExpiry(request.id.clone());
         self.expiries.push(Box::pin(async move {
-            tokio::time::sleep(pause).await;
+            // Limits that passed while the team did not run are all returned at once.
+            if !pause.is_zero() {
+                tokio::time::sleep(pause).await;
+            }
             expiry
         }));
     }
@@ -76,6 +80,11 @@ impl HumanRequests {
             return None;
         }
         self.expiries.next().await
+    }
+
+    /// Returns a time limit that has been reached by now.
+    pub(super) fn expiry_now(&mut self) -> Option<RequestExpiry> {
+        self.expiries.next().now_or_never().flatten()
     }
 
     /// Returns the event that ends a request that has expired; `None` if it was answered before, or
@@ -133,6 +142,29 @@ mod tests {
         open(&mut team, &mut requests, &question(None));
         requests.watch_all(team.stepper.env());
         assert!(requests.next_expiry().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn time_limits_that_were_reached_together_are_returned_without_waiting() {
+        let mut team = RunningTeam::start(ROLE);
+        let mut requests = HumanRequests::default();
+        open(&mut team, &mut requests, &question(None));
+        for _ in 0..3 {
+            let (_, request) = team
+                .stepper
+                .env()
+                .open_requests()
+                .next()
+                .expect("a request");
+            requests.watch(&HumanRequest {
+                expires_ms: Some(0),
+                ..request.clone()
+            });
+        }
+        assert!(requests.next_expiry().await.is_some());
+        assert!(requests.expiry_now().is_some());
+        assert!(requests.expiry_now().is_some());
+        assert!(requests.expiry_now().is_none());
     }
 
     #[tokio::test]
