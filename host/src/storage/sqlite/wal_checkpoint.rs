@@ -85,10 +85,13 @@ impl SqliteLease {
         if self.progress.is_open() {
             return Ok(());
         }
-        // The progress file comes first, since readers of a database that expects a log require it.
-        self.progress.open()?;
         let conn = &self.reader.conn;
         let fail = |e| self.reader.error("write", e);
+        // The rows of other runs may have stayed behind when a process was killed. They are read
+        // before anything is changed, so that a damaged row leaves everything as it is.
+        let others = self.reader.lineages_of_others()?;
+        // The progress file comes first, since readers of a database that expects a log require it.
+        self.progress.open()?;
         // With an empty log, SQLite has nothing to sync before the database.
         let is_new = log_pages(conn).map_err(fail)? == 0;
         let synchronous = if is_new {
@@ -98,8 +101,6 @@ impl SqliteLease {
         };
         conn.pragma_update(None, "synchronous", synchronous)
             .map_err(fail)?;
-        // The rows of other runs may have stayed behind when a process was killed.
-        let others = self.reader.lineages_of_others()?;
         let update_rows = || {
             self.lineage.update(conn)?;
             others.iter().try_for_each(|line| line.update(conn))
