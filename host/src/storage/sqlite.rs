@@ -118,8 +118,7 @@ impl SqliteLease {
         let has_log = std::fs::metadata(directory.join(WAL_FILE)).is_ok_and(|log| log.len() > 0);
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log)
             .map_err(fail)?;
-        let mut reader = Reader::from_connection(conn, path.clone())?;
-        reader.run = run;
+        let reader = Reader::from_connection(conn, path.clone(), run)?;
         lineage_row::disable_auto_checkpoints(&reader.conn).map_err(fail)?;
         reader
             .conn
@@ -135,8 +134,8 @@ impl SqliteLease {
         let progress = ProgressFile::for_database(directory, changes)?;
         let mut run = reader.stored_run()?;
         run.epoch += 1;
-        let line = reader.selected_lineage()?;
-        let lineage_row = reader.lineage_as_stored(line.id)?;
+        let lineage_row = reader.lineage_as_stored(run.lineage)?;
+        let line = reader.with_newest_events(lineage_row.clone())?;
         let lock = LockedDirectory {
             path: directory.to_path_buf(),
             _lock: lock,

@@ -24,7 +24,7 @@ use crate::storage::checkpoint_list::{
 };
 use crate::storage::codec::DecodeError;
 use crate::storage::error::StoreError;
-use crate::storage::lineage::{DIRECTORY_RUN, EventPath, StoredLineage};
+use crate::storage::lineage::{EventPath, StoredLineage};
 use crate::storage::{
     CheckpointRow, FIRST_LINE, LineageRow, LoadedState, Record, SavedDefinition, StateSelector,
     checkpoint_of, next_line, schema,
@@ -67,11 +67,12 @@ pub struct EarliestState {
 }
 
 impl Reader {
-    /// Configures a connection, and checks the schema of its database. Nothing may have been read
-    /// from it before.
+    /// Configures a connection that reads a run, and checks the schema of its database. Nothing may
+    /// have been read from it before.
     pub(in crate::storage) fn from_connection(
         mut conn: Connection,
         path: PathBuf,
+        run: i64,
     ) -> Result<Self, StoreError> {
         schema::limit_schema_work(&mut conn).map_err(|e| StoreError::sqlite(&path, "open", e))?;
         let set = || {
@@ -87,7 +88,7 @@ impl Reader {
         Ok(Self {
             conn,
             path,
-            run: DIRECTORY_RUN.0,
+            run,
             selected: None,
             sight: ReadMode::Commits,
         })

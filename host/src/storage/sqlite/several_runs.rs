@@ -1,5 +1,6 @@
 //! Several runs in one database: each is as if it were alone.
 
+use rusqlite::Connection;
 use strata_core::state::environment::Environment;
 
 use super::SqliteLease;
@@ -7,7 +8,9 @@ use super::write::NewRun;
 use crate::blob::{Blobs, digest_of};
 use crate::storage::conformance::{loaded_state, pseudorandom, replay};
 use crate::storage::damage::add_lineage;
+use crate::storage::error::StoreError;
 use crate::storage::lock::StorageLock;
+use crate::storage::reader::Reader;
 use crate::storage::script::{definition, scripted_run};
 use crate::storage::{
     Durability, Lease, Record, ReplacePolicy, SavedDefinition, StateSelector, StorageDirectory,
@@ -82,11 +85,10 @@ impl ExpectedRun {
     }
 }
 
-#[test]
-fn runs_in_one_database_do_not_see_each_other() {
-    let temp = tempfile::tempdir().unwrap();
+/// Creates a database with two runs that have no records yet.
+fn create_two_runs(temp: &tempfile::TempDir) -> (StorageDirectory, [ExpectedRun; 2]) {
     let directory = StorageDirectory::new(temp.path().join("store"));
-    let mut runs = [
+    let runs = [
         ExpectedRun::new(1, 41, b"one"),
         ExpectedRun::new(2, 42, b"two"),
     ];
@@ -105,7 +107,54 @@ fn runs_in_one_database_do_not_see_each_other() {
         blobs: &Blobs::new(),
     };
     lease.commit_change(|conn| second.insert(conn)).unwrap();
-    drop(lease);
+    (directory, runs)
+}
+
+#[test]
+fn a_reader_that_opens_its_database_again_reads_the_same_run() {
+    let temp = tempfile::tempdir().unwrap();
+    let (directory, mut runs) = create_two_runs(&temp);
+    // Without a log, the file is read as if it did not change until it does.
+    let reader = Reader::open_unchecked(directory.database(), 2).unwrap();
+    runs[1].append(&directory, 100);
+    assert_eq!(
+        reader.records(0, usize::MAX).unwrap(),
+        runs[1].records[..100]
+    );
+    assert_eq!(reader.definition().unwrap(), runs[1].definition);
+}
+
+#[test]
+fn a_damaged_row_of_another_run_changes_nothing_in_how_commits_are_synced() {
+    let temp = tempfile::tempdir().unwrap();
+    let (directory, runs) = create_two_runs(&temp);
+    // Opening a database reads all rows, so this one is damaged later.
+    let mut lease = runs[0].open(&directory);
+    let conn = Connection::open(directory.database()).unwrap();
+    let damage = "UPDATE lineage SET sum = (sum + 1) % 1000 WHERE run = 2";
+    assert_eq!(conn.execute(damage, []).unwrap(), 1);
+    drop(conn);
+    let synchronous = |lease: &SqliteLease| -> i64 {
+        let value = |row: &rusqlite::Row<'_>| row.get(0);
+        lease
+            .reader
+            .conn
+            .pragma_query_value(None, "synchronous", value)
+            .unwrap()
+    };
+    let before = synchronous(&lease);
+    for _ in 0..2 {
+        let failed = lease.append(&runs[0].records[..1], Durability::Full);
+        assert!(matches!(failed, Err(StoreError::Corrupt { .. })));
+        assert_eq!(synchronous(&lease), before);
+        assert!(!lease.progress.is_open());
+    }
+}
+
+#[test]
+fn runs_in_one_database_do_not_see_each_other() {
+    let temp = tempfile::tempdir().unwrap();
+    let (directory, mut runs) = create_two_runs(&temp);
     for run in &runs {
         let mut lease = run.open(&directory);
         let blobs = Blobs::from([(digest_of(run.bytes), run.bytes.into())]);

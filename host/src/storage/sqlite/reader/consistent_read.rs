@@ -11,6 +11,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::{Reader, check_pages};
 use crate::storage::directory::{StorageDirectory, WAL_FILE};
 use crate::storage::error::StoreError;
+use crate::storage::lineage::DIRECTORY_RUN;
 use crate::storage::{file, schema};
 
 /// How often a read is repeated because another process started or stopped writing meanwhile.
@@ -59,14 +60,15 @@ impl Reader {
         file::require_regular_files(directory.path())?;
         let path = directory.database();
         schema::require_own_database(&path)?;
-        let reader = Self::open_unchecked(path)?;
+        let reader = Self::open_unchecked(path, DIRECTORY_RUN.0)?;
         // Otherwise, the loss of rows on a damaged page could go unnoticed.
         reader.read_consistently(check_pages)?;
         reader.read_consistently(|reader| reader.check_complete().map(drop))?;
         Ok(reader)
     }
 
-    fn open_unchecked(path: PathBuf) -> Result<Self, StoreError> {
+    /// Opens a database for reading a run, without checking whether it is complete.
+    pub(in crate::storage) fn open_unchecked(path: PathBuf, run: i64) -> Result<Self, StoreError> {
         // Without a log the file is complete. Reading it as immutable then avoids locks, and files
         // beside it that SQLite would otherwise create.
         let sight = match FileState::read(&path) {
@@ -78,7 +80,7 @@ impl Reader {
             | OpenFlags::SQLITE_OPEN_URI;
         let open = Connection::open_with_flags(uri(&path, sight), flags);
         let conn = open.map_err(|e| StoreError::sqlite(&path, "open", e))?;
-        let reader = Self::from_connection(conn, path)?;
+        let reader = Self::from_connection(conn, path, run)?;
         let same = reader.begin_read()?;
         reader.selected_lineage()?;
         drop(same);
@@ -102,7 +104,7 @@ impl Reader {
             }
             again = Some(Self {
                 selected: self.selected,
-                ..Self::open_unchecked(self.path.clone())?
+                ..Self::open_unchecked(self.path.clone(), self.run)?
             });
         }
         read(again.as_ref().unwrap_or(self))
