@@ -150,9 +150,12 @@ impl StorageDirectory {
         })
     }
 
-    /// Returns the path of the directory that an operator refers to, whether or not it exists.
+    /// Returns the path of the directory that an operator refers to, whether or not it exists. Only
+    /// an existing file named `team.json` refers to the directory that contains it: if nothing is
+    /// there yet, a directory of that name will be.
     pub(super) fn path_for(path: &Path) -> &Path {
-        let is_team_json = path.file_name().is_some_and(|name| name == TEAM_JSON) && !path.is_dir();
+        let is_file = || std::fs::metadata(path).is_ok_and(|meta| !meta.is_dir());
+        let is_team_json = path.file_name().is_some_and(|name| name == TEAM_JSON) && is_file();
         match path.parent() {
             Some(parent) if is_team_json && parent.as_os_str().is_empty() => Path::new("."),
             Some(parent) if is_team_json => parent,

@@ -19,7 +19,7 @@ use crate::blob::Blobs;
 /// ```
 /// use strata_host::storage::StorageLocation;
 ///
-/// let location = StorageLocation::new("workspace/storage/team/team.json");
+/// let location = StorageLocation::new("workspace/storage/team");
 /// assert_eq!(location.directory(), std::path::Path::new("workspace/storage/team"));
 /// assert!(location.read().is_err(), "nothing is saved there");
 /// ```
@@ -102,6 +102,11 @@ impl StorageLocation {
         StorageDirectory::path_for(&self.path)
     }
 
+    /// Refers to the directory, whether or not there is something.
+    fn as_directory(&self) -> StorageDirectory {
+        StorageDirectory::new(self.directory())
+    }
+
     /// Returns the directory if there is something.
     fn existing(&self) -> Result<StorageDirectory, StoreError> {
         StorageDirectory::locate(&self.path)
@@ -118,7 +123,7 @@ impl StorageLocation {
     /// Locks the location for a new run. A finished run is moved aside, an unfinished one only if
     /// `replace` says so.
     pub fn vacate(&self, replace: ReplacePolicy) -> Result<VacantLocation, StoreError> {
-        let directory = StorageDirectory::new(&self.path).vacate(replace)?;
+        let directory = self.as_directory().vacate(replace)?;
         Ok(VacantLocation { directory })
     }
 
@@ -151,7 +156,7 @@ impl StorageLocation {
 
     /// Returns the `team.json` of the run, to write it.
     pub fn team_json(&self) -> TeamJsonFile {
-        StorageDirectory::new(self.directory()).projection()
+        self.as_directory().projection()
     }
 
     /// Returns the content of its `team.json`.
@@ -182,7 +187,7 @@ impl StorageLocation {
 
     /// Fails if a run is saved here, in whatever form.
     pub fn require_vacant(&self) -> Result<(), StoreError> {
-        match StorageDirectory::new(&self.path).content()? {
+        match self.as_directory().content()? {
             DirectoryContent::TeamJson | DirectoryContent::Database => Err(StoreError::Occupied {
                 path: self.path.clone(),
             }),
@@ -192,7 +197,7 @@ impl StorageLocation {
 
     /// Saves a `team.json` here, where no run may be saved yet.
     pub fn place_team_json(&self, text: &str) -> Result<(), StoreError> {
-        StorageDirectory::new(&self.path).place_team_json(text)
+        self.as_directory().place_team_json(text)
     }
 
     /// Saves a run that starts from `base`, with its `team.json` and the bytes of its files, where
@@ -204,12 +209,13 @@ impl StorageLocation {
         definition: &SavedDefinition,
         blobs: &Blobs,
     ) -> Result<(), StoreError> {
-        StorageDirectory::new(&self.path).place_team(text, base, definition, blobs)
+        self.as_directory()
+            .place_team(text, base, definition, blobs)
     }
 
     /// Returns why nothing can be created here, if something else is where it has to be.
     pub fn obstacle(&self) -> Option<StoreError> {
-        StorageDirectory::new(&self.path).obstacle()
+        self.as_directory().obstacle()
     }
 
     /// Whether a file is one of those in which the run is saved, or has the name of one.
@@ -220,7 +226,7 @@ impl StorageLocation {
 
     /// Returns the files that change whenever the run is saved.
     pub fn changing_files(&self) -> Vec<PathBuf> {
-        let directory = StorageDirectory::new(self.directory());
+        let directory = self.as_directory();
         vec![directory.database(), directory.team_json()]
     }
 

@@ -14,7 +14,9 @@ use crate::storage::damage::{read_all, saved};
 use crate::storage::reader::Reader;
 use crate::storage::script::{ScriptedRun, copy, definition, record, scripted_run, team};
 use crate::storage::team_json::export;
-use crate::storage::{Durability, GroupLog, Lease, Record, StateSelector, StoreError};
+use crate::storage::{
+    Durability, GroupLog, Lease, Record, StateSelector, StorageLocation, StoreError,
+};
 
 #[test]
 fn paths_that_hold_no_team_are_refused_and_nothing_is_created() {
@@ -45,6 +47,28 @@ fn paths_that_hold_no_team_are_refused_and_nothing_is_created() {
     for given in [directory.path().to_path_buf(), directory.team_json()] {
         assert_eq!(StorageDirectory::locate(&given).unwrap(), directory);
     }
+}
+
+#[test]
+fn only_an_existing_team_json_refers_to_the_directory_that_contains_it() {
+    let (_temp, directory, ..) = saved(10);
+    let check = |path: &Path, expected: &Path, is_occupied: bool| {
+        let location = StorageLocation::new(path);
+        assert_eq!(location.directory(), expected);
+        let vacant = location.require_vacant();
+        match is_occupied {
+            true => assert!(matches!(vacant, Err(StoreError::Occupied { .. }))),
+            false => assert!(vacant.is_ok()),
+        }
+    };
+    let file = directory.team_json();
+    std::fs::write(&file, "{}").unwrap();
+    check(&file, directory.path(), true);
+    check(directory.path(), directory.path(), true);
+    let new = directory.path().join("fresh/team.json");
+    check(&new, &new, false);
+    std::fs::create_dir_all(&new).unwrap();
+    check(&new, &new, false);
 }
 
 /// Creates a run where there is one already. Returns what the directory that the old one was moved
