@@ -12,9 +12,14 @@ mod checkpoint_list;
 mod codec;
 mod directory;
 mod error;
+mod lineage;
 mod location;
 mod mailbox;
 mod memory;
+mod prune_plan;
+mod reader;
+mod rows;
+mod snapshot;
 mod sqlite;
 pub mod team_json;
 
@@ -60,12 +65,14 @@ pub use error::StoreError;
 pub use location::{OpenedRun, SavedForm, StorageLocation, VacantLocation};
 pub use mailbox::{Mailbox, RequestHandler, RequestOutcome};
 pub use memory::{MemoryLease, MemoryStorage};
+pub use reader::{EarliestState, Reader};
+pub(crate) use reader::{RECORDS_PER_BATCH, read_in_batches};
 #[cfg(test)]
 use sqlite::SqliteLease;
 pub use sqlite::group_log::GroupLog;
-pub use sqlite::reader::{EarliestState, Reader};
-pub(crate) use sqlite::reader::{RECORDS_PER_BATCH, read_in_batches};
-use sqlite::{blob, group_log, lineage, reader, schema};
+#[cfg(test)]
+use sqlite::rows::SqliteReader;
+use sqlite::{blob, group_log, schema};
 pub use team_json::TeamJsonFile;
 
 /// The number of the first public event line of a run.

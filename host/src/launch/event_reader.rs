@@ -14,7 +14,7 @@ use crate::storage::{
 /// Converts the records of a saved team to public event lines. The team may run at the same time.
 pub struct EventReader {
     location: StorageLocation,
-    reader: Reader,
+    reader: Box<dyn Reader>,
     translator: EventTranslator,
     /// The position of the last record that was returned.
     position: u64,
@@ -36,7 +36,7 @@ impl EventReader {
         if let Some(name) = lineage {
             reader.switch_lineage(name)?;
         }
-        let translator = event_translator(&reader)?;
+        let translator = event_translator(reader.as_ref())?;
         Ok(Self {
             location: location.clone(),
             reader,
@@ -90,7 +90,7 @@ pub fn for_each_call(
     tell: &mut dyn FnMut(&EventLine, &HostCall),
 ) -> Result<(), LaunchError> {
     let reader = location.read()?;
-    let mut translator = event_translator(&reader)?;
+    let mut translator = event_translator(reader.as_ref())?;
     for record in reader.records_after(0) {
         let record = record?;
         let lines = translator.translate(&record.event, record.line, record.time_ms);
@@ -105,7 +105,7 @@ pub fn for_each_call(
 }
 
 /// Returns a translator for all records from the first that was not pruned.
-fn event_translator(reader: &Reader) -> Result<EventTranslator, StoreError> {
+fn event_translator(reader: &dyn Reader) -> Result<EventTranslator, StoreError> {
     let beginning = reader.earliest_state()?;
     // Events that remain before the newest gap begin where the run does.
     let step = if beginning.position == beginning.dropped {

@@ -88,10 +88,10 @@ pub async fn replay(
         RecordedModels::Some(llm.names())
     });
     let stepper = Stepper::new(Arc::new(definition.team.clone()), beginning.env);
-    let reader = Rc::new(reader);
+    let reader: Rc<dyn Reader> = Rc::from(reader);
     let blob_reader = Rc::clone(&reader);
     let files = RecordedFiles {
-        before: contents_before(&reader, beginning.position)?,
+        before: contents_before(reader.as_ref(), beginning.position)?,
         blobs: Box::new(move |digest| blob_reader.blob(digest)),
     };
     let rerun = Replayer::new(stepper, services, models, files);
@@ -131,7 +131,7 @@ fn check_action(definition: &Definition, action: &String) -> Result<(), LaunchEr
 /// Returns what was at each path before the first action changed it. Later attempts and later
 /// observers find other contents there.
 fn contents_before(
-    reader: &Reader,
+    reader: &dyn Reader,
     from: u64,
 ) -> Result<BTreeMap<String, PathContent>, LaunchError> {
     let mut before = BTreeMap::new();

@@ -46,14 +46,14 @@ pub fn gather_report(at: &str) -> Result<Report, LaunchError> {
     };
     beside.lineages = reader.lineages()?;
     beside.has_events = true;
-    let elsewhere = load_other_states(&reader, &team.stepper, &beside.checkpoints)?;
+    let elsewhere = load_other_states(reader.as_ref(), &team.stepper, &beside.checkpoints)?;
     let gathering = gather_events(reader, &team, &at, &lineage, &mut beside)?;
     Ok(gathering.finish(beside, elsewhere))
 }
 
 /// Reads the events that lead to a state.
 fn gather_events(
-    mut reader: Reader,
+    mut reader: Box<dyn Reader>,
     team: &SavedTeam,
     at: &StateSelector,
     lineage: &str,
@@ -86,7 +86,7 @@ fn gather_events(
 
 /// Returns the newest states that are not ancestors of this one, with their times.
 fn load_other_states(
-    reader: &Reader,
+    reader: &dyn Reader,
     here: &Stepper,
     rows: &[CheckpointRow],
 ) -> Result<Vec<(Stepper, Option<i64>)>, LaunchError> {

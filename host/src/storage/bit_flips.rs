@@ -15,7 +15,8 @@ use super::directory::DirectoryContent;
 use super::script::{definition, scripted_run, team};
 use super::team_json::write;
 use super::{
-    Durability, Lease, Reader, Record, ReplacePolicy, StateSelector, StorageDirectory, StoreError,
+    Durability, Lease, Reader, Record, ReplacePolicy, SqliteReader, StateSelector,
+    StorageDirectory, StoreError,
 };
 
 /// The environment variable that says how many bits there are per bit that is flipped.
@@ -92,7 +93,7 @@ fn files(directory: &Path) -> FileContents {
 /// data was found; fails on anything but the right data or an error.
 fn outcome(directory: &StorageDirectory, saved: &SavedStorage) -> Result<bool, String> {
     let read = || -> Result<bool, StoreError> {
-        let reader = Reader::open(directory)?;
+        let reader = SqliteReader::open(directory)?;
         Ok(
             loaded_state(&reader.load(&StateSelector::Head)?) == saved.end
                 && reader.records(0, usize::MAX)? == saved.records

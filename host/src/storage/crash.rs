@@ -12,7 +12,7 @@ use strata_core::state::environment::Environment;
 use super::conformance::{loaded_state, pseudorandom};
 use super::script::{definition, scripted_run, team};
 use super::{
-    Durability, GroupLog, Lease, Record, ReplacePolicy, StateSelector, StorageDirectory,
+    Durability, GroupLog, Lease, Reader, Record, ReplacePolicy, StateSelector, StorageDirectory,
     StoreError, checkpoint_of,
 };
 
@@ -188,7 +188,7 @@ fn what_a_killed_process_saved_is_there() {
         );
         let said = kill_after(child, Duration::from_micros(700 * (round * round % 29)));
         // A reader sees the files as they are, before anything is repaired.
-        let read = super::Reader::open(&directory)
+        let read = super::SqliteReader::open(&directory)
             .unwrap()
             .load(&StateSelector::Head)
             .unwrap();
@@ -311,7 +311,7 @@ fn a_directory_is_locked_while_a_process_works_on_it_and_no_longer() {
         }
         other => panic!("{other:?}"),
     }
-    super::Reader::open(&directory)
+    super::SqliteReader::open(&directory)
         .unwrap()
         .checkpoints()
         .unwrap();

@@ -17,7 +17,8 @@ use super::directory::DirectoryContent;
 use super::script::{definition, scripted_run, team};
 use super::team_json::{import, write};
 use super::{
-    Durability, Lease, Reader, Record, ReplacePolicy, StateSelector, StorageDirectory, StoreError,
+    Durability, Lease, Reader, Record, ReplacePolicy, SqliteReader, StateSelector,
+    StorageDirectory, StoreError,
 };
 
 /// The lineage in the saved runs that is not the current one.
@@ -80,7 +81,7 @@ pub(super) fn read_all(
     records: &[Record],
     end: &Environment,
 ) -> Result<(), StoreError> {
-    let reader = Reader::open(directory)?;
+    let reader = SqliteReader::open(directory)?;
     assert_eq!(loaded_state(&reader.load(&StateSelector::Head)?), *end);
     assert_eq!(reader.records(0, usize::MAX)?, records);
     assert_eq!(reader.definition()?, definition());
@@ -269,7 +270,7 @@ fn check(content: &[u8], expected: &str) {
     std::fs::write(&path, content).unwrap();
     let directory = StorageDirectory::new(temp.path());
     let errors = [
-        Reader::open(&directory).unwrap_err(),
+        SqliteReader::open(&directory).unwrap_err(),
         directory.open().unwrap_err(),
         directory
             .create(
@@ -469,10 +470,10 @@ fn a_full_disk_loses_nothing_that_was_saved() {
 #[test]
 fn a_reader_is_not_disturbed_by_a_writer() {
     let (_temp, directory, records, _) = saved(60);
-    let before = Reader::open(&directory).unwrap();
+    let before = SqliteReader::open(&directory).unwrap();
     let mut store = directory.open().unwrap().lease;
     store.append(&records[..1], Durability::Process).unwrap();
-    let during = Reader::open(&directory).unwrap();
+    let during = SqliteReader::open(&directory).unwrap();
     // Enough to move the log into the database several times while the first reader is open.
     let more: Vec<Record> = records.iter().cycle().take(600).cloned().collect();
     for n in 0..40 {

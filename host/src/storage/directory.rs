@@ -24,6 +24,7 @@ use super::lineage::DIRECTORY_RUN;
 use super::lock::{LOCK_FILE, LockHolder, StorageLock};
 use super::progress::WriteProgress;
 use super::reader::Reader;
+use super::sqlite::rows::SqliteReader;
 use super::sqlite::{SqliteLease, TEMPORARY_DATABASE};
 use super::team_json::TEAM_JSON;
 use super::{
@@ -320,7 +321,7 @@ impl StorageDirectory {
 
     /// Returns whether another program changed the `team.json` beside a database that is open for
     /// reading.
-    pub fn is_team_json_edited(&self, reader: &Reader) -> Result<bool, StoreError> {
+    pub fn is_team_json_edited(&self, reader: &SqliteReader) -> Result<bool, StoreError> {
         self.projection().differs(|name| reader.note(name))
     }
 
@@ -474,7 +475,7 @@ impl StorageDirectory {
     /// Returns the name of the team file of the saved team.
     fn team_file_name(&self) -> Option<String> {
         let definition = match self.content().ok()? {
-            DirectoryContent::Database => Reader::open(self).ok()?.definition().ok()?,
+            DirectoryContent::Database => SqliteReader::open(self).ok()?.definition().ok()?,
             _ => team_json::saved_definition(&self.read_team_json().ok()?).ok()??,
         };
         Some(definition.name)
@@ -489,7 +490,7 @@ impl StorageDirectory {
                 what: e.to_string(),
             });
         }
-        let saved = Reader::open(self)?.load(&StateSelector::Head)?;
+        let saved = SqliteReader::open(self)?.load(&StateSelector::Head)?;
         // A message that came later is not handled yet, unless it was routed to nobody.
         let counts = |event: &Event| !matches!(event, Event::MessageSent(MessageSent { routed, .. }) if routed.to.is_empty());
         Ok(

@@ -9,6 +9,7 @@ use rusqlite::ErrorCode;
 use strata_core::record::id::CheckpointId;
 use strata_core::record::lineage::parse_checkpoint_id;
 
+use super::codec::DecodeError;
 use super::group_log::is_log_link;
 use super::team_json::TEAM_JSON;
 use crate::shell::shell_path;
@@ -353,6 +354,11 @@ impl StoreError {
             path: path.to_path_buf(),
             what: what.into(),
         }
+    }
+
+    /// What it means that something in a database cannot be decoded.
+    pub(super) fn undecodable(path: &Path, what: &str, damage: DecodeError) -> Self {
+        Self::corrupt(path, format!("{what} cannot be read: {damage}"))
     }
 
     pub(super) fn corrupt(path: &Path, what: impl Into<String>) -> Self {

@@ -38,8 +38,8 @@ use super::mailbox::RunSocket;
 use super::script::{copy, definition, normalized, scripted_run, team};
 use super::team_json::TEAM_JSON;
 use super::{
-    Durability, GroupLog, Lease, LockHolder, Reader, Record, ReplacePolicy, StateSelector,
-    StorageDirectory, StorageLock, codec, team_json,
+    Durability, GroupLog, Lease, LockHolder, Reader, Record, ReplacePolicy, SqliteReader,
+    StateSelector, StorageDirectory, StorageLock, codec, team_json,
 };
 use crate::golden::{from_hex, golden, golden_bytes, stored_bytes};
 
@@ -297,7 +297,8 @@ fn check_database(name: &str, written: &StorageDirectory) {
     conn.execute_batch(&String::from_utf8(text).unwrap())
         .unwrap();
     conn.close().unwrap();
-    let [found, expected] = [&directory, written].map(|directory| Reader::open(directory).unwrap());
+    let [found, expected] =
+        [&directory, written].map(|directory| SqliteReader::open(directory).unwrap());
     assert_eq!(found.dropped().unwrap(), expected.dropped().unwrap());
     let checkpoints = expected.checkpoints().unwrap();
     assert_eq!(found.checkpoints().unwrap(), checkpoints);
@@ -308,7 +309,7 @@ fn check_database(name: &str, written: &StorageDirectory) {
         let [found, expected] = [&found, &expected].map(|reader| reader.load(&at).unwrap());
         assert_eq!(loaded_state(&found), loaded_state(&expected));
     }
-    let newest = |reader: &Reader| reader.load(&StateSelector::Head).unwrap();
+    let newest = |reader: &SqliteReader| reader.load(&StateSelector::Head).unwrap();
     assert_eq!(newest(&found), newest(&expected));
     // The program that writes accepts it, too.
     directory.open().unwrap();
@@ -326,7 +327,7 @@ fn a_database_with_dropped_events_is_as_the_golden_file() {
     let mut store = directory.open().unwrap().lease;
     let pruned = store.prune(1, &mut |saved| Ok(loaded_state(&saved)));
     drop((pruned.unwrap(), store));
-    let (dropped, _) = Reader::open(&directory).unwrap().dropped().unwrap();
+    let (dropped, _) = SqliteReader::open(&directory).unwrap().dropped().unwrap();
     assert!(dropped > 50, "only {dropped} were dropped");
     check_database("pruned-team.db.sql", &directory);
 }

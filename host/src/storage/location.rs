@@ -10,6 +10,7 @@ use super::directory::{DirectoryContent, StorageDirectory, VacantDirectory};
 use super::error::StoreError;
 use super::lock::LockHolder;
 use super::reader::Reader;
+use super::sqlite::rows::SqliteReader;
 use super::{Lease, ReplacePolicy, SavedDefinition, TeamJsonFile};
 use crate::blob::Blobs;
 
@@ -139,10 +140,10 @@ impl StorageLocation {
 
     /// Opens the records of the run for reading, whoever holds a lease. Fails with
     /// `StoreError::NoRecords` if there is a `team.json` alone.
-    pub fn read(&self) -> Result<Reader, StoreError> {
+    pub fn read(&self) -> Result<Box<dyn Reader>, StoreError> {
         let directory = self.existing()?;
         match directory.require_team()? {
-            DirectoryContent::Database => Reader::open(&directory),
+            DirectoryContent::Database => Ok(Box::new(SqliteReader::open(&directory)?)),
             _ => Err(StoreError::NoRecords {
                 path: self.path.clone(),
             }),
@@ -168,7 +169,9 @@ impl StorageLocation {
     pub fn is_team_json_edited(&self) -> Result<bool, StoreError> {
         let directory = self.existing()?;
         match directory.require_team()? {
-            DirectoryContent::Database => directory.is_team_json_edited(&Reader::open(&directory)?),
+            DirectoryContent::Database => {
+                directory.is_team_json_edited(&SqliteReader::open(&directory)?)
+            }
             _ => Ok(false),
         }
     }

@@ -11,8 +11,8 @@ use super::conformance::pseudorandom;
 use super::progress::{ProgressFile, WriteProgress};
 use super::script::{copy, definition, scripted_run, team};
 use super::{
-    Durability, Lease, Reader, Record, ReplacePolicy, SqliteLease, StateSelector, StorageDirectory,
-    StoreError,
+    Durability, Lease, Reader, Record, ReplacePolicy, SqliteLease, SqliteReader, StateSelector,
+    StorageDirectory, StoreError,
 };
 
 /// A store that is open, and how many of its records have been appended.
@@ -72,7 +72,8 @@ impl OpenRun {
 
 /// Returns how many records are found, both by a reader and by opening the store.
 fn found(directory: &StorageDirectory) -> Result<usize, StoreError> {
-    let read = Reader::open(directory).and_then(|reader| Ok(reader.records(0, usize::MAX)?.len()));
+    let read =
+        SqliteReader::open(directory).and_then(|reader| Ok(reader.records(0, usize::MAX)?.len()));
     let opened = directory
         .open()
         .and_then(|opened| Ok(opened.lease.records(0, usize::MAX)?.len()));
@@ -273,7 +274,7 @@ fn a_lost_change_that_is_no_event_is_noticed() {
     let path = copied.path().join("team.db-wal");
     let log = std::fs::read(&path).unwrap();
     let is_old = |directory: &StorageDirectory| {
-        Reader::open(directory).is_ok_and(|r| r.definition().unwrap() == definition())
+        SqliteReader::open(directory).is_ok_and(|r| r.definition().unwrap() == definition())
     };
     // Wherever the log is cut off.
     for end in (32..log.len()).step_by(4120) {
@@ -332,6 +333,6 @@ fn a_run_that_is_turned_aside_and_resumed_goes_on_with_what_it_has() {
     assert_eq!(found(&aside).unwrap(), 12);
     assert_eq!(found(&copied).unwrap(), 0);
     assert!(
-        matches!(Reader::open(&copied).unwrap().load(&StateSelector::Head), Ok(saved) if saved.tail.is_empty())
+        matches!(SqliteReader::open(&copied).unwrap().load(&StateSelector::Head), Ok(saved) if saved.tail.is_empty())
     );
 }

@@ -1,18 +1,19 @@
-//! The store in a file: `team.db`, an SQLite database in WAL mode. It is read in `reader`, and its
-//! tables are in `schema`.
+//! The store in a file: `team.db`, an SQLite database in WAL mode. Its rows are read in `rows`, without
+//! its lock in `consistent_read`, and its tables are in `schema`.
 //!
 //! Here, `create` makes a database; `write` writes rows, and `lineage_row` decides when that of the
 //! current lineage is written; `wal_file` syncs the write-ahead log, and `wal_checkpoint` moves it into
 //! the database; `group_commit` shares a log with other teams; `snapshot` saves states, and `prune` removes what is not needed.
 
 pub(super) mod blob;
+mod consistent_read;
 mod create;
 mod group_commit;
 pub(super) mod group_log;
-pub(super) mod lineage;
+mod lineage;
 mod lineage_row;
 mod prune;
-pub(super) mod reader;
+pub(super) mod rows;
 pub(super) mod schema;
 #[cfg(test)]
 mod several_runs;
@@ -35,10 +36,12 @@ use strata_core::state::environment::Environment;
 
 use super::directory::{DATABASE, WAL_FILE};
 use super::error::StoreError;
-use super::lineage::{StoredLineage, StoredRun, event_key, key_range, stored_epoch};
+use super::lineage::{StoredLineage, StoredRun, event_key, key_range};
 use super::lock::StorageLock;
 use super::progress::ProgressFile;
-use super::reader::{Reader, SnapshotInfo, branch_of, check_pages};
+use super::reader::{Reader, SnapshotInfo, branch_of, makes_checkpoint};
+use super::rows::{KeyRange, RunRows};
+use super::snapshot::EncodedSnapshot;
 use super::{
     BuildState, CheckpointRow, Durability, Epoch, GroupLog, Lease, LineageRow, LoadedState, Pruned,
     Record, SavedDefinition, StateSelector, codec, file,
@@ -48,8 +51,9 @@ use crate::blob::Blobs;
 
 pub(super) use create::TEMPORARY_DATABASE;
 use group_commit::GroupCommit;
-use lineage_row::makes_checkpoint;
-use snapshot::EncodedSnapshot;
+use lineage::stored_epoch;
+use rows::{SqliteReader, SqliteRows, check_pages};
+use snapshot::insert_snapshot;
 use wal_file::WalFile;
 use write::{insert_event, write_definition, write_note};
 
@@ -69,7 +73,7 @@ const MAX_SNAPSHOT_BYTES: usize = 900_000_000;
 #[derive(Debug)]
 pub struct SqliteLease {
     // Dropped first: the lock has to be held while the database is closed.
-    reader: Reader,
+    reader: SqliteReader,
     /// How far the database got. Dropped after the database is closed.
     progress: ProgressFile,
     /// The run, with the epoch of this lease.
@@ -78,7 +82,7 @@ pub struct SqliteLease {
     /// lock alone keeps others away.
     is_claimed: Cell<bool>,
     /// The range in which the keys of the run's bundles are.
-    bundle_keys: (i64, i64),
+    bundle_keys: KeyRange,
     /// The current lineage.
     lineage: StoredLineage,
     /// The same as it is stored in its row.
@@ -118,23 +122,26 @@ impl SqliteLease {
         let has_log = std::fs::metadata(directory.join(WAL_FILE)).is_ok_and(|log| log.len() > 0);
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log)
             .map_err(fail)?;
-        let reader = Reader::from_connection(conn, path.clone(), run)?;
-        lineage_row::disable_auto_checkpoints(&reader.conn).map_err(fail)?;
+        let rows = SqliteRows::from_connection(conn, path.clone(), run)?;
+        let reader = SqliteReader::from_rows(rows);
+        lineage_row::disable_auto_checkpoints(&reader.rows.conn).map_err(fail)?;
         reader
+            .rows
             .conn
             .pragma_update(None, "synchronous", write::SYNCHRONOUS)
             .map_err(fail)?;
         check_pages(&reader)?;
         let changes = reader.check_complete()?;
-        schema::enable_wal(&reader.conn, &path)?;
+        schema::enable_wal(&reader.rows.conn, &path)?;
         reader
+            .rows
             .conn
             .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
             .map_err(fail)?;
         let progress = ProgressFile::for_database(directory, changes)?;
-        let mut run = reader.stored_run()?;
+        let mut run = reader.rows.run()?;
         run.epoch += 1;
-        let lineage_row = reader.lineage_as_stored(run.lineage)?;
+        let lineage_row = reader.rows.lineage(run.lineage)?;
         let line = reader.with_newest_events(lineage_row.clone())?;
         let lock = LockedDirectory {
             path: directory.to_path_buf(),
@@ -144,7 +151,7 @@ impl SqliteLease {
         let mut store = Self {
             run,
             is_claimed: Cell::new(false),
-            bundle_keys: key_range(reader.first_lineage()?),
+            bundle_keys: key_range(reader.rows.first_lineage()?),
             reader,
             progress,
             lineage: line,
@@ -165,6 +172,7 @@ impl SqliteLease {
     #[cfg(test)]
     pub(super) fn limit_pages(&self, max: u32) {
         self.reader
+            .rows
             .conn
             .pragma_update(None, "max_page_count", max)
             .unwrap();
@@ -211,7 +219,7 @@ impl SqliteLease {
             return Err(self.fenced());
         }
         self.ensure_log_started()?;
-        let conn = &self.reader.conn;
+        let conn = &self.reader.rows.conn;
         let run = |sql: &str| conn.prepare_cached(sql)?.execute([]).map(drop);
         let all = || {
             run("BEGIN IMMEDIATE")?;
@@ -239,7 +247,7 @@ impl SqliteLease {
     /// Whether the run was not changed under another lease since this one was taken. The lock of the
     /// directory ensures that, unless somebody removed its file.
     fn is_newest_lease(&self) -> rusqlite::Result<bool> {
-        let conn = &self.reader.conn;
+        let conn = &self.reader.rows.conn;
         let stored = stored_epoch(conn, self.run.id)?;
         if self.is_claimed.get() {
             return Ok(stored == self.run.epoch);
@@ -247,7 +255,7 @@ impl SqliteLease {
         // Another lease that was taken at the same moment has the same epoch until it is stored.
         let sql = "SELECT NOT EXISTS (SELECT 1 FROM event WHERE n > ?1 AND n <= ?2)";
         let last = event_key(self.lineage.id, self.lineage.events);
-        let is_unchanged = conn.query_row(sql, [last, key_range(self.lineage.id).1], |row| {
+        let is_unchanged = conn.query_row(sql, [last, key_range(self.lineage.id).last], |row| {
             row.get::<_, bool>(0)
         })?;
         Ok(stored + 1 == self.run.epoch && is_unchanged)
@@ -328,7 +336,7 @@ impl Lease for SqliteLease {
         };
         self.check_directory()?;
         let branch = branch_of(records)
-            .map(|(name, from)| self.new_branch(name, from))
+            .map(|(name, from)| self.reader.new_branch(name, from))
             .transpose()?;
         if branch.is_some() {
             self.write_row_if_behind()?;
@@ -407,7 +415,7 @@ impl Lease for SqliteLease {
             // The snapshot may be lost with the power, since the events that it covers are not.
             let put = self.commit_with_row(&line, |conn| {
                 snapshot::delete_old_snapshots(conn, at)?;
-                new.insert(conn, bundle_keys, at, bundles)
+                insert_snapshot(conn, &new, bundle_keys, at, bundles)
             });
             // If there was no space for the snapshot, it is not tried again at once: sizes are
             // counted from here.
@@ -461,7 +469,7 @@ impl Lease for SqliteLease {
     fn keep_checkpoints(&mut self, keep: u32) -> Result<(), StoreError> {
         let mut positions = match self.checkpoint_positions.take() {
             Some(positions) => positions,
-            None => self.checkpoint_positions(&self.lineage)?,
+            None => self.reader.checkpoint_positions(&self.lineage)?,
         };
         let over = positions.len().saturating_sub(keep as usize);
         let last = positions.drain(..over).next_back();

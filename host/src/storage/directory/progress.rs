@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 use crate::storage::directory::{PROGRESS_FILE, WAL_FILE};
 use crate::storage::error::StoreError;
 use crate::storage::file;
-use crate::storage::reader::Reader;
+use crate::storage::sqlite::rows::SqliteReader;
 
 /// The first bytes of the file.
 const MAGIC: [u8; 8] = *b"STRTPRG1";
@@ -233,10 +233,10 @@ impl Drop for ProgressFile {
     }
 }
 
-impl Reader {
+impl SqliteReader {
     /// Returns how many changes the database has. Fails if more were recorded.
     pub(in crate::storage) fn check_complete(&self) -> Result<u64, StoreError> {
-        let directory = self.path.parent().unwrap_or(Path::new("."));
+        let directory = self.rows.path.parent().unwrap_or(Path::new("."));
         let mut found = Ok(0);
         for _ in 0..MAX_READS {
             // The order matters: a concurrent writer changes the database first, then the file.
@@ -255,7 +255,7 @@ impl Reader {
                 _ => return Ok(changes),
             };
         }
-        found.map_err(|what| StoreError::lost(&self.path, what))
+        found.map_err(|what| StoreError::lost(&self.rows.path, what))
     }
 }
 

@@ -11,11 +11,11 @@ use super::{DirectoryContent, ReplacePolicy, StorageDirectory};
 use crate::blob::Blobs;
 use crate::storage::conformance::{loaded_state, pseudorandom};
 use crate::storage::damage::{read_all, saved};
-use crate::storage::reader::Reader;
 use crate::storage::script::{ScriptedRun, copy, definition, record, scripted_run, team};
 use crate::storage::team_json::export;
 use crate::storage::{
-    Durability, GroupLog, Lease, Record, StateSelector, StorageLocation, StoreError,
+    Durability, GroupLog, Lease, Reader, Record, SqliteReader, StateSelector, StorageLocation,
+    StoreError,
 };
 
 #[test]
@@ -211,7 +211,7 @@ fn what_the_log_has_of_a_team_goes_aside_with_it_wherever_that_is_cut_off() {
         .lease;
     store.append(&records, Durability::Full).unwrap();
     // While a reader is open, the log cannot be moved into the database.
-    let reader = Reader::open(&directory).unwrap();
+    let reader = SqliteReader::open(&directory).unwrap();
     drop(store);
     let aside = directory.move_aside().unwrap();
     assert_eq!(
@@ -409,7 +409,7 @@ fn a_finished_team_to_which_the_shared_log_has_mail_is_not_finished() {
         replace(&cut_off, ReplacePolicy::Never),
         Err(StoreError::Unfinished { .. })
     ));
-    let found = Reader::open(&cut_off)
+    let found = SqliteReader::open(&cut_off)
         .unwrap()
         .records(0, usize::MAX)
         .unwrap();
@@ -519,7 +519,7 @@ fn what_is_no_regular_file_is_refused_and_nobody_waits_for_it() {
         let check = |what: &str| {
             let commands: [fn(&StorageDirectory) -> Result<(), StoreError>; 4] = [
                 |directory| directory.read_team_json().map(drop),
-                |directory| Reader::open(directory).map(drop),
+                |directory| SqliteReader::open(directory).map(drop),
                 |directory| directory.open().map(drop),
                 |directory| replace(directory, ReplacePolicy::Unfinished).map(drop),
             ];
@@ -578,7 +578,7 @@ fn who_looks_at_a_run_sees_whole_commits_while_it_is_written() {
             }
         });
         while !writer.is_finished() {
-            Reader::open(&directory)
+            SqliteReader::open(&directory)
                 .unwrap()
                 .load(&StateSelector::Head)
                 .unwrap();

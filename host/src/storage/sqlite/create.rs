@@ -56,7 +56,7 @@ impl SqliteLease {
         // The name becomes durable with the first full append. Nothing can be lost before that.
         let store = Self::open(lock, directory, DIRECTORY_RUN.0)?;
         store.progress.open()?;
-        begin_log(&store.reader.conn).map_err(fail)?;
+        begin_log(&store.reader.rows.conn).map_err(fail)?;
         Ok(store)
     }
 }

@@ -6,18 +6,13 @@
 //! cover, so that the loss of its end is noticed: the log is moved into it only after the row was
 //! written. Events that are only in the log are protected by the log's own checksums.
 
-use std::collections::VecDeque;
-
 use rusqlite::Connection;
-
-use strata_core::record::id::CheckpointId;
 
 use super::SqliteLease;
 use super::wal_checkpoint::{WalCheckpointMode, log_pages, move_log};
-use crate::storage::checkpoint_list::unknown_checkpoint;
 use crate::storage::error::StoreError;
-use crate::storage::lineage::{MAX_LINEAGES, StoredLineage};
-use crate::storage::{Record, checkpoint_of};
+use crate::storage::lineage::StoredLineage;
+use crate::storage::rows::RunRows;
 
 /// About how many events, and bytes of events, the row may lag behind: readers have to look through
 /// these.
@@ -81,69 +76,13 @@ impl SqliteLease {
         self.snapshot = self
             .reader
             .newest_snapshot(&self.reader.path_to(&line, line.events)?)?;
-        self.lineage_row = self.reader.lineage_as_stored(line.id)?;
+        self.lineage_row = self.reader.rows.lineage(line.id)?;
         (self.lineage, self.checkpoint_positions) = (line, None);
         Ok(())
     }
 
-    /// Returns a new lineage that branches off at a checkpoint. It is not stored yet.
-    pub(super) fn new_branch(
-        &self,
-        name: &str,
-        from: &CheckpointId,
-    ) -> Result<StoredLineage, StoreError> {
-        let refuse = |what: String| {
-            Err(StoreError::Lineage {
-                name: name.into(),
-                what,
-            })
-        };
-        if self.reader.lineage_by_name(name)?.is_some() {
-            return refuse("there is one with this name already".into());
-        }
-        let (listed, rows) = (
-            self.reader.listed_checkpoints()?,
-            self.reader.stored_lineages()?,
-        );
-        let id = self.reader.next_lineage_id()?;
-        if id >= MAX_LINEAGES {
-            return refuse(format!(
-                "there are {MAX_LINEAGES} lineages already, which is all a database holds"
-            ));
-        }
-        let found = listed.iter().find(|listed| listed.row.id == *from);
-        let from = found.ok_or_else(|| unknown_checkpoint(from, &listed))?;
-        let (origin, at) = (rows[from.lineage].id, from.position as i64);
-        let row = StoredLineage {
-            id,
-            run: self.run.id,
-            number: rows.len() as i64,
-            events: at,
-            origin: Some((origin, at)),
-            ..StoredLineage::first(name)
-        };
-        Ok(StoredLineage {
-            bytes_since_snapshot: self.reader.bytes_since_snapshot(&row)?,
-            ..row
-        })
-    }
-
-    /// Returns the positions of a lineage's checkpoints that are not forgotten, oldest first.
-    pub(super) fn checkpoint_positions(
-        &self,
-        line: &StoredLineage,
-    ) -> Result<VecDeque<i64>, StoreError> {
-        let marking = self
-            .reader
-            .checkpoint_events_after(line.id, line.forgotten_until.max(line.start()))?;
-        let positions = marking
-            .iter()
-            .filter(|(at, record)| makes_checkpoint(line, *at, record));
-        Ok(positions.map(|(at, _)| *at).collect())
-    }
-
     fn move_log_if_long(&self) -> rusqlite::Result<()> {
-        if log_pages(&self.reader.conn)? < self.max_log_pages {
+        if log_pages(&self.reader.rows.conn)? < self.max_log_pages {
             return Ok(());
         }
         if let Err(error) = self.progress.sync() {
@@ -151,18 +90,12 @@ impl SqliteLease {
         }
         // What a process that reads an earlier state holds back stays in the log, which is read with the database. It is
         // moved behind the next row or when the database is closed, so nothing has to be done about it here.
-        let is_whole = move_log(&self.reader.conn, WalCheckpointMode::Passive)?;
+        let is_whole = move_log(&self.reader.rows.conn, WalCheckpointMode::Passive)?;
         if !is_whole {
             tracing::debug!("a part of the log stays in it: another process reads it");
         }
         Ok(())
     }
-}
-
-/// Whether an event made a checkpoint of a lineage that can be forgotten. The first event of a
-/// lineage does not count: it makes the first checkpoint, which is always kept.
-pub(super) fn makes_checkpoint(line: &StoredLineage, at: i64, record: &Record) -> bool {
-    at > line.start() + 1 && checkpoint_of(&record.event).is_some()
 }
 
 /// Writes the row, since closing the database moves the log into it.
@@ -183,7 +116,8 @@ mod tests {
     use crate::storage::lineage::FIRST_LINEAGE;
     use crate::storage::script::{definition, scripted_run};
     use crate::storage::{
-        Durability, Lease, Reader, ReplacePolicy, StateSelector, StorageDirectory, StoreError,
+        Durability, Lease, Reader, ReplacePolicy, SqliteReader, StateSelector, StorageDirectory,
+        StoreError,
     };
 
     fn created(temp: &tempfile::TempDir) -> (StorageDirectory, SqliteLease) {
@@ -241,7 +175,7 @@ mod tests {
             store.append(record, Durability::Process).unwrap();
         }
         assert_ne!(store.lineage_row, store.lineage);
-        let reader = Reader::open(&directory).unwrap();
+        let reader = SqliteReader::open(&directory).unwrap();
         assert_eq!(reader.selected_lineage().unwrap(), store.lineage);
         assert_eq!(
             reader.load(&StateSelector::Head).unwrap(),
@@ -250,7 +184,7 @@ mod tests {
         store.write_row_if_behind().unwrap();
         assert_eq!(
             (
-                reader.lineage_as_stored(FIRST_LINEAGE).unwrap(),
+                reader.rows.lineage(FIRST_LINEAGE).unwrap(),
                 reader.selected_lineage().unwrap()
             ),
             (store.lineage.clone(), store.lineage.clone())
@@ -326,7 +260,7 @@ mod tests {
             assert!(conn.execute(change, []).unwrap() > 0, "{change}");
             conn.close().unwrap();
             let errors: [Option<StoreError>; 2] =
-                [Reader::open(&directory).err(), directory.open().err()];
+                [SqliteReader::open(&directory).err(), directory.open().err()];
             for error in errors {
                 let error = error.expect("it is noticed").to_string();
                 assert!(error.contains(expected), "{error}");

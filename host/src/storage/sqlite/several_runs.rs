@@ -4,16 +4,18 @@ use rusqlite::Connection;
 use strata_core::state::environment::Environment;
 
 use super::SqliteLease;
+use super::rows::{SqliteReader, SqliteRows};
 use super::write::NewRun;
 use crate::blob::{Blobs, digest_of};
 use crate::storage::conformance::{loaded_state, pseudorandom, replay};
 use crate::storage::damage::add_lineage;
 use crate::storage::error::StoreError;
 use crate::storage::lock::StorageLock;
-use crate::storage::reader::Reader;
+use crate::storage::rows::RunRows;
 use crate::storage::script::{definition, scripted_run};
 use crate::storage::{
-    Durability, Lease, Record, ReplacePolicy, SavedDefinition, StateSelector, StorageDirectory,
+    Durability, Lease, Reader, Record, ReplacePolicy, SavedDefinition, StateSelector,
+    StorageDirectory,
 };
 
 /// A run of the database, and what it must contain.
@@ -101,7 +103,7 @@ fn create_two_runs(temp: &tempfile::TempDir) -> (StorageDirectory, [ExpectedRun;
     let mut lease = runs[0].open(&directory);
     let second = NewRun {
         run: (2, "second"),
-        lineage: lease.reader.next_lineage_id().unwrap(),
+        lineage: lease.reader.rows.next_lineage_id().unwrap(),
         base: &base,
         definition: &runs[1].definition,
         blobs: &Blobs::new(),
@@ -115,7 +117,8 @@ fn a_reader_that_opens_its_database_again_reads_the_same_run() {
     let temp = tempfile::tempdir().unwrap();
     let (directory, mut runs) = create_two_runs(&temp);
     // Without a log, the file is read as if it did not change until it does.
-    let reader = Reader::open_unchecked(directory.database(), 2).unwrap();
+    let rows = SqliteRows::open_unlocked(directory.database(), 2).unwrap();
+    let reader = SqliteReader::from_rows(rows);
     runs[1].append(&directory, 100);
     assert_eq!(
         reader.records(0, usize::MAX).unwrap(),
@@ -138,6 +141,7 @@ fn a_damaged_row_of_another_run_changes_nothing_in_how_commits_are_synced() {
         let value = |row: &rusqlite::Row<'_>| row.get(0);
         lease
             .reader
+            .rows
             .conn
             .pragma_query_value(None, "synchronous", value)
             .unwrap()

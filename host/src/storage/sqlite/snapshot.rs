@@ -1,132 +1,66 @@
-//! Writes snapshots: each is a row, and its messages are in bundles that successive snapshots
-//! share. So a snapshot costs only what is new in it. This also decides which old snapshots to
-//! keep; when to write one is decided elsewhere.
+//! Writes snapshots and their bundles, and deletes those that are not needed any more.
 
 use rusqlite::{Connection, params};
 
-use strata_core::state::environment::Environment;
-
-use crate::storage::codec::{self, MessageBundle};
+use crate::storage::codec::MessageBundle;
 use crate::storage::lineage::{MAX_POSITION, position_of_key};
+use crate::storage::rows::KeyRange;
+use crate::storage::snapshot::{
+    EncodedSnapshot, OLD_SNAPSHOTS_SHARE, SnapshotSize, unneeded_snapshots,
+};
 
-/// The reciprocal of the share of the file that all but the newest snapshot may take. Old snapshots
-/// make loading an old checkpoint fast, which is worth it if states are small and histories are
-/// long.
-const OLD_SNAPSHOTS_SHARE: u64 = 8;
-
-/// A state that is encoded for the database.
-pub(super) struct EncodedSnapshot<'a> {
-    env: &'a Environment,
-    body: Vec<u8>,
+/// Inserts a state with the key `n`. It uses the bundles of an earlier state and adds its own, with
+/// keys in the range `bundle_keys`. Returns all of them.
+pub(super) fn insert_snapshot(
+    conn: &Connection,
+    state: &EncodedSnapshot<'_>,
+    bundle_keys: KeyRange,
+    n: i64,
+    bundles: Vec<MessageBundle>,
+) -> rusqlite::Result<Vec<MessageBundle>> {
+    let sql = "SELECT coalesce(max(n), ?1) FROM bundle WHERE n BETWEEN ?1 AND ?2";
+    let last: i64 = conn.query_row(sql, [bundle_keys.first, bundle_keys.last], |row| row.get(0))?;
+    // This program cannot have inserted that many.
+    if position_of_key(last) > MAX_POSITION {
+        return Err(rusqlite::Error::IntegralValueOutOfRange(0, last));
+    }
+    let rows = state.rows(n, last, bundles);
+    let mut insert = conn.prepare_cached("INSERT INTO bundle VALUES (?1, ?2, ?3)")?;
+    for bundle in &rows.new_bundles {
+        insert.execute(params![bundle.n, bundle.sum, bundle.body])?;
+    }
+    let sql = "INSERT OR REPLACE INTO snapshot VALUES (?1, ?2, ?3, ?4, ?5)";
+    conn.execute(
+        sql,
+        params![rows.n, rows.list_sum, rows.list, rows.sum, rows.body],
+    )?;
+    Ok(rows.bundles)
 }
 
-impl<'a> EncodedSnapshot<'a> {
-    pub(super) fn encode(env: &'a Environment) -> Self {
-        Self {
-            env,
-            body: codec::encode_snapshot(env),
-        }
-    }
-
-    /// Returns its size in bytes, without its bundles.
-    pub(super) fn bytes(&self) -> usize {
-        self.body.len()
-    }
-
-    /// Returns the size of the bundles that it needs in addition to those of an earlier state.
-    pub(super) fn new_bundle_bytes(&self, earlier: &[MessageBundle]) -> usize {
-        self.settled_bundles(message_count(earlier))
-            .map(|(_, body)| body.len())
-            .sum()
-    }
-
-    /// Inserts it with the key `n`. It uses the bundles of an earlier state and adds its own, with
-    /// keys in the range `bundle_keys`. Returns all of them.
-    pub(super) fn insert(
-        &self,
-        conn: &Connection,
-        bundle_keys: (i64, i64),
-        n: i64,
-        mut bundles: Vec<MessageBundle>,
-    ) -> rusqlite::Result<Vec<MessageBundle>> {
-        let (first, end) = bundle_keys;
-        let sql = "SELECT coalesce(max(n), ?1) FROM bundle WHERE n BETWEEN ?1 AND ?2";
-        let last: i64 = conn.query_row(sql, [first, end], |row| row.get(0))?;
-        // This program cannot have inserted that many.
-        if position_of_key(last) > MAX_POSITION {
-            return Err(rusqlite::Error::IntegralValueOutOfRange(0, last));
-        }
-        let mut insert = conn.prepare_cached("INSERT INTO bundle VALUES (?1, ?2, ?3)")?;
-        for (n, (messages, body)) in (last + 1..).zip(self.settled_bundles(message_count(&bundles)))
-        {
-            let sum = codec::checksum(&[n, i64::from(messages)], &body);
-            insert.execute(params![n, sum, body])?;
-            bundles.push(MessageBundle { key: n, messages });
-        }
-        let list = codec::encode_bundles(&bundles);
-        let (list_sum, sum) = (
-            codec::checksum(&[n], &list),
-            codec::checksum(&[n], &self.body),
-        );
-        let sql = "INSERT OR REPLACE INTO snapshot VALUES (?1, ?2, ?3, ?4, ?5)";
-        conn.execute(sql, params![n, list_sum, list, sum, self.body])?;
-        Ok(bundles)
-    }
-
-    /// Returns its settled messages, after skipping the first ones, as bundles: the number of
-    /// messages of each, and its bytes.
-    fn settled_bundles(&self, first: usize) -> impl Iterator<Item = (u32, Vec<u8>)> {
-        let mut left = self
-            .env
-            .messages
-            .range(first..self.env.final_message_count());
-        std::iter::from_fn(move || {
-            let (messages, body) = codec::encode_messages(&mut left);
-            (messages > 0).then_some((messages, body))
-        })
-    }
-}
-
-/// Returns how many messages there are in bundles.
-fn message_count(bundles: &[MessageBundle]) -> usize {
-    bundles.iter().map(|bundle| bundle.messages as usize).sum()
-}
-
-/// Deletes snapshots of a lineage that are not worth their space once there is a newer one. The
-/// newer the remaining snapshots are, the closer together they are. Those after dropped events
-/// stay, since later states cannot be loaded without them. Called before the newer snapshot is
-/// inserted, so that it can reuse the space.
+/// Deletes snapshots of a lineage that are not worth their space once there is a newer one. Called
+/// before the newer snapshot is inserted, so that it can reuse the space.
 pub(super) fn delete_old_snapshots(conn: &Connection, newest: i64) -> rusqlite::Result<()> {
     let first = newest - position_of_key(newest);
     let mut statement = conn.prepare_cached(
         "SELECT n, length(body) FROM snapshot WHERE n > ?1 AND n < ?2 ORDER BY n",
     )?;
     let rows = statement.query_map([first, newest], |row| {
-        Ok((row.get(0)?, row.get::<_, i64>(1)? as u64))
+        Ok(SnapshotSize {
+            n: row.get(0)?,
+            bytes: row.get::<_, i64>(1)? as u64,
+        })
     })?;
-    let mut old: Vec<(i64, u64)> = rows.collect::<rusqlite::Result<_>>()?;
+    let old = rows.collect::<rusqlite::Result<_>>()?;
     let mut gaps = conn.prepare_cached("SELECT last FROM gap WHERE n > ?1 AND n < ?2")?;
     let gaps = gaps
         .query_map([first, newest], |row| row.get::<_, i64>(0))?
         .collect::<rusqlite::Result<Vec<_>>>()?;
-    let stands_for = |last: &i64| Some(old.iter().find(|(n, _)| position_of_key(*n) > *last)?.0);
-    let needed: Vec<i64> = gaps.iter().filter_map(stands_for).collect();
-    old.retain(|(n, _)| !needed.contains(n));
     let pages: i64 = conn.pragma_query_value(None, "page_count", |row| row.get(0))?;
     let page: i64 = conn.pragma_query_value(None, "page_size", |row| row.get(0))?;
-    let mut room = (pages * page) as u64 / OLD_SNAPSHOTS_SHARE;
-    let mut after = newest;
-    for i in (0..old.len()).rev() {
-        let (n, size) = old[i];
-        let before = i.checked_sub(1).map_or(first, |i| old[i].0);
-        // Without this snapshot, its neighbours would be no further apart than this one is from the
-        // newest.
-        let close = after < newest && after - before <= newest - after;
-        if close || size > room {
-            conn.execute("DELETE FROM snapshot WHERE n = ?1", [n])?;
-        } else {
-            (room, after) = (room - size, n);
-        }
+    let room = (pages * page) as u64 / OLD_SNAPSHOTS_SHARE;
+    let mut delete = conn.prepare_cached("DELETE FROM snapshot WHERE n = ?1")?;
+    for n in unneeded_snapshots(newest, old, &gaps, room) {
+        delete.execute([n])?;
     }
     Ok(())
 }
@@ -136,23 +70,21 @@ mod tests {
     use std::collections::BTreeSet;
 
     use strata_core::record::message::Message;
+    use strata_core::state::environment::Environment;
 
     use super::*;
     use crate::storage::conformance::{loaded_state, pseudorandom, replay};
     use crate::storage::lineage::{FIRST_LINEAGE, event_key, key_range};
     use crate::storage::script::{definition, scripted_run, team};
+    use crate::storage::snapshot::message_count;
     use crate::storage::{
         Durability, Lease, ReplacePolicy, SqliteLease, StateSelector, StorageDirectory, schema,
     };
 
     fn put(conn: &Connection, n: i64, body: &[u8]) {
         let env = Environment::new(&team());
-        EncodedSnapshot {
-            env: &env,
-            body: body.to_vec(),
-        }
-        .insert(conn, key_range(FIRST_LINEAGE), n, Vec::new())
-        .unwrap();
+        let state = EncodedSnapshot::with_body(&env, body.to_vec());
+        insert_snapshot(conn, &state, key_range(FIRST_LINEAGE), n, Vec::new()).unwrap();
     }
 
     /// Checks which snapshots remain if one of this size is saved after every hundred events, in a
@@ -229,7 +161,12 @@ mod tests {
 
     /// Returns the keys of the bundles that exist, and of those that states refer to.
     fn bundles(store: &SqliteLease) -> (BTreeSet<i64>, BTreeSet<i64>) {
-        let mut rows = store.reader.conn.prepare("SELECT n FROM bundle").unwrap();
+        let mut rows = store
+            .reader
+            .rows
+            .conn
+            .prepare("SELECT n FROM bundle")
+            .unwrap();
         let there = rows
             .query_map([], |row| row.get(0))
             .unwrap()
@@ -274,6 +211,7 @@ mod tests {
         // A bundle that a dropped state left behind.
         store
             .reader
+            .rows
             .conn
             .execute("INSERT INTO bundle VALUES (99, 0, x'00')", [])
             .unwrap();

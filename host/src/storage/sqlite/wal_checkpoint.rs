@@ -76,7 +76,7 @@ impl SqliteLease {
     /// Returns how many pages the log has.
     #[cfg(test)]
     pub(in crate::storage) fn log_length(&self) -> u32 {
-        log_pages(&self.reader.conn).unwrap()
+        log_pages(&self.reader.rows.conn).unwrap()
     }
 
     /// Called before each change. At the first one, it makes sure that the loss of the log would be
@@ -85,7 +85,7 @@ impl SqliteLease {
         if self.progress.is_open() {
             return Ok(());
         }
-        let conn = &self.reader.conn;
+        let conn = &self.reader.rows.conn;
         let fail = |e| self.reader.error("write", e);
         // The rows of other runs may have stayed behind when a process was killed. They are read
         // before anything is changed, so that a damaged row leaves everything as it is.
@@ -110,7 +110,7 @@ impl SqliteLease {
             .map_err(fail)?;
         if begun.map_err(fail)? {
             if is_new {
-                schema::sync_database(&self.reader.path)?;
+                schema::sync_database(&self.reader.rows.path)?;
             }
             self.progress.mark_synced();
             self.progress.flush();

@@ -5,11 +5,12 @@ use rusqlite::{Connection, params};
 
 use strata_core::state::environment::Environment;
 
-use super::snapshot::EncodedSnapshot;
+use super::snapshot::insert_snapshot;
 use super::wal_checkpoint::mark_log_started;
 use crate::blob::Blobs;
 use crate::storage::lineage::{StoredLineage, StoredRun, event_key, key_range};
 use crate::storage::reader::definition_checksum_input;
+use crate::storage::snapshot::EncodedSnapshot;
 use crate::storage::{Record, SavedDefinition, blob, codec, concerns_checkpoint, schema};
 
 /// When SQLite syncs by itself: only when the log is moved into the database, not at each commit.
@@ -48,7 +49,8 @@ impl NewRun<'_> {
         }
         .write(conn)?;
         let (bundle_keys, first) = (key_range(self.lineage), event_key(self.lineage, 0));
-        EncodedSnapshot::encode(self.base).insert(conn, bundle_keys, first, Vec::new())?;
+        let state = EncodedSnapshot::encode(self.base);
+        insert_snapshot(conn, &state, bundle_keys, first, Vec::new())?;
         write_definition(conn, run, self.definition)?;
         blob::insert_blobs(conn, run, self.blobs)
     }

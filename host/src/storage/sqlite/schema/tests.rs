@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 use super::{TABLES, expected_objects, read_objects};
 use crate::storage::damage::saved;
-use crate::storage::{Reader, StorageDirectory, StoreError};
+use crate::storage::{SqliteReader, StorageDirectory, StoreError};
 
 /// Changes a saved run, and checks the error when it is read, continued, and replaced by a fresh
 /// run.
@@ -24,7 +24,7 @@ fn check_refused(change: &str, expected: &str) {
             .err()
     };
     let errors = [
-        Reader::open(&directory).err(),
+        SqliteReader::open(&directory).err(),
         directory.open().err(),
         start_fresh(&directory),
     ];
@@ -145,7 +145,7 @@ fn a_journal_that_names_a_file_is_refused_and_that_file_stays() {
         .unwrap();
     conn.close().unwrap();
     std::fs::write(directory.path().join("team.db-journal"), journal).unwrap();
-    for error in [Reader::open(&directory).err(), directory.open().err()] {
+    for error in [SqliteReader::open(&directory).err(), directory.open().err()] {
         let error = error.expect("it is refused").to_string();
         assert!(
             error

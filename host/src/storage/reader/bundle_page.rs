@@ -6,8 +6,8 @@ use std::sync::{Arc, LazyLock};
 use strata_core::record::message::Message;
 use strata_core::state::messages::MessagePage;
 
-use super::state::StoredBlob;
 use crate::storage::codec::{self, DecodeError, MessageBundle};
+use crate::storage::rows::StoredBlob;
 
 type Unpack = Box<dyn FnOnce() -> Vec<Arc<Message>> + Send>;
 

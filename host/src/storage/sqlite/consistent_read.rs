@@ -1,5 +1,4 @@
-//! Opens a database without holding its lock, and keeps reads consistent while another process
-//! writes it.
+//! Opens a database without holding its lock, and notices when another process writes it meanwhile.
 
 use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -8,14 +7,11 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::{Reader, check_pages};
+use super::rows::{SqliteReader, SqliteRows, check_pages};
 use crate::storage::directory::{StorageDirectory, WAL_FILE};
 use crate::storage::error::StoreError;
 use crate::storage::lineage::DIRECTORY_RUN;
 use crate::storage::{file, schema};
-
-/// How often a read is repeated because another process started or stopped writing meanwhile.
-const MAX_READS: usize = 8;
 
 /// What a reader sees of a concurrent writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,67 +49,51 @@ impl FileState {
     }
 }
 
-impl Reader {
+impl SqliteReader {
     /// Opens the database of a directory, which another process may be writing. Creates and changes
     /// nothing.
     pub(in crate::storage) fn open(directory: &StorageDirectory) -> Result<Self, StoreError> {
         file::require_regular_files(directory.path())?;
         let path = directory.database();
         schema::require_own_database(&path)?;
-        let reader = Self::open_unchecked(path, DIRECTORY_RUN.0)?;
+        let reader = Self::from_rows(SqliteRows::open_unlocked(path, DIRECTORY_RUN.0)?);
         // Otherwise, the loss of rows on a damaged page could go unnoticed.
         reader.read_consistently(check_pages)?;
         reader.read_consistently(|reader| reader.check_complete().map(drop))?;
         Ok(reader)
     }
+}
 
-    /// Opens a database for reading a run, without checking whether it is complete.
-    pub(in crate::storage) fn open_unchecked(path: PathBuf, run: i64) -> Result<Self, StoreError> {
+impl SqliteRows {
+    /// Opens a database for reading a run, without its lock and without checking whether it is
+    /// complete.
+    pub(in crate::storage) fn open_unlocked(path: PathBuf, run: i64) -> Result<Self, StoreError> {
         // Without a log the file is complete. Reading it as immutable then avoids locks, and files
         // beside it that SQLite would otherwise create.
-        let sight = match FileState::read(&path) {
+        let mode = match FileState::read(&path) {
             Some(glance) if !glance.has_log => ReadMode::Immutable(glance),
             _ => ReadMode::Commits,
         };
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
             | OpenFlags::SQLITE_OPEN_URI;
-        let open = Connection::open_with_flags(uri(&path, sight), flags);
+        let open = Connection::open_with_flags(uri(&path, mode), flags);
         let conn = open.map_err(|e| StoreError::sqlite(&path, "open", e))?;
-        let reader = Self::from_connection(conn, path, run)?;
+        let reader = SqliteReader::from_rows(Self::from_connection(conn, path, run)?);
         let same = reader.begin_read()?;
         reader.selected_lineage()?;
         drop(same);
-        Ok(Self { sight, ..reader })
+        Ok(Self {
+            mode,
+            ..reader.rows
+        })
     }
 
-    /// Calls `read`. If another process starts to write an immutable file meanwhile, SQLite may
-    /// read a mix of old and new pages. Then the database is opened again, and `read` is repeated.
-    pub(in crate::storage) fn read_consistently<T>(
-        &self,
-        read: impl Fn(&Self) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
-        let mut again: Option<Self> = None;
-        for _ in 0..MAX_READS {
-            let reader = again.as_ref().unwrap_or(self);
-            if !reader.has_changed() {
-                let found = read(reader);
-                if !reader.has_changed() {
-                    return found;
-                }
-            }
-            again = Some(Self {
-                selected: self.selected,
-                ..Self::open_unchecked(self.path.clone(), self.run)?
-            });
-        }
-        read(again.as_ref().unwrap_or(self))
-    }
-
-    /// Whether the file was written since it was opened as immutable. Another file with its name is
-    /// another database; the open one can still be read.
-    fn has_changed(&self) -> bool {
-        let ReadMode::Immutable(then) = self.sight else {
+    /// Whether the file was written since it was opened as immutable: then SQLite may have read a mix
+    /// of old and new pages. Another file with its name is another database; the open one can still
+    /// be read.
+    pub(super) fn is_immutable_file_changed(&self) -> bool {
+        let ReadMode::Immutable(then) = self.mode else {
             return false;
         };
         FileState::read(&self.path).is_some_and(|now| now.identity == then.identity && now != then)
@@ -126,7 +106,7 @@ fn has_log(path: &Path) -> bool {
 }
 
 /// Returns a path as a URI, in which SQLite takes options.
-fn uri(path: &Path, sight: ReadMode) -> String {
+fn uri(path: &Path, mode: ReadMode) -> String {
     let mut uri = String::from("file:");
     for byte in path.as_os_str().as_bytes() {
         match byte {
@@ -139,7 +119,7 @@ fn uri(path: &Path, sight: ReadMode) -> String {
             }
         }
     }
-    if matches!(sight, ReadMode::Immutable(_)) {
+    if matches!(mode, ReadMode::Immutable(_)) {
         uri.push_str("?immutable=1");
     }
     uri
@@ -149,13 +129,13 @@ fn uri(path: &Path, sight: ReadMode) -> String {
 mod tests {
     use super::*;
     use crate::storage::damage::saved;
-    use crate::storage::{Durability, Lease, Record, ReplacePolicy, script};
+    use crate::storage::{Durability, Lease, Reader, Record, ReplacePolicy, script};
 
     #[test]
     fn who_began_to_read_before_a_run_goes_on_sees_what_that_does() {
         let (_temp, directory, records, end) = saved(60);
-        let found = |reader: &Reader| reader.records(0, usize::MAX).unwrap().len();
-        let before = Reader::open(&directory).unwrap();
+        let found = |reader: &SqliteReader| reader.records(0, usize::MAX).unwrap().len();
+        let before = SqliteReader::open(&directory).unwrap();
         let mut store = directory.open().unwrap().lease;
         // A run that has not recorded anything yet has an empty log.
         assert_eq!(
@@ -164,7 +144,7 @@ mod tests {
                 .len(),
             0
         );
-        let begun = Reader::open(&directory).unwrap();
+        let begun = SqliteReader::open(&directory).unwrap();
         assert_eq!([found(&before), found(&begun)], [60, 60]);
         let more: Vec<Record> = records[..20].to_vec();
         for n in 1..4 {

@@ -4,18 +4,17 @@
 use std::sync::{Arc, LazyLock};
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use rusqlite::{OptionalExtension, Row, params};
-
 use strata_core::state::environment::Environment;
 use strata_core::state::messages::{MessagePage, Messages};
 
-use super::Reader;
+use super::RowReader;
 use super::bundle_page::BundlePage;
 use crate::storage::codec::{self, DecodeError, MessageBundle};
 use crate::storage::error::StoreError;
 use crate::storage::lineage::{
     EventPath, PathSegment, StoredLineage, event_key, key_range, position_of_key,
 };
+use crate::storage::rows::{KeyRange, RunRows, SnapshotSelection};
 
 /// With fewer bundles, checking them takes less time than using other threads.
 const MIN_PARALLEL_BUNDLES: usize = 4;
@@ -45,18 +44,12 @@ pub(in crate::storage) struct SnapshotInfo {
     pub bundles: Vec<MessageBundle>,
 }
 
-/// A blob as it was read from a row, with its checksum.
-pub(super) struct StoredBlob {
-    sum: u32,
-    pub(super) bytes: Vec<u8>,
-}
-
-impl Reader {
+impl<R: RunRows> RowReader<R> {
     /// Returns the state that the run started from.
     pub(in crate::storage) fn base(&self) -> Result<Environment, StoreError> {
         Ok(self
             .load_snapshot(&vec![PathSegment {
-                lineage: self.first_lineage()?,
+                lineage: self.rows.first_lineage()?,
                 after: 0,
                 until: 0,
             }])?
@@ -69,7 +62,8 @@ impl Reader {
         let what = snapshot_label(newest.key);
         let pages = self.pages(&newest.bundles, MAX_MESSAGE_BYTES)?;
         let settled = pages.iter().map(|page| page.count()).sum::<usize>();
-        let body = self.read_blob("snapshot", &what, newest.key)?;
+        let body = self.rows.snapshot_body(newest.key)?;
+        let body = body.ok_or_else(|| self.corrupt(format!("{what} is missing")))?;
         let decoded = body
             .verified(&[newest.key])
             .and_then(codec::decode_snapshot);
@@ -125,7 +119,10 @@ impl Reader {
         pool: Option<&ThreadPool>,
     ) -> Result<Vec<BundlePage>, StoreError> {
         let what = |bundle: &MessageBundle| format!("bundle {} of messages", bundle.key);
-        let read = |bundle: &MessageBundle| self.read_blob("bundle", &what(bundle), bundle.key);
+        let read = |bundle: &MessageBundle| {
+            let found = self.rows.bundle(bundle.key)?;
+            found.ok_or_else(|| self.corrupt(format!("{} is missing", what(bundle))))
+        };
         let damaged =
             |bundle: &MessageBundle, damage: DecodeError| self.decode_error(&what(bundle), damage);
         let Some(pool) = pool else {
@@ -150,22 +147,6 @@ impl Reader {
             .collect()
     }
 
-    /// Reads the blob in a row of a table. Errors name it `what`.
-    fn read_blob(&self, table: &str, what: &str, n: i64) -> Result<StoredBlob, StoreError> {
-        let mut statement = self.prepare(&format!("SELECT sum, body FROM {table} WHERE n = ?1"))?;
-        let read = |row: &Row<'_>| {
-            Ok(StoredBlob {
-                sum: row.get(0)?,
-                bytes: row.get(1)?,
-            })
-        };
-        let found = statement
-            .query_row([n], read)
-            .optional()
-            .map_err(|e| self.error("read", e))?;
-        found.ok_or_else(|| self.corrupt(format!("{what} is missing")))
-    }
-
     /// Returns the newest snapshot on a path.
     pub(in crate::storage) fn newest_snapshot(
         &self,
@@ -174,11 +155,11 @@ impl Reader {
         for (index, piece) in path.iter().enumerate().rev() {
             // The state before the very first event counts, too.
             let first = if index == 0 { 0 } else { piece.after + 1 };
-            let keys = (
-                event_key(piece.lineage, first),
-                event_key(piece.lineage, piece.until),
-            );
-            if let Some(found) = self.snapshot_infos(keys, "DESC LIMIT 1")?.pop() {
+            let keys = KeyRange {
+                first: event_key(piece.lineage, first),
+                last: event_key(piece.lineage, piece.until),
+            };
+            if let Some(found) = self.snapshot_infos(keys, SnapshotSelection::Newest)?.pop() {
                 return Ok(found);
             }
         }
@@ -189,11 +170,11 @@ impl Reader {
     /// it replaces them.
     pub(super) fn snapshot_after(&self, path: &EventPath, at: i64) -> Result<i64, StoreError> {
         for piece in path.iter().filter(|piece| piece.until > at) {
-            let keys = (
-                event_key(piece.lineage, piece.after.max(at) + 1),
-                event_key(piece.lineage, piece.until),
-            );
-            if let Some(found) = self.snapshot_infos(keys, "ASC LIMIT 1")?.pop() {
+            let keys = KeyRange {
+                first: event_key(piece.lineage, piece.after.max(at) + 1),
+                last: event_key(piece.lineage, piece.until),
+            };
+            if let Some(found) = self.snapshot_infos(keys, SnapshotSelection::Oldest)?.pop() {
                 return Ok(position_of_key(found.key));
             }
         }
@@ -204,43 +185,27 @@ impl Reader {
     pub(in crate::storage) fn snapshots(&self) -> Result<Vec<SnapshotInfo>, StoreError> {
         let mut all = Vec::new();
         for line in self.stored_lineages()? {
-            all.append(&mut self.snapshot_infos(key_range(line.id), "ASC")?);
+            all.append(&mut self.snapshot_infos(key_range(line.id), SnapshotSelection::All)?);
         }
         Ok(all)
     }
 
     fn snapshot_infos(
         &self,
-        keys: (i64, i64),
-        order: &str,
+        keys: KeyRange,
+        selection: SnapshotSelection,
     ) -> Result<Vec<SnapshotInfo>, StoreError> {
-        let sql = format!(
-            "SELECT n, length(body), bundles_sum, bundles FROM snapshot WHERE n BETWEEN ?1 AND ?2 ORDER BY n {order}"
-        );
-        let mut statement = self.prepare(&sql)?;
-        let outline = |row: &Row<'_>| {
-            let n: i64 = row.get(0)?;
-            let weight: i64 = row.get(1)?;
-            let sum: u32 = row.get(2)?;
-            let list = row.get_ref(3)?.as_blob()?;
-            let bundles = codec::verify(sum, &[n], list).and_then(|()| codec::decode_bundles(list));
-            Ok((
-                n,
-                bundles.map(|bundles| SnapshotInfo {
-                    key: n,
-                    bytes: weight as u64,
-                    bundles,
-                }),
-            ))
-        };
-        let rows = statement
-            .query_map([keys.0, keys.1], outline)
-            .map_err(|e| self.error("read", e))?;
-        let verified = |row: rusqlite::Result<(i64, Result<SnapshotInfo, DecodeError>)>| {
-            let (n, outline) = row.map_err(|e| self.error("read", e))?;
-            outline.map_err(|e| self.decode_error(&snapshot_label(n), e))
-        };
-        rows.map(verified).collect()
+        let mut infos = Vec::new();
+        for row in self.rows.snapshots(keys, selection)? {
+            let list = row.bundles.verified(&[row.n]);
+            let bundles = list.and_then(codec::decode_bundles);
+            infos.push(SnapshotInfo {
+                key: row.n,
+                bytes: row.bytes as u64,
+                bundles: bundles.map_err(|e| self.decode_error(&snapshot_label(row.n), e))?,
+            });
+        }
+        Ok(infos)
     }
 
     /// Returns the size of a lineage's events after the newest snapshot on its path, in bytes.
@@ -250,28 +215,15 @@ impl Reader {
     ) -> Result<i64, StoreError> {
         let path = self.path_to(line, line.events)?;
         let at = position_of_key(self.newest_snapshot(&path)?.key);
-        let mut statement = self.prepare(
-            "SELECT coalesce(sum(length(body)), 0) FROM event WHERE n BETWEEN ?1 AND ?2",
-        )?;
         let mut weight = 0;
         for piece in path.iter().filter(|piece| piece.until > at) {
-            let range = params![
-                event_key(piece.lineage, piece.after.max(at) + 1),
-                event_key(piece.lineage, piece.until)
-            ];
-            let sum: i64 = statement
-                .query_row(range, |row| row.get(0))
-                .map_err(|e| self.error("read", e))?;
-            weight += sum;
+            let events = self.rows.measure_events(KeyRange {
+                first: event_key(piece.lineage, piece.after.max(at) + 1),
+                last: event_key(piece.lineage, piece.until),
+            })?;
+            weight += events.bytes;
         }
         Ok(weight)
-    }
-}
-
-impl StoredBlob {
-    /// Returns the bytes, if the checksum of them and of these numbers matches.
-    pub(super) fn verified(&self, numbers: &[i64]) -> Result<&[u8], DecodeError> {
-        codec::verify(self.sum, numbers, &self.bytes).map(|()| self.bytes.as_slice())
     }
 }
 
@@ -282,11 +234,13 @@ fn snapshot_label(n: i64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use rusqlite::params;
+
     use super::*;
     use crate::storage::conformance::{pseudorandom, replay};
     use crate::storage::damage::saved;
     use crate::storage::script::{definition, scripted_run};
-    use crate::storage::{Durability, Lease, ReplacePolicy, StorageDirectory};
+    use crate::storage::{Durability, Lease, ReplacePolicy, SqliteReader, StorageDirectory};
 
     #[test]
     fn a_state_is_read_alike_with_and_without_other_threads() {
@@ -304,7 +258,7 @@ mod tests {
             so_far.extend(next);
             store.save_snapshot(&replay(&so_far)).unwrap();
         }
-        let reader = Reader::open(&directory).unwrap();
+        let reader = SqliteReader::open(&directory).unwrap();
         let bundles = reader.snapshots().unwrap().pop().unwrap().bundles;
         assert!(bundles.len() >= MIN_PARALLEL_BUNDLES, "{}", bundles.len());
         let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
@@ -341,7 +295,7 @@ mod tests {
                 .unwrap();
         }
         conn.close().unwrap();
-        let reader = Reader::open(&directory).unwrap();
+        let reader = SqliteReader::open(&directory).unwrap();
         assert!(reader.pages(&bundles, 50 << 20).is_ok());
         let error = reader.pages(&bundles, 40 << 20).unwrap_err().to_string();
         assert!(error.contains("its messages would take 45 MiB"), "{error}");

@@ -3,8 +3,9 @@
 
 use std::iter::from_fn;
 
-use super::Reader;
+use super::RowReader;
 use crate::storage::lineage::{EventPath, StoredLineage};
+use crate::storage::rows::RunRows;
 use crate::storage::{Record, StoreError};
 
 /// How many records `each` reads into memory at once.
@@ -42,34 +43,8 @@ pub(crate) fn read_in_batches<'a>(
     })
 }
 
-impl Reader {
-    /// Returns at most `limit` events, oldest first, after skipping the first `from`. They are
-    /// those that lead to the newest state of the lineage that is read and were not dropped.
-    pub fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
-        self.read_consistently(|reader| reader.records_now(from, limit))
-    }
-
-    /// Returns an iterator over all of these events after a position.
-    pub fn records_after(&self, position: u64) -> impl Iterator<Item = Result<Record, StoreError>> {
-        read_in_batches(position, |position, limit| {
-            self.batch_after(position, limit)
-        })
-    }
-
-    /// Returns at most `limit` of these events after a position, and the position of the last one.
-    /// Continuing from there skips no event, even if some are pruned meanwhile.
-    pub fn batch_after(
-        &self,
-        position: u64,
-        limit: usize,
-    ) -> Result<(Vec<Record>, u64), StoreError> {
-        self.read_consistently(|reader| {
-            let _same = reader.begin_read()?;
-            reader.batch_after_now(&reader.selected_lineage()?, position as i64, limit)
-        })
-    }
-
-    fn batch_after_now(
+impl<R: RunRows> RowReader<R> {
+    pub(super) fn batch_after_now(
         &self,
         line: &StoredLineage,
         position: i64,
@@ -90,7 +65,7 @@ impl Reader {
         Ok((found, last as u64))
     }
 
-    fn records_now(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
+    pub(super) fn records_now(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
         let _same = self.begin_read()?;
         let line = self.selected_lineage()?;
         let mut skip = i64::try_from(from).unwrap_or(i64::MAX);
@@ -124,7 +99,9 @@ mod tests {
     use super::*;
     use crate::storage::conformance::{loaded_state, pseudorandom, replay};
     use crate::storage::script::{definition, scripted_run};
-    use crate::storage::{Durability, Lease, ReplacePolicy, StorageDirectory};
+    use crate::storage::{
+        Durability, Lease, Reader, ReplacePolicy, SqliteReader, StorageDirectory,
+    };
 
     #[test]
     fn who_reads_piece_by_piece_passes_over_nothing_that_is_there_when_others_are_pruned_meanwhile()
@@ -143,7 +120,7 @@ mod tests {
                     .unwrap();
                 store.save_snapshot(&replay(&records[..until])).unwrap();
             }
-            let reader = Reader::open(&directory).unwrap();
+            let reader = SqliteReader::open(&directory).unwrap();
             let (begun, place) = reader.batch_after(0, read).unwrap();
             assert_eq!((begun.as_slice(), place), (&records[..read], read as u64));
             store
@@ -151,7 +128,7 @@ mod tests {
                 .unwrap();
             let left = reader.records(0, usize::MAX).unwrap();
             assert!(left.len() < records.len(), "something was pruned");
-            let rest: Vec<Record> = reader
+            let rest: Vec<Record> = (&reader as &dyn Reader)
                 .records_after(place)
                 .map(|record| record.unwrap())
                 .collect();

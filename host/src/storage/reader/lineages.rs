@@ -1,0 +1,149 @@
+//! Reads lineages: their rows, including the events that were appended since those were written, and
+//! the path of events to a position in one.
+
+use std::collections::VecDeque;
+
+use strata_core::record::id::CheckpointId;
+
+use super::RowReader;
+use crate::storage::checkpoint_list::unknown_checkpoint;
+use crate::storage::error::StoreError;
+use crate::storage::lineage::{EventPath, MAX_LINEAGES, PathSegment, StoredLineage};
+use crate::storage::rows::RunRows;
+use crate::storage::{Record, checkpoint_of};
+
+impl<R: RunRows> RowReader<R> {
+    /// Returns the lineage that this reader reads: the one it was switched to, otherwise the
+    /// current one.
+    pub(in crate::storage) fn selected_lineage(&self) -> Result<StoredLineage, StoreError> {
+        let id = match self.selected {
+            Some(id) => id,
+            None => self.rows.run()?.lineage,
+        };
+        self.lineage_by_id(id)
+    }
+
+    /// Returns a lineage by its key.
+    pub(in crate::storage) fn lineage_by_id(&self, id: i64) -> Result<StoredLineage, StoreError> {
+        self.with_newest_events(self.rows.lineage(id)?)
+    }
+
+    /// Returns a lineage by its name.
+    pub(in crate::storage) fn lineage_by_name(
+        &self,
+        name: &str,
+    ) -> Result<Option<StoredLineage>, StoreError> {
+        let row = self.rows.lineage_by_name(name)?;
+        row.map(|row| self.with_newest_events(row)).transpose()
+    }
+
+    /// Returns all lineages of the run, in the order of their creation.
+    pub(in crate::storage) fn stored_lineages(&self) -> Result<Vec<StoredLineage>, StoreError> {
+        self.complete_lineages(self.rows.lineages()?)
+    }
+
+    /// Returns the lineages of a run including their newest events. Fails if one is missing.
+    pub(in crate::storage) fn complete_lineages(
+        &self,
+        rows: Vec<StoredLineage>,
+    ) -> Result<Vec<StoredLineage>, StoreError> {
+        match rows
+            .iter()
+            .zip(0..)
+            .all(|(row, number)| row.number == number)
+        {
+            true if !rows.is_empty() => rows
+                .into_iter()
+                .map(|row| self.with_newest_events(row))
+                .collect(),
+            _ => Err(self.corrupt("a lineage is missing".into())),
+        }
+    }
+
+    /// Returns the path to a position in a lineage.
+    pub(in crate::storage) fn path_to(
+        &self,
+        line: &StoredLineage,
+        until: i64,
+    ) -> Result<EventPath, StoreError> {
+        let mut path = vec![PathSegment {
+            lineage: line.id,
+            after: line.start(),
+            until,
+        }];
+        let mut line = line.clone();
+        while let Some((origin, at)) = line.origin {
+            // Each lineage has a higher key than the one it left, so the loop ends.
+            let left = line.name;
+            line = self.lineage_by_id(origin)?;
+            if at > line.events {
+                return Err(self.corrupt(format!("lineage `{left}` leaves one after its end")));
+            }
+            path.push(PathSegment {
+                lineage: origin,
+                after: line.start(),
+                until: at,
+            });
+        }
+        path.reverse();
+        Ok(path)
+    }
+
+    /// Returns a new lineage that branches off at a checkpoint. It is not stored yet.
+    pub(in crate::storage) fn new_branch(
+        &self,
+        name: &str,
+        from: &CheckpointId,
+    ) -> Result<StoredLineage, StoreError> {
+        let refuse = |what: String| {
+            Err(StoreError::Lineage {
+                name: name.into(),
+                what,
+            })
+        };
+        if self.lineage_by_name(name)?.is_some() {
+            return refuse("there is one with this name already".into());
+        }
+        let (listed, rows) = (self.listed_checkpoints()?, self.stored_lineages()?);
+        let id = self.rows.next_lineage_id()?;
+        if id >= MAX_LINEAGES {
+            return refuse(format!(
+                "there are {MAX_LINEAGES} lineages already, which is all a database holds"
+            ));
+        }
+        let found = listed.iter().find(|listed| listed.row.id == *from);
+        let from = found.ok_or_else(|| unknown_checkpoint(from, &listed))?;
+        let (origin, at) = (rows[from.lineage].id, from.position as i64);
+        let row = StoredLineage {
+            id,
+            run: self.rows.run()?.id,
+            number: rows.len() as i64,
+            events: at,
+            origin: Some((origin, at)),
+            ..StoredLineage::first(name)
+        };
+        Ok(StoredLineage {
+            bytes_since_snapshot: self.bytes_since_snapshot(&row)?,
+            ..row
+        })
+    }
+
+    /// Returns the positions of a lineage's checkpoints that are not forgotten, oldest first.
+    pub(in crate::storage) fn checkpoint_positions(
+        &self,
+        line: &StoredLineage,
+    ) -> Result<VecDeque<i64>, StoreError> {
+        let marking =
+            self.checkpoint_events_after(line.id, line.forgotten_until.max(line.start()))?;
+        let positions = marking
+            .iter()
+            .filter(|(at, record)| makes_checkpoint(line, *at, record));
+        Ok(positions.map(|(at, _)| *at).collect())
+    }
+}
+
+/// Whether an event made a checkpoint of a lineage that can be forgotten. The first event of a
+/// lineage does not count: it makes the first checkpoint, which is always kept.
+pub(in crate::storage) fn makes_checkpoint(line: &StoredLineage, at: i64, record: &Record) -> bool {
+    at > line.start() + 1 && checkpoint_of(&record.event).is_some()
+}

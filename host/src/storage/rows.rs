@@ -1,0 +1,178 @@
+//! The rows of a run, as each kind of database has them. What they mean, and whether they are
+//! undamaged, is decided by those who read them (`reader`): the same for all databases.
+
+use std::fmt::Debug;
+use std::path::Path;
+
+use strata_core::record::id::Digest;
+
+use super::codec::{self, DecodeError};
+use super::error::StoreError;
+use super::lineage::{StoredLineage, StoredRun};
+
+/// The rows of one run in a database. Keys are those of `lineage`.
+pub(in crate::storage) trait RunRows: Debug + Sized {
+    /// Returns where the run is kept, for messages.
+    fn path(&self) -> &Path;
+
+    /// Starts a read transaction, if there is none yet: until `end_read`, all reads see the same
+    /// state, whatever another process commits. Returns whether it started one.
+    fn begin_read(&self) -> Result<bool, StoreError>;
+
+    /// Ends the read transaction.
+    fn end_read(&self);
+
+    /// Whether what was read since the database was opened may be a mix of two states.
+    fn has_changed(&self) -> bool;
+
+    /// Opens the same database again.
+    fn reopen(&self) -> Result<Self, StoreError>;
+
+    /// Returns the run.
+    fn run(&self) -> Result<StoredRun, StoreError>;
+
+    /// Returns the key of the first lineage of the run.
+    fn first_lineage(&self) -> Result<i64, StoreError>;
+
+    /// Returns the key that the next lineage of the run gets.
+    fn next_lineage_id(&self) -> Result<i64, StoreError>;
+
+    /// Returns the row of a lineage.
+    fn lineage(&self, id: i64) -> Result<StoredLineage, StoreError>;
+
+    /// Returns the row of the lineage with this name, if there is one.
+    fn lineage_by_name(&self, name: &str) -> Result<Option<StoredLineage>, StoreError>;
+
+    /// Returns the rows of all lineages of the run, by their numbers.
+    fn lineages(&self) -> Result<Vec<StoredLineage>, StoreError>;
+
+    /// Passes the events in a range of keys to `visit`, in order.
+    fn visit_events(
+        &self,
+        keys: KeyRange,
+        selection: EventSelection,
+        visit: &mut dyn FnMut(&EventRow<'_>) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError>;
+
+    /// Returns how many rows of events there are in a range of keys, and the size of their bodies in
+    /// bytes.
+    fn measure_events(&self, keys: KeyRange) -> Result<RowsSize, StoreError>;
+
+    /// Returns the same of snapshots.
+    fn measure_snapshots(&self, keys: KeyRange) -> Result<RowsSize, StoreError>;
+
+    /// Returns the gaps in a range of keys, in order.
+    fn gaps(&self, keys: KeyRange) -> Result<Vec<GapRow>, StoreError>;
+
+    /// Returns snapshots in a range of keys, without their bodies.
+    fn snapshots(
+        &self,
+        keys: KeyRange,
+        selection: SnapshotSelection,
+    ) -> Result<Vec<SnapshotRow>, StoreError>;
+
+    /// Returns the body of the snapshot with this key, if there is one.
+    fn snapshot_body(&self, n: i64) -> Result<Option<StoredBlob>, StoreError>;
+
+    /// Returns the bundle of messages with this key, if there is one.
+    fn bundle(&self, n: i64) -> Result<Option<StoredBlob>, StoreError>;
+
+    /// Returns the row of the team file.
+    fn definition(&self) -> Result<DefinitionRow, StoreError>;
+
+    /// Returns the note with this name, if there is one.
+    fn note(&self, name: &str) -> Result<Option<String>, StoreError>;
+
+    /// Returns the bytes of a file, if they are stored.
+    fn blob(&self, digest: &Digest) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// Whether any bytes of files are stored.
+    fn has_blobs(&self) -> Result<bool, StoreError>;
+}
+
+/// A range of keys, with both ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::storage) struct KeyRange {
+    pub first: i64,
+    pub last: i64,
+}
+
+/// Which events of a range are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::storage) enum EventSelection {
+    All,
+    /// Those that concern checkpoints.
+    Checkpoints,
+}
+
+/// Which snapshots of a range are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::storage) enum SnapshotSelection {
+    All,
+    Oldest,
+    Newest,
+}
+
+/// The row of an event.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::storage) struct EventRow<'a> {
+    pub n: i64,
+    pub line: i64,
+    pub lines: i64,
+    pub time_ms: i64,
+    pub marks: i64,
+    pub sum: u32,
+    pub body: &'a [u8],
+}
+
+/// How much a number of rows contain.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::storage) struct RowsSize {
+    pub rows: i64,
+    pub bytes: i64,
+}
+
+/// The row of a gap: events were dropped from the key `n` to the position `last`.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::storage) struct GapRow {
+    pub n: i64,
+    pub last: i64,
+    /// The next step after them.
+    pub step: i64,
+    pub sum: u32,
+}
+
+/// The row of a snapshot, without its state.
+#[derive(Clone, Debug)]
+pub(in crate::storage) struct SnapshotRow {
+    pub n: i64,
+    /// The size of its state in bytes.
+    pub bytes: i64,
+    /// The list of its bundles.
+    pub bundles: StoredBlob,
+}
+
+/// The row of a team file.
+#[derive(Clone, Debug)]
+pub(in crate::storage) struct DefinitionRow {
+    pub name: String,
+    pub base: String,
+    pub text: String,
+    /// What replaces its components, as a JSON list.
+    pub components: String,
+    pub sum: u32,
+}
+
+/// Bytes as they were read from a row, with their checksum.
+#[derive(Clone, Debug)]
+pub(in crate::storage) struct StoredBlob {
+    pub sum: u32,
+    pub bytes: Vec<u8>,
+}
+
+impl StoredBlob {
+    /// Returns the bytes, if the checksum of them and of these numbers matches.
+    pub(in crate::storage) fn verified(&self, numbers: &[i64]) -> Result<&[u8], DecodeError> {
+        codec::verify(self.sum, numbers, &self.bytes).map(|()| self.bytes.as_slice())
+    }
+}

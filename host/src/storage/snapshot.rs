@@ -1,0 +1,153 @@
+//! A saved state as rows: one of its own, and its messages in bundles that successive states share. So
+//! a state costs only what is new in it. This also decides which old ones to keep; when to save one
+//! is decided elsewhere.
+
+use strata_core::state::environment::Environment;
+
+use super::codec::{self, MessageBundle};
+use super::lineage::position_of_key;
+
+/// The reciprocal of the share of a run that all but the newest snapshot may take. Old snapshots
+/// make loading an old checkpoint fast, which is worth it if states are small and histories are
+/// long.
+pub(in crate::storage) const OLD_SNAPSHOTS_SHARE: u64 = 8;
+
+/// A state that is encoded for a database.
+pub(in crate::storage) struct EncodedSnapshot<'a> {
+    env: &'a Environment,
+    body: Vec<u8>,
+}
+
+/// The rows of a state that is to be inserted.
+pub(in crate::storage) struct SnapshotRows<'a> {
+    /// The key of its own row.
+    pub n: i64,
+    /// The list of its bundles, with its checksum.
+    pub list: Vec<u8>,
+    pub list_sum: u32,
+    /// The state, with its checksum.
+    pub body: &'a [u8],
+    pub sum: u32,
+    /// The bundles that do not exist yet.
+    pub new_bundles: Vec<BundleRow>,
+    /// All its bundles.
+    pub bundles: Vec<MessageBundle>,
+}
+
+/// The row of a bundle that is to be inserted.
+pub(in crate::storage) struct BundleRow {
+    pub n: i64,
+    pub sum: u32,
+    pub body: Vec<u8>,
+}
+
+/// The key and the size of a snapshot in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::storage) struct SnapshotSize {
+    pub n: i64,
+    pub bytes: u64,
+}
+
+impl<'a> EncodedSnapshot<'a> {
+    pub(in crate::storage) fn encode(env: &'a Environment) -> Self {
+        Self {
+            env,
+            body: codec::encode_snapshot(env),
+        }
+    }
+
+    /// Returns a state with these bytes in place of its own.
+    #[cfg(test)]
+    pub(in crate::storage) fn with_body(env: &'a Environment, body: Vec<u8>) -> Self {
+        Self { env, body }
+    }
+
+    /// Returns its size in bytes, without its bundles.
+    pub(in crate::storage) fn bytes(&self) -> usize {
+        self.body.len()
+    }
+
+    /// Returns the size of the bundles that it needs in addition to those of an earlier state.
+    pub(in crate::storage) fn new_bundle_bytes(&self, earlier: &[MessageBundle]) -> usize {
+        self.settled_bundles(message_count(earlier))
+            .map(|(_, body)| body.len())
+            .sum()
+    }
+
+    /// Returns its rows, with the key `n` for its own. It uses the bundles of an earlier state and
+    /// adds its own, whose keys follow `last_bundle`.
+    pub(in crate::storage) fn rows(
+        &self,
+        n: i64,
+        last_bundle: i64,
+        mut bundles: Vec<MessageBundle>,
+    ) -> SnapshotRows<'_> {
+        let settled = self.settled_bundles(message_count(&bundles));
+        let mut new_bundles = Vec::new();
+        for (n, (messages, body)) in (last_bundle + 1..).zip(settled) {
+            let sum = codec::checksum(&[n, i64::from(messages)], &body);
+            new_bundles.push(BundleRow { n, sum, body });
+            bundles.push(MessageBundle { key: n, messages });
+        }
+        let list = codec::encode_bundles(&bundles);
+        SnapshotRows {
+            n,
+            list_sum: codec::checksum(&[n], &list),
+            list,
+            body: &self.body,
+            sum: codec::checksum(&[n], &self.body),
+            new_bundles,
+            bundles,
+        }
+    }
+
+    /// Returns its settled messages, after skipping the first ones, as bundles: the number of
+    /// messages of each, and its bytes.
+    fn settled_bundles(&self, first: usize) -> impl Iterator<Item = (u32, Vec<u8>)> {
+        let mut left = self
+            .env
+            .messages
+            .range(first..self.env.final_message_count());
+        std::iter::from_fn(move || {
+            let (messages, body) = codec::encode_messages(&mut left);
+            (messages > 0).then_some((messages, body))
+        })
+    }
+}
+
+/// Returns how many messages there are in bundles.
+pub(in crate::storage) fn message_count(bundles: &[MessageBundle]) -> usize {
+    bundles.iter().map(|bundle| bundle.messages as usize).sum()
+}
+
+/// Returns the keys of the snapshots of a lineage that are not worth their space once there is a
+/// newer one, `newest`. The newer the remaining snapshots are, the closer together they are. `old`
+/// are those before it, in order, and `gaps` the last positions of gaps: the snapshots after dropped
+/// events stay, since later states cannot be loaded without them. All that stay but the newest take
+/// at most `room` bytes.
+pub(in crate::storage) fn unneeded_snapshots(
+    newest: i64,
+    mut old: Vec<SnapshotSize>,
+    gaps: &[i64],
+    mut room: u64,
+) -> Vec<i64> {
+    let first = newest - position_of_key(newest);
+    let replaces = |last: &i64| Some(old.iter().find(|one| position_of_key(one.n) > *last)?.n);
+    let needed: Vec<i64> = gaps.iter().filter_map(replaces).collect();
+    old.retain(|one| !needed.contains(&one.n));
+    let mut after = newest;
+    let mut unneeded = Vec::new();
+    for i in (0..old.len()).rev() {
+        let SnapshotSize { n, bytes } = old[i];
+        let before = i.checked_sub(1).map_or(first, |i| old[i].n);
+        // Without this snapshot, its neighbours would be no further apart than this one is from the
+        // newest.
+        let close = after < newest && after - before <= newest - after;
+        if close || bytes > room {
+            unneeded.push(n);
+        } else {
+            (room, after) = (room - bytes, n);
+        }
+    }
+    unneeded
+}
