@@ -14,6 +14,7 @@
 //! | `sending` | `send`: once and whole |
 //! | `people` | questions and answers: kills around them, expiry, moves, a person at the terminal |
 //! | `writes` | requests that change something: killed, timed out, broken, settled by the operator |
+//! | `attached` | images and files of an idea: resumed, moved, reported, refused |
 //! | `calls` | calls killed before, during and after; calls made together |
 //! | `five_calls` | the proof that nothing is paid twice, with the table of the book |
 //! | `secrets` | secrets reach the service that is meant, and nothing else |
@@ -75,6 +76,7 @@
 #![allow(clippy::unwrap_used, reason = "all of this is tests")]
 
 mod alike;
+mod attached;
 mod attended;
 mod bench;
 mod book;

@@ -99,7 +99,7 @@ impl Run {
         };
         let store = StorageLocation::new(path)
             .vacate(ReplacePolicy::Never)?
-            .create(stepper.env(), &definition)?;
+            .create(stepper.env(), &definition, &BTreeMap::new())?;
         let mut run = Self {
             stepper,
             store,

@@ -3,6 +3,7 @@
 //! One module per operation. The loop that executes a run is in `driver`; the commands that call
 //! these functions are in the package `strata-cli`.
 
+mod attached_files;
 mod compare;
 mod components;
 mod control;
@@ -52,6 +53,7 @@ use crate::storage::{
 };
 use crate::trust::lock::LockError;
 
+pub use attached_files::AttachedFileError;
 pub use compare::{ComparedState, Comparison, compare, parse_saved_state};
 pub use components::Components;
 pub use default_storage::{development_storage, storage_by_name};
@@ -118,6 +120,9 @@ pub enum LaunchError {
     /// An argument is missing or not valid.
     #[error("{0}")]
     InvalidInput(String),
+    /// A file cannot be added to the idea.
+    #[error(transparent)]
+    AttachedFile(#[from] AttachedFileError),
     /// The team has nothing left to do.
     #[error("the team is done; load it with `when_idle: WhenIdle::Stay` to give it more to do")]
     Finished,

@@ -64,6 +64,7 @@ pub mod interface;
 pub mod launch;
 pub mod live;
 pub mod manifest;
+pub mod media_type;
 pub mod metrics;
 pub mod open;
 pub mod plugin;

@@ -7,6 +7,7 @@
 mod bounded;
 mod gather;
 pub mod html;
+mod images;
 mod shorten;
 mod state;
 #[cfg(test)]
@@ -21,6 +22,7 @@ use crate::view::JoinView;
 
 pub use bounded::{Excerpt, FirstAndNewest};
 pub use gather::ReportBuilder;
+pub use images::{EmbeddedImage, MessagePart};
 
 /// Everything that a report says about a run.
 #[derive(Debug)]
@@ -243,6 +245,8 @@ pub struct MessageEntry {
     pub text: Excerpt,
     /// The structured content.
     pub data: Option<Excerpt>,
+    /// Its images, files and further texts.
+    pub parts: Vec<MessagePart>,
 }
 
 /// A host call.

@@ -23,6 +23,7 @@ use crate::blob::Blobs;
 use crate::gateway::Gateway;
 use crate::plugin::Plugin;
 
+pub(crate) use capability::MAX_MEDIA_BYTES;
 pub(crate) use capability::files::is_visible_in;
 pub use capability::files::{
     Directories, HiddenStorage, PlaceError, PlacementOutcome, resolve_links,
@@ -31,6 +32,7 @@ pub use component::{
     ComponentInfo, ComponentManifest, Exports, InterpreterComponent, LoadError, ScriptFile,
     WasmSandbox,
 };
+pub(crate) use convert::MAX_PARTS;
 pub use engine::{Allocation, CacheHealth, Metering};
 pub use foreign_component::{FunctionError, is_toolchain_function};
 pub use limits::format_bytes;

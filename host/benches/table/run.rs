@@ -84,7 +84,7 @@ impl Place {
         };
         let lease = StorageLocation::new(&dir)
             .vacate(ReplacePolicy::Never)?
-            .create(&env, &saved)?;
+            .create(&env, &saved, &Default::default())?;
         let stepper = Stepper::new(Arc::new(definition.team), env);
         let journal = Journal::new(stepper, lease, FIRST_LINE, durability);
         let mut journal = journal.with_listener(LineListener::Each(Box::new(move |line| {

@@ -146,6 +146,7 @@ pub(super) enum Command {
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  strata-host run team.toml \"write a snake game\"\n  \
+    strata-host run team.toml \"what is wrong here?\" --file screenshot.png --file server.log\n  \
     strata-host run --recover_path workspace/storage/team\n  \
     strata-host run team.toml --recover_path store --component Engineer.WriteCode=fixed.wasm"
 )]
@@ -161,6 +162,10 @@ pub(super) struct RunArgs {
     /// then a link to it, unless something else has that name.
     #[arg(long, value_name = "DIR")]
     pub(super) storage: Option<PathBuf>,
+    /// Add an image or a file to the idea. Actions and models receive it as a part of the message. On a resume of a
+    /// `team.json` alone: save again what it does not contain.
+    #[arg(long, value_name = "PATH")]
+    pub(super) file: Vec<PathBuf>,
     /// The most that may be spent in total, in USD; 0 for no limit.
     #[arg(long, value_name = "USD", allow_negative_numbers = true)]
     pub(super) investment: Option<f64>,

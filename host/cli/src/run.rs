@@ -175,6 +175,7 @@ fn check_outputs(args: &RunArgs, storage: &StorageLocation) -> Result<(), Comman
         team: team.as_deref(),
         storage: Some(storage),
         components: &args.component,
+        files: &args.file,
         policies: policy_files(args.policy.as_deref()),
     };
     if let Some(record) = &args.record {
@@ -287,6 +288,7 @@ fn launch_resume(
         strict: args.strict,
         checkpoint: args.checkpoint.clone().map(CheckpointId),
         in_doubt: args.in_doubt.clone(),
+        files: args.file.clone(),
         when_idle: args.when_idle(),
         ..Resume::new(saved.clone(), overrides)
     };
@@ -338,6 +340,7 @@ fn launch_new(
     };
     let what = Start {
         idea,
+        files: args.file.clone(),
         replace,
         calls: args.calls.into(),
         ..Start::new(team, storage.clone(), overrides)
@@ -405,6 +408,13 @@ pub(super) fn report_notes(notes: &ResumeNotes, storage: &StorageLocation, print
     }
     for write in &notes.writes {
         printer.warn(write);
+    }
+    if !notes.missing_media.is_empty() {
+        let missing = notes.missing_media.join(", ");
+        printer.warn(format_args!(
+            "a `team.json` alone does not contain the bytes of images and files, so these are missing: {missing}; \
+             actions and models cannot read them. Give them again with `--file PATH`, or resume the whole directory"
+        ));
     }
 }
 

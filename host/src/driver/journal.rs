@@ -147,7 +147,7 @@ impl Journal {
     }
 
     /// Returns the store for reading.
-    pub(super) fn store_ref(&self) -> &dyn Lease {
+    pub(crate) fn store_ref(&self) -> &dyn Lease {
         self.store.as_ref()
     }
 
@@ -223,7 +223,7 @@ impl Journal {
     }
 
     /// Adds the contents of files that a staged event names.
-    pub(super) fn stage_blobs(&mut self, blobs: Blobs) {
+    pub(crate) fn stage_blobs(&mut self, blobs: Blobs) {
         self.blobs.extend(blobs);
     }
 

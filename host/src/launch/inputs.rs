@@ -34,6 +34,8 @@ pub struct TeamInputs<'a> {
     pub storage: Option<&'a StorageLocation>,
     /// The replaced components: `ROLE.ACTION=FILE` each.
     pub components: &'a [String],
+    /// The images and files that belong to its idea.
+    pub files: &'a [PathBuf],
     /// The policy files that bind it.
     pub policies: Vec<PathBuf>,
 }
@@ -207,7 +209,7 @@ impl TeamInputs<'_> {
 
     fn named_files(&self) -> NamedFiles {
         let mut named = NamedFiles {
-            others: self.policies.iter().cloned().collect(),
+            others: self.policies.iter().chain(self.files).cloned().collect(),
             ..NamedFiles::default()
         };
         let mut given = self.components.to_vec();

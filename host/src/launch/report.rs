@@ -48,7 +48,10 @@ pub fn gather_report(at: &str) -> Result<Report, LaunchError> {
     beside.has_events = true;
     let elsewhere = load_other_states(reader.as_ref(), &team.stepper, &beside.checkpoints)?;
     let gathering = gather_events(reader, &team, &at, &lineage, &mut beside)?;
-    Ok(gathering.finish(beside, elsewhere))
+    let mut report = gathering.finish(beside, elsewhere);
+    let reader = location.read()?;
+    report.embed_images(|digest| reader.blob(digest))?;
+    Ok(report)
 }
 
 /// Reads the events that lead to a state.

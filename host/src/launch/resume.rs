@@ -16,6 +16,7 @@ use strata_core::record::shape::Shape;
 use strata_core::state::environment::Environment;
 use strata_core::team::Team;
 
+use super::attached_files::restore_media;
 use super::resume_plan::ResumePlan;
 use super::saved::{definition_in_team_json as saved_definition_of, import_team_json};
 use super::saved_team_file::{definition_from_saved, mark_as_own};
@@ -58,6 +59,8 @@ pub struct Resume {
     /// Decisions about calls in doubt: `redo`, `skip` or a response, for all calls, or for one if
     /// its name and `=` precede it.
     pub in_doubt: Vec<String>,
+    /// Images and files whose bytes a `team.json` alone does not contain.
+    pub files: Vec<PathBuf>,
     /// What happens once nothing is left to do. A finished team is resumed only if it is to stay.
     pub when_idle: WhenIdle,
     /// A log to share with other teams of this process.
@@ -77,6 +80,7 @@ impl Resume {
             strict: false,
             checkpoint: None,
             in_doubt: Vec::new(),
+            files: Vec::new(),
             when_idle: WhenIdle::End,
             group: None,
         }
@@ -103,6 +107,8 @@ pub struct ResumeNotes {
     pub unsent_idea: bool,
     /// What becomes of recorded writes, if that may be unexpected.
     pub writes: Vec<String>,
+    /// The images and files of messages whose bytes are not saved, by name.
+    pub missing_media: Vec<String>,
 }
 
 /// A saved team that was read and can be resumed. Nothing was changed yet.
@@ -312,6 +318,11 @@ impl OpenedTeam {
         }
     }
 
+    /// Returns whether messages may have images and files whose bytes are not saved.
+    fn may_lack_media(&self) -> bool {
+        matches!(self.origin, StateOrigin::TeamJson(_))
+    }
+
     fn notes(&self) -> ResumeNotes {
         let team_json_differs = matches!(
             self.origin,
@@ -423,6 +434,7 @@ pub(super) fn continue_team(
         notes.unsent_idea = has_unsent_idea(env);
         notes.writes = in_doubt::recorded_writes(&stepper, &changes);
     }
+    let may_lack_media = opened.may_lack_media();
     let total_spent = opened.plan.total_spent();
     let (journal, location) = opened.into_journal(resume.group.as_ref())?;
     let mut journal = journal.with_listener(on_line);
@@ -432,6 +444,9 @@ pub(super) fn continue_team(
     }
     if is_new {
         journal.store().set_definition(&saved)?;
+    }
+    if may_lack_media || !resume.files.is_empty() {
+        notes.missing_media = restore_media(&mut journal, &resume.files)?;
     }
     journal.resolve_requests(verdicts)?;
     let event = if begun {

@@ -9,6 +9,7 @@ use strata_core::record::host_call::CallPolicy;
 use strata_core::record::id::{RunId, to_hex};
 use strata_core::state::environment::Environment;
 
+use super::attached_files::AttachedFiles;
 use super::saved_team_file::mark_as_own;
 use super::{
     Components, LaunchError, Notice, Provenance, RunHandle, join_group_log, saved_definition,
@@ -28,6 +29,8 @@ pub struct Start {
     pub team: PathBuf,
     /// The idea. Replaces the one in the team file.
     pub idea: Option<String>,
+    /// Images and files that belong to the idea.
+    pub files: Vec<PathBuf>,
     /// The overrides of the command line.
     pub overrides: Overrides,
     /// Where the run is kept.
@@ -51,6 +54,7 @@ impl Start {
         Self {
             team: team.into(),
             idea: None,
+            files: Vec::new(),
             overrides,
             storage: storage.into(),
             replace: ReplacePolicy::Never,
@@ -81,6 +85,7 @@ pub fn start(
     let missing =
         || "no idea given; add one after the team file or set `[team] idea = \"…\"`".to_owned();
     let idea = idea.ok_or_else(|| LaunchError::InvalidInput(missing()))?;
+    let files = AttachedFiles::read(&start.files)?;
     let sandbox = WasmSandbox::new()?;
     let components = Components::load(&definition, &sandbox, report)?;
     let services = components.services(
@@ -102,7 +107,7 @@ pub fn start(
     let mut env = Environment::new(&definition.team);
     // Saved from the start, so that a run that is killed before its first event is recorded can
     // still begin with it.
-    env.idea = idea.clone();
+    (env.idea, env.idea_parts) = (idea.clone(), files.parts);
     env.call_policy = start.calls;
     let (durability, keep) = (
         store_durability(&definition),
@@ -122,7 +127,7 @@ pub fn start(
         is_confined(&definition),
         report,
     );
-    let mut lease = vacant.create(&env, &saved)?;
+    let mut lease = vacant.create(&env, &saved, &files.blobs)?;
     join_group_log(lease.as_mut(), start.group.as_ref(), durability);
     let stepper = Stepper::new(Arc::new(definition.team), env);
     let journal = Journal::new(stepper, lease, FIRST_LINE, durability);

@@ -24,7 +24,7 @@ use std::fmt::Write;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{Excerpt, FirstAndNewest, Report};
+use super::{Excerpt, FirstAndNewest, MessagePart, Report};
 use crate::excerpt::excerpt;
 use crate::sha256::sha256;
 use escape::esc;
@@ -68,7 +68,8 @@ pub fn page(report: &Report) -> String {
     page.0
 }
 
-/// Returns the content security policy, which allows the page's own script and styles only.
+/// Returns the content security policy, which allows only the page's own script and styles, and the
+/// images that it contains.
 fn security_policy(report: &Report) -> String {
     let of = |text: &str| format!("'sha256-{}'", STANDARD.encode(sha256(text)));
     let picture = report
@@ -77,8 +78,12 @@ fn security_policy(report: &Report) -> String {
         .ok()
         .and_then(embedded_style)
         .map(|style| format!(" {}", of(style)));
+    let parts = report.messages.iter().flat_map(|message| &message.parts);
+    let is_image = |part: &MessagePart| matches!(part, MessagePart::Media { image: Some(_), .. });
+    let has_images = parts.into_iter().any(is_image);
+    let images = if has_images { "; img-src data:" } else { "" };
     format!(
-        "default-src 'none'; script-src {}; style-src {}{}; base-uri 'none'; form-action 'none'",
+        "default-src 'none'; script-src {}; style-src {}{}{images}; base-uri 'none'; form-action 'none'",
         of(SCRIPT),
         of(CSS),
         picture.unwrap_or_default()

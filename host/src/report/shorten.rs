@@ -1,8 +1,8 @@
 //! Decides which texts of a report are shortened to keep the page small. Texts about problems and
 //! about the current state are kept first, then the newest of the others.
 
-use super::Report;
 use super::bounded::TextBudget;
+use super::{MessagePart, Report};
 
 impl Report {
     /// Shortens the texts that exceed the size limit of the page.
@@ -38,6 +38,11 @@ impl Report {
         for message in self.messages.iter_mut().rev() {
             budget.shorten_to_fit(&mut message.text);
             budget.shorten_all_to_fit(&mut message.data);
+            for part in &mut message.parts {
+                if let MessagePart::Text(text) = part {
+                    budget.shorten_to_fit(text);
+                }
+            }
         }
         for call in self.calls.iter_mut().rev() {
             budget.shorten_to_fit(&mut call.request_summary);

@@ -28,7 +28,7 @@ pub(super) mod wasi;
 /// The maximum size of the texts of one request to a model. No model accepts more.
 const MAX_PROMPT_BYTES: u64 = 8 << 20;
 /// The maximum size of the images and files of one request to a model; the WIT documents this.
-const MAX_MEDIA_BYTES: u64 = 64 << 20;
+pub(crate) const MAX_MEDIA_BYTES: u64 = 64 << 20;
 /// The maximum number of texts of one request for vectors, as providers have it.
 const MAX_EMBEDDED_TEXTS: usize = 2048;
 /// The maximum number of requests of one `complete-many` or `fetch-many` call.

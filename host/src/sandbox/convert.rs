@@ -20,7 +20,7 @@ use crate::gateway::{HostError, HostErrorKind, ITEM_BYTES, part_bytes};
 /// What an emission counts besides its texts.
 const EMISSION_BYTES: u64 = 128;
 /// The maximum number of images and files of a message; the WIT documents this.
-const MAX_PARTS: usize = 64;
+pub(crate) const MAX_PARTS: usize = 64;
 
 /// Returns what tells an attempt from another. `deadline_ms` is when its time is over, in
 /// milliseconds since 1970.

@@ -103,13 +103,14 @@ pub struct VacantDirectory {
 }
 
 impl VacantDirectory {
-    /// Creates the database.
+    /// Creates the database, with the bytes of the files that `base` refers to.
     pub fn create(
         self,
         base: &Environment,
         definition: &SavedDefinition,
+        blobs: &Blobs,
     ) -> Result<SqliteLease, StoreError> {
-        SqliteLease::create(self.lock, &self.path, base, definition, &Blobs::new())
+        SqliteLease::create(self.lock, &self.path, base, definition, blobs)
     }
 }
 
@@ -429,7 +430,7 @@ impl StorageDirectory {
     ) -> Result<CreatedRun, StoreError> {
         let vacant = self.vacate(replace)?;
         let moved_to = vacant.moved_to.clone();
-        let lease = vacant.create(base, definition)?;
+        let lease = vacant.create(base, definition, &Blobs::new())?;
         Ok(CreatedRun { lease, moved_to })
     }
 

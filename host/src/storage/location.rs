@@ -59,13 +59,15 @@ impl VacantLocation {
         self.directory.moved_to.as_deref()
     }
 
-    /// Creates a run that starts from `base`.
+    /// Creates a run that starts from `base`. `blobs` are the bytes of the files that `base` refers
+    /// to.
     pub fn create(
         self,
         base: &Environment,
         definition: &SavedDefinition,
+        blobs: &Blobs,
     ) -> Result<Box<dyn Lease>, StoreError> {
-        Ok(Box::new(self.directory.create(base, definition)?))
+        Ok(Box::new(self.directory.create(base, definition, blobs)?))
     }
 }
 

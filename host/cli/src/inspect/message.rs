@@ -1,8 +1,10 @@
 //! `inspect --message`: shows one message completely.
 
 use strata_core::machine::stepper::Stepper;
+use strata_core::record::conversation::{Media, MediaSource, Part};
 use strata_core::record::message::Message;
 use strata_core::state::messages::MessageRef;
+use strata_host::services::models::describe_named_media;
 use strata_host::storage::team_json;
 use strata_host::suggest::did_you_mean;
 
@@ -44,6 +46,13 @@ pub(super) fn show(stepper: &Stepper, id: &str, printer: &Printer) -> Result<(),
     for (name, value) in &message.meta {
         printer.print_text(&format!("{name:<11} {}", value.as_str()));
     }
+    for part in &message.parts {
+        match part {
+            Part::Text(text) => printer.print_text(&format!("text        {text}")),
+            Part::Image(media) => print_media("image", media, printer),
+            Part::File(media) => print_media("file", media, printer),
+        }
+    }
     if let Some(instruct) = &message.instruct {
         let pretty = serde_json::to_string_pretty(&instruct.value.value());
         printer.print_line("");
@@ -53,6 +62,15 @@ pub(super) fn show(stepper: &Stepper, id: &str, printer: &Printer) -> Result<(),
     printer.print_line("");
     printer.print_text(&message.content);
     Ok(())
+}
+
+fn print_media(kind: &str, media: &Media, printer: &Printer) {
+    let digest = match &media.source {
+        MediaSource::Blob { digest, .. } => format!(" sha256 {digest}"),
+        MediaSource::Url(_) => String::new(),
+    };
+    let description = describe_named_media(media);
+    printer.print_text(&format!("{kind:<11} {description}{digest}"));
 }
 
 /// Prints it as JSON, in the form used in `team.json`.

@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use crate::record::conversation::Part;
 use crate::record::event::Status;
 use crate::record::fault::Fault;
 use crate::record::file::{FileChange, PathContent};
@@ -45,6 +46,8 @@ pub struct Environment {
     pub run: RunId,
     /// The idea that the run started from.
     pub idea: String,
+    /// The images and files of the idea, until the run starts. Then they are in its message.
+    pub idea_parts: Vec<Part>,
     /// The shape that a team must have for this state to fit it.
     pub shape: Shape,
     /// The status of the run.
@@ -188,6 +191,7 @@ impl Environment {
         Self {
             run: RunId::from(""),
             idea: String::new(),
+            idea_parts: Vec::new(),
             shape: Shape::from_team(team),
             status: Status::Running,
             step: 0,
@@ -507,17 +511,20 @@ impl Environment {
             .chain(pending)
             .chain(open)
             .filter_map(PathContent::digest)
-            .chain(
-                self.messages
-                    .iter()
-                    .flat_map(|message| stored_parts(&message.parts)),
-            )
+            .chain(stored_parts(&self.idea_parts))
+            .chain(self.message_media())
             .chain(
                 self.activations()
                     .flat_map(|(_, activation)| activation.stored_media()),
             )
             .cloned()
             .collect()
+    }
+
+    /// Returns the digests of the images and files of all messages whose bytes are stored.
+    pub fn message_media(&self) -> impl Iterator<Item = &Digest> {
+        let messages = self.messages.iter();
+        messages.flat_map(|message| stored_parts(&message.parts))
     }
 
     /// Returns the paths at which a role sees something else than what may be there, with what it

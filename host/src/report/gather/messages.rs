@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use strata_core::machine::stepper::Stepper;
+use strata_core::record::conversation::Part;
 use strata_core::record::event::{
     Event, JoinRelease, JoinReleased, MessageSent, RoutingResult, RunStarted, StepCommitted,
 };
 use strata_core::record::id::MessageId;
 
-use super::super::MessageEntry;
 use super::super::bounded::{Excerpt, FirstAndNewest};
+use super::super::{MessageEntry, MessagePart};
 use super::{MAX_MESSAGES, TEXT_CHARS};
 use crate::graph::{Recipient, SentMessages};
 
@@ -126,7 +127,18 @@ impl Deliveries {
                     .instruct
                     .as_ref()
                     .map(|data| Excerpt::from_text(data.value.as_str(), TEXT_CHARS)),
+                parts: message.parts.iter().map(message_part).collect(),
             }
         })
+    }
+}
+
+fn message_part(part: &Part) -> MessagePart {
+    match part {
+        Part::Text(text) => MessagePart::Text(Excerpt::from_text(text, TEXT_CHARS)),
+        Part::Image(media) | Part::File(media) => MessagePart::Media {
+            media: media.clone(),
+            image: None,
+        },
     }
 }

@@ -1,9 +1,13 @@
 //! The section with the messages.
 
-use super::super::{MessageEntry, Report};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use super::super::{MessageEntry, MessagePart, Report};
 use super::HtmlPage;
 use super::escape::esc;
 use super::time::format_time;
+use crate::services::models::describe_named_media;
 
 /// Writes the messages, oldest first.
 pub(super) fn section(page: &mut HtmlPage, report: &Report) {
@@ -66,5 +70,28 @@ fn write_message(page: &mut HtmlPage, message: &MessageEntry) {
     ));
     page.write_text(&message.text);
     page.write_data(&message.text, message.data.as_ref());
+    for part in &message.parts {
+        write_part(page, part);
+    }
     page.write(format_args!("</li>\n"));
+}
+
+/// Writes a part of a message. The name of an image is no attribute: others chose it.
+fn write_part(page: &mut HtmlPage, part: &MessagePart) {
+    let (media, image) = match part {
+        MessagePart::Text(text) => return page.write_text(text),
+        MessagePart::Media { media, image } => (media, image),
+    };
+    page.write(format_args!("<figure class=\"media\">"));
+    if let Some(image) = image {
+        page.write(format_args!(
+            "<img alt=\"\" loading=\"lazy\" src=\"data:{};base64,{}\">",
+            image.media_type,
+            STANDARD.encode(&image.bytes)
+        ));
+    }
+    page.write(format_args!(
+        "<figcaption class=\"note\">{}</figcaption></figure>\n",
+        esc(&describe_named_media(media))
+    ));
 }

@@ -8,6 +8,7 @@ use super::registry::invalid;
 use crate::blob::Blobs;
 use crate::excerpt::excerpt;
 use crate::gateway::HostError;
+use crate::media_type::is_text;
 use crate::sandbox::format_bytes;
 
 /// The maximum length of a media type in a message, in characters.
@@ -54,7 +55,7 @@ impl MediaBytes<'_> {
     /// replaced.
     pub(super) fn text(self, media: &Media) -> Result<Option<String>, HostError> {
         match &media.source {
-            MediaSource::Blob { .. } if media.media_type.starts_with("text/") => Ok(Some(
+            MediaSource::Blob { .. } if is_text(&media.media_type) => Ok(Some(
                 String::from_utf8_lossy(self.bytes(media)?).into_owned(),
             )),
             _ => Ok(None),
@@ -93,6 +94,15 @@ impl MediaContent {
             Self::Url(url) => url,
             Self::Base64(data) => format!("data:{media_type};base64,{data}"),
         }
+    }
+}
+
+/// Returns a description for people: the name, if there is one, and what [`describe`] returns.
+pub fn describe_named(media: &Media) -> String {
+    let description = describe(media);
+    match &media.name {
+        Some(name) => format!("{name} {description}"),
+        None => description,
     }
 }
 

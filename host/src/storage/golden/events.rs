@@ -177,6 +177,7 @@ fn run_began() -> Vec<Event> {
         Event::RunStarted(RunStarted {
             run: "run".into(),
             idea: "idea".into(),
+            parts: vec![Part::Text("part".into())],
             budget: Some(Usd(1_234_567_890_123)),
             components: [
                 (slot(0, SlotKind::Think), Digest::from("d0")),

@@ -262,6 +262,7 @@ pub(in crate::storage) fn definition_checksum_input(parts: [&str; 4]) -> String 
 /// Adds the digests of the files, and of the parts of messages, that an event refers to.
 fn add_digests(event: &Event, found: &mut BTreeSet<Digest>) {
     match event {
+        Event::RunStarted(started) => found.extend(stored_parts(&started.parts).cloned()),
         Event::MessageSent(sent) => found.extend(stored_parts(&sent.message.parts).cloned()),
         Event::Attempt(_, AttemptEvent::FilesWritten(FilesWritten { files })) => {
             let contents = files

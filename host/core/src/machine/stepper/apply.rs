@@ -139,6 +139,7 @@ impl Stepper {
         let RunStarted {
             run,
             idea,
+            parts,
             budget,
             components,
             routed,
@@ -158,11 +159,11 @@ impl Stepper {
         (self.env.run, self.env.idea) = (run.clone(), idea.clone());
         self.env.budget = *budget;
         self.env.components = components.clone();
-        let message = self.env.add_message(Message::from_user(
-            routed.id.clone(),
-            idea.clone(),
-            IDEA_LABEL.into(),
-        ));
+        self.env.idea_parts = Vec::new();
+        let message = self.env.add_message(Message {
+            parts: parts.clone(),
+            ..Message::from_user(routed.id.clone(), idea.clone(), IDEA_LABEL.into())
+        });
         self.deliver(message, routed);
         self.set_checkpoint(checkpoint.clone(), None);
         Ok(())

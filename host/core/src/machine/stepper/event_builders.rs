@@ -30,7 +30,8 @@ use crate::team::{RetryPolicy, Role};
 const MAX_BACKOFF_MS: u32 = 60_000;
 
 impl Stepper {
-    /// Returns the event that starts a run: its idea goes to all roles that watch for it.
+    /// Returns the event that starts a run: its idea, with the images and files of the state, goes
+    /// to all roles that watch for it.
     pub fn run_started_event(
         &self,
         run: RunId,
@@ -41,6 +42,7 @@ impl Stepper {
         Event::RunStarted(RunStarted {
             run,
             idea,
+            parts: self.env.idea_parts.clone(),
             budget: self.team.policy.budget,
             components,
             routed: self.route_from_outside(&message),

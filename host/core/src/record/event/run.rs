@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use super::{RoutingResult, Status};
+use crate::record::conversation::Part;
 use crate::record::edit::Edit;
 use crate::record::host_call::CallPolicy;
 use crate::record::id::{CheckpointId, Digest, RunId, Slot};
@@ -23,6 +24,8 @@ pub struct RunStarted {
     pub run: RunId,
     /// The idea: the text the run starts from.
     pub idea: String,
+    /// The images and files that belong to it.
+    pub parts: Vec<Part>,
     /// The budget of the whole team in dollars; `None` for no limit.
     pub budget: Option<Usd>,
     /// The component in each slot.
