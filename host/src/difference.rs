@@ -8,6 +8,7 @@ use serde_json::Value;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::id::RoleId;
 use strata_core::record::message::Message;
+use strata_core::record::work::ActivationKey;
 use strata_core::state::activation::Activation;
 use strata_core::state::environment::Environment;
 use strata_core::state::environment::scope::Scope;
@@ -105,7 +106,15 @@ pub fn compare_states(one: &Stepper, other: &Stepper) -> StateDifference {
                 .as_ref()
                 .map(|a| describe_activation(stepper, id, a).into())
         }),
-        memory: sides.role_changes(|stepper, id| Some(stepper.env().memory(id).count().into())),
+        memory: sides.role_changes(|stepper, id| {
+            Some(
+                stepper
+                    .env()
+                    .memory(ActivationKey::of_mail(id))
+                    .count()
+                    .into(),
+            )
+        }),
         components: sides.component_changes(),
     }
 }
@@ -346,6 +355,7 @@ fn describe_activation(stepper: &Stepper, id: RoleId, activation: &Activation) -
         Phase::Complete => "complete".into(),
         Phase::WaitingForHuman(request) => format!("waits for request {}", request.id),
         Phase::CallingTools => "calls tools".into(),
+        Phase::CallingRole => "calls a role".into(),
     };
     let attempts = activation.current_call.attempts;
     format!(

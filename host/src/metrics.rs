@@ -63,7 +63,7 @@ struct Counts {
     commits: BTreeMap<&'static str, Histogram>,
     attempt_durations: Histogram,
     /// When the current attempts started, in milliseconds since the epoch.
-    attempt_starts_ms: BTreeMap<RoleId, i64>,
+    attempt_starts_ms: BTreeMap<CallKey, i64>,
     /// The names of the roles with series of their own.
     role_names: Vec<String>,
     /// The number of messages in each role's mailbox; the last element is the sum for all other
@@ -193,17 +193,17 @@ impl Counts {
         stepper: &Stepper,
         time_ms: i64,
     ) {
-        let CallKey { role, work } = call;
+        let CallKey { role, work, .. } = call;
         let action = action_name(stepper.team().role(role), work);
         match event {
             AttemptEvent::HostCalled(HostCalled { call, source, .. }) => {
                 self.add_host_call(role, action, call, *source);
             }
             AttemptEvent::CallStarted(_) => {
-                self.attempt_starts_ms.insert(role, time_ms);
+                self.attempt_starts_ms.insert(call, time_ms);
             }
             AttemptEvent::CallFinished(_) => {
-                self.add_ended_attempt(role, action, "finished", time_ms);
+                self.add_ended_attempt(call, action, "finished", time_ms);
             }
             AttemptEvent::CallFailed(CallFailed { fault, .. }) => {
                 let outcome = if fault.kind == FaultKind::Interrupted {
@@ -212,13 +212,13 @@ impl Counts {
                     "failed"
                 };
                 self.add_fault(role, action, fault.as_reported(work).kind);
-                self.add_ended_attempt(role, action, outcome, time_ms);
+                self.add_ended_attempt(call, action, outcome, time_ms);
             }
             AttemptEvent::CallSuspended(_) => {
-                self.add_ended_attempt(role, action, "suspended", time_ms);
+                self.add_ended_attempt(call, action, "suspended", time_ms);
             }
-            AttemptEvent::RequestOpened(_) if self.attempt_starts_ms.contains_key(&role) => {
-                self.add_ended_attempt(role, action, "asked", time_ms);
+            AttemptEvent::RequestOpened(_) if self.attempt_starts_ms.contains_key(&call) => {
+                self.add_ended_attempt(call, action, "asked", time_ms);
             }
             _ => {}
         }
@@ -248,10 +248,10 @@ impl Counts {
         self.dead_letters += routed.undeliverable.len() as u64;
     }
 
-    fn add_ended_attempt(&mut self, role: RoleId, action: &str, outcome: &str, time_ms: i64) {
-        let labels = [self.role_label(role), action.into(), outcome.into()];
+    fn add_ended_attempt(&mut self, call: CallKey, action: &str, outcome: &str, time_ms: i64) {
+        let labels = [self.role_label(call.role), action.into(), outcome.into()];
         *self.attempts.entry(labels).or_default() += 1;
-        if let Some(begun) = self.attempt_starts_ms.remove(&role) {
+        if let Some(begun) = self.attempt_starts_ms.remove(&call) {
             self.attempt_durations.observe(
                 &ATTEMPT_BUCKETS_SECONDS,
                 (time_ms - begun).max(0) as f64 / 1000.0,

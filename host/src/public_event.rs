@@ -62,6 +62,20 @@ pub struct ActionRef {
     /// the position of the call in that turn, counted from 0
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_call: Option<u32>,
+    /// the tool call that the role works for; absent if it handles mail
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub via: Option<RoleCaller>,
+}
+
+/// A tool call by which a role called another one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct RoleCaller {
+    /// the role that called
+    pub role: String,
+    /// the number of the turn, counted from 0
+    pub turn: u32,
+    /// the position of the call in the turn, counted from 0
+    pub tool_call: u32,
 }
 
 impl ActionRef {
@@ -225,6 +239,9 @@ pub enum PublicEvent {
         action: String,
         /// the SHA-256 of the component
         digest: String,
+        /// the tool call that the role works for; absent if it handles mail
+        #[serde(skip_serializing_if = "Option::is_none")]
+        via: Option<RoleCaller>,
     },
     /// A role has chosen what to do next.
     Think {
@@ -232,6 +249,9 @@ pub enum PublicEvent {
         role: String,
         /// the index of the chosen action; -1 ends the activation
         choice: i32,
+        /// the tool call that the role works for; absent if it handles mail
+        #[serde(skip_serializing_if = "Option::is_none")]
+        via: Option<RoleCaller>,
     },
     /// The model of a role has replied.
     Turn {
@@ -248,6 +268,9 @@ pub enum PublicEvent {
         finish: &'static str,
         /// the cost in USD
         cost: f64,
+        /// the tool call that the role works for; absent if it handles mail
+        #[serde(skip_serializing_if = "Option::is_none")]
+        via: Option<RoleCaller>,
     },
     /// A call that a model asked for is not made. The model is told the reason.
     ToolRejected {
@@ -261,6 +284,9 @@ pub enum PublicEvent {
         tool_call: u32,
         /// why
         reason: String,
+        /// the tool call that the role works for; absent if it handles mail
+        #[serde(skip_serializing_if = "Option::is_none")]
+        via: Option<RoleCaller>,
     },
     /// An attempt begins.
     ActionStarted {
@@ -372,6 +398,9 @@ pub enum PublicEvent {
         /// the answer
         #[serde(skip_serializing_if = "Option::is_none")]
         answer: Option<Value>,
+        /// the tool call that the role works for; absent if it handles mail
+        #[serde(skip_serializing_if = "Option::is_none")]
+        via: Option<RoleCaller>,
     },
     /// An attempt ended because no budget is left for a call. It is repeated when there is.
     ActionSuspended {

@@ -14,6 +14,7 @@ pub mod lineage;
 pub mod message;
 pub mod money;
 pub mod request;
+pub mod role_call;
 pub mod rules;
 pub mod scope_write;
 pub mod shape;

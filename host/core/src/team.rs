@@ -337,7 +337,7 @@ impl Role {
         match (defined, tool) {
             (Some(tool), _) => &tool.name,
             (None, ToolRef::Action(action)) => &self.action(action).name,
-            (None, ToolRef::Handoff(_)) => "",
+            (None, ToolRef::Handoff(_) | ToolRef::Role(_)) => "",
         }
     }
 

@@ -11,7 +11,7 @@
 //! (`termination`), crashes and resumes (`recovery`), going back (`lineages`), roles that work with
 //! tools (`tool_roles`), and everything at once (`simulation`).
 //!
-//! Examples: the react modes (`react_modes`), joins (`fan_in`), files (`files`), budgets
+//! Examples: the react modes (`react_modes`), roles as tools (`role_calls`), joins (`fan_in`), files (`files`), budgets
 //! (`budgets`), attempts (`attempts`), calls in doubt (`writes_in_doubt`), errors of the past
 //! (`regressions`), shapes and idempotency keys (`shapes`).
 
@@ -58,6 +58,8 @@ mod recovery;
 mod regressions;
 #[path = "laws/replay.rs"]
 mod replay;
+#[path = "laws/role_calls.rs"]
+mod role_calls;
 #[path = "laws/routing.rs"]
 mod routing;
 #[path = "laws/scopes.rs"]

@@ -187,6 +187,7 @@ impl AttemptRunner {
                     }),
                 },
                 ToolRef::Handoff(_) => unreachable!("no component hands over"),
+                ToolRef::Role(_) => unreachable!("no attempt is made at a call of a role"),
             },
             Work::Plan => EntryPoint::Plan {
                 action: name(ActionId(0)),

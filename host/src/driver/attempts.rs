@@ -12,8 +12,7 @@ use strata_core::machine::effect::Invocation;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{AttemptEvent, Event, FilesWritten, WritesUnclaimed};
 use strata_core::record::fault::{Fault, FaultKind};
-use strata_core::record::id::RoleId;
-use strata_core::record::work::{CallKey, CallResult};
+use strata_core::record::work::{ActivationKey, CallKey, CallResult};
 use strata_core::team::Role;
 
 use super::attempt_runner::{AttemptEnd, AttemptRunner, PreparedAttempt, WrittenFiles};
@@ -103,11 +102,11 @@ impl Attempts {
         self.running.keys().copied()
     }
 
-    /// Returns the roles that have attempts running, with the plugins that make them.
-    pub(super) fn plugins(&self) -> impl Iterator<Item = (RoleId, &Plugin)> + Clone {
+    /// Returns the activations that have attempts running, with the plugins that make them.
+    pub(super) fn plugins(&self) -> impl Iterator<Item = (ActivationKey, &Plugin)> + Clone {
         self.running
             .iter()
-            .filter_map(|(key, attempt)| Some((key.role, attempt.plugin.as_deref()?)))
+            .filter_map(|(key, attempt)| Some((key.activation(), attempt.plugin.as_deref()?)))
     }
 
     /// Prepares an attempt; `add` starts it.

@@ -5,19 +5,19 @@ use std::sync::Arc;
 
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::fault::FaultCause;
-use strata_core::record::id::RoleId;
 use strata_core::record::json::Json;
 use strata_core::record::message::Message;
 use strata_core::record::scope_write::Write;
+use strata_core::record::work::ActivationKey;
 use strata_core::state::environment::scope::ScopeKey;
 
 use crate::gateway::{HostAnswer, HostError, HostErrorKind};
 
-/// Returns the value of a key as an attempt of this role sees it: with its own writes applied.
+/// Returns the value of a key as an attempt in this activation sees it: with its own writes applied.
 /// `last_read` is the value that it read last, and `pending` are its writes to the key since then.
 pub(crate) fn read_key(
     stepper: &Stepper,
-    role: RoleId,
+    activation: ActivationKey,
     key: ScopeKey<'_>,
     last_read: Option<Option<Json>>,
     pending: &[Write],
@@ -25,21 +25,21 @@ pub(crate) fn read_key(
     let scope = key.scope;
     let value = stepper
         .env()
-        .read_key(stepper.team(), role, key, last_read, pending);
+        .read_key(stepper.team(), activation, key, last_read, pending);
     HostAnswer::Value(value.ok_or_else(|| unknown_scope_error(stepper, scope)))
 }
 
-/// Returns the keys of a scope as an attempt of this role sees them. `pending` are its writes to the
+/// Returns the keys of a scope as an attempt in this activation sees them. `pending` are its writes to the
 /// scope.
 pub(crate) fn list_keys(
     stepper: &Stepper,
-    role: RoleId,
+    activation: ActivationKey,
     scope: &str,
     pending: &[Write],
 ) -> HostAnswer {
     let keys = stepper
         .env()
-        .scope_keys(stepper.team(), role, scope, pending);
+        .scope_keys(stepper.team(), activation, scope, pending);
     HostAnswer::Keys(keys.ok_or_else(|| unknown_scope_error(stepper, scope)))
 }
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use strata_core::record::event::{Event, FilesPlaced};
 use strata_core::record::file::PathContent;
-use strata_core::record::id::{Digest, RoleId};
+use strata_core::record::id::Digest;
+use strata_core::record::work::ActivationKey;
 use strata_core::state::environment::Environment;
 use strata_core::state::environment::files::Placement;
 
@@ -65,18 +66,18 @@ impl ActionFiles {
     }
 
     /// Returns the recorded files that can be written to their paths now, in order. A file waits
-    /// while an attempt of another role is `running` that could see the change, so that what the
-    /// attempt sees does not depend on timing.
+    /// while another attempt is `running` that could see the change and is not meant to, so that what
+    /// the attempt sees does not depend on timing.
     fn due<'a>(
         &self,
         env: &Environment,
-        running: impl Iterator<Item = (RoleId, &'a Plugin)> + Clone,
+        running: impl Iterator<Item = (ActivationKey, &'a Plugin)> + Clone,
     ) -> Vec<Placement> {
         let pending = &env.files.pending;
         let is_visible = |path: &str| {
-            running.clone().any(|(role, plugin)| {
-                let mut own = env.uncommitted_changes(role);
-                !own.any(|(_, change)| change.path == path)
+            running.clone().any(|(activation, plugin)| {
+                let mut own = env.visible_changes(activation);
+                !own.any(|change| change.path == path)
                     && is_visible_in(self.directories.base(), &plugin.grants.dirs, path)
             })
         };
@@ -170,6 +171,8 @@ fn placement_batches(pending: &[Placement]) -> impl Iterator<Item = Vec<&Placeme
 mod tests {
     use std::path::Path;
 
+    use strata_core::record::id::RoleId;
+
     use super::*;
     use crate::driver::fixture::{ROLE, RunningTeam};
     use crate::plugin::{Access, DirGrant};
@@ -195,7 +198,7 @@ mod tests {
                     max_bytes: None,
                 });
             }
-            let running = [(RoleId(0), &plugin)];
+            let running = [(ActivationKey::of_mail(RoleId(0)), &plugin)];
             assert_eq!(files.due(&env, running.into_iter()).len(), expected);
         };
         check(&[], 3);

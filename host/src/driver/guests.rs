@@ -75,7 +75,7 @@ impl Guests {
         let (team, env) = (journal.stepper().team(), journal.env());
         for mut invocation in invocations {
             let role = invocation.role;
-            let view = files.view(env.files_seen_by(role));
+            let view = files.view(env.files_seen_by(invocation.key().activation()));
             let mut prepared = self.attempts.prepare(&invocation, team.role(role), view);
             let id = prepared.id;
             prepared.end = journal.spans().instrument(id.call, prepared.end);
@@ -235,7 +235,7 @@ impl Guests {
         if !self.attempts.is_running(id) || reply.is_closed() {
             return Ok(());
         }
-        let role = id.call.role;
+        let (role, activation) = (id.call.role, id.call.activation());
         let answer = match request {
             GuestRequest::Get {
                 scope,
@@ -245,10 +245,10 @@ impl Guests {
             } => {
                 let (scope, key) = (scope.as_str(), key.as_str());
                 let key = ScopeKey { scope, key };
-                read_key(journal.stepper(), role, key, last_read, &pending)
+                read_key(journal.stepper(), activation, key, last_read, &pending)
             }
             GuestRequest::Keys { scope, pending } => {
-                list_keys(journal.stepper(), role, &scope, &pending)
+                list_keys(journal.stepper(), activation, &scope, &pending)
             }
             GuestRequest::Recent {
                 limit,
@@ -257,7 +257,7 @@ impl Guests {
             } => {
                 let label = label.as_deref();
                 recall(
-                    journal.recall_messages(role, label, limit as usize),
+                    journal.recall_messages(activation, label, limit as usize),
                     max_bytes,
                 )
             }

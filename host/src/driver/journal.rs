@@ -9,8 +9,9 @@ use std::sync::Arc;
 use strata_core::machine::stepper::{IllegalEvent, Stepper};
 use strata_core::record::event::{AttemptEvent, Event, HostCalled};
 use strata_core::record::host_call::{AnswerSource, HostCallKind};
-use strata_core::record::id::{MessageId, RoleId};
+use strata_core::record::id::MessageId;
 use strata_core::record::message::Message;
+use strata_core::record::work::ActivationKey;
 use strata_core::state::environment::Environment;
 
 use super::LineListener;
@@ -190,14 +191,14 @@ impl Journal {
         self.stepper.earlier_with_same_key(message)
     }
 
-    /// Returns the newest `limit` messages that a role remembers, oldest first.
+    /// Returns the newest `limit` messages that an activation remembers, oldest first.
     pub(super) fn recall_messages(
         &mut self,
-        role: RoleId,
+        activation: ActivationKey,
         label: Option<&str>,
         limit: usize,
     ) -> Vec<Arc<Message>> {
-        self.stepper.recent_memory(role, label, limit)
+        self.stepper.recent_memory(activation, label, limit)
     }
 
     /// Applies an event; the next `flush` makes it durable.

@@ -101,7 +101,7 @@ impl Spans {
         };
         if env.is_step_open {
             // An open step continues without a new `StepStarted` event.
-            let roles: Vec<RoleId> = env.activations().map(|(role, _)| role).collect();
+            let roles: Vec<RoleId> = env.mail_activations().map(|(role, _)| role).collect();
             self.step(env.step, &roles, stepper);
         }
     }

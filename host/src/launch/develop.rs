@@ -243,12 +243,12 @@ fn first_use(
     };
     for record in read_in_batches(0, read) {
         match record?.event {
-            Event::Attempt(CallKey { role, work }, AttemptEvent::CallStarted(_))
+            Event::Attempt(CallKey { role, work, .. }, AttemptEvent::CallStarted(_))
                 if is_one(role, work) =>
             {
                 begun.get_or_insert_with(|| newest.clone());
             }
-            Event::Attempt(CallKey { role, work }, AttemptEvent::CallFinished(_))
+            Event::Attempt(CallKey { role, work, .. }, AttemptEvent::CallFinished(_))
                 if is_one(role, work) =>
             {
                 return Ok(begun

@@ -217,11 +217,12 @@ fn created_fork(
 
 fn overwritten_edits(stepper: &Stepper, edits: &[Edit]) -> Vec<Pending> {
     let team = stepper.team();
-    let finished = stepper.env().activations().flat_map(|(id, activation)| {
-        activation
-            .done
-            .iter()
-            .flat_map(move |done| done.writes.iter().map(move |write| (id, done.work, write)))
+    let finished = stepper.env().activations().flat_map(|(key, activation)| {
+        activation.done.iter().flat_map(move |done| {
+            done.writes
+                .iter()
+                .map(move |write| (key.role, done.work, write))
+        })
     });
     let mut pending = Vec::new();
     for (id, work, write) in finished {

@@ -18,7 +18,7 @@ use strata_core::record::turn::ToolRef;
 use strata_core::record::work::{CallKey, Work};
 use strata_core::team::{HANDOFF_PREFIX, Role, TURN};
 
-use super::{ActionRef, EventLine, PublicEvent};
+use super::{ActionRef, EventLine, PublicEvent, RoleCaller};
 
 /// The name of a role, an action or a join that the team does not have. Records are translated as
 /// they are found, and some may not fit the state.
@@ -110,7 +110,14 @@ impl EventNames {
     }
 
     fn update_after(&mut self, event: &Event) {
-        if let Event::Attempt(call, AttemptEvent::CallFinished(_)) = event {
+        if let Event::Attempt(
+            call,
+            AttemptEvent::CallFinished(_)
+            | AttemptEvent::CallFailed(_)
+            | AttemptEvent::CallSuspended(_)
+            | AttemptEvent::RequestOpened(_),
+        ) = event
+        {
             self.running.remove(call);
         }
     }
@@ -140,7 +147,7 @@ impl EventNames {
     }
 
     fn action_ref(&self, call: CallKey) -> ActionRef {
-        let CallKey { role, work } = call;
+        let CallKey { role, work, .. } = call;
         let (index, action) = match work {
             Work::Think { .. } => (-1, "think".to_owned()),
             Work::Answer => (-1, "answer".to_owned()),
@@ -149,6 +156,10 @@ impl EventNames {
                 tool: ToolRef::Handoff(to),
                 ..
             } => (-1, format!("{HANDOFF_PREFIX}{}", self.role_name(to))),
+            Work::ToolCall {
+                tool: ToolRef::Role(to),
+                ..
+            } => (-1, self.role_name(to)),
             Work::ToolCall {
                 tool: ToolRef::Action(action),
                 ..
@@ -173,7 +184,18 @@ impl EventNames {
             action,
             turn,
             tool_call,
+            via: self.caller(call),
         }
+    }
+
+    /// Returns the tool call that the role of a call works for.
+    fn caller(&self, call: CallKey) -> Option<RoleCaller> {
+        let caller = call.via.last()?;
+        Some(RoleCaller {
+            role: self.role_name(caller.role),
+            turn: caller.turn,
+            tool_call: caller.call,
+        })
     }
 
     fn slot_names(&self, slot: Slot) -> (String, String) {
@@ -421,4 +443,79 @@ fn conflict_event(names: &EventNames, writer: &ConflictingWriter, message: Strin
 /// next action, or a turn.
 fn has_own_event(work: Work) -> bool {
     matches!(work, Work::Think { .. } | Work::Turn { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use strata_core::record::event::{CallFailed, CallStarted};
+    use strata_core::record::fault::{Fault, FaultHandling};
+    use strata_core::record::host_call::RecordedCallUse;
+    use strata_core::record::id::ActionId;
+    use strata_core::record::shape::RoleShape;
+    use strata_core::record::work::ActivationKey;
+
+    use super::*;
+
+    /// Returns a translator of the events of a team of two roles with an action each.
+    fn translator() -> EventTranslator {
+        let role = |name: &str| RoleShape {
+            name: name.into(),
+            actions: vec!["a".into()],
+            watch: Vec::new(),
+            react: String::new(),
+            tools: Vec::new(),
+        };
+        let shape = Shape {
+            roles: vec![role("A"), role("B")],
+            groups: BTreeMap::new(),
+            routes: Vec::new(),
+            joins: Vec::new(),
+        };
+        EventTranslator::new(shape, 3)
+    }
+
+    fn started() -> AttemptEvent {
+        AttemptEvent::CallStarted(CallStarted {
+            attempt: 1,
+            digest: Some(Digest::from("digest")),
+            call_reuse: RecordedCallUse::Reuse,
+            forgotten: Vec::new(),
+        })
+    }
+
+    const ACT: Work = Work::Act {
+        action: ActionId(0),
+        task: None,
+    };
+
+    #[test]
+    fn nothing_is_kept_of_an_attempt_that_failed() {
+        let call = CallKey::new(RoleId(0), ACT);
+        let failed = AttemptEvent::CallFailed(CallFailed {
+            attempt: 1,
+            digest: None,
+            fault: Fault::new(FaultKind::Trap, "unreachable"),
+            retry_ms: None,
+            handling: FaultHandling::Stops,
+        });
+        let mut translator = translator();
+        translator.translate(&Event::Attempt(call, started()), 1, 0);
+        assert_eq!(translator.names.running.len(), 1);
+        translator.translate(&Event::Attempt(call, failed), 2, 0);
+        assert!(translator.names.running.is_empty());
+    }
+
+    #[test]
+    fn events_of_a_called_role_name_the_call() {
+        let called = ActivationKey::of_mail(RoleId(0)).called(RoleId(1), 5, 2);
+        let call = CallKey::in_activation(called.expect("a short path"), ACT);
+        let lines = translator().translate(&Event::Attempt(call, started()), 1, 0);
+        assert_eq!(lines.len(), 2);
+        for line in lines {
+            let line: serde_json::Value = serde_json::from_str(&line.to_json()).expect("JSON");
+            assert_eq!(line["role"], "B");
+            let via = serde_json::json!({ "role": "A", "turn": 5, "tool_call": 2 });
+            assert_eq!(line["via"], via);
+        }
+    }
 }

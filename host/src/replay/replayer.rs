@@ -11,7 +11,7 @@ use strata_core::record::file::{FileChange, PathContent};
 use strata_core::record::host_call::{CallOutcome, HostCall, HostCallKind};
 use strata_core::record::id::{Digest, RoleId};
 use strata_core::record::request::HumanAnswer;
-use strata_core::record::work::CallKey;
+use strata_core::record::work::{ActivationKey, CallKey};
 use strata_core::state::environment::scope::ScopeKey;
 use tokio::sync::{mpsc, oneshot};
 
@@ -144,7 +144,7 @@ impl Replayer {
         let (role, key) = (call.role, call.key());
         let view = self
             .action_files
-            .view(self.files_seen_before(role, &recorded.files));
+            .view(self.files_seen_before(call.key().activation(), &recorded.files));
         let team = self.stepper.team().clone();
         let PreparedAttempt { mut end, .. } = self.runner.prepare(&call, team.role(role), view);
         loop {
@@ -167,13 +167,13 @@ impl Replayer {
     /// Returns the contents at the paths that actions changed, before this attempt changed them.
     fn files_seen_before(
         &self,
-        role: RoleId,
+        activation: ActivationKey,
         changed: &[FileChange],
     ) -> BTreeMap<String, PathContent> {
         let env = self.stepper.env();
         let mut seen = self.files.before.clone();
         seen.extend(env.files.intended.clone());
-        seen.extend(env.files_seen_by(role));
+        seen.extend(env.files_seen_by(activation));
         seen.extend(
             changed
                 .iter()
@@ -241,16 +241,16 @@ impl Replayer {
             } => {
                 let (scope, key) = (scope.as_str(), key.as_str());
                 let key = ScopeKey { scope, key };
-                read_key(&self.stepper, call.role, key, last_read, &pending)
+                read_key(&self.stepper, call.activation(), key, last_read, &pending)
             }
             GuestRequest::Keys { scope, pending } => {
-                list_keys(&self.stepper, call.role, &scope, &pending)
+                list_keys(&self.stepper, call.activation(), &scope, &pending)
             }
             GuestRequest::Recent {
                 limit,
                 max_bytes,
                 label,
-            } => self.recent(call.role, limit, max_bytes, label.as_deref()),
+            } => self.recent(call.activation(), limit, max_bytes, label.as_deref()),
             GuestRequest::Embed(_) => embed(),
         };
         // It is no error if the guest is gone.
@@ -260,12 +260,14 @@ impl Replayer {
 
     fn recent(
         &mut self,
-        role: RoleId,
+        activation: ActivationKey,
         limit: u32,
         max_bytes: u32,
         label: Option<&str>,
     ) -> HostAnswer {
-        let recent = self.stepper.recent_memory(role, label, limit as usize);
+        let recent = self
+            .stepper
+            .recent_memory(activation, label, limit as usize);
         recall(recent, max_bytes)
     }
 
@@ -313,7 +315,7 @@ impl Replayer {
     /// Returns why an unrecorded call was refused, if it was: then it never left the host.
     fn unrecorded_refusal(
         &self,
-        CallKey { role, work }: CallKey,
+        CallKey { role, work, .. }: CallKey,
         kind: HostCallKind,
     ) -> Option<HostError> {
         let (team, env) = (self.stepper.team(), self.stepper.env());

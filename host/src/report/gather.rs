@@ -12,7 +12,7 @@ use strata_core::record::event::{
     AttemptEvent, ComponentChanged, DoubtSettled, Event, Forked, HandOverFailed, RequestAnswered,
     RequestOpened, RunEnded, RunResumed, Status, StepCommitted, StepStarted,
 };
-use strata_core::record::id::{CheckpointId, RoleId};
+use strata_core::record::id::CheckpointId;
 use strata_core::record::request::{HumanAnswer, HumanRequest};
 use strata_core::record::work::CallKey;
 
@@ -55,7 +55,7 @@ pub struct ReportBuilder {
     steps: FirstAndNewest<StepEntry>,
     marks: FirstAndNewest<RunMarker>,
     questions: FirstAndNewest<HumanRequestEntry>,
-    open_requests: BTreeMap<RoleId, HumanRequestEntry>,
+    open_requests: BTreeMap<CallKey, HumanRequestEntry>,
     /// The checkpoints whose states are to be shown and have not been reached yet.
     pending_checkpoints: BTreeSet<CheckpointId>,
     /// How many checkpoints were left out, and the first one that follows them.
@@ -247,25 +247,19 @@ impl ReportBuilder {
     /// Records requests to humans and their answers.
     fn add_human_request(&mut self, event: &Event, time_ms: i64) {
         match event {
-            Event::Attempt(
-                CallKey { role, .. },
-                AttemptEvent::RequestOpened(RequestOpened { request }),
-            ) => {
+            Event::Attempt(call, AttemptEvent::RequestOpened(RequestOpened { request })) => {
                 let HumanRequest { id, question, .. } = request;
                 let asked = HumanRequestEntry {
                     id: id.0.clone(),
-                    role: self.stepper.team().role(*role).name.clone(),
+                    role: self.stepper.team().role(call.role).name.clone(),
                     text: Excerpt::from_text(question, SHORT_CHARS),
                     time_ms,
                     answer: None,
                 };
-                self.open_requests.insert(*role, asked);
+                self.open_requests.insert(*call, asked);
             }
-            Event::Attempt(
-                CallKey { role, .. },
-                AttemptEvent::RequestAnswered(RequestAnswered { answer, .. }),
-            ) => {
-                let Some(question) = self.open_requests.remove(role) else {
+            Event::Attempt(call, AttemptEvent::RequestAnswered(RequestAnswered { answer, .. })) => {
+                let Some(question) = self.open_requests.remove(call) else {
                     return;
                 };
                 let said = answer

@@ -2,6 +2,7 @@
 
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::id::RoleId;
+use strata_core::record::work::ActivationKey;
 use strata_core::state::environment::scope::Scope;
 
 use super::{Excerpt, RoleStateEntry, StateEntry};
@@ -81,7 +82,7 @@ fn summarize_role(stepper: &Stepper, id: RoleId) -> RoleStateEntry {
         activity: describe_activity(RoleActivity::from_role(stepper, id, false).as_ref()),
         mail: shown.collect(),
         hidden_mail: mail.len().saturating_sub(MAX_MAIL),
-        memory: env.memory(id).count(),
+        memory: env.memory(ActivationKey::of_mail(id)).count(),
         scope: scope_values(&env.role(id).scope),
     }
 }

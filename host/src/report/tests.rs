@@ -142,7 +142,7 @@ fn an_event_of_a_role_or_an_action_that_is_not_there_is_refused() {
     );
     let call_of = |role, work| {
         Event::Attempt(
-            CallKey { role, work },
+            CallKey::new(role, work),
             AttemptEvent::CallStarted(CallStarted {
                 attempt: 1,
                 digest: None,

@@ -10,6 +10,7 @@ use rusqlite::{Connection, Row};
 use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 
+use strata_core::record::conversation::{AssistantPart, MediaSource, Part};
 use strata_core::record::edit::EditedScope;
 use strata_core::record::event::{AttemptEvent, Event, Status};
 use strata_core::record::fault::{FaultCause, FaultHandling, FaultKind, Grant, Retryability};
@@ -74,6 +75,7 @@ fn the_variants_of_recorded_enums_have_their_places() {
     };
     add("Addressing", variants::<Addressing>());
     add("AnswerSource", variants::<AnswerSource>());
+    add("AssistantPart", variants::<AssistantPart>());
     add("AttemptEvent", variants::<AttemptEvent>());
     add("CallDecision", variants::<CallDecision>());
     add("CallEffect", variants::<CallEffect>());
@@ -93,7 +95,9 @@ fn the_variants_of_recorded_enums_have_their_places() {
     add("HumanAnswer", variants::<HumanAnswer>());
     add("JoinMode", variants::<JoinMode>());
     add("LostAnswerPolicy", variants::<LostAnswerPolicy>());
+    add("MediaSource", variants::<MediaSource>());
     add("OwnMessages", variants::<OwnMessages>());
+    add("Part", variants::<Part>());
     add("PathContent", variants::<PathContent>());
     add("Phase", variants::<Phase>());
     add("RecordedCallUse", variants::<RecordedCallUse>());

@@ -6,7 +6,7 @@ use rusqlite::{Connection, params};
 use strata_core::record::id::{ActionId, RoleId, Slot, SlotKind};
 use strata_core::state::activation::Activation;
 use strata_core::state::environment::Environment;
-use strata_core::state::environment::validation::InvalidState;
+use strata_core::state::environment::validation::{InvalidState, validate};
 use strata_core::state::messages::MessageRef;
 
 use super::conformance::pseudorandom;
@@ -155,11 +155,11 @@ fn a_state_that_speaks_of_messages_it_does_not_have_is_refused() {
 #[test]
 fn a_state_whose_parts_do_not_go_together_is_none() {
     let (_, good) = scripted_run(&pseudorandom(21, 960), 120);
-    assert_eq!(good.clone().validate().as_ref(), Ok(&good));
+    assert_eq!(validate(good.clone()).as_ref(), Ok(&good));
     let check = |change: &dyn Fn(&mut Environment), expected: InvalidState| {
         let mut env = good.clone();
         change(&mut env);
-        assert_eq!(env.validate().err(), Some(expected));
+        assert_eq!(validate(env).err(), Some(expected));
     };
     let nowhere = Slot {
         role: RoleId(1),

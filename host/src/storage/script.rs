@@ -227,7 +227,7 @@ impl<'a> ScriptedRun<'a> {
     fn outcome(&mut self) {
         let env = self.stepper.env();
         let busy: Vec<(RoleId, Phase)> = env
-            .activations()
+            .mail_activations()
             .filter(|(_, activation)| {
                 matches!(activation.phase, Phase::Running | Phase::BackingOff)
             })
@@ -285,7 +285,7 @@ impl<'a> ScriptedRun<'a> {
             AnswerSource::Live
         };
         self.apply(Event::Attempt(
-            CallKey { role, work },
+            CallKey::new(role, work),
             AttemptEvent::HostCalled(HostCalled {
                 call,
                 source,
@@ -298,7 +298,7 @@ impl<'a> ScriptedRun<'a> {
         let again =
             LostAnswerPolicy::ALL[usize::from(self.choose(LostAnswerPolicy::ALL.len() as u8))];
         self.apply(Event::Attempt(
-            CallKey { role, work },
+            CallKey::new(role, work),
             AttemptEvent::HostCallBegun(HostCallBegun {
                 intent: Intent {
                     kind: HostCallKind::Http,

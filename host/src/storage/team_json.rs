@@ -5,6 +5,7 @@
 //! under `strata`. `file` writes it into a storage directory.
 
 mod activation;
+mod called;
 mod described_team;
 mod export;
 mod file;

@@ -96,7 +96,7 @@ impl RoleActivity {
             Phase::Failed(_) => WorkState::Failed,
             Phase::Complete => WorkState::Finished,
             Phase::WaitingForHuman(_) => WorkState::WaitingForPerson,
-            Phase::CallingTools => WorkState::Running,
+            Phase::CallingTools | Phase::CallingRole => WorkState::Running,
         };
         let (index, action) = index_and_name(role, Some(current));
         Some(Self::Working {

@@ -52,9 +52,9 @@ impl FileChangeView {
             let by = action(file.role, file.work);
             changes.push(Self::new(path, &file.content, by, Some(file.step)));
         }
-        for (id, _) in env.activations() {
-            for (work, change) in env.uncommitted_changes(id) {
-                let by = action(id, work);
+        for (key, activation) in env.activations() {
+            for (work, change) in activation.file_changes() {
+                let by = action(key.role, work);
                 changes.push(Self::new(&change.path, &change.after, by, None));
             }
         }

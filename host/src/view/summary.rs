@@ -11,7 +11,7 @@ use strata_core::record::fault::{FaultCause, FaultKind};
 use strata_core::record::id::CheckpointId;
 use strata_core::record::message::Message;
 use strata_core::record::money::Usd;
-use strata_core::record::work::Work;
+use strata_core::record::work::{ActivationKey, Work};
 use strata_core::state::budget::charged_slot;
 use strata_core::state::messages::MessageRef;
 
@@ -266,7 +266,7 @@ impl RoleSummary {
             roles.push(Self {
                 role: name.clone(),
                 mail: env.unfinished_mail(id).count(),
-                memory: env.memory(id).count(),
+                memory: env.memory(ActivationKey::of_mail(id)).count(),
                 spent: env.spending(|slot| slot.role == id).usd,
                 activity: RoleActivity::from_role(stepper, id, is_cut_off),
                 last_message: newest

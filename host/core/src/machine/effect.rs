@@ -9,6 +9,7 @@ use crate::record::host_call::{HostCall, RecordedCallUse};
 use crate::record::id::{Digest, RoleId};
 use crate::record::json::Json;
 use crate::record::message::Message;
+use crate::record::role_call::RoleCallPath;
 use crate::record::work::{CallKey, Task, Work};
 
 /// What is to be done next.
@@ -30,6 +31,8 @@ pub enum Effect {
 pub struct Invocation {
     /// The role that makes it.
     pub role: RoleId,
+    /// The calls of roles that led to its activation.
+    pub via: RoleCallPath,
     /// The call that is attempted.
     pub work: Work,
     /// The planned task, if the call carries one out.
@@ -58,6 +61,10 @@ pub struct Invocation {
 impl Invocation {
     /// Returns the call that is attempted, with its role.
     pub fn key(&self) -> CallKey {
-        CallKey::new(self.role, self.work)
+        CallKey {
+            role: self.role,
+            via: self.via,
+            work: self.work,
+        }
     }
 }

@@ -14,6 +14,7 @@ mod human_requests;
 mod joins;
 mod memory_index;
 mod ready_index;
+mod role_calls;
 mod tool_calls;
 mod turns;
 
@@ -31,6 +32,7 @@ use crate::record::work::{CallKey, Work};
 use crate::state::activation::{Activation, CallProgress, OpenCall};
 use crate::state::budget::{BudgetScope, charged_slot};
 use crate::state::environment::Environment;
+use crate::state::environment::activations::called_key;
 use crate::state::environment::routing::AddressBook;
 use crate::team::{OnFault, React, Role, Team};
 
@@ -41,6 +43,7 @@ pub use files::FILES_SCOPE;
 pub use human_requests::may_have_had_request;
 use memory_index::MemoryIndex;
 use ready_index::{ReadyIndex, RoleStatus};
+use role_calls::{idempotency_prefix, is_role_busy};
 use tool_calls::startable_tool_calls;
 
 /// A team with its environment.
@@ -183,7 +186,7 @@ impl Stepper {
                 stand,
                 RoleStatus::HasMail
                     | RoleStatus::Ready
-                    | RoleStatus::OpeningRequest
+                    | RoleStatus::EventDue
                     | RoleStatus::Complete
             )
         };
@@ -195,8 +198,8 @@ impl Stepper {
     }
 
     fn next_within_step(&self, goes_on: &dyn Fn() -> bool) -> Effect {
-        if let Some(question) = self.request_opening_event() {
-            return Effect::Record(question);
+        if let Some(event) = self.due_event() {
+            return Effect::Record(event);
         }
         let count = |stand| self.ready_index.count(stand);
         let affords = |(call, _): &(CallKey, OpenCall<'_>)| self.exhausted_budget(*call).is_none();
@@ -204,6 +207,10 @@ impl Stepper {
             // A role that waits before a retry does not hold up the others.
             if let Some(event) = self.turn_limit_event(call, open) {
                 return Effect::Record(event);
+            }
+            if called_key(call.activation(), call.work).is_some() {
+                let started = self.call_started_event(&self.build_invocation(call, open));
+                return Effect::Record(started);
             }
             if self.ready_index.running_calls() >= self.team.policy.max_parallel.max(1) {
                 return Effect::Wait;
@@ -241,11 +248,15 @@ impl Stepper {
 
     /// Returns the calls that can be made, if their budgets allow them.
     fn ready_calls(&self) -> impl Iterator<Item = (CallKey, OpenCall<'_>)> {
-        let with_activation = |id| Some((id, self.env.role(id).activation.as_ref()?));
-        let activations = self.ready_index.ready().filter_map(with_activation);
-        activations.flat_map(|(id, activation)| {
-            let role = self.team.role(id);
-            let current = activation.current_work(role);
+        let activations = self
+            .ready_index
+            .ready()
+            .flat_map(|id| self.env.activations_of(id));
+        activations.flat_map(move |(key, activation)| {
+            let role = self.team.role(key.role);
+            let current = activation
+                .current_work(role)
+                .filter(|work| *work != Work::Answer);
             let tools = role.tool_loop().filter(|_| current.is_none());
             let tool_calls = tools
                 .into_iter()
@@ -255,8 +266,12 @@ impl Stepper {
                 .chain(tool_calls)
                 .filter_map(move |work| {
                     let open = activation.open_call(role, work)?;
-                    let is_ready = open.phase.is_ready();
-                    is_ready.then_some((CallKey::new(id, work), open))
+                    let is_held_up = || {
+                        let to = called_key(key, work);
+                        to.is_some_and(|to| is_role_busy(&self.team, &self.env, to.role))
+                    };
+                    let is_ready = open.phase.is_ready() && !is_held_up();
+                    is_ready.then_some((CallKey::in_activation(key, work), open))
                 })
         })
     }
@@ -299,8 +314,12 @@ impl Stepper {
     }
 
     fn build_invocation(&self, call: CallKey, open: OpenCall<'_>) -> Invocation {
-        let CallKey { role: id, work } = call;
-        let (role, activation) = (self.team.role(id), open.activation);
+        let CallKey {
+            role: id,
+            via,
+            work,
+        } = call;
+        let activation = open.activation;
         let call_reuse = self.call_reuse(open.progress);
         let task = match work {
             Work::Act {
@@ -308,9 +327,14 @@ impl Stepper {
             } => activation.tasks.get(task as usize).cloned(),
             _ => None,
         };
+        let idempotency_key = |run: &str| {
+            let base = idempotency_prefix(&self.team, &self.env, run, call.activation());
+            activation.idempotency_key(&base, work)
+        };
         let key_prefix = self.env.lineage.idempotency_prefix(&self.env.run.0);
         Invocation {
             role: id,
+            via,
             work,
             task,
             attempt: open.progress.attempts + 1,
@@ -321,8 +345,8 @@ impl Stepper {
             } else {
                 Vec::new()
             },
-            idempotency_key: activation.idempotency_key(&key_prefix, &role.name, work),
-            seed: activation.idempotency_key(&self.env.run.0, &role.name, work),
+            idempotency_key: idempotency_key(&key_prefix),
+            seed: idempotency_key(&self.env.run.0),
             arguments: match work {
                 Work::ToolCall { turn, call, .. } => activation
                     .turns

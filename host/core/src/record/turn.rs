@@ -24,6 +24,8 @@ pub enum ToolRef {
     Action(ActionId),
     /// Handing over to another role.
     Handoff(RoleId),
+    /// An activation of another role.
+    Role(RoleId),
 }
 
 /// A reply of the model of a role.

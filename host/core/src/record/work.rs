@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::id::{ActionId, RoleId};
 use crate::record::message::Draft;
+use crate::record::role_call::{RoleCall, RoleCallPath};
 use crate::record::scope_write::Write;
 use crate::record::turn::{ToolRef, TurnReply};
 
@@ -46,20 +47,102 @@ pub enum Work {
     },
 }
 
-/// One call of a team: the role whose activation makes it, and which of its calls it is. It
-/// identifies a call among all that are open at the same time.
+/// One activation of a team among all that are open at the same time: that of a role which handles
+/// mail, or one that answers a tool call of another role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ActivationKey {
+    /// The role.
+    pub role: RoleId,
+    /// The calls of roles that led to it.
+    pub via: RoleCallPath,
+}
+
+impl ActivationKey {
+    /// Returns the key of the activation in which a role handles its mail.
+    pub fn of_mail(role: RoleId) -> Self {
+        Self {
+            role,
+            via: RoleCallPath::EMPTY,
+        }
+    }
+
+    /// Returns the role that handles mail and whose activation includes this one.
+    pub fn root(&self) -> RoleId {
+        self.via.calls().first().map_or(self.role, |call| call.role)
+    }
+
+    /// Returns the key of the activation of `role` that a tool call of this one leads to, or `None`
+    /// if there would be too many calls.
+    pub fn called(&self, role: RoleId, turn: u32, call: u32) -> Option<Self> {
+        let via = self.via.with(RoleCall {
+            role: self.role,
+            turn,
+            call,
+        })?;
+        Some(Self { role, via })
+    }
+
+    /// Returns the key of the activation that called this one, or `None` if it handles mail.
+    pub fn caller(&self) -> Option<Self> {
+        Some(Self {
+            role: self.via.last()?.role,
+            via: self.via.parent(),
+        })
+    }
+
+    /// Returns whether calls of roles lead from `other` to this activation, or it is `other` itself.
+    pub fn continues(&self, other: &Self) -> bool {
+        let mut key = Some(*self);
+        while let Some(at) = key.filter(|at| at != other) {
+            key = at.caller();
+        }
+        key.is_some()
+    }
+
+    /// Returns the calls that led to it, each with the role that was called.
+    pub fn steps(&self) -> impl Iterator<Item = (RoleCall, RoleId)> + '_ {
+        let calls = self.via.calls();
+        let next = calls.iter().skip(1).map(|next| next.role);
+        calls.iter().copied().zip(next.chain([self.role]))
+    }
+
+    /// Returns whether a role is at work on the calls that led here, or is the role of this
+    /// activation.
+    pub fn involves(&self, role: RoleId) -> bool {
+        self.role == role || self.via.calls().iter().any(|call| call.role == role)
+    }
+}
+
+/// One call of a team: the activation that makes it, and which of its calls it is. It identifies a
+/// call among all that are open at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct CallKey {
     /// The role.
     pub role: RoleId,
+    /// The calls of roles that led to its activation.
+    pub via: RoleCallPath,
     /// The call of its activation.
     pub work: Work,
 }
 
 impl CallKey {
-    /// Returns the key of a call of a role's activation.
+    /// Returns the key of a call of the activation in which a role handles its mail.
     pub fn new(role: RoleId, work: Work) -> Self {
-        Self { role, work }
+        Self::in_activation(ActivationKey::of_mail(role), work)
+    }
+
+    /// Returns the key of a call of an activation.
+    pub fn in_activation(activation: ActivationKey, work: Work) -> Self {
+        let ActivationKey { role, via } = activation;
+        Self { role, via, work }
+    }
+
+    /// Returns the activation that makes the call.
+    pub fn activation(&self) -> ActivationKey {
+        ActivationKey {
+            role: self.role,
+            via: self.via,
+        }
     }
 }
 

@@ -141,6 +141,8 @@ pub enum Phase {
     ReadyAfterFault(Fault),
     /// Tool calls of the activation are open. Each has a phase of its own.
     CallingTools,
+    /// A tool call waits for the activation of the role that it calls.
+    CallingRole,
 }
 
 /// A call that an activation has open: its progress and its phase.
@@ -335,11 +337,11 @@ impl Activation {
         };
     }
 
-    /// Continues after a stop or a crash.
+    /// Continues after a stop or a crash. Activations of called roles are resumed by themselves.
     pub(crate) fn resume(&mut self, role: &Role) {
         for call in self.turns.iter_mut().flat_map(|turn| &mut turn.calls) {
             call.progress.failures = 0;
-            if call.outcome.is_none() {
+            if call.outcome.is_none() && call.phase != Phase::CallingRole {
                 OpenCallMut {
                     progress: &mut call.progress,
                     phase: &mut call.phase,
@@ -442,12 +444,9 @@ impl Activation {
             .unwrap_or_default()
     }
 
-    /// Returns the idempotency key of the current call: `run/step/role/index`, followed by what
-    /// distinguishes repeated calls of one action. `/` and `%` in the name of the role are escaped
-    /// as in URLs; otherwise the key could equal that of another role.
-    pub fn idempotency_key(&self, run: &str, role: &str, work: Work) -> String {
-        let role = role.replace('%', "%25").replace('/', "%2F");
-        let base = alloc::format!("{run}/{}/{role}", self.opened_in_step);
+    /// Returns the idempotency key of a call: that of the activation, followed by the index of the
+    /// action and what distinguishes repeated calls of it.
+    pub fn idempotency_key(&self, base: &str, work: Work) -> String {
         match work {
             Work::Think { round } => alloc::format!("{base}/think/{round}"),
             Work::Plan => alloc::format!("{base}/0"),
@@ -471,6 +470,18 @@ impl Activation {
     pub fn output(&self) -> Option<UncommittedMessage> {
         self.done.last().map(|done| done.output)
     }
+}
+
+/// Returns the beginning of the idempotency keys of an activation in which a role handles mail:
+/// `run/step/role`.
+pub fn idempotency_base(run: &str, step: u64, role: &str) -> String {
+    alloc::format!("{run}/{step}/{}", escape_in_key(role))
+}
+
+/// Returns the name of a role as a part of an idempotency key. `/` and `%` are escaped as in URLs;
+/// otherwise the key could equal that of another role.
+pub(crate) fn escape_in_key(role: &str) -> String {
+    role.replace('%', "%25").replace('/', "%2F")
 }
 
 /// Returns the action that carries out a task: the one it names, otherwise the workers in turn;

@@ -150,11 +150,7 @@ impl Environment {
     /// Charges the reservations of an attempt that ends: nobody saw the answers, so the full
     /// amounts count as spent.
     pub(crate) fn charge_reservations(&mut self, team: &Team, call: CallKey) {
-        let role = team.role(call.role);
-        let Some(activation) = &mut self.roles[call.role.index()].activation else {
-            return;
-        };
-        let Some(open) = activation.open_call_mut(role, call.work) else {
+        let Some(open) = self.open_call_mut(team, call) else {
             return;
         };
         for Reservation { amount, .. } in core::mem::take(&mut open.progress.reservations) {
@@ -193,15 +189,13 @@ impl Environment {
     /// here, because that account includes them.
     pub(crate) fn adopt_account(&mut self, account: &Account) {
         (self.spent, self.budget) = (account.spent, account.budget);
-        for role in &mut self.roles {
-            if let Some(activation) = &mut role.activation {
-                activation.current_call.reservations.clear();
-                let turns = activation.turns.iter_mut();
-                for call in turns.flat_map(|turn| &mut turn.calls) {
-                    call.progress.reservations.clear();
-                }
+        self.for_each_activation_mut(&mut |_, activation| {
+            activation.current_call.reservations.clear();
+            let turns = activation.turns.iter_mut();
+            for call in turns.flat_map(|turn| &mut turn.calls) {
+                call.progress.reservations.clear();
             }
-        }
+        });
         raise_to_maximum(&mut self.ledger, &account.ledger);
     }
 

@@ -1,6 +1,7 @@
 //! The environment: the whole changing state of a team, as plain data. Only `stepper::apply`
 //! changes it.
 
+pub(crate) mod activations;
 pub mod files;
 pub mod join;
 pub mod routing;
@@ -16,21 +17,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::conversation::Part;
 use crate::record::event::Status;
-use crate::record::fault::Fault;
-use crate::record::file::{FileChange, PathContent};
-use crate::record::host_call::{CallPolicy, ExternalWrite};
+use crate::record::file::PathContent;
+use crate::record::host_call::CallPolicy;
 use crate::record::id::{CheckpointId, Digest, MessageId, RoleId, RunId, Slot};
 use crate::record::json::Json;
 use crate::record::lineage::Lineage;
 use crate::record::message::{EXTERNAL_ID_PREFIX, Message, stored_parts};
 use crate::record::money::Usd;
-use crate::record::request::HumanRequest;
 use crate::record::rules::{Reducer, Rules};
 use crate::record::scope_write::{ROLE_SCOPE, ScopeChange, Write};
 use crate::record::shape::{DeliveryMode, Shape};
 use crate::record::spending::Spending;
-use crate::record::work::{CallKey, Work};
-use crate::state::activation::{Activation, OpenCall, Phase};
+use crate::record::work::ActivationKey;
+use crate::state::activation::{Activation, ToolOutcome};
 use crate::state::messages::{MessageRef, Messages};
 use crate::team::Team;
 
@@ -112,8 +111,11 @@ pub struct RoleState {
     pub memory: Vec<MessageRef>,
     /// Its private scope.
     pub scope: Scope,
-    /// The work it has open.
+    /// The activation in which it handles mail.
     pub activation: Option<Activation>,
+    /// The activations of other roles that tool calls of this one led to, whether or not they are
+    /// complete. They are committed with it.
+    pub called: BTreeMap<ActivationKey, Activation>,
     /// The newest message it took from its mailbox.
     pub latest: Option<MessageRef>,
 }
@@ -247,7 +249,8 @@ impl Environment {
             let first = first.into_iter().chain(activation.emissions());
             first.map(|outgoing| outgoing.message.0 as usize).min()
         };
-        self.activations()
+        // Messages of called roles are never published.
+        self.mail_activations()
             .filter_map(|(_, activation)| made(activation))
             .min()
             .unwrap_or(self.messages.len())
@@ -309,17 +312,17 @@ impl Environment {
         published.into_iter().find(is_output)
     }
 
-    /// Returns the newest `limit` messages in the memory of a role, oldest first; if `label` is
-    /// given, only messages with that label. Outputs of its open activation are included, messages
-    /// it has not finished handling are not.
+    /// Returns the newest `limit` messages in the memory of a role as an activation of it sees them,
+    /// oldest first; if `label` is given, only messages with that label. Outputs of the activation
+    /// are included, messages it has not finished handling are not.
     pub fn recent_memory(
         &self,
-        id: RoleId,
+        key: ActivationKey,
         label: Option<&str>,
         limit: usize,
     ) -> Vec<Arc<Message>> {
         let mut found: Vec<_> = self
-            .memory(id)
+            .memory(key)
             .rev()
             .map(|message| self.message(message))
             .filter(|message| label.is_none_or(|label| message.cause_by == label))
@@ -330,14 +333,11 @@ impl Environment {
         found
     }
 
-    /// Returns the memory of a role, oldest first, followed by the outputs of its open activation.
-    pub fn memory(&self, id: RoleId) -> impl DoubleEndedIterator<Item = MessageRef> {
-        let role = self.role(id);
-        let open = role
-            .activation
-            .iter()
-            .flat_map(|a| a.done.iter().map(|done| done.output.message));
-        role.memory.iter().copied().chain(open)
+    /// Returns the memory of a role, oldest first, followed by what an activation of it remembers in
+    /// addition.
+    pub fn memory(&self, key: ActivationKey) -> impl DoubleEndedIterator<Item = MessageRef> {
+        let committed = self.role(key.role).memory.iter().copied();
+        committed.chain(self.uncommitted_memory(key))
     }
 
     /// Returns the messages that a role has received and not finished handling: those of its open
@@ -348,49 +348,49 @@ impl Environment {
         taken.chain(role.mailbox.iter().map(|mail| mail.message))
     }
 
-    /// Returns the value of a key as a role sees it: the committed value, changed by the writes of
-    /// its finished calls and then by `pending`. If `seen` is given, it is used instead of the
+    /// Returns the value of a key as an activation sees it: the committed value, changed by the
+    /// writes of its finished calls and then by `pending`. If `seen` is given, it is used instead of the
     /// value before `pending`. Returns `None` if the scope does not exist.
     pub fn read_key(
         &self,
         team: &Team,
-        id: RoleId,
+        activation: ActivationKey,
         at: ScopeKey<'_>,
         seen: Option<Option<Json>>,
         pending: &[Write],
     ) -> Option<Option<Json>> {
         let ScopeKey { scope, key } = at;
-        let (committed, reducer) = self.committed_scope(team, id, scope)?;
+        let (committed, reducer) = self.committed_scope(team, activation.role, scope)?;
         let of_key = |writes: &mut dyn Iterator<Item = &Write>, value| {
             let writes = writes.filter(|write| write.scope == scope && write.key == key);
             apply_changes(reducer, value, writes.map(|write| &write.change))
         };
         let stands = || {
             of_key(
-                &mut self.own_writes(id),
+                &mut self.visible_writes(activation),
                 committed.and_then(|values| values.get(key)).cloned(),
             )
         };
         Some(of_key(&mut pending.iter(), seen.unwrap_or_else(stands)))
     }
 
-    /// Returns the keys of a scope as a role sees them, sorted, or `None` if the scope does not
+    /// Returns the keys of a scope as an activation sees them, sorted, or `None` if the scope does not
     /// exist.
     pub fn scope_keys(
         &self,
         team: &Team,
-        id: RoleId,
+        activation: ActivationKey,
         scope: &str,
         pending: &[Write],
     ) -> Option<Vec<String>> {
-        let (committed, _) = self.committed_scope(team, id, scope)?;
+        let (committed, _) = self.committed_scope(team, activation.role, scope)?;
         let mut keys: BTreeMap<&str, bool> = committed
             .iter()
             .flat_map(|values| values.keys())
             .map(|key| (key.as_str(), true))
             .collect();
         for write in self
-            .own_writes(id)
+            .visible_writes(activation)
             .chain(pending)
             .filter(|w| w.scope == scope)
         {
@@ -418,80 +418,6 @@ impl Environment {
             .map(|reducer| (self.shared_scopes.get(name), *reducer))
     }
 
-    fn own_writes(&self, id: RoleId) -> impl Iterator<Item = &Write> {
-        self.role(id)
-            .activation
-            .iter()
-            .flat_map(Activation::visible_writes)
-    }
-
-    /// Returns the calls that open activations have not finished.
-    pub fn open_calls(&self, team: &Team) -> impl Iterator<Item = (CallKey, OpenCall<'_>)> {
-        self.activations().flat_map(move |(id, activation)| {
-            activation
-                .open_calls(team.role(id))
-                .map(move |(work, call)| (CallKey::new(id, work), call))
-        })
-    }
-
-    /// Returns a call if it is open.
-    pub fn open_call(&self, team: &Team, call: CallKey) -> Option<OpenCall<'_>> {
-        let activation = self.roles.get(call.role.index())?.activation.as_ref()?;
-        activation.open_call(team.role(call.role), call.work)
-    }
-
-    /// Returns the calls that failed.
-    pub fn failed_calls(&self, team: &Team) -> impl Iterator<Item = (CallKey, OpenCall<'_>)> {
-        self.open_calls(team)
-            .filter(|(_, call)| matches!(call.phase, Phase::Failed(_)))
-    }
-
-    /// Returns the open faults: those of calls that failed, and of calls that can be made again but
-    /// were not yet.
-    pub fn open_faults(
-        &self,
-        team: &Team,
-    ) -> impl Iterator<Item = (CallKey, OpenCall<'_>, &Fault)> {
-        self.open_calls(team)
-            .filter_map(|(key, call)| Some((key, call, call.phase.fault()?)))
-    }
-
-    /// Returns the open requests and the roles that wait for them.
-    pub fn open_requests(&self) -> impl Iterator<Item = (RoleId, &HumanRequest)> {
-        self.activations().flat_map(|(id, activation)| {
-            let tool_calls = activation.tool_calls().map(|(_, call)| &call.phase);
-            let phases = core::iter::once(&activation.phase).chain(tool_calls);
-            phases.filter_map(move |phase| match phase {
-                Phase::WaitingForHuman(request) => Some((id, request)),
-                _ => None,
-            })
-        })
-    }
-
-    /// Returns the host calls in doubt: the call that made each, the index among its external
-    /// writes, and the write.
-    pub fn writes_in_doubt(
-        &self,
-        team: &Team,
-    ) -> impl Iterator<Item = (CallKey, usize, &ExternalWrite)> {
-        self.open_calls(team).flat_map(|(key, call)| {
-            call.writes_in_doubt()
-                .map(move |(index, begun)| (key, index, begun))
-        })
-    }
-
-    /// Returns the open activations.
-    pub fn activations(&self) -> impl Iterator<Item = (RoleId, &Activation)> {
-        let all = self.roles.iter().enumerate();
-        all.filter_map(|(i, role)| role.activation.as_ref().map(|a| (RoleId(i as u16), a)))
-    }
-
-    /// Returns the changes made by the finished calls of an open activation, oldest first.
-    pub fn uncommitted_changes(&self, id: RoleId) -> impl Iterator<Item = (Work, &FileChange)> {
-        let activation = self.role(id).activation.iter();
-        activation.flat_map(Activation::file_changes)
-    }
-
     /// Returns the digests of all files that this state needs: those left by committed steps, those
     /// intended or pending, both sides of every uncommitted change, and those that messages have as
     /// parts.
@@ -504,7 +430,7 @@ impl Environment {
             .flat_map(|placement| [&placement.expected, &placement.content]);
         let open = self
             .activations()
-            .flat_map(|(id, _)| self.uncommitted_changes(id));
+            .flat_map(|(_, activation)| activation.file_changes());
         let open = open.flat_map(|(_, change)| [&change.before, &change.after]);
         committed
             .chain(self.files.intended.values())
@@ -527,11 +453,11 @@ impl Environment {
         messages.flat_map(|message| stored_parts(&message.parts))
     }
 
-    /// Returns the paths at which a role sees something else than what may be there, with what it
-    /// sees: the changes of its own finished calls, and the earlier content where other roles, or
-    /// other calls of the same turn, made changes that are not committed yet. So what it sees does
-    /// not depend on which role or call is faster.
-    pub fn files_seen_by(&self, id: RoleId) -> BTreeMap<String, PathContent> {
+    /// Returns the paths at which an activation sees something else than what may be there, with what
+    /// it sees: the changes of its own finished calls, and the earlier content where other
+    /// activations, or other calls of the same turn, made changes that are not committed yet. So
+    /// what it sees does not depend on which activation or call is faster.
+    pub fn files_seen_by(&self, key: ActivationKey) -> BTreeMap<String, PathContent> {
         let mut seen = BTreeMap::new();
         if self.files.intended.is_empty() {
             // In most teams no file is ever changed, and this is called before every call.
@@ -540,7 +466,7 @@ impl Environment {
         for (other, activation) in self.activations() {
             let hidden = activation
                 .file_changes()
-                .filter(|(work, _)| other != id || activation.is_of_incomplete_turn(*work));
+                .filter(|(work, _)| other != key || activation.is_of_incomplete_turn(*work));
             for (_, change) in hidden {
                 let committed = self
                     .files
@@ -551,12 +477,58 @@ impl Environment {
                     .or_insert_with(|| committed.unwrap_or(&change.before).clone());
             }
         }
-        if let Some(activation) = &self.role(id).activation {
-            let own = activation
-                .file_changes()
-                .filter(|(work, _)| !activation.is_of_incomplete_turn(*work));
-            seen.extend(own.map(|(_, change)| (change.path.clone(), change.after.clone())));
-        }
+        let own = self.visible_changes(key);
+        seen.extend(own.map(|change| (change.path.clone(), change.after.clone())));
         seen
+    }
+
+    /// Calls `visit` with every reference to a message. The references may be changed.
+    pub fn for_each_message_ref(&mut self, visit: &mut dyn FnMut(&mut MessageRef)) {
+        for message in &mut self.history {
+            visit(message);
+        }
+        for dead_letter in &mut self.dead_letters {
+            visit(&mut dead_letter.message);
+        }
+        for message in self
+            .joins
+            .iter_mut()
+            .flat_map(|join| &mut join.queues)
+            .flatten()
+        {
+            visit(message);
+        }
+        for outbound in &mut self.outbox {
+            visit(&mut outbound.message);
+        }
+        for role in &mut self.roles {
+            for mail in &mut role.mailbox {
+                visit(&mut mail.message);
+            }
+            for message in role.memory.iter_mut().chain(&mut role.latest) {
+                visit(message);
+            }
+        }
+        self.for_each_activation_mut(&mut |_, activation| visit_message_refs(activation, visit));
+    }
+}
+
+fn visit_message_refs(activation: &mut Activation, visit: &mut dyn FnMut(&mut MessageRef)) {
+    for message in &mut activation.news {
+        visit(message);
+    }
+    let turns = activation.turns.iter_mut();
+    for call in turns.flat_map(|turn| &mut turn.calls) {
+        if let Some(ToolOutcome::Returned(returned)) = &mut call.outcome {
+            for outgoing in &mut returned.emissions {
+                visit(&mut outgoing.message);
+            }
+        }
+    }
+    for done in &mut activation.done {
+        visit(&mut done.output.message);
+        for outgoing in &mut done.emissions {
+            visit(&mut outgoing.message);
+        }
     }
 }

@@ -11,7 +11,7 @@ use strata_core::record::id::{ActionId, RoleId};
 use strata_core::record::message::IDEA_LABEL;
 use strata_core::record::rules::{Reducer, Thinker};
 use strata_core::record::work::{CallKey, CallResult, Work};
-use strata_core::state::activation::Activation;
+use strata_core::state::activation::{Activation, idempotency_base};
 use strata_core::team::{React, RetryPolicy, Team};
 
 use crate::manual_run::{FIRST_ACTION, ManualRun, says, writes};
@@ -100,19 +100,20 @@ fn no_two_calls_of_a_step_have_one_key_whatever_their_roles_are_called() {
         Work::Answer,
     ];
     let roles = ["A", "A/1", "A/think", "A/0", "A/1/1", "A%2F1", "A%"];
+    let base = |role| idempotency_base("run", 0, role);
     let mut keys = BTreeSet::new();
     for role in roles {
         assert!(
             works
                 .into_iter()
-                .all(|work| keys.insert(activation(&[]).idempotency_key("run", role, work))),
+                .all(|work| keys.insert(activation(&[]).idempotency_key(&base(role), work))),
             "{role}"
         );
     }
     assert!(
         roles
             .into_iter()
-            .all(|role| keys.insert(activation(&[1]).idempotency_key("run", role, act(1, None))))
+            .all(|role| keys.insert(activation(&[1]).idempotency_key(&base(role), act(1, None))))
     );
     assert!(
         keys.contains("run/0/A/1/1") && keys.contains("run/0/A%2F1/1"),

@@ -278,7 +278,7 @@ fn use_tokens(run: &mut ManualRun, call: &Invocation, tokens: u64) {
     };
     let (role, work, source) = (call.role, call.work, AnswerSource::Live);
     run.record(Event::Attempt(
-        CallKey { role, work },
+        CallKey::new(role, work),
         AttemptEvent::HostCalled(HostCalled {
             call: answer,
             source,

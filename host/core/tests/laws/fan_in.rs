@@ -8,7 +8,7 @@ use strata_core::record::host_call::CallPolicy;
 use strata_core::record::id::RoleId;
 use strata_core::record::message::{Draft, Hop, IDEA_LABEL};
 use strata_core::record::shape::{DeliveryMode, JoinMode, Shape};
-use strata_core::record::work::CallResult;
+use strata_core::record::work::{ActivationKey, CallResult};
 use strata_core::team::{Join, OnFault, Team};
 
 use crate::manual_run::{ManualRun, draft, mail, says};
@@ -453,7 +453,9 @@ fn what_a_join_tells_a_role_again_is_news_and_remembered_once() {
         (2, vec!["B of A of idea".into(), "A of idea".into()])
     );
     assert_eq!(run.halt(), Status::Done);
-    let memory = run.env().recent_memory(RoleId(2), None, 9);
+    let memory = run
+        .env()
+        .recent_memory(ActivationKey::of_mail(RoleId(2)), None, 9);
     let contents: Vec<&str> = memory
         .iter()
         .map(|message| message.content.as_str())

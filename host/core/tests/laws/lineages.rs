@@ -18,7 +18,7 @@ use strata_core::record::json::Json;
 use strata_core::record::lineage::{last_common_checkpoint, parse_checkpoint_id};
 use strata_core::record::money::Usd;
 use strata_core::record::spending::{Account, Amount, Reservation, Spending};
-use strata_core::record::work::{CallKey, Work};
+use strata_core::record::work::{ActivationKey, CallKey, Work};
 use strata_core::state::budget::charged_slot;
 use strata_core::state::environment::Environment;
 use strata_core::state::environment::scope::ScopeKey;
@@ -174,7 +174,7 @@ fn edits_hold_in_the_new_lineage_and_nowhere_else() {
         run.env()
             .read_key(
                 &team,
-                RoleId(role),
+                ActivationKey::of_mail(RoleId(role)),
                 ScopeKey {
                     scope: at.0,
                     key: at.1,
@@ -342,7 +342,7 @@ fn a_fork_takes_over_the_account_of_all_lineages() {
     };
     let (role, work, source) = (call.role, call.work, AnswerSource::Live);
     run.record(Event::Attempt(
-        CallKey { role, work },
+        CallKey::new(role, work),
         AttemptEvent::HostCalled(HostCalled {
             call: answer,
             source,

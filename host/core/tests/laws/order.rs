@@ -12,6 +12,7 @@ use strata_core::record::event::{
 use strata_core::record::id::RoleId;
 use strata_core::record::json::Json;
 
+use strata_core::record::work::ActivationKey;
 use strata_core::state::activation::Activation;
 use strata_core::state::environment::scope::ScopeKey;
 use strata_core::state::environment::{Environment, Mail};
@@ -92,7 +93,7 @@ fn seen_by_others(
     let visible_state = |id: RoleId| {
         (
             env.role(id).mailbox.clone(),
-            env.memory(id).collect(),
+            env.memory(ActivationKey::of_mail(id)).collect(),
             format!("{:?}", env.role(id).scope),
         )
     };
@@ -203,11 +204,11 @@ proptest! {
             let other = Stepper::new(run.team().clone(), scrambled(before, id));
             prop_assert_eq!(other.next(), Effect::Call(call.clone()));
             for label in [None, Some("l0")] {
-                prop_assert_eq!(before.recent_memory(id, label, 9), other.env().recent_memory(id, label, 9));
+                prop_assert_eq!(before.recent_memory(ActivationKey::of_mail(id), label, 9), other.env().recent_memory(ActivationKey::of_mail(id), label, 9));
             }
             for scope in SCOPES.iter().copied().chain(["role"]) {
-                let keys = |env: &Environment| env.scope_keys(run.team(), id, scope, &[]);
-                let read = |env: &Environment| env.read_key(run.team(), id, ScopeKey { scope, key: "k0" }, None, &[]);
+                let keys = |env: &Environment| env.scope_keys(run.team(), ActivationKey::of_mail(id), scope, &[]);
+                let read = |env: &Environment| env.read_key(run.team(), ActivationKey::of_mail(id), ScopeKey { scope, key: "k0" }, None, &[]);
                 prop_assert_eq!((keys(before), read(before)), (keys(other.env()), read(other.env())));
             }
         }

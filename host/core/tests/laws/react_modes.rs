@@ -9,7 +9,7 @@ use strata_core::record::json::Json;
 use strata_core::record::message::{Draft, Hop, IDEA_LABEL, TO_ALL};
 use strata_core::record::rules::Thinker;
 use strata_core::record::scope_write::{ROLE_SCOPE, ScopeChange, Write};
-use strata_core::record::work::{CallResult, Task, Work};
+use strata_core::record::work::{ActivationKey, CallResult, Task, Work};
 use strata_core::state::environment::scope::ScopeKey;
 use strata_core::team::{ExternalEnvironment, OnFault, React, Team};
 
@@ -22,7 +22,7 @@ fn trap() -> Result<CallResult, Fault> {
 
 fn contents(run: &ManualRun, role: u16) -> Vec<String> {
     run.env()
-        .recent_memory(RoleId(role), None, 9)
+        .recent_memory(ActivationKey::of_mail(RoleId(role)), None, 9)
         .iter()
         .map(|message| message.content.clone())
         .collect()
@@ -71,7 +71,9 @@ fn memory_is_asked_for_by_number_and_label() {
     run.act(Ok(says("x ok")));
     run.act(Ok(says("y ok")));
     let check = |label, limit, expected: &[&str]| {
-        let found = run.env().recent_memory(RoleId(1), label, limit);
+        let found = run
+            .env()
+            .recent_memory(ActivationKey::of_mail(RoleId(1)), label, limit);
         assert_eq!(
             found.iter().map(|m| m.content.as_str()).collect::<Vec<_>>(),
             expected,
@@ -206,7 +208,7 @@ fn a_write_is_seen_by_its_writer_at_once_by_a_sibling_never_and_by_others_in_the
     let read = |run: &ManualRun, role, pending: &[Write]| {
         run.env().read_key(
             run.stepper.team(),
-            RoleId(role),
+            ActivationKey::of_mail(RoleId(role)),
             ScopeKey {
                 scope: "s0",
                 key: "k",
@@ -228,8 +230,12 @@ fn a_write_is_seen_by_its_writer_at_once_by_a_sibling_never_and_by_others_in_the
     };
     assert_eq!(read(&run, 1, std::slice::from_ref(&pending)), Some(None));
     let keys = |pending: &[Write]| {
-        run.env()
-            .scope_keys(run.stepper.team(), RoleId(1), "s0", pending)
+        run.env().scope_keys(
+            run.stepper.team(),
+            ActivationKey::of_mail(RoleId(1)),
+            "s0",
+            pending,
+        )
     };
     assert_eq!(
         (keys(&[]), keys(&[pending])),
@@ -237,8 +243,13 @@ fn a_write_is_seen_by_its_writer_at_once_by_a_sibling_never_and_by_others_in_the
     );
     let read_own = |scope| {
         let at = ScopeKey { scope, key: "k" };
-        run.env()
-            .read_key(run.stepper.team(), RoleId(1), at, None, &[])
+        run.env().read_key(
+            run.stepper.team(),
+            ActivationKey::of_mail(RoleId(1)),
+            at,
+            None,
+            &[],
+        )
     };
     assert_eq!((read_own("none"), read_own(ROLE_SCOPE)), (None, Some(None)));
     run.act(Ok(says("a2 ok")));
@@ -334,12 +345,18 @@ fn what_a_role_wrote_is_seen_in_its_scope_and_in_no_other() {
     let check = |scope: &str, expected: &[&str]| {
         let (team, env, pending) = (run.stepper.team(), run.env(), [own("pending")]);
         let keys = env
-            .scope_keys(team, RoleId(0), scope, &pending)
+            .scope_keys(team, ActivationKey::of_mail(RoleId(0)), scope, &pending)
             .expect("a scope");
         assert_eq!(keys, expected, "{scope}");
         for key in ["own", "pending", "shared"] {
             let value = env
-                .read_key(team, RoleId(0), ScopeKey { scope, key }, None, &pending)
+                .read_key(
+                    team,
+                    ActivationKey::of_mail(RoleId(0)),
+                    ScopeKey { scope, key },
+                    None,
+                    &pending,
+                )
                 .expect("a scope");
             assert_eq!(value, expected.contains(&key).then(one), "{scope} {key}");
         }

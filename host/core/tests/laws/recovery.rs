@@ -189,7 +189,7 @@ proptest! {
             match event {
                 Event::RunResumed(_) => failures.clear(),
                 Event::Attempt(CallKey { role, .. }, AttemptEvent::CallFinished(_)) => drop(failures.remove(role)),
-                Event::Attempt(CallKey { role, work }, AttemptEvent::CallFailed(CallFailed { fault, retry_ms, .. })) => {
+                Event::Attempt(CallKey { role, work, .. }, AttemptEvent::CallFailed(CallFailed { fault, retry_ms, .. })) => {
                     let before = failures.entry(*role).or_default();
                     let RetryPolicy { retries, backoff_ms } = retry(&team, *role, *work);
                     let pause = (u64::from(backoff_ms) * 2_u64.pow(*before)).min(60_000.max(backoff_ms.into())) as u32;
@@ -218,7 +218,7 @@ proptest! {
             match event {
                 Event::RunResumed(RunResumed { call_policy, .. }) => {
                     policy = *call_policy;
-                    let killed = run.states[at - 1].activations().filter(|(_, a)| a.phase == Phase::Running);
+                    let killed = run.states[at - 1].mail_activations().filter(|(_, a)| a.phase == Phase::Running);
                     kept.extend(killed.map(|(id, _)| (id, true)));
                 }
                 Event::ComponentChanged(ComponentChanged { slot, .. }) => {

@@ -8,7 +8,7 @@ use strata_core::record::id::{ActionId, Digest, RoleId, Slot, SlotKind};
 use strata_core::record::json::Json;
 use strata_core::record::message::{Draft, Hop, IDEA_LABEL, TO_ALL};
 use strata_core::record::rules::{Reducer, Thinker};
-use strata_core::record::work::{CallKey, CallResult, Task};
+use strata_core::record::work::{ActivationKey, CallKey, CallResult, Task};
 use strata_core::state::activation::{Addressing, Phase};
 use strata_core::state::environment::routing::{AddressBook, OwnMessages, RouteInput, route};
 use strata_core::state::environment::scope::ScopeKey;
@@ -189,7 +189,7 @@ fn nothing_of_a_conflict_is_seen_anywhere() {
     for (role, scope) in [(0, "s0"), (1, "s0"), (0, "role")] {
         let value = run.env().read_key(
             run.stepper.team(),
-            RoleId(role),
+            ActivationKey::of_mail(RoleId(role)),
             ScopeKey { scope, key: "k" },
             None,
             &[],

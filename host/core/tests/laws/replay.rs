@@ -5,6 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::Event;
+use strata_core::record::work::ActivationKey;
 use strata_core::state::environment::Environment;
 use strata_core::team::Team;
 
@@ -121,8 +122,8 @@ proptest! {
             let Some(message) = stepper.env().messages.last() else { continue };
             let (label, limit) = (message.cause_by.clone(), rng.below(4));
             for id in run.team().role_ids() {
-                let found = stepper.env().recent_memory(id, Some(&label), limit);
-                prop_assert_eq!(stepper.recent_memory(id, Some(&label), limit), found);
+                let found = stepper.env().recent_memory(ActivationKey::of_mail(id), Some(&label), limit);
+                prop_assert_eq!(stepper.recent_memory(ActivationKey::of_mail(id), Some(&label), limit), found);
             }
         }
     }

@@ -300,7 +300,7 @@ impl RoutingOracle<'_> {
             }
             Event::StepCommitted(_) => {
                 for (id, activation) in before
-                    .activations()
+                    .mail_activations()
                     .filter(|(_, a)| a.phase == Phase::Complete)
                 {
                     let taken = std::mem::take(&mut self.taken[id.index()]);

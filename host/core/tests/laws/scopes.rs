@@ -21,7 +21,7 @@ use crate::teams::{any_team, cases};
 /// Returns the writes of the roles that completed the step, in order.
 fn writes(env: &Environment) -> Vec<(RoleId, &Write)> {
     let complete = env
-        .activations()
+        .mail_activations()
         .filter(|(_, activation)| activation.phase == Phase::Complete);
     complete
         .flat_map(|(id, a)| {
@@ -80,7 +80,7 @@ proptest! {
                     let writers: Vec<RoleId> = writers.iter().map(|writer| writer.call.role).collect();
                     prop_assert!(claimed.iter().eq(&writers) && writers.len() > 1);
                     prop_assert_eq!(&before.shared_scopes, &after.shared_scopes);
-                    for (id, activation) in after.activations() {
+                    for (id, activation) in after.mail_activations() {
                         let conflicted = matches!(&activation.phase,
                             Phase::Failed(fault) if fault.kind == FaultKind::StateConflict);
                         prop_assert!(conflicted || !writers.contains(&id));

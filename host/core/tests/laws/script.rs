@@ -139,7 +139,10 @@ impl Script {
             message.push(AssistantPart::ToolCall(ToolCall {
                 id: format!("c{index}"),
                 name: tool.name.clone(),
-                arguments: format!("{{\"n\":{}}}", seen % 100),
+                arguments: match tool.target.tool {
+                    ToolRef::Role(_) => format!("{{\"message\":\"{}\"}}", seen % 100),
+                    _ => format!("{{\"n\":{}}}", seen % 100),
+                },
             }));
             let decision = match &tool.approval {
                 _ if rng.chance(10) => CallDecision::Reject("it does not fit".into()),
@@ -255,8 +258,8 @@ impl Script {
             .collect();
         visible_state += &format!("{:?};", call.arguments);
         let (team, env) = (stepper.team(), stepper.env());
-        if let (Work::Turn { .. }, Some(activation)) = (call.work, &env.role(call.role).activation)
-        {
+        let activation = call.key().activation();
+        if let (Work::Turn { .. }, Some(activation)) = (call.work, env.activation(activation)) {
             for (work, tool_call) in activation.tool_calls() {
                 let told = match &tool_call.outcome {
                     Some(ToolOutcome::Returned(returned)) => returned.output.content.as_str(),
@@ -268,17 +271,17 @@ impl Script {
             }
         }
         for message in env
-            .recent_memory(call.role, None, 3)
+            .recent_memory(activation, None, 3)
             .iter()
-            .chain(&env.recent_memory(call.role, Some("l0"), 2))
+            .chain(&env.recent_memory(activation, Some("l0"), 2))
         {
             visible_state += &text(message);
         }
         for scope in SCOPES.iter().copied().chain([ROLE_SCOPE]) {
             visible_state += &format!(
                 "{:?} {:?};",
-                env.scope_keys(team, call.role, scope, &[]),
-                env.read_key(team, call.role, ScopeKey { scope, key: "k0" }, None, &[])
+                env.scope_keys(team, activation, scope, &[]),
+                env.read_key(team, activation, ScopeKey { scope, key: "k0" }, None, &[])
             );
         }
         visible_state

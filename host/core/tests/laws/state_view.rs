@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use strata_core::record::message::Message;
 use strata_core::record::shape::DeliveryMode;
+use strata_core::record::work::ActivationKey;
 use strata_core::state::activation::Activation;
 use strata_core::state::environment::Environment;
 use strata_core::state::environment::scope::Scope;
@@ -40,12 +41,18 @@ pub struct RoleView {
     pub latest: Option<Arc<Message>>,
     /// Its open activation: the messages it handles, and how many calls it finished.
     pub open: Option<(Vec<Arc<Message>>, usize)>,
+    /// The same of the roles that it called.
+    pub called: Vec<(ActivationKey, Vec<Arc<Message>>, usize)>,
 }
 
 /// Returns a state by content.
 pub fn state_view(env: &Environment) -> StateView {
     let one = |id: &MessageRef| env.message(*id).clone();
     let open = |activation: &Activation| (env.resolve(&activation.news), activation.done.len());
+    let called = |(key, activation): (&ActivationKey, &Activation)| {
+        let (news, done) = open(activation);
+        (*key, news, done)
+    };
     let role = |role: &strata_core::state::environment::RoleState| RoleView {
         mailbox: role
             .mailbox
@@ -56,6 +63,7 @@ pub fn state_view(env: &Environment) -> StateView {
         scope: role.scope.clone(),
         latest: role.latest.as_ref().map(one),
         open: role.activation.as_ref().map(open),
+        called: role.called.iter().map(called).collect(),
     };
     StateView {
         step: env.step,

@@ -114,7 +114,7 @@ proptest! {
                 Status::Failed => {
                     let stuck = state.outbox.first().is_some_and(|outbound| outbound.failed.is_some());
                     // The loop limits of the team may have changed since, so the phases are looked at.
-                    let mut activations = state.activations();
+                    let mut activations = state.mail_activations();
                     prop_assert!(stuck || activations.any(|(_, a)| matches!(a.phase, Phase::Failed(_))));
                 }
                 Status::OutOfBudget => {
@@ -125,7 +125,7 @@ proptest! {
             }
             if *status != Status::Interrupted {
                 let busy = |phase: &Phase| matches!(phase, Phase::Running | Phase::BackingOff);
-                prop_assert!(!state.activations().any(|(_, a)| busy(&a.phase)), "siblings finish first");
+                prop_assert!(!state.mail_activations().any(|(_, a)| busy(&a.phase)), "siblings finish first");
             }
         }
     }
@@ -140,11 +140,11 @@ proptest! {
         let run = SimulatedRun::complete(&team, Script { seed, address: RecipientChoice::Often, failure_percent: 25 }, faults, order);
         for (event, before) in run.log[1..].iter().zip(&run.states) {
             match event {
-                Event::Attempt(CallKey { role, work }, AttemptEvent::CallStarted(_)) => {
+                Event::Attempt(CallKey { role, work, .. }, AttemptEvent::CallStarted(_)) => {
                     let purse = before.exhausted_budget(&team, *role, *work, Amount::ZERO);
                     prop_assert!(matches!(purse, None | Some(BudgetScope::Action(_))));
                 }
-                Event::Attempt(CallKey { role, work }, AttemptEvent::MoneyReserved(_)) => {
+                Event::Attempt(CallKey { role, work, .. }, AttemptEvent::MoneyReserved(_)) => {
                     prop_assert_eq!(before.exhausted_budget(&team, *role, *work, Amount::ZERO), None);
                 }
                 _ => {}

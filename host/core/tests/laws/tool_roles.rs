@@ -17,9 +17,10 @@ use strata_core::record::scope_write::{ROLE_SCOPE, ScopeChange, Write};
 use strata_core::record::turn::{
     Approval, CallDecision, CallEffect, CallPlan, CallTarget, ToolRef, TurnOutcome, TurnReply,
 };
-use strata_core::record::work::{CallResult, Work};
+use strata_core::record::work::{ActivationKey, CallResult, Work};
 use strata_core::state::activation::ToolOutcome;
 use strata_core::state::environment::Environment;
+use strata_core::state::environment::validation::validate;
 use strata_core::team::tools::{
     ApprovalRule, CallOrder, HistoryUse, Tool, ToolChoice, ToolFaults, ToolLoop,
 };
@@ -34,9 +35,9 @@ use crate::teams::{cases, role, steady_team, team};
 
 const A: RoleId = RoleId(0);
 
-fn tool(name: &str, tool: ToolRef) -> Tool {
+pub fn tool(name: &str, tool: ToolRef) -> Tool {
     let effect = match tool {
-        ToolRef::Action(_) => CallEffect::Continues,
+        ToolRef::Action(_) | ToolRef::Role(_) => CallEffect::Continues,
         ToolRef::Handoff(_) => CallEffect::Ends,
     };
     Tool {
@@ -48,7 +49,7 @@ fn tool(name: &str, tool: ToolRef) -> Tool {
     }
 }
 
-fn tool_loop(tools: Vec<Tool>) -> ToolLoop {
+pub fn tool_loop(tools: Vec<Tool>) -> ToolLoop {
     ToolLoop {
         max_turns: 20,
         max_calls: 100,
@@ -102,7 +103,7 @@ fn calls(run: &ManualRun, names: &[&str]) -> CallResult {
     replied(message, TurnOutcome::Calls(plans))
 }
 
-fn replied(message: Vec<AssistantPart>, outcome: TurnOutcome) -> CallResult {
+pub fn replied(message: Vec<AssistantPart>, outcome: TurnOutcome) -> CallResult {
     CallResult::Replied(TurnReply {
         model: "default".into(),
         finish: FinishReason::Stop,
@@ -112,7 +113,7 @@ fn replied(message: Vec<AssistantPart>, outcome: TurnOutcome) -> CallResult {
     })
 }
 
-fn answers(text: &str) -> CallResult {
+pub fn answers(text: &str) -> CallResult {
     let answer = Draft {
         content: text.into(),
         ..Draft::default()
@@ -125,7 +126,7 @@ fn answers(text: &str) -> CallResult {
 
 impl ManualRun {
     /// Makes the next turn with this reply.
-    fn turn(&mut self, reply: impl FnOnce(&Self) -> CallResult) -> Invocation {
+    pub fn turn(&mut self, reply: impl FnOnce(&Self) -> CallResult) -> Invocation {
         let call = self.call();
         assert!(matches!(call.work, Work::Turn { .. }), "{call:?}");
         let reply = reply(self);
@@ -133,7 +134,8 @@ impl ManualRun {
         call
     }
 
-    fn end_call(&mut self, call: &Invocation, result: Result<CallResult, Fault>) {
+    /// Ends a call.
+    pub fn end_call(&mut self, call: &Invocation, result: Result<CallResult, Fault>) {
         let event = self.stepper.call_ended_event(call.key(), result);
         self.record(event.expect("a running call"));
     }
@@ -158,7 +160,7 @@ impl ManualRun {
     }
 }
 
-fn fault(kind: FaultKind) -> Result<CallResult, Fault> {
+pub fn fault(kind: FaultKind) -> Result<CallResult, Fault> {
     Err(Fault::new(kind, "it went wrong"))
 }
 
@@ -211,7 +213,9 @@ fn calls_of_a_turn_see_the_state_at_its_start_and_the_later_call_wins() {
             scope: ROLE_SCOPE,
             key: "k",
         };
-        let value = run.env().read_key(run.stepper.team(), A, at, None, &[]);
+        let value =
+            run.env()
+                .read_key(run.stepper.team(), ActivationKey::of_mail(A), at, None, &[]);
         value.flatten().map(|value| value.as_str().to_owned())
     };
     run.turn(|run| calls(run, &["x", "y"]));
@@ -431,6 +435,16 @@ fn with_tools(mut team: Team, seed: u64) -> Team {
                 .tools
                 .push(tool(&name, ToolRef::Handoff(RoleId(to as u16))));
         }
+        if index + 1 < names.len() && rng.chance(60) {
+            // Towards the last role, so that no role calls itself.
+            let to = index + 1 + rng.below(names.len() - index - 1);
+            let mut called = tool(&names[to], ToolRef::Role(RoleId(to as u16)));
+            called.approval = rng.chance(20).then(ApprovalRule::default);
+            if rng.chance(15) {
+                called.target.effect = CallEffect::Ends;
+            }
+            tools.tools.push(called);
+        }
         if rng.chance(20) {
             tools.order = CallOrder::Exclusive;
         }
@@ -489,7 +503,7 @@ proptest! {
             stepper.apply(event).expect("what was recorded can be read back");
             prop_assert_eq!(stepper.env(), state);
         }
-        let saved = run.env().clone().validate();
+        let saved = validate(run.env().clone());
         prop_assert_eq!(saved.as_ref(), Ok(run.env()));
     }
 

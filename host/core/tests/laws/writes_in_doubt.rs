@@ -341,7 +341,7 @@ fn a_fresh_attempt_forgets_what_was_begun_and_an_unclaimed_write_is_forgotten_by
     let unclaimed = |writes: &[u32]| {
         let writes = writes.iter().map(|place| (*place, "POST".into())).collect();
         Event::Attempt(
-            CallKey { role, work },
+            CallKey::new(role, work),
             AttemptEvent::WritesUnclaimed(WritesUnclaimed { writes }),
         )
     };
@@ -474,7 +474,7 @@ fn a_doubt_is_settled_only_in_a_run_that_goes_on() {
     assert_eq!(run.halt(), Status::InDoubt);
     let (role, work, description, verdict) = (A, call.work, String::new(), DoubtResolution::Redo);
     let settled = Event::Attempt(
-        CallKey { role, work },
+        CallKey::new(role, work),
         AttemptEvent::DoubtSettled(DoubtSettled {
             index: 0,
             description,

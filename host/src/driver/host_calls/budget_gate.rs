@@ -33,7 +33,7 @@ pub(super) enum Admission {
 /// estimate reads the whole request, and a blocked call is looked at again in every round.
 pub(super) fn admit(
     stepper: &Stepper,
-    CallKey { role, work }: CallKey,
+    CallKey { role, work, .. }: CallKey,
     call: &dyn OutboundCall,
 ) -> Admission {
     let (team, env) = (stepper.team(), stepper.env());

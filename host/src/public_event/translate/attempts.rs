@@ -8,7 +8,6 @@ use strata_core::record::event::{
 use strata_core::record::fault::Fault;
 use strata_core::record::file::{FileChange, PathContent};
 use strata_core::record::host_call::{AnswerSource, HostCall, HostCallKind};
-use strata_core::record::id::RoleId;
 use strata_core::record::message::Draft;
 use strata_core::record::request::HumanRequest;
 use strata_core::record::turn::{
@@ -61,7 +60,7 @@ pub(super) fn visit_attempt(call: CallKey, event: &AttemptEvent, visitor: &mut V
             visitor(&|names| request_opened_event(names.action_ref(call), &opened.request));
         }
         AttemptEvent::RequestAnswered(answered) => {
-            visitor(&|names| request_answered_event(names, call.role, answered));
+            visitor(&|names| request_answered_event(names, call, answered));
         }
         AttemptEvent::RetryDue | AttemptEvent::MoneyReserved(_) => {}
     }
@@ -127,6 +126,7 @@ fn visit_start(call: CallKey, started: &CallStarted, visitor: &mut Visitor<'_>) 
                 role,
                 index,
                 action,
+                via,
                 ..
             } = names.action_ref(call);
             PublicEvent::PluginInstantiated {
@@ -134,6 +134,7 @@ fn visit_start(call: CallKey, started: &CallStarted, visitor: &mut Visitor<'_>) 
                 index,
                 action,
                 digest: digest.0.clone(),
+                via,
             }
         });
     }
@@ -152,6 +153,7 @@ fn finished_event(names: &EventNames, call: CallKey, finished: &CallFinished) ->
             return PublicEvent::Think {
                 role: names.role_name(call.role),
                 choice: *choice,
+                via: names.caller(call),
             };
         }
         CallResult::Planned { tasks, .. } => {
@@ -202,6 +204,7 @@ fn visit_turn(call: CallKey, reply: &TurnReply, visitor: &mut Visitor<'_>) {
         model: reply.model.clone(),
         finish: reply.finish.name(),
         cost: reply.cost.to_dollars(),
+        via: names.caller(call),
     });
     for (tool_call, plan) in (0..).zip(plans) {
         if let CallDecision::Reject(reason) = &plan.decision {
@@ -211,6 +214,7 @@ fn visit_turn(call: CallKey, reply: &TurnReply, visitor: &mut Visitor<'_>) {
                 tool: plan.tool.clone(),
                 tool_call,
                 reason: reason.clone(),
+                via: names.caller(call),
             });
         }
     }
@@ -238,15 +242,16 @@ fn failed_event(names: &EventNames, call: CallKey, failed: &CallFailed) -> Publi
 
 fn request_answered_event(
     names: &EventNames,
-    role: RoleId,
+    call: CallKey,
     answered: &RequestAnswered,
 ) -> PublicEvent {
     PublicEvent::RequestAnswered {
-        role: names.role_name(role),
+        role: names.role_name(call.role),
         request: answered.request.0.clone(),
         by: answered.answer.answered_by(),
         checkpoint: answered.checkpoint.0.clone(),
         answer: answered.answer.value().map(|value| value.value()),
+        via: names.caller(call),
     }
 }
 

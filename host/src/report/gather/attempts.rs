@@ -9,7 +9,6 @@ use strata_core::record::event::{
 };
 use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::host_call::{AnswerSource, CallOutcome, HostCall, HostCallKind};
-use strata_core::record::id::RoleId;
 use strata_core::record::money::Usd;
 use strata_core::record::turn::{ToolRef, TurnOutcome};
 use strata_core::record::work::{CallKey, CallResult, Work};
@@ -35,7 +34,7 @@ pub(super) struct AttemptTracker {
     pub(super) calls: FirstAndNewest<HostCallEntry>,
     pub(super) faults: FirstAndNewest<FaultEntry>,
     pub(super) models: BTreeMap<String, ModelSpending>,
-    open: BTreeMap<RoleId, AttemptEntry>,
+    open: BTreeMap<CallKey, AttemptEntry>,
     /// How many attempts were started.
     started: u64,
     /// The number of the attempt that succeeded after others had failed, by step, role and action.
@@ -97,7 +96,6 @@ impl AttemptTracker {
         stepper: &Stepper,
         at: EventTime,
     ) {
-        let CallKey { role, work } = call;
         match event {
             AttemptEvent::CallStarted(CallStarted {
                 attempt, digest, ..
@@ -105,30 +103,26 @@ impl AttemptTracker {
                 let started = AttemptEntry {
                     number: *attempt,
                     digest: digest.as_ref().map(|digest| digest.0.clone()),
-                    ..self.start_attempt(stepper, role, work, at)
+                    ..self.start_attempt(stepper, call, at)
                 };
-                self.open.insert(role, started);
+                self.open.insert(call, started);
             }
-            AttemptEvent::HostCalled(HostCalled {
-                call,
-                source,
-                summary,
-            }) => self.add_host_call(role, call, *source, summary, at),
+            AttemptEvent::HostCalled(called) => self.add_host_call(call, called, at),
             AttemptEvent::CallFinished(CallFinished { result, .. }) => {
                 let said = Excerpt::from_text(&describe_result(result), TEXT_CHARS);
-                self.end_attempt(role, AttemptOutcome::Finished, said, at);
+                self.end_attempt(call, AttemptOutcome::Finished, said, at);
             }
             AttemptEvent::CallFailed(CallFailed { fault, .. }) => {
-                self.add_fault(role, work, fault, at);
+                self.add_fault(call, fault, at);
                 let end = match fault.kind {
                     FaultKind::Interrupted => AttemptOutcome::Interrupted,
                     _ => AttemptOutcome::Failed,
                 };
                 let message = Excerpt::from_text(&fault.message, SHORT_CHARS);
-                self.end_attempt(role, end, message, at);
+                self.end_attempt(call, end, message, at);
             }
             AttemptEvent::CallSuspended(_) => {
-                self.end_attempt(role, AttemptOutcome::Suspended, Excerpt::default(), at);
+                self.end_attempt(call, AttemptOutcome::Suspended, Excerpt::default(), at);
             }
             AttemptEvent::RequestOpened(RequestOpened { request }) => {
                 self.request(stepper, call, &request.question, at);
@@ -139,7 +133,7 @@ impl AttemptTracker {
                 let said = answer.value().map_or_else(Excerpt::default, |value| {
                     Excerpt::from_text(value.as_str(), TEXT_CHARS)
                 });
-                self.end_attempt(role, AttemptOutcome::Finished, said, at);
+                self.end_attempt(call, AttemptOutcome::Finished, said, at);
             }
             _ => {}
         }
@@ -147,19 +141,18 @@ impl AttemptTracker {
 
     /// Starts the attempt of a human who plays a role, or ends one that asks a human.
     fn request(&mut self, stepper: &Stepper, call: CallKey, question: &str, at: EventTime) {
-        let CallKey { role, work } = call;
         let said = Excerpt::from_text(question, SHORT_CHARS);
-        if work == Work::Answer {
-            let answer = self.start_attempt(stepper, role, work, at);
+        if call.work == Work::Answer {
+            let answer = self.start_attempt(stepper, call, at);
             self.open.insert(
-                role,
+                call,
                 AttemptEntry {
                     text: said,
                     ..answer
                 },
             );
         } else {
-            self.end_attempt(role, AttemptOutcome::AskedHuman, said, at);
+            self.end_attempt(call, AttemptOutcome::AskedHuman, said, at);
         }
     }
 
@@ -180,15 +173,10 @@ impl AttemptTracker {
     }
 
     /// Returns a new first attempt, without a component.
-    fn start_attempt(
-        &mut self,
-        stepper: &Stepper,
-        role: RoleId,
-        work: Work,
-        at: EventTime,
-    ) -> AttemptEntry {
+    fn start_attempt(&mut self, stepper: &Stepper, call: CallKey, at: EventTime) -> AttemptEntry {
+        let CallKey { role, work, .. } = call;
         self.started += 1;
-        let activation = stepper.env().role(role).activation.as_ref();
+        let activation = stepper.env().activation(call.activation());
         let index = match work {
             Work::Plan => Some(0),
             Work::Act { action, .. }
@@ -218,8 +206,8 @@ impl AttemptTracker {
         }
     }
 
-    fn end_attempt(&mut self, role: RoleId, end: AttemptOutcome, said: Excerpt, at: EventTime) {
-        let Some(mut attempt) = self.open.remove(&role) else {
+    fn end_attempt(&mut self, call: CallKey, end: AttemptOutcome, said: Excerpt, at: EventTime) {
+        let Some(mut attempt) = self.open.remove(&call) else {
             return;
         };
         attempt.outcome = end;
@@ -242,37 +230,35 @@ impl AttemptTracker {
 
     /// Ends all open attempts, except that humans can still answer.
     fn end_open_attempts(&mut self, end: AttemptOutcome, at: EventTime) {
-        for role in self.open.keys().copied().collect::<Vec<_>>() {
+        for call in self.open.keys().copied().collect::<Vec<_>>() {
             let person = self
                 .open
-                .get(&role)
+                .get(&call)
                 .is_some_and(|attempt| attempt.digest.is_none() && attempt.action == "answer");
             if !person || end == AttemptOutcome::Running {
                 let said = self
                     .open
-                    .get(&role)
+                    .get(&call)
                     .map_or_else(Excerpt::default, |attempt| attempt.text.clone());
-                self.end_attempt(role, end, said, at);
+                self.end_attempt(call, end, said, at);
             }
         }
     }
 
-    fn add_host_call(
-        &mut self,
-        role: RoleId,
-        call: &HostCall,
-        source: AnswerSource,
-        summary: &str,
-        at: EventTime,
-    ) {
+    fn add_host_call(&mut self, caller: CallKey, called: &HostCalled, at: EventTime) {
+        let HostCalled {
+            call,
+            source,
+            summary,
+        } = called;
         if call.kind == HostCallKind::Clock && call.request == WASI_CLOCK_START {
             return;
         }
-        let recorded = source == AnswerSource::Recorded;
+        let recorded = *source == AnswerSource::Recorded;
         if call.kind == HostCallKind::Llm {
             self.add_model_spending(call, recorded);
         }
-        let Some(attempt) = self.open.get_mut(&role) else {
+        let Some(attempt) = self.open.get_mut(&caller) else {
             return;
         };
         if recorded {
@@ -310,11 +296,11 @@ impl AttemptTracker {
         }
     }
 
-    fn add_fault(&mut self, role: RoleId, work: Work, fault: &Fault, at: EventTime) {
-        let Some(attempt) = self.open.get(&role) else {
+    fn add_fault(&mut self, call: CallKey, fault: &Fault, at: EventTime) {
+        let Some(attempt) = self.open.get(&call) else {
             return;
         };
-        let fault = fault.as_reported(work);
+        let fault = fault.as_reported(call.work);
         let lines = |lines: &[String]| -> Vec<Excerpt> {
             lines
                 .iter()
@@ -350,17 +336,17 @@ impl AttemptTracker {
         message: &str,
         at: EventTime,
     ) {
-        let (role, work) = (writer.call.role, writer.call.work);
+        let call = writer.call;
         let attempt = AttemptEntry {
             number: writer.attempt,
             digest: writer.digest.as_ref().map(|digest| digest.0.clone()),
-            ..self.start_attempt(stepper, role, work, at)
+            ..self.start_attempt(stepper, call, at)
         };
-        self.open.insert(role, attempt);
+        self.open.insert(call, attempt);
         let fault = Fault::new(FaultKind::StateConflict, message);
-        self.add_fault(role, work, &fault, at);
+        self.add_fault(call, &fault, at);
         let said = Excerpt::from_text(message, SHORT_CHARS);
-        self.end_attempt(role, AttemptOutcome::Failed, said, at);
+        self.end_attempt(call, AttemptOutcome::Failed, said, at);
     }
 }
 

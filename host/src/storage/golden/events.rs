@@ -31,7 +31,7 @@ use strata_core::record::spending::{Account, Amount, Reservation, Spending};
 use strata_core::record::turn::{
     Approval, CallDecision, CallEffect, CallPlan, CallTarget, ToolRef, TurnOutcome, TurnReply,
 };
-use strata_core::record::work::{CallKey, CallResult, Task, Work};
+use strata_core::record::work::{ActivationKey, CallKey, CallResult, Task, Work};
 
 use crate::storage::script::team;
 
@@ -295,8 +295,17 @@ fn attempts_ended() -> Vec<Event> {
         ),
         finished(Work::Turn { turn: 6 }, CallResult::Replied(reply())),
         of_call(TOOL_CALL, AttemptEvent::CallFailed(failed)),
+        of_called_role(AttemptEvent::RetryDue),
         of_call(ACT, AttemptEvent::RetryDue),
     ]
+}
+
+/// Returns an event about a call of a role that others called.
+fn of_called_role(event: AttemptEvent) -> Event {
+    let called = ActivationKey::of_mail(RoleId(1)).called(RoleId(2), 3, 4);
+    let called = called.and_then(|called| called.called(RoleId(5), 6, 7));
+    let key = called.expect("a short path");
+    Event::Attempt(CallKey::in_activation(key, ACT), event)
 }
 
 fn reply() -> TurnReply {

@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use strata_core::state::environment::Environment;
+use strata_core::state::environment::validation::validate;
 use strata_core::state::messages::{MessagePage, Messages};
 
 use super::RowReader;
@@ -75,9 +76,7 @@ impl<R: RunRows> RowReader<R> {
         if settled > env.final_message_count() {
             return Err(self.corrupt(format!("{what} has bundles of another")));
         }
-        let env = env
-            .validate()
-            .map_err(|e| self.decode_error(&what, e.into()))?;
+        let env = validate(env).map_err(|e| self.decode_error(&what, e.into()))?;
         Ok((position_of_key(newest.key), env))
     }
 

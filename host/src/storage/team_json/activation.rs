@@ -25,11 +25,36 @@ use super::saved_names::work_name;
 use super::turns;
 use super::{files, requests};
 
-/// Reads the open activation of a role.
+/// Reads the activation in which a role handles mail.
 pub(super) fn read(
     role: &Role,
     place: &LocatedValue<'_>,
     strata: &LocatedValue<'_>,
+    messages: &mut ImportedMessages<'_>,
+) -> ImportResult<Activation> {
+    let mut activation = read_progress(role, place, messages)?;
+    let (fault, request) = (
+        read_fault(role, strata, messages)?,
+        requests::read(role, strata, messages)?,
+    );
+    restore_phase(&mut activation, role, read_phase(place, fault, request)?);
+    Ok(activation)
+}
+
+/// Gives an activation the phase that it has in the file, unless that does not fit its calls.
+pub(super) fn restore_phase(activation: &mut Activation, role: &Role, phase: Phase) {
+    activation.phase = match (activation.current_work(role), phase) {
+        (None, _) if activation.has_open_tool_calls() => Phase::CallingTools,
+        (None, _) => Phase::Complete,
+        (Some(_), Phase::Complete | Phase::CallingTools | Phase::CallingRole) => Phase::Ready,
+        (Some(_), phase) => phase,
+    };
+}
+
+/// Reads an open activation without its phase.
+pub(super) fn read_progress(
+    role: &Role,
+    place: &LocatedValue<'_>,
     messages: &mut ImportedMessages<'_>,
 ) -> ImportResult<Activation> {
     place.object()?;
@@ -66,7 +91,7 @@ pub(super) fn read(
         return Err(place.invalid("has more choices than work done by them"));
     }
     let messages_made: usize = done.iter().map(|done| 1 + done.emissions.len()).sum();
-    let mut activation = Activation {
+    Ok(Activation {
         opened_in_step: place.count("step")?,
         news: messages.read_unique(place, "news")?,
         skipped_actions: skipped,
@@ -78,19 +103,7 @@ pub(super) fn read(
         reverted: undone,
         turns: turns::read(role, place, messages)?,
         phase: Phase::Ready,
-    };
-    let (fault, request) = (
-        read_fault(role, strata, messages)?,
-        requests::read(role, strata, messages)?,
-    );
-    let phase = read_phase(place, fault, request)?;
-    activation.phase = match (activation.current_work(role), phase) {
-        (None, _) if activation.has_open_tool_calls() => Phase::CallingTools,
-        (None, _) => Phase::Complete,
-        (Some(_), Phase::Complete | Phase::CallingTools) => Phase::Ready,
-        (Some(_), phase) => phase,
-    };
-    Ok(activation)
+    })
 }
 
 /// Reads the phase of a call that has this fault or request.
@@ -107,6 +120,7 @@ pub(super) fn read_phase(
         ("failed", Some(fault)) => Some(Phase::Failed(fault)),
         ("complete", _) => Some(Phase::Complete),
         ("calling-tools", _) => Some(Phase::CallingTools),
+        ("calling-role", _) => Some(Phase::CallingRole),
         ("waiting", _) => Some(request.clone().map_or(Phase::Ready, Phase::WaitingForHuman)),
         _ => None,
     };
@@ -123,7 +137,9 @@ fn read_fault(
         place.object()?;
         // Those of tool calls are with the calls.
         let is_of_tool_call = role.tool_loop().is_some() && place.get_text("action")? != TURN;
-        if place.get_text("role")? != role.name || is_of_tool_call {
+        // And those of called roles are with their activations.
+        let is_of_called_role = place.get("via").is_some();
+        if place.get_text("role")? != role.name || is_of_tool_call || is_of_called_role {
             return Ok(None);
         }
         read_fault_fields(&place).map(Some)
@@ -232,12 +248,13 @@ pub(super) fn parse_work(role: &Role, tasks: usize, name: &str) -> Option<Work> 
     parts.next().is_none().then_some(work)
 }
 
-/// Parses the name of a tool: the index of an action, or `>` and the index of a role. Returns `None`
-/// if the role has no such tool.
+/// Parses the name of a tool: the index of an action, or `>` or `@` and the index of a role. Returns
+/// `None` if the role has no such tool.
 fn parse_tool(role: &Role, name: &str) -> Option<ToolRef> {
-    let tool = match name.strip_prefix('>') {
-        Some(to) => ToolRef::Handoff(RoleId(to.parse().ok()?)),
-        None => ToolRef::Action(ActionId(name.parse().ok()?)),
+    let tool = match (name.strip_prefix('>'), name.strip_prefix('@')) {
+        (Some(to), _) => ToolRef::Handoff(RoleId(to.parse().ok()?)),
+        (None, Some(to)) => ToolRef::Role(RoleId(to.parse().ok()?)),
+        (None, None) => ToolRef::Action(ActionId(name.parse().ok()?)),
     };
     role.tool_loop()?.tool(tool).map(|_| tool)
 }

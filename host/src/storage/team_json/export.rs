@@ -14,7 +14,7 @@ use strata_core::record::money::Usd;
 use strata_core::record::scope_write::ScopeChange;
 use strata_core::record::shape::DeliveryMode;
 use strata_core::record::spending::{Reservation, Spending};
-use strata_core::record::work::CallKey;
+use strata_core::record::work::{ActivationKey, CallKey};
 use strata_core::state::activation::{
     Activation, Addressing, CallProgress, FinishedCall, OpenCall, UncommittedMessage,
 };
@@ -33,7 +33,9 @@ use super::located_value::child_pointer;
 use super::saved_names::{
     action_of_work, phase_name, policy_name, react_mode, saved_name, work_name,
 };
-use super::{SCHEMA_PREFIX, SavedDefinition, VERSION, WITHHELD, files, joins, requests, turns};
+use super::{
+    SCHEMA_PREFIX, SavedDefinition, VERSION, WITHHELD, called, files, joins, requests, turns,
+};
 use crate::storage::file::READ_BUFFER_BYTES;
 
 /// Returns the content of the file.
@@ -204,7 +206,10 @@ impl<'a> Exporter<'a> {
                 .collect(),
             actions,
             rc: layout::RoleContextJson {
-                memory: self.memory_json(self.env.memory(id), &format!("{at}/rc/memory")),
+                memory: self.memory_json(
+                    self.env.memory(ActivationKey::of_mail(id)),
+                    &format!("{at}/rc/memory"),
+                ),
                 state,
                 watch: role.watch.iter().map(String::as_str).collect(),
                 react_mode,
@@ -258,8 +263,7 @@ impl<'a> Exporter<'a> {
                 .open_faults(self.team)
                 .map(|(call, open, fault)| self.fault_json(call, open, fault))
                 .collect(),
-            open: self
-                .object_by_role(|id| Some(self.activation_json(env.role(id).activation.as_ref()?))),
+            open: self.object_by_role(|id| self.open_json(id)),
             buffers: self.object_by_role(|id| {
                 Some(
                     env.unfinished_mail(id)
@@ -350,15 +354,19 @@ impl<'a> Exporter<'a> {
             refer(outbound.message);
         }
         for role in self.team.role_ids() {
-            for id in env.memory(role).chain(env.unfinished_mail(role)) {
+            let memory = env.memory(ActivationKey::of_mail(role));
+            for id in memory.chain(env.unfinished_mail(role)) {
                 refer(id);
             }
             if let Some(latest) = env.role(role).latest {
                 refer(latest);
             }
-            if let Some(activation) = &env.role(role).activation {
+            for (_, activation) in env.activations_of(role) {
                 for outgoing in activation.emissions() {
                     refer(outgoing.message);
+                }
+                for id in activation.news.iter().copied().chain(activation.outputs()) {
+                    refer(id);
                 }
             }
         }
@@ -400,7 +408,20 @@ impl<'a> Exporter<'a> {
             backtrace,
             log,
             retryable: *hope == Retryability::Retryable,
+            via: called::via_json(self.team, &call.via),
         }
+    }
+
+    /// Returns the activation in which a role handles mail, with those that it led to.
+    fn open_json(&self, id: RoleId) -> Option<layout::ActivationJson<'_>> {
+        let state = self.env.role(id);
+        let mut open = self.activation_json(state.activation.as_ref()?);
+        for (key, activation) in &state.called {
+            let of_called = self.activation_json(activation);
+            open.called
+                .push(called::write(self.team, key, activation, of_called));
+        }
+        Some(open)
     }
 
     fn activation_json(&self, activation: &'a Activation) -> layout::ActivationJson<'_> {
@@ -430,6 +451,7 @@ impl<'a> Exporter<'a> {
             tried: attempts_json(&activation.current_call),
             undone: activation.reverted.iter().map(undone).collect(),
             turns: turns::write(activation, &|outgoing| self.outgoing_json(outgoing)),
+            called: Vec::new(),
         }
     }
 

@@ -321,7 +321,7 @@ fn read_contents(
     };
     let mut states: Vec<RoleState> = Vec::with_capacity(places.len());
     for (id, place) in team.role_ids().zip(places) {
-        states.push(roles::read(team.role(id), place, strata, &mut messages)?);
+        states.push(roles::read(team, id, place, strata, &mut messages)?);
     }
     let joins = joins::read(team, strata, &mut messages)?;
     let mut step = 0;

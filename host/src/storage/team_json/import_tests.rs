@@ -9,7 +9,7 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{AttemptEvent, Event, Status};
 use strata_core::record::id::{ActionId, RoleId};
 use strata_core::record::money::Usd;
-use strata_core::record::work::{CallKey, Work};
+use strata_core::record::work::{ActivationKey, CallKey, Work};
 use strata_core::state::activation::Phase;
 use strata_core::state::environment::Environment;
 
@@ -146,7 +146,7 @@ fn a_file_of_metagpts_own_is_gone_on_from() {
     );
     assert_eq!(contents(role.memory.clone()), ["q ran"]);
     assert_eq!(
-        contents(env.memory(RoleId(1)).collect()),
+        contents(env.memory(ActivationKey::of_mail(RoleId(1))).collect()),
         ["q ran", "x ran"]
     );
     assert!([0, 2, 3].iter().all(|i| env.roles[*i].activation.is_none()));
@@ -168,7 +168,7 @@ fn a_file_of_metagpts_own_is_gone_on_from() {
         .unwrap();
     while run.advance() {}
     let ran = run.events.iter().find_map(|event| match event {
-        Event::Attempt(CallKey { role, work }, AttemptEvent::CallStarted(_)) => {
+        Event::Attempt(CallKey { role, work, .. }, AttemptEvent::CallStarted(_)) => {
             Some((*role, *work))
         }
         _ => None,

@@ -135,6 +135,8 @@ pub(super) struct FaultJson<'a> {
     pub backtrace: &'a [String],
     pub log: &'a [String],
     pub retryable: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub via: Vec<Value>,
 }
 
 /// The messages that wait in a join.
@@ -156,6 +158,8 @@ pub(super) struct RequestJson<'a> {
     pub turn: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_call: Option<u32>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub via: Vec<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -184,6 +188,21 @@ pub(super) struct ActivationJson<'a> {
     pub undone: Vec<UndoneCallJson<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub turns: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub called: Vec<CalledRoleJson<'a>>,
+}
+
+/// An activation of a role that another role called.
+#[derive(serde::Serialize)]
+pub(super) struct CalledRoleJson<'a> {
+    pub role: &'a str,
+    pub via: Vec<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fault: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request: Option<Value>,
+    #[serde(flatten)]
+    pub activation: ActivationJson<'a>,
 }
 
 /// The attempts of a call.

@@ -4,12 +4,13 @@ use serde_json::{Value, json};
 use strata_core::record::id::RequestId;
 use strata_core::record::json::Json;
 use strata_core::record::request::{HumanRequest, ProposedCall};
-use strata_core::record::work::Work;
+use strata_core::record::work::{CallKey, Work};
 use strata_core::state::activation::Phase;
 use strata_core::state::environment::Environment;
 use strata_core::team::{Role, Team};
 
 use super::ImportError;
+use super::called;
 use super::layout::{self, JsonDocument};
 use super::located_value::LocatedValue;
 use super::messages::ImportedMessages;
@@ -19,33 +20,25 @@ use crate::public_event::rfc3339;
 /// Returns all open requests.
 pub(super) fn write<'a>(team: &'a Team, env: &'a Environment) -> Vec<layout::RequestJson<'a>> {
     let mut requests = Vec::new();
-    for (id, request) in env.open_requests() {
-        if let Some(activation) = &env.role(id).activation {
-            let mut asking = activation.open_calls(team.role(id));
-            let waits = |phase: &Phase| matches!(phase, Phase::WaitingForHuman(open) if open.id == request.id);
-            let work = asking
-                .find(|(_, open)| waits(open.phase))
-                .map(|(work, _)| work);
-            requests.push(request_json(
-                team.role(id),
-                activation.opened_in_step,
-                work,
-                request,
-            ));
+    for (call, open) in env.open_calls(team) {
+        if let Phase::WaitingForHuman(request) = open.phase {
+            let step = open.activation.opened_in_step;
+            requests.push(request_json(team, call, step, request));
         }
     }
     requests
 }
 
 fn request_json<'a>(
-    role: &'a Role,
+    team: &'a Team,
+    call: CallKey,
     step: u64,
-    work: Option<Work>,
     request: &'a HumanRequest,
 ) -> layout::RequestJson<'a> {
-    let (index, action) = action_of_work(role, work);
-    let (turn, tool_call) = match work {
-        Some(Work::ToolCall { turn, call, .. }) => (Some(turn), Some(call)),
+    let role = team.role(call.role);
+    let (index, action) = action_of_work(role, Some(call.work));
+    let (turn, tool_call) = match call.work {
+        Work::ToolCall { turn, call, .. } => (Some(turn), Some(call)),
         _ => (None, None),
     };
     layout::RequestJson {
@@ -56,6 +49,7 @@ fn request_json<'a>(
         step,
         turn,
         tool_call,
+        via: called::via_json(team, &call.via),
         tool: request.proposed.as_ref().map(|call| &*call.tool),
         arguments: request
             .proposed
@@ -103,8 +97,9 @@ pub(super) fn read(
 ) -> Result<Option<HumanRequest>, ImportError> {
     let read = |place: LocatedValue<'_>| {
         place.object()?;
-        // Those of tool calls are with the calls.
-        if place.get_text("role")? == role.name && place.get("tool_call").is_none() {
+        // Those of tool calls are with the calls, those of called roles with their activations.
+        let is_of_role = place.get("tool_call").is_none() && place.get("via").is_none();
+        if place.get_text("role")? == role.name && is_of_role {
             read_request(&place).map(Some)
         } else {
             Ok(None)

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use strata_core::record::id::RoleId;
 use strata_core::record::shape::{DeliveryMode, HUMAN_MODE, RoleShape, Shape};
 use strata_core::state::environment::{Mail, RoleState};
 use strata_core::state::messages::MessageRef;
@@ -15,7 +16,7 @@ use super::located_value::{LocatedValue, child_pointer};
 use super::messages::ImportedMessages;
 use super::metagpt::{self, ForeignNames};
 use super::saved_names::react_mode;
-use super::{ImportError, activation};
+use super::{ImportError, activation, called};
 
 /// The fields that are understood. Others are preserved.
 const ROLE_FIELDS: &[&str] = &[
@@ -225,11 +226,13 @@ fn sorted(mut watch: Vec<String>) -> Vec<String> {
 
 /// Reads the state of a role.
 pub(super) fn read(
-    role: &Role,
+    team: &Team,
+    id: RoleId,
     place: &LocatedValue<'_>,
     strata: Option<&LocatedValue<'_>>,
     messages: &mut ImportedMessages<'_>,
 ) -> Result<RoleState, ImportError> {
+    let role = team.role(id);
     let mut state = RoleState::default();
     if let Some(rc) = place.get_object("rc")?
         && let Some(memory) = rc.get_object("memory")?
@@ -271,7 +274,13 @@ pub(super) fn read(
         .collect();
     state.memory.retain(|id| !done.contains(id));
     // An activation without messages is dropped.
-    state.activation = Some(activation).filter(|activation| !activation.news.is_empty());
+    if let Some(open) = open.filter(|_| !activation.news.is_empty()) {
+        state.called = called::read(team, &open, messages)?;
+        state.activation = Some(activation);
+        if !state.has_valid_role_calls(id) {
+            return Err(open.invalid("has work of a role that no other role called"));
+        }
+    }
     Ok(state)
 }
 

@@ -44,7 +44,7 @@ pub(super) fn action_of_work(role: &Role, work: Option<Work>) -> (i64, &str) {
         Some(Work::ToolCall { tool, .. }) => {
             let index = match tool {
                 ToolRef::Action(action) => i64::from(action.0),
-                ToolRef::Handoff(_) => -1,
+                ToolRef::Handoff(_) | ToolRef::Role(_) => -1,
             };
             (index, role.tool_name(tool))
         }
@@ -53,7 +53,8 @@ pub(super) fn action_of_work(role: &Role, work: Option<Work>) -> (i64, &str) {
 }
 
 /// Returns the name of a call: `think/ROUND`, `plan`, `answer`, `act/INDEX`, `act/INDEX/TASK`,
-/// `turn/TURN`, or `tool/TURN/CALL/INDEX`, where `>ROLE` in place of the index hands over.
+/// `turn/TURN`, or `tool/TURN/CALL/INDEX`, where `>ROLE` in place of the index hands over and
+/// `@ROLE` calls a role.
 pub(super) fn work_name(work: Work) -> String {
     match work {
         Work::Think { round } => format!("think/{round}"),
@@ -71,6 +72,7 @@ pub(super) fn work_name(work: Work) -> String {
         Work::ToolCall { turn, call, tool } => match tool {
             ToolRef::Action(ActionId(index)) => format!("tool/{turn}/{call}/{index}"),
             ToolRef::Handoff(RoleId(to)) => format!("tool/{turn}/{call}/>{to}"),
+            ToolRef::Role(RoleId(to)) => format!("tool/{turn}/{call}/@{to}"),
         },
     }
 }
@@ -85,6 +87,7 @@ pub(super) fn phase_name(phase: &Phase) -> &'static str {
         Phase::Complete => "complete",
         Phase::WaitingForHuman(_) => "waiting",
         Phase::CallingTools => "calling-tools",
+        Phase::CallingRole => "calling-role",
     }
 }
 

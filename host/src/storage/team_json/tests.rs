@@ -52,7 +52,7 @@ fn outcome(stepper: &Stepper, team: &Team) -> Event {
     let running = |a: &strata_core::state::activation::Activation| a.phase == Phase::Running;
     let (id, activation) = stepper
         .env()
-        .activations()
+        .mail_activations()
         .find(|(_, a)| running(a))
         .unwrap();
     let work = activation.current_work(team.role(id)).unwrap();

@@ -128,7 +128,7 @@ fn call_json(
     fields.into()
 }
 
-fn fault_json(fault: &Fault) -> Value {
+pub(super) fn fault_json(fault: &Fault) -> Value {
     json!({
         "kind": fault.kind.name(), "cause": fault.cause.name(), "message": fault.message,
         "backtrace": fault.backtrace, "log": fault.log,
@@ -255,7 +255,10 @@ fn read_call(
     };
     let phase = match &outcome {
         Some(_) => Phase::Complete,
-        None => read_open_phase(place)?,
+        None => match read_own_phase(place)? {
+            Phase::Complete | Phase::CallingTools => Phase::Ready,
+            phase => phase,
+        },
     };
     Ok(TurnCall {
         tool: place.get_text("tool")?,
@@ -268,17 +271,15 @@ fn read_call(
     })
 }
 
-fn read_open_phase(place: &LocatedValue<'_>) -> ImportResult<Phase> {
+/// Reads the phase of something that has its fault and its request beside it.
+pub(super) fn read_own_phase(place: &LocatedValue<'_>) -> ImportResult<Phase> {
     let fault = place.get_object("fault")?;
     let fault = fault.map(|fault| read_fault_fields(&fault)).transpose()?;
     let request = place.get_object("request")?;
     let request = request
         .map(|request| requests::read_request(&request))
         .transpose()?;
-    match read_phase(place, fault, request)? {
-        Phase::Complete | Phase::CallingTools => Ok(Phase::Ready),
-        phase => Ok(phase),
-    }
+    read_phase(place, fault, request)
 }
 
 fn read_outcome(
@@ -328,7 +329,7 @@ fn read_return(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::sync::Arc;
 
     use strata_core::machine::effect::Effect;
@@ -349,7 +350,7 @@ mod tests {
     use crate::storage::team_json;
 
     /// Returns the team of the script, in which the first role works with tools.
-    fn team_with_tools() -> Arc<Team> {
+    pub(in crate::storage::team_json) fn team_with_tools() -> Arc<Team> {
         let mut team = Team::clone(&team());
         let role = &mut team.roles[0];
         let retry = RetryPolicy {

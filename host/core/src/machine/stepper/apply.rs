@@ -10,6 +10,8 @@ use super::Stepper;
 use super::checks::{ApplyResult, IllegalEvent, ensure};
 use super::event_builders::unassignable_task;
 use super::ready_index::ReadyIndex;
+use super::role_calls::message_id_prefix;
+use super::tool_calls::can_be_called;
 use crate::record::event::{
     AttemptEvent, CallFailed, CallStarted, ComponentChanged, Event, HandOverFailed, HandedOver,
     JoinReleased, MessageSent, RunEnded, RunResumed, RunStarted, Status, StepCommitted,
@@ -25,6 +27,7 @@ use crate::record::work::{CallKey, CallResult, Work};
 use crate::state::activation::{
     Activation, Addressing, FinishedCall, Phase, ToolOutcome, TurnCall, UncommittedMessage,
 };
+use crate::state::environment::activations::called_key;
 
 impl Stepper {
     /// Applies an event. Fails, without changing anything, if it does not fit the state.
@@ -66,6 +69,11 @@ impl Stepper {
             AttemptEvent::CallSuspended(suspended) => {
                 self.ensure_current_attempt(call, suspended.attempt)?;
                 self.apply_call_suspended(call)
+            }
+            AttemptEvent::CallFinished(finished)
+                if called_key(call.activation(), call.work).is_some() =>
+            {
+                self.apply_role_returned(call, finished)
             }
             AttemptEvent::CallFinished(finished) => {
                 self.ensure_current_attempt(call, finished.attempt)?;
@@ -200,11 +208,9 @@ impl Stepper {
         for outbound in &mut self.env.outbox {
             outbound.failed = None;
         }
-        for (state, role) in self.env.roles.iter_mut().zip(&self.team.roles) {
-            if let Some(activation) = &mut state.activation {
-                activation.resume(role);
-            }
-        }
+        let team = self.team.clone();
+        self.env
+            .for_each_activation_mut(&mut |key, activation| activation.resume(team.role(key.role)));
         Ok(())
     }
 
@@ -231,7 +237,10 @@ impl Stepper {
         self.env.components.insert(slot, new.clone());
         let team = self.team.clone();
         let role = team.role(slot.role);
-        if let Some(activation) = &mut self.env.roles[slot.role.index()].activation {
+        self.env.for_each_activation_mut(&mut |key, activation| {
+            if key.role != slot.role {
+                return;
+            }
             let open = activation.open_calls(role);
             let made_by_it: Vec<Work> = open
                 .map(|(work, _)| work)
@@ -240,7 +249,7 @@ impl Stepper {
             for work in made_by_it {
                 activation.component_replaced(role, work);
             }
-        }
+        });
         Ok(())
     }
 
@@ -290,11 +299,15 @@ impl Stepper {
         self.ensure_running()?;
         ensure(self.env.is_step_open, "a call outside of a step")?;
         ensure(
-            self.activation_mut(call.role)?
+            self.activation_mut(call.activation())?
                 .tool_call(call.work)
                 .is_none_or(TurnCall::is_ready),
             "a call that is not approved",
         )?;
+        if let Work::ToolCall { tool, .. } = call.work {
+            let can_be_called = can_be_called(call.activation(), tool);
+            ensure(can_be_called, "a call of a role that led to it")?;
+        }
         let open = self.open_call_mut(call)?;
         ensure(open.phase.is_ready(), "a call that is not ready")?;
         ensure(
@@ -308,11 +321,11 @@ impl Stepper {
             open.progress.external_writes.clear();
         }
         *open.phase = Phase::Running;
-        Ok(())
+        self.begin_role_call(call)
     }
 
     fn apply_call_finished(&mut self, call: CallKey, result: &CallResult) -> ApplyResult {
-        let CallKey { role: id, work } = call;
+        let (id, work, key) = (call.role, call.work, call.activation());
         let fits = match result {
             CallResult::Chosen(choice) => {
                 let known = -1..self.team.role(id).actions.len() as i32;
@@ -328,14 +341,14 @@ impl Stepper {
             }
             CallResult::Returned { .. } => matches!(work, Work::Act { .. } | Work::ToolCall { .. }),
             CallResult::Replied(reply) => {
-                self.ensure_valid_reply(id, reply)?;
+                self.ensure_valid_reply(key, reply)?;
                 matches!(work, Work::Turn { .. })
             }
         };
         ensure(fits, "a result of another kind of call")?;
         self.env.charge_reservations(&self.team, call);
         match result {
-            CallResult::Chosen(choice) => self.activation_mut(id)?.record_choice(work, *choice),
+            CallResult::Chosen(choice) => self.activation_mut(key)?.record_choice(work, *choice),
             CallResult::Planned {
                 tasks,
                 emissions,
@@ -347,7 +360,7 @@ impl Stepper {
                     ..Draft::default()
                 };
                 self.keep_result(call, &output, emissions, writes)?;
-                self.activation_mut(id)?.tasks = tasks.clone();
+                self.activation_mut(key)?.tasks = tasks.clone();
             }
             CallResult::Returned {
                 output,
@@ -364,11 +377,11 @@ impl Stepper {
             CallResult::Replied(reply) => return self.begin_turn(call, reply),
         }
         let team = self.team.clone();
-        self.activation_mut(id)?.proceed(team.role(id));
+        self.activation_mut(key)?.proceed(team.role(id));
         Ok(())
     }
 
-    /// Keeps the result of a call until the commit.
+    /// Keeps the result of a call until the commit. A called role publishes nothing.
     pub(super) fn keep_result(
         &mut self,
         call: CallKey,
@@ -376,12 +389,12 @@ impl Stepper {
         emissions: &[Draft],
         writes: &[Write],
     ) -> ApplyResult {
-        let emissions = emissions
-            .iter()
+        let published = emissions.iter().filter(|_| call.via.is_empty());
+        let emissions = published
             .map(|draft| self.make_next_message(call, draft))
             .collect::<Result<_, _>>()?;
         let output = self.make_next_message(call, output)?;
-        let activation = self.activation_mut(call.role)?;
+        let activation = self.activation_mut(call.activation())?;
         let tried = core::mem::take(&mut activation.current_call);
         activation.done.push(FinishedCall {
             work: call.work,
@@ -400,10 +413,13 @@ impl Stepper {
         call: CallKey,
         draft: &Draft,
     ) -> Result<UncommittedMessage, IllegalEvent> {
-        let activation = self.activation_mut(call.role)?;
+        let activation = self.activation_mut(call.activation())?;
         let number = activation.message_count;
         activation.message_count += 1;
-        let id = format!("{}-{}-{number}", activation.opened_in_step, call.role.0);
+        let id = format!(
+            "{}-{number}",
+            message_id_prefix(&self.env, call.activation())
+        );
         Ok(self.make_message(call, draft, &id))
     }
 

@@ -9,7 +9,7 @@ use super::ready_index::RoleStatus;
 use crate::record::event::{Event, RoutingResult, Status};
 use crate::record::id::{JoinId, RoleId, Slot, SlotKind};
 use crate::record::turn::ToolRef;
-use crate::record::work::{CallKey, Work};
+use crate::record::work::{ActivationKey, CallKey, Work};
 use crate::state::activation::{Activation, OpenCallMut, Phase};
 
 /// An event that cannot have happened in this state. The journal is damaged, or there is a bug.
@@ -56,6 +56,9 @@ impl Stepper {
     }
 
     fn ensure_call_exists(&self, call: CallKey) -> ApplyResult {
+        for caller in call.via.calls() {
+            self.ensure_role_exists(caller.role)?;
+        }
         match call.work {
             Work::Act { action, .. } => self.ensure_slot_exists(Slot {
                 role: call.role,
@@ -69,7 +72,7 @@ impl Stepper {
                 kind: SlotKind::Action(action),
             }),
             Work::ToolCall {
-                tool: ToolRef::Handoff(to),
+                tool: ToolRef::Handoff(to) | ToolRef::Role(to),
                 ..
             } => {
                 self.ensure_role_exists(call.role)?;
@@ -164,19 +167,21 @@ impl Stepper {
         self.ensure_valid_routing(routed)
     }
 
-    /// Returns the open activation of a role. Fails if it has none.
-    pub(super) fn activation_mut(&mut self, id: RoleId) -> Result<&mut Activation, IllegalEvent> {
-        self.ensure_role_exists(id)?;
-        self.env.roles[id.index()]
-            .activation
-            .as_mut()
+    /// Returns an open activation. Fails if it is not open.
+    pub(super) fn activation_mut(
+        &mut self,
+        key: ActivationKey,
+    ) -> Result<&mut Activation, IllegalEvent> {
+        self.ensure_role_exists(key.role)?;
+        self.env
+            .activation_mut(key)
             .ok_or_else(|| IllegalEvent("a role that is idle".into()))
     }
 
     /// Returns an open call. Fails if it is not open.
     pub(super) fn open_call_mut(&mut self, call: CallKey) -> Result<OpenCallMut<'_>, IllegalEvent> {
         let team = self.team.clone();
-        self.activation_mut(call.role)?
+        self.activation_mut(call.activation())?
             .open_call_mut(team.role(call.role), call.work)
             .ok_or_else(|| IllegalEvent("a call that is not open".into()))
     }

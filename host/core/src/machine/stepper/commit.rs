@@ -19,7 +19,7 @@ use crate::record::id::{CheckpointId, MessageId, RoleId};
 use crate::record::message::Hop;
 use crate::record::rules::Reducer;
 use crate::record::scope_write::{ROLE_SCOPE, ScopeChange, Write};
-use crate::record::work::CallKey;
+use crate::record::work::{ActivationKey, CallKey};
 use crate::state::activation::{
     Activation, CallProgress, FinishedCall, ToolOutcome, TurnCall, UncommittedMessage,
 };
@@ -59,12 +59,12 @@ impl Stepper {
     /// Returns why the open step cannot be committed, if there is a conflict.
     pub(super) fn step_conflict(&self) -> Option<StepConflicted> {
         let mut writers: BTreeMap<(&str, &str), Vec<RoleId>> = BTreeMap::new();
-        for (id, activation) in self.complete_activations() {
+        for (key, activation) in self.activations_to_commit() {
             for write in activation.writes() {
                 if write.scope != ROLE_SCOPE && self.reducer(&write.scope).is_none() {
                     let roles = writers.entry((&write.scope, &write.key)).or_default();
-                    if !roles.contains(&id) {
-                        roles.push(id);
+                    if !roles.contains(&key.role) {
+                        roles.push(key.role);
                     }
                 }
             }
@@ -77,9 +77,11 @@ impl Stepper {
             .into_iter()
             .chain(files)
             .find(|(_, roles)| roles.len() > 1)?;
-        let writers = roles
-            .into_iter()
-            .filter_map(|id| self.conflicting_writer(id, scope, key))
+        let written = WrittenKey { scope, key };
+        let writers = self
+            .activations_to_commit()
+            .filter(|(key, _)| roles.contains(&key.role))
+            .filter_map(|(key, activation)| self.conflicting_writer(key, activation, written))
             .collect();
         let (scope, key) = (String::from(scope), String::from(key));
         Some(StepConflicted {
@@ -90,10 +92,13 @@ impl Stepper {
         })
     }
 
-    /// Returns the first call of a role that wrote a key.
-    fn conflicting_writer(&self, id: RoleId, scope: &str, key: &str) -> Option<ConflictingWriter> {
-        let activation = self.env.role(id).activation.as_ref()?;
-        let written = WrittenKey { scope, key };
+    /// Returns the first call of an activation that wrote a key.
+    fn conflicting_writer(
+        &self,
+        key: ActivationKey,
+        activation: &Activation,
+        written: WrittenKey<'_>,
+    ) -> Option<ConflictingWriter> {
         let first = activation.done.iter().find(|done| written.is_by(done));
         let first = first.map(|done| (done.work, &done.progress)).or_else(|| {
             let mut calls = activation.tool_calls();
@@ -102,9 +107,9 @@ impl Stepper {
         });
         let (work, progress) = first?;
         Some(ConflictingWriter {
-            call: CallKey::new(id, work),
+            call: CallKey::in_activation(key, work),
             attempt: progress.attempts,
-            digest: self.component(id, work).cloned(),
+            digest: self.component(key.role, work).cloned(),
         })
     }
 
@@ -118,7 +123,20 @@ impl Stepper {
         all
     }
 
-    pub(super) fn complete_activations(&self) -> impl Iterator<Item = (RoleId, &Activation)> {
+    /// Returns the activations that the commit ends, in the order in which they are merged: by role,
+    /// and that in which a role handles mail before those in which it was called.
+    pub(super) fn activations_to_commit(
+        &self,
+    ) -> impl Iterator<Item = (ActivationKey, &Activation)> {
+        let complete = self.complete_activations();
+        let mut all: Vec<_> = complete
+            .flat_map(|(id, _)| self.env.activations_of(id))
+            .collect();
+        all.sort_by_key(|(key, _)| *key);
+        all.into_iter()
+    }
+
+    fn complete_activations(&self) -> impl Iterator<Item = (RoleId, &Activation)> {
         let complete = self
             .ready_index
             .iter()
@@ -182,19 +200,21 @@ impl Stepper {
 
     /// Merges the memories and writes of the roles of the step into the state.
     pub(super) fn merge_activations(&mut self) {
-        for id in self
-            .complete_activations()
-            .map(|(id, _)| id)
-            .collect::<Vec<_>>()
-        {
-            if let Some(activation) = self.env.roles[id.index()].activation.take() {
-                let news = self.not_in_memory(id, &activation.news);
-                let memory = &mut self.env.roles[id.index()].memory;
-                memory.extend(news);
-                memory.extend(activation.done.iter().map(|done| done.output.message));
-                self.apply_writes(id, &activation);
-                self.commit_files(id, &activation);
-            }
+        let complete: Vec<RoleId> = self.complete_activations().map(|(id, _)| id).collect();
+        let mut ended = BTreeMap::new();
+        for id in complete {
+            let state = &mut self.env.roles[id.index()];
+            ended.append(&mut state.called);
+            let activation = state.activation.take();
+            ended.extend(activation.map(|activation| (ActivationKey::of_mail(id), activation)));
+        }
+        for (ActivationKey { role: id, .. }, activation) in ended {
+            let news = self.not_in_memory(id, &activation.news);
+            let memory = &mut self.env.roles[id.index()].memory;
+            memory.extend(news);
+            memory.extend(activation.outputs());
+            self.apply_writes(id, &activation);
+            self.commit_files(id, &activation);
         }
     }
 
@@ -318,7 +338,8 @@ impl Stepper {
         let message = conflict_message(scope, key, &names);
         let (mut files, mut since) = (Vec::new(), self.env.step);
         for writer in writers {
-            let Some(activation) = &mut self.env.roles[writer.call.role.index()].activation else {
+            let reverted = writer.call.activation();
+            let Some(activation) = self.env.activation_mut(reverted) else {
                 continue;
             };
             let fault = Fault::new(FaultKind::StateConflict, message.clone());
@@ -335,6 +356,7 @@ impl Stepper {
                 files.extend(activation.revert_tool_calls(is_reverted, &fault));
             }
             since = since.min(activation.opened_in_step);
+            self.reopen_role_calls(reverted);
         }
         self.revert_files(files, since);
     }
@@ -344,6 +366,9 @@ impl Stepper {
 /// it, so not all roles are named if there are many.
 pub fn conflict_message(scope: &str, key: &str, roles: &[&str]) -> String {
     const NAMED: usize = 8;
+    // A role may have written it in several activations.
+    let mut roles = Vec::from(roles);
+    roles.dedup();
     let names = match roles.split_at_checked(NAMED) {
         Some((named, others)) if others.len() > 1 => {
             format!("{} and {} others", named.join(", "), others.len())

@@ -65,12 +65,12 @@ impl Stepper {
         calls: CallPolicy,
     ) -> Event {
         let mut finished = Vec::new();
-        for (id, activation) in self.env.activations() {
+        for (key, activation) in self.env.activations() {
             let calls = activation.done.iter();
-            finished.extend(calls.map(|done| CallKey::new(id, done.work)));
+            finished.extend(calls.map(|done| CallKey::in_activation(key, done.work)));
             let tool_calls = activation.tool_calls();
             let made = tool_calls.filter(|(_, call)| call.was_made());
-            finished.extend(made.map(|(work, _)| CallKey::new(id, work)));
+            finished.extend(made.map(|(work, _)| CallKey::in_activation(key, work)));
         }
         Event::RunResumed(RunResumed {
             checkpoint: self.env.checkpoint.clone(),
@@ -172,7 +172,7 @@ impl Stepper {
         let attempt = open.progress.attempts;
         let limited = result.map(|finished| match finished {
             CallResult::Replied(mut reply) => {
-                limit_calls(role, open.activation, &mut reply);
+                limit_calls(role, call.activation(), open.activation, &mut reply);
                 CallResult::Replied(reply)
             }
             other => other,

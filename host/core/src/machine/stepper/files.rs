@@ -28,7 +28,7 @@ impl Stepper {
             "changes of files that are not in order",
         )?;
         self.running_call_mut(call)?.progress.files = files.to_vec();
-        let activation = self.activation_mut(call.role)?;
+        let activation = self.activation_mut(call.activation())?;
         // A later call of the turn wins, also if it ended sooner.
         let changed_later: Vec<String> = activation
             .file_changes()
@@ -59,10 +59,9 @@ impl Stepper {
     /// at that path.
     pub(super) fn conflicting_file_writers(&self) -> BTreeMap<&str, Vec<RoleId>> {
         let changes = || {
-            self.complete_activations().flat_map(|(id, _)| {
-                self.env
-                    .uncommitted_changes(id)
-                    .map(move |(_, change)| (id, change))
+            self.activations_to_commit().flat_map(|(key, activation)| {
+                let changes = activation.file_changes();
+                changes.map(move |(_, change)| (key.role, change))
             })
         };
         let mut writers: BTreeMap<&str, (Vec<RoleId>, bool)> = BTreeMap::new();
@@ -128,10 +127,9 @@ impl Stepper {
         }
         // In reverse order: the content of a directory comes before the directory.
         for (path, before) in first.into_iter().rev() {
-            let ids: Vec<RoleId> = self.env.activations().map(|(id, _)| id).collect();
-            let left = ids
-                .into_iter()
-                .flat_map(|id| self.env.uncommitted_changes(id))
+            let open = self.env.activations();
+            let left = open
+                .flat_map(|(_, activation)| activation.file_changes())
                 .filter(|(_, change)| change.path == path);
             let committed = self
                 .env

@@ -12,13 +12,14 @@ use alloc::vec::Vec;
 use super::Stepper;
 use super::checks::{ApplyResult, IllegalEvent, ensure};
 use super::ready_index::RoleStatus;
+use super::role_calls::{request_id_prefix, role_returned_event};
 use crate::record::event::{AttemptEvent, Event, RequestAnswered, RequestOpened};
 use crate::record::host_call::{CallOutcome, HostCall, HostCallKind};
 use crate::record::id::{RequestId, RoleId};
 use crate::record::message::Draft;
 use crate::record::money::Usd;
 use crate::record::request::{HumanAnswer, HumanRequest};
-use crate::record::work::{CallKey, Work};
+use crate::record::work::{ActivationKey, CallKey, Work};
 use crate::state::activation::{Activation, Phase};
 use crate::state::environment::Environment;
 use crate::team::React;
@@ -27,8 +28,8 @@ impl Stepper {
     /// Returns the id of the request that an open call makes after `before` others.
     pub fn request_id(&self, call: CallKey, before: u32) -> Option<RequestId> {
         self.env.open_call(&self.team, call)?;
-        let activation = self.env.role(call.role).activation.as_ref()?;
-        Some(request_id(call, activation, before))
+        let activation = self.env.activation(call.activation())?;
+        Some(self.request_id_in(call, activation, before))
     }
 
     /// Returns the event that ends the current attempt of a call because it asks a human, or `None`
@@ -67,22 +68,35 @@ impl Stepper {
         ))
     }
 
-    /// Returns the event that opens the next request that is not about a running attempt: that of a
-    /// human role which has taken its mail, or about a tool call that has to be approved.
-    pub(super) fn request_opening_event(&self) -> Option<Event> {
-        let id = self.ready_index.first_opening_request()?;
-        match &self.team.role(id).react {
-            React::Tools(_) => self.approval_request_event(id),
-            _ => self.human_role_request_event(id),
-        }
+    /// Returns the next event that nothing outside has to happen for: the opening of a request, or
+    /// the end of a tool call because the role that it called is done.
+    pub(super) fn due_event(&self) -> Option<Event> {
+        let root = self.ready_index.first_event_due()?;
+        self.request_opening_event(root)
+            .or_else(|| role_returned_event(&self.team, &self.env, root))
+    }
+
+    /// Returns the event that opens the next request, within the activation of a role, that is not
+    /// about a running attempt: that of a human role which has taken its mail or was called, or
+    /// about a tool call that has to be approved.
+    fn request_opening_event(&self, root: RoleId) -> Option<Event> {
+        let mut activations = self.env.activations_of(root);
+        activations.find_map(|(key, _)| match &self.team.role(key.role).react {
+            React::Tools(_) => self.approval_request_event(key),
+            React::Human => self.human_role_request_event(key),
+            React::ByOrder | React::Choose { .. } | React::PlanAndAct => None,
+        })
     }
 
     /// Returns the event that opens the request of a human role.
-    fn human_role_request_event(&self, id: RoleId) -> Option<Event> {
-        let activation = self.env.role(id).activation.as_ref()?;
-        let call = CallKey::new(id, Work::Answer);
+    fn human_role_request_event(&self, key: ActivationKey) -> Option<Event> {
+        let activation = self.env.activation(key)?;
+        if !activation.phase.is_ready() {
+            return None;
+        }
+        let call = CallKey::in_activation(key, Work::Answer);
         let request = HumanRequest {
-            id: request_id(call, activation, 0),
+            id: self.request_id_in(call, activation, 0),
             question: self.question(activation),
             schema: None,
             choices: Vec::new(),
@@ -139,7 +153,7 @@ impl Stepper {
             self.ensure_running()?;
             ensure(self.env.is_step_open, "a question outside of a step")?;
             ensure(
-                self.request_opening_event()
+                self.due_event()
                     .as_ref()
                     .is_some_and(|event| opens_request(event, call, request)),
                 "a question of nobody's",
@@ -147,7 +161,7 @@ impl Stepper {
         } else {
             self.running_call_mut(call)?;
             ensure(
-                is_id_of_call(&request.id, call, self.activation_mut(call.role)?),
+                self.is_id_of_call(&request.id, call),
                 "a request under the name of another",
             )?;
         }
@@ -196,7 +210,7 @@ impl Stepper {
                     ..Draft::default()
                 };
                 self.keep_result(call, &output, &[], &[])?;
-                self.activation_mut(call.role)?
+                self.activation_mut(call.activation())?
                     .proceed(team.role(call.role));
             }
             (Work::Answer, None) => {
@@ -220,6 +234,31 @@ impl Stepper {
         self.set_checkpoint(checkpoint.clone(), parent.clone());
         Ok(())
     }
+
+    /// Returns whether an id is one that an open call can give to a request.
+    fn is_id_of_call(&self, request: &RequestId, call: CallKey) -> bool {
+        let before = request
+            .0
+            .rsplit_once('-')
+            .and_then(|(_, before)| before.parse().ok());
+        before.is_some_and(|before| self.request_id(call, before).as_ref() == Some(request))
+    }
+
+    /// Returns an id derived from the activation, the call in it, and the number of the request in
+    /// the call.
+    fn request_id_in(&self, call: CallKey, activation: &Activation, before: u32) -> RequestId {
+        let prefix = request_id_prefix(&self.env, call.activation());
+        if let Work::ToolCall {
+            turn, call: index, ..
+        } = call.work
+        {
+            return RequestId(format!("{prefix}-{turn}-{index}-{before}"));
+        }
+        let place = usize::from(activation.skipped_actions)
+            + activation.done.len()
+            + activation.choices.len();
+        RequestId(format!("{prefix}-{place}-{before}"))
+    }
 }
 
 /// Returns whether an event opens this request of this call.
@@ -231,36 +270,6 @@ fn opens_request(event: &Event, call: CallKey, request: &HumanRequest) -> bool {
     )
 }
 
-/// Returns whether an id is one that an open call can give to a request.
-fn is_id_of_call(request: &RequestId, call: CallKey, activation: &Activation) -> bool {
-    let before = request
-        .0
-        .rsplit_once('-')
-        .and_then(|(_, before)| before.parse().ok());
-    before.is_some_and(|before| request_id(call, activation, before) == *request)
-}
-
-/// Returns an id derived from the step, the role, the call in its activation, and the number of the
-/// request in the call.
-fn request_id(call: CallKey, activation: &Activation, before: u32) -> RequestId {
-    if let Work::ToolCall {
-        turn, call: index, ..
-    } = call.work
-    {
-        let step = activation.opened_in_step;
-        return RequestId(format!(
-            "ask-{step}-{}-{turn}-{index}-{before}",
-            call.role.0
-        ));
-    }
-    let place =
-        usize::from(activation.skipped_actions) + activation.done.len() + activation.choices.len();
-    RequestId(format!(
-        "ask-{}-{}-{place}-{before}",
-        activation.opened_in_step, call.role.0
-    ))
-}
-
 /// Returns whether a request that is no longer open may have had this id: the id contains a step and
 /// a role that exist. To be certain, all recorded events would have to be read.
 pub fn may_have_had_request(env: &Environment, id: &str) -> bool {
@@ -269,5 +278,11 @@ pub fn may_have_had_request(env: &Environment, id: &str) -> bool {
         .into_iter()
         .flat_map(|parts| parts.split('-'));
     let parts: Option<Vec<u64>> = parts.map(|part| part.parse().ok()).collect();
-    matches!(parts.as_deref(), Some([step, role, _, _] | [step, role, _, _, _]) if *step <= env.step && *role < env.roles.len() as u64)
+    let Some(numbers) = parts else {
+        return false;
+    };
+    // A call of a role adds the turn, the call and the role.
+    let is_complete = numbers.len() >= 4 && matches!(numbers.len() % 3, 1 | 2);
+    let exists = |(step, role): (u64, u64)| step <= env.step && role < env.roles.len() as u64;
+    is_complete && exists((numbers[0], numbers[1]))
 }

@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 use super::Stepper;
 use crate::record::id::RoleId;
 use crate::record::message::{IDEMPOTENCY_KEY, Message};
+use crate::record::work::ActivationKey;
 use crate::state::environment::Environment;
 use crate::state::messages::MessageRef;
 
@@ -95,32 +96,21 @@ impl Stepper {
     /// Returns the same as `Environment::recent_memory`, at a cost that does not grow with the memory.
     pub fn recent_memory(
         &mut self,
-        id: RoleId,
+        key: ActivationKey,
         label: Option<&str>,
         limit: usize,
     ) -> Vec<Arc<Message>> {
         let Some(label) = label else {
-            return self.env.recent_memory(id, None, limit);
+            return self.env.recent_memory(key, None, limit);
         };
-        let open = self
-            .env
-            .role(id)
-            .activation
-            .iter()
-            .flat_map(|activation| &activation.done);
-        let open = open
-            .map(|done| done.output.message)
-            .filter(|message| self.env.message(*message).cause_by == label);
+        let mut open = self.env.uncommitted_memory(key);
+        open.retain(|message| self.env.message(*message).cause_by == label);
         let labelled = self
             .memory_index
-            .with_label(&self.env, id, label)
+            .with_label(&self.env, key.role, label)
             .iter()
             .copied();
-        let mut found: Vec<_> = labelled
-            .chain(open.collect::<Vec<_>>())
-            .rev()
-            .take(limit)
-            .collect();
+        let mut found: Vec<_> = labelled.chain(open).rev().take(limit).collect();
         found.reverse();
         self.env.resolve(&found)
     }

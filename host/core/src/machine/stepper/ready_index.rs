@@ -10,8 +10,9 @@ use alloc::vec::Vec;
 use super::tool_calls::startable_tool_calls;
 use crate::record::event::{Event, JoinReleased, MessageSent, RunStarted, StepCommitted};
 use crate::record::id::RoleId;
-use crate::record::work::Work;
-use crate::state::activation::{Activation, Phase, TurnCall};
+use crate::record::work::{ActivationKey, Work};
+use crate::state::activation::{Activation, Phase};
+use crate::state::environment::activations::called_key;
 use crate::state::environment::{Environment, RoleState};
 use crate::team::{Role, Team};
 
@@ -22,8 +23,9 @@ pub(super) enum RoleStatus {
     HasMail,
     /// It can make a call.
     Ready,
-    /// It is a human role whose request is not opened yet, or has a tool call for which that holds.
-    OpeningRequest,
+    /// An event is due that nothing outside has to happen for: a request of a human role or for a
+    /// tool call is to be opened, or a called role is done.
+    EventDue,
     /// An attempt is in progress. Of several calls, none can be started.
     Running,
     /// It waits before a retry.
@@ -41,14 +43,14 @@ pub(super) enum RoleStatus {
 pub(super) struct ReadyIndex {
     by_role: BTreeMap<RoleId, (RoleStatus, CallCounts)>,
     ready: BTreeSet<RoleId>,
-    opening_request: BTreeSet<RoleId>,
+    event_due: BTreeSet<RoleId>,
     counts: [usize; RoleStatus::Complete as usize + 1],
     calls: CallCounts,
 }
 
 impl RoleStatus {
     /// Returns the status of a role, or `None` if it has neither mail nor open work.
-    fn from_state(role: &Role, state: &RoleState) -> Option<Self> {
+    fn from_state(role: &Role, state: &RoleState, open: &OpenWork) -> Option<Self> {
         let Some(activation) = &state.activation else {
             return (!state.mailbox.is_empty()).then_some(Self::HasMail);
         };
@@ -56,7 +58,7 @@ impl RoleStatus {
             Phase::Ready | Phase::ReadyAfterFault(_)
                 if activation.current_work(role) == Some(Work::Answer) =>
             {
-                Self::OpeningRequest
+                Self::EventDue
             }
             Phase::Ready | Phase::ReadyAfterFault(_) => Self::Ready,
             Phase::Running => Self::Running,
@@ -64,38 +66,21 @@ impl RoleStatus {
             Phase::Failed(_) => Self::Failed,
             Phase::WaitingForHuman(_) => Self::WaitingForHuman,
             Phase::Complete => Self::Complete,
-            Phase::CallingTools => Self::from_tool_calls(role, activation),
+            Phase::CallingTools | Phase::CallingRole => open.status(),
         })
-    }
-
-    /// Returns the status of a role with open tool calls: what the stepper has to do about it next.
-    fn from_tool_calls(role: &Role, activation: &Activation) -> Self {
-        let open = || {
-            activation
-                .tool_calls()
-                .map(|(_, call)| call)
-                .filter(|call| call.outcome.is_none())
-        };
-        let has = |phase: Phase| open().any(|call| call.phase == phase);
-        let starts = |tools| startable_tool_calls(tools, activation).next().is_some();
-        if open().any(TurnCall::needs_request) {
-            Self::OpeningRequest
-        } else if role.tool_loop().is_some_and(starts) {
-            Self::Ready
-        } else if has(Phase::Running) {
-            Self::Running
-        } else if has(Phase::BackingOff) {
-            Self::BackingOff
-        } else if open().any(|call| matches!(call.phase, Phase::Failed(_))) {
-            Self::Failed
-        } else {
-            Self::WaitingForHuman
-        }
     }
 }
 
-/// How many calls of a role are in a phase that matters to others, also while the role can do
-/// something else.
+/// What the calls of an activation, and of those it led to, have come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct OpenWork {
+    event_due: bool,
+    can_start: bool,
+    calls: CallCounts,
+}
+
+/// How many calls are in a phase that matters to other roles, also while the role can do something
+/// else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct CallCounts {
     running: usize,
@@ -103,30 +88,80 @@ struct CallCounts {
     failed: usize,
 }
 
-impl CallCounts {
-    /// Counts the calls of a role with this status.
-    fn new(status: RoleStatus, state: &RoleState) -> Self {
-        let tool_calls = state
-            .activation
-            .as_ref()
-            .filter(|activation| activation.phase == Phase::CallingTools);
-        let Some(activation) = tool_calls else {
-            return Self {
-                running: usize::from(status == RoleStatus::Running),
-                backing_off: usize::from(status == RoleStatus::BackingOff),
-                failed: usize::from(status == RoleStatus::Failed),
-            };
-        };
-        let mut counts = Self::default();
-        for (_, call) in activation.tool_calls() {
-            match call.phase {
-                Phase::Running => counts.running += 1,
-                Phase::BackingOff => counts.backing_off += 1,
-                Phase::Failed(_) => counts.failed += 1,
-                _ => {}
+impl OpenWork {
+    /// Counts the calls of an activation and of those it led to.
+    pub(super) fn count(team: &Team, env: &Environment, key: ActivationKey) -> Self {
+        let mut open = Self::default();
+        for (other, activation) in env.activations_of(key.root()) {
+            if other.continues(&key) {
+                open.add(team.role(other.role), activation);
+                open.event_due |= has_called_role_done(env, other, activation);
             }
         }
-        counts
+        open
+    }
+
+    fn add(&mut self, role: &Role, activation: &Activation) {
+        match &activation.phase {
+            Phase::Ready | Phase::ReadyAfterFault(_) => {
+                let is_human = activation.current_work(role) == Some(Work::Answer);
+                self.event_due |= is_human;
+                self.can_start |= !is_human;
+            }
+            Phase::CallingTools => {
+                for (_, call) in activation.tool_calls() {
+                    self.event_due |= call.needs_request();
+                    self.calls.add(&call.phase);
+                }
+                let starts = |tools| startable_tool_calls(tools, activation).next().is_some();
+                self.can_start |= role.tool_loop().is_some_and(starts);
+            }
+            phase => self.calls.add(phase),
+        }
+    }
+
+    /// Returns whether something can be done, or is being done.
+    pub(super) fn can_go_on(&self) -> bool {
+        self.event_due || self.can_start || self.calls.running + self.calls.backing_off > 0
+    }
+
+    /// Returns the status of a role with open tool calls: what the stepper has to do about it next.
+    fn status(&self) -> RoleStatus {
+        if self.event_due {
+            RoleStatus::EventDue
+        } else if self.can_start {
+            RoleStatus::Ready
+        } else if self.calls.running > 0 {
+            RoleStatus::Running
+        } else if self.calls.backing_off > 0 {
+            RoleStatus::BackingOff
+        } else if self.calls.failed > 0 {
+            RoleStatus::Failed
+        } else {
+            RoleStatus::WaitingForHuman
+        }
+    }
+}
+
+/// Returns whether a tool call of an activation waits for a role that is done.
+fn has_called_role_done(env: &Environment, key: ActivationKey, activation: &Activation) -> bool {
+    let mut waiting = activation
+        .tool_calls()
+        .filter(|(_, call)| call.phase == Phase::CallingRole);
+    waiting.any(|(work, _)| {
+        let called = called_key(key, work).and_then(|called| env.activation(called));
+        called.is_some_and(|called| called.phase == Phase::Complete)
+    })
+}
+
+impl CallCounts {
+    fn add(&mut self, phase: &Phase) {
+        match phase {
+            Phase::Running => self.running += 1,
+            Phase::BackingOff => self.backing_off += 1,
+            Phase::Failed(_) => self.failed += 1,
+            _ => {}
+        }
     }
 }
 
@@ -147,8 +182,9 @@ impl ReadyIndex {
     ) {
         for id in ids {
             let state = env.role(id);
-            let now = RoleStatus::from_state(team.role(id), state)
-                .map(|status| (status, CallCounts::new(status, state)));
+            let open = OpenWork::count(team, env, ActivationKey::of_mail(id));
+            let now = RoleStatus::from_state(team.role(id), state, &open)
+                .map(|status| (status, open.calls));
             let before = match now {
                 Some(entry) => self.by_role.insert(id, entry),
                 None => self.by_role.remove(&id),
@@ -176,8 +212,8 @@ impl ReadyIndex {
             RoleStatus::Ready => {
                 self.ready.remove(&id);
             }
-            RoleStatus::OpeningRequest => {
-                self.opening_request.remove(&id);
+            RoleStatus::EventDue => {
+                self.event_due.remove(&id);
             }
             _ => {}
         }
@@ -189,8 +225,8 @@ impl ReadyIndex {
             RoleStatus::Ready => {
                 self.ready.insert(id);
             }
-            RoleStatus::OpeningRequest => {
-                self.opening_request.insert(id);
+            RoleStatus::EventDue => {
+                self.event_due.insert(id);
             }
             _ => {}
         }
@@ -231,21 +267,27 @@ impl ReadyIndex {
         self.ready.iter().copied()
     }
 
-    /// Returns the first human role whose request is to be opened.
-    pub(super) fn first_opening_request(&self) -> Option<RoleId> {
-        self.opening_request.first().copied()
+    /// Returns the first role about which an event is due.
+    pub(super) fn first_event_due(&self) -> Option<RoleId> {
+        self.event_due.first().copied()
     }
 
     /// Updates the index after an event was applied.
     pub(super) fn apply_event(&mut self, team: &Team, env: &Environment, event: &Event) {
         match event {
-            Event::Attempt(call, _) => self.update(team, env, [call.role]),
+            Event::Attempt(call, _) => self.update(team, env, [call.activation().root()]),
             Event::RunStarted(RunStarted { routed, .. })
             | Event::MessageSent(MessageSent { routed, .. }) => {
                 self.update(team, env, routed.to.iter().copied());
             }
             Event::StepStarted(started) => self.update(team, env, started.roles.iter().copied()),
-            Event::ComponentChanged(changed) => self.update(team, env, [changed.slot.role]),
+            Event::ComponentChanged(changed) => {
+                let of_role = env
+                    .activations()
+                    .filter(|(key, _)| key.role == changed.slot.role);
+                let roots: Vec<RoleId> = of_role.map(|(key, _)| key.root()).collect();
+                self.update(team, env, roots);
+            }
             Event::StepCommitted(StepCommitted {
                 routed, released, ..
             }) => {

@@ -15,6 +15,7 @@
 //!   tool exists, whether the arguments fit, how a human is asked. `call_ended_event` rejects calls
 //!   beyond the limit, and further calls that would end the activation.
 //! - `Work::ToolCall` of an action: run its component with `Invocation::arguments`.
+//! - `Work::ToolCall` of a role: nothing; `role_calls` decides all of it.
 //! - `Work::ToolCall` of a handoff: end the attempt at once; the content of its output is the
 //!   argument `message`.
 //! - A request with `HumanRequest::proposed` is about a call that was not made yet, and is opened
@@ -26,7 +27,9 @@ use alloc::vec::Vec;
 
 use super::Stepper;
 use super::checks::{ApplyResult, IllegalEvent, ensure};
-use crate::record::event::{AttemptEvent, CallFailed, Event, RequestOpened};
+use super::role_calls::{end_of_role_call, message_argument, message_id_prefix, request_id_prefix};
+use super::tool_calls::can_be_called;
+use crate::record::event::{AttemptEvent, CallFailed, CallFinished, Event, RequestOpened};
 use crate::record::fault::{Fault, FaultHandling, FaultKind};
 use crate::record::id::{RequestId, RoleId};
 use crate::record::message::Draft;
@@ -35,21 +38,24 @@ use crate::record::scope_write::Write;
 use crate::record::turn::{
     CallDecision, CallTarget, ToolRef, TurnOutcome, TurnReply, reply_text, tool_calls,
 };
-use crate::record::work::{CallKey, Work};
+use crate::record::work::{ActivationKey, CallKey, CallResult, Work};
 use crate::state::activation::{Activation, OpenCall, Phase, ToolOutcome, ToolReturn, Turn};
+use crate::state::environment::activations::called_key;
 use crate::team::Role;
 
 impl Stepper {
     /// Returns the event that opens the request for the next tool call of a role that a human has
     /// to approve.
-    pub(super) fn approval_request_event(&self, id: RoleId) -> Option<Event> {
-        let activation = self.env.role(id).activation.as_ref()?;
+    pub(super) fn approval_request_event(&self, key: ActivationKey) -> Option<Event> {
+        let activation = self.env.activation(key)?;
         let (work, _) = activation
             .tool_calls()
             .find(|(_, call)| call.needs_request())?;
-        let request = approval_request(self.team.role(id), CallKey::new(id, work), activation)?;
+        let call = CallKey::in_activation(key, work);
+        let prefix = request_id_prefix(&self.env, key);
+        let request = approval_request(self.team.role(key.role), call, activation, &prefix)?;
         Some(Event::Attempt(
-            CallKey::new(id, work),
+            call,
             AttemptEvent::RequestOpened(RequestOpened { request }),
         ))
     }
@@ -98,7 +104,7 @@ impl Stepper {
     }
 
     /// Fails unless the plans of a reply fit its calls and name tools that exist.
-    pub(super) fn ensure_valid_reply(&self, id: RoleId, reply: &TurnReply) -> ApplyResult {
+    pub(super) fn ensure_valid_reply(&self, key: ActivationKey, reply: &TurnReply) -> ApplyResult {
         let TurnOutcome::Calls(plans) = &reply.outcome else {
             return Ok(());
         };
@@ -107,8 +113,11 @@ impl Stepper {
             "plans for other calls than those of the reply",
         )?;
         let known = |target: &CallTarget| match target.tool {
-            ToolRef::Action(action) => action.index() < self.team.role(id).actions.len(),
+            ToolRef::Action(action) => action.index() < self.team.role(key.role).actions.len(),
             ToolRef::Handoff(to) => to.index() < self.team.roles.len(),
+            ToolRef::Role(to) => {
+                to.index() < self.team.roles.len() && can_be_called(key, target.tool)
+            }
         };
         let exist = plans.iter().all(|plan| match &plan.decision {
             CallDecision::Make(target) | CallDecision::AskFirst(target, _) => known(target),
@@ -120,15 +129,15 @@ impl Stepper {
     /// Applies a reply of the model: its calls are open, or the activation has its output.
     pub(super) fn begin_turn(&mut self, call: CallKey, reply: &TurnReply) -> ApplyResult {
         if let TurnOutcome::Answer(answer) = &reply.outcome {
-            self.activation_mut(call.role)?
+            self.activation_mut(call.activation())?
                 .turns
                 .push(Turn::from_reply(reply));
             self.keep_result(call, answer, &[], &[])?;
-            return self.advance(call.role);
+            return self.advance(call.activation());
         }
-        let activation = self.activation_mut(call.role)?;
+        let activation = self.activation_mut(call.activation())?;
         activation.turns.push(Turn::from_reply(reply));
-        self.advance(call.role)
+        self.advance(call.activation())
     }
 
     /// Ends a tool call with the result that it returned.
@@ -145,11 +154,13 @@ impl Stepper {
         else {
             return Err(IllegalEvent("a result of another kind of call".into()));
         };
-        let step = self.activation_mut(call.role)?.opened_in_step;
-        let mut messages = Vec::with_capacity(emissions.len());
-        for (number, draft) in emissions.iter().enumerate() {
+        let prefix = message_id_prefix(&self.env, call.activation());
+        let mut messages = Vec::new();
+        // A called role publishes nothing.
+        let published = emissions.iter().filter(|_| call.via.is_empty());
+        for (number, draft) in published.enumerate() {
             // Tool calls end in any order, so the ids do not depend on what ended before.
-            let id = format!("{step}-{}-{turn}.{index}.{number}", call.role.0);
+            let id = format!("{prefix}-{turn}.{index}.{number}");
             messages.push(self.make_message(call, draft, &id));
         }
         let returned = ToolReturn {
@@ -162,17 +173,76 @@ impl Stepper {
 
     /// Ends a tool call. After the last one of a turn the activation goes on.
     pub(super) fn end_tool_call(&mut self, call: CallKey, outcome: ToolOutcome) -> ApplyResult {
-        self.activation_mut(call.role)?
+        self.activation_mut(call.activation())?
             .tool_call_mut(call.work)
             .ok_or_else(|| IllegalEvent("a tool call that does not exist".into()))?
             .end(outcome);
-        self.advance(call.role)
+        self.advance(call.activation())
+    }
+
+    /// Begins the activation that a tool call of a role leads to; other calls lead to none. Its only
+    /// news is the message in the arguments.
+    pub(super) fn begin_role_call(&mut self, call: CallKey) -> ApplyResult {
+        let caller = call.activation();
+        let (
+            Some(called),
+            Work::ToolCall {
+                turn, call: index, ..
+            },
+        ) = (called_key(caller, call.work), call.work)
+        else {
+            return Ok(());
+        };
+        let turn = self.activation_mut(caller)?.turns.get(turn as usize);
+        let arguments = turn.and_then(|turn| turn.arguments(index as usize));
+        let team = self.team.clone();
+        let draft = Draft {
+            content: arguments.as_ref().map(message_argument).unwrap_or_default(),
+            to: alloc::vec![team.role(called.role).name.clone()],
+            ..Draft::default()
+        };
+        let id = message_id_prefix(&self.env, called);
+        let news = alloc::vec![self.make_message(call, &draft, &id).message];
+        let activation = Activation::new(self.env.step, news, team.role(called.role));
+        *self.open_call_mut(call)?.phase = Phase::CallingRole;
+        let root = &mut self.env.roles[called.root().index()];
+        root.called.insert(called, activation);
+        Ok(())
+    }
+
+    /// Ends a tool call because the role that it called is done.
+    pub(super) fn apply_role_returned(
+        &mut self,
+        call: CallKey,
+        finished: &CallFinished,
+    ) -> ApplyResult {
+        self.ensure_running()?;
+        ensure(self.env.is_step_open, "the end of a call outside of a step")?;
+        ensure(
+            end_of_role_call(&self.team, &self.env, call).as_ref() == Some(finished),
+            "the end of a call of a role that works, or another result",
+        )?;
+        match &finished.result {
+            CallResult::Returned { output, .. } => self.end_tool_call_with(call, output, &[], &[]),
+            _ => Ok(()),
+        }
+    }
+
+    /// Opens the calls of roles again that led to an activation, because a call of it has to be made
+    /// again.
+    pub(super) fn reopen_role_calls(&mut self, mut key: ActivationKey) {
+        while let (Some(caller), Some(call)) = (key.caller(), key.via.last()) {
+            if let Some(caller) = self.env.activation_mut(caller) {
+                caller.reopen_role_call(call.turn, call.call);
+            }
+            key = caller;
+        }
     }
 
     /// Moves on to what follows the tool calls that have ended.
-    fn advance(&mut self, id: RoleId) -> ApplyResult {
+    fn advance(&mut self, key: ActivationKey) -> ApplyResult {
         let team = self.team.clone();
-        let activation = self.activation_mut(id)?;
+        let activation = self.activation_mut(key)?;
         if !activation.has_open_tool_calls()
             && activation.done.is_empty()
             && let Some(turn) = activation.turns.last()
@@ -180,9 +250,10 @@ impl Stepper {
         {
             let output = ending_output(turn, target, returned, |to| &team.role(to).name);
             let turn = activation.turns.len() as u32 - 1;
-            self.keep_result(CallKey::new(id, Work::Turn { turn }), &output, &[], &[])?;
+            let call = CallKey::in_activation(key, Work::Turn { turn });
+            self.keep_result(call, &output, &[], &[])?;
         }
-        self.activation_mut(id)?.proceed(team.role(id));
+        self.activation_mut(key)?.proceed(team.role(key.role));
         Ok(())
     }
 
@@ -192,7 +263,7 @@ impl Stepper {
             .verdict()
             .ok_or_else(|| IllegalEvent("an answer that neither approves nor declines".into()))?;
         let asked = self
-            .activation_mut(call.role)?
+            .activation_mut(call.activation())?
             .tool_call_mut(call.work)
             .ok_or_else(|| IllegalEvent("an answer about no tool call".into()))?;
         match verdict {
@@ -234,8 +305,13 @@ fn ending_output<'a>(
     }
 }
 
-/// Returns the request to approve a tool call.
-fn approval_request(role: &Role, call: CallKey, activation: &Activation) -> Option<HumanRequest> {
+/// Returns the request to approve a tool call. `prefix` is the beginning of its id.
+fn approval_request(
+    role: &Role,
+    call: CallKey,
+    activation: &Activation,
+    prefix: &str,
+) -> Option<HumanRequest> {
     let Work::ToolCall {
         turn, call: index, ..
     } = call.work
@@ -246,7 +322,7 @@ fn approval_request(role: &Role, call: CallKey, activation: &Activation) -> Opti
     let approval = asked.approval.as_ref()?;
     let tool = asked.tool.clone();
     Some(HumanRequest {
-        id: approval_request_id(activation, call.role, turn, index),
+        id: RequestId(format!("{prefix}-{turn}-{index}")),
         question: format!("may `{}` call `{tool}`?", role.name),
         schema: approval.schema.clone(),
         choices: Vec::new(),
@@ -261,12 +337,4 @@ fn approval_request(role: &Role, call: CallKey, activation: &Activation) -> Opti
                 .arguments(index as usize)?,
         }),
     })
-}
-
-/// Returns the id of the request to approve a tool call.
-fn approval_request_id(activation: &Activation, role: RoleId, turn: u32, call: u32) -> RequestId {
-    RequestId(format!(
-        "ask-{}-{}-{turn}-{call}",
-        activation.opened_in_step, role.0
-    ))
 }

@@ -13,15 +13,16 @@ use super::{Activation, CallProgress, OpenCall, OpenCallMut, Phase, UncommittedM
 use crate::record::conversation::AssistantPart;
 use crate::record::fault::Fault;
 use crate::record::file::FileChange;
-use crate::record::id::Digest;
+use crate::record::id::{Digest, RoleId};
 use crate::record::json::Json;
 use crate::record::message::{Draft, stored_parts};
 use crate::record::scope_write::Write;
 use crate::record::turn::{
-    Approval, CallDecision, CallEffect, CallPlan, CallTarget, TurnOutcome, TurnReply, stored_media,
-    tool_calls,
+    Approval, CallDecision, CallEffect, CallPlan, CallTarget, ToolRef, TurnOutcome, TurnReply,
+    stored_media, tool_calls,
 };
 use crate::record::work::Work;
+use crate::state::messages::MessageRef;
 
 /// A reply of the model and what became of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -157,6 +158,14 @@ impl TurnCall {
         self.phase = Phase::Complete;
     }
 
+    /// Returns the role that it calls, if its tool is one.
+    pub fn called_role(&self) -> Option<RoleId> {
+        match self.target?.tool {
+            ToolRef::Role(role) => Some(role),
+            ToolRef::Action(_) | ToolRef::Handoff(_) => None,
+        }
+    }
+
     /// Returns whether it was made and counts as finished.
     pub fn was_made(&self) -> bool {
         matches!(
@@ -240,6 +249,21 @@ impl Activation {
         })
     }
 
+    /// Takes back the end of a call of a role, because something that the role did for it has to be
+    /// done again.
+    pub(crate) fn reopen_role_call(&mut self, turn: u32, call: u32) {
+        let turn = self.turns.get_mut(turn as usize);
+        let Some(call) = turn.and_then(|turn| turn.calls.get_mut(call as usize)) else {
+            return;
+        };
+        if call.target.is_some_and(|to| to.effect == CallEffect::Ends) {
+            self.done.clear();
+        }
+        call.phase = Phase::CallingRole;
+        call.outcome = None;
+        self.phase = Phase::CallingTools;
+    }
+
     /// Takes back the results of those tool calls for which `is_reverted` holds. They will be made
     /// again as further attempts; no turn is. Returns the file changes that they had made.
     pub(crate) fn revert_tool_calls(
@@ -267,8 +291,18 @@ impl Activation {
     }
 
     /// Returns the turns that are complete, up to the first that is not.
-    fn complete_turns(&self) -> impl Iterator<Item = &Turn> {
+    pub(crate) fn complete_turns(&self) -> impl Iterator<Item = &Turn> {
         self.turns.iter().take_while(|turn| turn.is_complete())
+    }
+
+    /// Returns the outputs of its finished calls, in order.
+    pub fn outputs(&self) -> impl DoubleEndedIterator<Item = MessageRef> {
+        self.done.iter().map(|done| done.output.message)
+    }
+
+    /// Returns the messages that its role remembers after it: those it handled, then its outputs.
+    pub(crate) fn remembered(&self) -> impl Iterator<Item = MessageRef> {
+        self.news.iter().copied().chain(self.outputs())
     }
 
     /// Returns the writes of all finished calls, in order.

@@ -1,0 +1,233 @@
+//! Activations of roles that other roles called as tools, in `strata.open.ROLE.called` of the role
+//! that handles mail. Each names the calls that led to it, and has its fault and its request beside
+//! it, because its role may have others.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use strata_core::record::id::RoleId;
+use strata_core::record::role_call::{RoleCall, RoleCallPath};
+use strata_core::record::work::ActivationKey;
+use strata_core::state::activation::{Activation, Phase};
+use strata_core::team::Team;
+
+use super::activation::{read_progress, restore_phase};
+use super::layout::{ActivationJson, CalledRoleJson};
+use super::located_value::{ImportResult, LocatedValue};
+use super::messages::ImportedMessages;
+use super::requests;
+use super::turns::{fault_json, read_own_phase};
+
+/// Returns an activation with the calls that led to it, its fault and its request.
+pub(super) fn write<'a>(
+    team: &'a Team,
+    key: &ActivationKey,
+    activation: &Activation,
+    of_called: ActivationJson<'a>,
+) -> CalledRoleJson<'a> {
+    CalledRoleJson {
+        role: &team.role(key.role).name,
+        via: via_json(team, &key.via),
+        fault: activation.phase.fault().map(fault_json),
+        request: match &activation.phase {
+            Phase::WaitingForHuman(request) => Some(requests::to_json(request)),
+            _ => None,
+        },
+        activation: of_called,
+    }
+}
+
+/// Returns the calls of roles that led to an activation, the first one first.
+pub(super) fn via_json(team: &Team, via: &RoleCallPath) -> Vec<Value> {
+    let call = |call: &RoleCall| {
+        let role = &team.role(call.role).name;
+        json!({ "role": role, "turn": call.turn, "tool_call": call.call })
+    };
+    via.calls().iter().map(call).collect()
+}
+
+/// Reads the activations of other roles that one in which a role handles mail led to.
+pub(super) fn read(
+    team: &Team,
+    place: &LocatedValue<'_>,
+    messages: &mut ImportedMessages<'_>,
+) -> ImportResult<BTreeMap<ActivationKey, Activation>> {
+    let found = place.read_items("called", |called| {
+        called.object()?;
+        let id = read_role(team, &called)?;
+        let mut via = RoleCallPath::EMPTY;
+        for call in called.read_items("via", |call| read_role_call(team, &call))? {
+            via = via
+                .with(call)
+                .ok_or_else(|| called.invalid("is called by too many roles"))?;
+        }
+        let role = team.role(id);
+        let mut activation = read_progress(role, &called, messages)?;
+        let phase = read_own_phase(&called)?;
+        restore_phase(&mut activation, role, phase);
+        Ok((ActivationKey { role: id, via }, activation))
+    })?;
+    Ok(found.into_iter().collect())
+}
+
+fn read_role_call(team: &Team, place: &LocatedValue<'_>) -> ImportResult<RoleCall> {
+    place.object()?;
+    Ok(RoleCall {
+        role: read_role(team, place)?,
+        turn: place.small_count("turn")?,
+        call: place.small_count("tool_call")?,
+    })
+}
+
+fn read_role(team: &Team, place: &LocatedValue<'_>) -> ImportResult<RoleId> {
+    let name = place.get_text("role")?;
+    let mut ids = team.role_ids();
+    ids.find(|id| team.role(*id).name == name)
+        .ok_or_else(|| place.invalid("names no `role` of the team"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use strata_core::machine::effect::Effect;
+    use strata_core::machine::stepper::Stepper;
+    use strata_core::record::conversation::{AssistantPart, ToolCall};
+    use strata_core::record::event::{Event, Status};
+    use strata_core::record::fault::{Fault, FaultKind};
+    use strata_core::record::host_call::{CallPolicy, FinishReason};
+    use strata_core::record::id::ActionId;
+    use strata_core::record::message::Draft;
+    use strata_core::record::money::Usd;
+    use strata_core::record::turn::{
+        CallDecision, CallEffect, CallPlan, CallTarget, ToolRef, TurnOutcome, TurnReply,
+    };
+    use strata_core::record::work::{CallResult, Work};
+    use strata_core::state::environment::Environment;
+    use strata_core::team::React;
+
+    use super::*;
+    use crate::storage::script::{definition, normalized};
+    use crate::storage::team_json;
+    use crate::storage::team_json::turns::tests::team_with_tools;
+
+    const CALLED: [RoleId; 2] = [RoleId(1), RoleId(4)];
+
+    /// Returns the team of the script, in which the first role calls two others, one of them a
+    /// person.
+    fn team_with_calls() -> Arc<Team> {
+        let mut team = Team::clone(&team_with_tools());
+        if let React::Tools(tools) = &mut team.roles[0].react {
+            let names = ["B/2", "E"];
+            for (id, name) in CALLED.into_iter().zip(names) {
+                let mut tool = tools.tools[0].clone();
+                (tool.name, tool.target) = (name.into(), target(id));
+                tools.tools.push(tool);
+            }
+        }
+        Arc::new(team)
+    }
+
+    fn target(role: RoleId) -> CallTarget {
+        CallTarget {
+            tool: ToolRef::Role(role),
+            effect: CallEffect::Continues,
+        }
+    }
+
+    /// Returns a reply that calls both roles.
+    fn reply() -> CallResult {
+        let call = |id: RoleId| {
+            AssistantPart::ToolCall(ToolCall {
+                id: format!("id {}", id.0),
+                name: "tool".into(),
+                arguments: r#"{"message":"please"}"#.into(),
+            })
+        };
+        let plan = |id| CallPlan {
+            tool: "tool".into(),
+            decision: CallDecision::Make(target(id)),
+        };
+        CallResult::Replied(TurnReply {
+            model: "default".into(),
+            finish: FinishReason::ToolCalls,
+            cost: Usd::ZERO,
+            message: CALLED.map(call).to_vec(),
+            outcome: TurnOutcome::Calls(CALLED.map(plan).to_vec()),
+        })
+    }
+
+    /// Returns the state in which the action `y` of a called role has failed, and a person is asked.
+    fn stopped_run(team: &Arc<Team>) -> Stepper {
+        let mut stepper = Stepper::new(team.clone(), Environment::new(team));
+        let start = stepper.run_started_event("run".into(), "idea".into(), Default::default());
+        stepper.apply(&start).unwrap();
+        loop {
+            let event: Event = match stepper.next() {
+                Effect::Record(event) => event,
+                Effect::Wait | Effect::Halt(_) => return stepper,
+                Effect::Call(call) => {
+                    let started = stepper.call_started_event(&call);
+                    stepper.apply(&started).unwrap();
+                    let result = match call.work {
+                        Work::Turn { .. } => Ok(reply()),
+                        Work::Act {
+                            action: ActionId(1),
+                            ..
+                        } => Err(Fault::new(FaultKind::Trap, "unreachable")),
+                        _ => Ok(CallResult::Returned {
+                            output: Draft::default(),
+                            emissions: Vec::new(),
+                            writes: Vec::new(),
+                        }),
+                    };
+                    stepper.call_ended_event(call.key(), result).unwrap()
+                }
+            };
+            stepper.apply(&event).unwrap();
+        }
+    }
+
+    #[test]
+    fn the_work_of_called_roles_is_read_back() {
+        let team = team_with_calls();
+        let stepper = stopped_run(&team);
+        let env = stepper.env();
+        assert_eq!(env.status, Status::Failed);
+        assert_eq!(env.role(RoleId(0)).called.len(), 2);
+        let text = team_json::export(&team, env, &definition());
+        let read = team_json::import(&team, text.as_bytes()).unwrap();
+        assert_eq!(normalized(&read), normalized(env));
+        let shown: Value = serde_json::from_str(&text).unwrap();
+        let via = json!([{ "role": "A", "turn": 0, "tool_call": 0 }]);
+        assert_eq!(shown["strata"]["faults"][0]["via"], via);
+        // The file alone is enough to go on.
+        let mut resumed = Stepper::new(team.clone(), read);
+        let event = resumed.run_resumed_event(None, CallPolicy::Auto);
+        resumed.apply(&event).unwrap();
+        let Effect::Call(call) = resumed.next() else {
+            panic!("a call is made again");
+        };
+        assert_eq!((call.role, call.attempt), (RoleId(1), 2));
+    }
+
+    #[test]
+    fn work_that_no_role_called_is_refused() {
+        let team = team_with_calls();
+        let text = team_json::export(&team, stopped_run(&team).env(), &definition());
+        let check = |change: &dyn Fn(&mut Value)| {
+            let mut value: Value = serde_json::from_str(&text).unwrap();
+            change(&mut value["strata"]["open"]["A"]["called"]);
+            let read = team_json::import(&team, value.to_string().as_bytes());
+            assert!(read.is_err(), "{read:?}");
+        };
+        check(&|called| *called = json!([]));
+        check(&|called| called[0]["via"] = json!([]));
+        check(&|called| called[0]["role"] = "nobody".into());
+        check(&|called| called[0]["via"][0]["turn"] = 7.into());
+        check(&|called| {
+            let hop = called[0]["via"][0].clone();
+            called[0]["via"] = vec![hop; 99].into();
+        });
+    }
+}
