@@ -292,7 +292,7 @@ fn what_the_host_does_not_take_of_python_is_an_error_with_its_place() {
         (
             "from strata_action import state\ndef keep(key):\n    state.role[key] = 1\nkeep(3)\n",
             &[
-                "TypeError: state: key: expected a text, found the int `3`",
+                "TypeError: state: key: expected a string, found the int `3`",
                 "line 3, in keep",
                 "line 4, in <module>",
             ],
@@ -300,7 +300,7 @@ fn what_the_host_does_not_take_of_python_is_an_error_with_its_place() {
         (
             "from strata_action import llm\nllm.ask(\"x\", max_tokens=\"many\")\n",
             &[
-                "TypeError: llm.ask: request.max_tokens: expected a whole number",
+                "TypeError: llm.ask: request.max_tokens: expected an integer",
                 "line 2, in <module>",
             ],
         ),

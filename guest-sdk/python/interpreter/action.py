@@ -1,8 +1,8 @@
-"""The action that scripts run in. Its config is the host's: `{script, config}`, where `script` is `{name, text}`, or null
-if the script is in the newest message, and `config` is what the team file says.
+"""The action that runs scripts.
 
-What a script may look like, and how it becomes an action, is in `script`; what it may import, in `library`; which of its lines run, in
-`lines`.
+The host passes the config `{script, config}`: `script` is `{name, text}`, or null if the script is in the newest
+message, and `config` is the config of the team file. `script` loads scripts, `library` imports the modules that they
+may use, and `lines` reports which of their lines run.
 """
 
 from __future__ import annotations
@@ -21,10 +21,13 @@ faults.hide(__file__)
 faults.hide(lines.__file__)
 
 
-def opened(kind: str, cx: Any) -> tuple[Export, Any]:
-    """What the script is marked to do, and the call as it is to see it."""
+def load_export(kind: str, cx: Any) -> tuple[Export, Any]:
+    """Return the export of the script with this kind, and the context to call it with.
+
+    Raises Failure if the script has no such export.
+    """
     config = cx.config["config"]
-    name, text = (cx.config["script"] or written(cx)).values()
+    name, text = (cx.config["script"] or script_in_message(cx)).values()
     cx = dataclasses.replace(cx, config=config)
     export = load(name, text, cx, lines.report).get(kind)
     if export is None:
@@ -32,31 +35,34 @@ def opened(kind: str, cx: Any) -> tuple[Export, Any]:
     return export, dataclasses.replace(cx, config=export.config(config))
 
 
-def written(cx: Any) -> dict[str, str]:
-    """The script that came in the newest message: its first block of code, or all of it."""
+def script_in_message(cx: Any) -> dict[str, str]:
+    """Return the script in the newest message: its first code block, or the whole text if it has none.
+
+    Raises Failure if there is no message or the code block is not closed.
+    """
     messages = cx.outputs or cx.news
     if not messages:
         raise Failure("running the script of the newest message: there is no message")
     newest = messages[-1]
     blocks = Reply(newest.content).code_blocks
     if blocks and not blocks[0].closed:
-        raise Failure("running the script of the newest message: its block of code has no closing fence")
+        raise Failure("running the script of the newest message: its code block has no closing fence")
     return {"name": f"{newest.cause_by}.py", "text": blocks[0].text if blocks else newest.content}
 
 
 @action
 def run(cx: Context) -> Output:
-    export, cx = opened("action", cx)
+    export, cx = load_export("action", cx)
     return export.act(cx)
 
 
 @planner
 def plan(cx: Context) -> list[Task]:
-    export, cx = opened("planner", cx)
+    export, cx = load_export("planner", cx)
     return export.plan(cx)
 
 
 @thinker
 def choose(situation: Situation) -> int:
-    export, situation = opened("thinker", situation)
+    export, situation = load_export("thinker", situation)
     return export.choose(situation)

@@ -1,6 +1,8 @@
-"""What scripts may import, beside the SDK: modules of the standard library. They are loaded here, when the component is
-made, since nothing can be loaded when a script runs. What needs threads, sockets or other programs is left out; asyncio
-runs coroutines and timers without them, and zoneinfo says that there is no time zone database.
+"""Imports the modules of the standard library that scripts may use.
+
+They are loaded when the component is built, because no module can be loaded when a script runs. Modules that need
+threads, sockets or other programs are left out. `asyncio` is patched to run coroutines and timers without them, and
+`zoneinfo` to report that there is no time zone database.
 """
 
 # ruff: noqa: F401
@@ -17,23 +19,23 @@ import asyncio, asyncio.base_events, asyncio.events
 import zoneinfo._common
 
 
-class _Waits:
-    """In place of a selector, which needs sockets: nothing comes from outside, so that waiting is sleeping."""
+class _Selector:
+    """A selector without sockets. No events arrive, so `select` only sleeps."""
 
     def select(self, timeout: float | None = None) -> list:
         if timeout is None:
-            raise RuntimeError("asyncio: everything waits, and nothing in the sandbox can wake it")
+            raise RuntimeError("asyncio: all tasks wait for something that cannot happen in the sandbox")
         if timeout > 0:
             time.sleep(timeout)
         return []
 
 
 class _Loop(asyncio.base_events.BaseEventLoop):
-    """A loop of coroutines and timers, without sockets, threads and signals."""
+    """An event loop for coroutines and timers, without sockets, threads and signals."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._selector = _Waits()
+        self._selector = _Selector()
 
     def _process_events(self, event_list: list) -> None:
         pass
@@ -49,11 +51,11 @@ class _Policy(asyncio.events._BaseDefaultEventLoopPolicy):
 asyncio.events._set_event_loop_policy(_Policy())
 
 
-def _no_zones(key: str) -> None:
+def _report_missing_database(key: str) -> None:
     raise zoneinfo.ZoneInfoNotFoundError(
         f"no time zone {key!r}: the sandbox has no time zone database; use datetime.timezone with an offset, or "
         "zoneinfo.ZoneInfo.from_file with a file that is granted"
     )
 
 
-zoneinfo._common.load_tzdata = _no_zones
+zoneinfo._common.load_tzdata = _report_missing_database

@@ -1,7 +1,7 @@
-"""Reports to the host which lines of a script run. If an attempt is ended from outside, because it computes for too long or
-recurses too deeply, this is all that is known of where it was.
+"""Reports to the host which lines of a script run.
 
-Each line is reported once, when it runs for the first time, and runs at full speed afterwards: so a loop costs nothing.
+If the host ends an attempt, because it exceeds its CPU limit or recurses too deeply, the fault shows the line that was
+reported last. Each line is reported only when it runs for the first time, so loops run at full speed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ sys.monitoring.register_callback(_TOOL, _LINE, _reached)
 
 
 def report(code: CodeType) -> None:
-    """Has the lines of this code and of the functions in it reported."""
+    """Report the lines of this code, and of the functions in it, when they run."""
     sys.monitoring.set_local_events(_TOOL, code, _LINE)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

@@ -1,6 +1,7 @@
-"""A script, and how it becomes an action. A script is either like an action's source, with a function that is marked with
-`@action`; or it returns at its top, and is then what such a function would hold: it finds `cx`, and returns a text, an
-`Output` or any data.
+"""Loading of scripts.
+
+A script either marks a function with `@action`, like the source of an action, or it contains only the body of such a
+function: it uses the variable `cx` and returns a string, an `Output` or any data at the top level.
 """
 
 from __future__ import annotations
@@ -15,29 +16,33 @@ from typing import Any
 from strata_action import Failure, exports, faults
 
 MODULE = "script"
-"""What a script is called by itself: no name that another module has."""
-ENDS = "__returned__"
-"""By what name a script finds what ends it."""
+"""The module name of a script. No other module has this name."""
+RETURN = "__returned__"
+"""The name under which a script finds the exception that replaces `return`."""
 
 faults.hide(__file__)
 
 
 class Returned(BaseException):
-    """A script's return. No script catches it that catches exceptions only."""
+    """Raised in place of a top-level `return`. Not an `Exception`, so that scripts do not catch it by accident."""
 
 
 def load(name: str, text: str, cx: Any, watch: Callable[[CodeType], None] | None = None) -> dict[str, exports.Export]:
-    """What a script can do, by what its functions are marked as. `name` is what tracebacks call its file. `watch` is given
-    the script's code before it runs."""
-    # A byte order mark before the script is no part of it.
+    """Run a script, and return its exports by the names of their decorators.
+
+    `name` is its file name in tracebacks. `watch` is called with the compiled code before it runs. Raises Failure if
+    the script has neither a top-level `return` nor a function marked with `@action`, and any exception that the
+    script raises.
+    """
+    # A byte order mark is not part of the script.
     text = text.removeprefix("\ufeff")
-    # Tracebacks show lines of it, and there is no file to read them from.
+    # Tracebacks show lines of the script, and there is no file from which to read them.
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-    code = compile(translated(text, name), name, "exec", dont_inherit=True)
+    code = compile(replace_returns(text, name), name, "exec", dont_inherit=True)
     if watch is not None:
         watch(code)
     module = sys.modules[MODULE] = ModuleType(MODULE)
-    module.__dict__.update({"__file__": name, "cx": cx, ENDS: Returned})
+    module.__dict__.update({"__file__": name, "cx": cx, RETURN: Returned})
     exports.registered.clear()
     try:
         exec(code, module.__dict__)
@@ -53,20 +58,22 @@ def load(name: str, text: str, cx: Any, watch: Callable[[CodeType], None] | None
     return dict(exports.registered)
 
 
-def translated(text: str, name: str) -> ast.Module:
-    """The script's tree, in which returns at the top are exceptions: what stands around them is a module's, whose names
-    its functions see, also those that say `global`."""
-    return ast.fix_missing_locations(_Returns().visit(ast.parse(text, name)))
+def replace_returns(text: str, name: str) -> ast.Module:
+    """Return the syntax tree of a script in which each top-level `return` raises an exception.
+
+    The script is not wrapped in a function, because its functions must see its variables as globals.
+    """
+    return ast.fix_missing_locations(_ReturnTransformer().visit(ast.parse(text, name)))
 
 
-class _Returns(ast.NodeTransformer):
-    """Replaces the returns that are in no function."""
+class _ReturnTransformer(ast.NodeTransformer):
+    """Replaces the `return` statements outside of functions."""
 
     def visit_Return(self, node: ast.Return) -> ast.AST:
-        raised = ast.Call(ast.Name(ENDS, ast.Load()), [node.value or ast.Constant(None)], [])
+        raised = ast.Call(ast.Name(RETURN, ast.Load()), [node.value or ast.Constant(None)], [])
         return ast.copy_location(ast.Raise(raised), node)
 
-    def _leave(self, node: ast.AST) -> ast.AST:
+    def _keep(self, node: ast.AST) -> ast.AST:
         return node
 
-    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = visit_Lambda = _leave
+    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = visit_Lambda = _keep

@@ -1,4 +1,4 @@
-"""Actions for strata-host, in Python.
+"""The SDK for actions of strata-host in Python.
 
     from dataclasses import dataclass
     from strata_action import Context, Output, action, llm
@@ -16,11 +16,11 @@
         reply = llm.ask(f"Greet in {cx.config.language}: {cx.text}")
         return Output(reply.text, data=Greeting(len(reply.text)))
 
-`strata-host build` makes a WebAssembly component of it; `strata_action.testing` runs it in plain Python.
+`strata-host build` compiles the module to a WebAssembly component. `strata_action.testing` runs it in plain Python.
 
-What lies where: `action`, `thinker` and `planner` mark what an author writes; `Context` and `Situation` are what such
-a function is given; `llm`, `http`, `state`, `memory`, `media`, `environment`, `files`, `human`, `secrets`, `env`,
-`clock`, `random` and `log` hold what it may call. Everything that goes wrong is an exception; see `errors`.
+The decorators `action`, `thinker` and `planner` mark the functions of an author, which receive a `Context` or a
+`Situation`. The modules `llm`, `http`, `state`, `memory`, `media`, `environment`, `files`, `human`, `secrets`, `env`,
+`clock`, `random` and `log` contain the functions of the host. Errors are exceptions, which are defined in `errors`.
 """
 
 from . import clock, env, environment, files, http, human, llm, log, media, memory, random, secrets, state

@@ -1,23 +1,26 @@
-"""Who answers the calls of an action: the real host inside a component, a fake one in tests. Which one, is set once."""
+"""The host that the functions of the SDK call. Not part of the public API.
+
+It is the real host in a component, and `testing.Host` in tests.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ._border import Checked
+from ._validate import CheckedHost
 
 _current: Any = None
 
 
 def current() -> Any:
-    """The host of this call, which looks at what it is given."""
+    """Return the current host, which checks the arguments of its calls. Raises RuntimeError if there is none."""
     if _current is None:
         raise RuntimeError("there is no host here: in tests, run the action by `strata_action.testing.Host().run(…)`")
-    return Checked(_current)
+    return CheckedHost(_current)
 
 
 def use(host: Any) -> Any:
-    """Sets the host; returns the one there was."""
+    """Make `host` the current host, and return the previous one."""
     global _current
     before, _current = _current, host
     return before

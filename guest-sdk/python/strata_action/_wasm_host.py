@@ -1,4 +1,7 @@
-"""The real host, from inside a component: types of the SDK to those of the interfaces and back. Not for authors."""
+"""The real host, as called by a component: conversion between the types of the SDK and those of its interfaces.
+
+Not part of the public API.
+"""
 
 from __future__ import annotations
 
@@ -22,44 +25,44 @@ def _error(error: Any) -> HostError:
 def _call(function: Any, *arguments: Any) -> Any:
     try:
         return function(*arguments)
-    except Err as refused:
-        raise _error(refused.value) from None
+    except Err as error:
+        raise _error(error.value) from None
 
 
 def _each(results: list[Any], convert: Any) -> list[Any]:
     return [_error(result.value) if isinstance(result, Err) else convert(result.value) for result in results]
 
 
-def message(told: Any) -> sdk.Message:
-    """A message as authors see it."""
-    data = None if told.data is None else json.loads(told.data)
-    parts = [part_from_wit(part) for part in told.parts]
-    return sdk.Message(told.content, told.cause_by, data, told.sent_from, told.send_to, told.id, parts)
+def message(value: Any) -> sdk.Message:
+    """Return a message of the host as one of the SDK."""
+    data = None if value.data is None else json.loads(value.data)
+    parts = [part_from_wit(part) for part in value.parts]
+    return sdk.Message(value.content, value.cause_by, data, value.sent_from, value.send_to, value.id, parts)
 
 
-def task(told: Any) -> sdk.Task:
-    """A task as authors see it."""
-    return sdk.Task(told.text, told.action)
+def task(value: Any) -> sdk.Task:
+    """Return a task of the host as one of the SDK."""
+    return sdk.Task(value.text, value.action)
 
 
 def part_from_wit(part: Any) -> Any:
-    """A part as authors see it: a text, an image or a file."""
+    """Return a part of the host as a string, an image or a file."""
     if isinstance(part, wit.Part_Text):
         return part.value
     return _media_from_wit(Image if isinstance(part, wit.Part_Image) else File, part.value)
 
 
-def _media_from_wit(kind: type[Media], told: Any) -> Media:
-    source, name = told.source, told.name
+def _media_from_wit(kind: type[Media], value: Any) -> Media:
+    source, name = value.source, value.name
     if isinstance(source, wit.MediaSource_Url):
-        return kind(told.media_type, url=source.value, name=name)
+        return kind(value.media_type, url=source.value, name=name)
     if isinstance(source, wit.MediaSource_Blob):
-        return kind(told.media_type, name=name, digest=source.value.digest, size=source.value.size)
-    return kind(told.media_type, source.value, name=name)
+        return kind(value.media_type, name=name, digest=source.value.digest, size=source.value.size)
+    return kind(value.media_type, source.value, name=name)
 
 
 def part_to_wit(part: Any) -> Any:
-    """A text, an image or a file as the host takes it."""
+    """Return a string, an image or a file as a part of the host."""
     if isinstance(part, str):
         return wit.Part_Text(part)
     return (wit.Part_Image if isinstance(part, Image) else wit.Part_File)(_media_to_wit(part))
@@ -76,7 +79,7 @@ def _media_to_wit(media: Media) -> Any:
 
 
 class Host:
-    """Calls the host. Its methods are those that the modules of the SDK ask for."""
+    """The real host. The modules of the SDK call its methods."""
 
     def emit(
         self, content: str, data: str | None, parts: list[Any], to: list[str], cause_by: str | None, route: list[Any]
@@ -178,12 +181,14 @@ def _response(response: Any) -> sdk_http.Response:
 
 
 def _prompt(request: sdk_llm.Request) -> Any:
-    tools = [llm.Tool(tool.name, tool.description, typed.schema_text(tool.parameters) or "{}") for tool in request.tools]
+    tools = [
+        llm.Tool(tool.name, tool.description, typed.schema_text(tool.parameters) or "{}") for tool in request.tools
+    ]
     choices = {"auto": llm.ToolChoice_Auto, "required": llm.ToolChoice_Required, "none": llm.ToolChoice_None_}
     choice = choices.get(request.tool_choice)
     return llm.Request(
         request.model,
-        [_chat_message(said) for said in request.messages],
+        [_chat_message(message) for message in request.messages],
         tools,
         llm.ToolChoice_Tool(request.tool_choice) if choice is None else choice(),
         typed.schema_text(request.schema),
@@ -195,17 +200,17 @@ def _prompt(request: sdk_llm.Request) -> Any:
     )
 
 
-def _chat_message(said: sdk_llm.ChatMessage) -> Any:
-    match said.speaker:
+def _chat_message(message: sdk_llm.ChatMessage) -> Any:
+    match message.speaker:
         case "system":
-            return llm.ChatMessage_System("".join(said.parts))
+            return llm.ChatMessage_System("".join(message.parts))
         case "user":
-            return llm.ChatMessage_User([part_to_wit(part) for part in said.parts])
+            return llm.ChatMessage_User([part_to_wit(part) for part in message.parts])
         case "assistant":
-            return llm.ChatMessage_Assistant([_assistant_part_to_wit(part) for part in said.parts])
+            return llm.ChatMessage_Assistant([_assistant_part_to_wit(part) for part in message.parts])
     return llm.ChatMessage_ToolResults([
         llm.ToolResult(found.call, found.tool, [part_to_wit(part) for part in found.content], bool(found.is_error))
-        for found in said.parts
+        for found in message.parts
     ])
 
 
@@ -222,15 +227,15 @@ def _assistant_part_to_wit(part: Any) -> Any:
 
 
 def _assistant_part_from_wit(part: Any) -> Any:
-    told = part.value
+    value = part.value
     match part:
         case llm.AssistantPart_Text():
-            return told
+            return value
         case llm.AssistantPart_Media():
-            return _media_from_wit(Image if told.media_type.startswith("image/") else File, told)
+            return _media_from_wit(Image if value.media_type.startswith("image/") else File, value)
         case llm.AssistantPart_ToolCall():
-            return sdk_llm.ToolCall(told.id, told.name, told.arguments)
-    return sdk_llm.Opaque(told.provider, told.model, json.loads(told.data), told.reasoning)
+            return sdk_llm.ToolCall(value.id, value.name, value.arguments)
+    return sdk_llm.Opaque(value.provider, value.model, json.loads(value.data), value.reasoning)
 
 
 def _reply(reply: Any) -> sdk_llm.Reply:

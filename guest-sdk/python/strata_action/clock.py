@@ -1,4 +1,7 @@
-"""Time, from the host. Readings are recorded: a repeated attempt is served the recorded ones."""
+"""The clock of the host.
+
+Readings are recorded. A repeated attempt gets the recorded ones.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,15 @@ from ._host import current
 
 
 def unix_time() -> float:
-    """Seconds since 1970-01-01T00:00:00Z, to the millisecond."""
+    """Return the seconds since 1970-01-01T00:00:00Z, with a resolution of one millisecond."""
     return current().clock_unix_time_ms() / 1000
 
 
 def now() -> datetime:
-    """The date and time, in UTC."""
+    """Return the current date and time in UTC."""
     return datetime.fromtimestamp(unix_time(), timezone.utc)
 
 
 def sleep(seconds: float) -> None:
-    """Waits. That counts as the action's wall time, not as its CPU time."""
+    """Suspend the action for a number of seconds. This counts toward its `timeout` limit, not toward `cpu`."""
     current().clock_sleep(round(seconds * 1000))

@@ -1,4 +1,4 @@
-"""Publishing beyond the action's own output."""
+"""Publishing messages beside the action's output."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ def emit(
     cause_by: str | None = None,
     route: Iterable[Hop] = (),
 ) -> None:
-    """Publishes one more message: its recipients see it in the next step, if this attempt succeeds.
+    """Publish a message. Its recipients receive it in the next step. It is discarded if this attempt fails.
 
-    `parts` are images and files. `to` lists explicit recipients (names, aliases, groups, `<all>`, `<self>`); `cause_by` is the label, by default
-    the action's name.
+    `data` is structured content; anything that JSON can represent. `parts` are images and files. `to` lists
+    the recipients: names, aliases, groups, `<all>` or `<self>`. If it is empty, the routes of the team file
+    decide. `cause_by` is the label, by default the name of the action. `route` is an itinerary that travels
+    with the message. Raises Invalid in a thinker, which cannot emit.
     """
     text = None if data is None else typed.dumps(data)
     current().emit(content, text, parts, to, cause_by, route)

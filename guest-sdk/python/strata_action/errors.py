@@ -1,66 +1,68 @@
-"""What goes wrong: how an action gives up, and what the host answers when it does not do what was asked.
+"""Exceptions of the SDK.
 
-An exception that is not caught becomes the action's fault: its first line the summary, its traceback in the report.
+`Failure` and `Retryable` are raised by an action to end with a failure. The subclasses of `HostError` are raised by
+the functions that call the host. An uncaught exception becomes the action's fault: the first line is its summary,
+and the report contains the traceback.
 """
 
 
 class Failure(Exception):
-    """Raise it to give up: trying again unchanged would fail again. It is reported as it is, without a traceback."""
+    """The action failed, and another attempt would fail in the same way. It is reported without a traceback."""
 
     kind = "error"
 
 
 class Retryable(Failure):
-    """Raise it to give up for this time: the host may try again, within the action's `retries`."""
+    """The action failed, and another attempt may succeed. The host retries it up to `limits.retries` times."""
 
     kind = "retryable"
 
 
 class HostError(Exception):
-    """The host did not do what was asked. `failure` is the kind of fault it becomes when nobody catches it."""
+    """A call of the host failed. `failure` is the kind of the fault if the exception is not caught."""
 
     kind = "host"
     failure = "error"
 
 
 class Denied(HostError):
-    """Not granted in the team file. The message names what to write there."""
+    """The team file does not grant this. The message names the grant to add."""
 
     kind = "denied"
     failure = "denied"
 
 
 class Invalid(HostError):
-    """The request makes no sense: an unknown scope, a bad path."""
+    """The request is not valid, e.g. it names an unknown scope or a path that is not absolute."""
 
     kind = "invalid"
 
 
 class NotFound(HostError):
-    """The file or key does not exist."""
+    """The file, directory or stored image does not exist."""
 
     kind = "not-found"
 
 
 class Upstream(HostError):
-    """The service behind the host failed, also after its retries."""
+    """The service that the host called failed, and so did the host's retries."""
 
     kind = "upstream"
     failure = "host"
 
 
 class OutOfBudget(HostError):
-    """The action's own budget does not cover the call."""
+    """The remaining budget of the action does not cover the call."""
 
     kind = "out-of-budget"
     failure = "host"
 
 
 class Expired(HostError):
-    """Nobody answered in time."""
+    """The time limit of a question passed without an answer."""
 
     kind = "expired"
 
 
 HOST_ERRORS = {error.kind: error for error in (Denied, Invalid, NotFound, Upstream, OutOfBudget, Expired)}
-"""The host's errors, by kind."""
+"""The subclasses of `HostError` by their `kind`."""

@@ -1,5 +1,8 @@
-"""What an author marks for the host to call, and how such a function is called: config read as its type, what it
-returns made an output. How calls cross to the host is the business of `wasm`, how tests make them, of `testing`.
+"""The decorators `action`, `thinker` and `planner`, and the calls of the functions that they mark.
+
+Before a call, `config` and `arguments` are converted to the types of the annotations. After it, the returned value is
+converted to an output, a list of tasks or an index. `wasm` connects these calls with the host, and `testing` with
+tests.
 """
 
 from __future__ import annotations
@@ -10,25 +13,25 @@ import typing
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from . import _border, typed
+from . import _validate, typed
 from .context import Context, Situation
 from .errors import Failure
 from .message import Output, Task
 
 registered: dict[str, Export] = {}
-"""The functions that are marked, by what they are marked as."""
+"""The marked functions, by the name of their decorator."""
 
 
 @dataclasses.dataclass
 class Export:
-    """A function that the host calls, and what its annotations say."""
+    """A marked function."""
 
     function: Callable[..., Any]
     needs: list[str] = dataclasses.field(default_factory=list)
 
     @property
     def config_type(self) -> Any:
-        """What `config` is read as: the argument of the annotation `Context[Config]`; any JSON without one."""
+        """The type of `config`: `C` if the first parameter has the type `Context[C]` or `Situation[C]`, else Any."""
         parameters = list(inspect.signature(self.function).parameters)
         hint = typing.get_type_hints(self.function).get(parameters[0]) if parameters else None
         arguments = typing.get_args(hint)
@@ -36,18 +39,18 @@ class Export:
 
     @property
     def takes_arguments(self) -> bool:
-        """Whether the function has a second parameter: the arguments of a tool call."""
+        """Whether the function has a second parameter, for the arguments of a tool call."""
         return len(inspect.signature(self.function).parameters) > 1
 
     @property
     def arguments_type(self) -> Any:
-        """What the arguments of a tool call are read as: the annotation of the second parameter."""
+        """The annotated type of the second parameter."""
         parameters = list(inspect.signature(self.function).parameters)
         return typing.get_type_hints(self.function).get(parameters[1], Any)
 
     @property
     def data_type(self) -> Any:
-        """The type of the output's data: the argument of `-> Output[Data]`, or a dataclass returned as it is."""
+        """The type of the output's data: `D` if the function returns `Output[D]` or the dataclass `D`, else Any."""
         hint = typing.get_type_hints(self.function).get("return")
         if typing.get_origin(hint) is Output:
             return typing.get_args(hint)[0]
@@ -55,25 +58,28 @@ class Export:
 
     @property
     def config_schema(self) -> str | None:
-        """The JSON Schema of `config`, where its type says anything."""
+        """The JSON Schema of `config`; None if its type is Any."""
         found = typed.schema(self.config_type, strict=True)
         return typed.dumps(found) if found else None
 
     @property
     def input_schema(self) -> str | None:
-        """The JSON Schema of the arguments of a tool call, where the function takes them."""
+        """The JSON Schema of the arguments of a tool call; None if the function takes none."""
         if not self.takes_arguments:
             return None
         return typed.dumps(typed.schema(self.arguments_type, strict=True) or {"type": "object"})
 
     @property
     def output_schema(self) -> str | None:
-        """The JSON Schema of the output's data, where its type says anything."""
+        """The JSON Schema of the output's data; None if its type is Any."""
         found = typed.schema(self.data_type)
         return typed.dumps(found) if found else None
 
     def config(self, value: Any) -> Any:
-        """The config as its type; one that the team file leaves out as the type's defaults."""
+        """Return the config as a value of its type. Raises Failure if it does not match.
+
+        If the team file contains no config, the defaults of the type are used.
+        """
         wanted = self.config_type
         if value is None and (dataclasses.is_dataclass(wanted) or (typing.get_origin(wanted) or wanted) is dict):
             value = {}
@@ -83,7 +89,11 @@ class Export:
             raise Failure(str(problem)) from None
 
     def arguments(self, cx: Context) -> list[Any]:
-        """The arguments of a tool call as their type, for a function that takes them."""
+        """Return the arguments to pass after the context: one value, or none if the function takes none.
+
+        Raises Failure if they do not match their type, or if the action is not called as a tool and the parameter
+        has no default.
+        """
         if not self.takes_arguments:
             return []
         if cx.arguments is None:
@@ -97,35 +107,37 @@ class Export:
             raise Failure(str(problem)) from None
 
     def act(self, cx: Context) -> Output:
-        """Calls an action."""
+        """Call the function as an action. Raises TypeError if it returns something else than an output."""
         returned = self.function(cx, *self.arguments(cx))
         if isinstance(returned, Output):
-            # It was looked at when it was made, and may have been changed since.
+            # Its fields may have been changed since it was created.
             returned.__post_init__()
             return returned
         if isinstance(returned, str):
             return Output(returned)
         if returned is None:
-            raise TypeError(f"`{self.function.__name__}` returned nothing; an action returns a text or an `Output`")
+            raise TypeError(f"`{self.function.__name__}` returned nothing; an action returns a string or an `Output`")
         return Output(typed.dumps(returned), data=returned)
 
     def choose(self, situation: Situation) -> int:
-        """Calls a thinker; -1 ends the activation."""
+        """Call the function as a thinker. Returns an index, or -1 to end the activation."""
         chosen = self.function(situation)
-        return -1 if chosen is None else _border.index(chosen, f"what `{self.function.__name__}` returned")
+        return -1 if chosen is None else _validate.index(chosen, f"what `{self.function.__name__}` returned")
 
     def plan(self, cx: Context) -> list[Task]:
-        """Calls a planner."""
-        planned = _border.tasks(self.function(cx), f"what `{self.function.__name__}` returned")
+        """Call the function as a planner."""
+        planned = _validate.tasks(self.function(cx), f"what `{self.function.__name__}` returned")
         return [task if isinstance(task, Task) else Task(task) for task in planned]
 
 
 def action(function: Callable | None = None, *, needs: Iterable[str] = ()) -> Callable:
-    """Marks the function that is the action: it takes a `Context` and returns a text, an `Output` or a dataclass. A second
-    parameter takes the arguments of a tool call, as the type of its annotation.
+    """Mark the function that implements the action.
 
-    `needs` names the capabilities that it cannot work without: of `env`, `files`, `http`, `llm`, `secrets`. A team that
-    does not grant them is refused before it runs.
+    The function takes a `Context` and returns a string, an `Output` or a dataclass. If it has a second parameter, it
+    receives the arguments of a tool call, converted to the type of its annotation.
+
+    `needs` lists the capabilities that it requires: `env`, `files`, `http`, `llm` or `secrets`. A team that does not
+    grant them is rejected before it runs.
     """
     if function is None:
         return lambda function: action(function, needs=needs)
@@ -133,25 +145,28 @@ def action(function: Callable | None = None, *, needs: Iterable[str] = ()) -> Ca
 
 
 def thinker(function: Callable) -> Callable:
-    """Marks a function that takes a `Situation` and returns the index of the action to run next, or None to end."""
+    """Mark a function that takes a `Situation` and returns the index of the next action.
+
+    If it returns None, the activation ends.
+    """
     return _register("thinker", function)
 
 
 def planner(function: Callable) -> Callable:
-    """Marks a function that takes a `Context` and returns the tasks, each a text or a `Task`."""
+    """Mark a function that takes a `Context` and returns a list of tasks, each a string or a `Task`."""
     return _register("planner", function)
 
 
 def _register(kind: str, function: Callable, needs: Iterable[str] = ()) -> Callable:
     if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
-        raise TypeError(f"`{function.__name__}` must be a plain function: calls of the host wait by themselves")
-    registered[kind] = function.strata_export = Export(function, _border.texts(needs, "needs"))
+        raise TypeError(f"`{function.__name__}` must be a plain function; calls of the host block until they return")
+    registered[kind] = function.strata_export = Export(function, _validate.strings(needs, "needs"))
     return function
 
 
 def of(function: Callable) -> Export:
-    """What a marked function exports."""
+    """Return the export of a marked function. Raises TypeError if the function is not marked."""
     export = getattr(function, "strata_export", None)
     if export is None:
-        raise TypeError(f"`{getattr(function, '__name__', function)}` is not marked: write `@action` above it")
+        raise TypeError(f"`{getattr(function, '__name__', function)}` is not marked; write `@action` above it")
     return export

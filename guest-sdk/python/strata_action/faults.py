@@ -1,4 +1,7 @@
-"""How an exception is told to the operator: a summary in the first line, then the traceback of the author's part."""
+"""Formatting of exceptions for fault reports: a summary in the first line, then a traceback.
+
+The traceback contains only the author's frames.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +15,23 @@ from types import ModuleType
 from .errors import Failure, HostError
 
 _FRAMES = 32
-"""Frames that are shown of each exception: the first and the last ones matter most."""
+"""The maximum number of frames per exception."""
 
 _root = ""
 _hidden = [os.path.dirname(__file__)]
-"""Where the frames are that say nothing to an author: the SDK's."""
+"""Prefixes of the files whose frames are left out of tracebacks."""
 
 
 def hide(file: str) -> None:
-    """Leaves the frames of one more file out of tracebacks: of one that runs an author's code."""
+    """Leave the frames of a file out of tracebacks."""
     _hidden.append(file)
 
 
 def prepare(author: ModuleType) -> None:
-    """Notes where the author's files are, and keeps their lines: tracebacks show them, and later there are no files."""
+    """Record the directory of the author's files, and load their lines for tracebacks.
+
+    A component cannot read the files when it runs.
+    """
     global _root
     path = author.__file__ or ""
     _root = next((entry + "/" for entry in sys.path if entry and path.startswith(entry + "/")), "")
@@ -35,7 +41,7 @@ def prepare(author: ModuleType) -> None:
 
 
 def is_authors(module: ModuleType) -> bool:
-    """Whether a module is neither of the standard library's nor of the SDK's nor a generated one."""
+    """Return whether a module belongs to neither the standard library nor the SDK, and is not generated."""
     path = getattr(module, "__file__", None) or ""
     if module.__name__.startswith(("wit_world", "componentize_py")):
         return False
@@ -44,30 +50,30 @@ def is_authors(module: ModuleType) -> bool:
 
 
 def describe(problem: BaseException) -> tuple[str, str]:
-    """The kind of fault that an exception becomes, and what is said of it."""
+    """Return the kind of the fault for an exception, and its message."""
     if isinstance(problem, Failure):
         return problem.kind, str(problem)
     kind = problem.failure if isinstance(problem, HostError) else "error"
-    told = traceback.TracebackException.from_exception(problem, limit=-_FRAMES)
-    _leave_out_own_frames(told)
-    if told.stack or told.__cause__ or told.__context__ or isinstance(problem, SyntaxError):
-        shown = "".join(told.format()).rstrip()
+    report = traceback.TracebackException.from_exception(problem, limit=-_FRAMES)
+    _remove_hidden_frames(report)
+    if report.stack or report.__cause__ or report.__context__ or isinstance(problem, SyntaxError):
+        shown = "".join(report.format()).rstrip()
         return kind, f"{_summary(problem)}\n" + (shown.replace(f'File "{_root}', 'File "') if _root else shown)
     return kind, _summary(problem)
 
 
 def _summary(problem: BaseException) -> str:
-    said = str(problem).strip().split("\n")[0]
+    message = str(problem).strip().split("\n")[0]
     if isinstance(problem, HostError):
-        return said
+        return message
     name = type(problem).__name__
-    return f"{name}: {said}" if said else name
+    return f"{name}: {message}" if message else name
 
 
-def _leave_out_own_frames(told: traceback.TracebackException | None) -> None:
-    while told is not None:
-        # What a dataclass is made by is code without a file, and says no more than what it calls.
-        own = [frame.filename.startswith(tuple(_hidden)) for frame in told.stack]
-        made = [frame.filename == "<string>" and inner for frame, inner in zip(told.stack, [*own[1:], False])]
-        told.stack[:] = [frame for frame, *out in zip(told.stack, own, made) if not any(out)]
-        told = told.__cause__ or told.__context__
+def _remove_hidden_frames(report: traceback.TracebackException | None) -> None:
+    while report is not None:
+        hidden = [frame.filename.startswith(tuple(_hidden)) for frame in report.stack]
+        # The generated `__init__` of a dataclass has no file. It is left out if it calls the SDK.
+        generated = [frame.filename == "<string>" and inner for frame, inner in zip(report.stack, [*hidden[1:], False])]
+        report.stack[:] = [frame for frame, *flags in zip(report.stack, hidden, generated) if not any(flags)]
+        report = report.__cause__ or report.__context__

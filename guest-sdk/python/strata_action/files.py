@@ -1,4 +1,4 @@
-"""Files below the directories that `allow.dirs` grants, by their guest path, e.g. `/out/game.html`."""
+"""Files in the directories that `allow.dirs` grants, by their paths in the guest, e.g. `/out/game.html`."""
 
 from __future__ import annotations
 
@@ -8,25 +8,37 @@ from ._host import current
 
 
 def read(path: str) -> bytes:
-    """Reads a whole file. Raises NotFound, Denied, or Invalid for what is no regular file."""
+    """Return the content of a file.
+
+    Raises Denied if no grant contains it, NotFound if it does not exist, and Invalid if it is not a regular file.
+    """
     return current().files_read(os.fspath(path))
 
 
 def read_text(path: str) -> str:
-    """Reads a whole file as UTF-8 text."""
+    """Return the content of a UTF-8 file. Raises the errors of `read`, and UnicodeDecodeError if it is not UTF-8."""
     return read(path).decode()
 
 
 def write(path: str, content: bytes | str) -> None:
-    """Creates or replaces a file, with the directories above it inside the grant."""
+    """Create or replace a file. Missing parent directories inside the grant are created.
+
+    Raises Denied if no grant allows it. The write is discarded if this attempt fails.
+    """
     current().files_write(os.fspath(path), content)
 
 
 def remove(path: str) -> None:
-    """Removes a file or an empty directory. Raises NotFound, Denied, or Invalid for a directory that is not empty."""
+    """Remove a file or an empty directory.
+
+    Raises Denied if no grant allows it, NotFound if it does not exist, and Invalid if the directory is not empty.
+    """
     current().files_remove(os.fspath(path))
 
 
 def list(path: str) -> list[str]:
-    """The names in a directory, sorted; names of directories end in `/`."""
+    """Return the names in a directory in sorted order. Names of directories end in `/`.
+
+    Raises Denied if no grant contains it, and NotFound if it does not exist.
+    """
     return current().files_list(os.fspath(path))

@@ -1,10 +1,12 @@
-"""HTTP and HTTPS, to what `allow.http` grants. An exchange is recorded: a repeated attempt is served the response.
+"""HTTP and HTTPS requests, as granted by `allow.http`.
+
+Responses are recorded. A repeated attempt gets the recorded ones.
 
     response = http.post("https://api.example.com/v1/orders", json=["tea"], bearer=secrets.named("TOKEN"),
                          idempotency_key=f"{cx.attempt.idempotency_key}/order")
 
-A request other than `GET` and `HEAD` is a write. When its response is lost (the host was killed, the connection broke)
-it is made again only if it has an idempotency key; else the run stops until the operator has said what to do.
+A request other than `GET` and `HEAD` is a write. If its response is lost, because the host was killed or the connection
+broke, it is repeated only if it has an idempotency key. Otherwise, the run stops until the operator has decided.
 """
 
 from __future__ import annotations
@@ -24,33 +26,38 @@ T = TypeVar("T")
 
 @dataclass
 class Request:
-    """What is asked for."""
+    """An HTTP request."""
 
     method: str
     """The method, in upper case."""
     url: str
-    """The address, without credentials."""
+    """The URL, `http://` or `https://`, without credentials."""
     headers: dict[str, str] = field(default_factory=dict)
-    """More headers. Those that belong to the connection are the host's."""
+    """The headers. Those of the connection, such as `host` and `content-length`, are set by the host; naming one
+    raises Invalid."""
     body: bytes | str | None = None
-    """The body."""
+    """The body, at most 8 MiB."""
     json: Any = None
-    """A body in JSON, in place of `body`."""
+    """A value to send as a JSON body instead of `body`."""
     bearer: Secret | None = None
-    """Shown as bearer token."""
+    """A secret to send as the bearer token."""
     secrets: Iterable[Secret] = ()
-    """More secrets whose placeholders stand in the headers, the query or the body."""
+    """The other secrets whose placeholders are in the headers, the query or the body."""
     timeout: float | None = None
-    """Seconds that the whole exchange may take; none takes 30. At most 10 minutes."""
+    """The time limit of the whole exchange in seconds, at most 600. None means 30."""
     idempotency_key: str | None = None
-    """For writes: the service knows a repetition by it."""
+    """A key by which the service recognizes a repeated write."""
 
     def send(self) -> Response:
-        """Makes the request. Any status is a response. Raises Denied, Invalid or Upstream."""
+        """Send the request, and return the response, whatever its status is.
+
+        Raises Denied if the request is not granted, Invalid if it is not valid, and Upstream if there is no
+        response, or one of more than 8 MiB.
+        """
         return current().http_fetch(self.plain())
 
     def plain(self) -> Request:
-        """The same with everything in `headers`, `body` and `secrets`."""
+        """Return an equal request without `json` and `bearer`. Raises Invalid if both `body` and `json` are set."""
         headers, body, secrets = dict(self.headers), self.body, [*self.secrets]
         if self.json is not None:
             if body is not None:
@@ -69,32 +76,35 @@ class Request:
 
 @dataclass
 class Response:
-    """What came back."""
+    """An HTTP response."""
 
     status: int
-    """The status; 0 for a write that was in doubt and that the operator chose to skip."""
+    """The status code; 0 for a write that was in doubt and that the operator skipped."""
     headers: dict[str, str] = field(default_factory=dict)
-    """The headers, names in lower case; those that came several times are joined by commas."""
+    """The headers, with names in lower case. Values of repeated headers are joined by commas."""
     body: bytes = b""
     """The body."""
 
     @property
     def ok(self) -> bool:
-        """Whether the status is one of success."""
+        """Whether the status is from 200 to 299."""
         return 200 <= self.status < 300
 
     @property
     def skipped(self) -> bool:
-        """Whether the operator chose to go on without the response."""
+        """Whether the operator skipped the request, so that there is no response."""
         return self.status == 0
 
     @property
     def text(self) -> str:
-        """The body as text."""
+        """The body decoded as UTF-8. Invalid bytes are replaced by U+FFFD."""
         return self.body.decode(errors="replace")
 
     def json(self, wanted: type[T] | Any = Any) -> T | Any:
-        """The body as JSON gives it, or as a dataclass or another type."""
+        """Return the JSON body, as a value of `wanted` if it is given.
+
+        Raises ValueError if the body is not JSON or does not match the type.
+        """
         return typed.decode(wanted, _json.loads(self.body), "the body of a response")
 
 
@@ -110,7 +120,7 @@ def request(
     timeout: float | None = None,
     idempotency_key: str | None = None,
 ) -> Response:
-    """Makes one request; the arguments are the fields of `Request`. Raises Denied, Invalid or Upstream."""
+    """Send a request. The arguments are the fields of `Request`; the errors are those of `Request.send`."""
     headers = {} if headers is None else headers
     return Request(method, url, headers, body, json, bearer, secrets, timeout, idempotency_key).send()
 
@@ -123,7 +133,7 @@ def get(
     secrets: Iterable[Secret] = (),
     timeout: float | None = None,
 ) -> Response:
-    """Gets."""
+    """Send a `GET` request. The arguments are the fields of `Request`; the errors are those of `Request.send`."""
     return request("GET", url, headers=headers, bearer=bearer, secrets=secrets, timeout=timeout)
 
 
@@ -138,7 +148,7 @@ def post(
     timeout: float | None = None,
     idempotency_key: str | None = None,
 ) -> Response:
-    """Posts."""
+    """Send a `POST` request. The arguments are the fields of `Request`; the errors are those of `Request.send`."""
     return request(
         "POST", url, headers=headers, body=body, json=json, bearer=bearer, secrets=secrets, timeout=timeout,
         idempotency_key=idempotency_key,
@@ -146,5 +156,8 @@ def post(
 
 
 def fetch_many(requests: Iterable[Request]) -> list[Response | HostError]:
-    """Makes several requests at once, at most 64; the results come in the order of the requests."""
+    """Send several requests in parallel, at most 64. The results are in the order of the requests.
+
+    A request that fails has its exception as the result; it is not raised.
+    """
     return current().http_fetch_many([request.plain() for request in requests])

@@ -1,9 +1,9 @@
-"""People. Asking them needs no grant.
+"""Questions to people. They need no grant.
 
     answer = human.ask("What shall become of the release?", choices=["ship it", "hold it"])
 
-A call that asks ends there and is made again once there is an answer: what it got from the host before is served
-again, and what it does by itself before the question must come out the same.
+The attempt ends at the question. When it is answered, the action is run again and gets the recorded results of its
+earlier host calls. What it computes before the question must give the same result each time.
 """
 
 from __future__ import annotations
@@ -23,27 +23,30 @@ T = TypeVar("T")
 
 @dataclass
 class Question:
-    """What a person is asked."""
+    """A question to a person."""
 
     text: str
     """The question, in plain text."""
     schema: Any = None
-    """What the answer must be: a type, or a JSON Schema as a dictionary; none takes any answer."""
+    """The type of the answer, or its JSON Schema as a dictionary. None accepts any answer."""
     choices: Iterable[str] = ()
-    """Texts one of which must be the answer; empty does not restrict it."""
+    """The allowed answers, at most 100. If it is empty, any answer is allowed."""
     expires: float | timedelta | None = None
-    """How many seconds there are for an answer; none waits for ever."""
+    """The time limit, in seconds. None means that the question does not expire."""
     default: Any = None
-    """The answer that is taken when the time is over."""
+    """The answer to use when the question expires."""
 
     def ask(self) -> Answer:
-        """Asks, and returns with the answer. Raises Expired if nobody answered in time and there is no default."""
+        """Ask the question, and return the answer.
+
+        Raises Expired if the question expires without a default, and Invalid if no answer could be valid.
+        """
         expires = self.expires.total_seconds() if isinstance(self.expires, timedelta) else self.expires
         value, by_default = current().ask(
             self.text,
             typed.schema_text(self.schema),
             self.choices,
-            # A part of a second is not no time at all.
+            # Rounded up, so that less than a second does not become 0.
             None if expires is None else math.ceil(expires),
             None if self.default is None else typed.dumps(self.default),
         )
@@ -52,15 +55,18 @@ class Question:
 
 @dataclass
 class Answer:
-    """An answer."""
+    """The answer to a question."""
 
     value: Any
-    """What the schema asks for, or one of the choices."""
+    """The answer, as `json.loads` returns it. It matches the schema and is one of the choices."""
     by_default: bool = False
-    """Whether nobody answered in time, and the question's default stands in."""
+    """Whether the question expired, and this is its default."""
 
     def parse(self, wanted: type[T]) -> T:
-        """The answer as a dataclass or another type."""
+        """Return the answer as a value of `wanted`: a dataclass or another type.
+
+        Raises ValueError if it does not match the type.
+        """
         return typed.decode(wanted, self.value, "the answer")
 
 
@@ -72,5 +78,5 @@ def ask(
     expires: float | timedelta | None = None,
     default: Any = None,
 ) -> Answer:
-    """Asks a question; the arguments are the fields of `Question`. Raises Expired."""
+    """Ask a question. The arguments are the fields of `Question`; the errors are those of `Question.ask`."""
     return Question(text, schema, choices, expires, default).ask()

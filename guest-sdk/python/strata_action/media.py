@@ -1,7 +1,7 @@
-"""Images and files: parts of messages, outputs and conversations with models.
+"""Images and files as parts of messages, outputs and conversations with models.
 
-An action makes them from bytes or an address. Those that it receives are references to bytes that the host has stored:
-they can be passed on as they are, and `load` returns their bytes.
+An action creates them from bytes or a URL. Those that it receives refer to bytes that the host has stored. They can be
+passed on as they are, and `load` returns their bytes.
 
     image = Image("image/png", files.read("/in/plan.png"))
     reply = llm.ask(["What is wrong with this plan?", image])
@@ -12,34 +12,37 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from . import _border
+from . import _validate
 from ._host import current
 from .errors import Invalid
 
 
 @dataclass
 class Media:
-    """An image or a file. It has either bytes, or an address, or the digest of bytes that the host has stored."""
+    """An image or a file. Exactly one of `data`, `url` and `digest` is set; otherwise TypeError is raised."""
 
     media_type: str
     """The media type, e.g. `image/png`."""
     data: bytes | None = None
     """The bytes."""
     url: str | None = None
-    """An address that the provider of the model reads by itself. The host never does."""
+    """A URL that the provider of the model reads. The host does not read it."""
     name: str | None = None
-    """The file name, where it has one."""
+    """The file name, or None."""
     digest: str | None = None
-    """The SHA-256 of the bytes that the host has stored, in hexadecimal."""
+    """The SHA-256 digest of the bytes that the host has stored, in hexadecimal."""
     size: int = 0
-    """The number of those bytes."""
+    """The number of stored bytes; 0 without a `digest`."""
 
     def __post_init__(self) -> None:
-        _border.media_fields(self)
+        _validate.check_media_fields(self)
 
     def load(self) -> bytes:
-        """The bytes. Raises Invalid for an address, which the host does not read, and NotFound if this attempt did not
-        receive the image or file."""
+        """Return the bytes.
+
+        Raises Invalid for a URL, which the host does not read, and NotFound if this attempt did not receive the
+        image or file.
+        """
         if self.data is not None:
             return self.data
         if self.digest is None:
@@ -54,8 +57,8 @@ class Image(Media):
 
 @dataclass
 class File(Media):
-    """A file of any other type, e.g. a PDF document."""
+    """A file that is not an image, e.g. a PDF document."""
 
 
 Part = str | Image | File
-"""A piece of a message: a text, an image or a file."""
+"""A part of a message: text, an image or a file."""

@@ -1,11 +1,11 @@
-"""The vocabulary of messages: what an action is told, and what it returns."""
+"""Messages, profiles, tasks and attempts, as an action receives them, and the output that it returns."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from . import _border, typed
+from . import _validate, typed
 from .media import Media
 
 T = TypeVar("T")
@@ -13,44 +13,49 @@ T = TypeVar("T")
 
 @dataclass
 class Hop:
-    """One leg of an itinerary: after `from_` has handled the message, its output goes to each name in `to`."""
+    """One stage of an itinerary: when `from_` has handled the message, its output is sent to each name in `to`."""
 
     from_: str
+    """The name of the role that handles the message."""
     to: list[str]
+    """The recipients of that role's output."""
 
     def __post_init__(self) -> None:
-        _border.fields(self, from_=_border.text, to=_border.texts)
+        _validate.check_fields(self, from_=_validate.string, to=_validate.strings)
 
 
 @dataclass
 class Message:
-    """A message as a role sees it in its mailbox or memory."""
+    """A message in a role's mailbox or memory."""
 
     content: str
     """The text."""
     cause_by: str = "UserRequirement"
-    """The label: the name of the action that produced it, `UserRequirement` for the idea."""
+    """The label: the name of the action that produced it, or `UserRequirement` for the idea."""
     data: Any = None
-    """Structured content, as JSON gives it; none where the sender attached none."""
+    """The structured content, as `json.loads` returns it, or None."""
     sent_from: str = ""
-    """The name of the sending role; empty when it came from outside the team."""
+    """The name of the sending role; empty if the message comes from outside the team."""
     send_to: list[str] = field(default_factory=list)
-    """The recipients the sender named; `<all>` for a broadcast."""
+    """The recipients that the sender named; `<all>` for a broadcast."""
     id: str = ""
-    """Unique within the run."""
+    """The id, which is unique within the run."""
     parts: list[Media] = field(default_factory=list)
-    """Images and files that belong to it, in order."""
+    """The images and files of the message, in order."""
 
     def parse(self, wanted: type[T]) -> T:
-        """The data as a dataclass or another type."""
+        """Return the data as a value of `wanted`: a dataclass or another type.
+
+        Raises ValueError if the message has no data or its data does not match the type.
+        """
         if self.data is None:
-            raise ValueError(f"reading the data of message `{self.cause_by}`: it carries none")
+            raise ValueError(f"reading the data of message `{self.cause_by}`: it has none")
         return typed.decode(wanted, self.data, f"the data of message `{self.cause_by}`")
 
 
 @dataclass
 class Profile:
-    """Who is acting, as written in the team file. Absent texts are empty."""
+    """The description of a role in the team file. Texts that the file omits are empty."""
 
     name: str = "Role"
     profile: str = ""
@@ -59,7 +64,7 @@ class Profile:
     desc: str = ""
 
     def persona(self) -> str:
-        """It in the words of a system prompt."""
+        """Return the profile as the text of a system prompt."""
         text = f"You are {self.name}"
         if self.profile and self.profile != self.name:
             text += f", {self.profile}"
@@ -69,47 +74,51 @@ class Profile:
 
 @dataclass
 class Task:
-    """One piece of planned work: what is to be done, and the action that shall do it; none takes them in turn."""
+    """A task of a plan."""
 
     text: str
+    """What is to be done."""
     action: str | None = None
+    """The name of the action that carries it out. With None, the host assigns the
+    role's actions except the first in turn."""
 
     def __post_init__(self) -> None:
-        _border.fields(self, text=_border.text, action=_border.optional(_border.text))
+        _validate.check_fields(self, text=_validate.string, action=_validate.optional(_validate.string))
 
 
 @dataclass
 class Attempt:
-    """What tells one try of a call from another."""
+    """The attempt of a call that is being made."""
 
     number: int = 1
-    """Counts tries of this call from 1, across resumes of the run."""
+    """The number of the attempt, from 1. It keeps counting when the run is resumed."""
     idempotency_key: str = "run/0/Role/0"
-    """The same in all attempts of the call; pass it on to services that remove duplicates by key."""
+    """A key that is the same in all attempts of the call, for services that remove duplicates by a key."""
     turn: int | None = None
-    """For a tool call, the number of the model's reply that asks for it, from 0 in each activation."""
+    """For a tool call, the index of the model's reply in this activation, from 0; otherwise None."""
     call: int | None = None
-    """For a tool call, its position in that reply, from 0."""
+    """For a tool call, its index in that reply, from 0; otherwise None."""
     deadline: float | None = None
-    """When the time of this attempt is over, in seconds since 1970; none if it has no such limit."""
+    """The time at which this attempt is stopped, in seconds since 1970; None if it has no time limit."""
 
 
 @dataclass
 class Output(Generic[T]):
-    """What an action returns."""
+    """The output of an action. Raises TypeError if a field has the wrong type."""
 
     content: str
     """The text."""
     data: T | None = None
-    """Structured content: a dataclass, or what JSON can hold."""
+    """The structured content: a dataclass, or any value that JSON can represent."""
     to: list[str] = field(default_factory=list)
-    """Explicit recipients; empty leaves the choice to the environment."""
+    """The recipients. If it is empty, the routes of the team file decide."""
     route: list[Hop] = field(default_factory=list)
     """An itinerary that travels with the message."""
     parts: list[Media] = field(default_factory=list)
-    """Images and files, in order."""
+    """The images and files of the output, in order."""
 
     def __post_init__(self) -> None:
-        _border.fields(
-            self, content=_border.text, to=_border.texts, route=_border.route, parts=_border.media_list
+        _validate.check_fields(
+            self, content=_validate.string, to=_validate.strings, route=_validate.route,
+            parts=_validate.media_list,
         )

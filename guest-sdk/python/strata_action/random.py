@@ -1,4 +1,7 @@
-"""Randomness, from the host: seeded by the place of the call in the run, and recorded."""
+"""Random values of the host.
+
+They are derived from the position of the call in the run, and recorded. A repeated attempt gets the same ones.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,10 @@ from ._host import current
 
 
 def bytes(length: int) -> bytes:
-    """Random bytes, at most 65536."""
+    """Return `length` random bytes. Raises Invalid if `length` is greater than 65536."""
     return current().random_bytes(length)
 
 
 def generator() -> _random.Random:
-    """A generator of the standard library's, seeded by the host: `random.generator().choice(names)`."""
+    """Return a new `random.Random` with a seed of the host, e.g. for `random.generator().choice(names)`."""
     return _random.Random(bytes(32))

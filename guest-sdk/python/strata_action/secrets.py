@@ -1,4 +1,8 @@
-"""Secrets of the operator. They are named, never read: the host puts the value in where a request leaves it."""
+"""Secrets of the operator.
+
+An action can name a secret but cannot read its value. The host replaces the placeholder with the value when it sends
+the request.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +13,17 @@ from ._host import current
 
 @dataclass(frozen=True)
 class Secret:
-    """A secret. As text it is what stands for its value in a request's headers, query or body."""
+    """A granted secret. `str` returns its placeholder, for the headers, the query or the body of a request."""
 
     name: str
+    """The name."""
     placeholder: str
+    """The text that the host replaces with the value."""
 
     def __str__(self) -> str:
         return self.placeholder
 
 
 def named(name: str) -> Secret:
-    """The secret of this name. Raises Denied if neither `allow.secrets` nor an entry of `allow.http` names it."""
+    """Return the secret with this name. Raises Denied if neither `allow.secrets` nor `allow.http` names it."""
     return Secret(name, current().secrets_placeholder(name))

@@ -1,9 +1,10 @@
-"""What lasts between calls. A scope is a dictionary whose values are JSON.
+"""State that persists between calls. A scope is a dictionary whose values are JSON.
 
     state.role["seen"] = state.role.get("seen", 0) + 1
     state.scope("tracking")["done"] = True
 
-The writer sees its own writes at once, other roles after the step has committed; writes of a failed attempt vanish.
+The writer sees its own writes at once. Other roles see them after the step has been committed. The writes of a failed
+attempt are discarded.
 """
 
 from __future__ import annotations
@@ -17,7 +18,11 @@ from ._host import current
 
 
 class Scope(MutableMapping):
-    """A scope. In one with a reducer, setting a key offers the value to the reducer. Each access is a host call."""
+    """A named set of keys and values. Each access is a host call.
+
+    In a scope with a reducer, setting a key passes the value to the reducer. All methods raise Invalid if the team
+    file does not declare the scope. A value that JSON cannot represent raises TypeError.
+    """
 
     def __init__(self, name: str):
         self.name = name
@@ -32,7 +37,7 @@ class Scope(MutableMapping):
         current().state_set(self.name, key, typed.dumps(value))
 
     def __delitem__(self, key: str) -> None:
-        """Removes a key. Removing an absent key does nothing."""
+        """Delete a key. Does nothing if the key does not exist."""
         current().state_delete(self.name, key)
 
     def __iter__(self) -> Iterator[str]:
@@ -46,9 +51,9 @@ class Scope(MutableMapping):
 
 
 role = Scope("role")
-"""Private to the acting role."""
+"""The private scope of the acting role."""
 
 
 def scope(name: str) -> Scope:
-    """A scope that the team file declares under `[env.scope]`."""
+    """Return the scope with this name, as declared under `[env.scope]` in the team file."""
     return Scope(name)

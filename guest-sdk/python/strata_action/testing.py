@@ -1,4 +1,4 @@
-"""Tests of actions in plain Python: a host in memory, and the calls it makes. No WebAssembly is involved.
+"""Tests of actions in plain Python, with a host in memory and without WebAssembly.
 
     from strata_action.testing import Host
 
@@ -8,8 +8,8 @@
         self.assertEqual(output.data, Greeting(letters=10))
         self.assertEqual(host.prompts, ["Greet in Latin: Ann"])
 
-As with the real host nothing is granted that was not granted: without `replies` the llm is denied, without `responses`
-http is, and so are files outside `files` and `writable`, secrets and variables. Limits are not played.
+As with the real host, nothing is available unless it is granted: `replies` grants the llm, `responses` grants http,
+`files` and `writable` grant directories, and `secrets` and `env` grant their entries. Limits are not enforced.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .message import Hop, Message, Output, Task
 
 @dataclass
 class Emission:
-    """A message that was published beside the output."""
+    """A message that the action published. The fields are the arguments of `environment.emit`."""
 
     content: str
     data: Any = None
@@ -44,36 +44,36 @@ class Emission:
 
 @dataclass
 class Host:
-    """A host in memory: what it grants and answers, and what an action did with it."""
+    """A host in memory. It grants and answers what its fields contain, and records what an action does."""
 
     replies: Iterable[Any] | None = None
-    """Grants the llm: what it answers, one after the other. A text, a `Reply`, or a `HostError` to raise."""
+    """The replies of the llm, in order: a string, a `Reply`, or a `HostError` to raise. None does not grant it."""
     embeddings: Iterable[Any] = ()
-    """The vectors of each request for embeddings: lists of vectors, or a `HostError` to raise. They are granted with
-    `replies`."""
+    """The results of `llm.embed`, in order: a list of vectors, or a `HostError` to raise. Granted by `replies`."""
     responses: Iterable[Any] | None = None
-    """Grants http: what is answered. A `Response`, a text (with status 200), or a `HostError` to raise."""
+    """The responses of http, in order: a `Response`, a string for one with status 200, or a `HostError` to raise.
+    None does not grant http."""
     answers: Iterable[Any] = ()
-    """What people answer: JSON values, or a `HostError` to raise; `Expired` is answered by a question's default, if it has
-    one."""
+    """The answers of people, in order: a JSON value, or a `HostError` to raise. For `Expired`, the question's default is
+    returned if it has one."""
     files: dict[str, Any] = field(default_factory=dict)
-    """Files that can be read, by path, as bytes or text; and those that were written, as bytes."""
+    """The readable files by path, as bytes or strings. Files that the action writes are added as bytes."""
     writable: Iterable[str] = ()
-    """Directories that can be written to."""
+    """The writable directories."""
     scopes: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """The scopes of the team file with what is in them; `role` is always there."""
+    """The contents of the declared scopes. `role` always exists."""
     env: dict[str, str] = field(default_factory=dict)
-    """Variables that are granted."""
+    """The granted environment variables."""
     secrets: Iterable[str] = ()
-    """Names of secrets that are granted."""
+    """The names of the granted secrets."""
     memory: list[Message] = field(default_factory=list)
-    """What the role remembers, oldest first."""
+    """The memory of the role, oldest message first."""
     blobs: dict[str, bytes] = field(default_factory=dict)
-    """Bytes of images and files that the action received, by digest."""
+    """The bytes of received images and files, by digest."""
     unix_time: float = 0.0
-    """The clock, in seconds. It moves only when the action sleeps."""
+    """The time, in seconds since 1970. It advances only when the action sleeps."""
     seed: int = 0
-    """What randomness follows from."""
+    """The seed of the random values."""
 
     def __post_init__(self) -> None:
         self.scopes.setdefault("role", {})
@@ -84,17 +84,17 @@ class Host:
         self._random = random.Random(self.seed)
         self._chooses = False
         self.requests: list[Any] = []
-        """What models were asked."""
+        """The requests to models, as `llm.Request`."""
         self.fetched: list[Request] = []
-        """The web requests that were made."""
+        """The HTTP requests."""
         self.questions: list[Question] = []
-        """What people were asked."""
+        """The questions to people."""
         self.emitted: list[Emission] = []
-        """What was published beside the output."""
+        """The messages that were published with `environment.emit`."""
         self.log: list[tuple[str, str]] = []
-        """What was logged: level and line."""
+        """The log: a level and a message per entry."""
         self.slept = 0.0
-        """How many seconds the action slept."""
+        """The total of the seconds slept."""
 
     @property
     def prompts(self) -> list[str]:
@@ -103,31 +103,36 @@ class Host:
 
     @property
     def state(self) -> dict[str, Any]:
-        """What is in the role's own scope."""
+        """The content of the scope `role`."""
         return self.scopes["role"]
 
-    # What a test calls
+    # Methods that tests call.
 
     def run(self, function: Callable, *, news: Any = (), outputs: Any = (), config: Any = None, **rest: Any) -> Output:
-        """Calls an action as the host would. `news` and `outputs` are texts or messages, or lists of them; `rest` are
-        further fields of the `Context`. What the action raises comes out as it is.
+        """Call an action, and return its output.
+
+        `news` and `outputs` are a string or a message, or a list of these. `rest` contains other fields of the
+        `Context`, such as `arguments`. Exceptions of the action are not caught.
         """
         return self._serve(lambda export: export.act(_context(export, news, outputs, config, rest)), function)
 
     def plan(self, function: Callable, *, news: Any = (), config: Any = None, **rest: Any) -> list[Task]:
-        """Calls a planner."""
+        """Call a planner, and return its tasks. The arguments are those of `run`."""
         return self._serve(lambda export: export.plan(_context(export, news, (), config, rest)), function)
 
     def choose(
         self, function: Callable, candidates: Iterable[str | Candidate] = (), *, news: Any = (), config: Any = None,
         **rest: Any,
     ) -> int:
-        """Calls a thinker; -1 ends the activation. `rest` are further fields of the `Situation`."""
-        named = [each if isinstance(each, Candidate) else Candidate(each) for each in candidates]
+        """Call a thinker, and return the index that it chooses, or -1 if it ends the activation.
+
+        `rest` contains other fields of the `Situation`.
+        """
+        known = [each if isinstance(each, Candidate) else Candidate(each) for each in candidates]
         rest["outputs"] = _messages(rest.get("outputs", ()))
 
         def call(export: exports.Export) -> int:
-            return export.choose(Situation(export.config(_json(config)), named, news=_messages(news), **rest))
+            return export.choose(Situation(export.config(_json(config)), known, news=_messages(news), **rest))
 
         self._chooses = True
         try:
@@ -136,7 +141,7 @@ class Host:
             self._chooses = False
 
     def serve(self, function: Callable[[], Any]) -> Any:
-        """Calls any function that calls the host."""
+        """Call a function that uses this host, and return its result."""
         before = _host.use(self)
         try:
             return function()
@@ -149,15 +154,15 @@ class Host:
             typed.dumps(returned.data)
         return returned
 
-    # What the modules of the SDK call
+    # Methods that the modules of the SDK call.
 
     def emit(
         self, content: str, data: str | None, parts: list[Media], to: list[str], cause_by: str | None, route: list[Hop]
     ) -> None:
-        self._effect()
+        self._reject_in_choice()
         self.emitted.append(Emission(content, None if data is None else json.loads(data), to, cause_by, route, parts))
 
-    def _effect(self) -> None:
+    def _reject_in_choice(self) -> None:
         if self._chooses:
             raise Invalid("nothing can be emitted or written here: a choice changes nothing")
 
@@ -171,11 +176,11 @@ class Host:
         return typed.dumps(found[key]) if key in found else None
 
     def state_set(self, scope: str, key: str, value: str) -> None:
-        self._effect()
+        self._reject_in_choice()
         self._scope(scope)[key] = json.loads(value)
 
     def state_delete(self, scope: str, key: str) -> None:
-        self._effect()
+        self._reject_in_choice()
         self._scope(scope).pop(key, None)
 
     def state_keys(self, scope: str) -> list[str]:
@@ -213,18 +218,18 @@ class Host:
             return content.encode() if isinstance(content, str) else content
         if any(_below(path, directory) for directory in [*self.writable, *map(_parent, self.files)]):
             raise NotFound(f"reading `{path}`: there is no such file")
-        raise Denied(f"reading `{path}`: no granted directory holds it; add one to `allow.dirs`")
+        raise Denied(f"reading `{path}`: no granted directory contains it; add one to `allow.dirs`")
 
     def files_write(self, path: str, content: bytes) -> None:
-        self._effect()
+        self._reject_in_choice()
         if not any(_below(path, directory) for directory in self.writable):
-            raise Denied(f"writing `{path}`: no writable directory holds it; add one to `allow.dirs`")
+            raise Denied(f"writing `{path}`: no writable directory contains it; add one to `allow.dirs`")
         self.files[path] = content
 
     def files_remove(self, path: str) -> None:
-        self._effect()
+        self._reject_in_choice()
         if not any(_below(path, directory) for directory in self.writable):
-            raise Denied(f"removing `{path}`: no writable directory holds it; add one to `allow.dirs`")
+            raise Denied(f"removing `{path}`: no writable directory contains it; add one to `allow.dirs`")
         if path not in self.files:
             raise NotFound(f"removing `{path}`: there is no such file")
         del self.files[path]
@@ -233,7 +238,7 @@ class Host:
         inside = path.rstrip("/") + "/"
         below = [file[len(inside):] for file in self.files if file.startswith(inside)]
         if not below and not any(_below(inside, directory) for directory in self.writable):
-            raise Denied(f"listing `{path}`: no granted directory holds it; add one to `allow.dirs`")
+            raise Denied(f"listing `{path}`: no granted directory contains it; add one to `allow.dirs`")
         return sorted({name.split("/")[0] + ("/" if "/" in name else "") for name in below})
 
     def env_get(self, name: str) -> str | None:
@@ -251,7 +256,7 @@ class Host:
         fallback = None if default is None else json.loads(default)
         self.questions.append(Question(text, wanted, choices, expires, fallback))
         try:
-            answer = _next(self._answers, "a person was asked, and the test has no answer left")
+            answer = _next(self._answers, "a question was asked, but the test has no answers left")
         except Expired:
             if default is None:
                 raise
@@ -260,9 +265,9 @@ class Host:
 
     def http_fetch(self, request: Request) -> Response:
         if self._responses is None:
-            raise Denied(f"asking `{request.url}`: it is not granted; add it to `allow.http`")
+            raise Denied(f"requesting `{request.url}`: it is not granted; add it to `allow.http`")
         self.fetched.append(request)
-        response = _next(self._responses, "a web request was made, and the test has no response left")
+        response = _next(self._responses, "an HTTP request was made, but the test has no responses left")
         return response if isinstance(response, Response) else Response(200, {}, response.encode())
 
     def http_fetch_many(self, requests: list[Request]) -> list[Response | HostError]:
@@ -272,13 +277,13 @@ class Host:
         if self._replies is None:
             raise Denied("no language model is granted; add `llm` to the action's `allow`")
         self.requests.append(request)
-        reply = _next(self._replies, "a model was asked, and the test has no reply left")
+        reply = _next(self._replies, "a model was called, but the test has no replies left")
         return reply if isinstance(reply, Reply) else Reply(reply)
 
     def llm_embed(self, texts: list[str], model: str | None, dimensions: int | None) -> Embeddings:
         if self._replies is None:
             raise Denied("no language model is granted; add `llm` to the action's `allow`")
-        return Embeddings(_next(self._embeddings, "vectors were asked for, and the test has none left"))
+        return Embeddings(_next(self._embeddings, "embeddings were requested, but the test has none left"))
 
     def llm_complete_many(self, requests: list[Any]) -> list[Reply | HostError]:
         return [_or_error(self.llm_complete, request) for request in requests]
@@ -311,13 +316,13 @@ def _newest(messages: list[Message], limit: int, max_bytes: int) -> list[Message
     return found
 
 
-def _messages(told: Any) -> list[Message]:
-    told = [told] if isinstance(told, (str, Message)) else told
-    return [each if isinstance(each, Message) else Message(each) for each in told]
+def _messages(given: Any) -> list[Message]:
+    given = [given] if isinstance(given, (str, Message)) else given
+    return [each if isinstance(each, Message) else Message(each) for each in given]
 
 
 def _json(config: Any) -> Any:
-    """What the host would tell of a config: the tables of a team file."""
+    """Return the config as an action receives it from the host."""
     return json.loads(typed.dumps(config))
 
 

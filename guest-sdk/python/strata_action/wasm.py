@@ -1,7 +1,7 @@
-"""Inside a component: binds the author's module to the host. Not for authors.
+"""The exports of a component, which connect the author's module with the host. Not part of the public API.
 
-It is imported when the component is made: what is loaded then is in the component, and nothing can be loaded later,
-for there is no file system to load it from.
+This module is imported when the component is built. Modules that are loaded then are part of the component. None can
+be loaded later, because there is no file system to load them from.
 """
 
 from __future__ import annotations
@@ -20,57 +20,59 @@ from wit_world.exports import handler
 from wit_world.imports import types as wit
 
 from . import _host, exports, faults, log, typed
-from ._border import well_formed
+from ._validate import well_formed
 from ._wasm_host import Host, message, part_to_wit, task
 from .context import Candidate, Context, Situation
 from .errors import Denied, Failure
 from .message import Attempt, Profile
 
-_about = ("", "", "")
+_metadata = ("", "", "")
 _ENCODINGS = (
     "ascii", "base64_codec", "charmap", "cp1252", "cp437", "hex_codec", "idna", "iso8859_1", "iso8859_15", "latin_1",
     "punycode", "raw_unicode_escape", "unicode_escape", "utf_16", "utf_16_be", "utf_16_le", "utf_32", "utf_32_be",
     "utf_32_le", "utf_8_sig",
 )
-"""What texts are read and written in. Python loads each when it is first named."""
-_PARTS = {"action": "Handler", "thinker": "Thinker", "planner": "Planner"}
+"""The encodings to load. Python would load each at its first use."""
+_CLASSES = {"action": "Handler", "thinker": "Thinker", "planner": "Planner"}
 
 
 def bind(name: str, version: str, description: str, author: ModuleType) -> list[type]:
-    """The classes that the component exports."""
-    global _about
+    """Return the classes that the component exports. Raises Failure if the module does not match pyproject.toml."""
+    global _metadata
     if "action" not in exports.registered:
         raise Failure(f"no function of the module `{author.__name__}` is marked with `@action`")
     action = exports.registered["action"]
     doc = (action.function.__doc__ or author.__doc__ or "").strip().split("\n\n")[0]
-    _about = (name, version, description or " ".join(doc.split()))
-    for part, class_name in _PARTS.items():
-        if (part in exports.registered) != hasattr(world, class_name):
-            mark = f"`@{part}` marks a function" if part in exports.registered else f"no function is marked with `@{part}`"
-            raise Failure(f"{mark}, so `{part}` must {'' if part in exports.registered else 'not '}stand in "
-                          "`[tool.strata] exports` of pyproject.toml")
+    _metadata = (name, version, description or " ".join(doc.split()))
+    for part, class_name in _CLASSES.items():
+        if part in exports.registered and not hasattr(world, class_name):
+            raise Failure(f"a function is marked with `@{part}`: add `{part}` to `[tool.strata] exports` of "
+                          "pyproject.toml")
+        if part not in exports.registered and hasattr(world, class_name):
+            raise Failure(f"no function is marked with `@{part}`: remove `{part}` from `[tool.strata] exports` of "
+                          "pyproject.toml")
     _load_all()
-    _settle_in()
+    _replace_makedirs()
     faults.prepare(author)
     _host.use(Host())
     log.forward()
-    return [globals()[_PARTS[part]] for part in exports.registered]
+    return [globals()[_CLASSES[part]] for part in exports.registered]
 
 
-def _settle_in() -> None:
-    """Makes do without a directory `/`, which is granted to nobody."""
-    made = os.makedirs
+def _replace_makedirs() -> None:
+    """Make `os.makedirs` work without a directory `/`, which is never granted."""
+    original = os.makedirs
 
     def makedirs(name: Any, mode: int = 0o777, exist_ok: bool = False) -> None:
-        # The original goes up until it finds something.
+        # The original would search for an existing parent up to `/`.
         if not (exist_ok and os.path.isdir(name)):
-            made(name, mode, exist_ok)
+            original(name, mode, exist_ok)
 
     os.makedirs = makedirs
 
 
 def _load_all() -> None:
-    """Loads what modules import within functions, what they name only when they run, and what faults are told with."""
+    """Load the encodings, and the modules that the author's modules import within functions."""
     for name in _ENCODINGS:
         importlib.import_module(f"encodings.{name}")
     seen: set[str] = set()
@@ -85,7 +87,7 @@ def _load_all() -> None:
                     try:
                         importlib.import_module(wanted)
                     except Exception:
-                        # Perhaps it is no module but a name in one; else it fails again where it is needed.
+                        # The name may be one in a module. If it is a module, the import fails again at run time.
                         pass
 
 
@@ -100,12 +102,12 @@ def _imported(node: ast.AST, module: ModuleType) -> list[str]:
 
 
 class Handler:
-    """The action."""
+    """The exported interface `handler`."""
 
     def describe(self) -> Any:
         export = exports.registered["action"]
         return handler.Manifest(
-            *_about, export.config_schema, export.input_schema, export.output_schema, export.needs
+            *_metadata, export.config_schema, export.input_schema, export.output_schema, export.needs
         )
 
     def run(self, attempt: Any, input: Any) -> Any:
@@ -115,7 +117,7 @@ class Handler:
 
 
 class Planner:
-    """The planner."""
+    """The exported interface `planner`."""
 
     def plan(self, attempt: Any, input: Any) -> Any:
         export = exports.registered["planner"]
@@ -124,7 +126,7 @@ class Planner:
 
 
 class Thinker:
-    """The thinker."""
+    """The exported interface `thinker`."""
 
     def choose(self, attempt: Any, situation: Any) -> int:
         export = exports.registered["thinker"]
@@ -132,12 +134,12 @@ class Thinker:
 
 
 def _guarded(call: Any) -> Any:
-    """Makes a call; what it raises becomes the failure that is told to the host."""
-    _awake()
+    """Return the result of a call. An exception becomes the failure that is returned to the host."""
+    _refresh()
     try:
         return call()
     except MemoryError:
-        # Whoever is out of memory cannot tell it. The host knows by itself.
+        # There is no memory left to describe it. The host detects the reason by itself.
         os.abort()
     except BaseException as problem:
         kind, text = faults.describe(problem)
@@ -149,8 +151,10 @@ def _guarded(call: Any) -> Any:
 
 
 def _denial(problem: BaseException) -> Denied | None:
-    """Returns the host's refusal of a file that was not found, if its directory is not granted. The C library reports
-    such a file as missing without asking the host."""
+    """Return the host's error for a file that was not found, if its directory is not granted; otherwise None.
+
+    The C library reports such a file as missing without calling the host.
+    """
     name = getattr(problem, "filename", None)
     if not isinstance(problem, FileNotFoundError) or not isinstance(name, str):
         return None
@@ -163,8 +167,8 @@ def _denial(problem: BaseException) -> Denied | None:
     return None
 
 
-def _awake() -> None:
-    """What a component keeps from the time when it was made, and what must not be the same in every call."""
+def _refresh() -> None:
+    """Replace the environment variables and the random seed, which date from the build of the component."""
     os.reload_environ()
     if "random" in sys.modules:
         sys.modules["random"].seed(os.urandom(32))

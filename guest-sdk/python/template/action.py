@@ -1,4 +1,4 @@
-"""Answers what it is asked, as its `instruction` says."""
+"""Answers the incoming messages as its `instruction` says."""
 
 from dataclasses import dataclass
 
@@ -7,14 +7,14 @@ from strata_action import Context, Output, action, llm
 
 @dataclass
 class Config:
-    """`config` in the team file."""
+    """The `config` of the team file."""
 
     instruction: str
 
 
 @dataclass
 class Answer:
-    """The structured part of the answer."""
+    """The structured content of the output."""
 
     words: int
 

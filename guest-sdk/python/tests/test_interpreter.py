@@ -1,4 +1,4 @@
-"""Scripts in plain Python: what they may look like, and how their mistakes are told."""
+"""Tests of scripts in plain Python: the forms that they may have, and the reports of their errors."""
 
 import pathlib
 import sys
@@ -11,7 +11,7 @@ from strata_action import Context, Failure, Message, exports, faults
 
 
 def run(text, config=None):
-    """What a script makes of a call."""
+    """Return the output of a script."""
     cx = Context(config, news=[Message("one two", cause_by="Ask", data={"n": 2})])
     registered = dict(exports.registered)
     try:
@@ -22,13 +22,13 @@ def run(text, config=None):
         exports.registered.update(registered)
 
 
-def told(text):
-    """How what a script raises is told."""
+def report(text):
+    """Return the kind and the message of the fault of a script."""
     try:
         run(text)
     except BaseException as problem:
         return faults.describe(problem)
-    raise AssertionError("it raised nothing")
+    raise AssertionError("the script did not fail")
 
 
 class Scripts(unittest.TestCase):
@@ -54,7 +54,7 @@ class Scripts(unittest.TestCase):
         with self.assertRaisesRegex(Failure, "config: unknown key `to`"):
             run(marked, {"to": 2})
 
-    def test_mistakes_are_told_in_terms_of_the_script(self):
+    def test_errors_name_lines_of_the_script(self):
         cases = [
             ("def f(x):\n    return x.y\n\nreturn f(cx)", ["AttributeError: ", 'File "work.py", line 4, in <module>\n    return f(cx)',
                                                           'File "work.py", line 2, in f\n    return x.y']),
@@ -65,8 +65,8 @@ class Scripts(unittest.TestCase):
             ("from strata_action import Output\nreturn Output(5)", ["TypeError: Output.content: ", 'line 2, in <module>']),
         ]
         for text, expected in cases:
-            _, said = told(text)
+            _, message = report(text)
             for part in expected:
-                self.assertIn(part, said)
-            self.assertNotIn("script.py", said)
-            self.assertNotIn("<string>", said)
+                self.assertIn(part, message)
+            self.assertNotIn("script.py", message)
+            self.assertNotIn("<string>", message)

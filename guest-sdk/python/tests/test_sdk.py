@@ -1,4 +1,4 @@
-"""The SDK in plain Python: types from JSON, what functions are told and return, the host in memory."""
+"""Tests of the SDK in plain Python: conversion of types, calls of marked functions, and the host in memory."""
 
 import enum
 import unittest
@@ -51,7 +51,7 @@ class Types(unittest.TestCase):
         self.assertEqual(typed.decode(Whole, {"parts": [], "more": 1}, "it"), Whole([]))
         self.assertEqual(typed.dumps(expected), typed.dumps(value).replace('"size":2', '"size":2.0'))
 
-    def test_lists_tuples_and_sets_are_told_apart(self):
+    def test_lists_tuples_and_sets_are_distinguished(self):
         cases = [
             (list[int], [1, 2], [1, 2]),
             (tuple[int, ...], [1, 2, 3], (1, 2, 3)),
@@ -62,16 +62,16 @@ class Types(unittest.TestCase):
         for wanted, value, expected in cases:
             self.assertEqual(typed.decode(wanted, value, "it"), expected)
 
-    def test_what_does_not_fit_says_where(self):
+    def test_errors_name_the_part_that_does_not_match(self):
         cases = [
             (Whole, {}, "it: `parts` is missing"),
-            (Whole, {"parts": {}}, "it.parts: expected a list, found table"),
-            (Whole, {"parts": [{"name": 1}]}, "it.parts[0].name: expected text, found the integer `1`"),
-            (Whole, {"parts": [], "mood": "odd"}, "it.mood: expected 'good' or 'bad', found the text `\"odd\"`"),
+            (Whole, {"parts": {}}, "it.parts: expected a list, found object"),
+            (Whole, {"parts": [{"name": 1}]}, "it.parts[0].name: expected string, found the integer `1`"),
+            (Whole, {"parts": [], "mood": "odd"}, "it.mood: expected 'good' or 'bad', found the string `\"odd\"`"),
             (int, True, "it: expected integer, found the boolean `true`"),
-            (tuple[int, str], [1, 2], "it[1]: expected text, found the integer `2`"),
+            (tuple[int, str], [1, 2], "it[1]: expected string, found the integer `2`"),
             (tuple[int, str], [1, "x", 3], "it: expected a list of 2, found list"),
-            (int | str, 1.5, "it: fits none of its types: it: expected integer"),
+            (int | str, 1.5, "it: matches none of its types: it: expected integer"),
         ]
         for wanted, value, expected in cases:
             with self.assertRaises(ValueError) as raised:
@@ -96,13 +96,12 @@ class Types(unittest.TestCase):
         self.assertEqual(typed.schema(tuple[int, str]), {"type": "array", **pair})
         self.assertEqual(typed.schema(set[str]), {"type": "array", "items": {"type": "string"}})
 
-
-    def test_a_type_within_itself_has_a_schema(self):
+    def test_a_type_that_contains_itself_has_a_schema(self):
         properties = typed.schema(Node)["properties"]
         self.assertEqual(properties["children"], {"type": "array", "items": {"type": "object"}})
         self.assertEqual(typed.decode(Node, {"children": [{"children": []}]}, "it"), Node([Node([])]))
 
-    def test_a_whole_number_may_be_written_like_any_other(self):
+    def test_an_integer_may_be_written_with_a_fraction_of_zero(self):
         self.assertEqual(typed.decode(list[int], [1.0, 2], "it"), [1, 2])
         with self.assertRaisesRegex(ValueError, "expected integer"):
             typed.decode(int, 1.5, "it")
@@ -130,8 +129,8 @@ class Functions(unittest.TestCase):
         self.assertEqual(export.input_schema, typed.dumps(typed.schema(Part, strict=True)))
         self.assertIsNone(exports.of(count).input_schema)
         self.assertEqual(Host().run(measure, arguments={"name": "a"}).content, "a 1.0")
-        for arguments, told in [({"size": 1}, "arguments: `name` is missing"), (None, "not called as a tool")]:
-            with self.assertRaisesRegex(Failure, told):
+        for arguments, message in [({"size": 1}, "arguments: `name` is missing"), (None, "not called as a tool")]:
+            with self.assertRaisesRegex(Failure, message):
                 Host().run(measure, arguments=arguments)
         self.assertEqual(Host().run(greet).content, "run")
         self.assertEqual(Host().run(greet, arguments={"a": "b"}).content, "called")
@@ -150,7 +149,7 @@ class Functions(unittest.TestCase):
             Host().run(action(lambda cx: Output("x", data=object())))
         unfit = [
             ({"a": [1.0, float("nan")]}, r"value\.a\[1\]: the number `nan` cannot be represented in JSON"),
-            ({"a": {(1, 2): 3}}, r"value\.a: the key `\(1, 2\)` of the type `tuple` is no text"),
+            ({"a": {(1, 2): 3}}, r"value\.a: the key `\(1, 2\)` of the type `tuple` is not a string"),
             (Part("a", size=b""), r"value\.size: a value of the type `bytes` cannot be represented in JSON"),
         ]
         for data, problem in unfit:
@@ -171,21 +170,21 @@ class Functions(unittest.TestCase):
         self.assertEqual(Host().choose(choose, ["a"], round=1), -1)
         self.assertEqual(Host().plan(plan, news="a house"), [Task("a house"), Task("paint", "Paint")])
 
-    def test_a_choice_is_a_whole_number_and_changes_nothing(self):
+    def test_a_choice_is_an_integer_and_has_no_effects(self):
         for chosen in (1.7, True, "1"):
-            with self.assertRaisesRegex(TypeError, "expected a whole number"):
+            with self.assertRaisesRegex(TypeError, "expected an integer"):
                 Host().choose(thinker(lambda situation, chosen=chosen: chosen))
         for effect in (lambda: environment.emit("x"), lambda: state.role.update(a=1), lambda: files.write("/out/x", "")):
             with self.assertRaisesRegex(HostError, "a choice changes nothing"):
                 Host().choose(thinker(lambda situation, effect=effect: effect()))
 
-    def test_a_table_as_config_may_be_left_out(self):
+    def test_a_dictionary_as_config_may_be_left_out(self):
         def count(cx: Context[dict[str, int]]):
             return str(len(cx.config))
 
         self.assertEqual(Host().run(action(count)).content, "0")
 
-    def test_functions_that_wait_by_themselves_are_refused(self):
+    def test_coroutine_functions_and_unmarked_functions_are_rejected(self):
         async def later(cx):
             return "x"
 
@@ -194,14 +193,14 @@ class Functions(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "is not marked"):
             Host().run(later)
 
-    def test_a_context_tells_what_came_last(self):
+    def test_a_context_returns_its_newest_message(self):
         cx = Context(None, news=[Message("a\n"), Message("b", "Design", {"n": 1}, "Bob")])
         self.assertEqual((cx.text, cx.newest.content, cx.data(dict[str, int])), ("a\n\n\nb", "b", {"n": 1}))
         self.assertEqual(cx.briefing, "# UserRequirement\n\na\n\n# Design, by Bob\n\nb")
         self.assertIsNone(cx.labelled("Poem"))
         cx.role.profile, cx.role.goal = "Architect", "build."
         self.assertEqual(cx.persona, "You are Role, Architect. Your goal: build.")
-        with self.assertRaisesRegex(ValueError, "reading the data of message `UserRequirement`: it carries none"):
+        with self.assertRaisesRegex(ValueError, "reading the data of message `UserRequirement`: it has none"):
             Context(None, news=[Message("x")]).data(Part)
 
 
@@ -219,7 +218,7 @@ class Hosts(unittest.TestCase):
         with self.assertRaisesRegex(Exception, "the team declares no such scope"):
             host.serve(lambda: state.scope("absent")["x"])
 
-    def test_models_are_asked(self):
+    def test_models_reply(self):
         host = Host(replies=['{"name":"a"}', llm.Reply("x", data=[1]), Upstream("down"), "so:\n```py\n1\n```\n~~~\n2"])
         found = host.serve(lambda: llm.ask("part?", system="Be brief.", schema=Part).parse(Part))
         self.assertEqual(found, Part("a"))
@@ -234,19 +233,19 @@ class Hosts(unittest.TestCase):
         self.assertEqual([b.text for b in llm.Reply(odd).code_blocks], ["'a\u2028\x0c\x85b'\n\n"])
         self.assertEqual(host.requests[0].messages[0], llm.ChatMessage("system", ["Be brief."]))
 
-    def test_a_conversation_goes_on_with_the_reply_as_it_was_received(self):
+    def test_a_conversation_is_continued_with_the_reply_as_it_was_received(self):
         look = llm.Tool("look", "Looks.", Part)
         call = llm.ToolCall("1", "look", '{"name":"box"}')
         parts = [llm.Opaque("p", "m", {"s": 1}), "I ", "look", call]
         host = Host(replies=[llm.Reply(parts=parts), llm.Reply("cut", finish="length")])
 
         def talk():
-            said = [llm.user("What is in it?", Image("image/png", b"png"))]
-            reply = llm.ask(said, tools=[look], tool_choice="required", effort="low")
+            messages = [llm.user("What is in it?", Image("image/png", b"png"))]
+            reply = llm.ask(messages, tools=[look], tool_choice="required", effort="low")
             self.assertEqual((reply.text, reply.finish, reply.tool_calls), ("I look", "tool-calls", [call]))
             self.assertEqual(call.parse(Part), Part("box"))
-            said += [reply.message, llm.results(call.result({"found": 2}), call.result("none", is_error=True))]
-            return llm.ask(said).finish
+            messages += [reply.message, llm.results(call.result({"found": 2}), call.result("none", is_error=True))]
+            return llm.ask(messages).finish
 
         self.assertEqual(host.serve(talk), "length")
         asked, answered = host.requests
@@ -278,7 +277,7 @@ class Hosts(unittest.TestCase):
         with self.assertRaises(ValueError):
             llm.Reply("none").parse(list[int])
 
-    def test_the_web_is_asked(self):
+    def test_http_requests_get_responses(self):
         host = Host(responses=['{"id":7}', http.Response(404)], secrets=["TOKEN"])
 
         def order():
@@ -296,7 +295,7 @@ class Hosts(unittest.TestCase):
         with self.assertRaisesRegex(HostError, "both `body` and `json`"):
             http.Request("POST", "https://a.example/", body="x", json=1).plain()
 
-    def test_files_are_below_what_is_granted(self):
+    def test_files_are_in_granted_directories_only(self):
         host = Host(files={"/in/a": "text", "/in/b/c": b"\xff"}, writable=["/out"])
         self.assertEqual(host.serve(lambda: (files.read_text("/in/a"), files.list("/in"))), ("text", ["a", "b/"]))
         host.serve(lambda: files.write("/out/x", "new"))
@@ -312,12 +311,12 @@ class Hosts(unittest.TestCase):
             with self.assertRaises(error):
                 host.serve(call)
 
-    def test_people_are_asked(self):
+    def test_questions_get_answers(self):
         host = Host(answers=[{"name": "a"}])
         answer = host.serve(lambda: human.ask("which?", schema=Part, expires=60))
         self.assertEqual(answer.parse(Part), Part("a"))
         self.assertEqual((host.questions[0].text, host.questions[0].expires), ("which?", 60))
-        with self.assertRaisesRegex(AssertionError, "no answer left"):
+        with self.assertRaisesRegex(AssertionError, "no answers left"):
             host.serve(lambda: human.ask("again?"))
         late = Host(answers=[Expired("too late"), Expired("too late")])
         self.assertEqual(late.serve(lambda: human.ask("now?", default=3, expires=0.5)), human.Answer(3, True))
@@ -325,7 +324,7 @@ class Hosts(unittest.TestCase):
         with self.assertRaises(Expired):
             late.serve(lambda: human.ask("now?", expires=1))
 
-    def test_what_is_not_granted_is_denied(self):
+    def test_functions_that_are_not_granted_are_denied(self):
         calls = [
             lambda: llm.ask("x"), lambda: http.get("https://a.example/"), lambda: env.get("HOME"),
             lambda: secrets.named("TOKEN"),
@@ -351,7 +350,7 @@ class Hosts(unittest.TestCase):
         again = Host(unix_time=86400, env={"LANG": "de"}, memory=host.memory, seed=1)
         self.assertEqual(again.serve(use), first)
 
-    def test_what_the_standard_library_logs_reaches_the_operator(self):
+    def test_records_of_the_module_logging_are_written_to_the_log(self):
         import logging
 
         self.addCleanup(logging.root.setLevel, logging.root.level)
@@ -366,7 +365,7 @@ class Hosts(unittest.TestCase):
         host.serve(use)
         self.assertEqual(host.log, [("info", "so far"), ("error", "bad")])
 
-    def test_without_a_host_nothing_can_be_called(self):
+    def test_without_a_host_calls_fail(self):
         with self.assertRaisesRegex(RuntimeError, "there is no host here"):
             llm.ask("x")
 
