@@ -254,13 +254,13 @@ fn what_is_wrong_is_said_without_advice_that_leads_nowhere() {
             .iter()
             .for_each(|part| assert!(!refused.contains(part), "`{part}`: {refused}"));
     };
-    let no_node = "There is no node where an action runs; `@strata/action` has `files`";
+    let no_node = "Actions do not run in node; `@strata/action` has `files`";
     check(
         "count/src/action.js",
         "import fs from \"node:fs\";\nfs.x;\n",
         &["action.js:1:15", no_node],
     );
-    let named = "A package is there once `dependencies` in package.json name it.";
+    let named = "Add the package to `dependencies` in package.json.";
     check(
         "count/src/action.js",
         "import x from \"nowhere\";\nx();\n",
@@ -274,17 +274,17 @@ fn what_is_wrong_is_said_without_advice_that_leads_nowhere() {
     check(
         "report/src/action.ts",
         "process.exit(1);\n",
-        &["Cannot find name 'process'. There is no node"],
+        &["Cannot find name 'process'. Actions do not run in node"],
     );
     check(
         "report/src/action.ts",
         "document.x;\n",
-        &["Cannot find name 'document'. There is no browser"],
+        &["Cannot find name 'document'. Actions do not run in a browser"],
     );
     check(
         "report/src/action.ts",
         "$(\"x\");\n",
-        &["Cannot find name '$'. There is no browser"],
+        &["Cannot find name '$'. Actions do not run in a browser"],
     );
 }
 

@@ -261,7 +261,7 @@ fn what_the_host_does_not_take_of_javascript_is_an_error_with_its_place() {
         (
             "import { state } from \"@strata/action\";\nfunction set(key) {\n  state.role.set(key, 1);\n}\nset(3);",
             &[
-                "TypeError: state.set: `key`: expected a text, found the number `3`",
+                "TypeError: state.set: `key`: expected a string, found the number `3`",
                 "at set (work.js:3:",
                 "at work.js:5:",
             ],
@@ -275,7 +275,7 @@ fn what_the_host_does_not_take_of_javascript_is_an_error_with_its_place() {
         ),
         (
             "return { content: \"x\", to: \"B\" };",
-            &["TypeError: what `run` returned: `to`: expected a list of texts"],
+            &["TypeError: what `run` returned: `to`: expected an array of strings"],
         ),
         ("throw \"\\ud83d\";", &["thrown: \u{fffd}"]),
     ];

@@ -1,9 +1,9 @@
-// A script, and how it becomes a function. A script is either like an action's source, with `export default action({ … })`,
-// `export default function (cx) { … }` or `export function run(cx) { … }`; or it is the body of `run`: it finds `cx`, may
-// await, and returns its output, or any object as the output's data.
+// Loading of scripts. A script is either like the source of an action, with `export default action({ … })`,
+// `export default function (cx) { … }` or `export function run(cx) { … }`, or it contains only the body of `run`: it uses
+// the variable `cx`, may await, and returns its output, or any object as the data of the output.
 //
-// Modules and promises of the engine's own are of no use inside a call, so imports and exports become assignments,
-// and async functions generators that `drive` runs. Lines stay where they are, so errors need no map.
+// Modules and promises of the engine do not work inside a call. Imports and exports therefore become assignments, and
+// async functions become generators that `drive` runs. The line numbers do not change.
 
 import { Failure } from "@strata/action";
 import { parse } from "acorn";
@@ -18,11 +18,11 @@ const OPTIONS = {
   allowReturnOutsideFunction: true,
   allowAwaitOutsideFunction: true,
   locations: true,
-  // So that braces can be put around an arrow's expression, parentheses and all.
+  // Braces are inserted around the expression of an arrow function, including its parentheses.
   preserveParens: true,
 };
 
-/** Evaluates what `translate` made of a script, up to the action that it is. */
+/** Evaluates the result of `translate`, and returns the action that the script defines. */
 export async function load(code, sdk, cx) {
   const exported = {};
   const body = (0, eval)(code);
@@ -33,13 +33,14 @@ export async function load(code, sdk, cx) {
   return Object.keys(named).length > 0 ? named : { run: () => output(outcome) };
 }
 
-/** A body's value: who writes a few lines need not know how an output is made up. */
+/** Converts the value that a body returned to an output. An object without keys of an output is its data. */
 function output(value) {
-  const isData = value !== null && typeof value === "object" && !["content", "data", "parts", "to", "route"].some((key) => key in value);
-  return isData ? { data: value } : value;
+  if (value === null || typeof value !== "object") return value;
+  const isOutput = ["content", "data", "parts", "to", "route"].some((key) => key in value);
+  return isOutput ? value : { data: value };
 }
 
-/** Runs a generator that yields what is to be awaited. */
+/** Runs a generator that yields the values to be awaited, and returns a promise of its result. */
 function drive(generator) {
   return new Promise((resolve, reject) => {
     const step = (how, value) => {
@@ -55,9 +56,12 @@ function drive(generator) {
   });
 }
 
-/** What the engine is to evaluate, and where a place in that lies in the script. */
+/**
+ * Converts a script to code that the engine can evaluate. `locate` converts a position in that code to one in the
+ * script. Throws a Failure if the script has a syntax error or uses something that is not supported.
+ */
 export function translate(name, source) {
-  // A byte order mark before the script is no part of it.
+  // A byte order mark is not part of the script.
   const text = source.replace(/^\uFEFF/, "").replace(/^#!/, "//");
   let tree;
   try {
@@ -70,11 +74,13 @@ export function translate(name, source) {
   const refuse = (node, why) => {
     throw refused(name, node.loc.start, why);
   };
-  asynchronous(tree, edits, refuse);
-  tree.body.forEach((node) => moduleItem(node, edits, refuse));
-  const { code, back } = edits.applied();
-  const place = (line, column) => `${name}:${line}:${back(line, line === 1 ? column - HEAD.length : column)}`;
-  return { code: HEAD + code + TAIL, place };
+  replaceAsync(tree, edits, refuse);
+  tree.body.forEach((node) => replaceModuleItem(node, edits, refuse));
+  const { code, originalColumn } = edits.apply();
+  const locate = (line, column) => {
+    return `${name}:${line}:${originalColumn(line, line === 1 ? column - HEAD.length : column)}`;
+  };
+  return { code: HEAD + code + TAIL, locate };
 }
 
 function refused(name, { line, column }, why) {
@@ -82,9 +88,9 @@ function refused(name, { line, column }, why) {
 }
 
 /** Replaces imports and exports. */
-function moduleItem(node, edits, refuse) {
+function replaceModuleItem(node, edits, refuse) {
   if (node.type === "ImportDeclaration") {
-    if (node.source.value !== SDK) refuse(node, `a script can import \`${SDK}\` only, not \`${node.source.value}\``);
+    if (node.source.value !== SDK) refuse(node, `a script can import only \`${SDK}\`, not \`${node.source.value}\``);
     const parts = node.specifiers.map(({ type, local, imported }) => {
       if (type === "ImportDefaultSpecifier") refuse(node, `\`${SDK}\` has no default export; write \`{ ${local.name} }\``);
       return type === "ImportSpecifier" ? `{ ${imported.name}: ${local.name} }` : local.name;
@@ -93,31 +99,31 @@ function moduleItem(node, edits, refuse) {
     edits.replace(node, assignments.length > 0 ? `const ${assignments.join(", ")};` : "");
   } else if (node.type === "ExportDefaultDeclaration") {
     const { id, start, end, type } = node.declaration;
-    // What has a name is known by it in the rest of the script.
+    // A declaration with a name must remain one, because the rest of the script may use the name.
     const isDeclared = id && type.endsWith("Declaration");
     edits.put(node.start, start, isDeclared ? "" : "$export.default = ");
-    edits.put(end, end, isDeclared ? ` ${assigned("default", id.name)}` : ";");
+    edits.put(end, end, isDeclared ? ` ${exportOf("default", id.name)}` : ";");
   } else if (node.type === "ExportNamedDeclaration") {
-    if (node.source) refuse(node, "a script cannot export from elsewhere");
+    if (node.source) refuse(node, "a script cannot export from another module");
     const { declaration, specifiers } = node;
-    if (!declaration) return edits.replace(node, specifiers.map((one) => assigned(one.exported.name, one.local.name)).join(" "));
+    if (!declaration) return edits.replace(node, specifiers.map((one) => exportOf(one.exported.name, one.local.name)).join(" "));
     const named = declaration.id ? [declaration.id] : declaration.declarations.map(({ id }) => id);
-    named.forEach((id) => id.type === "Identifier" || refuse(id, "a script exports names one by one"));
+    named.forEach((id) => id.type === "Identifier" || refuse(id, "a script cannot export a destructuring pattern"));
     const names = named.map(({ name }) => name);
     edits.put(node.start, declaration.start, "");
-    edits.put(node.end, node.end, ` ${names.map((each) => assigned(each, each)).join(" ")}`);
+    edits.put(node.end, node.end, ` ${names.map((each) => exportOf(each, each)).join(" ")}`);
   } else if (node.type === "ExportAllDeclaration") {
-    refuse(node, "a script cannot export from elsewhere");
+    refuse(node, "a script cannot export from another module");
   }
 }
 
-const assigned = (exported, local) => `$export.${exported} = ${local};`;
+const exportOf = (exported, local) => `$export.${exported} = ${local};`;
 
-/** Makes generators of async functions, and of their awaits yields. */
-function asynchronous(tree, edits, refuse) {
+/** Replaces async functions by generators, and `await` by `yield`. */
+function replaceAsync(tree, edits, refuse) {
   const asyncFunction = (node) => {
     if (!node.async) return;
-    if (node.generator) refuse(node, "async generators are not there; return a promise of a list");
+    if (node.generator) refuse(node, "async generators are not supported; return a promise of an array");
     const isArrow = node.type === "ArrowFunctionExpression";
     const [open, close] = ["return $drive((function* () {", isArrow ? "}).call(this));" : "}).apply(this, arguments));"];
     if (node.body.type === "BlockStatement") {
@@ -128,9 +134,9 @@ function asynchronous(tree, edits, refuse) {
       edits.put(node.body.end, node.body.end, `); ${close} }`);
     }
   };
-  // The word itself stands before the function, or before the name of the method that it is.
+  // The keyword is before the function, or before the name of a method.
   const without = (node) => edits.put(node.start, node.start + "async".length, "");
-  // Where a line before it ends without a semicolon, what is put here must not go on with it.
+  // The replacement begins with a parenthesis. Without a semicolon, it could continue the previous line.
   const statements = ({ body }) =>
     body.filter(({ type, start }) => type === "ExpressionStatement" && /^(await|async)\b/.test(edits.text.slice(start, start + 6)))
       .forEach(({ start }) => edits.put(start, start, ";"));
@@ -148,7 +154,7 @@ function asynchronous(tree, edits, refuse) {
     BlockStatement: statements,
     StaticBlock: statements,
     SwitchCase: ({ consequent }) => statements({ body: consequent }),
-    ImportExpression: (node) => refuse(node, `a script can import \`${SDK}\` only, at its head`),
+    ImportExpression: (node) => refuse(node, `a script can import only \`${SDK}\`, with an \`import\` declaration`),
     Property: method,
     MethodDefinition: method,
     Function: asyncFunction,
@@ -156,11 +162,11 @@ function asynchronous(tree, edits, refuse) {
       edits.put(node.start, node.argument.start, "(yield (");
       edits.put(node.end, node.end, "))");
     },
-    ForOfStatement: (node) => node.await && refuse(node, "`for await` is not there; await the items one by one"),
+    ForOfStatement: (node) => node.await && refuse(node, "`for await` is not supported; await each item"),
   });
 }
 
-/** Changes to a text, in any order; they do not overlap. Line breaks are kept. */
+/** Replacements in a text, in any order. They must not overlap. Line breaks are kept. */
 class Edits {
   #edits = [];
 
@@ -177,7 +183,8 @@ class Edits {
     this.put(node.start, node.end, by);
   }
 
-  applied() {
+  /** Returns the changed text, and a function that converts a column in one of its lines to the original one. */
+  apply() {
     let code = "";
     let from = 0;
     const kept = [];
@@ -185,21 +192,20 @@ class Edits {
       kept.push({ at: code.length, from, to });
       code += this.text.slice(from, to);
     };
-    // Of those at one place: what closes something inner was put down before what closes its outer.
+    // The sort is stable: at the same position, the end of an inner node was added before that of the outer one.
     for (const { start, end, by } of this.#edits.toSorted((a, b) => a.start - b.start || a.end - b.end)) {
       keep(start);
       code += by;
       from = end;
     }
     keep(this.text.length);
-    return { code, back: (line, column) => this.#back(code, kept, line, column) };
+    return { code, originalColumn: (line, column) => this.#originalColumn(code, kept, line, column) };
   }
 
-  /** The column in the text that has become this one of the code. */
-  #back(code, kept, line, column) {
-    const [there, here] = [code, this.text].map((text) => text.split("\n").slice(0, line - 1).join("\n").length + (line > 1));
-    const place = there + Math.max(0, column - 1);
-    const { at, from, to } = kept.findLast((part) => part.at <= place) ?? kept[0];
-    return Math.max(1, Math.min(to, from + place - at) - here + 1);
+  #originalColumn(code, kept, line, column) {
+    const startOfLine = (text) => text.split("\n").slice(0, line - 1).join("\n").length + (line > 1);
+    const position = startOfLine(code) + Math.max(0, column - 1);
+    const { at, from, to } = kept.findLast((part) => part.at <= position) ?? kept[0];
+    return Math.max(1, Math.min(to, from + position - at) - startOfLine(this.text) + 1);
   }
 }

@@ -1,9 +1,9 @@
-// What an action is, and what it is called with. How it becomes a component is in `serve.js`.
+// Actions, and the parameters of their functions. `serve.js` makes the exports of a component from an action.
 
 import { parse } from "./json.js";
 import { raisePart } from "./media.js";
 
-/** Declares an action. It only lends its type: the object itself is the action. */
+/** Returns the definition unchanged. Throws a TypeError if it has no `run`. */
 export function action(definition) {
   if (typeof definition?.run !== "function") {
     throw new TypeError("declaring an action: it has no `run(cx)`");
@@ -11,7 +11,7 @@ export function action(definition) {
   return definition;
 }
 
-/** A message, its data parsed. */
+/** Returns a message of the host as authors see it. */
 export function message({ data, parts, ...rest }) {
   return { ...rest, data: parse(data, `the data of message \`${rest.causeBy}\``), parts: parts.map(raisePart) };
 }
@@ -31,16 +31,16 @@ class Call {
     const { name, profile, desc, goal, constraints } = this.role;
     const opening = profile && profile !== name ? `You are ${name}, ${profile}.` : `You are ${name}.`;
     const parts = [["", desc], ["Your goal: ", goal], ["Your constraints: ", constraints]];
-    const said = parts.filter(([, part]) => part).map(([lead, part]) => `${lead}${part.replace(/\.+$/, "")}.`);
-    return [opening, ...said].join(" ");
+    const sentences = parts.filter(([, part]) => part).map(([lead, part]) => `${lead}${part.replace(/\.+$/, "")}.`);
+    return [opening, ...sentences].join(" ");
   }
 }
 
-/** What `run` and `plan` of an action are called with. */
+/** The parameter of `run` and `plan`. */
 export class Context extends Call {
   constructor(attempt, input, { configSchema }) {
     super(attempt, input);
-    // As the host has it: what is not written is held against the schema as a table without keys.
+    // The host also validates an absent config as an object without keys.
     if (configSchema !== undefined) this.config ??= {};
     this.action = input.action;
     this.index = input.index;
@@ -74,7 +74,7 @@ export class Context extends Call {
   }
 }
 
-/** What `choose` is called with. */
+/** The parameter of `choose`. */
 export class Situation extends Call {
   constructor(attempt, situation) {
     super(attempt, situation);

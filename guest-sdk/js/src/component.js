@@ -1,5 +1,5 @@
-// What a component is made of: the action, the host's interfaces, and what the engine lacks. The build adds the
-// action and calls `component`.
+// The entry point of a component. It connects the action with the host's interfaces, and adds the globals that the
+// engine lacks. The build calls `component` with the action.
 
 import "./globals.js";
 import clock from "strata:action/clock@0.2.0";
@@ -22,8 +22,9 @@ import { trace } from "./trace.js";
 
 const host = { clock, env, environment, files, http, human, llm, log, media, memory, random, secrets, state };
 
+/** Returns the exports of a component. `about` is described in `serve.js`. */
 export function component(action, about) {
-  // Not before the action's own modules are loaded: that happens while the component is made, where no host is.
+  // Only now, when the action's modules are loaded: no host can be called while the component is built.
   install(host);
   return serve(action, about, { settle, trace });
 }

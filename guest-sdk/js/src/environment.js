@@ -1,20 +1,22 @@
-// What surrounds an action: messages, state, memory, files, the clock, randomness, variables, the log.
+// Emissions, state, memory, the log, the clock, random values, environment variables and files.
 
 import { message } from "./action.js";
-import { keyed } from "./border.js";
 import { Failure } from "./errors.js";
 import { call, hasHost } from "./host.js";
 import { body, parse, write } from "./json.js";
 import { lowerParts } from "./media.js";
+import { checkKeys } from "./validate.js";
 
 const KEYS = ["content", "data", "parts", "to", "causeBy", "route"];
+/** The names of an emission in errors. */
+const NAMES = { what: "emit", one: "an emission" };
 
-/** Publishes one more message, when the step commits. */
+/** Publishes a message when the step is committed. */
 export function emit(emission) {
   const { content, data, parts = [], to = [], causeBy = null, route = [] } =
-    typeof emission === "string" ? { content: emission } : keyed(emission, KEYS, { what: "emit", one: "an emission" });
-  const told = { ...body(content, data, "an emission's data"), parts: lowerParts(parts) };
-  call("environment", "emit", { ...told, to, causeBy, route });
+    typeof emission === "string" ? { content: emission } : checkKeys(emission, KEYS, NAMES);
+  const sent = { ...body(content, data, "an emission's data"), parts: lowerParts(parts) };
+  call("environment", "emit", { ...sent, to, causeBy, route });
 }
 
 class Scope {
@@ -43,7 +45,7 @@ class Scope {
 
 export const state = { role: new Scope("role"), scope: (name) => new Scope(name) };
 
-/** As many bytes as the host can count. */
+/** The largest bound that the interface allows. */
 const ANY_SIZE = 2 ** 32 - 1;
 const bounds = (messages, bytes = ANY_SIZE) => ({ messages, bytes });
 
@@ -62,7 +64,10 @@ export const clock = {
 
 export const random = { bytes: (length) => Uint8Array.from(call("random", "bytes", length)) };
 
-/** Numbers from 0 to 1 that follow from 16 bytes: Chris Doty-Humphrey's sfc32, two rounds for each. */
+/**
+ * Returns a generator of numbers from 0 to 1 with a seed of 16 bytes: sfc32 by Chris Doty-Humphrey, with two rounds per
+ * number.
+ */
 export function numbers(seed) {
   let [a, b, c, count] = new Int32Array(Uint8Array.from(seed).buffer);
   const round = () => {
@@ -73,33 +78,33 @@ export function numbers(seed) {
     c = (((c << 21) | (c >>> 11)) + drawn) | 0;
     return drawn >>> 0;
   };
-  // Until each bit of the seed has had its effect on all of the state.
+  // These rounds mix each bit of the seed into the whole state.
   for (let first = 0; first < 12; first += 1) round();
   return () => ((round() >>> 5) * 2 ** 26 + (round() >>> 6)) / 2 ** 53;
 }
 
-let drawn;
+let nextNumber;
 
-/** `Math.random`. The host is asked once: a loop that draws would soon use up its calls. */
+/** The implementation of `Math.random`. It calls the host only once, because the number of host calls is limited. */
 export function uniform() {
-  // While a component is made there is no host to ask, and a seed from then would be in every call.
+  // There is no host while a component is built, and a seed drawn then would be used in every call.
   if (!hasHost()) return 0.5;
-  drawn ??= numbers(random.bytes(16));
-  return drawn();
+  nextNumber ??= numbers(random.bytes(16));
+  return nextNumber();
 }
 
 export const env = { get: (name) => call("env", "get", name) ?? undefined };
 
 export const files = {
   read: (path) => Uint8Array.from(call("files", "read", path)),
-  readText: (path) => decoded(files.read(path), path),
+  readText: (path) => decodeText(files.read(path), path),
   write: (path, content) => call("files", "write", path, bytes(content)),
   remove: (path) => call("files", "remove", path),
   list: (path) => call("files", "list", path),
 };
 
-/** A text as it is in a file. Others would not be the same when they are written back. */
-function decoded(content, path) {
+/** Decodes UTF-8. Throws a Failure for other content, which would change if it were decoded and written back. */
+function decodeText(content, path) {
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(content);
   } catch {
@@ -107,7 +112,7 @@ function decoded(content, path) {
   }
 }
 
-/** Texts as UTF-8; anything else as it is. */
+/** Returns a string as UTF-8, and any other value unchanged. */
 export function bytes(content) {
   return typeof content === "string" ? new TextEncoder().encode(content) : content;
 }

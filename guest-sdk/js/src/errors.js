@@ -1,18 +1,18 @@
-// The two errors that authors meet. How they become a fault is in `serve.js`.
+// The errors that authors throw and catch. `serve.js` makes faults from them.
 
-import { result } from "./border.js";
+import { checkResult } from "./validate.js";
 
-/** Why an action gives up. */
+/** The failure of an action. */
 export class Failure extends Error {
   /** @param {"error"|"retryable"|"denied"|"host"} kind @param {string} message */
   constructor(kind, message, options) {
     super(message, options);
     this.name = "Failure";
-    this.kind = result("failure", kind, "the kind of a failure");
+    this.kind = checkResult("failure", kind, "the kind of a failure");
   }
 }
 
-/** Why the host did not do what was asked. */
+/** The error of a host function. */
 export class HostError extends Error {
   /** @param {"denied"|"invalid"|"not-found"|"upstream"|"out-of-budget"|"expired"} kind @param {string} message */
   constructor(kind, message) {

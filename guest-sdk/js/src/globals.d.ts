@@ -1,4 +1,4 @@
-/** What a component has beside the language itself. Not for tests, which have what node has. */
+/** The globals of a component beside those of the language. Not for tests, which run in node and use its globals. */
 
 declare const console: Record<"debug" | "info" | "log" | "warn" | "error", (...values: unknown[]) => void>;
 declare function setTimeout(job: (...args: any[]) => void, delayMs?: number, ...args: any[]): number;

@@ -1,11 +1,11 @@
-// What JavaScript expects to be there and the engine lacks, or has from elsewhere than the host.
+// Globals that the engine lacks, or that must use the host.
 
 import "./promises.js";
 import { clock, log, uniform } from "./environment.js";
 import { hasHost } from "./host.js";
 import { TextDecoder, TextEncoder } from "./text.js";
 
-const shown = (value) => {
+const format = (value) => {
   if (typeof value === "string") return value;
   if (value instanceof Error) return `${value}\n${value.stack ?? ""}`.trimEnd();
   try {
@@ -14,12 +14,12 @@ const shown = (value) => {
     return String(value);
   }
 };
-const line = (write) => (...values) => write(values.map(shown).join(" "));
+const line = (write) => (...values) => write(values.map(format).join(" "));
 const info = line(log.info);
 const console = { debug: line(log.debug), error: line(log.error), info, log: info, warn: line(log.warn) };
 
-// While a component is made there is no host to ask. What modules read then while they are loaded would be read for
-// ever, so it is the same in every build.
+// There is no host while a component is built. Times that modules read then become part of the component, so they must
+// be the same in every build.
 const EngineDate = Date;
 const now = () => (hasHost() ? clock.now() : 0);
 class HostDate extends EngineDate {

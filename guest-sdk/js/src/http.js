@@ -1,4 +1,4 @@
-// The web, and the secrets that requests may carry.
+// HTTP requests, and the secrets that they may contain.
 
 import { bytes } from "./environment.js";
 import { HostError } from "./errors.js";
@@ -16,7 +16,7 @@ class Secret {
     this.#placeholder = call("secrets", "placeholder", name);
   }
 
-  /** The text that the host replaces on the way out. */
+  /** Returns the placeholder, which the host replaces when it sends the request. */
   toString() {
     return this.#placeholder;
   }
@@ -64,24 +64,24 @@ function lower(url, options = {}) {
   if (bearer) sent.push({ name: BEARER, value: `Bearer ${bearer}` });
   if (json !== undefined) {
     if (body !== undefined) throw new HostError("invalid", `requesting \`${url}\`: both \`body\` and \`json\``);
-    // What the author calls it stands: there is one type of a body.
+    // The author's content type has precedence.
     const isNamed = sent.some(({ name }) => name.toLowerCase() === TYPE);
     if (!isNamed) sent.push({ name: TYPE, value: "application/json" });
   }
   const content = json === undefined ? body : write(json, "the body");
-  const shown = [...Object.values(headers).filter((value) => value instanceof Secret), ...(bearer ? [bearer] : [])];
+  const used = [...Object.values(headers).filter((value) => value instanceof Secret), ...(bearer ? [bearer] : [])];
   return {
     method: String(method).toUpperCase(),
     url: String(url),
     headers: sent,
     body: content === undefined ? null : bytes(content),
-    secrets: Array.isArray(named) ? names([...named, ...shown]) : named,
+    secrets: Array.isArray(named) ? names([...named, ...used]) : named,
     timeoutMs: timeoutMs ?? null,
     idempotencyKey: idempotencyKey ?? null,
   };
 }
 
-/** The names of secrets, each once. */
+/** Returns the names of secrets without duplicates. */
 function names(named) {
   return [...new Set(named.map((secret) => secret?.name ?? secret))];
 }

@@ -1,4 +1,4 @@
-// Asking people.
+// Questions to people.
 
 import { call } from "./host.js";
 import { parse, write } from "./json.js";
@@ -7,14 +7,14 @@ export const human = {
   ask(question) {
     const { text, schema, choices = [], expiresS = null, default: fallback } =
       typeof question === "object" ? question : { text: question };
-    const asked = {
+    const lowered = {
       text,
       schema: write(schema, "a question's schema"),
       choices,
       expiresS,
       default: write(fallback, "a question's default"),
     };
-    const { value, source } = call("human", "ask", asked);
+    const { value, source } = call("human", "ask", lowered);
     return { value: parse(value, "an answer"), source };
   },
 };

@@ -1,55 +1,66 @@
-/** The types of `@strata/action`. What runs is in the files beside. */
+/** Type declarations of `@strata/action`. */
 
-/** Anything JSON can hold. */
+/** A value that JSON can represent. */
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
-/** A message as a role sees it. */
+/** A message in a role's mailbox or memory. */
 export interface Message<D = any> {
-  /** Unique within the run. */
+  /** The id, which is unique within the run. */
   id: string;
   /** The text. */
   content: string;
-  /** Structured content, where the sender attached any. */
+  /** The structured content, or undefined. */
   data: D | undefined;
-  /** The label: the name of the action that produced it, or `UserRequirement` for the idea. */
+  /** The label: the name of the action that produced the message, or `UserRequirement` for the idea. */
   causeBy: string;
-  /** The sending role; empty when it came from outside the team. */
+  /** The name of the sending role; empty if the message comes from outside the team. */
   sentFrom: string;
-  /** The recipients the sender named. */
+  /** The recipients that the sender named; `<all>` for a broadcast. */
   sendTo: string[];
-  /** Images and files that belong to it, in order. */
+  /** The images and files of the message, in order. */
   parts: Media[];
 }
 
-/** An image or a file. It has one of `data`, `url` and `digest`. */
+/** An image or a file. Exactly one of `data`, `url` and `digest` is set. */
 export interface Media {
+  /** The kind of media. */
   type: "image" | "file";
-  /** E.g. `image/png`. */
+  /** The media type, e.g. `image/png`. */
   mediaType: string;
+  /** The file name. */
   name?: string;
-  /** The bytes. */
+  /** The bytes. A string stands for its bytes in UTF-8. */
   data?: string | Uint8Array;
-  /** An address that the provider of a model reads by itself. */
+  /** A URL that the provider of the model reads. The host does not read it. */
   url?: string;
-  /** The SHA-256 of bytes that the host has stored, as an action receives them; `media.load` returns the bytes. */
+  /** The SHA-256 digest of bytes that the host has stored, in hexadecimal. `media.load` returns the bytes. */
   digest?: string;
-  /** The number of those bytes. */
+  /** The number of stored bytes. */
   size?: number;
 }
 
-/** A piece of a message: a text, an image or a file. */
+/** A part of a message: text, an image or a file. */
 export type Part = string | Media;
 
+/** Images and files that the action received. */
 export const media: {
-  /** The bytes. Fails with `not-found` if this attempt did not receive them. */
+  /**
+   * Returns the bytes of an image or a file.
+   *
+   * @throws HostError `not-found` if this attempt did not receive it; `invalid` if it has a URL, which the host does
+   * not read.
+   */
   load(media: Media): Uint8Array;
 };
-/** An image of these bytes. */
+/** Returns an image with these bytes. */
 export function image(mediaType: string, data: string | Uint8Array): Media;
-/** A file of any other type. */
+/** Returns a file that is not an image, with these bytes. */
 export function file(mediaType: string, data: string | Uint8Array): Media;
 
-/** The type of the values that a JSON Schema describes, as far as types, properties, items, enum and const go. */
+/**
+ * The type of the values that match a JSON Schema. Supports `type`, `properties`, `required`, `items`, `enum` and
+ * `const`; any other schema becomes `any`.
+ */
 export type FromSchema<S> = S extends { const: infer V } ? V
   : S extends { enum: readonly (infer V)[] } ? V
   : S extends { type: "string" } ? string
@@ -63,7 +74,7 @@ export type FromSchema<S> = S extends { const: infer V } ? V
   : S extends { properties: infer P } ? { [K in keyof P]?: FromSchema<P[K]> }
   : any;
 
-/** Who is acting, as written in the team file. Absent texts are empty. */
+/** The description of a role in the team file. Texts that the file omits are empty. */
 export interface Profile {
   name: string;
   profile: string;
@@ -72,346 +83,520 @@ export interface Profile {
   desc: string;
 }
 
-/** One leg of an itinerary: what `from` makes of the message goes to each of `to`. */
+/** One stage of an itinerary: when `from` has handled the message, its output is sent to each name in `to`. */
 export interface Hop {
+  /** The name of the role that handles the message. */
   from: string;
+  /** The recipients of that role's output. */
   to: string[];
 }
 
-/** One piece of planned work. */
+/** A task of a plan. */
 export interface Task {
+  /** What is to be done. */
   text: string;
-  /** Who shall do it; absent lets the host take the workers in turn. */
+  /**
+   * The name of the action that carries it out. If it is absent, the host assigns the role's actions except the first
+   * in turn.
+   */
   action?: string;
 }
 
-/** Which try of a call this is. */
+/** The attempt of a call that is being made. */
 export interface Attempt {
-  /** Counts from 1, across resumes. */
+  /** The number of the attempt, from 1. It keeps counting when the run is resumed. */
   number: number;
-  /** The same in all attempts of the call: for services that remove duplicates by key. */
+  /** A key that is the same in all attempts of the call, for services that remove duplicates by a key. */
   idempotencyKey: string;
-  /** For a tool call, the number of the model's reply that asks for it, from 0 in each activation. */
+  /** For a tool call, the index of the model's reply in this activation, from 0; otherwise undefined. */
   turn: number | undefined;
-  /** For a tool call, its position in that reply, from 0. */
+  /** For a tool call, its index in that reply, from 0; otherwise undefined. */
   call: number | undefined;
-  /** When the time of this attempt is over, in milliseconds since 1970; undefined if it has no such limit. */
+  /** The time at which this attempt is stopped, in milliseconds since 1970; undefined if it has no time limit. */
   deadlineMs: number | undefined;
 }
 
 interface Call<C> {
+  /** The current attempt. */
   attempt: Attempt;
+  /** The profile of the acting role. */
   role: Profile;
-  /** The `config` of the team file. Where there is none: `{}` in `run` and `plan` if there is a `configSchema`, else null. */
+  /**
+   * The `config` of the team file. If the team file has none: `{}` in `run` and `plan` of an action with a
+   * `configSchema`, and otherwise null.
+   */
   config: C;
-  /** The messages this activation handles, oldest first. */
+  /** The messages that this activation handles, oldest first. */
   news: Message[];
-  /** What earlier actions of this activation returned, oldest first. */
+  /** The outputs of earlier actions of this activation, oldest first. */
   outputs: Message[];
-  /** The role in words, to open a prompt with. */
+  /** Returns the profile of the role as the text of a system prompt. */
   persona(): string;
 }
 
-/** What an action is called with. All but `attempt` is the same in every attempt of the same call. */
+/** The parameter of `run` and `plan`. Except for `attempt`, it is the same in all attempts of a call. */
 export interface Context<C = any, A = any> extends Call<C> {
-  /** The action's name in the team file. */
+  /** The name of the action in the team file. */
   action: string;
-  /** Its index in its role, from 0. */
+  /** The index of the action in its role, from 0. */
   index: number;
-  /** The planned task, in `plan_and_act` roles. */
+  /** The task that this call carries out, in roles with `react = "plan_and_act"`; otherwise undefined. */
   task: Task | undefined;
-  /** The arguments of a tool call, which follow the `inputSchema`; undefined where the action is not called as a tool. */
+  /** The arguments of a tool call, which match `inputSchema`; undefined if the action is not called as a tool. */
   arguments: A;
-  /** The newest message: the last output of this activation, else the last of the news. */
+  /** The newest output of this activation, or else the newest of `news`. */
   readonly newest: Message | undefined;
-  /** The text to work upon: of the newest output, else of all news, separated by blank lines. */
+  /** The content of the newest output of this activation, or else of all `news`, separated by empty lines. */
   readonly text: string;
-  /** The data of the newest message. */
+  /** The data of `newest`. */
   readonly data: any;
-  /** The newest message with this label. */
+  /** Returns the newest message with this label, or undefined. */
   labelled(causeBy: string): Message | undefined;
-  /** Everything there is to work upon, as Markdown for a prompt. */
+  /** Returns the task, the news and the outputs as one Markdown text for a model. */
   briefing(): string;
 }
 
-/** What a thinker is called with. */
+/** The parameter of `choose`. */
 export interface Situation<C = any> extends Call<C> {
-  /** How many choices this activation made before. */
+  /** The number of choices made earlier in this activation. */
   round: number;
-  /** The role's actions, by index. */
+  /** The actions of the role, in order. `choose` returns an index into this array. */
   candidates: { name: string; description: string }[];
 }
 
-/** What an action returns. A text alone is its content; data alone becomes the content as JSON. Other keys are refused. */
+/** The output of an action. Unknown keys are a `TypeError`. */
 export interface Output<D = any> {
+  /** The text. If it is absent, `data` as JSON. */
   content?: string | number | bigint | boolean | null;
+  /** The structured content: any value that JSON can represent. */
   data?: D;
-  /** Images and files, in order. */
+  /** The images and files of the output, in order. */
   parts?: Media[];
-  /** Explicit recipients; absent leaves the choice to the environment. */
+  /** The recipients. If it is absent, the routes of the team file decide. */
   to?: string[];
   /** An itinerary that travels with the message. */
   route?: Hop[];
 }
 
 /**
- * An action: `C` is its config, `D` the data it returns, `A` its arguments as a tool. `FromSchema<typeof schema>` is the
- * type of what an `inputSchema` that is declared `as const` describes.
+ * The definition of an action.
+ *
+ * @typeParam C - The type of the config.
+ * @typeParam D - The type of the data of the output.
+ * @typeParam A - The type of the arguments of a tool call. `FromSchema<typeof schema>` is the type for an `inputSchema`
+ * that is declared `as const`.
  */
 export interface Action<C = any, D = any, A = any> {
-  /** By default what package.json says. */
+  /** The name. By default that of package.json. */
   name?: string;
+  /** The version. By default that of package.json. */
   version?: string;
+  /** What the action does; a model may read it to choose the action. By default that of package.json. */
   description?: string;
-  /** JSON Schema of the config. */
+  /** The JSON Schema of the config. */
   configSchema?: object;
-  /** JSON Schema of the arguments it takes when a model calls it as a tool: an object. */
+  /**
+   * The JSON Schema of the arguments of a tool call, which are an object. Only needed if a model may call the action.
+   */
   inputSchema?: object;
-  /** JSON Schema of the data it returns. */
+  /** The JSON Schema of the data of the output. */
   outputSchema?: object;
   /**
-   * What it cannot work without: of `env`, `files`, `http`, `llm`, `secrets`. A team that does not grant them is
-   * refused before it runs.
+   * The capabilities that the action requires: `env`, `files`, `http`, `llm` or `secrets`. A team that does not grant
+   * them is rejected before it runs.
    */
   needs?: string[];
-  /** Does the work. State and emissions count only if it returns. */
+  /** Runs the action. If it throws, its state changes and emissions are discarded. */
   run(cx: Context<C, A>): Returned<D> | Promise<Returned<D>>;
-  /** As a thinker: the index of the action to run next; -1 or nothing ends the activation. */
+  /** For a thinker: returns the index of the next action. -1 or undefined ends the activation. */
   choose?(situation: Situation<C>): number | void | Promise<number | void>;
-  /** As a planner: the tasks, in order. */
+  /** For a planner: returns the tasks, in order. */
   plan?(cx: Context<C>): Iterable<string | Task> | Promise<Iterable<string | Task>>;
 }
 
-/** What `run` may return. */
+/** The result of `run`: an output, or only its content. */
 export type Returned<D> = string | number | bigint | boolean | Output<D> | null | void;
 
-/** Declares an action; it stands as the default export of the entry. */
+/** Returns the definition unchanged. The default export of the entry point must be an action. */
 export function action<C = any, D = any, A = any>(definition: Action<C, D, A>): Action<C, D, A>;
 
-/** Why an action gives up. Only `retryable` failures are tried again by themselves. */
+/** The failure of an action. Only failures of the kind `retryable` are retried automatically. */
 export class Failure extends Error {
   constructor(kind: FailureKind, message: string, options?: { cause?: unknown });
+  /** The kind of the failure. */
   kind: FailureKind;
 }
+/** The kind of a failure: `error`, `retryable`, `denied` (a grant is missing) or `host` (a host function failed). */
 export type FailureKind = "error" | "retryable" | "denied" | "host";
 
-/** Why the host did not do what was asked. Uncaught, it is the action's failure. */
+/** The error of a host function. If it is not caught, it becomes the failure of the action. */
 export class HostError extends Error {
   constructor(kind: HostErrorKind, message: string);
+  /** The kind of the error. */
   kind: HostErrorKind;
 }
+/**
+ * The kind of an error of the host: `denied` (not granted), `invalid` (the request is not valid), `not-found`,
+ * `upstream` (the service failed), `out-of-budget` or `expired` (a question was not answered in time).
+ */
 export type HostErrorKind = "denied" | "invalid" | "not-found" | "upstream" | "out-of-budget" | "expired";
 
-/** Publishes one more message, when the step commits. Data alone becomes the content as JSON. */
+/**
+ * Publishes a message when the step is committed. It is discarded if this attempt fails. `causeBy` is the label, by
+ * default the name of the action.
+ */
 export function emit(emission: string | (Output & { causeBy?: string })): void;
 
-/** Values that last between calls. The writer sees its own writes at once, others after the step. */
+/**
+ * A named set of keys and values that persist between calls. The writer sees its own writes at once, other roles after
+ * the step has been committed. All methods throw a `HostError` of the kind `invalid` if the team file does not declare
+ * the scope.
+ */
 export interface Scope {
+  /** Returns the value of a key, or undefined. */
   get<T = any>(key: string): T | undefined;
+  /** Sets the value of a key. In a scope with a reducer, passes the value to the reducer. */
   set(key: string, value: unknown): void;
+  /** Deletes a key. Does nothing if the key does not exist. */
   delete(key: string): void;
+  /** Returns the keys in sorted order. */
   keys(): string[];
 }
+/** The state of the team. */
 export const state: {
-  /** Private to the acting role. */
+  /** The private scope of the acting role. */
   role: Scope;
-  /** One that the team file declares. */
+  /** Returns the scope with this name, as declared under `[env.scope]` in the team file. */
   scope(name: string): Scope;
 };
 
-/** What the acting role handled and returned. */
+/** The memory of the acting role: the messages it has handled and the outputs of its actions. */
 export const memory: {
-  /** The newest messages, oldest of them first: at most 1000, and at most `maxBytes` of text and data. */
+  /**
+   * Returns the newest messages, oldest first: at most `limit`, never more than 1000, and at most `maxBytes` bytes of
+   * text and data.
+   */
   recent(limit: number, maxBytes?: number): Message[];
+  /** Returns the newest messages with this label, oldest first. The bounds are those of `recent`. */
   labelled(causeBy: string, limit: number, maxBytes?: number): Message[];
 };
 
-/** Lines for the operator. `console` writes there, too. */
+/** The log of the action, which the operator reads. `console` writes to it as well. */
 export const log: Record<"debug" | "info" | "warn" | "error", (text: string) => void>;
 
-/** Time, from the host; recorded. `Date` reads the same clock. */
+/**
+ * The clock of the host. Readings are recorded; a repeated attempt gets the recorded ones. `Date` uses the same clock.
+ */
 export const clock: {
-  /** Milliseconds since 1970. */
+  /** Returns the milliseconds since 1970-01-01T00:00:00Z. */
   now(): number;
+  /** Suspends the action. This counts toward its `timeout` limit, not toward `cpu`. */
   sleep(durationMs: number): void;
 };
 
-/** Randomness, from the host; seeded and recorded. `Math.random` goes on from 16 bytes of it. */
-export const random: { bytes(length: number): Uint8Array };
+/**
+ * Random values of the host. They are recorded; a repeated attempt gets the same ones. `Math.random` is seeded from
+ * them.
+ */
+export const random: {
+  /**
+   * Returns random bytes.
+   *
+   * @throws HostError `invalid` if `length` is greater than 65536.
+   */
+  bytes(length: number): Uint8Array;
+};
 
-/** Variables of the host, by grant. */
-export const env: { get(name: string): string | undefined };
+/** Environment variables of the host, as granted by `allow.env`. */
+export const env: {
+  /**
+   * Returns the value of a variable, or undefined if it is not set.
+   *
+   * @throws HostError `denied` if it is not granted.
+   */
+  get(name: string): string | undefined;
+};
 
-/** Files below the granted directories. */
+/**
+ * Files in the directories that `allow.dirs` grants, by their paths in the guest, e.g. `/out/game.html`. All functions
+ * throw a `HostError` of the kind `denied` if the path is not granted.
+ */
 export const files: {
+  /**
+   * Returns the content of a file.
+   *
+   * @throws HostError `not-found`; `invalid` if it is not a regular file.
+   */
   read(path: string): Uint8Array;
-  /** Fails if it is not UTF-8. A byte order mark is part of it. */
+  /**
+   * Returns the content of a UTF-8 file. A byte order mark is part of the content.
+   *
+   * @throws Failure if the file is not UTF-8. The other errors are those of `read`.
+   */
   readText(path: string): string;
+  /** Creates or replaces a file. Missing parent directories inside the grant are created. */
   write(path: string, content: string | Uint8Array): void;
-  /** A file or an empty directory. */
+  /**
+   * Removes a file or an empty directory.
+   *
+   * @throws HostError `not-found`; `invalid` if the directory is not empty.
+   */
   remove(path: string): void;
-  /** Sorted; names of directories end in `/`. */
+  /** Returns the names in a directory in sorted order. Names of directories end in `/`. */
   list(path: string): string[];
 };
 
 /** A question to a person. */
 export interface Question {
+  /** The question, in plain text. */
   text: string;
-  /** JSON Schema of the answer. */
+  /** The JSON Schema of the answer. If it is absent, any answer is accepted. */
   schema?: object;
+  /** The allowed answers, at most 100. If it is absent or empty, any answer is allowed. */
   choices?: string[];
-  /** Seconds there are for an answer, rounded up. */
+  /** The time limit in seconds, rounded up. If it is absent, the question does not expire. */
   expiresS?: number;
-  /** Taken when the time is over. */
+  /** The answer to use when the question expires. */
   default?: unknown;
 }
+/** Questions to people. They need no grant. */
 export const human: {
-  /** Asks, and returns with the answer. What comes before a question must come out the same again. */
+  /**
+   * Asks a question, and returns the answer. The attempt ends at the question; when it is answered, the action is run
+   * again and gets the recorded results of its earlier host calls. What it computes before the question must give the
+   * same result each time.
+   *
+   * @throws HostError `expired` if the question expires without a default; `invalid` if no answer could be valid.
+   */
   ask<T = any>(question: string | Question): { value: T; source: "person" | "default" };
 };
 
-/** One message of a conversation. */
+/** A message of a conversation. */
 export type ChatMessage =
   | { speaker: "system"; content: string }
   | { speaker: "user"; content: string | Part[] }
   | { speaker: "assistant"; content: string | AssistantPart[] }
-  /** The results of the tool calls of the reply before, in the order of the calls. */
+  /** One result for each tool call of the previous reply, in the same order. */
   | { speaker: "tool"; content: ToolResult[] };
-/** A piece of a model's reply. */
+/** A part of a model's reply. */
 export type AssistantPart = string | Media | ToolCall | Opaque;
-/** A call of a tool that the model asks for. */
+/** A tool call that the model requests. */
 export interface ToolCall {
   type: "tool-call";
+  /** The id that connects the call with its result. */
   id: string;
+  /** The name of the tool. */
   name: string;
-  /** The arguments as the model wrote them: usually JSON that follows the tool's schema, but it may be anything. */
+  /**
+   * The arguments as the model wrote them. They should be JSON that matches the tool's schema, but they may be any
+   * text.
+   */
   arguments: string;
 }
-/** Something that only the provider understands and that it expects back unchanged, such as signed reasoning. */
+/** Data that only the provider understands and that must be sent back unchanged, such as signed reasoning. */
 export interface Opaque {
   type: "opaque";
+  /** The protocol of the provider, e.g. `anthropic`. */
   provider: string;
+  /** The id of the model at the provider. */
   model: string;
+  /** The value. It must not be changed. */
   data: any;
-  /** The reasoning in it that people can read. */
+  /** The readable part of the reasoning; may be empty. */
   reasoning: string;
 }
 /** The result of a tool call. */
 export interface ToolResult {
+  /** The id of the tool call. */
   call: string;
+  /** The name of the tool. */
   tool: string;
+  /** The parts of the result. If the provider accepts only text, images and files are replaced by descriptions. */
   content: string | Part[];
+  /** Whether the tool call failed. */
   isError: boolean;
 }
-/** What is asked of a model. */
+/** A request to a language model. Its messages are `system`, then `messages`, then `prompt`. */
 export interface LlmRequest {
-  /** The last message, of the user. */
+  /** A message of the user, which is the last one. */
   prompt?: string | Part[];
-  /** The first message. */
+  /** The system prompt. */
   system?: string;
-  /** The messages between. */
+  /** A conversation, oldest message first. */
   messages?: ChatMessage[];
-  /** A name of the team file, or an id of the provider. */
+  /** The model: a name in the team file, or an id of the provider. If it is absent, the role's model. */
   model?: string;
-  /** Tools the model may ask for; `parameters` is JSON Schema. */
+  /**
+   * The tools that the model may call. The action carries out the calls. `parameters` is a JSON Schema of an object.
+   */
   tools?: { name: string; description: string; parameters?: object }[];
-  /** Whether the model calls tools; with `{ tool }` it calls the one with this name. */
+  /**
+   * Whether the model calls tools: `required` for at least one, `{ tool }` for the one with this name. Default: `auto`.
+   */
   toolChoice?: "auto" | "required" | "none" | { tool: string };
-  /** JSON Schema of the reply. */
+  /** The JSON Schema of the reply. If it is absent, the reply is text. */
   outputSchema?: object;
-  /** How much the model thinks: a word that the provider knows, e.g. `low`. */
+  /** The reasoning effort, as named by the provider, e.g. `low`. */
   effort?: string;
+  /** The sampling temperature, as defined by the provider. */
   temperature?: number;
+  /** The maximum number of output tokens. */
   maxTokens?: number;
+  /** Strings that end the reply when the model writes them. */
   stop?: string[];
+  /** A sampling seed, if the provider supports one. */
   seed?: number;
 }
-/** What a model answered. */
+/** The reply of a language model. */
 export interface Reply {
+  /** The text. */
   text: string;
+  /** The structured reply, if the request had an `outputSchema`; otherwise undefined. */
   data: any;
-  /** The reply as it was received, as a message with which the conversation goes on. */
+  /** The reply as it was received, as a message of the conversation. */
   message: { speaker: "assistant"; content: AssistantPart[] };
+  /** The tool calls that the model requests. */
   toolCalls: ToolCall[];
-  /** Why it ended; after `length` it is truncated. */
+  /** The finish reason. `length` means that the reply was truncated. */
   finish: "stop" | "length" | "tool-calls" | "refusal" | "other";
+  /** The model that replied, as named in the reply. */
   model: string;
+  /** The numbers of tokens. */
   usage: {
-    /** Including those read from a cache or written to one. */
+    /** The tokens of the request, including `cacheReadTokens` and `cacheWriteTokens`. */
     inputTokens: number;
-    /** Including those of reasoning. */
+    /** The tokens of the reply, including `reasoningTokens`. */
     outputTokens: number;
+    /** The tokens of the request that the provider read from its cache. */
     cacheReadTokens: number;
+    /** The tokens of the request that the provider wrote to its cache. */
     cacheWriteTokens: number;
+    /** The tokens of the reply that were used for reasoning. */
     reasoningTokens: number;
   };
 }
-/** Language models, by grant. Replies are recorded and not paid for twice. */
+/**
+ * Language models, as granted by `allow.llm`. Replies are recorded; a repeated attempt gets the recorded ones and is
+ * not charged again.
+ */
 export const llm: {
+  /**
+   * Sends a request, and returns the reply.
+   *
+   * @throws HostError `denied` if the model is not granted or the granted calls are used up; `upstream` if the provider
+   * fails or the reply does not match the schema; `out-of-budget`; `invalid` if the request is not valid.
+   */
   ask(request: string | Part[] | LlmRequest): Reply;
-  /** All at once; results in the order of the requests. */
+  /**
+   * Sends several requests in parallel, at most 64. The results are in the order of the requests; errors are not
+   * thrown.
+   */
   askMany(requests: (string | Part[] | LlmRequest)[]): (Reply | HostError)[];
-  /** The result of a tool call: texts, images, files, or any data, which becomes JSON. */
+  /**
+   * Returns the result of a tool call. `content` is a string, an image, a file, or an array of these. Any other value
+   * is converted to JSON.
+   */
   result(call: ToolCall, content: unknown, options?: { isError?: boolean }): ToolResult;
-  /** A vector for each text. */
+  /**
+   * Returns a vector for each text, at most 2048. `dimensions` is the length of the vectors, if the provider lets it be
+   * chosen.
+   *
+   * @throws HostError as `ask`, and `invalid` if the provider has no embeddings.
+   */
   embed(request: string[] | { texts: string[]; model?: string; dimensions?: number }): {
     vectors: ArrayLike<number>[];
     model: string;
     inputTokens: number;
   };
 };
-/** A fenced block of code. */
+/** A fenced code block. */
 export interface CodeBlock {
-  /** What follows the opening fence; often empty. */
+  /** The text after the opening fence, usually a language; may be empty. */
   language: string;
+  /** The text between the fences. */
   code: string;
-  /** Whether there is a closing fence. Where there is none the reply was probably cut off. */
+  /** Whether there is a closing fence. If not, the reply was probably truncated. */
   closed: boolean;
 }
-/** The first fenced block of code in a text. One without a closing fence reaches to the end. */
+/** Returns the first fenced code block in a text, or undefined. A block without a closing fence extends to the end. */
 export function codeBlock(text: string): CodeBlock | undefined;
 
-/** Stands for a secret: its text is replaced on the way out, and never read here. */
+/** A granted secret. The action cannot read its value; the host replaces the placeholder when it sends the request. */
 export interface Secret {
+  /** The name. */
   readonly name: string;
+  /** Returns the placeholder. */
   toString(): string;
 }
-export const secrets: { named(name: string): Secret };
+/** Secrets of the operator. */
+export const secrets: {
+  /**
+   * Returns the secret with this name.
+   *
+   * @throws HostError `denied` if neither `allow.secrets` nor `allow.http` names it.
+   */
+  named(name: string): Secret;
+};
 
-/** How a request is made. */
+/** The options of an HTTP request. */
 export interface RequestOptions {
-  /** `GET` where absent. */
+  /** The method. Default: `GET`. */
   method?: string;
-  /** A secret that is all of a value needs no mention in `secrets`. */
+  /** The headers. A value that is a `Secret` need not be listed in `secrets`. */
   headers?: Record<string, string | number | Secret>;
+  /** The body. */
   body?: string | Uint8Array;
-  /** A body of JSON. Its content type is `application/json`, unless `headers` say another. */
+  /**
+   * A value to send as a JSON body instead of `body`. Its content type is `application/json` unless `headers` contain
+   * another.
+   */
   json?: unknown;
-  /** Shown as bearer token. */
+  /** A secret to send as the bearer token. */
   bearer?: Secret;
-  /** Further secrets whose text stands in headers, query or body. */
+  /** The other secrets whose placeholders are in the headers, the query or the body. */
   secrets?: (Secret | string)[];
-  /** For the whole exchange; 30 seconds where absent. */
+  /** The time limit of the whole exchange, at most 600000. Default: 30000. */
   timeoutMs?: number;
-  /** For writes: the service knows a repetition by it. */
+  /** A key by which the service recognizes a repeated write. */
   idempotencyKey?: string;
 }
-/** What came back; any status is a response. */
+/** An HTTP response. */
 export interface Response {
+  /** The status code; 0 for a write that was in doubt and that the operator skipped. */
   status: number;
+  /** The headers, with names in lower case. */
   headers: { name: string; value: string }[];
+  /** The body. */
   body: Uint8Array;
-  /** 200 to 299. */
+  /** Whether the status is from 200 to 299. */
   ok: boolean;
-  /** A write in doubt that the operator chose to skip. */
+  /** Whether the operator skipped the request, so that there is no response. */
   skipped: boolean;
+  /** Returns the value of the first header with this name, or undefined. */
   header(name: string): string | undefined;
+  /** Returns the body decoded as UTF-8. Invalid bytes are replaced by U+FFFD. */
   text(): string;
+  /** Returns the parsed JSON body. Throws a `SyntaxError` if it is not JSON. */
   json(): any;
 }
-/** Requests, by grant. */
+/**
+ * HTTP and HTTPS requests, as granted by `allow.http`. Responses are recorded; a repeated attempt gets the recorded
+ * ones.
+ *
+ * A request other than `GET` and `HEAD` is a write. If its response is lost, it is repeated only if it has an
+ * `idempotencyKey`. Otherwise, the run stops until the operator has decided.
+ */
 export const http: {
+  /**
+   * Sends a request, and returns the response, whatever its status is.
+   *
+   * @throws HostError `denied` if the request is not granted; `invalid` if it is not valid; `upstream` if there is no
+   * response, or one of more than 8 MiB.
+   */
   fetch(url: string, options?: RequestOptions): Response;
-  /** At most 64 at once; results in the order of the requests. */
+  /**
+   * Sends several requests in parallel, at most 64. The results are in the order of the requests; errors are not
+   * thrown.
+   */
   fetchMany(requests: (RequestOptions & { url: string })[]): (Response | HostError)[];
 };

@@ -1,4 +1,4 @@
-// What an action imports. Each part has a file of its own.
+// The entry point of the package, which actions import.
 
 export { action } from "./action.js";
 export { Failure, HostError } from "./errors.js";

@@ -1,9 +1,9 @@
-// JSON as it crosses the border: texts there, values here; `null` there for what is absent.
+// Conversion between values and the JSON texts of the host's interfaces, in which `null` stands for an absent text.
 
-import { kindOf } from "./border.js";
 import { Failure } from "./errors.js";
+import { kindOf } from "./validate.js";
 
-/** The value of a JSON text; undefined where there is none. */
+/** Returns the value of a JSON text, or undefined if it is absent. Throws a Failure if it is not JSON. */
 export function parse(text, what) {
   if (text === null || text === undefined) return undefined;
   try {
@@ -13,35 +13,35 @@ export function parse(text, what) {
   }
 }
 
-/** The JSON text of a value; null where there is none. */
+/** Returns the JSON text of a value, or null for undefined. Throws a TypeError if JSON cannot represent the value. */
 export function write(value, what) {
   if (value === undefined) return null;
-  const text = JSON.stringify(value, (key, part) => held(part, key === "" ? what : `\`${key}\` of ${what}`));
-  if (text === undefined) throw new TypeError(`writing ${what}: a ${typeof value} is no JSON`);
-  // Half a character is written as an escape of its own, which readers of JSON refuse.
+  const text = JSON.stringify(value, (key, part) => representable(part, key === "" ? what : `\`${key}\` of ${what}`));
+  if (text === undefined) throw new TypeError(`writing ${what}: a ${typeof value} cannot be represented in JSON`);
+  // `JSON.stringify` escapes unpaired surrogates, and the host does not accept these escapes.
   if (!text.includes("\\ud")) return text;
   return text.replace(ESCAPE, (escape, half) => (half ? "\ufffd" : escape));
 }
 
-/** What JSON can hold. Other values it would leave out or make something else of, which nobody would notice. */
-function held(value, what) {
-  const refused = (named) => new TypeError(`writing ${what}: ${named} is no JSON`);
+/** Returns the value. Throws a TypeError if `JSON.stringify` would omit or change it. */
+function representable(value, what) {
+  const refused = (found, hint = "") => new TypeError(`writing ${what}: ${found} cannot be represented in JSON${hint}`);
   if (typeof value === "number" && !Number.isFinite(value)) throw refused(String(value));
   if (typeof value === "bigint") throw refused(`the bigint ${value}`);
   if (typeof value === "function" || typeof value === "symbol") throw refused(`a ${typeof value}`);
-  if (value instanceof Map) throw refused("a Map (make it an object: `Object.fromEntries(map)`)");
-  if (value instanceof Set) throw refused("a Set (make it a list: `[...set]`)");
+  if (value instanceof Map) throw refused("a Map", "; write `Object.fromEntries(map)`");
+  if (value instanceof Set) throw refused("a Set", "; write `[...set]`");
   if (value instanceof ArrayBuffer || ArrayBuffer.isView(value)) {
-    throw refused(`an object of \`${kindOf(value)}\` (make it a list: \`[...bytes]\`, or a text in base64)`);
+    throw refused(`an object of \`${kindOf(value)}\``, "; write `[...bytes]`, or a string in base64");
   }
   return value;
 }
 
-/** The content and the data of a message: where no content is given, it is the data as JSON. */
+/** Returns the content and the data of a message. If the content is absent, it is the data as JSON. */
 export function body(content, value, what) {
   const data = write(value, what);
   if (content === undefined || content === null) return { content: data ?? "", data };
-  // Any other value would have a text, too, and one that says nothing. The border refuses it.
+  // Other values are not converted to strings such as `[object Object]`; they are rejected later, by the validation.
   return { content: ["number", "bigint", "boolean"].includes(typeof content) ? String(content) : content, data };
 }
 

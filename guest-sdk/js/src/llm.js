@@ -7,8 +7,9 @@ import { isMedia, lowerMedia, lowerPart, lowerParts, raiseMedia } from "./media.
 export const llm = {
   ask: (request) => reply(call("llm", "complete", lower(request))),
   askMany: (requests) => call("llm", "completeMany", requests.map(lower)).map(outcome),
-  /** The result of a tool call: a text, an image, a file, a list of these, or any data, which becomes JSON. */
-  result: ({ id, name }, content, { isError = false } = {}) => ({ call: id, tool: name, content: contentOf(content), isError }),
+  result: ({ id, name }, content, { isError = false } = {}) => {
+    return { call: id, tool: name, content: contentOf(content), isError };
+  },
   embed: (request) => {
     const { texts, model = null, dimensions = null } = Array.isArray(request) ? { texts: request } : request;
     return call("llm", "embed", { model, texts, dimensions });
@@ -21,16 +22,16 @@ function contentOf(content) {
   return [isPart(content) ? content : (write(content, "the result of a tool call") ?? "")];
 }
 
-/** A fence is at least three backticks or tildes, none of which are in the rest of its line. */
+/** An opening fence: at least three backticks or tildes, which do not occur in the rest of the line. */
 const FENCE = /^(?:(`{3,})([^`]*)|(~{3,})([^~]*))$/;
 
-/** The first fenced block of code in a text. One without a closing fence reaches to the end. */
+/** Returns the first fenced code block in a text, or undefined. A block without a closing fence extends to the end. */
 export function codeBlock(text) {
   const lines = text.replace(/\r?\n$/, "").split(/\r?\n/);
   const first = lines.findIndex((line) => FENCE.test(line.trim()));
   if (first < 0) return undefined;
   const [, ticks, afterTicks, tildes, afterTildes] = FENCE.exec(lines[first].trim());
-  // What stands in a list is as far in as its fence.
+  // A block in a list is indented like its fence.
   const indent = new RegExp(`^ {0,${lines[first].search(/[^ ]/)}}`);
   const rest = lines.slice(first + 1).map((line) => line.replace(indent, ""));
   const last = rest.findIndex((line) => closes(line.trim(), ticks ?? tildes));
@@ -39,7 +40,7 @@ export function codeBlock(text) {
   return { language: (afterTicks ?? afterTildes).trim(), code, closed };
 }
 
-/** A fence is closed by at least as many of the same, and nothing else. */
+/** Returns whether a line closes a fence: it contains at least as many of the same character, and nothing else. */
 function closes(line, fence) {
   return line.length >= fence.length && line === fence[0].repeat(line.length);
 }
@@ -47,12 +48,12 @@ function closes(line, fence) {
 function lower(request) {
   const { prompt, system, messages = [], tools = [], toolChoice = "auto", ...rest } =
     typeof request === "object" && !Array.isArray(request) ? request : { prompt: request };
-  const said = messages.map(lowerMessage);
-  if (system !== undefined) said.unshift(lowerMessage({ speaker: "system", content: system }));
-  if (prompt !== undefined) said.push(lowerMessage({ speaker: "user", content: prompt }));
+  const conversation = messages.map(lowerMessage);
+  if (system !== undefined) conversation.unshift(lowerMessage({ speaker: "system", content: system }));
+  if (prompt !== undefined) conversation.push(lowerMessage({ speaker: "user", content: prompt }));
   return {
     model: rest.model ?? null,
-    messages: said,
+    messages: conversation,
     tools: tools.map((tool) => ({ ...tool, parameters: write(tool.parameters ?? {}, `tool \`${tool.name}\``) })),
     toolChoice: typeof toolChoice === "string" ? { tag: toolChoice } : { tag: "tool", val: toolChoice?.tool },
     outputSchema: write(rest.outputSchema, "an output schema"),
@@ -64,7 +65,7 @@ function lower(request) {
   };
 }
 
-/** How a message is called where the host takes it, by its speaker, and what its content is there. */
+/** The tags of messages in the host's interface, by their speakers, and the conversions of their contents. */
 const CONTENTS = {
   system: ["system", (content) => content],
   user: ["user", (content) => lowerParts(listed(content))],

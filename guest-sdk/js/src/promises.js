@@ -1,19 +1,19 @@
-// Promises without an event loop: the engine has no turns of its own in a synchronous call, so what is queued runs
-// here, until the promise that an action returned is settled. Host calls do not return promises.
+// Promises without an event loop. The engine runs no jobs during a synchronous call, so the queued jobs are run here
+// until the promise that an action returned is settled. Host calls do not return promises.
 
 import { finish, queueMicrotask, turn } from "./timers.js";
 import { log } from "./environment.js";
 import Promise from "promise-polyfill";
 
-/** How many errors that nobody waits for are told one by one. */
-const TOLD = 10;
+/** The maximum number of unhandled errors that are logged individually. */
+const MAX_LOGGED = 10;
 
 Promise._immediateFn = queueMicrotask;
 Promise._unhandledRejectionFn = () => {};
 globalThis.Promise = Promise;
 
-// The rejected promises that nobody handles. The polyfill reads `_handled` of a rejected promise, once its turn is over,
-// to learn whether anybody does, and sets it when somebody does, be it later.
+// The rejected promises without a handler. After a promise is rejected, the polyfill reads `_handled` to check whether
+// it has a handler. It sets `_handled` when a handler is added, which may be later.
 const unhandled = new Set();
 Object.defineProperty(Promise.prototype, "_handled", {
   get() {
@@ -26,24 +26,27 @@ Object.defineProperty(Promise.prototype, "_handled", {
   },
 });
 
-/** The value, once it is there if it is a promise. What goes wrong beside is logged, as `told` has it, and fails nothing. */
-export function settle(value, told) {
+/**
+ * Returns the value, or the result of the promise. Unhandled rejections and errors of other jobs are logged, formatted
+ * by `describe`. They do not make the call fail.
+ */
+export function settle(value, describe) {
   const thrown = [];
   let remains = [];
   try {
-    const result = settled(value);
+    const result = wait(value);
     remains = finish((error) => thrown.push(error));
     return result;
   } finally {
     const rejected = Array.from(unhandled, ({ _value }) => _value);
     unhandled.clear();
-    warn("a promise was rejected and nobody handled it", rejected, told);
-    warn("an error was thrown after the action returned", thrown, told);
+    warn("a promise was rejected without a handler", rejected, describe);
+    warn("an error was thrown after the action returned", thrown, describe);
     remains.forEach((line) => log.warn(line));
   }
 }
 
-function settled(value) {
+function wait(value) {
   if (typeof value?.then !== "function") return value;
   let settled;
   const fail = (error) => {
@@ -56,15 +59,15 @@ function settled(value) {
   return settled();
 }
 
-function warn(what, errors, told) {
-  errors.slice(0, TOLD).forEach((error) => log.warn(`${what}: ${tellable(error, told)}`));
-  if (errors.length > TOLD) log.warn(`${what}: ${errors.length - TOLD} more`);
+function warn(what, errors, describe) {
+  errors.slice(0, MAX_LOGGED).forEach((error) => log.warn(`${what}: ${describeSafely(error, describe)}`));
+  if (errors.length > MAX_LOGGED) log.warn(`${what}: ${errors.length - MAX_LOGGED} more`);
 }
 
-function tellable(error, told) {
+function describeSafely(error, describe) {
   try {
-    return told(error);
+    return describe(error);
   } catch {
-    return "what cannot be told";
+    return "an error that cannot be converted to a string";
   }
 }

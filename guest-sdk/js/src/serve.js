@@ -1,27 +1,27 @@
-// From an action to the functions that a component exports, and from whatever it throws to a failure.
-// Nothing here knows of a particular host; the component's entry is `component.js`, tests are `testing.js`.
+// The exports of a component, made from an action. Errors that the action throws become failures. This module does not
+// depend on a particular host: `component.js` uses it in components, and `testing.js` in tests.
 
 import { Context, Situation } from "./action.js";
-import { failed, keyed, result } from "./border.js";
 import { Failure, HostError } from "./errors.js";
 import { body, write } from "./json.js";
 import { lowerParts } from "./media.js";
+import { checkKeys, checkResult, validFailure } from "./validate.js";
 
 const KINDS = { denied: "denied", upstream: "host", "out-of-budget": "host" };
 const KEYS = ["content", "data", "parts", "to", "route"];
 const INTERFACES = { thinker: "choose", planner: "plan" };
 
 /**
- * The exports of a component.
- * @param about what its package says of it: name, version, description, and the interfaces it exports beside `handler`
- * @param settle waits for what may be a promise; it is given how errors are told, for those that nobody waits for
- * @param trace the stack of an error, in terms of the sources
+ * Returns the exports of a component.
+ * @param about the contents of package.json: name, version, description, and the interfaces exported beside `handler`
+ * @param settle returns the result of a value that may be a promise; its second argument formats unhandled errors
+ * @param trace returns the stack of an error as lines that refer to the sources
  */
 export function serve(action, about, { settle, trace }) {
   check(action, about.exports);
-  // Now, while the component is made: later there is nobody to tell what is wrong with it.
+  // Errors in the manifest are reported now, while the component is built.
   const manifest = describe(action, about);
-  const told = (error) => failure(error, trace).message;
+  const describeError = (error) => failure(error, trace).message;
   const guarded = (work) => (attempt, call) => {
     try {
       return work(attempt, call);
@@ -32,20 +32,26 @@ export function serve(action, about, { settle, trace }) {
   return {
     handler: {
       describe: () => manifest,
-      run: guarded((attempt, input) => output(settle(action.run(new Context(attempt, input, action)), told))),
+      run: guarded((attempt, input) => {
+        return output(settle(action.run(new Context(attempt, input, action)), describeError));
+      }),
     },
     planner: {
-      plan: guarded((attempt, input) => plan(settle(action.plan(new Context(attempt, input, action)), told))),
+      plan: guarded((attempt, input) => {
+        return plan(settle(action.plan(new Context(attempt, input, action)), describeError));
+      }),
     },
     thinker: {
-      choose: guarded((attempt, situation) => choice(settle(action.choose(new Situation(attempt, situation)), told))),
+      choose: guarded((attempt, situation) => {
+        return choice(settle(action.choose(new Situation(attempt, situation)), describeError));
+      }),
     },
   };
 }
 
 function check(action, exported) {
   if (typeof action?.run !== "function") {
-    throw new TypeError("the entry has no `export default action({ run(cx) { … } })`");
+    throw new TypeError("the entry point has no `export default action({ run(cx) { … } })`");
   }
   for (const [name, method] of Object.entries(INTERFACES)) {
     const has = typeof action[method] === "function";
@@ -61,62 +67,63 @@ function describe(action, { name, version, description }) {
     name: action.name ?? name,
     version: action.version ?? version,
     description: action.description ?? description,
-    configSchema: write(action.configSchema, "the schema of its config"),
-    inputSchema: write(action.inputSchema, "the schema of its arguments"),
-    outputSchema: write(action.outputSchema, "the schema of its output"),
+    configSchema: write(action.configSchema, "the config schema"),
+    inputSchema: write(action.inputSchema, "the input schema"),
+    outputSchema: write(action.outputSchema, "the output schema"),
     needs: action.needs ?? [],
   };
-  return result("manifest", manifest, "declaring an action");
+  return checkResult("manifest", manifest, "declaring an action");
 }
 
-/** What an action returned, as the host takes it. */
+/** Converts the result of `run` to an output of the host. */
 export function output(returned) {
   const what = "what `run` returned";
   const { content, data, parts = [], to = [], route = [] } =
-    isContent(returned) ? { content: returned ?? "" } : keyed(returned, KEYS, { what, one: "an output" });
+    isContent(returned) ? { content: returned ?? "" } : checkKeys(returned, KEYS, { what, one: "an output" });
   const sent = { ...body(content, data, "the output's data"), parts: lowerParts(parts), to, route };
-  return result("output", sent, what);
+  return checkResult("output", sent, what);
 }
 
-/** Whether it is all of a content, or none at all. */
+/** Returns whether the value is a content, or absent. */
 function isContent(returned) {
-  return returned === undefined || returned === null || ["string", "number", "bigint", "boolean"].includes(typeof returned);
+  if (returned === undefined || returned === null) return true;
+  return ["string", "number", "bigint", "boolean"].includes(typeof returned);
 }
 
-/** What a planner returned, as the host takes it. */
+/** Converts the result of `plan` to tasks of the host. */
 export function plan(returned) {
   const isMany = typeof returned === "object" && typeof returned?.[Symbol.iterator] === "function";
   const tasks = isMany ? Array.from(returned, (task) => (typeof task === "string" ? { text: task } : task)) : returned;
-  return result("plan", tasks, "what `plan` returned");
+  return checkResult("plan", tasks, "what `plan` returned");
 }
 
-/** What a thinker returned, as the host takes it. */
+/** Converts the result of `choose` to an index. */
 export function choice(index) {
   if (index === undefined || index === null) return -1;
   if (typeof index === "number" && !Number.isInteger(index)) {
     throw new TypeError(`what \`choose\` returned: \`${index}\` is neither the index of an action nor -1`);
   }
-  return result("choice", index, "what `choose` returned");
+  return checkResult("choice", index, "what `choose` returned");
 }
 
-/** A failure as the host takes it. What was not thrown on purpose is told with its stack. */
+/** Converts an error to a failure of the host. Except for a Failure, its message contains the stack. */
 export function failure(error, trace) {
-  if (error instanceof Failure) return failed(error);
+  if (error instanceof Failure) return validFailure(error);
   if (error instanceof HostError) {
-    return failed({ kind: KINDS[error.kind] ?? "error", message: [error.message, ...trace(error)].join("\n") });
+    return validFailure({ kind: KINDS[error.kind] ?? "error", message: [error.message, ...trace(error)].join("\n") });
   }
-  if (!(error instanceof Error)) return failed({ kind: "error", message: `thrown: ${printed(error)}` });
+  if (!(error instanceof Error)) return validFailure({ kind: "error", message: `thrown: ${format(error)}` });
   const lines = [String(error), ...trace(error)];
-  if (error.cause !== undefined) lines.push(`caused by: ${printed(error.cause)}`);
-  return failed({ kind: "error", message: lines.join("\n") });
+  if (error.cause !== undefined) lines.push(`caused by: ${format(error.cause)}`);
+  return validFailure({ kind: "error", message: lines.join("\n") });
 }
 
-function printed(value) {
+function format(value) {
   if (typeof value !== "object" || value instanceof Error) return String(value);
   try {
     return JSON.stringify(value);
   } catch {
-    // What holds itself, or a number that is none of JSON's.
+    // The value contains itself or a bigint.
     return Object.prototype.toString.call(value);
   }
 }

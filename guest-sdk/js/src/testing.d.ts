@@ -1,87 +1,108 @@
-/** The types of `@strata/action/testing`: tests of actions without the host. */
+/** Type declarations of `@strata/action/testing`: tests of actions with a host in memory, without WebAssembly. */
 
 import type { Action, HostError, Media, Message, Output, Profile, Reply, Task } from "./index.js";
 
-/** A reply of a model. The arguments of its tool calls are a text, or a value that becomes JSON. */
+/** A reply of a model. */
 export interface ScriptedReply {
   text?: string;
   data?: unknown;
+  /** The tool calls. Arguments that are not a string are converted to JSON. */
   toolCalls?: { id: string; name: string; arguments?: unknown }[];
-  /** By default `tool-calls` if there are any, else `stop`. */
+  /** The finish reason. Default: `tool-calls` if there are any, else `stop`. */
   finish?: Reply["finish"];
 }
 
-/** What a host grants and answers. What is not given is denied. */
+/** What the host grants and answers. Nothing is granted by default. */
 export interface Given {
-  /** The llm's replies, in order; an error in place of one is thrown. */
+  /** The replies of the llm, in order. An error is thrown. If it is absent, the llm is not granted. */
   replies?: (string | ScriptedReply | HostError)[];
-  /** The vectors of each request for embeddings, in order. They are granted with `replies`. */
+  /** The results of `llm.embed`, in order: an array of vectors, or an error to throw. Granted by `replies`. */
   embeddings?: (number[][] | HostError)[];
-  /** Bytes of images and files that the action received, by digest. */
+  /** The bytes of received images and files, by digest. */
   blobs?: Record<string, Uint8Array>;
-  /** Responses to requests, in order. */
+  /**
+   * The responses of http, in order: a string is the body of one with status 200. If it is absent, http is not granted.
+   */
   responses?: (string | { status?: number; headers?: Record<string, string>; body?: string | Uint8Array } | HostError)[];
-  /** People's answers, in order; when none is left a question's default is taken, or it expires. */
+  /** The answers of people, in order. If none is left, the question's default is returned, or the question expires. */
   answers?: unknown[];
-  /** Scopes and their values; `role` is always there. */
+  /** The contents of the declared scopes. `role` always exists. */
   state?: Record<string, Record<string, unknown>>;
-  /** Files by path. The directories that hold them can be read. */
+  /** The files by path. The directories that contain them are readable. */
   files?: Record<string, string | Uint8Array>;
-  /** Directories that can be written to, and read. */
+  /** The writable directories. They are readable as well. */
   writable?: string[];
-  /** Names of secrets, for all requests. */
+  /** The names of the granted secrets. */
   secrets?: string[];
+  /** The granted environment variables. An undefined one is granted but not set. */
   env?: Record<string, string | undefined>;
+  /** The memory of the role, oldest message first. */
   memory?: (string | Partial<Message>)[];
-  /** Where the clock stands; it moves only when the action sleeps. */
+  /** The time in milliseconds since 1970. It advances only when the action sleeps. Default: 0. */
   now?: number;
 }
 
-/** What an action is called with; everything has a default. */
+/** The input of a call. Every field has a default. */
 export interface Called {
+  /** The number of the attempt. Default: 1. */
   attempt?: number;
   idempotencyKey?: string;
   role?: Partial<Profile>;
+  /** The name of the action. Default: `Test`. */
   action?: string;
   index?: number;
   config?: unknown;
   news?: string | Partial<Message> | (string | Partial<Message>)[];
   outputs?: string | Partial<Message> | (string | Partial<Message>)[];
   task?: string | Task;
-  /** Makes it a tool call. */
+  /** The arguments of a tool call. If it is absent, the action is not called as a tool. */
   arguments?: unknown;
 }
 
-/** What an action returned or emitted, as it reaches the host. */
+/** An output or an emission, as the host receives it. */
 export interface Sent extends Required<Pick<Output, "to" | "route">> {
   content: string;
   data: any;
   parts: Media[];
 }
 
-/** A host in memory, and what an action did with it. */
+/** A host in memory. It records what an action does. */
 export interface FakeHost {
-  /** Fails as the real host would see it: with an error that has a `kind` and a `message`. */
+  /**
+   * Runs an action, and returns its output. Rejects with an error that has the `kind` and the `message` of the failure.
+   */
   run(action: Action, call?: Called): Promise<Sent>;
+  /** Runs a planner, and returns its tasks. Fails as `run`. */
   plan(action: Action, call?: Called): Promise<(string | Task)[]>;
-  /** To emit and to write to state or files is `invalid` here. */
+  /**
+   * Runs a thinker, and returns the index that it chooses, or -1 if it ends the activation. Fails as `run`. Emitting
+   * and writing state or files throw a `HostError` of the kind `invalid`.
+   */
   choose(
     action: Action,
     call?: Called & { round?: number; candidates?: (string | { name: string; description: string })[] },
   ): Promise<number>;
   /** The text of the last message of each request to the llm. */
   prompts: string[];
-  /** Requests to the llm and the web, as they reach the host. */
+  /** The requests to the llm and to http, as the host receives them. */
   requests: any[];
+  /** The texts of the questions to people. */
   questions: string[];
+  /** The emitted messages. */
   emitted: (Sent & { causeBy: string | null })[];
+  /** The log. */
   logged: { level: "debug" | "info" | "warn" | "error"; text: string }[];
+  /** The contents of the scopes. */
   state: Record<string, Record<string, any>>;
-  /** What was given and written; what was written is a text if it is UTF-8. */
+  /**
+   * The files by path: those that were given and those that were written. Written content is a string if it is UTF-8.
+   */
   files: Map<string, string | Uint8Array>;
+  /** The total of the milliseconds slept. */
   sleptMs: number;
 }
 
+/** Returns a host in memory that grants and answers what it is given. Limits are not enforced. */
 export function fakeHost(given?: Given): FakeHost;
-/** A message with defaults for what is not said, as the host hands it over. */
+/** Returns a message in the form of the host's interface, with defaults for absent fields. */
 export function message(fields: string | Partial<Message>): Message;

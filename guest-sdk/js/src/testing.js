@@ -1,5 +1,4 @@
-// Tests of actions without the host: a host in memory, and the calls it makes. Limits are not played; neither is
-// JSON that a real host would check against the schemas of a team file.
+// A host in memory for tests of actions. Limits are not enforced, and JSON is not validated against schemas.
 
 import { Context, Situation } from "./action.js";
 import { numbers } from "./environment.js";
@@ -8,17 +7,17 @@ import { install } from "./host.js";
 import { lowerPart, raisePart } from "./media.js";
 import { choice, failure, output, plan } from "./serve.js";
 
-/** How many random bytes are given at once. */
-const RANDOM_BYTES = 65536;
+/** The maximum number of random bytes per call. */
+const MAX_RANDOM_BYTES = 65536;
 const NO_USAGE = { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0, reasoningTokens: 0 };
 const PROFILE = { name: "Tester", profile: "", goal: "", constraints: "", desc: "" };
 
-/** A host that grants nothing but what it is given. */
+/** Returns a host in memory that grants and answers what it is given. */
 export function fakeHost(given = {}) {
   return new FakeHost(given);
 }
 
-/** A message with defaults for what the test does not say. */
+/** Returns a message in the form of the host's interface, with defaults for absent fields. */
 export function message(fields) {
   const { data, parts = [], ...rest } = typeof fields === "string" ? { content: fields } : fields;
   const whole = { id: "m", content: "", causeBy: "UserRequirement", sentFrom: "", sendTo: ["<all>"], ...rest };
@@ -43,7 +42,6 @@ class FakeHost {
     this.given = { writable, secrets, env, memory: memory.map(message), blobs, embeddings: [...embeddings] };
   }
 
-  /** Runs an action. It fails as the real one would: with an error that has a `kind` and a `message`. */
   async run(action, call = {}) {
     return this.#called(async () => {
       return read(output(await action.run(new Context(attempt(call), input(call), action))));
@@ -59,11 +57,11 @@ class FakeHost {
 
   async choose(action, call = {}) {
     const { round = 0, candidates = [] } = call;
-    const named = candidates.map((candidate) =>
+    const known = candidates.map((candidate) =>
       typeof candidate === "string" ? { name: candidate, description: "" } : candidate);
-    const situation = { ...input(call), round, candidates: named };
+    const situation = { ...input(call), round, candidates: known };
     const choose = async () => choice(await action.choose(new Situation(attempt(call), situation)));
-    return this.#called(choose, unchanging(this.#interfaces()));
+    return this.#called(choose, withoutEffects(this.#interfaces()));
   }
 
   async #called(work, interfaces = this.#interfaces()) {
@@ -71,8 +69,8 @@ class FakeHost {
     try {
       return await work();
     } catch (error) {
-      const told = failure(error, () => []);
-      throw Object.assign(new Error(told.message, { cause: error }), { kind: told.kind });
+      const { kind, message } = failure(error, () => []);
+      throw Object.assign(new Error(message, { cause: error }), { kind });
     } finally {
       install(before);
     }
@@ -141,12 +139,12 @@ class FakeHost {
     };
   }
 
-  /** Readable are the directories that hold a file, and those that are writable. */
+  /** The directories that contain a file are readable, and so are the writable ones. */
   #directories() {
     const isWritable = (path) => this.given.writable.some((directory) => isBelow(path, directory));
     const isReadable = (path) => [...this.files.keys()].some((file) => isBelow(path, file.replace(/[^/]*$/, "")));
     const change = (path, verb) => {
-      if (!isWritable(path)) throw denied(`${verb} \`${path}\``, "a directory that holds it, in `writable`,");
+      if (!isWritable(path)) throw denied(`${verb} \`${path}\``, "a directory that contains it, in `writable`,");
     };
     return {
       read: (path) => {
@@ -173,10 +171,10 @@ class FakeHost {
     };
   }
 
-  /** Other bytes at each call, and the same in every test. */
+  /** Returns other bytes at each call, but the same ones in every test. */
   #random(length) {
-    if (length > RANDOM_BYTES) {
-      throw new HostError("invalid", `asked for ${length} random bytes; at most ${RANDOM_BYTES} are given at once`);
+    if (length > MAX_RANDOM_BYTES) {
+      throw new HostError("invalid", `cannot return ${length} random bytes; the maximum is ${MAX_RANDOM_BYTES}`);
     }
     return Uint8Array.from({ length }, () => this.#draw() * 256);
   }
@@ -192,7 +190,8 @@ class FakeHost {
     const { text = "", data, toolCalls = [], ...rest } = typeof reply === "string" ? { text: reply } : reply;
     const parts = text === "" ? [] : [{ tag: "text", val: text }];
     for (const { id, name, arguments: given = "{}" } of toolCalls) {
-      parts.push({ tag: "tool-call", val: { id, name, arguments: typeof given === "string" ? given : JSON.stringify(given) } });
+      const json = typeof given === "string" ? given : JSON.stringify(given);
+      parts.push({ tag: "tool-call", val: { id, name, arguments: json } });
     }
     const { finish = toolCalls.length > 0 ? "tool-calls" : "stop" } = rest;
     const structured = data === undefined ? null : JSON.stringify(data);
@@ -226,8 +225,8 @@ function denied(what, it = "it") {
   return new HostError("denied", `${what} is not granted: give ${it} to \`fakeHost\``);
 }
 
-/** The interfaces as a thinker has them. */
-function unchanging({ environment, state, files, ...rest }) {
+/** Returns the interfaces for a thinker, which must not have effects. */
+function withoutEffects({ environment, state, files, ...rest }) {
   const refuse = () => {
     throw new HostError("invalid", "nothing can be emitted or written here: a choice changes nothing");
   };
@@ -247,7 +246,7 @@ function newest(messages, bounds) {
   return newestFirst.slice(0, first < 0 ? undefined : first).reverse();
 }
 
-/** The texts of a message of a conversation, one after the other. */
+/** Returns the concatenated texts of a message. */
 function textOf(message) {
   if (typeof message?.val === "string") return message.val;
   const parts = (message?.val ?? []).flatMap((part) => part.content ?? [part]);
@@ -258,7 +257,7 @@ function isBelow(path, directory) {
   return !path.split("/").includes("..") && path.startsWith(`${directory.replace(/\/+$/, "")}/`);
 }
 
-/** What was written: as a text if it is one, mark and all. */
+/** Returns written content as a string if it is UTF-8. A byte order mark is part of it. */
 function textOrBytes(content) {
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(content);
@@ -267,10 +266,10 @@ function textOrBytes(content) {
   }
 }
 
-/** The next of a script; an error in it is thrown. */
+/** Removes and returns the next scripted result. Throws it if it is an error. */
 function next(script, topic) {
   if (!script) throw denied(`\`${topic}\``);
-  if (script.length === 0) throw new HostError("upstream", `\`${topic}\`: the script has no more to serve`);
+  if (script.length === 0) throw new HostError("upstream", `\`${topic}\`: the test has no more results for it`);
   const first = script.shift();
   if (first instanceof Error) throw first;
   return first;
@@ -294,7 +293,8 @@ function attempt({ attempt: number = 1, idempotencyKey, arguments: given }) {
   return { number, idempotencyKey: idempotencyKey ?? key, ...called, deadlineMs: null };
 }
 
-function input({ role = {}, action = "Test", index = 0, config = null, news = [], outputs = [], task = null, ...call }) {
+function input(call) {
+  const { role = {}, action = "Test", index = 0, config = null, news = [], outputs = [], task = null } = call;
   return {
     role: { ...PROFILE, ...role },
     action,

@@ -1,5 +1,5 @@
-// Text as UTF-8, which the engine has no functions for. What it has (`encodeURIComponent` and its kin) goes by way of
-// texts whose characters are bytes, and is much faster than a loop here.
+// TextEncoder and TextDecoder for UTF-8, which the engine lacks. They use `encodeURIComponent` and similar functions of
+// the engine with strings whose characters are bytes, which is much faster than a loop in JavaScript.
 
 const CHUNK = 0x2000;
 
@@ -16,12 +16,12 @@ export class TextEncoder {
 
 export class TextDecoder {
   #fatal;
-  #keepsMark;
+  #ignoreBOM;
 
   constructor(label = "utf-8", { fatal = false, ignoreBOM = false } = {}) {
-    if (!/^utf-?8$/i.test(label)) throw new RangeError(`decoding \`${label}\`: only utf-8 is there`);
+    if (!/^utf-?8$/i.test(label)) throw new RangeError(`decoding \`${label}\`: only utf-8 is supported`);
     this.#fatal = fatal;
-    this.#keepsMark = ignoreBOM;
+    this.#ignoreBOM = ignoreBOM;
   }
 
   get encoding() {
@@ -33,7 +33,7 @@ export class TextDecoder {
       ? new Uint8Array(content.buffer, content.byteOffset, content.byteLength)
       : new Uint8Array(content);
     const isMarked = all[0] === 0xef && all[1] === 0xbb && all[2] === 0xbf;
-    const bytes = isMarked && !this.#keepsMark ? all.subarray(3) : all;
+    const bytes = isMarked && !this.#ignoreBOM ? all.subarray(3) : all;
     let characters = "";
     for (let at = 0; at < bytes.length; at += CHUNK) {
       characters += String.fromCharCode(...bytes.subarray(at, at + CHUNK));
@@ -41,16 +41,16 @@ export class TextDecoder {
     try {
       return decodeURIComponent(escape(characters));
     } catch {
-      if (this.#fatal) throw new TypeError("decoding bytes: they are no utf-8");
-      return characters.replace(PART, (part) => decoded(part));
+      if (this.#fatal) throw new TypeError("decoding bytes: they are not utf-8");
+      return characters.replace(PART, (part) => decodePart(part));
     }
   }
 }
 
-/** A run of ASCII, a sequence that may be a character, or a byte that is none. */
+/** A run of ASCII, a sequence that may be a character, or an invalid byte. */
 const PART = /[\x00-\x7f]+|[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{1,2}|[\xf0-\xf4][\x80-\xbf]{1,3}|[\x80-\xff]/g;
 
-function decoded(part) {
+function decodePart(part) {
   try {
     return decodeURIComponent(escape(part));
   } catch {

@@ -1,4 +1,4 @@
-// What is to run later: jobs at once, timers by the host's clock. Loaded before what expects `setTimeout`.
+// The queue of jobs, and timers by the host's clock. Loaded before modules that use `setTimeout`.
 
 import { clock } from "./environment.js";
 import { Failure } from "./errors.js";
@@ -23,12 +23,12 @@ function clearTimeout(timer) {
 
 Object.assign(globalThis, { clearTimeout, queueMicrotask, setTimeout });
 
-/** How many jobs are run after the end: those that never stop must not keep back what is done. */
+/** The maximum number of jobs that are run after an action has returned, because they may queue more jobs forever. */
 const LAST_JOBS = 1000;
 
 /**
- * Runs the jobs that are left when an action has returned. `failed` is told what they throw. Timers are left alone, since
- * they would take time. Returns what remains, in words.
+ * Runs the jobs that are left when an action has returned, and calls `failed` with the errors that they throw. Timers
+ * are not run, because they would take time. Returns warnings about jobs and timers that remain.
  */
 export function finish(failed) {
   for (let count = 0; count < LAST_JOBS && jobs.length > 0; count += 1) {
@@ -39,17 +39,19 @@ export function finish(failed) {
     }
   }
   const remains = [];
-  if (jobs.length > 0) remains.push("the action returned while its promises were at work; await what they do");
-  if (timers.size === 1) remains.push("the action returned while 1 timer was pending; await what it does");
-  if (timers.size > 1) remains.push(`the action returned while ${timers.size} timers were pending; await what they do`);
+  if (jobs.length > 0) remains.push("the action returned while jobs of its promises were pending; await them");
+  if (timers.size === 1) remains.push("the action returned while 1 timer was pending; await it");
+  if (timers.size > 1) remains.push(`the action returned while ${timers.size} timers were pending; await them`);
   return remains;
 }
 
-/** Runs the next job, or the next timer once it is time. */
+/** Runs the next job. If there is none, sleeps until the next timer is due, and runs it. */
 export function turn() {
   const job = jobs.shift();
   if (job) return job();
-  if (timers.size === 0) throw new Failure("error", "awaiting a promise that nothing is left to settle");
+  if (timers.size === 0) {
+    throw new Failure("error", "awaiting a promise that cannot be settled: no jobs or timers are left");
+  }
   const [first, { at, job: due }] = [...timers].reduce((a, b) => (b[1].at < a[1].at ? b : a));
   timers.delete(first);
   const waitMs = Math.ceil(at - clock.now());

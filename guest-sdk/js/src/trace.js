@@ -1,5 +1,5 @@
-// Stacks in terms of the sources: frames of the bundle are looked up in its source map, which the build leaves in
-// a global; frames of the SDK and of the engine are left out.
+// Stacks that refer to the sources. Frames of the bundle are converted by its source map, which the build stores in a
+// global. Frames of the SDK and of the engine are left out.
 
 import { TraceMap, originalPositionFor } from "@jridgewell/trace-mapping";
 
@@ -7,12 +7,15 @@ const FRAME = /^\s*at (?:(.*?) \()?(?:\/)?([^():]+):(\d+):(\d+)\)?$/;
 const OWN = "sdk:";
 const lookups = new Map();
 
-/** Frames of files with this name are looked up by `lookup(line, column)`, which returns a place or undefined. */
+/**
+ * Sets the function that converts the frames of a file. `lookup(line, column)` returns a location, or undefined to omit
+ * the frame.
+ */
 export function register(file, lookup) {
   lookups.set(file, lookup);
 }
 
-/** The frames of an error's stack, innermost first. */
+/** Returns the frames of an error's stack, innermost first. */
 export function trace(error) {
   const lines = String(error.stack ?? "").split("\n");
   return lines.map(frame).filter((line) => line !== undefined);
@@ -20,9 +23,9 @@ export function trace(error) {
 
 function frame(line) {
   const [, name, file, row, column] = FRAME.exec(line) ?? [];
-  const place = lookups.get(file)?.(Number(row), Number(column));
-  if (place === undefined) return undefined;
-  return name && name !== "<anonymous>" ? `    at ${name} (${place})` : `    at ${place}`;
+  const location = lookups.get(file)?.(Number(row), Number(column));
+  if (location === undefined) return undefined;
+  return name && name !== "<anonymous>" ? `    at ${name} (${location})` : `    at ${location}`;
 }
 
 let map;

@@ -1,4 +1,4 @@
-// The SDK against the host in memory: what actions see, and what becomes of what they return or throw.
+// Tests of the SDK with the host in memory.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -11,7 +11,7 @@ import { failure, serve } from "../src/serve.js";
 import { TextDecoder as OwnDecoder, TextEncoder as OwnEncoder } from "../src/text.js";
 import { fakeHost } from "../src/testing.js";
 
-const running = (run, call, given) => fakeHost(given).run(action({ run }), call);
+const runWith = (run, call, given) => fakeHost(given).run(action({ run }), call);
 const refusal = (kind, message) => ({ kind, message });
 
 test("what an action returns becomes an output", async () => {
@@ -28,8 +28,8 @@ test("what an action returns becomes an output", async () => {
       whole({ content: "x", to: ["B"], route: [{ from: "B", to: ["C"] }] })],
   ];
   for (const [returned, expected] of cases) {
-    assert.deepEqual(await running(() => returned), expected);
-    assert.deepEqual(await running(async () => returned), expected);
+    assert.deepEqual(await runWith(() => returned), expected);
+    assert.deepEqual(await runWith(async () => returned), expected);
   }
 });
 
@@ -39,50 +39,50 @@ class Answer {
   }
 }
 
-test("what is neither a text nor an object of an output's keys is refused, not lost", async () => {
-  const form = "a text, or an object of `content`, `data`, `parts`, `to` and `route`";
-  const hint = "what is to be its data goes below `data`";
+test("an output with unknown keys is rejected", async () => {
+  const form = "a string, or an object with the keys `content`, `data`, `parts`, `to` and `route`";
+  const hint = "put structured content in `data`";
   const cases = [
-    [{ contents: "x" }, `an output has no \`contents\`; it is ${form}; ${hint}`],
-    [{ content: "x", total: undefined }, `an output has no \`total\`; it is ${form}; ${hint}`],
-    [["x"], `expected ${form}, found a list; ${hint}`],
+    [{ contents: "x" }, `an output has no key \`contents\`; it is ${form}; ${hint}`],
+    [{ content: "x", total: undefined }, `an output has no key \`total\`; it is ${form}; ${hint}`],
+    [["x"], `expected ${form}, found an array; ${hint}`],
     [new Map([["content", "x"]]), `expected ${form}, found an object of \`Map\`; ${hint}`],
     [new Date(0), `expected ${form}, found an object of \`Date\`; ${hint}`],
     [Uint8Array.of(1), `expected ${form}, found an object of \`Uint8Array\`; ${hint}`],
     [() => "x", `expected ${form}, found a function; ${hint}`],
     [Symbol("x"), `expected ${form}, found the symbol \`Symbol(x)\`; ${hint}`],
   ];
-  for (const [returned, told] of cases) {
-    await assert.rejects(running(() => returned), refusal("error", `TypeError: what \`run\` returned: ${told}`));
+  for (const [returned, message] of cases) {
+    await assert.rejects(runWith(() => returned), refusal("error", `TypeError: what \`run\` returned: ${message}`));
   }
-  const taken = [[new Answer("x"), "x"], [Object.assign(Object.create(null), { content: "x" }), "x"], [{}, ""], [null, ""],
+  const accepted = [[new Answer("x"), "x"], [Object.assign(Object.create(null), { content: "x" }), "x"], [{}, ""], [null, ""],
     [true, "true"], [0, "0"]];
-  for (const [returned, content] of taken) assert.equal((await running(() => returned)).content, content);
+  for (const [returned, content] of accepted) assert.equal((await runWith(() => returned)).content, content);
 });
 
-test("what is neither a text nor an object of an emission's keys is refused, not lost", async () => {
-  const form = "a text, or an object of `content`, `data`, `parts`, `to`, `causeBy` and `route`";
-  const hint = "; what is to be its data goes below `data`";
+test("an emission with unknown keys is rejected", async () => {
+  const form = "a string, or an object with the keys `content`, `data`, `parts`, `to`, `causeBy` and `route`";
+  const hint = "; put structured content in `data`";
   const cases = [
-    [{ content: "x", cause: "Count" }, `emit: an emission has no \`cause\`; it is ${form}${hint}`],
-    [[1], `emit: expected ${form}, found a list${hint}`],
+    [{ content: "x", cause: "Count" }, `emit: an emission has no key \`cause\`; it is ${form}${hint}`],
+    [[1], `emit: expected ${form}, found an array${hint}`],
     [7, `emit: expected ${form}, found the number \`7\`${hint}`],
     [Promise.resolve("x"), `emit: expected ${form}, found a promise${hint}`],
     [null, `emit: expected ${form}, found null`],
     [undefined, `emit: expected ${form}, found undefined`],
-    [{ content: { a: 1 } }, "emit: `content`: expected a text, found an object"],
+    [{ content: { a: 1 } }, "emit: `content`: expected a string, found an object"],
   ];
   const host = fakeHost();
   await host.run(action({
     run() {
       for (const [emission, message] of cases) assert.throws(() => emit(emission), { name: "TypeError", message });
-      emit(new Answer("taken"));
+      emit(new Answer("accepted"));
     },
   }));
-  assert.deepEqual(host.emitted.map(({ content }) => content), ["taken"]);
+  assert.deepEqual(host.emitted.map(({ content }) => content), ["accepted"]);
 });
 
-test("a config that is not written is an empty one where the action says what it takes", async () => {
+test("an absent config is an empty object if the action has a schema", async () => {
   const seen = async (definition, call, method = "run") => {
     let config;
     const see = (cx) => {
@@ -97,7 +97,7 @@ test("a config that is not written is an empty one where the action says what it
   assert.deepEqual(await seen(declared), {});
   assert.deepEqual(await seen(declared, {}, "plan"), {});
   assert.deepEqual(await seen(declared, { config: { big: true } }), { big: true });
-  // The schema is of the action's own config, and a thinker has another.
+  // The schema describes the action's config. The config of a thinker is another one.
   assert.equal(await seen(declared, {}, "choose"), null);
   assert.equal(await seen({}), null);
 });
@@ -113,23 +113,23 @@ test("what an action throws becomes a failure", async () => {
     [{ odd: true }, refusal("error", 'thrown: {"odd":true}')],
   ];
   for (const [thrown, expected] of cases) {
-    await assert.rejects(running(() => { throw thrown; }), expected);
+    await assert.rejects(runWith(() => { throw thrown; }), expected);
   }
 });
 
-test("an error is told with the stack that it is given", () => {
+test("a failure contains the stack of the error", () => {
   const told = failure(new RangeError("too far"), () => ["    at f (src/action.ts:3:1)"]);
   assert.deepEqual(told, refusal("error", "RangeError: too far\n    at f (src/action.ts:3:1)"));
 });
 
-test("a context offers what came last, a persona and a briefing", async () => {
+test("a context has a newest message, a persona and a briefing", async () => {
   const call = {
     role: { name: "Ann", profile: "Architect", goal: "win." },
     task: "paint",
     news: ["a house\n", { content: "red", causeBy: "Colour", sentFrom: "Bob", data: { hex: "f00" } }],
     config: { big: true },
   };
-  await running((cx) => {
+  await runWith((cx) => {
     assert.deepEqual(cx.config, { big: true });
     assert.equal(cx.text, "a house\n\n\nred");
     assert.deepEqual(cx.data, { hex: "f00" });
@@ -138,7 +138,7 @@ test("a context offers what came last, a persona and a briefing", async () => {
     assert.equal(cx.persona(), "You are Ann, Architect. Your goal: win.");
     assert.equal(cx.briefing(), "# Task\n\npaint\n\n# UserRequirement\n\na house\n\n# Colour, by Bob\n\nred");
   }, call);
-  await running((cx) => assert.equal(cx.text, "c"), { news: "a", outputs: "c" });
+  await runWith((cx) => assert.equal(cx.text, "c"), { news: "a", outputs: "c" });
 });
 
 test("thinkers choose and planners plan", async () => {
@@ -152,7 +152,7 @@ test("thinkers choose and planners plan", async () => {
   assert.deepEqual(await fakeHost().plan(both), ["t1", { text: "t2", action: "work" }]);
 });
 
-test("a choice reads, and changes nothing", async () => {
+test("a choice can read but has no effects", async () => {
   const host = fakeHost({ state: { role: { n: 1 } }, files: { "/in/a": "x" }, writable: ["/in"] });
   const message = "nothing can be emitted or written here: a choice changes nothing";
   const changes = [() => emit("x"), () => state.role.set("n", 2), () => state.role.delete("n"),
@@ -193,7 +193,7 @@ test("state, memory, messages and the log go through the host", async () => {
   assert.deepEqual(host.logged, [{ level: "warn", text: "careful" }]);
 });
 
-test("models are asked with as little as a prompt", async () => {
+test("a request to a model may be only a prompt", async () => {
   const host = fakeHost({ replies: ["fine", { data: { ok: true } }, new HostError("upstream", "down")] });
   await host.run(action({
     run() {
@@ -205,10 +205,10 @@ test("models are asked with as little as a prompt", async () => {
   }));
   assert.deepEqual(host.prompts, ["how?", "and?", "so?"]);
   assert.deepEqual(host.requests[1].messages.map(({ tag }) => tag), ["system", "user"]);
-  await assert.rejects(running(() => llm.ask("x")), { kind: "denied" });
+  await assert.rejects(runWith(() => llm.ask("x")), { kind: "denied" });
 });
 
-test("a conversation goes on with the reply as it was received", async () => {
+test("a conversation is continued with the reply as it was received", async () => {
   const look = { id: "1", name: "look", arguments: { at: "box" } };
   const host = fakeHost({ replies: [{ text: "I look", toolCalls: [look] }, { text: "cut", finish: "length" }] });
   await host.run(action({
@@ -238,7 +238,7 @@ test("a conversation goes on with the reply as it was received", async () => {
   assert.deepEqual(host.prompts, ["what?", '{"found":2}none']);
 });
 
-test("images, vectors and arguments are what the host was given", async () => {
+test("images, vectors and arguments come from the host", async () => {
   const digest = "d1";
   const host = fakeHost({ replies: [], embeddings: [[[0.5, 1]]], blobs: { [digest]: Uint8Array.of(1, 2) } });
   const show = action({
@@ -257,10 +257,10 @@ test("images, vectors and arguments are what the host was given", async () => {
   const part = { type: "image", mediaType: "image/png", name: "a.png", digest, size: 2 };
   const output = await host.run(show, { news: { content: "see", parts: [part] }, arguments: { name: "box" } });
   assert.deepEqual([output.content, output.parts], ["box", [part]]);
-  assert.equal(await running((cx) => String(cx.arguments)).then(({ content }) => content), "undefined");
+  assert.equal(await runWith((cx) => String(cx.arguments)).then(({ content }) => content), "undefined");
 });
 
-test("requests carry json, bearers and keys", async () => {
+test("requests contain json, bearer tokens and idempotency keys", async () => {
   const host = fakeHost({ responses: [{ status: 201, headers: { "X-Id": "7" }, body: '{"id":7}' }], secrets: ["TOKEN"] });
   await host.run(action({
     run() {
@@ -275,7 +275,7 @@ test("requests carry json, bearers and keys", async () => {
   assert.equal(new TextDecoder().decode(body), '{"n":1}');
 });
 
-test("a secret in a header is named to the host, and each is named once", async () => {
+test("secrets in headers are listed without duplicates", async () => {
   const host = fakeHost({ responses: ["", ""], secrets: ["A", "B"] });
   await host.run(action({
     run() {
@@ -290,7 +290,7 @@ test("a secret in a header is named to the host, and each is named once", async 
   assert.deepEqual([named, alone], [["B", "A"], ["A"]]);
 });
 
-test("a body of JSON has the type that the author says", async () => {
+test("a JSON body has the content type of the author", async () => {
   const host = fakeHost({ responses: ["", ""] });
   await host.run(action({
     run() {
@@ -302,7 +302,7 @@ test("a body of JSON has the type that the author says", async () => {
     [[{ name: "Content-Type", value: "application/ld+json" }], [{ name: "content-type", value: "application/json" }]]);
 });
 
-test("a question that has less than a second is not over at once", () => {
+test("a time limit of less than a second is rounded up", () => {
   const asked = [];
   const ask = ({ expiresS }) => {
     asked.push(expiresS);
@@ -314,9 +314,9 @@ test("a question that has less than a second is not over at once", () => {
   assert.deepEqual(asked, [1, 0, 2, null]);
 });
 
-test("files are where they were given, and are written where that is granted", async () => {
+test("files are readable and writable only in granted directories", async () => {
   const host = fakeHost({ files: { "/in/a": "x", "/in/d/b": "" }, writable: ["/out/"] });
-  const hint = "give a directory that holds it, in `writable`, to `fakeHost`";
+  const hint = "give a directory that contains it, in `writable`, to `fakeHost`";
   await host.run(action({
     run() {
       for (const path of ["/etc/passwd", "/in/a", "/outer", "/out/../in/a"]) {
@@ -337,7 +337,7 @@ test("files are where they were given, and are written where that is granted", a
   assert.deepEqual([...host.files.keys()], ["/in/a", "/in/d/b"]);
 });
 
-test("what is written is kept as it is, and is read as a text if it is one", async () => {
+test("written content is unchanged, and a string if it is UTF-8", async () => {
   const host = fakeHost({ writable: ["/out"] });
   const photo = Uint8Array.of(0xff, 0xd8);
   await host.run(action({
@@ -353,12 +353,12 @@ test("what is written is kept as it is, and is read as a text if it is one", asy
   assert.deepEqual([host.files.get("/out/photo"), host.files.get("/out/marked")], [photo, "\ufeffä"]);
 });
 
-test("random bytes go on, and come out the same in every test", async () => {
+test("random bytes differ between calls and are the same in every test", async () => {
   const drawn = async () => {
     let bytes;
-    await running(() => {
+    await runWith(() => {
       bytes = [random.bytes(8), random.bytes(8), random.bytes(65536)];
-      const message = "asked for 65537 random bytes; at most 65536 are given at once";
+      const message = "cannot return 65537 random bytes; the maximum is 65536";
       assert.throws(() => random.bytes(65537), { kind: "invalid", message });
     });
     return bytes;
@@ -369,7 +369,7 @@ test("random bytes go on, and come out the same in every test", async () => {
   assert.deepEqual(await drawn(), [first, second, many]);
 });
 
-test("people, files, variables and randomness", async () => {
+test("questions, files, environment variables and random bytes", async () => {
   const given = { files: { "/in/a": "ä", "/in/d/b": "" }, writable: ["/out"], env: { LANG: "C" } };
   const host = fakeHost({ answers: ["yes"], ...given });
   await host.run(action({
@@ -388,7 +388,7 @@ test("people, files, variables and randomness", async () => {
   assert.equal(host.files.get("/out/b"), "text");
 });
 
-test("the first block of code in a text is found", () => {
+test("the first code block in a text is found", () => {
   const cases = [
     ["Look:\n```js\nlet a;\n```\nand ```more```", { language: "js", code: "let a;\n", closed: true }],
     ["~~~\r\na\r\n~~~\r\n", { language: "", code: "a\n", closed: true }],
@@ -406,7 +406,7 @@ test("the first block of code in a text is found", () => {
   for (const [text, expected] of cases) assert.deepEqual(codeBlock(text), expected);
 });
 
-test("text is encoded and decoded as the platform does it", () => {
+test("text is encoded and decoded as by the platform", () => {
   for (const bytes of [[65], [0xc3, 0xa4], [0xf0, 0x9f, 0x98, 0x80], [0xff, 65], [0xe2, 0x82], [0xef, 0xbb, 0xbf, 65]]) {
     const content = Uint8Array.from(bytes);
     for (const ignoreBOM of [false, true]) {
@@ -418,9 +418,9 @@ test("text is encoded and decoded as the platform does it", () => {
   assert.throws(() => new OwnDecoder("utf-8", { fatal: true }).decode(Uint8Array.of(0xff)), TypeError);
 });
 
-test("random numbers cost one call of the host", () => {
+test("Math.random calls the host once", () => {
   install(undefined);
-  assert.equal(uniform(), 0.5, "while a component is made nothing is drawn for later");
+  assert.equal(uniform(), 0.5, "no seed is drawn while a component is built");
   const asked = [];
   install({ random: { bytes: (length) => Uint8Array.from({ length }, () => asked.push(length)) } });
   const drawn = Array.from({ length: 5000 }, uniform);
@@ -432,7 +432,7 @@ test("random numbers cost one call of the host", () => {
   assert.ok(tenths.every((count) => count > 400 && count < 600), `${tenths}`);
 });
 
-test("random numbers follow from all of their seed", () => {
+test("random numbers depend on the whole seed", () => {
   const first = (seed) => {
     const next = numbers(seed);
     return [next(), next()];
@@ -443,8 +443,8 @@ test("random numbers follow from all of their seed", () => {
   assert.equal(new Set(seeds.flatMap(first)).size, 2 * seeds.length);
 });
 
-/** Loads what puts globals of its own in the place of node's, and puts those back. */
-async function aside(load) {
+/** Loads a module that replaces globals of node, returns the replacements, and restores the globals. */
+async function loadIsolated(load) {
   const { clearTimeout, Promise, queueMicrotask, setTimeout } = globalThis;
   try {
     const { finish, settle } = await load();
@@ -455,9 +455,9 @@ async function aside(load) {
   }
 }
 
-const timers = await aside(() => import("../src/timers.js"));
+const timers = await loadIsolated(() => import("../src/timers.js"));
 
-test("what is left when an action returns is done at once, or told", () => {
+test("jobs that are left when an action returns are run, or reported", () => {
   const { finish, ...own } = timers;
   install({ clock: { unixTimeMs: () => 0 } });
   const done = [];
@@ -470,42 +470,42 @@ test("what is left when an action returns is done at once, or told", () => {
   assert.deepEqual(done, ["first", "thrown", "second"]);
 
   const begun = [own.setTimeout(() => done.push("timer")), own.setTimeout(() => done.push("timer"))];
-  assert.deepEqual(finish(), ["the action returned while 2 timers were pending; await what they do"]);
+  assert.deepEqual(finish(), ["the action returned while 2 timers were pending; await them"]);
   own.clearTimeout(begun[0]);
-  assert.deepEqual(finish(), ["the action returned while 1 timer was pending; await what it does"]);
+  assert.deepEqual(finish(), ["the action returned while 1 timer was pending; await it"]);
   own.clearTimeout(begun[1]);
   assert.deepEqual(finish(), []);
 
-  let goesOn = true;
-  const forever = () => goesOn && own.queueMicrotask(forever);
+  let continues = true;
+  const forever = () => continues && own.queueMicrotask(forever);
   forever();
-  assert.deepEqual(finish(), ["the action returned while its promises were at work; await what they do"]);
-  goesOn = false;
+  assert.deepEqual(finish(), ["the action returned while jobs of its promises were pending; await them"]);
+  continues = false;
   assert.deepEqual(finish(), []);
   assert.equal(done.length, 3, "no timer was run");
   install(undefined);
 });
 
-test("what waits for a promise is given how errors are told", () => {
+test("settle receives a function that formats errors", () => {
   const about = { name: "a", version: "1", description: "", exports: [] };
-  const heard = [];
-  const settle = (value, told) => {
-    heard.push(told(new RangeError("too far")));
+  const formatted = [];
+  const settle = (value, describe) => {
+    formatted.push(describe(new RangeError("too far")));
     return value;
   };
   const { handler } = serve(action({ run: () => "x" }), about, { settle, trace: () => ["    at f (src/action.ts:3:1)"] });
   const call = { role: {}, action: "A", index: 0, config: "null", news: [], outputs: [], task: null };
   assert.equal(handler.run({}, call).content, "x");
-  assert.deepEqual(heard, ["RangeError: too far\n    at f (src/action.ts:3:1)"]);
+  assert.deepEqual(formatted, ["RangeError: too far\n    at f (src/action.ts:3:1)"]);
 });
 
-/** The promises of a component; none where the tools that make one are not beside. */
-const promises = await aside(() => import("../src/promises.js")).catch((error) => {
+/** The module of promises; undefined if the package promise-polyfill is not available. */
+const promises = await loadIsolated(() => import("../src/promises.js")).catch((error) => {
   if (error.code !== "ERR_MODULE_NOT_FOUND") throw error;
 });
-const skip = !promises && "promise-polyfill is not beside the SDK";
+const skip = !promises && "promise-polyfill is not available";
 
-test("a rejection that nobody handles is logged, and fails nothing", { skip }, () => {
+test("an unhandled rejection is logged and does not make the call fail", { skip }, () => {
   const { settle, Promise } = promises;
   const settled = (run) => {
     const logged = [];
@@ -518,18 +518,18 @@ test("a rejection that nobody handles is logged, and fails nothing", { skip }, (
       install(undefined);
     }
   };
-  const rejected = (of) => `warn: a promise was rejected and nobody handled it: ${of}`;
+  const rejected = (of) => `warn: a promise was rejected without a handler: ${of}`;
   const broken = () => Promise.reject(new Error("x"));
   const later = () => new Promise((resolve) => timers.setTimeout(resolve, 1));
   const cases = [
     [() => void broken(), [undefined, [rejected("Error: x")]]],
     [() => Promise.resolve("done", broken()), ["done", [rejected("Error: x")]]],
-    // What it was derived from is handled by that.
+    // The original promise is handled by the derived one.
     [() => void broken().then(() => 1), [undefined, [rejected("Error: x")]]],
     [() => void Promise.resolve().then(() => Promise.resolve()).then(() => null.x).finally(() => 1),
       [undefined, [rejected("TypeError: Cannot read properties of null (reading 'x')")]]],
-    [() => void Promise.reject({ toString: null }), [undefined, [rejected("what cannot be told")]]],
-    // Handled at once, in a later turn, by who waits for it, and by a promise that takes its place.
+    [() => void Promise.reject({ toString: null }), [undefined, [rejected("an error that cannot be converted to a string")]]],
+    // Handled at once, later, by the caller that awaits it, and by a promise that adopts it.
     [() => void broken().catch(() => 1), [undefined, []]],
     [() => {
       const one = broken();
@@ -540,10 +540,10 @@ test("a rejection that nobody handles is logged, and fails nothing", { skip }, (
       return later().then(() => one.then(undefined, () => "late"));
     }, ["late", []]],
     [() => Promise.allSettled([broken(), broken()]).then(({ length }) => length), [2, []]],
-    // What ends the action is its failure; what went wrong beside may be why.
+    // The error that ends the action is its failure. Other errors are logged, because they may be the reason.
     [broken, ["x", []]],
     [() => new Promise(() => void broken()),
-      ["awaiting a promise that nothing is left to settle", [rejected("Error: x")]]],
+      ["awaiting a promise that cannot be settled: no jobs or timers are left", [rejected("Error: x")]]],
     [() => Promise.all([broken(), Promise.reject(new Error("y"))]), ["x", []]],
     [() => Promise.resolve("done").finally(() => void Array.from({ length: 12 }, broken)),
       ["done", [...Array(10).fill(rejected("Error: x")), rejected("2 more")]]],
@@ -551,7 +551,7 @@ test("a rejection that nobody handles is logged, and fails nothing", { skip }, (
   for (const [run, expected] of cases) assert.deepEqual(settled(run), expected, String(run));
 });
 
-test("without a host an action says what to do", () => {
+test("without a host, the error says what to do", () => {
   install(undefined);
   assert.throws(() => log.info("x"), /in a test use `@strata\/action\/testing`/);
 });

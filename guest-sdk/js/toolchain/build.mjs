@@ -1,7 +1,8 @@
-// Makes a component of an action: TypeScript is checked, the source and what it imports become one bundle, the
-// bundle and an engine become a component. Started by `strata-host build`, with one argument: a JSON object with
-// `dir` (the action), `entry` (its source, relative to it), `out` (the component), `inputs` (where the files are listed
-// that it was made from), `about` (what package.json says), `sdk` and `wit` (where those are). What is wrong is written to stderr, as `file:line:column`.
+// Builds a component from an action: checks TypeScript, bundles the source with its imports, and combines the bundle
+// with an engine. `strata-host build` runs it with one argument, a JSON object with the keys `dir` (the directory of the
+// action), `entry` (the source file, relative to `dir`), `out` (the component to write), `inputs` (the file to which
+// the list of source files is written), `about` (the contents of package.json), `sdk` and `wit` (their directories).
+// Errors are written to stderr as `file:line:column`.
 
 import { spawnSync } from "node:child_process";
 import fs from "node:fs";
@@ -17,17 +18,17 @@ const BUNDLE = "bundle.js";
 const WORLDS = { "": "action", planner: "planning-action", thinker: "thinking-action", "planner,thinker": "versatile-action" };
 
 const { dir: given, entry, out, inputs, about, sdk: kit, wit } = JSON.parse(process.argv[2]);
-// The bundler names files by where they really are.
+// The bundler resolves symbolic links in the names of files.
 const [dir, sdk] = [given, kit].map((directory) => fs.realpathSync(directory));
 
 const OWN_CONFIG = path.join(dir, "tsconfig.json");
-const NO_NODE = "There is no node where an action runs; `@strata/action` has `files`, `env`, `http`, `clock` and `random`.";
-/** Advice of the compiler that leads nowhere here, and what is true instead. */
-const ASTRAY = [
+const NO_NODE = "Actions do not run in node; `@strata/action` has `files`, `env`, `http`, `clock` and `random`.";
+/** Advice of the compiler that does not apply to actions, and its replacements. */
+const REPLACED_ADVICE = [
   [/Do you need to install type definitions for (node|Bun)\?.*/g, NO_NODE],
-  [/Do you need to install type definitions for jQuery\?.*/g, "There is no browser where an action runs."],
+  [/Do you need to install type definitions for jQuery\?.*/g, "Actions do not run in a browser."],
   [/Do you need to change your target library\? Try changing the 'lib' compiler option to include 'dom'\./g,
-    "There is no browser where an action runs."],
+    "Actions do not run in a browser."],
 ];
 
 try {
@@ -36,15 +37,16 @@ try {
   fs.writeFileSync(inputs, files.join("\n"));
   fs.writeFileSync(out, await component(source, map));
 } catch (error) {
-  console.error(error.told ?? error.stack);
+  console.error(error.report ?? error.stack);
   process.exitCode = 1;
 }
 
-function refuse(told) {
-  throw Object.assign(new Error(told), { told: told.trimEnd() });
+/** Throws an error whose report is shown without a stack. */
+function fail(report) {
+  throw Object.assign(new Error(report), { report: report.trimEnd() });
 }
 
-/** Checks the types, by the action's own tsconfig.json if it has one; one further up is of something else. */
+/** Checks the types with the action's tsconfig.json, if it has one. Those of parent directories are ignored. */
 function check() {
   const compiler = path.join(TOOLS, "typescript/bin/tsc");
   const settings = fs.existsSync(OWN_CONFIG)
@@ -53,8 +55,8 @@ function check() {
        "--allowImportingTsExtensions", "--skipLibCheck", "--types", "@strata/action/globals", entry];
   const done = spawnSync(process.execPath, [compiler, "--noEmit", "--pretty", "false", ...settings], { cwd: dir, encoding: "utf8" });
   if (done.status === 0) return;
-  const told = (done.stdout + done.stderr).replace(/^(\S+?)\((\d+),(\d+)\): /gm, "$1:$2:$3: ");
-  refuse(ASTRAY.reduce((text, [advice, instead]) => text.replace(advice, instead), told) || String(done.error));
+  const report = (done.stdout + done.stderr).replace(/^(\S+?)\((\d+),(\d+)\): /gm, "$1:$2:$3: ");
+  fail(REPLACED_ADVICE.reduce((text, [advice, instead]) => text.replace(advice, instead), report) || String(done.error));
 }
 
 async function bundle() {
@@ -76,7 +78,8 @@ async function bundle() {
       platform: "neutral",
       mainFields: ["module", "main"],
       target: "es2023",
-      // The engine never gets to the jobs of its own promises; `promises.js` does, once async functions use its.
+      // The engine does not run jobs of its own promises during a call. If async functions are not supported, esbuild
+      // generates code that uses the global `Promise`, which is that of `promises.js`.
       supported: { "async-await": false, "async-generator": false, "for-await": false },
       external: ["strata:*"],
       alias: { "@strata/action": path.join(sdk, "src/index.js") },
@@ -89,36 +92,36 @@ async function bundle() {
       logLevel: "silent",
     })
     .catch(async ({ errors, message }) => {
-      if (!errors) refuse(message);
-      refuse((await esbuild.formatMessages(errors.map(named), { kind: "error" })).join("\n"));
+      if (!errors) fail(message);
+      fail((await esbuild.formatMessages(errors.map(explain), { kind: "error" })).join("\n"));
     });
   const [map, source] = [".map", ""].map((end) => result.outputFiles.find((file) => file.path.endsWith(BUNDLE + end)).text);
-  return { source, map: relative(JSON.parse(map)), files: own(result.metafile) };
+  return { source, map: relativeMap(JSON.parse(map)), files: ownFiles(result.metafile) };
 }
 
-/** The files that went into a bundle, but those of the SDK and of packages, which other files name by version. */
-function own({ inputs }) {
+/** Returns the files of a bundle, except those of the SDK and of packages, whose versions are in other files. */
+function ownFiles({ inputs }) {
   const files = Object.keys(inputs).filter((file) => !file.startsWith("<")).map((file) => path.resolve(dir, file));
-  const apart = (file) => file.startsWith(sdk + path.sep) || file.split(path.sep).includes("node_modules");
-  return files.filter((file) => !apart(file));
+  const isExcluded = (file) => file.startsWith(sdk + path.sep) || file.split(path.sep).includes("node_modules");
+  return files.filter((file) => !isExcluded(file));
 }
 
-/** An error as the author can use it. */
-function named(error) {
-  // The default export is asked for by our own entry, so what esbuild says of it is not about the author's source.
+/** Returns an error of the bundler in terms of the author's sources. */
+function explain(error) {
+  // The generated entry point imports the default export, so the location is not in the author's source.
   if (!/No matching export .* for import "default"/.test(error.text)) return { ...error, notes: error.notes.flatMap(note) };
   return { ...error, location: null, notes: [], text: `\`${entry}\` has no \`export default action({ run(cx) { … } })\`` };
 }
 
-/** A note that points to no place is about the bundler's settings, which are not the author's. */
+/** Returns the notes to show for a note. Notes without a location are about settings that an author cannot change. */
 function note({ text, location }) {
   if (location) return [{ text, location }];
   if (text.includes("built into node")) return [{ text: NO_NODE }];
-  return text.includes("mark the path") ? [{ text: "A package is there once `dependencies` in package.json name it." }] : [];
+  return text.includes("mark the path") ? [{ text: "Add the package to `dependencies` in package.json." }] : [];
 }
 
-/** Sources of the action are named relative to it, those of the SDK by a word that traces leave out. */
-function relative(map) {
+/** Makes the sources of the action relative to it, and marks those of the SDK, which traces leave out, with `sdk:`. */
+function relativeMap(map) {
   const sources = map.sources.map((source) => {
     const file = path.resolve(dir, source);
     const own = [sdk, TOOLS].some((home) => file.startsWith(home + path.sep));
@@ -130,22 +133,22 @@ function relative(map) {
 async function component(source, map) {
   const jsSource = `${source}\n;globalThis.__strata_source_map = ${JSON.stringify(JSON.stringify(map))};\n`;
   const world = WORLDS[[...about.exports].sort().join(",")];
-  // A directory for the bundle alone: it is all that the engine may read while it loads it.
+  // The engine can read this directory while it loads the bundle, so it contains only the bundle.
   const moduleRoot = fs.mkdtempSync(path.join(os.tmpdir(), "strata-js-"));
   const jsPath = path.join(moduleRoot, BUNDLE);
   try {
     fs.writeFileSync(jsPath, jsSource);
-    const made = await componentize({ witPath: wit, world, jsSource, jsPath, moduleRoot, sync: true, optSize: true });
-    return made.component;
+    const built = await componentize({ witPath: wit, world, jsSource, jsPath, moduleRoot, sync: true, optSize: true });
+    return built.component;
   } catch (error) {
-    refuse(located(error.message, new SourceMap(map)));
+    fail(locateFrames(error.message, new SourceMap(map)));
   } finally {
     fs.rmSync(moduleRoot, { recursive: true });
   }
 }
 
-/** What the engine said when it loaded the bundle, in terms of the sources. */
-function located(message, map) {
+/** Converts an error of loading the bundle to one whose frames refer to the sources. */
+function locateFrames(message, map) {
   const text = message.replace(/^.*Failed to finish JavaScript module evaluation: /s, "loading the action: ");
   const lines = text.split("\n").map((line) => {
     const frame = /^(\s*at .*?)\(?\/?bundle\.js:(\d+):(\d+)\)?$/.exec(line);

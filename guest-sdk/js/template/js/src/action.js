@@ -1,10 +1,10 @@
-// Answers what it is asked, as its `instruction` says.
+// Answers the incoming messages as its `instruction` says.
 
 import { action, llm } from "@strata/action";
 
 export default action({
   needs: ["llm"],
-  // What `config` in the team file may hold; `check` holds it against this.
+  // The schema of the `config` in the team file. `check` validates it.
   configSchema: {
     type: "object",
     properties: { instruction: { type: "string" } },

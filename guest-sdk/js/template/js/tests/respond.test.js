@@ -1,4 +1,4 @@
-// The action against a host in memory.
+// Tests of the action with a host in memory.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

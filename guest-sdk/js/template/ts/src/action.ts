@@ -1,20 +1,20 @@
-// Answers what it is asked, as its `instruction` says.
+// Answers the incoming messages as its `instruction` says.
 
 import { action, llm } from "@strata/action";
 
-/** `config` in the team file. */
+/** The `config` of the team file. */
 export interface Config {
   instruction: string;
 }
 
-/** The structured part of the answer. */
+/** The structured content of the output. */
 export interface Answer {
   words: number;
 }
 
 export default action<Config, Answer>({
   needs: ["llm"],
-  // `Config` as `check` holds the team file against it.
+  // The JSON Schema of `Config`. `check` validates the config of the team file.
   configSchema: {
     type: "object",
     properties: { instruction: { type: "string" } },
