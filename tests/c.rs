@@ -429,7 +429,7 @@ fn what_c_leaves_in_buffers_or_cuts_or_cannot_allocate_is_told_and_kept() {
     let said = of_kind(&place.recorded(), "action-finished")[0]["output"].clone();
     assert_eq!(said["content"], "a\u{f1}\u{fffd}");
     let cases = [
-        ("much", "trap: ", "no memory for 3221225472 bytes more"),
+        ("much", "trap: ", "out of memory: cannot allocate 3221225472 bytes"),
         ("many", "memory: memory limit of 64 MiB", ""),
     ];
     for (idea, kind, logged) in cases {

@@ -1,4 +1,5 @@
-// Language models. Replies are recorded as they arrive and are not paid for twice.
+// Language models, as granted by `allow.llm`. Replies are recorded; a repeated attempt gets the recorded ones and is
+// not charged again.
 #ifndef STRATA_LLM_H
 #define STRATA_LLM_H
 
@@ -7,20 +8,26 @@
 // A message of a conversation.
 typedef strata_action_llm_chat_message_t strata_llm_message;
 typedef strata_action_llm_list_chat_message_t strata_llm_messages;
-// A tool that the model may ask for; the action carries the call out itself. `parameters` is JSON Schema as text.
+
+// A tool that the model may call. The action carries out the calls. `parameters` is the JSON Schema of the arguments,
+// as text.
 typedef strata_action_llm_tool_t strata_llm_tool;
 typedef strata_action_llm_list_tool_t strata_llm_tools;
-// A call of a tool that the model asks for. `arguments` is what the model wrote: usually JSON, but it may be anything.
+
+// A tool call that the model requests. `arguments` are the arguments as the model wrote them. They should be JSON that
+// matches the tool's schema, but they may be any text.
 typedef strata_action_llm_tool_call_t strata_llm_tool_call;
+
 // The result of a tool call.
 typedef strata_action_llm_tool_result_t strata_llm_tool_result;
 typedef strata_action_llm_list_tool_result_t strata_llm_tool_results;
-// A piece of a reply: a text, an image or a file, a call of a tool, or something for the provider only. `tag` is one of
+
+// A part of a reply: text, an image or a file, a tool call, or data for the provider only. `tag` is one of
 // `STRATA_ACTION_LLM_ASSISTANT_PART_…`.
 typedef strata_action_llm_assistant_part_t strata_llm_part;
 typedef strata_action_llm_list_assistant_part_t strata_llm_parts;
 
-// Several tool calls.
+// An array of tool calls.
 typedef struct {
   strata_llm_tool_call *ptr;
   size_t len;
@@ -30,96 +37,112 @@ typedef struct {
 typedef enum {
   // The model decides.
   STRATA_TOOLS_AUTO = STRATA_ACTION_LLM_TOOL_CHOICE_AUTO,
-  // It calls at least one.
+  // The model calls at least one tool.
   STRATA_TOOLS_REQUIRED = STRATA_ACTION_LLM_TOOL_CHOICE_REQUIRED,
-  // It calls none.
+  // The model calls no tool.
   STRATA_TOOLS_NONE = STRATA_ACTION_LLM_TOOL_CHOICE_NONE,
-  // It calls the one that `tool` names.
+  // The model calls the tool named by `tool` of the request.
   STRATA_TOOLS_ONE = STRATA_ACTION_LLM_TOOL_CHOICE_TOOL,
 } strata_tool_choice;
 
-// What is asked of a model. All but `messages` may be left out.
+// A request to a language model. All fields except `messages` are optional.
 typedef struct {
-  // A name of the team file, or an id of the provider; none takes the role's.
+  // The model: a name in the team file, or an id of the provider. If it is absent, the role's model.
   strata_str model;
-  // Oldest first.
+  // The conversation, oldest message first.
   strata_llm_messages messages;
+  // The tools that the model may call.
   strata_llm_tools tools;
   strata_tool_choice tool_choice;
-  // The tool of `STRATA_TOOLS_ONE`.
+  // The name of the tool for `STRATA_TOOLS_ONE`.
   strata_str tool;
-  // JSON Schema that the reply shall follow.
+  // The JSON Schema of the reply. If it is a null pointer, the reply is text.
   const strata_json *output_schema;
-  // How much the model thinks: a word that the provider knows, e.g. `low`.
+  // The reasoning effort, as named by the provider, e.g. `low`.
   strata_str effort;
+  // The sampling temperature, as defined by the provider.
   strata_action_option_f64_t temperature;
-  // Upper bound of output tokens; 0 sets none.
+  // The maximum number of output tokens; 0 for the default.
   uint32_t max_tokens;
-  // Texts that end the reply.
+  // Strings that end the reply when the model writes them.
   strata_strs stop;
+  // A sampling seed, if the provider supports one.
   strata_action_option_u32_t seed;
 } strata_llm_request;
 
-// Why a reply ended.
+// The finish reason of a reply.
 typedef enum {
   STRATA_FINISH_STOP = STRATA_ACTION_LLM_FINISH_REASON_STOP,
-  // It was truncated at the limit of output tokens.
+  // The reply was truncated at the maximum number of output tokens.
   STRATA_FINISH_LENGTH = STRATA_ACTION_LLM_FINISH_REASON_LENGTH,
+  // The model requests tool calls.
   STRATA_FINISH_TOOL_CALLS = STRATA_ACTION_LLM_FINISH_REASON_TOOL_CALLS,
+  // The model or a filter refused the request.
   STRATA_FINISH_REFUSAL = STRATA_ACTION_LLM_FINISH_REASON_REFUSAL,
   STRATA_FINISH_OTHER = STRATA_ACTION_LLM_FINISH_REASON_OTHER,
 } strata_finish;
 
-// What the model answered.
+// The reply of a language model.
 typedef struct {
-  // The reply as it was received.
+  // The parts, as they were received.
   strata_llm_parts parts;
-  // Its text.
+  // The text.
   strata_str text;
-  // The structured reply; `null` where there is none.
+  // The structured reply; `null` if the request had no `output_schema`.
   strata_json *data;
   // The tool calls among the parts.
   strata_llm_tool_calls tool_calls;
+  // The finish reason.
   strata_finish finish;
-  // The model that answered.
+  // The model that replied, as named in the reply.
   strata_str model;
-  // What the call consumed, in tokens.
+  // The numbers of tokens.
   strata_action_llm_usage_t usage;
 } strata_llm_reply;
 
-// Messages: instructions, what the user says, a reply as it was received, and the results of its tool calls.
+// Return a message: the system prompt, a message of the user, a reply as it was received, or the results of its tool
+// calls, in the same order.
 strata_llm_message strata_llm_system(strata_str text);
 strata_llm_message strata_llm_user(strata_str text);
 strata_llm_message strata_llm_user_parts(strata_parts parts);
 strata_llm_message strata_llm_assistant(const strata_llm_reply *reply);
 strata_llm_message strata_llm_results(strata_llm_tool_results results);
-// The result of a tool call that is a text.
+
+// Returns a text as the result of a tool call.
 strata_llm_tool_result strata_llm_result(const strata_llm_tool_call *call, strata_str content);
 
-// Asks with one prompt, and takes the text of the reply.
+// Sends a request with one message of the user, and sets `*text` to the text of the reply. The errors are those of
+// `strata_llm_complete`.
 strata_error strata_llm_ask(strata_str prompt, strata_str *text);
 
+// Sends a request, and sets `*reply`. Returns `STRATA_DENIED` if the model is not granted or the granted calls are used
+// up, `STRATA_UPSTREAM` if the provider fails or the reply does not match the schema, `STRATA_OUT_OF_BUDGET` if the
+// action's budget is used up, and `STRATA_INVALID` if the request is not valid.
 strata_error strata_llm_complete(const strata_llm_request *request, strata_llm_reply *reply);
 
-// What one of several requests came to: `reply` is set if `error.kind` is `STRATA_OK`.
+// The result of one of several requests: `reply` is valid if `error.kind` is `STRATA_OK`.
 typedef struct {
   strata_error error;
   strata_llm_reply reply;
 } strata_llm_result_of_many;
 
-// Asks several times at once. `results` has room for `count`.
+// Sends several requests in parallel, at most 64. Sets `results`, an array of `count` elements, in the order of the
+// requests.
 void strata_llm_complete_many(const strata_llm_request *requests, size_t count, strata_llm_result_of_many *results);
 
-// Texts to embed. `model` and `dimensions`, the number of components of each vector, may be left out.
+// A request for embeddings. `model` and `dimensions`, the length of the vectors, are optional.
 typedef struct {
+  // The texts, at most 2048.
   strata_strs texts;
   strata_str model;
   uint32_t dimensions;
 } strata_llm_embed_request;
 
-// One vector per text, in order, all of the same length; the model that answered; the tokens of the texts.
+// The vectors of texts, one per text in the same order, all of the same length; the model; and the number of tokens.
 typedef strata_action_llm_embeddings_t strata_llm_embeddings;
 
+// Sends a request for embeddings, and sets `*embeddings`. The errors are those of `strata_llm_complete`; also
+// `STRATA_INVALID` if the provider has no embeddings.
 strata_error strata_llm_embed(const strata_llm_embed_request *request, strata_llm_embeddings *embeddings);
 
 #endif

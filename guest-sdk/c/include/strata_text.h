@@ -1,22 +1,23 @@
-// Texts, and the memory they lie in.
+// Strings, and memory.
 //
-// Nothing is ever freed: a call runs in an instance of its own, which is dropped whole when the call ends.
+// Memory is never freed: each call runs in its own instance, whose memory is released when the call ends.
 #ifndef STRATA_TEXT_H
 #define STRATA_TEXT_H
 
 #include "../bindings/bindings.h"
 #include <stdarg.h>
 
-// Bytes with a length, UTF-8 where they are a text; no zero ends them. `ptr` is null where there is none.
+// A string: `ptr` and `len`, the number of bytes. It is not terminated by a null byte. Text is UTF-8. `ptr` is null if
+// the string is absent.
 typedef strata_action_string_t strata_str;
 
-// Several texts.
+// An array of strings.
 typedef strata_action_list_string_t strata_strs;
 
-// A literal as a text.
+// A string literal as a `strata_str`.
 #define STR(literal) ((strata_str){ (literal), sizeof(literal) - 1 })
 
-// A text as arguments of `%.*s`: `printf("%.*s", STR_ARG(name))`.
+// The arguments for `%.*s` in a format: `printf("%.*s", STR_ARG(name))`.
 #define STR_ARG(text) (int)(text).len, (text).ptr ? (text).ptr : ""
 
 #if defined(__GNUC__)
@@ -25,49 +26,59 @@ typedef strata_action_list_string_t strata_strs;
 #define STRATA_PRINTF(text, first)
 #endif
 
-// Memory that lasts as long as the call, aligned for anything, filled with zeros.
+// Returns `size` bytes of memory, filled with zeros and aligned for any type. If there is not enough memory, the action
+// ends with a trap.
 void *strata_alloc(size_t size);
 
-// A text like that of printf.
+// Returns a new string, formatted as by printf.
 strata_str strata_format(const char *format, ...) STRATA_PRINTF(1, 2);
 strata_str strata_vformat(const char *format, va_list arguments);
 
-// The text that a zero ends. It is not copied.
+// Returns a null-terminated string as a `strata_str`, without copying it.
 strata_str strata_from(const char *zero_terminated);
 
-// A copy that a zero ends, for functions of the C library.
+// Returns a null-terminated copy of a string.
 char *strata_zero_terminated(strata_str text);
 
+// Returns whether two strings have the same bytes.
 bool strata_equal(strata_str a, strata_str b);
+
+// Returns whether `text` begins with `prefix`.
 bool strata_starts_with(strata_str text, strata_str prefix);
 
-// Where `part` begins in `text` first; `text.len` if nowhere.
+// Returns the index of the first occurrence of `part` in `text`, or `text.len` if there is none.
 size_t strata_find(strata_str text, strata_str part);
 
-// The bytes from `from` up to `to`, both cut to what there is. They are not copied.
+// Returns the bytes from index `from` up to, but not including, index `to`, without copying them. Indices beyond the
+// end are replaced by `text.len`.
 strata_str strata_slice(strata_str text, size_t from, size_t to);
 
-// With U+FFFD in place of each byte that belongs to no character of UTF-8; the text itself where there is none. Slices
-// may cut characters. The host takes UTF-8 alone; outputs, emissions, JSON, prompts, failures and log lines go through this.
+// Returns the string with each invalid byte replaced by U+FFFD, or the string itself if it is valid UTF-8. A slice may
+// contain part of a character. The host accepts only UTF-8; outputs, emissions, JSON, prompts, failures and log lines
+// are converted automatically.
 strata_str strata_utf8(strata_str text);
 
-// Without white space at both ends.
+// Returns the string without white space at its beginning and its end.
 strata_str strata_trim(strata_str text);
 
-// All of them, with `between` between each two.
+// Returns a new string that contains all `texts`, separated by `between`.
 strata_str strata_join(strata_strs texts, strata_str between);
 
-// A text that is written piece by piece. Begin with one filled with zeros.
+// A string that is built incrementally. Initialize it with zeros.
 typedef struct {
   char *ptr;
   size_t len;
+  // The number of bytes that are allocated.
   size_t room;
 } strata_buffer;
 
+// Appends a string.
 void strata_append(strata_buffer *buffer, strata_str text);
+
+// Appends a string that is formatted as by printf.
 void strata_appendf(strata_buffer *buffer, const char *format, ...) STRATA_PRINTF(2, 3);
 
-// What was written so far. Valid until more is written.
+// Returns the content of the buffer. It is valid until more is appended.
 strata_str strata_written(const strata_buffer *buffer);
 
 #endif

@@ -1,5 +1,5 @@
-// What an action is given, and what it may ask of that.
-#include "border.h"
+// Calls: their conversion from the types of the bindings, and the functions that read them.
+#include "convert.h"
 
 strata_call strata_call_from(const strata_action_types_attempt_t *attempt, const strata_action_types_input_t *input) {
   return (strata_call){

@@ -1,5 +1,5 @@
-// The host's functions as an author calls them, over those of the bindings.
-#include "border.h"
+// The functions of the host, implemented with those of the bindings.
+#include "convert.h"
 
 strata_error strata_fail(strata_kind kind, const char *format, ...) {
   va_list arguments;
@@ -23,7 +23,7 @@ strata_error strata_from_host(const strata_action_types_host_error_t *error) {
 
 strata_json *strata_parse_or_null(strata_action_types_option_json_t text) {
   strata_json *value;
-  // The host hands over nothing but JSON; of what it does not, `null` is made.
+  // The host passes only valid JSON. If it did not, the value would be `null`.
   if (!text.is_some) return strata_json_new_null();
   strata_json_parse(text.val, &value, NULL);
   return value;
@@ -70,7 +70,7 @@ strata_error strata_part_load(const strata_part *part, strata_str *bytes) {
     *bytes = part->val.text;
     return STRATA_SUCCESS;
   }
-  // Images and files are the same but for their tag.
+  // Images and files have the same type.
   strata_action_types_media_source_t source = part->val.image.source;
   if (source.tag == STRATA_ACTION_TYPES_MEDIA_SOURCE_URL) {
     return strata_fail(STRATA_INVALID, "loading `%.*s`: the host does not read addresses", STR_ARG(source.val.url));

@@ -1,8 +1,8 @@
 // Requests over HTTP and HTTPS.
-#include "border.h"
+#include "convert.h"
 #include <string.h>
 
-static strata_action_http_request_t lowered(const strata_http_request *request) {
+static strata_action_http_request_t to_bindings(const strata_http_request *request) {
   return (strata_action_http_request_t){
     .method = request->method,
     .url = request->url,
@@ -14,18 +14,18 @@ static strata_action_http_request_t lowered(const strata_http_request *request) 
   };
 }
 
-static strata_http_response lifted(const strata_action_http_response_t *response) {
+static strata_http_response from_bindings(const strata_action_http_response_t *response) {
   strata_str body = { (const char *)response->body.ptr, response->body.len };
   return (strata_http_response){ response->status, response->headers, body };
 }
 
 strata_error strata_http_fetch(const strata_http_request *request, strata_http_response *response) {
   strata_action_types_host_error_t error;
-  strata_action_http_request_t raw = lowered(request);
-  strata_action_http_response_t got;
+  strata_action_http_request_t raw = to_bindings(request);
+  strata_action_http_response_t result;
   *response = (strata_http_response){ 0 };
-  STRATA_TRY(OUTCOME(strata_action_http_fetch(&raw, &got, &error)));
-  *response = lifted(&got);
+  STRATA_TRY(OUTCOME(strata_action_http_fetch(&raw, &result, &error)));
+  *response = from_bindings(&result);
   return STRATA_SUCCESS;
 }
 
@@ -36,26 +36,26 @@ strata_error strata_http_get(strata_str url, strata_http_response *response) {
 
 void strata_http_fetch_many(const strata_http_request *requests, size_t count, strata_http_result *results) {
   strata_action_http_request_t *raw = strata_alloc(count * sizeof *raw);
-  for (size_t i = 0; i < count; i++) raw[i] = lowered(&requests[i]);
+  for (size_t i = 0; i < count; i++) raw[i] = to_bindings(&requests[i]);
   strata_action_http_list_request_t list = { raw, count };
-  strata_action_http_list_result_response_host_error_t got;
-  strata_action_http_fetch_many(&list, &got);
+  strata_action_http_list_result_response_host_error_t result;
+  strata_action_http_fetch_many(&list, &result);
   for (size_t i = 0; i < count; i++) {
     results[i] = (strata_http_result){ 0 };
-    if (i >= got.len) results[i].error = strata_fail(STRATA_HOST, "fetching: the host gave fewer results than requests");
-    else if (got.ptr[i].is_err) results[i].error = strata_from_host(&got.ptr[i].val.err);
-    else results[i].response = lifted(&got.ptr[i].val.ok);
+    if (i >= result.len) results[i].error = strata_fail(STRATA_HOST, "sending requests: too few results");
+    else if (result.ptr[i].is_err) results[i].error = strata_from_host(&result.ptr[i].val.err);
+    else results[i].response = from_bindings(&result.ptr[i].val.ok);
   }
 }
 
-static char lower(char c) {
+static char to_lower(char c) {
   return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
 static bool same_name(strata_str a, strata_str b) {
   if (a.len != b.len) return false;
   for (size_t i = 0; i < a.len; i++) {
-    if (lower(a.ptr[i]) != lower(b.ptr[i])) return false;
+    if (to_lower(a.ptr[i]) != to_lower(b.ptr[i])) return false;
   }
   return true;
 }

@@ -1,4 +1,4 @@
-// JSON trees: building them and looking into them.
+// JSON: building and reading values.
 #include "json_tree.h"
 #include <errno.h>
 #include <math.h>
@@ -31,7 +31,7 @@ bool strata_json_is_null(const strata_json *value) {
 static strata_json *member(const strata_json *value, strata_str key) {
   if (strata_json_kind_of(value) != STRATA_JSON_OBJECT) return NULL;
   strata_json *found = NULL;
-  // The last of a name that stands there twice, as in most readers.
+  // If a key occurs several times, the last one counts, as in most parsers.
   for (strata_json *child = value->first; child; child = child->next) {
     if (strata_equal(child->key, key)) found = child;
   }
@@ -49,7 +49,7 @@ size_t strata_json_length(const strata_json *value) {
 
 strata_json *strata_json_at(const strata_json *value, size_t index) {
   if (index >= strata_json_length(value)) return &null_value;
-  // Going through an array from first to last must not begin anew each time.
+  // The last position is stored, so that a loop over all elements takes linear time.
   strata_json *parent = (strata_json *)value;
   if (!parent->seen || index < parent->seen_at) {
     parent->seen = parent->first;
@@ -80,12 +80,12 @@ int64_t strata_json_int(const strata_json *value, int64_t otherwise) {
   const char *text = strata_zero_terminated(value->text);
   if (!text[strcspn(text, ".eE")]) {
     errno = 0;
-    long long whole = strtoll(text, NULL, 10);
-    return errno ? otherwise : whole;
+    long long integer = strtoll(text, NULL, 10);
+    return errno ? otherwise : integer;
   }
-  // 1e3 and 2.0 are whole, too.
+  // 1e3 and 2.0 are integers as well.
   double number = strtod(text, NULL);
-  // Beyond 2^53 not every whole number has a double.
+  // Beyond 2^53, not every integer is a double.
   if (number != number || number != floor(number) || fabs(number) > 9007199254740992.0) return otherwise;
   return (int64_t)number;
 }
@@ -105,7 +105,7 @@ strata_json *strata_json_new_bool(bool value) {
 }
 
 static strata_str shortest(double value) {
-  // The first that reads as the same number: 0.1 and not 0.10000000000000001.
+  // The shortest text that is parsed as the same number: 0.1, not 0.10000000000000001.
   for (int digits = 15; digits < 17; digits++) {
     strata_str text = strata_format("%.*g", digits, value);
     if (strtod(text.ptr, NULL) == value) return text;
@@ -140,8 +140,8 @@ strata_json *strata_json_new_object(void) {
   return strata_json_new(STRATA_JSON_OBJECT);
 }
 
-// A value stands in one place only; in a second one stands a copy, which shares its children.
-static strata_json *to_be_linked(strata_json *value) {
+// Returns a copy that shares the children, because a value can be linked to one parent only.
+static strata_json *copy_to_link(strata_json *value) {
   strata_json *copy = strata_alloc(sizeof *copy);
   if (value) *copy = *value;
   copy->next = NULL;
@@ -149,13 +149,13 @@ static strata_json *to_be_linked(strata_json *value) {
 }
 
 strata_json *strata_json_push(strata_json *array, strata_json *value) {
-  if (strata_json_kind_of(array) == STRATA_JSON_ARRAY) strata_json_link(array, to_be_linked(value));
+  if (strata_json_kind_of(array) == STRATA_JSON_ARRAY) strata_json_link(array, copy_to_link(value));
   return array;
 }
 
 strata_json *strata_json_set(strata_json *object, const char *key, strata_json *value) {
   if (strata_json_kind_of(object) != STRATA_JSON_OBJECT) return object;
-  strata_json *made = to_be_linked(value);
+  strata_json *made = copy_to_link(value);
   strata_json *before = member(object, strata_from(key));
   if (before) {
     made->key = before->key;

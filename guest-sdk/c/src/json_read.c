@@ -1,4 +1,4 @@
-// Reading JSON (RFC 8259): exactly that, nothing more lenient.
+// A strict parser of JSON (RFC 8259).
 #include "json_tree.h"
 #include <string.h>
 
@@ -11,12 +11,12 @@ typedef struct {
 
 static strata_json *read_value(reader *in);
 
-static strata_json *refuse(reader *in, const char *problem) {
+static strata_json *fail(reader *in, const char *problem) {
   if (!in->problem) in->problem = problem;
   return NULL;
 }
 
-// The next character, or 0 at the end.
+// Returns the next character, or 0 at the end.
 static char peek(const reader *in) {
   return in->at < in->text.len ? in->text.ptr[in->at] : 0;
 }
@@ -44,12 +44,12 @@ static bool digits(reader *in) {
 static strata_json *read_number(reader *in) {
   size_t from = in->at;
   take(in, '-');
-  if (!take(in, '0') && !digits(in)) return refuse(in, "expected a value");
-  if (take(in, '.') && !digits(in)) return refuse(in, "expected a digit");
+  if (!take(in, '0') && !digits(in)) return fail(in, "expected a value");
+  if (take(in, '.') && !digits(in)) return fail(in, "expected a digit");
   if (peek(in) == 'e' || peek(in) == 'E') {
     in->at++;
     if (!take(in, '+')) take(in, '-');
-    if (!digits(in)) return refuse(in, "expected a digit");
+    if (!digits(in)) return fail(in, "expected a digit");
   }
   strata_json *value = strata_json_new(STRATA_JSON_NUMBER);
   value->text = strata_slice(in->text, from, in->at);
@@ -100,20 +100,20 @@ static bool read_escape(reader *in, strata_buffer *out) {
     return true;
   }
   uint32_t code, low;
-  if (!take(in, 'u') || !hex4(in, &code)) return refuse(in, "no such escape in a text") != NULL;
+  if (!take(in, 'u') || !hex4(in, &code)) return fail(in, "invalid escape in a string") != NULL;
   if (code >= 0xd800 && code < 0xdc00) {
     if (!take(in, '\\') || !take(in, 'u') || !hex4(in, &low) || low < 0xdc00 || low > 0xdfff) {
-      return refuse(in, "half a character in a text") != NULL;
+      return fail(in, "unpaired surrogate in a string") != NULL;
     }
     code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
   } else if (code >= 0xdc00 && code < 0xe000) {
-    return refuse(in, "half a character in a text") != NULL;
+    return fail(in, "unpaired surrogate in a string") != NULL;
   }
   append_utf8(out, code);
   return true;
 }
 
-// After the opening quote. What has no escapes is not copied.
+// Reads a string after its opening quote. A string without escapes is not copied.
 static bool read_characters(reader *in, strata_str *text) {
   strata_buffer out = { 0 };
   size_t from = in->at;
@@ -126,7 +126,7 @@ static bool read_characters(reader *in, strata_str *text) {
       *text = escaped ? strata_written(&out) : rest;
       return true;
     }
-    if (c < 0x20) return refuse(in, "a control character in a text") != NULL;
+    if (c < 0x20) return fail(in, "control character in a string") != NULL;
     if (c != '\\') {
       in->at++;
       continue;
@@ -136,7 +136,7 @@ static bool read_characters(reader *in, strata_str *text) {
     if (!read_escape(in, &out)) return false;
     from = in->at;
   }
-  return refuse(in, "a text without end") != NULL;
+  return fail(in, "unterminated string") != NULL;
 }
 
 static bool read_children(reader *in, strata_json *parent, char end) {
@@ -146,10 +146,10 @@ static bool read_children(reader *in, strata_json *parent, char end) {
     strata_str key = { 0, 0 };
     skip_blanks(in);
     if (parent->kind == STRATA_JSON_OBJECT) {
-      if (!take(in, '"')) return refuse(in, "expected a key") != NULL;
+      if (!take(in, '"')) return fail(in, "expected a key") != NULL;
       if (!read_characters(in, &key)) return false;
       skip_blanks(in);
-      if (!take(in, ':')) return refuse(in, "expected `:`") != NULL;
+      if (!take(in, ':')) return fail(in, "expected `:`") != NULL;
     }
     strata_json *child = read_value(in);
     if (!child) return false;
@@ -157,12 +157,12 @@ static bool read_children(reader *in, strata_json *parent, char end) {
     strata_json_link(parent, child);
     skip_blanks(in);
     if (take(in, end)) return true;
-    if (!take(in, ',')) return refuse(in, "expected `,` or the end of the list") != NULL;
+    if (!take(in, ',')) return fail(in, "expected `,` or the end of the array or object") != NULL;
   }
 }
 
 static strata_json *read_nested(reader *in, strata_json_kind kind, char end) {
-  if (++in->depth > MOST_DEPTH) return refuse(in, "too deep");
+  if (++in->depth > MAX_DEPTH) return fail(in, "nested too deeply");
   strata_json *value = strata_json_new(kind);
   in->at++;
   if (!read_children(in, value, end)) return NULL;
@@ -171,7 +171,7 @@ static strata_json *read_nested(reader *in, strata_json_kind kind, char end) {
 }
 
 static strata_json *read_word(reader *in, strata_str word, strata_json *value) {
-  if (!strata_starts_with(strata_slice(in->text, in->at, in->text.len), word)) return refuse(in, "expected a value");
+  if (!strata_starts_with(strata_slice(in->text, in->at, in->text.len), word)) return fail(in, "expected a value");
   in->at += word.len;
   return value;
 }
@@ -197,7 +197,7 @@ bool strata_json_parse(strata_str text, strata_json **value, strata_str *problem
   reader in = { text, 0, 0, NULL };
   strata_json *read = read_value(&in);
   if (read) skip_blanks(&in);
-  if (read && in.at < text.len) read = refuse(&in, "more than one value");
+  if (read && in.at < text.len) read = fail(&in, "unexpected character after the value");
   *value = read ? read : strata_json_new_null();
   if (!read && problem) *problem = strata_format("%s, at byte %zu", in.problem, in.at);
   return read != NULL;

@@ -1,23 +1,23 @@
-// What a JSON value is made of. For the files that read, build and write it.
+// The representation of JSON values. Internal to the files that parse, build and write them.
 #ifndef STRATA_JSON_TREE_H
 #define STRATA_JSON_TREE_H
 
 #include "../include/strata_json.h"
 
-// Deeper documents are refused, so that reading one cannot use up the stack.
-#define MOST_DEPTH 128
+// The maximum nesting depth. It limits the use of the stack.
+#define MAX_DEPTH 128
 
 struct strata_json {
   strata_json_kind kind;
   bool boolean;
-  // The characters of a text; a number as it was written.
+  // The content of a string, or the text of a number.
   strata_str text;
-  // Elements of an array and members of an object, first to last.
+  // The elements of an array or the members of an object, as a linked list.
   strata_json *first, *last, *next;
   size_t length;
-  // In an object: the member's name.
+  // The key, for a member of an object.
   strata_str key;
-  // In the list that `next` makes: where the last look-up by place was.
+  // The child that was found last by its index, and that index.
   strata_json *seen;
   size_t seen_at;
 };

@@ -1,4 +1,4 @@
-// Writing JSON in the least space.
+// Writing of JSON without white space.
 #include "json_tree.h"
 
 static void write_text(strata_buffer *out, strata_str text) {

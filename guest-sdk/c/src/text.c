@@ -1,10 +1,10 @@
-// Texts, and the memory they lie in: blocks that are cut into pieces and never given back.
+// Strings, and memory: blocks from which pieces are allocated and never freed.
 #include "memory.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-// Small, since most actions need little; what is larger gets a block of its own.
+// Small, because most actions need little memory. Larger pieces are allocated separately.
 #define BLOCK_BYTES 4096
 #define ALIGNMENT 16
 
@@ -29,10 +29,10 @@ void *strata_alloc(size_t size) {
 }
 
 strata_str strata_vformat(const char *format, va_list arguments) {
-  va_list again;
-  va_copy(again, arguments);
-  int length = vsnprintf(NULL, 0, format, again);
-  va_end(again);
+  va_list copy;
+  va_copy(copy, arguments);
+  int length = vsnprintf(NULL, 0, format, copy);
+  va_end(copy);
   if (length < 0) return (strata_str){ 0, 0 };
   char *text = strata_alloc((size_t)length + 1);
   vsnprintf(text, (size_t)length + 1, format, arguments);
@@ -104,7 +104,7 @@ void strata_append(strata_buffer *buffer, strata_str text) {
   if (buffer->len + text.len > buffer->room) {
     size_t room = buffer->room ? buffer->room : 64;
     while (room < buffer->len + text.len) room *= 2;
-    // Not from the blocks: a text that grows would leave all its shorter selves behind.
+    // Not allocated from the blocks, which cannot free the previous, shorter contents.
     char *larger = realloc(buffer->ptr, room);
     if (!larger) strata_out_of_memory(room);
     buffer->ptr = larger;

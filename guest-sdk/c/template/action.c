@@ -1,4 +1,4 @@
-// Answers what it is asked, as its `instruction` says.
+// Answers the incoming messages as its `instruction` says.
 #include <strata_action.h>
 
 static int64_t count_words(strata_str text) {
@@ -28,7 +28,7 @@ static strata_error respond(const strata_call *call, strata_output *output) {
 }
 
 STRATA_ACTION(respond, .name = "{{name}}", .version = "0.1.0",
-              .description = "Answers what it is asked, as its instruction says",
+              .description = "Answers the incoming messages as its instruction says",
               .config_schema = "{\"type\": \"object\", \"properties\": {\"instruction\": {\"type\": \"string\"}}, "
                                "\"required\": [\"instruction\"], \"additionalProperties\": false}",
               .needs = { "llm" })

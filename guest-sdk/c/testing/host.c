@@ -1,4 +1,4 @@
-// The host in memory as a test sees it: what it grants, and what the action did.
+// The functions of strata_testing.h: grants, scripted results, and what the action did.
 #include "table.h"
 #include <stdio.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 test_host strata_test_host;
 static int failures;
 
-entry *table_add(table *into, entry made) {
+entry *table_add(table *into, entry added) {
   if (into->len == into->room) {
     size_t room = into->room ? 2 * into->room : 8;
     entry *larger = strata_alloc(room * sizeof *larger);
@@ -15,7 +15,7 @@ entry *table_add(table *into, entry made) {
     into->room = room;
   }
   into->granted = true;
-  into->ptr[into->len] = made;
+  into->ptr[into->len] = added;
   return &into->ptr[into->len++];
 }
 
@@ -74,8 +74,8 @@ void strata_test_reply(const char *text) {
 }
 
 void strata_test_tool_call(const char *tool, const char *arguments) {
-  entry made = { .key = strata_from(tool), .value = strata_from(arguments), .finish = STRATA_FINISH_TOOL_CALLS };
-  table_add(&strata_test_host.replies, made);
+  entry added = { .key = strata_from(tool), .value = strata_from(arguments), .finish = STRATA_FINISH_TOOL_CALLS };
+  table_add(&strata_test_host.replies, added);
 }
 
 void strata_test_truncated_reply(const char *text) {
@@ -128,8 +128,8 @@ void strata_test_scope(const char *name) {
 
 void strata_test_state(const char *scope, const char *key, const char *json) {
   strata_test_scope(scope);
-  entry made = { .scope = strata_from(scope), .key = strata_from(key), .value = strata_from(json) };
-  table_add(&strata_test_host.state, made);
+  entry added = { .scope = strata_from(scope), .key = strata_from(key), .value = strata_from(json) };
+  table_add(&strata_test_host.state, added);
 }
 
 void strata_test_remember(strata_message message) {

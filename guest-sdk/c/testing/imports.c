@@ -1,4 +1,4 @@
-// The functions that the bindings import, over the host in memory.
+// The imports of the bindings, implemented by the host in memory.
 #include "../src/memory.h"
 #include "table.h"
 #include <stdio.h>
@@ -9,18 +9,18 @@ typedef strata_action_types_host_error_t host_error;
 
 static const strata_str none;
 
-static bool refuse(host_error *error, strata_action_types_host_error_kind_t kind, strata_str message) {
+static bool fail(host_error *error, strata_action_types_host_error_kind_t kind, strata_str message) {
   *error = (host_error){ kind, message };
   return false;
 }
 
 static bool denied(host_error *error, const char *what, strata_str name) {
   strata_str message = strata_format("%s `%.*s`: the test does not grant it", what, STR_ARG(name));
-  return refuse(error, STRATA_ACTION_TYPES_HOST_ERROR_KIND_DENIED, message);
+  return fail(error, STRATA_ACTION_TYPES_HOST_ERROR_KIND_DENIED, message);
 }
 
-// The failure that an entry stands for.
-static bool failed(host_error *error, const entry *served) {
+// Sets the error of an entry.
+static bool fail_with_entry(host_error *error, const entry *served) {
   static const strata_action_types_host_error_kind_t kinds[] = {
     [STRATA_DENIED] = STRATA_ACTION_TYPES_HOST_ERROR_KIND_DENIED,
     [STRATA_INVALID] = STRATA_ACTION_TYPES_HOST_ERROR_KIND_INVALID,
@@ -32,44 +32,47 @@ static bool failed(host_error *error, const entry *served) {
     [STRATA_OUT_OF_BUDGET] = STRATA_ACTION_TYPES_HOST_ERROR_KIND_OUT_OF_BUDGET,
     [STRATA_EXPIRED] = STRATA_ACTION_TYPES_HOST_ERROR_KIND_EXPIRED,
   };
-  return refuse(error, kinds[served->kind], served->value);
+  return fail(error, kinds[served->kind], served->value);
 }
 
-// A copy, since what an action hands over it may change afterwards.
-static strata_str kept(strata_str text) {
+// Returns a copy, because the action may change the string later.
+static strata_str copied(strata_str text) {
   return strata_format("%.*s", STR_ARG(text));
 }
 
 bool strata_action_environment_emit(strata_action_environment_emission_t *emission, host_error *error) {
   (void)error;
-  table_add(&strata_test_host.emitted, (entry){ .value = kept(emission->content) });
+  table_add(&strata_test_host.emitted, (entry){ .value = copied(emission->content) });
   return true;
 }
 
-static bool knows(strata_str scope, host_error *error) {
+static bool check_scope(strata_str scope, host_error *error) {
   if (table_find(&strata_test_host.scopes, none, scope)) return true;
   strata_str message = strata_format("using the scope `%.*s`: the test does not declare it", STR_ARG(scope));
-  return refuse(error, STRATA_ACTION_TYPES_HOST_ERROR_KIND_INVALID, message);
+  return fail(error, STRATA_ACTION_TYPES_HOST_ERROR_KIND_INVALID, message);
 }
 
 bool strata_action_state_get(strata_str *scope, strata_str *key, strata_action_state_option_json_t *found,
                              host_error *error) {
-  if (!knows(*scope, error)) return false;
+  if (!check_scope(*scope, error)) return false;
   entry *value = table_find(&strata_test_host.state, *scope, *key);
   *found = (strata_action_state_option_json_t){ value != NULL, value ? value->value : none };
   return true;
 }
 
 bool strata_action_state_set(strata_str *scope, strata_str *key, strata_str *value, host_error *error) {
-  if (!knows(*scope, error)) return false;
+  if (!check_scope(*scope, error)) return false;
   entry *before = table_find(&strata_test_host.state, *scope, *key);
-  if (before) before->value = kept(*value);
-  else table_add(&strata_test_host.state, (entry){ .scope = kept(*scope), .key = kept(*key), .value = kept(*value) });
+  if (before) before->value = copied(*value);
+  else {
+    entry added = { .scope = copied(*scope), .key = copied(*key), .value = copied(*value) };
+    table_add(&strata_test_host.state, added);
+  }
   return true;
 }
 
 bool strata_action_state_delete(strata_str *scope, strata_str *key, host_error *error) {
-  if (!knows(*scope, error)) return false;
+  if (!check_scope(*scope, error)) return false;
   entry *before = table_find(&strata_test_host.state, *scope, *key);
   if (before) table_remove(&strata_test_host.state, before);
   return true;
@@ -87,7 +90,7 @@ static void insert_sorted(strata_strs *into, strata_str text) {
 }
 
 bool strata_action_state_keys(strata_str *scope, strata_strs *keys, host_error *error) {
-  if (!knows(*scope, error)) return false;
+  if (!check_scope(*scope, error)) return false;
   const table *state = &strata_test_host.state;
   *keys = (strata_strs){ strata_alloc(state->len * sizeof(strata_str)), 0 };
   for (size_t i = 0; i < state->len; i++) {
@@ -96,9 +99,9 @@ bool strata_action_state_keys(strata_str *scope, strata_strs *keys, host_error *
   return true;
 }
 
-static void remembered(const strata_str *label, strata_bounds bounds, strata_action_memory_list_message_t *found) {
+static void find_messages(const strata_str *label, strata_bounds bounds, strata_action_memory_list_message_t *found) {
   strata_messages memory = strata_test_host.memory;
-  // From the newest on, as many as fit; then in the order in which they came.
+  // Finds the oldest message within the bounds, starting with the newest, and then copies the messages in order.
   size_t first = memory.len, left = bounds.bytes, count = 0;
   for (size_t i = memory.len; i > 0 && count < bounds.messages; i--) {
     const strata_message *message = &memory.ptr[i - 1];
@@ -117,32 +120,32 @@ static void remembered(const strata_str *label, strata_bounds bounds, strata_act
 }
 
 void strata_action_memory_recent(strata_bounds *bounds, strata_action_memory_list_message_t *found) {
-  remembered(NULL, *bounds, found);
+  find_messages(NULL, *bounds, found);
 }
 
 void strata_action_memory_by_label(strata_str *label, strata_bounds *bounds,
                                    strata_action_memory_list_message_t *found) {
-  remembered(label, *bounds, found);
+  find_messages(label, *bounds, found);
 }
 
 bool strata_action_media_load(strata_str *digest, strata_action_list_u8_t *bytes, host_error *error) {
   entry *found = table_find(&strata_test_host.blobs, none, *digest);
   if (!found) {
     strata_str message = strata_format("loading `%.*s`: it was not received", STR_ARG(*digest));
-    return refuse(error, STRATA_ACTION_TYPES_HOST_ERROR_KIND_NOT_FOUND, message);
+    return fail(error, STRATA_ACTION_TYPES_HOST_ERROR_KIND_NOT_FOUND, message);
   }
   *bytes = (strata_action_list_u8_t){ (uint8_t *)found->value.ptr, found->value.len };
   return true;
 }
 
 _Noreturn void strata_out_of_memory(size_t size) {
-  fprintf(stderr, "there is no memory for %zu bytes more\n", size);
+  fprintf(stderr, "out of memory: cannot allocate %zu bytes\n", size);
   abort();
 }
 
 void strata_action_log_write(strata_action_log_level_t level, strata_str *message) {
   (void)level;
-  table_add(&strata_test_host.logged, (entry){ .value = kept(*message) });
+  table_add(&strata_test_host.logged, (entry){ .value = copied(*message) });
 }
 
 double strata_action_clock_unix_time_ms(void) {
@@ -154,9 +157,9 @@ void strata_action_clock_sleep(uint32_t duration_ms) {
 }
 
 bool strata_action_random_bytes(uint32_t length, strata_action_list_u8_t *bytes, host_error *error) {
-  if (length > 65536) return refuse(error, STRATA_ACTION_TYPES_HOST_ERROR_KIND_INVALID, STR("more than 65536 bytes"));
+  if (length > 65536) return fail(error, STRATA_ACTION_TYPES_HOST_ERROR_KIND_INVALID, STR("more than 65536 bytes"));
   *bytes = (strata_action_list_u8_t){ strata_alloc(length), length };
-  // The same in each test.
+  // A generator that gives the same bytes in each test.
   for (uint32_t i = 0; i < length; i++) {
     strata_test_host.random = strata_test_host.random * 1664525 + 1013904223;
     bytes->ptr[i] = (uint8_t)(strata_test_host.random >> 24);
@@ -170,7 +173,7 @@ static void append_texts(strata_buffer *text, strata_action_llm_list_part_t part
   }
 }
 
-// The texts of a message, one after the other.
+// Returns the concatenated texts of a message.
 static strata_str text_of(const strata_llm_message *message) {
   strata_buffer text = { 0 };
   strata_llm_tool_results results = message->val.tool_results;
@@ -196,11 +199,11 @@ bool strata_action_llm_complete(strata_action_llm_request_t *request, strata_act
                                 host_error *error) {
   strata_llm_messages messages = request->messages;
   strata_str prompt = messages.len ? text_of(&messages.ptr[messages.len - 1]) : none;
-  table_add(&strata_test_host.prompts, (entry){ .value = kept(prompt) });
-  if (!strata_test_host.replies.granted) return denied(error, "asking the", STR("llm"));
+  table_add(&strata_test_host.prompts, (entry){ .value = copied(prompt) });
+  if (!strata_test_host.replies.granted) return denied(error, "using the", STR("llm"));
   entry *served = table_next(&strata_test_host.replies);
-  if (!served) return refuse(error, STRATA_ACTION_TYPES_HOST_ERROR_KIND_UPSTREAM, STR("the test has no more replies"));
-  if (served->kind != STRATA_OK) return failed(error, served);
+  if (!served) return fail(error, STRATA_ACTION_TYPES_HOST_ERROR_KIND_UPSTREAM, STR("the test has no more replies"));
+  if (served->kind != STRATA_OK) return fail_with_entry(error, served);
   strata_llm_part *part = strata_alloc(sizeof *part);
   *reply = (strata_action_llm_reply_t){
     .parts = { part, 1 }, .finish = (uint8_t)served->finish, .model = STR("scripted") };
@@ -217,13 +220,13 @@ bool strata_action_llm_complete(strata_action_llm_request_t *request, strata_act
 bool strata_action_llm_embed(strata_action_llm_embed_request_t *request, strata_llm_embeddings *embeddings,
                              host_error *error) {
   table *vectors = &strata_test_host.embeddings;
-  if (!vectors->granted) return denied(error, "asking the", STR("llm"));
+  if (!vectors->granted) return denied(error, "using the", STR("llm"));
   size_t count = request->texts.len;
   *embeddings = (strata_llm_embeddings){
     .vectors = { strata_alloc(count * sizeof(strata_action_list_f32_t)), count }, .model = STR("scripted") };
   for (size_t i = 0; i < count; i++) {
     entry *served = table_next(vectors);
-    if (!served) return refuse(error, STRATA_ACTION_TYPES_HOST_ERROR_KIND_UPSTREAM, STR("the test has no more vectors"));
+    if (!served) return fail(error, STRATA_ACTION_TYPES_HOST_ERROR_KIND_UPSTREAM, STR("the test has no more vectors"));
     embeddings->vectors.ptr[i] = (strata_action_list_f32_t){ &served->component, 1 };
   }
   return true;
@@ -242,7 +245,7 @@ void strata_action_llm_complete_many(strata_action_llm_list_request_t *requests,
   }
 }
 
-// Whether a path lies below the directory that another file or a granted directory stands for.
+// Returns whether a path is in the directory of an added file or in a writable directory.
 static bool readable(strata_str path) {
   const table *files = &strata_test_host.files, *writable = &strata_test_host.writable;
   for (size_t i = 0; i < files->len; i++) {
@@ -261,7 +264,7 @@ bool strata_action_files_read(strata_str *path, strata_action_list_u8_t *content
   entry *found = table_find(&strata_test_host.files, none, *path);
   if (!found) {
     strata_str message = strata_format("reading `%.*s`: there is no such file", STR_ARG(*path));
-    return refuse(error, STRATA_ACTION_TYPES_HOST_ERROR_KIND_NOT_FOUND, message);
+    return fail(error, STRATA_ACTION_TYPES_HOST_ERROR_KIND_NOT_FOUND, message);
   }
   *content = (strata_action_list_u8_t){ (uint8_t *)found->value.ptr, found->value.len };
   return true;
@@ -281,7 +284,7 @@ bool strata_action_files_write(strata_str *path, strata_action_list_u8_t *conten
   char *copy = strata_alloc(content->len + 1);
   if (content->len) memcpy(copy, content->ptr, content->len);
   entry *before = table_find(&strata_test_host.files, none, *path);
-  if (!before) before = table_add(&strata_test_host.files, (entry){ .key = kept(*path) });
+  if (!before) before = table_add(&strata_test_host.files, (entry){ .key = copied(*path) });
   before->value = (strata_str){ copy, content->len };
   return true;
 }
@@ -291,7 +294,7 @@ bool strata_action_files_remove(strata_str *path, host_error *error) {
   entry *found = table_find(&strata_test_host.files, none, *path);
   if (!found) {
     strata_str message = strata_format("removing `%.*s`: there is no such file", STR_ARG(*path));
-    return refuse(error, STRATA_ACTION_TYPES_HOST_ERROR_KIND_NOT_FOUND, message);
+    return fail(error, STRATA_ACTION_TYPES_HOST_ERROR_KIND_NOT_FOUND, message);
   }
   table *files = &strata_test_host.files;
   *found = files->ptr[--files->len];
@@ -318,7 +321,7 @@ bool strata_action_files_list(strata_str *path, strata_strs *names, host_error *
 
 bool strata_action_human_ask(strata_action_human_question_t *question, strata_action_human_answer_t *answer,
                              host_error *error) {
-  table_add(&strata_test_host.questions, (entry){ .value = kept(question->text) });
+  table_add(&strata_test_host.questions, (entry){ .value = copied(question->text) });
   entry *served = table_next(&strata_test_host.answers);
   if (served && served->value.ptr) {
     *answer = (strata_action_human_answer_t){ served->value, STRATA_ACTION_HUMAN_SOURCE_PERSON };
@@ -328,17 +331,17 @@ bool strata_action_human_ask(strata_action_human_question_t *question, strata_ac
     *answer = (strata_action_human_answer_t){ question->default_.val, STRATA_ACTION_HUMAN_SOURCE_DEFAULT };
     return true;
   }
-  return refuse(error, STRATA_ACTION_TYPES_HOST_ERROR_KIND_EXPIRED, STR("nobody answered in time"));
+  return fail(error, STRATA_ACTION_TYPES_HOST_ERROR_KIND_EXPIRED, STR("nobody answered in time"));
 }
 
 bool strata_action_http_fetch(strata_action_http_request_t *request, strata_action_http_response_t *response,
                               host_error *error) {
-  strata_str told = strata_format("%.*s %.*s", STR_ARG(request->method), STR_ARG(request->url));
-  table_add(&strata_test_host.fetched, (entry){ .value = told });
+  strata_str line = strata_format("%.*s %.*s", STR_ARG(request->method), STR_ARG(request->url));
+  table_add(&strata_test_host.fetched, (entry){ .value = line });
   if (!strata_test_host.responses.granted) return denied(error, "fetching", request->url);
   entry *served = table_next(&strata_test_host.responses);
-  if (!served) return refuse(error, STRATA_ACTION_TYPES_HOST_ERROR_KIND_UPSTREAM, STR("the test has no more responses"));
-  if (served->kind != STRATA_OK) return failed(error, served);
+  if (!served) return fail(error, STRATA_ACTION_TYPES_HOST_ERROR_KIND_UPSTREAM, STR("the test has no more responses"));
+  if (served->kind != STRATA_OK) return fail_with_entry(error, served);
   *response = (strata_action_http_response_t){
     .status = served->status, .body = { (uint8_t *)served->value.ptr, served->value.len } };
   return true;

@@ -1,18 +1,18 @@
-// What the host in memory keeps: tables of texts. For its own files.
+// The state of the host in memory. Internal to its files.
 #ifndef STRATA_TESTING_TABLE_H
 #define STRATA_TESTING_TABLE_H
 
 #include "../include/strata_testing.h"
 
-// One thing that is kept; what the parts mean is its table's business.
+// An entry of a table. The meaning of the fields depends on the table.
 typedef struct {
   strata_str scope, key, value;
-  // `STRATA_OK`, or the failure that is served in place of the value.
+  // `STRATA_OK`, or the kind of the error to return instead of the value.
   strata_kind kind;
   uint16_t status;
-  // Of a reply. One that ends in tool calls calls the tool `key`, with `value` as its arguments.
+  // For a reply. If it is `STRATA_FINISH_TOOL_CALLS`, the reply calls the tool `key` with the arguments `value`.
   strata_finish finish;
-  // Of a vector.
+  // For a vector.
   float component;
 } entry;
 
@@ -22,7 +22,7 @@ typedef struct {
   bool granted;
 } table;
 
-// The host of the test that runs.
+// The host of the current test.
 typedef struct {
   table replies, embeddings, blobs, responses, answers, secrets, variables, files, writable, scopes, state;
   table prompts, questions, fetched, emitted, logged;
@@ -33,11 +33,14 @@ typedef struct {
 
 extern test_host strata_test_host;
 
-entry *table_add(table *into, entry made);
+// Adds an entry, and marks the table as granted.
+entry *table_add(table *into, entry added);
+// Returns the entry with this scope and key, or a null pointer.
 entry *table_find(table *in, strata_str scope, strata_str key);
 void table_remove(table *from, entry *what);
-// What comes next in order; null if nothing is left.
+// Returns the next entry in order, or a null pointer if none is left.
 entry *table_next(table *from);
+// Returns the value of the entry at this index. `ptr` is null beyond the end.
 strata_str table_value(const table *in, size_t index);
 
 #endif

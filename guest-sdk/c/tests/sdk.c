@@ -1,7 +1,7 @@
-// The SDK against the host in memory.
+// Tests of the SDK with the host in memory.
 #include <strata_testing.h>
 
-static strata_str again(const char *json) {
+static strata_str parse_and_write(const char *json) {
   strata_json *value;
   strata_str problem = STR("");
   return strata_json_parse(strata_from(json), &value, &problem) ? strata_json_write(value) : problem;
@@ -15,22 +15,22 @@ static void json_is_read_and_written(void) {
     { "", "expected a value, at byte 0" },
     { "[1,]", "expected a value, at byte 3" },
     { "{\"a\" 1}", "expected `:`, at byte 5" },
-    { "01", "more than one value, at byte 1" },
-    { "\"\\ud800\"", "half a character in a text, at byte 7" },
-    { "\"a\nb\"", "a control character in a text, at byte 2" },
+    { "01", "unexpected character after the value, at byte 1" },
+    { "\"\\ud800\"", "unpaired surrogate in a string, at byte 7" },
+    { "\"a\nb\"", "control character in a string, at byte 2" },
     { "tru", "expected a value, at byte 0" },
-    { "\"open", "a text without end, at byte 5" },
+    { "\"open", "unterminated string, at byte 5" },
   };
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) STRATA_EXPECT_TEXT(again(cases[i][0]), cases[i][1]);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) STRATA_EXPECT_TEXT(parse_and_write(cases[i][0]), cases[i][1]);
   strata_buffer deep = { 0 };
   for (int i = 0; i < 1000; i++) strata_append(&deep, STR("["));
   strata_json *value;
   strata_str problem;
   STRATA_EXPECT(!strata_json_parse(strata_written(&deep), &value, &problem));
-  STRATA_EXPECT_TEXT(problem, "too deep, at byte 128");
+  STRATA_EXPECT_TEXT(problem, "nested too deeply, at byte 128");
 }
 
-static void json_is_built_and_looked_into(void) {
+static void json_is_built_and_read(void) {
   strata_json *list = strata_json_push(strata_json_new_array(), strata_json_new_number(0.1));
   strata_json_push(list, strata_json_new_int(-7));
   strata_json *object = strata_json_set(strata_json_new_object(), "list", list);
@@ -44,7 +44,7 @@ static void json_is_built_and_looked_into(void) {
   STRATA_EXPECT_TEXT(strata_json_write(strata_json_new_number(1.0 / 0.0)), "null");
 }
 
-static void whole_numbers_are_exact(void) {
+static void integers_are_exact(void) {
   static const int64_t values[] = { 0, -7, 9007199254740993, -9007199254740995, 1795384779063000000, INT64_MAX, INT64_MIN };
   for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
     STRATA_EXPECT(strata_json_int(strata_json_new_int(values[i]), 5) == values[i]);
@@ -59,7 +59,7 @@ static void whole_numbers_are_exact(void) {
   }
 }
 
-static void what_is_no_utf8_is_replaced(void) {
+static void invalid_utf8_is_replaced(void) {
   static const char *const cases[][2] = {
     { "a\xc3\xb1o \xe2\x82\xac \xf0\x9f\x98\x80", "a\xc3\xb1o \xe2\x82\xac \xf0\x9f\x98\x80" },
     { "a\xc3", "a\xef\xbf\xbd" },
@@ -75,7 +75,7 @@ static void what_is_no_utf8_is_replaced(void) {
   STRATA_EXPECT_TEXT(strata_json_write(strata_json_new_text(cut)), "\"a\xef\xbf\xbd\"");
 }
 
-static void texts_are_cut_and_joined(void) {
+static void strings_are_cut_and_joined(void) {
   STRATA_EXPECT_TEXT(strata_trim(STR(" \n a b\t")), "a b");
   STRATA_EXPECT_TEXT(strata_slice(STR("hello"), 1, 99), "ello");
   STRATA_EXPECT(strata_find(STR("hello"), STR("lo")) == 3 && strata_find(STR("hello"), STR("x")) == 5);
@@ -83,7 +83,7 @@ static void texts_are_cut_and_joined(void) {
   STRATA_EXPECT_TEXT(strata_join((strata_strs){ parts, 3 }, STR(",")), "a,,c");
 }
 
-static void nothing_is_granted_that_was_not_granted(void) {
+static void nothing_is_granted_by_default(void) {
   strata_str text;
   strata_http_response response;
   strata_json *value;
@@ -96,7 +96,7 @@ static void nothing_is_granted_that_was_not_granted(void) {
   STRATA_EXPECT_KIND(strata_state_get(STR("other"), STR("k"), &value), STRATA_INVALID);
 }
 
-static void what_the_host_gives_arrives(void) {
+static void functions_of_the_host_return_its_results(void) {
   strata_json *value;
   STRATA_EXPECT_OK(strata_state_set(STR("role"), STR("k"), strata_json_new_int(1)));
   STRATA_EXPECT_OK(strata_state_get(STR("role"), STR("k"), &value));
@@ -138,7 +138,7 @@ static void what_the_host_gives_arrives(void) {
   STRATA_EXPECT_TEXT(strata_test_question(0), "sure?");
 }
 
-static void a_briefing_says_where_everything_comes_from(void) {
+static void a_briefing_contains_labels_and_senders(void) {
   strata_call call = strata_test_call("a game\n", NULL);
   strata_message output = strata_test_message("Code", "<p>", "{\"n\":2}");
   output.sent_from = STR("Eve");
@@ -151,7 +151,7 @@ static void a_briefing_says_where_everything_comes_from(void) {
   STRATA_EXPECT_TEXT(strata_persona(&call.role), "You are Tester. Your goal: win.");
 }
 
-static void memory_is_the_newest_oldest_first(void) {
+static void memory_returns_the_newest_messages_in_order(void) {
   strata_test_remember(strata_test_message("A", "1", NULL));
   strata_test_remember(strata_test_message("B", "2", NULL));
   strata_test_remember(strata_test_message("A", "3", NULL));
@@ -163,7 +163,7 @@ static void memory_is_the_newest_oldest_first(void) {
   STRATA_EXPECT(recent.len == 2 && strata_equal(recent.ptr[0].content, STR("2")));
 }
 
-static void a_conversation_goes_on_with_the_reply_as_it_was_received(void) {
+static void a_conversation_is_continued_with_the_reply(void) {
   strata_test_tool_call("look", "{\"at\":\"box\"}");
   strata_test_truncated_reply("a c");
   strata_llm_message messages[3] = { strata_llm_user(STR("what is in it?")) };
@@ -184,7 +184,7 @@ static void a_conversation_goes_on_with_the_reply_as_it_was_received(void) {
   STRATA_EXPECT_TEXT(strata_test_prompt(1), "a cat");
 }
 
-static void images_and_vectors_are_what_the_test_gave(void) {
+static void images_and_vectors_come_from_the_test(void) {
   strata_test_blob("d1", "png");
   strata_str bytes;
   strata_part image = strata_part_image(STR("image/png"), STR("own"));
@@ -206,8 +206,8 @@ static void images_and_vectors_are_what_the_test_gave(void) {
   STRATA_EXPECT(found.vectors.len == 2 && found.vectors.ptr[1].ptr[0] == 2);
 }
 
-STRATA_TESTS(json_is_read_and_written, json_is_built_and_looked_into, whole_numbers_are_exact,
-             what_is_no_utf8_is_replaced, texts_are_cut_and_joined,
-             nothing_is_granted_that_was_not_granted, what_the_host_gives_arrives,
-             a_briefing_says_where_everything_comes_from, memory_is_the_newest_oldest_first,
-             a_conversation_goes_on_with_the_reply_as_it_was_received, images_and_vectors_are_what_the_test_gave)
+STRATA_TESTS(json_is_read_and_written, json_is_built_and_read, integers_are_exact,
+             invalid_utf8_is_replaced, strings_are_cut_and_joined,
+             nothing_is_granted_by_default, functions_of_the_host_return_its_results,
+             a_briefing_contains_labels_and_senders, memory_returns_the_newest_messages_in_order,
+             a_conversation_is_continued_with_the_reply, images_and_vectors_come_from_the_test)

@@ -1,5 +1,5 @@
-// How a C program ends before its time: each way says so to the operator, in C's own terms, and then traps. These stand
-// in place of the C library's, which would need an operating system to speak through.
+// Functions that end an action prematurely. Each writes a message to the log and traps. They replace the functions of
+// the C library, which would need an operating system to write messages.
 #include "../include/strata_host.h"
 #include "../src/memory.h"
 #include <stdio.h>
@@ -19,10 +19,10 @@ _Noreturn void abort(void) {
 
 _Noreturn void strata_out_of_memory(size_t size) {
   char text[64];
-  int length = snprintf(text, sizeof text, "there is no memory for %zu bytes more", size);
+  int length = snprintf(text, sizeof text, "out of memory: cannot allocate %zu bytes", size);
   strata_str line = { text, (size_t)length };
   strata_action_log_write(STRATA_ACTION_LOG_LEVEL_ERROR, &line);
-  // Where the host refused the memory, it says so in the fault.
+  // If the memory limit was reached, the fault states that.
   TRAP();
 }
 

@@ -1,13 +1,14 @@
 // Exports the action that `STRATA_ACTION` defines.
-#include "../src/border.h"
+#include "../src/convert.h"
 #include <stdio.h>
 
 void *cabi_realloc(void *ptr, size_t old_size, size_t align, size_t new_size);
 
-// The imports bring the allocator that the host passes arguments with. Also an action that calls nothing needs it.
+// The host needs the allocator to pass arguments. It is defined with the imports, which the linker would otherwise omit
+// if the action does not use them.
 __attribute__((used)) static void *(*const allocator)(void *, size_t, size_t, size_t) = cabi_realloc;
 
-// Where the bindings export it. Naming that has the linker take it.
+// The export function in the bindings. This reference makes the linker include it.
 uint8_t *__wasm_export_exports_strata_action_handler_run(uint8_t *arguments);
 __attribute__((used)) static uint8_t *(*const exported)(uint8_t *) = __wasm_export_exports_strata_action_handler_run;
 
@@ -17,15 +18,15 @@ static exports_strata_action_handler_option_json_t schema(const char *text) {
   return (exports_strata_action_handler_option_json_t){ text != NULL, strata_from(text) };
 }
 
-void exports_strata_action_handler_describe(exports_strata_action_handler_manifest_t *described) {
+void exports_strata_action_handler_describe(exports_strata_action_handler_manifest_t *result) {
   const strata_manifest *manifest = &strata_action_manifest;
-  size_t most = sizeof manifest->needs / sizeof *manifest->needs;
-  strata_strs needs = { strata_alloc(sizeof(strata_str) * most), 0 };
-  while (needs.len < most && manifest->needs[needs.len]) {
+  size_t max = sizeof manifest->needs / sizeof *manifest->needs;
+  strata_strs needs = { strata_alloc(sizeof(strata_str) * max), 0 };
+  while (needs.len < max && manifest->needs[needs.len]) {
     needs.ptr[needs.len] = strata_from(manifest->needs[needs.len]);
     needs.len++;
   }
-  *described = (exports_strata_action_handler_manifest_t){
+  *result = (exports_strata_action_handler_manifest_t){
     .name = strata_from(manifest->name),
     .version = strata_from(manifest->version ? manifest->version : "0.0.0"),
     .description = strata_from(manifest->description),
@@ -41,7 +42,7 @@ bool exports_strata_action_handler_run(strata_action_types_attempt_t *attempt, s
   strata_call call = strata_call_from(attempt, input);
   strata_output output = { 0 };
   strata_error error = strata_action_run(&call, &output);
-  // What is left in the buffers of files and of stdout would be lost with the instance.
+  // Buffered output would be lost when the instance is dropped.
   fflush(NULL);
   if (error.kind != STRATA_OK) {
     *failure = strata_failure_of(error);

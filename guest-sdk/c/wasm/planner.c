@@ -1,8 +1,8 @@
 // Exports the planner that `STRATA_PLANNER` defines.
-#include "../src/border.h"
+#include "../src/convert.h"
 #include <stdio.h>
 
-// Where the bindings export it. Naming that has the linker take it.
+// The export function in the bindings. This reference makes the linker include it.
 uint8_t *__wasm_export_exports_strata_action_planner_plan(uint8_t *arguments);
 __attribute__((used)) static uint8_t *(*const exported)(uint8_t *) = __wasm_export_exports_strata_action_planner_plan;
 

@@ -1,8 +1,8 @@
 // Exports the thinker that `STRATA_THINKER` defines.
-#include "../src/border.h"
+#include "../src/convert.h"
 #include <stdio.h>
 
-// Where the bindings export it. Naming that has the linker take it.
+// The export function in the bindings. This reference makes the linker include it.
 uint8_t *__wasm_export_exports_strata_action_thinker_choose(uint8_t *arguments);
 __attribute__((used)) static uint8_t *(*const exported)(uint8_t *) = __wasm_export_exports_strata_action_thinker_choose;
 
@@ -21,7 +21,7 @@ bool exports_strata_action_thinker_choose(strata_action_types_attempt_t *attempt
     .news = { given->news.ptr, given->news.len },
     .outputs = { given->outputs.ptr, given->outputs.len },
   };
-  // Who chooses nothing ends the activation.
+  // A thinker that does not set the index ends the activation.
   *index = -1;
   strata_error error = strata_thinker_choose(&situation, index);
   fflush(NULL);

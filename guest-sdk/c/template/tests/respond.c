@@ -1,4 +1,4 @@
-// The action against a host in memory.
+// Tests of the action with a host in memory.
 #include <strata_testing.h>
 
 static void it_answers_and_counts_its_words(void) {
@@ -11,10 +11,10 @@ static void it_answers_and_counts_its_words(void) {
   STRATA_EXPECT_TEXT(strata_test_prompt(0), "Describe:\n\nthe sea");
 }
 
-static void without_an_instruction_it_says_so(void) {
+static void without_an_instruction_it_fails(void) {
   strata_call call = strata_test_call("the sea", NULL);
   strata_output output = { 0 };
   STRATA_EXPECT_KIND(strata_action_run(&call, &output), STRATA_ERROR);
 }
 
-STRATA_TESTS(it_answers_and_counts_its_words, without_an_instruction_it_says_so)
+STRATA_TESTS(it_answers_and_counts_its_words, without_an_instruction_it_fails)
