@@ -1,26 +1,26 @@
 #!/bin/sh
-# Finds, or makes, a Rust compiler that knows wasm32-unknown-unknown.
+# Finds or installs a Rust compiler for the target wasm32-unknown-unknown.
 #
-# Prints the path of the rustc to compile guests with, or nothing where the one cargo takes anyway will do. Says on
-# stderr only what takes long or goes wrong. Run it as often as you like: what is there is used, runs that race
-# wait for each other, and one that was killed half way is begun anew.
+# Prints the path of the rustc to compile guests with, or nothing if the rustc that cargo uses by default has the
+# target. Slow steps and errors are reported on stderr. The script can be run any number of times: an existing compiler
+# is used, concurrent runs wait for each other, and an installation that was interrupted is started again.
 #
 # STRATA_WASM_MODE   auto       the ways below in this order, until one works (the default)
-#                    look       whatever is there already; nothing is made
-#                    installed  the target is installed already
-#                    debian     a newer rustc from Debian's packages, unpacked without root; its std is built once
-#                    rustup     `rustup target add`; the last way, since it changes the user's own toolchain
-# STRATA_WASM_HOME   where the packages go; by default strata/rust-wasm in the user's cache
+#                    look       use an existing compiler; install nothing
+#                    installed  use the default rustc, which must have the target
+#                    debian     unpack a newer rustc from Debian packages, without root, and build its std
+#                    rustup     `rustup target add`; the last way, because it changes the user's toolchain
+# STRATA_WASM_HOME   the directory of the installation; by default strata/rust-wasm in the user's cache
 set -eu
 
 target=wasm32-unknown-unknown
-oldest=1.95 # what strata-action compiles with
+oldest=1.95 # the oldest version that compiles strata-action
 mode=${STRATA_WASM_MODE:-auto}
 home=${STRATA_WASM_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/strata/rust-wasm}
 rustc=$home/bin/rustc
 
 say() { echo "$*" >&2; }
-# One step of the Debian way; what it prints is shown only if it fails.
+# Runs one step of the installation. Its output is shown only if it fails.
 quietly() { "$@" >"$home/log" 2>&1 || { tail -n 20 "$home/log" >&2; say "failed: $1"; return 1; }; }
 
 installed() {
@@ -48,13 +48,13 @@ debian() {
   fi
   rm -rf "$home/debian" "$home/bin" "$home/apt" "$home/std"
   mkdir -p "$home/debian" "$home/bin" "$home/apt/lists/partial" "$home/apt/cache/archives/partial"
-  # The steps run in `if`s, where `set -e` is off: each says itself whether it failed.
+  # `set -e` has no effect here, because the function is called in a condition. Each step returns its status.
   find_packages && unpack_packages && wrap_programs && build_std || return 1
   rm -rf "$home/apt" "$home/std" "$home/log"
   echo "$package $version" >"$home/ready.new" && mv "$home/ready.new" "$home/ready"
 }
 
-# Where the system's package lists are missing or old, lists of our own are fetched: that needs no root.
+# Set if the package lists of the system are missing or outdated. Private lists are then fetched, which needs no root.
 own_lists=
 apt() {
   program=$1
@@ -126,7 +126,7 @@ package_of() { # library
   esac
 }
 
-# The libraries are private to the compiler: whoever calls it has nothing to set.
+# The wrappers set the library path, so that callers need not set it.
 wrap_programs() {
   wrap "$rustc" "$home/debian/usr/bin/rustc" || return 1
   host=$("$rustc" -vV | sed -n 's/^host: //p')
@@ -142,8 +142,8 @@ LD_LIBRARY_PATH="$libraries\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}" exec "$2" "\
 END
 }
 
-# A crate of nothing is compiled with the std that it depends on. The crates that std depends on lie beside its
-# sources, so no registry is asked.
+# Builds std as a dependency of an empty crate. The crates that std depends on are next to its sources, so no registry
+# is needed.
 build_std() {
   say "building the standard library for $target (about a minute, once)"
   library=$(echo "$home"/debian/usr/src/rustc-*/library)
@@ -160,8 +160,8 @@ edition = "2024"
 panic = "abort"
 codegen-units = 1
 END
-  # With bitcode in it, so that guests can be optimised together with their std; without paths of this machine, so
-  # that the same guest becomes the same component everywhere.
+  # The bitcode allows guests to be optimised together with std. The paths of this machine are replaced, so that a guest
+  # becomes the same component on every machine.
   (cd "$home/std" && quietly env -u CARGO_BUILD_TARGET -u RUSTC_WRAPPER \
     RUSTC="$rustc" RUSTC_BOOTSTRAP=1 CARGO_HOME="$home/std/home" \
     CARGO_ENCODED_RUSTFLAGS="$(printf '%s\037%s' -Cembed-bitcode=yes "--remap-path-prefix=$sysroot/src/rust=/rustc/std")" \

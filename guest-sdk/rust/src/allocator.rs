@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_aligned_and_apart() {
+    fn blocks_are_aligned_and_do_not_overlap() {
         let allocator = Box::new(Allocator::new());
         for align in [1, 2, 4, 8, 16, 64, 4096] {
             filled_block(3, 0, &allocator);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_block_grows_where_it_lies_and_others_move() {
+    fn the_last_block_grows_in_place_and_others_move() {
         let allocator = Box::new(Allocator::new());
         let (first, last) = (
             filled_block(16, 1, &allocator),
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_comes_from_the_other_allocator() {
+    fn blocks_that_do_not_fit_come_from_the_other_allocator() {
         let allocator = Box::new(Allocator::new());
         let inside = filled_block(STATIC_BYTES - 10, 1, &allocator);
         let outside = filled_block(11, 2, &allocator);

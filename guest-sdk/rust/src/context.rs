@@ -1,4 +1,4 @@
-//! The information that an action, a planner or a thinker gets about its call.
+//! The parameters of the functions of actions, planners and thinkers.
 
 use crate::{Attempt, Failure, Message, Profile, Task, json};
 use serde::de::DeserializeOwned;
@@ -39,8 +39,8 @@ impl<C> Context<C> {
         newest_first.find(|message| message.cause_by == cause_by)
     }
 
-    /// Returns the text to work on: that of the newest output if there is one, else that of all
-    /// news, separated by blank lines.
+    /// Returns the text of the newest output if there is one, else that of all news, separated by
+    /// empty lines.
     pub fn text(&self) -> String {
         if let Some(output) = self.outputs.last() {
             return output.content.clone();
@@ -85,8 +85,8 @@ impl<C> Context<C> {
         persona(&self.role)
     }
 
-    /// Returns everything to work on as Markdown for a prompt: the planned task, the news and the
-    /// outputs of earlier actions, each below a heading that says where it comes from.
+    /// Returns the planned task, the news and the outputs of earlier actions as one Markdown text
+    /// for a model. The heading of each message contains its label and its sender.
     pub fn briefing(&self) -> String {
         let mut parts = Vec::new();
         if let Some(task) = &self.task {
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_briefing_says_where_everything_comes_from() {
+    fn a_briefing_contains_labels_and_senders() {
         let call = Call::new()
             .news("a game\n")
             .message(message("Design", "Bob", "one file"))
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_last_is_worked_upon() {
+    fn the_newest_message_is_that_of_the_last_output_or_news() {
         let two_news = Call::new().news("a").message(message("Design", "Bob", "b"));
         let cx = context(two_news.clone());
         assert_eq!(
@@ -232,7 +232,7 @@ mod tests {
             ),
             (
                 Call::new().news("x"),
-                "reading the data of message `UserRequirement`: it carries none",
+                "reading the data of message `UserRequirement`: it has none",
             ),
             (
                 Call::new().message(with("1")),
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_persona_is_what_the_team_file_says_of_the_role() {
+    fn a_persona_contains_the_profile_of_the_role() {
         let profile = |parts: [&str; 5]| {
             let [name, profile, goal, constraints, desc] = parts.map(str::to_owned);
             Profile {

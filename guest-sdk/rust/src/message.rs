@@ -27,7 +27,7 @@ impl Message {
         match &self.data {
             Some(data) => json::parse(&format!("the data of message `{name}`"), data),
             None => Err(Failure::error(format!(
-                "reading the data of message `{name}`: it carries none"
+                "reading the data of message `{name}`: it has none"
             ))),
         }
     }

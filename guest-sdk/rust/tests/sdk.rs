@@ -87,7 +87,7 @@ fn input(config: &str) -> Input {
 }
 
 #[test]
-fn config_and_data_cross_the_border_as_json() {
+fn config_and_data_are_converted_to_and_from_json() {
     let cases = [
         ("{\"times\":3}", "ababab", "{\"length\":6}"),
         ("{}", "abab", "{\"length\":4}"),
@@ -110,7 +110,7 @@ fn config_and_data_cross_the_border_as_json() {
 }
 
 #[test]
-fn a_config_that_does_not_fit_is_a_failure_that_says_so() {
+fn a_config_of_the_wrong_type_is_a_failure() {
     for config in ["{\"times\":\"often\"}", "[", "7"] {
         let failure = export::run::<Repeat>(attempt(), input(config)).unwrap_err();
         assert_eq!(failure.kind, FailureKind::Error);
@@ -123,7 +123,7 @@ fn a_config_that_does_not_fit_is_a_failure_that_says_so() {
 }
 
 #[test]
-fn a_component_describes_itself_by_its_crate() {
+fn a_manifest_contains_the_metadata_of_the_crate() {
     let manifest = export::describe::<Repeat>("repeat", "1.2.3", "Repeats.");
     assert_eq!(
         (manifest.name.as_str(), manifest.version.as_str()),
@@ -184,7 +184,7 @@ fn a_request_has_one_content_type() {
 }
 
 #[test]
-fn choices_cross_the_border_as_indices() {
+fn choices_are_converted_to_indices() {
     let choose = |config: &str| {
         let situation = export::thinker::Situation {
             role: profile(),
@@ -280,7 +280,7 @@ fn the_host_in_memory_grants_directories_and_nothing_else() {
 }
 
 #[test]
-fn the_host_in_memory_answers_the_rest() {
+fn the_host_in_memory_answers_other_calls() {
     let mut host = Host::new()
         .reply("one")
         .remember(Message::new("A", "1"))
@@ -323,7 +323,7 @@ fn the_host_in_memory_answers_the_rest() {
 }
 
 #[test]
-fn the_host_in_memory_plays_responses_and_grants_secrets_and_variables_by_name() {
+fn the_host_in_memory_returns_responses_and_grants_secrets_and_variables() {
     let mut host = Host::new()
         .secret("TOKEN")
         .variable("LANG", "C")
@@ -399,7 +399,7 @@ fn a_structured_reply_is_read_from_data_block_or_text() {
 }
 
 #[test]
-fn errors_are_displayed_as_what_they_say() {
+fn errors_are_displayed_as_their_messages() {
     let denied = Host::new()
         .within(|| state::scope("absent").keys())
         .unwrap_err();
@@ -408,7 +408,7 @@ fn errors_are_displayed_as_what_they_say() {
 }
 
 #[test]
-fn requests_and_messages_hold_what_their_builders_were_given() {
+fn builders_set_the_fields_of_requests_and_messages() {
     let call = llm::ToolCall {
         id: "c1".into(),
         name: "add".into(),
@@ -447,7 +447,7 @@ fn requests_and_messages_hold_what_their_builders_were_given() {
 
 #[test]
 #[should_panic(expected = "outside of `strata_action::testing::Host`")]
-fn outside_of_a_host_there_are_no_host_functions() {
+fn without_a_host_its_functions_panic() {
     clock::unix_time_ms();
 }
 
@@ -469,7 +469,7 @@ fn a_host_survives_the_panic_of_an_action() {
 }
 
 #[test]
-fn a_conversation_goes_on_with_the_reply_as_it_was_received() {
+fn a_conversation_is_continued_with_the_reply_as_it_was_received() {
     let opaque = llm::AssistantPart::Opaque(llm::OpaquePart {
         provider: "p".into(),
         model: "m".into(),

@@ -84,7 +84,7 @@ fn what_cannot_be_counted_is_refused() {
             Host::new(),
             Call::new().news("x"),
             FailureKind::Error,
-            "carries none",
+            "it has none",
         ),
     ];
     for (mut host, call, kind, expected) in cases {

@@ -73,7 +73,7 @@ fn without_a_file_or_a_grant_it_fails_and_says_why() {
         (
             Call::new().news("x").config(json!({ "directory": "/out" })),
             FailureKind::Error,
-            "`UserRequirement`: it carries none",
+            "`UserRequirement`: it has none",
         ),
     ];
     for (call, kind, expected) in cases {

@@ -1,4 +1,4 @@
-//! `{{name}}`: asks a language model to answer the news, following its `instruction`.
+//! `{{name}}`: lets a language model answer the incoming messages as its `instruction` says.
 
 use serde::{Deserialize, Serialize};
 use strata_action::{Action, Context, Failure, Output, action, llm};
@@ -7,11 +7,11 @@ use strata_action::{Action, Context, Failure, Output, action, llm};
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// What the model should do with the news.
+    /// What the model should do with the messages.
     instruction: String,
 }
 
-/// The structured part of the answer.
+/// The structured content of the output.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Answer {
     /// The number of words.
