@@ -67,7 +67,7 @@ fn roles_in_five_languages_make_one_page() {
     let last = *stream::of_kind(&events, "action-finished").last().unwrap();
     assert_eq!(
         last["output"]["content"],
-        "/out/the-harbour-in-may.html holds all 5 statements"
+        "/out/the-harbour-in-may.html contains all 5 statements"
     );
     place.host(&["replay", "store", "--verify"]).expect(0);
 }

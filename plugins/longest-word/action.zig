@@ -1,12 +1,12 @@
-//! Finds the longest word of the news: an action in a language that strata-host does not know.
+//! An action in a language that strata-host does not know: it finds the longest word in its news.
 //!
-//! There is no SDK behind this. It is written from the interfaces in `wit/` and from the canonical ABI of the component
-//! model, which says how their types lie in memory: a text is a pointer and a length, a list too, a record is a struct
-//! as in C, an option or a result is a byte that tells the case with the value behind it.
+//! It uses no SDK, only the interfaces in `wit/` and the canonical ABI of the component model, which defines the layouts
+//! of their types: a string or a list is a pointer and a length, a record is a struct as in C, and an option or a result
+//! is a byte for the case, followed by the value.
 
 const std = @import("std");
 
-// Types of `types.wit` and `handler.wit`, as the canonical ABI lays them out.
+// The types of `types.wit` and `handler.wit` in the layout of the canonical ABI.
 
 const Text = extern struct {
     ptr: [*]const u8,
@@ -72,14 +72,14 @@ const Manifest = extern struct {
     needs: List(Text),
 };
 
-/// More parameters than 16 flat values arrive as a pointer to all of them.
+/// Parameters of more than 16 flat values are passed as a pointer to all of them.
 const Run = extern struct { attempt: Attempt, input: Input };
 
 /// `result<output, failure>`, and `result<_, host-error>`.
 const Outcome = extern struct { is_err: bool, value: extern union { ok: Output, err: Failure } };
 const Stored = extern struct { is_err: bool, err: Failure };
 
-// What is called of the host: `log.write` and `state.set`. Only what is declared here becomes an import.
+// The functions of the host that are called. Only functions that are declared here become imports.
 
 const log = struct {
     extern "strata:action/log@0.2.0" fn write(level: u32, ptr: [*]const u8, len: usize) void;
@@ -96,23 +96,23 @@ const state = struct {
     ) void;
 };
 
-// Memory. The host asks for it by `cabi_realloc` when it hands something over. Nothing is freed: an instance lives for
-// one call.
+// Memory. The host calls `cabi_realloc` to pass values. Memory is not freed, because an instance is dropped after one
+// call.
 
 const memory = std.heap.wasm_allocator;
 
 export fn cabi_realloc(old: [*]const u8, old_len: usize, _: usize, new_len: usize) [*]u8 {
-    // Aligned for anything that an interface can hold. Also nothing must lie within the memory.
-    const made = memory.alignedAlloc(u8, .@"8", @max(new_len, 1)) catch @trap();
-    if (old_len > 0) @memcpy(made[0..old_len], old[0..old_len]);
-    return made.ptr;
+    // Aligned for any type. An empty value needs a valid pointer as well.
+    const block = memory.alignedAlloc(u8, .@"8", @max(new_len, 1)) catch @trap();
+    if (old_len > 0) @memcpy(block[0..old_len], old[0..old_len]);
+    return block.ptr;
 }
 
 fn print(comptime format: []const u8, values: anytype) []const u8 {
     return std.fmt.allocPrint(memory, format, values) catch @trap();
 }
 
-// What the host calls.
+// The exported functions.
 
 var manifest: Manifest = undefined;
 
@@ -169,7 +169,7 @@ comptime {
     @export(&run, .{ .name = "strata:action/handler@0.2.0#run" });
 }
 
-/// A panic reaches the fault report by its message; then the module traps.
+/// Logs the message of a panic, which then appears in the fault report, and traps.
 pub const panic = std.debug.FullPanic(struct {
     fn call(message: []const u8, _: ?usize) noreturn {
         log.write(3, message.ptr, message.len);

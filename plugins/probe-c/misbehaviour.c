@@ -1,7 +1,7 @@
-// The ways in which the probe misbehaves when it is told to `fail`.
+// The ways in which the probe misbehaves in a `fail` step.
 //
-// Each shows the host one kind of guest it has to survive. What looks roundabout here keeps the optimiser from seeing
-// that the work is for nothing.
+// Each is a kind of guest that the host has to survive. Code that looks roundabout here keeps the optimiser from
+// removing work without effect.
 #include "probe.h"
 #include <stdlib.h>
 #include <string.h>
@@ -12,15 +12,15 @@
 #define FLOOD_CALLS 100000
 #define ALLOCATION_BYTES (1024 * 1024)
 
-static volatile uint32_t turns;
+static volatile uint32_t sink;
 
-// No tail call, so that no loop can be made of it.
+// The call is not a tail call, so that it is not compiled to a loop.
 __attribute__((noinline)) static uint32_t recurse(uint32_t depth) {
-  if (depth == turns) return 0;
+  if (depth == sink) return 0;
   return (recurse(depth + 1) << 3) ^ depth;
 }
 
-static strata_str filled(size_t length, char with) {
+static strata_str repeated(size_t length, char with) {
   char *text = malloc(length + 1);
   if (!text) abort();
   memset(text, with, length);
@@ -28,13 +28,13 @@ static strata_str filled(size_t length, char with) {
   return (strata_str){ text, length };
 }
 
-// Touches what it takes, so that the memory is not only promised.
-static void take_all_memory(void) {
+// Writes to the memory that it allocates, so that the memory is really used.
+static void exhaust_memory(void) {
   for (;;) {
-    char *taken = malloc(ALLOCATION_BYTES);
-    if (!taken) abort();
-    memset(taken, 1, ALLOCATION_BYTES);
-    turns += (uint32_t)taken[turns % ALLOCATION_BYTES];
+    char *block = malloc(ALLOCATION_BYTES);
+    if (!block) abort();
+    memset(block, 1, ALLOCATION_BYTES);
+    sink += (uint32_t)block[sink % ALLOCATION_BYTES];
   }
 }
 
@@ -44,34 +44,34 @@ static strata_error flood_calls(void) {
   return STRATA_SUCCESS;
 }
 
-strata_error commit_excess(strata_str excess, strata_str action, deeds *done) {
-  if (strata_equal(excess, STR("trap"))) __builtin_trap();
-  if (strata_equal(excess, STR("error"))) return strata_fail(STRATA_ERROR, "the probe was told to fail");
-  if (strata_equal(excess, STR("retryable"))) {
-    return strata_fail(STRATA_RETRYABLE, "the probe was told to fail in passing");
+strata_error misbehave(strata_str kind, strata_str action, step_results *results) {
+  if (strata_equal(kind, STR("trap"))) __builtin_trap();
+  if (strata_equal(kind, STR("error"))) return strata_fail(STRATA_ERROR, "the probe was told to fail");
+  if (strata_equal(kind, STR("retryable"))) {
+    return strata_fail(STRATA_RETRYABLE, "the probe was told to fail temporarily");
   }
-  if (strata_equal(excess, STR("spin"))) for (;;) turns++;
-  if (strata_equal(excess, STR("alloc"))) take_all_memory();
-  if (strata_equal(excess, STR("recurse"))) {
-    turns = recurse(1);
+  if (strata_equal(kind, STR("spin"))) for (;;) sink++;
+  if (strata_equal(kind, STR("alloc"))) exhaust_memory();
+  if (strata_equal(kind, STR("recurse"))) {
+    sink = recurse(1);
     return STRATA_SUCCESS;
   }
-  if (strata_equal(excess, STR("flood-log"))) {
-    strata_str line = filled(LOG_LINE_BYTES, 'f');
+  if (strata_equal(kind, STR("flood-log"))) {
+    strata_str line = repeated(LOG_LINE_BYTES, 'f');
     for (int i = 0; i < LOG_LINES; i++) strata_log_info("%s", line.ptr);
     return STRATA_SUCCESS;
   }
-  if (strata_equal(excess, STR("flood-calls"))) return flood_calls();
-  if (strata_equal(excess, STR("invalid"))) {
-    done->output = (strata_output){ .content = strata_format("%.*s ok", STR_ARG(action)),
+  if (strata_equal(kind, STR("flood-calls"))) return flood_calls();
+  if (strata_equal(kind, STR("invalid"))) {
+    results->output = (strata_output){ .content = strata_format("%.*s ok", STR_ARG(action)),
                                     .data = strata_json_new_text(STR("no schema asks for this")) };
-  } else if (strata_equal(excess, STR("big-output"))) {
-    done->output = (strata_output){ .content = filled(BIG_OUTPUT_BYTES, 'x') };
+  } else if (strata_equal(kind, STR("big-output"))) {
+    results->output = (strata_output){ .content = repeated(BIG_OUTPUT_BYTES, 'x') };
   } else {
-    return strata_fail(STRATA_ERROR, "reading the config: `fail = \"%.*s\"` is nothing the probe can do",
-                       STR_ARG(excess));
+    return strata_fail(STRATA_ERROR, "reading the config: `%.*s` is not a kind of failure",
+                       STR_ARG(kind));
   }
-  done->said = true;
-  done->ended = true;
+  results->has_output = true;
+  results->ended = true;
   return STRATA_SUCCESS;
 }

@@ -1,37 +1,37 @@
-// What the files of the probe share.
+// Declarations that the files of the probe share.
 #ifndef PROBE_H
 #define PROBE_H
 
 #include <strata_action.h>
 
-// What the steps are carried out for.
+// The call for which steps are executed.
 typedef struct {
   strata_str action;
   uint32_t attempt;
   strata_messages news;
-  // The arguments of a tool call; a null pointer outside of one.
+  // The arguments of a tool call; otherwise a null pointer.
   const strata_json *arguments;
-} scene;
+} step_context;
 
-// What came of the steps.
+// The results of the steps.
 typedef struct {
   // Whether there is an output, and whether it ends the action.
-  bool said, ended;
+  bool has_output, ended;
   strata_output output;
-  // The answers of a thinker and the tasks of a planner; null pointers where no step names them.
+  // The choices of a thinker and the tasks of a planner; null pointers if no step sets them.
   const strata_json *choices, *plan;
-  // The values read so far, as they print.
+  // The values read so far, as text.
   strata_buffer reads;
   size_t read_count;
   // The images for the next request to a model.
   strata_part images[8];
   size_t image_count;
-} deeds;
+} step_results;
 
-// Carries out the steps that act in this attempt, in order.
-strata_error act(const strata_json *config, scene here, deeds *done);
+// Executes the steps that apply to this attempt, in order.
+strata_error execute_steps(const strata_json *config, step_context context, step_results *results);
 
-// Misbehaves as it is told.
-strata_error commit_excess(strata_str excess, strata_str action, deeds *done);
+// Misbehaves in a way that a `fail` step names.
+strata_error misbehave(strata_str kind, strata_str action, step_results *results);
 
 #endif

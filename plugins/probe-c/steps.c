@@ -1,12 +1,12 @@
-// Carries steps out.
+// Executes the steps of the probe.
 #include "probe.h"
 #include <stdlib.h>
 #include <string.h>
 
 static const strata_str nothing;
 
-// A value as it joins `{reads}`: texts bare, nothing as nothing, all else as JSON.
-static strata_str printed(const strata_json *value) {
+// Returns a value as text for `{reads}`: strings without quotes, `null` as an empty string, other values as JSON.
+static strata_str text_for_reads(const strata_json *value) {
   if (strata_json_is_null(value)) return STR("");
   return strata_json_text(value, strata_json_write(value));
 }
@@ -15,12 +15,12 @@ static strata_str text_of(const strata_json *step, const char *key) {
   return strata_json_text(strata_json_get(step, key), nothing);
 }
 
-static bool names(const strata_json *step, const char *key) {
+static bool has(const strata_json *step, const char *key) {
   return !strata_json_is_null(strata_json_get(step, key));
 }
 
-static const strata_json *given(const strata_json *step, const char *key) {
-  return names(step, key) ? strata_json_get(step, key) : NULL;
+static const strata_json *optional(const strata_json *step, const char *key) {
+  return has(step, key) ? strata_json_get(step, key) : NULL;
 }
 
 static strata_strs texts(const strata_json *list) {
@@ -38,12 +38,12 @@ static strata_hops route(const strata_json *list) {
   return hops;
 }
 
-static void add_read(deeds *done, strata_str text) {
-  if (done->read_count++) strata_append(&done->reads, STR(","));
-  strata_append(&done->reads, text);
+static void add_read(step_results *results, strata_str text) {
+  if (results->read_count++) strata_append(&results->reads, STR(","));
+  strata_append(&results->reads, text);
 }
 
-// Inserts a member into an object whose keys are sorted, as far as `count` of `keys` go.
+// Inserts a key into an array of `count` sorted keys, and returns the new count.
 static size_t insert_key(strata_str *keys, size_t count, strata_str key) {
   size_t at = count;
   for (; at > 0 && strcmp(strata_zero_terminated(key), strata_zero_terminated(keys[at - 1])) < 0; at--) keys[at] = keys[at - 1];
@@ -51,7 +51,7 @@ static size_t insert_key(strata_str *keys, size_t count, strata_str key) {
   return count + 1;
 }
 
-// The value with the keys of its objects sorted.
+// Returns the value with sorted keys.
 static strata_json *sorted(const strata_json *value) {
   size_t length = strata_json_length(value);
   if (strata_json_kind_of(value) == STRATA_JSON_ARRAY) {
@@ -71,9 +71,9 @@ static strata_json *sorted(const strata_json *value) {
   return object;
 }
 
-// Replaces `{inputs}`, `{reads}` and `{arguments}`. One pass: what is filled in is not looked at again.
-static strata_str filled_in(strata_str text, const deeds *done, scene here) {
-  strata_messages news = here.news;
+// Replaces `{inputs}`, `{reads}` and `{arguments}`. Replaced text is not searched for placeholders again.
+static strata_str replace_placeholders(strata_str text, const step_results *results, step_context context) {
+  strata_messages news = context.news;
   strata_buffer filled = { 0 };
   while (text.len) {
     size_t at = strata_find(text, STR("{"));
@@ -86,10 +86,10 @@ static strata_str filled_in(strata_str text, const deeds *done, scene here) {
       }
       text = strata_slice(text, 8, text.len);
     } else if (strata_starts_with(text, STR("{reads}"))) {
-      strata_append(&filled, strata_written(&done->reads));
+      strata_append(&filled, strata_written(&results->reads));
       text = strata_slice(text, 7, text.len);
     } else if (strata_starts_with(text, STR("{arguments}"))) {
-      if (here.arguments) strata_append(&filled, strata_json_write(sorted(here.arguments)));
+      if (context.arguments) strata_append(&filled, strata_json_write(sorted(context.arguments)));
       text = strata_slice(text, 11, text.len);
     } else if (text.len) {
       strata_append(&filled, STR("{"));
@@ -99,7 +99,7 @@ static strata_str filled_in(strata_str text, const deeds *done, scene here) {
   return strata_written(&filled);
 }
 
-// A whole number with its unit: `200ms`, `2s`, `1m`, `1h`.
+// Parses an integer with its unit: `200ms`, `2s`, `1m`, `1h`.
 static bool parse_duration(strata_str text, uint64_t *duration_ms) {
   static const struct { const char *unit; uint64_t ms; } units[] = {
     { "ms", 1 }, { "s", 1000 }, { "m", 60000 }, { "h", 3600000 } };
@@ -116,40 +116,40 @@ static bool parse_duration(strata_str text, uint64_t *duration_ms) {
   return false;
 }
 
-static strata_error no_duration(strata_str text) {
-  return strata_fail(STRATA_ERROR, "reading the config: `%.*s` is no duration", STR_ARG(text));
+static strata_error invalid_duration(strata_str text) {
+  return strata_fail(STRATA_ERROR, "reading the config: `%.*s` is not a duration", STR_ARG(text));
 }
 
-// How often this instance was counted: always 1, unless it lives longer than one call.
-static unsigned counted;
+// The number of `count` steps of this instance. It exceeds 1 only if an instance is used for several calls.
+static unsigned counter;
 
-static strata_error state_step(const strata_json *step, deeds *done, bool *known) {
+static strata_error state_step(const strata_json *step, step_results *results, bool *known) {
   strata_str scope = strata_json_text(strata_json_get(step, "scope"), STR("role"));
-  if (names(step, "set")) return strata_state_set(scope, text_of(step, "set"), strata_json_get(step, "value"));
-  if (names(step, "delete")) return strata_state_delete(scope, text_of(step, "delete"));
-  if (names(step, "get")) {
+  if (has(step, "set")) return strata_state_set(scope, text_of(step, "set"), strata_json_get(step, "value"));
+  if (has(step, "delete")) return strata_state_delete(scope, text_of(step, "delete"));
+  if (has(step, "get")) {
     strata_json *value;
     STRATA_TRY(strata_state_get(scope, text_of(step, "get"), &value));
-    add_read(done, printed(value));
+    add_read(results, text_for_reads(value));
     return STRATA_SUCCESS;
   }
   *known = false;
   return STRATA_SUCCESS;
 }
 
-// Asks a model, with the images that were added since the last request.
-static strata_error ask_model(const strata_json *step, deeds *done, strata_str *read) {
-  strata_part parts[1 + sizeof done->images / sizeof *done->images] = { strata_part_text(text_of(step, "llm")) };
-  for (size_t i = 0; i < done->image_count; i++) parts[i + 1] = done->images[i];
-  strata_llm_message message = strata_llm_user_parts((strata_parts){ parts, done->image_count + 1 });
-  done->image_count = 0;
+// Calls a model, with the images that were added since the last request.
+static strata_error ask_model(const strata_json *step, step_results *results, strata_str *read) {
+  strata_part parts[1 + sizeof results->images / sizeof *results->images] = { strata_part_text(text_of(step, "llm")) };
+  for (size_t i = 0; i < results->image_count; i++) parts[i + 1] = results->images[i];
+  strata_llm_message message = strata_llm_user_parts((strata_parts){ parts, results->image_count + 1 });
+  results->image_count = 0;
   strata_llm_request request = {
-    .messages = { &message, 1 }, .model = text_of(step, "model"), .output_schema = given(step, "schema") };
+    .messages = { &message, 1 }, .model = text_of(step, "model"), .output_schema = optional(step, "schema") };
   strata_llm_reply reply;
   STRATA_TRY(strata_llm_complete(&request, &reply));
   strata_json *data = reply.data;
   if (request.output_schema && strata_json_is_null(data) && !strata_json_parse(reply.text, &data, NULL)) {
-    return strata_fail(STRATA_ERROR, "reading the model's reply: it is no JSON");
+    return strata_fail(STRATA_ERROR, "reading the model's reply: it is not JSON");
   }
   *read = request.output_schema ? strata_json_write(sorted(data)) : reply.text;
   return STRATA_SUCCESS;
@@ -167,13 +167,13 @@ static strata_str image_type(strata_str path) {
   return STR("image/png");
 }
 
-static strata_error add_image(strata_str path, deeds *done) {
+static strata_error add_image(strata_str path, step_results *results) {
   strata_str bytes;
-  if (done->image_count == sizeof done->images / sizeof *done->images) {
-    return strata_fail(STRATA_ERROR, "adding the image `%.*s`: no request takes more than %zu", STR_ARG(path), done->image_count);
+  if (results->image_count == sizeof results->images / sizeof *results->images) {
+    return strata_fail(STRATA_ERROR, "adding the image `%.*s`: a request may have at most %zu", STR_ARG(path), results->image_count);
   }
   STRATA_TRY(strata_file_read(path, &bytes));
-  done->images[done->image_count++] = strata_part_image(image_type(path), bytes);
+  results->images[results->image_count++] = strata_part_image(image_type(path), bytes);
   return STRATA_SUCCESS;
 }
 
@@ -202,17 +202,17 @@ static strata_error fetch(const strata_json *step, strata_str *body) {
 static strata_error ask(const strata_json *step, strata_str *answer) {
   strata_question question = {
     .text = text_of(step, "ask"),
-    .schema = given(step, "schema"),
+    .schema = optional(step, "schema"),
     .choices = texts(strata_json_get(step, "choices")),
-    .otherwise = given(step, "default"),
+    .otherwise = optional(step, "default"),
   };
   uint64_t expires_ms = 0;
   strata_str expires = text_of(step, "expires");
-  if (expires.ptr && !parse_duration(expires, &expires_ms)) return no_duration(expires);
+  if (expires.ptr && !parse_duration(expires, &expires_ms)) return invalid_duration(expires);
   question.expires_s = (uint32_t)((expires_ms + 999) / 1000);
   strata_json *value;
   STRATA_TRY(strata_ask(&question, &value));
-  *answer = printed(value);
+  *answer = text_for_reads(value);
   return STRATA_SUCCESS;
 }
 
@@ -225,69 +225,69 @@ static strata_error random_bytes(int64_t length, strata_str *hex) {
   return STRATA_SUCCESS;
 }
 
-// The steps that ask the host for something that joins `{reads}`.
-static strata_error read_step(const strata_json *step, deeds *done, strata_str *read, bool *known) {
-  if (names(step, "llm")) return ask_model(step, done, read);
-  if (names(step, "http")) return fetch(step, read);
-  if (names(step, "ask")) return ask(step, read);
-  if (names(step, "random")) return random_bytes(strata_json_int(strata_json_get(step, "random"), 0), read);
-  if (names(step, "read")) return strata_file_read(text_of(step, "read"), read);
-  if (names(step, "getenv")) return strata_env(text_of(step, "getenv"), read);
-  if (names(step, "secret")) return strata_secret(text_of(step, "secret"), read);
+// Executes a step that reads a value from the host.
+static strata_error read_step(const strata_json *step, step_results *results, strata_str *read, bool *known) {
+  if (has(step, "llm")) return ask_model(step, results, read);
+  if (has(step, "http")) return fetch(step, read);
+  if (has(step, "ask")) return ask(step, read);
+  if (has(step, "random")) return random_bytes(strata_json_int(strata_json_get(step, "random"), 0), read);
+  if (has(step, "read")) return strata_file_read(text_of(step, "read"), read);
+  if (has(step, "getenv")) return strata_env(text_of(step, "getenv"), read);
+  if (has(step, "secret")) return strata_secret(text_of(step, "secret"), read);
   *known = true;
   if (strata_json_bool(strata_json_get(step, "now"), false)) *read = strata_format("%.0f", strata_unix_time_ms());
-  else if (strata_json_bool(strata_json_get(step, "count"), false)) *read = strata_format("%u", ++counted);
+  else if (strata_json_bool(strata_json_get(step, "count"), false)) *read = strata_format("%u", ++counter);
   else *known = false;
   return STRATA_SUCCESS;
 }
 
-static strata_error carry_out(const strata_json *step, scene here, deeds *done) {
-  if (names(step, "say")) {
-    done->said = true;
-    done->output = (strata_output){
-      .content = filled_in(text_of(step, "say"), done, here),
-      .data = given(step, "data"),
+static strata_error execute_step(const strata_json *step, step_context context, step_results *results) {
+  if (has(step, "say")) {
+    results->has_output = true;
+    results->output = (strata_output){
+      .content = replace_placeholders(text_of(step, "say"), results, context),
+      .data = optional(step, "data"),
       .to = texts(strata_json_get(step, "to")),
       .route = route(strata_json_get(step, "route")),
     };
     return STRATA_SUCCESS;
   }
-  if (names(step, "emit")) {
+  if (has(step, "emit")) {
     return strata_emit(&(strata_emission){
       .content = text_of(step, "emit"),
-      .data = given(step, "data"),
+      .data = optional(step, "data"),
       .to = texts(strata_json_get(step, "to")),
       .cause_by = text_of(step, "cause"),
     });
   }
-  if (names(step, "sleep")) {
+  if (has(step, "sleep")) {
     uint64_t duration_ms;
-    if (!parse_duration(text_of(step, "sleep"), &duration_ms)) return no_duration(text_of(step, "sleep"));
+    if (!parse_duration(text_of(step, "sleep"), &duration_ms)) return invalid_duration(text_of(step, "sleep"));
     strata_sleep(duration_ms > UINT32_MAX ? UINT32_MAX : (uint32_t)duration_ms);
     return STRATA_SUCCESS;
   }
-  if (names(step, "write")) return strata_file_write(text_of(step, "write"), text_of(step, "text"));
-  if (names(step, "remove")) return strata_file_remove(text_of(step, "remove"));
-  if (names(step, "image")) return add_image(text_of(step, "image"), done);
-  if (names(step, "choose")) return done->choices = strata_json_get(step, "choose"), STRATA_SUCCESS;
-  if (names(step, "plan")) return done->plan = strata_json_get(step, "plan"), STRATA_SUCCESS;
+  if (has(step, "write")) return strata_file_write(text_of(step, "write"), text_of(step, "text"));
+  if (has(step, "remove")) return strata_file_remove(text_of(step, "remove"));
+  if (has(step, "image")) return add_image(text_of(step, "image"), results);
+  if (has(step, "choose")) return results->choices = strata_json_get(step, "choose"), STRATA_SUCCESS;
+  if (has(step, "plan")) return results->plan = strata_json_get(step, "plan"), STRATA_SUCCESS;
 
   bool known = true;
-  STRATA_TRY(state_step(step, done, &known));
+  STRATA_TRY(state_step(step, results, &known));
   if (known) return STRATA_SUCCESS;
   known = true;
   strata_str read = nothing;
-  STRATA_TRY(read_step(step, done, &read, &known));
-  if (known) add_read(done, read);
+  STRATA_TRY(read_step(step, results, &read, &known));
+  if (known) add_read(results, read);
   else if (strata_json_is_null(strata_json_get(step, "now")) && strata_json_is_null(strata_json_get(step, "count"))) {
-    return strata_fail(STRATA_ERROR, "reading the config: `%.*s` is no step of the probe",
+    return strata_fail(STRATA_ERROR, "reading the config: `%.*s` is not a step of the probe",
                        STR_ARG(strata_json_write(step)));
   }
   return STRATA_SUCCESS;
 }
 
-static bool acts_in(const strata_json *step, uint32_t attempt) {
-  const strata_json *attempts = given(step, "attempts");
+static bool applies_to(const strata_json *step, uint32_t attempt) {
+  const strata_json *attempts = optional(step, "attempts");
   if (!attempts) return true;
   for (size_t i = 0; i < strata_json_length(attempts); i++) {
     if (strata_json_int(strata_json_at(attempts, i), 0) == attempt) return true;
@@ -295,17 +295,17 @@ static bool acts_in(const strata_json *step, uint32_t attempt) {
   return false;
 }
 
-strata_error act(const strata_json *config, scene here, deeds *done) {
+strata_error execute_steps(const strata_json *config, step_context context, step_results *results) {
   const strata_json *steps = strata_json_get(config, "steps");
   for (size_t i = 0; i < strata_json_length(steps); i++) {
     const strata_json *step = strata_json_at(steps, i);
-    if (!acts_in(step, here.attempt)) continue;
-    if (names(step, "fail")) {
-      STRATA_TRY(commit_excess(text_of(step, "fail"), here.action, done));
-      if (done->ended) return STRATA_SUCCESS;
+    if (!applies_to(step, context.attempt)) continue;
+    if (has(step, "fail")) {
+      STRATA_TRY(misbehave(text_of(step, "fail"), context.action, results));
+      if (results->ended) return STRATA_SUCCESS;
       continue;
     }
-    STRATA_TRY(carry_out(step, here, done));
+    STRATA_TRY(execute_step(step, context, results));
   }
   return STRATA_SUCCESS;
 }

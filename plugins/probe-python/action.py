@@ -1,11 +1,13 @@
-"""The probe in Python: it does what its config says, step by step. The steps are those of the probe in Rust, whose
-README describes them; how it misbehaves is in `excess`."""
+"""The probe in Python: an action that executes the steps in its config.
+
+The README of the probe in Rust describes the steps. `misbehaviour` contains the ways in which the probe can misbehave.
+"""
 
 import json
 import re
 from typing import Any
 
-import excess
+import misbehaviour
 from strata_action import (
     Context, Failure, Hop, Image, Message, Output, Situation, Task, action, clock, env, environment, files, http, human, llm,
     planner, random, secrets, state, thinker, typed,
@@ -37,13 +39,13 @@ STEPS = {
     "getenv": set(),
     "secret": set(),
 }
-"""What a step can do, and what else it may say."""
+"""The names of the steps, and their other keys."""
 
 calls = 0
 
 
-class Deeds:
-    """What came of the steps."""
+class Results:
+    """The results of the steps."""
 
     def __init__(self, name: str, news: list[Message], arguments: Any):
         self.name = name
@@ -57,7 +59,7 @@ class Deeds:
 
     def say(self, step: dict[str, Any]) -> None:
         route = [Hop(leg["from"], leg["to"]) for leg in step.get("route", [])]
-        self.output = Output(self.fill_in(step["say"]), step.get("data"), step.get("to", []), route)
+        self.output = Output(self.replace_placeholders(step["say"]), step.get("data"), step.get("to", []), route)
 
     def emit(self, step: dict[str, Any]) -> None:
         environment.emit(step["emit"], data=step.get("data"), to=step.get("to", []), cause_by=step.get("cause"))
@@ -66,7 +68,7 @@ class Deeds:
         scope(step)[step["set"]] = step["value"]
 
     def get(self, step: dict[str, Any]) -> None:
-        self.reads.append(printed(scope(step).get(step["get"])))
+        self.reads.append(text_for_reads(scope(step).get(step["get"])))
 
     def delete(self, step: dict[str, Any]) -> None:
         del scope(step)[step["delete"]]
@@ -99,7 +101,7 @@ class Deeds:
         files.remove(step["remove"])
 
     def fail(self, step: dict[str, Any]) -> None:
-        self.output = excess.commit(step["fail"], self.name) or self.output
+        self.output = misbehaviour.misbehave(step["fail"], self.name) or self.output
 
     def choose(self, step: dict[str, Any]) -> None:
         self.choices = step["choose"]
@@ -126,7 +128,7 @@ class Deeds:
             step["ask"], schema=step.get("schema"), choices=step.get("choices", []), expires=expires,
             default=step.get("default"),
         )
-        self.reads.append(printed(answer.value))
+        self.reads.append(text_for_reads(answer.value))
 
     def getenv(self, step: dict[str, Any]) -> None:
         self.reads.append(env.get(step["getenv"], ""))
@@ -134,57 +136,57 @@ class Deeds:
     def secret(self, step: dict[str, Any]) -> None:
         self.reads.append(str(secrets.named(step["secret"])))
 
-    def fill_in(self, text: str) -> str:
-        """Puts in what was handled and read. What is put in is not looked at again."""
-        found = {
+    def replace_placeholders(self, text: str) -> str:
+        """Replace the placeholders in a text. Replaced text is not searched for placeholders again."""
+        values = {
             "inputs": ",".join(message.content for message in self.news),
             "reads": ",".join(self.reads),
             "arguments": "" if self.arguments is None else as_json(self.arguments),
         }
-        return re.sub(r"\{(inputs|reads|arguments)\}", lambda place: found[place[1]], text)
+        return re.sub(r"\{(inputs|reads|arguments)\}", lambda placeholder: values[placeholder[1]], text)
 
 
 @action
-def act(cx: Context) -> Output:
-    return carry_out(cx, cx.action).output or Output(f"{cx.action} ok")
+def run(cx: Context) -> Output:
+    return execute_steps(cx, cx.action).output or Output(f"{cx.action} ok")
 
 
 @thinker
 def choose(situation: Situation) -> int | None:
-    """Without a `choose` step the first action is chosen, once."""
-    choices = carry_out(situation, "think").choices
+    """Choose by the `choose` step. Without one, the first action is chosen once."""
+    choices = execute_steps(situation, "think").choices
     choices = [0] if choices is None else choices
     return choices[situation.round] if situation.round < len(choices) else None
 
 
 @planner
 def plan(cx: Context) -> list[Task]:
-    """Without a `plan` step there is one task, which says what the action would have said."""
-    deeds = carry_out(cx, cx.action)
-    if deeds.tasks is None:
-        return [Task(deeds.output.content if deeds.output else f"{cx.action} ok")]
-    return deeds.tasks
+    """Plan by the `plan` step. Without one, there is one task, whose text is the output of the action."""
+    results = execute_steps(cx, cx.action)
+    if results.tasks is None:
+        return [Task(results.output.content if results.output else f"{cx.action} ok")]
+    return results.tasks
 
 
-def carry_out(cx: Context | Situation, name: str) -> Deeds:
-    """Carries out the steps that act in this attempt, in order."""
-    deeds = Deeds(name, cx.news, getattr(cx, "arguments", None))
+def execute_steps(cx: Context | Situation, name: str) -> Results:
+    """Execute the steps that apply to this attempt, in order."""
+    results = Results(name, cx.news, getattr(cx, "arguments", None))
     config = cx.config or {}
-    for verb, step in [parsed(step) for step in config.get("steps", [])]:
+    for kind, step in [parse(step) for step in config.get("steps", [])]:
         if cx.attempt.number in step.get("attempts", [cx.attempt.number]):
-            getattr(deeds, verb)(step)
+            getattr(results, kind)(step)
             if step.get("fail") in ("invalid", "big-output"):
                 break
-    return deeds
+    return results
 
 
-def parsed(step: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """What a step does, and the step."""
-    said = step.keys() - {"attempts"}
-    for verb, more in STEPS.items():
-        if verb in said and said - {verb} <= more:
-            return verb, step
-    raise Failure(f"`{typed.dumps(step)}` is no step of the probe")
+def parse(step: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the name of a step, and the step. Raises Failure if it is not a step of the probe."""
+    keys = step.keys() - {"attempts"}
+    for name, others in STEPS.items():
+        if name in keys and keys - {name} <= others:
+            return name, step
+    raise Failure(f"`{typed.dumps(step)}` is not a step of the probe")
 
 
 def scope(step: dict[str, Any]) -> state.Scope:
@@ -194,17 +196,17 @@ def scope(step: dict[str, Any]) -> state.Scope:
 def seconds(text: str) -> float:
     found = re.fullmatch(r"(\d+)(ms|s|m|h)", text)
     if not found:
-        raise Failure(f"`{text}` is no duration")
+        raise Failure(f"`{text}` is not a duration")
     return int(found[1]) * UNITS[found[2]]
 
 
-def printed(value: Any) -> str:
-    """A value as it joins `{reads}`: texts bare, nothing as nothing, all else as compact JSON."""
+def text_for_reads(value: Any) -> str:
+    """Return a value for `{reads}`: strings without quotes, None as an empty string, other values as compact JSON."""
     if isinstance(value, str):
         return value
     return "" if value is None else typed.dumps(value)
 
 
 def as_json(value: Any) -> str:
-    """JSON with sorted keys and without spaces."""
+    """Return the value as JSON with sorted keys and without spaces."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)

@@ -1,4 +1,4 @@
-"""The ways in which the probe misbehaves when it is told to `fail`."""
+"""The ways in which the probe misbehaves in a `fail` step."""
 
 import os
 import sys
@@ -6,22 +6,22 @@ import sys
 from strata_action import Failure, Output, Retryable, log, state
 
 
-def commit(excess: str, name: str) -> Output | None:
-    """Misbehaves. An excess that ends the action with an output returns it; one that lets it go on returns none."""
-    match excess:
+def misbehave(kind: str, name: str) -> Output | None:
+    """Misbehave. Returns the output with which the action ends, or None if the action continues."""
+    match kind:
         case "trap":
             os.abort()
         case "error":
             raise Failure("the probe was told to fail")
         case "retryable":
-            raise Retryable("the probe was told to fail in passing")
+            raise Retryable("the probe was told to fail temporarily")
         case "spin":
             while True:
                 pass
         case "alloc":
-            taken = []
+            blocks = []
             while True:
-                taken.append(bytearray(1 << 20))
+                blocks.append(bytearray(1 << 20))
         case "recurse":
             sys.setrecursionlimit(1 << 30)
             recurse(1)
@@ -36,7 +36,7 @@ def commit(excess: str, name: str) -> Output | None:
             for _ in range(100_000):
                 state.role.get("flood")
         case _:
-            raise Failure(f"`{excess}` is no way to fail")
+            raise Failure(f"`{kind}` is not a kind of failure")
     return None
 
 
@@ -45,7 +45,7 @@ def recurse(depth: int) -> int:
 
 
 class Nested:
-    """Each of its representations needs another, so that the interpreter itself recurses, and not only the program."""
+    """A value whose `repr` calls itself, so that the interpreter itself recurses and not only the program."""
 
     def __init__(self, depth: int):
         self.depth = depth

@@ -1,5 +1,4 @@
-// The ways in which the probe misbehaves when it is told to `fail`. Each shows the host one kind of guest it has to
-// survive.
+// The ways in which the probe misbehaves in a `fail` step. Each is a kind of guest that the host has to survive.
 
 import { Failure, log, state } from "@strata/action";
 import unchecked from "strata:action/log@0.2.0";
@@ -10,24 +9,24 @@ const BIG_OUTPUT_BYTES = 9 * 1024 * 1024;
 const FLOOD_CALLS = 100_000;
 const ALLOCATION_BYTES = 1024 * 1024;
 
-const EXCESSES = {
+const MISBEHAVIOURS = {
   trap: () => {
-    // No engine has an instruction for it; what crosses the border in the wrong shape ends the instance. The SDK would
-    // not let it pass.
+    // JavaScript has no statement that traps, but a value of the wrong type does, if it is passed to an interface
+    // without the validation of the SDK.
     unchecked.write("info", 0);
   },
   error: () => {
     throw new Failure("error", "the probe was told to fail");
   },
   retryable: () => {
-    throw new Failure("retryable", "the probe was told to fail in passing");
+    throw new Failure("retryable", "the probe was told to fail temporarily");
   },
   spin: () => {
     for (;;);
   },
   alloc: () => {
-    const taken = [];
-    for (;;) taken.push(new Uint8Array(ALLOCATION_BYTES).fill(1));
+    const blocks = [];
+    for (;;) blocks.push(new Uint8Array(ALLOCATION_BYTES).fill(1));
   },
   recurse: () => {
     const recurse = (depth) => recurse(depth + 1) + 1;
@@ -44,9 +43,9 @@ const EXCESSES = {
   },
 };
 
-/** Misbehaves. An excess that ends the action with an output returns it. */
-export function commit(excess, action) {
-  const misbehave = EXCESSES[excess];
-  if (!misbehave) throw new Failure("error", `\`${excess}\` is no excess of the probe`);
-  return misbehave(action);
+/** Misbehaves. Returns the output with which the action ends, or undefined if the action continues. */
+export function misbehave(kind, action) {
+  const run = MISBEHAVIOURS[kind];
+  if (!run) throw new Failure("error", `\`${kind}\` is not a kind of failure`);
+  return run(action);
 }

@@ -2,8 +2,8 @@
 //!
 //! It is for trying teams, limits and recovery without writing code: `config = { steps = [{ llm =
 //! "hello" }, { say = "it answered {reads}" }] }`. This module has the three exports. `steps`
-//! defines the steps, `act` executes them, and `excess` contains the ways in which the probe can
-//! misbehave.
+//! defines the steps, `run` executes them, and `misbehaviour` contains the ways in which the probe
+//! can misbehave.
 
 pub mod misbehaviour;
 pub mod run;

@@ -1,4 +1,4 @@
-//! The probe's steps, as they are written in a team file. They are executed in `act`.
+//! The probe's steps, as they are written in a team file. They are executed in `run`.
 
 use crate::misbehaviour::Misbehaviour;
 use serde::de::Error;
@@ -177,7 +177,7 @@ impl<'de> Deserialize<'de> for Step {
                 operation: deed,
             }),
             Err(_) => Err(D::Error::custom(format!(
-                "`{step}` is no step of the probe"
+                "`{step}` is not a step of the probe"
             ))),
         }
     }
@@ -193,7 +193,7 @@ fn default_scope() -> String {
 
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(deserializer)?;
-    parse_duration(&text).ok_or_else(|| D::Error::custom(format!("`{text}` is no duration")))
+    parse_duration(&text).ok_or_else(|| D::Error::custom(format!("`{text}` is not a duration")))
 }
 
 fn optional_duration<'de, D: Deserializer<'de>>(
@@ -236,7 +236,7 @@ mod tests {
             let error = serde_json::from_value::<Step>(step.clone()).unwrap_err();
             assert_eq!(
                 error.to_string(),
-                format!("`{step}` is no step of the probe")
+                format!("`{step}` is not a step of the probe")
             );
         }
     }

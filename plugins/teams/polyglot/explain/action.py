@@ -1,4 +1,4 @@
-"""Says which readings are odd, and which days belong together."""
+"""Finds unusual readings and the windiest days."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -9,15 +9,15 @@ from strata_action import Context, Failure, Output, action
 
 @dataclass
 class Config:
-    """`config` in the team file."""
+    """The `config` of the team file."""
 
     deviations: float = 3.0
-    """From how many steps of a usual day on a reading is odd."""
+    """A reading is unusual if it differs from its neighbours by more than this multiple of the usual daily change."""
 
 
 @dataclass
 class Reading:
-    """A day."""
+    """The measurements of one day."""
 
     day: str
     temperature: float
@@ -26,14 +26,14 @@ class Reading:
 
 @dataclass
 class Readings:
-    """What the reader found."""
+    """The data of the reader's message."""
 
     readings: list[Reading]
 
 
 @dataclass
 class Explained:
-    """Sentences for people, and the days that they are about."""
+    """The notes, and the unusual days."""
 
     notes: list[str]
     odd: list[str]
@@ -43,15 +43,15 @@ class Explained:
 def explain(cx: Context[Config]) -> Output[Explained]:
     readings = cx.data(Readings).readings
     if len(readings) < 3:
-        raise Failure("explaining: three readings at least are needed")
-    odd = odd_ones(readings, cx.config.deviations)
+        raise Failure("explaining: at least three readings are needed")
+    odd = odd_readings(readings, cx.config.deviations)
     notes = [f"{one.day}: {one.temperature:.1f} °C is far from the days around it" for one in odd]
     notes.append(windiest(readings))
     return Output("\n".join(notes), data=Explained(notes, [one.day for one in odd]))
 
 
-def odd_ones(readings: list[Reading], deviations: float) -> list[Reading]:
-    """Those that are far from the middle of the five days around them, against how far one day is from the next."""
+def odd_readings(readings: list[Reading], deviations: float) -> list[Reading]:
+    """Return the readings that are far from the median of the five days around them."""
     values = [one.temperature for one in readings]
     usual = median(abs(after - before) for before, after in pairwise(values))
     middles = [median(values[max(0, i - 2):i + 3]) for i in range(len(values))]
@@ -59,7 +59,7 @@ def odd_ones(readings: list[Reading], deviations: float) -> list[Reading]:
 
 
 def windiest(readings: list[Reading]) -> str:
-    """The three days in a row with the most wind."""
+    """Return a note about the three consecutive days with the most wind."""
     spans = zip(readings, readings[1:], readings[2:])
     most = max(spans, key=lambda span: sum(one.wind for one in span))
     return f"{most[0].day} to {most[2].day}: the windiest days, {mean(one.wind for one in most):.0f} km/h"

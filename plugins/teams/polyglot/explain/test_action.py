@@ -1,4 +1,4 @@
-"""The action against a host in memory."""
+"""Tests of the action with a host in memory."""
 
 import unittest
 
@@ -19,7 +19,7 @@ class Explain(unittest.TestCase):
         self.assertEqual(output.data.odd, ["d3"])
         self.assertEqual(output.data.notes[-1], "d4 to d6: the windiest days, 5 km/h")
 
-    def test_without_readings_it_says_so(self):
+    def test_without_enough_readings_it_fails(self):
         host = Host()
         with self.assertRaises(Failure):
             host.run(explain, news=days(1), config={})

@@ -1,4 +1,4 @@
-// Figures of the readings: mean, deviation, extremes, and how much warmer it gets a day.
+// Computes figures of the readings: mean, standard deviation, extremes, and the change per day.
 #include <math.h>
 #include <strata_action.h>
 
@@ -11,7 +11,7 @@ static double at(const strata_json *readings, size_t i) {
   return strata_json_number(strata_json_get(strata_json_at(readings, i), "temperature"), 0);
 }
 
-// `count` is two at least.
+// `count` must be at least 2.
 static figures measure(const strata_json *readings, size_t count) {
   figures found = { 0 };
   for (size_t i = 0; i < count; i++) {
@@ -44,7 +44,7 @@ static strata_error act(const strata_call *call, strata_output *output) {
   if (!newest) return strata_fail(STRATA_ERROR, "measuring: there is no message");
   const strata_json *readings = strata_json_get(strata_message_data(newest), "readings");
   size_t count = strata_json_length(readings);
-  if (count < 2) return strata_fail(STRATA_ERROR, "measuring: the message has no two `readings`");
+  if (count < 2) return strata_fail(STRATA_ERROR, "measuring: the message has fewer than two `readings`");
 
   figures found = measure(readings, count);
   output->content = strata_format("%.1f °C on average, %+.2f a day", found.mean, found.slope);

@@ -1,4 +1,4 @@
-// Makes one page of what the others found, and writes it.
+// Writes a page with the readings, the figures and the notes.
 
 import { action, Failure, files, type Context } from "@strata/action";
 import { curve, type Reading } from "./curve.ts";
@@ -33,10 +33,10 @@ export default action<Config, Page>({
   },
 });
 
-/** What an action of this name found. */
+/** Returns the data of the message with this label. */
 function part<T>(cx: Context<Config>, cause: string): T {
   const message = cx.labelled(cause);
-  if (message?.data === undefined) throw new Failure("error", `making the page: there is nothing from \`${cause}\``);
+  if (message?.data === undefined) throw new Failure("error", `rendering the page: there is no message from \`${cause}\``);
   return message.data as T;
 }
 

@@ -1,10 +1,10 @@
-// The readings as a curve in SVG.
+// Draws the readings as a curve in SVG.
 
 export interface Reading { day: string; temperature: number; wind: number }
 
 const [WIDTH, HEIGHT, MARGIN] = [640, 160, 12];
 
-/** Days that are odd are marked. */
+/** Returns the curve as SVG. The days in `odd` are marked. */
 export function curve(readings: Reading[], odd: Set<string>): string {
   const values = readings.map(({ temperature }) => temperature);
   const [low, high] = [Math.min(...values), Math.max(...values)];
