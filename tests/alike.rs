@@ -1,5 +1,5 @@
-//! The same teams for the probes of all languages: what is told of them must not depend on the language, nor what becomes
-//! of them when they are interrupted or killed.
+//! Teams that are run with the probes of all languages. The events, also after interruptions and
+//! kills, must not depend on the language.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::process::Signal;
 use crate::stream;
 use crate::workspace::Workspace;
 
-/// What is the same for the same team, whatever the probe is written in.
+/// Returns the fields of events that must not depend on the language of the probe.
 fn told(lines: &[Value]) -> Vec<Value> {
     let same = [
         "kind", "role", "index", "action", "attempt", "step", "fault", "from", "to", "cause_by",
@@ -31,7 +31,7 @@ fn told(lines: &[Value]) -> Vec<Value> {
     lines.iter().map(strip).collect()
 }
 
-/// Runs every team with this probe and with the one in Rust.
+/// Fails unless all teams produce the same events with this probe as with the one in Rust.
 #[track_caller]
 pub fn assert_told_like_rust(probe: &Path) {
     let rust = crate::probe::component();
@@ -41,12 +41,12 @@ pub fn assert_told_like_rust(probe: &Path) {
     }
 }
 
-/// A folder with a team and this probe, whose component is compiled already.
+/// Creates a directory with a team and this probe, whose component is already compiled.
 fn place(team: &str, probe: &Path) -> Workspace {
     let place = Workspace::with(team);
     fs::copy(probe, place.path("probe.wasm")).unwrap();
     place.write("replies.toml", "[[reply]]\ntext = \"hi\"\n");
-    // Compiling an interpreter takes longer than a run is waited for.
+    // Compiling an interpreter takes longer than the time limit of a run.
     let checked = place.command(&["check", "team.toml"]).output().unwrap();
     assert!(
         checked.status.success(),
@@ -56,7 +56,8 @@ fn place(team: &str, probe: &Path) -> Workspace {
     place
 }
 
-/// What is told of a run that a signal ends while an action waits, of its resume, and the exit codes.
+/// Returns the exit code and the events of a run that a signal ends while an action waits, and the
+/// events of its resume.
 fn disturbed(probe: &Path, end: Signal) -> (Option<i32>, Vec<Value>, Vec<Value>) {
     let team = r#"schema = "strata.team/1"
 [team]
@@ -94,7 +95,7 @@ config = { steps = [{ say = "{inputs}" }] }
     )
 }
 
-/// What is told of a team that does and suffers what a probe can.
+/// Returns the events of a team that uses all functions of the probe and all its faults.
 fn everything(probe: &Path) -> Vec<Value> {
     let team = r#"schema = "strata.team/1"
 [team]

@@ -2,76 +2,80 @@
 //!
 //! What is tested:
 //!
-//! | module | what |
+//! | module | subject |
 //! |---|---|
-//! | `crash` | `kill -9` at every event of a run, and of its resumes |
-//! | `random_teams` | random teams with faults and kills, held against the same without |
-//! | `driver` | the driver alone, with a store that fails: how often it saves, what it does when it cannot |
-//! | `signals` | Ctrl-C, SIGTERM, the lock and who holds it |
-//! | `embedded` | environments inside a program: handles, variables of their own, how they end |
-//! | `live` | teams that stay: the library, `run --keep-alive`, `send` to a team that runs |
+//! | `crash` | `kill -9` after every event of a run and of its resumes |
+//! | `random_teams` | random teams with faults and kills, compared with the same teams without them |
+//! | `driver` | the driver with a store that fails: how often it saves, what it does if it cannot |
+//! | `signals` | Ctrl-C, SIGTERM, the lock and its owner |
+//! | `embedded` | environments in a program: handles, variables, errors |
+//! | `live` | teams that keep running: the library, `run --keep-alive`, `send` to a running team |
 //! | `shared_log` | teams of one process that share a log |
-//! | `sending` | `send`: once and whole |
-//! | `people` | questions and answers: kills around them, expiry, moves, a person at the terminal |
-//! | `writes` | requests that change something: killed, timed out, broken, settled by the operator |
-//! | `attached` | images and files of an idea: resumed, moved, reported, refused |
-//! | `calls` | calls killed before, during and after; calls made together |
-//! | `five_calls` | the proof that nothing is paid twice, with the table of the book |
-//! | `secrets` | secrets reach the service that is meant, and nothing else |
-//! | `budget` | who is stopped without money, and what counts |
-//! | `recovery` | what `--recover_path` takes; finished teams; what a repeated attempt is given |
-//! | `external` | messages that leave the team, and what comes back |
-//! | `children` | programs that the host starts end with it, also when it is killed |
-//! | `lineages` | going back to any checkpoint, forks, how they compare |
-//! | `retention` | old checkpoints forgotten and pruned |
-//! | `machine` | homes that are no directories; memory that cannot be made executable |
-//! | `policy` | the operator's own file: what it takes away, and that a resume obeys the one of now |
-//! | `faults` | every way to fail beside an action that is well; what the operator is told |
-//! | `joins` | joins as event lines, as `inspect` shows them, in a stalled team; several faults before one |
+//! | `sending` | `send`: messages are stored completely and once |
+//! | `requests` | questions and answers: kills, expiry, moved storage, the terminal |
+//! | `writes` | requests that change something: killed, timed out, broken, decided by the operator |
+//! | `attached` | images and files of an idea: resumed, moved, reported, rejected |
+//! | `calls` | host calls killed before, while and after they are made |
+//! | `together` | host calls that are made in parallel |
+//! | `five_calls` | no call is paid for twice; prints the table of the book |
+//! | `secrets` | secrets reach only the intended service |
+//! | `budget` | which calls a budget stops, and what counts towards it |
+//! | `recovery` | what `--recover_path` accepts; finished teams; the input of a repeated attempt |
+//! | `external` | messages that leave the team, and the answers |
+//! | `children` | programs that the host starts end with it, also if it is killed |
+//! | `lineages` | resuming from any checkpoint, forks, and comparisons |
+//! | `retention` | removing old checkpoints, automatically and with `prune` |
+//! | `machine` | home directories that do not exist; memory that cannot be made executable |
+//! | `policy` | the operator's policy: what it denies; a resume follows the current one |
+//! | `faults` | every kind of fault beside a healthy action; what the operator is shown |
+//! | `joins` | joins in events, in `inspect` and in a stalled team; several faults before a join |
 //! | `metagpt` | teams that MetaGPT saved |
-//! | `strangers` | storage that somebody else wrote: what its team file names is not used, and who looks at it uses nothing |
-//! | `storage` | storage that is absent, empty, foreign, read-only, full, damaged, newer |
-//! | `lost` | a log that was lost or damaged; pipes in place of files; what is not written over |
+//! | `strangers` | storage that another user wrote: nothing that its team file names is used |
+//! | `storage` | storage that is absent, empty, foreign, read-only, full, damaged or newer |
+//! | `lost` | a lost or damaged log; pipes instead of files; files that are not overwritten |
 //! | `components` | components that cannot be used |
 //! | `javascript` | actions in JavaScript and TypeScript |
-//! | `compile_cache` | compiled components: made once, verified, private, as is what builds run |
-//! | `replay` | recorded attempts made again and compared |
-//! | `trust` | components that are locked, and signed |
-//! | `skills` | components on the shelf, and teams that name them |
-//! | `documents` | JSON from outside that swells, nests or contradicts itself, at every door |
+//! | `compile_cache` | compiled components: compiled once, verified and private |
+//! | `replay` | recorded attempts that are repeated and compared |
+//! | `trust` | components that are locked or signed |
+//! | `skills` | components on the shelf, and teams that use them |
+//! | `documents` | JSON from outside that is too large, too deep or contradictory |
 //! | `describing` | `describe`, `schema`, `completions`, `man`, `doctor`, `--help` |
-//! | `live_view` | what moves at the bottom of a terminal, and that nothing of it stays |
-//! | `inspecting` | parts of what is saved: an action, the calls of the host, a message |
-//! | `output` | what goes to stdout and what to stderr; `inspect`, `checkpoints`, `check` |
-//! | `result` | the last output on stdout; where a run is saved if nobody says where |
-//! | `slips` | slips of the pen on the command line and in a team file; words of suggested commands |
-//! | `events` | event lines on stdout, in a file and from the records |
+//! | `live_view` | the status lines at the bottom of a terminal |
+//! | `inspecting` | parts of what is saved: an action, host calls, a message |
+//! | `output` | what is written to stdout and to stderr; `inspect`, `checkpoints`, `check` |
+//! | `result` | the last output on stdout; where a run is saved by default |
+//! | `slips` | typing errors on the command line and in a team file; suggested commands |
+//! | `events` | events on stdout, in a file and from the records |
 //! | `observing` | metrics, and spans for a collector |
-//! | `report` | a run as one page, in a real browser where there is one |
-//! | `files` | files that actions write: with the action or not at all, seen alike by all, kept beside where changed |
-//! | `granted` | directories that are granted with what the host saves in them, by way of links, within each other |
-//! | `hostile` | saved teams that are lost, old, or were prepared by somebody |
+//! | `report` | the report of a run, also in a real browser if there is one |
+//! | `replies` | replies of models that are truncated, refused or failures |
+//! | `files` | files that actions write: atomic, the same for all roles, conflicts kept |
+//! | `granted` | granted directories that contain the storage, that are links, or that are nested |
+//! | `hostile` | saved teams that are lost, old, or prepared by an attacker |
 //! | `graph` | teams drawn on stdout |
-//! | `c` | actions in C, from `new` to a mended run; one in Zig, by a recipe |
-//! | `python` | actions in Python, from `new` to a mended run |
-//! | `dev` | `dev`: what is changed while it watches, and where it goes on from |
-//! | `plain` | components that know nothing of the host |
-//! | `scaffold` | what `new` makes builds and runs |
-//! | `scripts` | source files that are run as they are |
-//! | `bench` | the scripts that measure can be read |
-//! | `house` | the sources keep the rules of the house: who may touch what |
-//! | `reference` | the pages of the documentation that are made from the program |
+//! | `c` | actions in C, from `new` to a fixed run; one in Zig, by a build script |
+//! | `python` | actions in Python, from `new` to a fixed run |
+//! | `dev` | `dev`: what changes while it watches, and from where it continues |
+//! | `foreign_component` | components that were not made for this host |
+//! | `scaffold` | what `new` creates can be built and run |
+//! | `scripts` | source files that run without a build |
+//! | `scopes` | the scopes that roles read and write |
+//! | `escapes` | text of guests is shown without effect on the terminal |
+//! | `attended` | answers and messages that arrive while a team waits |
+//! | `bench` | the scripts of the benchmarks can be parsed |
+//! | `house` | the rules of the sources |
+//! | `reference` | the pages of the documentation that are generated from the program |
 //! | `book` | the documentation: its files are written, its commands run, its outputs compared |
-//! | `snake` | the team that ships with the product, from source to a playable game |
-//! | `polyglot` | the team that ships with the product and has a role per language |
-//! | `map_reduce` | the team that ships with the product and counts words: its join, its faults |
-//! | `werewolf` | the game that ships with the product: its secrets, its counts, its resumes |
+//! | `snake` | the snake team that ships with the product |
+//! | `polyglot` | the team with one role per language that ships with the product |
+//! | `map_reduce` | the word-counting team that ships with the product |
+//! | `werewolf` | the werewolf game that ships with the product |
 //!
-//! What they are made of: `place` (a folder with a team in which the host is run), `process` (a running host),
-//! `terminal` (a host that a person sits in front of), `stream` (event lines), `saved` (`team.json`), `probe` (the
-//! component that does as it is told), `alike` (one team for the probes of all languages), `web` (a server), `signer`
-//! (somebody with a key). Teams that are
-//! longer than a few lines are fixtures.
+//! Their helpers are `workspace` (a directory with a team in which the host is run), `process` (a
+//! running host), `terminal` (a host at a terminal), `stream` (events), `saved` (`team.json`),
+//! `probe` (the component of the probe), `alike` (teams for the probes of all languages), `web` (a
+//! server) and `signer` (a key that signs components). Teams of more than a few lines are fixtures.
 
 #![allow(clippy::unwrap_used, reason = "all of this is tests")]
 

@@ -1,5 +1,5 @@
-//! Teams that stand still while others speak to them: at a terminal where a person is asked, and where only a `team.json`
-//! lies.
+//! Teams that wait while answers and messages arrive: at a terminal that asks a question, and with
+//! a `team.json` alone.
 
 use std::fs;
 
@@ -21,7 +21,7 @@ component = "probe.wasm"
 config = { steps = [{ ask = "how many?", schema = { type = "integer" } }, { say = "re: {inputs}" }] }
 "#;
 
-/// Sends messages for nobody, all at once, each of which has to be taken.
+/// Sends messages to unknown recipients in parallel. All of them must be accepted.
 fn send_at_once(place: &Workspace, count: usize) {
     let send = |n: usize| place.start(&["send", "store", "--cause", "Nobody", &n.to_string()]);
     let sending: Vec<Process> = (0..count).map(send).collect();

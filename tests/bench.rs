@@ -1,11 +1,11 @@
-//! `bench/run` and what belongs to it: that all of it can be read and its options are what they are called. What it
-//! measures takes an optimised build and minutes, and is looked at by people.
+//! The scripts of `bench/`: they can be parsed, and their options have the documented names. The
+//! measurements need an optimised build and minutes, and are not part of the tests.
 
 use std::process::Command;
 
 use crate::probe::project;
 
-/// Parses every script of a directory and its directories, writing nothing.
+/// Parses every Python script below a directory, without writing files.
 const PARSE: &str = "import ast, pathlib, sys
 files = [p for p in pathlib.Path(sys.argv[1]).rglob('*') if p.suffix == '.py' or p.name == 'run']
 [ast.parse(p.read_text(), str(p)) for p in files]

@@ -1,9 +1,11 @@
-//! The pages of the documentation: every file in them is written, every command is run, every output is compared.
+//! The pages of the documentation: every file in them is written, every command is run, and every
+//! output is compared.
 //!
-//! A fence `LANG,file=PATH` is a file; it is written into the page's own folder. A fence `console` holds commands after
-//! `$ `, each followed by the exit code it shall have (`? 3`) where that is not 0, and by its output: `[..]` stands for
-//! anything within a line, `...` for any lines; without lines the output is not shown. How outputs are compared is in
-//! `output`; with `BLESS=1` those that differ are written into the page.
+//! A fence `LANG,file=PATH` is a file, which is written into the directory of the page. A fence
+//! `console` contains commands after `$ `. Each command is followed by its expected exit code
+//! (`? 3`) if it is not 0, and by its output: `[..]` matches anything within a line, `...` any
+//! number of lines. If no output is given, it is not compared. `output` compares outputs. With
+//! `BLESS=1`, outputs that differ are written into the page.
 
 mod interfaces;
 mod output;
@@ -18,12 +20,12 @@ use crate::probe::{build, project};
 use crate::workspace::Workspace;
 use page::{Command, Fence, fences};
 
-/// The pages.
+/// Returns the directory of the pages.
 fn pages() -> PathBuf {
     project().join("docs/src")
 }
 
-/// The folder of a page, and where in it the next command is run.
+/// The directory of a page, and the current directory of its commands.
 struct Folder {
     place: Workspace,
     directory: PathBuf,
@@ -32,7 +34,7 @@ struct Folder {
 impl Folder {
     fn new() -> Self {
         let place = Workspace::empty();
-        // What the reader has installed.
+        // The programs that a reader has installed.
         fs::create_dir(place.path(".bin")).unwrap();
         symlink(
             env!("CARGO_BIN_EXE_strata-host-under-test"),
@@ -43,7 +45,7 @@ impl Folder {
         Self { place, directory }
     }
 
-    /// What pages take from the sources, as they say.
+    /// Copies the files of the sources that the page uses.
     fn provide(&self, page: &str) {
         match page {
             "plain-components" => {
@@ -75,7 +77,7 @@ impl Folder {
         fs::write(path, text).unwrap();
     }
 
-    /// Runs a command; its exit code and what it wrote.
+    /// Runs a command, and returns its exit code and its output.
     fn run(&mut self, line: &str) -> (i32, String) {
         if let Some(to) = line.strip_prefix("cd ") {
             self.directory = self.directory.join(to.trim());
@@ -107,12 +109,13 @@ impl Folder {
             .output()
             .unwrap_or_else(|error| panic!("`{line}`: {error}"));
         let text = String::from_utf8_lossy(&output.stdout);
-        // The reader's folder is not ours.
+        // The directory of the reader has another path.
         let text = text.replace(self.place.path("").to_str().unwrap(), "~/");
         (output.status.code().unwrap_or(-1), text)
     }
 
-    /// What is wrong with a command, and its output as it should stand in the page.
+    /// Checks a command. Fails with the difference, and with the output as it should be in the
+    /// page.
     fn check(&mut self, command: &Command) -> Result<(), (String, Option<String>)> {
         let (code, text) = self.run(&command.line);
         if code != command.code {
@@ -135,19 +138,19 @@ impl Folder {
     }
 }
 
-/// Whether outputs are to be written into the pages.
+/// Returns whether outputs are written into the pages.
 fn bless() -> bool {
     std::env::var_os("BLESS").is_some()
 }
 
-/// Does what a page says.
+/// Writes the files and runs the commands of a page.
 fn check(name: &str) {
     let file = pages().join(name).with_extension("md");
     let mut text = fs::read_to_string(&file).unwrap();
     let mut folder = Folder::new();
     folder.provide(name);
     let mut problems = Vec::new();
-    // Up to where the page was tried: a command may stand in it more than once.
+    // The position up to which the page was checked: a command may occur several times.
     let mut tried = 0;
     for fence in fences(&text.clone()) {
         match fence {
@@ -183,7 +186,7 @@ fn check(name: &str) {
     assert!(problems.is_empty(), "{name}.md:\n{}", problems.join("\n"));
 }
 
-/// The names of the pages that `SUMMARY.md` lists.
+/// Returns the names of the pages that `SUMMARY.md` lists.
 fn listed() -> Vec<String> {
     let summary = fs::read_to_string(pages().join("SUMMARY.md")).unwrap();
     let links = summary
@@ -233,10 +236,10 @@ fn links_between_pages_lead_somewhere() {
     }
 }
 
-/// Makes a test of each page.
+/// Defines a test for each page.
 macro_rules! pages {
     ($($test:ident = $page:literal),+ $(,)?) => {
-        /// The pages that are tried below.
+        /// The pages that are tested below.
         const PAGES: &[&str] = &[$($page),+];
         $(
             #[test]

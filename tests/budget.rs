@@ -1,4 +1,5 @@
-//! Budgets of the whole program: who is stopped, what is kept, what counts.
+//! Budgets of the whole program: which calls they stop, what is saved, and what counts towards
+//! them.
 
 mod together;
 
@@ -9,7 +10,7 @@ use crate::process::Signal;
 use crate::stream;
 use crate::workspace::Workspace;
 
-/// Each call costs a dollar and ten tokens.
+/// A team in which each call costs one dollar and ten tokens.
 const TEAM: &str = r#"
 schema = "strata.team/1"
 [team]
@@ -54,14 +55,14 @@ fn place(text: &str) -> Workspace {
     place
 }
 
-/// The team, whose first action makes these calls together.
+/// Returns the team with a first action that makes these calls in parallel.
 fn at_once(team: &str, prompts: &str) -> String {
     let steps = r#"{ steps = [{ llm = "1" }, { llm = "2" }, { say = "{reads}" }] }"#;
     team.replace(steps, &format!("{{ prompts = [{prompts}] }}"))
         .replacen("probe.wasm", "gather.wasm", 1)
 }
 
-/// A place for such a team.
+/// Creates a directory for such a team.
 fn gathering(text: &str) -> Workspace {
     let place = place(text);
     std::fs::copy(build("tests/gather"), place.path("gather.wasm")).unwrap();
@@ -130,7 +131,7 @@ fn a_cap_is_lifted_where_the_mended_file_or_the_edited_copy_says_so_and_nowhere_
     };
     resumed(&team("investment = 0", "", ""), 0);
     resumed(&team("investment = 3", "", ""), 0);
-    // It named one, and names none any more.
+    // The earlier file had a cap, and this one has none.
     resumed(&team("", "", ""), 0);
     let edited = |pointer: &str, value: f64, code: i32| {
         let mut saved = place.team_json();
@@ -214,11 +215,11 @@ fn an_attempt_that_cannot_pay_is_suspended_and_pays_nothing_twice() {
 
 #[test]
 fn calls_made_together_that_can_be_paid_only_in_part_are_made_as_far_as_they_can() {
-    // Far more is held back for each call than it costs in the end.
+    // More is reserved for each call than it costs in the end.
     let at_once =
         |team: &str, action: &str| at_once(&self::team(team, "", action), r#""1", "2", "3""#);
     let place = gathering;
-    // An action's own budget is for the action to handle, and for a replay to know of.
+    // The action handles its own budget, and a replay must know it.
     let own = place(&at_once("", "investment = 2"));
     let lines = own.run().expect(0).events();
     let said = &stream::of_kind(&lines, "action-finished")[0]["output"]["content"];
@@ -238,7 +239,7 @@ fn calls_made_together_that_can_be_paid_only_in_part_are_made_as_far_as_they_can
 
 #[test]
 fn calls_made_together_that_fail_are_told_as_such_however_little_there_is_to_spend() {
-    // For two of them there would not be enough, if they did not fail.
+    // The money would not suffice for two of them if they did not fail.
     let team = at_once(
         &team("tokens = 1500", "", "tokens = 1500"),
         r#""1", "2", "3""#,
@@ -301,7 +302,8 @@ fn an_action_whose_own_budget_is_used_up_is_told() {
     assert_eq!(live(&place), 3);
 }
 
-/// What is held back for a role of the saved team, in dollars, once it is.
+/// Waits until something is reserved for a role of the saved team, and returns the amount in
+/// dollars.
 fn held_back(place: &Workspace, role: &str) -> f64 {
     loop {
         if let Some(held) = held_back_now(place, role) {
@@ -310,7 +312,7 @@ fn held_back(place: &Workspace, role: &str) -> f64 {
     }
 }
 
-/// The same, where something is.
+/// Returns the amount that is reserved for a role, if there is one.
 fn held_back_now(place: &Workspace, role: &str) -> Option<f64> {
     let shown = place.host(&["inspect", "store", "--json"]).expect(0).stdout;
     let team: Value = serde_json::from_str(&shown).unwrap();
@@ -321,7 +323,7 @@ fn held_back_now(place: &Workspace, role: &str) -> Option<f64> {
     reserved.first().map(|held| held["usd"].as_f64().unwrap())
 }
 
-/// The team, and a role whose calls are answered when `answers` says so.
+/// Returns a team with one more role, whose calls are answered if `answers` is true.
 fn two_roles(of_role: &str, answers: bool) -> Workspace {
     let second = r#"[[role]]
 name = "B"
@@ -376,7 +378,7 @@ fn calls_that_were_cut_off_count_also_for_who_goes_back_and_once() {
     let all = budget(&place);
     assert_eq!(all["total"], 3.0 * 3.0 + 1.0 + 2.0 * held);
     assert_eq!(all["by"]["B/three"]["usd"], 1.0 + 2.0 * held);
-    // The one that was killed first is gone on with: what it held back counted already.
+    // The call that was killed first is made again: what was reserved for it has counted already.
     place
         .host(&["run", "--recover_path", "store", "--checkpoint", "main-1"])
         .expect(0);
@@ -385,7 +387,8 @@ fn calls_that_were_cut_off_count_also_for_who_goes_back_and_once() {
 
 #[test]
 fn caps_of_roles_do_not_start_over_in_a_lineage_that_was_put_aside() {
-    // One more than is held back for the call that is cut off: a reply of usual length, and a word.
+    // One more than what is reserved for the call that is interrupted: a reply of usual length, and
+    // one word.
     let place = two_roles("tokens = 1026", false);
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     process.until("action-started", Some("B"));
@@ -494,7 +497,7 @@ fn a_call_that_still_waited_for_its_turn_when_its_attempt_ended_costs_nothing() 
         (spent("\"1\", \"2\""), one.join().unwrap())
     });
     assert!(one.1 > 0.0);
-    // The second is recorded as a call that failed before it was sent.
+    // The second call is recorded as one that failed before it was sent.
     assert_eq!(two, (1, one.1));
 }
 

@@ -1,7 +1,8 @@
-//! Actions in C: begun, tested, built and run by the commands that a user would call; how their mistakes are told; the
-//! probe in C against the same team as the one in Rust. And the fifth language, by a recipe.
+//! Actions in C: created, tested, built and run by the commands that a user would call, and reports
+//! of their errors. The probe in C produces the same events as the one in Rust. Also an action in
+//! Zig, which is built by a script.
 //!
-//! The compiler and its library are had once for all tests: that takes a while, and PyPI.
+//! The compiler is set up once for all tests, from PyPI, which takes a while.
 
 #[path = "../guest-sdk/fingerprint.rs"]
 mod fingerprint;
@@ -16,7 +17,8 @@ use crate::scaffold::a_mistyped_config_is_refused;
 use crate::stream::of_kind;
 use crate::workspace::Workspace;
 
-/// The probe in C. Building it sets up the compiler, which takes longer than the usual patience of these tests.
+/// The component of the probe in C. Building it sets up the compiler, which takes longer than the
+/// time limit of other tests.
 static PROBE: LazyLock<PathBuf> = LazyLock::new(|| {
     let dir = project().join("plugins/probe-c");
     let output = Workspace::empty()
@@ -31,7 +33,7 @@ static PROBE: LazyLock<PathBuf> = LazyLock::new(|| {
     PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())
 });
 
-/// Waits until actions in C can be built at once.
+/// Waits until the compiler is set up.
 fn with_tools() {
     LazyLock::force(&PROBE);
 }
@@ -100,7 +102,7 @@ fn the_bindings_were_written_from_the_wit_as_it_is() {
     }
 }
 
-/// Statements that end an action other than by returning, and how the fault is described.
+/// Statements that end an action other than by returning, and the reports of the faults.
 const BROKEN: [(&str, &str); 3] = [
     (
         "assert(instruction.len == 0);",
@@ -113,7 +115,7 @@ const BROKEN: [(&str, &str); 3] = [
     ("abort();", "the action called `abort`"),
 ];
 
-/// One after the other in one test: each step takes up what the one before has built.
+/// The steps are in one test, because each uses the results of the previous one.
 #[test]
 fn a_team_in_c_is_begun_tested_built_run_broken_and_mended() {
     with_tools();
@@ -289,7 +291,7 @@ fn a_recipe_that_fails_or_makes_nothing_is_told() {
     }
 }
 
-/// The zig that the tools for C bring.
+/// Returns the command of the zig that was installed as the C compiler.
 pub fn zig() -> String {
     with_tools();
     let tools = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache/strata-host/c");

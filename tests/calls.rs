@@ -1,6 +1,6 @@
-//! Calls of the host, killed: before one is made, while it is under way, after its answer is recorded. Whatever is hit,
-//! what was recorded is not asked for again, and what was not is. Questions to people are in `people`, writes in `writes`
-//! too, calls that are made together in `together`.
+//! Host calls that are killed: before they are made, while they are made, and after their answer is
+//! recorded. A recorded call is not made again; any other call is. Questions to people are in
+//! `requests`, writes also in `writes`, and parallel calls in `together`.
 
 use std::fs;
 
@@ -12,7 +12,8 @@ use crate::together::gathering;
 use crate::web::Web;
 use crate::workspace::Workspace;
 
-/// A team of one action, granted all of a server, whose models answer below `way`.
+/// Creates a team of one action with grants for a server. Its models are at the path `way` of the
+/// server.
 pub fn team(web: &Web, way: &str, component: &str, config: &str) -> Workspace {
     let url = format!("http://127.0.0.1:{}/v1/{way}", web.port());
     let config = config.replace("URL", &url);
@@ -26,7 +27,7 @@ pub fn team(web: &Web, way: &str, component: &str, config: &str) -> Workspace {
     ))
 }
 
-/// The sources of all calls that were recorded, in order.
+/// Returns the sources of all recorded calls, in order.
 pub fn sources(place: &Workspace) -> Vec<String> {
     let lines = place.recorded();
     stream::of_kind(&lines, "host-call")
@@ -46,7 +47,7 @@ pub fn total(place: &Workspace) -> f64 {
         .unwrap()
 }
 
-/// Each kind of call, and whether a server sees it.
+/// Each kind of call, and whether a server receives it.
 const KINDS: [(&str, bool); 5] = [
     (r#"{ llm = "q" }"#, true),
     (r#"{ http = "URL/x" }"#, true),
@@ -55,7 +56,7 @@ const KINDS: [(&str, bool); 5] = [
     ("{ random = 8 }", false),
 ];
 
-/// Waits in the first attempt, so that a kill finds it there.
+/// A wait in the first attempt, during which it is killed.
 const HALT: &str = r#"{ sleep = "60s", attempts = [1] }"#;
 
 #[test]
@@ -110,7 +111,7 @@ fn a_kill_while_a_call_is_under_way_leaves_one_that_is_made_again_or_is_in_doubt
             ("got /v1/once/x", 0.0)
         };
         assert_eq!(output(&place), answer, "{call}");
-        // What nobody saw the answer of counts for all that was held back for it.
+        // A call whose answer was lost counts with the amount that was reserved for it.
         assert!(
             total(&place) >= cost && (cost > 0.0) == (total(&place) > cost),
             "{call}: {}",
@@ -250,7 +251,8 @@ fn no_more_is_taken_and_recorded_than_a_guest_may_have() {
             ["http.fetch-many", "(came to more)"],
             0.0,
         ),
-        // The questions alone are a good part of it. What is answered is paid for, and so it is kept.
+        // The questions alone use a large part of it. Answered calls are paid for, so they are
+        // kept.
         (
             format!("prompts = [{prompts}]"),
             ["llm.complete-many", "(came to 1"],
@@ -272,7 +274,7 @@ fn no_more_is_taken_and_recorded_than_a_guest_may_have() {
         assert!(kept < 5 << 19, "{config:.20}: {kept}");
         assert!((total(&place) - paid).abs() < 1e-9, "{}", total(&place));
         place.host(&["replay", "store"]).expect(0);
-        // The limit stands for what is recorded and what is not: the next attempt comes to the same.
+        // Recorded calls count towards the limit as well, so the next attempt ends in the same way.
         place
             .host(&["run", "team.toml", "--recover_path", "store"])
             .expect(3);
@@ -301,12 +303,12 @@ fn an_answer_that_comes_while_a_run_is_being_stopped_is_durable_before_the_run_h
     process.signal(Signal::INT);
     let recorded = |kind: &str| place.recorded().iter().any(|line| line["kind"] == kind);
     while !recorded("host-call") {}
-    // Who is in a hurry stops it once more, or kills it.
+    // A user who does not want to wait stops it again, or kills it.
     process.kill();
     assert!(!recorded("run-ended"));
 }
 
-/// The team with these lines for its action.
+/// Replaces the team by one with these lines for its action.
 fn limited(place: &Workspace, lines: &str) {
     let text = String::from_utf8(place.read("team.toml")).unwrap();
     place.write("team.toml", text + "[role.action.limits]\n" + lines);
@@ -325,7 +327,7 @@ fn who_waits_to_ask_a_model_again_is_not_waited_for_and_has_paid_nothing() {
         "{}",
         ended.stderr
     );
-    // It was refused, so nothing of what was held back for it counts.
+    // The call was refused, so the reserved amount does not count.
     assert_eq!(
         (web.lines().len(), sources(&place).len(), total(&place)),
         (1, 1, 0.0)
@@ -357,7 +359,7 @@ fn what_was_paid_is_kept_where_an_output_is_too_large_or_writes_conflict() {
             (vec!["live".into(), "recorded".into()], 2.0)
         );
     }
-    // Another schema is no limit: the model is to say something else.
+    // A changed schema is not a changed limit: the model must reply anew.
     let web = Web::new();
     let place = team(
         &web,
@@ -376,7 +378,8 @@ fn what_was_paid_is_kept_where_an_output_is_too_large_or_writes_conflict() {
     place.run().expect(3);
     place.resume().expect(0);
     assert_eq!(sources(&place), ["live", "live"]);
-    // Two that write one key, until the scope unites what they write. What one of them did after it is made again, too.
+    // Two roles write one key until the scope has a reducer. What one of them did afterwards is
+    // repeated, too.
     let web = Web::new();
     let write = "{ set = \"k\", value = 1, scope = \"s\" }";
     let place = team(

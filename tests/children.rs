@@ -7,10 +7,11 @@ use rustix::process::{Pid, test_kill_process};
 
 use crate::workspace::Workspace;
 
-/// How long a machine that is busy may take to end a process.
+/// The time that a busy machine may need to end a process.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Says its own id and that of a program it starts, in a file, and goes on whatever becomes of its input.
+/// A program that writes its own id and that of a child into a file, and continues when its input
+/// is closed.
 const BRIDGE: &str = r#"sleep 600 &
 echo "$$ $!" >> ids
 wait
@@ -34,7 +35,7 @@ config = { steps = [{ say = "news", to = ["world"] }] }
 "#;
 
 fn is_there(id: i32) -> bool {
-    // One that has ended and was not waited for yet does nothing any more.
+    // A process that has ended but was not waited for is a zombie.
     let is_dead = |stat: String| {
         stat.rsplit(')')
             .next()
@@ -44,7 +45,7 @@ fn is_there(id: i32) -> bool {
     test_kill_process(Pid::from_raw(id).unwrap()).is_ok() && !is_zombie
 }
 
-/// The ids in a file of the place, once there are so many lines.
+/// Waits until a file has this many lines, and returns the process ids in it.
 fn ids(place: &Workspace, name: &str, lines: usize) -> Vec<i32> {
     let begun = Instant::now();
     loop {
@@ -71,8 +72,8 @@ fn gone(ids: &[i32]) {
 #[test]
 fn the_program_outside_ends_with_a_host_that_is_killed_before_a_resume_starts_it_again() {
     let place = Workspace::with(TEAM);
-    // It notes who of those before it is there when it begins, and whether it leads its own group: then nobody could
-    // know of it before it ran.
+    // The program records which earlier processes exist when it begins, and whether it leads its
+    // own process group: if it did, nobody could know its id before it runs.
     let notes = "for id in $(cat ids 2>/dev/null); do kill -0 $id 2>/dev/null && grep -q '^State:.[^Z]' /proc/$id/status \
                  && echo $id >> outlived; done\n\
                  read -r _ _ _ _ group _ < /proc/$$/stat; [ $group != $$ ] || echo \"$$ is not watched\" >> outlived\n";
@@ -109,7 +110,7 @@ fn the_program_outside_ends_with_a_host_that_is_killed_before_a_resume_starts_it
 #[test]
 fn a_build_ends_with_a_host_that_is_killed() {
     let place = Workspace::empty();
-    // In place of the compiler, something that takes its time.
+    // A slow program instead of the compiler.
     place.write(
         "bin/cargo",
         format!("#!/bin/sh\ncd '{}'\n{BRIDGE}", place.path("").display()),

@@ -1,4 +1,5 @@
-//! Compiled components, across processes: compiled once, kept safely, and not needed where they cannot be kept.
+//! Compiled components across processes: they are compiled once, stored safely, and not needed if
+//! they cannot be stored.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -20,7 +21,8 @@ name = "One"
 component = "probe.wasm"
 "#;
 
-/// `check`, which loads the team's component, with a cache of the test's own; it says when it compiles.
+/// Returns the command `check` with a cache of this test. It loads the component and reports
+/// whether it compiles it.
 fn command(place: &Workspace) -> Command {
     let mut command = place.command(&["check", "team.toml", "-v"]);
     command.env("XDG_CACHE_HOME", place.path("cache"));
@@ -35,7 +37,7 @@ fn compiled(ended: &Ended) -> usize {
     ended.stderr.matches("compiling component").count()
 }
 
-/// The one file of compiled code.
+/// Returns the path of the file with the compiled code.
 fn kept(place: &Workspace) -> PathBuf {
     let files = fs::read_dir(place.path("cache/strata-host/compiled")).unwrap();
     let files = files.map(|file| file.unwrap().path());
@@ -124,7 +126,7 @@ fn what_builds_run_is_not_put_where_others_could_change_it() {
         .iter()
         .for_each(|part| assert!(refused.contains(part), "{refused}"));
     assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
-    // Elsewhere there may be more room.
+    // Another directory may have more space.
     fs::rename(&dir, place.path("elsewhere")).unwrap();
     std::os::unix::fs::symlink(place.path("elsewhere"), &dir).unwrap();
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o700)).unwrap();
@@ -137,7 +139,7 @@ fn where_there_is_no_address_space_for_a_pool_a_team_runs_all_the_same() {
     let place = Workspace::with(TEAM);
     let host = place.command(&["run", "team.toml", "--storage", "store"]);
     let mut shell = Command::new("sh");
-    // 8 GB: enough to run, and far from enough to reserve room for many memories of 4 GB each.
+    // 8 GB: enough to run, but not enough to reserve address space for many memories of 4 GB each.
     shell
         .args(["-c", "ulimit -v 8000000; exec \"$0\" \"$@\""])
         .arg(host.get_program())

@@ -1,5 +1,5 @@
-//! Components that cannot be used: `check` and `run` say which, where in the team file, and what to do; nothing is
-//! created. What is wrong with team files themselves is tested beside the manifest.
+//! Components that cannot be used: `check` and `run` name them, the position in the team file, and
+//! a remedy. Nothing is created. Errors in team files are tested with the manifest.
 
 use crate::workspace::Workspace;
 
@@ -15,10 +15,10 @@ name = "One"
 component = "bad.wasm"
 EXTRA"#;
 
-/// What it is, its bytes, and parts of what is said about it.
+/// The name of a case, the bytes of a component, and parts of the report.
 type Case<'a> = (&'a str, Option<Vec<u8>>, &'a [&'a str]);
 
-/// Checks and runs a team whose only component is this one.
+/// Checks and runs a team with this component.
 #[track_caller]
 fn check(name: &str, bytes: Option<&[u8]>, extra: &str, expected: &[&str]) {
     let place = Workspace::with(&TEAM.replace("EXTRA", extra));
@@ -43,19 +43,19 @@ fn check(name: &str, bytes: Option<&[u8]>, extra: &str, expected: &[&str]) {
     }
 }
 
-/// A component of this text.
+/// Returns the component of a text.
 fn component(text: &str) -> Vec<u8> {
     wat::parse_str(text).expect("it is a component")
 }
 
-/// An instance of the handler's name that has nothing of it.
+/// Returns an instance with the name of the handler that has no functions.
 fn handler(version: &str) -> String {
     format!(
         "(component (instance $none) (export \"strata:action/handler@{version}\" (instance $none)))"
     )
 }
 
-/// The probe with one of its imports called otherwise; both names are of one length.
+/// Returns the probe with an import that is renamed. Both names have the same length.
 fn renamed(import: &str, name: &str) -> Vec<u8> {
     replaced(
         std::fs::read(crate::probe::component()).unwrap(),
@@ -64,7 +64,7 @@ fn renamed(import: &str, name: &str) -> Vec<u8> {
     )
 }
 
-/// A component in which a text is another of the same length.
+/// Returns a component in which a text is replaced by another of the same length.
 fn replaced(mut bytes: Vec<u8>, text: &str, other: &str) -> Vec<u8> {
     let places: Vec<usize> = (0..bytes.len() - text.len())
         .filter(|at| bytes[*at..].starts_with(text.as_bytes()))

@@ -1,4 +1,4 @@
-//! `kill -9` at every event of a run: whatever instant is hit, the resumed run ends as if nothing had happened.
+//! `kill -9` after every event of a run: the resumed run always ends as if nothing had happened.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::saved::essence;
 use crate::stream;
 use crate::workspace::Workspace;
 
-/// How often a run may have to be resumed. Two kills need two.
+/// The maximum number of resumes. Two kills need two.
 const RESUMES: usize = 4;
 
 struct Undisturbed {
@@ -27,7 +27,8 @@ fn undisturbed() -> Undisturbed {
     }
 }
 
-/// Does something with every number below `end`, on as many threads as the machine runs at once.
+/// Calls a function with every number below `end`, on as many threads as the machine has
+/// processors.
 fn in_parallel(end: usize, work: impl Fn(usize) + Sync) {
     let next = AtomicUsize::new(0);
     let workers = std::thread::available_parallelism().map_or(2, usize::from);
@@ -46,8 +47,8 @@ fn in_parallel(end: usize, work: impl Fn(usize) + Sync) {
     });
 }
 
-/// Kills a run when it has told as many lines as each of `kills` says (a run and its resumes, in order) and the pause
-/// behind it is over; then resumes it to its end.
+/// Kills a run and its resumes, each after a number of lines and a pause as given by `kills`, and
+/// then resumes it to its end.
 fn check(kills: &[(usize, Duration)], undisturbed: &Undisturbed) {
     let place = Workspace::of("matrix");
     let mut args = vec!["run", "team.toml", "--storage", "store", "--events", "-"];
@@ -93,7 +94,7 @@ fn a_run_whose_resumes_are_killed_too_ends_like_an_undisturbed_one() {
     let undisturbed = undisturbed();
     let total = undisturbed.lines.len();
     in_parallel(24, |seed| {
-        // Odd pauses, so that kills hit what happens between two lines as well.
+        // Various pauses, so that kills also hit instants between two lines.
         let pause = |salt: usize| Duration::from_micros(((seed + salt) * 389 % 4000) as u64);
         let first = 1 + seed * 37 % total;
         let kills = [
@@ -107,7 +108,7 @@ fn a_run_whose_resumes_are_killed_too_ends_like_an_undisturbed_one() {
 
 #[test]
 fn a_run_killed_before_anything_happened_begins_with_its_own_idea_when_it_is_resumed() {
-    // As soon as the database is there nothing is in it yet.
+    // The database is empty when it has just been created.
     for n in 0..12 {
         let place = Workspace::of("matrix");
         let process = place.start(&["run", "team.toml", "my idea", "--storage", "store"]);

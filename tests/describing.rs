@@ -1,5 +1,5 @@
-//! What the program says about itself and about components: `describe`, `schema`, `completions`, `man`, `doctor`,
-//! `--help`.
+//! Descriptions of the program and of components: `describe`, `schema`, `completions`, `man`,
+//! `doctor`, `--help`.
 
 use serde_json::Value;
 

@@ -1,4 +1,5 @@
-//! `dev`: a team that is broken, mended and changed while the loop watches; where it goes on from.
+//! `dev`: a team that is broken, fixed and changed while `dev` watches it, and from where it
+//! continues.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +10,7 @@ use crate::process::{Process, Signal};
 use crate::stream;
 use crate::workspace::Workspace;
 
-/// A role after the other. What they do is put in.
+/// A team of two roles, one after the other. Their steps are inserted.
 const TWO: &str = r#"
 schema = "strata.team/1"
 [team]
@@ -37,7 +38,7 @@ fn two(idea: &str, first: &str, second: &str) -> String {
         .replace("SECOND", second)
 }
 
-/// The loop in a folder, with what it says on stdout.
+/// Starts `dev` in a directory and waits for its output.
 fn looped(place: &Workspace, team: &str, more: &[&str]) -> Process {
     let host = place.command(&[&["dev", team, "--storage", "store"], more].concat());
     let mut command = Command::new("sh");
@@ -55,7 +56,7 @@ fn looped(place: &Workspace, team: &str, more: &[&str]) -> Process {
     Process::spawn(command)
 }
 
-/// The actions that were started in the current lineage, and what led to it.
+/// Returns the actions that were started in the current lineage and those before it.
 fn started(place: &Workspace) -> Vec<String> {
     stream::actions(&place.recorded(), "action-started")
 }
@@ -113,13 +114,13 @@ fn what_was_done_with_what_is_changed_is_done_again_from_before_it() {
     let mut dev = looped(&place, "team.toml", &[]);
     dev.until_said("done after 2 steps");
     dev.until_said("for changes; Ctrl-C");
-    // The second only: the first is kept.
+    // Only the second role is changed: the first is kept.
     place.write("team.toml", two("go", "a", "say = \"{inputs}?\""));
     dev.until_said("as lineage");
     dev.until_said("done after 2 steps");
     dev.until_said("for changes; Ctrl-C");
     assert_eq!(started(&place), ["A.One", "B.Two"]);
-    // The first: both.
+    // The first role is changed: both run again.
     place.write("team.toml", two("go", "b", "say = \"{inputs}?\""));
     dev.until_said("done after 2 steps");
     dev.until_said("for changes; Ctrl-C");
@@ -128,14 +129,14 @@ fn what_was_done_with_what_is_changed_is_done_again_from_before_it() {
         .map(|line| line["output"]["content"].as_str().unwrap().to_owned())
         .collect();
     assert_eq!(outputs, ["b", "b?"]);
-    // Nothing that counts.
+    // A change that has no effect.
     place.write(
         "team.toml",
         two("go", "b", "say = \"{inputs}?\"") + "# a remark\n",
     );
     dev.until_said("the team is done, and nothing that it ran with has changed");
     dev.until_said("for changes; Ctrl-C");
-    // Another idea is another run; the one before is set aside.
+    // Another idea starts another run; the previous one is kept.
     place.write("team.toml", two("again", "b", "say = \"{inputs}?\""));
     dev.until_said("the team begins anew");
     dev.until_said("for changes; Ctrl-C");
@@ -196,7 +197,7 @@ fn what_is_wrong_with_a_source_is_told_in_its_place_and_the_loop_goes_on() {
     place.write(team, "[team");
     dev.until_said("not valid TOML");
     dev.until_said("for changes; Ctrl-C");
-    // What the file said before is watched as long as it says nothing.
+    // While the file cannot be parsed, the files that it named before are watched.
     place.write(source, &good_source);
     dev.until_said("not valid TOML");
     dev.until_said("for changes; Ctrl-C");
@@ -232,7 +233,7 @@ fn replies_and_schemas_that_the_team_file_names_are_watched() {
             .contains("second"),
         "{outputs:?}"
     );
-    // What the schema refuses now, it let pass before.
+    // The changed schema rejects what it accepted before.
     place.write("out.json", "{ \"type\": \"string\" }");
     dev.until_said("`out.json` changed");
     dev.until_said("fault: A action 0 `One`");

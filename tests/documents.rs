@@ -1,6 +1,7 @@
-//! Documents from outside that are more than they seem: short texts of countless values, nested without end, with keys
-//! that say two things. Every door refuses them before anything is made of them, and says so; the host goes on or stops
-//! in order. The doors that guests use are among the tests of the sandbox.
+//! Documents from outside that are expensive or ambiguous: short texts with very many values,
+//! deeply nested ones, and ones with duplicate keys. They are rejected wherever they can enter,
+//! with a report, and the host continues or stops in an orderly way. The entries for guests are
+//! tested with the sandbox.
 
 use std::fs;
 
@@ -8,7 +9,7 @@ use crate::replies;
 use crate::web::Web;
 use crate::workspace::Workspace;
 
-/// The documents, by name.
+/// Returns a document by its name.
 pub fn document(name: &str) -> String {
     match name {
         "deep" => "[".repeat(200) + &"]".repeat(200),
@@ -19,7 +20,7 @@ pub fn document(name: &str) -> String {
     }
 }
 
-/// What is said of them where values of any kind are read.
+/// The reports for these documents where any JSON value is accepted.
 const TOLD: [(&str, &str); 3] = [
     ("deep", "nested deeper than 100 levels"),
     (
@@ -29,7 +30,7 @@ const TOLD: [(&str, &str); 3] = [
     ("broken", "not a JSON document"),
 ];
 
-/// A team of one role whose action asks a model, writes to somebody outside, or asks a person.
+/// Creates a team of one role, whose action calls a model, writes to the outside, or asks a person.
 fn team(settings: &str, step: &str) -> Workspace {
     Workspace::with(&format!(
         r#"schema = "strata.team/1"
@@ -50,7 +51,8 @@ llm = {{ models = ["*"] }}
     ))
 }
 
-/// Lets a document in, checks how that ends, and gives what the operator is told.
+/// Functions that pass a document to the host, check how that ends, and return what the operator is
+/// shown.
 type Door = fn(&str) -> String;
 
 fn reply(name: &str) -> String {
@@ -149,7 +151,7 @@ fn what_swells_or_nests_is_refused_at_every_door() {
         }
     }
     check(message_by_stdio, "twofold", "key `content` appears twice");
-    // What is longer is no argument of a command.
+    // A longer text cannot be an argument of a command.
     check(answer, "deep", "nested deeper than 100 levels");
     check(team_json, "deep", "recursion limit exceeded");
     check(

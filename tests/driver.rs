@@ -1,4 +1,5 @@
-//! The driver with a scripted sandbox and a store in memory: how often it saves, and what it does when it cannot.
+//! The driver with a scripted sandbox and a store in memory: how often it saves, and what it does
+//! if it cannot.
 
 mod requests;
 
@@ -32,18 +33,18 @@ use strata_host::storage::{
     MemoryLease, Pruned, Record, SavedDefinition, StateSelector, StoreError,
 };
 
-/// What a store did, and when it shall fail.
+/// What a store did, and when it is to fail.
 #[derive(Default)]
 struct Ledger {
     records: Vec<Record>,
     appends: usize,
-    /// The number of the append that fails, and of all after it.
+    /// The number of the append that fails, and so do all later ones.
     fails_at: Option<usize>,
-    /// Whether the state is to be saved all the time, and cannot be.
+    /// Whether a snapshot is always due, and fails.
     no_snapshots: bool,
 }
 
-/// A store in memory that can be looked into while it is used, and breaks when told to.
+/// A store in memory that can be inspected while it is used, and that fails on request.
 struct WatchedStore {
     store: MemoryLease,
     ledger: Arc<Mutex<Ledger>>,
@@ -217,7 +218,7 @@ fn host_services(team: &Team, sandbox: &ScriptedSandbox) -> HostServices {
     }
 }
 
-/// A run: what it came to, what was told, what is saved.
+/// The result of a run: its end, the reported events, and the saved state.
 struct Ran {
     status: Result<Status, DriverError>,
     told: Vec<u64>,
@@ -225,7 +226,7 @@ struct Ran {
     ledger: Arc<Mutex<Ledger>>,
 }
 
-/// A store for a run that begins with this state.
+/// Returns a store for a run that begins with this state.
 fn watched(stepper: &Stepper, ledger: &Arc<Mutex<Ledger>>) -> WatchedStore {
     let definition = SavedDefinition {
         name: String::new(),
@@ -239,7 +240,7 @@ fn watched(stepper: &Stepper, ledger: &Arc<Mutex<Ledger>>) -> WatchedStore {
     }
 }
 
-/// Runs a team from the records of an earlier run, or afresh where there are none.
+/// Runs a team from the records of an earlier run, or from the beginning if there are none.
 fn run(
     team: &Arc<Team>,
     sandbox: &ScriptedSandbox,
@@ -303,7 +304,8 @@ fn run(
     }
 }
 
-/// Two roles in a row beside a third; one action fails for good in its first attempt of each run, one only in passing.
+/// Returns a team with two roles in sequence beside a third one. One action fails permanently in
+/// its first attempt of each run, another one fails with a retryable failure.
 fn busy() -> (Arc<Team>, ScriptedSandbox) {
     let team = team(vec![
         role("A", "UserRequirement", &["One", "Two"]),
@@ -422,7 +424,7 @@ fn a_run_goes_on_from_whatever_could_be_saved() {
             .map(|message| env.message(*message).content.clone())
             .collect()
     };
-    // Where the first append fails there is no run to go on with.
+    // If the first append fails, there is no run to continue.
     for fails_at in 2..=appends {
         let (team, sandbox) = busy();
         let broken = run(&team, &sandbox, &[], Some(fails_at));
@@ -497,7 +499,7 @@ fn who_gave_an_order_that_cannot_be_saved_is_not_told_that_it_was_never_carried_
         runtime.block_on(orders.send(said)),
         Err(CommandError::Ended)
     );
-    // Nothing that the failed append left unsaved is saved later, in whatever way it is tried.
+    // What the failed append did not save is not saved later, in any way.
     let appends = ledger.lock().unwrap().appends;
     ledger.lock().unwrap().fails_at = None;
     let journal = driver.journal_mut();

@@ -1,5 +1,5 @@
-//! What a program needs that has environments inside of it: handles for its tasks, variables of its own for each, and to
-//! hear of an end.
+//! Environments that are embedded in a program: handles for its tasks, separate environment
+//! variables for each environment, and the report of an error.
 
 use std::time::Duration;
 

@@ -1,9 +1,10 @@
-//! What guests choose is shown to people, and does nothing to their terminal: names of files, labels, recipients, keys.
+//! Text that guests choose is shown without effect on the terminal: names of files, labels,
+//! recipients, keys.
 
 use crate::process::Process;
 use crate::workspace::Workspace;
 
-/// A takes every place where a guest chooses a text that is shown; then it fails.
+/// A team in which A uses every text of a guest that is shown, and then fails.
 const TEAM: &str = r#"
 schema = "strata.team/1"
 [team]
@@ -96,7 +97,7 @@ fn nothing_that_a_guest_chose_reaches_the_terminal_as_it_is() {
     for (args, parts) in cases {
         plain(&args.join(" "), &place.host(args).expect(0).stdout, parts);
     }
-    // Programs are told what it is.
+    // In JSON, programs receive the text unchanged.
     let json = place.host(&["files", "store", "--json"]).expect(0).stdout;
     assert!(json.contains(r"file\u001b[2J\nbroken"), "{json}");
 }
@@ -117,7 +118,8 @@ fn our_own_colours_are_shown_beside_what_a_guest_chose() {
     );
 }
 
-/// Characters that show nothing, reorder their surroundings or end a line, and two that emoji need.
+/// Characters that are invisible, change the order of text or end a line, and two that are needed
+/// for emoji.
 const UNSEEN: [char; 20] = [
     '\u{85}',
     '\u{9b}',
@@ -142,7 +144,8 @@ const UNSEEN: [char; 20] = [
 ];
 const EMOJI: &str = "\u{1f469}\u{200d}\u{1f4bb}\u{2764}\u{fe0f}";
 
-/// What is said in every place where a guest, a model or the author of a team chooses a text that is shown.
+/// The text at every place where a guest, a model or the author of a team chooses a text that is
+/// shown.
 const UNSEEN_TEAM: &str = r#"
 schema = "strata.team/1"
 [team]
@@ -273,7 +276,8 @@ fn characters_that_are_not_seen_are_shown_by_no_command() {
     check_commands(&place, &text);
 }
 
-/// Fails if an invisible character is among what a command shows, or if emoji should be and are not.
+/// Fails if the output of a command contains an invisible character, or if it should contain emoji
+/// and does not.
 fn clean(what: &str, shown: &str, emoji: bool) {
     let found: Vec<_> = shown
         .chars()
@@ -287,7 +291,7 @@ fn clean(what: &str, shown: &str, emoji: bool) {
     );
 }
 
-/// Runs every command that shows something of a saved team.
+/// Runs every command that shows a part of a saved team.
 fn check_commands(place: &Workspace, text: &str) {
     for args in COMMANDS {
         let ended = place.host(args);
@@ -298,7 +302,7 @@ fn check_commands(place: &Workspace, text: &str) {
         );
         clean(&args.join(" "), &(ended.stdout + &ended.stderr), false);
     }
-    // Programs are told what it is, as JSON has it beyond U+FFFF.
+    // In JSON, programs receive the characters, those beyond U+FFFF as escapes.
     let events = place.host(&["events", "store"]).expect(0).stdout;
     assert!(
         events.contains(r"a\u2028a\u2029") && events.contains(r"a\udb40\udc41a"),

@@ -1,4 +1,4 @@
-//! Events as lines of JSON: on stdout, in a file, and from the records, the same everywhere.
+//! Events as lines of JSON: the same on stdout, in a file and from the records.
 
 use std::fs;
 
@@ -50,7 +50,7 @@ fn a_resume_writes_its_events_after_those_of_the_file_and_a_fresh_run_begins_it_
         .host(&["run", "--recover_path", "store", "--events", "lines"])
         .expect(0);
     assert_eq!(lines(), recorded("store"));
-    // One that is done tells nothing.
+    // A finished run writes no events.
     place
         .host(&["run", "--recover_path", "store", "--events", "lines"])
         .expect(0);
@@ -68,7 +68,7 @@ fn a_resume_writes_its_events_after_those_of_the_file_and_a_fresh_run_begins_it_
         .expect(3);
     let before = lines();
     assert_eq!(before, recorded("other"));
-    // What a full disk or a kill left of a line is cut off: each line is an event.
+    // A partial line, as a full disk or a kill leaves it, is removed: each line is an event.
     place.write("lines", format!("{before}{{\"n\":"));
     place
         .host(&["run", "--recover_path", "other", "--events", "lines"])
@@ -92,7 +92,7 @@ fn a_resume_makes_up_in_the_file_for_what_was_recorded_and_not_told() {
         ])
         .expect(3);
     let before = lines();
-    // What was recorded and told nobody, since the run was killed, is made up for.
+    // Events that were recorded but not written, because the run was killed, are added.
     let first: String = before.split_inclusive('\n').take(3).collect();
     place
         .host(&["run", "team.toml", "--storage", "third"])
@@ -114,7 +114,8 @@ fn a_resume_makes_up_in_the_file_for_what_was_recorded_and_not_told() {
         .host(&["run", "--recover_path", "fourth", "--events", "lines"])
         .expect(0);
     assert_eq!(lines(), recorded("fourth"));
-    // Also of a run that was killed when all was recorded, so that nothing is left to run.
+    // They are also added if the run was killed when everything was recorded, so that nothing is
+    // left to run.
     let first: String = lines().split_inclusive('\n').take(5).collect();
     place.write("lines", format!("{first}{{\"n\":"));
     place

@@ -1,4 +1,4 @@
-//! The world outside of a team: `[env.external]` over a program's streams and over HTTP.
+//! The environment outside of a team: `[env.external]` with a program and over HTTP.
 
 mod answers;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::process::Signal;
 use crate::stream;
 use crate::workspace::Workspace;
 
-/// Writes to alice and hears what she answers.
+/// A team that writes to alice and handles her answer.
 const TEAM: &str = r#"
 schema = "strata.team/1"
 [team]
@@ -45,7 +45,7 @@ config = { steps = [{ say = "heard {inputs}" }] }
 
 const STDIO: &str = "kind = \"stdio\"\ncommand = [\"sh\", \"bridge.sh\"]";
 
-/// Notes what it is told and answers each line.
+/// A program that records what it receives and answers each line.
 const BRIDGE: &str = r#"while IFS= read -r line; do
     printf '%s\n' "$line" >> got.txt
     printf '{"content":"hello","cause_by":"Answer","sent_from":"alice","id":"a1"}\n'
@@ -65,7 +65,7 @@ fn got(place: &Workspace) -> Vec<Value> {
         .collect()
 }
 
-/// What B said in the end.
+/// Returns the contents of the messages that B received.
 fn heard(place: &Workspace) -> Vec<String> {
     let all = place.recorded();
     let finished = stream::of_kind(&all, "action-finished")
@@ -189,7 +189,8 @@ fn an_outside_that_fails_is_told() {
 
 #[test]
 fn an_outside_that_ends_well_and_does_not_read_what_it_was_told_is_told() {
-    // One that ends while it could be told more, one after that, one that reads and has nothing to say.
+    // A program that ends before everything is sent, one that ends afterwards, and one that reads
+    // and does not answer.
     let cases = [
         ("sleep 0.2", "", true),
         ("sleep 1", "", true),
@@ -248,7 +249,7 @@ fn what_could_not_be_handed_over_waits_for_a_resume_and_keeps_its_id() {
 #[test]
 fn a_kill_before_the_record_hands_it_over_again_under_the_same_id() {
     let place = place(STDIO, "now = true");
-    // It takes a line and never answers.
+    // A program that reads a line and never answers.
     place.write("bridge.sh", "cat >> got.txt");
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     process.until("step-committed", None);
@@ -311,14 +312,15 @@ fn over_http_messages_are_posted_and_answers_come_back_as_a_list() {
         requests[0].0
     );
     assert_eq!(heard(&place), ["heard for alice", "heard by post"]);
-    // What comes from outside is not sent back there.
+    // Messages from outside are not sent back.
     assert_eq!(
         stream::of_kind(&ended.events(), "dead-letter")[0]["to"],
         "bob"
     );
 }
 
-/// Answers that it cannot take messages for now, so many times, and takes them then. Gives its address, and what counts.
+/// Starts a server that rejects a number of requests and accepts later ones. Returns its address
+/// and a counter of requests.
 fn down(times: usize) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/in", listener.local_addr().unwrap());
@@ -368,7 +370,8 @@ fn a_server_that_is_down_is_tried_again_for_as_long_as_the_team_is_kept_alive() 
     assert_eq!(posted.load(Ordering::Relaxed), 10);
 }
 
-/// Answers each message that is posted to it after a while. Gives its address, and what counts them.
+/// Starts a server that answers each request after a delay. Returns its address and a counter of
+/// requests.
 fn slow() -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/in", listener.local_addr().unwrap());
@@ -395,7 +398,7 @@ fn a_message_that_is_being_handed_over_is_not_cut_off_by_the_end_of_the_run() {
     let external = format!("kind = \"http\"\nurl = \"{url}\"");
     let place = place(&external, "now = true");
     let whole = place.read("team.toml");
-    // B has mail at once, and fails while the message is on its way out.
+    // B has mail at once, and fails while the message is being sent.
     let failing = TEAM.replace("{ say = \"heard", "{ fail = \"trap\" }, { say = \"heard");
     place.write(
         "team.toml",
@@ -466,7 +469,8 @@ fn an_outside_that_never_stops_talking_does_not_keep_a_run_from_ending() {
 
 #[test]
 fn what_an_outside_leaves_behind_does_not_keep_a_run_from_ending() {
-    // It holds the output of the program, and writes to it for a while or not at all.
+    // The program leaves a child that keeps its output open, and writes to it for a while or not at
+    // all.
     for left in ["sleep 30", "while :; do echo; sleep 0.01; done"] {
         let place = place(STDIO, "now = true");
         let answer = r#"{"content":"hello","cause_by":"Answer"}"#;
@@ -493,7 +497,7 @@ fn what_an_outside_leaves_behind_does_not_keep_a_run_from_ending() {
     }
 }
 
-/// Takes its time over each line that it reads.
+/// A program that needs some time for each line.
 const THOUGHTFUL: &str = r#"while IFS= read -r line; do
     printf '%s\n' "$line" >> got.txt
     sleep 0.4
@@ -501,7 +505,8 @@ const THOUGHTFUL: &str = r#"while IFS= read -r line; do
 done
 "#;
 
-/// Runs a team with three messages for such a program until it is ended by this; then goes on with it.
+/// Runs a team that sends three messages to such a program, ends it in the given way, and resumes
+/// it.
 fn told_all(end: impl Fn(&Workspace)) -> Workspace {
     let place = place(STDIO, "now = true");
     place.write("bridge.sh", THOUGHTFUL);

@@ -1,5 +1,5 @@
-//! Faults: every way to fail, side by side with an action that is well; what the operator is told, and that the
-//! command he is told works.
+//! Every kind of fault beside a healthy action, what the operator is shown, and that the suggested
+//! command works.
 
 use std::process::Command;
 
@@ -10,10 +10,10 @@ use crate::stream::{self, text};
 use crate::web::Web;
 use crate::workspace::Workspace;
 
-/// A storage directory whose name a shell would take apart.
+/// The name of a storage directory that must be quoted in a shell.
 const STORAGE: &str = "the team's $HOME";
 
-/// Role, index, action and kind of each fault, and a part of its cause.
+/// The role, index, action and kind of each fault, and a part of its cause.
 const FAULTS: [(&str, i32, &str, &str, &str); 11] = [
     ("Trap", 1, "Fails", "trap", "unreachable"),
     ("Error", 0, "Fails", "error", "told to fail"),
@@ -28,10 +28,10 @@ const FAULTS: [(&str, i32, &str, &str, &str); 11] = [
     ("Think", -1, "think", "think", "unreachable"),
 ];
 
-/// The roles that are well.
+/// The roles without a fault.
 const WELL: [&str; 4] = ["Sane", "Asker", "Writer", "Closer"];
 
-/// What a role leaves behind that others can see.
+/// Returns everything of a role that others can see.
 fn traces(place: &Workspace, store: &str, role: &str) -> [Value; 4] {
     let team: Value = serde_json::from_slice(&place.read(&format!("{store}/team.json"))).unwrap();
     let role = role.to_owned();
@@ -43,9 +43,10 @@ fn traces(place: &Workspace, store: &str, role: &str) -> [Value; 4] {
     ]
 }
 
-/// All that was told of a role, in its order: what it was called for, called, wrote, returned, sent, and where that went.
+/// Returns the events of a role, in order: its calls, writes, outputs and messages, and their
+/// recipients.
 fn told(lines: &[Value], role: &str) -> Vec<Value> {
-    // That a saved result is used is told on a resume only.
+    // Only a resume reports that a saved result is used.
     let of_role = |line: &&Value| {
         (line["role"] == role || line["from"] == role) && line["kind"] != "action-replayed"
     };
@@ -220,7 +221,8 @@ fn a_limit_that_was_reached_is_told_with_the_line_to_change() {
         "(came to 1025); raise `limits.host_calls` (add `limits = { host_calls = 2048 }`, team.toml:26)",
     );
     told("(came to 9 MiB); raise `limits.output` (add `limits = { output = \"12 MiB\" }`, ");
-    // The limits tell what to raise; that the action may loop is all that there is to add.
+    // The lines about limits say what to increase. The only other advice is that the action may
+    // loop.
     told("if the action loops without end, a higher limit does not help: fix the action");
     assert_eq!(
         ended.stderr.matches("how to fix it").count(),
@@ -244,7 +246,7 @@ fn a_limit_that_was_reached_is_told_with_the_line_to_change() {
     );
 }
 
-/// Runs a command as somebody would who copies it into a shell.
+/// Runs a command line in a shell, as a user does who copies it.
 fn literally(place: &Workspace, command: &str) -> std::process::Output {
     let host = place.command(&[]);
     let bin = place.path("bin");
@@ -291,7 +293,7 @@ fn the_commands_after_a_fork_failed_go_on_with_the_fork_whatever_ran_since() {
                 .all(|line| line.contains(" --checkpoint main.1-")),
         "{failed}"
     );
-    // Without the checkpoint they would now go on with the lineage that the fork left.
+    // Without the checkpoint, they would continue the lineage from which the fork was made.
     place
         .host(&["run", "--recover_path", "store", "--checkpoint", &newest])
         .expect(0);

@@ -1,5 +1,5 @@
-//! Files that actions write: with the action, or not at all; the same for everybody, whoever is faster; nothing that
-//! somebody else changed is lost.
+//! Files that actions write: they appear only if the action succeeds, all roles see the same
+//! content, whoever is faster, and changes of others are not lost.
 
 use std::fs;
 
@@ -9,8 +9,8 @@ use crate::stream;
 use crate::web::Web;
 use crate::workspace::Workspace;
 
-/// A team of these roles, each of which hears the idea and runs its probes one after the other. All of them may write
-/// `out`.
+/// Returns a team of these roles. Each receives the idea and runs its probes in order. All of them
+/// may write in `out`.
 fn team(roles: &[(&str, &[&str])]) -> String {
     let action = |(i, steps): (usize, &&str)| {
         format!(
@@ -107,7 +107,7 @@ fn two_roles_that_write_one_file_in_one_step_are_at_fault_and_what_was_there_is_
         .filter(|line| line["fault"] == "state-conflict")
         .count();
     assert_eq!(faults, 2);
-    // One after the other they may: B's is changed to another file.
+    // In different steps it is allowed: B's action is changed to write another file.
     place.write(
         "team.toml",
         team(&[("A", &[&a]), ("B", &[&b.replace("/out/f", "/out/g")])]),
@@ -126,7 +126,7 @@ fn a_role_that_puts_a_file_where_another_one_needs_a_directory_is_at_fault_with_
     for who in ["A", "B"] {
         let file = r#"{ remove = "/out/d" }, { write = "/out/d", text = "f", attempts = [1] }"#;
         let below = r#"{ write = "/out/d/x", text = "x" }"#;
-        // Whoever is faster.
+        // The result does not depend on who is faster.
         let slow = |step: &str, role| {
             if role == who {
                 format!(r#"{{ sleep = "200ms" }}, {step}"#)
@@ -208,7 +208,8 @@ fn a_run_killed_after_any_event_leaves_the_files_of_an_undisturbed_one() {
 
 #[test]
 fn a_run_killed_between_the_record_and_the_place_puts_the_file_there_when_it_goes_on() {
-    // Nobody reads what is told, so the host hangs where it tells of what is recorded, before it places anything.
+    // Nobody reads stdout, so the host blocks when it reports a recorded event, before it places
+    // anything.
     let write = format!(
         r#"{{ write = "/out/d/f", text = "kept" }}, {{ say = "{}" }}"#,
         "x".repeat(200_000)
@@ -255,7 +256,7 @@ fn a_directory_is_removed_with_what_was_in_it_and_a_file_takes_its_place_whateve
     assert!(lines.iter().all(|line| line["kind"] != "file-kept"));
 }
 
-/// A writes in the first step, B in the second.
+/// Returns a team in which A writes in the first step and B in the second.
 fn two_steps() -> Workspace {
     let first = r#"{ write = "/out/a", text = "1" }, { write = "/out/d/b", text = "2" }"#;
     let again = r#"{ write = "/out/d/b", text = "22" }"#;
@@ -270,7 +271,7 @@ fn two_steps() -> Workspace {
     place
 }
 
-/// What lies below a directory of the place, by path.
+/// Returns the files below a directory, by path.
 fn laid_out(place: &Workspace, at: &str) -> Vec<(String, String)> {
     let names = ["a", "c", "d/b"].map(|name| format!("{at}/{name}"));
     let read = |name: String| {
@@ -351,7 +352,7 @@ fn pruning_keeps_the_bytes_of_the_states_that_are_left_and_no_others() {
         "{}",
         told.stderr
     );
-    // What is left of the record can be gone through, as far as it does not look at what is gone.
+    // The rest of the record can be read, as long as nothing that was removed is needed.
     let replayed = place.host(&["replay", "store"]);
     assert!(!replayed.stdout.contains("differs"), "{replayed:?}");
 }
@@ -384,7 +385,7 @@ fn a_file_written_with_the_bytes_it_has_is_one_that_was_written() {
         .stdout;
     assert!(told.contains("out/c"), "{told}");
     assert_eq!(laid_out(&place, "now/out"), files(&AFTER_TWO));
-    // Several roles may do so in one step, beside nobody who writes something else.
+    // Several roles may do so in one step, if no role writes other content.
     let write = r#"{ write = "/out/same", text = "s" }"#;
     let place = Workspace::with(&team(&[("A", &[write]), ("B", &[write])]));
     place.run().expect(3);
@@ -419,7 +420,7 @@ fn what_is_not_in_its_place_yet_counts_towards_what_a_directory_may_hold() {
         )
     };
     let (one, two) = (write("a"), write("b"));
-    // B may look at the directory while it sleeps, so nothing is put there.
+    // B may read the directory while it sleeps, so nothing is placed meanwhile.
     let roles = team(&[("A", &[&one, &two]), ("B", &[r#"{ sleep = "1s" }"#])]);
     let place =
         Workspace::with(&roles.replace("write = true }", "write = true, max_size = \"100B\" }"));
@@ -512,7 +513,7 @@ fn a_file_that_cannot_be_put_in_its_place_stops_the_run_in_order() {
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     process.until("action-finished", Some("Writes"));
     web.wait(1);
-    // It waits for whoever could see it.
+    // The file is placed when no attempt can see the directory any more.
     let _ = fs::remove_dir_all(place.path("out"));
     fs::write(place.path("out"), "in the way").unwrap();
     let ended = process.end().expect(1);
@@ -525,7 +526,7 @@ fn a_file_that_cannot_be_put_in_its_place_stops_the_run_in_order() {
     );
     assert_eq!(place.team_json()["strata"]["status"], "interrupted");
     fs::remove_file(place.path("out")).unwrap();
-    // Where the bytes did not come along, there is nothing to put there, now or ever.
+    // If the bytes were not copied, the file can never be placed.
     place.write("moved/team.json", place.read("store/team.json"));
     let moved = place
         .host(&["run", "--recover_path", "moved", "--trust"])

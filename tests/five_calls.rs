@@ -1,5 +1,5 @@
-//! The proof that nothing is paid twice: the team that ships with the product, with an HTTP server as its provider that
-//! counts what it is asked. Run with `--nocapture` it prints the table that the book shows.
+//! No call is paid for twice: the team that ships with the product, with an HTTP server as its
+//! provider, which counts the requests. With `--nocapture` it prints the table of the book.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,7 +9,7 @@ use crate::stream;
 use crate::web::Web;
 use crate::workspace::Workspace;
 
-/// The plugins beside a copy of the team's folder, which asks a real endpoint.
+/// Copies the plugins and the team's directory, and lets the team use the server.
 fn copy(web: &Web) -> Workspace {
     let place = Workspace::empty();
     fs::create_dir_all(place.path("plugins/teams/five-calls")).unwrap();
@@ -38,7 +38,7 @@ fn copy(web: &Web) -> Workspace {
     place
 }
 
-/// What has been asked of the provider and spent by now.
+/// Returns the number of requests and the cost so far.
 fn so_far(web: &Web, place: &Workspace, storage: &str) -> (usize, f64) {
     let saved: serde_json::Value =
         serde_json::from_slice(&place.read(&format!("{storage}/team.json"))).unwrap();
@@ -82,7 +82,7 @@ fn five_calls_and_a_trap_cost_one_call_more_once_it_is_mended() {
         (trapped.0, resumed.0 - trapped.0, again.0 - resumed.0),
         (5, 1, 5)
     );
-    // All calls cost the same here.
+    // All calls have the same cost.
     let of_five = |usd: f64| (usd / trapped.1 * 5.0).round();
     assert_eq!(
         (of_five(resumed.1 - trapped.1), of_five(again.1)),

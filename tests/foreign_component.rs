@@ -1,5 +1,6 @@
-//! A component that knows nothing of the host, in a team: built from source, described, checked, run, broken, locked,
-//! killed, done again. How its types are written as JSON is tried where the sandbox is.
+//! A component that was not made for this host, in a team: built from source, described, checked,
+//! run, broken, locked, killed and replayed. The conversion of its types to JSON is tested with the
+//! sandbox.
 
 use std::fs;
 use std::sync::LazyLock;
@@ -10,11 +11,12 @@ use crate::process::Ended;
 use crate::stream;
 use crate::workspace::Workspace;
 
-/// The functions on texts, built once for all tests.
+/// The component with the text functions, built once for all tests.
 static TEXT_TOOLS: LazyLock<std::path::PathBuf> =
     LazyLock::new(|| crate::probe::build("plugins/text-tools"));
 
-/// One role: a function that takes the idea, the probe, a function that takes what the team file says.
+/// A team of one role: a function that takes the idea, the probe, and a function that takes its
+/// config.
 const TEAM: &str = r#"schema = "strata.team/1"
 [team]
 name = "t"
@@ -47,7 +49,7 @@ fn team(wait: &str, title: &str) -> String {
     TEAM.replace("WAIT", wait).replace("TITLE", title)
 }
 
-/// What the actions returned, by their names.
+/// Returns the outputs of the actions, with their names.
 fn outputs(ended: &Ended) -> Vec<(String, Value)> {
     let lines = ended.events();
     let finished = stream::of_kind(&lines, "action-finished");
@@ -147,7 +149,7 @@ fn it_is_locked_like_any_other() {
     place.host(&["lock", "team.toml"]).expect(0);
     place.host(&["check", "team.toml"]).expect(0);
     let mut changed = place.read("text.wasm");
-    // A custom section more: it does what it did, and is another component.
+    // With an additional custom section it does the same, but is another component.
     changed.extend([0, 2, 1, b'x']);
     place.write("text.wasm", changed);
     let refused = place.host(&["run", "team.toml"]).expect(2);
@@ -184,7 +186,7 @@ fn a_killed_run_goes_on_and_does_the_same_again() {
     assert!(!again.stderr.contains("differ"), "{}", again.stderr);
 }
 
-/// A function that says how many variables its environment has.
+/// A function that returns the number of its environment variables.
 const VARIABLES: &str = r#"(component
     (import "wasi:cli/environment@0.2.0" (instance $cli
         (export "get-environment" (func (result (list (tuple string string)))))))

@@ -1,10 +1,11 @@
-//! Directories that are granted in odd ways: with what the host saves in them, by way of links, within each other.
+//! Unusual grants of directories: they contain the storage, are links, or are nested.
 
 use std::fs;
 
 use crate::workspace::Workspace;
 
-/// An action that is granted the directory of the team file, in which the team is saved.
+/// Creates a team with an action that is granted the directory of the team file, which contains the
+/// storage.
 fn team(action: &str, access: &str) -> Workspace {
     Workspace::with(&format!(
         "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n[[role]]\nname = \"A\"\nwatch = \
@@ -27,7 +28,7 @@ fn python(place: &Workspace, body: &str) {
     place.write("a.py", format!("{head}{body}"));
 }
 
-/// Everything that is saved can be looked at, and made again.
+/// Fails unless everything that is saved can be read and replayed.
 fn is_whole(place: &Workspace) {
     place.host(&["inspect", "store"]).expect(0);
     place.host(&["events", "store"]).expect(0);
@@ -124,7 +125,7 @@ fn a_guest_that_uses_wasi_neither_sees_nor_changes_it_either() {
         is_whole(&place);
     }
 
-    // Where it may only be read it is no copy, also beside one that is.
+    // A directory that is only readable is not copied, even beside one that is.
     for more in ["", ", { host = \"out\", guest = \"/out\", write = true }"] {
         for path in ["team.db", "team.json", "deep/x"] {
             let place = team("script = \"a.py\"", "");
@@ -188,11 +189,11 @@ fn what_is_saved_is_looked_at_where_what_its_team_names_is_gone() {
     ] {
         place.host(args).expect(0);
     }
-    // To run it, they have to be there.
+    // They must exist to run the team.
     assert!(place.resume().expect(2).stderr.contains("replies.toml"));
 }
 
-/// Two roles that hear the idea, each with an action that may write `out`.
+/// Returns a team of two roles that receive the idea. The action of each may write in `out`.
 fn writers(one: &str, other: &str) -> String {
     let role = |(name, steps): (&str, &str)| {
         format!(

@@ -1,4 +1,4 @@
-//! `graph`: what goes where, without any component being there. What is drawn is tested beside the drawing.
+//! `graph`: the edges of a team, even if no component exists. The drawing is tested with its code.
 
 use crate::workspace::Workspace;
 

@@ -1,6 +1,6 @@
-//! Saved teams that are lost, old, or were prepared by somebody: nothing that finished is lost, nothing is run that is
-//! only told, and nothing is written outside of the storage and of what is granted. Documents that are too much for a
-//! reader are in `documents`, what breaks by itself in `storage`.
+//! Saved teams that are lost, old, or prepared by an attacker: finished work is not lost, nothing
+//! that is only claimed is run, and nothing is written outside of the storage and of granted
+//! directories. Documents that are too expensive are in `documents`, other damage in `storage`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -32,7 +32,7 @@ config = { steps = [{ fail = "error", attempts = [1] }] }
 name = "B"
 "#;
 
-/// The team, at fault in its second action.
+/// Creates a team whose second action is at fault.
 fn failed() -> Workspace {
     let place = Workspace::with(&format!(
         "{TEAM}[[role.action]]\nname = \"Hear\"\ncomponent = \"probe.wasm\"\n"
@@ -41,7 +41,7 @@ fn failed() -> Workspace {
     place
 }
 
-/// All paths below a directory, but for what lies in these.
+/// Returns all paths below a directory, except those below the given ones.
 fn names(dir: &Path, but: &[&str]) -> BTreeSet<String> {
     let (mut names, mut open) = (BTreeSet::new(), vec![dir.to_owned()]);
     while let Some(at) = open.pop() {
@@ -70,7 +70,7 @@ fn a_lost_team_json_is_written_again_and_an_old_one_is_not_believed() {
         ["A.Two", "B.Hear"]
     );
     assert_eq!(place.team_json()["strata"]["status"], "done");
-    // An old one, of a run that the database knows to be over.
+    // An old file of a run that is over according to the database.
     place.write("store/team.json", &old);
     let ended = place.resume().expect(0);
     assert_eq!(stream::actions(&ended.events(), "action-started"), [""; 0]);
@@ -89,7 +89,7 @@ fn a_lost_team_json_is_written_again_and_an_old_one_is_not_believed() {
 fn a_team_json_that_is_larger_than_any_is_not_read() {
     let place = failed();
     fs::remove_file(place.path("store/team.db")).unwrap();
-    // It takes no room on the disk.
+    // A sparse file, which needs no space on the disk.
     fs::File::create(place.path("store/team.json"))
         .unwrap()
         .set_len(1 << 30)

@@ -1,4 +1,4 @@
-//! Parts of what is saved, for people and as JSON: an action, the calls of the host, a message.
+//! Parts of what is saved, as text and as JSON: an action, host calls, a message.
 
 use serde_json::Value;
 

@@ -1,5 +1,5 @@
-//! Actions in JavaScript and TypeScript, from source to what the operator sees; and the SDK's own tests. They need node,
-//! and npm's registry once.
+//! Actions in JavaScript and TypeScript, from their sources to what the operator is shown, and the
+//! tests of the SDK. They need node, and npm's registry once.
 
 use std::fs;
 use std::path::Path;
@@ -53,7 +53,7 @@ export default action<Config>({
 });
 "#;
 
-/// The team, with a JavaScript and a TypeScript action.
+/// Creates a team with an action in JavaScript and one in TypeScript.
 fn team() -> Workspace {
     let place = Workspace::with(TEAM);
     for dir in ["count/src", "report/src"] {
@@ -104,7 +104,7 @@ fn javascript_and_typescript_are_built_once_and_mended() {
         again.stdout
     );
 
-    // An error nobody caught is told with the places in the sources, through bundle and promise alike.
+    // The stack of an uncaught error refers to the sources, despite the bundle and the promises.
     place.write(
         "count/src/words.js",
         "export const words = (text) =>\n  text.words.filter(Boolean);\n",
@@ -321,13 +321,14 @@ fn the_sdk_passes_its_own_tests() {
     );
 }
 
-/// One begun in a language runs, passes its own test, and is not built twice.
+/// Creates a team with actions in a language, and checks that it runs, passes its tests, and is
+/// built only once.
 fn is_begun_run_and_tested(lang: &str) {
     let place = Workspace::empty();
     place
         .host(&["new", "team", "press", "--lang", lang])
         .expect(0);
-    // Setting up the tools takes longer than these tests' patience.
+    // Setting up the tools takes longer than the time limit of these tests.
     let built = place.command(&["build", "press/respond"]).output().unwrap();
     assert!(
         built.status.success(),

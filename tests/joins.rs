@@ -1,11 +1,12 @@
-//! Joins as they are seen from outside: event lines, `inspect`, what a stalled team says, what a resume makes of it.
+//! Joins as seen by users: in events, in `inspect`, in a stalled team, and after a resume.
 
 use serde_json::{Value, json};
 
 use crate::stream;
 use crate::workspace::Workspace;
 
-/// `A` and `B` send to `both`, which leads over `last` to `D`; `B` hears only what it is sent.
+/// `A` and `B` send to `both`, which leads via `last` to `D`. `B` receives only messages that are
+/// sent to it.
 const STALLING: &str = r#"
 schema = "strata.team/1"
 [team]
@@ -45,7 +46,7 @@ to = "D"
 mode = "active"
 "#;
 
-/// The fields of the lines about joins, without their numbers and times.
+/// Returns the fields of the events about joins, without numbers and times.
 fn of_joins(lines: &[Value]) -> Vec<Value> {
     let about = |line: &&Value| stream::text(&line["kind"]).starts_with("join-");
     let strip = |line: &Value| {

@@ -1,4 +1,5 @@
-//! Going back: every checkpoint of a team restored and run again, forks, forks of forks, and how they compare.
+//! Going back: every checkpoint of a team is restored and run again; forks, forks of forks, and
+//! comparisons.
 
 mod forks;
 
@@ -12,10 +13,10 @@ use crate::saved::essence_of_lineage;
 use crate::stream::text;
 use crate::workspace::Workspace;
 
-/// What the whole team costs: one call of a model.
+/// The cost of the whole team: one call of a model.
 const CALL: f64 = 0.2;
 
-/// A team that failed once, was resumed, and is done.
+/// Creates a team that failed once, was resumed, and is done.
 fn done() -> Workspace {
     let place = Workspace::of("fan-in");
     place.run().expect(3);
@@ -39,7 +40,7 @@ fn ids(place: &Workspace, path: &str) -> Vec<String> {
         .collect()
 }
 
-/// What a storage directory holds.
+/// Returns the files of a storage directory.
 fn bytes(place: &Workspace, path: &str) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(place.path(path))
         .unwrap()
@@ -60,14 +61,14 @@ fn saved(place: &Workspace, path: &str) -> Value {
     serde_json::from_slice(&place.read(&format!("{path}/team.json"))).unwrap()
 }
 
-/// The id that a command prints, alone on stdout.
+/// Returns the id that a command printed on stdout.
 fn printed(ended: &Ended) -> String {
     let id = ended.stdout.strip_suffix('\n').unwrap();
     assert!(!id.is_empty() && !id.contains('\n'), "{id}");
     id.to_owned()
 }
 
-/// Resumes a storage until the team is done; what finished, in order within each step.
+/// Resumes a run until it is done. Returns the finished actions, in order within each step.
 fn run_on(place: &Workspace, args: &[&str]) -> Vec<String> {
     let mut finished = Vec::new();
     let mut args = [&["run", "--events", "-"], args].concat();
@@ -84,7 +85,8 @@ fn run_on(place: &Workspace, args: &[&str]) -> Vec<String> {
     panic!("it does not get done");
 }
 
-/// What finished, in order; within a step in that of names, since who is first there is chance.
+/// Returns the finished actions in order. Within a step they are sorted by name, because their
+/// order is random.
 fn actions(lines: &[Value]) -> Vec<String> {
     let finished = lines
         .iter()
@@ -102,7 +104,7 @@ fn actions(lines: &[Value]) -> Vec<String> {
     names
 }
 
-/// What finished after a checkpoint was made.
+/// Returns the actions that finished after a checkpoint.
 fn after(lines: &[Value], checkpoint: &str) -> Vec<String> {
     let made = |line: &Value| line["checkpoint"] == checkpoint && line["kind"] != "run-resumed";
     match lines.iter().position(made) {
@@ -194,7 +196,7 @@ fn a_lineage_that_is_put_aside_waits_until_it_is_gone_on_with() {
         "time": row["time"],
     });
     assert_eq!(row, expected);
-    // The one that failed is still the one to go on with.
+    // The run that failed is still the one that is continued.
     place.resume().expect(0);
     assert_eq!(place.team_json()["strata"]["lineage"], "main");
     let ended = place
@@ -263,7 +265,7 @@ fn going_back_gives_no_money_back() {
         .host(&["run", "--recover_path", "store", "--checkpoint", "main-1"])
         .expect(5);
     assert_eq!(spent(place.team_json()), 2.0);
-    // Nothing is left of it, wherever the run goes on.
+    // Nothing of the budget is left, wherever the run is continued.
     place
         .host(&["fork", "store", "--at", "main-1", "--to", "branch"])
         .expect(0);
@@ -292,7 +294,7 @@ fn a_file_of_events_is_made_up_for_what_was_told_nobody_before_the_run_went_back
         .expect(3);
     let all = String::from_utf8(place.read("lines")).unwrap();
     let told = all.lines().count() / 2;
-    // As a kill leaves it: everything is recorded, and half of it told.
+    // The state after a kill: all events are recorded, and half of them are written.
     place.write(
         "lines",
         all.split_inclusive('\n').take(told).collect::<String>(),

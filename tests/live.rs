@@ -1,4 +1,5 @@
-//! Teams that stay: the library's `LiveEnvironment`, `run --keep-alive`, and `send` to a team that runs.
+//! Teams that keep running: the library's `LiveEnvironment`, `run --keep-alive`, and `send` to a
+//! running team.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use crate::stream;
 use crate::web::Web;
 use crate::workspace::Workspace;
 
-/// Greets whoever speaks to it.
+/// A team that greets the sender of each message.
 pub const GREETER: &str = r#"
 schema = "strata.team/1"
 [team]
@@ -38,7 +39,7 @@ pub fn create(place: &Workspace) -> LiveEnvironment {
     LiveEnvironment::create(Start::new(team, storage, overrides)).unwrap()
 }
 
-/// One that has done what there was to do and waits for more, with its events.
+/// Creates an environment that has finished its work and waits for messages, with its events.
 pub async fn resting(place: &Workspace) -> (LiveEnvironment, LiveEvents) {
     let mut environment = create(place);
     let events = environment.events().unwrap();
@@ -113,7 +114,7 @@ fn an_environment_that_stopped_by_itself_says_so_and_goes_on_when_it_is_started_
         let mut environment = create(&place);
         environment.start(WhenIdle::End).unwrap();
         environment.idle().await;
-        // Nobody has asked for its end yet.
+        // Nobody has waited for its end yet.
         let sent =
             tokio::time::timeout(Duration::from_secs(60), environment.send(said("too late"))).await;
         assert!(
@@ -170,7 +171,7 @@ fn an_environment_that_is_dropped_while_it_runs_stops_and_can_be_loaded_again() 
     in_runtime(async {
         let (environment, mut events) = resting(&place).await;
         drop(environment);
-        // The end of the events is told by who has let go of the directory.
+        // The end of the events is reported when the directory has been released.
         let mut last = None;
         while let Some(line) = events.next().await.unwrap() {
             last = Some(line);
@@ -293,10 +294,10 @@ fn a_team_that_is_kept_alive_handles_what_is_sent_until_it_is_told_to_stop() {
     assert_eq!(greeted["output"]["content"], "re: more");
     process.until("step-committed", None);
     process.signal(Signal::INT);
-    // Nothing was left to do: it was not interrupted.
+    // Nothing was left to do, so it was not interrupted.
     process.end().expect(0);
     assert_eq!(place.team_json()["strata"]["status"], "done");
-    // Nobody listens any more: the message waits in its mailbox.
+    // The team is not running any more: the message waits in a mailbox.
     place
         .host(&["send", "store", "--cause", "UserRequirement", "later"])
         .expect(0);
@@ -374,7 +375,7 @@ fn who_gives_up_waiting_for_a_process_that_is_stopped_has_sent_nothing() {
     process.until("step-committed", None);
     process.signal(Signal::STOP);
     let given_up = place.start(&["send", "store", "--cause", "UserRequirement", "lost"]);
-    // It has long been sent when this is over, as far as it depends on who sends it.
+    // By then the message has been sent, as far as that depends on the sender.
     std::thread::sleep(Duration::from_millis(500));
     given_up.kill();
     process.signal(Signal::CONT);
@@ -389,7 +390,7 @@ fn who_gives_up_waiting_for_a_process_that_is_stopped_has_sent_nothing() {
     process.end().expect(0);
 }
 
-/// A team whose one action does this, with limits, at a server to which everything is granted.
+/// Creates a team with one action with these steps and limits, and grants for a server.
 fn asking(web: &Web, steps: &str, limits: &str, more: &str) -> Workspace {
     let port = web.port();
     Workspace::with(&format!(
@@ -451,7 +452,7 @@ fn a_message_on_its_way_out_when_an_environment_is_stopped_is_handed_over_when_i
 
 #[test]
 fn who_gives_up_waiting_for_a_process_that_is_held_up_has_sent_nothing() {
-    // Nobody reads what it tells, so it hangs in the middle of telling it.
+    // Nobody reads its stdout, so it blocks while it writes an event.
     let place = Workspace::with(&GREETER.replace("re: ", &("x".repeat(200_000) + "re: ")));
     let mut process = place.start(&[
         "run",
@@ -462,7 +463,7 @@ fn who_gives_up_waiting_for_a_process_that_is_held_up_has_sent_nothing() {
         "--events",
         "-",
     ]);
-    // Before that there may be nothing to read.
+    // There may be nothing to read earlier.
     while !place.path("store/team.json").exists()
         || !place
             .recorded()

@@ -1,10 +1,10 @@
-//! The live part of a run at a terminal: what it shows while actions are at work, that nothing of it stays, and who never
-//! sees it.
+//! The status lines of a run at a terminal: what they show while actions run, that they are removed
+//! at the end, and where they are not shown.
 
 use crate::terminal::{Terminal, screen};
 use crate::workspace::Workspace;
 
-/// A pays for an answer, B waits, C has nothing to do.
+/// A team in which A makes a paid call, B sleeps, and C has nothing to do.
 const TEAM: &str = r#"
 schema = "strata.team/1"
 [team]
@@ -56,7 +56,7 @@ fn who_is_at_work_and_what_is_spent_moves_below_what_is_finished_and_leaves_noth
     let mut terminal = Terminal::of_kind("xterm", &place, &RUN);
     terminal.until("A.Think");
     terminal.until("ok    ");
-    // Drawn anew until then.
+    // Redrawn until then.
     terminal.until("1 of 3 roles at work, $0.2000 of $2.0000 spent");
     terminal.until("B.WorkOn");
     let stands = terminal.stands();
@@ -85,7 +85,7 @@ fn a_call_that_is_out_is_shown_before_it_comes_back() {
     let scripted = "provider = \"scripted\"\nreplies = \"replies.toml\"";
     let place = Workspace::with(&TEAM.replace(scripted, &model).replace("PAUSE", "1ms"));
     let mut terminal = Terminal::of_kind("xterm", &place, &RUN);
-    // The system takes the connection, and nobody the request.
+    // The system accepts the connection, but nobody reads the request.
     terminal.until("waits for llm");
     drop(server);
     let (code, shown) = terminal.end();
@@ -123,7 +123,7 @@ fn event_lines_and_the_log_stay_whole_beside_it() {
     let (code, shown) = terminal.end();
     assert_eq!(code, Some(0), "{shown}");
     let begun = shown.split("{\"n\":").skip(1).count();
-    // A line that something was drawn into would not be whole.
+    // The lines must not be mixed with the status.
     let whole = shown
         .split("{\"n\":")
         .skip(1)

@@ -1,5 +1,6 @@
-//! A run that was killed, and whose log was lost or damaged since: it is refused, and never begins anew. And files that
-//! are no files, or that a run needs, where a command reads or writes.
+//! A run that was killed and whose log was lost or damaged: it is rejected and never started again
+//! from the beginning. Also special files, and files that a run needs, as arguments of commands
+//! that read or write.
 
 use std::fs;
 use std::process::Command;
@@ -26,7 +27,7 @@ component = "probe.wasm"
 config = { steps = [{ sleep = "90s", attempts = [1] }] }
 "#;
 
-/// A run that was killed while its second action was under way.
+/// Creates a run that was killed during its second action.
 fn killed() -> Workspace {
     let place = Workspace::with(WAITS);
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
@@ -70,7 +71,7 @@ fn a_killed_run_whose_log_is_damaged_or_gone_is_refused_and_never_begins_anew() 
         let path = place.path("store/team.db-wal");
         match &bad {
             Some(bytes) => fs::write(&path, bytes).unwrap(),
-            // An empty one may be gone already.
+            // An empty log may have been removed already.
             None => drop(fs::remove_file(&path)),
         }
         for args in [
@@ -93,7 +94,7 @@ fn a_killed_run_whose_log_is_damaged_or_gone_is_refused_and_never_begins_anew() 
             assert_eq!(ended.stdout, "");
         }
     }
-    // With its log it goes on.
+    // With its log, the run continues.
     for (name, bytes) in whole.iter().chain([&("team.db-wal", log)]) {
         place.write(&format!("store/{name}"), bytes);
     }
@@ -230,7 +231,7 @@ fn a_pipe_in_place_of_a_file_is_refused_and_never_waited_for() {
     );
 }
 
-/// A team with a file of each kind, which fails.
+/// A failing team with a file of each kind.
 const SMALL: &str = r#"
 schema = "strata.team/1"
 [team]
@@ -307,7 +308,7 @@ fn nothing_is_written_over_what_the_team_is_made_of_whatever_it_is_called() {
     check_named_inputs(&place);
     let after: Vec<Vec<u8>> = inputs.iter().map(|name| place.read(name)).collect();
     assert!(before == after);
-    // What is none of these may be there already.
+    // Any other path may exist already.
     place.write("events", "mine");
     place
         .host(&["run", "--recover_path", "store", "--events", "events"])
@@ -315,7 +316,7 @@ fn nothing_is_written_over_what_the_team_is_made_of_whatever_it_is_called() {
     place.host(&["report", "store", "-o", "events"]).expect(0);
 }
 
-/// Events and records are not written over a policy or a component that an option names.
+/// Checks that events and records do not overwrite a policy or a component that an option names.
 fn check_named_inputs(place: &Workspace) {
     for (option, name) in [("--policy", "policy.toml"), ("--component", "other.wasm")] {
         let value = if option == "--component" {
@@ -342,7 +343,7 @@ fn check_named_inputs(place: &Workspace) {
     }
 }
 
-/// A team whose action is granted a directory to read and one to write.
+/// A team with an action that may read one directory and write in another.
 const GRANTED: &str = r#"
 schema = "strata.team/1"
 [team]
@@ -399,7 +400,8 @@ fn nothing_is_written_over_what_actions_use_or_where_they_could_change_it() {
         }
     }
     assert!(!place.path("elsewhere").exists() && !place.path("out/later").exists());
-    // Nothing runs while a report is written: it may be new there, or replace one.
+    // No action runs while a report is written, so the report may be created there or replace a
+    // file.
     for name in ["in/data/a", "hard", "link", "out/b"] {
         check(&["report", "store"], "-o", name, Some(over));
     }
@@ -410,12 +412,12 @@ fn nothing_is_written_over_what_actions_use_or_where_they_could_change_it() {
     }
     assert_eq!(place.read("in/data/a"), b"an input");
     assert_eq!(place.read("out/b"), b"an output");
-    // What is saved is hidden from actions, and a device holds nothing.
+    // The storage is hidden from actions, and a device has no content.
     let all = GRANTED.replace("host = \"in\"", "host = \"/\"");
     place.write("team.toml", all);
     check(&fresh, "--events", "elsewhere/events", None);
     check(&fresh, "--events", "/dev/null", None);
     check(&fresh, "--events", "-", None);
-    // Actions may read what is new.
+    // Actions may read a new file.
     check(&fresh, "--events", "events", None);
 }

@@ -1,4 +1,5 @@
-//! Machines and accounts that are not like others: homes that are none, memory that cannot be made executable.
+//! Unusual machines and accounts: home directories that do not exist, and memory that cannot be
+//! made executable.
 
 use std::process::Command;
 
@@ -18,7 +19,7 @@ component = "probe.wasm"
 config = { steps = [{ say = "done" }] }
 "#;
 
-/// The directories that a process derives from its environment.
+/// The environment variables from which a process derives its directories.
 const VARIABLES: [&str; 4] = ["HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"];
 
 #[test]
@@ -55,8 +56,8 @@ fn a_home_that_is_no_directory_is_like_none() {
     }
 }
 
-/// Runs the host where memory that was written cannot be made executable, as under systemd's `MemoryDenyWriteExecute`.
-/// None where the kernel cannot forbid it.
+/// Runs the host where written memory cannot be made executable, as under systemd's
+/// `MemoryDenyWriteExecute`. Returns `None` if the kernel does not support this.
 fn without_executable_memory(place: &Workspace, args: &[&str]) -> Option<Ended> {
     const UNSUPPORTED: i32 = 77;
     let forbid = "import ctypes, os, sys\nif ctypes.CDLL(None).prctl(65, 1, 0, 0, 0): sys.exit(77)\n\

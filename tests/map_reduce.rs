@@ -1,4 +1,5 @@
-//! The team that counts the words of a directory: whoever counts what, and whatever fails on the way, the sum is one.
+//! The team that counts the words of a directory: the sums do not depend on which worker counts
+//! what, or on faults.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +15,7 @@ const TEAM: &str = "plugins/teams/map-reduce/team.toml";
 const TRAP: &str = "plugins/teams/map-reduce/trap.toml";
 const TABLE: &str = "plugins/teams/map-reduce/out/words.md";
 
-/// The plugins beside a copy of the team's folder.
+/// Copies the plugins and the team's directory.
 fn copy() -> Workspace {
     let place = Workspace::empty();
     fs::create_dir_all(place.path(DIR).join("out")).unwrap();
@@ -38,7 +39,7 @@ fn copy() -> Workspace {
     place
 }
 
-/// The files below a directory, by their paths in it.
+/// Returns the files below a directory, by their relative paths.
 fn texts(dir: &Path) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(dir).unwrap() {
@@ -57,7 +58,7 @@ fn texts(dir: &Path) -> BTreeMap<String, String> {
     found
 }
 
-/// What the table must say: counted here once more, by itself.
+/// Returns the expected lines of the table, counted independently.
 fn expected(texts: &BTreeMap<String, String>) -> Vec<String> {
     let mut all: BTreeMap<String, usize> = BTreeMap::new();
     let mut lines = Vec::new();

@@ -1,11 +1,11 @@
-//! Teams that MetaGPT saved, from their files to the end.
+//! Teams that MetaGPT saved, which are resumed until they are done.
 
 use serde_json::{Value, json};
 
 use crate::process::Ended;
 use crate::workspace::Workspace;
 
-/// A folder with a team file of these roles and a file that MetaGPT wrote in `store`.
+/// Creates a directory with a team file of these roles, and a file that MetaGPT wrote in `store`.
 fn saved(fixture: &str, roles: &str) -> Workspace {
     let place = Workspace::with(&format!(
         "schema = \"strata.team/1\"\n[team]\nname = \"t\"\n{roles}"
@@ -18,7 +18,7 @@ fn saved(fixture: &str, roles: &str) -> Workspace {
     place
 }
 
-/// A role whose actions say their names and what they were given.
+/// Returns a role whose actions output their names and inputs.
 fn role(name: &str, rest: &str, actions: &[&str]) -> String {
     let mut text = format!("[[role]]\nname = \"{name}\"\n{rest}\n");
     for action in actions {
@@ -43,7 +43,7 @@ fn resume(place: &Workspace) -> Ended {
     ])
 }
 
-/// What the finished actions of a resume said.
+/// Returns the outputs of the actions that finished in a resume.
 fn said(place: &Workspace) -> Vec<String> {
     let ended = resume(place);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);

@@ -1,4 +1,4 @@
-//! Watching runs from outside: metrics for Prometheus, traces for a collector of OpenTelemetry.
+//! Observing runs from outside: metrics for Prometheus, and traces for an OpenTelemetry collector.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ use crate::process::{Process, Signal};
 use crate::web::Web;
 use crate::workspace::Workspace;
 
-/// Pays for a call, then fails in its second action, at first.
+/// A team that makes a paid call, and then fails in its second action at first.
 const TEAM: &str = r#"
 schema = "strata.team/1"
 [team]
@@ -53,7 +53,7 @@ fn place() -> Workspace {
     place
 }
 
-/// A port that nobody listens on.
+/// Returns a port on which nobody listens.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0")
         .unwrap()
@@ -62,12 +62,12 @@ fn free_port() -> u16 {
         .port()
 }
 
-/// What is answered to a request.
+/// Sends a request and returns the response.
 fn exchange(port: u16, request: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = Vec::new();
-    // Who asks too much is hung up on.
+    // The connection is closed if the request is too large.
     let _ = stream.read_to_end(&mut answer);
     String::from_utf8_lossy(&answer).into_owned()
 }
@@ -138,7 +138,7 @@ fn metrics_tell_what_a_run_does_and_nothing_else_is_served() {
     host.end().expect(4);
 }
 
-/// Sends requests of all kinds to a server of metrics.
+/// Sends various requests to a server of metrics.
 fn check_server(port: u16) {
     let check = |request: &str, status: &str| {
         let answer = exchange(port, request);
@@ -163,7 +163,7 @@ fn check_server(port: u16) {
         ),
         "431",
     );
-    // Half a request holds nobody up, however many there are of them.
+    // Incomplete requests do not block others, however many there are.
     let slow: Vec<TcpStream> = (0..7)
         .map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap())
         .collect();
@@ -171,7 +171,7 @@ fn check_server(port: u16) {
     drop(slow);
 }
 
-/// Every sample belongs to a family that is described, and is a number.
+/// Checks that every sample is a number and belongs to a described family.
 fn well_formed(text: &str) {
     let families: Vec<&str> = text
         .lines()
@@ -230,7 +230,7 @@ fn traced(place: &Workspace, endpoint: &str, args: &[&str]) -> Process {
     Process::spawn(command)
 }
 
-/// The spans that a collector was sent, and the names of the services that sent them.
+/// Returns the spans that a collector received, and the names of the services that sent them.
 fn spans(web: &Web) -> (Vec<Span>, Vec<String>) {
     let (mut spans, mut services) = (Vec::new(), Vec::new());
     for request in web.requests() {
@@ -278,7 +278,7 @@ fn attributes(span: &Span) -> BTreeMap<String, String> {
     span.attributes.iter().filter_map(one).collect()
 }
 
-/// The names of a span and of those it lies in, innermost first.
+/// Returns the names of a span and of its ancestors, innermost first.
 fn way(spans: &[Span], span: &Span) -> Vec<String> {
     let mut way = vec![span.name.clone()];
     let mut at = span;
@@ -348,7 +348,7 @@ fn a_collector_is_sent_spans_of_run_step_activation_action_and_call() {
     check_resume(&place, &web, &endpoint, &run.trace_id);
 }
 
-/// A resume goes on with the same trace; what it left open at a stop is told as well.
+/// Checks that a resume continues the trace and exports the spans that the stop left open.
 fn check_resume(place: &Workspace, web: &Web, endpoint: &str, trace: &[u8]) {
     let mut host = traced(
         place,

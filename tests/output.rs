@@ -1,4 +1,4 @@
-//! What commands print and where: data on stdout, everything else on stderr.
+//! The output of commands: data on stdout, everything else on stderr.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::stream;
 use crate::web::Web;
 use crate::workspace::Workspace;
 
-/// The second action fails once.
+/// A team whose second action fails once.
 pub const TEAM: &str = r#"
 schema = "strata.team/1"
 [team]
@@ -238,7 +238,7 @@ fn a_reader_that_goes_away_does_not_stop_the_run() {
         let place = Workspace::with(TEAM);
         let mut shell = std::process::Command::new("sh");
         let host = place.command(&["run", "team.toml", "--storage", "store", "--events", "-"]);
-        // By the time it starts, nobody reads any more.
+        // By the time the host writes, nobody reads any more.
         shell.args([
             "-c",
             &format!("{{ sleep 0.2; \"$0\" \"$@\"; echo $? > code; }} {closed}"),
@@ -381,7 +381,7 @@ fn checkpoints_are_listed_oldest_first_each_with_its_parent() {
         .collect();
     assert_eq!(sources, ["entry", "fault", "step"]);
     assert!(rows[0]["parent"].is_null());
-    // The first step lies below the entry, whatever stopped it once.
+    // The parent of the first step is the entry state, although the step was interrupted once.
     assert_eq!(
         [&rows[1]["parent"], &rows[2]["parent"]],
         [&rows[0]["id"], &rows[0]["id"]]
@@ -409,7 +409,7 @@ fn an_unknown_checkpoint_is_refused_with_the_newest_there_is() {
 
 #[test]
 fn check_prints_the_policy_and_runs_nothing() {
-    // An action that is described to be endless would be noticed.
+    // If the action were run or described, it would not end.
     let place =
         Workspace::with(&TEAM.replace("fail = \"error\", attempts = [1]", "fail = \"spin\""));
     let before = fs::read_dir(place.path("")).unwrap().count();

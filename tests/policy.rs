@@ -1,4 +1,4 @@
-//! The operator's own file bounds every team, whatever that team's file says.
+//! The operator's policy restricts every team, whatever its team file says.
 
 use crate::process::Process;
 use crate::workspace::Workspace;
@@ -60,7 +60,7 @@ fn what_a_policy_takes_away_is_said_once_and_shown_by_check() {
             checked.stderr
         );
     }
-    // What the team did not ask for is no news, and shown all the same.
+    // Restrictions of what the team does not use are not reported, but they are shown.
     assert!(!checked.stderr.contains("cpu"), "{}", checked.stderr);
     for line in [
         "`limits.cpu` is 200 ms, not 10 s (policy.toml:4)",
@@ -284,7 +284,7 @@ fn a_model_is_asked_where_and_with_the_keys_that_the_policy_allows() {
 #[test]
 fn source_is_built_where_the_policy_allows_it_only() {
     let place = Workspace::with(&TEAM.replace("probe.wasm", "src"));
-    // Whoever builds it is told that it is nothing to build.
+    // A user who builds it is told that it may not be built.
     place.write("src/readme.txt", "");
     let checked = |policy: &str, text: &str| {
         place.write(

@@ -1,5 +1,5 @@
-//! The team with a role per language: one page comes of it, a broken component in the middle is mended, and what was
-//! recorded is done again. And the tests of its actions, each by the means of its language.
+//! The team with one role per language: it writes a page, a broken component is fixed, and the
+//! record is replayed. Also the tests of its actions, each with the tools of its language.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -12,7 +12,7 @@ const DIR: &str = "plugins/teams/polyglot";
 const TEAM: &str = "plugins/teams/polyglot/team.toml";
 const PAGE: &str = "plugins/teams/polyglot/out/the-harbour-in-may.html";
 
-/// The sources of the actions beside a copy of the team's folder.
+/// Copies the team's directory and the sources of its actions.
 fn copy() -> Workspace {
     let place = Workspace::empty();
     fs::create_dir_all(place.path(DIR).join("out")).unwrap();
@@ -28,7 +28,7 @@ fn copy() -> Workspace {
         let file = format!("{DIR}/{file}");
         place.write(&file, fs::read(project().join(&file)).unwrap());
     }
-    // Tools are set up and interpreters compiled, which takes longer than a run is waited for.
+    // Setting up tools and compiling interpreters takes longer than the time limit of a run.
     let checked = place.command(&["check", TEAM]).output().unwrap();
     assert!(
         checked.status.success(),
@@ -76,7 +76,7 @@ fn roles_in_five_languages_make_one_page() {
 fn a_role_that_fails_is_mended_and_the_others_are_kept() {
     let place = copy();
     let team = String::from_utf8(place.read(TEAM)).unwrap();
-    // A fault in the middle of three roles that the join waits for.
+    // A fault of one of the three roles for which the join waits.
     let config = "config = { deviations = 2.5 }\n";
     place.write(
         TEAM,
@@ -93,7 +93,7 @@ fn a_role_that_fails_is_mended_and_the_others_are_kept() {
         "{}",
         failed.stderr
     );
-    // What a component says that it takes is held against the team file before anything runs.
+    // The team file is validated against the component's schema before anything runs.
     place.write(
         TEAM,
         team.replace("deviations = 2.5", "deviations = \"many\""),

@@ -1,4 +1,5 @@
-//! A real process of the host: its lines as they come, signals, its end. One that hangs is killed and fails its test.
+//! A process of the host: reads its lines as they are written, sends signals, and waits for its
+//! end. A process that hangs is killed, and the test fails.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
@@ -13,30 +14,30 @@ use serde_json::Value;
 
 use crate::stream;
 
-/// How long a process may take. The slowest build an interpreter, on machines that have much else to do.
+/// The time limit of a process. The slowest ones build an interpreter on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// A running host.
+/// A running process of the host.
 pub struct Process {
     child: Child,
     stdout: BufReader<ChildStdout>,
-    /// What was read from stdout so far.
+    /// The text that was read from stdout so far.
     read: String,
     stderr: JoinHandle<String>,
-    /// Dropped when nobody has to watch for a hanging process any more.
+    /// Dropped to stop the thread that kills a process that hangs.
     _watch: Sender<()>,
 }
 
-/// An ended host.
+/// A process of the host that has ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// Its exit code; none when a signal ended it.
+    /// The exit code, or `None` if a signal ended it.
     pub code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// All it wrote to stdout.
+    /// Its stdout.
     pub stdout: String,
-    /// All it wrote to stderr.
+    /// Its stderr.
     pub stderr: String,
 }
 
@@ -75,12 +76,12 @@ impl Process {
         }
     }
 
-    /// Its id.
+    /// Returns the process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// The next line of stdout, an event; none at its end.
+    /// Returns the next line of stdout as an event, or `None` at the end.
     pub fn next(&mut self) -> Option<Value> {
         let begin = self.read.len();
         self.stdout
@@ -90,7 +91,7 @@ impl Process {
         (!line.is_empty()).then(|| stream::parse_line(line))
     }
 
-    /// Reads until an event of this kind, of this role where one is named.
+    /// Reads events until one of this kind, and of this role if one is given.
     pub fn until(&mut self, kind: &str, role: Option<&str>) -> Value {
         let wanted =
             |line: &Value| line["kind"] == kind && role.is_none_or(|role| line["role"] == role);
@@ -102,7 +103,7 @@ impl Process {
         panic!("no `{kind}` came; this did:\n{}", self.read);
     }
 
-    /// Reads until a line of stdout that holds this, where it is no events that are written there.
+    /// Reads lines of stdout until one contains a text, for commands that do not write events.
     pub fn until_said(&mut self, part: &str) -> String {
         loop {
             let begin = self.read.len();
@@ -127,13 +128,13 @@ impl Process {
             .expect("the process was not waited for");
     }
 
-    /// Kills it as `kill -9` does.
+    /// Kills the process with `SIGKILL`.
     pub fn kill(mut self) -> Ended {
         self.child.kill().expect("the process was not waited for");
         self.end()
     }
 
-    /// Waits for its end while nobody reads what it writes; its exit code.
+    /// Waits for the end without reading the output, and returns the exit code.
     pub fn wait_without_reading(mut self) -> Option<i32> {
         self.child
             .wait()
@@ -141,7 +142,7 @@ impl Process {
             .code()
     }
 
-    /// Waits for its end.
+    /// Waits for the end.
     pub fn end(mut self) -> Ended {
         self.stdout
             .read_to_string(&mut self.read)
@@ -158,12 +159,12 @@ impl Process {
 }
 
 impl Ended {
-    /// The events on stdout.
+    /// Returns the events on stdout.
     pub fn events(&self) -> Vec<Value> {
         stream::parse(&self.stdout)
     }
 
-    /// Fails unless it ended with this code.
+    /// Fails unless the process ended with this exit code.
     #[track_caller]
     pub fn expect(self, code: i32) -> Self {
         let Self {

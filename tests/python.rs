@@ -1,7 +1,7 @@
-//! Actions in Python: begun, tested, built and run by the commands that a user would call; how their mistakes are told;
-//! the probe in Python against the same team as the one in Rust.
+//! Actions in Python: created, tested, built and run by the commands that a user would call, and
+//! reports of their errors. The probe in Python produces the same events as the one in Rust.
 //!
-//! Tools and components are made once for all tests: that takes a while, and PyPI.
+//! The tools and components are built once for all tests, from PyPI, which takes a while.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +12,7 @@ use crate::probe::project;
 use crate::scaffold::a_mistyped_config_is_refused;
 use crate::workspace::Workspace;
 
-/// Runs the tests in plain Python that lie in a directory.
+/// Runs the Python tests in a directory.
 #[track_caller]
 pub fn unittest(dir: &Path, sdk: &Path) {
     let mut command = Command::new("python3");
@@ -30,8 +30,8 @@ pub fn unittest(dir: &Path, sdk: &Path) {
     );
 }
 
-/// Runs the host to its end, however long it takes: building and compiling an interpreter is more than the usual
-/// patience of these tests on a machine that has much else to do. What it says on stderr.
+/// Runs the host without a time limit, because building and compiling an interpreter takes long on
+/// a busy machine. Returns its stderr.
 #[track_caller]
 fn unhurried(place: &Workspace, args: &[&str], code: i32) -> String {
     let output = place.command(args).output().unwrap();
@@ -46,7 +46,7 @@ fn the_sdk_passes_its_own_tests() {
     unittest(&sdk.join("tests"), &sdk);
 }
 
-/// One after the other in one test: each step takes up what the one before has built.
+/// The steps are in one test, because each uses the results of the previous one.
 #[test]
 fn a_team_in_python_is_begun_tested_built_run_broken_and_mended() {
     let place = Workspace::empty();
@@ -131,7 +131,7 @@ fn check_build_and_description(place: &Workspace) {
     );
 }
 
-/// How a fault in the source is described.
+/// Parts of the report of a fault in the source.
 const BROKEN: [&str; 3] = [
     "fault: Writer action 0 `Write` attempt 1: error: ValueError: no Write today",
     "File \"action.py\", line ",
@@ -139,7 +139,7 @@ const BROKEN: [&str; 3] = [
 ];
 
 fn resume_with_a_package(place: &Workspace, action: &Path, source: &str) {
-    // Mended, and with a package that lies beside it.
+    // Fixed, and with a package in its directory.
     wheel(action);
     fs::write(
         action.join("requirements.txt"),
@@ -169,7 +169,7 @@ fn resume_with_a_package(place: &Workspace, action: &Path, source: &str) {
     );
 }
 
-/// Puts a package for pip beside an action.
+/// Writes a wheel of a package into a directory.
 fn wheel(dir: &Path) {
     let script = "import zipfile\n\
         files = {'shout.py': 'def loud(text): return text.upper()\\n',\n\

@@ -1,5 +1,6 @@
-//! Random teams with random faults, killed at random instants and resumed until they are done: they end like the same
-//! team without faults that nobody disturbed. A failure names its seed; put it among the seeds to go on looking.
+//! Random teams with random faults, which are killed at random times and resumed until they are
+//! done: they end like the same teams without faults and kills. A failure shows its seed, which can
+//! be added to the seeds.
 
 mod network;
 mod rng;
@@ -15,16 +16,16 @@ use crate::saved::essence_without_checkpoints;
 use crate::stream;
 use crate::workspace::Workspace;
 
-/// The teams that stop at faults.
+/// The seeds of teams that stop at faults.
 const TEAMS: [u64; 12] = [1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 377];
-/// The teams that park faults.
+/// The seeds of teams that park faults.
 const NETWORKS: [u64; 5] = [1, 2, 3, 5, 8];
-/// How many times a team may have to be resumed. Each resume gets past a fault at least.
+/// The maximum number of resumes of a team. Each resume gets past at least one fault.
 const RESUMES: usize = 60;
-/// How many runs of a team are killed.
+/// The number of runs of a team that are killed.
 const KILLS: usize = 5;
 
-/// The file with its faults, and without.
+/// Returns the team file with and without its faults.
 fn with_and_without_faults(team: &str, dice: &mut Rng) -> (String, String) {
     let mut faulty = String::new();
     let mut parts = team.split("FAULT ");
@@ -40,7 +41,7 @@ fn with_and_without_faults(team: &str, dice: &mut Rng) -> (String, String) {
     (faulty, team.replace("FAULT ", ""))
 }
 
-/// Runs a team in a place of its own; it ends done, or stalled where a join waits in vain.
+/// Runs a team to its end: it is done, or stalled at a join.
 fn undisturbed(team: &str, seed: u64) -> (Workspace, Option<i32>) {
     let place = Workspace::with(team);
     let ended = place.run();
@@ -52,14 +53,14 @@ fn undisturbed(team: &str, seed: u64) -> (Workspace, Option<i32>) {
     (place, ended.code)
 }
 
-/// Runs a team, kills it again and again, and resumes it until it ends like this.
+/// Runs a team, kills it repeatedly, and resumes it until it ends with the expected exit code.
 fn disturbed(team: &str, seed: u64, expected: Option<i32>, dice: &mut Rng) -> Workspace {
     let place = Workspace::with(team);
     let mut args = vec!["run", "team.toml", "--storage", "store", "--events", "-"];
     for _ in 0..KILLS {
         let mut process = place.start(&args);
         let lines = 1 + dice.below(30);
-        // What a run that ends before it is killed ended with does not matter.
+        // The exit code of a run that ends before it is killed does not matter.
         let told = (0..lines).map_while(|_| process.next()).count();
         std::thread::sleep(Duration::from_micros(dice.below(3000)));
         process.kill();
@@ -79,7 +80,7 @@ fn disturbed(team: &str, seed: u64, expected: Option<i32>, dice: &mut Rng) -> Wo
     place
 }
 
-/// The recorded lines, which must fit together.
+/// Returns the recorded events, after checking that they are consistent.
 fn recorded(place: &Workspace) -> Vec<Value> {
     let lines = place.recorded();
     stream::assert_numbered(&lines);

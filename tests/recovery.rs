@@ -1,4 +1,5 @@
-//! Resumes: what `--recover_path` takes, what is ignored, what a finished team does, what an attempt is given again.
+//! Resumes: what `--recover_path` accepts, which arguments are ignored, resumes of finished teams,
+//! and the input of repeated attempts.
 
 use std::fs;
 
@@ -123,7 +124,7 @@ fn a_resume_that_does_not_name_its_mended_team_file_says_how_to_go_by_it() {
             .expect(0)
             .stderr,
     );
-    // Nothing is left to go by it.
+    // Nothing depends on the team file any more.
     place.write("team.toml", "");
     unsaid(&place.resume().expect(0).stderr);
 }
@@ -201,7 +202,8 @@ fn a_team_json_changed_by_hand_beside_its_database_is_not_looked_at_and_that_is_
     }
 }
 
-/// Two actions of `mirror` in a row, behind a role that sends more mail while they are parked.
+/// A team with two `mirror` actions in sequence, after a role that sends more messages while they
+/// are parked.
 const MIRRORS: &str = r#"
 schema = "strata.team/1"
 [team]
@@ -242,7 +244,7 @@ component = "mirror.wasm"
 config = { trap = ["1/M/1/2", "1/M/1/3"], wait = ["1/M/1/1", "1/M/1/4"] }
 "#;
 
-/// What an attempt of `Show` was given, as it told in its log.
+/// Returns the input of an attempt of `Show`, as written to its log.
 fn given(ended: &Ended, attempt: u32) -> String {
     let begin = format!("given 1/M/1/{attempt} ");
     let told = ended
@@ -262,11 +264,12 @@ fn every_attempt_of_an_action_is_given_the_same_bytes() {
     let show = |args: &[&str]| {
         let mut process = place.start(&[args, &["--events", "-"]].concat());
         while process.until("action-started", Some("M"))["action"] != "Show" {}
-        // It waits behind this call.
+        // It waits at this call.
         process.until("host-call", Some("M"));
         process
     };
-    // Killed, faulted, faulted again in another process, stopped; the last from a copy of team.json alone.
+    // Killed, at fault, at fault again in another process, stopped; the last one resumes a copy of
+    // `team.json` alone.
     let killed = show(&["run", "team.toml", "--storage", "store"]).kill();
     let faulted = [(); 2].map(|()| place.resume().expect(3));
     let stopped = show(&["run", "--recover_path", "store"]);
@@ -290,7 +293,7 @@ fn every_attempt_of_an_action_is_given_the_same_bytes() {
     for (attempt, ended) in (2..).zip(later) {
         assert_eq!(given(ended, attempt), first, "attempt {attempt}");
     }
-    // The mail that came while it was parked is handled afterwards, by an activation of its own.
+    // Messages that arrived while it was parked are handled later, by another activation.
     let outputs: Vec<_> = stream::of_kind(&ended.events(), "action-finished")
         .iter()
         .map(|line| line["output"]["content"].clone())
@@ -467,7 +470,7 @@ fn a_fault_stays_open_until_its_action_is_tried_again() {
         inspected.contains("trap: wasm `unreachable`"),
         "{inspected}"
     );
-    // A `team.json` alone knows of it, too.
+    // A `team.json` alone contains the fault, too.
     place.write("copy/team.json", place.read("store/team.json"));
     let copied = place
         .host(&[
@@ -509,7 +512,7 @@ fn who_goes_by_a_storage_is_told_that_its_team_json_was_changed_by_hand() {
     assert!(told(&["fork", "store", "--at", "main-0"], 0));
     assert!(told(&["answer", "store", "nobody=1"], 2));
     assert!(told(&["send", "store", "--cause", "x", "hello"], 0));
-    // It was written anew.
+    // The file was written again.
     assert!(!told(&["inspect", "store"], 0));
 }
 

@@ -1,6 +1,6 @@
-//! The reference pages of the documentation, made from what they describe: team files and policies from their schema, commands from
-//! their help, event lines from their type. With `BLESS=1` they are written; how they are
-//! made is in `reference/team_file`, `commands` and `events`.
+//! The pages of the documentation that are generated: team files and policies from their schemas,
+//! commands from their help, events from their types. With `BLESS=1`, the pages are written.
+//! `reference/team_file`, `commands` and `events` generate them.
 
 mod commands;
 mod events;
@@ -10,15 +10,15 @@ use std::fs;
 
 use crate::probe::project;
 
-/// Said at the head of each page.
+/// The notice at the beginning of each page.
 const MADE: &str = "<!-- Made from the program by `BLESS=1 cargo test -p strata-tests reference`; not to be edited. -->\n\n";
 
-/// Holds a page against what it should be.
+/// Compares a page with the generated one.
 fn check(page: &str, made: &str) {
     check_file(&format!("{page}.md"), &format!("{MADE}{made}"));
 }
 
-/// Compares a file of the documentation with what it should be.
+/// Compares a file of the documentation with the generated one.
 fn check_file(name: &str, made: &str) {
     let file = project().join("docs/src").join(name);
     if std::env::var_os("BLESS").is_some() {
@@ -35,10 +35,10 @@ fn check_file(name: &str, made: &str) {
     );
 }
 
-/// A text for a cell of a table.
+/// Returns a text escaped for a cell of a table.
 fn cell(text: &str) -> String {
     let text = text.replace('|', "\\|").replace('\n', " ");
-    // What stands between backquotes is shown as it is.
+    // Text between backquotes is not escaped.
     let pieces = text.split('`').enumerate();
     let shown = pieces.map(|(n, piece)| {
         if n % 2 == 0 {

@@ -1,4 +1,4 @@
-//! `replay`: what is recorded is done again and compared; a change, wherever it is, is found and told.
+//! `replay`: recorded attempts are repeated and compared. Every change is found and reported.
 
 use std::path::Path;
 
@@ -37,7 +37,7 @@ component = "probe.wasm"
 config = { steps = [{ get = "k", scope = "tally" }, { say = "three {inputs} {reads}" }] }
 "#;
 
-/// A run with a fault, a resume, and everything that is recorded.
+/// Creates a run with a fault and a resume that records events of all kinds.
 fn recorded() -> Workspace {
     let place = Workspace::with(TEAM);
     place.write("replies.toml", "[[reply]]\ntext = \"hello\"\n");
@@ -48,7 +48,8 @@ fn recorded() -> Workspace {
     place
 }
 
-/// A writes files beside B, who looks at one; then C removes it beside D, who still sees it.
+/// A team in which A writes files beside B, who reads one. Then C removes it beside D, who still
+/// sees it.
 const FILES: &str = r#"schema = "strata.team/1"
 [team]
 name = "files"
@@ -106,7 +107,7 @@ fn attempts_that_write_files_see_and_write_what_they_did_then() {
         .expect(3);
     place.host(&["run", "--recover_path", "store"]).expect(0);
     let replay = ["replay", "store", "--verify"];
-    // The files are those of the end, or somebody else's.
+    // The files are those of the end of the run, or were changed later.
     for meddle in ["", "mine"] {
         if !meddle.is_empty() {
             place.write("out/found", meddle);
@@ -132,7 +133,7 @@ fn attempts_that_write_files_see_and_write_what_they_did_then() {
             .expect(3);
         let missing = expected.iter().find(|part| !ended.stdout.contains(**part));
         assert_eq!(missing, None, "{to}: {}", ended.stdout);
-        // What runs beside it was not cut off: it was not come to.
+        // The attempt beside it did not differ: it was not compared.
         assert!(
             ended.stdout.ends_with("different: 1, not made again: 0\n"),
             "{}",
@@ -156,7 +157,7 @@ fn attempts_that_write_files_see_and_write_what_they_did_then() {
     );
 }
 
-/// What the storage directory holds.
+/// Returns the files of a storage directory.
 fn bytes(dir: &Path) -> Vec<(String, Vec<u8>)> {
     let mut files: Vec<_> = std::fs::read_dir(dir)
         .unwrap()
@@ -172,7 +173,7 @@ fn bytes(dir: &Path) -> Vec<(String, Vec<u8>)> {
 #[test]
 fn a_recorded_run_does_the_same_again_without_the_network_and_nothing_is_written() {
     let place = recorded();
-    // Whoever asked a model now would be told something else.
+    // The model would give other replies now.
     place.write("replies.toml", "[[reply]]\ntext = \"goodbye\"\n");
     let before = bytes(&place.path("store"));
     let ended = place.host(&["replay", "store", "--verify"]).expect(0);
@@ -256,7 +257,7 @@ fn what_an_action_does_otherwise_is_told_with_where_and_what() {
 fn an_answer_that_was_changed_in_the_record_does_not_go_unnoticed() {
     let place = recorded();
     let database = Connection::open(place.path("store/team.db")).unwrap();
-    // Flips a bit in some event; its checksum says so before anything is run.
+    // Flips a bit in an event. Its checksum detects this before anything runs.
     database
         .execute(
             "UPDATE event SET body = zeroblob(length(body)) WHERE n = 8",
@@ -273,7 +274,7 @@ fn attempts_of_a_component_that_is_gone_are_named_and_made_again_with_the_one_of
     let place = recorded();
     let probe = place.read("probe.wasm");
     place.write("then.wasm", &probe);
-    // The same with a custom section of its own: another digest.
+    // The same component with an additional custom section, so it has another digest.
     place.write(
         "probe.wasm",
         [probe.as_slice(), &[0, 5, 4, b'm', b'o', b'r', b'e']].concat(),

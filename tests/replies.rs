@@ -1,5 +1,5 @@
-//! Replies of models that are truncated, refused, wrapped in thinking or a failure: what the action gets, what the
-//! operator sees of them, and that both are the same when replies are streamed.
+//! Replies of models that are truncated, refused, mixed with reasoning, or failures: what the
+//! action receives, what the operator is shown, and that streamed replies give the same results.
 
 use serde_json::{Value, json};
 
@@ -8,12 +8,12 @@ use crate::stream;
 use crate::web::Web;
 use crate::workspace::Workspace;
 
-/// Asks a model and says what it replied.
+/// Steps that call a model and output its reply.
 const ASK: &str = r#"steps = [{ llm = "q" }, { say = "got: {reads}" }]"#;
-/// The same, and fails then.
+/// The same steps, followed by a failure.
 const ASK_AND_FAIL: &str = r#"steps = [{ llm = "q" }, { fail = "error" }]"#;
 
-/// The replies, by name.
+/// Returns a reply by its name.
 pub fn reply(name: &str) -> Option<String> {
     let (content, finish) = match name {
         "truncated" => (json!("the first half"), "length"),
@@ -34,7 +34,7 @@ pub fn reply(name: &str) -> Option<String> {
     )
 }
 
-/// Runs a team whose model gives this reply, once in one piece and once streamed.
+/// Runs a team whose model gives this reply, first unstreamed and then streamed.
 fn play(name: &str, config: &str, code: i32, check: impl Fn(&Workspace, &str)) {
     for (how, flag) in [("whole", "--quiet"), ("streamed", "-v")] {
         let web = Web::new();

@@ -1,4 +1,5 @@
-//! `report`: what the page of a team holds that failed, was resumed and forked; and what a real browser makes of it.
+//! `report`: the report of a team that failed, was resumed and forked, and the report in a real
+//! browser.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -6,10 +7,11 @@ use std::process::Command;
 use crate::process::Process;
 use crate::workspace::Workspace;
 
-/// What takes over a page that lets it.
+/// Markup that runs a script if a page does not escape it.
 const HOSTILE: &str = "</script><script>document.title='taken'</script><img src=x onerror=\\\"document.title='taken'\\\">";
 
-/// A team in which one action traps at first, another pays for a call and asks, and all speak markup.
+/// A team in which one action traps at first, another one makes a paid call and asks a question,
+/// and all texts contain markup.
 fn team() -> String {
     format!(
         r#"
@@ -44,7 +46,7 @@ config = {{ steps = [{{ set = "k", value = "{HOSTILE}", scope = "log" }}, {{ emi
     )
 }
 
-/// The team: failed, resumed and done, then forked.
+/// Creates the team: it failed, was resumed until it was done, and was forked.
 fn place() -> Workspace {
     let place = Workspace::with(&team());
     place.write(
@@ -81,8 +83,8 @@ fn a_report_holds_all_of_a_team_that_failed_was_resumed_and_forked() {
     place.host(&["fork", "store", "--at", "main-1"]).expect(0);
     let page = report(&place, "store");
     let safe = "reply &lt;/script&gt;&lt;script&gt;document.title=&#39;taken&#39;";
-    // The fault with its stack, and that it is mended; what stopped and went on; the call and what the journal saved;
-    // the question; a letter to nobody; states of both lineages.
+    // The fault with its stack, and that it is fixed; what stopped and continued; the call and the
+    // saved costs; the question; a dead letter; states of both lineages.
     let fault = [
         "trap",
         "probe::misbehaviour::misbehave",
@@ -115,7 +117,8 @@ fn a_report_holds_all_of_a_team_that_failed_was_resumed_and_forked() {
     assert_eq!(String::from_utf8(place.read("page.html")).unwrap(), page);
 }
 
-/// A publishes a document; what else it sends goes to roles that no route of the team file leads to.
+/// A team in which A publishes a document and sends messages to roles to which no route of the team
+/// file leads.
 const PUBLISHED: &str = r##"
 schema = "strata.team/1"
 [team]
@@ -226,7 +229,7 @@ fn a_report_of_team_json_alone_tells_the_state() {
     );
 }
 
-/// A browser, where this machine has one.
+/// Returns the path of a browser, if this machine has one.
 fn browser() -> Option<PathBuf> {
     let names = ["chromium", "chromium-browser", "google-chrome"];
     let folders: Vec<PathBuf> =
@@ -277,7 +280,7 @@ fn a_browser_shows_a_report_and_runs_nothing_of_what_others_wrote() {
         Process::spawn(command).end().expect(0)
     };
     let dumped = look("--dump-dom");
-    // Its own script ran: it offers the states, and shows the fields for searching.
+    // The script of the report ran: it lists the states and shows the search fields.
     holds(
         &dumped.stdout,
         &[
@@ -290,12 +293,12 @@ fn a_browser_shows_a_report_and_runs_nothing_of_what_others_wrote() {
     for bad in ["taken</title>", "<img"] {
         assert!(!dumped.stdout.contains(bad), "{}", dumped.stdout);
     }
-    // What the page forbids itself it does not try: a refusal would be told here.
+    // The page does not violate its own content security policy, which would be reported here.
     assert!(!dumped.stderr.contains("CONSOLE"), "{}", dumped.stderr);
     look(&format!(
         "--screenshot={}",
         place.path("page.png").display()
     ));
-    // A page with something on it, and not an empty one.
+    // The page is not empty.
     assert!(place.read("page.png").len() > 30_000);
 }

@@ -1,4 +1,5 @@
-//! People: teams that wait for answers, what is taken as one, kills around asking and answering, the terminal.
+//! Questions to people: teams that wait for answers, which answers are accepted, kills while asking
+//! and answering, and the terminal.
 
 use std::fs;
 use std::time::Duration;
@@ -11,7 +12,8 @@ use crate::stream;
 use crate::terminal::Terminal;
 use crate::workspace::Workspace;
 
-/// A asks twice after a paid call, beside it B asks for one of two words; a person is the boss of both.
+/// A team in which A asks twice after a paid call, while B asks for one of two words. A human role
+/// receives the outputs of both.
 const ASKS: &str = r#"
 schema = "strata.team/1"
 [team]
@@ -49,7 +51,8 @@ component = "probe.wasm"
 config = { steps = [{ say = "boss: {inputs}" }] }
 "#;
 
-/// Who asks what, and the answer it gets in these tests; what a person is told later is `fine`.
+/// The questions by role, and the answers of these tests. Later messages to the human role are
+/// answered with `fine`.
 const ANSWERS: [(&str, &str); 5] = [
     ("ask-0-0-0-0", "42"),
     ("ask-0-0-0-1", "very"),
@@ -64,7 +67,7 @@ fn asks() -> Workspace {
     place
 }
 
-/// The ids of what is open, as `team.json` has them.
+/// Returns the ids of the open requests in `team.json`.
 fn open(place: &Workspace) -> Vec<String> {
     let requests = place.team_json()["strata"]["requests"].clone();
     requests
@@ -75,7 +78,7 @@ fn open(place: &Workspace) -> Vec<String> {
         .collect()
 }
 
-/// The answers to everything that is open.
+/// Returns the answers to all open requests.
 fn answers(place: &Workspace) -> Vec<String> {
     let answer = |id: String| {
         let known = ANSWERS.iter().find(|(known, _)| *known == id);
@@ -104,7 +107,7 @@ fn contents(place: &Workspace) -> Vec<Value> {
         .collect()
 }
 
-/// Answers and resumes until it is done.
+/// Answers and resumes until the run is done.
 fn finish(place: &Workspace) {
     for _ in 0..8 {
         let ended = place.resume();
@@ -206,7 +209,7 @@ fn what_is_no_answer_is_refused_and_leaves_everything_as_it_is() {
         (&["ask-0-0-0-0="], "the answer is empty"),
         (&["ask-0-1-0-0=blue"], "none of the choices `red`, `green`"),
         (&["ask-0-0-0-0=42", "ask-0-0-0-0=43"], "answered twice here"),
-        // All or none.
+        // Either all answers are recorded or none.
         (
             &["ask-0-0-0-0=42", "ask-0-1-0-0=blue"],
             "none of the choices",
@@ -264,7 +267,7 @@ fn a_team_that_waits_can_be_moved_with_its_database_or_without() {
         fs::rename(place.path("elsewhere"), place.path("store")).unwrap();
         let given = answers(&place);
         answer(&place, &given).end().expect(0);
-        // The replies lie outside of it: whoever moved it vouches for it, once.
+        // The replies are outside of the storage. A user who moved the storage must trust it once.
         place
             .host(&["run", "--recover_path", "store", "--trust"])
             .expect(4);
@@ -276,7 +279,7 @@ fn a_team_that_waits_can_be_moved_with_its_database_or_without() {
     }
 }
 
-/// Runs it in one go, killed after so many lines of the first run and so many of each resume.
+/// Runs the team, and kills the first run and each resume after a number of events.
 fn disturbed(kills: &[usize]) -> Workspace {
     let place = asks();
     let mut args = vec!["run", "team.toml", "--storage", "store", "--events", "-"];
@@ -335,7 +338,7 @@ fn a_kill_around_an_answer_loses_it_or_keeps_it_but_never_halves_or_doubles_it()
         let process = answer(&place, &given);
         std::thread::sleep(Duration::from_micros(n * 1500));
         let told = process.kill();
-        // Whoever was told that it is answered can rely on it.
+        // An answer that was acknowledged must be recorded.
         let kept = stream::of_kind(&place.recorded(), "request-answered").len();
         assert!(
             kept == given.len() || kept == 0 && told.stderr.is_empty(),
@@ -382,7 +385,7 @@ fn an_answer_that_does_not_come_in_time_is_replaced_by_the_default_or_the_questi
     let team = |default: &str, busy: &str| {
         Workspace::with(&EXPIRES.replace("DEFAULT", default).replace("BUSY", busy))
     };
-    // While the others are still at work.
+    // While the other roles still run.
     let place = team(", default = \"later\"", "4s");
     let lines = place.run().expect(0).events();
     let answered = stream::of_kind(&lines, "request-answered");
@@ -412,7 +415,7 @@ fn an_answer_that_does_not_come_in_time_is_replaced_by_the_default_or_the_questi
                 "{}",
                 ended.stderr
             );
-            // A failure of its own making: it asks afresh.
+            // The action returned a failure, so the next attempt asks again.
             place.resume().expect(4);
         }
     }
@@ -462,7 +465,7 @@ fn a_person_at_the_terminal_is_asked_until_an_answer_fits_and_the_run_goes_on() 
     terminal.press("2\n");
     terminal.until("and how large?");
     terminal.until("> ");
-    // One is left open, the others are answered.
+    // One request stays open, the others are answered.
     terminal.press("\n");
     terminal.until("painted green");
     terminal.until("> ");
@@ -500,10 +503,10 @@ fn a_question_at_the_terminal_ends_when_its_time_is_over_and_cannot_play_with_th
     let mut terminal = Terminal::open(&place, &["run", "team.toml", "--storage", "store"]);
     terminal.until("now\u{fffd}[2J?");
     terminal.until("the time to answer is over");
-    // Who waited for that goes on, before anything else is asked.
+    // The role that waited for it continues before anything else is asked.
     terminal.until("later");
     terminal.until("and then?");
-    // What is typed before that is no answer to it.
+    // Text that was typed before is not an answer to this question.
     terminal.until("> ");
     terminal.press("this\n");
     let (code, shown) = terminal.end();

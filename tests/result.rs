@@ -1,4 +1,4 @@
-//! What a run leaves: its last output on stdout, and where it is saved if nobody says where.
+//! The result of a run: its last output on stdout, and where it is saved by default.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::terminal::Terminal;
 use crate::workspace::Workspace;
 
-/// A team whose name and last step a test chooses. Beside its last output it emits a message.
+/// Returns a team with a name and a last step. It also emits a message.
 fn team(name: &str, said: &str) -> String {
     format!(
         r#"
@@ -33,7 +33,7 @@ config = {{ steps = [{{ emit = "aside", cause = "Note" }}, {said}] }}
     )
 }
 
-/// A team whose last output is this text.
+/// Returns a team whose last output is this text.
 fn saying(text: &str) -> String {
     team("says", &format!("{{ say = {} }}", Value::from(text)))
 }
@@ -210,14 +210,14 @@ fn inspect_names_the_last_output_and_the_command_that_shows_all_of_it() {
     assert!(near.contains("did you mean `"), "{near}");
 }
 
-/// The idea of the team that is saved in a directory.
+/// Returns the idea of the team that is saved in a directory.
 fn saved(place: &Workspace, storage: &str) -> Value {
     json(&String::from_utf8(place.read(&format!("workspace/storage/{storage}/team.json"))).unwrap())
         ["idea"]
         .clone()
 }
 
-/// A finished team with this name in a file, run with this idea; what it said on stderr.
+/// Runs a team with this name and idea to its end, and returns its stderr.
 fn run_named(place: &Workspace, name: &str, idea: &str) -> String {
     place.write("named.toml", team(name, "{ say = \"x\" }"));
     place.host(&["run", "named.toml", idea]).expect(0).stderr
@@ -322,7 +322,7 @@ fn what_has_the_name_of_the_link_stays_as_it_is() {
     place.write("workspace/storage/team", "a file");
     run_named(&place, "one", "of one");
     assert_eq!(place.read("workspace/storage/team"), b"a file");
-    // A storage that is named moves no link.
+    // A run with `--storage` does not move the link.
     let place = Workspace::with(&saying("x"));
     place
         .host(&["run", "team.toml", "--storage", "workspace/storage/other"])
@@ -338,7 +338,7 @@ fn teams_whose_names_become_one_directory_do_not_move_each_other_away() {
         run_named(&place, name, name);
         assert_eq!(saved(&place, "team"), name);
     }
-    // Each comes back to its own.
+    // Each team uses its own directory again.
     for name in names {
         let told = run_named(&place, name, name);
         assert!(

@@ -1,4 +1,5 @@
-//! Old checkpoints: forgotten as the team file says, pruned when the operator says so; what is left can be used.
+//! Old checkpoints: they are removed as the team file specifies, or by `prune`. The remaining ones
+//! can be used.
 
 use std::fs;
 
@@ -7,7 +8,8 @@ use serde_json::Value;
 use crate::stream::text;
 use crate::workspace::Workspace;
 
-/// Two roles that keep each other at work for a while, and change a large value each time.
+/// Returns a team of two roles that keep each other busy for a while, and change a large value in
+/// each step.
 fn team(more: &str) -> String {
     let value = "x".repeat(4000);
     let role = |name: &str, watch: &str, action: &str| {
@@ -194,7 +196,7 @@ fn a_pruned_storage_can_be_replayed_and_reported_and_what_is_kept_outlives_a_lon
         "{}",
         ended.stdout
     );
-    // Long enough for saved states to be thinned out.
+    // Long enough for snapshots to be thinned out.
     place
         .host(&["run", "--recover_path", "store", "--max-steps", "600"])
         .expect(7);
@@ -251,7 +253,7 @@ fn what_the_team_file_keeps_leaves_out_neither_forks_nor_where_they_left() {
         "main.1-51",
     ];
     assert_eq!(ids(&place), kept);
-    // Pruning keeps as many.
+    // `prune` keeps the same number.
     place.host(&["prune", "store"]).expect(0);
     assert_eq!(ids(&place), kept);
     place

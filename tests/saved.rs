@@ -1,9 +1,9 @@
-//! What is saved, without what differs from run to run.
+//! The saved state without what differs between runs.
 
 use serde_json::{Map, Value};
 
-/// A `team.json` without the run's name, the folder it lies in, the counts of attempts and of calls that they were
-/// served.
+/// Returns a `team.json` without the name and the directory of the run, and without the numbers of
+/// attempts and of calls that were served from the record.
 pub fn essence(mut team: Value) -> Value {
     let strata = team["strata"]
         .as_object_mut()
@@ -14,7 +14,7 @@ pub fn essence(mut team: Value) -> Value {
     team
 }
 
-/// The same, and without the checkpoints, which stops add to.
+/// Returns the same without the checkpoints, to which stops add.
 pub fn essence_without_checkpoints(team: Value) -> Value {
     let mut team = essence(team);
     let strata = team["strata"]
@@ -26,7 +26,8 @@ pub fn essence_without_checkpoints(team: Value) -> Value {
     team
 }
 
-/// The same, and without what tells lineages apart: their names, and what was spent on others.
+/// Returns the same without what differs between lineages: their names, and what was spent in
+/// others.
 pub fn essence_of_lineage(team: Value) -> Value {
     let mut team = essence_without_checkpoints(team);
     let strata = team["strata"]

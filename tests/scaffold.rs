@@ -1,5 +1,5 @@
-//! `new`: what it makes in Rust builds, passes its test and runs as it is; what it refuses. Other languages have tests of
-//! their own.
+//! `new`: what it creates in Rust can be built, passes its tests and runs; also its errors. Other
+//! languages have tests of their own.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,7 +9,8 @@ use std::process::Command;
 use crate::probe::project;
 use crate::workspace::Workspace;
 
-/// Holds in a new team of any language: its action says what it takes, so that a slip costs no call of a model.
+/// Checks that the action of a new team has a schema, so that an error in its config is found
+/// before a model is called.
 #[track_caller]
 pub fn a_mistyped_config_is_refused(place: &Workspace) {
     let team = String::from_utf8(place.read("press/team.toml")).unwrap();
@@ -70,7 +71,7 @@ fn a_new_team_runs_and_its_action_passes_its_test() {
         made.stderr
     );
     let action = place.path("press/respond");
-    // The versions that the project uses, so that no registry has to be asked which are the newest.
+    // The locked versions of the project, so that cargo need not ask a registry for newer ones.
     fs::copy(project().join("Cargo.lock"), action.join("Cargo.lock")).unwrap();
 
     let ended = place

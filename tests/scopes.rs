@@ -1,9 +1,10 @@
-//! Scopes: what roles read of what they and others wrote.
+//! Scopes: the values that roles read after they and others have written them.
 
 use crate::stream;
 use crate::workspace::Workspace;
 
-/// A writes to the scope `s` and reads it while it does; B reads it in the next step.
+/// Runs a team in which A writes to the scope `s` and reads it meanwhile, and B reads it in the
+/// next step. Returns what both read.
 fn read(reducer: &str, steps: &str) -> (String, String) {
     let place = Workspace::with(
         &format!(

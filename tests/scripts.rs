@@ -1,5 +1,6 @@
-//! Scripts in place of components: run as they are, mended, locked; and the team that ships with the product, in which
-//! a model's code is run. Building their interpreters needs the tools of their languages, as in `javascript`, `python`.
+//! Scripts instead of components: run without a build, fixed, locked; and the team that ships with
+//! the product and runs scripts of a model. Building the interpreters needs the tools of
+//! `javascript` and `python`.
 
 mod limits;
 
@@ -32,13 +33,13 @@ script = "{file}"
 config = {{ by = 3 }}
 "#
     ));
-    // The time a test gives a run is not enough to set up a language's tools.
+    // Setting up the tools of a language takes longer than the time limit of a run.
     place.write(file, "");
     unhurried(&place, &["check", "team.toml"]);
     place
 }
 
-/// Runs the host to its end, however long it takes.
+/// Runs the host without a time limit.
 fn unhurried(place: &Workspace, args: &[&str]) {
     let ended = place.command(args).output().unwrap();
     assert!(
@@ -56,7 +57,8 @@ fn finished(ended: &Ended) -> Vec<Value> {
     lines.map(|line| line["output"].clone()).collect()
 }
 
-/// What a script makes of the words, the data and the config; one that fails; and the same, mended.
+/// Runs a script that fails, checks the report, resumes with a correct script, and checks its
+/// output.
 fn is_run_told_and_mended(file: &str, good: &str, bad: &str, told: &[&str]) {
     let place = team(file);
     place.write(file, bad);
@@ -87,7 +89,7 @@ fn is_run_told_and_mended(file: &str, good: &str, bad: &str, told: &[&str]) {
         serde_json::json!({ "words": ["one", "two"], "product": 6 })
     );
 
-    // It is made again with the time of then; what the script was before is gone.
+    // The replay runs the recorded script at the recorded time. The failed script no longer exists.
     let replayed = place.host(&["replay", "store", "--verify"]).expect(0);
     assert_eq!(
         replayed.stdout,
@@ -197,7 +199,7 @@ fn a_script_is_the_same_on_a_machine_that_has_built_its_interpreter_anew() {
     );
     place.run().expect(0);
 
-    // Another cache, that has nothing of this one's but the tools.
+    // A cache that contains only the tools of this one.
     let cache = place.path("cache/strata-host");
     fs::DirBuilder::new()
         .recursive(true)
@@ -231,7 +233,8 @@ fn a_script_is_the_same_on_a_machine_that_has_built_its_interpreter_anew() {
     assert_eq!(interpreters(&cache), 1, "it was built there");
 }
 
-/// A script fails with an error of its language's own, and with the place; caught, it goes on.
+/// Checks that values of wrong types throw an error of the language with its position, and that the
+/// error can be caught.
 fn is_told_what_the_host_does_not_take(
     file: &str,
     cases: &[(&str, &[&str])],
@@ -344,7 +347,7 @@ fn what_is_no_script_is_refused_where_it_is_written() {
     );
 }
 
-/// The team that ships with the product, in a folder of its own, with its interpreters compiled.
+/// Copies the team that ships with the product, and compiles its interpreters.
 fn shipped(team: &str) -> Workspace {
     let place = Workspace::empty();
     for entry in fs::read_dir(project().join("plugins/teams/scripts")).unwrap() {
@@ -551,7 +554,7 @@ fn an_image_goes_from_action_to_action_and_along_with_the_run() {
     saved[0]["digest"] = image[0]["digest"].clone();
     assert_eq!(saved, image);
 
-    // Its bytes are brought along to another storage.
+    // The bytes of the image are copied to the other storage.
     let fork = ["fork", "store", "--at", "main-1", "--to", "copy"];
     place.host(&fork).expect(0);
     place.write("look.py", look);

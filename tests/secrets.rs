@@ -1,4 +1,5 @@
-//! Secrets: they reach the service that is meant, and nothing else. Everything that the host writes is searched.
+//! Secrets: they reach only the intended service. Everything that the host writes is searched for
+//! them.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +21,7 @@ fn team(port: u16, steps: &str) -> Workspace {
 
 fn host(place: &Workspace, args: &[&str]) -> Ended {
     let mut command = place.command(args);
-    // Whatever the parts that see it have to say.
+    // With the most detailed log.
     command.env(
         "STRATA_LOG",
         "warn,strata_host=trace,reqwest=trace,hyper=trace,hyper_util=trace",
@@ -29,7 +30,7 @@ fn host(place: &Workspace, args: &[&str]) -> Ended {
     Process::spawn(command).end()
 }
 
-/// The secret in the forms in which it could be found again.
+/// Returns the secret in all encodings in which it might occur.
 fn forms() -> Vec<Vec<u8>> {
     let texts = [
         SECRET,

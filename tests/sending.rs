@@ -1,4 +1,4 @@
-//! `send`: what is put into a team that runs or does not, once and whole.
+//! `send`: messages are added to a team that runs or does not run, completely and once.
 
 use crate::live::GREETER;
 use crate::stream;
@@ -171,7 +171,7 @@ component = "probe.wasm"
 config = { steps = [{ ask = "really?" }, { say = "asked" }] }
 "#;
 
-/// Runs a command where the next `team.json` cannot be written.
+/// Runs a command while `team.json` cannot be replaced.
 fn without_team_json(place: &Workspace, args: &[&str]) -> String {
     let new = place.path("store/.team.json.new");
     std::fs::create_dir(&new).unwrap();

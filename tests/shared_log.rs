@@ -1,4 +1,5 @@
-//! Teams of one process that share a log: each runs, ends, is cut off and taken up as if it were alone.
+//! Teams of one process that share a log: each runs, ends, is killed and resumed as if it were
+//! alone.
 
 use std::path::Path;
 
@@ -9,7 +10,7 @@ use crate::live::{GREETER, in_runtime, said};
 use crate::stream;
 use crate::workspace::Workspace;
 
-/// How many links to a log lie in a storage directory.
+/// Returns the number of links to a log in a storage directory.
 fn links(storage: &Path) -> usize {
     let names = std::fs::read_dir(storage)
         .unwrap()
@@ -19,7 +20,7 @@ fn links(storage: &Path) -> usize {
         .count()
 }
 
-/// Environments of greeters that share a log, at work.
+/// Starts environments of greeters that share a log.
 fn started(places: &[Workspace], group: &GroupLog) -> Vec<LiveEnvironment> {
     let create = |place: &Workspace| {
         let (team, storage, overrides) = (
@@ -96,7 +97,7 @@ fn a_team_that_was_cut_off_while_it_shared_a_log_is_taken_up_by_the_command_line
         for environment in &environments {
             environment.idle().await;
         }
-        // What a process leaves that is killed now.
+        // The state that a process leaves if it is killed now.
         for place in &places {
             std::fs::create_dir(place.path("cut-off")).unwrap();
             for entry in std::fs::read_dir(place.path("store")).unwrap() {

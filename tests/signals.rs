@@ -1,4 +1,4 @@
-//! Signals and the lock: Ctrl-C, SIGTERM, a second process, one that was killed.
+//! Signals and the lock: Ctrl-C, SIGTERM, a second process, and a killed process.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::process::{Process, Signal};
 use crate::stream;
 use crate::workspace::Workspace;
 
-/// The second action waits in its first attempt, as long as a test may take.
+/// A team whose second action waits in its first attempt, longer than any test.
 const WAITS: &str = r#"
 schema = "strata.team/1"
 [team]
@@ -24,7 +24,7 @@ component = "probe.wasm"
 config = { steps = [{ HOW, attempts = [1] }] }
 "#;
 
-/// A run whose second action is under way, doing this.
+/// Starts a run and waits for its second action, which executes this step.
 fn waiting(how: &str) -> (Workspace, Process) {
     let place = Workspace::with(&WAITS.replace("HOW", how));
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
@@ -32,7 +32,7 @@ fn waiting(how: &str) -> (Workspace, Process) {
     (place, process)
 }
 
-/// A resume that ends well and runs the second action only.
+/// Checks that a resume ends as done and runs only the second action.
 #[track_caller]
 fn assert_goes_on(place: &Workspace) {
     let ended = place.resume().expect(0);
@@ -49,7 +49,7 @@ fn the_first_signal_saves_and_ends_with_its_own_code() {
     let cases = [
         (Signal::INT, 130, "sleep = \"90s\""),
         (Signal::TERM, 143, "sleep = \"90s\""),
-        // A guest that never lets go is stopped as well.
+        // A guest that never returns is stopped as well.
         (Signal::INT, 130, "fail = \"spin\""),
     ];
     for (signal, code, how) in cases {
@@ -66,7 +66,7 @@ fn the_first_signal_saves_and_ends_with_its_own_code() {
             "{}",
             ended.stderr
         );
-        // It is nobody's fault.
+        // It is not a fault.
         assert!(
             ended.stderr.contains(" stopped  before it ended\n"),
             "{}",
@@ -109,7 +109,7 @@ fn a_run_that_is_kept_alive_and_stopped_while_it_waits_ends_as_it_would_have_wit
         "-",
     ]);
     process.until("request-opened", None);
-    // It has turned to waiting long before.
+    // By then it has been waiting for a long time.
     std::thread::sleep(Duration::from_millis(300));
     process.signal(Signal::TERM);
     process.end().expect(4);
@@ -118,7 +118,8 @@ fn a_run_that_is_kept_alive_and_stopped_while_it_waits_ends_as_it_would_have_wit
 
 #[test]
 fn the_second_signal_ends_the_process_at_once_and_nothing_is_lost() {
-    // Nobody reads what it tells, so it hangs in the middle of telling it, and the first signal cannot be obeyed.
+    // Nobody reads its stdout, so it blocks while it writes an event, and cannot handle the first
+    // signal.
     let long = "x".repeat(200_000);
     let place = Workspace::with(&WAITS.replace("HOW", &format!("say = \"{long}\"")));
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
@@ -131,7 +132,7 @@ fn the_second_signal_ends_the_process_at_once_and_nothing_is_lost() {
     };
     while !recorded() {}
     process.signal(Signal::INT);
-    // Signals of one kind that come too fast count as one: the second is of another kind.
+    // Pending signals of the same kind are delivered once, so the second signal is of another kind.
     process.signal(Signal::TERM);
     let code = process.wait_without_reading();
     assert!(matches!(code, Some(130 | 143)), "{code:?}");
@@ -160,7 +161,7 @@ fn a_second_process_is_refused_and_told_who_holds_the_storage() {
             ended.stderr
         );
     }
-    // Who runs the team is told, and writes it down.
+    // The owner of the team receives the message and records it.
     place
         .host(&["send", "store", "--cause", "Note", "hello"])
         .expect(0);
@@ -208,7 +209,7 @@ fn a_stop_while_a_file_cannot_be_put_in_its_place_saves_the_rest_and_says_why() 
     );
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     process.until("action-finished", Some("W"));
-    // It is made with the first file that is put there.
+    // The directory is created with the first file that is placed there.
     let _ = std::fs::remove_dir_all(place.path("out"));
     place.write("out", "in the way");
     process.signal(Signal::TERM);
@@ -230,7 +231,7 @@ fn a_stop_while_a_file_cannot_be_put_in_its_place_saves_the_rest_and_says_why() 
     assert_eq!(place.read("out/f"), b"hello");
 }
 
-/// A role that publishes very many messages, whose routes have many conditions to try on each.
+/// Returns a team with a role that publishes very many messages, whose routes have many conditions.
 fn published_by_the_thousand() -> String {
     let tags = vec!["\"a\""; 300].join(",");
     let steps = vec![format!("{{ emit = \"x\", data = {{ tags = [{tags}] }} }}"); 1000].join(",");
@@ -252,7 +253,8 @@ fn conditions_on_very_many_messages_take_no_longer_than_their_budget_and_a_signa
     let place = Workspace::with(&published_by_the_thousand());
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     while process.until("action-started", Some("A"))["action"] != "Two" {}
-    // Its messages are published, and judged, a while later; if it is not yet or no longer so, the signal finds it waiting.
+    // The messages are published and routed a while later. If that has not begun or is over, the
+    // signal arrives while the run waits.
     std::thread::sleep(Duration::from_secs(3));
     process.signal(Signal::TERM);
     let asked = std::time::Instant::now();
@@ -263,7 +265,7 @@ fn conditions_on_very_many_messages_take_no_longer_than_their_budget_and_a_signa
         asked.elapsed()
     );
     let mut process = place.start(&["run", "--recover_path", "store", "--events", "-"]);
-    // They are judged now, to the end.
+    // Now they are routed completely.
     while process.until("action-started", Some("B"))["action"] != "Wait" {}
     process.signal(Signal::TERM);
     process.end().expect(143);
@@ -272,7 +274,7 @@ fn conditions_on_very_many_messages_take_no_longer_than_their_budget_and_a_signa
 #[test]
 fn a_run_that_another_process_took_over_records_nothing_more() {
     let (place, process) = waiting("sleep = \"90s\"");
-    // Somebody takes the lock for one that was left behind.
+    // Another process takes the lock for a stale one.
     std::fs::remove_file(place.path("store/team.lock")).unwrap();
     place
         .host(&["send", "store", "--cause", "Nobody", "hello"])

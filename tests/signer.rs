@@ -1,20 +1,20 @@
-//! Somebody who signs components, in minisign's format: what `minisign -S` does.
+//! A key that signs components in the format of minisign, like `minisign -S`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 
-/// Bytes of a key's id.
+/// The number of bytes of a key's id.
 const ID_BYTES: usize = 8;
 
-/// Somebody with a secret key.
+/// A secret key.
 pub struct Signer {
     pair: Ed25519KeyPair,
     id: [u8; ID_BYTES],
 }
 
 impl Signer {
-    /// One of many.
+    /// Creates a key from a seed.
     pub fn of(seed: u8) -> Self {
         Self {
             pair: Ed25519KeyPair::from_seed_unchecked(&[seed; 32]).unwrap(),
@@ -22,17 +22,17 @@ impl Signer {
         }
     }
 
-    /// The public key, as `[trust]` takes it.
+    /// Returns the public key, as written in `[trust]`.
     pub fn key(&self) -> String {
         STANDARD.encode([b"Ed".as_slice(), &self.id, self.pair.public_key().as_ref()].concat())
     }
 
-    /// By what the key is known.
+    /// Returns the id of the key.
     pub fn id(&self) -> String {
         format!("{:016X}", u64::from_le_bytes(self.id))
     }
 
-    /// What lies in the signature file of these bytes.
+    /// Returns the content of the signature file for these bytes.
     pub fn sign(&self, bytes: &[u8]) -> String {
         let signature = self.pair.sign(blake2b_simd::blake2b(bytes).as_bytes());
         let comment = "for a test";

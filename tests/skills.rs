@@ -1,5 +1,5 @@
-//! The shelf as its users see it: components are added, found, named by teams, removed; damage and other people's
-//! components are refused before anything runs.
+//! The shelf: components are added, found, used by teams, and removed. Damaged components and those
+//! of other users are rejected before anything runs.
 
 use std::fs;
 use std::process::Command;
@@ -24,7 +24,7 @@ skill = "SKILL"
 config = { steps = [{ say = "from the shelf" }] }
 "#;
 
-/// A host whose shelf lies in the folder.
+/// Returns a command of the host with a shelf in the directory.
 fn command(place: &Workspace, args: &[&str]) -> Command {
     let mut command = place.command(args);
     command.env("STRATA_SHELF", place.path("shelf"));
@@ -35,12 +35,12 @@ fn host(place: &Workspace, args: &[&str]) -> Ended {
     Process::spawn(command(place, args)).end()
 }
 
-/// A folder with a team that names this skill.
+/// Creates a directory with a team that uses this skill.
 fn place(skill: &str) -> Workspace {
     Workspace::with(&TEAM.replace("SKILL", skill))
 }
 
-/// The probe's own name and version.
+/// Adds the probe to the shelf, and returns its name and version.
 fn add_probe(place: &Workspace) -> String {
     host(place, &["skill", "add", "probe.wasm"])
         .expect(0)
@@ -49,7 +49,7 @@ fn add_probe(place: &Workspace) -> String {
         .to_owned()
 }
 
-/// The probe with an empty section more: another component that says the same of itself.
+/// Returns the probe with an additional empty section: another component with the same description.
 fn another_probe() -> Vec<u8> {
     [fs::read(probe::component()).unwrap(), vec![0, 2, 1, b'x']].concat()
 }
@@ -92,7 +92,7 @@ fn a_signed_skill_runs_where_signatures_are_asked_for() {
         "{}",
         refused.stderr
     );
-    // It is taken along, also to what is there already.
+    // The signature is added, also to a component that was already on the shelf.
     place.write("probe.wasm.minisig", signer.sign(&place.read("probe.wasm")));
     assert_eq!(add_probe(&place), name);
     let run = host(

@@ -1,5 +1,5 @@
-//! Slips of the pen, on the command line and in a team file: what was most likely meant; warnings that are refused; words
-//! of suggested commands.
+//! Typing errors on the command line and in a team file: suggestions, warnings that are treated as
+//! errors, and the quoting of suggested commands.
 
 use std::fs;
 

@@ -1,5 +1,5 @@
-//! The snake team that ships with the product, as its README has it run: from source, with a scripted model, in a
-//! copy of its folder.
+//! The snake team that ships with the product, run as in its README: from source, with a scripted
+//! model, in a copy of its directory.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -12,7 +12,7 @@ const TEAM: &str = "plugins/teams/snake/team.toml";
 const TRAP: &str = "plugins/teams/snake/trap.toml";
 const GAME: &str = "plugins/teams/snake/out/snake.html";
 
-/// The plugins beside a copy of the team's folder.
+/// Copies the plugins and the team's directory.
 fn copy() -> Workspace {
     let place = Workspace::empty();
     fs::create_dir_all(place.path("plugins/teams/snake/out")).unwrap();

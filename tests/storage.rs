@@ -1,5 +1,5 @@
-//! Broken storage: absent, empty, foreign, read-only, full, damaged, newer. Every command says what is wrong, where,
-//! and what to do; nothing is created or lost.
+//! Unusable storage: absent, empty, foreign, read-only, full, damaged, newer. Every command reports
+//! what is wrong, where, and what to do. Nothing is created or lost.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::process::Process;
 use crate::stream;
 use crate::workspace::Workspace;
 
-/// Nobody, where the tests are run by root.
+/// The user `nobody`, if root runs the tests.
 const NOBODY: u32 = 65534;
 
 const FAILS: &str = r#"
@@ -32,9 +32,9 @@ component = "probe.wasm"
 config = { steps = [{ fail = "error", attempts = [1] }] }
 "#;
 
-/// Makes a storage directory what it should not be.
+/// A function that makes a storage directory unusable.
 type Make = fn(&Workspace);
-/// Damages a file.
+/// A function that damages a file.
 type Damage = fn(&mut Vec<u8>);
 
 fn failed() -> Workspace {
@@ -43,7 +43,7 @@ fn failed() -> Workspace {
     place
 }
 
-/// Every file and directory below a path, with what it holds.
+/// Returns all files and directories below a path, with their contents.
 fn contents(path: &Path) -> BTreeMap<String, Option<Vec<u8>>> {
     let mut found = BTreeMap::new();
     let mut open = vec![path.to_owned()];
@@ -77,7 +77,7 @@ const READERS: [&[&str]; 4] = [
 ];
 const SEND: &[&str] = &["send", "store", "--cause", "Note", "hello"];
 
-/// Runs commands on a storage directory that is broken, and expects each to say so and to leave everything as it is.
+/// Runs commands on an unusable storage directory. Each must report the problem and change nothing.
 #[track_caller]
 fn check(place: &Workspace, commands: &[&[&str]], code: i32, parts: &[&str]) {
     let before = contents(&place.path(""));
@@ -304,7 +304,7 @@ fn a_damaged_database_is_named_and_left_as_it_is() {
             1,
             &["`store/team.db` is damaged", "move it away", "backup"],
         );
-        // Following that advice helps.
+        // The suggested command works.
         fs::remove_file(place.path("store/team.db")).unwrap();
         place.resume().expect(0);
     }
@@ -346,7 +346,7 @@ fn storage_that_may_not_be_written_is_named_and_can_still_be_read() {
     fs::set_permissions(place.path(""), fs::Permissions::from_mode(0o755)).unwrap();
     let host = |args: &[&str]| {
         let mut command = place.command(args);
-        // The cache of compiled code is not what is tested here.
+        // The cache of compiled code is not part of this test.
         command.env("XDG_CACHE_HOME", place.path("no-cache"));
         if rustix::process::geteuid().is_root() {
             command.uid(NOBODY).gid(NOBODY);
@@ -396,7 +396,7 @@ fn storage_that_may_not_be_written_is_named_and_can_still_be_read() {
     fs::set_permissions(place.path("store"), fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Goes on for ever, and writes a lot.
+/// A team that runs forever and writes much data.
 const GROWS: &str = r#"
 schema = "strata.team/1"
 [team]
@@ -415,7 +415,8 @@ fn growing() -> Workspace {
     Workspace::with(&GROWS.replace("TEXT", &"x".repeat(2000)))
 }
 
-/// What is true when the disk was full: everything told is saved, and with more room the run goes on.
+/// Checks the state after the disk was full: every reported event is saved, and the run continues
+/// when there is space.
 fn assert_nothing_is_lost(place: &Workspace, storage: &str, told: &str) {
     let told = stream::actions(&stream::parse(told), "action-finished").len();
     assert!(told > 0, "the disk was full before anything happened");
@@ -499,7 +500,7 @@ fn a_file_that_may_not_grow_stops_the_run_and_nothing_that_was_saved_is_lost() {
         "--max-steps",
         "200",
     ]);
-    // Without the trap the system would end the process by a signal.
+    // Otherwise the system would end the process with a signal.
     let mut shell = place.command(&[]);
     let program = host.get_program().to_owned();
     let envs: Vec<_> = shell

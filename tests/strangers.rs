@@ -1,5 +1,6 @@
-//! Storage that somebody else wrote, or that lies where this user's host did not write it: what its team file names
-//! outside of it is listed and not used. Whoever only looks at it starts and contacts nothing.
+//! Storage that another user wrote, or that is not where this user's host wrote it: what its team
+//! file names outside of the storage is listed and not used. Commands that only read it start and
+//! contact nothing.
 
 use std::fs;
 use std::net::TcpListener;
@@ -10,7 +11,7 @@ use serde_json::Value;
 use crate::process::{Ended, Process};
 use crate::workspace::Workspace;
 
-/// Fails at first, so that there is something to resume.
+/// A team that fails at first, so that it can be resumed.
 const TEAM: &str = r#"
 schema = "strata.team/1"
 [team]
@@ -27,7 +28,7 @@ config = { steps = [{ fail = "trap", attempts = [1] }, { say = "news", to = ["wo
 ALLOW
 "#;
 
-/// What starts a program that leaves a file behind.
+/// The command of a program that creates a file.
 const STARTS: &str =
     "[env.external]\nkind = \"stdio\"\ncommand = [\"sh\", \"-c\", \"touch started; cat\"]\n";
 
@@ -37,7 +38,7 @@ fn team(head: &str, allow: &str) -> String {
         .replace("COMPONENT", "probe.wasm")
 }
 
-/// A place in which `store` was written by this user, with a fault.
+/// Creates a directory in which `store` was written by this user and contains a fault.
 fn failed(head: &str, allow: &str) -> Workspace {
     let place = Workspace::with(&team(head, allow));
     place.write("replies.toml", "[[reply]]\ntext = \"x\"\n");
@@ -52,7 +53,7 @@ fn failed(head: &str, allow: &str) -> Workspace {
     place
 }
 
-/// The host with a variable that a team names.
+/// Runs the host with an environment variable that the team names.
 fn with_token(place: &Workspace, token: &str, args: &[&str]) -> Ended {
     let mut command = place.command(args);
     command.env("TOKEN", token);
@@ -69,7 +70,7 @@ fn copy(place: &Workspace, from: &str, to: &str) {
     assert!(copied.success());
 }
 
-/// Expects a refusal that names this.
+/// Checks that a command was rejected and names these uses.
 #[track_caller]
 fn refused(ended: Ended, uses: &[&str]) {
     let ended = ended.expect(2);
@@ -82,8 +83,8 @@ fn refused(ended: Ended, uses: &[&str]) {
     }
 }
 
-/// Lines for a team file (at its beginning, and for its action) that name something outside of the
-/// storage, and how that is described. Servers are at `port`.
+/// Returns lines for a team file, for its beginning and for its action, that name something outside
+/// of the storage, and their descriptions in errors. Servers are at `port`.
 fn named_outside(port: u16) -> [(String, String, &'static str); 9] {
     let allow = |grant: &str| format!("[role.action.allow]\n{grant}\n");
     let post = format!("[env.external]\nkind = \"http\"\nurl = \"http://127.0.0.1:{port}/m\"\n");
@@ -169,10 +170,10 @@ fn what_a_stranger_s_team_file_names_outside_of_the_storage_is_listed_and_not_us
             "{named}: something was contacted"
         );
         if head.contains("http") {
-            // Nobody would answer.
+            // A question would not be answered.
             continue;
         }
-        // One's own, where it was written.
+        // The user's own storage, where it was written.
         let ended = with_token(
             &place,
             "mine",
@@ -200,7 +201,7 @@ fn sources_that_a_saved_team_file_names_are_not_built() {
         refused(place.host(&args), &["build the source in `"]);
     }
     assert!(!place.path("src/target").exists() && !place.path("src/Cargo.lock").exists());
-    // What the operator names in this call is the operator's.
+    // A file that is named in this command is the operator's.
     let given = [
         "run",
         "--recover_path",
@@ -235,7 +236,7 @@ fn the_operator_may_trust_it_or_name_a_team_file() {
     assert!(!started(&resume("trusted")) && !started(&resume("named")));
     assert!(started(&["run", "--recover_path", "trusted", "--trust"]));
     assert!(started(&["run", "team.toml", "--recover_path", "named"]));
-    // Both were written by this user now.
+    // Both were now written by this user.
     for store in ["trusted", "named"] {
         place
             .host(&["send", store, "--cause", "UserRequirement", "once more"])
@@ -338,7 +339,7 @@ fn without_a_place_for_marks_that_is_said_and_trust_helps() {
     host(&["run", "team.toml", "--storage", "other", "--quiet"]).expect(3);
 }
 
-/// Commands that look at what is saved, change it or copy it, and run nothing of it.
+/// Commands that read, change or copy what is saved, and run nothing of it.
 const LOOKERS: [&[&str]; 14] = [
     &["inspect", "gift"],
     &["inspect", "gift", "--json"],
@@ -355,9 +356,9 @@ const LOOKERS: [&[&str]; 14] = [
     &["graph", "team.toml"],
     &["describe"],
 ];
-/// Commands that run a saved team, which are tested above.
+/// Commands that run a saved team. They are tested above.
 const RUNNERS: [&str; 2] = ["run", "replay"];
-/// Commands that are not given a saved team; what they build or check the operator names.
+/// Commands that do not use a saved team. The operator names what they build or check.
 const OTHERS: [&str; 13] = [
     "dev",
     "check",
@@ -387,7 +388,7 @@ fn commands_that_look_at_a_stranger_s_storage_start_build_and_contact_nothing() 
     );
     let _ = fs::remove_dir_all(place.path("out"));
     fs::rename(place.path("store"), place.path("gift")).unwrap();
-    // The component is a source now, whose build would leave something behind.
+    // The component is now a source, whose build would create a file.
     fs::remove_file(place.path("probe.wasm")).unwrap();
     place.write(
         "probe.wasm/Cargo.toml",

@@ -1,10 +1,10 @@
-//! Event lines: parsed, and held against what must be true of every run.
+//! Parses events, and checks properties that hold for every run.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// Lines of NDJSON. A last line that a kill cut off does not count.
+/// Parses lines of NDJSON. An incomplete last line, as a kill leaves it, is ignored.
 pub fn parse(text: &str) -> Vec<Value> {
     text.split_inclusive('\n')
         .filter(|line| line.ends_with('\n'))
@@ -12,30 +12,30 @@ pub fn parse(text: &str) -> Vec<Value> {
         .collect()
 }
 
-/// A line of NDJSON.
+/// Parses a line of NDJSON.
 pub fn parse_line(line: &str) -> Value {
     serde_json::from_str(line).unwrap_or_else(|error| panic!("`{line}` is no event: {error}"))
 }
 
-/// The lines of one kind.
+/// Returns the events of one kind.
 pub fn of_kind<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
     lines.iter().filter(|line| line["kind"] == kind).collect()
 }
 
-/// `ROLE.ACTION` of the lines of one kind.
+/// Returns `ROLE.ACTION` of the events of one kind.
 pub fn actions(lines: &[Value], kind: &str) -> Vec<String> {
     let name = |line: &&Value| format!("{}.{}", text(&line["role"]), text(&line["action"]));
     of_kind(lines, kind).iter().map(name).collect()
 }
 
-/// A text.
+/// Returns the text of a string value.
 pub fn text(value: &Value) -> &str {
     value
         .as_str()
         .unwrap_or_else(|| panic!("`{value}` is no text"))
 }
 
-/// Lines are numbered from 1, without gaps.
+/// Checks that events are numbered from 1 without gaps.
 #[track_caller]
 pub fn assert_numbered(lines: &[Value]) {
     let numbers: Vec<u64> = lines.iter().filter_map(|line| line["n"].as_u64()).collect();
@@ -43,7 +43,7 @@ pub fn assert_numbered(lines: &[Value]) {
     assert_eq!(numbers, expected);
 }
 
-/// The idea was published once.
+/// Checks that the idea was published once.
 #[track_caller]
 pub fn assert_one_idea(lines: &[Value]) {
     let ideas = of_kind(lines, "message-routed");
@@ -54,13 +54,13 @@ pub fn assert_one_idea(lines: &[Value]) {
     assert_eq!(ideas, 1, "the idea was published {ideas} times");
 }
 
-/// Every action was finished as often as in the undisturbed run, and by the same call: none ran twice.
+/// Checks that every action finished as often as in the undisturbed run, in the same calls.
 #[track_caller]
 pub fn assert_finished_alike(lines: &[Value], undisturbed: &[Value]) {
     assert_eq!(finished(lines), finished(undisturbed));
 }
 
-/// How often each action finished, by step, role, index and output.
+/// Returns how often each action finished, by step, role, index and output.
 fn finished(lines: &[Value]) -> BTreeMap<String, u32> {
     let mut times = BTreeMap::new();
     for line in of_kind(lines, "action-finished") {
@@ -73,7 +73,8 @@ fn finished(lines: &[Value]) -> BTreeMap<String, u32> {
     times
 }
 
-/// Attempts count on over all resumes, from 1 in each call; what is finished is not started again.
+/// Checks that the attempts of each call are numbered from 1 over all resumes, and that finished
+/// actions are not started again.
 #[track_caller]
 pub fn assert_attempts_count_on(lines: &[Value]) {
     let mut open = BTreeMap::<&str, (u64, u64)>::new();
@@ -99,7 +100,7 @@ pub fn assert_attempts_count_on(lines: &[Value]) {
     }
 }
 
-/// Once a host call of an activation was recorded, it was not made again.
+/// Checks that no recorded host call of an activation was made again.
 #[track_caller]
 pub fn assert_paid_once(lines: &[Value]) {
     let live = of_kind(lines, "host-call")

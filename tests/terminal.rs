@@ -1,5 +1,5 @@
-//! The host at a terminal of its own (`script`, of util-linux): what it shows, and what a person types. What is left on
-//! the screen is told by `vt100`.
+//! The host at a terminal of its own (`script` of util-linux): what it shows, and input of the
+//! user. `vt100` interprets the output.
 
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -10,10 +10,10 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::workspace::Workspace;
 
-/// How long a terminal may be open.
+/// The time limit of a terminal.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The size of the screen: a small one.
+/// The size of the screen, which is small.
 pub const ROWS: u16 = 24;
 pub const COLUMNS: u16 = 72;
 
@@ -23,19 +23,19 @@ pub struct Terminal {
     keyboard: ChildStdin,
     screen: ChildStdout,
     shown: String,
-    /// How much of what was shown was looked at.
+    /// The number of bytes of the output that have been searched.
     seen: usize,
-    /// Dropped when nobody has to watch for a hanging terminal any more.
+    /// Dropped to stop the thread that kills a terminal that hangs.
     _watch: Sender<()>,
 }
 
 impl Terminal {
-    /// Runs the host in a folder, at a terminal that can do nothing but print.
+    /// Runs the host in a directory at a terminal without capabilities.
     pub fn open(place: &Workspace, args: &[&str]) -> Self {
         Self::of_kind("dumb", place, args)
     }
 
-    /// Runs the host in a folder, at a terminal of this kind, of `ROWS` and `COLUMNS`.
+    /// Runs the host in a directory at a terminal of this type, of `ROWS` and `COLUMNS`.
     pub fn of_kind(kind: &str, place: &Workspace, args: &[&str]) -> Self {
         let host = place.command(args);
         let words = std::iter::once(host.get_program()).chain(host.get_args());
@@ -79,7 +79,7 @@ impl Terminal {
         }
     }
 
-    /// Waits until this is shown, after what was waited for before. What was shown until then.
+    /// Waits until a text is shown after the previous one, and returns the output up to it.
     #[track_caller]
     pub fn until(&mut self, text: &str) -> &str {
         loop {
@@ -103,12 +103,12 @@ impl Terminal {
         }
     }
 
-    /// What stands on the screen now, as far as it was read.
+    /// Returns the current content of the screen.
     pub fn stands(&self) -> String {
         screen(&self.shown)
     }
 
-    /// Presses keys.
+    /// Sends input.
     pub fn press(&mut self, keys: impl AsRef<[u8]>) {
         self.keyboard
             .write_all(keys.as_ref())
@@ -116,7 +116,7 @@ impl Terminal {
             .expect("somebody reads");
     }
 
-    /// Waits for the end: the exit code, and all that was shown.
+    /// Waits for the end, and returns the exit code and the whole output.
     pub fn end(mut self) -> (Option<i32>, String) {
         let mut rest = Vec::new();
         let _ = self.screen.read_to_end(&mut rest);
@@ -128,7 +128,7 @@ impl Terminal {
     }
 }
 
-/// What a terminal shows after these bytes.
+/// Returns the screen that a terminal shows after these bytes.
 pub fn screen(shown: &str) -> String {
     let mut parser = vt100::Parser::new(ROWS, COLUMNS, 0);
     parser.process(shown.as_bytes());

@@ -1,4 +1,4 @@
-//! Calls that are made together: each has its own answer, in whatever order these come, and after a kill.
+//! Host calls that are made in parallel: each gets its own answer, in any order and after a kill.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::probe::build;
 use crate::web::Web;
 use crate::workspace::Workspace;
 
-/// A team whose only action makes the calls of its `config` all at once.
+/// Creates a team whose only action makes the calls of its `config` in parallel.
 pub fn gathering(web: &Web, config: &str) -> Workspace {
     let place = team(web, "plain", "gather.wasm", config);
     fs::copy(build("tests/gather"), place.path("gather.wasm")).unwrap();
@@ -48,13 +48,13 @@ fn requests_that_are_made_together_are_answered_in_their_order_and_each_by_itsel
 fn of_requests_that_are_made_together_only_those_without_an_answer_are_made_again() {
     let web = Web::new();
     let base = format!("http://127.0.0.1:{}/v1", web.port());
-    // Two of one kind differ by their occurrence; one is held for ever the first time.
+    // Two requests of one kind differ by their number. The first one is never answered at first.
     let requests = format!(
         "requests = [\"POST {base}/a\", \"POST {base}/a\", \"GET {base}/once/b\", \"GET {base}/c\"]"
     );
     let place = gathering(&web, &requests);
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
-    // In which order they come back is chance.
+    // The order of the answers is random.
     let live = |line: &Value| line["kind"] == "host-call";
     let mut recorded = 0;
     while recorded < 3 {
@@ -118,7 +118,7 @@ fn equal_calls_that_were_made_together_are_each_served_their_own_answer() {
     };
     let undisturbed = run("");
     undisturbed.run().expect(0);
-    // The second is answered first, and recorded first.
+    // The second request is answered first, and recorded first.
     let place = run("1");
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     (0..2).for_each(|_| drop(process.until("host-call", None)));

@@ -1,5 +1,5 @@
-//! Which components are loaded: those that the lock beside the team file names, and those that a trusted key has signed.
-//! `run`, `check` and resumes refuse others before anything of them is compiled.
+//! Which components are loaded: those in the lock beside the team file, and those signed by a
+//! trusted key. `run`, `check` and resumes reject others before they compile anything of them.
 
 use std::fs;
 
@@ -24,9 +24,9 @@ fn team(trust: &str) -> String {
     TEAM.replace("TRUST", trust)
 }
 
-/// Bytes that make the probe another component, which does the same.
+/// Returns the probe as another component that does the same.
 fn changed(probe: &[u8]) -> Vec<u8> {
-    // A custom section of its own.
+    // An additional custom section.
     [probe, &[0, 5, 4, b'm', b'o', b'r', b'e']].concat()
 }
 
@@ -38,7 +38,7 @@ fn digest(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// Everything that loads components refuses them, and says this.
+/// Checks that all commands that load components reject them with these messages.
 #[track_caller]
 fn refused(place: &Workspace, expected: &[&str]) {
     let resume: &[&str] = &["run", "--recover_path", "store"];
@@ -88,7 +88,7 @@ fn a_locked_team_refuses_other_components_and_says_how_to_lock_them() {
             "`strata-host lock team.toml`",
         ],
     );
-    // What is given on the command line is meant.
+    // A component on the command line is intended.
     fs::rename(place.path("probe.wasm"), place.path("mended.wasm")).unwrap();
     place.write("probe.wasm", &probe);
     let relocked = place.host(&["lock"]).expect(0);
@@ -199,7 +199,7 @@ fn only_components_that_a_trusted_key_has_signed_are_loaded() {
         ]
         .concat(),
     );
-    // Also what is given on the command line, and what is to be locked.
+    // Also components on the command line, and those to be locked.
     place.write("mended.wasm", &probe);
     let mended = place
         .host(&[

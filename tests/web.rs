@@ -1,20 +1,20 @@
-//! A server on loopback that counts what it is asked. The path says what it does:
+//! A server on the loopback interface that records the requests. The path determines the answer:
 //!
-//! | path | does |
+//! | path | answer |
 //! |---|---|
-//! | `/v1/echo…` | answers with the whole request |
-//! | `/v1/slow/MS…` | answers after so many milliseconds |
-//! | `/v1/once/…` | holds the first request for ever, answers later ones |
-//! | `/v1/fail/N…` | refuses the first N requests in passing (503), answers later ones |
-//! | `/v1/later…` | asks to be asked again in ten minutes (429) |
-//! | `/v1/large/BYTES…` | answers with so many bytes |
-//! | `/v1/slam…` | takes the request and closes the connection |
-//! | `/v1/drip…` | streams the reply of a model, letter by letter |
-//! | `/v1/document/NAME/…` | answers with a document of `documents`, as one event after `streamed` |
-//! | any other | answers with its own path |
+//! | `/v1/echo…` | the whole request |
+//! | `/v1/slow/MS…` | an answer after this many milliseconds |
+//! | `/v1/once/…` | no answer to the first request; answers to later ones |
+//! | `/v1/fail/N…` | status 503 for the first N requests; answers to later ones |
+//! | `/v1/later…` | status 429 with a `Retry-After` of ten minutes |
+//! | `/v1/large/BYTES…` | this many bytes |
+//! | `/v1/slam…` | the connection is closed without an answer |
+//! | `/v1/drip…` | the reply of a model, streamed letter by letter |
+//! | `/v1/document/NAME/…` | a document of `documents`; as one event after `streamed` |
+//! | any other | the path |
 //!
-//! Where a path ends in `/chat/completions` the answer is a model's, which says `re: ` and what it was asked, in a
-//! thousand tokens for a thousand.
+//! If a path ends in `/chat/completions`, the answer is a model's reply: `re: ` and the prompt, for
+//! a thousand tokens of input and output.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 
 use crate::documents::document;
 
-/// How long a test waits for a request; the slowest needs a second on an idle machine.
+/// How long a test waits for a request. The slowest one takes a second on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The server.
@@ -41,19 +41,19 @@ struct Seen {
     came: Condvar,
 }
 
-/// What it was asked.
+/// A request that the server received.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Method and path.
+    /// The method and the path.
     pub line: String,
-    /// All of it, the body last.
+    /// The whole request, with the body at the end.
     pub text: String,
-    /// The body, which may be no text.
+    /// The body, which may not be text.
     pub body: Vec<u8>,
 }
 
 impl Request {
-    /// The value of a header.
+    /// Returns the value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.text
             .lines()
@@ -62,7 +62,7 @@ impl Request {
 }
 
 impl Web {
-    /// A server that listens.
+    /// Starts a server.
     pub fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -71,19 +71,19 @@ impl Web {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let log = log.clone();
-                // A client that was killed is what these tests are about.
+                // These tests kill clients.
                 thread::spawn(move || serve(&stream, &log).ok());
             }
         });
         Self { port, seen }
     }
 
-    /// Its port.
+    /// Returns its port.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// What it was asked, in order: method and path.
+    /// Returns the methods and paths of the requests, in order.
     pub fn lines(&self) -> Vec<String> {
         self.requests()
             .into_iter()
@@ -91,12 +91,12 @@ impl Web {
             .collect()
     }
 
-    /// What it was asked, in order.
+    /// Returns the requests, in order.
     pub fn requests(&self) -> Vec<Request> {
         self.seen.requests.lock().unwrap().clone()
     }
 
-    /// Waits until it was asked so often.
+    /// Waits until the server has received this many requests.
     pub fn wait(&self, count: usize) {
         let requests = self.seen.requests.lock().unwrap();
         let (requests, waited) = self
@@ -140,7 +140,7 @@ fn serve(stream: &TcpStream, seen: &Seen) -> std::io::Result<()> {
     }
 }
 
-/// Answers a request as its path asks for, after `before` others with the same line.
+/// Answers a request by its path, after `before` others with the same line.
 fn respond(stream: &TcpStream, path: &str, text: &str, before: usize) -> std::io::Result<()> {
     let mut parts = path.split('/').skip(2);
     match parts.next().unwrap_or_default() {
@@ -197,7 +197,7 @@ fn answer(mut stream: &TcpStream, body: &str) -> std::io::Result<()> {
     )
 }
 
-/// The body of an answer.
+/// Returns the body of an answer.
 fn said(path: &str, request: &str) -> String {
     if !path.ends_with("/chat/completions") {
         return path.to_owned();
@@ -206,7 +206,7 @@ fn said(path: &str, request: &str) -> String {
     json!({ "choices": [{ "message": message }], "usage": usage() }).to_string()
 }
 
-/// What a model replies.
+/// Returns the reply of a model.
 fn reply(request: &str) -> String {
     let body = request.split_once("\r\n\r\n").map_or("", |(_, body)| body);
     let asked: Value = serde_json::from_str(body).unwrap_or_default();
@@ -221,7 +221,7 @@ fn reply(request: &str) -> String {
     )
 }
 
-/// A stream of one event.
+/// Sends a stream of one event.
 fn burst(mut stream: &TcpStream, event: &str) -> std::io::Result<()> {
     write!(
         stream,

@@ -1,5 +1,5 @@
-//! The werewolf game that ships with the product: what nobody was told is saved nowhere in what is saved of them; what
-//! comes out is counted from what is said; faults and kills change nothing of it.
+//! The werewolf game that ships with the product: the saved state of a role contains only what the
+//! role was told; the outcome is computed from the replies; faults and kills do not change it.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -14,7 +14,7 @@ const DIR: &str = "plugins/teams/werewolf";
 const TEAM: &str = "plugins/teams/werewolf/team.toml";
 const WOLVES: [&str; 2] = ["Bruno", "Falk"];
 
-/// The plugins beside a copy of the team's folder.
+/// Copies the plugins and the team's directory.
 fn copy() -> Workspace {
     let place = Workspace::empty();
     fs::create_dir_all(place.path(DIR).join("out")).unwrap();
@@ -33,7 +33,7 @@ fn copy() -> Workspace {
     place
 }
 
-/// Has somebody say something else than is scripted.
+/// Replaces a scripted reply.
 fn script(place: &Workspace, question: &str, reply: &str) {
     let file = format!("{DIR}/replies.toml");
     let text = String::from_utf8(place.read(&file)).unwrap();
@@ -49,7 +49,7 @@ fn story(place: &Workspace) -> String {
     String::from_utf8(place.read(&format!("{DIR}/out/story.md"))).unwrap()
 }
 
-/// All that is saved of a role: itself, its mail, its own state.
+/// Returns everything that is saved of a role: its state, mailbox and scope.
 fn saved_of(team: &Value, role: &str) -> String {
     let strata = &team["strata"];
     let mail: Vec<&Value> = strata["buffers"][role]
@@ -64,11 +64,11 @@ fn saved_of(team: &Value, role: &str) -> String {
         strata["open"][role].to_string(),
         serde_json::to_string(&mail).unwrap(),
     ];
-    // The game's own folder is called by its name, and a fault may tell a path.
+    // The directory of the game contains its name, and a fault may contain a path.
     parts.join("\n").replace(DIR, "")
 }
 
-/// Fails where the part of somebody who is no wolf holds a word of the wolves.
+/// Fails if the saved state of a role that is not a werewolf contains a word of the werewolves.
 fn assert_secrets_are_kept(place: &Workspace) {
     let team = place.team_json();
     let everything = team["strata"]["messages"].as_object().unwrap();
@@ -180,7 +180,7 @@ fn a_game_killed_again_and_again_tells_the_same_story() {
     let place = copy();
     let mut process = place.start(&["run", TEAM, "--storage", "store", "--events", "-"]);
     for _ in 0..3 {
-        // A quarter of the game at a time.
+        // Kills after each quarter of the game.
         let told = (0..lines / 4).map_while(|_| process.next()).count();
         assert_eq!(told, lines / 4);
         process.kill();

@@ -1,5 +1,5 @@
-//! A folder of its own for a test: a team file, the probe beside it, a storage directory `store`, and the host run
-//! there. What is done with a process while it runs is in `process`.
+//! The directory of a test: a team file, the probe, a storage directory `store`, and functions that
+//! run the host there. `process` contains functions for a running process.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,13 +11,13 @@ use tempfile::TempDir;
 use crate::process::{Ended, Process};
 use crate::{probe, stream};
 
-/// The folder. It is gone when this is dropped.
+/// A directory that is removed when this is dropped.
 pub struct Workspace {
     dir: TempDir,
 }
 
 impl Workspace {
-    /// A folder with the files of `fixtures/<name>` and the probe.
+    /// Creates a directory with the files of `fixtures/<name>` and the probe.
     pub fn of(fixture: &str) -> Self {
         let place = Self::empty();
         let from = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -36,14 +36,14 @@ impl Workspace {
         place
     }
 
-    /// A folder with this team file and the probe.
+    /// Creates a directory with this team file and the probe.
     pub fn with(team: &str) -> Self {
         let place = Self::empty();
         place.write("team.toml", team);
         place
     }
 
-    /// A folder with nothing but the probe.
+    /// Creates a directory with the probe.
     pub fn empty() -> Self {
         let place = Self {
             dir: tempfile::tempdir().unwrap(),
@@ -52,7 +52,7 @@ impl Workspace {
         place
     }
 
-    /// The path of something in the folder.
+    /// Returns the path of a name in the directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
@@ -69,11 +69,11 @@ impl Workspace {
         fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
-    /// The host, to be run in the folder.
+    /// Returns a command of the host that runs in the directory.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_strata-host-under-test"));
         command.args(args).current_dir(self.dir.path());
-        // Compiled components are kept apart from the user's, the compiler for guests is not made once more.
+        // The compile cache is separate from the user's, but the compiler for guests is shared.
         let cache = |name: &str| std::env::var_os(name).map(PathBuf::from);
         let home = || cache("XDG_CACHE_HOME").or_else(|| Some(cache("HOME")?.join(".cache")));
         if let Some(wasm) =
@@ -89,7 +89,7 @@ impl Workspace {
             "XDG_STATE_HOME",
             Path::new(env!("CARGO_TARGET_TMPDIR")).join("state"),
         );
-        // Nor does the machine's user bind what is tested.
+        // Policies of this machine's user have no effect on the tests.
         command
             .env("XDG_CONFIG_HOME", self.path("config"))
             .env_remove("STRATA_POLICY");
@@ -105,27 +105,27 @@ impl Workspace {
         Process::spawn(self.command(args)).end()
     }
 
-    /// Starts the host and leaves it running.
+    /// Starts the host.
     pub fn start(&self, args: &[&str]) -> Process {
         Process::spawn(self.command(args))
     }
 
-    /// A fresh run of `team.toml`, saved in `store`, to its end.
+    /// Runs `team.toml` from the beginning, saved in `store`, to its end.
     pub fn run(&self) -> Ended {
         self.host(&["run", "team.toml", "--storage", "store", "--events", "-"])
     }
 
-    /// A resume of what is saved in `store`, to its end.
+    /// Resumes the run in `store` to its end.
     pub fn resume(&self) -> Ended {
         self.host(&["run", "--recover_path", "store", "--events", "-"])
     }
 
-    /// The saved `team.json`.
+    /// Returns the saved `team.json`.
     pub fn team_json(&self) -> Value {
         serde_json::from_slice(&self.read("store/team.json")).expect("team.json is JSON")
     }
 
-    /// All recorded lines, as `events` prints them.
+    /// Returns all recorded events, as `events` prints them.
     pub fn recorded(&self) -> Vec<Value> {
         let ended = self.host(&["events", "store"]);
         assert_eq!(ended.code, Some(0), "{}", ended.stderr);

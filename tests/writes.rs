@@ -1,4 +1,4 @@
-//! Requests that change something: none is repeated silently, none is lost that came back.
+//! Requests that change something: none is repeated silently, and no response that arrived is lost.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,8 @@ use crate::process::{Ended, Signal};
 use crate::web::Web;
 use crate::workspace::Workspace;
 
-/// A team of roles that each carry these steps out; `URL` is the server, and all of it is granted.
+/// Creates a team of roles with these steps. `URL` stands for the server, which is granted
+/// completely.
 fn team(web: &Web, roles: &[(&str, &str)], limits: &str) -> Workspace {
     let port = web.port();
     let mut text = "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n".to_owned();
@@ -23,7 +24,7 @@ fn team(web: &Web, roles: &[(&str, &str)], limits: &str) -> Workspace {
     Workspace::with(&text)
 }
 
-/// One role that does this and says what came of it.
+/// Creates a team of one role that executes these steps and outputs the results.
 fn alone(web: &Web, steps: &str) -> Workspace {
     team(
         web,
@@ -32,7 +33,7 @@ fn alone(web: &Web, steps: &str) -> Workspace {
     )
 }
 
-/// The run is killed as soon as the server was asked so often.
+/// Kills a run as soon as the server has received this many requests.
 fn killed_at(place: &Workspace, web: &Web, requests: usize) {
     let process = place.start(&["run", "team.toml", "--storage", "store"]);
     web.wait(requests);
@@ -251,7 +252,8 @@ fn repeated_writes_have_keys_of_their_own_which_stay_over_attempts() {
         &format!("{post}, {post}, {{ fail = \"trap\", attempts = [1] }}"),
     );
     place.run().expect(3);
-    // The same component trapped by itself: it starts afresh, and is said to.
+    // The component trapped by itself and is unchanged: the next attempt makes its calls again, and
+    // the host reports this.
     let ended = place.resume().expect(0);
     let warned = format!(
         "A.p starts afresh and may make a write again that it made before: POST http://127.0.0.1:{}/v1/x",
@@ -477,7 +479,8 @@ fn what_one_attempt_was_kept_open_for_ends_no_later_one() {
         &[("A", slow)],
         "timeout = \"400ms\"\nretries = 1\nbackoff = \"1ms\"",
     );
-    // It is at work when the time is over for which the first attempt would have been kept open.
+    // The second attempt is running when the time is over for which the first one would have been
+    // kept open.
     let next = "[[role.action]]\nname = \"q\"\ncomponent = \"probe.wasm\"\nconfig = { steps = [{ sleep = \"12s\" }] }\n";
     let text = String::from_utf8(place.read("team.toml")).unwrap();
     place.write("team.toml", text + next);

@@ -1,14 +1,14 @@
-//! The page of the interfaces, written from `wit/`: a section each, its comment as the text, what it holds as it stands
-//! there. With `BLESS=1` the page is written.
+//! The page about the interfaces, which is generated from `wit/`. It has one section per interface,
+//! with its comment as text and its declarations as code. With `BLESS=1`, the page is written.
 
 use std::fs;
 
 use crate::probe::project;
 
-/// The files, in the order in which a reader wants them.
+/// The files, in the order of the page.
 const FILES: [&str; 7] = ["handler", "types", "host", "llm", "http", "human", "world"];
 
-/// What stands above the sections.
+/// The text above the sections.
 const HEAD: &str = "# The interfaces\n\n\
     What an action exports and what it may import, package `strata:action@0.2.0`, as `strata-host sdk wit` has it. Each \
     SDK puts it into the words of its language; [from it alone](any-language.md) any language can make actions. What is \
@@ -22,7 +22,7 @@ struct Section {
     body: String,
 }
 
-/// What a file declares, in its order.
+/// Returns the interfaces and worlds that a file declares, in order.
 fn sections(wit: &str) -> Vec<Section> {
     let mut found = Vec::new();
     let mut next = Section::default();
@@ -43,7 +43,7 @@ fn sections(wit: &str) -> Vec<Section> {
     found
 }
 
-/// The page.
+/// Returns the page.
 fn page() -> String {
     let mut text = HEAD.to_owned();
     for file in FILES {

@@ -1,11 +1,12 @@
-//! Whether an output is as a page shows it: `[..]` stands for anything within a line, `...` alone for any lines; times,
-//! digests and the names of runs are never the same twice, and equal to each other. Of a step's actions any may end first.
+//! Compares an output with the one in a page: `[..]` matches anything within a line, and `...` any
+//! number of lines. Times, digests and names of runs are ignored, and so is the order of the
+//! actions of a step.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// What differs each time, and what it is taken for.
+/// Parts that differ between runs, and their replacements.
 static UNSTEADY: LazyLock<[(Regex, &str); 7]> = LazyLock::new(|| {
     [
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME"),
@@ -14,7 +15,7 @@ static UNSTEADY: LazyLock<[(Regex, &str); 7]> = LazyLock::new(|| {
         (r"\bmain\.[0-9a-f]{8}\b", "main.FORK"),
         (r"\+0x[0-9a-f]+", "+OFFSET"),
         (r"(?m)^ +\d+\.\ds ", "ELAPSED "),
-        // Shown on a slow machine only.
+        // Only shown on a slow machine.
         (r"(?m)^still .*\(\d+m?\d*s\)\n", ""),
     ]
     .map(|(pattern, name)| (Regex::new(pattern).unwrap(), name))
@@ -28,7 +29,7 @@ fn steady(text: &str) -> String {
     in_order(&text)
 }
 
-/// With what is said of the actions of one step by their names.
+/// Returns the text with the lines about actions of one step sorted by name.
 fn in_order(text: &str) -> String {
     let step = |line: &&str| {
         line.strip_prefix("ELAPSED")?
@@ -43,7 +44,7 @@ fn in_order(text: &str) -> String {
     lines.join("\n")
 }
 
-/// Whether `actual` fits what is `shown`.
+/// Returns whether `actual` matches `shown`.
 pub fn fits(shown: &str, actual: &str) -> bool {
     let (shown, actual) = (steady(shown), steady(actual));
     let shown: Vec<_> = shown.lines().collect();

@@ -1,37 +1,37 @@
-//! What of a page is tried: its fences, in order.
+//! Parses the fences of a page that are to be tested, in order.
 
-/// A fence that says something to do.
+/// A fence to be tested.
 pub enum Fence {
     /// A file to write.
     File {
-        /// Its path in the page's folder.
+        /// Its path in the directory of the page.
         name: String,
-        /// What is in it.
+        /// Its content.
         text: String,
     },
-    /// A part of a team file: at least it has to be TOML.
+    /// A part of a team file. It must be valid TOML.
     Toml(String),
     /// Commands to run.
     Console(Vec<Command>),
 }
 
-/// A command, as it stands in a page.
+/// A command of a page.
 pub struct Command {
-    /// What is run.
+    /// The command line.
     pub line: String,
-    /// The exit code it shall have.
+    /// The expected exit code.
     pub code: i32,
-    /// What it shall write; empty where that is not shown.
+    /// The expected output; empty if it is not shown.
     pub output: String,
 }
 
 impl Command {
-    /// How it stands in the page.
+    /// Returns the command as it is written in the page.
     pub fn source(&self) -> String {
         self.source_with(&self.output)
     }
 
-    /// How it would stand there with another output.
+    /// Returns the command as it is written in the page with another output.
     pub fn source_with(&self, output: &str) -> String {
         let code = if self.code == 0 {
             String::new()
@@ -43,7 +43,8 @@ impl Command {
     }
 }
 
-/// The fences of a page. Those in a shell's language are refused: they would not be tried.
+/// Returns the fences of a page. Fails for fences in the language of a shell, because they would
+/// not be tested.
 pub fn fences(page: &str) -> Vec<Fence> {
     let mut found = Vec::new();
     let mut lines = page.lines();

@@ -1,4 +1,5 @@
-//! Roles of one step that are paid from one purse: more is held back for a call than it costs, and for that they wait.
+//! Roles of one step that share a budget. More is reserved for a call than it costs, so roles wait
+//! for each other.
 
 use serde_json::Value;
 
@@ -7,7 +8,7 @@ use crate::process::Signal;
 use crate::stream;
 use crate::workspace::Workspace;
 
-/// A team whose calls cost a dollar and ten tokens each, after far more was held back for them.
+/// A team in which each call costs one dollar and ten tokens, and far more is reserved for it.
 const HEAD: &str = r#"
 schema = "strata.team/1"
 [team]
@@ -22,7 +23,7 @@ replies = "replies.toml"
 price = { input = 100000, output = 100000 }
 "#;
 
-/// A role that says whether it was let through at once.
+/// A role that reports whether its call was admitted at once.
 const ROLE: &str = r#"
 [[role]]
 name = "NAME"
@@ -44,7 +45,7 @@ fn team(of_team: &str, parallel: usize, roles: &[&str]) -> String {
         .fold(head, |text, name| text + &ROLE.replace("NAME", name))
 }
 
-/// Lets the model take some time, so that who asks meanwhile finds too little.
+/// Makes the model slow, so that other roles find too little money meanwhile.
 fn slow(place: &Workspace, delay: &str) {
     place.write(
         "replies.toml",
@@ -107,7 +108,7 @@ fn calls_made_together_by_several_do_not_wait_for_each_other_forever() {
             .replace("probe.wasm", "gather.wasm")
             .replace("NAME", name)
     };
-    // Two calls are under way at most: for each, 1025 tokens are held back.
+    // At most two calls are made at the same time. 1025 tokens are reserved for each.
     let text = team("tokens = 1100", 8, &["C"]) + &three("A") + &three("B");
     let place = gathering(&text);
     slow(&place, "20ms");
@@ -150,7 +151,7 @@ fn whoever_waits_for_others_does_so_within_its_time() {
         place(&team("investment = 100", 8, &["A", "B"]).replace("[role.action.allow]", limited));
     slow(&place, "60s");
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
-    // The other one, whose call is paid for, is kept open for its answer.
+    // The attempt of the other role, whose call is paid for, is kept open for its answer.
     let failed = process.until("action-failed", None);
     assert_eq!(failed["fault"], "timeout");
     let other = if failed["role"] == "A" { "B" } else { "A" };

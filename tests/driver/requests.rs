@@ -1,4 +1,5 @@
-//! The driver and people: what an attempt held is given back as soon as it asks, and what it asks is saved first.
+//! The driver and questions to people: an attempt that asks releases its resources at once, after
+//! the question is saved.
 
 use std::sync::Arc;
 
@@ -34,7 +35,7 @@ fn say(text: &str) -> strata_host::sandbox::SandboxOutcome {
     }))))
 }
 
-/// An attempt that holds something while it asks.
+/// Returns an attempt that holds a resource while it asks.
 fn asking(held: Arc<()>) -> impl Fn(SandboxCall, Gateway) -> AttemptFuture + Send + Sync + 'static {
     let weak = Arc::downgrade(&held);
     // Only the first attempt holds it.
@@ -48,7 +49,7 @@ fn asking(held: Arc<()>) -> impl Fn(SandboxCall, Gateway) -> AttemptFuture + Sen
                 Some(HostAnswer::Human(Answered::Given(value))) => {
                     say(&format!("got {}", value.as_str()))
                 }
-                // The attempt is over; the driver must not take this for its end.
+                // The attempt is over, but the driver must not regard this as its result.
                 _ => {
                     drop(held);
                     say("nonsense")

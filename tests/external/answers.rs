@@ -1,4 +1,5 @@
-//! What comes back from outside: as whom it speaks, and that it never makes a message be handed over again.
+//! Answers from outside: the sender that they get, and that they never cause a message to be sent
+//! again.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener};
@@ -12,7 +13,7 @@ use crate::workspace::Workspace;
 
 #[test]
 fn what_is_outside_speaks_as_nobody_in_the_team() {
-    // A human role that hears A shows who it hears.
+    // A human role that receives messages of A shows their sender.
     let team = TEAM
         .replace("EXTERNAL", STDIO)
         .replace("HOW", "now = true")
@@ -50,7 +51,8 @@ fn what_is_outside_speaks_as_nobody_in_the_team() {
     }
 }
 
-/// Answers each message that is posted to it in the same way. Gives its address, and what counts them.
+/// Starts a server that answers every request in the same way. Returns its address and a counter of
+/// requests.
 fn answering(
     status: &'static str,
     length: Option<usize>,

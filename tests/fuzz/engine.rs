@@ -1,4 +1,5 @@
-//! One target, driven by coverage. Which one is in the environment: libFuzzer owns the arguments.
+//! The entry point for coverage-guided fuzzing of one target. An environment variable names it,
+//! because libFuzzer uses the arguments.
 
 #![no_main]
 

@@ -97,8 +97,8 @@ fn is_nested(one: &str, other: &str) -> bool {
     contains(one, other) || contains(other, one)
 }
 
-/// Returns the modules of cycles of imports and those that depend on them, if there are any. A module
-/// and those it contains may import each other.
+/// Returns the modules of cycles of imports and those that depend on them, if there are any. A
+/// module and those it contains may import each other.
 fn find_cycle(imports: &Imports) -> Option<Vec<&str>> {
     // Removes modules that import only removed ones, as long as there are any.
     let mut left: BTreeSet<&str> = imports.keys().map(String::as_str).collect();

@@ -1,4 +1,4 @@
-//! `fork` and `diff`: forks of forks, how lineages compare, and what is refused.
+//! `fork` and `diff`: forks of forks, comparisons of lineages, and errors.
 
 use std::fs;
 
@@ -306,7 +306,7 @@ fn a_value_that_a_finished_action_of_the_open_step_writes_too_is_warned_of() {
             made.stderr
         );
     }
-    // Of the state before that step nothing is pending.
+    // Nothing is pending in the state before that step.
     let made = place.host(&[
         "fork",
         "store",

@@ -1,6 +1,7 @@
-//! Teams that park what fails while the others go on. When a role gets its mail then depends on when others are mended;
-//! what it gets must not. So each role acts once: on the idea, on what one role says, or on what a join of several lets
-//! go; and what it writes is united by reducers that do not ask who was first.
+//! Teams that park faults while other roles continue. When a role gets its messages depends on when
+//! others are resumed, but which messages it gets must not. Each role therefore acts once: on the
+//! idea, on the output of one role, or on what a join releases. What it writes is combined by
+//! reducers that do not depend on the order.
 
 use std::fmt::Write;
 
@@ -10,7 +11,7 @@ use super::rng::Rng;
 
 const ROLES: u64 = 6;
 
-/// A team file, with `FAULT` steps in it that are yet to be filled in.
+/// Returns a team file with placeholders `FAULT` among its steps.
 pub fn team(dice: &mut Rng) -> String {
     let mut text = format!(
         "schema = \"strata.team/1\"\n[team]\nname = \"network\"\nidea = \"begin\"\non_fault = \"park\"\n\
@@ -41,7 +42,8 @@ pub fn team(dice: &mut Rng) -> String {
     text
 }
 
-/// Lets a role hear of earlier ones: of one, or of several at once. The last may hear of them one by one.
+/// Connects a role with earlier ones: with one, or with several by a join. The last role may
+/// receive their messages one by one.
 fn feed(text: &mut String, role: u64, dice: &mut Rng) {
     let mut from: Vec<u64> = (0..role).filter(|_| !dice.one_in(3)).collect();
     if from.is_empty() {
@@ -75,7 +77,7 @@ fn feed(text: &mut String, role: u64, dice: &mut Rng) {
     }
 }
 
-/// What is saved of such a team, without what depends on when things happened.
+/// Returns the saved state without what depends on the times of events.
 pub fn outcome(team: &Value) -> Value {
     let message = |message: &Value| format!("{}: {}", message["cause_by"], message["content"]);
     let messages = |list: &Value| {

@@ -1,15 +1,15 @@
-//! Dice: a seeded source of choices.
+//! A seeded random number generator.
 
-/// Numbers that look random and are the same for the same seed (xorshift64*).
+/// Pseudo-random numbers that are the same for the same seed (xorshift64*).
 pub struct Rng(u64);
 
 impl Rng {
-    /// Dice that fall as the seed says.
+    /// Creates a generator with a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// A number below `end`.
+    /// Returns a number below `end`.
     pub fn below(&mut self, end: u64) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -17,12 +17,12 @@ impl Rng {
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % end
     }
 
-    /// True once in so many times.
+    /// Returns true with a probability of one in `times`.
     pub fn one_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
 
-    /// One of several.
+    /// Returns one of several texts.
     pub fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
         from[self.below(from.len() as u64) as usize]
     }

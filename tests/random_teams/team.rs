@@ -1,5 +1,5 @@
-//! Teams that stop at faults: roles that watch earlier ones, send along routes with conditions, and wait for each other
-//! in joins. Mail flows from earlier to later roles only, so that it ends.
+//! Teams that stop at faults: roles that watch earlier ones, send along routes with conditions, and
+//! wait for each other in joins. Messages go only from earlier to later roles, so every run ends.
 
 use std::fmt::Write;
 
@@ -7,14 +7,14 @@ use super::rng::Rng;
 
 const ROLES: u64 = 5;
 
-/// A join that is yet to be written.
+/// A join that is to be written into the team file.
 struct Join {
     id: &'static str,
     from: Vec<u64>,
     to: String,
 }
 
-/// A team file, with `FAULT` steps in it that are yet to be filled in.
+/// Returns a team file with placeholders `FAULT` among its steps.
 pub fn team(dice: &mut Rng) -> String {
     let mut text = format!(
         "schema = \"strata.team/1\"\n[team]\nname = \"random\"\nidea = \"begin\"\n[env]\n[env.groups]\nlast = [\"R{last}\"]\n\
@@ -74,13 +74,13 @@ pub fn team(dice: &mut Rng) -> String {
     text
 }
 
-/// The name of a role after this one.
+/// Returns the name of a random later role.
 fn later(role: u64, dice: &mut Rng) -> String {
     let later = role + 1 + dice.below(ROLES - role - 1);
     format!("{}{later}", dice.pick(&["R", "alias"]))
 }
 
-/// None, one or two joins; of two, the first may lead to the second.
+/// Returns up to two joins. The first of two may lead to the second.
 fn joins(dice: &mut Rng) -> Vec<Join> {
     let mut joins = Vec::new();
     for id in ["j0", "j1"].into_iter().take(dice.below(4) as usize) {
@@ -110,7 +110,7 @@ fn joins(dice: &mut Rng) -> Vec<Join> {
     joins
 }
 
-/// Writes a join, with routes into it: always, when a condition holds, or one of two ways.
+/// Writes a join with routes into it, which are unconditional, conditional, or one of two cases.
 fn write_join(text: &mut String, Join { id, from, to }: &Join, dice: &mut Rng) {
     for role in from {
         let way = match dice.below(4) {
@@ -133,7 +133,7 @@ fn write_join(text: &mut String, Join { id, from, to }: &Join, dice: &mut Rng) {
     .unwrap();
 }
 
-/// The labels that a role watches: those of earlier roles, and often the idea.
+/// Returns the labels that a role watches: those of earlier roles, and often the idea.
 fn watched(role: u64, dice: &mut Rng) -> String {
     let mut labels = Vec::new();
     if role < 2 || dice.one_in(3) {
@@ -149,7 +149,7 @@ fn watched(role: u64, dice: &mut Rng) -> String {
     labels.join(", ")
 }
 
-/// What an action does.
+/// Returns the steps of an action.
 fn steps(role: u64, joins: &[Join], dice: &mut Rng) -> String {
     let mut steps = Vec::new();
     for _ in 0..dice.below(5) {
@@ -192,6 +192,6 @@ fn steps(role: u64, joins: &[Join], dice: &mut Rng) -> String {
         _ => "",
     };
     steps.push(format!("{{ say = \"{{inputs}}+{{reads}}\"{to} }}"));
-    // What stands for a step is followed by its comma already.
+    // The placeholder is already followed by a comma.
     steps.join(", ").replace("FAULT, ", "FAULT ")
 }

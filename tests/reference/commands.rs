@@ -9,7 +9,7 @@ the same as manual pages, `strata-host completions SHELL` writes a completion sc
 
 ";
 
-/// What commands of commands there are at most: `skill add`.
+/// The maximum number of words of a command: `skill add`.
 const DEEPEST: usize = 2;
 
 pub fn page() -> String {
@@ -23,7 +23,7 @@ pub fn page() -> String {
     page.trim_end().to_owned() + "\n"
 }
 
-/// Adds a command, and those below it.
+/// Adds a command and its subcommands.
 fn add(page: &mut String, place: &Workspace, path: &[&str]) {
     let help = help(place, path);
     let level = "#".repeat(path.len() + 1);
@@ -45,14 +45,14 @@ fn help(place: &Workspace, path: &[&str]) -> String {
     lines.join("\n")
 }
 
-/// The commands that a help lists.
+/// Returns the commands that a help lists.
 fn commands(help: &str) -> Vec<String> {
     let listed = help
         .lines()
         .skip_while(|line| *line != "Commands:")
         .skip(1)
         .take_while(|line| !line.is_empty());
-    // Longer descriptions go on in the next line, further in.
+    // Long descriptions continue in the next line, with a larger indentation.
     let named = listed.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     let names = named
         .filter_map(|line| line.split_whitespace().next())

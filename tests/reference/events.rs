@@ -1,4 +1,4 @@
-//! The page about event lines.
+//! The page about events.
 
 use serde_json::Value;
 use strata_host::public_event::json_schema;

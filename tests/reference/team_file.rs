@@ -1,5 +1,5 @@
-//! The pages about team files, policies and scripted replies: a table for each table that can be in one. Examples of keys are from team
-//! files that other tests read.
+//! The pages about team files, policies and scripted replies, with one section per table of such a
+//! file. Examples of keys are from team files of other tests.
 
 use std::fs;
 
@@ -33,14 +33,14 @@ What the provider `scripted` answers with, in the file that `replies` names: see
 
 ";
 
-/// The order of the tables, as files have them.
+/// The order of the tables, as in team files.
 const ORDER: [&str; 12] = [
     "schema", "team", "env", "limits", "run", "trust", "llm", "role", "route", "join", "budget",
     "allow",
 ];
-/// Where examples are from.
+/// The team files from which the examples are taken.
 const EXAMPLES: [&str; 4] = ["whole", "scripted", "skills", "outside"];
-/// The longest example.
+/// The maximum length of an example.
 const EXAMPLE: usize = 60;
 
 pub fn page() -> String {
@@ -79,11 +79,11 @@ fn examples() -> Vec<toml::Value> {
     EXAMPLES.map(file).to_vec()
 }
 
-/// Where a table stands in a file.
+/// The position of a table in a file.
 #[derive(Clone, Default)]
 struct Path {
     keys: Vec<String>,
-    /// Whether there may be several.
+    /// Whether the file may contain several of them.
     listed: bool,
 }
 
@@ -93,7 +93,7 @@ impl Path {
         Self { keys, listed }
     }
 
-    /// How it is written: `[env.scope.NAME]`.
+    /// Returns how it is written: `[env.scope.NAME]`.
     fn head(&self) -> String {
         let path = self.keys.join(".");
         if self.listed {
@@ -104,17 +104,17 @@ impl Path {
     }
 }
 
-/// The page as it is made.
+/// The generated page.
 struct Pages {
     schema: Value,
     examples: Vec<toml::Value>,
-    /// The tables that were told, and where.
+    /// The tables that have been written, with their positions.
     told: Vec<(Value, Path)>,
     page: String,
 }
 
 impl Pages {
-    /// Tells of a table, then of those in it.
+    /// Writes a table, and then the tables in it.
     fn table(&mut self, path: &Path, schema: &Value) {
         let title = if path.keys.is_empty() {
             "At the top".to_owned()
@@ -187,12 +187,12 @@ impl Pages {
         self.page += &format!("| {} |\n", row.join(" | "));
     }
 
-    /// What a reference stands for, with what is said where it is made.
+    /// Returns the schema that a reference stands for, combined with the keys beside the reference.
     fn resolve(&self, schema: &Value) -> Value {
         resolved(&self.schema, schema)
     }
 
-    /// A value that a file has there.
+    /// Returns an example of the value at a path.
     fn example(&self, path: &Path) -> Option<String> {
         let found = self
             .examples
@@ -205,7 +205,8 @@ impl Pages {
     }
 }
 
-/// The keys of a table in the order in which they are told: at the top as files have them, else by name.
+/// Returns the keys of a table in the order of the page: at the top level as in files, otherwise by
+/// name.
 fn sorted(properties: &Map<String, Value>) -> Vec<(String, Value)> {
     let mut keys: Vec<(String, Value)> = properties
         .iter()
@@ -222,7 +223,7 @@ fn sorted(properties: &Map<String, Value>) -> Vec<(String, Value)> {
     keys
 }
 
-/// The table that a key holds, if it holds one, or several.
+/// Returns the table that a key contains, if it contains one or an array of them.
 fn inner(path: &Path, key: &str, schema: &Value) -> Option<(Path, Value)> {
     let of_items = schema["items"]
         .is_object()
@@ -253,7 +254,7 @@ fn resolved(whole: &Value, schema: &Value) -> Value {
     found
 }
 
-/// What kind of value it is.
+/// Returns the type of a value in words.
 fn kind(whole: &Value, schema: &Value) -> String {
     let schema = &resolved(whole, schema);
     if let Some(word) = schema.get("const") {
@@ -282,9 +283,9 @@ fn kind(whole: &Value, schema: &Value) -> String {
     }
 }
 
-/// The range of a number. Limits that nobody meets are left out.
+/// Returns the range of a number. Limits that do not matter in practice are left out.
 fn range(schema: &Value) -> String {
-    /// From here on a limit is one of the computer's.
+    /// Larger limits are those of the integer type.
     const LARGE: u64 = u32::MAX as u64;
     let least = schema["minimum"].as_f64().unwrap_or_default();
     match schema["maximum"].as_u64().filter(|most| *most < LARGE) {
@@ -293,7 +294,7 @@ fn range(schema: &Value) -> String {
     }
 }
 
-/// The values at a path of a file, in all of its tables.
+/// Returns the values at a path of a file, in all of its tables.
 fn values<'a>(value: &'a toml::Value, path: &[String]) -> Vec<&'a toml::Value> {
     match (value, path.split_first()) {
         (value, None) => vec![value],

@@ -1,4 +1,4 @@
-//! Scripts that reach a limit, use what they are not granted, or need what the sandbox does not have.
+//! Scripts that reach a limit, use what is not granted, or need what the sandbox does not have.
 
 use super::*;
 
@@ -57,7 +57,7 @@ fn a_script_in_python_that_never_ends_shows_where_it_was() {
     place.write("team.toml", format!("{text}{limits}"));
     let deep = "import sys\nsys.setrecursionlimit(10 ** 9)\n";
     let cases = [
-        // The second loop; the first one ends.
+        // The second loop. The first one ends.
         (
             "def first(n):\n    while n > 0:\n        n -= 1\n\nfirst(9)\nwhile True:\n    first(9)\n".into(),
             "work.py:7, the last line to run for the first time: first(9)",
@@ -89,7 +89,8 @@ fn a_script_in_python_that_never_ends_shows_where_it_was() {
         let stderr = run().stderr;
         assert!(stderr.contains(expected), "`{expected}`: {stderr}");
     }
-    // One that was in a message has no file: the number of its line is shown.
+    // The source of a script in a message is not a file, so the report contains only the line
+    // number.
     place.write("work.py", "return '1\\nwhile True: pass'");
     let newest = "[[role.action]]\nname = \"Run\"\nscript = \"<newest>.py\"\n";
     place.write("team.toml", format!("{text}{newest}{limits}"));

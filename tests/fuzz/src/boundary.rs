@@ -1,4 +1,5 @@
-//! The boundary between guest and host: components that are none, and guests that call the host with anything.
+//! The boundary between guest and host: bytes that are not components, and guests that make
+//! arbitrary calls.
 
 use std::borrow::Cow;
 use std::fs;
@@ -21,17 +22,18 @@ use tokio::sync::mpsc;
 
 use crate::Taker;
 
-/// What lies beside the granted directories, and must not change.
+/// The content of a file beside the granted directories, which must not change.
 const CANARY: &str = "nobody was here";
 
-/// The component of a directory of the project.
+/// Returns the path of the component built from a directory of the project.
 pub(super) fn built(dir: &str) -> PathBuf {
     let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let built = strata_host::build::build(&project.join(dir), &mut |line| eprintln!("{line}"));
     built.unwrap_or_else(|error| panic!("{error}")).component
 }
 
-/// Bytes (or the text of a component) as a component: one that can be called, or a reason why not.
+/// A target that loads bytes, or the text of a component, as a component. It either can be called
+/// or is rejected.
 pub(super) fn component() -> Taker {
     let sandbox = WasmSandbox::uncached().unwrap();
     Box::new(move |bytes| {
@@ -45,13 +47,14 @@ pub(super) fn component() -> Taker {
     })
 }
 
-/// Bytes as the deeds of a guest: it returns or is at fault, and leaves no trace outside of what it was granted.
+/// A target that runs a guest whose calls are derived from bytes. It returns or is at fault, and
+/// changes nothing outside of its grants.
 pub(super) fn guest() -> Taker {
     let stage = Stage::set();
     Box::new(move |bytes| stage.play(bytes))
 }
 
-/// A guest, everything that it needs, and a folder whose `in` and `out` it is granted.
+/// A guest with its engine and a directory, whose `in` and `out` are granted.
 struct Stage {
     folder: TempDir,
     sandbox: WasmSandbox,
@@ -117,10 +120,10 @@ impl Stage {
     }
 }
 
-/// Answers whatever comes through the gateway.
+/// Answers all requests of the gateway.
 async fn answer_all(mut asked: mpsc::Receiver<PendingGuestRequest>) {
     while let Some(question) = asked.recv().await {
-        // A guest that is gone no longer listens.
+        // If the guest has ended, nobody receives the answer.
         let _ = question.reply.send(answer(question.request));
     }
 }

@@ -1,4 +1,4 @@
-//! Files that a person writes or carries here: `team.toml`, `team.json`.
+//! Files that a user writes or copies: `team.toml` and `team.json`.
 
 use std::path::Path;
 
@@ -8,9 +8,9 @@ use strata_host::storage::team_json;
 
 use crate::Taker;
 
-/// A team file is taken or explained; and what is explained can be shown.
+/// A target that reads a team file. It is accepted or rejected with errors that can be shown.
 pub(super) fn team_toml() -> Taker {
-    // Whatever a team file names relative to itself is not there.
+    // No file that a team file names exists.
     let empty = tempfile::tempdir().unwrap();
     Box::new(move |bytes| {
         let text = String::from_utf8_lossy(bytes);
@@ -25,14 +25,15 @@ pub(super) fn team_toml() -> Taker {
             Err(problems) => {
                 let shown = problems.render(Paint::Plain);
                 assert!(!shown.trim().is_empty());
-                // Files come from strangers, and the terminal is the operator's.
+                // A team file may come from a stranger, so errors must not change the terminal.
                 assert!(!shown.contains('\u{1b}'), "{shown}");
             }
         }
     })
 }
 
-/// A state is taken or refused; what is taken comes out as it went in.
+/// A target that reads a saved state. It is rejected, or accepted and written again without
+/// changes.
 pub(super) fn team_json() -> Taker {
     let text = include_str!("../team.toml");
     let definition = Definition::parse(text, "team.toml", Path::new("/"))

@@ -1,10 +1,11 @@
-//! A message from outside of the team: read, written, and read again, it is the same.
+//! Messages from outside of the team: reading, writing and reading a message again gives the same
+//! message.
 
 use strata_host::storage::team_json;
 
 use crate::Taker;
 
-/// One line of a stranger's.
+/// A target that reads one line of an external program.
 pub(super) fn letter() -> Taker {
     Box::new(take)
 }
@@ -19,7 +20,7 @@ fn take(bytes: &[u8]) {
     let written = team_json::external_message_json(&message, &[]);
     let again = team_json::parse_external_message(&written)
         .unwrap_or_else(|error| panic!("{error}: {written}"));
-    // Where it is to go is said beside the message, not in it.
+    // The recipients are stored beside the message, not in it.
     assert_eq!(
         (again.content, again.cause_by, again.instruct),
         (message.content, message.cause_by, message.instruct)

@@ -1,8 +1,8 @@
-//! Everything that strangers hand to the host, as functions of bytes that must never panic.
+//! All inputs that the host receives from strangers, as functions of bytes that must never panic.
 //!
-//! Here are the targets by name, and their corpus; what each does with its bytes is in a module of its own. `mutate`
-//! makes up more bytes without an instrumented build, for the tests of every day; `engine.rs` drives the same targets
-//! by coverage.
+//! This module lists the targets and their corpora. Each target has a module of its own. `mutate`
+//! creates more inputs without an instrumented build, for the regular tests; `engine.rs` runs the
+//! same targets guided by coverage.
 
 #![allow(
     clippy::unwrap_used,
@@ -19,21 +19,21 @@ mod storage;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Takes whatever there is. What must hold it asserts by itself. It owns what it needs for that.
+/// Processes an input, and asserts what must be true. It owns what it needs.
 pub type Taker = Box<dyn Fn(&[u8])>;
 
-/// Something that takes whatever there is.
+/// A target.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Its name, and that of its folder in the corpus.
+    /// Its name, which is also that of its directory in the corpus.
     pub name: &'static str,
-    /// Makes it ready.
+    /// Creates the function that processes inputs.
     pub start: fn() -> Taker,
-    /// How many made-up inputs it is given in the tests of every day: what a few seconds are enough for.
+    /// The number of generated inputs in the regular tests, which take a few seconds.
     pub share: usize,
 }
 
-/// All of them.
+/// All targets.
 pub const TARGETS: [Target; 6] = [
     Target {
         name: "team-toml",
@@ -67,20 +67,21 @@ pub const TARGETS: [Target; 6] = [
     },
 ];
 
-/// The target of a name.
+/// Returns the target with a name.
 pub fn target(name: &str) -> Option<Target> {
     TARGETS.into_iter().find(|target| target.name == name)
 }
 
 impl Target {
-    /// Where its corpus lies.
+    /// Returns the directory of its corpus.
     pub fn folder(&self) -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("corpus")
             .join(self.name)
     }
 
-    /// What is kept for it: by name, so that the same inputs are made of it everywhere.
+    /// Returns the files of its corpus, sorted by name, so that the same inputs are generated
+    /// everywhere.
     pub fn corpus(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let mut paths: Vec<PathBuf> = fs::read_dir(self.folder())
             .unwrap()

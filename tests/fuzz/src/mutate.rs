@@ -1,12 +1,12 @@
-//! Made-up bytes: of what is kept in a corpus, by the changes that break parsers most often. The same seed makes the
-//! same bytes.
+//! Generated inputs: entries of a corpus with changes that often break parsers. The same seed gives
+//! the same inputs.
 
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
-/// The longest input that is made up.
+/// The maximum length of a generated input.
 const MAX_BYTES: usize = 64 << 10;
-/// What often lies at the edge of what a program expects.
+/// Byte sequences at the boundaries of formats.
 const EDGES: [&str; 20] = [
     "",
     "0",
@@ -30,14 +30,14 @@ const EDGES: [&str; 20] = [
     "'",
 ];
 
-/// Makes bytes up.
+/// A generator of inputs.
 pub struct Mutator<'a> {
     corpus: Vec<&'a [u8]>,
     random: StdRng,
 }
 
 impl<'a> Mutator<'a> {
-    /// Out of these.
+    /// Creates a generator from a corpus.
     pub fn new(corpus: impl IntoIterator<Item = &'a [u8]>, seed: u64) -> Self {
         Self {
             corpus: corpus.into_iter().collect(),
@@ -45,7 +45,7 @@ impl<'a> Mutator<'a> {
         }
     }
 
-    /// The next input: one of the corpus, changed in one to eight places.
+    /// Returns the next input: an entry of the corpus with one to eight changes.
     pub fn next_input(&mut self) -> Vec<u8> {
         let mut bytes = self.pick().to_vec();
         for _ in 0..self.random.random_range(1..=8) {
@@ -62,7 +62,7 @@ impl<'a> Mutator<'a> {
         }
     }
 
-    /// A place in the bytes, and how many from there are meant.
+    /// Returns a random range of the bytes.
     fn span(&mut self, bytes: &[u8]) -> std::ops::Range<usize> {
         let start = self.random.random_range(0..=bytes.len());
         let longest = (bytes.len() - start).min(1 << self.random.random_range(0..10));
@@ -95,7 +95,7 @@ impl<'a> Mutator<'a> {
         }
     }
 
-    /// Puts an edge in place of the whole word at a place: a number, a name.
+    /// Replaces the whole word at a position, such as a number or a name, by a boundary value.
     fn change_word(&mut self, bytes: &mut Vec<u8>, at: usize) {
         let part_of_word = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'_';
         let before = bytes[..at].iter().rev().take_while(part_of_word).count();

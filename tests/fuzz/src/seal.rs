@@ -1,10 +1,11 @@
-//! The checksums of a database, made right again after it was changed: they are no secret, so what they cover is a
-//! stranger's like everything else.
+//! Recomputes the checksums of a database after it was changed. The checksums are not secret, so a
+//! stranger can do the same.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, Result, params_from_iter};
 
-/// A table: its name, its columns but for the checksum, which come first as numbers, and the column of that.
+/// A table: its name, its columns except the checksum, beginning with the numeric ones, and the
+/// column with the checksum.
 struct Table {
     name: &'static str,
     numbers: &'static [&'static str],
@@ -12,7 +13,7 @@ struct Table {
     sum: &'static str,
 }
 
-/// All that have checksums; those of the definition are not of numbers.
+/// All tables with checksums over numbers, that is all except the definition.
 const TABLES: [Table; 7] = [
     Table {
         name: "lineage",
@@ -61,7 +62,7 @@ const TABLES: [Table; 7] = [
         bytes: Some("body"),
         sum: "sum",
     },
-    // Its other number, of messages, is in the list of bundles.
+    // The other number, that of messages, is in the list of bundles.
     Table {
         name: "bundle",
         numbers: &["n"],
@@ -70,8 +71,8 @@ const TABLES: [Table; 7] = [
     },
 ];
 
-/// Changes cells, one for each twelve bytes: which table, row, column, and what to put into a number, or over bytes and
-/// where. What cannot be changed stays.
+/// Changes cells, one for each twelve bytes, which name the table, row, column, and the new number,
+/// or the bytes to overwrite and their position. Invalid edits are ignored.
 pub(super) fn change(conn: &Connection, edits: &[u8]) {
     for edit in edits.chunks_exact(12) {
         let table = &TABLES[usize::from(edit[0]) % TABLES.len()];
@@ -109,7 +110,7 @@ fn change_cell(conn: &Connection, table: &Table, edit: &[u8]) -> Result<()> {
     .map(drop)
 }
 
-/// Makes all checksums right that can be. Gives how many were not.
+/// Corrects all checksums that can be corrected. Returns how many were wrong.
 pub(super) fn seal(conn: &Connection) -> Result<usize> {
     let bundles = counts(conn)?;
     let mut changed = 0;
@@ -150,14 +151,15 @@ pub(super) fn seal(conn: &Connection) -> Result<usize> {
     Ok(changed)
 }
 
-/// How many messages are in each bundle, as the lists say.
+/// Returns the number of messages in each bundle, as stored in the lists.
 fn counts(conn: &Connection) -> Result<Vec<(i64, i64)>> {
     let mut lists = conn.prepare("SELECT bundles FROM snapshot")?;
     let lists = lists
         .query_map([], |row| row.get::<_, Vec<u8>>(0))?
         .filter_map(Result::ok);
     let numbers = |list: Vec<u8>| {
-        // The format and the length; then two numbers for each, the first with its sign in the last bit.
+        // The format and the length, and then two numbers per bundle, the first with its sign in
+        // the last bit.
         let mut numbers = varints(list.get(1..).unwrap_or_default())
             .into_iter()
             .skip(1);
@@ -182,7 +184,7 @@ fn varints(bytes: &[u8]) -> Vec<u64> {
     all
 }
 
-/// Where there is nothing, −1 stands for it.
+/// Returns the number in a value, or -1 for null.
 fn number(value: &Value) -> i64 {
     if let Value::Integer(number) = value {
         *number

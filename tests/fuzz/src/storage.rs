@@ -1,4 +1,5 @@
-//! A storage directory whose database was changed: all that is in it can be read, or is refused with the reason.
+//! A storage directory whose database was changed: its content can be read, or is rejected with a
+//! reason.
 
 use std::fs;
 use std::path::Path;
@@ -15,12 +16,12 @@ use tempfile::TempDir;
 use crate::seal::{change, seal};
 use crate::{Taker, boundary};
 
-/// What edits of cells begin with, instead of edits of the file.
+/// The prefix of inputs that are edits of cells instead of the file.
 const CELLS: &[u8] = b"cells";
 
-/// Applies edits to a good database: three bytes say where (of 2^24), one what to put over it, as often as there are
-/// four; or of its cells, as `seal` has them. Bytes that begin like a database are one. It is taken as it is, and then
-/// with all checksums made right.
+/// A target that applies edits to a valid database: each four bytes are a position (of 2^24) and a
+/// byte to write there, or they are edits of cells as in `seal`. An input that begins like a
+/// database is one. It is used unchanged, and then with corrected checksums.
 pub(super) fn storage() -> Taker {
     let folder = saved();
     let good = fs::read(folder.path().join("store/team.db")).unwrap();
@@ -46,7 +47,7 @@ pub(super) fn storage() -> Taker {
     })
 }
 
-/// Reads a database and goes on with it: without and with the file of an orderly stop beside it.
+/// Reads a database and continues its run, without and with the file of an orderly stop beside it.
 fn take(database: &[u8], team: &Path, team_json: &Path) {
     let temp = tempfile::tempdir().unwrap();
     fs::write(temp.path().join("team.db"), database).unwrap();
@@ -55,7 +56,7 @@ fn take(database: &[u8], team: &Path, team_json: &Path) {
     let _ = go_on(temp.path(), team);
 }
 
-/// A database with other cells and the checksums that go with them, if it still is one.
+/// Returns the database with changed cells and corrected checksums, if it is still a database.
 fn resealed(database: &[u8], edits: &[u8]) -> Option<Vec<u8>> {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("team.db");
@@ -66,13 +67,13 @@ fn resealed(database: &[u8], edits: &[u8]) -> Option<Vec<u8>> {
     change(&conn, edits);
     seal(&conn).ok()?;
     conn.close().ok()?;
-    // Whoever opens it takes a log beside it for one that was lost.
+    // A log beside the new database would be taken for a lost one.
     let mut sealed = fs::read(&path).unwrap();
     sealed.get_mut(18..20)?.copy_from_slice(&database[18..20]);
     Some(sealed)
 }
 
-/// The folder of a team with a few steps, a join and a fault behind it.
+/// Returns a directory with a saved team that has made a few steps, and has a join and a fault.
 fn saved() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let team = folder.path().join("team.toml");
@@ -97,12 +98,12 @@ fn saved() -> TempDir {
     folder
 }
 
-/// Everything that can be asked of a storage.
+/// Reads everything from a storage directory.
 fn read_all(path: &Path, team: &Path) -> Result<(), StoreError> {
     let reader = StorageLocation::new(path).read()?;
     replay(reader.load(&StateSelector::Head), team)?;
     for row in reader.checkpoints()? {
-        // One that is damaged says nothing of the others.
+        // A damaged part has no effect on the others.
         let _ = replay(reader.load(&StateSelector::Checkpoint(row.id)), team);
     }
     for row in reader.lineages()? {
@@ -116,12 +117,12 @@ fn read_all(path: &Path, team: &Path) -> Result<(), StoreError> {
     }
     reader.spent()?;
     reader.definition()?;
-    // What is told of attempts before they are applied, and all that is shown of a state.
+    // The attempts as reported before they are applied, and everything that is shown of a state.
     let _ = path.to_str().map(strata_host::launch::gather_report);
     Ok(())
 }
 
-/// The same by who works on it.
+/// Reads the same as the owner of the run.
 fn go_on(path: &Path, team: &Path) -> Result<(), StoreError> {
     let mut opened = StorageLocation::new(path).open()?;
     let saved = opened.lease.load(&StateSelector::Head)?;
@@ -130,18 +131,18 @@ fn go_on(path: &Path, team: &Path) -> Result<(), StoreError> {
     opened.lease.save_snapshot(&base)
 }
 
-/// Applies what was read, event by event: an event that does not fit is refused.
+/// Applies the events in order. An event that does not fit is rejected.
 fn replay(saved: Result<LoadedState, StoreError>, team: &Path) -> Result<(), StoreError> {
     let saved = saved?;
     let definition = Definition::read(team).unwrap();
     if saved.base.shape != Shape::from_team(&definition.team) {
-        // Whoever goes on is told of it before.
+        // A resume shows this first.
         return Ok(());
     }
     let mut stepper = Stepper::new(definition.team.into(), saved.base);
     let fits = |record: &Record| stepper.apply(&record.event).is_ok();
     let _ = saved.tail.iter().all(fits);
-    // All that was said is looked at, as a report does.
+    // A report reads all messages.
     let env = stepper.env();
     assert_eq!(env.messages.iter().count(), env.messages.len());
     let _ = stepper.next();

@@ -1,4 +1,5 @@
-//! Every target takes what its corpus holds, and what is made up of that: the same each time, a few seconds' worth.
+//! Runs every target with its corpus and with generated inputs, which are the same in every run and
+//! take a few seconds.
 
 #![allow(clippy::unwrap_used, reason = "all of this is tests")]
 
@@ -7,7 +8,7 @@ use std::panic::AssertUnwindSafe;
 use strata_fuzz::mutate::Mutator;
 use strata_fuzz::{Taker, target};
 
-/// Hands bytes over; says which bytes they were when that fails.
+/// Passes an input to a target, and prints the input if that panics.
 fn take(taker: &Taker, bytes: &[u8], what: &str) {
     if std::panic::catch_unwind(AssertUnwindSafe(|| taker(bytes))).is_err() {
         panic!(

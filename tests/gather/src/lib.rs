@@ -1,22 +1,22 @@
-//! `gather`: makes requests all at once, then asks a model all at once, and says what came of each. For tests of calls
-//! that are made together.
+//! `gather`: makes HTTP requests in parallel, then model calls in parallel, and returns the
+//! results. For tests of parallel calls.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use strata_action::{Action, Context, Failure, HostError, Output, action, clock, http, llm};
 
-/// What to ask for.
+/// The action's config.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Requests, as `GET http://…`.
+    /// HTTP requests, as `GET http://…`.
     #[serde(default)]
     pub requests: Vec<String>,
-    /// What to ask the model.
+    /// Prompts for the model.
     #[serde(default)]
     pub prompts: Vec<String>,
-    /// The attempts that wait for a minute afterwards.
+    /// The attempts that wait for a minute at the end.
     #[serde(default)]
     pub wait: Vec<u32>,
 }

@@ -1,5 +1,5 @@
-//! `mirror`: tells all it is given, then fails, waits or returns. For tests that compare what the attempts of one call are
-//! given; of an attempt that fails or is killed, nothing but its log is left.
+//! `mirror`: logs its whole input, then fails, waits or returns. For tests that compare the inputs
+//! of the attempts of a call: if an attempt fails or is killed, only its log is left.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use strata_action::{
     Action, Attempt, Context, Failure, Output, action, clock, log, memory, random,
 };
 
-/// What to do after it is told.
+/// The action's config.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -37,12 +37,12 @@ impl Action for Mirror {
             .split_once('/')
             .map_or("", |(_run, call)| call);
         let attempt = format!("{call}/{number}");
-        // A line, whatever is in it.
+        // One line, whatever the input contains.
         log::error(&format!(
             "given {attempt} {}",
             serde_json::Value::from(picture(cx))
         ));
-        // An event by which is seen that it was told.
+        // An event that shows that the log was written.
         random::bytes(1)?;
         if cx.config.wait.contains(&attempt) {
             clock::sleep(Duration::from_secs(60));
@@ -60,7 +60,7 @@ impl Action for Mirror {
 
 action!(Mirror);
 
-/// All that is given, but for the number of the attempt.
+/// Returns the whole input, except for the number of the attempt.
 fn picture(cx: &Context<Config>) -> String {
     let Context {
         attempt,

@@ -1,6 +1,6 @@
-//! A guest that calls the host with whatever its bytes spell: which functions, with which texts, numbers and lists.
+//! A guest that calls the host with arguments derived from bytes.
 //!
-//! How bytes become values is in [`spell`].
+//! [`spell`] converts bytes to values.
 
 pub mod spell;
 
@@ -21,16 +21,16 @@ use strata_action::{
     files, http, llm, log, media, memory, random, secrets, state,
 };
 
-/// The most calls of one attempt. More of the same is another limit's business.
+/// The maximum number of calls per attempt. More calls would only test the limit.
 const MAX_CALLS: usize = 64;
 
-/// The guest.
+/// The action.
 pub struct Guest;
 
-/// Its configuration.
+/// Its config.
 #[derive(Deserialize)]
 pub struct Config {
-    /// What it does.
+    /// The bytes that determine the calls.
     bytes: Vec<u8>,
 }
 
@@ -56,7 +56,7 @@ impl Action for Guest {
 
 action!(Guest);
 
-/// One call. What the host answers is of no interest here: that it answers is.
+/// Makes one call. The result is ignored: the test is that there is one.
 fn call(which: u8, spell: &mut Spell<'_>) {
     match which % 16 {
         0 => drop(environment::emit(&emission(spell))),
@@ -78,7 +78,7 @@ fn call(which: u8, spell: &mut Spell<'_>) {
     }
 }
 
-/// The calls that take next to nothing.
+/// Makes a call that needs few bytes.
 fn small(spell: &mut Spell<'_>) {
     match spell.byte() % 6 {
         0 => drop(env::var(&spell.text())),

@@ -1,8 +1,9 @@
-//! Bytes read as values. When there are no more bytes everything is empty or zero, so every spell ends.
+//! Conversion of bytes to values. When no bytes are left, all values are empty or zero, so every
+//! sequence ends.
 
 use serde_json::Value;
 
-/// What texts are put together from where they shall mean something to the host.
+/// Words that mean something to the host, from which texts are composed.
 const WORDS: [&str; 16] = [
     "role",
     "shared",
@@ -22,21 +23,21 @@ const WORDS: [&str; 16] = [
     "\u{1b}[2J",
 ];
 
-/// The bytes that are left.
+/// The remaining bytes.
 pub struct Spell<'a>(&'a [u8]);
 
 impl<'a> Spell<'a> {
-    /// These bytes.
+    /// Creates a source of values from bytes.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
-    /// A byte; zero after the last.
+    /// Returns the next byte, or zero at the end.
     pub fn byte(&mut self) -> u8 {
         self.next().unwrap_or(0)
     }
 
-    /// A number, often a small or a very large one.
+    /// Returns a number, often a small or a very large one.
     pub fn number(&mut self) -> u32 {
         match self.byte() {
             255 => u32::MAX,
@@ -45,7 +46,7 @@ impl<'a> Spell<'a> {
         }
     }
 
-    /// A text: words the host knows, bytes as they come, or the same over and over.
+    /// Returns a text: known words, arbitrary bytes, or a repeated text.
     pub fn text(&mut self) -> String {
         let length = usize::from(self.byte());
         match length {
@@ -62,7 +63,7 @@ impl<'a> Spell<'a> {
         String::from_utf8_lossy(self.take(length)).into_owned()
     }
 
-    /// The name of a scope, most often of one that there is.
+    /// Returns the name of a scope, usually of one that exists.
     pub fn scope(&mut self) -> String {
         match self.byte() % 4 {
             0 | 1 => "role".into(),
@@ -71,7 +72,7 @@ impl<'a> Spell<'a> {
         }
     }
 
-    /// A path, most often below a granted directory.
+    /// Returns a path, usually one in a granted directory.
     pub fn path(&mut self) -> String {
         match self.byte() % 4 {
             0 => self.text(),
@@ -80,7 +81,7 @@ impl<'a> Spell<'a> {
         }
     }
 
-    /// A method, most often one that there is.
+    /// Returns a method, usually one that exists.
     pub fn method(&mut self) -> String {
         match self.byte() % 4 {
             0 => "GET".into(),
@@ -90,7 +91,7 @@ impl<'a> Spell<'a> {
         }
     }
 
-    /// An address, most often of a granted host.
+    /// Returns a URL, usually one of a granted host.
     pub fn url(&mut self) -> String {
         match self.byte() % 4 {
             0 => self.text(),
@@ -98,7 +99,7 @@ impl<'a> Spell<'a> {
         }
     }
 
-    /// What may be JSON.
+    /// Returns a text that may be JSON.
     pub fn json(&mut self) -> String {
         match self.byte() % 4 {
             0 => self.text(),
@@ -107,7 +108,7 @@ impl<'a> Spell<'a> {
         }
     }
 
-    /// A document, as deep as the bytes say.
+    /// Returns a JSON value whose depth depends on the bytes.
     pub fn value(&mut self) -> Value {
         let mut value = match self.byte() % 4 {
             0 => Value::Null,
@@ -121,12 +122,12 @@ impl<'a> Spell<'a> {
         value
     }
 
-    /// Something, or nothing.
+    /// Returns a value or `None`.
     pub fn maybe<T>(&mut self, something: impl FnOnce(&mut Self) -> T) -> Option<T> {
         (self.byte() % 2 == 1).then(|| something(self))
     }
 
-    /// Up to seven of them.
+    /// Returns up to seven values.
     pub fn list<T>(&mut self, one: impl Fn(&mut Self) -> T) -> Vec<T> {
         (0..self.byte() % 8).map(|_| one(self)).collect()
     }
