@@ -33,11 +33,18 @@ fn told(lines: &[Value]) -> Vec<Value> {
 
 /// Fails unless all teams produce the same events with this probe as with the one in Rust.
 #[track_caller]
-pub fn assert_told_like_rust(probe: &Path) {
+pub fn assert_same_events_as_rust(probe: &Path) {
     let rust = crate::probe::component();
-    assert_eq!(everything(probe), everything(rust));
+    assert_eq!(
+        events_of_all_functions(probe),
+        events_of_all_functions(rust)
+    );
     for end in [Signal::INT, Signal::TERM, Signal::KILL] {
-        assert_eq!(disturbed(probe, end), disturbed(rust, end), "{end:?}");
+        assert_eq!(
+            events_when_interrupted(probe, end),
+            events_when_interrupted(rust, end),
+            "{end:?}"
+        );
     }
 }
 
@@ -58,7 +65,7 @@ fn place(team: &str, probe: &Path) -> Workspace {
 
 /// Returns the exit code and the events of a run that a signal ends while an action waits, and the
 /// events of its resume.
-fn disturbed(probe: &Path, end: Signal) -> (Option<i32>, Vec<Value>, Vec<Value>) {
+fn events_when_interrupted(probe: &Path, end: Signal) -> (Option<i32>, Vec<Value>, Vec<Value>) {
     let team = r#"schema = "strata.team/1"
 [team]
 name = "waits"
@@ -96,7 +103,7 @@ config = { steps = [{ say = "{inputs}" }] }
 }
 
 /// Returns the events of a team that uses all functions of the probe and all its faults.
-fn everything(probe: &Path) -> Vec<Value> {
+fn events_of_all_functions(probe: &Path) -> Vec<Value> {
     let team = r#"schema = "strata.team/1"
 [team]
 name = "two"

@@ -39,7 +39,7 @@ fn sent(place: &Workspace) -> usize {
 }
 
 #[test]
-fn what_is_answered_or_sent_elsewhere_while_the_terminal_is_asked_is_gone_on_with() {
+fn a_run_that_waits_at_the_terminal_continues_with_answers_and_messages_from_elsewhere() {
     let place = Workspace::with(ASKING);
     let mut terminal = Terminal::open(&place, &["run", "team.toml", "--storage", "store"]);
     terminal.until("> ");
@@ -72,7 +72,7 @@ fn what_is_answered_or_sent_elsewhere_while_the_terminal_is_asked_is_gone_on_wit
 }
 
 #[test]
-fn all_are_heard_who_speak_at_once_while_the_terminal_is_asked() {
+fn parallel_messages_are_accepted_while_the_terminal_is_asked() {
     let place = Workspace::with(ASKING);
     let mut terminal = Terminal::open(&place, &["run", "team.toml", "--storage", "store"]);
     terminal.until("> ");
@@ -84,7 +84,7 @@ fn all_are_heard_who_speak_at_once_while_the_terminal_is_asked() {
 }
 
 #[test]
-fn all_are_heard_who_speak_at_once_to_a_team_json_alone() {
+fn parallel_messages_are_accepted_by_a_team_json_alone() {
     let place = Workspace::with(ASKING);
     place
         .host(&["run", "team.toml", "--storage", "store"])
@@ -102,7 +102,7 @@ fn all_are_heard_who_speak_at_once_to_a_team_json_alone() {
 }
 
 #[test]
-fn what_is_typed_while_files_change_is_for_the_question_that_is_asked_then() {
+fn input_that_is_typed_while_files_change_answers_the_question_asked_then() {
     let place = Workspace::with(ASKING);
     let mut terminal = Terminal::open(&place, &["dev", "team.toml", "--storage", "store"]);
     for change in ["# one", "# two"] {
@@ -140,7 +140,7 @@ config = { steps = [{ ask = "shall I delete?", choices = ["2", "yes", "1"] }, { 
 "#;
 
 #[test]
-fn what_is_typed_for_one_question_answers_no_other_and_a_number_selects_what_stands_beside_it() {
+fn input_answers_only_its_question_and_a_number_selects_a_choice() {
     let place = Workspace::with(TWO_QUESTIONS);
     let mut terminal = Terminal::open(&place, &["run", "team.toml", "--storage", "store"]);
     terminal.until("shall I greet?");

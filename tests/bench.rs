@@ -12,7 +12,7 @@ files = [p for p in pathlib.Path(sys.argv[1]).rglob('*') if p.suffix == '.py' or
 print(len(files))";
 
 #[test]
-fn the_scripts_of_the_benches_can_be_read_and_say_what_they_take() {
+fn the_scripts_of_the_benchmarks_can_be_parsed_and_show_their_options() {
     let bench = project().join("bench");
     let parsed = Command::new("python3")
         .args(["-c", PARSE])

@@ -198,7 +198,7 @@ fn listed() -> Vec<String> {
 }
 
 #[test]
-fn every_page_is_listed_and_tried() {
+fn every_page_is_listed_and_tested() {
     let mut listed = listed();
     listed.sort();
     let mut there: Vec<String> = fs::read_dir(pages())
@@ -215,7 +215,7 @@ fn every_page_is_listed_and_tried() {
 }
 
 #[test]
-fn links_between_pages_lead_somewhere() {
+fn links_between_pages_are_valid() {
     for page in listed() {
         let text = fs::read_to_string(pages().join(&page).with_extension("md")).unwrap();
         for link in text

@@ -63,7 +63,7 @@ fn at_once(team: &str, prompts: &str) -> String {
 }
 
 /// Creates a directory for such a team.
-fn gathering(text: &str) -> Workspace {
+fn team_with_parallel_calls(text: &str) -> Workspace {
     let place = place(text);
     std::fs::copy(build("tests/gather"), place.path("gather.wasm")).unwrap();
     place
@@ -190,7 +190,7 @@ fn the_smallest_budget_is_one() {
 }
 
 #[test]
-fn an_attempt_that_cannot_pay_is_suspended_and_pays_nothing_twice() {
+fn an_attempt_without_money_is_suspended_and_pays_for_nothing_twice() {
     let place = place(&team("investment = 1", "", ""));
     let stopped = place.run().expect(5);
     assert_eq!(
@@ -214,11 +214,11 @@ fn an_attempt_that_cannot_pay_is_suspended_and_pays_nothing_twice() {
 }
 
 #[test]
-fn calls_made_together_that_can_be_paid_only_in_part_are_made_as_far_as_they_can() {
+fn parallel_calls_are_made_as_far_as_the_budget_allows() {
     // More is reserved for each call than it costs in the end.
     let at_once =
         |team: &str, action: &str| at_once(&self::team(team, "", action), r#""1", "2", "3""#);
-    let place = gathering;
+    let place = team_with_parallel_calls;
     // The action handles its own budget, and a replay must know it.
     let own = place(&at_once("", "investment = 2"));
     let lines = own.run().expect(0).events();
@@ -238,13 +238,13 @@ fn calls_made_together_that_can_be_paid_only_in_part_are_made_as_far_as_they_can
 }
 
 #[test]
-fn calls_made_together_that_fail_are_told_as_such_however_little_there_is_to_spend() {
+fn failures_of_parallel_calls_are_reported_even_with_a_small_budget() {
     // The money would not suffice for two of them if they did not fail.
     let team = at_once(
         &team("tokens = 1500", "", "tokens = 1500"),
         r#""1", "2", "3""#,
     );
-    let place = gathering(&team.replace("{ llm = \"3\" }", "{ say = \"done\" }"));
+    let place = team_with_parallel_calls(&team.replace("{ llm = \"3\" }", "{ say = \"done\" }"));
     place.write("replies.toml", "[[reply]]\nstatus = 400\ntext = \"no\"\n");
     let lines = place.run().expect(0).events();
     let said = &stream::of_kind(&lines, "action-finished")[0]["output"]["content"];
@@ -257,9 +257,9 @@ fn calls_made_together_that_fail_are_told_as_such_however_little_there_is_to_spe
 }
 
 #[test]
-fn calls_that_wait_for_what_others_leave_are_not_made_once_the_run_is_stopped() {
+fn calls_that_wait_for_reserved_money_are_not_made_after_the_run_is_stopped() {
     let team = at_once(&team("tokens = 1500", "", ""), r#""1", "2", "3""#);
-    let place = gathering(&team.replace("{ llm = \"3\" }", "{ say = \"done\" }"));
+    let place = team_with_parallel_calls(&team.replace("{ llm = \"3\" }", "{ say = \"done\" }"));
     place.write(
         "replies.toml",
         "[[reply]]\ntext = \"r\"\ninput = 5\noutput = 5\ndelay = \"2s\"\n",
@@ -268,7 +268,7 @@ fn calls_that_wait_for_what_others_leave_are_not_made_once_the_run_is_stopped() 
     while !place.path("store/team.db").exists() {
         std::thread::yield_now();
     }
-    held_back(&place, "A");
+    reserved_amount(&place, "A");
     process.signal(Signal::INT);
     process.end().expect(130);
     assert_eq!(live(&place), 2);
@@ -277,8 +277,8 @@ fn calls_that_wait_for_what_others_leave_are_not_made_once_the_run_is_stopped() 
 }
 
 #[test]
-fn a_replay_knows_an_attempt_that_could_not_pay_from_one_that_was_told_so() {
-    let place = gathering(&at_once(
+fn a_replay_distinguishes_a_suspended_attempt_from_one_that_received_out_of_budget() {
+    let place = team_with_parallel_calls(&at_once(
         &team("investment = 2", "", "investment = 50"),
         r#""1", "2", "3""#,
     ));
@@ -287,7 +287,7 @@ fn a_replay_knows_an_attempt_that_could_not_pay_from_one_that_was_told_so() {
 }
 
 #[test]
-fn an_action_whose_own_budget_is_used_up_is_told() {
+fn an_action_whose_own_budget_is_used_up_receives_an_error() {
     let place = place(&team("", "", "tokens = 10"));
     let failed = place.run().expect(3);
     assert!(
@@ -304,16 +304,16 @@ fn an_action_whose_own_budget_is_used_up_is_told() {
 
 /// Waits until something is reserved for a role of the saved team, and returns the amount in
 /// dollars.
-fn held_back(place: &Workspace, role: &str) -> f64 {
+fn reserved_amount(place: &Workspace, role: &str) -> f64 {
     loop {
-        if let Some(held) = held_back_now(place, role) {
+        if let Some(held) = current_reservation(place, role) {
             return held;
         }
     }
 }
 
 /// Returns the amount that is reserved for a role, if there is one.
-fn held_back_now(place: &Workspace, role: &str) -> Option<f64> {
+fn current_reservation(place: &Workspace, role: &str) -> Option<f64> {
     let shown = place.host(&["inspect", "store", "--json"]).expect(0).stdout;
     let team: Value = serde_json::from_str(&shown).unwrap();
     let reserved = team["strata"]["open"][role]["tried"]["reserved"]
@@ -354,12 +354,12 @@ fn answer(place: &Workspace, answers: bool) {
 }
 
 #[test]
-fn calls_that_were_cut_off_count_also_for_who_goes_back_and_once() {
+fn interrupted_calls_count_once_also_after_going_back() {
     let place = two_roles("", false);
     let killed = |args: &[&str]| {
         let mut process = place.start(&[args, &["--events", "-"]].concat());
         process.until("action-started", Some("B"));
-        let held = held_back(&place, "B");
+        let held = reserved_amount(&place, "B");
         process.kill();
         held
     };
@@ -386,13 +386,13 @@ fn calls_that_were_cut_off_count_also_for_who_goes_back_and_once() {
 }
 
 #[test]
-fn caps_of_roles_do_not_start_over_in_a_lineage_that_was_put_aside() {
+fn caps_of_roles_are_not_reset_in_another_lineage() {
     // One more than what is reserved for the call that is interrupted: a reply of usual length, and
     // one word.
     let place = two_roles("tokens = 1026", false);
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     process.until("action-started", Some("B"));
-    held_back(&place, "B");
+    reserved_amount(&place, "B");
     process.kill();
     let forks = ["main.1", "main.2"].map(|name| {
         let id = place
@@ -429,12 +429,12 @@ fn caps_of_roles_do_not_start_over_in_a_lineage_that_was_put_aside() {
 }
 
 #[test]
-fn a_call_that_was_cut_off_counts_for_what_was_held_back_for_it() {
+fn an_interrupted_call_counts_with_the_reserved_amount() {
     let place = place(&team("", "", ""));
     place.write("replies.toml", "[[reply]]\ntext = \"r\"\ndelay = \"60s\"\n");
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     process.until("action-started", None);
-    held_back(&place, "A");
+    reserved_amount(&place, "A");
     process.kill();
     place.write(
         "replies.toml",
@@ -449,9 +449,9 @@ fn a_call_that_was_cut_off_counts_for_what_was_held_back_for_it() {
 }
 
 #[test]
-fn tokens_are_held_back_for_calls_that_are_under_way_whatever_they_cost() {
+fn tokens_are_reserved_for_running_calls_whatever_they_cost() {
     let free = |text: String| text.replace("price = { input = 100000, output = 100000 }", "");
-    let together = gathering(&free(at_once(
+    let together = team_with_parallel_calls(&free(at_once(
         &team("tokens = 1000", "", ""),
         "\"1\", \"2\", \"3\"",
     )));
@@ -473,7 +473,7 @@ fn tokens_are_held_back_for_calls_that_are_under_way_whatever_they_cost() {
     place.write("replies.toml", "[[reply]]\ntext = \"r\"\ndelay = \"60s\"\n");
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     process.until("action-started", None);
-    held_back(&place, "A");
+    reserved_amount(&place, "A");
     process.kill();
     place.resume().expect(5);
     assert!(
@@ -487,7 +487,7 @@ fn a_call_that_still_waited_for_its_turn_when_its_attempt_ended_costs_nothing() 
     let spent = |prompts: &str| {
         let llm = "[llm]\nrequests_per_minute = 1";
         let text = team("", "", "[role.action.limits]\ntimeout = \"500ms\"").replace("[llm]", llm);
-        let place = gathering(&at_once(&text, prompts));
+        let place = team_with_parallel_calls(&at_once(&text, prompts));
         place.write("replies.toml", "[[reply]]\ntext = \"r\"\ndelay = \"60s\"\n");
         place.run().expect(3);
         (live(&place), budget(&place)["total"].as_f64().unwrap())
@@ -502,7 +502,7 @@ fn a_call_that_still_waited_for_its_turn_when_its_attempt_ended_costs_nothing() 
 }
 
 #[test]
-fn caps_do_not_start_over_by_way_of_a_lineage_that_is_finished() {
+fn caps_are_not_reset_by_a_finished_lineage() {
     for (team, role) in [
         ("tokens = 60", ""),
         ("", "tokens = 60"),
@@ -524,7 +524,7 @@ fn caps_do_not_start_over_by_way_of_a_lineage_that_is_finished() {
 }
 
 #[test]
-fn who_has_spent_what_a_policy_allows_is_told_so() {
+fn a_budget_of_a_policy_that_is_used_up_is_reported() {
     let place = place(&team("", "", ""));
     place.write(
         "policy.toml",

@@ -34,7 +34,7 @@ static PROBE: LazyLock<PathBuf> = LazyLock::new(|| {
 });
 
 /// Waits until the compiler is set up.
-fn with_tools() {
+fn set_up_tools() {
     LazyLock::force(&PROBE);
 }
 
@@ -84,7 +84,7 @@ fn the_sdk_passes_its_own_tests() {
 }
 
 #[test]
-fn the_bindings_were_written_from_the_wit_as_it_is() {
+fn the_bindings_are_generated_from_the_current_wit() {
     let fingerprint = fingerprint::fingerprint(&project().join("wit")).unwrap();
     for name in [
         "bindings.h",
@@ -117,8 +117,8 @@ const BROKEN: [(&str, &str); 3] = [
 
 /// The steps are in one test, because each uses the results of the previous one.
 #[test]
-fn a_team_in_c_is_begun_tested_built_run_broken_and_mended() {
-    with_tools();
+fn a_team_in_c_is_created_tested_built_run_broken_and_fixed() {
+    set_up_tools();
     let place = Workspace::empty();
     place
         .host(&["new", "team", "press", "--lang", "c"])
@@ -187,8 +187,8 @@ fn a_team_in_c_is_begun_tested_built_run_broken_and_mended() {
 }
 
 #[test]
-fn what_c_cannot_compile_is_told_with_its_place() {
-    with_tools();
+fn errors_of_the_c_compiler_are_reported_with_their_positions() {
+    set_up_tools();
     let cases = [
         (
             "int f(void) {\n  return \"x\";\n}\n",
@@ -218,8 +218,8 @@ fn what_c_cannot_compile_is_told_with_its_place() {
 }
 
 #[test]
-fn a_component_is_made_again_when_a_header_beside_its_directory_has_changed() {
-    with_tools();
+fn a_component_is_rebuilt_when_a_header_outside_its_directory_has_changed() {
+    set_up_tools();
     let place = Workspace::empty();
     fs::create_dir(place.path("one")).unwrap();
     let source = "#include \"../words.h\"\n#include <strata_action.h>\nstatic strata_error run(const strata_call *c, \
@@ -243,7 +243,7 @@ fn a_component_is_made_again_when_a_header_beside_its_directory_has_changed() {
 
 #[test]
 fn a_component_exports_what_its_author_defines_and_imports_what_it_uses() {
-    with_tools();
+    set_up_tools();
     let place = Workspace::empty();
     fs::create_dir(place.path("one")).unwrap();
     let head = "#include <strata_action.h>\n";
@@ -267,12 +267,12 @@ fn a_component_exports_what_its_author_defines_and_imports_what_it_uses() {
 }
 
 #[test]
-fn the_probe_in_c_is_told_like_the_one_in_rust() {
-    crate::alike::assert_told_like_rust(&PROBE);
+fn the_probe_in_c_produces_the_same_events_as_the_one_in_rust() {
+    crate::alike::assert_same_events_as_rust(&PROBE);
 }
 
 #[test]
-fn a_recipe_that_fails_or_makes_nothing_is_told() {
+fn a_build_script_that_fails_or_writes_nothing_is_reported() {
     let cases = [
         ("echo no such tool >&2\nexit 1\n", "no such tool"),
         ("true\n", "`build.sh` wrote nothing to `$STRATA_OUT`"),
@@ -293,7 +293,7 @@ fn a_recipe_that_fails_or_makes_nothing_is_told() {
 
 /// Returns the command of the zig that was installed as the C compiler.
 pub fn zig() -> String {
-    with_tools();
+    set_up_tools();
     let tools = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache/strata-host/c");
     let entries = fs::read_dir(tools)
         .expect("the tools were set up")
@@ -311,7 +311,7 @@ pub fn zig() -> String {
 }
 
 #[test]
-fn a_language_that_the_host_does_not_know_makes_an_action() {
+fn an_action_in_an_unknown_language_is_built_by_a_script() {
     let place = Workspace::with(
         r#"schema = "strata.team/1"
 [team]
@@ -333,7 +333,7 @@ component = "longest-word"
         )
         .unwrap();
     }
-    with_tools();
+    set_up_tools();
     let build = |code: i32| {
         let mut command = place.command(&["build", "longest-word"]);
         command
@@ -395,8 +395,8 @@ STRATA_ACTION(carry, .name = "porter")
 "#;
 
 #[test]
-fn what_c_leaves_in_buffers_or_cuts_or_cannot_allocate_is_told_and_kept() {
-    with_tools();
+fn buffered_output_cut_characters_and_failed_allocations_are_handled() {
+    set_up_tools();
     let place = Workspace::empty();
     ["porter", "out"]
         .iter()
@@ -431,7 +431,11 @@ fn what_c_leaves_in_buffers_or_cuts_or_cannot_allocate_is_told_and_kept() {
     let said = of_kind(&place.recorded(), "action-finished")[0]["output"].clone();
     assert_eq!(said["content"], "a\u{f1}\u{fffd}");
     let cases = [
-        ("much", "trap: ", "out of memory: cannot allocate 3221225472 bytes"),
+        (
+            "much",
+            "trap: ",
+            "out of memory: cannot allocate 3221225472 bytes",
+        ),
         ("many", "memory: memory limit of 64 MiB", ""),
     ];
     for (idea, kind, logged) in cases {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::process::Signal;
 use crate::stream;
-use crate::together::gathering;
+use crate::together::team_with_parallel_calls;
 use crate::web::Web;
 use crate::workspace::Workspace;
 
@@ -150,7 +150,7 @@ fn a_kill_after_a_call_leaves_its_answer_which_is_served_and_not_paid_again() {
 }
 
 #[test]
-fn a_kill_right_after_the_start_of_an_attempt_loses_no_reading_of_clock_or_dice() {
+fn a_kill_right_after_the_start_of_an_attempt_loses_no_recorded_reading() {
     for call in ["{ now = true }", "{ random = 8 }"] {
         let web = Web::new();
         let calls = [call; 20].join(", ");
@@ -211,7 +211,7 @@ fn a_model_that_fails_for_too_long_stops_the_run_which_a_resume_goes_on_with() {
 }
 
 #[test]
-fn which_calls_another_attempt_is_served_can_be_said_of_a_fresh_run_too() {
+fn calls_can_be_reused_in_a_fresh_run_too() {
     for (calls, source) in [("auto", "live"), ("reuse", "recorded")] {
         let web = Web::new();
         let steps = "steps = [{ llm = \"q\" }, { fail = \"retryable\", attempts = [1] }]";
@@ -229,7 +229,7 @@ fn which_calls_another_attempt_is_served_can_be_said_of_a_fresh_run_too() {
 }
 
 #[test]
-fn no_more_is_taken_and_recorded_than_a_guest_may_have() {
+fn recorded_calls_are_bounded_by_the_limits_of_the_guest() {
     let bounded = |place: &Workspace, bytes: &str| {
         let text = String::from_utf8(place.read("team.toml")).unwrap();
         let text = text
@@ -261,7 +261,7 @@ fn no_more_is_taken_and_recorded_than_a_guest_may_have() {
     ];
     for (config, [call, came_to], paid) in cases {
         let web = Web::new();
-        let place = gathering(&web, &config);
+        let place = team_with_parallel_calls(&web, &config);
         bounded(&place, "1MiB");
         let run = place
             .host(&["run", "team.toml", "--storage", "store"])
@@ -294,7 +294,7 @@ fn no_more_is_taken_and_recorded_than_a_guest_may_have() {
 fn an_answer_that_comes_while_a_run_is_being_stopped_is_durable_before_the_run_has_ended() {
     let web = Web::new();
     let base = format!("http://127.0.0.1:{}/v1/slow", web.port());
-    let place = gathering(
+    let place = team_with_parallel_calls(
         &web,
         &format!("requests = [\"POST {base}/1000/a\", \"POST {base}/60000/b\"]"),
     );
@@ -315,7 +315,7 @@ fn limited(place: &Workspace, lines: &str) {
 }
 
 #[test]
-fn who_waits_to_ask_a_model_again_is_not_waited_for_and_has_paid_nothing() {
+fn a_stop_does_not_wait_for_the_retry_of_a_model_call_which_costs_nothing() {
     let web = Web::new();
     let place = team(&web, "later", "probe.wasm", "steps = [{ llm = \"q\" }]");
     let text = String::from_utf8(place.read("team.toml")).unwrap();
@@ -341,7 +341,7 @@ fn who_waits_to_ask_a_model_again_is_not_waited_for_and_has_paid_nothing() {
 }
 
 #[test]
-fn what_was_paid_is_kept_where_an_output_is_too_large_or_writes_conflict() {
+fn paid_calls_are_kept_if_an_output_is_too_large_or_writes_conflict() {
     for (fault, limit) in [("big-output", ""), ("big-output", "output = \"5MiB\"\n")] {
         let web = Web::new();
         let steps =
@@ -414,7 +414,7 @@ fn what_was_paid_is_kept_where_an_output_is_too_large_or_writes_conflict() {
 }
 
 #[test]
-fn a_guest_that_calls_too_often_is_tried_again_as_often_as_it_may_be() {
+fn a_guest_that_exceeds_its_host_calls_is_retried_as_configured() {
     let web = Web::new();
     let flood = "steps = [{ fail = \"flood-calls\", attempts = [1, 2] }]";
     for (retries, code) in [(1, 3), (2, 0)] {

@@ -61,7 +61,7 @@ fn ids(place: &Workspace, name: &str, lines: usize) -> Vec<i32> {
     }
 }
 
-fn gone(ids: &[i32]) {
+fn wait_until_gone(ids: &[i32]) {
     let begun = Instant::now();
     while ids.iter().any(|id| is_there(*id)) {
         assert!(begun.elapsed() < PATIENCE, "still there: {ids:?}");
@@ -70,7 +70,7 @@ fn gone(ids: &[i32]) {
 }
 
 #[test]
-fn the_program_outside_ends_with_a_host_that_is_killed_before_a_resume_starts_it_again() {
+fn the_external_program_of_a_killed_host_ends_before_a_resume_starts_it_again() {
     let place = Workspace::with(TEAM);
     // The program records which earlier processes exist when it begins, and whether it leads its
     // own process group: if it did, nobody could know its id before it runs.
@@ -97,9 +97,9 @@ fn the_program_outside_ends_with_a_host_that_is_killed_before_a_resume_starts_it
         host = place.start(&["run", "--recover_path", "store", "--keep-alive", "--quiet"]);
     }
     let all = ids(&place, "ids", 4);
-    gone(&all[..6]);
+    wait_until_gone(&all[..6]);
     host.kill();
-    gone(&all);
+    wait_until_gone(&all);
     assert!(
         !place.path("outlived").exists(),
         "{:?}",
@@ -128,5 +128,5 @@ fn a_build_ends_with_a_host_that_is_killed() {
     let started = ids(&place, "ids", 1);
     assert!(started.iter().all(|id| is_there(*id)), "{started:?}");
     host.kill();
-    gone(&started);
+    wait_until_gone(&started);
 }

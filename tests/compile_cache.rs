@@ -61,7 +61,7 @@ fn a_component_is_compiled_once_however_many_processes_want_it() {
 }
 
 #[test]
-fn a_flipped_bit_in_compiled_code_is_found_and_mended() {
+fn a_flipped_bit_in_compiled_code_is_detected_and_the_component_compiled_again() {
     let place = Workspace::with(TEAM);
     load(&place);
     let file = kept(&place);
@@ -105,7 +105,7 @@ fn compiled_code_that_others_could_have_put_there_is_not_loaded() {
 }
 
 #[test]
-fn what_builds_run_is_not_put_where_others_could_change_it() {
+fn tools_of_builds_are_not_stored_where_others_could_change_them() {
     let place = Workspace::empty();
     let dir = place.path("cache/strata-host");
     fs::create_dir_all(&dir).unwrap();
@@ -135,7 +135,7 @@ fn what_builds_run_is_not_put_where_others_could_change_it() {
 }
 
 #[test]
-fn where_there_is_no_address_space_for_a_pool_a_team_runs_all_the_same() {
+fn a_team_runs_without_address_space_for_a_pool() {
     let place = Workspace::with(TEAM);
     let host = place.command(&["run", "team.toml", "--storage", "store"]);
     let mut shell = Command::new("sh");

@@ -77,7 +77,7 @@ fn replaced(mut bytes: Vec<u8>, text: &str, other: &str) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_no_component_of_an_action_is_refused_at_its_place() {
+fn what_is_not_a_component_of_an_action_is_rejected_with_its_position() {
     let place = "--> team.toml:10:13";
     let cut = std::fs::read(crate::probe::component()).unwrap();
     let wasi = "(component (import \"wasi:sockets/tcp@0.2.0\" (instance)))";
@@ -171,7 +171,7 @@ fn a_component_that_needs_what_is_not_granted_is_refused_with_the_line_to_add() 
 }
 
 #[test]
-fn all_that_is_wrong_is_said_at_once() {
+fn all_errors_are_reported_together() {
     let second = "[[role.action]]\nname = \"Two\"\ncomponent = \"worse.wasm\"\n";
     check(
         "two",
@@ -182,7 +182,7 @@ fn all_that_is_wrong_is_said_at_once() {
 }
 
 #[test]
-fn a_config_that_the_component_does_not_take_is_refused_before_it_runs() {
+fn a_config_that_does_not_match_the_schema_is_rejected_before_the_run() {
     let bytes = std::fs::read(crate::probe::build("plugins/merge-counts")).unwrap();
     let named = "the `config` of `One` of role `A` is not valid for its component";
     let grant =
@@ -222,7 +222,7 @@ fn a_config_that_the_component_does_not_take_is_refused_before_it_runs() {
 }
 
 #[test]
-fn what_a_compiler_says_is_told_once_for_all_actions_of_a_directory() {
+fn compiler_errors_are_reported_once_for_all_actions_of_a_directory() {
     let second = "[[role.action]]\nname = \"Two\"\ncomponent = \"bad\"\n";
     let place = Workspace::with(&TEAM.replace("bad.wasm", "bad").replace("EXTRA", second));
     std::fs::create_dir(place.path("bad")).unwrap();

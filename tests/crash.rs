@@ -76,8 +76,8 @@ fn check(kills: &[(usize, Duration)], undisturbed: &Undisturbed) {
     let lines = place.recorded();
     stream::assert_numbered(&lines);
     stream::assert_one_idea(&lines);
-    stream::assert_finished_alike(&lines, &undisturbed.lines);
-    stream::assert_attempts_count_on(&lines);
+    stream::assert_same_finished_actions(&lines, &undisturbed.lines);
+    stream::assert_attempts_are_numbered(&lines);
     stream::assert_paid_once(&lines);
 }
 

@@ -25,7 +25,7 @@ fn the_interfaces_are_described_without_a_component() {
 }
 
 #[test]
-fn a_component_and_its_source_say_the_same_of_themselves() {
+fn a_component_and_its_source_have_the_same_description() {
     let place = Workspace::empty();
     let source = crate::probe::project().join("plugins/probe");
     let of_file = json(&place, &["describe", "probe.wasm"]);
@@ -69,7 +69,7 @@ fn the_schema_of_team_files_is_printed() {
 }
 
 #[test]
-fn every_shell_is_given_its_completions() {
+fn completions_exist_for_every_shell() {
     let place = Workspace::empty();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let text = place.host(&["completions", shell]).expect(0).stdout;
@@ -81,7 +81,7 @@ fn every_shell_is_given_its_completions() {
 }
 
 #[test]
-fn bash_completes_what_stands_behind_a_command() {
+fn bash_completes_arguments_of_commands() {
     let place = Workspace::empty();
     place.write(
         "completions.bash",
@@ -191,7 +191,7 @@ fn the_doctor_finds_what_teams_need() {
 }
 
 #[test]
-fn the_doctor_says_what_to_do_about_what_is_wrong() {
+fn the_doctor_suggests_a_remedy_for_each_problem() {
     let place = Workspace::empty();
     let refused = place
         .host(&["doctor", "--storage", "/proc/self/nowhere"])

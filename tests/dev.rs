@@ -39,7 +39,7 @@ fn two(idea: &str, first: &str, second: &str) -> String {
 }
 
 /// Starts `dev` in a directory and waits for its output.
-fn looped(place: &Workspace, team: &str, more: &[&str]) -> Process {
+fn start_dev(place: &Workspace, team: &str, more: &[&str]) -> Process {
     let host = place.command(&[&["dev", team, "--storage", "store"], more].concat());
     let mut command = Command::new("sh");
     command
@@ -62,15 +62,15 @@ fn started(place: &Workspace) -> Vec<String> {
 }
 
 #[test]
-fn the_role_at_fault_is_tried_again_with_what_was_mended() {
+fn the_role_at_fault_is_run_again_with_the_fix() {
     let place = Workspace::with(&two("go", "a", "fail = \"error\""));
-    let mut dev = looped(&place, "team.toml", &["--until-done"]);
-    dev.until_said("fault: B action 0 `Two` attempt 1: error");
-    dev.until_said("continues by itself once it is fixed");
-    dev.until_said("for changes; Ctrl-C");
+    let mut dev = start_dev(&place, "team.toml", &["--until-done"]);
+    dev.until_line_contains("fault: B action 0 `Two` attempt 1: error");
+    dev.until_line_contains("continues by itself once it is fixed");
+    dev.until_line_contains("for changes; Ctrl-C");
     place.write("team.toml", two("go", "a", "say = \"b\""));
-    dev.until_said("`team.toml` changed");
-    let said = dev.until_said("from saving `team.toml` to the result of B.Two");
+    dev.until_line_contains("`team.toml` changed");
+    let said = dev.until_line_contains("from saving `team.toml` to the result of B.Two");
     assert!(
         said.trim_start().starts_with(|c: char| c.is_ascii_digit()),
         "{said}"
@@ -82,48 +82,48 @@ fn the_role_at_fault_is_tried_again_with_what_was_mended() {
 #[test]
 fn a_team_file_that_is_not_there_yet_is_waited_for() {
     let place = Workspace::empty();
-    let mut dev = looped(&place, "team.toml", &["--until-done"]);
-    dev.until_said("waiting for `team.toml` to be there");
+    let mut dev = start_dev(&place, "team.toml", &["--until-done"]);
+    dev.until_line_contains("waiting for `team.toml` to be there");
     place.write("team.toml", two("go", "a", "say = \"b\""));
     dev.end().expect(0);
     assert_eq!(started(&place), ["A.One", "B.Two"]);
 }
 
 #[test]
-fn what_is_answered_or_sent_from_elsewhere_is_gone_on_with() {
+fn dev_continues_with_answers_and_messages_from_elsewhere() {
     let place = Workspace::with(&two("go", "{inputs}", "ask = \"how many?\""));
-    let mut dev = looped(&place, "team.toml", &[]);
-    dev.until_said("for changes; Ctrl-C");
+    let mut dev = start_dev(&place, "team.toml", &[]);
+    dev.until_line_contains("for changes; Ctrl-C");
     place.host(&["answer", "store", "ask-1-1-0-0=42"]).expect(0);
-    dev.until_said("`store` changed");
-    dev.until_said("done after 2 steps");
-    dev.until_said("for changes; Ctrl-C");
+    dev.until_line_contains("`store` changed");
+    dev.until_line_contains("done after 2 steps");
+    dev.until_line_contains("for changes; Ctrl-C");
     place
         .host(&["send", "store", "--cause", "One", "more"])
         .expect(0);
-    dev.until_said("ask-2-1-0-0");
-    dev.until_said("for changes; Ctrl-C");
+    dev.until_line_contains("ask-2-1-0-0");
+    dev.until_line_contains("for changes; Ctrl-C");
     dev.signal(Signal::INT);
     dev.end().expect(4);
     assert_eq!(started(&place), ["A.One", "B.Two", "B.Two", "B.Two"]);
 }
 
 #[test]
-fn what_was_done_with_what_is_changed_is_done_again_from_before_it() {
+fn work_that_depends_on_a_change_is_done_again() {
     let place = Workspace::with(&two("go", "a", "say = \"{inputs}!\""));
-    let mut dev = looped(&place, "team.toml", &[]);
-    dev.until_said("done after 2 steps");
-    dev.until_said("for changes; Ctrl-C");
+    let mut dev = start_dev(&place, "team.toml", &[]);
+    dev.until_line_contains("done after 2 steps");
+    dev.until_line_contains("for changes; Ctrl-C");
     // Only the second role is changed: the first is kept.
     place.write("team.toml", two("go", "a", "say = \"{inputs}?\""));
-    dev.until_said("as lineage");
-    dev.until_said("done after 2 steps");
-    dev.until_said("for changes; Ctrl-C");
+    dev.until_line_contains("as lineage");
+    dev.until_line_contains("done after 2 steps");
+    dev.until_line_contains("for changes; Ctrl-C");
     assert_eq!(started(&place), ["A.One", "B.Two"]);
     // The first role is changed: both run again.
     place.write("team.toml", two("go", "b", "say = \"{inputs}?\""));
-    dev.until_said("done after 2 steps");
-    dev.until_said("for changes; Ctrl-C");
+    dev.until_line_contains("done after 2 steps");
+    dev.until_line_contains("for changes; Ctrl-C");
     let outputs: Vec<String> = stream::of_kind(&place.recorded(), "action-finished")
         .iter()
         .map(|line| line["output"]["content"].as_str().unwrap().to_owned())
@@ -134,12 +134,12 @@ fn what_was_done_with_what_is_changed_is_done_again_from_before_it() {
         "team.toml",
         two("go", "b", "say = \"{inputs}?\"") + "# a remark\n",
     );
-    dev.until_said("the team is done, and nothing that it ran with has changed");
-    dev.until_said("for changes; Ctrl-C");
+    dev.until_line_contains("the team is done, and nothing that it ran with has changed");
+    dev.until_line_contains("for changes; Ctrl-C");
     // Another idea starts another run; the previous one is kept.
     place.write("team.toml", two("again", "b", "say = \"{inputs}?\""));
-    dev.until_said("the team begins anew");
-    dev.until_said("for changes; Ctrl-C");
+    dev.until_line_contains("the team begins anew");
+    dev.until_line_contains("for changes; Ctrl-C");
     dev.signal(Signal::INT);
     dev.end().expect(0);
     assert_eq!(started(&place), ["A.One", "B.Two"]);
@@ -148,8 +148,8 @@ fn what_was_done_with_what_is_changed_is_done_again_from_before_it() {
 #[test]
 fn a_run_is_stopped_for_a_change_and_goes_on_with_it() {
     let place = Workspace::with(&two("go", "a", "fail = \"spin\""));
-    let mut dev = looped(&place, "team.toml", &["--until-done"]);
-    dev.until_said("A.One");
+    let mut dev = start_dev(&place, "team.toml", &["--until-done"]);
+    dev.until_line_contains("A.One");
     place.write("team.toml", two("go", "a", "say = \"b\""));
     dev.end().expect(0);
     assert_eq!(started(&place), ["A.One", "B.Two", "B.Two"]);
@@ -158,8 +158,8 @@ fn a_run_is_stopped_for_a_change_and_goes_on_with_it() {
 #[test]
 fn a_signal_ends_a_round_in_order() {
     let place = Workspace::with(&two("go", "a", "sleep = \"90s\""));
-    let mut dev = looped(&place, "team.toml", &[]);
-    dev.until_said("A.One");
+    let mut dev = start_dev(&place, "team.toml", &[]);
+    dev.until_line_contains("A.One");
     dev.signal(Signal::INT);
     let ended = dev.end().expect(130);
     assert!(
@@ -173,7 +173,7 @@ fn a_signal_ends_a_round_in_order() {
 }
 
 #[test]
-fn what_is_wrong_with_a_source_is_told_in_its_place_and_the_loop_goes_on() {
+fn errors_in_a_source_are_reported_and_the_loop_continues() {
     let place = Workspace::empty();
     place.host(&["new", "team", "press"]).expect(0);
     place.write(
@@ -189,20 +189,20 @@ fn what_is_wrong_with_a_source_is_told_in_its_place_and_the_loop_goes_on() {
         source,
         format!("{good_source}\nfn f() {{\n    nothing()\n}}\n"),
     );
-    let mut dev = looped(&place, team, &["--until-done"]);
+    let mut dev = start_dev(&place, team, &["--until-done"]);
     let line = good_source.lines().count() + 3;
-    dev.until_said("cannot find function `nothing`");
-    dev.until_said(&format!("src/lib.rs:{line}:5"));
-    dev.until_said("for changes; Ctrl-C");
+    dev.until_line_contains("cannot find function `nothing`");
+    dev.until_line_contains(&format!("src/lib.rs:{line}:5"));
+    dev.until_line_contains("for changes; Ctrl-C");
     place.write(team, "[team");
-    dev.until_said("not valid TOML");
-    dev.until_said("for changes; Ctrl-C");
+    dev.until_line_contains("not valid TOML");
+    dev.until_line_contains("for changes; Ctrl-C");
     // While the file cannot be parsed, the files that it named before are watched.
     place.write(source, &good_source);
-    dev.until_said("not valid TOML");
-    dev.until_said("for changes; Ctrl-C");
+    dev.until_line_contains("not valid TOML");
+    dev.until_line_contains("for changes; Ctrl-C");
     place.write(team, good_team);
-    dev.until_said("from saving `press/team.toml` to the result of Writer.Write");
+    dev.until_line_contains("from saving `press/team.toml` to the result of Writer.Write");
     dev.end().expect(0);
 }
 
@@ -216,13 +216,13 @@ fn replies_and_schemas_that_the_team_file_names_are_watched() {
     let reply = |text: &str| place.write("replies.toml", format!("[[reply]]\ntext = \"{text}\"\n"));
     reply("first");
     place.write("out.json", "{}");
-    let mut dev = looped(&place, "team.toml", &[]);
-    dev.until_said("done after 2 steps");
-    dev.until_said("watching 4 files for changes");
+    let mut dev = start_dev(&place, "team.toml", &[]);
+    dev.until_line_contains("done after 2 steps");
+    dev.until_line_contains("watching 4 files for changes");
     reply("second");
-    dev.until_said("`replies.toml` changed");
-    dev.until_said("done after 2 steps");
-    dev.until_said("for changes; Ctrl-C");
+    dev.until_line_contains("`replies.toml` changed");
+    dev.until_line_contains("done after 2 steps");
+    dev.until_line_contains("for changes; Ctrl-C");
     assert_eq!(started(&place), ["A.One", "B.Two"]);
     let stream = place.recorded();
     let outputs = stream::of_kind(&stream, "action-finished");
@@ -235,15 +235,15 @@ fn replies_and_schemas_that_the_team_file_names_are_watched() {
     );
     // The changed schema rejects what it accepted before.
     place.write("out.json", "{ \"type\": \"string\" }");
-    dev.until_said("`out.json` changed");
-    dev.until_said("fault: A action 0 `One`");
-    dev.until_said("for changes; Ctrl-C");
+    dev.until_line_contains("`out.json` changed");
+    dev.until_line_contains("fault: A action 0 `One`");
+    dev.until_line_contains("for changes; Ctrl-C");
     dev.signal(Signal::INT);
     dev.end().expect(3);
 }
 
 #[test]
-fn what_was_changed_while_the_team_could_not_run_is_done_again_once_it_can() {
+fn changes_made_while_the_team_could_not_run_are_applied_when_it_can() {
     let place = Workspace::with("");
     let team = two("go", "a", "llm = \"q\" }, { say = \"{reads}").replace(
         "[[role]]\nname = \"A\"",
@@ -253,16 +253,16 @@ fn what_was_changed_while_the_team_could_not_run_is_done_again_once_it_can() {
     let reply = |text: &str| place.write("replies.toml", format!("[[reply]]\ntext = \"{text}\"\n"));
     reply("one");
     place.write("team.toml", &team);
-    let mut dev = looped(&place, "team.toml", &[]);
-    dev.until_said("for changes; Ctrl-C");
+    let mut dev = start_dev(&place, "team.toml", &[]);
+    dev.until_line_contains("for changes; Ctrl-C");
     place.write("team.toml", format!("{team}nonsense"));
-    dev.until_said("for changes; Ctrl-C");
+    dev.until_line_contains("for changes; Ctrl-C");
     reply("two");
-    dev.until_said("`replies.toml` changed");
-    dev.until_said("for changes; Ctrl-C");
+    dev.until_line_contains("`replies.toml` changed");
+    dev.until_line_contains("for changes; Ctrl-C");
     place.write("team.toml", &team);
-    dev.until_said("done after 2 steps");
-    dev.until_said("for changes; Ctrl-C");
+    dev.until_line_contains("done after 2 steps");
+    dev.until_line_contains("for changes; Ctrl-C");
     dev.signal(Signal::INT);
     dev.end().expect(0);
     let recorded = place.recorded();
@@ -271,7 +271,7 @@ fn what_was_changed_while_the_team_could_not_run_is_done_again_once_it_can() {
 }
 
 #[test]
-fn teams_that_are_developed_in_one_place_are_saved_apart_and_beside_their_runs() {
+fn teams_developed_in_one_directory_are_saved_separately_and_apart_from_their_runs() {
     let place = Workspace::with(&two("go", "a", "say = \"b\""));
     let other = two("go", "c", "say = \"d\"").replace("name = \"two\"", "name = \"three\"");
     place.write("other.toml", other);

@@ -135,7 +135,7 @@ fn schema(name: &str) -> String {
 }
 
 #[test]
-fn what_swells_or_nests_is_refused_at_every_door() {
+fn expensive_documents_are_rejected_at_every_entry() {
     let check = |door: Door, name: &str, expected: &str| {
         let told = door(name);
         assert!(

@@ -367,7 +367,7 @@ fn many_actions_of_one_step_are_saved_in_a_few_appends() {
 }
 
 #[test]
-fn when_nothing_can_be_saved_any_more_nothing_is_started_or_told_any_more() {
+fn nothing_is_started_or_reported_after_a_failed_append() {
     let (team, sandbox) = busy();
     let whole = run(&team, &sandbox, &[], None);
     assert_eq!(whole.status.unwrap(), Status::Done);
@@ -414,7 +414,7 @@ fn when_nothing_can_be_saved_any_more_nothing_is_started_or_told_any_more() {
 }
 
 #[test]
-fn a_run_goes_on_from_whatever_could_be_saved() {
+fn a_run_continues_from_what_could_be_saved() {
     let (team, sandbox) = busy();
     let whole = run(&team, &sandbox, &[], None);
     let appends = whole.ledger.lock().unwrap().appends;
@@ -452,7 +452,7 @@ fn a_run_goes_on_from_whatever_could_be_saved() {
 }
 
 #[test]
-fn who_gave_an_order_that_cannot_be_saved_is_not_told_that_it_was_never_carried_out() {
+fn the_sender_of_a_command_that_cannot_be_saved_is_not_told_that_it_had_no_effect() {
     let (team, sandbox) = busy();
     let ledger = Arc::new(Mutex::new(Ledger::default()));
     let stepper = Stepper::new(team.clone(), Environment::new(&team));
@@ -514,7 +514,7 @@ fn who_gave_an_order_that_cannot_be_saved_is_not_told_that_it_was_never_carried_
 }
 
 #[test]
-fn a_bug_of_the_host_is_no_fault_of_the_action_it_shows_in_whoever_is_at_work_beside_it() {
+fn a_bug_of_the_host_is_not_a_fault_of_any_running_action() {
     for beside in [0, 1] {
         let team = team(
             ["A", "B"][..=beside]
@@ -534,7 +534,7 @@ fn a_bug_of_the_host_is_no_fault_of_the_action_it_shows_in_whoever_is_at_work_be
 }
 
 #[test]
-fn what_is_recorded_is_told_once_although_the_state_cannot_be_saved() {
+fn recorded_events_are_reported_once_although_the_state_cannot_be_saved() {
     let (team, _) = busy();
     let ledger = Arc::new(Mutex::new(Ledger {
         no_snapshots: true,

@@ -10,7 +10,7 @@ use crate::live::{GREETER, create, in_runtime, resting};
 use crate::workspace::Workspace;
 
 #[test]
-fn a_handle_speaks_to_the_environment_from_other_tasks_whenever_it_runs() {
+fn a_handle_controls_the_environment_from_other_tasks() {
     let place =
         Workspace::with(&GREETER.replace("{ say =", "{ ask = \"who?\", attempts = [1] }, { say ="));
     in_runtime(async {
@@ -95,7 +95,7 @@ fn each_environment_has_the_variables_that_its_program_gives_it() {
 }
 
 #[test]
-fn who_reads_events_hears_that_an_error_has_ended_the_environment() {
+fn the_events_end_with_the_error_that_ended_the_environment() {
     let place = Workspace::with(GREETER);
     in_runtime(async {
         let (mut environment, mut events) = resting(&place).await;

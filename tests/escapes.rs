@@ -35,7 +35,7 @@ config = { steps = [{ fail = "error" }] }
 "#;
 
 #[test]
-fn nothing_that_a_guest_chose_reaches_the_terminal_as_it_is() {
+fn text_of_a_guest_is_escaped_at_the_terminal() {
     let place = Workspace::with(TEAM);
     let run = place
         .host(&["run", "team.toml", "--storage", "store"])
@@ -103,7 +103,7 @@ fn nothing_that_a_guest_chose_reaches_the_terminal_as_it_is() {
 }
 
 #[test]
-fn our_own_colours_are_shown_beside_what_a_guest_chose() {
+fn colours_of_the_host_are_kept_beside_text_of_a_guest() {
     let place = Workspace::with(TEAM);
     let mut command = place.command(&["run", "team.toml", "--storage", "store"]);
     command.env_remove("NO_COLOR").env("CLICOLOR_FORCE", "1");
@@ -207,7 +207,7 @@ const COMMANDS: [&[&str]; 16] = [
 ];
 
 #[test]
-fn characters_that_are_not_seen_are_shown_by_no_command() {
+fn no_command_shows_invisible_characters() {
     let text: String = UNSEEN.iter().flat_map(|c| ['a', *c]).collect::<String>() + EMOJI;
     let written: String = text
         .chars()
@@ -229,14 +229,14 @@ fn characters_that_are_not_seen_are_shown_by_no_command() {
             "-vv",
         ])
         .expect(4);
-    clean("run", &run.stderr, true);
-    clean(
+    check_output("run", &run.stderr, true);
+    check_output(
         "the file of events",
         &String::from_utf8(place.read("events.ndjson")).unwrap(),
         true,
     );
     let on = ["run", "--recover_path", "store"];
-    clean(
+    check_output(
         "run --json",
         &place
             .host(&[&on[..], &["--json"]].concat())
@@ -244,7 +244,7 @@ fn characters_that_are_not_seen_are_shown_by_no_command() {
             .stdout,
         false,
     );
-    clean(
+    check_output(
         "an answer",
         &place
             .host(&["answer", "store", &format!("none{text}=1")])
@@ -259,16 +259,16 @@ fn characters_that_are_not_seen_are_shown_by_no_command() {
     place
         .host(&["answer", "store", &format!("{question}=1")])
         .expect(0);
-    clean("a fault", &place.host(&on).expect(3).stderr, false);
+    check_output("a fault", &place.host(&on).expect(3).stderr, false);
     let team = place.team_json();
     for id in team["strata"]["messages"].as_object().unwrap().keys() {
         let args = ["inspect", "store", "--message", id];
-        clean(&args.join(" "), &place.host(&args).expect(0).stdout, true);
+        check_output(&args.join(" "), &place.host(&args).expect(0).stdout, true);
     }
     place
         .host(&["report", "store", "-o", "report.html"])
         .expect(0);
-    clean(
+    check_output(
         "report",
         &String::from_utf8(place.read("report.html")).unwrap(),
         true,
@@ -278,7 +278,7 @@ fn characters_that_are_not_seen_are_shown_by_no_command() {
 
 /// Fails if the output of a command contains an invisible character, or if it should contain emoji
 /// and does not.
-fn clean(what: &str, shown: &str, emoji: bool) {
+fn check_output(what: &str, shown: &str, emoji: bool) {
     let found: Vec<_> = shown
         .chars()
         .filter(|c| UNSEEN.contains(c))
@@ -300,7 +300,7 @@ fn check_commands(place: &Workspace, text: &str) {
             "{args:?}: {}",
             ended.stderr
         );
-        clean(&args.join(" "), &(ended.stdout + &ended.stderr), false);
+        check_output(&args.join(" "), &(ended.stdout + &ended.stderr), false);
     }
     // In JSON, programs receive the characters, those beyond U+FFFF as escapes.
     let events = place.host(&["events", "store"]).expect(0).stdout;
@@ -316,7 +316,7 @@ fn check_commands(place: &Workspace, text: &str) {
 }
 
 #[test]
-fn what_cannot_be_seen_is_refused_in_names_that_are_sent() {
+fn invisible_characters_in_names_of_messages_are_rejected() {
     let place = Workspace::with(TEAM);
     place
         .host(&["run", "team.toml", "--storage", "store"])
@@ -337,7 +337,7 @@ fn what_cannot_be_seen_is_refused_in_names_that_are_sent() {
 }
 
 #[test]
-fn the_last_output_is_shown_without_what_is_not_seen() {
+fn the_last_output_is_shown_without_invisible_characters() {
     let text: String = UNSEEN.iter().flat_map(|c| ['a', *c]).collect::<String>() + EMOJI;
     let written: String = text
         .chars()

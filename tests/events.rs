@@ -30,7 +30,7 @@ fn events_are_the_same_on_stdout_in_a_file_and_from_the_records() {
 }
 
 #[test]
-fn a_resume_writes_its_events_after_those_of_the_file_and_a_fresh_run_begins_it_anew() {
+fn a_resume_appends_its_events_to_the_file_and_a_fresh_run_replaces_it() {
     let place = Workspace::with(TEAM);
     let lines = || String::from_utf8(place.read("lines")).unwrap();
     let recorded = |storage: &str| place.host(&["events", storage]).expect(0).stdout;
@@ -77,7 +77,7 @@ fn a_resume_writes_its_events_after_those_of_the_file_and_a_fresh_run_begins_it_
 }
 
 #[test]
-fn a_resume_makes_up_in_the_file_for_what_was_recorded_and_not_told() {
+fn a_resume_adds_recorded_events_that_are_missing_in_the_file() {
     let place = Workspace::with(TEAM);
     let lines = || String::from_utf8(place.read("lines")).unwrap();
     let recorded = |storage: &str| place.host(&["events", storage]).expect(0).stdout;
@@ -162,7 +162,7 @@ fn a_run_that_is_refused_leaves_the_events_file_of_the_running_one_alone() {
 }
 
 #[test]
-fn events_of_a_running_team_are_those_told_so_far() {
+fn events_of_a_running_team_are_those_reported_so_far() {
     let place = Workspace::with(&TEAM.replace("fail = \"error\"", "sleep = \"90s\""));
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     let mut told = Vec::new();

@@ -77,7 +77,7 @@ fn heard(place: &Workspace) -> Vec<String> {
 }
 
 #[test]
-fn a_message_for_somebody_outside_is_handed_over_once_and_the_answer_is_routed() {
+fn a_message_to_the_outside_is_sent_once_and_the_answer_is_routed() {
     let place = place(STDIO, "fail = \"trap\"");
     place.run().expect(3);
     assert!(
@@ -101,7 +101,7 @@ fn a_message_for_somebody_outside_is_handed_over_once_and_the_answer_is_routed()
 }
 
 #[test]
-fn a_conversation_goes_on_however_long_the_outside_thinks() {
+fn a_conversation_continues_however_long_an_answer_takes() {
     let team = TEAM
         .replace("EXTERNAL", STDIO)
         .replace("HOW", "now = true")
@@ -134,7 +134,7 @@ fn a_conversation_goes_on_however_long_the_outside_thinks() {
 }
 
 #[test]
-fn what_comes_from_outside_again_under_its_key_is_not_published_again() {
+fn a_message_from_outside_with_a_known_key_is_not_published_again() {
     let place = place(STDIO, "now = true");
     let twice = r#"    for again in 1 2; do printf '{"content":"hello","cause_by":"Answer","meta_info":{"idempotency_key":"a1"}}\n'; done
 done"#;
@@ -145,7 +145,7 @@ done"#;
 }
 
 #[test]
-fn what_comes_from_outside_and_is_heard_by_nobody_is_told() {
+fn a_message_from_outside_without_a_recipient_is_reported() {
     let check = |line: &str, told: &str, said: &[&str]| {
         let place = place(STDIO, "now = true");
         place.write("bridge.sh", format!("read -r line; printf '{line}\\n'"));
@@ -177,7 +177,7 @@ fn what_comes_from_outside_and_is_heard_by_nobody_is_told() {
 }
 
 #[test]
-fn an_outside_that_fails_is_told() {
+fn a_failure_of_the_external_program_is_reported() {
     let place = place(
         "kind = \"stdio\"\ncommand = [\"sh\", \"-c\", \"read line; exit 5\"]",
         "now = true",
@@ -188,7 +188,7 @@ fn an_outside_that_fails_is_told() {
 }
 
 #[test]
-fn an_outside_that_ends_well_and_does_not_read_what_it_was_told_is_told() {
+fn an_external_program_that_ends_without_reading_its_input_is_reported() {
     // A program that ends before everything is sent, one that ends afterwards, and one that reads
     // and does not answer.
     let cases = [
@@ -215,7 +215,7 @@ fn an_outside_that_ends_well_and_does_not_read_what_it_was_told_is_told() {
 }
 
 #[test]
-fn what_could_not_be_handed_over_waits_for_a_resume_and_keeps_its_id() {
+fn a_message_that_could_not_be_sent_is_sent_by_a_resume_with_the_same_id() {
     let place = place("kind = \"stdio\"\ncommand = [\"./missing\"]", "now = true");
     let failed = place.run().expect(3);
     let told = [
@@ -247,7 +247,7 @@ fn what_could_not_be_handed_over_waits_for_a_resume_and_keeps_its_id() {
 }
 
 #[test]
-fn a_kill_before_the_record_hands_it_over_again_under_the_same_id() {
+fn after_a_kill_a_message_is_sent_again_with_the_same_id() {
     let place = place(STDIO, "now = true");
     // A program that reads a line and never answers.
     place.write("bridge.sh", "cat >> got.txt");
@@ -344,7 +344,7 @@ fn down(times: usize) -> (String, Arc<AtomicUsize>) {
 }
 
 #[test]
-fn a_server_that_is_down_is_tried_again_for_as_long_as_the_team_is_kept_alive() {
+fn messages_to_an_unavailable_server_are_retried_while_the_team_is_kept_alive() {
     let (url, posted) = down(9);
     let place = place(&format!("kind = \"http\"\nurl = \"{url}\""), "now = true");
     let ended = place.run().expect(3);
@@ -393,7 +393,7 @@ fn slow() -> (String, Arc<AtomicUsize>) {
 }
 
 #[test]
-fn a_message_that_is_being_handed_over_is_not_cut_off_by_the_end_of_the_run() {
+fn a_message_that_is_being_sent_is_not_interrupted_by_the_end_of_the_run() {
     let (url, posted) = slow();
     let external = format!("kind = \"http\"\nurl = \"{url}\"");
     let place = place(&external, "now = true");
@@ -416,7 +416,7 @@ fn a_message_that_is_being_handed_over_is_not_cut_off_by_the_end_of_the_run() {
 }
 
 #[test]
-fn a_message_that_is_being_handed_over_is_not_cut_off_by_a_signal() {
+fn a_message_that_is_being_sent_is_not_interrupted_by_a_signal() {
     let (url, posted) = slow();
     let place = place(&format!("kind = \"http\"\nurl = \"{url}\""), "now = true");
     let process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
@@ -429,7 +429,7 @@ fn a_message_that_is_being_handed_over_is_not_cut_off_by_a_signal() {
 }
 
 #[test]
-fn an_outside_that_never_stops_talking_keeps_nobody_else_waiting() {
+fn an_external_program_that_writes_constantly_does_not_block_others() {
     let place = place(STDIO, "now = true");
     place.write(
         "bridge.sh",
@@ -456,7 +456,7 @@ fn an_outside_that_never_stops_talking_keeps_nobody_else_waiting() {
 }
 
 #[test]
-fn an_outside_that_never_stops_talking_does_not_keep_a_run_from_ending() {
+fn an_external_program_that_writes_constantly_does_not_prevent_the_end_of_a_run() {
     let place = place(STDIO, "now = true");
     place.write(
         "bridge.sh",
@@ -468,7 +468,7 @@ fn an_outside_that_never_stops_talking_does_not_keep_a_run_from_ending() {
 }
 
 #[test]
-fn what_an_outside_leaves_behind_does_not_keep_a_run_from_ending() {
+fn children_of_the_external_program_do_not_prevent_the_end_of_a_run() {
     // The program leaves a child that keeps its output open, and writes to it for a while or not at
     // all.
     for left in ["sleep 30", "while :; do echo; sleep 0.01; done"] {
@@ -507,7 +507,7 @@ done
 
 /// Runs a team that sends three messages to such a program, ends it in the given way, and resumes
 /// it.
-fn told_all(end: impl Fn(&Workspace)) -> Workspace {
+fn send_three_messages(end: impl Fn(&Workspace)) -> Workspace {
     let place = place(STDIO, "now = true");
     place.write("bridge.sh", THOUGHTFUL);
     let more = "{ emit = \"more\", to = [\"alice\"], cause = \"note\" }";
@@ -525,7 +525,7 @@ fn told_all(end: impl Fn(&Workspace)) -> Workspace {
 }
 
 #[test]
-fn what_a_program_was_told_is_read_before_the_run_ends_however_it_ends() {
+fn the_external_program_reads_its_input_before_the_run_ends() {
     let by_signal = |place: &Workspace| {
         let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
         process.until("message-handed-over", None);
@@ -540,7 +540,7 @@ fn what_a_program_was_told_is_read_before_the_run_ends_however_it_ends() {
     std::thread::scope(|scope| {
         for end in [&by_signal as &(dyn Fn(&Workspace) + Sync), &by_limit] {
             scope.spawn(move || {
-                let place = told_all(end);
+                let place = send_three_messages(end);
                 assert_eq!(got(&place).len(), 3);
                 let heard = heard(&place).concat();
                 assert_eq!(heard.matches("hello").count(), 3, "{heard}");
@@ -550,7 +550,7 @@ fn what_a_program_was_told_is_read_before_the_run_ends_however_it_ends() {
 }
 
 #[test]
-fn a_run_that_is_stopped_twice_leaves_nothing_of_an_outside_that_goes_on() {
+fn a_run_that_is_stopped_twice_ends_the_external_program() {
     let does = "sh -c 'echo $$ > child; exec sleep 600' & while true; do sleep 1; done";
     let place = place(
         &format!("kind = \"stdio\"\ncommand = [\"sh\", \"-c\", \"{does}\"]"),

@@ -61,7 +61,7 @@ fn told(lines: &[Value], role: &str) -> Vec<Value> {
 }
 
 #[test]
-fn whatever_fails_beside_them_healthy_actions_go_as_they_would_alone() {
+fn faults_do_not_affect_healthy_actions_beside_them() {
     let alone = Workspace::of("faults");
     let team = String::from_utf8(alone.read("team.toml")).unwrap();
     alone.write("team.toml", team.split_once("# -- what fails").unwrap().0);
@@ -101,7 +101,7 @@ fn whatever_fails_beside_them_healthy_actions_go_as_they_would_alone() {
         }
         let lines = place.recorded();
         stream::assert_numbered(&lines);
-        stream::assert_attempts_count_on(&lines);
+        stream::assert_attempts_are_numbered(&lines);
         let started = stream::actions(&lines, "action-started");
         assert_eq!(
             started.iter().filter(|name| *name == "Trap.Fine").count(),
@@ -112,7 +112,7 @@ fn whatever_fails_beside_them_healthy_actions_go_as_they_would_alone() {
 }
 
 #[test]
-fn each_fault_is_told_with_its_place_and_cause_and_the_command_told_goes_on() {
+fn each_fault_is_reported_with_its_cause_and_a_command_that_resumes() {
     let place = Workspace::of("faults");
     let ended = place
         .host(&[
@@ -155,7 +155,7 @@ fn each_fault_is_told_with_its_place_and_cause_and_the_command_told_goes_on() {
         "{}",
         ended.stderr
     );
-    let resumed = literally(&place, command);
+    let resumed = run_in_shell(&place, command);
     assert!(
         resumed.status.success(),
         "{command}: {}",
@@ -203,7 +203,7 @@ config = { steps = [{ fail = "big-output" }] }
 "#;
 
 #[test]
-fn a_limit_that_was_reached_is_told_with_the_line_to_change() {
+fn a_reached_limit_is_reported_with_the_line_to_change() {
     let place = Workspace::with(LIMITED);
     let ended = place.run().expect(3);
     let told = |text: &str| {
@@ -247,7 +247,7 @@ fn a_limit_that_was_reached_is_told_with_the_line_to_change() {
 }
 
 /// Runs a command line in a shell, as a user does who copies it.
-fn literally(place: &Workspace, command: &str) -> std::process::Output {
+fn run_in_shell(place: &Workspace, command: &str) -> std::process::Output {
     let host = place.command(&[]);
     let bin = place.path("bin");
     std::fs::create_dir(&bin).unwrap();
@@ -267,7 +267,7 @@ fn literally(place: &Workspace, command: &str) -> std::process::Output {
 }
 
 #[test]
-fn the_commands_after_a_fork_failed_go_on_with_the_fork_whatever_ran_since() {
+fn the_commands_suggested_by_a_failed_fork_resume_the_fork() {
     let place = Workspace::of("fan-in");
     place.run().expect(3);
     let listed = place
@@ -298,7 +298,7 @@ fn the_commands_after_a_fork_failed_go_on_with_the_fork_whatever_ran_since() {
         .host(&["run", "--recover_path", "store", "--checkpoint", &newest])
         .expect(0);
     assert_eq!(place.team_json()["strata"]["lineage"], "main");
-    let shell = literally(&place, commands.last().unwrap());
+    let shell = run_in_shell(&place, commands.last().unwrap());
     let stderr = String::from_utf8_lossy(&shell.stderr);
     assert_eq!(shell.status.code(), Some(0), "{stderr}");
     let team = place.team_json();
@@ -369,7 +369,7 @@ fn a_fault_belongs_to_the_step_in_which_it_happened_whenever_its_role_began() {
 }
 
 #[test]
-fn a_fault_and_a_doubt_outweigh_a_budget_that_is_used_up_which_is_told_with_them() {
+fn a_fault_and_a_doubt_take_precedence_over_a_used_up_budget() {
     let web = Web::new();
     let post = format!(
         "{{ http = \"http://127.0.0.1:{}/v1/slam\", method = \"POST\", body = \"x\" }}",
@@ -413,7 +413,7 @@ fn a_fault_and_a_doubt_outweigh_a_budget_that_is_used_up_which_is_told_with_them
 }
 
 #[test]
-fn a_choice_that_was_interrupted_is_told_and_saved_as_that() {
+fn an_interrupted_choice_is_reported_and_saved() {
     let place = Workspace::with(
         r#"
 schema = "strata.team/1"

@@ -71,7 +71,7 @@ fn a_failed_attempt_leaves_nothing_and_a_finished_action_its_files() {
 }
 
 #[test]
-fn others_see_files_after_the_step_whoever_is_faster() {
+fn other_roles_see_files_after_the_step_whoever_is_faster() {
     let reads = r#"{ read = "/out/shared" }, { say = "{reads}" }"#;
     let slow = format!(r#"{{ sleep = "300ms" }}, {reads}"#);
     let write = r#"{ write = "/out/shared", text = "new" }"#;
@@ -88,7 +88,7 @@ fn others_see_files_after_the_step_whoever_is_faster() {
 }
 
 #[test]
-fn two_roles_that_write_one_file_in_one_step_are_at_fault_and_what_was_there_is_there_again() {
+fn two_roles_that_write_one_file_in_one_step_are_at_fault_and_the_file_is_restored() {
     let write = |text: &str| format!(r#"{{ write = "/out/f", text = "{text}" }}"#);
     let (a, b) = (write("a"), write("b"));
     let place = Workspace::with(&team(&[("A", &[&a]), ("B", &[&b])]));
@@ -151,7 +151,7 @@ fn a_role_that_puts_a_file_where_another_one_needs_a_directory_is_at_fault_with_
 }
 
 #[test]
-fn what_somebody_changed_meanwhile_is_kept_beside() {
+fn concurrent_changes_of_others_are_kept_beside_the_file() {
     let first = r#"{ write = "/out/f", text = "one" }"#;
     let second = r#"{ write = "/out/f", text = "two" }, { sleep = "1s" }"#;
     let place = Workspace::with(&team(&[("A", &[first, second])]));
@@ -207,7 +207,7 @@ fn a_run_killed_after_any_event_leaves_the_files_of_an_undisturbed_one() {
 }
 
 #[test]
-fn a_run_killed_between_the_record_and_the_place_puts_the_file_there_when_it_goes_on() {
+fn a_file_that_was_recorded_before_a_kill_is_placed_by_the_resume() {
     // Nobody reads stdout, so the host blocks when it reports a recorded event, before it places
     // anything.
     let write = format!(
@@ -272,7 +272,7 @@ fn two_steps() -> Workspace {
 }
 
 /// Returns the files below a directory, by path.
-fn laid_out(place: &Workspace, at: &str) -> Vec<(String, String)> {
+fn files_below(place: &Workspace, at: &str) -> Vec<(String, String)> {
     let names = ["a", "c", "d/b"].map(|name| format!("{at}/{name}"));
     let read = |name: String| {
         Some((
@@ -294,7 +294,7 @@ const AFTER_ONE: [(&str, &str); 2] = [("a", "1"), ("d/b", "2")];
 const AFTER_TWO: [(&str, &str); 2] = [("c", "4"), ("d/b", "3")];
 
 #[test]
-fn files_can_be_laid_out_as_they_were_and_go_along_with_a_fork() {
+fn files_can_be_restored_and_are_copied_by_a_fork() {
     let place = two_steps();
     fs::remove_dir_all(place.path("out")).unwrap();
     for (at, to, expected) in [
@@ -304,7 +304,7 @@ fn files_can_be_laid_out_as_they_were_and_go_along_with_a_fork() {
     ] {
         place.host(&["files", at, "--to", to]).expect(0);
         assert_eq!(
-            laid_out(&place, &format!("{to}/out")),
+            files_below(&place, &format!("{to}/out")),
             files(&expected),
             "{at}"
         );
@@ -312,15 +312,15 @@ fn files_can_be_laid_out_as_they_were_and_go_along_with_a_fork() {
     place
         .host(&["files", "store@main-0", "--to", "none"])
         .expect(0);
-    assert_eq!(laid_out(&place, "none/out"), files(&[]));
+    assert_eq!(files_below(&place, "none/out"), files(&[]));
     place
         .host(&["fork", "store", "--at", "main-1", "--to", "branch"])
         .expect(0);
     fs::remove_dir_all(place.path("store")).unwrap();
     place.host(&["files", "branch", "--to", "."]).expect(0);
-    assert_eq!(laid_out(&place, "out"), files(&AFTER_ONE));
+    assert_eq!(files_below(&place, "out"), files(&AFTER_ONE));
     place.host(&["run", "--recover_path", "branch"]).expect(0);
-    assert_eq!(laid_out(&place, "out"), files(&AFTER_TWO));
+    assert_eq!(files_below(&place, "out"), files(&AFTER_TWO));
 }
 
 #[test]
@@ -342,11 +342,11 @@ fn pruning_keeps_the_bytes_of_the_states_that_are_left_and_no_others() {
     place
         .host(&["files", "store@main-1", "--to", "one"])
         .expect(0);
-    assert_eq!(laid_out(&place, "one/out"), files(&AFTER_ONE));
+    assert_eq!(files_below(&place, "one/out"), files(&AFTER_ONE));
     place.host(&["prune", "store", "--keep", "1"]).expect(0);
     assert_eq!(kept(), ["3", "4"]);
     let told = place.host(&["files", "store", "--to", "now"]).expect(0);
-    assert_eq!(laid_out(&place, "now/out"), files(&AFTER_TWO));
+    assert_eq!(files_below(&place, "now/out"), files(&AFTER_TWO));
     assert!(
         !told.stderr.contains("are not kept here"),
         "{}",
@@ -358,7 +358,7 @@ fn pruning_keeps_the_bytes_of_the_states_that_are_left_and_no_others() {
 }
 
 #[test]
-fn files_are_not_laid_out_where_something_else_lies() {
+fn restored_files_do_not_overwrite_others() {
     let place = two_steps();
     place.run().expect(0);
     place.write("taken", "mine");
@@ -373,7 +373,7 @@ fn files_are_not_laid_out_where_something_else_lies() {
 }
 
 #[test]
-fn a_file_written_with_the_bytes_it_has_is_one_that_was_written() {
+fn a_file_written_with_its_current_content_counts_as_written() {
     let place = two_steps();
     fs::remove_dir_all(place.path("store")).unwrap();
     fs::create_dir_all(place.path("out")).unwrap();
@@ -384,7 +384,7 @@ fn a_file_written_with_the_bytes_it_has_is_one_that_was_written() {
         .expect(0)
         .stdout;
     assert!(told.contains("out/c"), "{told}");
-    assert_eq!(laid_out(&place, "now/out"), files(&AFTER_TWO));
+    assert_eq!(files_below(&place, "now/out"), files(&AFTER_TWO));
     // Several roles may do so in one step, if no role writes other content.
     let write = r#"{ write = "/out/same", text = "s" }"#;
     let place = Workspace::with(&team(&[("A", &[write]), ("B", &[write])]));
@@ -396,7 +396,7 @@ fn a_file_written_with_the_bytes_it_has_is_one_that_was_written() {
 }
 
 #[test]
-fn a_file_that_somebody_removed_is_there_again_once_an_action_writes_it_again() {
+fn a_removed_file_is_created_again_when_an_action_writes_it() {
     let write = r#"{ write = "/out/f", text = "1" }"#;
     let place = Workspace::with(&team(&[(
         "A",
@@ -412,7 +412,7 @@ fn a_file_that_somebody_removed_is_there_again_once_an_action_writes_it_again() 
 }
 
 #[test]
-fn what_is_not_in_its_place_yet_counts_towards_what_a_directory_may_hold() {
+fn files_that_are_not_placed_yet_count_toward_the_size_of_a_directory() {
     let write = |name: &str| {
         format!(
             r#"{{ write = "/out/{name}", text = "{}" }}"#,
@@ -435,7 +435,7 @@ fn what_is_not_in_its_place_yet_counts_towards_what_a_directory_may_hold() {
 }
 
 #[test]
-fn a_file_is_one_file_by_whichever_grant_it_is_reached() {
+fn a_file_is_the_same_through_all_grants() {
     let place = Workspace::with("");
     let above = place
         .path("")
@@ -486,7 +486,7 @@ fn a_file_is_one_file_by_whichever_grant_it_is_reached() {
 }
 
 #[test]
-fn a_file_that_cannot_be_put_in_its_place_stops_the_run_in_order() {
+fn a_file_that_cannot_be_placed_stops_the_run_in_an_orderly_way() {
     let web = Web::new();
     let role = |name: &str, steps: &str, allow: &str| {
         format!(

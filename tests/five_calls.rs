@@ -49,7 +49,7 @@ fn so_far(web: &Web, place: &Workspace, storage: &str) -> (usize, f64) {
 }
 
 #[test]
-fn five_calls_and_a_trap_cost_one_call_more_once_it_is_mended() {
+fn after_five_calls_and_a_trap_the_fixed_component_makes_one_more_call() {
     const TEAM: &str = "plugins/teams/five-calls/team.toml";
     const TRAP: &str = "plugins/teams/five-calls/trap.toml";
     let web = Web::new();
@@ -108,7 +108,7 @@ fn five_calls_and_a_trap_cost_one_call_more_once_it_is_mended() {
 }
 
 #[test]
-fn the_team_runs_on_its_script_as_its_readme_has_it() {
+fn the_team_runs_with_scripted_replies_as_in_its_readme() {
     let web = Web::new();
     let place = copy(&web);
     for file in ["team.toml", "trap.toml", "replies.toml"] {

@@ -92,7 +92,7 @@ fn its_functions_are_described_checked_and_run() {
 }
 
 #[test]
-fn what_is_no_function_of_it_is_refused_at_its_place() {
+fn an_unknown_function_is_rejected_with_its_position() {
     let cases = [
         (
             "function = \"measure\"",
@@ -124,7 +124,7 @@ fn what_is_no_function_of_it_is_refused_at_its_place() {
 }
 
 #[test]
-fn its_error_is_a_fault_and_what_was_done_before_is_kept() {
+fn its_error_is_a_fault_and_earlier_results_are_kept() {
     let place = place("", "!?");
     let failed = place.run().expect(3);
     let told = "fault: A action 2 `Name` attempt 1: error: making a name of `!?`: it has neither letters nor digits";
@@ -163,7 +163,7 @@ fn it_is_locked_like_any_other() {
 }
 
 #[test]
-fn a_killed_run_goes_on_and_does_the_same_again() {
+fn a_killed_run_continues_and_can_be_replayed() {
     let place = place("{ sleep = \"90s\", attempts = [1] }", "The end");
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     while process.until("action-started", Some("A"))["action"] != "Wait" {}
@@ -211,7 +211,7 @@ const VARIABLES: &str = r#"(component
     (func (export "variables") (result u32) (canon lift (core func $count "variables"))))"#;
 
 #[test]
-fn one_that_asks_for_an_operating_system_gets_what_is_granted() {
+fn a_component_that_imports_wasi_gets_what_is_granted() {
     let team = |grant: &str| {
         format!(
             "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n[[role]]\nname = \"A\"\n\

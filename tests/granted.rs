@@ -29,14 +29,14 @@ fn python(place: &Workspace, body: &str) {
 }
 
 /// Fails unless everything that is saved can be read and replayed.
-fn is_whole(place: &Workspace) {
+fn check_everything_readable(place: &Workspace) {
     place.host(&["inspect", "store"]).expect(0);
     place.host(&["events", "store"]).expect(0);
     place.host(&["replay", "store", "--verify"]).expect(0);
 }
 
 #[test]
-fn an_action_neither_sees_nor_changes_what_the_team_is_saved_in() {
+fn an_action_can_neither_see_nor_change_the_storage() {
     for (doing, told) in [
         (
             r#"{ write = "/w/store/team.db", text = "junk" }"#,
@@ -64,7 +64,7 @@ fn an_action_neither_sees_nor_changes_what_the_team_is_saved_in() {
             .host(&["run", "team.toml", "--storage", "store"])
             .expect(3);
         assert!(ended.stderr.contains(told), "{told}\n{}", ended.stderr);
-        is_whole(&place);
+        check_everything_readable(&place);
     }
     let place = team(
         &steps(r#"{ write = "/w/store-of-mine/x", text = "x" }"#),
@@ -74,11 +74,11 @@ fn an_action_neither_sees_nor_changes_what_the_team_is_saved_in() {
         .host(&["run", "team.toml", "--storage", "store"])
         .expect(0);
     assert!(place.path("store-of-mine/x").is_file());
-    is_whole(&place);
+    check_everything_readable(&place);
 }
 
 #[test]
-fn a_link_to_what_the_team_is_saved_in_leads_nowhere() {
+fn a_link_to_the_storage_cannot_be_followed() {
     let place = team(&steps(r#"{ read = "/w/link" }"#), "");
     std::os::unix::fs::symlink("store/team.db", place.path("link")).unwrap();
     let ended = place
@@ -92,7 +92,7 @@ fn a_link_to_what_the_team_is_saved_in_leads_nowhere() {
 }
 
 #[test]
-fn a_guest_that_uses_wasi_neither_sees_nor_changes_it_either() {
+fn a_guest_that_uses_wasi_can_neither_see_nor_change_the_storage() {
     let place = team("script = \"a.py\"", WRITE);
     python(
         &place,
@@ -106,7 +106,7 @@ fn a_guest_that_uses_wasi_neither_sees_nor_changes_it_either() {
         .unwrap()
         .to_owned();
     assert!(said.contains("mine") && !said.contains("store"), "{said}");
-    is_whole(&place);
+    check_everything_readable(&place);
 
     for body in [
         "os.makedirs('/w/store')\nopen('/w/store/team.db', 'w').write('junk')\nreturn 'x'",
@@ -122,7 +122,7 @@ fn a_guest_that_uses_wasi_neither_sees_nor_changes_it_either() {
             "{}",
             ended.stderr
         );
-        is_whole(&place);
+        check_everything_readable(&place);
     }
 
     // A directory that is only readable is not copied, even beside one that is.
@@ -153,7 +153,7 @@ fn a_guest_that_uses_wasi_neither_sees_nor_changes_it_either() {
 }
 
 #[test]
-fn what_is_saved_is_looked_at_where_what_its_team_names_is_gone() {
+fn a_saved_team_can_be_read_without_the_files_that_it_names() {
     let place = team(
         &format!(
             "{}\noutput_schema = \"out.json\"",
@@ -234,7 +234,7 @@ fn a_directory_that_is_granted_by_way_of_a_link_is_the_same_directory() {
 }
 
 #[test]
-fn a_granted_directory_that_another_role_makes_a_file_of_is_a_fault_and_no_end() {
+fn a_granted_directory_that_another_role_replaces_by_a_file_is_a_fault() {
     let seq = writers(
         r#"{ write = "/out/sub", text = "a file" }"#,
         r#"{ write = "/out/x", text = "b" }"#,

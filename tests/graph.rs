@@ -20,7 +20,7 @@ component = "missing"
 "#;
 
 #[test]
-fn a_team_is_drawn_before_its_components_are_there() {
+fn a_team_is_drawn_without_its_components() {
     let place = Workspace::with(TEAM);
     let cases: [(&[&str], &[&str]); 4] = [
         (
@@ -80,7 +80,7 @@ fn a_team_is_drawn_without_any_of_the_files_that_it_names() {
 }
 
 #[test]
-fn what_cannot_be_drawn_leaves_stdout_empty() {
+fn stdout_is_empty_if_a_team_cannot_be_drawn() {
     let place = Workspace::with(&TEAM.replace("schema", "shema"));
     for args in [
         &["graph", "team.toml"][..],

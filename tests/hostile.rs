@@ -60,7 +60,7 @@ fn names(dir: &Path, but: &[&str]) -> BTreeSet<String> {
 }
 
 #[test]
-fn a_lost_team_json_is_written_again_and_an_old_one_is_not_believed() {
+fn a_lost_team_json_is_written_again_and_an_old_one_is_ignored() {
     let place = failed();
     let old = place.read("store/team.json");
     fs::remove_file(place.path("store/team.json")).unwrap();
@@ -86,7 +86,7 @@ fn a_lost_team_json_is_written_again_and_an_old_one_is_not_believed() {
 }
 
 #[test]
-fn a_team_json_that_is_larger_than_any_is_not_read() {
+fn a_team_json_that_is_too_large_is_not_read() {
     let place = failed();
     fs::remove_file(place.path("store/team.db")).unwrap();
     // A sparse file, which needs no space on the disk.
@@ -111,7 +111,7 @@ fn a_team_json_that_is_larger_than_any_is_not_read() {
 }
 
 #[test]
-fn what_a_team_json_names_is_neither_run_nor_written_to() {
+fn files_that_a_team_json_names_are_neither_run_nor_written() {
     const CODE: &str = "__import__('os').system('touch escaped'); $(touch escaped) `touch escaped`";
     let place = failed();
     let file = place.team_json();

@@ -288,7 +288,7 @@ fn assert_none(broken: Vec<String>) {
 }
 
 #[test]
-fn each_thing_is_touched_in_its_room_only() {
+fn resources_are_used_only_in_their_modules() {
     let mut broken = Vec::new();
     for source in sources().iter().filter(|source| source.is_product()) {
         for rule in RULES
@@ -368,7 +368,7 @@ fn types_of_the_sandbox_s_engine_are_in_no_public_signature() {
 }
 
 #[test]
-fn files_are_short_and_say_what_they_are_for() {
+fn files_are_short_and_begin_with_documentation() {
     let mut broken = Vec::new();
     for source in sources().iter().filter(|source| !source.is_generated()) {
         let lines = source.text.lines().count();
@@ -451,7 +451,7 @@ fn nothing_dead_is_kept_and_exemptions_carry_reasons() {
 }
 
 #[test]
-fn no_file_knows_the_machine_it_was_written_on() {
+fn no_file_contains_paths_of_a_machine() {
     let marks = [
         ["/ho", "me/"].concat(),
         ["/Us", "ers/"].concat(),

@@ -35,7 +35,7 @@ fn json(text: &str) -> Value {
 }
 
 #[test]
-fn two_checkpoints_at_once_are_refused_as_that() {
+fn two_checkpoints_together_are_rejected() {
     let place = failed();
     let refused = place
         .host(&["inspect", "store@main-0", "--checkpoint", "main-0"])
@@ -47,7 +47,7 @@ fn two_checkpoints_at_once_are_refused_as_that() {
 }
 
 #[test]
-fn an_action_is_shown_with_what_it_is_at_what_it_said_and_its_fault() {
+fn an_action_is_shown_with_its_state_its_output_and_its_fault() {
     let place = failed();
     let shown = |args: &[&str]| {
         place
@@ -90,7 +90,7 @@ fn an_action_is_shown_with_what_it_is_at_what_it_said_and_its_fault() {
 }
 
 #[test]
-fn what_chooses_for_a_role_is_shown_like_an_action() {
+fn the_thinker_of_a_role_is_shown_like_an_action() {
     let team = TEAM.replace(
         "watch = [\"UserRequirement\"]",
         "watch = [\"UserRequirement\"]\nreact = \"react\"\nthink = { component = \"probe.wasm\", config = { steps = \
@@ -137,7 +137,7 @@ fn what_chooses_for_a_role_is_shown_like_an_action() {
 }
 
 #[test]
-fn a_run_that_was_killed_is_told_from_one_that_goes_on() {
+fn a_killed_run_is_distinguished_from_a_running_one() {
     let place = Workspace::with(&TEAM.replace(
         "{ now = true }, { fail = \"trap\" }",
         "{ sleep = \"600s\" }",
@@ -196,7 +196,7 @@ fn a_team_that_waits_for_messages_is_shown_as_idle() {
 }
 
 #[test]
-fn what_has_stopped_is_shown_with_the_command_to_go_on_with() {
+fn a_stopped_run_is_shown_with_the_command_that_continues_it() {
     let place = failed();
     let shown = |store: &str| place.host(&["inspect", store]).expect(0).stdout;
     let ways = "resume with\n  strata-host run team.toml --recover_path store   # after changing the team file\n  \
@@ -215,7 +215,7 @@ fn what_has_stopped_is_shown_with_the_command_to_go_on_with() {
 }
 
 #[test]
-fn a_team_that_is_done_and_was_sent_something_since_is_shown_with_it() {
+fn messages_sent_to_a_finished_team_are_shown() {
     let place = Workspace::with(&TEAM.replace(r#"{ fail = "trap" }"#, r#"{ say = "done" }"#));
     place
         .host(&["run", "team.toml", "--storage", "store", "--quiet"])
@@ -241,7 +241,7 @@ fn a_team_that_is_done_and_was_sent_something_since_is_shown_with_it() {
 }
 
 #[test]
-fn the_calls_of_the_host_are_shown_with_what_came_back() {
+fn host_calls_are_shown_with_their_results() {
     let place = failed();
     let shown = |args: &[&str]| {
         place
@@ -282,7 +282,7 @@ fn the_calls_of_the_host_are_shown_with_what_came_back() {
 }
 
 #[test]
-fn a_message_is_shown_whole() {
+fn a_message_is_shown_completely() {
     let place = failed();
     let shown = place
         .host(&["inspect", "store", "--message", "idea"])

@@ -84,7 +84,7 @@ fn said(place: &Workspace) -> Vec<String> {
 }
 
 #[test]
-fn javascript_and_typescript_are_built_once_and_mended() {
+fn actions_in_javascript_and_typescript_are_built_once_and_fixed() {
     let place = team();
     place.run().expect(0);
     assert_eq!(said(&place), [r#"{"words":2}"#, "hello: 2 at true"]);
@@ -140,7 +140,7 @@ fn javascript_and_typescript_are_built_once_and_mended() {
 }
 
 #[test]
-fn a_bundle_is_made_again_when_what_it_imports_has_changed_wherever_that_lies() {
+fn a_bundle_is_rebuilt_when_an_imported_file_has_changed_wherever_it_is() {
     let place = team();
     fs::create_dir_all(place.path("count/dist")).unwrap();
     let source = COUNT.replace("./words.js", "../../shared/words.js");
@@ -182,7 +182,7 @@ fn a_bundle_is_made_again_when_what_it_imports_has_changed_wherever_that_lies() 
 }
 
 #[test]
-fn what_is_wrong_with_the_source_is_said_with_its_place() {
+fn errors_in_the_source_are_reported_with_their_positions() {
     let place = team();
     let head = "import { action } from \"@strata/action\";\n";
     let check = |file: &str, source: &str, expected: &str| {
@@ -228,7 +228,7 @@ fn what_is_wrong_with_the_source_is_said_with_its_place() {
 }
 
 #[test]
-fn a_typescript_action_is_built_below_the_settings_of_something_else() {
+fn a_typescript_action_ignores_the_settings_of_parent_directories() {
     let place = team();
     place.write(
         "tsconfig.json",
@@ -238,7 +238,7 @@ fn a_typescript_action_is_built_below_the_settings_of_something_else() {
 }
 
 #[test]
-fn what_is_wrong_is_said_without_advice_that_leads_nowhere() {
+fn errors_are_reported_without_advice_that_does_not_apply() {
     let place = team();
     let check = |file: &str, source: &str, expected: &[&str]| {
         place.write(file, source);
@@ -289,8 +289,8 @@ fn what_is_wrong_is_said_without_advice_that_leads_nowhere() {
 }
 
 #[test]
-fn the_probe_in_javascript_is_told_like_the_one_in_rust() {
-    crate::alike::assert_told_like_rust(&crate::probe::build("plugins/probe-js"));
+fn the_probe_in_javascript_produces_the_same_events_as_the_one_in_rust() {
+    crate::alike::assert_same_events_as_rust(&crate::probe::build("plugins/probe-js"));
 }
 
 #[test]
@@ -323,7 +323,7 @@ fn the_sdk_passes_its_own_tests() {
 
 /// Creates a team with actions in a language, and checks that it runs, passes its tests, and is
 /// built only once.
-fn is_begun_run_and_tested(lang: &str) {
+fn check_new_team(lang: &str) {
     let place = Workspace::empty();
     place
         .host(&["new", "team", "press", "--lang", lang])
@@ -362,11 +362,11 @@ fn is_begun_run_and_tested(lang: &str) {
 }
 
 #[test]
-fn a_team_in_javascript_is_begun_run_and_tested() {
-    is_begun_run_and_tested("js");
+fn a_team_in_javascript_is_created_run_and_tested() {
+    check_new_team("js");
 }
 
 #[test]
-fn a_team_in_typescript_is_begun_run_and_tested() {
-    is_begun_run_and_tested("ts");
+fn a_team_in_typescript_is_created_run_and_tested() {
+    check_new_team("ts");
 }

@@ -60,7 +60,7 @@ fn of_joins(lines: &[Value]) -> Vec<Value> {
 }
 
 #[test]
-fn a_stalled_team_says_what_is_missing_and_goes_on_when_it_gets_it() {
+fn a_stalled_team_reports_what_is_missing_and_continues_when_it_arrives() {
     let place = Workspace::with(STALLING);
     let ended = place.run().expect(6);
     let told = "join `both` waits for `B`, and no role is running; it holds 1 from `A`";
@@ -112,7 +112,7 @@ fn a_stalled_team_says_what_is_missing_and_goes_on_when_it_gets_it() {
 }
 
 #[test]
-fn a_stalled_team_goes_on_when_its_file_is_given_what_is_missing() {
+fn a_stalled_team_continues_when_the_missing_message_is_added_to_its_file() {
     let place = Workspace::with(STALLING);
     place.run().expect(6);
     let mut team = place.team_json();
@@ -146,7 +146,7 @@ fn a_team_with_other_joins_is_not_the_saved_one() {
 }
 
 #[test]
-fn an_alias_that_is_renamed_fits_and_one_that_became_another_role_s_does_not() {
+fn a_renamed_alias_matches_and_one_of_another_role_does_not() {
     let role = |name: &str, rest: &str, step: &str| {
         format!(
             "[[role]]\nname = \"{name}\"\n{rest}\n[[role.action]]\nname = \"do{name}\"\ncomponent = \"probe.wasm\"\n\
@@ -202,7 +202,7 @@ fn an_alias_that_is_renamed_fits_and_one_that_became_another_role_s_does_not() {
 }
 
 #[test]
-fn what_a_join_does_not_wait_for_is_a_dead_letter_and_said_to_be() {
+fn a_message_for_which_a_join_does_not_wait_is_reported_as_a_dead_letter() {
     let place = Workspace::with(STALLING);
     place.run().expect(6);
     let ended = place
@@ -219,7 +219,7 @@ fn what_a_join_does_not_wait_for_is_a_dead_letter_and_said_to_be() {
 }
 
 #[test]
-fn a_source_without_a_way_into_its_join_is_doubted() {
+fn a_source_without_a_route_into_its_join_causes_a_warning() {
     let place =
         Workspace::with(&STALLING.replace("[[route]]\nfrom = \"B\"\nto = [\"both\"]\n", ""));
     let doubt = "warning: the join `both` waits for `B`, and no route of `B` leads there";
@@ -243,7 +243,7 @@ fn a_source_without_a_way_into_its_join_is_doubted() {
 }
 
 #[test]
-fn several_faults_before_a_join_are_all_told_and_a_resume_runs_exactly_those() {
+fn several_faults_before_a_join_are_reported_and_a_resume_runs_exactly_those() {
     let role = |name: &str, step: &str| {
         format!(
             "[[role]]\nname = \"{name}\"\nwatch = [\"UserRequirement\"]\n[[role.action]]\nname = \"work\"\n\
@@ -284,7 +284,7 @@ fn several_faults_before_a_join_are_all_told_and_a_resume_runs_exactly_those() {
 }
 
 #[test]
-fn a_conflict_is_told_with_the_call_that_each_writer_goes_back_to() {
+fn a_conflict_is_reported_with_the_call_that_each_writer_repeats() {
     let role = |name: &str| {
         let write = "config = { steps = [{ set = \"k\", value = 1, scope = \"s\" }] }";
         format!(

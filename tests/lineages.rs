@@ -174,7 +174,7 @@ fn every_checkpoint_restored_three_times_cold_and_warm_ends_the_same_and_leaves_
 }
 
 #[test]
-fn a_lineage_that_is_put_aside_waits_until_it_is_gone_on_with() {
+fn a_lineage_that_was_left_is_kept_until_it_is_resumed() {
     let place = Workspace::of("fan-in");
     place.run().expect(3);
     let (failed, json) = (ids(&place, "store"), place.read("store/team.json"));
@@ -246,7 +246,7 @@ fn a_lineage_that_is_put_aside_waits_until_it_is_gone_on_with() {
 }
 
 #[test]
-fn going_back_gives_no_money_back() {
+fn going_back_does_not_refund_the_budget() {
     let spent = |team: Value| (team["strata"]["budget"]["total"].as_f64().unwrap() / CALL).round();
     let place = Workspace::of("fan-in");
     place
@@ -280,7 +280,7 @@ fn going_back_gives_no_money_back() {
 }
 
 #[test]
-fn a_file_of_events_is_made_up_for_what_was_told_nobody_before_the_run_went_back() {
+fn missing_events_are_added_to_the_file_before_the_run_goes_back() {
     let place = Workspace::of("fan-in");
     place
         .host(&[
@@ -316,7 +316,7 @@ fn a_file_of_events_is_made_up_for_what_was_told_nobody_before_the_run_went_back
 }
 
 #[test]
-fn team_json_stands_where_the_team_does_though_a_run_that_went_back_was_killed_at_its_end() {
+fn team_json_is_current_although_a_run_that_went_back_was_killed_at_its_end() {
     let place = done();
     let mut process = place.start(&[
         "run",

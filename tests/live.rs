@@ -69,7 +69,7 @@ pub fn in_runtime(work: impl Future<Output = ()>) {
 }
 
 #[test]
-fn an_environment_is_started_spoken_to_stopped_and_loaded_again() {
+fn an_environment_is_started_used_stopped_and_loaded_again() {
     let place = Workspace::with(GREETER);
     in_runtime(async {
         let mut environment = create(&place);
@@ -107,7 +107,7 @@ fn an_environment_is_started_spoken_to_stopped_and_loaded_again() {
 }
 
 #[test]
-fn an_environment_that_stopped_by_itself_says_so_and_goes_on_when_it_is_started_again() {
+fn an_environment_that_ended_reports_that_and_continues_when_it_is_started_again() {
     let place =
         Workspace::with(&GREETER.replace("{ say =", "{ ask = \"who?\", attempts = [1] }, { say ="));
     in_runtime(async {
@@ -184,7 +184,7 @@ fn an_environment_that_is_dropped_while_it_runs_stops_and_can_be_loaded_again() 
 }
 
 #[test]
-fn an_environment_ends_with_its_runtime_and_says_so() {
+fn an_environment_ends_with_its_runtime_and_reports_that() {
     let place = Workspace::with(&GREETER.replace("{ say", "{ sleep = \"1h\" }, { say"));
     let runtime = runtime();
     let mut environment = runtime.block_on(async {
@@ -213,7 +213,7 @@ fn an_environment_ends_with_its_runtime_and_says_so() {
 }
 
 #[test]
-fn an_environment_tells_its_metrics_while_it_runs_and_after() {
+fn the_metrics_of_an_environment_are_available_while_it_runs_and_afterwards() {
     let place = Workspace::with(GREETER);
     in_runtime(async {
         let mut environment = create(&place);
@@ -256,7 +256,7 @@ fn an_environment_without_a_runtime_is_not_started() {
 }
 
 #[test]
-fn who_gives_up_waiting_for_the_end_of_an_environment_may_wait_again() {
+fn waiting_for_the_end_of_an_environment_can_be_repeated_after_a_timeout() {
     let place = Workspace::with(GREETER);
     in_runtime(async {
         let mut environment = create(&place);
@@ -347,7 +347,7 @@ fn a_team_that_is_kept_alive_outlives_a_fault_that_is_parked() {
 }
 
 #[test]
-fn a_message_reaches_a_team_that_is_at_work() {
+fn a_message_reaches_a_running_team() {
     let busy = GREETER.replace("{ say", "{ sleep = \"1s\" }, { say");
     let place = Workspace::with(&busy);
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
@@ -361,7 +361,7 @@ fn a_message_reaches_a_team_that_is_at_work() {
 }
 
 #[test]
-fn who_gives_up_waiting_for_a_process_that_is_stopped_has_sent_nothing() {
+fn a_timeout_while_sending_to_a_suspended_process_sends_nothing() {
     let place = Workspace::with(GREETER);
     let mut process = place.start(&[
         "run",
@@ -432,7 +432,7 @@ fn an_environment_that_was_stopped_while_an_attempt_was_kept_open_goes_on() {
 }
 
 #[test]
-fn a_message_on_its_way_out_when_an_environment_is_stopped_is_handed_over_when_it_goes_on() {
+fn a_message_that_was_being_sent_at_a_stop_is_sent_when_the_environment_continues() {
     let web = Web::new();
     let outside = format!(
         "[env.external]\nkind = \"http\"\nurl = \"http://127.0.0.1:{}/v1/once/x\"",
@@ -451,7 +451,7 @@ fn a_message_on_its_way_out_when_an_environment_is_stopped_is_handed_over_when_i
 }
 
 #[test]
-fn who_gives_up_waiting_for_a_process_that_is_held_up_has_sent_nothing() {
+fn a_timeout_while_sending_to_a_blocked_process_sends_nothing() {
     // Nobody reads its stdout, so it blocks while it writes an event.
     let place = Workspace::with(&GREETER.replace("re: ", &("x".repeat(200_000) + "re: ")));
     let mut process = place.start(&[
@@ -487,7 +487,7 @@ fn who_gives_up_waiting_for_a_process_that_is_held_up_has_sent_nothing() {
 }
 
 #[test]
-fn an_answer_that_could_not_be_saved_is_not_taken_for_one_that_was() {
+fn an_answer_that_could_not_be_saved_is_not_acknowledged() {
     let place =
         Workspace::with(&GREETER.replace("{ say =", "{ ask = \"who?\", attempts = [1] }, { say ="));
     in_runtime(async {
@@ -519,7 +519,7 @@ fn an_answer_that_could_not_be_saved_is_not_taken_for_one_that_was() {
 }
 
 #[test]
-fn a_program_outside_may_speak_first_to_a_team_that_is_kept_alive() {
+fn an_external_program_may_send_the_first_message() {
     let place = Workspace::with(GREETER);
     place.write(
         "bridge.sh",

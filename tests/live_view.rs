@@ -51,7 +51,7 @@ fn place(pause: &str) -> Workspace {
 }
 
 #[test]
-fn who_is_at_work_and_what_is_spent_moves_below_what_is_finished_and_leaves_nothing() {
+fn running_roles_and_costs_are_shown_below_finished_actions_and_removed_at_the_end() {
     let place = place("90s");
     let mut terminal = Terminal::of_kind("xterm", &place, &RUN);
     terminal.until("A.Think");
@@ -59,7 +59,7 @@ fn who_is_at_work_and_what_is_spent_moves_below_what_is_finished_and_leaves_noth
     // Redrawn until then.
     terminal.until("1 of 3 roles at work, $0.2000 of $2.0000 spent");
     terminal.until("B.WorkOn");
-    let stands = terminal.stands();
+    let stands = terminal.screen_content();
     let lines: Vec<&str> = stands.lines().collect();
     assert!(
         lines[0].contains("step 0   A.Think") && lines[0].contains("[2Jof it"),
@@ -78,7 +78,7 @@ fn who_is_at_work_and_what_is_spent_moves_below_what_is_finished_and_leaves_noth
 }
 
 #[test]
-fn a_call_that_is_out_is_shown_before_it_comes_back() {
+fn a_running_call_is_shown() {
     let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1", server.local_addr().unwrap());
     let model = format!("provider = \"openai\"\nmodel = \"m\"\nretries = 0\nbase_url = \"{url}\"");
@@ -93,7 +93,7 @@ fn a_call_that_is_out_is_shown_before_it_comes_back() {
 }
 
 #[test]
-fn nothing_moves_where_it_would_be_in_the_way() {
+fn the_live_view_is_not_shown_where_it_would_disturb() {
     let moves = |kind: &str, flags: &[&str]| {
         let place = place("400ms");
         let terminal = Terminal::of_kind(kind, &place, &[&RUN[..], flags].concat());
@@ -113,7 +113,7 @@ fn nothing_moves_where_it_would_be_in_the_way() {
 }
 
 #[test]
-fn event_lines_and_the_log_stay_whole_beside_it() {
+fn events_and_the_log_are_not_mixed_with_the_live_view() {
     let place = place("400ms");
     let terminal = Terminal::of_kind(
         "xterm",

@@ -38,7 +38,7 @@ fn killed() -> Workspace {
 }
 
 #[test]
-fn a_killed_run_whose_log_is_damaged_or_gone_is_refused_and_never_begins_anew() {
+fn a_killed_run_whose_log_is_damaged_or_lost_is_rejected_and_never_restarted() {
     let place = killed();
     let log = place.read("store/team.db-wal");
     let whole: Vec<(&str, Vec<u8>)> = ["team.db", "team.db-progress", "team.json"]
@@ -106,7 +106,7 @@ fn a_killed_run_whose_log_is_damaged_or_gone_is_refused_and_never_begins_anew() 
 }
 
 #[test]
-fn a_killed_run_whose_database_is_gone_is_refused_by_whoever_would_begin_anew() {
+fn a_killed_run_whose_database_is_lost_is_not_replaced_by_a_fresh_run() {
     for has_json in [true, false] {
         let place = killed();
         fs::remove_file(place.path("store/team.db")).unwrap();
@@ -134,7 +134,7 @@ fn a_killed_run_whose_database_is_gone_is_refused_by_whoever_would_begin_anew() 
 }
 
 #[test]
-fn what_is_said_of_a_lost_log_works() {
+fn the_commands_suggested_for_a_lost_log_work() {
     let place = killed();
     fs::remove_file(place.path("store/team.db-wal")).unwrap();
     place.resume().expect(LOST);
@@ -162,7 +162,7 @@ fn what_is_said_of_a_lost_log_works() {
 }
 
 #[test]
-fn a_pipe_in_place_of_a_file_is_refused_and_never_waited_for() {
+fn a_pipe_instead_of_a_file_is_rejected_without_waiting() {
     let team = WAITS
         .replace("{ sleep = \"90s\", attempts = [1] }", "{ llm = \"x\" }")
         .replace(
@@ -248,7 +248,7 @@ config = { steps = [{ fail = "error" }] }
 "#;
 
 #[test]
-fn nothing_is_written_over_what_the_team_is_made_of_whatever_it_is_called() {
+fn files_of_a_team_are_not_overwritten_whatever_their_names() {
     let place = Workspace::with(SMALL);
     place.write("schema.json", "{}");
     place.write("policy.toml", "schema = \"strata.policy/1\"\n");
@@ -361,7 +361,7 @@ dirs = [{ host = "in", guest = "/in" }, { host = "out", guest = "/out", write = 
 "#;
 
 #[test]
-fn nothing_is_written_over_what_actions_use_or_where_they_could_change_it() {
+fn files_that_actions_use_or_could_change_are_not_overwritten() {
     let place = Workspace::with(GRANTED);
     place.write("in/data/a", "an input");
     place.run().expect(3);

@@ -23,7 +23,7 @@ config = { steps = [{ say = "done" }] }
 const VARIABLES: [&str; 4] = ["HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"];
 
 #[test]
-fn a_home_that_is_no_directory_is_like_none() {
+fn a_home_that_is_not_a_directory_is_ignored() {
     let place = Workspace::with(TEAM);
     place.write("file", "");
     let file = place.path("file").display().to_string();
@@ -79,7 +79,7 @@ fn without_executable_memory(place: &Workspace, args: &[&str]) -> Option<Ended> 
 }
 
 #[test]
-fn memory_that_cannot_be_made_executable_is_the_machines_fault() {
+fn memory_that_cannot_be_made_executable_is_reported_as_a_problem_of_the_machine() {
     let place = Workspace::with(TEAM);
     let cases: [&[&str]; 5] = [
         &["run", "team.toml", "--storage", "store"],

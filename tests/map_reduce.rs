@@ -91,7 +91,7 @@ fn run(place: &Workspace, args: &[&str]) -> crate::process::Ended {
 }
 
 #[test]
-fn three_workers_count_what_one_would_count() {
+fn three_workers_count_the_same_as_one() {
     let mut tables = Vec::new();
     for args in [&[][..], &["--max-parallel", "1"]] {
         let place = copy();
@@ -120,7 +120,7 @@ fn three_workers_count_what_one_would_count() {
 }
 
 #[test]
-fn a_worker_that_fails_is_mended_and_nobody_counts_twice() {
+fn after_a_worker_is_fixed_nothing_is_counted_twice() {
     let undisturbed = copy();
     run(&undisturbed, &[]).expect(0);
     let place = copy();
@@ -156,7 +156,7 @@ fn a_worker_that_fails_is_mended_and_nobody_counts_twice() {
 }
 
 #[test]
-fn a_run_killed_while_the_join_waits_adds_up_the_same() {
+fn a_run_killed_while_the_join_waits_has_the_same_result() {
     let undisturbed = copy();
     run(&undisturbed, &[]).expect(0);
     for (kind, role) in [

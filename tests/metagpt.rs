@@ -101,7 +101,7 @@ fn a_plan_goes_on_at_its_first_open_task() {
 }
 
 #[test]
-fn mail_that_nobody_had_read_is_read() {
+fn unread_messages_are_handled() {
     let roles = [
         role("Bob", WRITE, &["Read"]),
         role("Ann", IDEA, &["Write"]),
@@ -113,7 +113,7 @@ fn mail_that_nobody_had_read_is_read() {
 }
 
 #[test]
-fn a_role_of_an_imported_team_does_not_hear_itself_in_later_resumes_either() {
+fn a_role_of_an_imported_team_never_receives_its_own_messages() {
     let roles = role(
         "Ann",
         "watch = [\"UserRequirement\", \"Write\"]",

@@ -89,7 +89,7 @@ const SAMPLES: [&str; 12] = [
 ];
 
 #[test]
-fn metrics_tell_what_a_run_does_and_nothing_else_is_served() {
+fn metrics_describe_a_run_and_nothing_else_is_served() {
     let place = place();
     let before = place.run().expect(3).events().len();
     let port = free_port();
@@ -279,7 +279,7 @@ fn attributes(span: &Span) -> BTreeMap<String, String> {
 }
 
 /// Returns the names of a span and of its ancestors, innermost first.
-fn way(spans: &[Span], span: &Span) -> Vec<String> {
+fn ancestors(spans: &[Span], span: &Span) -> Vec<String> {
     let mut way = vec![span.name.clone()];
     let mut at = span;
     while let Some(parent) = spans
@@ -313,7 +313,7 @@ fn a_collector_is_sent_spans_of_run_step_activation_action_and_call() {
         .find(|span| span.name == "llm")
         .expect("a span of the call");
     assert_eq!(
-        way(&first, call),
+        ancestors(&first, call),
         ["llm", "A.Pay", "activation", "step", "run"]
     );
     let said = attributes(call);
@@ -380,7 +380,7 @@ fn check_resume(place: &Workspace, web: &Web, endpoint: &str, trace: &[u8]) {
 }
 
 #[test]
-fn a_collector_that_is_away_or_hangs_neither_fails_nor_holds_up_a_run() {
+fn an_unavailable_collector_neither_fails_nor_delays_a_run() {
     let web = Web::new();
     let hangs = format!("http://127.0.0.1:{}/v1/once", web.port());
     for endpoint in [format!("http://127.0.0.1:{}", free_port()), hangs] {
@@ -409,7 +409,7 @@ fn a_collector_that_is_away_or_hangs_neither_fails_nor_holds_up_a_run() {
 }
 
 #[test]
-fn who_goes_on_with_an_answer_in_a_later_step_has_spans_there() {
+fn an_action_that_continues_with_an_answer_in_a_later_step_has_spans_there() {
     let role = |name: &str, watch: &str, steps: &str| {
         format!(
             "[[role]]\nname = '{name}'\nwatch = ['{watch}']\n[[role.action]]\nname = 'act'\ncomponent = 'probe.wasm'\n\
@@ -438,7 +438,7 @@ fn who_goes_on_with_an_answer_in_a_later_step_has_spans_there() {
     let attempts: Vec<_> = all.iter().filter(|span| span.name == "Asks.act").collect();
     let told: Vec<_> = attempts
         .iter()
-        .map(|span| (attributes(span)["step"].clone(), way(&all, span)))
+        .map(|span| (attributes(span)["step"].clone(), ancestors(&all, span)))
         .collect();
     let expected = ["Asks.act", "activation", "step", "run"]
         .map(str::to_owned)
@@ -453,7 +453,7 @@ fn who_goes_on_with_an_answer_in_a_later_step_has_spans_there() {
 }
 
 #[test]
-fn the_credentials_in_a_collectors_address_are_told_nobody() {
+fn the_credentials_in_a_collectors_address_are_not_shown() {
     let place = place();
     let endpoint = format!(
         "http://me:s3cretpw@127.0.0.1:{}/v1?token=s3cretpw",

@@ -89,7 +89,7 @@ fn a_run_prints_nothing_to_stdout_but_what_is_asked_for() {
 }
 
 #[test]
-fn a_team_in_which_nobody_takes_the_idea_up_is_done_and_that_is_said() {
+fn an_idea_that_no_role_watches_is_reported() {
     let place = Workspace::with(&TEAM.replace("UserRequirement", "UserRequirements"));
     let ended = place.run().expect(0);
     assert!(
@@ -105,7 +105,7 @@ fn a_team_in_which_nobody_takes_the_idea_up_is_done_and_that_is_said() {
 }
 
 #[test]
-fn who_wants_to_hear_nothing_is_warned_all_the_same() {
+fn warnings_are_shown_with_quiet_too() {
     let place = Workspace::with(
         &TEAM
             .replace("[1]", "[9]")
@@ -132,7 +132,7 @@ fn who_wants_to_hear_nothing_is_warned_all_the_same() {
 }
 
 #[test]
-fn a_word_that_is_no_text_is_refused() {
+fn an_argument_that_is_not_utf8_is_rejected() {
     use std::os::unix::ffi::OsStrExt;
     let place = Workspace::empty();
     for before in [&[][..], &["run"], &["--quiet"]] {
@@ -143,7 +143,7 @@ fn a_word_that_is_no_text_is_refused() {
 }
 
 #[test]
-fn nothing_is_written_over_a_team_file_or_what_is_saved() {
+fn team_files_and_storage_are_not_overwritten() {
     let place = Workspace::with(TEAM);
     place
         .host(&["run", "team.toml", "--storage", "store"])
@@ -208,7 +208,7 @@ fn nothing_is_written_over_a_team_file_or_what_is_saved() {
 }
 
 #[test]
-fn of_very_many_names_that_are_nobody_some_are_told() {
+fn only_some_of_very_many_unknown_names_are_shown() {
     let nobody: Vec<String> = (0..50).map(|n| format!("\"nobody-{n}\"")).collect();
     let place = Workspace::with(&TEAM.replace(
         r#"to = ["Nobody"]"#,
@@ -263,7 +263,7 @@ fn a_reader_that_goes_away_does_not_stop_the_run() {
 }
 
 #[test]
-fn a_script_is_told_what_became_of_a_message_it_sent() {
+fn send_prints_the_result_for_scripts() {
     let place = Workspace::with(TEAM);
     place
         .host(&["run", "team.toml", "--storage", "store", "--quiet"])
@@ -448,7 +448,7 @@ fn check_prints_the_policy_and_runs_nothing() {
 }
 
 #[test]
-fn replies_of_models_are_shown_while_they_are_written_to_those_who_want_to_see_more() {
+fn streamed_replies_are_shown_with_verbose() {
     let web = Web::new();
     let place = Workspace::empty();
     let role = |name: &str| {

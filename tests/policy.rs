@@ -40,7 +40,7 @@ http = [{ host = "*.example.com" }]
 "#;
 
 #[test]
-fn what_a_policy_takes_away_is_said_once_and_shown_by_check() {
+fn restrictions_of_a_policy_are_reported_once_and_shown_by_check() {
     let place = Workspace::with(TEAM);
     place.write("policy.toml", POLICY);
     let checked = place
@@ -92,7 +92,7 @@ fn what_a_policy_takes_away_is_said_once_and_shown_by_check() {
 }
 
 #[test]
-fn a_policy_without_a_bound_on_fuel_lifts_none() {
+fn a_policy_without_a_bound_on_fuel_changes_none() {
     let place = Workspace::with(&TEAM.replace("memory = \"128MiB\"", "fuel = 9000000"));
     let policy = |fuel: u32| format!("schema = \"strata.policy/1\"\n[limits]\nfuel = {fuel}\n");
     place.write("config/strata-host/policy.toml", policy(5_000_000));
@@ -116,7 +116,7 @@ fn a_policy_without_a_bound_on_fuel_lifts_none() {
 }
 
 #[test]
-fn a_resume_obeys_the_policy_of_now() {
+fn a_resume_follows_the_current_policy() {
     let steps = r#"{ random = 1 }, { random = 1 }, { write = "/etc/a", text = "x" }"#;
     let place = Workspace::with(&TEAM.replace(r#"{ fail = "spin", attempts = [1] }"#, steps));
     place
@@ -164,7 +164,7 @@ fn a_denial_that_a_policy_caused_names_the_policy() {
 }
 
 #[test]
-fn a_replay_obeys_the_policy_of_now() {
+fn a_replay_follows_the_current_policy() {
     let place = Workspace::with(&TEAM.replace(
         r#"{ fail = "spin", attempts = [1] }"#,
         r#"{ read = "/etc/hostname" }"#,
@@ -221,7 +221,7 @@ fn a_policy_that_cannot_be_read_stops_everything() {
 }
 
 #[test]
-fn a_model_is_asked_where_and_with_the_keys_that_the_policy_allows() {
+fn models_use_only_endpoints_and_keys_that_the_policy_allows() {
     let place = Workspace::with("");
     let check = |llm: &str, allow: &str, cut: &str| {
         let head = format!(
@@ -312,7 +312,7 @@ fn source_is_built_where_the_policy_allows_it_only() {
 }
 
 #[test]
-fn a_policy_that_the_command_line_names_does_not_stand_in_for_that_of_the_variable() {
+fn a_policy_on_the_command_line_does_not_replace_that_of_the_variable() {
     let place = Workspace::with(TEAM);
     place.write("strict.toml", POLICY);
     place.write("lax.toml", "schema = \"strata.policy/1\"\n");
@@ -329,7 +329,7 @@ fn a_policy_that_the_command_line_names_does_not_stand_in_for_that_of_the_variab
 }
 
 #[test]
-fn a_policy_of_the_variable_that_is_none_is_refused_with_where_it_was_named() {
+fn an_invalid_policy_of_the_variable_is_rejected_with_its_origin() {
     let place = Workspace::with(TEAM);
     place.write("broken.toml", "schema = \"strata.policy/1\"\nlimit = 1\n");
     for (file, why) in [

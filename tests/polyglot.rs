@@ -39,7 +39,7 @@ fn copy() -> Workspace {
 }
 
 #[test]
-fn roles_in_five_languages_make_one_page() {
+fn roles_in_five_languages_write_one_page() {
     let place = copy();
     let ended = place
         .host(&["run", TEAM, "--storage", "store", "--events", "-"])
@@ -73,7 +73,7 @@ fn roles_in_five_languages_make_one_page() {
 }
 
 #[test]
-fn a_role_that_fails_is_mended_and_the_others_are_kept() {
+fn a_role_that_fails_is_fixed_and_the_others_are_kept() {
     let place = copy();
     let team = String::from_utf8(place.read(TEAM)).unwrap();
     // A fault of one of the three roles for which the join waits.

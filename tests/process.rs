@@ -104,7 +104,7 @@ impl Process {
     }
 
     /// Reads lines of stdout until one contains a text, for commands that do not write events.
-    pub fn until_said(&mut self, part: &str) -> String {
+    pub fn until_line_contains(&mut self, part: &str) -> String {
         loop {
             let begin = self.read.len();
             self.stdout

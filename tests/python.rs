@@ -33,7 +33,7 @@ pub fn unittest(dir: &Path, sdk: &Path) {
 /// Runs the host without a time limit, because building and compiling an interpreter takes long on
 /// a busy machine. Returns its stderr.
 #[track_caller]
-fn unhurried(place: &Workspace, args: &[&str], code: i32) -> String {
+fn without_time_limit(place: &Workspace, args: &[&str], code: i32) -> String {
     let output = place.command(args).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(code), "{said}");
@@ -48,7 +48,7 @@ fn the_sdk_passes_its_own_tests() {
 
 /// The steps are in one test, because each uses the results of the previous one.
 #[test]
-fn a_team_in_python_is_begun_tested_built_run_broken_and_mended() {
+fn a_team_in_python_is_created_tested_built_run_broken_and_fixed() {
     let place = Workspace::empty();
     place
         .host(&["new", "team", "press", "--lang", "python"])
@@ -58,7 +58,7 @@ fn a_team_in_python_is_begun_tested_built_run_broken_and_mended() {
     unittest(&action, Path::new(sdk.stdout.trim()));
 
     let run = |code: i32| {
-        let said = unhurried(&place, &["check", "press/team.toml"], 0);
+        let said = without_time_limit(&place, &["check", "press/team.toml"], 0);
         assert_eq!(
             said.lines()
                 .filter(|line| *line == "building respond")
@@ -151,7 +151,7 @@ fn resume_with_a_package(place: &Workspace, action: &Path, source: &str) {
         "import shout\n    return Output(shout.loud(reply.text)",
     );
     fs::write(action.join("action.py"), mended).unwrap();
-    unhurried(place, &["check", "press/team.toml"], 0);
+    without_time_limit(place, &["check", "press/team.toml"], 0);
     let ended = place
         .host(&[
             "run",
@@ -188,7 +188,7 @@ fn wheel(dir: &Path) {
 }
 
 #[test]
-fn without_a_python_that_can_build_it_is_said_what_to_install() {
+fn without_a_suitable_python_the_packages_to_install_are_named() {
     let poor = "#!/bin/sh\n[ \"$1\" = -c ] && echo 3 11 /nowhere && exit\necho No module named venv\nexit 1\n";
     let old = "#!/bin/sh\necho 2 7 /usr\n";
     let cases = [
@@ -231,7 +231,7 @@ fn without_a_python_that_can_build_it_is_said_what_to_install() {
 }
 
 #[test]
-fn what_python_cannot_load_is_told_with_its_place() {
+fn errors_of_loading_a_module_are_reported_with_their_positions() {
     let cases = [
         (
             "def f(:\n    pass\n",
@@ -253,7 +253,7 @@ fn what_python_cannot_load_is_told_with_its_place() {
         let place = Workspace::empty();
         fs::create_dir(place.path("bad")).unwrap();
         place.write("bad/action.py", source);
-        let said = unhurried(&place, &["build", "bad"], 2);
+        let said = without_time_limit(&place, &["build", "bad"], 2);
         expected
             .iter()
             .for_each(|part| assert!(said.contains(part), "`{part}` is not in:\n{said}"));
@@ -261,6 +261,6 @@ fn what_python_cannot_load_is_told_with_its_place() {
 }
 
 #[test]
-fn the_probe_in_python_is_told_like_the_one_in_rust() {
-    crate::alike::assert_told_like_rust(&crate::probe::build("plugins/probe-python"));
+fn the_probe_in_python_produces_the_same_events_as_the_one_in_rust() {
+    crate::alike::assert_same_events_as_rust(&crate::probe::build("plugins/probe-python"));
 }

@@ -85,7 +85,7 @@ fn recorded(place: &Workspace) -> Vec<Value> {
     let lines = place.recorded();
     stream::assert_numbered(&lines);
     stream::assert_one_idea(&lines);
-    stream::assert_attempts_count_on(&lines);
+    stream::assert_attempts_are_numbered(&lines);
     lines
 }
 
@@ -96,14 +96,14 @@ fn random_teams_with_faults_and_kills_end_like_faultless_undisturbed_ones() {
         let (faulty, faultless) = with_and_without_faults(&team::team(dice), dice);
         let (calm, code) = undisturbed(&faultless, seed);
         let rough = disturbed(&faulty, seed, code, dice);
-        stream::assert_finished_alike(&recorded(&rough), &recorded(&calm));
+        stream::assert_same_finished_actions(&recorded(&rough), &recorded(&calm));
         let ends = [&rough, &calm].map(|place| essence_without_checkpoints(place.team_json()));
         assert_eq!(ends[0], ends[1], "seed {seed}:\n{faulty}");
     }
 }
 
 #[test]
-fn random_teams_that_park_their_faults_end_alike_whenever_those_are_mended() {
+fn random_teams_that_park_faults_end_alike_whenever_they_are_resumed() {
     for seed in NETWORKS {
         let dice = &mut Rng::new(seed);
         let (faulty, faultless) = with_and_without_faults(&network::team(dice), dice);

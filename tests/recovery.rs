@@ -107,7 +107,7 @@ fn team_json_alone_is_enough_wherever_it_lies() {
 }
 
 #[test]
-fn a_resume_that_does_not_name_its_mended_team_file_says_how_to_go_by_it() {
+fn a_resume_without_the_changed_team_file_says_how_to_use_it() {
     let place = Workspace::with(&FAILS.replace(", attempts = [1]", ""));
     let failed = place.run().expect(3);
     let hint = "strata-host run team.toml --recover_path store";
@@ -175,7 +175,7 @@ fn resuming_a_finished_team_runs_nothing_and_changes_nothing() {
 }
 
 #[test]
-fn a_team_json_changed_by_hand_beside_its_database_is_not_looked_at_and_that_is_said() {
+fn a_team_json_that_was_edited_beside_its_database_is_ignored_with_a_warning() {
     for finished in [false, true] {
         let place = failed();
         if finished {
@@ -258,7 +258,7 @@ fn given(ended: &Ended, attempt: u32) -> String {
 }
 
 #[test]
-fn every_attempt_of_an_action_is_given_the_same_bytes() {
+fn every_attempt_of_an_action_receives_the_same_bytes() {
     let place = Workspace::with(MIRRORS);
     fs::copy(build("tests/mirror"), place.path("mirror.wasm")).unwrap();
     let show = |args: &[&str]| {
@@ -305,7 +305,7 @@ fn every_attempt_of_an_action_is_given_the_same_bytes() {
 }
 
 #[test]
-fn a_component_that_no_other_was_before_is_not_told_as_replaced() {
+fn a_component_without_a_predecessor_is_not_reported_as_changed() {
     let place = Workspace::with(
         "schema = \"strata.team/1\"\n[team]\nname = \"t\"\n[[role]]\nname = \"A\"\nwatch = [\"UserRequirement\"]\n\
          [[role.action]]\nname = \"One\"\ncomponent = \"probe.wasm\"\n",
@@ -330,7 +330,7 @@ fn a_component_that_no_other_was_before_is_not_told_as_replaced() {
 }
 
 #[test]
-fn an_edited_copy_may_leave_things_out_and_call_roles_by_their_profiles() {
+fn an_edited_copy_may_omit_fields_and_name_roles_by_their_profiles() {
     let team = "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n[[role]]\nname = \"RoleA\"\n\
                 profile = \"Role A\"\nwatch = [\"UserRequirement\"]\n[[role.action]]\nname = \"a\"\n\
                 component = \"probe.wasm\"\n[[role.action]]\nname = \"b\"\ncomponent = \"probe.wasm\"\n\
@@ -371,7 +371,7 @@ fn an_edited_copy_may_leave_things_out_and_call_roles_by_their_profiles() {
 }
 
 #[test]
-fn an_edited_message_counts_wherever_it_is_edited_in_a_copy() {
+fn an_edited_message_is_used_wherever_it_is_edited_in_a_copy() {
     let team = "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n[[role]]\nname = \"A\"\n\
                 watch = [\"UserRequirement\"]\n[[role.action]]\nname = \"a\"\ncomponent = \"probe.wasm\"\n\
                 config = { steps = [{ say = \"from a\" }] }\n[[role]]\nname = \"B\"\nwatch = [\"a\"]\n[[role.action]]\n\
@@ -488,7 +488,7 @@ fn a_fault_stays_open_until_its_action_is_tried_again() {
 }
 
 #[test]
-fn who_goes_by_a_storage_is_told_that_its_team_json_was_changed_by_hand() {
+fn a_warning_is_shown_if_the_team_json_of_a_storage_was_edited() {
     let place = failed();
     let text = String::from_utf8(place.read("store/team.json")).unwrap();
     place.write(
@@ -517,7 +517,7 @@ fn who_goes_by_a_storage_is_told_that_its_team_json_was_changed_by_hand() {
 }
 
 #[test]
-fn a_copy_that_is_no_json_says_where() {
+fn a_copy_that_is_not_json_is_rejected_with_the_position() {
     let place = failed();
     let text = String::from_utf8(place.read("store/team.json")).unwrap();
     let deep = format!("\"deep\": {}{}", "[".repeat(130), "]".repeat(130));

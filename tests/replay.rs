@@ -99,7 +99,7 @@ dirs = [{ host = "out", guest = "/out" }]
 "#;
 
 #[test]
-fn attempts_that_write_files_see_and_write_what_they_did_then() {
+fn repeated_attempts_read_and_write_the_recorded_files() {
     let place = Workspace::with(FILES);
     place.write("out/found", "zero");
     place
@@ -171,7 +171,7 @@ fn bytes(dir: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn a_recorded_run_does_the_same_again_without_the_network_and_nothing_is_written() {
+fn a_replay_gives_the_same_results_without_network_and_writes_nothing() {
     let place = recorded();
     // The model would give other replies now.
     place.write("replies.toml", "[[reply]]\ntext = \"goodbye\"\n");
@@ -202,7 +202,7 @@ fn a_recorded_run_does_the_same_again_without_the_network_and_nothing_is_written
 }
 
 #[test]
-fn what_an_action_does_otherwise_is_told_with_where_and_what() {
+fn differences_of_a_replay_are_reported_with_their_positions() {
     let place = recorded();
     let check = |from: &str, to: &str, expected: &[&str]| {
         assert!(TEAM.contains(from), "{from}");
@@ -254,7 +254,7 @@ fn what_an_action_does_otherwise_is_told_with_where_and_what() {
 }
 
 #[test]
-fn an_answer_that_was_changed_in_the_record_does_not_go_unnoticed() {
+fn a_changed_answer_in_the_record_is_detected() {
     let place = recorded();
     let database = Connection::open(place.path("store/team.db")).unwrap();
     // Flips a bit in an event. Its checksum detects this before anything runs.
@@ -270,7 +270,7 @@ fn an_answer_that_was_changed_in_the_record_does_not_go_unnoticed() {
 }
 
 #[test]
-fn attempts_of_a_component_that_is_gone_are_named_and_made_again_with_the_one_of_then() {
+fn attempts_of_a_missing_component_are_reported_and_can_be_replayed_with_it() {
     let place = recorded();
     let probe = place.read("probe.wasm");
     place.write("then.wasm", &probe);

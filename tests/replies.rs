@@ -35,7 +35,7 @@ pub fn reply(name: &str) -> Option<String> {
 }
 
 /// Runs a team whose model gives this reply, first unstreamed and then streamed.
-fn play(name: &str, config: &str, code: i32, check: impl Fn(&Workspace, &str)) {
+fn check_reply(name: &str, config: &str, code: i32, check: impl Fn(&Workspace, &str)) {
     for (how, flag) in [("whole", "--quiet"), ("streamed", "-v")] {
         let web = Web::new();
         let place = team(
@@ -59,9 +59,9 @@ fn finish(place: &Workspace) -> Value {
 }
 
 #[test]
-fn a_reply_that_is_not_complete_is_seen_by_the_operator() {
+fn the_operator_sees_that_a_reply_is_incomplete() {
     let check = |name: &str, expected: &str, reason: &str, counted: &str| {
-        play(name, ASK, 0, |place, _| {
+        check_reply(name, ASK, 0, |place, _| {
             assert_eq!(output(place), expected);
             assert_eq!(finish(place), reason);
             let calls = place
@@ -100,7 +100,7 @@ fn the_operator_is_warned_of_a_truncated_reply() {
 
 #[test]
 fn a_fault_after_a_truncated_reply_names_the_finish_reason() {
-    play("truncated", ASK_AND_FAIL, 3, |_, stderr| {
+    check_reply("truncated", ASK_AND_FAIL, 3, |_, stderr| {
         let fault = stderr
             .lines()
             .find(|line| line.starts_with("fault:"))
@@ -112,7 +112,7 @@ fn a_fault_after_a_truncated_reply_names_the_finish_reason() {
 #[test]
 fn the_answer_is_the_same_whether_it_is_streamed_or_not() {
     let check = |name: &str, expected: &str| {
-        play(name, ASK, 0, |place, _| {
+        check_reply(name, ASK, 0, |place, _| {
             assert_eq!(output(place), expected);
             assert_eq!(finish(place), "stop");
         });
@@ -123,7 +123,7 @@ fn the_answer_is_the_same_whether_it_is_streamed_or_not() {
 
 #[test]
 fn a_reply_that_states_its_failure_is_a_fault_and_is_paid_for() {
-    play("failed", ASK, 3, |place, stderr| {
+    check_reply("failed", ASK, 3, |place, stderr| {
         assert!(stderr.contains("finish reason is `error`"), "{stderr}");
         assert_eq!(finish(place), Value::Null);
     });

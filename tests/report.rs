@@ -72,13 +72,13 @@ fn report(place: &Workspace, path: &str) -> String {
 }
 
 #[track_caller]
-fn holds(page: &str, parts: &[&str]) {
+fn assert_contains(page: &str, parts: &[&str]) {
     let missing: Vec<_> = parts.iter().filter(|part| !page.contains(**part)).collect();
     assert!(missing.is_empty(), "the page does not hold {missing:#?}");
 }
 
 #[test]
-fn a_report_holds_all_of_a_team_that_failed_was_resumed_and_forked() {
+fn a_report_contains_everything_of_a_team_that_failed_was_resumed_and_forked() {
     let place = place();
     place.host(&["fork", "store", "--at", "main-1"]).expect(0);
     let page = report(&place, "store");
@@ -108,7 +108,7 @@ fn a_report_holds_all_of_a_team_that_failed_was_resumed_and_forked() {
         "left at <a href=\"#s-main-1\">",
         "strata-graph",
     ];
-    holds(&page, &[&fault[..], &calls, &rest].concat());
+    assert_contains(&page, &[&fault[..], &calls, &rest].concat());
     assert_eq!(page.matches("<script").count(), 1);
 
     place
@@ -145,7 +145,7 @@ config = { steps = [{ fail = "error", attempts = [1] }] }
 "##;
 
 #[test]
-fn a_report_begins_with_the_result_and_draws_what_went_along_no_route() {
+fn a_report_begins_with_the_result_and_draws_messages_without_a_route() {
     let place = Workspace::with(PUBLISHED);
     place.run().expect(3);
     let page = report(&place, "store");
@@ -161,9 +161,9 @@ fn a_report_begins_with_the_result_and_draws_what_went_along_no_route() {
         "[image https://a.example/a.png: picture]",
         "Newest output",
     ];
-    holds(&page, &[&document[..], &more].concat());
+    assert_contains(&page, &[&document[..], &more].concat());
     assert!(!page.contains("<img") && !page.contains("href=\"javascript"));
-    holds(
+    assert_contains(
         &page,
         &[
             "edge conditional chosen",
@@ -181,7 +181,7 @@ fn a_report_begins_with_the_result_and_draws_what_went_along_no_route() {
 }
 
 #[test]
-fn a_run_that_failed_stands_where_its_newest_checkpoint_is() {
+fn a_failed_run_is_shown_at_its_newest_checkpoint() {
     let place = Workspace::with(&team());
     place.write("replies.toml", "[[reply]]\ntext = \"r\"\n");
     place.run().expect(3);
@@ -190,7 +190,7 @@ fn a_run_that_failed_stands_where_its_newest_checkpoint_is() {
         .as_str()
         .unwrap()
         .to_owned();
-    holds(
+    assert_contains(
         &page,
         &[
             &format!("<details id=\"s-{newest}\" class=\"state\" open>"),
@@ -201,10 +201,10 @@ fn a_run_that_failed_stands_where_its_newest_checkpoint_is() {
 }
 
 #[test]
-fn a_report_of_a_checkpoint_tells_what_had_happened_by_then() {
+fn a_report_of_a_checkpoint_contains_what_happened_before_it() {
     let place = place();
     let page = report(&place, "store@main-0");
-    holds(
+    assert_contains(
         &page,
         &["checkpoint <code>main-0</code>", "id=\"messages\""],
     );
@@ -214,11 +214,11 @@ fn a_report_of_a_checkpoint_tells_what_had_happened_by_then() {
 }
 
 #[test]
-fn a_report_of_team_json_alone_tells_the_state() {
+fn a_report_of_team_json_alone_contains_the_state() {
     let place = place();
     place.write("alone/team.json", place.read("store/team.json"));
     let page = report(&place, "alone/team.json");
-    holds(
+    assert_contains(
         &page,
         &[
             "Only a <code>team.json</code> was there",
@@ -241,7 +241,7 @@ fn browser() -> Option<PathBuf> {
 }
 
 #[test]
-fn a_browser_shows_a_report_and_runs_nothing_of_what_others_wrote() {
+fn a_browser_shows_a_report_and_runs_no_foreign_script() {
     let Some(browser) = browser() else {
         println!("skipped: there is no chromium on this machine");
         return;
@@ -281,7 +281,7 @@ fn a_browser_shows_a_report_and_runs_nothing_of_what_others_wrote() {
     };
     let dumped = look("--dump-dom");
     // The script of the report ran: it lists the states and shows the search fields.
-    holds(
+    assert_contains(
         &dumped.stdout,
         &[
             "<title>reported",

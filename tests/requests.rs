@@ -121,7 +121,7 @@ fn finish(place: &Workspace) {
 }
 
 #[test]
-fn a_team_waits_takes_answers_and_goes_on_from_where_it_asked() {
+fn a_team_waits_for_answers_and_continues_at_the_questions() {
     let place = asks();
     let ended = place.run().expect(4);
     assert_eq!(stream::of_kind(&ended.events(), "request-opened").len(), 2);
@@ -166,7 +166,7 @@ fn a_team_waits_takes_answers_and_goes_on_from_where_it_asked() {
     );
     let lines = place.recorded();
     stream::assert_numbered(&lines);
-    stream::assert_attempts_count_on(&lines);
+    stream::assert_attempts_are_numbered(&lines);
     assert_eq!(
         stream::of_kind(&lines, "request-opened").len(),
         ANSWERS.len()
@@ -189,7 +189,7 @@ fn a_team_waits_takes_answers_and_goes_on_from_where_it_asked() {
 }
 
 #[test]
-fn what_is_no_answer_is_refused_and_leaves_everything_as_it_is() {
+fn invalid_answers_are_rejected_and_change_nothing() {
     let place = asks();
     place.run().expect(4);
     let before = place.read("store/team.json");
@@ -326,7 +326,7 @@ fn a_kill_around_a_question_changes_nothing() {
 }
 
 #[test]
-fn a_kill_around_an_answer_loses_it_or_keeps_it_but_never_halves_or_doubles_it() {
+fn after_a_kill_an_answer_is_recorded_completely_or_not_at_all_and_once() {
     let calm = asks();
     calm.run().expect(4);
     finish(&calm);
@@ -444,7 +444,7 @@ fn an_answer_reaches_a_team_that_runs() {
 }
 
 #[test]
-fn a_person_at_the_terminal_is_asked_until_an_answer_fits_and_the_run_goes_on() {
+fn a_question_at_the_terminal_is_repeated_until_the_answer_is_valid() {
     let place = asks();
     let mut terminal = Terminal::open(&place, &["run", "team.toml", "--storage", "store"]);
     terminal.until("A action 0 `Count` asks (ask-0-0-0-0):");
@@ -495,7 +495,7 @@ fn a_person_at_the_terminal_is_asked_until_an_answer_fits_and_the_run_goes_on() 
 }
 
 #[test]
-fn a_question_at_the_terminal_ends_when_its_time_is_over_and_cannot_play_with_the_screen() {
+fn a_question_at_the_terminal_expires_and_cannot_control_the_screen() {
     let team = EXPIRES
         .replace("now?", "now\\u001b[2J?")
         .replace("DEFAULT", ", default = \"later\"");
@@ -515,7 +515,7 @@ fn a_question_at_the_terminal_ends_when_its_time_is_over_and_cannot_play_with_th
 }
 
 #[test]
-fn a_question_that_would_keep_the_host_busy_is_refused_at_once_and_names_the_limit() {
+fn an_expensive_question_is_rejected_and_names_the_limit() {
     let large: Vec<String> = (0..1_000)
         .map(|n| format!(r"{{ pattern = '\p{{L}}{{100}}{n}' }}"))
         .collect();

@@ -74,7 +74,7 @@ fn a_run_that_is_done_prints_its_last_output_whole_and_once() {
 }
 
 #[test]
-fn the_output_changes_no_terminal_and_json_has_it_exactly() {
+fn the_output_is_escaped_at_the_terminal_and_exact_in_json() {
     let place = Workspace::with(&saying("red \u{1b}[31m\u{202e}\t!"));
     let ended = place
         .host(&["run", "team.toml", "--storage", "store", "--quiet"])
@@ -98,7 +98,7 @@ fn the_output_changes_no_terminal_and_json_has_it_exactly() {
 }
 
 #[test]
-fn events_on_stdout_come_alone() {
+fn only_events_are_written_to_stdout_with_events() {
     let place = Workspace::with(&saying("the end"));
     let ended = place.run().expect(0);
     assert_eq!(ended.events().last().unwrap()["kind"], "run-ended");
@@ -140,7 +140,7 @@ fn a_run_that_is_not_done_prints_no_output() {
 }
 
 #[test]
-fn what_somebody_sends_is_no_output_whatever_name_it_bears() {
+fn a_message_that_was_sent_is_not_an_output_whatever_its_sender() {
     let place = Workspace::with(&saying("ours"));
     place
         .host(&["run", "team.toml", "--storage", "store", "--quiet"])
@@ -158,7 +158,7 @@ fn what_somebody_sends_is_no_output_whatever_name_it_bears() {
 }
 
 #[test]
-fn a_team_that_says_nothing_prints_nothing() {
+fn a_team_without_output_prints_nothing() {
     let place = Workspace::with(&saying("x").replace("UserRequirement", "Nothing"));
     let ended = place
         .host(&["run", "team.toml", "--storage", "store", "--quiet"])
@@ -224,7 +224,7 @@ fn run_named(place: &Workspace, name: &str, idea: &str) -> String {
 }
 
 #[test]
-fn each_team_has_a_directory_by_its_name_and_a_link_leads_to_the_last() {
+fn each_team_has_a_directory_with_its_name_and_a_link_points_to_the_last_one() {
     let place = Workspace::empty();
     let told = run_named(&place, "one", "of one");
     assert!(told.contains("saved in `workspace/storage/one`"), "{told}");
@@ -249,7 +249,7 @@ fn each_team_has_a_directory_by_its_name_and_a_link_leads_to_the_last() {
 }
 
 #[test]
-fn every_command_takes_the_link_and_suggests_what_it_leads_to() {
+fn every_command_accepts_the_link_and_suggests_its_target() {
     let place = Workspace::with(&team("real", "{ fail = \"error\" }"));
     place.host(&["run", "team.toml"]).expect(3);
     for path in [
@@ -312,7 +312,7 @@ fn every_command_takes_the_link_and_suggests_what_it_leads_to() {
 }
 
 #[test]
-fn what_has_the_name_of_the_link_stays_as_it_is() {
+fn a_directory_with_the_name_of_the_link_is_not_changed() {
     let place = Workspace::empty();
     place.write("workspace/storage/team/mine", "mine");
     run_named(&place, "one", "of one");
@@ -331,7 +331,7 @@ fn what_has_the_name_of_the_link_stays_as_it_is() {
 }
 
 #[test]
-fn teams_whose_names_become_one_directory_do_not_move_each_other_away() {
+fn teams_whose_names_give_the_same_directory_do_not_overwrite_each_other() {
     let place = Workspace::empty();
     let names = ["a b", "a?b", "a/b", "team", "team_", ".", ".."];
     for name in names {

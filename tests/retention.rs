@@ -61,7 +61,7 @@ fn size(place: &Workspace) -> u64 {
 }
 
 #[test]
-fn a_pruned_storage_is_small_and_can_be_resumed_forked_listed_and_told() {
+fn a_pruned_storage_is_small_and_can_be_resumed_forked_and_listed() {
     let place = Workspace::with(&team(""));
     place.run().expect(7);
     let (before, all, json) = (
@@ -157,7 +157,7 @@ fn check_continuing(place: &Workspace) {
 }
 
 #[test]
-fn a_pruned_storage_can_be_replayed_and_reported_and_what_is_kept_outlives_a_long_run() {
+fn a_pruned_storage_can_be_replayed_and_reported_and_kept_checkpoints_survive_a_long_run() {
     let place = Workspace::with(&team(""));
     place.run().expect(7);
     place.host(&["prune", "store", "--keep", "2"]).expect(0);
@@ -211,7 +211,7 @@ fn a_pruned_storage_can_be_replayed_and_reported_and_what_is_kept_outlives_a_lon
 }
 
 #[test]
-fn what_the_team_file_keeps_leaves_out_neither_forks_nor_where_they_left() {
+fn automatic_pruning_keeps_forks_and_their_origins() {
     let place = Workspace::with(&team("checkpoints = 3"));
     place.run().expect(7);
     assert_eq!(ids(&place), ["main-0", "main-38", "main-39", "main-40"]);
@@ -262,7 +262,7 @@ fn what_the_team_file_keeps_leaves_out_neither_forks_nor_where_they_left() {
 }
 
 #[test]
-fn resumes_that_find_nothing_to_do_leave_nothing_that_is_kept_for_ever() {
+fn resumes_without_work_leave_nothing_that_is_kept_forever() {
     let place = Workspace::with(&TEAM_THAT_ASKS.replace("KEPT", "checkpoints = 2"));
     place
         .host(&["run", "team.toml", "--storage", "store"])

@@ -141,7 +141,7 @@ fn a_fault_names_the_line_of_a_source_that_keeps_its_lines() {
 }
 
 #[test]
-fn a_new_action_says_what_to_do_and_nothing_is_overwritten() {
+fn new_prints_the_next_commands_and_overwrites_nothing() {
     let place = Workspace::empty();
     let made = place
         .host(&["new", "action", "greet-people", "--lang", "python"])

@@ -51,7 +51,7 @@ config = {{ steps = [{{ get = "k", scope = "s" }}, {{ say = "{{reads}}" }}] }}
 }
 
 #[test]
-fn a_role_reads_what_it_wrote_so_far_and_others_what_is_left_of_it() {
+fn a_role_reads_its_own_writes_and_others_read_the_result() {
     let check = |reducer: &str, values: [&str; 3], own: &str, others: &str| {
         let set = values.map(|value| format!("{{ set = \"k\", value = {value}, scope = \"s\" }}"));
         let (get, delete) = (

@@ -35,12 +35,12 @@ config = {{ by = 3 }}
     ));
     // Setting up the tools of a language takes longer than the time limit of a run.
     place.write(file, "");
-    unhurried(&place, &["check", "team.toml"]);
+    without_time_limit(&place, &["check", "team.toml"]);
     place
 }
 
 /// Runs the host without a time limit.
-fn unhurried(place: &Workspace, args: &[&str]) {
+fn without_time_limit(place: &Workspace, args: &[&str]) {
     let ended = place.command(args).output().unwrap();
     assert!(
         ended.status.success(),
@@ -59,7 +59,7 @@ fn finished(ended: &Ended) -> Vec<Value> {
 
 /// Runs a script that fails, checks the report, resumes with a correct script, and checks its
 /// output.
-fn is_run_told_and_mended(file: &str, good: &str, bad: &str, told: &[&str]) {
+fn check_failure_and_fix(file: &str, good: &str, bad: &str, told: &[&str]) {
     let place = team(file);
     place.write(file, bad);
     let failed = place.run().expect(3);
@@ -110,7 +110,7 @@ fn is_run_told_and_mended(file: &str, good: &str, bad: &str, told: &[&str]) {
 }
 
 #[test]
-fn a_script_in_javascript_is_run_and_mended() {
+fn a_script_in_javascript_is_run_and_fixed() {
     let whole = r#"// Multiplies.
 import { action } from "@strata/action";
 const later = (value) => new Promise((resolve) => setTimeout(() => resolve(value), 1));
@@ -128,13 +128,13 @@ export default action({
         "at product (work.js:6:",
         "at work.js:3:",
     ];
-    is_run_told_and_mended("work.js", whole, bad, &told);
+    check_failure_and_fix("work.js", whole, bad, &told);
     let broken = ["SyntaxError: Unexpected token", "at work.js:2:9"];
-    is_run_told_and_mended("work.js", whole, "let a;\nlet b = ;", &broken);
+    check_failure_and_fix("work.js", whole, "let a;\nlet b = ;", &broken);
 }
 
 #[test]
-fn a_script_in_python_is_run_and_mended() {
+fn a_script_in_python_is_run_and_fixed() {
     let whole = r#""""Multiplies."""
 import time
 from dataclasses import dataclass
@@ -156,14 +156,14 @@ def multiply(cx: Context[Config]) -> Output:
         "    return n.factor\n",
         "File \"work.py\", line 6, in <module>\n",
     ];
-    is_run_told_and_mended("work.py", whole, bad, &told);
+    check_failure_and_fix("work.py", whole, bad, &told);
     let body = "import re\nreturn {'words': re.findall(r'\\w+', cx.text), 'product': cx.config['by'] * 2}\n";
     let broken = ["SyntaxError: invalid syntax", "File \"work.py\", line 2"];
-    is_run_told_and_mended("work.py", body, "a = 1\nb = ;", &broken);
+    check_failure_and_fix("work.py", body, "a = 1\nb = ;", &broken);
 }
 
 #[test]
-fn what_a_script_returns_is_bounded_as_what_any_action_does() {
+fn the_output_of_a_script_has_the_limits_of_any_action() {
     let place = team("work.js");
     let check = |data: &str, expected: &str| {
         let script = "import { action } from \"@strata/action\";\nexport default action({ run: () => ({ data: DATA }) });\n";
@@ -188,7 +188,7 @@ fn what_a_script_returns_is_bounded_as_what_any_action_does() {
 }
 
 #[test]
-fn a_script_is_the_same_on_a_machine_that_has_built_its_interpreter_anew() {
+fn a_script_has_the_same_digest_with_a_rebuilt_interpreter() {
     let place = team("work.js");
     place.write("work.js", "return \"x\";");
     place.host(&["lock", "team.toml"]).expect(0);
@@ -235,11 +235,7 @@ fn a_script_is_the_same_on_a_machine_that_has_built_its_interpreter_anew() {
 
 /// Checks that values of wrong types throw an error of the language with its position, and that the
 /// error can be caught.
-fn is_told_what_the_host_does_not_take(
-    file: &str,
-    cases: &[(&str, &[&str])],
-    caught: (&str, &str),
-) {
+fn check_type_errors(file: &str, cases: &[(&str, &[&str])], caught: (&str, &str)) {
     let place = team(file);
     for (text, told) in cases {
         place.write(file, text);
@@ -259,7 +255,7 @@ fn is_told_what_the_host_does_not_take(
 }
 
 #[test]
-fn what_the_host_does_not_take_of_javascript_is_an_error_with_its_place() {
+fn values_of_wrong_types_in_javascript_are_errors_with_their_positions() {
     let cases: [(&str, &[&str]); 4] = [
         (
             "import { state } from \"@strata/action\";\nfunction set(key) {\n  state.role.set(key, 1);\n}\nset(3);",
@@ -286,11 +282,11 @@ fn what_the_host_does_not_take_of_javascript_is_an_error_with_its_place() {
         try { files.write(\"/a\", 3); } catch (error) {\n  \
         console.log(\"\\ud83d\");\n  state.role.set(\"\\ud83d\", \"\\ud83d\");\n  \
         return { content: `${error.name} ${state.role.get(\"\\ufffd\")}\\ud83d`, data: [\"\\ud83d\"] };\n}\n";
-    is_told_what_the_host_does_not_take("work.js", &cases, (caught, "TypeError \u{fffd}\u{fffd}"));
+    check_type_errors("work.js", &cases, (caught, "TypeError \u{fffd}\u{fffd}"));
 }
 
 #[test]
-fn what_the_host_does_not_take_of_python_is_an_error_with_its_place() {
+fn values_of_wrong_types_in_python_are_errors_with_their_positions() {
     let cases: [(&str, &[&str]); 4] = [
         (
             "from strata_action import state\ndef keep(key):\n    state.role[key] = 1\nkeep(3)\n",
@@ -320,11 +316,11 @@ fn what_the_host_does_not_take_of_python_is_an_error_with_its_place() {
         try:\n    human.ask(3)\nexcept TypeError as error:\n    \
         log.info(\"\\ud83d\")\n    state.role[\"\\ud83d\"] = \"\\ud83d\"\n    \
         return Output(type(error).__name__ + state.role[\"\\ufffd\"] + \"\\ud83d\", data=[\"\\ud83d\"])\n";
-    is_told_what_the_host_does_not_take("work.py", &cases, (caught, "TypeError\u{fffd}\u{fffd}"));
+    check_type_errors("work.py", &cases, (caught, "TypeError\u{fffd}\u{fffd}"));
 }
 
 #[test]
-fn what_is_no_script_is_refused_where_it_is_written() {
+fn invalid_scripts_are_rejected_with_the_position_in_the_team_file() {
     let check = |line: &str, expected: &str| {
         let text = format!(
             "schema = \"strata.team/1\"\n[team]\nname = \"t\"\n[[role]]\nname = \"A\"\n[[role.action]]\nname = \"X\"\n{line}\n"
@@ -348,7 +344,7 @@ fn what_is_no_script_is_refused_where_it_is_written() {
 }
 
 /// Copies the team that ships with the product, and compiles its interpreters.
-fn shipped(team: &str) -> Workspace {
+fn copy_of_shipped_team(team: &str) -> Workspace {
     let place = Workspace::empty();
     for entry in fs::read_dir(project().join("plugins/teams/scripts")).unwrap() {
         let entry = entry.unwrap();
@@ -360,7 +356,7 @@ fn shipped(team: &str) -> Workspace {
             .unwrap();
         }
     }
-    unhurried(&place, &["check", team]);
+    without_time_limit(&place, &["check", team]);
     place
 }
 
@@ -385,7 +381,7 @@ fn a_model_s_code_is_run_in_the_sandbox() {
         ),
     ];
     for (team, mended, told) in cases {
-        let place = shipped(team);
+        let place = copy_of_shipped_team(team);
         let done = place
             .host(&["run", team, "--events", "-", "--storage", "store"])
             .expect(0);
@@ -422,7 +418,7 @@ fn a_model_s_code_is_run_in_the_sandbox() {
 }
 
 #[test]
-fn nothing_that_a_guest_says_looks_like_what_the_host_says() {
+fn text_of_a_guest_cannot_imitate_the_host() {
     let place = team("work.js");
     let says = "export default () => { console.error('one\\rfault: forged \\u202e'); throw new Error('two\\nfault: forged'); }";
     place.write("work.js", says);
@@ -462,7 +458,7 @@ fn nothing_that_a_guest_says_looks_like_what_the_host_says() {
 }
 
 #[test]
-fn a_script_in_python_reads_and_writes_texts_of_all_sorts() {
+fn a_script_in_python_reads_and_writes_several_encodings() {
     let place = team("work.py");
     let text = fs::read_to_string(place.path("team.toml")).unwrap();
     let grant =
@@ -490,7 +486,7 @@ return zipfile.ZipFile(packed).read("a").decode()
 }
 
 #[test]
-fn a_byte_order_mark_before_a_script_is_no_part_of_it() {
+fn a_byte_order_mark_is_not_part_of_a_script() {
     let cases = [
         ("work.py", "return f\"{1 + 1} words\"\n"),
         ("work.js", "#!/usr/bin/env node\nreturn `${1 + 1} words`;\n"),
@@ -527,7 +523,7 @@ script = "look.py"
 "#;
 
 #[test]
-fn an_image_goes_from_action_to_action_and_along_with_the_run() {
+fn an_image_is_passed_between_actions_and_copied_with_the_run() {
     let place = Workspace::with(PICTURE);
     place.write(
         "draw.js",
@@ -539,7 +535,7 @@ fn an_image_goes_from_action_to_action_and_along_with_the_run() {
                 part = cx.newest.parts[0]\n\
                 return Output(f\"{part.name} {part.media_type} {part.load().decode()}\", parts=[part])\n";
     place.write("look.py", "raise RuntimeError('not yet')");
-    unhurried(&place, &["check", "team.toml"]);
+    without_time_limit(&place, &["check", "team.toml"]);
     place.run().expect(3);
     let parts = |team: &Value| team["strata"]["messages"]["0-0-0"]["parts"].clone();
     let image = serde_json::json!([{

@@ -60,7 +60,7 @@ fn assert_clean_files(dir: &Path) {
 }
 
 #[test]
-fn a_secret_is_found_in_nothing_that_the_host_writes() {
+fn a_secret_is_not_contained_in_anything_that_the_host_writes() {
     let echo = r#"{ http = "URL/echo", secret = "TOKEN" }"#;
     let cases: [(&str, i32); 4] = [
         (
@@ -124,7 +124,7 @@ fn a_secret_is_found_in_nothing_that_the_host_writes() {
 }
 
 #[test]
-fn a_key_of_a_model_that_is_not_set_is_shown_where_it_is_named() {
+fn a_missing_key_of_a_model_is_reported_with_its_position() {
     let place = team(1, "{ say = \"x\" }");
     let file = String::from_utf8(place.read("team.toml")).unwrap();
     let llm = "[llm]\nprovider = \"openai\"\nbase_url = \"https://127.0.0.1:1/v1\"\nmodel = \"m\"\napi_key = { env = \"NO_KEY\" }\n";
@@ -137,7 +137,7 @@ fn a_key_of_a_model_that_is_not_set_is_shown_where_it_is_named() {
 }
 
 #[test]
-fn a_secret_that_is_not_set_is_shown_where_it_is_named() {
+fn a_missing_secret_is_reported_with_its_position() {
     let place = team(1, "{ say = \"x\" }");
     for command in [
         &["check", "team.toml"][..],

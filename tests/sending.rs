@@ -5,7 +5,7 @@ use crate::stream;
 use crate::workspace::Workspace;
 
 #[test]
-fn what_is_sent_again_under_its_key_is_not_published_again_running_or_not() {
+fn a_message_with_a_known_key_is_not_published_again() {
     let send = [
         "send",
         "store",
@@ -56,7 +56,7 @@ fn what_is_sent_again_under_its_key_is_not_published_again_running_or_not() {
 }
 
 #[test]
-fn a_program_outside_that_writes_null_or_nothing_for_a_key_gives_none() {
+fn an_external_message_with_an_empty_or_null_key_has_none() {
     let place = Workspace::with(&format!(
         "{GREETER}\n[env.external]\nkind = 'stdio'\ncommand = ['sh', 'bridge.sh']\n"
     ));
@@ -88,7 +88,7 @@ fn a_program_outside_that_writes_null_or_nothing_for_a_key_gives_none() {
 }
 
 #[test]
-fn a_team_that_is_done_is_so_although_it_was_sent_what_nobody_hears() {
+fn a_message_without_recipients_leaves_a_finished_team_done() {
     let place = Workspace::with(GREETER);
     let run = ["run", "team.toml", "--storage", "store", "--quiet"];
     place.host(&run).expect(0);
@@ -119,7 +119,7 @@ fn a_team_that_is_done_is_so_although_it_was_sent_what_nobody_hears() {
 }
 
 #[test]
-fn a_text_of_any_size_that_is_sent_arrives_or_is_refused() {
+fn a_message_of_any_size_is_delivered_or_rejected() {
     let place = Workspace::with(GREETER);
     let mut process = place.start(&[
         "run",
@@ -185,7 +185,7 @@ fn without_team_json(place: &Workspace, args: &[&str]) -> String {
 }
 
 #[test]
-fn what_was_recorded_is_taken_also_where_team_json_cannot_be_written() {
+fn a_message_is_recorded_although_team_json_cannot_be_written() {
     let place = Workspace::with(GREETER);
     place.run().expect(0);
     let sent = without_team_json(

@@ -51,7 +51,7 @@ fn greeted(place: &Workspace) -> usize {
 }
 
 #[test]
-fn teams_that_share_a_log_leave_nothing_of_it_behind_and_share_another_later() {
+fn teams_that_share_a_log_leave_no_links_and_can_share_another() {
     let places: Vec<Workspace> = (0..4).map(|_| Workspace::with(GREETER)).collect();
     let group = GroupLog::new();
     in_runtime(async {
@@ -86,7 +86,7 @@ fn teams_that_share_a_log_leave_nothing_of_it_behind_and_share_another_later() {
 }
 
 #[test]
-fn a_team_that_was_cut_off_while_it_shared_a_log_is_taken_up_by_the_command_line() {
+fn a_team_that_was_killed_while_it_shared_a_log_is_resumed_by_the_command_line() {
     let places: Vec<Workspace> = (0..3).map(|_| Workspace::with(GREETER)).collect();
     let group = GroupLog::new();
     in_runtime(async {

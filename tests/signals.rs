@@ -34,7 +34,7 @@ fn waiting(how: &str) -> (Workspace, Process) {
 
 /// Checks that a resume ends as done and runs only the second action.
 #[track_caller]
-fn assert_goes_on(place: &Workspace) {
+fn assert_resumes(place: &Workspace) {
     let ended = place.resume().expect(0);
     let lines = ended.events();
     assert_eq!(stream::actions(&lines, "action-started"), ["A.Two"]);
@@ -45,7 +45,7 @@ fn assert_goes_on(place: &Workspace) {
 }
 
 #[test]
-fn the_first_signal_saves_and_ends_with_its_own_code() {
+fn the_first_signal_saves_and_ends_the_run_with_its_exit_code() {
     let cases = [
         (Signal::INT, 130, "sleep = \"90s\""),
         (Signal::TERM, 143, "sleep = \"90s\""),
@@ -92,7 +92,7 @@ fn the_first_signal_saves_and_ends_with_its_own_code() {
         let team = place.team_json();
         assert_eq!(team["strata"]["status"], "interrupted");
         assert_eq!(team["env"]["roles"]["A"]["rc"]["state"], 1);
-        assert_goes_on(&place);
+        assert_resumes(&place);
     }
 }
 
@@ -144,7 +144,7 @@ fn the_second_signal_ends_the_process_at_once_and_nothing_is_lost() {
 }
 
 #[test]
-fn a_second_process_is_refused_and_told_who_holds_the_storage() {
+fn a_second_process_is_rejected_with_the_owner_of_the_storage() {
     let (place, process) = waiting("sleep = \"90s\"");
     let pid = format!("process {}", process.pid());
     let writing: [&[&str]; 3] = [
@@ -176,7 +176,7 @@ fn a_second_process_is_refused_and_told_who_holds_the_storage() {
     }
     process.signal(Signal::INT);
     process.end().expect(130);
-    assert_goes_on(&place);
+    assert_resumes(&place);
 }
 
 #[test]
@@ -188,12 +188,12 @@ fn a_lock_left_by_a_killed_process_is_taken_over() {
         place.path("store/team.lock").exists(),
         "a killed process leaves its lock"
     );
-    assert_goes_on(&place);
+    assert_resumes(&place);
     assert!(!place.path("store/team.lock").exists());
 }
 
 #[test]
-fn a_stop_while_a_file_cannot_be_put_in_its_place_saves_the_rest_and_says_why() {
+fn a_stop_while_a_file_cannot_be_placed_saves_the_rest_and_reports_why() {
     let role = |name: &str, step: &str| {
         format!(
             "[[role]]\nname = '{name}'\nwatch = ['UserRequirement']\n[[role.action]]\nname = 'act'\n\
@@ -232,7 +232,7 @@ fn a_stop_while_a_file_cannot_be_put_in_its_place_saves_the_rest_and_says_why() 
 }
 
 /// Returns a team with a role that publishes very many messages, whose routes have many conditions.
-fn published_by_the_thousand() -> String {
+fn team_with_many_messages() -> String {
     let tags = vec!["\"a\""; 300].join(",");
     let steps = vec![format!("{{ emit = \"x\", data = {{ tags = [{tags}] }} }}"); 1000].join(",");
     let arm = |i: usize| {
@@ -249,8 +249,8 @@ fn published_by_the_thousand() -> String {
 }
 
 #[test]
-fn conditions_on_very_many_messages_take_no_longer_than_their_budget_and_a_signal_ends_them() {
-    let place = Workspace::with(&published_by_the_thousand());
+fn evaluating_conditions_has_a_budget_and_can_be_interrupted() {
+    let place = Workspace::with(&team_with_many_messages());
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     while process.until("action-started", Some("A"))["action"] != "Two" {}
     // The messages are published and routed a while later. If that has not begun or is over, the
@@ -287,5 +287,5 @@ fn a_run_that_another_process_took_over_records_nothing_more() {
     assert!(ended.stderr.contains(why), "{}", ended.stderr);
     assert_eq!(place.recorded(), events);
     assert_eq!(place.read("store/team.json"), team_json);
-    assert_goes_on(&place);
+    assert_resumes(&place);
 }

@@ -78,7 +78,7 @@ fn a_team_runs_a_skill_that_it_names() {
 }
 
 #[test]
-fn a_signed_skill_runs_where_signatures_are_asked_for() {
+fn a_signed_skill_runs_where_signatures_are_required() {
     let signer = Signer::of(1);
     let trusting = TEAM.replace(
         "[[role]]\n",
@@ -132,7 +132,7 @@ fn a_lock_that_names_a_skill_holds_on_every_machine() {
 }
 
 #[test]
-fn a_saved_team_goes_on_with_a_skill_and_is_looked_at_without_it() {
+fn a_saved_team_is_resumed_with_its_skill_and_can_be_read_without_it() {
     let place = place("probe@0.1.0");
     assert_eq!(add_probe(&place), "probe@0.1.0");
     let trap = place.read("team.toml");
@@ -155,7 +155,7 @@ fn a_saved_team_goes_on_with_a_skill_and_is_looked_at_without_it() {
 }
 
 #[test]
-fn a_skill_that_is_not_there_is_refused_where_it_is_written() {
+fn a_missing_skill_is_rejected_with_its_position() {
     let check = |skill: &str, expected: &[&str]| {
         let place = place(skill);
         add_probe(&place);
@@ -246,7 +246,7 @@ fn adding_the_same_changes_nothing_and_another_one_is_refused() {
 }
 
 #[test]
-fn what_says_nothing_of_itself_is_no_skill() {
+fn a_component_without_a_description_is_not_a_skill() {
     let place = Workspace::empty();
     place.write("module.wasm", wat::parse_str("(module)").unwrap());
     place.write("plain.wasm", wat::parse_str("(component)").unwrap());
@@ -317,7 +317,7 @@ fn skills_are_listed_searched_and_shown() {
 }
 
 #[test]
-fn several_may_add_at_once_while_others_run() {
+fn skills_can_be_added_in_parallel_with_runs() {
     let place = place("probe@0.1.0");
     add_probe(&place);
     let mirror = probe::build("tests/mirror");

@@ -7,7 +7,7 @@ use crate::output::{TEAM, json};
 use crate::workspace::Workspace;
 
 #[test]
-fn names_that_are_nearly_right_are_asked_about() {
+fn similar_names_are_suggested() {
     let place = Workspace::empty();
     fs::create_dir(place.path("respond")).unwrap();
     fs::write(place.path("replies.toml"), "").unwrap();
@@ -56,7 +56,7 @@ fn names_that_are_nearly_right_are_asked_about() {
 }
 
 #[test]
-fn a_command_that_is_nearly_right_is_asked_about() {
+fn similar_commands_are_suggested() {
     let place = Workspace::empty();
     for (words, meant) in [
         (&["rnu", "team.toml"][..], "run"),
@@ -77,7 +77,7 @@ fn a_command_that_is_nearly_right_is_asked_about() {
 }
 
 #[test]
-fn warnings_are_refused_where_that_is_asked_for() {
+fn warnings_are_errors_on_request() {
     let place = Workspace::with(TEAM);
     place
         .host(&["check", "team.toml", "--deny-warnings"])
@@ -128,7 +128,7 @@ fn a_bare_word_sets_a_text() {
 }
 
 #[test]
-fn a_suggested_command_can_be_copied_whatever_the_paths_are_called() {
+fn suggested_commands_quote_paths() {
     let place = Workspace::empty();
     place.write(
         "it's other/team.toml",
@@ -186,7 +186,7 @@ const REFUSED: [(&[&str], &str); 13] = [
 ];
 
 #[test]
-fn a_command_line_that_makes_no_sense_is_refused_with_what_would() {
+fn invalid_command_lines_are_rejected_with_a_correction() {
     let place = Workspace::with(TEAM);
     for (args, part) in REFUSED {
         let ended = place
@@ -203,7 +203,7 @@ fn a_command_line_that_makes_no_sense_is_refused_with_what_would() {
 }
 
 #[test]
-fn words_without_quotes_and_names_that_are_nearly_right_are_explained() {
+fn missing_quotes_and_similar_names_are_explained() {
     let place = Workspace::with(TEAM);
     for args in [
         &["send", "store", "--cause", "l", "two", "words"][..],
@@ -272,7 +272,7 @@ fn words_without_quotes_and_names_that_are_nearly_right_are_explained() {
 }
 
 #[test]
-fn what_is_nearly_spelt_right_is_asked_about() {
+fn similar_spellings_are_suggested() {
     let place = Workspace::with(
         &(TEAM.to_owned()
             + "[[role]]\nname = \"B\"\nwatch = [\"Tow\", \"aside\"]\n\
@@ -333,7 +333,7 @@ fn what_is_nearly_spelt_right_is_asked_about() {
 }
 
 #[test]
-fn what_is_granted_and_not_there_is_asked_about() {
+fn a_granted_path_that_does_not_exist_gets_a_suggestion() {
     let more = "limits = { memory = 64 }\nallow = { llm = { models = [\"*\"] }, \
         http = [{ host = \"a.example\", methods = [\"PSOT\", \"PROPFIND\"] }], dirs = [{ host = \"./in\", guest = \"/in\" }] }\n";
     let place = Workspace::with(&(TEAM.to_owned() + more));

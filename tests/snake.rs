@@ -78,7 +78,7 @@ fn the_team_writes_a_playable_game_without_leaving_its_directory() {
 }
 
 #[test]
-fn a_trap_in_the_engineers_second_action_is_gone_on_from_with_the_mended_component() {
+fn after_a_trap_the_run_continues_with_the_fixed_component() {
     let place = copy();
     let ended = place
         .host(&["run", TRAP, "--storage", "store", "--events", "-"])

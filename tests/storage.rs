@@ -105,7 +105,7 @@ fn all_but_fresh() -> Vec<&'static [&'static str]> {
 }
 
 #[test]
-fn where_no_team_is_saved_that_is_said_and_nothing_is_created() {
+fn a_path_without_a_saved_team_is_reported_and_nothing_is_created() {
     let hint = "give a storage directory or its `team.json`";
     let cases: [(&str, Make, &str); 4] = [
         ("absent", |_| (), "nothing is there"),
@@ -142,7 +142,7 @@ fn where_no_team_is_saved_that_is_said_and_nothing_is_created() {
 }
 
 #[test]
-fn files_of_others_with_our_names_are_neither_read_nor_replaced() {
+fn foreign_files_with_the_names_of_the_storage_are_neither_read_nor_replaced() {
     let database = |place: &Workspace| {
         fs::create_dir(place.path("store")).unwrap();
         let conn = rusqlite::Connection::open(place.path("store/team.db")).unwrap();
@@ -189,7 +189,7 @@ fn links_to_files_elsewhere_are_neither_followed_nor_replaced() {
 }
 
 #[test]
-fn a_team_json_that_is_none_is_named_with_what_is_wrong() {
+fn an_invalid_team_json_is_reported_with_the_error() {
     let cases = [
         ("{\"a\": 1}", RESUME, "`/env` is missing"),
         ("{\"a\": 1}", RESUME_WITH_TEAM, "`/env` is missing"),
@@ -240,7 +240,7 @@ fn the_state_of_another_team_in_a_team_json_alone_does_not_fit_either() {
 }
 
 #[test]
-fn a_fresh_run_never_replaces_an_unfinished_team_unless_told_to_and_then_keeps_it() {
+fn a_fresh_run_replaces_an_unfinished_team_only_with_force_and_keeps_a_copy() {
     let place = failed();
     check(
         &place,
@@ -263,7 +263,7 @@ fn a_fresh_run_never_replaces_an_unfinished_team_unless_told_to_and_then_keeps_i
 }
 
 #[test]
-fn a_database_of_a_newer_program_is_left_to_it() {
+fn a_database_of_a_newer_version_is_rejected_and_not_changed() {
     let place = failed();
     let conn = rusqlite::Connection::open(place.path("store/team.db")).unwrap();
     conn.pragma_update(None, "user_version", 99).unwrap();
@@ -278,7 +278,7 @@ fn a_database_of_a_newer_program_is_left_to_it() {
 }
 
 #[test]
-fn a_damaged_database_is_named_and_left_as_it_is() {
+fn a_damaged_database_is_reported_and_not_changed() {
     let cases: [(&str, Damage); 5] = [
         ("half of it is gone", |bytes| {
             bytes.truncate(bytes.len() / 2)
@@ -341,7 +341,7 @@ fn a_flipped_byte_is_found_or_does_no_harm() {
 }
 
 #[test]
-fn storage_that_may_not_be_written_is_named_and_can_still_be_read() {
+fn read_only_storage_is_reported_and_can_be_read() {
     let place = failed();
     fs::set_permissions(place.path(""), fs::Permissions::from_mode(0o755)).unwrap();
     let host = |args: &[&str]| {
@@ -429,7 +429,7 @@ fn assert_nothing_is_lost(place: &Workspace, storage: &str, told: &str) {
     place.host(&args).expect(7);
     let saved = stream::parse(&place.host(&["events", storage]).expect(0).stdout);
     stream::assert_numbered(&saved);
-    stream::assert_attempts_count_on(&saved);
+    stream::assert_attempts_are_numbered(&saved);
 }
 
 #[test]
@@ -525,7 +525,7 @@ fn a_file_that_may_not_grow_stops_the_run_and_nothing_that_was_saved_is_lost() {
 }
 
 #[test]
-fn a_path_on_which_nothing_can_be_is_a_mistake_of_the_command_line() {
+fn an_impossible_path_is_an_error_of_the_command_line() {
     let place = Workspace::with(FAILS);
     place.write("file", "mine");
     std::os::unix::fs::symlink("loop", place.path("loop")).unwrap();

@@ -135,7 +135,7 @@ fn named_outside(port: u16) -> [(String, String, &'static str); 9] {
 }
 
 #[test]
-fn what_a_stranger_s_team_file_names_outside_of_the_storage_is_listed_and_not_used() {
+fn files_that_a_stranger_s_team_file_names_outside_of_the_storage_are_not_used() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -213,7 +213,7 @@ fn sources_that_a_saved_team_file_names_are_not_built() {
 }
 
 #[test]
-fn a_team_that_names_nothing_outside_of_its_storage_goes_on_wherever_it_lies() {
+fn a_team_that_names_nothing_outside_of_its_storage_can_be_resumed_anywhere() {
     let place = failed("", "");
     copy(&place, "store", "copied");
     place.host(&["replay", "copied", "--verify"]);
@@ -247,7 +247,7 @@ fn the_operator_may_trust_it_or_name_a_team_file() {
 }
 
 #[test]
-fn a_directory_that_took_the_place_of_one_s_own_or_was_moved_is_not_recognized() {
+fn a_directory_that_was_replaced_or_moved_is_not_recognized() {
     let place = failed(STARTS, "");
     fs::rename(place.path("store"), place.path("moved")).unwrap();
     refused(
@@ -288,7 +288,7 @@ fn another_team_file_in_one_s_own_directory_is_not_recognized() {
 }
 
 #[test]
-fn what_the_host_itself_copies_or_moves_stays_one_s_own() {
+fn storage_that_the_host_copies_or_moves_is_still_recognized() {
     let place = failed(STARTS, "");
     copy(&place, "store", "gift");
     let at = place.team_json()["strata"]["checkpoint"]
@@ -323,7 +323,7 @@ fn what_the_host_itself_copies_or_moves_stays_one_s_own() {
 }
 
 #[test]
-fn without_a_place_for_marks_that_is_said_and_trust_helps() {
+fn missing_space_for_marks_is_reported_and_trust_helps() {
     let place = failed(STARTS, "");
     let host = |args: &[&str]| {
         let mut command = place.command(args);
@@ -427,7 +427,7 @@ fn commands_that_look_at_a_stranger_s_storage_start_build_and_contact_nothing() 
 }
 
 #[test]
-fn every_command_is_known_to_run_what_is_saved_or_not_to() {
+fn every_command_is_classified_by_its_use_of_saved_teams() {
     let place = Workspace::empty();
     let help = place.host(&["--help"]).expect(0).stdout;
     let commands = help

@@ -56,7 +56,7 @@ pub fn assert_one_idea(lines: &[Value]) {
 
 /// Checks that every action finished as often as in the undisturbed run, in the same calls.
 #[track_caller]
-pub fn assert_finished_alike(lines: &[Value], undisturbed: &[Value]) {
+pub fn assert_same_finished_actions(lines: &[Value], undisturbed: &[Value]) {
     assert_eq!(finished(lines), finished(undisturbed));
 }
 
@@ -76,7 +76,7 @@ fn finished(lines: &[Value]) -> BTreeMap<String, u32> {
 /// Checks that the attempts of each call are numbered from 1 over all resumes, and that finished
 /// actions are not started again.
 #[track_caller]
-pub fn assert_attempts_count_on(lines: &[Value]) {
+pub fn assert_attempts_are_numbered(lines: &[Value]) {
     let mut open = BTreeMap::<&str, (u64, u64)>::new();
     for line in lines.iter().filter(|line| line["attempt"].is_u64()) {
         let role = text(&line["role"]);

@@ -104,7 +104,7 @@ impl Terminal {
     }
 
     /// Returns the current content of the screen.
-    pub fn stands(&self) -> String {
+    pub fn screen_content(&self) -> String {
         screen(&self.shown)
     }
 

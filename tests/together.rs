@@ -10,20 +10,21 @@ use crate::web::Web;
 use crate::workspace::Workspace;
 
 /// Creates a team whose only action makes the calls of its `config` in parallel.
-pub fn gathering(web: &Web, config: &str) -> Workspace {
+pub fn team_with_parallel_calls(web: &Web, config: &str) -> Workspace {
     let place = team(web, "plain", "gather.wasm", config);
     fs::copy(build("tests/gather"), place.path("gather.wasm")).unwrap();
     place
 }
 
 #[test]
-fn requests_that_are_made_together_are_answered_in_their_order_and_each_by_itself() {
+fn parallel_requests_get_their_own_answers_in_order() {
     let web = Web::new();
     let base = format!("http://127.0.0.1:{}/v1", web.port());
     let requests = format!(
         "requests = [\"GET {base}/slow/300/a\", \"DELETE {base}/b\", \"GET {base}/slam\", \"POST {base}/c\", \"GET {base}/d\"]"
     );
-    let place = gathering(&web, &format!("{requests}, prompts = [\"one\", \"two\"]"));
+    let place =
+        team_with_parallel_calls(&web, &format!("{requests}, prompts = [\"one\", \"two\"]"));
     place.run().expect(0);
     let expected = "/v1/slow/300/a | HostErrorKind::Denied | HostErrorKind::Upstream | /v1/c | /v1/d | re: one | re: two";
     assert_eq!(output(&place), expected);
@@ -45,14 +46,14 @@ fn requests_that_are_made_together_are_answered_in_their_order_and_each_by_itsel
 }
 
 #[test]
-fn of_requests_that_are_made_together_only_those_without_an_answer_are_made_again() {
+fn only_parallel_requests_without_an_answer_are_repeated() {
     let web = Web::new();
     let base = format!("http://127.0.0.1:{}/v1", web.port());
     // Two requests of one kind differ by their number. The first one is never answered at first.
     let requests = format!(
         "requests = [\"POST {base}/a\", \"POST {base}/a\", \"GET {base}/once/b\", \"GET {base}/c\"]"
     );
-    let place = gathering(&web, &requests);
+    let place = team_with_parallel_calls(&web, &requests);
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     // The order of the answers is random.
     let live = |line: &Value| line["kind"] == "host-call";
@@ -81,13 +82,13 @@ fn of_requests_that_are_made_together_only_those_without_an_answer_are_made_agai
 }
 
 #[test]
-fn calls_that_were_made_together_are_all_served_again() {
+fn parallel_calls_are_all_served_from_the_record() {
     let web = Web::new();
     let requests = format!(
         "requests = [\"GET http://127.0.0.1:{0}/v1/a\", \"POST http://127.0.0.1:{0}/v1/b\"]",
         web.port()
     );
-    let place = gathering(
+    let place = team_with_parallel_calls(
         &web,
         &format!("{requests}, prompts = [\"one\", \"two\"], wait = [1]"),
     );
@@ -100,7 +101,7 @@ fn calls_that_were_made_together_are_all_served_again() {
 }
 
 #[test]
-fn equal_calls_that_were_made_together_are_each_served_their_own_answer() {
+fn equal_parallel_calls_are_each_served_their_own_answer() {
     let run = |wait: &str| {
         let place = Workspace::with(&format!(
             "schema = 'strata.team/1'\n[team]\nname = 't'\nidea = 'go'\n[llm]\nprovider = 'scripted'\n\

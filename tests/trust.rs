@@ -143,7 +143,7 @@ fn teams_of_a_folder_share_its_lock_and_what_is_not_in_it_is_refused() {
 }
 
 #[test]
-fn a_lock_that_is_no_lock_stops_everything() {
+fn an_invalid_lock_stops_everything() {
     let place = Workspace::with(&team(""));
     place
         .host(&["run", "team.toml", "--storage", "store"])

@@ -99,7 +99,7 @@ fn assert_secrets_are_kept(place: &Workspace) {
 }
 
 #[test]
-fn the_game_plays_itself_to_the_end_and_keeps_its_secrets() {
+fn the_game_ends_and_keeps_its_secrets() {
     let place = copy();
     let lines = run(&place).expect(0).events();
     stream::assert_one_idea(&lines);
@@ -115,7 +115,7 @@ fn the_game_plays_itself_to_the_end_and_keeps_its_secrets() {
 }
 
 #[test]
-fn what_comes_out_is_counted_from_what_is_said() {
+fn the_outcome_is_computed_from_the_replies() {
     let cases = [
         (
             "Day 1: Anna chooses",
@@ -149,7 +149,7 @@ fn what_comes_out_is_counted_from_what_is_said() {
 }
 
 #[test]
-fn a_fault_in_the_middle_and_a_resume_tell_the_same_story() {
+fn a_resume_after_a_fault_gives_the_same_story() {
     let undisturbed = copy();
     let lines_undisturbed = run(&undisturbed).expect(0).events();
     for question in ["Night 2: Falk speaks", "Day 2: Greta chooses"] {
@@ -168,13 +168,13 @@ fn a_fault_in_the_middle_and_a_resume_tell_the_same_story() {
         assert_eq!(story(&place), story(&undisturbed), "{question}");
         let lines = place.recorded();
         stream::assert_numbered(&lines);
-        stream::assert_finished_alike(&lines, &lines_undisturbed);
+        stream::assert_same_finished_actions(&lines, &lines_undisturbed);
         assert_secrets_are_kept(&place);
     }
 }
 
 #[test]
-fn a_game_killed_again_and_again_tells_the_same_story() {
+fn a_game_that_is_killed_repeatedly_gives_the_same_story() {
     let undisturbed = copy();
     let lines = run(&undisturbed).expect(0).events().len();
     let place = copy();

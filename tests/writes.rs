@@ -62,7 +62,7 @@ fn kinds<'a>(lines: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a Valu
 }
 
 #[test]
-fn a_write_killed_in_flight_is_in_doubt_until_the_operator_settles_it() {
+fn a_write_killed_in_flight_is_in_doubt_until_the_operator_decides() {
     let check = |verdict: &str, requests: usize, expected: &str| {
         let web = Web::new();
         let place = alone(&web, r#"{ http = "URL/once/x", method = "POST" }"#);
@@ -120,7 +120,7 @@ fn a_write_that_is_made_again_in_doubt_has_the_same_key() {
 }
 
 #[test]
-fn words_that_settle_nothing_are_refused_and_the_doubt_stays() {
+fn invalid_decisions_are_rejected_and_the_doubt_remains() {
     let web = Web::new();
     let place = alone(&web, r#"{ http = "URL/once/x", method = "POST" }"#);
     killed_at(&place, &web, 1);
@@ -140,7 +140,7 @@ fn words_that_settle_nothing_are_refused_and_the_doubt_stays() {
 }
 
 #[test]
-fn doubts_are_settled_one_by_one_and_a_cold_copy_keeps_them() {
+fn doubts_are_decided_one_by_one_and_kept_in_a_copy() {
     let web = Web::new();
     let step = r#"{ http = "URL/once/NAME", method = "POST" }, { say = "{reads}" }"#;
     let steps = |name: &str| step.replace("NAME", name);
@@ -169,7 +169,7 @@ fn doubts_are_settled_one_by_one_and_a_cold_copy_keeps_them() {
 }
 
 #[test]
-fn a_write_with_a_key_of_its_own_is_made_again_by_itself_under_that_key() {
+fn a_write_with_its_own_key_is_repeated_automatically_with_that_key() {
     let web = Web::new();
     let place = alone(
         &web,
@@ -187,8 +187,7 @@ fn a_write_with_a_key_of_its_own_is_made_again_by_itself_under_that_key() {
 }
 
 #[test]
-fn a_write_under_the_action_s_own_key_is_not_made_again_where_a_run_goes_back_to_what_came_after_it()
- {
+fn a_write_is_not_repeated_when_a_run_goes_back_to_a_later_checkpoint() {
     let web = Web::new();
     let host = format!("127.0.0.1:{}", web.port());
     let place = Workspace::with(&format!(
@@ -244,7 +243,7 @@ fn a_write_under_the_action_s_own_key_is_not_made_again_where_a_run_goes_back_to
 }
 
 #[test]
-fn repeated_writes_have_keys_of_their_own_which_stay_over_attempts() {
+fn repeated_writes_have_keys_that_are_the_same_in_all_attempts() {
     let web = Web::new();
     let post = r#"{ http = "URL/x", method = "POST" }"#;
     let place = alone(
@@ -271,7 +270,7 @@ fn repeated_writes_have_keys_of_their_own_which_stay_over_attempts() {
 }
 
 #[test]
-fn a_retry_by_itself_that_may_repeat_writes_says_so_like_a_resume() {
+fn an_automatic_retry_that_may_repeat_writes_reports_them_like_a_resume() {
     let web = Web::new();
     let steps = r#"{ http = "URL/x", method = "POST" }, { http = "URL/read" }, { fail = "retryable", attempts = [1] }"#;
     let place = team(&web, &[("A", steps)], "retries = 1\nbackoff = \"1ms\"");
@@ -334,7 +333,7 @@ fn an_answer_that_comes_after_its_attempt_was_ended_is_kept() {
 }
 
 #[test]
-fn a_write_that_is_never_answered_is_in_doubt_and_holds_up_nobody_for_long() {
+fn a_write_that_is_never_answered_is_in_doubt_and_does_not_block_others() {
     let web = Web::new();
     let place = team(
         &web,
@@ -359,7 +358,7 @@ fn a_write_that_is_never_answered_is_in_doubt_and_holds_up_nobody_for_long() {
 }
 
 #[test]
-fn a_broken_connection_leaves_a_write_in_doubt_and_a_read_to_be_made_again() {
+fn after_a_broken_connection_a_write_is_in_doubt_and_a_read_is_repeated() {
     let web = Web::new();
     let place = alone(&web, r#"{ http = "URL/slam", method = "POST" }"#);
     place.run().expect(10);
@@ -471,7 +470,7 @@ fn a_run_killed_at_any_line_repeats_no_write_silently() {
 }
 
 #[test]
-fn what_one_attempt_was_kept_open_for_ends_no_later_one() {
+fn waiting_for_the_calls_of_one_attempt_does_not_end_a_later_one() {
     let web = Web::new();
     let slow = r#"{ http = "URL/slow/1200", method = "POST" }"#;
     let place = team(

@@ -66,7 +66,7 @@ fn page() -> String {
 }
 
 #[test]
-fn the_page_of_the_interfaces_is_what_the_wit_says() {
+fn the_page_about_the_interfaces_is_generated_from_the_wit() {
     let file = super::pages().join("wit.md");
     let written = page();
     if super::bless() {

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::{budget, gathering, held_back_now, live, place};
+use super::{budget, current_reservation, live, place, team_with_parallel_calls};
 use crate::process::Signal;
 use crate::stream;
 use crate::workspace::Workspace;
@@ -61,7 +61,7 @@ fn started(lines: &[Value]) -> Vec<u64> {
 }
 
 #[test]
-fn whoever_finds_too_little_only_because_it_is_held_back_for_others_waits_for_it() {
+fn a_call_waits_if_the_money_is_reserved_for_others() {
     for (of_team, parallel) in [
         ("investment = 100", 1),
         ("investment = 100", 8),
@@ -82,7 +82,7 @@ fn whoever_finds_too_little_only_because_it_is_held_back_for_others_waits_for_it
 }
 
 #[test]
-fn whoever_waits_is_suspended_once_it_is_spent_that_was_held_back() {
+fn a_waiting_call_is_suspended_when_the_reserved_money_is_spent() {
     let place = place(&team("investment = 2", 8, &["A", "B", "C", "D"]));
     slow(&place, "20ms");
     let lines = place.run().expect(5).events();
@@ -100,7 +100,7 @@ fn whoever_waits_is_suspended_once_it_is_spent_that_was_held_back() {
 }
 
 #[test]
-fn calls_made_together_by_several_do_not_wait_for_each_other_forever() {
+fn parallel_calls_of_several_roles_do_not_deadlock() {
     let three = |name: &str| {
         let steps = ROLE.find("config").unwrap()..ROLE.find("[role.action.allow]").unwrap();
         let config = "config = { prompts = [\"1\", \"2\", \"3\"] }\n";
@@ -110,7 +110,7 @@ fn calls_made_together_by_several_do_not_wait_for_each_other_forever() {
     };
     // At most two calls are made at the same time. 1025 tokens are reserved for each.
     let text = team("tokens = 1100", 8, &["C"]) + &three("A") + &three("B");
-    let place = gathering(&text);
+    let place = team_with_parallel_calls(&text);
     slow(&place, "20ms");
     let lines = place.run().expect(0).events();
     let said: Vec<&str> = stream::of_kind(&lines, "action-finished")
@@ -123,7 +123,7 @@ fn calls_made_together_by_several_do_not_wait_for_each_other_forever() {
 }
 
 #[test]
-fn nothing_is_recorded_of_a_call_that_waits_whether_the_run_is_stopped_or_killed() {
+fn a_waiting_call_is_not_recorded_when_the_run_is_stopped_or_killed() {
     for signal in [Signal::INT, Signal::KILL] {
         let place = place(&team("investment = 100", 8, &["A", "B"]));
         slow(&place, if signal == Signal::INT { "2s" } else { "60s" });
@@ -131,7 +131,7 @@ fn nothing_is_recorded_of_a_call_that_waits_whether_the_run_is_stopped_or_killed
         process.until("action-started", Some("B"));
         while ["A", "B"]
             .iter()
-            .all(|role| held_back_now(&place, role).is_none())
+            .all(|role| current_reservation(&place, role).is_none())
         {}
         process.signal(signal);
         process.end();
@@ -145,7 +145,7 @@ fn nothing_is_recorded_of_a_call_that_waits_whether_the_run_is_stopped_or_killed
 }
 
 #[test]
-fn whoever_waits_for_others_does_so_within_its_time() {
+fn waiting_for_others_counts_toward_the_time_limit() {
     let limited = "[role.action.limits]\ntimeout = \"2s\"\n[role.action.allow]";
     let place =
         place(&team("investment = 100", 8, &["A", "B"]).replace("[role.action.allow]", limited));
@@ -156,7 +156,7 @@ fn whoever_waits_for_others_does_so_within_its_time() {
     assert_eq!(failed["fault"], "timeout");
     let other = if failed["role"] == "A" { "B" } else { "A" };
     assert!(
-        held_back_now(&place, other).is_some(),
+        current_reservation(&place, other).is_some(),
         "the one that waited has failed: {failed}"
     );
     process.kill();

@@ -60,7 +60,7 @@ fn asking(held: Arc<()>) -> impl Fn(SandboxCall, Gateway) -> AttemptFuture + Sen
 }
 
 #[test]
-fn an_attempt_that_asks_gives_back_what_it_held_while_others_are_at_work() {
+fn an_attempt_that_asks_releases_its_resources_while_others_run() {
     let team = team(vec![
         role("A", "UserRequirement", &["Ask"]),
         role("B", "UserRequirement", &["Watch"]),

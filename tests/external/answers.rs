@@ -12,7 +12,7 @@ use super::{STDIO, TEAM, heard, place};
 use crate::workspace::Workspace;
 
 #[test]
-fn what_is_outside_speaks_as_nobody_in_the_team() {
+fn the_outside_cannot_use_the_name_of_a_role() {
     // A human role that receives messages of A shows their sender.
     let team = TEAM
         .replace("EXTERNAL", STDIO)
@@ -81,7 +81,7 @@ fn answering(
 }
 
 #[test]
-fn what_a_server_took_is_not_posted_again_whatever_it_answers() {
+fn an_accepted_message_is_not_posted_again_whatever_the_answer() {
     let told = ", and its answer is no list of messages";
     let cases: [(&str, Option<usize>, &[u8], &str); 10] = [
         ("200 OK", None, b"", ""),

@@ -104,7 +104,7 @@ fn check_differences(place: &Workspace, second: &str, again: &str) {
 }
 
 #[test]
-fn copies_of_a_storage_that_went_on_by_themselves_part_where_they_did() {
+fn copies_of_a_storage_that_continued_separately_differ_from_that_point_on() {
     let place = Workspace::of("fan-in");
     place.run().expect(3);
     copy(&place, "store", "copy");
@@ -125,7 +125,7 @@ fn copies_of_a_storage_that_went_on_by_themselves_part_where_they_did() {
 }
 
 #[test]
-fn a_fork_can_be_given_away_while_the_team_runs() {
+fn a_fork_can_be_written_elsewhere_while_the_team_runs() {
     let team = fs::read_to_string(concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/fixtures/fan-in/team.toml"
@@ -218,7 +218,7 @@ const REFUSED: [(&[&str], &str); 14] = [
 ];
 
 #[test]
-fn what_is_no_fork_is_refused_and_nothing_is_made() {
+fn invalid_forks_are_rejected_and_nothing_is_created() {
     let place = done();
     let before = bytes(&place, "store");
     for (args, part) in REFUSED {
@@ -231,7 +231,7 @@ fn what_is_no_fork_is_refused_and_nothing_is_made() {
 }
 
 #[test]
-fn a_team_json_alone_can_be_forked_at_the_checkpoint_it_holds() {
+fn a_team_json_alone_can_be_forked_at_its_checkpoint() {
     let place = Workspace::of("fan-in");
     place.run().expect(3);
     fs::remove_file(place.path("store/team.db")).unwrap();
@@ -268,7 +268,7 @@ fn a_team_json_alone_can_be_forked_at_the_checkpoint_it_holds() {
 }
 
 #[test]
-fn a_value_that_a_finished_action_of_the_open_step_writes_too_is_warned_of() {
+fn setting_a_value_that_a_finished_action_of_the_open_step_writes_causes_a_warning() {
     let place = Workspace::with(
         "schema = 'strata.team/1'\n[team]\nname = 't'\nidea = 'go'\n[env.scope.notes]\n\
          [[role]]\nname = 'A'\nwatch = ['UserRequirement']\n\

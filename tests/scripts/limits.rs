@@ -22,7 +22,7 @@ fn a_script_has_the_limits_of_its_action() {
     ];
     let cases = spins.map(|case| (case, "cpu: CPU limit of 2s")).into_iter();
     for ((team, ending, text), fault) in cases.chain(hoards.map(|case| (case, "memory: "))) {
-        let place = shipped(team);
+        let place = copy_of_shipped_team(team);
         place.write(&format!("greedy.{ending}"), text);
         let component = format!("Runner.Run=greedy.{ending}");
         let failed = place
@@ -50,7 +50,7 @@ fn a_script_has_the_limits_of_its_action() {
 }
 
 #[test]
-fn a_script_in_python_that_never_ends_shows_where_it_was() {
+fn a_script_in_python_that_never_ends_is_reported_with_its_line() {
     let place = team("work.py");
     let text = fs::read_to_string(place.path("team.toml")).unwrap();
     let limits = "[role.action.limits]\ncpu = \"2s\"\n";
@@ -100,7 +100,7 @@ fn a_script_in_python_that_never_ends_shows_where_it_was() {
 }
 
 #[test]
-fn a_python_script_that_opens_what_is_not_granted_is_told_which_grant_to_add() {
+fn the_missing_grant_of_a_python_script_is_named() {
     let place = team("work.py");
     let ungranted = String::from_utf8(place.read("team.toml")).unwrap();
     place.write("in/a", "data");
@@ -134,7 +134,7 @@ fn a_python_script_that_opens_what_is_not_granted_is_told_which_grant_to_add() {
 }
 
 #[test]
-fn coroutines_of_python_run_and_time_zones_say_what_is_missing() {
+fn coroutines_of_python_work_and_missing_time_zones_are_reported() {
     let place = team("work.py");
     let runs = |text: &str| {
         place.write("work.py", text);

@@ -55,7 +55,9 @@ pub fn misbehave(excess: Misbehaviour, action: &str) -> Result<Option<Output<Val
             Ok(None)
         }
         Misbehaviour::Error => Err(Failure::error("the probe was told to fail")),
-        Misbehaviour::Retryable => Err(Failure::retryable("the probe was told to fail temporarily")),
+        Misbehaviour::Retryable => {
+            Err(Failure::retryable("the probe was told to fail temporarily"))
+        }
         Misbehaviour::Invalid => {
             let data = Value::from("no schema asks for this");
             Ok(Some(Output::new(format!("{action} ok")).data(data)))
