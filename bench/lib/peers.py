@@ -1,4 +1,4 @@
-"""The peers: installed from their registries into a scratch directory, and called. What each of them does is in `peers/`."""
+"""Installs the peers from their registries into a scratch directory, and runs them. Their programs are in `peers/`."""
 
 import os
 import shutil
@@ -10,18 +10,18 @@ from pathlib import Path
 from .measure import Ended, Failed, figures, run, short
 
 HERE = Path(__file__).resolve().parent.parent / "peers"
-INSTALL_S = 900
-"""How long installing one peer may take."""
+INSTALL_TIMEOUT_S = 900
+"""The time limit for installing a peer, in seconds."""
 
 
 @dataclass
 class Peer:
-    """A peer, once it is looked for: how to call it, or why it cannot be called."""
+    """A peer: the command that runs it, or the reason why it cannot be run."""
 
     name: str
     script: str
     durability: str
-    """What it can be set to survive: both `full` and `process`, or `process` only."""
+    """The supported durabilities: `full`, `process` or `both`."""
     packages: list[str]
     registry: str
     command: list[str] = field(default_factory=list)
@@ -29,11 +29,11 @@ class Peer:
     version: str = ""
     why_not: str = ""
 
-    def figures(self, what: str, directory: Path, *arguments, patience_s: float = 120) -> dict:
-        return figures([*self.command, what, directory, *arguments], self.env, patience_s)
+    def figures(self, what: str, directory: Path, *arguments, timeout_s: float = 120) -> dict:
+        return figures([*self.command, what, directory, *arguments], self.env, timeout_s)
 
-    def run(self, what: str, directory: Path, *arguments, until: str | None = None, patience_s: float = 120) -> Ended:
-        return run([*self.command, what, directory, *arguments], until, self.env, patience_s)
+    def run(self, what: str, directory: Path, *arguments, until: str | None = None, timeout_s: float = 120) -> Ended:
+        return run([*self.command, what, directory, *arguments], until, self.env, timeout_s)
 
 
 def known() -> list[Peer]:
@@ -46,14 +46,14 @@ def known() -> list[Peer]:
 
 
 def installed(scratch: Path, say) -> list[Peer]:
-    """All peers, installed where they were not. One that cannot be installed or started says why."""
+    """Return all peers, installed if necessary. One that cannot be installed or started contains the reason."""
     peers = known()
     for peer in peers:
         try:
             place = scratch / peer.name.lower().replace(" ", "-")
             (from_pypi if peer.registry == "PyPI" else from_npm)(peer, place, say)
-            # Also reads its files into memory, so that the first figure is no different from the next.
-            peer.run("cold", scratch / "try" / peer.script, until="durable", patience_s=60)
+            # This also loads its files into the page cache, so that the first measurement is like the others.
+            peer.run("cold", scratch / "try" / peer.script, until="durable", timeout_s=60)
         except (Failed, OSError, subprocess.TimeoutExpired) as error:
             peer.why_not = f"does not run here: {error}"
             say(f"{peer.name} {peer.why_not}")
@@ -65,12 +65,12 @@ def from_pypi(peer: Peer, place: Path, say) -> None:
     python = place / "bin" / "python"
     if not (place / "installed").exists():
         say(f"installing {peer.name} into {place}")
-        do([sys.executable, "-m", "venv", place])
-        do([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *peer.packages])
+        run_tool([sys.executable, "-m", "venv", place])
+        run_tool([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *peer.packages])
         (place / "installed").touch()
-    shown = do([python, "-c", f"import importlib.metadata as m; print(m.version({peer.packages[0]!r}))"])
+    shown = run_tool([python, "-c", f"import importlib.metadata as m; print(m.version({peer.packages[0]!r}))"])
     peer.version = shown.strip()
-    # Without the user's own packages, and without writing into the sources of the project.
+    # The options ignore the user's packages, and write nothing into the sources of the project.
     peer.command = [str(python), "-I", "-B", str(HERE / "start.py"), str(HERE / peer.script)]
 
 
@@ -78,20 +78,20 @@ def from_npm(peer: Peer, place: Path, say) -> None:
     if not (place / "installed").exists():
         say(f"installing {peer.name} into {place}")
         place.mkdir(parents=True, exist_ok=True)
-        do(["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", place, *peer.packages])
+        run_tool(["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", place, *peer.packages])
         (place / "installed").touch()
     server = place / "node_modules" / ".bin" / "restate-server"
-    peer.version = do([server, "--version"]).split()[-1]
+    peer.version = run_tool([server, "--version"]).split()[-1]
     peer.command = [sys.executable, "-I", "-B", str(HERE / "start.py"), str(HERE / peer.script)]
     peer.env = {"RESTATE_PREFIX": str(place)}
 
 
-def do(command: list) -> str:
-    """Runs a tool."""
+def run_tool(command: list) -> str:
+    """Run a tool, and return its output. Raises Failed if it fails."""
     words = [str(word) for word in command]
     if shutil.which(words[0]) is None:
         raise Failed(f"there is no `{words[0]}`")
-    done = subprocess.run(words, capture_output=True, text=True, timeout=INSTALL_S, env=dict(os.environ))
+    done = subprocess.run(words, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S, env=dict(os.environ))
     if done.returncode != 0:
         raise Failed(short(done.stderr) or f"`{words[0]}` ended with {done.returncode}")
     return done.stdout

@@ -1,4 +1,4 @@
-"""A provider of a language model that counts what it is paid for, and the fault in the middle of a job of paid calls."""
+"""A provider of a language model that counts the calls, and kills its caller in the middle of a job."""
 
 import json
 import os
@@ -13,11 +13,11 @@ from .measure import Failed, Watchdog
 
 CALLS = 5
 PRICE_USD = 0.01
-PATIENCE_S = 60
+TIMEOUT_S = 60
 
 
 class Provider:
-    """Answers and bills every call, but the one at which the caller is killed: that one is not answered."""
+    """Answers and counts every call, except the one at which the caller is killed."""
 
     def __init__(self):
         self.paid, self.kill_at, self.killer = 0, None, lambda: None
@@ -54,18 +54,20 @@ class Provider:
 
     @staticmethod
     def number(path: str, body: str) -> int:
-        """Which call of the job it is: peers say so in the path, our action in its prompt."""
+        """Return the number of the call in the job, which is in the path for peers and in the prompt for strata-host."""
         found = re.search(r"call-(\d)", body) or re.search(r"/(\d+)$", path)
         return int(found.group(1)) if found else -1
 
-    def paid_again(self, start, go_on, directory: Path, k: int) -> int:
-        """Lets a job be killed at its call `k`, which is not answered, and go on until it is done. Gives how many calls
-        were paid for beyond those that the job needs."""
+    def paid_again(self, start, resume, directory: Path, k: int) -> int:
+        """Run a job that is killed at its call `k`, and resume it until it is done.
+
+        Returns the number of calls beyond those that the job needs.
+        """
         self.paid, self.kill_at = 0, k - 1
         self.work(start, directory)
         if self.kill_at is not None:
             raise Failed(f"never came to call {k}")
-        self.work(go_on, directory)
+        self.work(resume, directory)
         return self.paid - CALLS
 
     def work(self, job: tuple[list, dict], directory: Path) -> None:
@@ -75,14 +77,14 @@ class Provider:
             stdin=subprocess.DEVNULL, start_new_session=True, env={**os.environ, **env},
         )
         self.killer = lambda: kill_all(process.pid, directory / "groups")
-        watchdog = Watchdog(process.pid, PATIENCE_S)
+        watchdog = Watchdog(process.pid, TIMEOUT_S)
         process.wait()
         if watchdog.cancel():
-            raise Failed(f"took longer than {PATIENCE_S} s")
+            raise Failed(f"took longer than {TIMEOUT_S} s")
 
 
 def kill_all(group: int, groups: Path) -> None:
-    """Kills a program, and those process groups that it left word of."""
+    """Kill a process group, and the groups that are listed in a file."""
     others = [int(pid) for pid in groups.read_text().split()] if groups.exists() else []
     for target in [group, *others]:
         try:

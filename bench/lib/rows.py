@@ -1,9 +1,9 @@
-"""The rows of the table: what is measured, in which order, how often. Rounds take turns, so that noise hits all alike."""
+"""The rows of the table. The programs are measured in turns, so that disturbances affect all of them equally."""
 
 import shutil
 from pathlib import Path
 
-from .host import DONE, VOICES, Host
+from .host import DONE, ROLES, Host
 from .measure import Failed, median, run
 from .peers import Peer
 from .provider import CALLS, PRICE_USD, Provider
@@ -11,7 +11,7 @@ from .table import Row, beside, ratio, time
 
 
 class Bench:
-    """Everything that rows need."""
+    """The programs to measure, and the settings."""
 
     def __init__(self, host: Host, peers: list[Peer], directory: Path, quick: bool, say):
         self.host, self.peers, self.quick, self.say = host, peers, quick, say
@@ -22,14 +22,14 @@ class Bench:
         return quick if self.quick else full
 
     def place(self) -> Path:
-        """A new directory for one program."""
+        """Return a new directory for one program."""
         self.used += 1
         place = self.directory / str(self.used)
         place.mkdir(parents=True)
         return place
 
     def each_peer(self, row: Row, measure, ours_us: float | None = None, only=lambda peer: True) -> None:
-        """Fills in what peers take, or why they do not."""
+        """Add the results of the peers to a row, or the reasons why there are none."""
         for peer in filter(only, self.peers):
             row.peers[peer.name] = self.of_peer(peer, lambda peer=peer: measure(peer), ours_us)
 
@@ -45,7 +45,7 @@ class Bench:
 
 
 def in_turns(bench: Bench, ours, theirs: dict) -> tuple[list, dict]:
-    """Measures ours and each of theirs, again and again; a peer that fails once is not asked again."""
+    """Measure strata-host and the peers in several rounds. A peer that fails is not measured again."""
     mine, others = [], {name: [] for name in theirs}
     for _ in range(bench.rounds):
         mine.append(ours())
@@ -131,12 +131,12 @@ def wide(bench: Bench) -> Row:
 
 def resume(bench: Bench, messages: int, only=lambda peer: True) -> Row:
     host, storage = bench.host, bench.place()
-    host.run(host.team(storage, "process", VOICES), storage / "store", messages - 1)
+    host.run(host.team(storage, "process", ROLES), storage / "store", messages - 1)
     ready, failed = {}, {}
     for peer in runnable(bench, only):
         ready[peer.name] = (peer, bench.place())
         try:
-            peer.run("prepare", ready[peer.name][1], messages, patience_s=180)
+            peer.run("prepare", ready[peer.name][1], messages, timeout_s=180)
         except Failed as error:
             failed[peer.name] = f"failed: {error}"
             del ready[peer.name]
@@ -147,7 +147,7 @@ def resume(bench: Bench, messages: int, only=lambda peer: True) -> Row:
         return host.resume(storage / "store", done[0], DONE).seconds * 1e6
 
     def theirs(peer: Peer, place: Path) -> float:
-        # Each resumes the same state: one that has ended is no longer one to resume.
+        # A run that has ended cannot be resumed again, so each round uses a copy.
         copy = bench.place()
         shutil.copytree(place, copy, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.sock"))
         return peer.run("resume", copy, until="durable").seconds * 1e6
@@ -190,12 +190,12 @@ def call(bench: Bench) -> Row:
 
 def memory(bench: Bench) -> Row:
     host, messages, place = bench.host, 10_000, bench.place()
-    ours = host.run(host.team(place, voices=VOICES), place / "store", messages).peak_mib
+    ours = host.run(host.team(place, roles=ROLES), place / "store", messages).peak_mib
     row = Row("peak memory of a run with 10,000 messages", f"{ours:.0f} MiB", "≤ 40 MiB", ours <= 40)
 
     def theirs(peer: Peer) -> str:
         at = bench.place()
-        peer.run("prepare", at, messages, patience_s=180)
+        peer.run("prepare", at, messages, timeout_s=180)
         ended = peer.run("resume", at, until="durable")
         told = [line for line in ended.lines if line.startswith("peak_mib ")]
         return f"{float(told[0].split()[1]) if told else ended.peak_mib:.0f} MiB"
@@ -249,5 +249,5 @@ def paid(bench: Bench) -> list[Row]:
 
 
 def dollars(again: list[int]) -> str:
-    """How much is paid again over all k, and the calls for each."""
+    """Return the cost of repeated calls over all k, and their number for each k."""
     return f"${sum(again) * PRICE_USD:.2f} ({' '.join(str(calls) for calls in again)})"

@@ -1,11 +1,11 @@
-"""The table: a row for each thing that is measured, as text for a terminal or as Markdown."""
+"""The table, as text for a terminal or as Markdown."""
 
 from dataclasses import dataclass, field
 
 
 @dataclass
 class Row:
-    """One thing that was measured: ours, what cannot be had cheaper, the peers."""
+    """A row: the figures of strata-host, of the bare operation, and of the peers."""
 
     what: str
     ours: str
@@ -20,7 +20,7 @@ class Row:
 
 
 def time(us: float) -> str:
-    """A time, with as many digits as it is worth."""
+    """Return a time with a suitable unit and number of digits."""
     if us < 100:
         return f"{us:.1f} µs"
     if us < 1000:
@@ -36,12 +36,12 @@ def ratio(value: float) -> str:
 
 
 def beside(us: float, ours: float) -> str:
-    """A peer's time, and how many times ours it is."""
+    """Return the time of a peer, and its ratio to that of strata-host."""
     return f"{time(us)} ({ratio(us / ours)})"
 
 
 def shown(rows: list[Row], peers: list[str], markdown: bool) -> str:
-    head = ["what", "strata-host", "bare limit", "bar", *peers]
+    head = ["what", "strata-host", "bare operation", "goal", *peers]
     cells = [row.cells(peers) for row in rows]
     if markdown:
         lines = [head, ["---"] * len(head), *cells]

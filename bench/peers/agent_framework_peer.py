@@ -1,6 +1,6 @@
 """Microsoft Agent Framework: a workflow whose executor keeps its messages, saved by `FileCheckpointStorage`.
 
-It writes files and renames them without syncing: what it saves survives the process, not a power cut.
+It writes files and renames them without syncing. Saved state survives the end of the process, but not a power loss.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from common import CALLS, TEXT, Clock, durable, main, paid_call, tell_rounds
 
 
 class Keeper(Executor):
-    """Follows itself as long as `more` says so, and keeps the messages that `say` makes."""
+    """An executor that runs again while `more` is true, and keeps the messages that `say` returns."""
 
     def __init__(self, say, more):
         super().__init__(id="keeper")
@@ -92,7 +92,7 @@ def wide(directory: str, actions: str, rounds: str) -> None:
 
 
 def prepare(directory: str, messages: str) -> None:
-    """A run with many messages that stands before its next step. They come in one go: only what is saved counts here."""
+    """Prepare a run with many messages that can be resumed. The messages are added at once."""
 
     def say(keeper: Keeper) -> list:
         if keeper.messages:

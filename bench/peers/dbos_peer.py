@@ -1,5 +1,6 @@
-"""DBOS: a workflow function whose steps are saved in SQLite, put into write-ahead mode. A resume runs the function again;
-steps that are saved return what they returned.
+"""DBOS: a workflow function whose steps are saved in SQLite, in write-ahead mode.
+
+A resume runs the function again. Saved steps return their saved results.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ NAME = "w"
 
 
 def prepared(directory: str, durability: str = "full") -> None:
-    """Sets DBOS up on a database in write-ahead mode, which it keeps."""
+    """Set up DBOS with a database in write-ahead mode."""
     path = f"{directory}/dbos.sqlite"
     sqlite3.connect(path).execute("PRAGMA journal_mode=WAL")
     level = "FULL" if durability == "full" else "NORMAL"
@@ -88,7 +89,7 @@ def wide(directory: str, actions: str, rounds: str) -> None:
 
 
 def stops_behind(directory: str, messages: int | None) -> None:
-    """A workflow of so many steps and one more. To prepare, it is killed before that; else it ends with it."""
+    """Run a workflow with a number of steps and one more. The preparation is killed before the last one."""
     prepared(directory, "process" if messages else "full")
     count = f"{directory}/count.json"
 

@@ -23,7 +23,7 @@ def saver(directory: str, durability: str = "full") -> SqliteSaver:
 
 
 def looped(node, more, checkpointer, **options):
-    """A graph of one node that follows itself as long as `more` says so."""
+    """Return a graph of one node that runs again while `more` is true."""
     graph = StateGraph(State)
     graph.add_node("a", node)
     graph.add_edge(START, "a")
@@ -65,7 +65,7 @@ def wide(directory: str, actions: str, rounds: str) -> None:
 
 
 def prepare(directory: str, messages: str) -> None:
-    """A run with many messages that stands before its next step. They come in one go: only what is saved counts here."""
+    """Prepare a run with many messages that can be resumed. The messages are added at once."""
     graph = looped(lambda state: {"messages": [TEXT]}, lambda _: False, saver(directory), interrupt_before=["a"])
     graph.invoke({"messages": [TEXT for _ in range(int(messages))]}, config(10), durability="sync")
 

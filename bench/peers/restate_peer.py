@@ -1,5 +1,6 @@
-"""Restate: its server, which keeps the journal, and a service of Node.js beside it. Runs with any Python; the programs
-are those of the npm prefix that `RESTATE_PREFIX` names.
+"""Restate: its server, which keeps the journal, and a service in Node.js.
+
+`RESTATE_PREFIX` is the npm prefix in which both are installed.
 """
 
 import json
@@ -16,11 +17,11 @@ from pathlib import Path
 from common import CALLS, TEXT, durable, main, median, tell_rounds
 
 PREFIX = os.environ.get("RESTATE_PREFIX", "")
-PATIENCE_S = 30
+TIMEOUT_S = 30
 
 
 class Cluster:
-    """A server and a service in a directory, with ports of their own that are kept there."""
+    """A server and a service whose data and port numbers are in a directory."""
 
     def __init__(self, directory: str, url: str = "", hold: bool = False):
         self.fresh = not os.path.exists(f"{directory}/ports.json")
@@ -31,7 +32,7 @@ class Cluster:
             **os.environ, "RESTATE_INGRESS__BIND_ADDRESS": f"127.0.0.1:{self.ingress}",
             "RESTATE_ADMIN__BIND_ADDRESS": f"127.0.0.1:{self.admin}", "RESTATE_BIND_ADDRESS": f"127.0.0.1:{node}",
             "RESTATE_LOG_FILTER": "error", "RESTATE_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "1",
-            # One partition: nothing here would be spread over several.
+            # The measurements use only one partition.
             "RESTATE_DEFAULT_NUM_PARTITIONS": "1",
         }
         service = [f"{Path(__file__).parent}/restate_service.mjs", PREFIX, str(self.service_port), str(CALLS), TEXT, url]
@@ -56,14 +57,14 @@ class Cluster:
         return patiently(lambda: post(f"http://127.0.0.1:{self.ingress}/bench/{handler}{way}", body))
 
     def heard(self, word: str) -> None:
-        """Waits for a line of the service."""
+        """Wait for a line of the service."""
         for line in self.service.stdout:
             if line.strip() == word:
                 return
         raise RuntimeError(f"the service ended before it said `{word}`")
 
     def peak_mib(self) -> float:
-        """The most memory that the service and the server have had."""
+        """Return the peak memory of the service and the server in MiB."""
         started = [self.service.pid, self.server.pid, *children(self.server.pid)]
         return sum(peak_kib(pid) for pid in started) / 1024
 
@@ -78,7 +79,7 @@ class Cluster:
 
 
 def children(pid: int) -> list[int]:
-    """The npm package starts the server from a script of Node.js."""
+    """Return the children of a process. The npm package starts the server from a Node.js script."""
     found = Path(f"/proc/{pid}/task/{pid}/children")
     return [int(child) for child in found.read_text().split()] if found.exists() else []
 
@@ -104,8 +105,8 @@ def post(url: str, body):
 
 
 def patiently(ask):
-    """Asks until somebody listens."""
-    until = time.monotonic() + PATIENCE_S
+    """Send requests until the server answers."""
+    until = time.monotonic() + TIMEOUT_S
     while True:
         try:
             return ask()
@@ -167,7 +168,7 @@ def cold(directory: str) -> None:
 
 def calls(directory: str, url: str, shape: str, phase: str) -> None:
     cluster = Cluster(directory, url)
-    # The server is a process group of its own.
+    # The server has its own process group.
     Path(f"{directory}/groups").write_text(str(cluster.server.pid))
     try:
         if phase == "start":

@@ -1,9 +1,9 @@
-// The service that Restate's server calls: the same jobs as those of the other peers, each action a `ctx.run`.
-// Called as `node restate_service.mjs PREFIX PORT CALLS TEXT [URL]`; the SDK is below PREFIX.
+// The service that Restate's server calls. It has the same jobs as the other peers; each action is a `ctx.run`.
+// Usage: `node restate_service.mjs PREFIX PORT CALLS TEXT [URL]`. The SDK is installed in PREFIX.
 
 import { createRequire } from "node:module";
 
-// The SDK needs this of Node.js 22; with it it works on 20 as well.
+// A function of Node.js 22 that the SDK needs, for Node.js 20.
 Promise.withResolvers ??= () => {
   const parts = {};
   parts.promise = new Promise((resolve, reject) => Object.assign(parts, { resolve, reject }));
@@ -18,7 +18,7 @@ const paid = async (number) => (await fetch(`${url}/${number}`, { method: "POST"
 const bench = restate.service({
   name: "bench",
   handlers: {
-    // What lies between the beginnings of two actions is one durable step.
+    // The time between the beginnings of two actions is that of one durable step.
     chain: async (ctx, { steps, seconds }) => {
       const begun = performance.now();
       const ticks = [];
@@ -40,7 +40,7 @@ const bench = restate.service({
     hold: async (ctx, { messages }) => {
       for (let n = 0; n < messages; n += 1) await ctx.run("step", () => text);
       say("held");
-      // Whoever prepares kills this process now; whoever resumes has it go on.
+      // The preparation kills this process here. The resume continues.
       if (process.env.HOLD) await new Promise(() => {});
       await ctx.run("next", () => text);
       say("durable");

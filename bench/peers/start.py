@@ -1,4 +1,4 @@
-"""Starts a peer's program with what lies beside it, in a Python that knows of nothing else."""
+"""Runs a peer's program in an isolated Python that can also import the modules of this directory."""
 
 import os
 import runpy
