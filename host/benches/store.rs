@@ -1,6 +1,8 @@
-//! What the store costs, beside what the disk costs: `cargo bench -p strata-host --bench store`.
+//! The cost of the store, compared with that of the disk:
+//! `cargo bench -p strata-host --bench store`.
 //!
-//! Ratios are of medians of one run, measured in turns, so that a busy machine disturbs both sides alike.
+//! Ratios are those of the medians of one run. Both sides are measured in turns, so that
+//! disturbances affect both equally.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -23,11 +25,12 @@ use strata_host::storage::{
     team_json,
 };
 
-/// What an action says, each time: with what goes with it, a message of some 400 bytes.
+/// The content of each output. The message has about 400 bytes.
 const CONTENT: usize = 300;
-/// A page of the disk.
+/// The size of a page of the disk.
 const PAGE: usize = 4096;
-/// After how many pages the raw log begins anew, as the store's log does.
+/// The number of pages after which the raw log is overwritten from its beginning, like the store's
+/// log.
 const LOG_PAGES: u64 = 2000;
 
 fn main() -> anyhow::Result<()> {
@@ -40,7 +43,7 @@ fn main() -> anyhow::Result<()> {
     files()
 }
 
-/// A role that hears itself.
+/// Returns a role that receives its own messages.
 fn team() -> Arc<Team> {
     let retry = RetryPolicy {
         retries: 0,
@@ -81,7 +84,7 @@ fn team() -> Arc<Team> {
     })
 }
 
-/// A run that is stored as it goes.
+/// A run that is stored.
 struct Run {
     stepper: Stepper,
     store: Box<dyn Lease>,
@@ -112,7 +115,7 @@ impl Run {
         Ok(run)
     }
 
-    /// Stores an event and lets it happen; gives what storing took.
+    /// Stores and applies an event, and returns the time for storing it.
     fn happen(&mut self, event: Event, durability: Durability) -> anyhow::Result<Duration> {
         let record = Record {
             line: self.line,
@@ -129,7 +132,8 @@ impl Run {
         Ok(took)
     }
 
-    /// Makes a step; gives what storing its events took, and the snapshot where one was due.
+    /// Makes a step, and returns the times for storing its events and for a snapshot, if one was
+    /// due.
     fn step(&mut self, durability: Durability) -> anyhow::Result<[Duration; 5]> {
         let mut took = [Duration::ZERO; 5];
         for part in took.iter_mut().take(4) {
@@ -145,7 +149,7 @@ impl Run {
     }
 }
 
-/// The next event of a run in which everything succeeds.
+/// Returns the next event of a run in which everything succeeds.
 fn next(stepper: &Stepper) -> Event {
     match stepper.next() {
         Effect::Record(event) => event,
@@ -181,7 +185,7 @@ fn mean(times: &[Duration]) -> f64 {
     times.iter().sum::<Duration>().as_secs_f64() * 1e6 / times.len() as f64
 }
 
-/// One durable append and one durable page of a raw log, in turns.
+/// Measures a durable append and a durable page of a raw log, in turns.
 fn durable(temp: &Path) -> anyhow::Result<()> {
     let mut run = Run::new(temp.join("durable"))?;
     let raw = OpenOptions::new()
@@ -219,7 +223,7 @@ fn raw_page(file: &File, n: u64) -> anyhow::Result<Duration> {
     Ok(start.elapsed())
 }
 
-/// Appends that survive the process only.
+/// Measures appends that survive only the end of the process.
 fn process(temp: &Path) -> anyhow::Result<()> {
     let mut run = Run::new(temp.join("process"))?;
     let mut appends = Vec::new();
@@ -235,9 +239,9 @@ fn process(temp: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a step costs late in a run and early in it.
+/// Measures the cost of a step early and late in a run.
 fn growth(temp: &Path) -> anyhow::Result<()> {
-    /// How many steps are measured each time.
+    /// The number of steps that are measured each time.
     const WINDOW: usize = 1000;
     let mut run = Run::new(temp.join("growth"))?;
     let mut steps = Vec::new();
@@ -281,7 +285,7 @@ fn growth(temp: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What it takes to open a run and get at its state.
+/// Measures opening a run and loading its state.
 fn loading(temp: &Path) -> anyhow::Result<()> {
     let mut results = Vec::new();
     for count in [100, 10_000] {
@@ -316,7 +320,7 @@ fn loading(temp: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What it takes to begin a run.
+/// Measures starting a run.
 fn creating(temp: &Path) -> anyhow::Result<()> {
     let mut times = Vec::new();
     for n in 0..21 {
@@ -329,7 +333,7 @@ fn creating(temp: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What `team.json` takes.
+/// Measures writing `team.json`.
 fn files() -> anyhow::Result<()> {
     let mut stepper = Stepper::new(team(), Environment::new(&team()));
     let started = stepper.run_started_event("run-1".into(), "go".into(), BTreeMap::new());

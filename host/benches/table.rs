@@ -1,9 +1,9 @@
-//! The host's own figures for the table of `bench/run`, measured from inside: each beside what cannot be had cheaper,
-//! in turns in one run. Prints one JSON object; asserts nothing.
+//! Figures for the table of `bench/run` that are measured within the process: each is measured in
+//! turns with the bare operation. Prints a JSON object, and asserts nothing.
 //!
-//! `table WHAT DIR PROBE NUMBER…`, where `DIR` is a new directory on the disk to measure and `PROBE` the component of
-//! `plugins/probe`. What is measured is in a file each below `table/`; what is measured from outside, as the whole
-//! program (starting, resuming, memory), is the script's.
+//! `table WHAT DIR PROBE NUMBER…`, where `DIR` is a new directory on the disk to measure and
+//! `PROBE` the component of `plugins/probe`. The modules below `table/` contain one measurement
+//! each. The script measures the whole program (starting, resuming, memory).
 
 use std::path::{Path, PathBuf};
 
@@ -28,7 +28,7 @@ fn main() -> anyhow::Result<()> {
         .filter(|word| word != "--bench")
         .collect();
     let [what, dir, probe, numbers @ ..] = given.as_slice() else {
-        // So that `cargo bench` says what this is instead of failing.
+        // `cargo bench` prints a usage message instead of failing.
         println!(
             "usage: table call|full|process|growth|wide|teams|ring|crowd DIR PROBE NUMBER…   (see bench/run)"
         );

@@ -1,34 +1,34 @@
-//! What cannot be had cheaper: bytes that are written to a file, and made safe.
+//! The bare operation: writing bytes to a file, durably.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Instant;
 
-/// What one step writes at least: its message and what goes with it fit into a page of a database.
+/// The size of a page of a database, which is the minimum that a step writes.
 const PAGE: usize = 4096;
-/// How many pages a log has that is used again and again, as that of the database.
+/// The number of pages of a log that is overwritten repeatedly, like that of the database.
 const LOG_PAGES: u64 = 2000;
 
-/// Where a log is written.
+/// Where a page is written in the log.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum At {
-    /// At its end.
+    /// At the end of the file.
     End,
-    /// Over what is there already: nothing but the page itself has to be made safe.
+    /// Over an existing page, so only the page itself has to be synced.
     Again,
 }
 
-/// How a log is made to last.
+/// What a written page must survive.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// The power is lost.
+    /// A power loss.
     PowerLoss,
-    /// The process is killed.
+    /// The end of the process.
     Kill,
 }
 
-/// The simplest log there is: a page is written, and synced where it must be.
+/// A minimal log: a page is written, and synced if necessary.
 pub(crate) struct Log {
     file: File,
     pages: u64,
@@ -51,7 +51,7 @@ impl Log {
         })
     }
 
-    /// Writes a page; gives how long that took, in microseconds.
+    /// Writes a page, and returns the time in microseconds.
     pub(crate) fn write(&mut self) -> anyhow::Result<f64> {
         let page = [self.pages as u8; PAGE];
         let place = match self.at {

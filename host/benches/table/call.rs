@@ -1,4 +1,5 @@
-//! What one action call costs beside raw wasmtime doing the same: fresh store, instantiate, call, drop.
+//! The cost of an action call, compared with the same in raw wasmtime: new store, instantiate,
+//! call, drop.
 
 use std::future::Future;
 use std::time::{Duration, Instant};
@@ -28,12 +29,12 @@ mod generated {
     wasmtime::component::bindgen!({ path: "../wit", world: "action", exports: { default: async } });
 }
 
-/// Batches of each kind; the median is over these.
+/// The number of batches of each kind. The result is their median.
 const BATCHES: usize = 200;
-/// Calls in a batch.
+/// The number of calls in a batch.
 const CALLS: u32 = 100;
 
-/// Raw wasmtime with a pool, epochs, and functions looked up beforehand.
+/// Raw wasmtime with a pool, epochs, and functions that are looked up in advance.
 struct Raw {
     pre: InstancePre<()>,
     indices: GuestIndices,
@@ -110,7 +111,7 @@ impl Raw {
     }
 }
 
-/// The same through the sandbox.
+/// The same call through the sandbox.
 struct Ours {
     sandbox: WasmSandbox,
     call: SandboxCall,

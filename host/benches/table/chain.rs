@@ -1,4 +1,5 @@
-//! A chain of steps, each with one action in a fresh sandbox and one message, each safe before the next begins.
+//! A chain of steps with one action in a new sandbox and one message each. Each step is durable
+//! before the next one begins.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -9,24 +10,24 @@ use strata_host::storage::Durability;
 use super::bare::{At, Log, Until};
 use super::run::{CONTENT_BYTES, Place, mean, median, peak_mib, to_its_end};
 
-/// How many steps are looked at around one that is asked for.
+/// The number of steps that are measured around a given step.
 const WINDOW: usize = 100;
 
-/// How many roles of a long run say something of their own: too many for a text to come again within the 64 KiB that
-/// LZ4 looks back.
+/// The number of roles with different texts in a long run, so that no text is repeated within the
+/// 64 KiB that LZ4 looks back.
 const VOICES: usize = 100;
 
-/// A durable step beside a bare `fdatasync`, in turns.
+/// Measures a durable step and a bare `fdatasync`, in turns.
 pub(crate) fn full(place: &Place, steps: usize) -> anyhow::Result<Value> {
     beside(place, steps, Durability::Full, Until::PowerLoss)
 }
 
-/// A step that survives `kill -9` beside a bare `write`, in turns.
+/// Measures a step that survives `kill -9` and a bare `write`, in turns.
 pub(crate) fn process(place: &Place, steps: usize) -> anyhow::Result<Value> {
     beside(place, steps, Durability::Process, Until::Kill)
 }
 
-/// What was measured of steps, and of the bare writes between them, which count for no step.
+/// The times of steps, and of the bare writes between them, which are not part of a step.
 #[derive(Default)]
 struct Times {
     steps: Vec<f64>,
@@ -58,7 +59,7 @@ fn beside(
     })?;
     drop(to_its_end(driver)?);
     let times = std::mem::take(&mut *times.lock().unwrap_or_else(PoisonError::into_inner));
-    // The first step begins with whatever came before it.
+    // The first step includes what was done before it.
     let ours = &times.steps[1..];
     Ok(json!({
         "step_us": median(ours), "mean_us": mean(ours),
@@ -66,7 +67,7 @@ fn beside(
     }))
 }
 
-/// What a step costs late in a run and early in it, and what the run weighs.
+/// Measures the cost of a step early and late in a run, and the size of the run on the disk.
 pub(crate) fn growth(place: &Place, steps: usize) -> anyhow::Result<Value> {
     let times = Arc::new(Mutex::new(Vec::with_capacity(steps)));
     let (seen, mut begun) = (times.clone(), Instant::now());

@@ -1,5 +1,5 @@
-//! A team that runs as in the product: real components in the sandbox, the driver, the store on the disk. Every commit
-//! of a step is told to whoever measures.
+//! Runs a team as the product does: real components in the sandbox, the driver, the store on the
+//! disk. A function is called at every commit of a step.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,17 +16,17 @@ use strata_host::storage::{
     Durability, FIRST_LINE, ReplacePolicy, SavedDefinition, StorageLocation,
 };
 
-/// How many bytes each message has.
+/// The number of bytes of each message.
 pub(crate) const CONTENT_BYTES: usize = 1000;
 
-/// Where is measured, and with what.
+/// The directory and the probe of a measurement.
 pub(crate) struct Place {
     pub(crate) dir: PathBuf,
     pub(crate) probe: PathBuf,
 }
 
 impl Place {
-    /// An action of the probe that returns a message.
+    /// Returns an action of the probe that outputs a message.
     pub(crate) fn action(&self, name: &str) -> String {
         let (probe, text) = (self.probe.display(), text(name));
         format!(
@@ -34,7 +34,7 @@ impl Place {
         )
     }
 
-    /// The beginning of a team file.
+    /// Returns the beginning of a team file.
     pub(crate) fn head(&self, steps: usize, parallel: usize) -> String {
         format!(
             "schema = \"strata.team/1\"\n[team]\nname = \"bench\"\nidea = \"go\"\n\
@@ -42,12 +42,12 @@ impl Place {
         )
     }
 
-    /// A role that hears itself: each step one action and one message.
+    /// Returns a role that receives its own messages: one action and one message per step.
     pub(crate) fn chain(&self, steps: usize) -> String {
         self.ring(1, steps)
     }
 
-    /// Roles that hand on to each other in turn: each step one action and one message.
+    /// Returns roles that send messages to each other in turn: one action and one message per step.
     pub(crate) fn ring(&self, roles: usize, steps: usize) -> String {
         let mut team = self.head(steps, 8);
         for n in 0..roles {
@@ -61,8 +61,8 @@ impl Place {
         team
     }
 
-    /// A team that is ready to run in the directory `name`. `committed` is called after each commit of a step is as
-    /// safe as it gets, and before anything else happens.
+    /// Prepares a team in the directory `name`. `committed` is called when a commit of a step is
+    /// durable, before anything else happens.
     pub(crate) fn prepare(
         &self,
         name: &str,
@@ -102,12 +102,12 @@ impl Place {
     }
 }
 
-/// What an action of this name says: words in an order of its own, from as many as people use. Whatever is compressed,
-/// it is no better off than with prose.
+/// Returns the output of an action: random words that depend on its name, so that compression does
+/// not profit from repetition.
 fn text(name: &str) -> String {
     const LETTERS: &[u8] = b"etaoinshrdlu";
     const VOCABULARY: u64 = 2000;
-    // Knuth's generator of random numbers, MMIX.
+    // Knuth's random number generator MMIX.
     let next = |state: u64| {
         state
             .wrapping_mul(6_364_136_223_846_793_005)
@@ -142,19 +142,19 @@ pub(crate) fn to_its_end(mut driver: Driver) -> anyhow::Result<Driver> {
     Ok(driver)
 }
 
-/// The median, in microseconds.
+/// Returns the median in microseconds.
 pub(crate) fn median(times_us: &[f64]) -> f64 {
     let mut sorted = times_us.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len() / 2).copied().unwrap_or_default()
 }
 
-/// The mean.
+/// Returns the mean.
 pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// The most memory that this process has had, in MiB.
+/// Returns the peak memory of this process in MiB.
 pub(crate) fn peak_mib() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

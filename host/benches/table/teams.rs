@@ -1,5 +1,6 @@
-//! Many teams in one process beside one team alone: durable steps a second, of teams that share a log and of those that
-//! sync each their own, and how many bare syncs the disk does meanwhile when as many threads ask for them.
+//! Many teams in one process, compared with one team: durable steps per second of teams that share
+//! a log, and of teams with separate logs; and bare syncs per second with the same number of
+//! threads.
 
 use std::time::Instant;
 
@@ -10,10 +11,10 @@ use strata_host::{GroupLog, LiveEnvironment, Start, WhenIdle};
 use super::bare::{At, Log, Until};
 use super::run::Place;
 
-/// Bare syncs of each thread.
+/// The number of bare syncs per thread.
 const SYNCS: usize = 200;
 
-/// One team, then many, each as an embedded environment.
+/// Measures one team, and then many, each as an embedded environment.
 pub(crate) fn teams(place: &Place, teams: usize, steps: usize) -> anyhow::Result<Value> {
     let team = place.dir.join("team.toml");
     std::fs::write(&team, place.chain(steps))?;
@@ -56,7 +57,7 @@ pub(crate) fn teams(place: &Place, teams: usize, steps: usize) -> anyhow::Result
     }))
 }
 
-/// Bare syncs a second, by this many threads.
+/// Returns the bare syncs per second of a number of threads.
 fn bare(place: &Place, threads: usize) -> anyhow::Result<f64> {
     let logs = (0..threads).map(|n| {
         Log::new(
@@ -80,7 +81,7 @@ fn bare(place: &Place, threads: usize) -> anyhow::Result<f64> {
     Ok((threads * SYNCS) as f64 / begun.elapsed().as_secs_f64())
 }
 
-/// What this process has spent so far, in microseconds of processor time.
+/// Returns the processor time of this process in microseconds.
 fn cpu_us() -> f64 {
     let spent = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     spent.tv_sec as f64 * 1e6 + spent.tv_nsec as f64 / 1e3

@@ -1,4 +1,4 @@
-//! Many roles in one team: all at work in one step, or one after the other.
+//! Many roles in one team: all of them active in each step, or one after the other.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -8,8 +8,8 @@ use strata_host::storage::Durability;
 
 use super::run::{Place, mean, median, peak_mib, to_its_end};
 
-/// Many actions in one step, and a join that waits for all of them before the next round. A round is the step of the
-/// many and the step of the one who gets what the join lets go.
+/// Measures many actions in one step, and a join that waits for all of them. A round consists of
+/// this step and the step of the role that receives the messages of the join.
 pub(crate) fn wide(place: &Place, roles: usize, rounds: usize) -> anyhow::Result<Value> {
     let mut team = place.head(rounds * 2, roles);
     let names: Vec<String> = (0..roles).map(|n| format!("\"R{n}\"")).collect();
@@ -30,20 +30,20 @@ pub(crate) fn wide(place: &Place, roles: usize, rounds: usize) -> anyhow::Result
         .chunks_exact(2)
         .map(|round| round.iter().sum())
         .collect();
-    // The first one brings up the threads.
+    // The first round starts the threads.
     Ok(
         json!({ "round_us": median(&rounds[1..]), "mean_us": mean(&rounds[1..]), "rounds": rounds.len() - 1 }),
     )
 }
 
-/// Many roles, of whom one is at work at a time: each hands on to the next.
+/// Measures many roles, one of which is active at a time.
 pub(crate) fn ring(place: &Place, roles: usize, steps: usize) -> anyhow::Result<Value> {
     let team = place.ring(roles, steps);
     let taken = self::steps(place, &team, Durability::Process)?;
     Ok(taken.early_and_late(1.0))
 }
 
-/// Many roles, all of whom are at work in each step: each hears itself.
+/// Measures many roles that are all active in each step, because each receives its own messages.
 pub(crate) fn crowd(place: &Place, roles: usize, steps: usize) -> anyhow::Result<Value> {
     let mut team = place.head(steps, 64);
     for n in 0..roles {
@@ -60,7 +60,8 @@ struct Steps {
 }
 
 impl Steps {
-    /// The first tenth of the run (but its first step) and the last, per action.
+    /// The costs per action in the first tenth of the run, without its first step, and in the last
+    /// tenth.
     fn early_and_late(&self, actions: f64) -> Value {
         let tenth = (self.times_us.len() / 10).max(2);
         let (early, late) = (
@@ -74,7 +75,7 @@ impl Steps {
     }
 }
 
-/// Runs a team and gives how long each step took.
+/// Runs a team, and returns the duration of each step.
 fn steps(place: &Place, team: &str, durability: Durability) -> anyhow::Result<Steps> {
     let times = Arc::new(Mutex::new(Vec::new()));
     let (seen, mut begun) = (times.clone(), Instant::now());

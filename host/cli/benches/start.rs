@@ -1,6 +1,7 @@
-//! How long a run takes to begin: the whole program, from its start to its end, on a team of one action. Cold, when the
-//! component was never compiled on this machine; warm, when its code is in the cache. Prints medians, and ratios to the
-//! bare start of the program (`--version`) in the same run.
+//! The time to start a run: the whole program, from its start to its end, with a team of one
+//! action. Cold: the component has never been compiled on this machine. Warm: its code is in the
+//! cache. Prints medians, and their ratios to the bare start of the program (`--version`) in the
+//! same run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use strata_host::build;
 
-/// Cold runs of each component: they take seconds for a large one.
+/// The number of cold runs per component. They take seconds for a large one.
 const COLD: usize = 3;
-/// Warm runs.
+/// The number of warm runs.
 const WARM: usize = 15;
 
 const TEAM: &str = r#"schema = "strata.team/1"
@@ -28,7 +29,7 @@ name = "Act"
 component = "action.wasm"
 "#;
 
-/// How long a command takes to its end.
+/// Returns the duration of a command.
 fn took(command: &mut Command) -> Duration {
     let begun = Instant::now();
     let status = command
@@ -49,14 +50,14 @@ fn median(mut times: Vec<Duration>) -> Duration {
     times[times.len() / 2]
 }
 
-/// The host, with a cache of its own.
+/// Returns a command of the host with a cache of this benchmark.
 fn host(cache: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_strata-host"));
     command.env("XDG_CACHE_HOME", cache);
     command
 }
 
-/// Runs the team once, in a storage directory that is new each time.
+/// Runs the team in a new storage directory.
 fn run(folder: &Path, cache: &Path) -> Duration {
     let storage = tempfile::tempdir().expect("a temporary directory");
     let mut command = host(cache);
@@ -93,7 +94,7 @@ fn measure(name: &str, component: &Path, bare: Duration) {
     );
 }
 
-/// The component of a directory of the project.
+/// Builds the component of a directory of the project.
 fn built(dir: &str) -> PathBuf {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
