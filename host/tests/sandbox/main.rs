@@ -4,8 +4,8 @@
 //! - `limits`: every limit is enforced, and only against the guest that exceeds it
 //! - `keys`: every key of `[limits]` and `[allow]` has a guest that does what it forbids
 //! - `grants`: what is not granted is refused
-//! - `plain`, `echo`: functions of foreign components
-//! - `people`: guests that ask a person
+//! - `foreign_component`, `echo`: functions of foreign components
+//! - `human`: guests that ask a person
 //! - `source`: what faults tell about a guest's source
 //! - `bombs`: inputs that are small for a guest but would be large in the host
 //! - `needs`: what a component declares about itself
