@@ -1,15 +1,14 @@
-//! `run --file`: images and files that belong to an idea, and what becomes of them when a run is resumed, moved or
-//! looked at.
+//! `run --file`: images and files of an idea, in a run that is resumed, moved and reported.
 
 use std::fs;
 
 use crate::process::Ended;
 use crate::workspace::Workspace;
 
-/// The beginning of a PNG image, which is what it is recognized by.
+/// The first bytes of a PNG image, by which it is recognized.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\npixels";
 
-/// A role that says what it received, with the bytes.
+/// A role that outputs the parts that it received, with their bytes.
 const TEAM: &str = r#"schema = "strata.team/1"
 [team]
 name = "attached"
@@ -25,7 +24,7 @@ const LOOK: &str = "parts = [f\"{p.name} {p.media_type} {p.load()[-6:].decode()}
                     return \"; \".join(parts)\n";
 const SEEN: &str = "chart.png image/png pixels; notes.md text/markdown # note\n";
 
-/// A workspace with two files, and an action that cannot do its work yet.
+/// Creates a directory with two files, and an action that fails at first.
 fn workspace() -> Workspace {
     let place = Workspace::with(TEAM);
     place.write("in/chart.png", PNG);

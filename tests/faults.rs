@@ -64,7 +64,10 @@ fn told(lines: &[Value], role: &str) -> Vec<Value> {
 fn faults_do_not_affect_healthy_actions_beside_them() {
     let alone = Workspace::of("faults");
     let team = String::from_utf8(alone.read("team.toml")).unwrap();
-    alone.write("team.toml", team.split_once("# -- the roles that fail").unwrap().0);
+    alone.write(
+        "team.toml",
+        team.split_once("# -- the roles that fail").unwrap().0,
+    );
     let undisturbed = alone.run().expect(0).events();
     assert_eq!(stream::of_kind(&undisturbed, "action-finished").len(), 5);
     for on_fault in ["stop", "park"] {
