@@ -131,6 +131,7 @@ fn attempt_outcome(result: Result<AttemptOutput, Fault>, ctx: &Ctx) -> SandboxOu
 /// Creates a store with all limits set.
 pub(super) fn new_store(ready: &LinkedComponent, mut ctx: Ctx) -> Store<Ctx> {
     ctx.sources = Arc::clone(ready.sources());
+    ctx.tick_guard = Some(ready.tick_guard());
     let fuel = ctx.limits.fuel;
     let transfer_bytes = fault::transfer_bytes(ctx.limits.memory_bytes);
     let mut store = Store::new(ready.engine(), ctx);

@@ -286,11 +286,12 @@ impl WasmSandbox {
         limits: &Limits,
     ) -> Result<LoadedComponent, LoadError> {
         let engine = self.inner.engines.get(metering)?;
+        let ticker = self.inner.engines.ticker();
         let key = self.inner.cache.key(digest, engine);
         let load_from_cache = || {
             let (component, manifest) = self.load_cached(engine, &key)?;
             Some(
-                LinkedComponent::new(&component, bytes, metering)
+                LinkedComponent::new(&component, bytes, metering, ticker)
                     .map(|linked| loaded_component(linked, digest, manifest)),
             )
         };
@@ -305,7 +306,7 @@ impl WasmSandbox {
         }
         tracing::debug!("compiling component {digest}");
         let component = compile::compile(engine, bytes, limits)?;
-        let linked = LinkedComponent::new(&component, bytes, metering)?;
+        let linked = LinkedComponent::new(&component, bytes, metering, ticker)?;
         let manifest = {
             let _alone = self
                 .inner

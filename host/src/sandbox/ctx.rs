@@ -16,6 +16,7 @@ use super::bindings::{clock, environment, log, memory, random, script, types};
 use super::capability::Capabilities;
 use super::capability::wasi::{WasiSetup, WasiState};
 use super::debug_info::DebugInfo;
+use super::engine::TickGuard;
 use super::limits::memory::MemoryLimiter;
 use super::limits::{AbortReason, Meter};
 use super::log::{GuestLog, LogLevel};
@@ -71,6 +72,8 @@ pub(super) struct Ctx {
     pub(super) sources: Arc<DebugInfo>,
     /// The line that an interpreter reported last, counted from 1.
     pub(super) script_line: Option<u32>,
+    /// Has the guest interrupted at each tick, so that its limits are checked.
+    pub(super) tick_guard: Option<TickGuard>,
 }
 
 impl Ctx {
@@ -119,6 +122,7 @@ impl Ctx {
             written_keys: HashMap::new(),
             sources: Arc::default(),
             script_line: None,
+            tick_guard: None,
         }
     }
 

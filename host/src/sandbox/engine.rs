@@ -1,13 +1,11 @@
-//! The wasmtime engines: their configuration, and the ticker thread that interrupts guests.
+//! The wasmtime engines and their configuration.
 //!
-//! `engine::cache` stores compiled code.
+//! `engine::cache` stores compiled code, `engine::ticker` interrupts running guests.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
 
 use wasmtime::{
-    Config, Enabled, Engine, EngineWeak, InstanceAllocationStrategy, PoolingAllocationConfig,
+    Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig,
     WasmBacktraceDetails, WasmFeatures,
 };
 
@@ -17,13 +15,11 @@ use crate::plugin::Limits;
 
 pub(super) mod cache;
 mod executable;
+mod ticker;
 
 pub use cache::CacheHealth;
+pub(super) use ticker::{TickGuard, Ticker};
 
-/// How often running guests are interrupted to check their limits. Short enough that a guest delays
-/// other tasks on its thread by no more than the usual error of a timer, long enough that the cost
-/// of the switch (about 1 µs) is negligible.
-pub(super) const TICK_INTERVAL: Duration = Duration::from_millis(5);
 /// How many attempts run at once; more wait for a slot. This bounds the address space that the pool
 /// reserves.
 const MAX_ATTEMPTS: u32 = 128;
@@ -111,29 +107,25 @@ pub(super) struct Engines {
     pub(super) allocation: Allocation,
     sandbox_use: SandboxUse,
     fuel: OnceLock<Engine>,
-    ticking: Arc<Mutex<Vec<EngineWeak>>>,
+    ticker: Arc<Ticker>,
 }
 
 impl Engines {
     pub(super) fn new(work: SandboxUse) -> Result<Self, SandboxError> {
         executable::check_executable_memory()?;
         let (plain, allocation) = new_engine(Metering::Plain, work)?;
-        let ticking = Arc::new(Mutex::new(vec![plain.weak()]));
-        let engines = Arc::clone(&ticking);
-        thread::Builder::new()
-            .name("guest ticker".into())
-            .spawn(move || tick(&engines))
-            .map_err(|e| {
-                SandboxError::Machine(format!(
-                    "cannot start the thread that interrupts guests: {e}"
-                ))
-            })?;
+        let ticker = Ticker::start().map_err(|e| {
+            SandboxError::Machine(format!(
+                "cannot start the thread that interrupts guests: {e}"
+            ))
+        })?;
+        ticker.add(&plain);
         Ok(Self {
             plain,
             allocation,
             sandbox_use: work,
             fuel: OnceLock::new(),
-            ticking,
+            ticker: Arc::new(ticker),
         })
     }
 
@@ -145,25 +137,16 @@ impl Engines {
             return Ok(engine);
         }
         let (new, _) = new_engine(Metering::Fuel, self.sandbox_use)?;
-        let engine = self.fuel.get_or_init(|| new);
-        let mut ticking = self.ticking.lock().unwrap_or_else(PoisonError::into_inner);
-        ticking.push(engine.weak());
-        Ok(engine)
+        // Another thread may have created one at the same time; only one of them is kept.
+        Ok(self.fuel.get_or_init(|| {
+            self.ticker.add(&new);
+            new
+        }))
     }
-}
 
-/// Advances the epoch of all engines until they are gone.
-fn tick(engines: &Mutex<Vec<EngineWeak>>) {
-    loop {
-        thread::sleep(TICK_INTERVAL);
-        let mut engines = engines.lock().unwrap_or_else(PoisonError::into_inner);
-        engines.retain(|weak| {
-            let engine = weak.upgrade();
-            engine.inspect(Engine::increment_epoch).is_some()
-        });
-        if engines.is_empty() {
-            return;
-        }
+    /// Returns what interrupts guests of these engines.
+    pub(super) fn ticker(&self) -> &Arc<Ticker> {
+        &self.ticker
     }
 }
 

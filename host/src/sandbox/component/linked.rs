@@ -15,7 +15,7 @@ use crate::sandbox::bindings::{
 use crate::sandbox::capability;
 use crate::sandbox::ctx::Ctx;
 use crate::sandbox::debug_info::DebugInfo;
-use crate::sandbox::engine::Metering;
+use crate::sandbox::engine::{Metering, TickGuard, Ticker};
 use crate::sandbox::foreign_component::ForeignFunctions;
 use crate::sandbox::limits::memory::{MAX_MEMORIES, MAX_TABLES};
 
@@ -37,6 +37,7 @@ pub(in crate::sandbox) struct LinkedComponent {
     choose: Option<ComponentExportIndex>,
     functions: ForeignFunctions,
     sources: Arc<DebugInfo>,
+    ticker: Arc<Ticker>,
 }
 
 /// The exported functions of the handler.
@@ -53,11 +54,12 @@ enum WasiImport {
 }
 
 impl LinkedComponent {
-    /// Links a compiled component. `bytes` is its source.
+    /// Links a compiled component. `bytes` is its source, and `ticker` interrupts its guests.
     pub(super) fn new(
         component: &Component,
         bytes: &[u8],
         metering: Metering,
+        ticker: &Arc<Ticker>,
     ) -> Result<Self, LoadError> {
         let function = |interface, name| {
             let interface = component.get_export_index(None, interface)?;
@@ -79,6 +81,7 @@ impl LinkedComponent {
             choose: function(THINKER, "choose"),
             functions: ForeignFunctions::of_component(component),
             sources: Arc::new(DebugInfo::collect(bytes)),
+            ticker: Arc::clone(ticker),
         })
     }
 
@@ -100,6 +103,11 @@ impl LinkedComponent {
 
     pub(in crate::sandbox) fn engine(&self) -> &Engine {
         self.pre.engine()
+    }
+
+    /// Returns a guard during whose lifetime its guests are interrupted at each tick.
+    pub(in crate::sandbox) fn tick_guard(&self) -> TickGuard {
+        self.ticker.guard()
     }
 
     /// Returns whether it was loaded for calls with a fuel limit.
