@@ -349,6 +349,29 @@ impl Role {
         }
     }
 
+    /// Returns the labels of the messages that it publishes, unless an action chooses others: the
+    /// names of its actions, or its own name if its model or a human answers.
+    pub fn labels(&self) -> impl Iterator<Item = &str> {
+        let own_label = match self.react {
+            React::Tools(_) | React::Human => Some(self.name.as_str()),
+            React::ByOrder | React::Choose { .. } | React::PlanAndAct => None,
+        };
+        let actions = self.actions.iter().filter(move |_| own_label.is_none());
+        let names = actions.map(|action| action.name.as_str());
+        own_label.into_iter().chain(names)
+    }
+
+    /// Returns the texts that describe the role to a component or a model.
+    pub fn to_profile(&self) -> RoleProfile {
+        RoleProfile {
+            name: self.name.clone(),
+            profile: self.profile.clone(),
+            goal: self.goal.clone(),
+            constraints: self.constraints.clone(),
+            desc: self.desc.clone(),
+        }
+    }
+
     /// Returns the text for `Message::role`: the name and the job title.
     pub fn speaker_name(&self) -> String {
         if self.profile.is_empty() {

@@ -1,5 +1,6 @@
-//! The definition of a role whose model works in a loop with tools. Descriptions and schemas of
-//! tools are in the host, because nothing that is decided here depends on them.
+//! The definition of a role whose model works in a loop with tools, as far as the core decides by
+//! it. What the model is sent (instructions, descriptions, schemas) and how calls are approved is in
+//! the host.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -19,12 +20,6 @@ pub struct ToolLoop {
     pub order: CallOrder,
     /// What becomes of faults of tool calls.
     pub faults: ToolFaults,
-    /// What the model is told about the past of the role.
-    pub history: HistoryUse,
-    /// Whether the model has to call a tool.
-    pub tool_choice: ToolChoice,
-    /// Instructions in addition to the texts of the role.
-    pub instructions: String,
     /// How often a failed request to the model is repeated.
     pub retry: RetryPolicy,
     /// The tools, in the order in which the model is told about them.
@@ -38,21 +33,10 @@ pub struct Tool {
     pub name: String,
     /// What a call of it is made to.
     pub target: CallTarget,
-    /// Whether a human has to approve each call.
-    pub approval: Option<ApprovalRule>,
     /// What becomes of its faults; `None` for what the role says.
     pub faults: Option<ToolFaults>,
     /// Whether it may run at the same time as other calls of a turn.
     pub order: CallOrder,
-}
-
-/// How calls of a tool are approved.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ApprovalRule {
-    /// How long an answer is awaited, in milliseconds; `None` for ever.
-    pub expires_ms: Option<u64>,
-    /// Whether the call is approved if nobody answers in time. `None` counts as no.
-    pub default: Option<bool>,
 }
 
 /// Whether calls may be made at the same time.
@@ -73,28 +57,6 @@ pub enum ToolFaults {
     Return,
     /// It is a fault of the run.
     Stop,
-}
-
-/// What a model is told about the past of its role.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HistoryUse {
-    /// The earlier messages that the role handled, and its answers.
-    Role,
-    /// Nothing.
-    None,
-}
-
-/// Whether a model has to call a tool.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ToolChoice {
-    /// It decides.
-    Auto,
-    /// It has to call one.
-    Required,
-    /// It must not call any.
-    None,
-    /// It has to call this one.
-    Tool(String),
 }
 
 impl ToolLoop {

@@ -144,10 +144,10 @@ impl Script {
                     _ => format!("{{\"n\":{}}}", seen % 100),
                 },
             }));
-            let decision = match &tool.approval {
-                _ if rng.chance(10) => CallDecision::Reject("it does not fit".into()),
-                Some(_) => CallDecision::AskFirst(tool.target, Approval::default()),
-                None => CallDecision::Make(tool.target),
+            let decision = match rng.below(10) {
+                0 => CallDecision::Reject("it does not fit".into()),
+                1 | 2 => CallDecision::AskFirst(tool.target, Approval::default()),
+                _ => CallDecision::Make(tool.target),
             };
             plans.push(CallPlan {
                 tool: tool.name.clone(),

@@ -21,9 +21,7 @@ use strata_core::record::work::{ActivationKey, CallResult, Work};
 use strata_core::state::activation::ToolOutcome;
 use strata_core::state::environment::Environment;
 use strata_core::state::environment::validation::validate;
-use strata_core::team::tools::{
-    ApprovalRule, CallOrder, HistoryUse, Tool, ToolChoice, ToolFaults, ToolLoop,
-};
+use strata_core::team::tools::{CallOrder, Tool, ToolFaults, ToolLoop};
 use strata_core::team::{React, RetryPolicy, Role, Team};
 
 use crate::lifecycle::{FaultSchedule, ResumeChange, SimulatedRun};
@@ -43,7 +41,6 @@ pub fn tool(name: &str, tool: ToolRef) -> Tool {
     Tool {
         name: name.into(),
         target: CallTarget { tool, effect },
-        approval: None,
         faults: None,
         order: CallOrder::Parallel,
     }
@@ -55,9 +52,6 @@ pub fn tool_loop(tools: Vec<Tool>) -> ToolLoop {
         max_calls: 100,
         order: CallOrder::Parallel,
         faults: ToolFaults::Auto,
-        history: HistoryUse::Role,
-        tool_choice: ToolChoice::Auto,
-        instructions: String::new(),
         retry: RetryPolicy {
             retries: 0,
             backoff_ms: 0,
@@ -77,26 +71,28 @@ fn analyst(change: impl Fn(&mut ToolLoop)) -> Team {
     team(vec![analyst, role("B", &["A"], &["b"])])
 }
 
-/// Returns a reply that calls these tools, as the host plans it.
+/// Returns a reply that calls these tools, as the host plans it. A human is asked about those whose
+/// names end in `?`.
 fn calls(run: &ManualRun, names: &[&str]) -> CallResult {
     let tools = run.stepper.team().role(A).tool_loop().expect("tools");
     let mut message = vec![AssistantPart::Text("let me see".into())];
     let mut plans = Vec::new();
-    for (index, name) in names.iter().enumerate() {
+    for (index, asked) in names.iter().enumerate() {
+        let name = asked.trim_end_matches('?');
         message.push(AssistantPart::ToolCall(ToolCall {
             id: format!("c{index}"),
-            name: (*name).into(),
+            name: name.into(),
             arguments: format!("{{\"n\":{index}}}"),
         }));
-        let decision = match tools.tools.iter().find(|tool| tool.name == *name) {
+        let decision = match tools.tools.iter().find(|tool| tool.name == name) {
             None => CallDecision::Reject("there is no such tool".into()),
-            Some(tool) if tool.approval.is_some() => {
+            Some(tool) if asked.ends_with('?') => {
                 CallDecision::AskFirst(tool.target, Approval::default())
             }
             Some(tool) => CallDecision::Make(tool.target),
         };
         plans.push(CallPlan {
-            tool: (*name).into(),
+            tool: name.into(),
             decision,
         });
     }
@@ -340,9 +336,8 @@ fn calls_beyond_the_limit_are_rejected_and_rejected_calls_do_not_count() {
 
 #[test]
 fn a_call_that_needs_approval_waits_while_others_run() {
-    let asks = |tools: &mut ToolLoop| tools.tools[0].approval = Some(ApprovalRule::default());
-    let mut run = ManualRun::start(analyst(asks));
-    run.turn(|run| calls(run, &["x", "y", "x"]));
+    let mut run = ManualRun::start(analyst(|_| {}));
+    run.turn(|run| calls(run, &["x?", "y", "x?"]));
     let y = run.call();
     assert_eq!(y.work, tool_call(0, 1, 1));
     let asked: Vec<_> = run
@@ -371,7 +366,7 @@ fn a_call_that_needs_approval_waits_while_others_run() {
         let event = run.stepper.request_answered_event(&request.id, answer);
         run.record(event.expect("an open request"));
     }
-    run.resume(analyst(asks), CallPolicy::Auto);
+    run.resume(analyst(|_| {}), CallPolicy::Auto);
     let x = run.call();
     assert_eq!(x.arguments, Some(Json::parse("{\"n\":7}").expect("JSON")));
     run.end_call(&x, Ok(says("x ok")));
@@ -460,9 +455,6 @@ fn action_tools(role: &Role, rng: &mut Rng) -> Vec<Tool> {
         let mut tool = tool(&action.name, ToolRef::Action(ActionId(index)));
         if rng.chance(20) {
             tool.order = CallOrder::Exclusive;
-        }
-        if rng.chance(20) {
-            tool.approval = Some(ApprovalRule::default());
         }
         if rng.chance(15) {
             tool.target.effect = CallEffect::Ends;

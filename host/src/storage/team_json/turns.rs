@@ -342,7 +342,7 @@ pub(super) mod tests {
     use strata_core::record::turn::{CallDecision, CallPlan, ToolRef, TurnOutcome, TurnReply};
     use strata_core::record::work::CallResult;
     use strata_core::state::environment::Environment;
-    use strata_core::team::tools::{CallOrder, HistoryUse, Tool, ToolChoice, ToolFaults, ToolLoop};
+    use strata_core::team::tools::{CallOrder, Tool, ToolFaults, ToolLoop};
     use strata_core::team::{React, RetryPolicy, Team};
 
     use super::*;
@@ -361,7 +361,6 @@ pub(super) mod tests {
         let tools = actions.map(|(action, index)| Tool {
             name: action.name.clone(),
             target: target(ToolRef::Action(ActionId(index))),
-            approval: None,
             faults: None,
             order: CallOrder::Parallel,
         });
@@ -370,9 +369,6 @@ pub(super) mod tests {
             max_calls: 9,
             order: CallOrder::Parallel,
             faults: ToolFaults::Auto,
-            history: HistoryUse::Role,
-            tool_choice: ToolChoice::Auto,
-            instructions: String::new(),
             retry,
             tools: tools.collect(),
         }));

@@ -18,7 +18,7 @@ use crate::record::id::{Digest, MessageId, RunId, Slot};
 use crate::record::message::{IDEA_LABEL, IDEMPOTENCY_KEY, Message, TO_ALL};
 use crate::record::money::Usd;
 use crate::record::rules::Rules;
-use crate::record::turn::ToolRef;
+use crate::record::turn::{ToolRef, TurnReply};
 use crate::record::work::{CallKey, CallResult, Task, Work};
 use crate::state::activation::{Addressing, CallProgress, Phase};
 use crate::state::environment::routing::{RouteInput, route};
@@ -158,7 +158,8 @@ impl Stepper {
     }
 
     /// Returns the event that ends the current attempt of a call, or `None` if it is not running.
-    /// An invalid result becomes a fault.
+    /// An invalid result becomes a fault. The model and the cost of a reply are those of the
+    /// recorded host call.
     pub fn call_ended_event(
         &self,
         call: CallKey,
@@ -172,6 +173,7 @@ impl Stepper {
         let attempt = open.progress.attempts;
         let limited = result.map(|finished| match finished {
             CallResult::Replied(mut reply) => {
+                charge_reply(&mut reply, &open.progress.recorded_calls);
                 limit_calls(role, call.activation(), open.activation, &mut reply);
                 CallResult::Replied(reply)
             }
@@ -228,6 +230,18 @@ fn mention_defective_reply(mut fault: Fault, calls: &[HostCall]) -> Fault {
         );
     }
     fault
+}
+
+/// Sets the model and the cost of a reply to those of the host call that it came from.
+fn charge_reply(reply: &mut TurnReply, calls: &[HostCall]) {
+    let mut answered = calls
+        .iter()
+        .rev()
+        .filter(|call| call.outcome == CallOutcome::Answered);
+    if let Some((call, used)) = answered.find_map(|call| Some((call, call.model.as_ref()?))) {
+        reply.model = used.name.clone();
+        reply.cost = call.cost;
+    }
 }
 
 /// Refuses choices and plans that name something that does not exist.

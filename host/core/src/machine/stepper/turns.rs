@@ -8,7 +8,7 @@
 //!
 //! What the driver does:
 //!
-//! - `Work::Turn`: send the role's texts and `ToolLoop::instructions`, the history, the news and
+//! - `Work::Turn`: send the role's texts and instructions, the history, the news and
 //!   `Activation::turns` (each reply with the results of its calls, in their order) to the model,
 //!   record the host call, and end the attempt with `CallResult::Replied`. The reply has one plan
 //!   for each call that the model asks for. The host decides what depends on schemas: whether the
