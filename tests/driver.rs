@@ -211,6 +211,7 @@ fn host_services(team: &Team, sandbox: &ScriptedSandbox) -> HostServices {
             .map(|slot| (slot, plugin.clone()))
             .collect(),
         descriptions: BTreeMap::new(),
+        tool_roles: BTreeMap::new(),
         models: None,
         http: Arc::new(HttpClient::new(Secrets::default()).unwrap()),
         external: None,

@@ -20,11 +20,13 @@ mod human_requests;
 mod incoming;
 mod journal;
 mod listener;
+mod model_attempt;
 mod outbox;
 mod reply;
 mod run_state;
 mod services;
 mod spans;
+mod turns;
 
 use strata_core::machine::effect::{Effect, Invocation};
 use strata_core::record::event::{Event, RunEnded, Status};
@@ -39,6 +41,7 @@ pub use command::{CommandError, DriverHandle, SendReceipt};
 pub(crate) use environment_answer::{embed, list_keys, read_key, recall};
 pub(crate) use files::ActionFiles;
 use guests::Guests;
+pub(crate) use guests::model_caller;
 pub(crate) use host_calls::{action_budget_error, decode_random, decode_time, request_number};
 use incoming::{handle_incoming, handle_signal};
 pub use journal::{DriverError, Journal};
@@ -200,7 +203,10 @@ impl Driver {
                     Some(state) => break state,
                     None => self.journal.stage(Event::RunEnded(ended))?,
                 },
-                Effect::Record(event) => self.journal.stage(event)?,
+                Effect::Record(event) => {
+                    self.guests.questions.watch_opened(&event);
+                    self.journal.stage(event)?;
+                }
                 Effect::Call(call) => {
                     self.outbox.reset_drain();
                     self.journal

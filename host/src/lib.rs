@@ -86,6 +86,7 @@ pub mod skills;
 pub mod storage;
 pub mod suggest;
 pub mod telemetry;
+pub mod tools;
 pub mod trust;
 mod user;
 pub mod view;

@@ -37,8 +37,7 @@ use std::sync::Arc;
 use strata_core::record::id::{RoleId, Slot, SlotKind};
 use strata_core::record::money::Usd;
 use strata_core::record::rules::Thinker;
-use strata_core::team::React::Choose;
-use strata_core::team::Team;
+use strata_core::team::{React, Team};
 use toml::de::DeTable;
 
 use self::component_location::{ComponentLocation, ComponentOverride};
@@ -62,6 +61,7 @@ use crate::plugin::{Plugin, script};
 use crate::services::external::ExternalEndpoint;
 use crate::services::models::config::{DEFAULT_MODEL, ModelsConfig, ProviderConfig};
 use crate::services::variables::Variables;
+use crate::tools::ToolRole;
 use crate::trust::signature::TrustedKeys;
 
 /// A team with everything that is needed to run it.
@@ -76,6 +76,8 @@ pub struct Definition {
     /// The plugins by their slot. Each action has one, and so does each role whose `think` is a
     /// component.
     pub plugins: BTreeMap<Slot, Plugin>,
+    /// How the models of roles that work with tools are asked, by role.
+    pub tool_roles: BTreeMap<RoleId, ToolRole>,
     /// The team's language model.
     pub llm: Option<ModelsConfig>,
     /// Where messages go that are addressed to names outside of the team.
@@ -199,6 +201,7 @@ impl Definition {
             team: checked.team,
             idea: authored.header.idea,
             plugins: checked.plugins,
+            tool_roles: checked.tool_roles,
             llm: authored.models.config(),
             unpriced_models: authored.models.unpriced,
             external_span: authored
@@ -286,13 +289,24 @@ impl Definition {
             Some(Diagnostics::from(problem.hint(hint)))
         });
         let undecided = self.team.role_ids().filter_map(|id| {
-            let Choose { thinker, .. } = self.team.role(id).react else {
-                return None;
+            let (message, hint) = match self.team.role(id).react {
+                React::Choose {
+                    thinker: Thinker::Model,
+                    ..
+                } => (
+                    "nothing chooses the role's next action",
+                    "add `think = { component = \"…\" }`, or an `[llm]` for the team",
+                ),
+                React::Tools(_) => (
+                    "the role works with tools, and there is no model for it",
+                    "add an `[llm]` for the team",
+                ),
+                _ => return None,
             };
-            let asks = thinker == Thinker::Model && !self.has_model(id);
-            let span = self.react_spans.get(id.index()).filter(|_| asks)?;
-            let message = "nothing chooses the role's next action";
-            let hint = "add `think = { component = \"…\" }`, or an `[llm]` for the team";
+            let span = self
+                .react_spans
+                .get(id.index())
+                .filter(|_| !self.has_model(id))?;
             let problem = Diagnostic::at(&self.source, span.clone(), message);
             Some(Diagnostics::from(problem.hint(hint)))
         });

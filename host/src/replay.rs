@@ -22,6 +22,7 @@ use strata_core::record::work::CallKey;
 
 use crate::driver::DriverError;
 use crate::plugin::Plugin;
+use crate::view::index_and_name;
 
 pub use compare::AttemptDifference;
 use replayer::{RecordedAttempt, ReplayOutcome};
@@ -201,10 +202,8 @@ impl ReplaySession {
         };
         let role = key.role;
         let team = stepper.team();
-        let action = match component_slot(team.role(role), role, call.work) {
-            Some(slot) => team.slot_name(slot),
-            None => format!("{}.think", team.role(role).name),
-        };
+        let (_, part) = index_and_name(team.role(role), Some(call.work));
+        let action = format!("{}.{part}", team.role(role).name);
         let location = AttemptLocation {
             step: stepper.env().step,
             action,

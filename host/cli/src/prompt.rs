@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use super::CommandFailure;
 use super::printer::Printer;
-use super::requests::{describe_asker, other_terms};
+use super::requests::{describe_arguments, describe_asker, other_terms};
 use super::sanitize::{sanitize, sanitize_line};
 
 /// Asks at the terminal. A prompt outlives a question, because reading a line cannot be cancelled.
@@ -177,6 +177,9 @@ fn show_request(request: &RequestView, printer: &Printer) {
     for line in sanitize(&request.question).lines() {
         printer.note(format_args!("  {line}"));
     }
+    if let Some(arguments) = describe_arguments(request) {
+        printer.note(format_args!("  {arguments}"));
+    }
     for (number, choice) in request.choices.iter().enumerate() {
         printer.note(format_args!("  {}) {}", number + 1, sanitize_line(choice)));
     }
@@ -259,6 +262,7 @@ mod tests {
             index: Some(0),
             action: "One".into(),
             question: "which?".into(),
+            arguments: None,
             schema: None,
             choices: choices.iter().map(|&choice| choice.to_owned()).collect(),
             default: None,

@@ -10,6 +10,9 @@ use super::{CommandFailure, preview};
 
 /// The maximum number of characters shown of a schema or a default.
 const PREVIEW_CHARS: usize = 200;
+/// The maximum number of characters shown of the arguments of a call. Whoever approves the call
+/// approves all of them, so this is more than usual arguments have.
+const ARGUMENT_CHARS: usize = 8000;
 
 /// Parses `REQUEST=JSON` from the command line.
 pub(super) fn parse_answer(text: &str) -> Result<HumanReply, CommandFailure> {
@@ -30,6 +33,15 @@ pub(super) fn describe_asker(request: &RequestView) -> String {
         Some(index) => format!("{} action {index} `{}`", request.role, request.action),
         None => request.role.clone(),
     }
+}
+
+/// Describes the arguments of the tool call that is to be approved.
+pub(super) fn describe_arguments(request: &RequestView) -> Option<String> {
+    let arguments = request.arguments.as_ref()?;
+    Some(format!(
+        "with {}",
+        preview(&sanitize(arguments.as_str()), ARGUMENT_CHARS)
+    ))
 }
 
 /// Describes the valid answers and the expiry, one line each.
@@ -62,6 +74,7 @@ pub(super) fn other_terms(request: &RequestView) -> Vec<String> {
                 "then {} is taken",
                 preview(&sanitize(default.as_str()), PREVIEW_CHARS)
             ),
+            None if request.arguments.is_some() => "then the call is not made".into(),
             None => "then the question fails".into(),
         };
         lines.push(format!("until {}; {then}", rfc3339(end)));
@@ -80,6 +93,9 @@ pub(super) fn describe_requests(requests: &[RequestView]) -> Vec<String> {
         ));
         for line in sanitize(&request.question).lines() {
             lines.push(format!("    {line}"));
+        }
+        if let Some(arguments) = describe_arguments(request) {
+            lines.push(format!("    {arguments}"));
         }
         for line in describe_terms(request) {
             lines.push(format!("    ({line})"));

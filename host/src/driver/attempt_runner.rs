@@ -6,29 +6,30 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use strata_core::machine::effect::Invocation;
-use strata_core::machine::stepper::component_slot;
+use strata_core::machine::stepper::{Stepper, component_slot};
 use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::file::FileChange;
 use strata_core::record::id::{ActionId, RoleId, Slot, SlotKind};
 use strata_core::record::turn::ToolRef;
 use strata_core::record::work::{CallResult, Work};
-use strata_core::team::{Candidate, Role, RoleProfile};
+use strata_core::team::{Candidate, Role};
 use tokio::sync::mpsc;
 
 use super::HostServices;
+use super::model_attempt::choose_action;
+use super::turns::{Turns, handoff_result};
 use crate::blob::Blobs;
-use crate::gateway::{
-    AttemptId, Gateway, GuestRequest, HostAnswer, HostError, HostErrorKind, PendingGuestRequest,
-};
-use crate::plugin::Plugin;
+use crate::gateway::{AttemptId, Gateway, PendingGuestRequest};
+use crate::plugin::{Limits, Plugin};
 use crate::sandbox::{
     AttemptOutput, EntryPoint, FileView, ReturnValue, Sandbox, SandboxCall, ToolCallInput,
 };
-use crate::services::models::{ModelRequest, action_choice};
+use crate::services::models::action_choice;
 
 /// Runs attempts.
 pub(crate) struct AttemptRunner {
     sandbox: Arc<dyn Sandbox>,
+    turns: Turns,
     plugins: BTreeMap<Slot, Arc<Plugin>>,
     /// The descriptions that the components give of themselves.
     descriptions: BTreeMap<Slot, String>,
@@ -63,6 +64,9 @@ pub(crate) struct WrittenFiles {
     pub(crate) blobs: Blobs,
 }
 
+/// An attempt that was not polled yet.
+type AttemptFuture = BoxFuture<'static, Result<AttemptSuccess, Fault>>;
+
 /// The result of an attempt that succeeded.
 struct AttemptSuccess {
     finished: CallResult,
@@ -91,6 +95,7 @@ impl AttemptRunner {
     ) -> Self {
         Self {
             sandbox: services.sandbox.clone(),
+            turns: Turns::new(services.tool_roles.clone()),
             plugins: services.plugins.clone(),
             descriptions: services.descriptions.clone(),
             requests,
@@ -98,12 +103,12 @@ impl AttemptRunner {
         }
     }
 
-    /// Prepares an attempt of a role that sees files as `view` says. Nothing happens until its end
-    /// is polled.
+    /// Prepares an attempt in the state of the stepper, whose role sees files as `view` says. Nothing
+    /// happens until its end is polled.
     pub(crate) fn prepare(
         &mut self,
         call: &Invocation,
-        role: &Role,
+        stepper: &Stepper,
         view: Arc<FileView>,
     ) -> PreparedAttempt {
         let id = AttemptId {
@@ -112,54 +117,100 @@ impl AttemptRunner {
         };
         self.prepared += 1;
         let gateway = Gateway::new(id, self.requests.clone());
+        let role = stepper.team().role(call.role);
         let slot = component_slot(role, call.role, call.work);
         let plugin = slot.and_then(|slot| self.plugins.get(&slot).cloned());
-        let result: BoxFuture<'static, Result<AttemptSuccess, Fault>> = match slot {
-            Some(_) => match (&plugin, &call.digest) {
-                (Some(plugin), Some(digest)) => {
-                    let call = SandboxCall {
-                        digest: digest.clone(),
-                        plugin: plugin.clone(),
-                        attempt: call.attempt,
-                        idempotency_key: call.idempotency_key.clone(),
-                        seed: call.seed.clone(),
-                        entry: self.entry_point(role, call),
-                        role: profile(role),
-                        news: call.news.clone(),
-                        outputs: call.outputs.clone(),
-                        view,
-                    };
-                    let running = self.sandbox.call(call, gateway);
-                    Box::pin(async move { running.await.result.map(attempt_success) })
-                }
-                _ => {
-                    let message = "the host was given no component for this call";
-                    let fault = Fault::new(FaultKind::Host, message);
-                    Box::pin(async move { Err(fault) })
-                }
-            },
-            None => {
-                let candidates = self.candidates(role, call.role);
-                let request = action_choice::think_request(
-                    &profile(role),
-                    &candidates,
-                    &call.news,
-                    &call.outputs,
-                );
-                let choice = choose_action(gateway, request, candidates.len());
-                Box::pin(async move {
-                    Ok(AttemptSuccess {
-                        finished: choice.await?,
-                        files: WrittenFiles::default(),
-                    })
-                })
-            }
+        let result = match slot {
+            Some(_) => self.component_attempt(call, role, plugin.clone(), gateway, view),
+            None => self.host_attempt(call, stepper, gateway),
         };
         PreparedAttempt {
             id,
             plugin,
             end: Box::pin(async move { AttemptEnd::new(id, result.await) }),
         }
+    }
+
+    /// Returns an attempt that a component makes.
+    fn component_attempt(
+        &self,
+        call: &Invocation,
+        role: &Role,
+        plugin: Option<Arc<Plugin>>,
+        gateway: Gateway,
+        view: Arc<FileView>,
+    ) -> AttemptFuture {
+        let (Some(plugin), Some(digest)) = (plugin, &call.digest) else {
+            let message = "the host was given no component for this call";
+            let fault = Fault::new(FaultKind::Host, message);
+            return Box::pin(async move { Err(fault) });
+        };
+        let call = SandboxCall {
+            digest: digest.clone(),
+            plugin,
+            attempt: call.attempt,
+            idempotency_key: call.idempotency_key.clone(),
+            seed: call.seed.clone(),
+            entry: self.entry_point(role, call),
+            role: role.to_profile(),
+            news: call.news.clone(),
+            outputs: call.outputs.clone(),
+            view,
+        };
+        let running = self.sandbox.call(call, gateway);
+        Box::pin(async move { running.await.result.map(attempt_success) })
+    }
+
+    /// Returns an attempt that the host makes itself: the choice of an action or a turn by a model, or
+    /// a call that hands over to another role.
+    fn host_attempt(
+        &self,
+        call: &Invocation,
+        stepper: &Stepper,
+        gateway: Gateway,
+    ) -> AttemptFuture {
+        let role = stepper.team().role(call.role);
+        let attempt: BoxFuture<'static, Result<CallResult, Fault>> = match call.work {
+            Work::Turn { .. } => {
+                let result_bytes = |tool: ToolRef| self.result_bytes(call.role, tool);
+                self.turns.attempt(call, stepper, gateway, result_bytes)
+            }
+            Work::ToolCall { .. } => {
+                let result = handoff_result(call);
+                Box::pin(async move { Ok(result) })
+            }
+            _ => {
+                let candidates = self.candidates(role, call.role);
+                let request = action_choice::think_request(
+                    &role.to_profile(),
+                    &candidates,
+                    &call.news,
+                    &call.outputs,
+                );
+                Box::pin(choose_action(gateway, request, candidates.len()))
+            }
+        };
+        Box::pin(async move {
+            Ok(AttemptSuccess {
+                finished: attempt.await?,
+                files: WrittenFiles::default(),
+            })
+        })
+    }
+
+    /// Returns how much a model is told of the result of a tool, in bytes.
+    fn result_bytes(&self, role: RoleId, tool: ToolRef) -> u64 {
+        let plugin = match tool {
+            ToolRef::Action(action) => self.plugins.get(&Slot {
+                role,
+                kind: SlotKind::Action(action),
+            }),
+            ToolRef::Handoff(_) | ToolRef::Role(_) => None,
+        };
+        plugin.map_or_else(
+            || Limits::default().result_bytes,
+            |plugin| plugin.limits.result_bytes,
+        )
     }
 
     fn entry_point(&self, role: &Role, call: &Invocation) -> EntryPoint {
@@ -244,34 +295,6 @@ impl PreparedAttempt {
     }
 }
 
-/// Asks the team's model to choose the next action.
-async fn choose_action(
-    gateway: Gateway,
-    request: ModelRequest,
-    actions: usize,
-) -> Result<CallResult, Fault> {
-    let complete = GuestRequest::Complete {
-        requests: vec![request],
-        blobs: Blobs::new(),
-    };
-    let reply = match gateway.request(complete).await {
-        Some(HostAnswer::Replies(mut replies)) => replies.pop(),
-        _ => None,
-    };
-    let gone = || HostError::new(HostErrorKind::Upstream, "the host is stopping");
-    let reply = reply.unwrap_or_else(|| Err(gone())).map_err(|error| {
-        let kind = if error.kind == HostErrorKind::Denied {
-            FaultKind::Denied
-        } else {
-            FaultKind::Host
-        };
-        Fault::new(kind, error.message).with_cause(error.cause.unwrap_or_default())
-    })?;
-    let choice = action_choice::parse_choice(&reply, actions)
-        .map_err(|why| Fault::new(FaultKind::Think, why))?;
-    Ok(CallResult::Chosen(choice))
-}
-
 fn attempt_success(returned: AttemptOutput) -> AttemptSuccess {
     let AttemptOutput {
         value,
@@ -299,15 +322,5 @@ fn attempt_success(returned: AttemptOutput) -> AttemptSuccess {
             changes: files,
             blobs,
         },
-    }
-}
-
-fn profile(role: &Role) -> RoleProfile {
-    RoleProfile {
-        name: role.name.clone(),
-        profile: role.profile.clone(),
-        goal: role.goal.clone(),
-        constraints: role.constraints.clone(),
-        desc: role.desc.clone(),
     }
 }

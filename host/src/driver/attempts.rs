@@ -13,7 +13,6 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{AttemptEvent, Event, FilesWritten, WritesUnclaimed};
 use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::work::{ActivationKey, CallKey, CallResult};
-use strata_core::team::Role;
 
 use super::attempt_runner::{AttemptEnd, AttemptRunner, PreparedAttempt, WrittenFiles};
 use super::host_calls::Caller;
@@ -113,10 +112,10 @@ impl Attempts {
     pub(super) fn prepare(
         &mut self,
         call: &Invocation,
-        role: &Role,
+        stepper: &Stepper,
         view: Arc<FileView>,
     ) -> PreparedAttempt {
-        self.runner.prepare(call, role, view)
+        self.runner.prepare(call, stepper, view)
     }
 
     /// Adds an attempt, which runs while signals are waited for.
@@ -268,8 +267,7 @@ mod tests {
         let (requests, _) = mpsc::channel(1);
         let mut attempts = Attempts::new(AttemptRunner::new(&team.services, requests));
         let call = team.invocations.remove(0);
-        let role = team.stepper.team().role(call.role);
-        let prepared = attempts.prepare(&call, role, Arc::default());
+        let prepared = attempts.prepare(&call, &team.stepper, Arc::default());
         let id = prepared.id;
         attempts.add(call, prepared);
         (attempts, id)

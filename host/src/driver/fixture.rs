@@ -38,6 +38,7 @@ impl RunningTeam {
         let component = |slot: &Slot| (*slot, Digest::from("d"));
         let components = definition.plugins.keys().map(component).collect();
         let plugins = definition.plugins.into_iter();
+        let tool_roles = definition.tool_roles.into_iter();
         let secrets = Secrets::new(BTreeMap::new());
         let services = HostServices {
             sandbox: Arc::new(ScriptedSandbox::new()),
@@ -45,6 +46,7 @@ impl RunningTeam {
                 .map(|(slot, plugin)| (slot, Arc::new(plugin)))
                 .collect(),
             descriptions: BTreeMap::new(),
+            tool_roles: tool_roles.map(|(id, role)| (id, Arc::new(role))).collect(),
             models: None,
             http: Arc::new(HttpClient::new(secrets).expect("a client")),
             external: None,

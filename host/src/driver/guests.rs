@@ -8,7 +8,7 @@ use strata_core::machine::effect::Invocation;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{AttemptEvent, CallSuspended, Event};
 use strata_core::record::host_call::{ExternalWrite, RecordedCallUse, WriteResult};
-use strata_core::record::work::CallKey;
+use strata_core::record::work::{CallKey, Work};
 use strata_core::state::environment::scope::ScopeKey;
 use strata_core::team::Role;
 use tokio::sync::mpsc;
@@ -29,7 +29,7 @@ use crate::gateway::{
 use crate::services::http::{self, HttpClient};
 use crate::services::human::HumanQuestion;
 use crate::services::models::config::ModelNames;
-use crate::services::models::{self, ModelRequest, Models};
+use crate::services::models::{self, ModelCaller, ModelRequest, Models};
 use crate::services::outbound::OutboundBatch;
 
 /// The running guests.
@@ -72,18 +72,18 @@ impl Guests {
         files: &ActionFiles,
     ) {
         let is_alone = invocations.len() == 1 && self.attempts.is_empty();
-        let (team, env) = (journal.stepper().team(), journal.env());
+        let stepper = journal.stepper();
         for mut invocation in invocations {
-            let role = invocation.role;
-            let view = files.view(env.files_seen_by(invocation.key().activation()));
-            let mut prepared = self.attempts.prepare(&invocation, team.role(role), view);
+            let activation = invocation.key().activation();
+            let view = files.view(stepper.env().files_seen_by(activation));
+            let mut prepared = self.attempts.prepare(&invocation, stepper, view);
             let id = prepared.id;
             prepared.end = journal.spans().instrument(id.call, prepared.end);
             if !is_alone {
                 prepared = prepared.spawn();
             }
             let recorded = std::mem::take(&mut invocation.recorded_calls);
-            let unanswered = unanswered_writes(journal.stepper(), &invocation);
+            let unanswered = unanswered_writes(stepper, &invocation);
             self.calls.begin_attempt(id, recorded, unanswered);
             self.attempts.add(invocation, prepared);
         }
@@ -283,8 +283,8 @@ impl Guests {
             },
             GuestRequest::Complete { requests, blobs } => {
                 let blobs = add_stored_media(blobs, &requests, journal)?;
-                let role = journal.stepper().team().role(role);
-                let batch = self.model_batch(role, requests, &blobs);
+                let caller = model_caller(journal.stepper().team().role(role), id.call.work);
+                let batch = self.model_batch(caller, requests, &blobs);
                 return self.submit(id, GuestBatch::new(batch, allowance, reply), journal);
             }
             GuestRequest::Fetch(requests) => {
@@ -299,7 +299,7 @@ impl Guests {
 
     fn model_batch(
         &self,
-        role: &Role,
+        caller: ModelCaller<'_>,
         requests: Vec<ModelRequest>,
         blobs: &Blobs,
     ) -> OutboundBatch {
@@ -308,7 +308,7 @@ impl Guests {
             Some(models) => models.names(),
             None => &ModelNames::default(),
         };
-        models::outbound_batch(requests, blobs, models, names, role.model.as_deref())
+        models::outbound_batch(requests, blobs, models, names, caller)
     }
 
     /// Takes over calls that leave the host, and makes those that can be made now.
@@ -374,6 +374,17 @@ impl Guests {
         self.calls.end_attempt(call, &[]);
         let suspended = AttemptEvent::CallSuspended(CallSuspended { attempt });
         journal.stage(Event::Attempt(call, suspended))
+    }
+}
+
+/// Returns who makes the requests to models of a call.
+pub(crate) fn model_caller(role: &Role, work: Work) -> ModelCaller<'_> {
+    ModelCaller {
+        role_model: role.model.as_deref(),
+        turn: match work {
+            Work::Turn { turn } => Some(turn),
+            _ => None,
+        },
     }
 }
 

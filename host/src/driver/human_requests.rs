@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use strata_core::machine::stepper::Stepper;
-use strata_core::record::event::Event;
+use strata_core::record::event::{AttemptEvent, Event};
 use strata_core::record::id::RequestId;
 use strata_core::record::request::HumanRequest;
 use strata_core::record::work::CallKey;
@@ -36,6 +36,14 @@ impl HumanRequests {
     pub(super) fn watch_all(&mut self, env: &Environment) {
         for (_, request) in env.open_requests() {
             self.watch(request);
+        }
+    }
+
+    /// Waits for the time limit of the request that an event of the stepper opens, if it opens one
+    /// that has a time limit.
+    pub(super) fn watch_opened(&mut self, event: &Event) {
+        if let Event::Attempt(_, AttemptEvent::RequestOpened(opened)) = event {
+            self.watch(&opened.request);
         }
     }
 
@@ -104,8 +112,6 @@ impl HumanRequests {
 
 #[cfg(test)]
 mod tests {
-    use strata_core::record::event::AttemptEvent;
-
     use super::*;
     use crate::driver::fixture::{ROLE, RunningTeam};
 

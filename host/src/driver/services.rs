@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use strata_core::record::id::Slot;
+use strata_core::record::id::{RoleId, Slot};
 
 use crate::plugin::Plugin;
 use crate::sandbox::{Directories, Sandbox};
 use crate::services::external::ExternalConnection;
 use crate::services::http::HttpClient;
 use crate::services::models::Models;
+use crate::tools::ToolRole;
 
 /// What the driver depends on besides the state of the team.
 pub struct HostServices {
@@ -20,6 +21,8 @@ pub struct HostServices {
     /// The descriptions that the components give of themselves, for the model or action that
     /// chooses between them.
     pub descriptions: BTreeMap<Slot, String>,
+    /// How the models of roles that work with tools are asked, by role.
+    pub tool_roles: BTreeMap<RoleId, Arc<ToolRole>>,
     /// The language models; `None` if the team file names no provider.
     pub models: Option<Arc<Models>>,
     /// The HTTP client.

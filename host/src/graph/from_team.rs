@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use strata_core::record::id::RoleId;
 use strata_core::record::message::{IDEA_LABEL, TO_ALL, TO_SELF};
+use strata_core::record::turn::ToolRef;
 use strata_core::team::{ExternalEnvironment, React, Role, Route, Team};
 
 use super::text::sanitize;
@@ -19,6 +20,8 @@ const IDEA_NODE_NAME: &str = "idea";
 const OUTSIDE_NODE_NAME: &str = "outside";
 /// The label of an arm that is taken if no other is.
 const DEFAULT_ARM_LABEL: &str = "default";
+/// The label of an edge along which a model hands over.
+const HANDOFF_LABEL: &str = "hands over";
 
 /// Builds the graph of a team.
 pub fn build_graph(team: &Team) -> Result<Graph, GraphError> {
@@ -28,6 +31,7 @@ pub fn build_graph(team: &Team) -> Result<Graph, GraphError> {
     for route in &team.routes {
         drawing.add_route(route)?;
     }
+    drawing.add_handoffs()?;
     drawing.add_joins()?;
     drawing.add_groups()?;
     drawing.add_unpublished_labels()?;
@@ -136,7 +140,7 @@ impl<'a> GraphBuilder<'a> {
     }
 
     /// Adds edges from the idea to the roles that watch its label, and from roles without routes to
-    /// the roles that watch their actions.
+    /// the roles that watch their labels.
     fn add_watch_edges(&mut self) -> Result<(), GraphError> {
         let team = self.team;
         for to in self.watchers_of(IDEA_LABEL) {
@@ -156,7 +160,7 @@ impl<'a> GraphBuilder<'a> {
         Ok(())
     }
 
-    /// Adds edges from a role to all roles that watch its actions, one for each of them.
+    /// Adds edges from a role to all roles that watch its labels, one for each of them.
     fn add_broadcast_edges(
         &mut self,
         from: RoleId,
@@ -164,13 +168,13 @@ impl<'a> GraphBuilder<'a> {
         label: &[&str],
     ) -> Result<(), GraphError> {
         let mut listeners: BTreeMap<RoleId, Vec<&str>> = BTreeMap::new();
-        for action in &self.team.role(from).actions {
-            for to in self.watchers_of(&action.name) {
-                self.carried_labels.insert(&action.name);
+        for published in self.team.role(from).labels() {
+            for to in self.watchers_of(published) {
+                self.carried_labels.insert(published);
                 listeners
                     .entry(to)
                     .or_insert_with(|| label.to_vec())
-                    .push(&action.name);
+                    .push(published);
             }
         }
         for (to, label) in listeners {
@@ -212,6 +216,25 @@ impl<'a> GraphBuilder<'a> {
                         self.target_node(name)
                     };
                     self.add_edge(from, to, kind, &label)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds edges from roles to those that their models can hand over to.
+    fn add_handoffs(&mut self) -> Result<(), GraphError> {
+        let team = self.team;
+        for from in team.role_ids() {
+            let tools = team.role(from).tool_loop();
+            for tool in tools.iter().flat_map(|tools| &tools.tools) {
+                if let ToolRef::Handoff(to) = tool.target.tool {
+                    self.add_edge(
+                        self.roles[from.index()],
+                        self.roles[to.index()],
+                        EdgeKind::Conditional,
+                        &[HANDOFF_LABEL],
+                    )?;
                 }
             }
         }

@@ -2,13 +2,14 @@
 //! with what the team grants. No component is run.
 
 mod config_check;
+mod tools;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use strata_core::record::id::{ActionId, Digest, Slot, SlotKind};
+use strata_core::record::id::{ActionId, Digest, RoleId, Slot, SlotKind};
 use strata_core::team::React;
 
 use super::source::{ComponentSource, UnloadableComponent};
@@ -27,11 +28,13 @@ use crate::services::models::Models;
 use crate::services::models::config::ConfigError;
 use crate::shell::shell_path;
 use crate::suggest::suggest;
+use crate::tools::ToolRole;
 use crate::trust::lock::{ComponentLock, LockMismatch, LockedName};
 
 /// A team's components, loaded and checked.
 pub struct Components {
     loaded: BTreeMap<Slot, ComponentInfo>,
+    tool_roles: BTreeMap<RoleId, Arc<ToolRole>>,
 }
 
 impl Components {
@@ -75,7 +78,10 @@ impl Components {
             .reduce(Diagnostics::and)
         {
             Some(problems) => Err(problems),
-            None => Ok(Self { loaded }),
+            None => Ok(Self {
+                tool_roles: tools::describe_tools(definition, &loaded, report),
+                loaded,
+            }),
         }
     }
 
@@ -128,6 +134,7 @@ impl Components {
             sandbox: Arc::new(sandbox),
             plugins,
             descriptions: self.loaded.iter().map(description).collect(),
+            tool_roles: self.tool_roles.clone(),
             models: None,
             http: Arc::new(HttpClient::new(Secrets::new(BTreeMap::new()))?),
             external: None,

@@ -5,6 +5,7 @@ pub(super) mod edge;
 pub(super) mod limits;
 pub(super) mod role;
 pub(super) mod slot;
+pub(super) mod tools;
 
 use std::collections::BTreeMap;
 

@@ -2,6 +2,7 @@
 //! targets, compiles conditions. Joins are checked in `join`.
 
 mod join;
+mod tools;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -16,6 +17,7 @@ use strata_core::team::{
     Team, saved_action_name, saved_part_name,
 };
 
+use self::tools::CheckedTools;
 use super::advice::{LimitContext, limit_advice};
 use super::authored::limits::LimitsPatch;
 use super::authored::role::{AuthoredRole, ReactMode};
@@ -29,12 +31,15 @@ use super::table::Located;
 use crate::plugin::Plugin;
 use crate::services::models::config::DEFAULT_MODEL;
 use crate::services::variables::Variables;
+use crate::tools::ToolRole;
 
 /// The result of checking a team file. Complete only if no problem was found.
 pub(super) struct CheckedTeam {
     pub(super) team: Team,
     pub(super) plugins: BTreeMap<Slot, Plugin>,
     pub(super) locations: BTreeMap<Slot, ComponentLocation>,
+    /// The roles whose model works with tools.
+    pub(super) tool_roles: BTreeMap<RoleId, ToolRole>,
     /// For each role, the span of its `react`, or of the role where that is absent.
     pub(super) react_spans: Vec<Range<usize>>,
 }
@@ -66,6 +71,7 @@ pub(super) fn check_team(authored: &AuthoredTeam, problems: &Problems) -> Checke
         },
         plugins: BTreeMap::new(),
         locations: BTreeMap::new(),
+        tool_roles: BTreeMap::new(),
         react_spans: Vec::new(),
     };
     for (role, id) in authored.roles.iter().zip(0..) {
@@ -73,10 +79,16 @@ pub(super) fn check_team(authored: &AuthoredTeam, problems: &Problems) -> Checke
         if let Some(model) = role.model.as_ref().filter(|_| role.human.is_none()) {
             authored.models.check(model, problems);
         }
-        checked
-            .team
-            .roles
-            .push(build_role(role, &authored.limits, &authored.models));
+        let mut built = build_role(role, &authored.limits, &authored.models);
+        if role.human.is_none() && react_mode(role) == ReactMode::Tools {
+            let CheckedTools {
+                tool_loop,
+                settings,
+            } = tools::check_tools(role, &names, problems);
+            built.react = React::Tools(Box::new(tool_loop));
+            checked.tool_roles.insert(RoleId(id), settings);
+        }
+        checked.team.roles.push(built);
         let mode = role.react.as_ref().map_or(&role.span, |react| &react.span);
         checked.react_spans.push(mode.clone());
         checked.add_slots(role, RoleId(id), &authored.limits, problems);
@@ -177,6 +189,12 @@ impl CheckedTeam {
                 kind: SlotKind::Action(ActionId(index)),
             };
             self.add_slot(slot, &action.slot, defaults, problems);
+            // The answer of a role has to follow its schema also where an action gives it.
+            if let (true, Some((schema, _))) = (action.tool.is_final, &role.tools.output_schema)
+                && let Some(plugin) = self.plugins.get_mut(&slot)
+            {
+                plugin.output_schema.get_or_insert_with(|| schema.clone());
+            }
         }
     }
 
@@ -289,13 +307,16 @@ fn check_human(role: &AuthoredRole, problems: &Problems) {
     if let Some(model) = &role.model {
         refuse(&model.span, "`model`");
     }
+    for key in &role.tools.keys {
+        refuse(&key.span, &format!("`{}`", key.name));
+    }
 }
 
 fn check_agent(role: &AuthoredRole, problems: &Problems) {
     let react = react_mode(role);
     // If some keys could not be read, actions may only seem to be missing.
     let complete = problems.are_read(&["", "role.kind", "role.action"]);
-    if role.actions.is_empty() && complete {
+    if role.actions.is_empty() && complete && react != ReactMode::Tools {
         let problem = problems.at(&role.span, "the role has no actions");
         problems.add(problem.hint("add a `[[role.action]]`, or `kind = \"human\"`"));
     }
@@ -314,6 +335,9 @@ fn check_agent(role: &AuthoredRole, problems: &Problems) {
                 problems.add(problem.hint("remove it, or change the role's `react`"));
             }
         }
+    }
+    if react != ReactMode::Tools && problems.are_read(&["role.react"]) {
+        tools::reject_tool_keys(role, problems);
     }
     if react == ReactMode::PlanAndAct && role.actions.len() == 1 && complete {
         let span = role.react.as_ref().map_or(&role.span, |react| &react.span);
@@ -348,6 +372,8 @@ fn build_role(role: &AuthoredRole, defaults: &LimitsPatch, models: &AuthoredMode
         _ if role.human.is_some() => React::Human,
         ReactMode::ByOrder => React::ByOrder,
         ReactMode::PlanAndAct => React::PlanAndAct,
+        // The caller replaces it.
+        ReactMode::Tools => React::ByOrder,
         ReactMode::Choose => {
             let max_loop = role.max_react_loop.as_ref().map_or(1, |max| max.value);
             let thinker = match role.think {

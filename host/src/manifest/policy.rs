@@ -33,6 +33,9 @@ pub struct PolicyRow {
     /// The limits of a call.
     #[serde(flatten)]
     pub limits: Limits,
+    /// Whether a model calls it as a tool.
+    #[serde(skip)]
+    pub is_tool: bool,
     /// How often a failed call is retried.
     pub retries: u32,
     /// The delay before the first retry.
@@ -75,6 +78,7 @@ fn policy_row(definition: &Definition, slot: Slot, digest: Option<&Digest>) -> P
         function: plugin.function.clone(),
         digest: digest.map(|digest| digest.0.clone()),
         limits: plugin.limits.clone(),
+        is_tool: action.is_some() && role.tool_loop().is_some(),
         retries: retry.retries,
         backoff_ms: retry.backoff_ms,
         grants: plugin.grants.clone(),
@@ -116,6 +120,9 @@ fn render_row(row: &PolicyRow) -> String {
         limits.fuel.map_or("off".into(), |fuel| fuel.to_string()),
     );
     line("output", format_size(limits.output_bytes));
+    if row.is_tool {
+        line("result", format_size(limits.result_bytes));
+    }
     line("log", format_size(limits.log_bytes));
     line(
         "host calls",

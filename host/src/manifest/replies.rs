@@ -14,7 +14,7 @@ use super::schema::{FileKind, kind};
 use super::table::{TomlItem, TomlTable};
 use super::{parse_document, read_source};
 use crate::services::models::scripted::{
-    ScriptedAnswer, ScriptedEntry, ScriptedReply, ScriptedToolCall,
+    ReplyFilter, ScriptedAnswer, ScriptedEntry, ScriptedReply, ScriptedToolCall,
 };
 
 /// The lowest `status` that is a failure.
@@ -62,6 +62,13 @@ fn read_entry(table: &TomlTable<'_>) -> Option<ScriptedEntry> {
         )
         .value(kind::text)
         .map(|item| read_pattern(&item));
+    let turn = table
+        .key(
+            "turn",
+            "The turn of a role with `react = \"tools\"` that it is for, counted from 0 in each activation. Without it \
+             every request fits.",
+        )
+        .integer(0..=u64::from(u32::MAX));
     let answer = read_answer(table);
     let times = table
         .key(
@@ -74,8 +81,11 @@ fn read_entry(table: &TomlTable<'_>) -> Option<ScriptedEntry> {
         .default("0s")
         .duration();
     Some(ScriptedEntry::new(
-        // An invalid pattern is reported.
-        pattern.flatten(),
+        ReplyFilter {
+            // An invalid pattern is reported.
+            pattern: pattern.flatten(),
+            turn: turn.map(|turn| turn as u32),
+        },
         answer?,
         delay.unwrap_or(Duration::ZERO),
         times.map(|times| times as u32),

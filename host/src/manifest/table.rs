@@ -141,7 +141,7 @@ impl<'a> TomlTable<'a> {
     }
 
     /// Returns the description of a table below this one.
-    fn describe_nested<T>(&self, read: impl FnOnce(&TomlTable<'a>) -> T) -> Value {
+    pub(super) fn describe_nested<T>(&self, read: impl FnOnce(&TomlTable<'a>) -> T) -> Value {
         let nested = Self::described(self.entries, self.problems);
         read(&nested);
         nested.schema().unwrap_or_default()

@@ -7,7 +7,7 @@ use std::path::Path;
 use strata_core::record::id::{RoleId, Slot};
 use strata_core::record::message::IDEA_LABEL;
 use strata_core::record::shape::JoinMode;
-use strata_core::team::{Join, Team};
+use strata_core::team::{Join, Role, Team};
 
 use super::Definition;
 use crate::display_path::display_path;
@@ -156,12 +156,8 @@ fn grant_warnings(definition: &Definition, slot: Slot) -> Vec<String> {
 /// action, or equal to the name of a role. Other labels are not reported, because guests and
 /// operators may give messages any label.
 fn mistyped_labels(team: &Team) -> impl Iterator<Item = String> {
-    let actions = team
-        .roles
-        .iter()
-        .flat_map(|role| &role.actions)
-        .map(|action| action.name.as_str());
-    let labels: BTreeSet<&str> = actions.chain([IDEA_LABEL]).collect();
+    let published = team.roles.iter().flat_map(Role::labels);
+    let labels: BTreeSet<&str> = published.chain([IDEA_LABEL]).collect();
     let known: Vec<ComparableWord> = labels
         .iter()
         .map(|label| ComparableWord::new(label))
@@ -177,7 +173,17 @@ fn mistyped_labels(team: &Team) -> impl Iterator<Item = String> {
             .iter()
             .map(move |label| (&role.name, label.as_str()))
     });
+    let caller = |name: &str| {
+        let mut callers = team.roles.iter().filter(|role| role.tool_loop().is_some());
+        callers.find(|role| role.actions.iter().any(|action| action.name == name))
+    };
     watched.filter(move |(_, label)| !labels.contains(label)).filter_map(move |(role, label)| {
+        if let Some(caller) = caller(label) {
+            return Some(format!(
+                "`{role}` watches `{label}`, which is a tool of `{0}`: the answers of that role have the label `{0}`",
+                caller.name
+            ));
+        }
         if let Some(action) = acts(label) {
             return Some(format!(
                 "`{role}` watches `{label}`, which is a role: messages are heard by the action they come from, as \

@@ -1,5 +1,5 @@
 //! The limits on the resources of a call, and where they are configured. `manifest` parses them,
-//! `sandbox` enforces them.
+//! `sandbox` enforces them, all but `result`, which `driver::turns` does.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,8 +8,8 @@ use serde::{Serialize, Serializer};
 
 use crate::manifest::units::{format_duration, format_size};
 
-/// The limits of one call. Every field is enforced; see `sandbox::limits`, `sandbox::ctx` and
-/// `sandbox::component`.
+/// The limits of one call. Every field is enforced; see `sandbox::limits`, `sandbox::ctx`,
+/// `sandbox::component` and `driver::turns`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Limits {
     /// The size of all linear memories and tables together, in bytes.
@@ -26,6 +26,8 @@ pub struct Limits {
     pub fuel: Option<u64>,
     /// The size of output, emissions, written state and plans together, in bytes.
     pub output_bytes: u64,
+    /// How much a model is told of the result of a tool call, in bytes. The rest is cut off.
+    pub result_bytes: u64,
     /// The size of log lines and standard streams, in bytes. The rest is cut off.
     pub log_bytes: u64,
     /// The number of calls of host functions.
@@ -48,6 +50,7 @@ impl Default for Limits {
             timeout: Duration::from_secs(120),
             fuel: None,
             output_bytes: 4 << 20,
+            result_bytes: 64 << 10,
             log_bytes: 256 << 10,
             host_calls: 1024,
             host_bytes: 64 << 20,
@@ -73,6 +76,8 @@ pub enum Limit {
     Fuel,
     /// `output`.
     Output,
+    /// `result`.
+    Result,
     /// `log`.
     Log,
     /// `host_calls`.
@@ -87,13 +92,14 @@ pub enum Limit {
 
 impl Limit {
     /// All limits.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Memory,
         Self::TableElements,
         Self::Cpu,
         Self::Timeout,
         Self::Fuel,
         Self::Output,
+        Self::Result,
         Self::Log,
         Self::HostCalls,
         Self::HostBytes,
@@ -110,6 +116,7 @@ impl Limit {
             Self::Timeout => "timeout",
             Self::Fuel => "fuel",
             Self::Output => "output",
+            Self::Result => "result",
             Self::Log => "log",
             Self::HostCalls => "host_calls",
             Self::HostBytes => "host_bytes",
@@ -121,9 +128,12 @@ impl Limit {
     /// Returns the unit of the limit.
     pub fn unit(self) -> LimitUnit {
         match self {
-            Self::Memory | Self::Output | Self::Log | Self::HostBytes | Self::Component => {
-                LimitUnit::Bytes
-            }
+            Self::Memory
+            | Self::Output
+            | Self::Result
+            | Self::Log
+            | Self::HostBytes
+            | Self::Component => LimitUnit::Bytes,
             Self::Cpu | Self::Timeout | Self::Compile => LimitUnit::Milliseconds,
             Self::TableElements | Self::Fuel | Self::HostCalls => LimitUnit::Count,
         }
@@ -161,6 +171,7 @@ impl Limits {
             Limit::Timeout => ms(self.timeout),
             Limit::Fuel => self.fuel,
             Limit::Output => Some(self.output_bytes),
+            Limit::Result => Some(self.result_bytes),
             Limit::Log => Some(self.log_bytes),
             Limit::HostCalls => Some(self.host_calls.into()),
             Limit::HostBytes => Some(self.host_bytes),
@@ -179,6 +190,7 @@ impl Limits {
             Limit::Timeout => self.timeout = time,
             Limit::Fuel => self.fuel = Some(value).filter(|fuel| *fuel > 0),
             Limit::Output => self.output_bytes = value,
+            Limit::Result => self.result_bytes = value,
             Limit::Log => self.log_bytes = value,
             Limit::HostCalls => self.host_calls = u32::try_from(value).unwrap_or(u32::MAX),
             Limit::HostBytes => self.host_bytes = value,

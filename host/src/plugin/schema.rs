@@ -26,6 +26,7 @@ const PATTERN_EXCERPT_CHARS: usize = 40;
 /// A compiled JSON Schema.
 #[derive(Clone, Debug)]
 pub struct CompiledSchema {
+    document: Arc<Value>,
     validator: Arc<jsonschema::Validator>,
     /// The size of the schema; `None` for an operator's schema, which is not limited.
     cost: Option<SchemaCost>,
@@ -41,6 +42,7 @@ impl CompiledSchema {
             .build(schema)
             .map_err(|error| error.to_string())?;
         Ok(Self {
+            document: Arc::new(schema.clone()),
             validator: Arc::new(validator),
             cost: None,
         })
@@ -63,6 +65,7 @@ impl CompiledSchema {
             let error = match options.build(schema) {
                 Ok(validator) => {
                     return Ok(Self {
+                        document: Arc::new(schema.clone()),
                         validator: Arc::new(validator),
                         cost: Some(measure),
                     });
@@ -80,9 +83,14 @@ impl CompiledSchema {
         }
     }
 
-    /// Returns whether it is certain that no value matches `schema`, from which this was compiled.
-    pub fn is_impossible(&self, schema: &Value) -> bool {
-        impossible::is_impossible(schema, |value| self.check(value).is_ok())
+    /// Returns the schema from which this was compiled.
+    pub fn document(&self) -> &Value {
+        &self.document
+    }
+
+    /// Returns whether it is certain that no value matches the schema.
+    pub fn is_impossible(&self) -> bool {
+        impossible::is_impossible(&self.document, |value| self.check(value).is_ok())
     }
 
     /// Fails if validating a document with a guest's schema could take unreasonably long.

@@ -175,6 +175,23 @@ fn compare_results(one: &CallResult, other: &CallResult) -> Option<DifferencePar
             .then(|| draft_difference("the output", output, output_now))
             .or_else(|| compare_drafts("emission", emissions, emissions_now))
             .or_else(|| compare_writes(writes, writes_now)),
+        (CallResult::Replied(one), CallResult::Replied(other)) => (one.message != other.message)
+            .then(|| {
+                text_difference(
+                    "the reply of the model",
+                    &debug_text(&one.message),
+                    &debug_text(&other.message),
+                )
+            })
+            .or_else(|| {
+                (one.outcome != other.outcome).then(|| {
+                    text_difference(
+                        "what becomes of the reply",
+                        &debug_text(&one.outcome),
+                        &debug_text(&other.outcome),
+                    )
+                })
+            }),
         (one, other) => Some(text_difference(
             "what is returned",
             &debug_text(one),

@@ -9,7 +9,7 @@ use strata_core::machine::stepper::{IllegalEvent, Stepper};
 use strata_core::record::event::Event;
 use strata_core::record::file::{FileChange, PathContent};
 use strata_core::record::host_call::{CallOutcome, HostCall, HostCallKind};
-use strata_core::record::id::{Digest, RoleId};
+use strata_core::record::id::Digest;
 use strata_core::record::request::HumanAnswer;
 use strata_core::record::work::{ActivationKey, CallKey};
 use strata_core::state::environment::scope::ScopeKey;
@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::blob::Blobs;
 use crate::driver::{
     ActionFiles, AttemptRunner, HostServices, PreparedAttempt, action_budget_error, decode_random,
-    decode_time, embed, list_keys, read_key, recall, request_number,
+    decode_time, embed, list_keys, model_caller, read_key, recall, request_number,
 };
 use crate::gateway::{
     GUEST_REQUEST_QUEUE, GuestRequest, HostAnswer, HostError, HostErrorKind, PendingGuestRequest,
@@ -141,12 +141,11 @@ impl Replayer {
         call: Invocation,
         recorded: &mut RecordedAttempt,
     ) -> Result<ReplayOutcome, StoreError> {
-        let (role, key) = (call.role, call.key());
+        let key = call.key();
         let view = self
             .action_files
-            .view(self.files_seen_before(call.key().activation(), &recorded.files));
-        let team = self.stepper.team().clone();
-        let PreparedAttempt { mut end, .. } = self.runner.prepare(&call, team.role(role), view);
+            .view(self.files_seen_before(key.activation(), &recorded.files));
+        let PreparedAttempt { mut end, .. } = self.runner.prepare(&call, &self.stepper, view);
         loop {
             tokio::select! {
                 biased;
@@ -222,7 +221,7 @@ impl Replayer {
             }
             GuestRequest::AskHuman(question) => return Ok(answer_human(reply, question, recorded)),
             GuestRequest::Complete { requests, .. } => {
-                let batch = self.model_batch(call.role, requests);
+                let batch = self.model_batch(call, requests);
                 return Ok(self.answer_batch(call, batch, reply, known));
             }
             GuestRequest::Fetch(requests) => {
@@ -271,13 +270,13 @@ impl Replayer {
         recall(recent, max_bytes)
     }
 
-    fn model_batch(&self, role: RoleId, requests: Vec<ModelRequest>) -> OutboundBatch {
+    fn model_batch(&self, call: CallKey, requests: Vec<ModelRequest>) -> OutboundBatch {
         let names = match &self.models {
             RecordedModels::Some(names) => names,
             RecordedModels::None => &ModelNames::default(),
         };
-        let role_model = self.stepper.team().role(role).model.as_deref();
-        models::outbound_batch(requests, &Blobs::new(), None, names, role_model)
+        let caller = model_caller(self.stepper.team().role(call.role), call.work);
+        models::outbound_batch(requests, &Blobs::new(), None, names, caller)
     }
 
     /// Answers a batch of calls.

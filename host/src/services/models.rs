@@ -27,7 +27,8 @@ pub use charge::Charge;
 pub use media::{describe as describe_media, describe_named as describe_named_media};
 pub(crate) use outbound::{no_model_error, outbound_batch};
 pub use record::LINE_BEGINNING as RECORD_BEGINNING;
-pub use registry::{CompletedCall, FailedCall, ModelCall, Models};
+pub use registry::{CompletedCall, FailedCall, ModelCall, ModelCaller, Models};
+pub(crate) use reply_check::strip_code_fence;
 pub use request::{ModelReply, ModelRequest, ToolDefinition, user_message};
 pub use strata_core::record::host_call::FinishReason;
 pub use stream_observer::{

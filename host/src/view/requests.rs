@@ -4,9 +4,10 @@ use std::path::Path;
 
 use serde::{Serialize, Serializer};
 use strata_core::machine::stepper::Stepper;
-use strata_core::record::id::RoleId;
 use strata_core::record::json::Json;
 use strata_core::record::request::HumanRequest;
+use strata_core::record::work::CallKey;
+use strata_core::state::activation::Phase;
 
 use super::{CommandArgument, SuggestedCommand, index_and_name};
 
@@ -33,6 +34,12 @@ pub struct RequestView {
     pub action: String,
     /// The question.
     pub question: String,
+    /// The arguments of the tool call that is to be approved, if the request is about one.
+    #[serde(
+        serialize_with = "serialize_json",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub arguments: Option<Json>,
     /// The valid answers; empty if any answer is valid that matches the schema.
     pub choices: Vec<String>,
     /// The JSON Schema that the answer must conform to.
@@ -67,23 +74,24 @@ impl RequestView {
     /// Returns the open requests of a run.
     pub fn all(stepper: &Stepper) -> Vec<Self> {
         let mut requests = Vec::new();
-        for (id, request) in stepper.env().open_requests() {
-            requests.push(Self::from_role(stepper, id, request));
+        for (call, open) in stepper.env().open_calls(stepper.team()) {
+            if let Phase::WaitingForHuman(request) = open.phase {
+                requests.push(Self::from_call(stepper, call, request));
+            }
         }
         requests
     }
 
-    fn from_role(stepper: &Stepper, id: RoleId, request: &HumanRequest) -> Self {
-        let role = stepper.team().role(id);
-        let activation = stepper.env().role(id).activation.as_ref();
-        let work = activation.and_then(|activation| activation.current_work(role));
-        let (index, action) = index_and_name(role, work);
+    fn from_call(stepper: &Stepper, call: CallKey, request: &HumanRequest) -> Self {
+        let role = stepper.team().role(call.role);
+        let (index, action) = index_and_name(role, Some(call.work));
         Self {
             id: request.id.0.clone(),
             role: role.name.clone(),
             index,
             action: action.to_owned(),
             question: request.question.clone(),
+            arguments: request.proposed.as_ref().map(|call| call.arguments.clone()),
             choices: request.choices.clone(),
             schema: request.schema.clone(),
             default: request.default.clone(),

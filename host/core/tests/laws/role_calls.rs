@@ -19,7 +19,7 @@ use strata_core::record::work::{ActivationKey, CallKey, CallResult, Work};
 use strata_core::state::activation::ToolOutcome;
 use strata_core::state::environment::Environment;
 use strata_core::state::environment::validation::validate;
-use strata_core::team::tools::{ApprovalRule, ToolFaults};
+use strata_core::team::tools::ToolFaults;
 use strata_core::team::{OnFault, React, Role, Team};
 
 use crate::manual_run::{ManualRun, draft, mail, says, writes};
@@ -310,11 +310,7 @@ fn a_human_role_that_is_called_is_asked_and_the_answer_is_the_result() {
 
 #[test]
 fn a_call_of_a_role_can_need_approval() {
-    let mut asking = assistant();
-    if let React::Tools(tools) = &mut asking.roles[0].react {
-        tools.tools[0].approval = Some(ApprovalRule::default());
-    }
-    let mut run = ManualRun::start(asking.clone());
+    let mut run = ManualRun::start(assistant());
     let ask = |_: usize, target| CallDecision::AskFirst(target, Approval::default());
     run.turn(|_| plan_calls(&[(B, "please")], ask));
     assert_eq!(run.halt(), Status::Waiting);
@@ -324,7 +320,7 @@ fn a_call_of_a_role_can_need_approval() {
     let edited = HumanAnswer::Given(Json::parse(edited).expect("JSON"));
     let event = run.stepper.request_answered_event(&request, edited);
     run.record(event.expect("an open request"));
-    run.resume(asking, CallPolicy::Auto);
+    run.resume(assistant(), CallPolicy::Auto);
     assert_eq!(news(&run.call()), ["kindly"]);
 }
 

@@ -434,7 +434,6 @@ fn with_tools(mut team: Team, seed: u64) -> Team {
             // Towards the last role, so that no role calls itself.
             let to = index + 1 + rng.below(names.len() - index - 1);
             let mut called = tool(&names[to], ToolRef::Role(RoleId(to as u16)));
-            called.approval = rng.chance(20).then(ApprovalRule::default);
             if rng.chance(15) {
                 called.target.effect = CallEffect::Ends;
             }

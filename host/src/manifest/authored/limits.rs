@@ -112,6 +112,10 @@ fn about(limit: Limit) -> &'static str {
         Limit::Timeout => "Wall time, host calls included.",
         Limit::Fuel => "Instructions, counted deterministically; 0 for no limit.",
         Limit::Output => "Output, emissions and writes of state together.",
+        Limit::Result => {
+            "What a model is told of the result of a call, for actions of a role with `react = \"tools\"`; the rest \
+             is cut."
+        }
         Limit::Log => "Log lines and standard streams; the rest is cut.",
         Limit::HostCalls => "Calls of host functions.",
         Limit::HostBytes => "What goes to host functions and comes from them.",
@@ -171,9 +175,12 @@ fn max_count(limit: Limit) -> u64 {
 /// zero means no limit.
 fn may_be_zero(limit: Limit) -> bool {
     match limit {
-        Limit::TableElements | Limit::Fuel | Limit::Log | Limit::HostCalls | Limit::HostBytes => {
-            true
-        }
+        Limit::TableElements
+        | Limit::Fuel
+        | Limit::Result
+        | Limit::Log
+        | Limit::HostCalls
+        | Limit::HostBytes => true,
         Limit::Memory
         | Limit::Cpu
         | Limit::Timeout

@@ -7,6 +7,7 @@ use strata_core::team::BudgetLimits;
 
 use super::limits::ComponentKind;
 use super::slot::{self, AuthoredSlot};
+use super::tools::{self, AuthoredToolAction, AuthoredTools};
 use super::{BudgetKeys, read_budget_limits};
 use crate::manifest::schema::{conditional, kind};
 use crate::manifest::table::{Located, TomlTable};
@@ -30,6 +31,7 @@ pub(in crate::manifest) struct AuthoredRole {
     pub(in crate::manifest) react: Option<Located<ReactMode>>,
     pub(in crate::manifest) max_react_loop: Option<Located<u32>>,
     pub(in crate::manifest) think: Option<Located<AuthoredSlot>>,
+    pub(in crate::manifest) tools: AuthoredTools,
     pub(in crate::manifest) actions: Vec<AuthoredAction>,
     pub(in crate::manifest) budget_limits: BudgetLimits,
 }
@@ -40,12 +42,14 @@ pub(in crate::manifest) enum ReactMode {
     ByOrder,
     Choose,
     PlanAndAct,
+    Tools,
 }
 
 /// `[[role.action]]`.
 pub(in crate::manifest) struct AuthoredAction {
     pub(in crate::manifest) name: Option<Located<String>>,
     pub(in crate::manifest) slot: AuthoredSlot,
+    pub(in crate::manifest) tool: AuthoredToolAction,
     pub(in crate::manifest) budget_limits: BudgetLimits,
 }
 
@@ -74,7 +78,23 @@ pub(super) fn read_roles(root: &TomlTable<'_>) -> Vec<AuthoredRole> {
 }
 
 /// The keys that a human role cannot have.
-const AGENT_ONLY_KEYS: [&str; 5] = ["action", "think", "react", "max_react_loop", "model"];
+const AGENT_ONLY_KEYS: [&str; 15] = [
+    "action",
+    "think",
+    "react",
+    "max_react_loop",
+    "model",
+    "instructions",
+    "max_turns",
+    "max_calls",
+    "history",
+    "tool_choice",
+    "parallel",
+    "tool_faults",
+    "handoff",
+    "limits",
+    "output_schema",
+];
 
 /// What the keys of the budget of a role or an action are for.
 const OWN_BUDGET: BudgetKeys = BudgetKeys {
@@ -121,6 +141,7 @@ fn read_role(table: &TomlTable<'_>) -> AuthoredRole {
         react: read_react(table),
         max_react_loop: read_max_react_loop(table),
         think: read_think(table),
+        tools: tools::read_tools(table),
         actions: read_actions(table),
         budget_limits: read_budget_limits(table, &OWN_BUDGET),
     }
@@ -131,10 +152,12 @@ fn describe_rules(role: &TomlTable<'_>) {
     let human = || conditional("kind", "human", &[], &AGENT_ONLY_KEYS);
     role.rule("if", || human()["if"].take());
     role.rule("then", || human()["then"].take());
-    role.rule(
-        "else",
-        || json!({ "required": ["action"], "properties": { "action": { "minItems": 1 } } }),
-    );
+    role.rule("else", || {
+        let mut without = conditional("react", "tools", &[], &[]);
+        without["else"] =
+            json!({ "required": ["action"], "properties": { "action": { "minItems": 1 } } });
+        without
+    });
 }
 
 fn read_human(table: &TomlTable<'_>) -> Option<Range<usize>> {
@@ -162,12 +185,14 @@ fn read_react(table: &TomlTable<'_>) -> Option<Located<ReactMode>> {
         ("by_order", ReactMode::ByOrder),
         ("react", ReactMode::Choose),
         ("plan_and_act", ReactMode::PlanAndAct),
+        ("tools", ReactMode::Tools),
     ];
     let item = table
         .key(
             "react",
             "How it goes from one action to the next. `by_order`: all, in order. `react`: something chooses the \
-             next. `plan_and_act`: the first plans, the others carry out the plan.",
+             next. `plan_and_act`: the first plans, the others carry out the plan. `tools`: its model calls them as \
+             tools, as often as it likes, and then answers.",
         )
         .default("by_order")
         .one_of(&words)?;
@@ -233,6 +258,7 @@ fn read_action(table: &TomlTable<'_>) -> AuthoredAction {
             .required()
             .name(),
         slot: slot::read_slot(table, ComponentKind::Action),
+        tool: tools::read_tool_action(table),
         budget_limits: read_budget_limits(table, &OWN_BUDGET),
     }
 }

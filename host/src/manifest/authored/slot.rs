@@ -326,7 +326,8 @@ fn read_pin(item: &TomlItem<'_>) -> Option<Located<String>> {
     })
 }
 
-fn read_schema(item: &TomlItem<'_>) -> Option<(CompiledSchema, PathBuf)> {
+/// Reads the JSON Schema in the file that a value names.
+pub(super) fn read_schema(item: &TomlItem<'_>) -> Option<(CompiledSchema, PathBuf)> {
     let file = read_file_path(item)?.value;
     if !item.checks_files() {
         return None;

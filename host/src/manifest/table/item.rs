@@ -89,6 +89,11 @@ impl<'a> TomlItem<'a> {
         self.value.get_ref().is_str()
     }
 
+    /// Returns whether the value is a table.
+    pub(in crate::manifest) fn is_table(&self) -> bool {
+        self.value.get_ref().is_table()
+    }
+
     /// Reports a problem with the value.
     pub(in crate::manifest) fn reject(&self, message: impl Into<String>, hint: impl Into<String>) {
         let problem = self.problems.at(&self.span(), message);

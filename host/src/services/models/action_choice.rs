@@ -32,12 +32,13 @@ pub fn think_request(
 ) -> ModelRequest {
     let situation = describe_situation(candidates, news, outputs);
     ModelRequest {
-        system: describe_role(role),
+        system: describe_role(role) + ". You decide what you do next; you do not do it yet.",
         ..ModelRequest::ask(situation)
     }
 }
 
-fn describe_role(role: &RoleProfile) -> String {
+/// Returns the texts of a role as one that tells a model who it is, without a full stop at the end.
+pub(crate) fn describe_role(role: &RoleProfile) -> String {
     let mut text = format!("You are {}", role.name);
     let facts = [
         (", ", &role.profile),
@@ -51,7 +52,7 @@ fn describe_role(role: &RoleProfile) -> String {
             let _ = write!(text, "{before}{fact}");
         }
     }
-    text + ". You decide what you do next; you do not do it yet."
+    text
 }
 
 fn describe_situation(

@@ -12,7 +12,7 @@ use strata_core::state::environment::Environment;
 
 use super::config::ModelNames;
 use super::{
-    Charge, CompletedCall, DispatchState, FailedCall, ModelCall, ModelRequest, Models,
+    Charge, CompletedCall, DispatchState, FailedCall, ModelCall, ModelCaller, ModelRequest, Models,
     StreamObserver,
 };
 use crate::blob::Blobs;
@@ -34,15 +34,14 @@ struct OutboundModelCall {
     models: Option<Arc<Models>>,
 }
 
-/// Returns the calls for requests that are made at once. `blobs` are the bytes of their images and
-/// files, `names` are the models of the team, and `role_model` is the model for requests that name
-/// none.
+/// Returns the calls for requests that `caller` makes at once. `blobs` are the bytes of their images
+/// and files, and `names` are the models of the team.
 pub(crate) fn outbound_batch(
     requests: Vec<ModelRequest>,
     blobs: &Blobs,
     models: Option<&Arc<Models>>,
     names: &ModelNames,
-    role_model: Option<&str>,
+    caller: ModelCaller<'_>,
 ) -> OutboundBatch {
     let call = |request: ModelRequest| -> Arc<dyn OutboundCall> {
         let bytes = |digest: &Digest| Some((digest.clone(), blobs.get(digest)?.clone()));
@@ -53,7 +52,7 @@ pub(crate) fn outbound_batch(
         Arc::new(OutboundModelCall {
             call: ModelCall {
                 blobs,
-                ..ModelCall::new(names, role_model, request)
+                ..ModelCall::new(names, caller, request)
             },
             models: models.cloned(),
         })
@@ -176,7 +175,13 @@ mod tests {
         let names = ModelNames::default();
         let request = serde_json::from_value(serde_json::json!({ "messages": [] }));
         let request: ModelRequest = request.expect("a request");
-        let batch = outbound_batch(vec![request], &Blobs::new(), None, &names, None);
+        let batch = outbound_batch(
+            vec![request],
+            &Blobs::new(),
+            None,
+            &names,
+            ModelCaller::default(),
+        );
         let call = &batch.calls[0];
         assert!(call.is_paid() && !call.is_write());
         let refusal = call.expected_cost().expect_err("there is no model");

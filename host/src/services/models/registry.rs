@@ -72,16 +72,28 @@ pub struct ModelCall {
     pub request: ModelRequest,
     /// The bytes of its images and files.
     pub blobs: Blobs,
+    /// The turn of a tools role that it is the request of. It is not sent.
+    pub turn: Option<u32>,
+}
+
+/// Who makes a request to a model, as far as it matters for the choice of the model and of a
+/// scripted reply.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ModelCaller<'a> {
+    /// The model for requests that name none; `None` for the team's.
+    pub role_model: Option<&'a str>,
+    /// The turn of a tools role that asks.
+    pub turn: Option<u32>,
 }
 
 impl ModelCall {
-    /// Returns a request with the model that it is for, without images and files. `role_model` is the
-    /// model for a request that names none.
-    pub fn new(names: &ModelNames, role_model: Option<&str>, request: ModelRequest) -> Self {
+    /// Returns a request with the model that it is for, without images and files.
+    pub fn new(names: &ModelNames, caller: ModelCaller<'_>, request: ModelRequest) -> Self {
         Self {
-            target: names.resolve(request.model.as_deref(), role_model),
+            target: names.resolve(request.model.as_deref(), caller.role_model),
             request,
             blobs: Blobs::new(),
+            turn: caller.turn,
         }
     }
 
@@ -335,7 +347,7 @@ impl Model {
             Provider::Scripted(scripted) => {
                 self.pace.wait().await;
                 account.dispatched();
-                scripted.complete(id, request).await?
+                scripted.complete(id, call).await?
             }
         };
         account.add_reply(reply.usage);

@@ -93,7 +93,7 @@ fn compile(text: &str) -> Result<CompiledSchema, HostError> {
 }
 
 /// Returns the text without the Markdown code fence that many models put around JSON.
-pub(super) fn strip_code_fence(text: &str) -> &str {
+pub(crate) fn strip_code_fence(text: &str) -> &str {
     let text = text.trim();
     let inner = text.strip_prefix("```").and_then(|t| t.strip_suffix("```"));
     match inner.and_then(|t| t.split_once('\n')) {

@@ -16,7 +16,7 @@ use strata_core::record::fault::FaultCause;
 use super::endpoint::{RequestFailure, outlook_of_status};
 use super::registry::excerpt;
 use super::tokens::{estimate_input, estimate_tokens};
-use super::{FinishReason, ModelReply, ModelRequest};
+use super::{FinishReason, ModelCall, ModelReply, ModelRequest};
 use crate::gateway::{HostError, HostErrorKind};
 use crate::manifest::{Diagnostics, read_replies_file};
 
@@ -33,8 +33,8 @@ pub(super) struct ScriptedProvider {
 /// An entry of the file.
 #[derive(Debug)]
 pub(crate) struct ScriptedEntry {
-    /// The pattern that the newest message has to match. `None` matches all.
-    pattern: Option<Regex>,
+    /// The requests that it is for.
+    filter: ReplyFilter,
     /// The answer.
     answer: ScriptedAnswer,
     /// The delay before the answer.
@@ -42,6 +42,15 @@ pub(crate) struct ScriptedEntry {
     /// How often it may be used. `None` means no limit.
     times: Option<u32>,
     uses: AtomicU32,
+}
+
+/// The requests that an entry is for.
+#[derive(Debug, Default)]
+pub(crate) struct ReplyFilter {
+    /// The pattern that the newest message has to match. `None` matches all.
+    pub(crate) pattern: Option<Regex>,
+    /// The turn of a tools role. `None` matches all requests.
+    pub(crate) turn: Option<u32>,
 }
 
 #[derive(Debug)]
@@ -84,10 +93,10 @@ impl ScriptedProvider {
     pub(super) async fn complete(
         &self,
         model: Option<&str>,
-        request: &ModelRequest,
+        call: &ModelCall,
     ) -> Result<ModelReply, RequestFailure> {
-        let question = request.newest_text();
-        let entry = self.choose(&question)?;
+        let request = &call.request;
+        let entry = self.choose(&request.newest_text(), call.turn)?;
         if !entry.delay.is_zero() {
             tokio::time::sleep(entry.delay).await;
         }
@@ -115,9 +124,12 @@ impl ScriptedProvider {
         }
     }
 
-    fn choose(&self, question: &str) -> Result<&ScriptedEntry, HostError> {
+    fn choose(&self, question: &str, turn: Option<u32>) -> Result<&ScriptedEntry, HostError> {
         let mut exhausted = false;
-        for entry in self.entries.iter().filter(|e| e.matches(question)) {
+        for entry in &self.entries {
+            if !entry.matches(question, turn) {
+                continue;
+            }
             if entry.try_use() {
                 return Ok(entry);
             }
@@ -141,13 +153,13 @@ impl ScriptedProvider {
 
 impl ScriptedEntry {
     pub(crate) fn new(
-        pattern: Option<Regex>,
+        filter: ReplyFilter,
         answer: ScriptedAnswer,
         delay: Duration,
         times: Option<u32>,
     ) -> Self {
         Self {
-            pattern,
+            filter,
             answer,
             delay,
             times,
@@ -155,8 +167,13 @@ impl ScriptedEntry {
         }
     }
 
-    fn matches(&self, asked: &str) -> bool {
-        self.pattern.as_ref().is_none_or(|p| p.is_match(asked))
+    fn matches(&self, asked: &str, turn: Option<u32>) -> bool {
+        let ReplyFilter {
+            pattern,
+            turn: expected,
+        } = &self.filter;
+        expected.is_none_or(|expected| turn == Some(expected))
+            && pattern.as_ref().is_none_or(|p| p.is_match(asked))
     }
 
     /// Counts one use. Returns `false` if none is left.

@@ -227,11 +227,14 @@ impl<'a> Exporter<'a> {
         }
     }
 
-    /// Returns the index of the action that a role works on; -1 for a choice, or if nothing is left
-    /// to do.
+    /// Returns the index of the action that a role works on; -1 for a choice or a turn, or if nothing
+    /// is left to do. Of several tool calls, a failed one counts before the others.
     fn current_action(&self, id: RoleId, activation: &Activation) -> i64 {
         let role = self.team.role(id);
-        action_of_work(role, activation.current_work(role)).0
+        let open = || activation.open_calls(role);
+        let failed = open().find(|(_, call)| call.phase.fault().is_some());
+        let work = failed.or_else(|| open().next()).map(|(work, _)| work);
+        action_of_work(role, work).0
     }
 
     fn strata_json(&'a self, definition: &'a SavedDefinition) -> layout::StrataJson<'a> {

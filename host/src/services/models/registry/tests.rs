@@ -59,13 +59,21 @@ fn config_with(provider: ProviderConfig) -> ModelsConfig {
 /// Asks the model that a request names, or the default.
 async fn ask(models: &Models, request: &ModelRequest) -> Result<CompletedCall, FailedCall> {
     models
-        .complete(&ModelCall::new(models.names(), None, request.clone()))
+        .complete(&ModelCall::new(
+            models.names(),
+            ModelCaller::default(),
+            request.clone(),
+        ))
         .await
 }
 
 fn cost_of(models: &Models, request: ModelRequest) -> Usd {
     models
-        .estimate(&ModelCall::new(models.names(), None, request))
+        .estimate(&ModelCall::new(
+            models.names(),
+            ModelCaller::default(),
+            request,
+        ))
         .cost
 }
 

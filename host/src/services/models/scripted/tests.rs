@@ -7,7 +7,8 @@ use tempfile::NamedTempFile;
 use super::*;
 use strata_core::record::conversation::{ModelMessage, Part, ToolResult};
 
-use crate::services::models::user_message;
+use crate::services::models::config::ModelNames;
+use crate::services::models::{ModelCaller, user_message};
 
 fn file(source: &str) -> NamedTempFile {
     let mut file = NamedTempFile::new().expect("a temporary file");
@@ -19,8 +20,26 @@ fn scripted(source: &str) -> ScriptedProvider {
     ScriptedProvider::load(file(source).path()).unwrap_or_else(|e| panic!("{e}"))
 }
 
-fn asking(content: &str) -> ModelRequest {
-    ModelRequest::ask(content)
+fn asking(content: &str) -> ModelCall {
+    call(ModelRequest::ask(content), None)
+}
+
+fn call(request: ModelRequest, turn: Option<u32>) -> ModelCall {
+    let caller = ModelCaller {
+        turn,
+        ..ModelCaller::default()
+    };
+    ModelCall::new(&ModelNames::default(), caller, request)
+}
+
+#[tokio::test]
+async fn a_reply_for_a_turn_serves_that_turn_only() {
+    let scripted = scripted("[[reply]]\nturn = 1\ntext = 'second'\n[[reply]]\ntext = 'any'");
+    for (turn, expected) in [(None, "any"), (Some(0), "any"), (Some(1), "second")] {
+        let call = call(ModelRequest::ask("x"), turn);
+        let reply = scripted.complete(None, &call).await.expect("a reply");
+        assert_eq!(reply.text(), expected, "{turn:?}");
+    }
 }
 
 /// Sends one request after the other and compares the texts, or parts of the errors.
@@ -124,7 +143,9 @@ async fn the_newest_message_is_matched_whoever_sent_it() {
         user_message("old"),
         ModelMessage::ToolResults(vec![result]),
     ];
-    let reply = scripted.complete(None, &ModelRequest::new(messages)).await;
+    let reply = scripted
+        .complete(None, &call(ModelRequest::new(messages), None))
+        .await;
     assert_eq!(reply.map(|r| r.text()), Ok("right".to_owned()));
 }
 

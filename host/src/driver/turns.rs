@@ -1,0 +1,143 @@
+//! The turns of roles whose model works in a loop with tools: what the model is sent, and what
+//! follows from its reply.
+//!
+//! A turn is an attempt that the host makes itself. It asks the model in the same way as a guest
+//! does, so the budget, retries, fallbacks and the record apply to it. When a turn is due, and which
+//! calls of a reply can start, is decided by the core.
+
+mod outcome;
+mod reply;
+mod request;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+use strata_core::machine::effect::Invocation;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::fault::{Fault, FaultCause, FaultKind};
+use strata_core::record::id::RoleId;
+use strata_core::record::message::Draft;
+use strata_core::record::turn::ToolRef;
+use strata_core::record::work::CallResult;
+use strata_core::team::Team;
+
+use super::model_attempt::ask_model;
+use crate::gateway::{Gateway, GuestRequest, HostAnswer};
+use crate::manifest::units::format_duration;
+use crate::services::models::ModelRequest;
+use crate::tools::ToolRole;
+use reply::{MESSAGE, ReplyRules, needs_time, plan_reply};
+use request::{TurnContext, turn_request};
+
+/// The turns of a team.
+pub(super) struct Turns {
+    roles: BTreeMap<RoleId, Arc<ToolRole>>,
+}
+
+/// A turn that can be made.
+struct PreparedTurn {
+    request: ModelRequest,
+    team: Arc<Team>,
+    role: RoleId,
+    settings: Arc<ToolRole>,
+}
+
+impl Turns {
+    /// Creates the turns of a team with these roles.
+    pub(super) fn new(roles: BTreeMap<RoleId, Arc<ToolRole>>) -> Self {
+        Self { roles }
+    }
+
+    /// Returns an attempt at a turn. `result_bytes` returns how much the model is told of a result
+    /// of a tool.
+    pub(super) fn attempt(
+        &self,
+        call: &Invocation,
+        stepper: &Stepper,
+        gateway: Gateway,
+        result_bytes: impl Fn(ToolRef) -> u64,
+    ) -> BoxFuture<'static, Result<CallResult, Fault>> {
+        let (team, env) = (stepper.team(), stepper.env());
+        let key = call.key().activation();
+        let activation = env.activation(key);
+        let (Some(settings), Some(activation)) = (self.roles.get(&call.role), activation) else {
+            let message = "the host was given no settings for this role";
+            let fault = Fault::new(FaultKind::Host, message);
+            return Box::pin(async move { Err(fault) });
+        };
+        let context = TurnContext {
+            role: team.role(call.role),
+            settings,
+            memory: &env.resolve(&env.memory(key).collect::<Vec<_>>()),
+            news: &call.news,
+            turns: &activation.turns,
+        };
+        let turn = PreparedTurn {
+            request: turn_request(&context, result_bytes),
+            team: team.clone(),
+            role: call.role,
+            settings: settings.clone(),
+        };
+        Box::pin(turn.take(gateway))
+    }
+}
+
+impl PreparedTurn {
+    /// Asks the model, and checks its reply.
+    async fn take(self, gateway: Gateway) -> Result<CallResult, Fault> {
+        let Some(tools) = self.team.role(self.role).tool_loop() else {
+            let message = "the role does not work with tools";
+            return Err(Fault::new(FaultKind::Host, message));
+        };
+        let rules = ReplyRules {
+            tools,
+            settings: &self.settings,
+        };
+        let timeout = self.settings.timeout;
+        let reply = tokio::time::timeout(timeout, ask_model(&gateway, self.request)).await;
+        let reply = reply.unwrap_or_else(|_| {
+            let message = format!(
+                "the model did not reply within {}; raise `timeout` in `[role.limits]`",
+                format_duration(timeout)
+            );
+            Err(Fault::new(FaultKind::Host, message).with_cause(FaultCause::TimeLimit))
+        })?;
+        let now_ms = if needs_time(rules, &reply) {
+            current_time(&gateway).await?
+        } else {
+            0
+        };
+        plan_reply(rules, reply, now_ms).map(CallResult::Replied)
+    }
+}
+
+/// Returns the time in milliseconds since 1970. It is recorded, so that a replay finds the same
+/// deadlines.
+async fn current_time(gateway: &Gateway) -> Result<i64, Fault> {
+    match gateway.request(GuestRequest::CurrentTime).await {
+        Some(HostAnswer::Time(time)) => Ok(time as i64),
+        _ => Err(Fault::new(FaultKind::Host, "the host is stopping")),
+    }
+}
+
+/// Returns the result of a call that hands over to another role. The core adds the text of the turn
+/// and the recipient.
+pub(super) fn handoff_result(call: &Invocation) -> CallResult {
+    let arguments = call.arguments.as_ref().map(|arguments| arguments.value());
+    let message = arguments
+        .as_ref()
+        .and_then(|arguments| arguments.get(MESSAGE));
+    CallResult::Returned {
+        output: Draft {
+            content: message
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned(),
+            ..Draft::default()
+        },
+        emissions: Vec::new(),
+        writes: Vec::new(),
+    }
+}

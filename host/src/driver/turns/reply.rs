@@ -1,0 +1,563 @@
+//! The check of a reply: which of the calls that a model asks for are made, and whether the reply is
+//! an answer that ends the activation.
+//!
+//! Nothing that a model writes is trusted: names, arguments and answers are compared with what the
+//! team file says, and the model is told what does not fit.
+
+use serde_json::{Value, json};
+use strata_core::record::conversation::{AssistantPart, Part, ToolCall, ToolChoice};
+use strata_core::record::fault::{Fault, FaultKind};
+use strata_core::record::json::{self, Json};
+use strata_core::record::message::Draft;
+use strata_core::record::money::Usd;
+use strata_core::record::turn::{
+    Approval, CallDecision, CallPlan, ToolRef, TurnOutcome, TurnReply, reply_text, tool_calls,
+};
+use strata_core::team::tools::{Tool, ToolLoop};
+use strata_core::text::is_invisible;
+
+use crate::excerpt::excerpt;
+use crate::plugin::CompiledSchema;
+use crate::sandbox::format_bytes;
+use crate::services::models::{ModelReply, strip_code_fence};
+use crate::tools::{ApprovalRule, RoleTool, ToolRole};
+
+/// The maximum size of the arguments of a call, in bytes.
+const MAX_ARGUMENT_BYTES: usize = 1 << 20;
+/// How much of the name of an unknown tool is kept, in characters.
+const MAX_NAME_CHARS: usize = 200;
+/// How many tools the model is reminded of when it calls one that does not exist.
+const MAX_LISTED_TOOLS: usize = 50;
+/// How much of what is wrong with arguments or an answer the model is told, in characters.
+const MAX_REASON_CHARS: usize = 1000;
+
+/// What replies are checked against.
+#[derive(Clone, Copy)]
+pub(super) struct ReplyRules<'a> {
+    /// The tools, as the core knows them.
+    pub(super) tools: &'a ToolLoop,
+    /// The same tools, as the model knows them.
+    pub(super) settings: &'a ToolRole,
+}
+
+/// Returns what follows from a reply, or the fault if it is incomplete or empty. `now_ms` is the
+/// time from which the deadlines of approvals count, in milliseconds since 1970. The model and the
+/// cost are those of the recorded host call, which the core adds.
+pub(super) fn plan_reply(
+    rules: ReplyRules<'_>,
+    reply: ModelReply,
+    now_ms: i64,
+) -> Result<TurnReply, Fault> {
+    if let Some(defect) = reply.finish.defect() {
+        let message = format!(
+            "the reply of model `{}` {}",
+            reply.model,
+            defect.description()
+        );
+        return Err(Fault::new(FaultKind::OutputInvalid, message));
+    }
+    let mut plans = Vec::new();
+    for call in tool_calls(&reply.parts) {
+        plans.push(plan_call(rules, call, now_ms));
+    }
+    let outcome = if plans.is_empty() {
+        answer(rules.settings, &reply)?
+    } else {
+        TurnOutcome::Calls(plans)
+    };
+    Ok(TurnReply {
+        model: reply.model,
+        finish: reply.finish,
+        cost: Usd::ZERO,
+        message: reply.parts,
+        outcome,
+    })
+}
+
+/// Returns whether the time is needed to plan the calls of a reply.
+pub(super) fn needs_time(rules: ReplyRules<'_>, reply: &ModelReply) -> bool {
+    tool_calls(&reply.parts).any(|call| {
+        find_tool(rules, &call.name)
+            .and_then(|(_, tool)| tool.approval)
+            .is_some_and(|rule| rule.expires.is_some())
+    })
+}
+
+/// Returns what a reply without calls says.
+fn answer(settings: &ToolRole, reply: &ModelReply) -> Result<TurnOutcome, Fault> {
+    let text = reply_text(&reply.parts);
+    let mut answer = Draft {
+        content: text.clone(),
+        ..Draft::default()
+    };
+    for part in &reply.parts {
+        if let AssistantPart::Media(media) = part {
+            answer
+                .parts
+                .push(match media.media_type.starts_with("image/") {
+                    true => Part::Image(media.clone()),
+                    false => Part::File(media.clone()),
+                });
+        }
+    }
+    if text.trim().is_empty() && answer.parts.is_empty() {
+        let message = format!(
+            "model `{}` returned nothing (finish reason `{}`)",
+            reply.model,
+            reply.finish.name()
+        );
+        return Err(Fault::new(FaultKind::OutputInvalid, message));
+    }
+    let Some(schema) = &settings.output_schema else {
+        return Ok(TurnOutcome::Answer(answer));
+    };
+    match read_answer(schema, &text) {
+        Ok(data) => {
+            answer.data = Some(data);
+            Ok(TurnOutcome::Answer(answer))
+        }
+        Err(reason) => Ok(TurnOutcome::Misfit(reason)),
+    }
+}
+
+/// Reads an answer that has to follow a schema. The error says what is wrong with it.
+fn read_answer(schema: &CompiledSchema, text: &str) -> Result<Json, String> {
+    let document = json::parse_untrusted(strip_code_fence(text))
+        .map_err(|error| format!("it is {error}, and it has to follow the JSON Schema"))?;
+    schema
+        .check(&document)
+        .map_err(|why| shorten(&format!("it does not follow the JSON Schema: {why}")))?;
+    Ok(Json::from(document))
+}
+
+fn find_tool<'a>(rules: ReplyRules<'a>, name: &str) -> Option<(&'a Tool, &'a RoleTool)> {
+    let mut tools = rules.tools.tools.iter().zip(&rules.settings.tools);
+    tools.find(|(_, tool)| tool.model_name == name)
+}
+
+/// Returns what is to become of a call.
+fn plan_call(rules: ReplyRules<'_>, call: &ToolCall, now_ms: i64) -> CallPlan {
+    let Some((tool, known)) = find_tool(rules, &call.name) else {
+        let name = excerpt(&call.name.replace(is_invisible, " "), MAX_NAME_CHARS);
+        return CallPlan {
+            decision: CallDecision::Reject(unknown_tool(rules.settings, &name)),
+            tool: name,
+        };
+    };
+    let decision = match check_arguments(rules, tool, known, &call.arguments) {
+        Err(reason) => CallDecision::Reject(reason),
+        Ok(()) => match known.approval {
+            None => CallDecision::Make(tool.target),
+            Some(rule) => CallDecision::AskFirst(tool.target, approval(rule, known, now_ms)),
+        },
+    };
+    CallPlan {
+        tool: tool.name.clone(),
+        decision,
+    }
+}
+
+fn unknown_tool(settings: &ToolRole, name: &str) -> String {
+    let mut known = Vec::new();
+    for tool in settings.tools.iter().take(MAX_LISTED_TOOLS) {
+        known.push(format!("`{}`", tool.model_name));
+    }
+    if known.is_empty() {
+        return format!("there is no tool `{name}`, and no other");
+    }
+    format!("there is no tool `{name}`; there are {}", known.join(", "))
+}
+
+/// Fails, with a reason for the model, if a call must not be made with these arguments.
+fn check_arguments(
+    rules: ReplyRules<'_>,
+    tool: &Tool,
+    known: &RoleTool,
+    arguments: &str,
+) -> Result<(), String> {
+    if rules.settings.tool_choice == ToolChoice::None {
+        return Err("no tool may be called".into());
+    }
+    if arguments.len() > MAX_ARGUMENT_BYTES {
+        return Err(format!(
+            "the arguments have {}; at most {} are accepted",
+            format_bytes(arguments.len() as u64),
+            format_bytes(MAX_ARGUMENT_BYTES as u64)
+        ));
+    }
+    let arguments =
+        json::parse_untrusted(arguments).map_err(|error| format!("the arguments are {error}"))?;
+    let Value::Object(fields) = &arguments else {
+        return Err("the arguments are not a JSON object".into());
+    };
+    if let ToolRef::Handoff(_) | ToolRef::Role(_) = tool.target.tool
+        && !fields.get(MESSAGE).is_none_or(Value::is_string)
+    {
+        return Err(format!("`{MESSAGE}` is not a text"));
+    }
+    match &known.input_schema {
+        None => Ok(()),
+        Some(schema) => schema
+            .check(&arguments)
+            .map_err(|why| shorten(&format!("the arguments do not follow the schema: {why}"))),
+    }
+}
+
+/// The argument of handoffs and of calls of roles.
+pub(super) const MESSAGE: &str = "message";
+
+/// Returns how a human is asked about a call.
+fn approval(rule: ApprovalRule, tool: &RoleTool, now_ms: i64) -> Approval {
+    let expires_ms = rule.expires.map(|expires| {
+        let expires = i64::try_from(expires.as_millis()).unwrap_or(i64::MAX);
+        now_ms.saturating_add(expires)
+    });
+    Approval {
+        schema: Some(Json::from(approval_schema(tool))),
+        default: rule
+            .default
+            .map(|approve| Json::from(json!({ "approve": approve }))),
+        expires_ms,
+    }
+}
+
+/// Returns the schema of the answer to the question whether a call may be made. If validating
+/// changed arguments could take unreasonably long, they cannot be changed.
+fn approval_schema(tool: &RoleTool) -> Value {
+    let arguments = match &tool.input_schema {
+        None => json!({ "type": "object" }),
+        Some(schema) => json!({ "type": "object", "allOf": [below_arguments(schema.document())] }),
+    };
+    let answer = json!({
+        "type": "object",
+        "properties": {
+            "approve": { "type": "boolean" },
+            "reason": { "type": "string" },
+            "arguments": arguments,
+        },
+        "required": ["approve"],
+        "additionalProperties": false,
+    });
+    if CompiledSchema::compile_bounded(&answer).is_ok() {
+        return answer;
+    }
+    let mut answer = answer;
+    answer["properties"]["arguments"] = Value::Bool(false);
+    answer
+}
+
+/// Returns a schema with its references changed so that they hold below the property `arguments` of
+/// the schema of an answer.
+fn below_arguments(schema: &Value) -> Value {
+    match schema {
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(key, value)| {
+                let target = value.as_str().and_then(|target| target.strip_prefix('#'));
+                let value = match target.filter(|_| key == "$ref") {
+                    Some(target) => format!("#/properties/arguments/allOf/0{target}").into(),
+                    None => below_arguments(value),
+                };
+                (key.clone(), value)
+            })
+            .collect(),
+        Value::Array(items) => items.iter().map(below_arguments).collect(),
+        other => other.clone(),
+    }
+}
+
+/// Returns the beginning of what is wrong, which may quote what a model wrote.
+fn shorten(reason: &str) -> String {
+    excerpt(reason, MAX_REASON_CHARS)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use strata_core::record::conversation::TokenUsage;
+    use strata_core::record::host_call::FinishReason;
+    use strata_core::record::id::{ActionId, RoleId};
+    use strata_core::record::turn::{CallEffect, CallTarget};
+    use strata_core::team::RetryPolicy;
+    use strata_core::team::tools::{CallOrder, ToolFaults};
+
+    use super::*;
+    use crate::tools::HistoryUse;
+
+    /// A role with the tool `add`, which takes an integer, `wipe`, which needs approval, and a
+    /// handoff to `B`.
+    struct Fixture {
+        tools: ToolLoop,
+        settings: ToolRole,
+    }
+
+    impl Fixture {
+        fn new() -> Self {
+            let schema = json!({
+                "type": "object",
+                "properties": { "a": { "$ref": "#/$defs/number" } },
+                "required": ["a"],
+                "$defs": { "number": { "type": "integer" } },
+            });
+            let schema = CompiledSchema::compile(&schema).expect("a schema");
+            let mut fixture = Self {
+                tools: ToolLoop {
+                    max_turns: 9,
+                    max_calls: 9,
+                    order: CallOrder::Parallel,
+                    faults: ToolFaults::Auto,
+                    retry: RetryPolicy {
+                        retries: 0,
+                        backoff_ms: 0,
+                    },
+                    tools: Vec::new(),
+                },
+                settings: ToolRole {
+                    instructions: String::new(),
+                    history: HistoryUse::Role,
+                    tool_choice: ToolChoice::Auto,
+                    output_schema: None,
+                    timeout: Duration::from_secs(1),
+                    tools: Vec::new(),
+                },
+            };
+            let rule = ApprovalRule {
+                expires: Some(Duration::from_secs(60)),
+                default: Some(false),
+            };
+            let action = |index| ToolRef::Action(ActionId(index));
+            fixture.add("add", action(0), Some(schema.clone()), None);
+            fixture.add("wipe it", action(1), Some(schema), Some(rule));
+            fixture.add("transfer_to_B", ToolRef::Handoff(RoleId(1)), None, None);
+            fixture
+        }
+
+        fn add(
+            &mut self,
+            name: &str,
+            tool: ToolRef,
+            input_schema: Option<CompiledSchema>,
+            approval: Option<ApprovalRule>,
+        ) {
+            let effect = CallEffect::Continues;
+            self.tools.tools.push(Tool {
+                name: name.into(),
+                target: CallTarget { tool, effect },
+                faults: None,
+                order: CallOrder::Parallel,
+            });
+            self.settings.tools.push(RoleTool {
+                model_name: crate::tools::model_name(name),
+                description: None,
+                input_schema,
+                approval,
+            });
+        }
+
+        fn rules(&self) -> ReplyRules<'_> {
+            ReplyRules {
+                tools: &self.tools,
+                settings: &self.settings,
+            }
+        }
+
+        fn plan(&self, parts: Vec<AssistantPart>) -> Result<TurnOutcome, Fault> {
+            plan_reply(self.rules(), reply(parts), 1000).map(|turn| turn.outcome)
+        }
+    }
+
+    fn reply(parts: Vec<AssistantPart>) -> ModelReply {
+        ModelReply {
+            parts,
+            data: None,
+            model: "m".into(),
+            finish: FinishReason::Stop,
+            usage: TokenUsage::default(),
+        }
+    }
+
+    fn call(name: &str, arguments: &str) -> AssistantPart {
+        AssistantPart::ToolCall(ToolCall {
+            id: "c".into(),
+            name: name.into(),
+            arguments: arguments.into(),
+        })
+    }
+
+    fn text(text: &str) -> Vec<AssistantPart> {
+        vec![AssistantPart::Text(text.into())]
+    }
+
+    #[test]
+    fn calls_are_made_asked_about_or_rejected() {
+        let fixture = Fixture::new();
+        #[track_caller]
+        fn check(fixture: &Fixture, name: &str, arguments: &str, expected: &str) {
+            let outcome = fixture.plan(vec![call(name, arguments)]);
+            let Ok(TurnOutcome::Calls(plans)) = outcome else {
+                panic!("a call is no answer: {outcome:?}");
+            };
+            let CallPlan { tool, decision } = &plans[0];
+            let found = match decision {
+                CallDecision::Make(_) => format!("{tool}: made"),
+                CallDecision::AskFirst(..) => format!("{tool}: asked"),
+                CallDecision::Reject(reason) => format!("{tool}: {reason}"),
+            };
+            assert!(found.starts_with(expected), "{found}");
+            assert!(found.len() < 2000, "{found}");
+        }
+        let rejected = |name: &str, arguments: &str, expected: &str| {
+            check(&fixture, name, arguments, expected)
+        };
+        check(&fixture, "add", r#"{"a":2}"#, "add: made");
+        check(&fixture, "wipe_it", r#"{"a":2}"#, "wipe it: asked");
+        check(&fixture, "transfer_to_B", "{}", "transfer_to_B: made");
+        rejected(
+            "add",
+            r#"{"a":"two"}"#,
+            "add: the arguments do not follow the schema: \"two\" is not of type",
+        );
+        rejected("add", "{a", "add: the arguments are not a JSON document");
+        rejected("add", "[2]", "add: the arguments are not a JSON object");
+        rejected("add", "", "add: the arguments are not a JSON document");
+        let long = format!(r#"{{"a":2,"b":"{}"}}"#, "x".repeat(8 << 20));
+        rejected(
+            "add",
+            &long,
+            "add: the arguments have 8.1 MiB; at most 1 MiB are accepted",
+        );
+        let deep = "[".repeat(100_000);
+        rejected("add", &deep, "add: the arguments are");
+        let listed = "there are `add`, `wipe_it`, `transfer_to_B`";
+        rejected(
+            "wipe it",
+            "{}",
+            &format!("wipe it: there is no tool `wipe it`; {listed}"),
+        );
+        rejected(
+            "a\u{1b}[31m\n",
+            "{}",
+            &format!("a [31m: there is no tool `a [31m`; {listed}"),
+        );
+        rejected(&"x".repeat(1 << 20), "{}", "xxx");
+        rejected(
+            "transfer_to_B",
+            r#"{"message":5}"#,
+            "transfer_to_B: `message` is not a text",
+        );
+    }
+
+    #[test]
+    fn a_thousand_calls_have_a_thousand_plans() {
+        let fixture = Fixture::new();
+        let outcome = fixture.plan(vec![call("add", r#"{"a":2}"#); 1000]);
+        assert!(matches!(outcome, Ok(TurnOutcome::Calls(plans)) if plans.len() == 1000));
+    }
+
+    #[test]
+    fn an_incomplete_or_empty_reply_is_a_fault_that_names_the_finish_reason() {
+        let fixture = Fixture::new();
+        let check = |finish, parts: Vec<AssistantPart>, expected: &str| {
+            let reply = ModelReply {
+                finish,
+                ..reply(parts)
+            };
+            let fault = plan_reply(fixture.rules(), reply, 0).expect_err("a fault");
+            assert_eq!(fault.kind, FaultKind::OutputInvalid);
+            assert!(fault.message.contains(expected), "{}", fault.message);
+        };
+        check(
+            FinishReason::Length,
+            text("it is"),
+            "finish reason `length`",
+        );
+        check(
+            FinishReason::Length,
+            vec![call("add", "{")],
+            "finish reason `length`",
+        );
+        check(FinishReason::Refusal, Vec::new(), "finish reason `refusal`");
+        check(
+            FinishReason::Stop,
+            Vec::new(),
+            "returned nothing (finish reason `stop`)",
+        );
+        check(
+            FinishReason::Other,
+            text(" \n"),
+            "returned nothing (finish reason `other`)",
+        );
+    }
+
+    #[test]
+    fn an_answer_has_to_follow_the_schema_of_the_role() {
+        let mut fixture = Fixture::new();
+        let plain = fixture.plan(text("it is five"));
+        assert!(
+            matches!(plain, Ok(TurnOutcome::Answer(answer)) if answer.content == "it is five" && answer.data.is_none())
+        );
+        let schema = json!({ "type": "object", "required": ["n"] });
+        fixture.settings.output_schema = CompiledSchema::compile(&schema).ok();
+        let fits = fixture.plan(text("```json\n{\"n\": 5}\n```"));
+        assert!(
+            matches!(fits, Ok(TurnOutcome::Answer(answer)) if answer.data.as_ref().map(Json::as_str) == Some("{\"n\":5}"))
+        );
+        for (answer, expected) in [
+            ("five", "it is not a JSON document"),
+            ("{}", "it does not follow the JSON Schema"),
+        ] {
+            let outcome = fixture.plan(text(answer));
+            assert!(
+                matches!(&outcome, Ok(TurnOutcome::Misfit(reason)) if reason.starts_with(expected)),
+                "{outcome:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn no_tool_is_called_where_none_may_be() {
+        let mut fixture = Fixture::new();
+        fixture.settings.tool_choice = ToolChoice::None;
+        let outcome = fixture.plan(vec![call("add", r#"{"a":2}"#)]);
+        let Ok(TurnOutcome::Calls(plans)) = outcome else {
+            panic!("a call is no answer");
+        };
+        let reason = "no tool may be called".to_owned();
+        assert_eq!(plans[0].decision, CallDecision::Reject(reason));
+    }
+
+    #[test]
+    fn a_human_may_change_arguments_within_their_schema() {
+        let fixture = Fixture::new();
+        let ask = reply(vec![call("wipe_it", r#"{"a":2}"#)]);
+        assert!(needs_time(fixture.rules(), &ask));
+        assert!(!needs_time(
+            fixture.rules(),
+            &reply(vec![call("add", "{}")])
+        ));
+        let Ok(TurnOutcome::Calls(plans)) = fixture.plan(ask.parts) else {
+            panic!("a call is no answer");
+        };
+        let CallDecision::AskFirst(_, approval) = &plans[0].decision else {
+            panic!("it needs approval: {plans:?}");
+        };
+        assert_eq!(approval.expires_ms, Some(61_000));
+        let default = approval.default.as_ref().map(Json::as_str);
+        assert_eq!(default, Some("{\"approve\":false}"));
+        let schema = approval.schema.as_ref().expect("a schema").value();
+        let schema = CompiledSchema::compile_bounded(&schema).expect("a schema");
+        let check =
+            |answer: Value, fits: bool| assert_eq!(schema.check(&answer).is_ok(), fits, "{answer}");
+        check(json!({ "approve": true }), true);
+        check(json!({ "approve": false, "reason": "too much" }), true);
+        check(json!({ "approve": true, "arguments": { "a": 7 } }), true);
+        check(
+            json!({ "approve": true, "arguments": { "a": "seven" } }),
+            false,
+        );
+        check(json!({ "approve": true, "arguments": 7 }), false);
+        check(json!({ "approve": "yes" }), false);
+        check(json!(true), false);
+    }
+}

@@ -1,0 +1,239 @@
+//! Checks roles whose model works in a loop with tools, and builds what the core and the driver need
+//! of them.
+
+use std::collections::BTreeMap;
+
+use strata_core::record::conversation::ToolChoice;
+use strata_core::record::id::ActionId;
+use strata_core::record::turn::{CallEffect, CallTarget, ToolRef};
+use strata_core::team::HANDOFF_PREFIX;
+use strata_core::team::tools::{CallOrder, Tool, ToolLoop};
+
+use crate::manifest::authored::role::AuthoredRole;
+use crate::manifest::authored::tools::AuthoredTools;
+use crate::manifest::diagnostic::Problems;
+use crate::manifest::names::TeamNames;
+use crate::manifest::table::Located;
+use crate::tools::{RoleTool, ToolRole, model_name};
+
+/// The words of `tool_choice` that are not names of tools.
+const CHOICES: [(&str, ToolChoice); 3] = [
+    ("auto", ToolChoice::Auto),
+    ("required", ToolChoice::Required),
+    ("none", ToolChoice::None),
+];
+
+/// A role whose model works with tools.
+pub(super) struct CheckedTools {
+    pub(super) tool_loop: ToolLoop,
+    pub(super) settings: ToolRole,
+}
+
+/// Reports the keys of tools of a role that does not work with them.
+pub(super) fn reject_tool_keys(role: &AuthoredRole, problems: &Problems) {
+    let of_actions = role.actions.iter().flat_map(|action| &action.tool.keys);
+    let keys = role.tools.keys.iter().chain(of_actions);
+    for key in keys.filter(|key| !key.is_default) {
+        let message = format!("`{}` needs `react = \"tools\"`", key.name);
+        let problem = problems.at(&key.span, message);
+        problems.add(problem.hint("remove it, or change the role's `react`"));
+    }
+}
+
+/// Checks a role whose model works with tools. What is built is complete only if no problem was
+/// found.
+pub(super) fn check_tools(
+    role: &AuthoredRole,
+    names: &TeamNames,
+    problems: &Problems,
+) -> CheckedTools {
+    reject_name_of_role(role, problems);
+    let mut tools = action_tools(role);
+    tools.extend(handoff_tools(&role.tools, names, problems));
+    reject_equal_names(&tools, problems);
+    let tool_choice = check_tool_choice(&role.tools, &tools, problems);
+    let (core, settings): (Vec<Tool>, Vec<RoleTool>) = tools
+        .into_iter()
+        .map(|tool| (tool.core, tool.settings))
+        .unzip();
+    let authored = &role.tools;
+    CheckedTools {
+        tool_loop: ToolLoop {
+            max_turns: authored.max_turns,
+            max_calls: authored.max_calls,
+            order: authored.order,
+            faults: authored.faults,
+            retry: authored.limits.retry,
+            tools: core,
+        },
+        settings: ToolRole {
+            instructions: authored.instructions.clone(),
+            history: authored.history,
+            tool_choice,
+            output_schema: authored
+                .output_schema
+                .as_ref()
+                .map(|(schema, _)| schema.clone()),
+            timeout: authored.limits.timeout,
+            tools: settings,
+        },
+    }
+}
+
+/// A tool as the core and as the model know it, and where it is named.
+struct CheckedTool {
+    core: Tool,
+    settings: RoleTool,
+    span: std::ops::Range<usize>,
+}
+
+fn action_tools(role: &AuthoredRole) -> Vec<CheckedTool> {
+    let mut tools = Vec::new();
+    for (action, index) in role.actions.iter().zip(0..) {
+        let Some(Located { value: name, span }) = &action.name else {
+            continue;
+        };
+        let effect = match action.tool.is_final {
+            true => CallEffect::Ends,
+            false => CallEffect::Continues,
+        };
+        tools.push(CheckedTool {
+            core: Tool {
+                name: name.clone(),
+                target: CallTarget {
+                    tool: ToolRef::Action(ActionId(index)),
+                    effect,
+                },
+                faults: action.tool.faults,
+                order: action.tool.order,
+            },
+            settings: RoleTool {
+                model_name: model_name(name),
+                description: action.tool.description.clone(),
+                input_schema: action
+                    .tool
+                    .input_schema
+                    .as_ref()
+                    .map(|(schema, _)| schema.clone()),
+                approval: action.tool.approval,
+            },
+            span: span.clone(),
+        });
+    }
+    tools
+}
+
+fn handoff_tools(
+    authored: &AuthoredTools,
+    names: &TeamNames,
+    problems: &Problems,
+) -> Vec<CheckedTool> {
+    let mut tools = Vec::new();
+    for to in &authored.handoff {
+        let Some(id) = names.resolve_role(to, problems) else {
+            continue;
+        };
+        let role = names.canonical(to);
+        let name = format!("{HANDOFF_PREFIX}{role}");
+        tools.push(CheckedTool {
+            settings: RoleTool {
+                model_name: model_name(&name),
+                description: Some(format!(
+                    "Hands over to `{role}` and ends your work on this. Use `message` to tell it what to do."
+                )),
+                input_schema: None,
+                approval: None,
+            },
+            core: Tool {
+                name,
+                target: CallTarget {
+                    tool: ToolRef::Handoff(id),
+                    effect: CallEffect::Ends,
+                },
+                faults: None,
+                order: CallOrder::Parallel,
+            },
+            span: to.span.clone(),
+        });
+    }
+    tools
+}
+
+/// Reports an action that has the name of its role. The role's answers have that name as their label.
+fn reject_name_of_role(role: &AuthoredRole, problems: &Problems) {
+    let Some(of) = &role.name else { return };
+    let names = role
+        .actions
+        .iter()
+        .filter_map(|action| action.name.as_ref());
+    for name in names.filter(|name| name.value == of.value) {
+        let message = format!("an action cannot have the name of its role, `{}`", of.value);
+        let problem = problems
+            .at(&name.span, message)
+            .also(of.span.clone(), "the role");
+        problems.add(problem.hint("rename it: the answers of the role have that name as label"));
+    }
+}
+
+/// Reports tools that the model could not tell apart.
+fn reject_equal_names(tools: &[CheckedTool], problems: &Problems) {
+    let mut taken: BTreeMap<&str, &CheckedTool> = BTreeMap::new();
+    for tool in tools {
+        let name = tool.settings.model_name.as_str();
+        let Some(first) = taken.insert(name, tool) else {
+            continue;
+        };
+        if first.core.name == tool.core.name && first.core.target.tool != tool.core.target.tool {
+            // Two actions with the same name are reported as such.
+            let both_actions = [first, tool]
+                .iter()
+                .all(|tool| matches!(tool.core.target.tool, ToolRef::Action(_)));
+            if both_actions {
+                continue;
+            }
+        }
+        let message = format!("the model would know two tools as `{name}`");
+        let problem = problems
+            .at(&tool.span, message)
+            .also(first.span.clone(), "also known so");
+        problems.add(problem.hint(
+            "rename one of them: characters other than letters, digits, `_` and `-` become `_`, and names end after 64 \
+             characters",
+        ));
+    }
+}
+
+/// Returns whether the model has to call a tool, which is named as the model knows it.
+fn check_tool_choice(
+    authored: &AuthoredTools,
+    tools: &[CheckedTool],
+    problems: &Problems,
+) -> ToolChoice {
+    let Some(written) = &authored.tool_choice else {
+        return ToolChoice::Auto;
+    };
+    let word = CHOICES.iter().find(|(word, _)| *word == written.value);
+    if let Some((_, choice)) = word {
+        let ends = |tool: &CheckedTool| tool.core.target.effect == CallEffect::Ends;
+        if *choice == ToolChoice::Required && !tools.iter().any(ends) {
+            let message = "with `tool_choice = \"required\"` the model can never answer";
+            let problem = problems.at(&written.span, message);
+            problems.add(problem.hint("give an action `final = true`, or the role a `handoff`"));
+        }
+        return choice.clone();
+    }
+    let found = tools.iter().find(|tool| tool.core.name == written.value);
+    let Some(tool) = found else {
+        let message = format!("the role has no tool `{}`", written.value);
+        let words: Vec<&str> = CHOICES.iter().map(|(word, _)| *word).collect();
+        let names = tools.iter().map(|tool| tool.core.name.as_str());
+        let known: Vec<&str> = words.into_iter().chain(names).collect();
+        let hint = crate::suggest::suggest(&written.value, &known);
+        let problem = problems.at(&written.span, message);
+        problems.add(problem.hint(hint.unwrap_or_else(|| {
+            "one of `auto`, `required`, `none`, or the name of a tool".to_owned()
+        })));
+        return ToolChoice::Auto;
+    };
+    ToolChoice::Tool(tool.settings.model_name.clone())
+}

@@ -1,0 +1,84 @@
+//! Roles whose model works in a loop with tools, as far as only the host goes by it: what the model
+//! is sent, and how calls are checked and approved. What decides about the course of the loop is in
+//! the core, in `team::tools`.
+//!
+//! `manifest` creates these values, `launch` completes them with what the components say of
+//! themselves, and `driver::turns` uses them.
+
+use std::time::Duration;
+
+use strata_core::record::conversation::ToolChoice;
+
+use crate::plugin::CompiledSchema;
+
+/// The longest name of a tool that all providers accept, in characters.
+const MAX_MODEL_NAME_CHARS: usize = 64;
+
+/// How the model of a role is asked.
+#[derive(Clone, Debug)]
+pub struct ToolRole {
+    /// Instructions in addition to the texts of the role.
+    pub instructions: String,
+    /// What the model is told about the past of the role.
+    pub history: HistoryUse,
+    /// Whether the model has to call a tool. A tool is named as the model knows it.
+    pub tool_choice: ToolChoice,
+    /// The schema of the final answer.
+    pub output_schema: Option<CompiledSchema>,
+    /// How long a reply of the model may take.
+    pub timeout: Duration,
+    /// The tools, in the order of `ToolLoop::tools`.
+    pub tools: Vec<RoleTool>,
+}
+
+/// A tool of a role, as the model is told about it.
+#[derive(Clone, Debug)]
+pub struct RoleTool {
+    /// The name that the model uses.
+    pub model_name: String,
+    /// What it does. `None` until the component's own description is known.
+    pub description: Option<String>,
+    /// The schema of its arguments. `None` if any object will do.
+    pub input_schema: Option<CompiledSchema>,
+    /// How calls are approved; `None` if they need no approval.
+    pub approval: Option<ApprovalRule>,
+}
+
+/// What a model is told about the past of its role.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HistoryUse {
+    /// The earlier messages that the role handled, and its answers.
+    #[default]
+    Role,
+    /// Nothing.
+    None,
+}
+
+/// How calls of a tool are approved by a human.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ApprovalRule {
+    /// How long an answer is awaited; `None` for ever.
+    pub expires: Option<Duration>,
+    /// Whether the call is approved if nobody answers in time. `None` counts as no.
+    pub default: Option<bool>,
+}
+
+/// Returns the name under which a model knows a tool: characters that some provider does not accept
+/// become `_`, and what is too long is cut off.
+pub fn model_name(name: &str) -> String {
+    let accepted = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    name.chars()
+        .take(MAX_MODEL_NAME_CHARS)
+        .map(|c| if accepted(c) { c } else { '_' })
+        .collect()
+}
+
+#[test]
+fn names_of_tools_are_mapped_to_what_all_providers_accept() {
+    let check = |name: &str, expected: &str| assert_eq!(model_name(name), expected);
+    check("search", "search");
+    check("Web-Search_2", "Web-Search_2");
+    check("files/read file", "files_read_file");
+    check("größe", "gr__e");
+    check(&"x".repeat(200), &"x".repeat(64));
+}
