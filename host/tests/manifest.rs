@@ -134,7 +134,7 @@ fn what_is_written_is_kept() {
     };
     let price = Price {
         input: Usd::from_dollars(0.15),
-        output: Usd::from_dollars(1.0),
+        output: Some(Usd::from_dollars(1.0)),
         cache_read: Some(Usd::from_dollars(0.075)),
         cache_write: None,
     };

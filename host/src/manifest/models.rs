@@ -432,12 +432,10 @@ fn read_price(table: &TomlTable<'_>) -> Price {
             .amount()
             .map(Usd::from_dollars)
             .unwrap_or_default(),
-        output: table
-            .key("output", "For a million tokens of the reply.")
-            .default(0)
-            .amount()
-            .map(Usd::from_dollars)
-            .unwrap_or_default(),
+        output: amount(
+            "output",
+            "For a million tokens of the reply; as `input` where it is missing.",
+        ),
         cache_read: amount(
             "cache_read",
             "For a million tokens of the request that the provider took from its cache; as `input` where it is \

@@ -256,16 +256,16 @@ impl Endpoint {
     pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 }
 
-/// The prices of a million tokens. They are zero by default.
+/// The prices of a million tokens. What has no price of its own costs as much as `input`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Price {
     /// The price of tokens in the request.
     pub input: Usd,
     /// The price of tokens in the reply.
-    pub output: Usd,
-    /// The price of tokens that the provider read from its cache. `None` means the same as `input`.
+    pub output: Option<Usd>,
+    /// The price of tokens that the provider read from its cache.
     pub cache_read: Option<Usd>,
-    /// The price of tokens that the provider wrote to its cache. `None` means the same as `input`.
+    /// The price of tokens that the provider wrote to its cache.
     pub cache_write: Option<Usd>,
 }
 
@@ -274,12 +274,11 @@ impl Price {
     pub fn cost(self, usage: TokenUsage) -> Usd {
         let read = usage.cache_read.min(usage.input);
         let written = usage.cache_write.min(usage.input - read);
-        let cache_read = self.cache_read.unwrap_or(self.input);
-        let cache_write = self.cache_write.unwrap_or(self.input);
+        let price = |of_kind: Option<Usd>| of_kind.unwrap_or(self.input);
         self.input.per_million(usage.input - read - written)
-            + cache_read.per_million(read)
-            + cache_write.per_million(written)
-            + self.output.per_million(usage.output)
+            + price(self.cache_read).per_million(read)
+            + price(self.cache_write).per_million(written)
+            + price(self.output).per_million(usage.output)
     }
 }
 
@@ -358,7 +357,7 @@ mod tests {
         };
         let price = Price {
             input: usd(3.0),
-            output: usd(15.0),
+            output: Some(usd(15.0)),
             cache_read: Some(usd(0.3)),
             cache_write: Some(usd(3.75)),
         };
@@ -382,6 +381,11 @@ mod tests {
             ..price
         };
         check(free_reads, usage, 0.003 + 0.0075 + 0.0015);
+        let one_price = Price {
+            input: usd(3.0),
+            ..Price::default()
+        };
+        check(one_price, usage, 0.03 + 0.0003);
         // Parts that claim to be more than the whole are cut to it.
         let inconsistent = TokenUsage {
             input: 100,

@@ -19,7 +19,7 @@ use crate::services::variables::Variables;
 
 const PRICE: Price = Price {
     input: Usd(600_000_000_000),
-    output: Usd(2_000_000_000_000),
+    output: Some(Usd(2_000_000_000_000)),
     cache_read: None,
     cache_write: None,
 };

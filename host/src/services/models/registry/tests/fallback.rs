@@ -11,6 +11,7 @@ fn model(server: &ModelServer, id: &str, dollars: f64) -> ModelConfig {
         model: Some(id.to_owned()),
         price: Price {
             input: Usd::from_dollars(dollars),
+            output: Some(Usd::ZERO),
             ..Price::default()
         },
         ..server.config()
