@@ -88,8 +88,6 @@ pub struct Definition {
     pub run: RunConfig,
     /// Where the environment variables that the file names are looked up.
     pub(crate) variables: Variables,
-    /// The names of hosted models without a price, so that their costs are not counted.
-    unpriced_models: BTreeSet<String>,
     /// Whether the file sets `investment`, even if it is zero, which means no limit.
     pub(crate) declares_budget: bool,
     locations: BTreeMap<Slot, ComponentLocation>,
@@ -203,7 +201,6 @@ impl Definition {
             plugins: checked.plugins,
             tool_roles: checked.tool_roles,
             llm: authored.models.config(),
-            unpriced_models: authored.models.unpriced,
             external_span: authored
                 .env
                 .external
@@ -312,6 +309,14 @@ impl Definition {
         });
         let all = missing.chain(undecided).reduce(Diagnostics::and);
         all.map_or(Ok(()), Err)
+    }
+
+    /// Returns the names of the hosted models without a price, whose costs are not counted.
+    fn unpriced_models(&self) -> impl Iterator<Item = &str> {
+        let models = self.llm.iter().flat_map(|llm| &llm.models);
+        models
+            .filter(|(_, model)| model.is_unpriced())
+            .map(|(name, _)| name.as_str())
     }
 
     /// Returns whether a model answers the requests of a role that name none.

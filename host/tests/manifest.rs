@@ -140,7 +140,7 @@ fn what_is_written_is_kept() {
     };
     let llm = ModelConfig {
         model: Some("m".into()),
-        price,
+        price: Some(price),
         ..ModelConfig::with_provider(ProviderConfig::Endpoint(endpoint))
     };
     assert_eq!(whole.llm, Some(ModelsConfig::with_default(llm)));

@@ -19,7 +19,6 @@ use super::names::check_name;
 use super::schema::{FileKind, conditional, kind};
 use super::table::{Located, TomlItem, TomlTable};
 use crate::display_path::display_path;
-use crate::services::endpoint::is_public;
 use crate::services::models::config::{
     DEFAULT_MODEL, ModelConfig, ModelSettings, ModelsConfig, Price, ProtocolName, ProviderConfig,
     RESERVED_OPTIONS,
@@ -30,8 +29,6 @@ use crate::suggest::suggest;
 pub(super) struct AuthoredModels {
     /// The names of all models, also of those that could not be read.
     names: BTreeSet<String>,
-    /// The names of hosted models without a price, so that their costs are not counted.
-    pub(super) unpriced: BTreeSet<String>,
     configs: BTreeMap<String, ModelConfig>,
 }
 
@@ -68,8 +65,6 @@ impl AuthoredModels {
 struct AuthoredModel {
     config: Option<ModelConfig>,
     fallback: Vec<Located<String>>,
-    /// Whether it is hosted and has no price.
-    is_unpriced: bool,
 }
 
 /// Reads all models.
@@ -106,16 +101,10 @@ pub(super) fn read_models(root: &TomlTable<'_>) -> AuthoredModels {
             .or_insert(model.unwrap_or(AuthoredModel {
                 config: None,
                 fallback: Vec::new(),
-                is_unpriced: false,
             }));
     }
     let mut models = AuthoredModels {
         names: read.keys().cloned().collect(),
-        unpriced: read
-            .iter()
-            .filter(|(_, model)| model.is_unpriced)
-            .map(|(name, _)| name.clone())
-            .collect(),
         configs: BTreeMap::new(),
     };
     for (name, model) in read {
@@ -193,10 +182,9 @@ fn read_model(table: &TomlTable<'_>) -> AuthoredModel {
     // accepted.
     let provider = provider.and_then(|provider| keys.read(provider, table));
     AuthoredModel {
-        is_unpriced: price.is_none() && provider.as_ref().is_some_and(is_hosted),
         config: provider.map(|provider| ModelConfig {
             model: name.map(|name| name.value),
-            price: price.unwrap_or_default(),
+            price,
             requests_per_minute: pace.and_then(|pace| NonZeroU32::new(pace as u32)),
             settings,
             fallback: Vec::new(),
@@ -204,13 +192,6 @@ fn read_model(table: &TomlTable<'_>) -> AuthoredModel {
         }),
         fallback,
     }
-}
-
-fn is_hosted(provider: &ProviderConfig) -> bool {
-    let ProviderConfig::Endpoint(endpoint) = provider else {
-        return false;
-    };
-    endpoint.url("").is_ok_and(|url| is_public(&url))
 }
 
 #[derive(Clone, Copy)]

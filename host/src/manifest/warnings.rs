@@ -89,9 +89,9 @@ fn missing_external_program(definition: &Definition) -> Option<String> {
 
 /// Returns a warning for each hosted model without a price, if the team has a budget.
 fn unpriced_models(definition: &Definition) -> impl Iterator<Item = String> {
-    let models = definition.unpriced_models.iter();
     let has_budget = definition.team.policy.budget.is_some();
-    models.filter(move |_| has_budget).map(|model| {
+    let models = definition.unpriced_models().filter(move |_| has_budget);
+    models.map(|model| {
         let table = table_name(model);
         format!(
             "the team has an `investment`, and the model of `[{table}]` has no `price`: what it costs is not counted"

@@ -157,6 +157,23 @@ fn an_operator_bounds_models_by_their_ids_and_endpoints() {
 }
 
 #[test]
+fn a_policy_has_to_allow_the_addresses_of_whole_and_of_streamed_replies() {
+    let has_gemini = |path: &str| {
+        let team = bounded(&format!(
+            r#"[allow.llm]
+            models = ["*"]
+            endpoints = [{{ host = "127.0.0.1:8081", path = "{path}" }}]"#
+        ));
+        team.unwrap()
+            .llm
+            .is_some_and(|llm| llm.models.contains_key("gemini"))
+    };
+    assert!(has_gemini("/v1beta/models/*"));
+    assert!(!has_gemini("/v1beta/models/g:generateContent"));
+    assert!(!has_gemini("/v1beta/models/g:streamGenerateContent"));
+}
+
+#[test]
 fn a_role_whose_model_is_removed_asks_no_other() {
     let team = bounded(
         r#"[allow.llm]
@@ -186,4 +203,11 @@ fn a_hosted_model_without_a_price_is_warned_of_and_can_be_refused() {
         .iter()
         .any(|doubt| doubt.contains("`[model.responses]` has no `price`"));
     assert!(named, "{doubts:?}");
+    // A model that the policy removes needs no price.
+    let without_hosted = r#"budget = { needs_prices = true, investment = 1.0 }
+        [allow.llm]
+        models = ["*"]
+        endpoints = [{ host = "127.0.0.1:8080" }]"#;
+    let doubts = warnings(&bounded(without_hosted).unwrap());
+    assert!(!doubts.iter().any(|doubt| doubt.contains("no `price`")));
 }

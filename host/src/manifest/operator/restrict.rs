@@ -48,11 +48,11 @@ impl Definition {
             if !operator.allows_builds() {
                 self.reject_source_directories(operator)?;
             }
+            let had_models = self.llm.is_some();
+            self.restrict_models(operator);
             if operator.budget.needs_prices {
                 self.reject_unpriced_models(operator)?;
             }
-            let had_models = self.llm.is_some();
-            self.restrict_models(operator);
             self.restrict_plugins(operator);
             if had_models && self.llm.is_none() {
                 let plugins = self.plugins.values_mut();
@@ -123,7 +123,7 @@ impl Definition {
 
     /// Fails if a hosted model has no price.
     fn reject_unpriced_models(&self, operator: &OperatorPolicy) -> Result<(), Diagnostics> {
-        let refused = self.unpriced_models.iter().map(|model| {
+        let refused = self.unpriced_models().map(|model| {
             let (table, name) = (table_name(model), &operator.source.name);
             let message =
                 format!("the model of `[{table}]` has no `price`, and the team's operator demands one");
@@ -286,18 +286,16 @@ fn model_refusal(config: &ModelConfig, bounds: &GrantBounds) -> Option<String> {
         api_key_env,
         ..
     } = model_endpoint;
-    let url = model_endpoint.url(model.map_or("", String::as_str)).ok()?;
-    match check_grants(
-        &bound.endpoints,
-        "POST",
-        &url,
-        GrantedParts {
-            secrets: api_key_env.as_slice(),
-            headers: &[],
-        },
-    ) {
-        Ok(()) => None,
-        Err(HttpRefusal::Secret { name, host }) => Some(format!("the key `{name}` for `{host}`")),
-        Err(_) => Some(format!("the endpoint `{base_url}`")),
+    let urls = model_endpoint.urls(model.map_or("", String::as_str)).ok()?;
+    let parts = GrantedParts {
+        secrets: api_key_env.as_slice(),
+        headers: &[],
+    };
+    let mut checks = urls
+        .iter()
+        .map(|url| check_grants(&bound.endpoints, "POST", url, parts));
+    match checks.find_map(Result::err)? {
+        HttpRefusal::Secret { name, host } => Some(format!("the key `{name}` for `{host}`")),
+        _ => Some(format!("the endpoint `{base_url}`")),
     }
 }

@@ -106,8 +106,8 @@ impl ModelNames {
 pub struct ModelConfig {
     /// The provider's id of the model.
     pub model: Option<String>,
-    /// The price of tokens.
-    pub price: Price,
+    /// The price of tokens. Without one, calls cost nothing.
+    pub price: Option<Price>,
     /// The maximum number of requests per minute. `None` means no limit.
     pub requests_per_minute: Option<NonZeroU32>,
     /// What is sent with each request.
@@ -123,12 +123,21 @@ impl ModelConfig {
     pub fn with_provider(provider: ProviderConfig) -> Self {
         Self {
             model: None,
-            price: Price::default(),
+            price: None,
             requests_per_minute: None,
             settings: ModelSettings::default(),
             fallback: Vec::new(),
             provider,
         }
+    }
+
+    /// Returns whether the model is hosted and has no price, so that its costs are not counted.
+    pub fn is_unpriced(&self) -> bool {
+        let is_hosted = match &self.provider {
+            ProviderConfig::Endpoint(endpoint) => endpoint.is_hosted(),
+            ProviderConfig::Scripted { .. } | ProviderConfig::Recorded { .. } => false,
+        };
+        is_hosted && self.price.is_none()
     }
 }
 
@@ -242,12 +251,19 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Returns the address to which requests to a model are sent. Fails if the base URL cannot be
-    /// used.
-    pub(crate) fn url(&self, model: &str) -> Result<Url, InvalidAddress> {
+    /// Returns the addresses to which requests to a model are sent: for whole and for streamed
+    /// replies. Fails if the base URL cannot be used.
+    pub(crate) fn urls(&self, model: &str) -> Result<[Url; 2], InvalidAddress> {
         let base = endpoint::model_base(&self.base_url, self.protocol)?;
         let protocol = protocol::protocol(self.protocol, &base);
-        Ok(protocol.url(&base, model, TransferMode::Unstreamed))
+        let modes = [TransferMode::Unstreamed, TransferMode::Streamed];
+        Ok(modes.map(|mode| protocol.url(&base, model, mode)))
+    }
+
+    /// Returns whether it is on the public internet, as far as its address tells.
+    fn is_hosted(&self) -> bool {
+        endpoint::model_base(&self.base_url, self.protocol)
+            .is_ok_and(|base| endpoint::is_public(&base))
     }
 
     /// The default number of retries.

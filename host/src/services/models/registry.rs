@@ -306,7 +306,7 @@ impl Model {
         };
         Ok(Self {
             id: config.model.clone(),
-            price: config.price,
+            price: config.price.unwrap_or_default(),
             settings: config.settings.clone(),
             fallback: config.fallback.clone(),
             provider,

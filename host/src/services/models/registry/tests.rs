@@ -51,7 +51,7 @@ fn scripted(source: &str) -> Models {
 
 fn config_with(provider: ProviderConfig) -> ModelsConfig {
     ModelsConfig::with_default(ModelConfig {
-        price: PRICE,
+        price: Some(PRICE),
         ..ModelConfig::with_provider(provider)
     })
 }
@@ -233,7 +233,7 @@ fn all_that_a_model_is_given_counts_as_asked() {
 
 fn models_of(server: &ModelServer) -> Models {
     let config = ModelConfig {
-        price: PRICE,
+        price: Some(PRICE),
         ..server.config()
     };
     models(&ModelsConfig::with_default(config)).expect("a usable endpoint")
@@ -264,7 +264,7 @@ async fn cached_tokens_have_a_price_of_their_own() {
             ..PRICE
         };
         let models = models(&ModelsConfig::with_default(ModelConfig {
-            price,
+            price: Some(price),
             ..server.config()
         }))
         .expect("an endpoint");

@@ -9,11 +9,11 @@ use super::*;
 fn model(server: &ModelServer, id: &str, dollars: f64) -> ModelConfig {
     ModelConfig {
         model: Some(id.to_owned()),
-        price: Price {
+        price: Some(Price {
             input: Usd::from_dollars(dollars),
             output: Some(Usd::ZERO),
             ..Price::default()
-        },
+        }),
         ..server.config()
     }
 }
