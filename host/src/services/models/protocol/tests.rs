@@ -9,6 +9,7 @@ use strata_core::record::conversation::{
 use super::*;
 use crate::blob::{Blobs, digest_of};
 use crate::services::models::ToolDefinition;
+use crate::services::models::surrogate::parse_chunk;
 
 const IMAGE: &[u8] = b"\x89PNG";
 
@@ -488,5 +489,43 @@ fn reasoning_that_is_not_kept_leaves_only_its_signature() {
     check(
         ProtocolName::OpenAi,
         json!({ "choices": [{ "message": message }] }),
+    );
+}
+
+#[test]
+fn a_character_that_is_split_over_two_chunks_of_reasoning_is_put_together() {
+    let check = |name: ProtocolName, chunks: &[&str], pointer: &str| {
+        let base = Url::parse(name.default_base_url()).expect("an address");
+        let mut builder = protocol(name, &base).builder();
+        for chunk in chunks {
+            builder.push(parse_chunk(chunk).expect("a chunk"));
+        }
+        let reply = builder.finish();
+        let found = reply.pointer(pointer);
+        assert_eq!(found, Some(&json!("a😀b")), "{name:?}: {reply}");
+    };
+    check(
+        ProtocolName::OpenAi,
+        &[
+            r#"{"choices":[{"delta":{"reasoning_details":[{"type":"t","index":0,"text":"a\ud83d"}]}}]}"#,
+            r#"{"choices":[{"delta":{"reasoning_details":[{"type":"t","index":0,"text":"\ude00b"}]}}]}"#,
+        ],
+        "/choices/0/message/reasoning_details/0/text",
+    );
+    check(
+        ProtocolName::Anthropic,
+        &[
+            r#"{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"a\ud83d"}}"#,
+            r#"{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"\ude00b"}}"#,
+        ],
+        "/content/0/thinking",
+    );
+    check(
+        ProtocolName::Gemini,
+        &[
+            r#"{"candidates":[{"content":{"parts":[{"thought":true,"text":"a\ud83d"}]}}]}"#,
+            r#"{"candidates":[{"content":{"parts":[{"thought":true,"text":"\ude00b"}]}}]}"#,
+        ],
+        "/candidates/0/content/parts/0/text",
     );
 }

@@ -23,7 +23,7 @@ pub(super) struct MessageBuilder {
 /// A block of the message.
 #[derive(Default)]
 struct Block {
-    /// The block as it began.
+    /// The fields with which it began.
     start: Value,
     text: JoinedText,
     thinking: JoinedText,
@@ -42,12 +42,8 @@ impl ReplyBuilder for MessageBuilder {
                     .last_key_value()
                     .map_or(0, |(last, _)| last.saturating_add(1));
                 self.newest = event["index"].as_u64().unwrap_or(next);
-                let mut start = take_field(&mut event, "content_block");
-                let text = text_of(&start["text"]).to_owned();
-                replace_marked_surrogates(&mut start);
-                let block = self.blocks.entry(self.newest).or_default();
-                block.start = start;
-                return block.text.push(&text);
+                let start = take_field(&mut event, "content_block");
+                return self.blocks.entry(self.newest).or_default().begin(start);
             }
             "content_block_delta" => {
                 self.begin();
@@ -110,10 +106,7 @@ impl MessageBuilder {
         // Some endpoints that speak the protocol send the whole message here.
         if let Value::Array(content) = take_field(&mut message, "content") {
             for (start, index) in content.into_iter().zip(0..) {
-                let text = text_of(&start["text"]).to_owned();
-                let block = self.blocks.entry(index).or_default();
-                block.start = start;
-                block.text.push(&text);
+                self.blocks.entry(index).or_default().begin(start);
             }
         }
         if let Value::Object(fields) = message {
@@ -139,6 +132,17 @@ impl MessageBuilder {
 }
 
 impl Block {
+    /// Begins with the first fields of the block. Returns the text that they add to the reply.
+    fn begin(&mut self, mut start: Value) -> String {
+        // A character may be split between these texts and the deltas that continue them.
+        self.thinking.push(text_of(&start["thinking"]));
+        self.signature.push(text_of(&start["signature"]));
+        let added = self.text.push(text_of(&start["text"]));
+        replace_marked_surrogates(&mut start);
+        self.start = start;
+        added
+    }
+
     /// Adds a delta and returns the text that it adds to the reply.
     fn push(&mut self, delta: Value) -> String {
         match text_of(&delta["type"]) {
@@ -155,16 +159,15 @@ impl Block {
         if !block.is_object() {
             block = json!({ "type": "text" });
         }
-        let mut continue_field = |name: &str, more: JoinedText| {
-            if !more.is_empty() {
-                let before = text_of(&block[name]).to_owned();
-                block[name] = (before + &more.finish()).into();
+        let texts = [
+            ("thinking", self.thinking),
+            ("signature", self.signature),
+            ("text", self.text),
+        ];
+        for (name, text) in texts {
+            if !text.is_empty() {
+                block[name] = text.finish().into();
             }
-        };
-        continue_field("thinking", self.thinking);
-        continue_field("signature", self.signature);
-        if !self.text.is_empty() {
-            block["text"] = self.text.finish().into();
         }
         if !self.input.is_empty() {
             block["input"] = parse_input(self.input.finish());

@@ -184,7 +184,7 @@ impl Choice {
             "content": self.content.finish(),
             "refusal": self.refusal.finish(),
             reasoning: self.reasoning.finish(),
-            "reasoning_details": self.details.0,
+            "reasoning_details": self.details.finish(),
             "tool_calls": self.calls.finish(),
         });
         json!({ "index": index, "message": message, "finish_reason": finish_reason, "error": self.error })
@@ -193,37 +193,76 @@ impl Choice {
 
 /// The reasoning details of a message. Details with the same type and index are parts of one.
 #[derive(Default)]
-struct ReasoningDetails(Vec<Value>);
+struct ReasoningDetails(Vec<ReasoningDetail>);
+
+/// A reasoning detail, of which chunks may follow.
+struct ReasoningDetail {
+    /// Its fields, without the texts.
+    fields: Value,
+    /// The texts that chunks continue, by the names of their fields.
+    texts: BTreeMap<&'static str, JoinedText>,
+}
 
 impl ReasoningDetails {
     fn push(&mut self, details: &Value) {
-        for detail in items_of(details) {
-            let mut detail = detail.clone();
-            replace_marked_surrogates(&mut detail);
+        for chunk in items_of(details) {
+            let is_continued = |last: &ReasoningDetail| {
+                last.fields.is_object()
+                    && last.fields["type"] == chunk["type"]
+                    && last.fields["index"] == chunk["index"]
+            };
             match self.0.last_mut() {
-                Some(last)
-                    if last["type"] == detail["type"]
-                        && last["index"] == detail["index"]
-                        && last.is_object() =>
-                {
-                    join_detail(last, detail);
-                }
-                _ => self.0.push(detail),
+                Some(last) if is_continued(last) => last.add(chunk),
+                _ => self.0.push(ReasoningDetail::begin(chunk)),
             }
         }
     }
+
+    fn finish(self) -> Value {
+        self.0.into_iter().map(ReasoningDetail::finish).collect()
+    }
 }
 
-/// Adds a chunk of a detail to those before it: texts are continued, other fields are replaced.
-fn join_detail(known: &mut Value, chunk: Value) {
-    let Value::Object(chunk) = chunk else { return };
-    for (name, value) in chunk {
-        match (name.as_str(), known[&name].as_str(), value.as_str()) {
-            ("text" | "summary" | "data", Some(before), Some(more)) => {
-                known[&name] = format!("{before}{more}").into();
-            }
-            _ if !value.is_null() => known[&name] = value,
-            _ => {}
+impl ReasoningDetail {
+    /// The fields that chunks continue. All others are replaced.
+    const TEXTS: [&str; 3] = ["text", "summary", "data"];
+
+    fn begin(chunk: &Value) -> Self {
+        let mut begun = Self {
+            fields: json!({}),
+            texts: BTreeMap::new(),
+        };
+        if chunk.is_object() {
+            begun.add(chunk);
+        } else {
+            begun.fields = chunk.clone();
+            replace_marked_surrogates(&mut begun.fields);
         }
+        begun
+    }
+
+    fn add(&mut self, chunk: &Value) {
+        for (name, value) in chunk.as_object().into_iter().flatten() {
+            let text = Self::TEXTS.into_iter().find(|text| text == name);
+            match (text, value) {
+                (_, Value::Null) => {}
+                (Some(name), Value::String(more)) => {
+                    self.texts.entry(name).or_default().push(more);
+                }
+                _ => {
+                    let mut value = value.clone();
+                    replace_marked_surrogates(&mut value);
+                    self.fields[name] = value;
+                }
+            }
+        }
+    }
+
+    fn finish(self) -> Value {
+        let mut detail = self.fields;
+        for (name, text) in self.texts {
+            detail[name] = text.finish().into();
+        }
+        detail
     }
 }
