@@ -65,7 +65,7 @@ impl AttemptMedia {
     /// Adds those that a message contains.
     pub(super) fn add_received(&mut self, message: &Message) {
         for part in &message.parts {
-            if let Part::Image(media) | Part::File(media) = part {
+            if let Some(media) = part.media() {
                 self.add_media(media);
             }
         }
@@ -73,8 +73,8 @@ impl AttemptMedia {
 
     /// Adds one that the attempt received.
     pub(super) fn add_media(&mut self, media: &Media) {
-        if let MediaSource::Blob { digest, size } = &media.source {
-            self.sizes.insert(digest.clone(), *size);
+        if let Some((digest, size)) = media.blob() {
+            self.sizes.insert(digest.clone(), size);
         }
     }
 

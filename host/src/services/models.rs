@@ -24,7 +24,7 @@ mod think_tags;
 mod tokens;
 
 pub use charge::Charge;
-pub use media::{describe as describe_media, describe_named as describe_named_media};
+pub use media::describe_named as describe_named_media;
 pub(crate) use outbound::{no_model_error, outbound_batch};
 pub use record::LINE_BEGINNING as RECORD_BEGINNING;
 pub use registry::{CompletedCall, FailedCall, ModelCall, ModelCaller, Models};

@@ -50,6 +50,26 @@ pub enum MediaSource {
     Url(String),
 }
 
+impl Part {
+    /// Returns the image or the file, unless it is text.
+    pub fn media(&self) -> Option<&Media> {
+        match self {
+            Self::Image(media) | Self::File(media) => Some(media),
+            Self::Text(_) => None,
+        }
+    }
+}
+
+impl Media {
+    /// Returns the digest and the size of its bytes if they are stored.
+    pub fn blob(&self) -> Option<(&Digest, u64)> {
+        match &self.source {
+            MediaSource::Blob { digest, size } => Some((digest, *size)),
+            MediaSource::Url(_) => None,
+        }
+    }
+}
+
 /// A message of a conversation with a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -76,6 +96,36 @@ pub enum AssistantPart {
     ToolCall(ToolCall),
     /// Something that only the provider understands and expects back unchanged.
     Opaque(OpaquePart),
+}
+
+/// Returns the text of a reply, without reasoning.
+pub fn reply_text(reply: &[AssistantPart]) -> String {
+    let texts = reply.iter().filter_map(|part| match part {
+        AssistantPart::Text(text) => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect()
+}
+
+/// Returns the tool calls in a reply, in order.
+pub fn tool_calls(reply: &[AssistantPart]) -> impl Iterator<Item = &ToolCall> {
+    reply.iter().filter_map(|part| match part {
+        AssistantPart::ToolCall(call) => Some(call),
+        _ => None,
+    })
+}
+
+/// Returns the images and files in a reply.
+pub fn reply_media(reply: &[AssistantPart]) -> impl Iterator<Item = &Media> {
+    reply.iter().filter_map(|part| match part {
+        AssistantPart::Media(media) => Some(media),
+        _ => None,
+    })
+}
+
+/// Returns the digests of the images and files in a reply whose bytes are stored.
+pub fn stored_media(reply: &[AssistantPart]) -> impl Iterator<Item = &Digest> {
+    reply_media(reply).filter_map(|media| Some(media.blob()?.0))
 }
 
 /// A tool call that a model asks for.

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::record::conversation::{MediaSource, Part};
+use crate::record::conversation::Part;
 use crate::record::id::{Digest, MessageId};
 use crate::record::json::Json;
 
@@ -153,11 +153,7 @@ pub struct Draft {
 
 /// Returns the digests of the images and files among `parts` whose bytes are stored.
 pub fn stored_parts(parts: &[Part]) -> impl Iterator<Item = &Digest> {
-    parts.iter().filter_map(|part| match part {
-        Part::Image(media) | Part::File(media) => match &media.source {
-            MediaSource::Blob { digest, .. } => Some(digest),
-            MediaSource::Url(_) => None,
-        },
-        Part::Text(_) => None,
-    })
+    parts
+        .iter()
+        .filter_map(|part| Some(part.media()?.blob()?.0))
 }

@@ -10,9 +10,9 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::record::conversation::{AssistantPart, Media, MediaSource, ToolCall};
+use crate::record::conversation::AssistantPart;
 use crate::record::host_call::FinishReason;
-use crate::record::id::{ActionId, Digest, RoleId};
+use crate::record::id::{ActionId, RoleId};
 use crate::record::json::Json;
 use crate::record::message::Draft;
 use crate::record::money::Usd;
@@ -102,34 +102,4 @@ pub struct Approval {
     pub default: Option<Json>,
     /// The deadline, in milliseconds since 1970.
     pub expires_ms: Option<i64>,
-}
-
-/// Returns the tool calls in a reply, in order.
-pub fn tool_calls(message: &[AssistantPart]) -> impl Iterator<Item = &ToolCall> {
-    message.iter().filter_map(|part| match part {
-        AssistantPart::ToolCall(call) => Some(call),
-        _ => None,
-    })
-}
-
-/// Returns the text of a reply.
-pub fn reply_text(message: &[AssistantPart]) -> String {
-    message
-        .iter()
-        .filter_map(|part| match part {
-            AssistantPart::Text(text) => Some(text.as_str()),
-            _ => None,
-        })
-        .collect()
-}
-
-/// Returns the digests of the images and files in a reply whose bytes are stored.
-pub fn stored_media(message: &[AssistantPart]) -> impl Iterator<Item = &Digest> {
-    message.iter().filter_map(|part| match part {
-        AssistantPart::Media(Media {
-            source: MediaSource::Blob { digest, .. },
-            ..
-        }) => Some(digest),
-        _ => None,
-    })
 }

@@ -1,8 +1,9 @@
 //! How a model is told what became of the tools that it called.
 
+use strata_core::record::conversation::tool_calls;
 use strata_core::record::conversation::{Part, ToolResult};
 use strata_core::record::message::Draft;
-use strata_core::record::turn::{ToolRef, tool_calls};
+use strata_core::record::turn::ToolRef;
 use strata_core::state::activation::{ToolOutcome, Turn, TurnCall};
 
 use crate::sandbox::format_bytes;

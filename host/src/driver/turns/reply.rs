@@ -5,13 +5,15 @@
 //! team file says, and the model is told what does not fit.
 
 use serde_json::{Value, json};
-use strata_core::record::conversation::{AssistantPart, Part, ToolCall, ToolChoice};
+use strata_core::record::conversation::{
+    AssistantPart, Part, ToolCall, ToolChoice, reply_text, tool_calls,
+};
 use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::json::{self, Json};
 use strata_core::record::message::Draft;
 use strata_core::record::money::Usd;
 use strata_core::record::turn::{
-    Approval, CallDecision, CallPlan, ToolRef, TurnOutcome, TurnReply, reply_text, tool_calls,
+    Approval, CallDecision, CallPlan, ToolRef, TurnOutcome, TurnReply,
 };
 use strata_core::team::tools::{Tool, ToolLoop};
 use strata_core::text::is_invisible;

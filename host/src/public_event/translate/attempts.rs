@@ -1,6 +1,7 @@
 //! The public events about attempts: their start and end, what they ask of the host, and the files
 //! that they write.
 
+use strata_core::record::conversation::{reply_text, tool_calls};
 use strata_core::record::event::{
     AttemptEvent, CallFailed, CallFinished, CallStarted, FilesPlaced, HostCallBegun,
     RequestAnswered,
@@ -10,9 +11,7 @@ use strata_core::record::file::{FileChange, PathContent};
 use strata_core::record::host_call::{AnswerSource, HostCall, HostCallKind};
 use strata_core::record::message::Draft;
 use strata_core::record::request::HumanRequest;
-use strata_core::record::turn::{
-    CallDecision, CallPlan, TurnOutcome, TurnReply, reply_text, tool_calls,
-};
+use strata_core::record::turn::{CallDecision, CallPlan, TurnOutcome, TurnReply};
 use strata_core::record::work::{CallKey, CallResult, Work};
 
 use super::{EventNames, Visitor, has_own_event};

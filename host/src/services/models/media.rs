@@ -63,7 +63,7 @@ impl MediaBytes<'_> {
     }
 
     fn bytes(&self, media: &Media) -> Result<&[u8], HostError> {
-        let MediaSource::Blob { digest, .. } = &media.source else {
+        let Some((digest, _)) = media.blob() else {
             return Ok(&[]);
         };
         self.blobs

@@ -94,11 +94,6 @@ pub(super) struct ReplyContext<'a> {
 }
 
 impl ReplyContext<'_> {
-    /// Returns the id of a tool call, as it was sent or made by the host.
-    pub(super) fn tool_call_id(&self, sent: &Value, index: usize) -> String {
-        reply::name_of(sent).unwrap_or_else(|| self.request.tool_call_id(index))
-    }
-
     /// Returns an opaque part.
     pub(super) fn opaque(&self, data: Value, reasoning: String) -> OpaquePart {
         OpaquePart {

@@ -2,10 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 use strata_core::record::conversation::{
-    AssistantPart, Media, MediaSource, ModelMessage, Part, TokenUsage, ToolCall, ToolChoice,
+    AssistantPart, Media, ModelMessage, Part, TokenUsage, ToolCall, ToolChoice, reply_media,
+    reply_text, tool_calls,
 };
 use strata_core::record::host_call::FinishReason;
 use strata_core::record::id::Digest;
+
+use super::media::describe as describe_media;
 
 /// A request to a model. Recorded calls are matched by the serialized request, so the order of the
 /// fields matters.
@@ -106,10 +109,7 @@ impl ModelRequest {
     /// Returns the digests and sizes of the images and files whose bytes are sent.
     pub fn stored_media(&self) -> impl Iterator<Item = (&Digest, u64)> {
         let media = self.messages.iter().flat_map(message_media);
-        media.filter_map(|media| match &media.source {
-            MediaSource::Blob { digest, size } => Some((digest, *size)),
-            MediaSource::Url(_) => None,
-        })
+        media.filter_map(Media::blob)
     }
 
     /// Returns an id for a tool call in the reply that has none. It contains the number of
@@ -135,30 +135,29 @@ pub fn user_message(text: impl Into<String>) -> ModelMessage {
 impl ModelReply {
     /// Returns its text, without reasoning.
     pub fn text(&self) -> String {
-        assistant_text(&self.parts)
+        reply_text(&self.parts)
     }
 
+    /// Returns what a person is shown of it: its text; without one its data, or what it consists of
+    /// otherwise.
+    pub fn summary(&self) -> String {
+        let text = self.text();
+        if !text.is_empty() {
+            return text;
+        }
+        if let Some(data) = &self.data {
+            return data.clone();
+        }
+        let calls = self
+            .tool_calls()
+            .map(|call| format!("{} {}", call.name, call.arguments));
+        let media = reply_media(&self.parts).map(describe_media);
+        calls.chain(media).collect::<Vec<_>>().join(", ")
+    }
     /// Returns the tool calls that it asks for.
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
         tool_calls(&self.parts)
     }
-}
-
-/// Returns the text of a reply's parts.
-pub(super) fn assistant_text(parts: &[AssistantPart]) -> String {
-    let texts = parts.iter().filter_map(|part| match part {
-        AssistantPart::Text(text) => Some(text.as_str()),
-        _ => None,
-    });
-    texts.collect()
-}
-
-/// Returns the tool calls in a reply's parts.
-pub(super) fn tool_calls(parts: &[AssistantPart]) -> impl Iterator<Item = &ToolCall> {
-    parts.iter().filter_map(|part| match part {
-        AssistantPart::ToolCall(call) => Some(call),
-        _ => None,
-    })
 }
 
 /// Returns the text of a message, its parts on lines of their own.
@@ -166,7 +165,7 @@ pub(super) fn message_text(message: &ModelMessage) -> String {
     match message {
         ModelMessage::System(text) => text.clone(),
         ModelMessage::User(parts) => parts_text(parts),
-        ModelMessage::Assistant(parts) => assistant_text(parts),
+        ModelMessage::Assistant(parts) => reply_text(parts),
         ModelMessage::ToolResults(results) => {
             let texts: Vec<String> = results
                 .iter()
@@ -183,7 +182,7 @@ pub(super) fn parts_text(parts: &[Part]) -> String {
         .iter()
         .map(|part| match part {
             Part::Text(text) => text.clone(),
-            Part::Image(media) | Part::File(media) => super::media::describe(media),
+            Part::Image(media) | Part::File(media) => describe_media(media),
         })
         .collect();
     texts.join("\n")
@@ -192,25 +191,12 @@ pub(super) fn parts_text(parts: &[Part]) -> String {
 fn message_media(message: &ModelMessage) -> Vec<&Media> {
     match message {
         ModelMessage::System(_) => Vec::new(),
-        ModelMessage::User(parts) => parts.iter().filter_map(part_media).collect(),
-        ModelMessage::Assistant(parts) => parts
-            .iter()
-            .filter_map(|part| match part {
-                AssistantPart::Media(media) => Some(media),
-                _ => None,
-            })
-            .collect(),
+        ModelMessage::User(parts) => parts.iter().filter_map(Part::media).collect(),
+        ModelMessage::Assistant(parts) => reply_media(parts).collect(),
         ModelMessage::ToolResults(results) => {
             let parts = results.iter().flat_map(|result| &result.content);
-            parts.filter_map(part_media).collect()
+            parts.filter_map(Part::media).collect()
         }
-    }
-}
-
-fn part_media(part: &Part) -> Option<&Media> {
-    match part {
-        Part::Image(media) | Part::File(media) => Some(media),
-        Part::Text(_) => None,
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use strata_core::record::conversation::stored_media;
 use strata_core::record::event::{AttemptEvent, Event, FilesWritten};
 use strata_core::record::id::Digest;
 use strata_core::record::message::stored_parts;
-use strata_core::record::turn::stored_media;
 use strata_core::record::work::CallResult;
 
 use super::RowReader;

@@ -29,15 +29,14 @@ use super::Stepper;
 use super::checks::{ApplyResult, IllegalEvent, ensure};
 use super::role_calls::{end_of_role_call, message_argument, message_id_prefix, request_id_prefix};
 use super::tool_calls::can_be_called;
+use crate::record::conversation::{reply_text, tool_calls};
 use crate::record::event::{AttemptEvent, CallFailed, CallFinished, Event, RequestOpened};
 use crate::record::fault::{Fault, FaultHandling, FaultKind};
 use crate::record::id::{RequestId, RoleId};
 use crate::record::message::Draft;
 use crate::record::request::{ApprovalVerdict, HumanAnswer, HumanRequest, ProposedCall};
 use crate::record::scope_write::Write;
-use crate::record::turn::{
-    CallDecision, CallTarget, ToolRef, TurnOutcome, TurnReply, reply_text, tool_calls,
-};
+use crate::record::turn::{CallDecision, CallTarget, ToolRef, TurnOutcome, TurnReply};
 use crate::record::work::{ActivationKey, CallKey, CallResult, Work};
 use crate::state::activation::{Activation, OpenCall, Phase, ToolOutcome, ToolReturn, Turn};
 use crate::state::environment::activations::called_key;

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use super::{Activation, CallProgress, OpenCall, OpenCallMut, Phase, UncommittedMessage};
-use crate::record::conversation::AssistantPart;
+use crate::record::conversation::{AssistantPart, stored_media, tool_calls};
 use crate::record::fault::Fault;
 use crate::record::file::FileChange;
 use crate::record::id::{Digest, RoleId};
@@ -19,7 +19,6 @@ use crate::record::message::{Draft, stored_parts};
 use crate::record::scope_write::Write;
 use crate::record::turn::{
     Approval, CallDecision, CallEffect, CallPlan, CallTarget, ToolRef, TurnOutcome, TurnReply,
-    stored_media, tool_calls,
 };
 use crate::record::work::Work;
 use crate::state::messages::MessageRef;

@@ -9,16 +9,15 @@ mod request;
 
 use reqwest::Url;
 use serde_json::Value;
-use strata_core::record::conversation::{AssistantPart, ToolCall};
+use strata_core::record::conversation::AssistantPart;
 
 use super::assembler::ReplyBuilder;
-use super::reply::{ParsedReply, ReplyProblem, arguments_of, items_of, name_of, text_of};
+use super::reply::{ParsedReply, ReplyProblem, SentToolCall, items_of, name_of, text_of};
 use super::{
     KeyHeader, ModelProtocol, Outbound, ReplyContext, RequestBody, TransferMode, append_path,
 };
 use crate::gateway::HostError;
 use crate::services::models::FinishReason;
-use crate::services::models::request::tool_calls;
 use crate::services::models::tokens::{ReportedUsage, first_count};
 
 /// The protocol.
@@ -68,12 +67,12 @@ fn read_block(block: &Value, context: ReplyContext<'_>, parsed: &mut ParsedReply
     match text_of(&block["type"]) {
         "text" => parsed.push_text(text_of(&block["text"]).to_owned()),
         "tool_use" => {
-            let index = tool_calls(&parsed.parts).count();
-            parsed.parts.push(AssistantPart::ToolCall(ToolCall {
-                id: context.tool_call_id(&block["id"], index),
-                name: text_of(&block["name"]).to_owned(),
-                arguments: arguments_of(&block["input"]),
-            }));
+            let call = SentToolCall {
+                id: &block["id"],
+                name: &block["name"],
+                arguments: &block["input"],
+            };
+            parsed.push_tool_call(context, call);
         }
         "thinking" => {
             let text = text_of(&block["thinking"]);

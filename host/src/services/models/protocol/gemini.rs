@@ -9,14 +9,13 @@ mod request;
 
 use reqwest::Url;
 use serde_json::{Map, Value, json};
-use strata_core::record::conversation::{AssistantPart, ToolCall};
+use strata_core::record::conversation::AssistantPart;
 
 use super::assembler::ReplyBuilder;
-use super::reply::{ParsedReply, ReplyProblem, arguments_of, items_of, name_of, text_of};
+use super::reply::{ParsedReply, ReplyProblem, SentToolCall, items_of, name_of, text_of};
 use super::{KeyHeader, ModelProtocol, Outbound, ReplyContext, RequestBody, TransferMode};
 use crate::gateway::HostError;
 use crate::services::models::FinishReason;
-use crate::services::models::request::tool_calls;
 use crate::services::models::tokens::{ReportedUsage, first_count};
 
 /// The protocol.
@@ -96,12 +95,12 @@ fn read_part(part: &Value, context: ReplyContext<'_>, parsed: &mut ParsedReply) 
     let text = text_of(&part["text"]);
     let is_alone = if part["functionCall"].is_object() {
         let call = &part["functionCall"];
-        let index = tool_calls(&parsed.parts).count();
-        parsed.parts.push(AssistantPart::ToolCall(ToolCall {
-            id: context.tool_call_id(&call["id"], index),
-            name: text_of(&call["name"]).to_owned(),
-            arguments: arguments_of(&call["args"]),
-        }));
+        let call = SentToolCall {
+            id: &call["id"],
+            name: &call["name"],
+            arguments: &call["args"],
+        };
+        parsed.push_tool_call(context, call);
         false
     } else if part["text"].is_string() {
         parsed.push_text(text.to_owned());

@@ -10,11 +10,11 @@ mod tool_calls;
 
 use reqwest::Url;
 use serde_json::{Map, Value};
-use strata_core::record::conversation::{AssistantPart, ToolCall};
+use strata_core::record::conversation::{AssistantPart, tool_calls};
 
 use super::assembler::ReplyBuilder;
 use super::reply::{
-    ParsedReply, ReplyProblem, arguments_of, items_of, name_of, stated_error, text_of,
+    ParsedReply, ReplyProblem, SentToolCall, items_of, name_of, stated_error, text_of,
 };
 use super::{
     KeyHeader, ModelProtocol, Outbound, ReplyContext, RequestBody, TransferMode, append_path,
@@ -89,13 +89,17 @@ impl ModelProtocol for ChatCompletions {
             ..ParsedReply::default()
         };
         parsed.push_text(content.text);
-        let calls = tool_calls(message, context);
-        parsed
-            .parts
-            .extend(calls.iter().cloned().map(AssistantPart::ToolCall));
-        parsed
-            .parts
-            .extend(opaque_part(message, &calls, reasoning, context));
+        for call in sent_tool_calls(message) {
+            let function = function(call);
+            let call = SentToolCall {
+                id: &call["id"],
+                name: &function["name"],
+                arguments: &function["arguments"],
+            };
+            parsed.push_tool_call(context, call);
+        }
+        let opaque = opaque_part(message, &parsed.parts, reasoning, context);
+        parsed.parts.extend(opaque);
         parsed
     }
 }
@@ -116,7 +120,7 @@ fn problem(choice: &Value) -> Option<ReplyProblem> {
 /// reasoning, if there is any of it.
 fn opaque_part(
     message: &Value,
-    calls: &[ToolCall],
+    parts: &[AssistantPart],
     reasoning: String,
     context: ReplyContext<'_>,
 ) -> Option<AssistantPart> {
@@ -133,7 +137,9 @@ fn opaque_part(
             data.insert(field.to_owned(), sent);
         }
     }
-    let extras = items_of(&message["tool_calls"]).iter().zip(calls);
+    let extras = items_of(&message["tool_calls"])
+        .iter()
+        .zip(tool_calls(parts));
     let extras: Map<String, Value> = extras
         .filter(|(sent, _)| sent[EXTRA_CONTENT].is_object())
         .map(|(sent, call)| (call.id.clone(), sent[EXTRA_CONTENT].clone()))
@@ -269,20 +275,10 @@ fn reasoning_text(message: &Value) -> String {
 }
 
 /// Returns the tool calls in a message, including the deprecated form of a single function call.
-fn tool_calls(message: &Value, context: ReplyContext<'_>) -> Vec<ToolCall> {
+fn sent_tool_calls(message: &Value) -> impl Iterator<Item = &Value> {
     let list = items_of(&message["tool_calls"]);
     let legacy = Some(&message["function_call"]).filter(|call| call.is_object() && list.is_empty());
-    let calls = list.iter().chain(legacy).enumerate();
-    calls
-        .map(|(index, call)| {
-            let function = function(call);
-            ToolCall {
-                id: context.tool_call_id(&call["id"], index),
-                name: text_of(&function["name"]).to_owned(),
-                arguments: arguments_of(&function["arguments"]),
-            }
-        })
-        .collect()
+    list.iter().chain(legacy)
 }
 
 /// Returns the object that contains the name and the arguments of a call.

@@ -1,19 +1,19 @@
 //! What is read from a reply, whichever protocol it came in, and whether it can be used.
 
 use serde_json::Value;
-use strata_core::record::conversation::AssistantPart;
+use strata_core::record::conversation::{AssistantPart, ToolCall};
 
 use super::{MAX_TOOL_CALLS, ModelProtocol, ReplyContext};
 use crate::services::models::FinishReason;
-use crate::services::models::request::tool_calls;
 use crate::services::models::tokens::{ReportedUsage, UsageWithoutReply};
 
 /// The contents of a reply.
 #[derive(Debug, Default)]
 pub(in super::super) struct ParsedReply {
-    /// Its parts. Text contains the model's thinking in `<think>` blocks. The id of a tool call is
-    /// empty if the reply gives it none.
+    /// Its parts. Text contains the model's thinking in `<think>` blocks.
     pub(in super::super) parts: Vec<AssistantPart>,
+    /// The number of tool calls among them. Counting them for each call would take quadratic time.
+    pub(super) tool_call_count: usize,
     /// The number of characters of reasoning, whether it is kept or not. It is used only to
     /// estimate tokens.
     pub(in super::super) reasoning_chars: usize,
@@ -23,6 +23,15 @@ pub(in super::super) struct ParsedReply {
     pub(in super::super) usage: ReportedUsage,
     /// Why it cannot be used, if the protocol has found a reason.
     pub(in super::super) problem: Option<ReplyProblem>,
+}
+
+/// A tool call as a reply contains it.
+#[derive(Clone, Copy)]
+pub(super) struct SentToolCall<'a> {
+    pub(super) id: &'a Value,
+    pub(super) name: &'a Value,
+    /// The arguments, as text or as an object.
+    pub(super) arguments: &'a Value,
 }
 
 /// The reason why a reply cannot be used.
@@ -54,6 +63,18 @@ impl ParsedReply {
         !self.parts.is_empty() || self.reasoning_chars > 0
     }
 
+    /// Adds a tool call. One that was sent without an id gets one from the host.
+    pub(super) fn push_tool_call(&mut self, context: ReplyContext<'_>, call: SentToolCall<'_>) {
+        let id =
+            name_of(call.id).unwrap_or_else(|| context.request.tool_call_id(self.tool_call_count));
+        self.tool_call_count += 1;
+        self.parts.push(AssistantPart::ToolCall(ToolCall {
+            id,
+            name: text_of(call.name).to_owned(),
+            arguments: arguments_of(call.arguments),
+        }));
+    }
+
     /// Adds text, unless there is none.
     pub(super) fn push_text(&mut self, text: String) {
         if !text.is_empty() {
@@ -69,7 +90,7 @@ pub(in super::super) fn read_reply(
     context: ReplyContext<'_>,
 ) -> Result<ParsedReply, UnusableReply> {
     let mut parsed = protocol.parse_reply(reply, context);
-    let calls = tool_calls(&parsed.parts).count();
+    let calls = parsed.tool_call_count;
     let stated = stated_error(reply).map(|error| ReplyProblem::StatedError(error.clone()));
     let problem = stated.or_else(|| parsed.problem.take()).or_else(|| {
         (calls > MAX_TOOL_CALLS).then_some(ReplyProblem::TooManyToolCalls {
@@ -129,7 +150,7 @@ pub(super) fn items_of(value: &Value) -> &[Value] {
 }
 
 /// Returns the arguments of a tool call as text, whether they are sent as text or as an object.
-pub(super) fn arguments_of(arguments: &Value) -> String {
+fn arguments_of(arguments: &Value) -> String {
     match arguments {
         // Some models call a tool without parameters with no arguments at all.
         Value::Null => "{}".to_owned(),

@@ -8,12 +8,12 @@ mod builder;
 use reqwest::Url;
 use serde_json::{Value, json};
 use strata_core::record::conversation::{
-    AssistantPart, Media, MediaSource, ModelMessage, Part, ToolCall, ToolChoice, ToolResult,
+    AssistantPart, Media, MediaSource, ModelMessage, Part, ToolChoice, ToolResult,
 };
 
 use super::assembler::ReplyBuilder;
 use super::json_writer::{self, ListWriter};
-use super::reply::{ParsedReply, ReplyProblem, arguments_of, items_of, name_of, text_of};
+use super::reply::{ParsedReply, ReplyProblem, SentToolCall, items_of, name_of, text_of};
 use super::tools::{SCHEMA_NAME, SchemaText, mapped_id};
 use super::{
     KeyHeader, ModelProtocol, Outbound, ReplyContext, RequestBody, TransferMode, append_path,
@@ -21,7 +21,7 @@ use super::{
 use crate::gateway::HostError;
 use crate::services::models::FinishReason;
 use crate::services::models::media::{self, MediaContent};
-use crate::services::models::request::{parts_text, tool_calls};
+use crate::services::models::request::parts_text;
 use crate::services::models::tokens::{ReportedUsage, first_count};
 
 /// The protocol.
@@ -277,12 +277,12 @@ fn read_item(item: &Value, context: ReplyContext<'_>, parsed: &mut ParsedReply) 
             }
         }
         "function_call" => {
-            let index = tool_calls(&parsed.parts).count();
-            parsed.parts.push(AssistantPart::ToolCall(ToolCall {
-                id: context.tool_call_id(&item["call_id"], index),
-                name: text_of(&item["name"]).to_owned(),
-                arguments: arguments_of(&item["arguments"]),
-            }));
+            let call = SentToolCall {
+                id: &item["call_id"],
+                name: &item["name"],
+                arguments: &item["arguments"],
+            };
+            parsed.push_tool_call(context, call);
         }
         "reasoning" => read_reasoning(item, context, parsed),
         // What the provider's own tools did. Later requests have to contain it.

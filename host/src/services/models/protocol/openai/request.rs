@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 use strata_core::record::conversation::{
-    AssistantPart, Media, MediaSource, ModelMessage, Part, ToolCall, ToolChoice,
+    AssistantPart, Media, MediaSource, ModelMessage, Part, ToolCall, ToolChoice, reply_text,
+    tool_calls,
 };
 
 use super::{ChatCompletions, EXTRA_CONTENT};
@@ -11,7 +12,7 @@ use crate::services::models::media::MediaContent;
 use crate::services::models::protocol::json_writer::{self, ListWriter, ObjectWriter};
 use crate::services::models::protocol::tools::{SCHEMA_NAME, SchemaText, mapped_id};
 use crate::services::models::protocol::{Outbound, RequestBody, TransferMode};
-use crate::services::models::request::{assistant_text, parts_text, tool_calls};
+use crate::services::models::request::parts_text;
 
 /// The types of images.
 const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
@@ -234,7 +235,7 @@ fn file_part(outbound: &Outbound<'_>, media: &Media) -> Result<String, HostError
 
 fn write_reply(outbound: &Outbound<'_>, parts: &[AssistantPart], list: &mut ListWriter<'_>) {
     let returned = returned_fields(outbound, parts);
-    let text = assistant_text(parts);
+    let text = reply_text(parts);
     let calls: Vec<&ToolCall> = tool_calls(parts).collect();
     list.object(|message| {
         message.field("role", "assistant");

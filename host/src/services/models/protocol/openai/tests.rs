@@ -4,7 +4,8 @@ mod streamed;
 
 use serde_json::json;
 use strata_core::record::conversation::{
-    Media, MediaSource, ModelMessage, Part, TokenUsage, ToolChoice, ToolResult,
+    Media, MediaSource, ModelMessage, Part, TokenUsage, ToolCall, ToolChoice, ToolResult,
+    reply_text,
 };
 
 use super::*;
@@ -66,11 +67,11 @@ fn read(reply: &Value) -> Result<ParsedReply, UnusableReply> {
 }
 
 fn text(parsed: &ParsedReply) -> String {
-    crate::services::models::request::assistant_text(&parsed.parts)
+    reply_text(&parsed.parts)
 }
 
 fn calls(parsed: &ParsedReply) -> Vec<&ToolCall> {
-    crate::services::models::request::tool_calls(&parsed.parts).collect()
+    tool_calls(&parsed.parts).collect()
 }
 
 fn assembler() -> Assembler {
