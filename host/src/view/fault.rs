@@ -142,24 +142,12 @@ pub fn response_text(call: &HostCall) -> String {
         .then(|| ModelReply::deserialize(&response).ok())
         .flatten();
     let text = match reply {
-        Some(reply) => Some(reply_text(&reply)),
+        Some(reply) => Some(reply.summary()),
         None => ["body", "message"]
             .iter()
             .find_map(|field| response[*field].as_str().map(str::to_owned)),
     };
     text.unwrap_or_else(|| call.response.as_str().to_owned())
-}
-
-fn reply_text(reply: &ModelReply) -> String {
-    let text = reply.text();
-    if !text.is_empty() {
-        return text;
-    }
-    let calls: Vec<String> = reply
-        .tool_calls()
-        .map(|call| format!("{} {}", call.name, call.arguments))
-        .collect();
-    calls.join(", ")
 }
 
 /// What to do about a fault. It depends on the cause that the host recorded and, where the cause

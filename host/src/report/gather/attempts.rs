@@ -384,13 +384,8 @@ fn describe_response(call: &HostCall) -> String {
         return response.to_owned();
     }
     match call.kind {
-        HostCallKind::Llm => serde_json::from_str::<models::ModelReply>(response).map_or_else(
-            |_| response.to_owned(),
-            |reply| match reply.data {
-                Some(data) if reply.text().is_empty() => data,
-                _ => reply.text(),
-            },
-        ),
+        HostCallKind::Llm => serde_json::from_str::<models::ModelReply>(response)
+            .map_or_else(|_| response.to_owned(), |reply| reply.summary()),
         HostCallKind::Http => http::HttpResponse::from_json(&call.response).map_or_else(
             |_| response.to_owned(),
             |answer| {
