@@ -25,7 +25,7 @@ use self::failure::AttemptFailure;
 use self::key::{ApiKey, KeyRedactor};
 use self::retry::RetryDecision;
 use super::charge::CallAccount;
-use super::config::{ConfigError, Endpoint, ModelSettings};
+use super::config::{ConfigError, Endpoint, ModelSettings, ProtocolName, table_name};
 use super::media::MediaBytes;
 use super::protocol::{
     ModelProtocol, Origin, Outbound, ParsedReply, ReplyContext, TransferMode, protocol, read_reply,
@@ -55,7 +55,9 @@ pub(super) struct ModelEndpoint {
     base: Url,
     protocol: Box<dyn ModelProtocol>,
     origin: Origin,
-    name: &'static str,
+    protocol_name: ProtocolName,
+    /// The table of the team file that describes the model, for messages.
+    table: String,
     key: Option<ApiKey>,
     retries: u32,
     timeout: Duration,
@@ -108,7 +110,8 @@ impl ModelEndpoint {
             client,
             protocol,
             origin: origin(endpoint, &base),
-            name: endpoint.protocol.name(),
+            protocol_name: endpoint.protocol,
+            table: table_name(name),
             base,
             key,
             retries: endpoint.retries,
@@ -181,7 +184,7 @@ impl ModelEndpoint {
             settings: question.settings,
             origin: &self.origin,
             media: MediaBytes {
-                provider: self.name,
+                provider: self.protocol_name.name(),
                 blobs: question.blobs,
             },
             transfer,
@@ -265,7 +268,7 @@ impl ModelEndpoint {
             model,
             finish,
             usage,
-            problem: _,
+            ..
         } = parsed;
         if !usage.is_complete() {
             tracing::warn!(

@@ -11,6 +11,7 @@ use super::{Mismatch, ModelEndpoint, Question, TransferMode, UsageWithoutReply};
 use crate::gateway::{HostError, HostErrorKind};
 use crate::services::client::error_with_causes;
 use crate::services::models::FinishReason;
+use crate::services::models::config::ProtocolName;
 use crate::services::models::protocol::{ReplyProblem, UnusableReply};
 
 /// The maximum number of bytes that are read of an error response. It is enough for an error
@@ -20,7 +21,8 @@ const MAX_ERROR_BYTES: usize = 64 << 10;
 /// The hint for an account without credit.
 const QUOTA_HINT: &str =
     "; the account's quota is used up: look at its plan and billing at the provider";
-/// The hint for an endpoint that accepts tools only from requests with an effort.
+/// The hint for an endpoint of chat completions that accepts tools only from requests with an
+/// effort.
 const EFFORT_HINT: &str =
     "; for tools, write `provider = \"responses\"` or `effort = \"none\"` for this model";
 
@@ -221,7 +223,9 @@ impl ModelEndpoint {
         let excerpt = self.redactor().excerpt(&body);
         let hint = if is_quota {
             QUOTA_HINT.to_owned()
-        } else if rejects_tools_without_effort(status, stated, question) {
+        } else if self.protocol_name == ProtocolName::OpenAi
+            && rejects_tools_without_effort(status, stated, question)
+        {
             EFFORT_HINT.to_owned()
         } else {
             self.hint(status)
@@ -244,7 +248,8 @@ impl ModelEndpoint {
                 format!("; may the key in `{}` use this model?", key.variable())
             }
             (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, None) => {
-                "; name the variable that holds the key under `api_key` in `[llm]`".to_owned()
+                let table = &self.table;
+                format!("; name the variable that holds the key under `api_key` in `[{table}]`")
             }
             (StatusCode::NOT_FOUND, _) => "; are `base_url` and `model` right?".to_owned(),
             _ if status.is_redirection() => {

@@ -2,6 +2,7 @@
 
 mod addresses;
 mod conformance;
+mod hints;
 mod key;
 pub mod server;
 mod streaming;
@@ -72,18 +73,26 @@ async fn complete_at(
     observer: &mut StreamObserver,
     pace: &RateLimiter,
 ) -> (Result<ModelReply, RequestFailure>, TokenUsage) {
-    let request = request();
-    let check = ReplyCheck::for_request(&request).expect("a request without a schema");
+    complete_request(provider, &request(), observer, pace).await
+}
+
+async fn complete_request(
+    provider: &ModelEndpoint,
+    request: &ModelRequest,
+    observer: &mut StreamObserver,
+    pace: &RateLimiter,
+) -> (Result<ModelReply, RequestFailure>, TokenUsage) {
+    let check = ReplyCheck::for_request(request).expect("a request without a schema");
     let question = Question {
         model: "m",
-        request: &request,
+        request,
         settings: &ModelSettings::default(),
         blobs: &Blobs::new(),
         check: &check,
         pace,
     };
     let mut account = CallAccount::new(observer);
-    account.switch_to(Price::default(), expected_usage(&request, None));
+    account.switch_to(Price::default(), expected_usage(request, None));
     let reply = provider.complete(question, &mut account).await;
     (reply, account.charge.usage)
 }
