@@ -68,6 +68,7 @@
 //! | `reference` | the pages of the documentation that are generated from the program |
 //! | `book` | the documentation: its files are written, its commands run, its outputs compared |
 //! | `snake` | the snake team that ships with the product |
+//! | `analyst` | the team that ships with the product and has a model that works with tools |
 //! | `polyglot` | the team with one role per language that ships with the product |
 //! | `map_reduce` | the word-counting team that ships with the product |
 //! | `werewolf` | the werewolf game that ships with the product |
@@ -80,6 +81,7 @@
 #![allow(clippy::unwrap_used, reason = "all of this is tests")]
 
 mod alike;
+mod analyst;
 mod attached;
 mod attended;
 mod bench;
