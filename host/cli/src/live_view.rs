@@ -1,7 +1,7 @@
 //! The live view of a run, at the bottom of a terminal: a line for the team and one for each action
 //! being run. Permanent lines are written by `reporter`; drawing is done by `printer`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -10,8 +10,9 @@ use std::time::Duration;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::host_call::{AnswerSource, HostCallKind};
 use strata_core::record::money::Usd;
+use strata_core::team::{THINK, TURN};
 use strata_host::driver::clock::now_ms;
-use strata_host::public_event::PublicEvent;
+use strata_host::public_event::{ActionRef, PublicEvent};
 use strata_host::services::models::StreamObserverFactory;
 use unicode_width::UnicodeWidthStr;
 
@@ -34,8 +35,8 @@ pub(super) struct LiveView(Option<Arc<Mutex<LiveContent>>>);
 struct LiveContent {
     printer: Printer,
     started_ms: i64,
-    /// By the name of the role; each role runs at most one action at a time.
-    running: BTreeMap<String, RunningAction>,
+    /// The calls being made, by role, action, turn and tool call.
+    running: BTreeMap<RunningKey, RunningAction>,
     step: u64,
     roles: usize,
     spent: f64,
@@ -43,6 +44,49 @@ struct LiveContent {
     /// Stops the thread that updates elapsed times when it is dropped. `None` while nothing is
     /// shown.
     updater: Option<Sender<()>>,
+}
+
+/// Identifies one of the calls that are being made.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct RunningKey {
+    role: String,
+    action: String,
+    /// The turn and the position of the call in it, if it is a tool call.
+    tool_call: Option<[u32; 2]>,
+    /// The same of the tool call that the role answers, if it does not handle mail.
+    via: Option<[u32; 2]>,
+}
+
+impl RunningKey {
+    /// Returns the key of the choice of a role's next action.
+    fn of_choice(role: &str) -> Self {
+        Self {
+            role: role.to_owned(),
+            action: THINK.to_owned(),
+            tool_call: None,
+            via: None,
+        }
+    }
+
+    /// Returns the key of a turn of a role's model.
+    fn of_turn(role: &str) -> Self {
+        Self {
+            role: role.to_owned(),
+            action: TURN.to_owned(),
+            tool_call: None,
+            via: None,
+        }
+    }
+
+    fn from_action(action: &ActionRef) -> Self {
+        let tool_call = action.turn.zip(action.tool_call);
+        Self {
+            role: action.role.clone(),
+            action: action.action.clone(),
+            tool_call: tool_call.map(|(turn, call)| [turn, call]),
+            via: action.via.as_ref().map(|via| [via.turn, via.tool_call]),
+        }
+    }
 }
 
 /// An action being run.
@@ -108,10 +152,7 @@ impl LiveView {
         let Some(mut shown) = self.content() else {
             return;
         };
-        if let Some(flight) = shown.running.get_mut(role) {
-            (flight.last_call, flight.pending_calls) =
-                (Some(kind.name().to_owned()), flight.pending_calls + 1);
-        }
+        shown.add_pending_call(role, kind);
         shown.draw();
     }
 
@@ -157,16 +198,16 @@ impl LiveContent {
     fn update(&mut self, event: &PublicEvent) {
         match event {
             PublicEvent::StepStarted { step } => self.step = *step,
-            // The event about the component comes before the one about the action.
-            PublicEvent::PluginInstantiated { role, action, .. } => {
-                self.start(role, &format!("{role}.{action}"), 1);
+            // No event says that a choice starts, except for that of its component.
+            PublicEvent::PluginInstantiated { role, action, .. } if action == THINK => {
+                self.start(RunningKey::of_choice(role), 1);
             }
             PublicEvent::ActionStarted {
                 action, attempt, ..
-            } => self.start(&action.role, &action.qualified_name(), *attempt),
+            } => self.start(RunningKey::from_action(action), *attempt),
             PublicEvent::HostCallBegun { action, call, .. } => {
-                if let Some(flight) = self.running.get_mut(&action.role) {
-                    flight.last_call = Some(call.name().to_owned());
+                if let Some(running) = self.running.get_mut(&RunningKey::from_action(action)) {
+                    running.last_call = Some(call.name().to_owned());
                 }
             }
             PublicEvent::HostCall {
@@ -177,35 +218,63 @@ impl LiveContent {
                 ..
             } => {
                 self.spent += cost;
-                if let Some(flight) = self.running.get_mut(&action.role) {
-                    flight.last_call = Some(call.name().to_owned());
+                if let Some(running) = self.running.get_mut(&RunningKey::from_action(action)) {
+                    running.last_call = Some(call.name().to_owned());
                     let came_back = *source == AnswerSource::Live;
-                    flight.pending_calls = flight.pending_calls.saturating_sub(came_back.into());
+                    running.pending_calls = running.pending_calls.saturating_sub(came_back.into());
                 }
             }
             PublicEvent::Think { role, .. } => {
-                self.running.remove(role);
+                self.running.remove(&RunningKey::of_choice(role));
+            }
+            PublicEvent::Turn { role, .. } => {
+                self.running.remove(&RunningKey::of_turn(role));
             }
             PublicEvent::ActionFinished { action, .. }
             | PublicEvent::ActionFailed { action, .. }
             | PublicEvent::ActionSuspended { action, .. }
             | PublicEvent::RequestOpened { action, .. } => {
-                self.running.remove(&action.role);
+                self.running.remove(&RunningKey::from_action(action));
             }
             PublicEvent::RunEnded { .. } => self.running.clear(),
             _ => {}
         }
     }
 
-    fn start(&mut self, role: &str, name: &str, attempt: u32) {
-        let flight = RunningAction {
-            name: sanitize_line(name),
+    /// Shows a call that a role has sent. Which of its actions did is known if only one is running. A
+    /// role of which nothing is running asks its model for the next turn.
+    fn add_pending_call(&mut self, role: &str, kind: HostCallKind) {
+        let mut of_role = self.running.keys().filter(|key| key.role == role);
+        let key = match (of_role.next(), of_role.next()) {
+            (None, _) => {
+                let key = RunningKey::of_turn(role);
+                self.start(key.clone(), 1);
+                key
+            }
+            (Some(only), None) => only.clone(),
+            (Some(_), Some(_)) => return,
+        };
+        if let Some(running) = self.running.get_mut(&key) {
+            running.last_call = Some(kind.name().to_owned());
+            running.pending_calls += 1;
+        }
+    }
+
+    fn start(&mut self, key: RunningKey, attempt: u32) {
+        let running = RunningAction {
+            name: sanitize_line(&format!("{}.{}", key.role, key.action)),
             started_ms: now_ms(),
             attempt,
             last_call: None,
             pending_calls: 0,
         };
-        self.running.insert(role.to_owned(), flight);
+        self.running.insert(key, running);
+    }
+
+    /// Returns how many roles are at work.
+    fn busy_roles(&self) -> usize {
+        let roles: BTreeSet<&str> = self.running.keys().map(|key| key.role.as_str()).collect();
+        roles.len()
     }
 
     fn draw(&self) {
@@ -213,7 +282,7 @@ impl LiveContent {
             return;
         }
         let now = now_ms();
-        let (step, roles, busy) = (self.step, self.roles, self.running.len());
+        let (step, roles, busy) = (self.step, self.roles, self.busy_roles());
         let budget = self
             .budget
             .map(|budget| format!(" of {budget}"))
@@ -231,7 +300,7 @@ impl LiveContent {
             .map(|flight| flight.name.width())
             .fold(MIN_NAME_COLUMNS, usize::max);
         let flights = shown.map(|flight| flight.format_row(step, width, now));
-        let more = busy.saturating_sub(MAX_ROWS);
+        let more = self.running.len().saturating_sub(MAX_ROWS);
         let more = (more > 0).then(|| format!("{:>8}  {more} more", ""));
         let rows = [head].into_iter().chain(flights).chain(more).collect();
         self.printer.set_live_rows(rows);

@@ -5,6 +5,7 @@ use std::fmt::Display;
 
 use strata_core::record::fault::FaultKind;
 use strata_core::record::message::IDEA_LABEL;
+use strata_core::team::TURN;
 use strata_host::public_event::{ActionRef, EventLine, PublicEvent};
 use unicode_width::UnicodeWidthStr;
 
@@ -28,6 +29,8 @@ pub(super) struct Reporter {
     first_event_ms: Option<i64>,
     /// The number of columns for names: the width of the longest so far.
     name_columns: usize,
+    /// The step that was started last.
+    step: u64,
     /// The newest message with dead letters, and how many it had so far.
     dead_letters: (String, usize),
 }
@@ -39,6 +42,7 @@ impl Reporter {
             live,
             first_event_ms: None,
             name_columns: MIN_NAME_COLUMNS,
+            step: 0,
             dead_letters: Default::default(),
         }
     }
@@ -94,6 +98,26 @@ impl Reporter {
     /// Reports what an action did, and what became of the run.
     fn report(&mut self, event: &PublicEvent, time_ms: i64) {
         match event {
+            PublicEvent::StepStarted { step } => self.step = *step,
+            PublicEvent::Turn {
+                role, turn, calls, ..
+            } => {
+                let mark = format!("{}    ", self.printer.styled(SUCCESS, "ok"));
+                let tools: Vec<&str> = calls.iter().map(|call| call.tool.as_str()).collect();
+                let what = match tools.is_empty() {
+                    true => "replies".to_owned(),
+                    false => format!("calls {}", tools.join(", ")),
+                };
+                let action = self.turn_of(role);
+                self.write_row(&action, time_ms, &mark, &format!("turn {turn} {what}"));
+            }
+            PublicEvent::ToolRejected {
+                role, tool, reason, ..
+            } => {
+                let mark = format!("{}  ", self.printer.styled(ATTENTION, "rejected"));
+                let action = self.turn_of(role);
+                self.write_row(&action, time_ms, &mark, &format!("{tool}: {reason}"));
+            }
             PublicEvent::ActionFinished { action, output, .. } => {
                 let mark = format!("{}    ", self.printer.styled(SUCCESS, "ok"));
                 self.write_row(action, time_ms, &mark, &output.content);
@@ -145,6 +169,19 @@ impl Reporter {
                 .printer
                 .note(format_args!("component of {role}.{action} was replaced")),
             _ => {}
+        }
+    }
+
+    /// Returns how a turn of a role's model is named.
+    fn turn_of(&self, role: &str) -> ActionRef {
+        ActionRef {
+            step: self.step,
+            role: role.to_owned(),
+            index: -1,
+            action: TURN.to_owned(),
+            turn: None,
+            tool_call: None,
+            via: None,
         }
     }
 
