@@ -5,6 +5,7 @@
 //! page itself is written in `html`. Reading the storage is the duty of `launch::report`.
 
 mod bounded;
+mod conversation;
 mod gather;
 pub mod html;
 mod images;
@@ -16,11 +17,13 @@ mod tests;
 use std::collections::BTreeMap;
 
 use strata_core::record::money::Usd;
+use strata_core::record::work::CallKey;
 
 use crate::storage::{CheckpointRow, LineageRow};
 use crate::view::JoinView;
 
 pub use bounded::{Excerpt, FirstAndNewest};
+pub use conversation::{ConversationEntry, NewsEntry, ToolCallEntry, TurnEntry};
 pub use gather::ReportBuilder;
 pub use images::{EmbeddedImage, MessagePart};
 
@@ -47,6 +50,8 @@ pub struct Report {
     pub messages: FirstAndNewest<MessageEntry>,
     /// The host calls of the attempts.
     pub calls: FirstAndNewest<HostCallEntry>,
+    /// The conversations of roles whose model works with tools, in the order in which they ended.
+    pub conversations: FirstAndNewest<ConversationEntry>,
     /// The requests to humans.
     pub human_requests: FirstAndNewest<HumanRequestEntry>,
     /// Spending by role and action.
@@ -150,6 +155,8 @@ impl StepEntry {
 pub struct AttemptEntry {
     /// Identifies the attempt within the page.
     pub id: u64,
+    /// The call that was attempted.
+    pub call: CallKey,
     /// The step in which the attempt was made.
     pub step: u64,
     /// The step in which the role took the messages that it works on. It is less than `step` if the
@@ -322,6 +329,8 @@ pub struct ModelSpending {
 pub struct FaultEntry {
     /// The `id` of the attempt that failed.
     pub attempt: u64,
+    /// The call that was attempted.
+    pub call: CallKey,
     /// The step in which it failed.
     pub step: u64,
     /// The step in which the role took the messages that it works on.

@@ -9,6 +9,7 @@ mod action;
 mod activity;
 mod budget;
 mod command;
+mod conversation;
 mod ending;
 mod fault;
 mod files;
@@ -34,10 +35,15 @@ pub use action::{ActionFault, ActionView, last_output};
 pub use activity::{RoleActivity, WorkKind, WorkState};
 pub use budget::{ExhaustedBudget, raise_budget, raise_step_limit};
 pub use command::{CommandArgument, SuggestedArguments, SuggestedCommand, resume_arguments};
+pub use conversation::{
+    ConversationTracker, ConversationView, NewsView, ToolCallOutcome, ToolCallView, TurnView,
+};
 pub use ending::{
     AFTER_CHANGE, DoubtView, EndedRun, RunEnding, RunOutput, UndeliveredMessage, WITHOUT_CHANGE,
 };
-pub use fault::{CodeSource, FaultAdvice, FaultView, HostCallView, Remedy, response_text};
+pub use fault::{
+    CodeSource, FailedToolCall, FaultAdvice, FaultView, HostCallView, Remedy, response_text,
+};
 pub use files::{FileChangeKind, FileChangeView};
 pub use holder::HolderState;
 pub use joins::{JoinSource, JoinView};

@@ -408,6 +408,10 @@ pub(super) struct InspectArgs {
     /// Show one message in full.
     #[arg(long, value_name = "ID", conflicts_with_all = ["action", "calls"])]
     pub(super) message: Option<String>,
+    /// Show the newest conversation of a role whose model works with tools: turns, tool calls, results. With `--json`, all
+    /// of them, oldest first, one JSON object per line.
+    #[arg(long, value_name = "ROLE", conflicts_with_all = ["action", "calls", "message"])]
+    pub(super) conversation: Option<String>,
 }
 
 #[derive(Args)]

@@ -2,7 +2,7 @@
 //! fixed.
 
 use strata_core::record::host_call::CallOutcome;
-use strata_host::view::{CodeSource, FaultAdvice, FaultView, HostCallView, Remedy};
+use strata_host::view::{CodeSource, FailedToolCall, FaultAdvice, FaultView, HostCallView, Remedy};
 
 use super::printer::{FAILURE, Printer};
 use super::sanitize::sanitize;
@@ -12,6 +12,8 @@ use super::{display_relative_path, preview};
 const MAX_FRAMES: usize = 8;
 /// The maximum number of characters shown of a response.
 const PREVIEW_CHARS: usize = 60;
+/// The maximum number of characters shown of a tool call's arguments, and of the model's reply.
+const ARGUMENT_CHARS: usize = 200;
 /// The maximum number of finished actions that are named.
 const MAX_NAMED_ACTIONS: usize = 6;
 
@@ -42,6 +44,11 @@ pub(super) fn report_fault(fault: &FaultView, trigger: ResumeTrigger, printer: &
         printer.note(format_args!("    {line}"));
     }
     write_section(
+        "what the model asked for",
+        fault.tool_call.iter().flat_map(describe_tool_call),
+        on_stderr,
+    );
+    write_section(
         "stack of the guest, innermost first",
         fault.guest_frames().iter().take(MAX_FRAMES).cloned(),
         on_stderr,
@@ -54,6 +61,22 @@ pub(super) fn report_fault(fault: &FaultView, trigger: ResumeTrigger, printer: &
     );
     let advice = describe_advice(&fault.advice, trigger);
     write_section("how to fix it", advice.into_iter(), on_stderr);
+}
+
+/// Returns the tool call that failed, and the text of the reply that asked for it.
+fn describe_tool_call(call: &FailedToolCall) -> Vec<String> {
+    let reply = preview(&call.reply, ARGUMENT_CHARS);
+    let asked = format!(
+        "turn {}, call {}: {}",
+        call.turn,
+        call.tool_call,
+        preview(&call.arguments, ARGUMENT_CHARS)
+    );
+    if reply.is_empty() {
+        vec![asked]
+    } else {
+        vec![asked, format!("it said: {reply}")]
+    }
 }
 
 /// Returns the advice as text; `None` if the message of the fault says all that is known.

@@ -3,6 +3,7 @@
 
 mod action;
 mod calls;
+mod conversation;
 mod message;
 mod table;
 
@@ -71,6 +72,14 @@ pub(super) fn inspect(args: &InspectArgs, printer: &Printer) -> Result<u8, Comma
         .as_ref()
         .map(|name| InspectedAction::from_name(stepper, name))
         .transpose()?;
+    if let Some(role) = &args.conversation {
+        conversation::require_tool_role(stepper.team(), role)?;
+        match json {
+            true => conversation::print_json(&location, &at, role, printer)?,
+            false => conversation::show(&location, &at, role, printer)?,
+        }
+        return Ok(0);
+    }
     match (&args.message, action, args.calls) {
         (Some(id), _, _) if json => message::print_message_json(stepper, id, printer)?,
         (Some(id), _, _) => message::show(stepper, id, printer)?,
@@ -228,6 +237,9 @@ fn describe_activity(activity: Option<&RoleActivity>) -> String {
     let (work, index, action, state, attempts) = match activity {
         None => return "idle".into(),
         Some(RoleActivity::Finished) => return "finished, waits for the step to commit".into(),
+        Some(RoleActivity::CallingTools { turn, open }) => {
+            return format!("turn {turn}: {} open", pluralize(*open as u64, "tool call"));
+        }
         Some(RoleActivity::Working {
             work,
             index,

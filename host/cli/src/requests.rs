@@ -13,6 +13,8 @@ const PREVIEW_CHARS: usize = 200;
 /// The maximum number of characters shown of the arguments of a call. Whoever approves the call
 /// approves all of them, so this is more than usual arguments have.
 const ARGUMENT_CHARS: usize = 8000;
+/// The answers to the question whether a tool call may be made.
+const APPROVAL_ANSWERS: &str = r#"{"approve": true}, {"approve": false, "reason": "…"}, or {"approve": true, "arguments": {…}} to change them"#;
 
 /// Parses `REQUEST=JSON` from the command line.
 pub(super) fn parse_answer(text: &str) -> Result<HumanReply, CommandFailure> {
@@ -62,7 +64,9 @@ pub(super) fn describe_terms(request: &RequestView) -> Vec<String> {
 /// The same without the choices.
 pub(super) fn other_terms(request: &RequestView) -> Vec<String> {
     let mut lines = Vec::new();
-    if let Some(schema) = &request.schema {
+    if request.arguments.is_some() {
+        lines.push(APPROVAL_ANSWERS.into());
+    } else if let Some(schema) = &request.schema {
         lines.push(format!(
             "JSON matching {}",
             preview(&sanitize(schema.as_str()), PREVIEW_CHARS)

@@ -7,11 +7,11 @@ use strata_core::machine::stepper::Stepper;
 
 use super::LaunchError;
 use super::compare::{checkpoint_chain, parse_saved_state};
+use super::recorded_events::RecordedEvents;
 use super::resume_plan::restore_stepper;
-use super::saved::{SavedTeam, list_checkpoints, load_saved};
-use crate::driver::DriverError;
+use super::saved::{list_checkpoints, load_saved};
 use crate::report::{Report, ReportBuilder, StorageOverview};
-use crate::storage::{CheckpointRow, Reader, StateSelector, StoreError};
+use crate::storage::{CheckpointRow, Reader, StoreError};
 
 /// The maximum number of states of other lineages that are loaded. The newest are chosen; each has
 /// to be read separately.
@@ -36,55 +36,25 @@ pub fn gather_report(at: &str) -> Result<Report, LaunchError> {
         }
         Err(error) => return Err(error.into()),
     };
-    let lineage = match &at {
-        StateSelector::Head => current,
-        StateSelector::Lineage(name) => name.clone(),
-        StateSelector::Checkpoint(id) => {
-            let row = beside.checkpoints.iter().find(|row| row.id == *id);
-            row.map_or(current, |row| row.lineage.clone())
-        }
-    };
     beside.lineages = reader.lineages()?;
     beside.has_events = true;
     let elsewhere = load_other_states(reader.as_ref(), &team.stepper, &beside.checkpoints)?;
-    let gathering = gather_events(reader, &team, &at, &lineage, &mut beside)?;
-    let mut report = gathering.finish(beside, elsewhere);
-    let reader = location.read()?;
-    report.embed_images(|digest| reader.blob(digest))?;
-    Ok(report)
-}
-
-/// Reads the events that lead to a state.
-fn gather_events(
-    mut reader: Box<dyn Reader>,
-    team: &SavedTeam,
-    at: &StateSelector,
-    lineage: &str,
-    beside: &mut StorageOverview,
-) -> Result<ReportBuilder, LaunchError> {
-    reader.switch_lineage(lineage)?;
-    let last = if let StateSelector::Checkpoint(id) = at {
-        Some(id)
-    } else {
-        None
-    };
-    let end = team.stepper.env().checkpoint.clone();
-    let beginning = reader.earliest_state()?;
+    let events = RecordedEvents::select(reader, &at, &beside.checkpoints, current)?;
+    let beginning = events.earliest_state()?;
     beside.pruned_events = beginning.dropped;
+    let end = team.stepper.env().checkpoint.clone();
     let mut gathering = ReportBuilder::new(
         team.stepper.with_env(beginning.env),
         checkpoint_chain(&beside.checkpoints, end),
     );
-    let is_reached = |gathering: &ReportBuilder| {
-        last.is_some() && gathering.stepper().env().checkpoint.as_ref() == last
-    };
-    for record in reader.records_after(beginning.position) {
-        if is_reached(&gathering) {
-            break;
-        }
-        gathering.add_event(&record?).map_err(DriverError::from)?;
-    }
-    Ok(gathering)
+    let newest = gathering.stepper().env().checkpoint.clone();
+    events.replay(beginning.position, newest, |record| {
+        gathering.add_event(record)?;
+        Ok(gathering.stepper().env().checkpoint.clone())
+    })?;
+    let mut report = gathering.finish(beside, elsewhere);
+    report.embed_images(|digest| events.blob(digest))?;
+    Ok(report)
 }
 
 /// Returns the newest states that are not ancestors of this one, with their times.

@@ -18,12 +18,13 @@ use strata_core::record::work::CallKey;
 
 use super::bounded::{Excerpt, FirstAndNewest};
 use super::{
-    ActionSpending, HumanRequestEntry, PublishedOutput, Report, RunMarker, RunMarkerKind,
-    RunOverview, StateEntry, StepEntry, StorageOverview, state,
+    ActionSpending, ConversationEntry, HumanRequestEntry, PublishedOutput, Report, RunMarker,
+    RunMarkerKind, RunOverview, StateEntry, StepEntry, StorageOverview, state,
 };
 use crate::excerpt::excerpt;
 use crate::graph::{Graph, RenderFormat};
 use crate::storage::{CheckpointRow, Record};
+use crate::view::ConversationTracker;
 use attempts::{AttemptTracker, EventTime};
 use messages::Deliveries;
 
@@ -31,6 +32,8 @@ use messages::Deliveries;
 const MAX_STEPS: usize = 3_000;
 /// The maximum number of attempts, and of host calls, shown.
 const MAX_ATTEMPTS: usize = 3_000;
+/// The maximum number of conversations shown.
+const MAX_CONVERSATIONS: usize = 200;
 /// The maximum number of messages shown: as many as a browser can search without a noticeable
 /// delay.
 const MAX_MESSAGES: usize = 5_000;
@@ -64,6 +67,8 @@ pub struct ReportBuilder {
     /// Whether anything in the team changed after the newest checkpoint.
     team_changed: bool,
     attempts: AttemptTracker,
+    conversations: FirstAndNewest<ConversationEntry>,
+    conversation_tracker: ConversationTracker,
     deliveries: Deliveries,
 }
 
@@ -101,6 +106,8 @@ impl ReportBuilder {
             states,
             team_changed: false,
             attempts: AttemptTracker::new(),
+            conversations: FirstAndNewest::at_most(MAX_CONVERSATIONS),
+            conversation_tracker: ConversationTracker::default(),
             deliveries: Deliveries::default(),
         }
     }
@@ -127,6 +134,13 @@ impl ReportBuilder {
             time_ms,
         };
         self.attempts.add_event(&record.event, &self.stepper, at);
+        for ended in self
+            .conversation_tracker
+            .add_event(&record.event, &self.stepper)
+        {
+            self.conversations
+                .push(ConversationEntry::from_view(&ended));
+        }
         self.add_human_request(&record.event, time_ms);
         let before = self.stepper.env().checkpoint.clone();
         self.stepper.apply(&record.event)?;
@@ -295,6 +309,9 @@ impl ReportBuilder {
         for question in std::mem::take(&mut self.open_requests).into_values() {
             self.questions.push(question);
         }
+        for open in self.conversation_tracker.conversations(&self.stepper) {
+            self.conversations.push(ConversationEntry::from_view(&open));
+        }
         let states = self.collect_states(&beside.checkpoints, &elsewhere);
         let facts = run_overview(&self.stepper, self.span_ms);
         let messages = self.deliveries.messages(&self.stepper);
@@ -314,6 +331,7 @@ impl ReportBuilder {
             steps: self.steps,
             markers: self.marks,
             messages,
+            conversations: self.conversations,
             human_requests: self.questions,
             spending: action_spending(&self.stepper),
             states,

@@ -8,6 +8,7 @@
 
 mod activity;
 mod calls;
+mod conversations;
 mod costs;
 mod escape;
 mod faults;
@@ -52,6 +53,7 @@ pub fn page(report: &Report) -> String {
     overview::summary(&mut page, report);
     faults::section(&mut page, report);
     timeline::section(&mut page, report);
+    conversations::section(&mut page, report);
     activity::section(&mut page, report);
     overview::picture(&mut page, report);
     messages::section(&mut page, report);

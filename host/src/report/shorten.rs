@@ -25,6 +25,9 @@ impl Report {
                 budget.shorten_to_fit(said);
             }
         }
+        for conversation in self.conversations.iter_mut().rev() {
+            budget.shorten_all_to_fit(conversation.texts_mut());
+        }
         for state in self.states.iter_mut().rev() {
             for role in &mut state.roles {
                 budget.shorten_all_to_fit(role.mail.iter_mut().map(|(_, _, text)| text));

@@ -99,6 +99,9 @@ fn describe_activity(activity: Option<&RoleActivity>) -> String {
     let (action, state, attempts) = match activity {
         None => return "idle".into(),
         Some(RoleActivity::Finished) => return "finished, waits for the step to commit".into(),
+        Some(RoleActivity::CallingTools { turn, open }) => {
+            return format!("tool calls of turn {turn} are open: {open}");
+        }
         Some(RoleActivity::Working {
             action,
             state,

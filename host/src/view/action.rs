@@ -10,7 +10,8 @@ use strata_core::record::id::{Slot, SlotKind};
 use strata_core::record::message::Message;
 use strata_core::record::money::Usd;
 use strata_core::record::rules::Thinker;
-use strata_core::state::activation::Activation;
+use strata_core::record::work::CallKey;
+use strata_core::state::activation::OpenCall;
 use strata_core::state::budget::charged_slot;
 use strata_core::team::React;
 
@@ -72,10 +73,10 @@ impl ActionView {
         let (team, env) = (stepper.team(), stepper.env());
         let role = team.role(slot.role);
         let used = env.spending(|other| other == slot);
-        let activation = open_activation(stepper, slot);
+        let open = open_call(stepper, slot);
         let mut recorded_calls = Vec::new();
-        if let Some(activation) = activation {
-            for call in &activation.current_call.recorded_calls {
+        if let Some((_, open)) = open {
+            for call in &open.progress.recorded_calls {
                 recorded_calls.push(HostCallView::from_call(call));
             }
         }
@@ -86,13 +87,16 @@ impl ActionView {
             action: role.component_name(slot.kind).to_owned(),
             digest: env.components.get(&slot).map(|digest| digest.0.clone()),
             is_done_by_host: is_done_by_host(stepper, slot),
-            activity: RoleActivity::from_role(stepper, slot.role, is_cut_off),
-            attempts: activation.map(|activation| activation.current_call.attempts),
+            activity: match open {
+                Some((call, _)) => RoleActivity::from_call(stepper, call, is_cut_off),
+                None => RoleActivity::from_role(stepper, slot.role, is_cut_off),
+            },
+            attempts: open.map(|(_, open)| open.progress.attempts),
             spent: used.usd,
             tokens: used.tokens,
             calls: used.calls,
-            fault: activation
-                .and_then(|activation| activation.phase.fault())
+            fault: open
+                .and_then(|(_, open)| open.phase.fault())
                 .map(ActionFault::from_fault),
             recorded_calls,
             calls_command,
@@ -102,7 +106,8 @@ impl ActionView {
 }
 
 impl ActionFault {
-    fn from_fault(fault: &Fault) -> Self {
+    /// Returns the view of a fault.
+    pub(super) fn from_fault(fault: &Fault) -> Self {
         Self {
             kind: fault.kind,
             cause: fault.cause,
@@ -126,11 +131,16 @@ pub fn last_output(stepper: &Stepper, slot: Slot) -> Option<&Message> {
         .map(|message| &**message)
 }
 
-/// Returns the activation that is working on a slot.
-fn open_activation(stepper: &Stepper, slot: Slot) -> Option<&Activation> {
-    let activation = stepper.env().role(slot.role).activation.as_ref()?;
-    let work = activation.current_work(stepper.team().role(slot.role))?;
-    (charged_slot(slot.role, work) == slot).then_some(activation)
+/// Returns the open call of a slot. If there are several, as with tool calls, it is the first that
+/// failed, or else the first.
+fn open_call(stepper: &Stepper, slot: Slot) -> Option<(CallKey, OpenCall<'_>)> {
+    let calls = || {
+        let open = stepper.env().open_calls(stepper.team());
+        open.filter(|(call, _)| charged_slot(call.role, call.work) == slot)
+    };
+    calls()
+        .find(|(_, open)| open.phase.fault().is_some())
+        .or_else(|| calls().next())
 }
 
 /// Returns whether the host does the work of a slot itself.

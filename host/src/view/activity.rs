@@ -4,7 +4,7 @@ use serde::Serialize;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::fault::FaultKind;
 use strata_core::record::id::RoleId;
-use strata_core::record::work::Work;
+use strata_core::record::work::{CallKey, Work};
 use strata_core::state::activation::Phase;
 
 use super::index_and_name;
@@ -25,6 +25,13 @@ pub enum RoleActivity {
         state: WorkState,
         /// How many attempts were made at it.
         attempts: u32,
+    },
+    /// Tool calls of its model are open.
+    CallingTools {
+        /// The number of the turn that asked for them, from 0.
+        turn: u32,
+        /// How many of them have not ended.
+        open: usize,
     },
     /// It has finished, and the step is not committed yet.
     Finished,
@@ -77,17 +84,30 @@ impl RoleActivity {
     pub fn from_role(stepper: &Stepper, id: RoleId, is_cut_off: bool) -> Option<Self> {
         let role = stepper.team().role(id);
         let activation = stepper.env().role(id).activation.as_ref()?;
-        let Some(current) = activation.current_work(role) else {
-            return Some(Self::Finished);
-        };
-        let work = match current {
+        if activation.phase == Phase::CallingTools {
+            return Some(Self::CallingTools {
+                turn: activation.turns.len().saturating_sub(1) as u32,
+                open: activation.open_calls(role).count(),
+            });
+        }
+        match activation.current_work(role) {
+            Some(work) => Self::from_call(stepper, CallKey::new(id, work), is_cut_off),
+            None => Some(Self::Finished),
+        }
+    }
+
+    /// Returns what has become of a call; `None` if it is not open. `is_cut_off` says whether the
+    /// state is that of a host that ended without saving the end of the run.
+    pub fn from_call(stepper: &Stepper, call: CallKey, is_cut_off: bool) -> Option<Self> {
+        let open = stepper.env().open_call(stepper.team(), call)?;
+        let work = match call.work {
             Work::Think { round } => WorkKind::Choice { round },
             Work::Answer => WorkKind::Answer,
             Work::Plan => WorkKind::Planning,
             Work::Act { .. } | Work::ToolCall { .. } => WorkKind::Action,
             Work::Turn { .. } => WorkKind::Turn,
         };
-        let state = match &activation.phase {
+        let state = match open.phase {
             Phase::Ready | Phase::ReadyAfterFault(_) => WorkState::Next,
             Phase::Running if is_cut_off => WorkState::CutOff,
             Phase::Running => WorkState::Running,
@@ -98,13 +118,13 @@ impl RoleActivity {
             Phase::WaitingForHuman(_) => WorkState::WaitingForPerson,
             Phase::CallingTools | Phase::CallingRole => WorkState::Running,
         };
-        let (index, action) = index_and_name(role, Some(current));
+        let (index, action) = index_and_name(stepper.team().role(call.role), Some(call.work));
         Some(Self::Working {
             work,
             index,
             action: action.to_owned(),
             state,
-            attempts: activation.current_call.attempts,
+            attempts: open.progress.attempts,
         })
     }
 }

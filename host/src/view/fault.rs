@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use strata_core::machine::stepper::{Stepper, component_slot, retry_policy};
+use strata_core::record::conversation::reply_text;
 use strata_core::record::fault::{Fault, FaultCause, FaultKind, Grant, Retryability};
 use strata_core::record::host_call::{CallOutcome, HostCall, HostCallKind};
-use strata_core::record::work::CallKey;
+use strata_core::record::work::{CallKey, Work};
 
 use strata_core::state::activation::Phase;
 
@@ -52,6 +53,8 @@ pub struct FaultView {
     pub backtrace: Vec<String>,
     /// The last lines that the guest logged or wrote to its standard streams.
     pub log: Vec<String>,
+    /// The tool call that failed, if it is one.
+    pub tool_call: Option<FailedToolCall>,
     /// The last host calls of the attempt, oldest first.
     pub last_calls: Vec<HostCallView>,
     /// What to do about it.
@@ -90,6 +93,7 @@ impl FaultView {
             message: fault.message.clone(),
             backtrace: fault.backtrace.clone(),
             log: fault.log.clone(),
+            tool_call: FailedToolCall::from_call(stepper, call),
             last_calls: last_calls.iter().map(HostCallView::from_call).collect(),
             advice: failed.advise(fault),
         })
@@ -106,6 +110,42 @@ impl FaultView {
         } else {
             &self.backtrace
         }
+    }
+}
+
+/// A call of a tool by a model, which failed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FailedToolCall {
+    /// The number of the model's reply that asked for it, from 0.
+    pub turn: u32,
+    /// Its position in the reply, from 0.
+    pub tool_call: u32,
+    /// The text of the reply; often empty.
+    pub reply: String,
+    /// The arguments, as JSON.
+    pub arguments: String,
+}
+
+impl FailedToolCall {
+    /// Returns the tool call that `call` makes, or `None` if it makes none.
+    fn from_call(stepper: &Stepper, call: CallKey) -> Option<Self> {
+        let Work::ToolCall {
+            turn,
+            call: tool_call,
+            ..
+        } = call.work
+        else {
+            return None;
+        };
+        let activation = stepper.env().activation(call.activation())?;
+        let asked = activation.turns.get(turn as usize)?;
+        let arguments = asked.arguments(tool_call as usize)?;
+        Some(Self {
+            turn,
+            tool_call,
+            reply: reply_text(&asked.message),
+            arguments: arguments.as_str().to_owned(),
+        })
     }
 }
 

@@ -59,7 +59,7 @@ impl OpenRequests {
         let answer_command = (!requests.is_empty()).then(|| {
             let answers = requests
                 .iter()
-                .map(|request| CommandArgument::Template(format!("{}=ANSWER", request.id)));
+                .map(|request| CommandArgument::Template(request.answer_template()));
             SuggestedCommand::from_subcommand("answer", [CommandArgument::Path(storage.to_owned())])
                 .with(answers)
         });
@@ -97,6 +97,16 @@ impl RequestView {
             default: request.default.clone(),
             expires_ms: request.expires_ms,
         }
+    }
+
+    /// Returns an answer as `answer` takes it. One that approves a tool call is complete; any other
+    /// contains the word `ANSWER`.
+    fn answer_template(&self) -> String {
+        let answer = match self.arguments {
+            Some(_) => r#"{"approve": true}"#,
+            None => "ANSWER",
+        };
+        format!("{}={answer}", self.id)
     }
 
     /// Returns whether the deadline has passed.

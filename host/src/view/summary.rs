@@ -147,7 +147,7 @@ pub struct RoleSummary {
 pub struct OpenFault {
     /// The name of the role.
     pub role: String,
-    /// What the role is doing.
+    /// The call that failed, and what has become of it.
     pub activity: Option<RoleActivity>,
     /// How it failed.
     #[serde(serialize_with = "crate::serialize_name::fault_kind")]
@@ -286,7 +286,7 @@ impl OpenFault {
             if fault.kind != FaultKind::Interrupted {
                 faults.push(Self {
                     role: stepper.team().role(call.role).name.clone(),
-                    activity: RoleActivity::from_role(stepper, call.role, is_cut_off),
+                    activity: RoleActivity::from_call(stepper, call, is_cut_off),
                     kind: fault.kind,
                     cause: fault.cause,
                     message: fault.message.clone(),

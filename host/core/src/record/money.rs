@@ -1,6 +1,7 @@
 //! Exact amounts of money.
 
 use core::fmt;
+use core::iter::Sum;
 use core::ops::{Add, AddAssign};
 
 use serde::{Deserialize, Serialize};
@@ -47,6 +48,12 @@ impl Add for Usd {
 impl AddAssign for Usd {
     fn add_assign(&mut self, other: Self) {
         *self = *self + other;
+    }
+}
+
+impl Sum for Usd {
+    fn sum<I: Iterator<Item = Self>>(amounts: I) -> Self {
+        amounts.fold(Self::ZERO, Add::add)
     }
 }
 

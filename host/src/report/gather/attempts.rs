@@ -37,8 +37,9 @@ pub(super) struct AttemptTracker {
     open: BTreeMap<CallKey, AttemptEntry>,
     /// How many attempts were started.
     started: u64,
-    /// The number of the attempt that succeeded after others had failed, by step, role and action.
-    later_successes: BTreeMap<(u64, usize, String), u32>,
+    /// The number of the attempt that succeeded after others had failed, by the step in which the
+    /// role took its mail, and the call.
+    later_successes: BTreeMap<(u64, CallKey), u32>,
 }
 
 /// When something happened.
@@ -167,7 +168,7 @@ impl AttemptTracker {
         self.end_open_attempts(end, at);
         let mended = &self.later_successes;
         for fault in self.faults.iter_mut() {
-            let place = (fault.opened_step, fault.role, fault.action.clone());
+            let place = (fault.opened_step, fault.call);
             fault.fixed_by = mended.get(&place).copied().filter(|by| *by > fault.number);
         }
     }
@@ -188,6 +189,7 @@ impl AttemptTracker {
         };
         AttemptEntry {
             id: self.started,
+            call,
             step: stepper.env().step,
             opened_step: activation
                 .map_or(stepper.env().step, |activation| activation.opened_in_step),
@@ -215,10 +217,8 @@ impl AttemptTracker {
         attempt.events.1 = at.event;
         attempt.span_ms.1 = at.time_ms;
         if end == AttemptOutcome::Finished && attempt.number > 1 {
-            self.later_successes.insert(
-                (attempt.opened_step, attempt.role, attempt.action.clone()),
-                attempt.number,
-            );
+            self.later_successes
+                .insert((attempt.opened_step, attempt.call), attempt.number);
         }
         match end {
             AttemptOutcome::Finished => self.outcomes.finished += 1,
@@ -311,6 +311,7 @@ impl AttemptTracker {
         let (backtrace, log) = (lines(&fault.backtrace), lines(&fault.log));
         self.faults.push(FaultEntry {
             attempt: attempt.id,
+            call: attempt.call,
             step: attempt.step,
             opened_step: attempt.opened_step,
             role: attempt.role,

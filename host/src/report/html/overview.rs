@@ -29,6 +29,11 @@ pub(super) fn head(page: &mut HtmlPage, report: &Report) {
         ),
         ("faults", "Faults", report.faults.total() > 0),
         ("timeline", "Timeline", report.attempts.total() > 0),
+        (
+            "conversations",
+            "Conversations",
+            report.conversations.total() > 0,
+        ),
         ("activity", "Activity", report.attempts.total() > 0),
         ("team", "Team", true),
         ("messages", "Messages", report.messages.total() > 0),

@@ -141,6 +141,7 @@ fn a_backtrace_is_shown_from_where_the_guest_s_own_code_is() {
             message: String::new(),
             backtrace: stack.iter().map(|&frame| frame.to_owned()).collect(),
             log: Vec::new(),
+            tool_call: None,
             last_calls: Vec::new(),
             advice: advice_for("a.wasm", &Fault::new(FaultKind::Trap, "")),
         };

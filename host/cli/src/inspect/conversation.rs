@@ -1,0 +1,217 @@
+//! `inspect --conversation`: shows what the model of a role was told, its replies, and what became of
+//! its tool calls.
+
+use strata_core::record::money::Usd;
+use strata_core::team::Team;
+use strata_host::launch::for_each_conversation;
+use strata_host::storage::{StateSelector, StorageLocation};
+use strata_host::suggest::did_you_mean;
+use strata_host::view::{ActionFault, ConversationView, ToolCallOutcome, ToolCallView, TurnView};
+
+use crate::{CommandFailure, Printer, pluralize, preview, shell_path, shell_word};
+
+/// The maximum number of characters shown of a text. `--json` has all of it.
+const PREVIEW_CHARS: usize = 1000;
+/// The maximum number of stack frames shown.
+const MAX_FRAMES: usize = 8;
+
+/// Shows the newest conversation of a role.
+pub(super) fn show(
+    location: &StorageLocation,
+    at: &StateSelector,
+    role: &str,
+    printer: &Printer,
+) -> Result<(), CommandFailure> {
+    let mut newest = None;
+    let mut count: u64 = 0;
+    for_each_conversation(location, at, &mut |conversation| {
+        if conversation.role == role {
+            newest = Some(conversation);
+            count += 1;
+        }
+    })?;
+    let Some(conversation) = newest else {
+        printer.print_line(&format!("`{role}` has not talked to a model yet"));
+        return Ok(());
+    };
+    show_conversation(&conversation, printer);
+    let path = shell_path(location.path());
+    let all = match count {
+        1 => String::new(),
+        count => format!(", and {} before it", pluralize(count - 1, "conversation")),
+    };
+    printer.print_line("");
+    printer.print_line(&format!(
+        "in full{all}: strata-host inspect {path} --conversation {} --json",
+        shell_word(role)
+    ));
+    Ok(())
+}
+
+/// Prints the conversations of a role as JSON, oldest first, an object a line.
+pub(super) fn print_json(
+    location: &StorageLocation,
+    at: &StateSelector,
+    role: &str,
+    printer: &Printer,
+) -> Result<(), CommandFailure> {
+    for_each_conversation(location, at, &mut |conversation| {
+        if conversation.role == role {
+            // Only maps with keys that are not strings cannot be serialised, and there are none.
+            printer.print_json(&serde_json::to_string(&conversation).unwrap_or_default());
+        }
+    })?;
+    Ok(())
+}
+
+/// Fails unless the team has a role of this name whose model works with tools.
+pub(super) fn require_tool_role(team: &Team, name: &str) -> Result<(), CommandFailure> {
+    let role = team.roles.iter().find(|role| role.name == name);
+    if role.is_some_and(|role| role.tool_loop().is_some()) {
+        return Ok(());
+    }
+    let with_tools = team.roles.iter().filter(|role| role.tool_loop().is_some());
+    let names: Vec<&str> = with_tools.map(|role| role.name.as_str()).collect();
+    let hint = did_you_mean(name, names.iter().copied());
+    Err(CommandFailure::usage(match (role, names.is_empty()) {
+        (Some(_), _) => format!(
+            "the model of `{name}` does not work with tools, so there is no conversation; \
+             `inspect --calls` lists its model calls"
+        ),
+        (None, true) => {
+            format!("the team has no role `{name}`, and no role whose model works with tools")
+        }
+        (None, false) => format!(
+            "the team has no role `{name}`{hint}; roles whose model works with tools: {}",
+            names.join(", ")
+        ),
+    }))
+}
+
+fn show_conversation(conversation: &ConversationView, printer: &Printer) {
+    printer.print_line(&format!(
+        "{}, step {}, {}{}",
+        conversation.role,
+        conversation.step,
+        pluralize(conversation.turns.len() as u64, "turn"),
+        describe_cost(conversation.cost)
+    ));
+    for news in &conversation.news {
+        let from = match news.from.as_str() {
+            "" => "outside",
+            from => from,
+        };
+        printer.print_line("");
+        printer.print_line(&format!("{from} [{}]", news.cause_by));
+        print_indented(&news.content, 1, printer);
+    }
+    for turn in &conversation.turns {
+        show_turn(turn, printer);
+    }
+    if let Some(fault) = &conversation.fault {
+        printer.print_line("");
+        printer.print_line(&format!("turn {}  FAILED", conversation.turns.len()));
+        print_indented(&format!("{}: {}", fault.kind, fault.message), 1, printer);
+    }
+}
+
+fn show_turn(turn: &TurnView, printer: &Printer) {
+    let model = turn.model.as_deref().unwrap_or("the model");
+    let finish = turn.finish.map(|finish| format!(", {}", finish.name()));
+    printer.print_line("");
+    printer.print_line(&format!(
+        "turn {}  {model}{}{}",
+        turn.turn,
+        finish.unwrap_or_default(),
+        describe_cost(turn.cost)
+    ));
+    if !turn.reasoning.is_empty() {
+        print_indented(&format!("(reasoning) {}", turn.reasoning), 1, printer);
+    }
+    if !turn.text.trim().is_empty() {
+        print_indented(&turn.text, 1, printer);
+    }
+    if let Some(reason) = &turn.misfit {
+        print_indented(&format!("not accepted: {reason}"), 1, printer);
+    }
+    for call in &turn.calls {
+        show_tool_call(call, printer);
+    }
+}
+
+fn show_tool_call(call: &ToolCallView, printer: &Printer) {
+    let attempts = match call.attempts {
+        0 | 1 => String::new(),
+        attempts => format!(" (attempts {attempts})"),
+    };
+    print_indented(
+        &format!(
+            "{}{attempts}{} {}",
+            call.tool,
+            describe_cost(call.cost),
+            preview(&call.arguments, PREVIEW_CHARS)
+        ),
+        1,
+        printer,
+    );
+    if let Some(edited) = &call.edited_arguments {
+        let text = format!("changed by a person to {}", edited.as_str());
+        print_indented(&text, 2, printer);
+    }
+    for fault in &call.earlier_faults {
+        let text = format!(
+            "an earlier attempt failed: {}: {}",
+            fault.kind, fault.message
+        );
+        print_indented(&text, 2, printer);
+    }
+    match &call.outcome {
+        ToolCallOutcome::Returned { content, data } => {
+            let text = data.as_ref().map_or(content.as_str(), |data| data.as_str());
+            print_indented(text, 2, printer);
+        }
+        ToolCallOutcome::FaultReturned { fault } => {
+            show_fault("failed, and the model was told", fault, printer);
+        }
+        ToolCallOutcome::Failed { fault } => show_fault("FAILED", fault, printer),
+        ToolCallOutcome::Rejected { reason } => {
+            print_indented(&format!("rejected: {reason}"), 2, printer);
+        }
+        ToolCallOutcome::Declined { reason } => {
+            print_indented(&format!("declined by a person: {reason}"), 2, printer);
+        }
+        ToolCallOutcome::WaitsForHuman => print_indented("waits for a person", 2, printer),
+        ToolCallOutcome::Running => print_indented("running", 2, printer),
+        ToolCallOutcome::Pending => print_indented("not made yet", 2, printer),
+    }
+}
+
+fn show_fault(what: &str, fault: &ActionFault, printer: &Printer) {
+    let text = format!("{what}: {}: {}", fault.kind, fault.message);
+    print_indented(&text, 2, printer);
+    for frame in fault.backtrace.iter().take(MAX_FRAMES) {
+        print_indented(frame, 3, printer);
+    }
+}
+
+/// Prints the beginning of a text, each line indented by `levels`.
+fn print_indented(text: &str, levels: usize, printer: &Printer) {
+    let shown: String = text.trim_end().chars().take(PREVIEW_CHARS).collect();
+    let more = if shown.len() < text.trim_end().len() {
+        "…"
+    } else {
+        ""
+    };
+    for line in format!("{shown}{more}").lines() {
+        printer.print_line(&format!("{}{line}", "  ".repeat(levels)));
+    }
+}
+
+/// Returns `, $0.01`, or nothing if it was free.
+fn describe_cost(cost: Usd) -> String {
+    if cost == Usd::ZERO {
+        String::new()
+    } else {
+        format!(", {cost}")
+    }
+}

@@ -1,0 +1,46 @@
+//! Reads the conversations of roles whose model works with tools from what is saved. Reads without
+//! the lock, so that the team may run at the same time.
+
+use super::LaunchError;
+use super::recorded_events::RecordedEvents;
+use super::saved::{list_checkpoints, load_saved};
+use crate::storage::{StateSelector, StorageLocation, StoreError};
+use crate::view::{ConversationTracker, ConversationView};
+
+/// Passes every conversation that led to a saved state to `show`, oldest first. Those that are open
+/// come last. A `team.json` alone has only these.
+pub fn for_each_conversation(
+    location: &StorageLocation,
+    at: &StateSelector,
+    show: &mut dyn FnMut(ConversationView),
+) -> Result<(), LaunchError> {
+    let (rows, current) = list_checkpoints(location)?;
+    let team = load_saved(location, at)?;
+    let mut tracker = ConversationTracker::default();
+    let reader = match location.read() {
+        Ok(reader) => reader,
+        Err(StoreError::NoRecords { .. }) => {
+            for conversation in tracker.conversations(&team.stepper) {
+                show(conversation);
+            }
+            return Ok(());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let events = RecordedEvents::select(reader, at, &rows, current)?;
+    let beginning = events.earliest_state()?;
+    let mut stepper = team.stepper.with_env(beginning.env);
+    let newest = stepper.env().checkpoint.clone();
+    events.replay(beginning.position, newest, |record| {
+        stepper.ensure_names_exist(&record.event)?;
+        for conversation in tracker.add_event(&record.event, &stepper) {
+            show(conversation);
+        }
+        stepper.apply(&record.event)?;
+        Ok(stepper.env().checkpoint.clone())
+    })?;
+    for conversation in tracker.conversations(&stepper) {
+        show(conversation);
+    }
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! The events that lead to a saved state, from the earliest that is still saved.
+
+use std::sync::Arc;
+
+use strata_core::machine::stepper::IllegalEvent;
+use strata_core::record::id::{CheckpointId, Digest};
+
+use super::LaunchError;
+use crate::driver::DriverError;
+use crate::storage::{CheckpointRow, EarliestState, Reader, Record, StateSelector, StoreError};
+
+/// The events that lead to a saved state.
+pub(super) struct RecordedEvents {
+    reader: Box<dyn Reader>,
+    /// The checkpoint with which they end; `None` if they end with the newest event.
+    last: Option<CheckpointId>,
+}
+
+impl RecordedEvents {
+    /// Selects the events that lead to the state `at`. `rows` are all checkpoints, and `current` is
+    /// the name of the current lineage.
+    pub(super) fn select(
+        mut reader: Box<dyn Reader>,
+        at: &StateSelector,
+        rows: &[CheckpointRow],
+        current: String,
+    ) -> Result<Self, StoreError> {
+        let (lineage, last) = match at {
+            StateSelector::Head => (current, None),
+            StateSelector::Lineage(name) => (name.clone(), None),
+            StateSelector::Checkpoint(id) => {
+                let row = rows.iter().find(|row| row.id == *id);
+                let lineage = row.map_or(current, |row| row.lineage.clone());
+                (lineage, Some(id.clone()))
+            }
+        };
+        reader.switch_lineage(&lineage)?;
+        Ok(Self { reader, last })
+    }
+
+    /// Returns the state before the first of them.
+    pub(super) fn earliest_state(&self) -> Result<EarliestState, StoreError> {
+        self.reader.earliest_state()
+    }
+
+    /// Returns the bytes that are saved under a digest, if there are any.
+    pub(super) fn blob(&self, digest: &Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
+        self.reader.blob(digest)
+    }
+
+    /// Passes all of them after `position` to `process`, oldest first. It returns the newest
+    /// checkpoint of the state after the event; `newest` is that before the first one.
+    pub(super) fn replay(
+        &self,
+        position: u64,
+        mut newest: Option<CheckpointId>,
+        mut process: impl FnMut(&Record) -> Result<Option<CheckpointId>, IllegalEvent>,
+    ) -> Result<(), LaunchError> {
+        for record in self.reader.records_after(position) {
+            if self.last.is_some() && newest == self.last {
+                break;
+            }
+            newest = process(&record?).map_err(DriverError::from)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,229 @@
+//! The conversations of roles whose model works with tools, as a report holds them.
+
+use strata_core::record::money::Usd;
+
+use super::bounded::{Excerpt, FirstAndNewest};
+use crate::view::{ActionFault, ConversationView, ToolCallOutcome, ToolCallView, TurnView};
+
+/// The maximum number of turns shown of a conversation.
+const MAX_TURNS: usize = 200;
+/// The maximum number of tool calls shown of a turn.
+const MAX_CALLS: usize = 64;
+/// The maximum number of characters of a reply, of arguments and of results.
+const TEXT_CHARS: usize = 6_000;
+/// The maximum number of stack frames shown of a fault.
+const MAX_FRAMES: usize = 30;
+
+/// A conversation of a role with its model.
+#[derive(Clone, Debug)]
+pub struct ConversationEntry {
+    /// The name of the role.
+    pub role: String,
+    /// The step in which the role took its mail.
+    pub step: u64,
+    /// The messages that the role handles.
+    pub news: Vec<NewsEntry>,
+    /// The replies of the model.
+    pub turns: FirstAndNewest<TurnEntry>,
+    /// The fault of the next turn, if it failed.
+    pub fault: Option<Excerpt>,
+    /// The cost of all turns and tool calls.
+    pub cost: Usd,
+}
+
+/// A message that a role handles.
+#[derive(Clone, Debug)]
+pub struct NewsEntry {
+    /// The name of the sender; empty if it came from outside the team.
+    pub from: String,
+    /// The message's label.
+    pub cause: String,
+    /// The content.
+    pub text: Excerpt,
+}
+
+/// A reply of the model.
+#[derive(Clone, Debug)]
+pub struct TurnEntry {
+    /// The number of the turn, from 0.
+    pub number: u32,
+    /// The name of the model, if it is known.
+    pub model: Option<String>,
+    /// Why the reply ended, spelled as in public events, if it is known.
+    pub finish: Option<&'static str>,
+    /// The cost of the reply.
+    pub cost: Usd,
+    /// The reasoning of the model, if it is kept.
+    pub reasoning: Option<Excerpt>,
+    /// The text.
+    pub text: Excerpt,
+    /// The tool calls.
+    pub calls: FirstAndNewest<ToolCallEntry>,
+    /// Why the answer in the reply was not accepted.
+    pub misfit: Option<Excerpt>,
+}
+
+/// A tool call.
+#[derive(Clone, Debug)]
+pub struct ToolCallEntry {
+    /// The name of the tool.
+    pub tool: String,
+    /// The arguments as the model wrote them.
+    pub arguments: Excerpt,
+    /// The arguments that a human set in their place.
+    pub edited_arguments: Option<Excerpt>,
+    /// How many attempts were made.
+    pub attempts: u32,
+    /// The cost of its host calls.
+    pub cost: Usd,
+    /// What became of it.
+    pub outcome: ToolCallEntryOutcome,
+    /// The result, or the reason why there is none.
+    pub text: Excerpt,
+    /// The guest's stack, if it failed, innermost frame first.
+    pub backtrace: Vec<Excerpt>,
+    /// The faults of earlier attempts.
+    pub earlier_faults: Vec<Excerpt>,
+}
+
+/// What became of a tool call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToolCallEntryOutcome {
+    /// It returned a result.
+    Returned,
+    /// It failed, and the model was told.
+    FaultReturned,
+    /// It was not made, and the model was told.
+    Rejected,
+    /// A human did not approve it, and the model was told.
+    Declined,
+    /// It failed, and a resume makes it again.
+    Failed,
+    /// It waits for a human.
+    WaitsForHuman,
+    /// It has not ended.
+    Open,
+}
+
+impl ConversationEntry {
+    pub(super) fn from_view(view: &ConversationView) -> Self {
+        let mut turns = FirstAndNewest::at_most(MAX_TURNS);
+        for turn in &view.turns {
+            turns.push(TurnEntry::from_view(turn));
+        }
+        let mut news = Vec::new();
+        for message in &view.news {
+            news.push(NewsEntry {
+                from: message.from.clone(),
+                cause: message.cause_by.clone(),
+                text: Excerpt::from_text(&message.content, TEXT_CHARS),
+            });
+        }
+        Self {
+            role: view.role.clone(),
+            step: view.step,
+            news,
+            turns,
+            fault: view.fault.as_ref().map(describe_fault),
+            cost: view.cost,
+        }
+    }
+
+    /// Returns all its texts, so that they can be shortened.
+    pub(super) fn texts_mut(&mut self) -> impl Iterator<Item = &mut Excerpt> {
+        let news = self.news.iter_mut().map(|message| &mut message.text);
+        let turns = self.turns.iter_mut().flat_map(TurnEntry::texts_mut);
+        news.chain(turns).chain(&mut self.fault)
+    }
+}
+
+impl TurnEntry {
+    fn from_view(turn: &TurnView) -> Self {
+        let mut calls = FirstAndNewest::at_most(MAX_CALLS);
+        for call in &turn.calls {
+            calls.push(ToolCallEntry::from_view(call));
+        }
+        let shown = |text: &String| Excerpt::from_text(text, TEXT_CHARS);
+        Self {
+            number: turn.turn,
+            model: turn.model.clone(),
+            finish: turn.finish.map(|finish| finish.name()),
+            cost: turn.cost,
+            reasoning: (!turn.reasoning.is_empty()).then(|| shown(&turn.reasoning)),
+            text: shown(&turn.text),
+            calls,
+            misfit: turn.misfit.as_ref().map(shown),
+        }
+    }
+
+    fn texts_mut(&mut self) -> impl Iterator<Item = &mut Excerpt> {
+        let calls = self.calls.iter_mut().flat_map(ToolCallEntry::texts_mut);
+        [&mut self.text]
+            .into_iter()
+            .chain(&mut self.reasoning)
+            .chain(&mut self.misfit)
+            .chain(calls)
+    }
+}
+
+impl ToolCallEntry {
+    fn from_view(call: &ToolCallView) -> Self {
+        let (outcome, text) = match &call.outcome {
+            ToolCallOutcome::Returned { content, data } => {
+                let text = data.as_ref().map_or(content.as_str(), |data| data.as_str());
+                let text = Excerpt::from_text(text, TEXT_CHARS);
+                (ToolCallEntryOutcome::Returned, text)
+            }
+            ToolCallOutcome::FaultReturned { fault } => {
+                (ToolCallEntryOutcome::FaultReturned, describe_fault(fault))
+            }
+            ToolCallOutcome::Failed { fault } => {
+                (ToolCallEntryOutcome::Failed, describe_fault(fault))
+            }
+            ToolCallOutcome::Rejected { reason } => {
+                let reason = Excerpt::from_text(reason, TEXT_CHARS);
+                (ToolCallEntryOutcome::Rejected, reason)
+            }
+            ToolCallOutcome::Declined { reason } => {
+                let reason = Excerpt::from_text(reason, TEXT_CHARS);
+                (ToolCallEntryOutcome::Declined, reason)
+            }
+            ToolCallOutcome::WaitsForHuman => {
+                (ToolCallEntryOutcome::WaitsForHuman, Excerpt::default())
+            }
+            ToolCallOutcome::Running | ToolCallOutcome::Pending => {
+                (ToolCallEntryOutcome::Open, Excerpt::default())
+            }
+        };
+        let frames = call.outcome.fault().map(|fault| &fault.backtrace);
+        let edited = call.edited_arguments.as_ref();
+        Self {
+            tool: call.tool.clone(),
+            arguments: Excerpt::from_text(&call.arguments, TEXT_CHARS),
+            edited_arguments: edited.map(|json| Excerpt::from_text(json.as_str(), TEXT_CHARS)),
+            attempts: call.attempts,
+            cost: call.cost,
+            outcome,
+            text,
+            backtrace: frames
+                .into_iter()
+                .flatten()
+                .take(MAX_FRAMES)
+                .map(|frame| Excerpt::from_text(frame, TEXT_CHARS))
+                .collect(),
+            earlier_faults: call.earlier_faults.iter().map(describe_fault).collect(),
+        }
+    }
+
+    fn texts_mut(&mut self) -> impl Iterator<Item = &mut Excerpt> {
+        [&mut self.arguments, &mut self.text]
+            .into_iter()
+            .chain(&mut self.edited_arguments)
+            .chain(&mut self.backtrace)
+            .chain(&mut self.earlier_faults)
+    }
+}
+
+fn describe_fault(fault: &ActionFault) -> Excerpt {
+    Excerpt::from_text(&format!("{}: {}", fault.kind, fault.message), TEXT_CHARS)
+}

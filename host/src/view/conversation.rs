@@ -1,0 +1,407 @@
+//! The conversations of roles whose model works with tools: what the model was told, its replies,
+//! the tool calls of each, and what became of them.
+//!
+//! A conversation is part of its activation, which ends when its step is committed. What the state
+//! does not keep (which model replied, what a reply cost, faults of attempts that were repeated) is
+//! collected from the events.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::conversation::{AssistantPart, reply_text, tool_calls};
+use strata_core::record::event::{AttemptEvent, Event};
+use strata_core::record::host_call::{AnswerSource, FinishReason};
+use strata_core::record::json::Json;
+use strata_core::record::message::Message;
+use strata_core::record::money::Usd;
+use strata_core::record::turn::TurnReply;
+use strata_core::record::work::{ActivationKey, CallKey, CallResult, Work};
+use strata_core::state::activation::{Activation, Phase, ToolOutcome, Turn, TurnCall};
+use strata_core::team::Team;
+
+use super::ActionFault;
+use crate::public_event::RoleCaller;
+
+/// A conversation of a role with its model.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ConversationView {
+    /// The name of the role.
+    pub role: String,
+    /// The tool call that the role answers, if it does not handle mail.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub via: Option<RoleCaller>,
+    /// The step in which the role took its mail.
+    pub step: u64,
+    /// The messages that the role handles, oldest first.
+    pub news: Vec<NewsView>,
+    /// The replies of the model, oldest first.
+    pub turns: Vec<TurnView>,
+    /// The fault of the next turn, if it failed.
+    pub fault: Option<ActionFault>,
+    /// The content of the output, if the conversation has come to an end.
+    pub output: Option<String>,
+    /// The cost of all turns and tool calls, in US dollars.
+    #[serde(serialize_with = "super::serialize_usd")]
+    pub cost: Usd,
+}
+
+/// A message that a role handles.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NewsView {
+    /// The message's id.
+    pub id: String,
+    /// The name of the sender; empty if it came from outside the team.
+    pub from: String,
+    /// The message's label.
+    pub cause_by: String,
+    /// The content.
+    pub content: String,
+}
+
+/// A reply of the model.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TurnView {
+    /// The number of the turn, from 0.
+    pub turn: u32,
+    /// The name of the model; `None` if the event of the reply is not saved any more.
+    pub model: Option<String>,
+    /// Why the reply ended; `None` if the event of the reply is not saved any more.
+    #[serde(serialize_with = "serialize_finish")]
+    pub finish: Option<FinishReason>,
+    /// The cost of the reply in US dollars.
+    #[serde(serialize_with = "super::serialize_usd")]
+    pub cost: Usd,
+    /// The reasoning of the model; empty if it is not kept.
+    pub reasoning: String,
+    /// The text of the reply.
+    pub text: String,
+    /// The tool calls, in the model's order.
+    pub calls: Vec<ToolCallView>,
+    /// Why the answer in the reply was not accepted.
+    pub misfit: Option<String>,
+}
+
+/// A tool call that the model asked for.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ToolCallView {
+    /// The position in the turn, from 0.
+    pub tool_call: u32,
+    /// The provider's id.
+    pub id: String,
+    /// The name of the tool.
+    pub tool: String,
+    /// The arguments as the model wrote them, which may not be JSON.
+    pub arguments: String,
+    /// The arguments that a human set in their place.
+    #[serde(serialize_with = "serialize_json")]
+    pub edited_arguments: Option<Json>,
+    /// How many attempts were made.
+    pub attempts: u32,
+    /// The cost of its host calls, in US dollars.
+    #[serde(serialize_with = "super::serialize_usd")]
+    pub cost: Usd,
+    /// What became of it.
+    pub outcome: ToolCallOutcome,
+    /// The faults of earlier attempts, oldest first.
+    pub earlier_faults: Vec<ActionFault>,
+}
+
+/// What became of a tool call.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum ToolCallOutcome {
+    /// It returned a result.
+    Returned {
+        /// The content of the result.
+        content: String,
+        /// The data of the result.
+        #[serde(serialize_with = "serialize_json")]
+        data: Option<Json>,
+    },
+    /// It failed, and the model was told.
+    FaultReturned {
+        /// The fault.
+        fault: ActionFault,
+    },
+    /// It was not made, and the model was told.
+    Rejected {
+        /// The reason.
+        reason: String,
+    },
+    /// A human did not approve it, and the model was told.
+    Declined {
+        /// The reason.
+        reason: String,
+    },
+    /// It failed, and a resume makes it again.
+    Failed {
+        /// The fault.
+        fault: ActionFault,
+    },
+    /// A human has to approve it, or it asks a human.
+    WaitsForHuman,
+    /// It is being made.
+    Running,
+    /// It was not made yet.
+    Pending,
+}
+
+impl ToolCallOutcome {
+    /// Returns the fault, if it has one that is open or was returned to the model.
+    pub fn fault(&self) -> Option<&ActionFault> {
+        match self {
+            Self::FaultReturned { fault } | Self::Failed { fault } => Some(fault),
+            _ => None,
+        }
+    }
+}
+
+/// Collects conversations from events.
+#[derive(Debug, Default)]
+pub struct ConversationTracker {
+    /// What the state does not keep of the conversations that are open.
+    open: BTreeMap<ActivationKey, ConversationRecord>,
+}
+
+/// What the state does not keep of a conversation.
+#[derive(Debug, Default)]
+struct ConversationRecord {
+    /// By turn.
+    replies: BTreeMap<u32, ReplyRecord>,
+    /// The cost of host calls, by turn and position of the tool call.
+    costs: BTreeMap<(u32, u32), Usd>,
+    /// The faults, by turn and position of the tool call.
+    faults: BTreeMap<(u32, u32), Vec<ActionFault>>,
+}
+
+/// What the state does not keep of a reply.
+#[derive(Debug)]
+struct ReplyRecord {
+    model: String,
+    finish: FinishReason,
+    cost: Usd,
+}
+
+impl ConversationTracker {
+    /// Processes an event that is about to be applied to `stepper`. Returns the conversations that
+    /// end with it, in the order of the roles.
+    pub fn add_event(&mut self, event: &Event, stepper: &Stepper) -> Vec<ConversationView> {
+        match event {
+            Event::Attempt(call, event) => self.add_attempt_event(*call, event),
+            Event::StepCommitted(_) => {
+                let ended = self.conversations(stepper);
+                self.open.clear();
+                return ended;
+            }
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    /// Returns the conversations that are open, in the order of the roles that handle mail. Those that
+    /// the tool calls of one led to come after it.
+    pub fn conversations(&self, stepper: &Stepper) -> Vec<ConversationView> {
+        let mut views = Vec::new();
+        for (key, activation) in stepper.env().activations() {
+            if stepper.team().role(key.role).tool_loop().is_some() {
+                views.push(self.view(stepper, key, activation));
+            }
+        }
+        views
+    }
+
+    fn view(
+        &self,
+        stepper: &Stepper,
+        key: ActivationKey,
+        activation: &Activation,
+    ) -> ConversationView {
+        let (team, env) = (stepper.team(), stepper.env());
+        let unknown = ConversationRecord::default();
+        let record = self.open.get(&key).unwrap_or(&unknown);
+        let mut turns = Vec::new();
+        for (turn, number) in activation.turns.iter().zip(0..) {
+            turns.push(record.view_turn(turn, number));
+        }
+        let mut news = Vec::new();
+        for message in &activation.news {
+            news.push(NewsView::from_message(env.message(*message)));
+        }
+        let output = activation.done.last();
+        ConversationView {
+            role: team.role(key.role).name.clone(),
+            via: caller(team, key),
+            step: activation.opened_in_step,
+            news,
+            cost: turns.iter().map(TurnView::total_cost).sum(),
+            turns,
+            fault: turn_fault(activation),
+            output: output.map(|done| env.message(done.output.message).content.clone()),
+        }
+    }
+
+    fn add_attempt_event(&mut self, call: CallKey, event: &AttemptEvent) {
+        let at = match call.work {
+            Work::Turn { turn } => {
+                if let AttemptEvent::CallFinished(finished) = event
+                    && let CallResult::Replied(reply) = &finished.result
+                {
+                    let record = self.open.entry(call.activation()).or_default();
+                    record.replies.insert(turn, ReplyRecord::from_reply(reply));
+                }
+                return;
+            }
+            Work::ToolCall { turn, call, .. } => (turn, call),
+            _ => return,
+        };
+        let record = self.open.entry(call.activation()).or_default();
+        match event {
+            AttemptEvent::HostCalled(called) if called.source == AnswerSource::Live => {
+                *record.costs.entry(at).or_default() += called.call.cost;
+            }
+            AttemptEvent::CallFailed(failed) => {
+                let faults = record.faults.entry(at).or_default();
+                faults.push(ActionFault::from_fault(&failed.fault));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl ReplyRecord {
+    fn from_reply(reply: &TurnReply) -> Self {
+        Self {
+            model: reply.model.clone(),
+            finish: reply.finish,
+            cost: reply.cost,
+        }
+    }
+}
+
+impl ConversationRecord {
+    fn view_turn(&self, turn: &Turn, number: u32) -> TurnView {
+        let reply = self.replies.get(&number);
+        let mut calls = Vec::new();
+        for ((call, asked), position) in turn.calls.iter().zip(tool_calls(&turn.message)).zip(0..) {
+            let at = (number, position);
+            let outcome = outcome_of(call);
+            let mut earlier_faults = self.faults.get(&at).cloned().unwrap_or_default();
+            if outcome.fault().is_some() {
+                earlier_faults.pop();
+            }
+            calls.push(ToolCallView {
+                tool_call: position,
+                id: asked.id.clone(),
+                tool: call.tool.clone(),
+                arguments: asked.arguments.clone(),
+                edited_arguments: call.edited_arguments.clone(),
+                attempts: call.progress.attempts,
+                cost: self.costs.get(&at).copied().unwrap_or_default(),
+                outcome,
+                earlier_faults,
+            });
+        }
+        TurnView {
+            turn: number,
+            model: reply.map(|reply| reply.model.clone()),
+            finish: reply.map(|reply| reply.finish),
+            cost: reply.map_or(Usd::ZERO, |reply| reply.cost),
+            reasoning: reasoning(&turn.message),
+            text: reply_text(&turn.message),
+            calls,
+            misfit: turn.misfit.clone(),
+        }
+    }
+}
+
+impl TurnView {
+    /// Returns the cost of the reply and of its tool calls.
+    pub fn total_cost(&self) -> Usd {
+        let of_calls = self.calls.iter().map(|call| call.cost);
+        self.cost + of_calls.sum()
+    }
+}
+
+impl NewsView {
+    fn from_message(message: &Message) -> Self {
+        Self {
+            id: message.id.0.clone(),
+            from: message.sent_from.clone(),
+            cause_by: message.cause_by.clone(),
+            content: message.content.clone(),
+        }
+    }
+}
+
+/// Returns the tool call that an activation answers, if it does not handle mail.
+fn caller(team: &Team, key: ActivationKey) -> Option<RoleCaller> {
+    let call = key.via.last()?;
+    Some(RoleCaller {
+        role: team.role(call.role).name.clone(),
+        turn: call.turn,
+        tool_call: call.call,
+    })
+}
+
+/// Returns what became of a call.
+fn outcome_of(call: &TurnCall) -> ToolCallOutcome {
+    match &call.outcome {
+        Some(ToolOutcome::Returned(returned)) => ToolCallOutcome::Returned {
+            content: returned.output.content.clone(),
+            data: returned.output.data.clone(),
+        },
+        Some(ToolOutcome::Failed(fault)) => ToolCallOutcome::FaultReturned {
+            fault: ActionFault::from_fault(fault),
+        },
+        Some(ToolOutcome::Rejected(reason)) => ToolCallOutcome::Rejected {
+            reason: reason.clone(),
+        },
+        Some(ToolOutcome::Declined(reason)) => ToolCallOutcome::Declined {
+            reason: reason.clone(),
+        },
+        None => match &call.phase {
+            Phase::Failed(fault) => ToolCallOutcome::Failed {
+                fault: ActionFault::from_fault(fault),
+            },
+            Phase::WaitingForHuman(_) => ToolCallOutcome::WaitsForHuman,
+            Phase::Running | Phase::BackingOff | Phase::CallingRole => ToolCallOutcome::Running,
+            Phase::Ready | Phase::ReadyAfterFault(_) | Phase::Complete | Phase::CallingTools => {
+                ToolCallOutcome::Pending
+            }
+        },
+    }
+}
+
+/// Returns the fault of the turn that follows those that were taken.
+fn turn_fault(activation: &Activation) -> Option<ActionFault> {
+    match &activation.phase {
+        Phase::Failed(fault) => Some(ActionFault::from_fault(fault)),
+        _ => None,
+    }
+}
+
+/// Returns the reasoning in a reply that people can read.
+fn reasoning(message: &[AssistantPart]) -> String {
+    let mut text = String::new();
+    for part in message {
+        if let AssistantPart::Opaque(opaque) = part {
+            text.push_str(&opaque.reasoning);
+        }
+    }
+    text
+}
+
+fn serialize_finish<S: serde::Serializer>(
+    finish: &Option<FinishReason>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    finish.map(FinishReason::name).serialize(serializer)
+}
+
+fn serialize_json<S: serde::Serializer>(
+    json: &Option<Json>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    json.as_ref().map(Json::value).serialize(serializer)
+}
