@@ -20,6 +20,7 @@
 //! | `five_calls` | no call is paid for twice; prints the table of the book |
 //! | `secrets` | secrets reach only the intended service |
 //! | `budget` | which calls a budget stops, and what counts towards it |
+//! | `killed_turns` | conversations of a model with tools, killed after each event: no turn is paid for twice |
 //! | `recovery` | what `--recover_path` accepts; finished teams; the input of a repeated attempt |
 //! | `external` | messages that leave the team, and the answers |
 //! | `children` | programs that the host starts end with it, also if it is killed |
@@ -112,6 +113,7 @@ mod house;
 mod inspecting;
 mod javascript;
 mod joins;
+mod killed_turns;
 mod lineages;
 mod live;
 mod live_view;

@@ -29,7 +29,7 @@ fn undisturbed() -> Undisturbed {
 
 /// Calls a function with every number below `end`, on as many threads as the machine has
 /// processors.
-fn in_parallel(end: usize, work: impl Fn(usize) + Sync) {
+pub fn in_parallel(end: usize, work: impl Fn(usize) + Sync) {
     let next = AtomicUsize::new(0);
     let workers = std::thread::available_parallelism().map_or(2, usize::from);
     std::thread::scope(|scope| {

@@ -11,6 +11,7 @@
 //! | `/v1/slam…` | the connection is closed without an answer |
 //! | `/v1/drip…` | the reply of a model, streamed letter by letter |
 //! | `/v1/document/NAME/…` | a document of `documents`; as one event after `streamed` |
+//! | `/v1/turns…` | the next reply of the script in the system message: see `next_turn` |
 //! | any other | the path |
 //!
 //! If a path ends in `/chat/completions`, the answer is a model's reply: `re: ` and the prompt, for
@@ -151,6 +152,7 @@ fn respond(stream: &TcpStream, path: &str, text: &str, before: usize) -> std::io
             ));
             answer(stream, &said(path, text))
         }
+        "turns" => answer(stream, &next_turn(text)),
         "drip" => drip(stream, &reply(text)),
         "document" => {
             let document = document(parts.next().unwrap_or_default());
@@ -219,6 +221,47 @@ fn reply(request: &str) -> String {
         last.and_then(|text| text.as_str().map(str::to_owned))
             .unwrap_or_default()
     )
+}
+
+/// Returns the next reply of a model that works with tools. The system message contains `script:` and
+/// a JSON array with an item for each turn: the text of the reply, or an array of tool calls, each an
+/// array of a name and arguments. The reply depends on the conversation alone, so it is the same if
+/// a request is repeated.
+fn next_turn(request: &str) -> String {
+    let body = request.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    let asked: Value = serde_json::from_str(body).unwrap_or_default();
+    let messages = asked["messages"].as_array().cloned().unwrap_or_default();
+    let of_role = |role: &'static str| {
+        messages
+            .iter()
+            .filter(move |message| message["role"] == role)
+    };
+    let turn = of_role("assistant").count();
+    let script = of_role("system").find_map(|message| {
+        let (_, script) = message["content"].as_str()?.split_once("script:")?;
+        let mut values = serde_json::Deserializer::from_str(script).into_iter::<Value>();
+        values.next()?.ok()
+    });
+    let message = match &script.unwrap_or_default()[turn] {
+        Value::Array(calls) => {
+            let calls: Vec<Value> = calls
+                .iter()
+                .enumerate()
+                .map(|(index, call)| {
+                    let function = json!({ "name": call[0], "arguments": call[1].to_string() });
+                    json!({ "id": format!("{turn}-{index}"), "type": "function", "function": function })
+                })
+                .collect();
+            json!({ "role": "assistant", "content": null, "tool_calls": calls })
+        }
+        text => json!({ "role": "assistant", "content": text }),
+    };
+    let finish = match message["tool_calls"] {
+        Value::Null => "stop",
+        _ => "tool_calls",
+    };
+    let choice = json!({ "message": message, "finish_reason": finish });
+    json!({ "choices": [choice], "usage": usage() }).to_string()
 }
 
 /// Sends a stream of one event.
