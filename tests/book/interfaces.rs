@@ -10,9 +10,10 @@ const FILES: [&str; 7] = ["handler", "types", "host", "llm", "http", "human", "w
 
 /// The text above the sections.
 const HEAD: &str = "# The interfaces\n\n\
-    What an action exports and what it may import, package `strata:action@0.2.0`, as `strata-host sdk wit` has it. Each \
-    SDK puts it into the words of its language; [from it alone](any-language.md) any language can make actions. What is \
-    not granted answers `denied`. JSON travels as text. This page is written from the files in `wit/`, by the tests.\n";
+    The exports and imports of actions: the package `strata:action@0.2.0`, which `strata-host sdk wit` contains. The \
+    SDKs offer these functions in the style of their languages. A language without an SDK can use [the interfaces \
+    themselves](any-language.md). Functions that are not granted return `denied`. JSON is passed as text. The tests \
+    generate this page from the files in `wit/`.\n";
 
 /// An interface or a world.
 #[derive(Default)]

@@ -1,6 +1,6 @@
 // The WIT package as C, written by `bindgen`; do not edit.
 //
-// wit fingerprint: aee02b7fb884201c
+// wit fingerprint: f7d820cc0788129b
 #include "bindings.h"
 #include <stdlib.h>
 

@@ -74,7 +74,7 @@ typedef struct {
   const strata_json *data;
   // The images and files, in order.
   strata_parts parts;
-  // The recipients: names, aliases, groups, `<all>` or `<self>`. If there are none, the routes of the team file decide.
+  // The recipients: names, aliases, groups, `<all>` or `<self>`. If there are none, routes and watched labels decide.
   strata_strs to;
   // An itinerary that travels with the message.
   strata_hops route;

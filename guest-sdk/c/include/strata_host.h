@@ -82,7 +82,7 @@ typedef struct {
   const strata_json *data;
   // The images and files, in order.
   strata_parts parts;
-  // The recipients: names, aliases, groups, `<all>` or `<self>`. If there are none, the routes of the team file decide.
+  // The recipients: names, aliases, groups, `<all>` or `<self>`. If there are none, routes and watched labels decide.
   strata_strs to;
   // The label. If it is absent, the name of the action.
   strata_str cause_by;

@@ -172,7 +172,7 @@ export interface Output<D = any> {
   data?: D;
   /** The images and files of the output, in order. */
   parts?: Media[];
-  /** The recipients. If it is absent, the routes of the team file decide. */
+  /** The recipients. If it is absent, routes and watched labels decide. */
   to?: string[];
   /** An itinerary that travels with the message. */
   route?: Hop[];

@@ -23,7 +23,7 @@ def emit(
     """Publish a message. Its recipients receive it in the next step. It is discarded if this attempt fails.
 
     `data` is structured content; anything that JSON can represent. `parts` are images and files. `to` lists
-    the recipients: names, aliases, groups, `<all>` or `<self>`. If it is empty, the routes of the team file
+    the recipients: names, aliases, groups, `<all>` or `<self>`. If it is empty, routes and watched labels
     decide. `cause_by` is the label, by default the name of the action. `route` is an itinerary that travels
     with the message. Raises Invalid in a thinker, which cannot emit.
     """

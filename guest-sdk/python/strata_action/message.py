@@ -111,7 +111,7 @@ class Output(Generic[T]):
     data: T | None = None
     """The structured content: a dataclass, or any value that JSON can represent."""
     to: list[str] = field(default_factory=list)
-    """The recipients. If it is empty, the routes of the team file decide."""
+    """The recipients. If it is empty, routes and watched labels decide."""
     route: list[Hop] = field(default_factory=list)
     """An itinerary that travels with the message."""
     parts: list[Media] = field(default_factory=list)

@@ -540,7 +540,7 @@ fn arguments_of_a_tool_call_are_parsed() {
 }
 
 #[test]
-fn images_and_vectors_are_what_the_host_in_memory_was_given() {
+fn images_and_vectors_come_from_the_host_in_memory() {
     let mut host = Host::new()
         .blob("d1", *b"png")
         .embeddings(vec![vec![0.5, -1.0]]);
