@@ -82,7 +82,7 @@ fn live(place: &Workspace) -> usize {
 }
 
 #[test]
-fn a_team_or_role_that_has_used_up_its_budget_stops_and_goes_on_with_more() {
+fn a_team_or_role_that_has_used_up_its_budget_stops_and_continues_with_more() {
     let cases = [
         ("investment = 2", "", "spent $2.0000 of $2.0000"),
         ("tokens = 15", "", "spent 20 of 15 tokens"),
@@ -111,7 +111,7 @@ fn a_team_or_role_that_has_used_up_its_budget_stops_and_goes_on_with_more() {
 }
 
 #[test]
-fn a_cap_is_lifted_where_the_mended_file_or_the_edited_copy_says_so_and_nowhere_else() {
+fn a_cap_is_removed_only_by_a_changed_team_file_or_an_edited_copy() {
     let place = place(&team("investment = 2", "", ""));
     place.run().expect(5);
     let shown = place.host(&["inspect", "store"]).expect(0).stdout;
@@ -150,7 +150,7 @@ fn a_cap_is_lifted_where_the_mended_file_or_the_edited_copy_says_so_and_nowhere_
 }
 
 #[test]
-fn a_cap_that_a_command_line_set_holds_on_where_no_team_file_ever_names_one() {
+fn a_cap_of_the_command_line_is_kept_if_no_team_file_names_one() {
     let place = place(&team("", "", ""));
     place
         .host(&[

@@ -242,7 +242,7 @@ fn a_component_is_rebuilt_when_a_header_outside_its_directory_has_changed() {
 }
 
 #[test]
-fn a_component_exports_what_its_author_defines_and_imports_what_it_uses() {
+fn a_component_exports_what_it_defines_and_imports_what_it_uses() {
     set_up_tools();
     let place = Workspace::empty();
     fs::create_dir(place.path("one")).unwrap();

@@ -174,7 +174,7 @@ fn a_kill_right_after_the_start_of_an_attempt_loses_no_recorded_reading() {
 }
 
 #[test]
-fn a_model_that_fails_for_too_long_stops_the_run_which_a_resume_goes_on_with() {
+fn a_model_that_fails_for_too_long_stops_the_run_which_can_be_resumed() {
     let web = Web::new();
     let other = format!("{{ http = \"http://127.0.0.1:{}/v1/paid\" }}", web.port());
     let place = team(

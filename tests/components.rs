@@ -160,7 +160,7 @@ fn a_component_that_is_not_the_pinned_one_is_refused_at_the_pin() {
 }
 
 #[test]
-fn a_component_that_needs_what_is_not_granted_is_refused_with_the_line_to_add() {
+fn a_component_with_a_missing_grant_is_rejected_with_the_line_to_add() {
     let saver = std::fs::read(crate::probe::build("plugins/save-file")).unwrap();
     let expected = [
         "`One` of role `A` needs `files`",

@@ -146,7 +146,7 @@ fn work_that_depends_on_a_change_is_done_again() {
 }
 
 #[test]
-fn a_run_is_stopped_for_a_change_and_goes_on_with_it() {
+fn a_run_is_stopped_for_a_change_and_continues_with_it() {
     let place = Workspace::with(&two("go", "a", "fail = \"spin\""));
     let mut dev = start_dev(&place, "team.toml", &["--until-done"]);
     dev.until_line_contains("A.One");

@@ -234,7 +234,7 @@ fn a_file_that_was_recorded_before_a_kill_is_placed_by_the_resume() {
 }
 
 #[test]
-fn a_directory_is_removed_with_what_was_in_it_and_a_file_takes_its_place_whatever_its_name() {
+fn a_directory_is_removed_with_its_content_and_replaced_by_a_file() {
     let long = "n".repeat(250);
     let first = format!(
         r#"{{ write = "/out/{long}/x", text = "x" }}, {{ write = "/out/d/e/f", text = "x" }}"#

@@ -294,7 +294,7 @@ fn the_probe_in_javascript_produces_the_same_events_as_the_one_in_rust() {
 }
 
 #[test]
-fn a_machine_without_node_is_told_what_to_install() {
+fn without_node_the_packages_to_install_are_named() {
     let place = team();
     let mut command = place.command(&["build", "count"]);
     command.env("PATH", place.path("nothing"));

@@ -114,8 +114,7 @@ fn after(lines: &[Value], checkpoint: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_checkpoint_restored_three_times_cold_and_warm_ends_the_same_and_leaves_what_was_as_it_was()
-{
+fn every_checkpoint_can_be_restored_repeatedly_with_the_same_end_and_without_changes() {
     let place = done();
     let (lines, end, origin) = (
         place.recorded(),

@@ -269,7 +269,7 @@ fn waiting_for_the_end_of_an_environment_can_be_repeated_after_a_timeout() {
 }
 
 #[test]
-fn a_team_that_is_kept_alive_handles_what_is_sent_until_it_is_told_to_stop() {
+fn a_team_that_is_kept_alive_handles_messages_until_it_is_stopped() {
     let place = Workspace::with(GREETER);
     let mut process = place.start(&[
         "run",
@@ -407,7 +407,7 @@ async fn ended(environment: &mut LiveEnvironment) -> Result<Status, LiveError> {
 }
 
 #[test]
-fn an_environment_that_was_stopped_while_an_attempt_was_kept_open_goes_on() {
+fn an_environment_that_was_stopped_while_an_attempt_was_kept_open_continues() {
     let web = Web::new();
     let write = format!(
         "{{ http = \"http://127.0.0.1:{}/v1/slow/1500\", method = \"POST\" }}",

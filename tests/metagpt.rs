@@ -60,7 +60,7 @@ const IDEA: &str = "watch = [\"UserRequirement\"]";
 const WRITE: &str = "watch = [\"Write\"]";
 
 #[test]
-fn a_role_of_one_action_goes_on_in_any_mode_without_a_thinker() {
+fn a_role_of_one_action_continues_in_any_mode_without_a_thinker() {
     for react in ["", "react = \"react\""] {
         let roles =
             role("Ann", &format!("{IDEA}\n{react}"), &["Write"]) + &role("Bob", WRITE, &["Read"]);
@@ -84,7 +84,7 @@ fn a_role_that_failed_while_thinking_handles_its_message() {
 }
 
 #[test]
-fn a_plan_goes_on_at_its_first_open_task() {
+fn a_plan_continues_at_its_first_open_task() {
     let roles = role(
         "Pia",
         &format!("{IDEA}\nreact = \"plan_and_act\""),

@@ -33,7 +33,7 @@ pub fn json(text: &str) -> Value {
 }
 
 #[test]
-fn a_run_prints_nothing_to_stdout_but_what_is_asked_for() {
+fn a_run_prints_only_requested_data_to_stdout() {
     let place = Workspace::with(TEAM);
     let ended = place
         .host(&["run", "team.toml", "--storage", "store"])
@@ -283,7 +283,7 @@ fn send_prints_the_result_for_scripts() {
 }
 
 #[test]
-fn data_that_cannot_be_written_is_an_error_unless_nobody_reads_it() {
+fn failing_to_write_data_is_an_error_unless_the_pipe_is_closed() {
     let place = Workspace::with(TEAM);
     place
         .host(&["run", "team.toml", "--storage", "store", "--quiet"])
@@ -341,7 +341,7 @@ fn data_that_cannot_be_written_is_an_error_unless_nobody_reads_it() {
 }
 
 #[test]
-fn inspect_shows_what_is_saved_and_as_json_what_team_json_holds() {
+fn inspect_shows_the_saved_state_and_prints_team_json_as_json() {
     let place = Workspace::with(TEAM);
     place.run().expect(3);
     let shown = place.host(&["inspect", "store"]).expect(0).stdout;

@@ -83,7 +83,7 @@ fn a_saved_team_is_resumed_from_another_directory() {
 }
 
 #[test]
-fn team_json_alone_is_enough_wherever_it_lies() {
+fn team_json_alone_is_sufficient_wherever_it_is() {
     for name in ["store/team.json", "copied/team.json"] {
         let place = failed();
         fs::create_dir(place.path("copied")).unwrap();

@@ -178,7 +178,7 @@ fn new_prints_the_next_commands_and_overwrites_nothing() {
 }
 
 #[test]
-fn the_sdk_for_rust_stands_alone_with_the_versions_of_the_project() {
+fn the_sdk_for_rust_is_independent_and_has_the_versions_of_the_project() {
     let read = |path: &str| {
         fs::read_to_string(project().join(path))
             .unwrap()

@@ -121,7 +121,7 @@ fn a_locked_team_refuses_other_components_and_says_how_to_lock_them() {
 }
 
 #[test]
-fn teams_of_a_folder_share_its_lock_and_what_is_not_in_it_is_refused() {
+fn teams_of_a_directory_share_its_lock_and_other_components_are_rejected() {
     let place = Workspace::with(&team(""));
     place
         .host(&["run", "team.toml", "--storage", "store"])

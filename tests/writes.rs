@@ -391,7 +391,7 @@ fn a_write_under_way_when_the_run_is_stopped_is_waited_for() {
 }
 
 #[test]
-fn recorded_writes_that_are_no_longer_made_are_listed_before_the_run_goes_on() {
+fn recorded_writes_that_are_no_longer_made_are_listed_before_the_run_continues() {
     let web = Web::new();
     let place = alone(
         &web,

@@ -25,7 +25,7 @@ fn expressions_follow_the_rules_of_arithmetic() {
 }
 
 #[test]
-fn what_has_no_value_is_described() {
+fn expressions_without_a_value_are_rejected_with_the_reason() {
     let deep = "(".repeat(1000);
     let cases = [
         ("", "a number is missing at character 1"),

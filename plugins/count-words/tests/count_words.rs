@@ -14,7 +14,7 @@ fn call(files: &[&str]) -> Call {
 }
 
 #[test]
-fn words_are_counted_whatever_stands_between_them() {
+fn words_are_counted_whatever_is_between_them() {
     let cases = [
         ("", 0, json!({})),
         ("a A  b\n", 3, json!({ "a": 2, "b": 1 })),
@@ -56,7 +56,7 @@ fn files_are_counted_apart_and_those_without_text_are_left_out() {
 }
 
 #[test]
-fn what_cannot_be_counted_is_refused() {
+fn an_input_that_cannot_be_counted_is_rejected() {
     let many: String = (0..50_001).map(|i| format!("w{i} ")).collect();
     let cases = [
         (

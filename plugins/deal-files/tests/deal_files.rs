@@ -12,7 +12,7 @@ fn call(workers: &[&str]) -> Call {
 }
 
 #[test]
-fn files_are_dealt_in_turns_and_nobody_is_forgotten() {
+fn files_are_distributed_in_turns_to_all_workers() {
     let mut host = Host::new()
         .file("/in/c", "")
         .file("/in/a", "")
@@ -46,7 +46,7 @@ fn files_are_dealt_in_turns_and_nobody_is_forgotten() {
 }
 
 #[test]
-fn what_cannot_be_dealt_is_refused() {
+fn an_invalid_directory_or_worker_is_rejected() {
     let full = (0..10_001).fold(Host::new(), |host, i| host.file(&format!("/in/{i}"), ""));
     let deep = (0..20).fold(Host::new(), |host, i| {
         host.file(&format!("/in{}/x", "/d".repeat(i)), "")

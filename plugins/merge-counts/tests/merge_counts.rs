@@ -16,7 +16,7 @@ fn call(counts: &[Value]) -> Call {
 }
 
 #[test]
-fn counts_are_added_up_whoever_counted() {
+fn counts_are_added_whichever_worker_counted() {
     let one =
         json!({ "files": { "/in/b": 3 }, "skipped": ["/in/x|y"], "words": { "the": 2, "fox": 1 } });
     let two = json!({ "files": { "/in/a": 3 }, "skipped": [], "words": { "the": 1, "crow": 1, "ant": 1 } });
@@ -49,7 +49,7 @@ fn counts_are_added_up_whoever_counted() {
 }
 
 #[test]
-fn what_cannot_be_merged_is_refused() {
+fn an_input_that_cannot_be_merged_is_rejected() {
     let cases = [
         (
             Host::new(),

@@ -224,7 +224,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_is_no_step_is_named() {
+    fn an_unknown_step_is_named() {
         let cases = [
             json!({ "sing": "la" }),
             json!({ "say": "x", "loud": true }),

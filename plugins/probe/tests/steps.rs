@@ -28,7 +28,7 @@ fn without_a_say_the_content_is_the_actions_name_and_ok() {
 }
 
 #[test]
-fn what_is_read_joins_reads_and_prints_bare() {
+fn values_that_are_read_are_added_to_reads() {
     let cases = [
         (json!([{ "say": "{inputs}" }]), "one,two"),
         (json!([{ "say": "{reads}|{x}|{" }]), "|{x}|{"),
@@ -188,7 +188,7 @@ fn arguments_are_written_with_sorted_keys_and_without_spaces() {
 }
 
 #[test]
-fn requests_secrets_and_variables_are_what_the_steps_say() {
+fn steps_make_requests_and_read_secrets_and_variables() {
     let mut host = Host::new()
         .response(500, "no")
         .response(200, "made")
@@ -255,7 +255,7 @@ fn failures_have_the_kind_that_is_asked_for() {
 }
 
 #[test]
-fn excesses_of_output_are_returned_and_floods_go_on() {
+fn too_large_outputs_are_returned_and_floods_continue() {
     let mut host = Host::new();
     let big = output_of(
         &mut host,
@@ -282,7 +282,7 @@ fn excesses_of_output_are_returned_and_floods_go_on() {
 }
 
 #[test]
-fn a_mended_attempt_goes_past_what_failed_in_the_first() {
+fn a_later_attempt_continues_after_the_step_that_failed() {
     let steps = json!([{ "fail": "trap", "attempts": [1] }, { "say": "at last" }]);
     let output = Host::new().run::<Probe>(call(steps).attempt(2)).unwrap();
     assert_eq!(output.content, "at last");

@@ -56,7 +56,7 @@ fn code_in_the_message_needs_no_file() {
 }
 
 #[test]
-fn what_cannot_be_reviewed_is_refused() {
+fn an_input_that_cannot_be_reviewed_is_rejected() {
     let code = json!({ "code": "x" });
     let cases = [
         (

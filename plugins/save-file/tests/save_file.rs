@@ -35,7 +35,7 @@ fn the_file_of_the_earlier_action_is_saved() {
 }
 
 #[test]
-fn what_is_no_file_below_the_directory_is_refused() {
+fn a_path_outside_of_the_directory_is_rejected() {
     let names = [
         "",
         "/etc/passwd",

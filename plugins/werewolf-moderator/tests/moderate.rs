@@ -117,7 +117,7 @@ fn a_game_goes_from_the_first_night_to_the_death_of_the_last_wolf() {
 }
 
 #[test]
-fn a_game_that_nobody_wins_ends_by_itself() {
+fn a_game_without_a_winner_ends() {
     let mut host = Host::new().writable("/out");
     turn(&mut host, &[]).expect("a night");
     for _ in 0..3 {

@@ -32,7 +32,7 @@ fn play(host: &mut Host, name: &str, news: Vec<Message>) -> Output<Answer> {
 }
 
 #[test]
-fn who_is_asked_to_speak_speaks_to_all_who_shall_hear_it() {
+fn a_player_who_is_asked_to_speak_addresses_all_listeners() {
     let mut host =
         Host::new()
             .reply(" It was Bruno. ")
@@ -66,7 +66,7 @@ fn who_is_asked_to_speak_speaks_to_all_who_shall_hear_it() {
 }
 
 #[test]
-fn who_has_heard_the_others_chooses_and_addresses_nobody() {
+fn a_player_who_has_received_the_speeches_chooses() {
     let speeches = vec![
         message_from("Bruno", "Anna!", Some(ask("choose"))),
         message_from("Anna", "No!", Some(ask("choose"))),

@@ -15,7 +15,7 @@ fn call() -> Call {
 }
 
 #[test]
-fn the_prompt_says_who_writes_what_from_what() {
+fn the_prompt_contains_the_role_the_kind_and_the_sources() {
     let mut host = Host::new().reply("# Game\n## Goals\nFun.\n## Acceptance criteria\n- it runs");
     host.run::<WriteDocument>(call()).expect("a whole document");
     let request = &host.requests()[0];
@@ -50,7 +50,7 @@ fn the_document_is_returned_whole_and_taken_apart() {
 }
 
 #[test]
-fn a_reply_that_is_no_such_document_is_refused() {
+fn a_reply_that_is_not_such_a_document_is_rejected() {
     let cases = [
         (
             Host::new().reply(" \n"),

@@ -55,7 +55,7 @@ fn a_changed_database_is_read_or_refused() {
 }
 
 #[test]
-fn bytes_are_a_component_or_the_reason_is_said() {
+fn bytes_are_a_component_or_are_rejected_with_a_reason() {
     check("component");
 }
 

@@ -12,7 +12,7 @@ fn run(text: &str) -> Result<Output<Readings>, Failure> {
 }
 
 #[test]
-fn what_is_no_reading_is_skipped_and_told() {
+fn lines_that_are_not_readings_are_skipped_and_reported() {
     let found = run("day,temperature,wind\na,1.5,2\nb,x,2\nc, 3 ,4\nd,1\n")
         .expect("two readings")
         .data
