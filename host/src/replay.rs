@@ -18,7 +18,8 @@ use strata_core::machine::stepper::component_slot;
 use strata_core::record::event::{AttemptEvent, CallFailed, Event, FilesWritten, HostCalled};
 use strata_core::record::fault::{FaultCause, FaultKind};
 use strata_core::record::id::{Digest, Slot};
-use strata_core::record::work::CallKey;
+use strata_core::record::turn::ToolRef;
+use strata_core::record::work::{CallKey, Work};
 
 use crate::driver::DriverError;
 use crate::plugin::Plugin;
@@ -196,6 +197,14 @@ impl ReplaySession {
     }
 
     fn attempt_started(&mut self, key: CallKey) {
+        if let Work::ToolCall {
+            tool: ToolRef::Role(_),
+            ..
+        } = key.work
+        {
+            // The calls of that role are repeated instead.
+            return;
+        }
         let stepper = self.rerun.stepper();
         let Some(call) = stepper.next_invocation(key) else {
             return;
