@@ -50,6 +50,7 @@
 //! | `events` | events on stdout, in a file and from the records |
 //! | `observing` | metrics, and spans for a collector |
 //! | `report` | the report of a run, also in a real browser if there is one |
+//! | `role_tools` | roles that work for other roles: killed, failed, asked |
 //! | `replies` | replies of models that are truncated, refused or failures |
 //! | `files` | files that actions write: atomic, the same for all roles, conflicts kept |
 //! | `granted` | granted directories that contain the storage, that are links, or that are nested |
@@ -137,6 +138,7 @@ mod report;
 mod requests;
 mod result;
 mod retention;
+mod role_tools;
 mod saved;
 mod scaffold;
 mod scopes;

@@ -93,8 +93,8 @@ pub enum EdgeKind {
     Conditional,
     /// They were in a run, because an action chose the recipient.
     Chosen,
-    /// They are not. The edge only shows that two nodes belong together: a group and its member, or
-    /// a join and a role that it waits for.
+    /// They are not. The edge only shows that two nodes belong together: a group and its member, a
+    /// join and a role that it waits for, or a role and one that it calls as a tool.
     Tie,
 }
 

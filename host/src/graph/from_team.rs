@@ -22,6 +22,8 @@ const OUTSIDE_NODE_NAME: &str = "outside";
 const DEFAULT_ARM_LABEL: &str = "default";
 /// The label of an edge along which a model hands over.
 const HANDOFF_LABEL: &str = "hands over";
+/// The label of an edge from a role to one that it calls as a tool.
+const ROLE_CALL_LABEL: &str = "calls";
 
 /// Builds the graph of a team.
 pub fn build_graph(team: &Team) -> Result<Graph, GraphError> {
@@ -31,7 +33,7 @@ pub fn build_graph(team: &Team) -> Result<Graph, GraphError> {
     for route in &team.routes {
         drawing.add_route(route)?;
     }
-    drawing.add_handoffs()?;
+    drawing.add_tools()?;
     drawing.add_joins()?;
     drawing.add_groups()?;
     drawing.add_unpublished_labels()?;
@@ -222,20 +224,19 @@ impl<'a> GraphBuilder<'a> {
         Ok(())
     }
 
-    /// Adds edges from roles to those that their models can hand over to.
-    fn add_handoffs(&mut self) -> Result<(), GraphError> {
+    /// Adds edges from roles to those that their models can hand over to, or call as tools.
+    fn add_tools(&mut self) -> Result<(), GraphError> {
         let team = self.team;
         for from in team.role_ids() {
             let tools = team.role(from).tool_loop();
             for tool in tools.iter().flat_map(|tools| &tools.tools) {
-                if let ToolRef::Handoff(to) = tool.target.tool {
-                    self.add_edge(
-                        self.roles[from.index()],
-                        self.roles[to.index()],
-                        EdgeKind::Conditional,
-                        &[HANDOFF_LABEL],
-                    )?;
-                }
+                let (to, kind, label) = match tool.target.tool {
+                    ToolRef::Handoff(to) => (to, EdgeKind::Conditional, HANDOFF_LABEL),
+                    ToolRef::Role(to) => (to, EdgeKind::Tie, ROLE_CALL_LABEL),
+                    ToolRef::Action(_) => continue,
+                };
+                let (from, to) = (self.roles[from.index()], self.roles[to.index()]);
+                self.add_edge(from, to, kind, &[label])?;
             }
         }
         Ok(())

@@ -2,6 +2,7 @@
 //! targets, compiles conditions. Joins are checked in `join`.
 
 mod join;
+mod role_calls;
 mod tools;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +18,7 @@ use strata_core::team::{
     Team, saved_action_name, saved_part_name,
 };
 
-use self::tools::CheckedTools;
+use self::role_calls::{CalledRole, check_role_calls};
 use super::advice::{LimitContext, limit_advice};
 use super::authored::limits::LimitsPatch;
 use super::authored::role::{AuthoredRole, ReactMode};
@@ -74,6 +75,7 @@ pub(super) fn check_team(authored: &AuthoredTeam, problems: &Problems) -> Checke
         tool_roles: BTreeMap::new(),
         react_spans: Vec::new(),
     };
+    let mut called: Vec<Vec<CalledRole>> = Vec::with_capacity(authored.roles.len());
     for (role, id) in authored.roles.iter().zip(0..) {
         check_role(role, problems);
         if let Some(model) = role.model.as_ref().filter(|_| role.human.is_none()) {
@@ -81,18 +83,25 @@ pub(super) fn check_team(authored: &AuthoredTeam, problems: &Problems) -> Checke
         }
         let mut built = build_role(role, &authored.limits, &authored.models);
         if role.human.is_none() && react_mode(role) == ReactMode::Tools {
-            let CheckedTools {
-                tool_loop,
-                settings,
-            } = tools::check_tools(role, &names, problems);
-            built.react = React::Tools(Box::new(tool_loop));
-            checked.tool_roles.insert(RoleId(id), settings);
+            let tools = tools::check_tools(role, &authored.roles, &names, problems);
+            built.react = React::Tools(Box::new(tools.tool_loop));
+            checked.tool_roles.insert(RoleId(id), tools.settings);
+            called.push(tools.called);
+        } else {
+            called.push(Vec::new());
         }
         checked.team.roles.push(built);
         let mode = role.react.as_ref().map_or(&role.span, |react| &react.span);
         checked.react_spans.push(mode.clone());
         checked.add_slots(role, RoleId(id), &authored.limits, problems);
     }
+    let role_names: Vec<&str> = checked
+        .team
+        .roles
+        .iter()
+        .map(|role| role.name.as_str())
+        .collect();
+    check_role_calls(&called, &role_names, problems);
     check_saved_names(authored, problems);
     checked
 }

@@ -78,7 +78,7 @@ pub(super) fn read_roles(root: &TomlTable<'_>) -> Vec<AuthoredRole> {
 }
 
 /// The keys that a human role cannot have.
-const AGENT_ONLY_KEYS: [&str; 15] = [
+const AGENT_ONLY_KEYS: [&str; 16] = [
     "action",
     "think",
     "react",
@@ -92,6 +92,7 @@ const AGENT_ONLY_KEYS: [&str; 15] = [
     "parallel",
     "tool_faults",
     "handoff",
+    "tool",
     "limits",
     "output_schema",
 ];

@@ -45,6 +45,8 @@ pub(in crate::manifest) struct AuthoredTools {
     pub(in crate::manifest) faults: ToolFaults,
     /// The names of the roles that it can hand over to.
     pub(in crate::manifest) handoff: Vec<Located<String>>,
+    /// The roles that it can call.
+    pub(in crate::manifest) roles: Vec<AuthoredRoleTool>,
     pub(in crate::manifest) limits: TurnLimits,
     pub(in crate::manifest) output_schema: Option<(CompiledSchema, PathBuf)>,
 }
@@ -54,6 +56,13 @@ pub(in crate::manifest) struct AuthoredTools {
 pub(in crate::manifest) struct TurnLimits {
     pub(in crate::manifest) timeout: Duration,
     pub(in crate::manifest) retry: RetryPolicy,
+}
+
+/// `[[role.tool]]`: another role as a tool.
+pub(in crate::manifest) struct AuthoredRoleTool {
+    /// The name of the role.
+    pub(in crate::manifest) role: Option<Located<String>>,
+    pub(in crate::manifest) approval: Option<ApprovalRule>,
 }
 
 /// What is particular to an action that is a tool.
@@ -201,6 +210,16 @@ pub(super) fn read_tools(table: &TomlTable<'_>) -> AuthoredTools {
         |key| key.value(kind::unique_texts),
         |item| Some(item.unique_strings()),
     );
+    let roles = reader.value(
+        "tool",
+        "Other roles that its model can call as tools. Each works on the message of a call, and its output is the \
+         result.",
+        |key| key.list_item(read_role_tool),
+        |item| {
+            let tables = item.tables("`[[role.tool]]`");
+            Some(tables.iter().map(read_role_tool).collect())
+        },
+    );
     let limits = read_role_limits(&mut reader);
     let output_schema = reader.schema(
         "output_schema",
@@ -219,6 +238,7 @@ pub(super) fn read_tools(table: &TomlTable<'_>) -> AuthoredTools {
         },
         faults,
         handoff: handoff.unwrap_or_default(),
+        roles: roles.unwrap_or_default(),
         limits,
         output_schema,
     }
@@ -315,6 +335,30 @@ fn read_turn_limits(table: &TomlTable<'_>) -> TurnLimits {
     }
 }
 
+fn read_role_tool(table: &TomlTable<'_>) -> AuthoredRoleTool {
+    table.define_as("role-tool");
+    AuthoredRoleTool {
+        role: table
+            .key("role", "The name or an alias of the role.")
+            .required()
+            .name(),
+        approval: read_approve(&mut ToolKeyReader::new(table)).flatten(),
+    }
+}
+
+/// Reads whether and how the calls of a tool are approved. Returns `None` if that is not said.
+fn read_approve(reader: &mut ToolKeyReader<'_, '_>) -> Option<Option<ApprovalRule>> {
+    let table = reader.table;
+    let approval = reader.value(
+        "approve",
+        "Whether a person decides on each call of the tool: `true`, or how long is waited and what then holds.",
+        |key| key.value(|| approval_schema(table)),
+        read_approval,
+    );
+    reader.note_default("approve", approval == Some(None));
+    approval
+}
+
 /// Reads the keys of an action.
 pub(super) fn read_tool_action(table: &TomlTable<'_>) -> AuthoredToolAction {
     let mut reader = ToolKeyReader::new(table);
@@ -328,13 +372,7 @@ pub(super) fn read_tool_action(table: &TomlTable<'_>) -> AuthoredToolAction {
         "input_schema",
         "A file with a JSON Schema that the arguments of a tool call have to follow. Without it, that of its component.",
     );
-    let approval = reader.value(
-        "approve",
-        "Whether a person decides on each call of the tool: `true`, or how long is waited and what then holds.",
-        |key| key.value(|| approval_schema(table)),
-        read_approval,
-    );
-    reader.note_default("approve", approval == Some(None));
+    let approval = read_approve(&mut reader);
     let faults = reader.value(
         "on_fault",
         "What becomes of its faults, in place of the `tool_faults` of the role. `return`: the model is told. `stop`: \

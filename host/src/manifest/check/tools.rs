@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::{Value, json};
 use strata_core::record::conversation::ToolChoice;
 use strata_core::record::id::ActionId;
 use strata_core::record::turn::{CallEffect, CallTarget, ToolRef};
@@ -11,9 +12,11 @@ use strata_core::team::tools::{CallOrder, Tool, ToolLoop};
 
 use crate::manifest::authored::role::AuthoredRole;
 use crate::manifest::authored::tools::AuthoredTools;
+use crate::manifest::check::role_calls::CalledRole;
 use crate::manifest::diagnostic::Problems;
 use crate::manifest::names::TeamNames;
 use crate::manifest::table::Located;
+use crate::plugin::CompiledSchema;
 use crate::tools::{RoleTool, ToolRole, model_name};
 
 /// The words of `tool_choice` that are not names of tools.
@@ -27,6 +30,8 @@ const CHOICES: [(&str, ToolChoice); 3] = [
 pub(super) struct CheckedTools {
     pub(super) tool_loop: ToolLoop,
     pub(super) settings: ToolRole,
+    /// The roles that it can call.
+    pub(super) called: Vec<CalledRole>,
 }
 
 /// Reports the keys of tools of a role that does not work with them.
@@ -44,14 +49,23 @@ pub(super) fn reject_tool_keys(role: &AuthoredRole, problems: &Problems) {
 /// found.
 pub(super) fn check_tools(
     role: &AuthoredRole,
+    roles: &[AuthoredRole],
     names: &TeamNames,
     problems: &Problems,
 ) -> CheckedTools {
     reject_name_of_role(role, problems);
     let mut tools = action_tools(role);
+    tools.extend(role_tools(&role.tools, roles, names, problems));
     tools.extend(handoff_tools(&role.tools, names, problems));
     reject_equal_names(&tools, problems);
     let tool_choice = check_tool_choice(&role.tools, &tools, problems);
+    let mut called = Vec::new();
+    for tool in &tools {
+        if let ToolRef::Role(role) = tool.core.target.tool {
+            let span = tool.span.clone();
+            called.push(CalledRole { role, span });
+        }
+    }
     let (core, settings): (Vec<Tool>, Vec<RoleTool>) = tools
         .into_iter()
         .map(|tool| (tool.core, tool.settings))
@@ -77,6 +91,7 @@ pub(super) fn check_tools(
             timeout: authored.limits.timeout,
             tools: settings,
         },
+        called,
     }
 }
 
@@ -121,6 +136,69 @@ fn action_tools(role: &AuthoredRole) -> Vec<CheckedTool> {
         });
     }
     tools
+}
+
+fn role_tools(
+    authored: &AuthoredTools,
+    roles: &[AuthoredRole],
+    names: &TeamNames,
+    problems: &Problems,
+) -> Vec<CheckedTool> {
+    let mut tools = Vec::new();
+    for tool in &authored.roles {
+        let Some(to) = &tool.role else { continue };
+        let Some(id) = names.resolve_role(to, problems) else {
+            continue;
+        };
+        let name = names.canonical(to);
+        tools.push(CheckedTool {
+            settings: RoleTool {
+                model_name: model_name(&name),
+                description: Some(describe_called_role(&name, roles.get(id.index()))),
+                input_schema: CompiledSchema::compile(&role_arguments()).ok(),
+                approval: tool.approval,
+            },
+            core: Tool {
+                name,
+                target: CallTarget {
+                    tool: ToolRef::Role(id),
+                    effect: CallEffect::Continues,
+                },
+                faults: None,
+                order: CallOrder::Parallel,
+            },
+            span: to.span.clone(),
+        });
+    }
+    tools
+}
+
+/// Returns the schema of the arguments of a call of a role.
+fn role_arguments() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "message": { "type": "string", "description": "All that the role is told." },
+        },
+        "required": ["message"],
+        "additionalProperties": false,
+    })
+}
+
+/// Returns what a model is told about a role that it can call.
+fn describe_called_role(name: &str, role: Option<&AuthoredRole>) -> String {
+    let mut text = format!("Lets `{name}` work on a message, and returns its answer.");
+    let Some(role) = role else { return text };
+    for (what, about) in [
+        ("Profile", &role.profile),
+        ("Goal", &role.goal),
+        ("Description", &role.desc),
+    ] {
+        if !about.trim().is_empty() {
+            text += &format!(" {what}: {}.", about.trim().trim_end_matches('.'));
+        }
+    }
+    text
 }
 
 fn handoff_tools(
