@@ -5,12 +5,14 @@
 //! `receive`, what a failure means in `failure`, the retry policy in `retry`, and the API key in
 //! `key`. A reply is streamed only if there is a listener.
 
+mod clients;
 mod failure;
 mod key;
 mod receive;
 mod retry;
 mod sse;
 
+pub(super) use clients::HttpClients;
 pub(super) use failure::{Outlook, RequestFailure};
 pub(super) use retry::outlook_of_status;
 
@@ -45,8 +47,6 @@ use crate::services::variables::Variables;
 /// The maximum size of a reply in bytes. It is about forty times what models can write in one
 /// reply, and small enough that all that are received at once fit into memory.
 const MAX_REPLY_BYTES: usize = 16 << 20;
-/// The maximum time for connecting. An available endpoint accepts within a few round trips.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An endpoint to which requests are sent.
 #[derive(Debug)]
@@ -94,6 +94,7 @@ impl ModelEndpoint {
         name: &str,
         endpoint: &Endpoint,
         variables: &Variables,
+        clients: &mut HttpClients,
     ) -> Result<Self, ConfigError> {
         let base = base_url(endpoint)?;
         let protocol = protocol(endpoint.protocol, &base);
@@ -102,7 +103,8 @@ impl ModelEndpoint {
             .as_deref()
             .map(|variable| ApiKey::read(variables, variable, protocol.key_header(), name))
             .transpose()?;
-        let client = client(&base, endpoint.timeout).map_err(|error| ConfigError::Client {
+        let client = clients.client(&base, endpoint.timeout);
+        let client = client.map_err(|error| ConfigError::Client {
             url: display_url(&base),
             reason: error_with_causes(&error),
         })?;
@@ -234,6 +236,7 @@ impl ModelEndpoint {
         let mut sending = self
             .client
             .post(encoded.url.clone())
+            .timeout(self.timeout)
             .header(CONTENT_TYPE, "application/json");
         for (name, value) in self.protocol.headers() {
             sending = sending.header(*name, *value);
@@ -349,28 +352,6 @@ fn base_url(endpoint: &Endpoint) -> Result<Url, ConfigError> {
             reason: format!("{problem}; {hint}"),
         },
     )
-}
-
-fn client(url: &Url, timeout: Duration) -> Result<Client, reqwest::Error> {
-    let mut builder = client::builder()
-        .timeout(timeout)
-        .connect_timeout(CONNECT_TIMEOUT.min(timeout));
-    if url.scheme() == "http" {
-        // Without TLS, no root certificates are needed. A machine that has none can still use a
-        // local endpoint.
-        builder = builder.tls_certs_only([]);
-    }
-    if is_loopback(url) {
-        // A proxy cannot reach this machine's loopback interface.
-        builder = builder.no_proxy();
-    }
-    builder.build()
-}
-
-fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
-    host == "localhost" || address.is_ok_and(|a| a.is_loopback())
 }
 
 #[cfg(test)]

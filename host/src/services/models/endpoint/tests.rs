@@ -39,7 +39,12 @@ fn failing(status: &'static str, headers: &'static str) -> ServerBehavior {
 
 /// Returns the provider for an endpoint, with the variables of this process.
 fn provider_of(endpoint: &Endpoint) -> Result<ModelEndpoint, ConfigError> {
-    ModelEndpoint::new("default", endpoint, &Variables::default())
+    ModelEndpoint::new(
+        "default",
+        endpoint,
+        &Variables::default(),
+        &mut HttpClients::default(),
+    )
 }
 
 async fn ask(endpoint: &Endpoint) -> Result<ModelReply, HostError> {

@@ -12,7 +12,8 @@ async fn refusal(name: &str, protocol: ProtocolName, status: &'static str, body:
         base_url: server.endpoint().base_url.replace("/v1", ""),
         ..server.endpoint()
     };
-    let provider = ModelEndpoint::new(name, &endpoint, &Variables::default());
+    let (variables, mut clients) = (Variables::default(), HttpClients::default());
+    let provider = ModelEndpoint::new(name, &endpoint, &variables, &mut clients);
     let provider = provider.expect("a usable endpoint");
     let tool = ToolDefinition {
         name: "add".to_owned(),
