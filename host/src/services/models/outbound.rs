@@ -143,7 +143,7 @@ async fn complete(
     allowance: &Allowance,
     observer: StreamObserver,
 ) -> OutboundResult {
-    match models.complete_observed(call, observer).await {
+    match models.complete(call, observer).await {
         Ok(CompletedCall { reply, cost, used }) => {
             let bytes = reply_bytes(&reply);
             let result = match allowance.take(bytes) {

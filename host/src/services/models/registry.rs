@@ -16,7 +16,7 @@ use super::config::{
     ConfigError, ModelConfig, ModelNames, ModelSettings, ModelTarget, ModelsConfig, Price,
     ProviderConfig, table_name,
 };
-use super::endpoint::{ModelEndpoint, Outlook, Question, RequestFailure};
+use super::endpoint::{HttpClients, ModelEndpoint, Outlook, Question, RequestFailure};
 use super::rate_limit::RateLimiter;
 use super::record::{ExchangeRecorder, RecordedProvider};
 use super::reply_check::ReplyCheck;
@@ -145,7 +145,7 @@ impl Models {
     /// Loads what the providers need: the files of replies, or the API keys from their environment
     /// variables.
     pub fn new(config: &ModelsConfig, variables: &Variables) -> Result<Self, ConfigError> {
-        let mut models = BTreeMap::new();
+        let (mut models, mut clients) = (BTreeMap::new(), HttpClients::default());
         for (name, model) in &config.models {
             let unknown = model
                 .fallback
@@ -157,7 +157,10 @@ impl Models {
                     fallback: fallback.clone(),
                 });
             }
-            models.insert(name.clone(), Model::new(name, model, variables)?);
+            models.insert(
+                name.clone(),
+                Model::new(name, model, variables, &mut clients)?,
+            );
         }
         Ok(Self {
             models,
@@ -187,15 +190,9 @@ impl Models {
             .unwrap_or_default()
     }
 
-    /// Sends a request and returns its reply, without an observer. Dropping the future cancels the
-    /// request.
-    pub async fn complete(&self, call: &ModelCall) -> Result<CompletedCall, FailedCall> {
-        self.complete_observed(call, StreamObserver::default())
-            .await
-    }
-
-    /// Sends a request like `complete`, and passes the reply to an observer as it is written.
-    pub async fn complete_observed(
+    /// Sends a request and returns its reply, which an observer receives as it is written. Dropping
+    /// the future cancels the request.
+    pub async fn complete(
         &self,
         call: &ModelCall,
         mut observer: StreamObserver,
@@ -292,7 +289,12 @@ impl Models {
 }
 
 impl Model {
-    fn new(name: &str, config: &ModelConfig, variables: &Variables) -> Result<Self, ConfigError> {
+    fn new(
+        name: &str,
+        config: &ModelConfig,
+        variables: &Variables,
+        clients: &mut HttpClients,
+    ) -> Result<Self, ConfigError> {
         let provider = match &config.provider {
             ProviderConfig::Scripted { replies } => {
                 Provider::Scripted(ScriptedProvider::load(replies)?)
@@ -301,7 +303,8 @@ impl Model {
                 Provider::Recorded(RecordedProvider::load(replies)?)
             }
             ProviderConfig::Endpoint(endpoint) => {
-                Provider::Endpoint(Box::new(ModelEndpoint::new(name, endpoint, variables)?))
+                let endpoint = ModelEndpoint::new(name, endpoint, variables, clients)?;
+                Provider::Endpoint(Box::new(endpoint))
             }
         };
         Ok(Self {
@@ -353,12 +356,13 @@ impl Model {
         account.add_reply(reply.usage);
         let (finish, answered) = (reply.finish, reply.model.clone());
         check.check(reply).map_err(|mismatch| {
+            let outlook = mismatch.outlook();
             let reason = mismatch.message;
             let message = format!("asking model `{answered}` failed: {reason}");
             RequestFailure {
                 error: HostError::new(HostErrorKind::Upstream, message),
                 reason,
-                outlook: Outlook::Elsewhere,
+                outlook,
                 finish: Some(finish),
                 answered: Some(answered),
             }

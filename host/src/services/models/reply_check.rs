@@ -2,6 +2,7 @@
 
 use strata_core::record::json::{self, JsonError};
 
+use super::endpoint::Outlook;
 use super::registry::{excerpt, invalid};
 use super::{FinishReason, ModelReply, ModelRequest};
 use crate::gateway::HostError;
@@ -21,6 +22,18 @@ pub(super) struct Mismatch {
     /// Whether the model may do better if it is asked again. It will not if its reply was truncated
     /// or refused.
     pub(super) may_improve: bool,
+}
+
+impl Mismatch {
+    /// Returns whether another model may answer. A truncated reply or a refusal is an answer of the
+    /// model, after which no other one is asked.
+    pub(super) fn outlook(&self) -> Outlook {
+        if self.may_improve {
+            Outlook::Elsewhere
+        } else {
+            Outlook::Nowhere
+        }
+    }
 }
 
 impl ReplyCheck {

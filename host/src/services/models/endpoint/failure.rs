@@ -102,22 +102,15 @@ impl AttemptFailure {
         finish: FinishReason,
         answered: String,
     ) -> Self {
-        let Mismatch {
-            message,
-            may_improve,
-        } = mismatch;
+        let outlook = mismatch.outlook();
         Self {
-            message,
-            retry: if may_improve {
+            message: mismatch.message,
+            retry: if mismatch.may_improve {
                 RetryDecision::After(std::time::Duration::ZERO)
             } else {
                 RetryDecision::Never
             },
-            outlook: if may_improve {
-                Outlook::Elsewhere
-            } else {
-                Outlook::Nowhere
-            },
+            outlook,
             usage: UsageWithoutReply::Tokens(usage),
             finish: Some(finish),
             answered: Some(answered),

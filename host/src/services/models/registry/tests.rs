@@ -58,13 +58,8 @@ fn config_with(provider: ProviderConfig) -> ModelsConfig {
 
 /// Asks the model that a request names, or the default.
 async fn ask(models: &Models, request: &ModelRequest) -> Result<CompletedCall, FailedCall> {
-    models
-        .complete(&ModelCall::new(
-            models.names(),
-            ModelCaller::default(),
-            request.clone(),
-        ))
-        .await
+    let call = ModelCall::new(models.names(), ModelCaller::default(), request.clone());
+    models.complete(&call, StreamObserver::default()).await
 }
 
 fn cost_of(models: &Models, request: ModelRequest) -> Usd {
