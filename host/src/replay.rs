@@ -27,7 +27,7 @@ use crate::view::index_and_name;
 
 pub use compare::AttemptDifference;
 use replayer::{RecordedAttempt, ReplayOutcome};
-pub(crate) use replayer::{RecordedFiles, RecordedModels, Replayer};
+pub(crate) use replayer::{RecordedFiles, Replayer};
 
 /// Which attempts are repeated.
 #[derive(Clone, Debug, Default)]

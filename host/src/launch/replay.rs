@@ -15,10 +15,11 @@ use super::saved_team_file::definition_from_saved;
 use super::{Components, LaunchError, Notice, SavedTeamFile};
 use crate::manifest::{Definition, Overrides};
 use crate::replay::{
-    AttemptSelection, OnDifference, RecordedFiles, RecordedModels, ReplayControl, ReplayReport,
-    ReplaySession, Replayer,
+    AttemptSelection, OnDifference, RecordedFiles, ReplayControl, ReplayReport, ReplaySession,
+    Replayer,
 };
 use crate::sandbox::{HiddenStorage, WasmSandbox};
+use crate::services::models::config::ModelsConfig;
 use crate::storage::{Reader, StorageLocation};
 use crate::suggest::suggest;
 
@@ -84,9 +85,7 @@ pub async fn replay(
     let own = HiddenStorage::new(storage);
     let services = components.offline_services(&definition, sandbox, own)?;
     let plugins: BTreeMap<_, _> = services.plugins.clone();
-    let models = definition.llm.as_ref().map_or(RecordedModels::None, |llm| {
-        RecordedModels::Some(llm.names())
-    });
+    let models = definition.llm.as_ref().map(ModelsConfig::names);
     let stepper = Stepper::new(Arc::new(definition.team.clone()), beginning.env);
     let reader: Rc<dyn Reader> = Rc::from(reader);
     let blob_reader = Rc::clone(&reader);

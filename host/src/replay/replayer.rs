@@ -39,7 +39,7 @@ pub(crate) struct Replayer {
     requests: mpsc::Receiver<PendingGuestRequest>,
     action_files: ActionFiles,
     http: Arc<HttpClient>,
-    models: RecordedModels,
+    models: Option<ModelNames>,
     files: RecordedFiles,
 }
 
@@ -63,15 +63,6 @@ pub(crate) struct RecordedAttempt {
     pub files: Vec<FileChange>,
     /// Whether it was suspended because the budget was exhausted.
     pub suspended: bool,
-}
-
-/// The language models of the recorded run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum RecordedModels {
-    /// The team had no models.
-    None,
-    /// The team had models with these names.
-    Some(ModelNames),
 }
 
 /// The outcome of replaying an attempt.
@@ -110,7 +101,7 @@ impl Replayer {
     pub(crate) fn new(
         stepper: Stepper,
         services: HostServices,
-        models: RecordedModels,
+        models: Option<ModelNames>,
         files: RecordedFiles,
     ) -> Self {
         let (sender, requests) = mpsc::channel(GUEST_REQUEST_QUEUE);
@@ -272,8 +263,8 @@ impl Replayer {
 
     fn model_batch(&self, call: CallKey, requests: Vec<ModelRequest>) -> OutboundBatch {
         let names = match &self.models {
-            RecordedModels::Some(names) => names,
-            RecordedModels::None => &ModelNames::default(),
+            Some(names) => names,
+            None => &ModelNames::default(),
         };
         let caller = model_caller(self.stepper.team().role(call.role), call.work);
         models::outbound_batch(requests, &Blobs::new(), None, names, caller)
@@ -320,10 +311,10 @@ impl Replayer {
         let (team, env) = (self.stepper.team(), self.stepper.env());
         match self.models {
             _ if kind != HostCallKind::Llm => None,
-            RecordedModels::None => Some(models::no_model_error()),
+            None => Some(models::no_model_error()),
             // The state has the same budgets as then. If the budget of others had been exhausted,
             // the attempt would have been suspended.
-            RecordedModels::Some(_) => env
+            Some(_) => env
                 .is_action_budget_exhausted(team, role, work)
                 .then(action_budget_error),
         }

@@ -50,11 +50,6 @@ impl ModelsConfig {
         }
     }
 
-    /// Returns the model in `[llm]`, if there is one.
-    pub fn default_model(&self) -> Option<&ModelConfig> {
-        self.models.get(DEFAULT_MODEL)
-    }
-
     /// Returns the provider's ids of the models by their names.
     pub fn names(&self) -> ModelNames {
         let id = |model: &ModelConfig| model.model.clone();
