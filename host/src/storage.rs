@@ -62,7 +62,7 @@ pub use directory::lock::LockHolder;
 use directory::lock::StorageLock;
 use directory::{StorageDirectory, file, lock, progress};
 pub use error::StoreError;
-pub use location::{OpenedRun, SavedForm, StorageLocation, VacantLocation};
+pub use location::{OpenedRun, SavedForm, SavedRun, StorageLocation, VacantLocation};
 pub use mailbox::{Mailbox, RequestHandler, RequestOutcome};
 pub use memory::{MemoryLease, MemoryStorage};
 pub use reader::{EarliestState, Reader};

@@ -127,7 +127,7 @@ fn request_owner<T>(
         RequestOutcome::Replied(reply) => reply,
     };
     let Ok(response) = serde_json::from_str(&reply) else {
-        return unconfirmed("it ended before it answered".into());
+        return unconfirmed("it answered something else".into());
     };
     match expect(response) {
         Ok(result) => ControlOutcome::Answered(Ok(result)),

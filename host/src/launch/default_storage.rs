@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::manifest::{Definition, team_name};
-use crate::storage::{SavedForm, StorageLocation, default_directories, team_json};
+use crate::storage::{SavedRun, StorageLocation, default_directories, team_json};
 
 /// Returns the directory in which a new run of a team file is saved if no storage is given.
 ///
@@ -37,11 +37,9 @@ fn directory_for(team: &Path, suffix: &str) -> PathBuf {
 /// Returns the name of the team that is saved in a directory, if it can be read.
 fn saved_name(directory: &Path) -> Option<String> {
     let location = StorageLocation::new(directory);
-    let definition = match location.saved_form().ok()? {
-        SavedForm::Records => location.read().ok()?.definition().ok()?,
-        SavedForm::TeamJson => {
-            team_json::saved_definition(&location.read_team_json().ok()?).ok()??
-        }
+    let definition = match location.read_saved().ok()? {
+        SavedRun::Records(reader) => reader.definition().ok()?,
+        SavedRun::TeamJson(bytes) => team_json::saved_definition(&bytes).ok()??,
     };
     team_name(&definition.text)
 }

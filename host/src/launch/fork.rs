@@ -19,7 +19,7 @@ use crate::driver::{DriverError, clock};
 use crate::public_event::{action_name, count_lines};
 use crate::sha256::sha256;
 use crate::storage::{
-    Durability, Record, SavedForm, StateSelector, StorageLocation, StoreError, team_json,
+    Durability, Record, SavedRun, StateSelector, StorageLocation, StoreError, team_json,
 };
 use crate::trust::storage_mark;
 
@@ -78,14 +78,13 @@ fn fork_elsewhere(fork: &ForkRequest, to: &StorageLocation) -> Result<CreatedFor
     to.require_vacant()?;
     let origin = load_saved(&fork.storage, &StateSelector::Checkpoint(fork.at.clone()))?;
     let head = load_saved(&fork.storage, &StateSelector::Head)?;
-    let account = match fork.storage.saved_form()? {
-        SavedForm::Records => {
-            let reader = fork.storage.read()?;
+    let account = match fork.storage.read_saved()? {
+        SavedRun::Records(reader) => {
             total_account(reader.spent()?, &head.stepper, &reader.lineages()?, &|at| {
                 reader.load(at)
             })?
         }
-        SavedForm::TeamJson => account_at_stop(&head.stepper),
+        SavedRun::TeamJson(_) => account_at_stop(&head.stepper),
     };
     let mut stepper = origin.stepper;
     let edits = parse_edits(stepper.team(), &fork.set)?;
@@ -153,7 +152,7 @@ fn fork_in_storage(fork: &ForkRequest) -> Result<CreatedFork, LaunchError> {
     let account = total_account(lease.spent()?, &current, &lineages, &|at| lease.load(at))?;
     let event = fork_event(&stepper, fork, next_lineage_name(&lineages), edits, account)?;
     stepper.apply(&event).map_err(DriverError::from)?;
-    let (line, time_ms) = (lease.load(&StateSelector::Head)?.next_line, clock::now_ms());
+    let (line, time_ms) = (opened.next_line, clock::now_ms());
     let lines = count_lines(&event);
     lease.append(
         &[Record {

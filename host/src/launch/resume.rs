@@ -116,7 +116,7 @@ pub(super) struct OpenedTeam {
     pub(super) location: StorageLocation,
     pub(super) definition: Definition,
     pub(super) stepper: Stepper,
-    next_line: u64,
+    pub(super) next_line: u64,
     pub(super) origin: StateOrigin,
     pub(super) plan: ResumePlan,
 }

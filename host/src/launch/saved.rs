@@ -15,7 +15,7 @@ use crate::manifest::Definition;
 use crate::shell::shell_path;
 use crate::storage::team_json::{self, ImportError};
 use crate::storage::{
-    CheckpointRow, SavedDefinition, SavedForm, StateSelector, StorageLocation, checkpoints_of_state,
+    CheckpointRow, SavedDefinition, SavedRun, StateSelector, StorageLocation, checkpoints_of_state,
 };
 
 /// A saved state.
@@ -32,9 +32,8 @@ pub fn load_saved(
     location: &StorageLocation,
     at: &StateSelector,
 ) -> Result<SavedTeam, LaunchError> {
-    match location.saved_form()? {
-        SavedForm::Records => {
-            let reader = location.read()?;
+    match location.read_saved()? {
+        SavedRun::Records(reader) => {
             let definition = reader.definition()?;
             let team = Arc::new(
                 parse_saved_definition(&definition, Definition::parse_without_files)?.team,
@@ -49,8 +48,7 @@ pub fn load_saved(
                 definition,
             })
         }
-        SavedForm::TeamJson => {
-            let bytes = location.read_team_json()?;
+        SavedRun::TeamJson(bytes) => {
             let (team, definition) = match team_of_metagpt(location, &bytes)? {
                 Some(team) => (team, SavedDefinition::default()),
                 None => {
@@ -79,8 +77,7 @@ pub fn load_saved(
 pub fn list_checkpoints(
     location: &StorageLocation,
 ) -> Result<(Vec<CheckpointRow>, String), LaunchError> {
-    if location.saved_form()? == SavedForm::Records {
-        let reader = location.read()?;
+    if let SavedRun::Records(reader) = location.read_saved()? {
         let current = reader.lineages()?.into_iter().find(|row| row.current);
         return Ok((
             reader.checkpoints()?,
@@ -109,9 +106,9 @@ pub fn edited_team_file(location: &StorageLocation) -> Result<Option<PathBuf>, L
 pub(super) fn read_saved_definition(
     location: &StorageLocation,
 ) -> Result<SavedDefinition, LaunchError> {
-    match location.saved_form()? {
-        SavedForm::Records => Ok(location.read()?.definition()?),
-        SavedForm::TeamJson => definition_in_team_json(location, &location.read_team_json()?),
+    match location.read_saved()? {
+        SavedRun::Records(reader) => Ok(reader.definition()?),
+        SavedRun::TeamJson(bytes) => definition_in_team_json(location, &bytes),
     }
 }
 

@@ -39,6 +39,14 @@ pub enum SavedForm {
     TeamJson,
 }
 
+/// What is saved of a run.
+pub enum SavedRun {
+    /// Its records.
+    Records(Box<dyn Reader>),
+    /// The content of a `team.json` alone.
+    TeamJson(Vec<u8>),
+}
+
 /// A run that was opened.
 pub struct OpenedRun {
     /// The right to change it.
@@ -149,6 +157,17 @@ impl StorageLocation {
             _ => Err(StoreError::NoRecords {
                 path: self.path.clone(),
             }),
+        }
+    }
+
+    /// Reads what is saved of the run, in whichever form, whoever holds a lease.
+    pub fn read_saved(&self) -> Result<SavedRun, StoreError> {
+        let directory = self.existing()?;
+        match directory.require_team()? {
+            DirectoryContent::Database => {
+                Ok(SavedRun::Records(Box::new(SqliteReader::open(&directory)?)))
+            }
+            _ => Ok(SavedRun::TeamJson(directory.read_team_json()?)),
         }
     }
 

@@ -93,8 +93,8 @@ impl StorageLocation {
         let answered =
             asked.and_then(|()| BufReader::new(stream.take(MAX_LINE_BYTES)).read_line(&mut line));
         match answered.map_err(explain_timeout) {
-            Ok(0) => RequestOutcome::Unknown(io::Error::other("it ended before it answered")),
-            Ok(_) => RequestOutcome::Replied(line),
+            Ok(_) if line.ends_with('\n') => RequestOutcome::Replied(line),
+            Ok(_) => RequestOutcome::Unknown(io::Error::other("it ended before it answered")),
             // The process closed the connection before it had read the whole request.
             Err(error)
                 if matches!(
