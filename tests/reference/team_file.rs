@@ -34,12 +34,12 @@ What the provider `scripted` answers with, in the file that `replies` names: see
 ";
 
 /// The order of the tables, as in team files.
-const ORDER: [&str; 12] = [
-    "schema", "team", "env", "limits", "run", "trust", "llm", "role", "route", "join", "budget",
-    "allow",
+const ORDER: [&str; 13] = [
+    "schema", "team", "env", "limits", "run", "trust", "llm", "model", "role", "route", "join",
+    "budget", "allow",
 ];
 /// The team files from which the examples are taken.
-const EXAMPLES: [&str; 4] = ["whole", "scripted", "skills", "outside"];
+const EXAMPLES: [&str; 5] = ["whole", "scripted", "models", "skills", "outside"];
 /// The maximum length of an example.
 const EXAMPLE: usize = 60;
 
