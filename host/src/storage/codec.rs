@@ -21,8 +21,9 @@ use strata_core::state::environment::validation::InvalidState;
 
 use message_size::MessageSize;
 
-/// The format of events and states: postcard. Until the first release a change of what is encoded
-/// needs a new number. After it, a new format gets the next number, and all old ones stay readable.
+/// The format of events and states: postcard. It stays 1 until the first release, and a change of
+/// what is encoded only needs new golden files. After it, a new format gets the next number, and all
+/// old ones stay readable.
 const POSTCARD: u8 = 1;
 
 /// The same encoding, compressed: its length in four bytes, then a block of LZ4.

@@ -19,9 +19,9 @@ use crate::storage::file;
 /// Marks our databases among all SQLite files: "STRT".
 const APPLICATION_ID: i32 = 0x5354_5254;
 
-/// The version of the schema, which the database contains as its `user_version`. Until the first
-/// release a change of `TABLES` only needs a new number. After it, databases of all released versions
-/// have to be migrated when they are opened.
+/// The version of the schema, which the database contains as its `user_version`. It stays 1 until
+/// the first release: databases with other tables are refused. After it, a change of `TABLES` needs
+/// a new number, and databases of all released versions have to be migrated when they are opened.
 pub(in crate::storage) const VERSION: i64 = 1;
 
 /// The statements that create the tables.
