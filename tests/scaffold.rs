@@ -100,6 +100,21 @@ fn a_new_team_runs_and_its_action_passes_its_test() {
 }
 
 #[test]
+fn a_new_team_with_tools_runs_and_its_conversation_is_shown() {
+    let place = Workspace::empty();
+    place.host(&["new", "team", "helper", "--tools"]).expect(0);
+    the_commands_of_a_readme_work(&place, "helper");
+    let saved = place.read("helper/workspace/storage/helper/team.json");
+    let saved: serde_json::Value = serde_json::from_slice(&saved).unwrap();
+    let history = &saved["env"]["history"]["storage"];
+    assert_eq!(history[1]["content"], "The sentence has seven words.");
+    let refused = place
+        .host(&["new", "action", "helper", "--tools"])
+        .expect(2);
+    assert!(refused.stderr.contains("new team"), "{}", refused.stderr);
+}
+
+#[test]
 fn a_fault_names_the_line_of_a_source_that_keeps_its_lines() {
     let place = Workspace::empty();
     place.host(&["new", "team", "press"]).expect(0);

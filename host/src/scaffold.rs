@@ -157,6 +157,17 @@ pub fn create_team(
     })
 }
 
+/// Creates a team with a role whose model works with tools, in a new directory below `parent`, and
+/// returns the directory.
+///
+/// # Errors
+/// Fails in the same cases as [`create_action`].
+pub fn create_team_with_tools(parent: &Path, name: &str) -> Result<PathBuf, ScaffoldError> {
+    write_directory(parent, name, |name| {
+        instantiate(templates::TEAM_WITH_TOOLS, name)
+    })
+}
+
 fn action_files(name: &str, language: &TemplateLanguage) -> Vec<NewFile> {
     let mut files = instantiate(language.template, name);
     let readme = README

@@ -12,6 +12,7 @@ use super::{CommandFailure, Printer};
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  strata-host new team press && strata-host run press/team.toml\n  \
+    strata-host new team helper --tools\n  \
     strata-host new action greet-people --lang python"
 )]
 pub(super) struct NewArgs {
@@ -23,6 +24,9 @@ pub(super) struct NewArgs {
     /// The language of the action.
     #[arg(long, value_parser = language_parser(), default_value = LANGUAGES[0].name)]
     lang: String,
+    /// Create a team with a role whose model works with tools.
+    #[arg(long, conflicts_with = "lang")]
+    tools: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -43,6 +47,18 @@ pub(super) fn new(args: &NewArgs, printer: &Printer) -> Result<u8, CommandFailur
     let name = &args.name;
     let test = language.test;
     match args.thing {
+        Thing::Action if args.tools => {
+            return Err(CommandFailure::usage(
+                "an action has no tools; write `new team NAME --tools`",
+            ));
+        }
+        Thing::Team if args.tools => {
+            scaffold::create_team_with_tools(here, name).map_err(refused)?;
+            printer.note(format_args!(
+                "made the team `{name}`, with a role whose model works with tools; next:\n  cd {name}\n  \
+                 strata-host run team.toml"
+            ));
+        }
         Thing::Action => {
             scaffold::create_action(here, name, language).map_err(refused)?;
             printer.note(format_args!(

@@ -65,3 +65,9 @@ pub const LANGUAGES: &[TemplateLanguage] = &[
 /// A team of two roles that needs no language model.
 pub(super) const TEAM: &[EmbeddedFile] =
     embedded!["plugins/teams/template": "README.md", "gitignore", "replies.toml", "team.toml"];
+
+/// A team with a role whose model works with tools, which are scripts.
+pub(super) const TEAM_WITH_TOOLS: &[EmbeddedFile] = embedded!["plugins/teams/template-tools":
+    "README.md", "count_words.py", "count_words.schema.json", "gitignore", "replies.toml", "run_python.schema.json",
+    "team.toml",
+];
