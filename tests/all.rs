@@ -38,6 +38,7 @@
 //! | `javascript` | actions in JavaScript and TypeScript |
 //! | `compile_cache` | compiled components: compiled once, verified and private |
 //! | `replay` | recorded attempts that are repeated and compared |
+//! | `trial` | one action without a team: what it returns, what it may touch, that nothing is left of it |
 //! | `trust` | components that are locked or signed |
 //! | `skills` | components on the shelf, and teams that use them |
 //! | `documents` | JSON from outside that is too large, too deep or contradictory |
@@ -156,6 +157,7 @@ mod strangers;
 mod stream;
 mod terminal;
 mod together;
+mod trial;
 mod trust;
 mod web;
 mod werewolf;

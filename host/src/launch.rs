@@ -29,6 +29,7 @@ mod saved;
 mod saved_team_file;
 mod source;
 mod start;
+mod trial;
 mod via_owner;
 
 use std::path::{Path, PathBuf};
@@ -79,6 +80,7 @@ pub use saved::{SavedTeam, edited_team_file, list_checkpoints, load_saved};
 pub use saved_team_file::{SavedTeamFile, UnrecognizedReason, UnrecognizedTeamFile};
 pub use source::read_component;
 pub use start::{Start, StartedRun, start};
+pub use trial::{Trial, TrialRun, prepare_trial};
 pub use via_owner::{AcceptedAnswers, AnswerRecipient, answer, send};
 
 /// A message for the operator. The receiver decides which ones are displayed.

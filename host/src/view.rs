@@ -20,6 +20,7 @@ mod joins;
 mod requests;
 mod result;
 mod summary;
+mod trial;
 
 use std::path::Path;
 
@@ -52,6 +53,7 @@ pub use result::{FaultSummary, IncompleteJoin, ResultSummary};
 pub use summary::{
     ActionCost, MailView, OpenFault, OutboundMail, RoleSummary, RunCost, RunSummary,
 };
+pub use trial::TrialResult;
 
 /// Returns the index of an action in its role and its name. The choice of an action (`think`) and
 /// the answer of a person (`answer`) are not actions and have no index.

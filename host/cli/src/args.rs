@@ -4,6 +4,7 @@
 mod lineages;
 mod replay;
 mod skill;
+mod trial;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -19,6 +20,7 @@ use super::new::NewArgs;
 pub(super) use lineages::{DiffArgs, ForkArgs, PruneArgs};
 pub(super) use replay::ReplayArgs;
 pub(super) use skill::{ShelfArgs, SkillCommand};
+pub(super) use trial::TryArgs;
 
 /// Runs teams of agents whose every action is a sandboxed WebAssembly component.
 #[derive(Parser)]
@@ -42,6 +44,8 @@ pub(super) enum Command {
     Run(RunArgs),
     /// Run a team while you write it: watch its file and its actions' sources, rebuild what changes, and continue.
     Dev(DevArgs),
+    /// Run one action without a team, with the default limits and nothing granted. Nothing is saved.
+    Try(TryArgs),
     /// Validate a team and print what each of its actions may do. Sources are built, but no action runs.
     Check(CheckArgs),
     /// Record a team's components in `strata.lock` beside its file. From then on, any others are refused.

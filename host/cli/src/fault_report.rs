@@ -24,6 +24,8 @@ pub(super) enum ResumeTrigger {
     ByCommand,
     /// `dev`, once a watched file has changed.
     ByFileChange,
+    /// Nothing: the action was tried without a team.
+    Never,
 }
 
 /// Writes a fault to stderr.
@@ -83,7 +85,11 @@ fn describe_tool_call(call: &FailedToolCall) -> Vec<String> {
 fn describe_advice(advice: &FaultAdvice, trigger: ResumeTrigger) -> Option<String> {
     let name = &advice.action;
     let place = location_in_parentheses(advice);
-    let text = match advice.remedy.as_ref()? {
+    let remedy = advice.remedy.as_ref()?;
+    if trigger == ResumeTrigger::Never {
+        return describe_trial_advice(remedy);
+    }
+    let text = match remedy {
         Remedy::RaiseLimit { may_loop: false, .. } => return None,
         Remedy::RaiseLimit { may_loop: true, .. } => {
             "if the action loops without end, a higher limit does not help: fix the action".into()
@@ -130,6 +136,26 @@ fn describe_advice(advice: &FaultAdvice, trigger: ResumeTrigger) -> Option<Strin
     Some(text)
 }
 
+/// Returns the advice about an action that was tried without a team: what to add to the command.
+fn describe_trial_advice(remedy: &Remedy) -> Option<String> {
+    let text = match remedy {
+        Remedy::AddGrant { grant } => format!("grant it: `--allow '{} = …'`", grant.key()),
+        Remedy::WithheldGrant { reason, .. } => {
+            format!("its operator does not allow it: {reason}")
+        }
+        Remedy::CheckService => "check that the service it calls is up".into(),
+        Remedy::ConfigureModel => "say which model there is: `--llm 'provider = …'`".into(),
+        Remedy::AddScriptedReply => {
+            "add a `[[reply]]` to the file of replies, or change the prompt".into()
+        }
+        Remedy::RaiseLimit { may_loop: true, .. } => {
+            "if the action loops without end, a higher limit does not help: fix the action".into()
+        }
+        _ => return None,
+    };
+    Some(text)
+}
+
 /// Describes what to change if the host cannot know whether the code or the configuration is wrong.
 fn describe_code_change(source: &CodeSource, place: &str, trigger: ResumeTrigger) -> String {
     let config = format!("its `config` in the team file{place}");
@@ -137,7 +163,7 @@ fn describe_code_change(source: &CodeSource, place: &str, trigger: ResumeTrigger
         (CodeSource::Component, ResumeTrigger::ByFileChange) => format!(
             "replace the component, or change `component` or `config` in the team file{place}"
         ),
-        (CodeSource::Component, ResumeTrigger::ByCommand) => format!(
+        (CodeSource::Component, ResumeTrigger::ByCommand | ResumeTrigger::Never) => format!(
             "use another component, with `--component` or in the team file{place}, or change its `config` there"
         ),
         (CodeSource::Message, _) => {
@@ -148,7 +174,7 @@ fn describe_code_change(source: &CodeSource, place: &str, trigger: ResumeTrigger
         (CodeSource::Script(path), ResumeTrigger::ByFileChange) => {
             format!("edit `{}`, or {config}", display_relative_path(path))
         }
-        (CodeSource::Script(path), ResumeTrigger::ByCommand) => {
+        (CodeSource::Script(path), ResumeTrigger::ByCommand | ResumeTrigger::Never) => {
             format!("edit `{}`, or {config}, then resume", display_relative_path(path))
         }
         (CodeSource::Directory(path), _) => format!(

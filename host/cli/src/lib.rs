@@ -47,6 +47,7 @@ mod send;
 mod signals;
 mod skill;
 mod suggested_command;
+mod trial;
 mod watch;
 
 use std::path::{Path, PathBuf};
@@ -111,6 +112,7 @@ fn run_command(cli: Cli, printer: &Printer) -> Result<u8, CommandFailure> {
     match cli.command {
         Command::Run(args) => run::run(args, cli.verbose, printer),
         Command::Dev(args) => dev::dev(&args, printer),
+        Command::Try(args) => trial::run(&args, cli.verbose, printer),
         Command::Check(args) => check::check(&args, printer),
         Command::Lock(args) => lock::lock(&args, printer),
         Command::Inspect(args) => inspect::inspect(&args, printer),

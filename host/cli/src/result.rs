@@ -37,7 +37,7 @@ pub(super) fn show_result(
 /// Writes a role's output, followed by a line feed if it has none. Control and invisible characters
 /// are replaced even if stdout is a file, since files are displayed later. Programs get the exact
 /// text with `--json`.
-fn show_output(output: &str, printer: &Printer) {
+pub(super) fn show_output(output: &str, printer: &Printer) {
     let text = output.replace("\r\n", "\n");
     printer.print_text(text.strip_suffix('\n').unwrap_or(&text));
 }

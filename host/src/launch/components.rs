@@ -93,6 +93,11 @@ impl Components {
             .collect()
     }
 
+    /// Returns the schema that the component in a slot declares for its arguments as a tool.
+    pub(super) fn input_schema(&self, slot: Slot) -> Option<&str> {
+        self.loaded.get(&slot)?.manifest.input_schema.as_deref()
+    }
+
     /// Returns what a driver needs to run the team. The files in `own` are hidden from guests.
     pub fn services(
         &self,

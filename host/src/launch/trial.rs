@@ -1,0 +1,341 @@
+//! One action without a team. A team of one role is made for it, which is kept in memory: the driver,
+//! the sandbox and the services are those of any run, and nothing is saved.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use strata_core::machine::effect::Effect;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::conversation::{AssistantPart, ToolCall};
+use strata_core::record::event::Status;
+use strata_core::record::host_call::FinishReason;
+use strata_core::record::id::{ActionId, RoleId, Slot, SlotKind};
+use strata_core::record::json::Json;
+use strata_core::record::money::Usd;
+use strata_core::record::turn::{
+    CallDecision, CallEffect, CallPlan, CallTarget, ToolRef, TurnOutcome, TurnReply,
+};
+use strata_core::record::work::CallResult;
+use strata_core::state::environment::Environment;
+use strata_core::team::tools::{CallOrder, HistoryUse, Tool, ToolChoice, ToolFaults, ToolLoop};
+use strata_core::team::{React, RetryPolicy};
+
+use super::attached_files::AttachedFiles;
+use super::{Components, LaunchError, Notice, Provenance, saved_definition};
+use crate::display_path::absolute_path;
+use crate::driver::{Driver, DriverError, Journal, LineListener, StopSignal};
+use crate::manifest::Definition;
+use crate::manifest::operator::OperatorPolicy;
+use crate::plugin::CompiledSchema;
+use crate::sandbox::{HiddenStorage, WasmSandbox};
+use crate::services::models::StreamObserverFactory;
+use crate::storage::{Durability, FIRST_LINE, Lease, MemoryLease};
+
+/// The name of the team file that is made of the arguments, in messages.
+const SOURCE_NAME: &str = "arguments of `try`";
+/// The name of the role.
+const ROLE_NAME: &str = "Try";
+/// The name of an action whose component has no name that an action could have.
+const ACTION_NAME: &str = "action";
+/// The slot of the action.
+const SLOT: Slot = Slot {
+    role: RoleId(0),
+    kind: SlotKind::Action(ActionId(0)),
+};
+
+/// An action to be run without a team.
+#[derive(Clone, Debug, Default)]
+pub struct Trial {
+    /// A component, a directory with the source of one, a script, or a skill (`name@1.0.0`).
+    pub component: String,
+    /// The function to call, of a component that does not use the host's interfaces.
+    pub function: Option<String>,
+    /// The text of the message that the action receives.
+    pub message: String,
+    /// Images and files that belong to the message.
+    pub files: Vec<PathBuf>,
+    /// The arguments with which the action is called as a tool: a JSON object. `None` runs it as an
+    /// ordinary action.
+    pub arguments: Option<String>,
+    /// Its configuration, as JSON.
+    pub config: Option<String>,
+    /// Lines of `[role.action.allow]`.
+    pub allow: Vec<String>,
+    /// Lines of `[role.action.limits]`.
+    pub limits: Vec<String>,
+    /// Lines of `[llm]`.
+    pub llm: Vec<String>,
+    /// The policies of operators that apply.
+    pub operators: Vec<OperatorPolicy>,
+}
+
+/// An action that is ready to run.
+pub struct TrialRun {
+    driver: Driver,
+    provenance: Provenance,
+}
+
+impl TrialRun {
+    /// Runs the action once, to its end.
+    pub async fn run(&mut self, stop: &mut StopSignal) -> Result<Status, DriverError> {
+        match self.driver.run(stop).await? {
+            // What the action sent to itself is not handled.
+            Status::StepLimit => Ok(Status::Done),
+            status => Ok(status),
+        }
+    }
+
+    /// Registers an observer of the replies of models while they are written.
+    pub fn observe(&mut self, factory: StreamObserverFactory) {
+        self.driver.set_observer_factory(factory);
+    }
+
+    /// Returns the team of one role, and its state.
+    pub fn stepper(&self) -> &Stepper {
+        self.driver.journal().stepper()
+    }
+
+    /// Returns where the component comes from.
+    pub fn provenance(&self) -> &Provenance {
+        &self.provenance
+    }
+}
+
+/// Prepares a trial. `report` receives the slow operations that begin; `on_line` receives every
+/// public event line.
+pub fn prepare_trial(
+    trial: &Trial,
+    report: &mut dyn FnMut(Notice<'_>),
+    on_line: LineListener,
+) -> Result<TrialRun, LaunchError> {
+    let config = parse_json("--config", trial.config.as_deref())?;
+    let arguments = parse_json("--arguments", trial.arguments.as_deref())?;
+    let files = AttachedFiles::read(&trial.files)?;
+    let base = absolute_path(Path::new("."));
+    let mut definition = Definition::parse(&team_file(trial)?, SOURCE_NAME, &base)?;
+    if let (Some(config), Some(plugin)) = (config, definition.plugins.get_mut(&SLOT)) {
+        plugin.config = config;
+    }
+    definition.apply_policies(&trial.operators)?;
+    for cut in definition.describe_reductions() {
+        report(Notice::Note(&cut));
+    }
+    let sandbox = WasmSandbox::one_shot()?;
+    let components = Components::load(&definition, &sandbox, report)?;
+    if let Some(arguments) = &arguments {
+        check_arguments(arguments, components.input_schema(SLOT))?;
+        definition.team.roles[0].react = tool_loop(&definition.team.roles[0].actions[0].name);
+    }
+    let services = components.services(&definition, sandbox, HiddenStorage::default())?;
+    let (saved, provenance) = (
+        saved_definition(&definition),
+        Provenance::from_definition(&definition),
+    );
+    let mut env = Environment::new(&definition.team);
+    env.idea_parts = files.parts;
+    let mut lease = MemoryLease::new(env.clone(), saved);
+    lease.put_blobs(&files.blobs)?;
+    let stepper = Stepper::new(Arc::new(definition.team), env);
+    let journal = Journal::new(stepper, Box::new(lease), FIRST_LINE, Durability::Process);
+    let mut journal = journal.with_listener(on_line);
+    let started = journal.stepper().run_started_event(
+        ROLE_NAME.into(),
+        trial.message.clone(),
+        components.digests(),
+    );
+    journal.stage(started)?;
+    if let Some(arguments) = arguments {
+        stage_tool_call(&mut journal, arguments)?;
+    }
+    journal.flush()?;
+    Ok(TrialRun {
+        driver: Driver::new(journal, services),
+        provenance,
+    })
+}
+
+/// Returns a team file with one role, which has the action. The arguments keep the spelling that they
+/// have in team files, so they are read, checked and explained by the same code.
+fn team_file(trial: &Trial) -> Result<String, LaunchError> {
+    let quote = |text: &str| toml::Value::from(text).to_string();
+    let mut text =
+        String::from("schema = \"strata.team/1\"\n[team]\nname = \"try\"\n[run]\nmax_steps = 1\n");
+    if !trial.llm.is_empty() {
+        push_lines(&mut text, "[llm]", "--llm", &trial.llm)?;
+    }
+    let is_skill = trial.component.contains('@') && !Path::new(&trial.component).exists();
+    let (key, name) = match is_skill {
+        true => ("skill", trial.component.split('@').next()),
+        false => (
+            "component",
+            Path::new(&trial.component)
+                .file_stem()
+                .and_then(|s| s.to_str()),
+        ),
+    };
+    text.push_str(&format!(
+        "[[role]]\nname = \"{ROLE_NAME}\"\nwatch = [\"UserRequirement\"]\n[[role.action]]\nname = {}\n{key} = {}\n",
+        quote(action_name(name)),
+        quote(&trial.component)
+    ));
+    if let Some(function) = &trial.function {
+        text.push_str(&format!("function = {}\n", quote(function)));
+    }
+    push_lines(&mut text, "[role.action.allow]", "--allow", &trial.allow)?;
+    push_lines(&mut text, "[role.action.limits]", "--limit", &trial.limits)?;
+    Ok(text)
+}
+
+/// Returns the name of a component as the name of the action, if it can be one.
+fn action_name(component: Option<&str>) -> &str {
+    let is_name = |name: &&str| {
+        !name.is_empty()
+            && *name != ROLE_NAME
+            && name
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+    };
+    component.filter(is_name).unwrap_or(ACTION_NAME)
+}
+
+/// Appends a table with these lines.
+fn push_lines(
+    text: &mut String,
+    table: &str,
+    option: &str,
+    lines: &[String],
+) -> Result<(), LaunchError> {
+    text.push_str(&format!("{table}\n"));
+    for line in lines {
+        // A line must not begin another table.
+        if line.contains('\n') || line.trim_start().starts_with('[') {
+            return Err(LaunchError::InvalidInput(format!(
+                "`{option}` takes one `KEY = VALUE` on one line, as `{table}` of a team file has it, not `{line}`"
+            )));
+        }
+        text.push_str(&format!("{line}\n"));
+    }
+    Ok(())
+}
+
+fn parse_json(option: &str, text: Option<&str>) -> Result<Option<Json>, LaunchError> {
+    let parsed = text.map(Json::parse).transpose();
+    parsed.map_err(|error| LaunchError::InvalidInput(format!("the value of `{option}` is {error}")))
+}
+
+/// Fails if arguments are no object, or do not match the schema that the component declares.
+fn check_arguments(arguments: &Json, schema: Option<&str>) -> Result<(), LaunchError> {
+    let invalid =
+        |why: String| LaunchError::InvalidInput(format!("the value of `--arguments` {why}"));
+    let value = arguments.value();
+    if !value.is_object() {
+        return Err(invalid("is no JSON object".into()));
+    }
+    let Some(schema) = schema else {
+        return Ok(());
+    };
+    let schema = Json::parse(schema).map_err(|error| error.to_string());
+    let compiled = schema.and_then(|schema| CompiledSchema::compile_bounded(&schema.value()));
+    let compiled = compiled.map_err(|why| {
+        LaunchError::InvalidInput(format!(
+            "the component's schema of its arguments is invalid: {why}"
+        ))
+    })?;
+    let checked = compiled.check(&value);
+    checked.map_err(|why| invalid(format!("does not match the component's schema: {why}")))
+}
+
+/// Returns a loop in which the first call of the action ends the activation.
+fn tool_loop(action: &str) -> React {
+    React::Tools(Box::new(ToolLoop {
+        max_turns: 1,
+        max_calls: 1,
+        order: CallOrder::Parallel,
+        faults: ToolFaults::Stop,
+        history: HistoryUse::None,
+        tool_choice: ToolChoice::Auto,
+        instructions: String::new(),
+        retry: RetryPolicy {
+            retries: 0,
+            backoff_ms: 0,
+        },
+        tools: vec![Tool {
+            name: action.to_owned(),
+            target: TARGET,
+            approval: None,
+            faults: None,
+            order: CallOrder::Parallel,
+        }],
+    }))
+}
+
+/// The action as a tool.
+const TARGET: CallTarget = CallTarget {
+    tool: ToolRef::Action(ActionId(0)),
+    effect: CallEffect::Ends,
+};
+
+/// Records a reply that calls the action, as if a model had given it.
+fn stage_tool_call(journal: &mut Journal, arguments: Json) -> Result<(), DriverError> {
+    loop {
+        let call = match journal.stepper().next() {
+            Effect::Record(event) => {
+                journal.stage(event)?;
+                continue;
+            }
+            Effect::Call(call) => call,
+            Effect::Wait | Effect::Halt(_) => return Ok(()),
+        };
+        journal.stage(journal.stepper().call_started_event(&call))?;
+        let tool = journal.stepper().team().roles[0].actions[0].name.clone();
+        let reply = TurnReply {
+            model: String::new(),
+            finish: FinishReason::ToolCalls,
+            cost: Usd::ZERO,
+            message: vec![AssistantPart::ToolCall(ToolCall {
+                id: "try".into(),
+                name: tool.clone(),
+                arguments: arguments.as_str().to_owned(),
+            })],
+            outcome: TurnOutcome::Calls(vec![CallPlan {
+                tool,
+                decision: CallDecision::Make(TARGET),
+            }]),
+        };
+        let stepper = journal.stepper();
+        let ended = stepper.call_ended_event(call.key(), Ok(CallResult::Replied(reply)));
+        return ended.map_or(Ok(()), |event| journal.stage(event));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_begins_another_table_is_refused() {
+        for line in ["[role.action.limits]", "  [[role]]", "a = 1\n[run]"] {
+            let trial = Trial {
+                allow: vec![line.into()],
+                ..Trial::default()
+            };
+            let error = team_file(&trial).unwrap_err().to_string();
+            assert!(
+                error.contains("`--allow` takes one `KEY = VALUE`"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_action_is_named_after_its_component() {
+        for (component, expected) in [
+            (Some("count-words"), "count-words"),
+            (Some("two words"), ACTION_NAME),
+            (Some(ROLE_NAME), ACTION_NAME),
+            (None, ACTION_NAME),
+        ] {
+            assert_eq!(action_name(component), expected);
+        }
+    }
+}
