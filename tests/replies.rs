@@ -128,3 +128,52 @@ fn a_reply_that_states_its_failure_is_a_fault_and_is_paid_for() {
         assert_eq!(finish(place), Value::Null);
     });
 }
+
+/// A model whose first reply may be used twice; the action asks twice and fails at first.
+const TWICE: &str = r#"schema = "strata.team/1"
+[team]
+name = "twice"
+idea = "go"
+[llm]
+provider = "scripted"
+replies = "replies.toml"
+[[role]]
+name = "A"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "Ask"
+component = "probe.wasm"
+config = { steps = [{ llm = "q" }, { ask = "go on?" }, { llm = "q" }, { llm = "q" }, { say = "{reads}" }] }
+[role.action.allow]
+llm = { models = ["*"] }
+"#;
+
+#[test]
+fn how_often_a_scripted_reply_was_used_is_remembered_over_a_resume() {
+    let replies = "[[reply]]\ntext = \"first\"\ntimes = 2\n[[reply]]\ntext = \"then\"\n";
+    for storage in ["store", "copy"] {
+        let place = Workspace::with(TWICE);
+        place.write("replies.toml", replies);
+        place.run().expect(4);
+        if storage == "copy" {
+            place.write("copy/team.json", place.read("store/team.json"));
+        }
+        // The reply counts as the same although its place in the file is another.
+        place.write(
+            "replies.toml",
+            format!("[[reply]]\nmatch = \"nothing\"\ntext = \"\"\n{replies}"),
+        );
+        let answer = "ask-0-0-0-0=true";
+        let args = [
+            "run",
+            "team.toml",
+            "--recover_path",
+            storage,
+            "--quiet",
+            "--answer",
+            answer,
+        ];
+        let ended = place.host(&args).expect(0);
+        assert_eq!(ended.stdout, "first,true,first,then\n", "{storage}");
+    }
+}

@@ -67,6 +67,9 @@ pub struct Driver {
 impl Driver {
     /// Creates a driver that continues from the state of the journal.
     pub fn new(journal: Journal, services: HostServices) -> Self {
+        if let Some(models) = &services.models {
+            models.set_reply_uses(&journal.env().reply_uses);
+        }
         Self {
             journal,
             guests: Guests::new(&services),

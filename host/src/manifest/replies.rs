@@ -73,7 +73,7 @@ fn read_entry(table: &TomlTable<'_>) -> Option<ScriptedEntry> {
     let times = table
         .key(
             "times",
-            "How often it may be used. Without it there is no limit.",
+            "How often it may be used in a run, resumes included. Without it there is no limit.",
         )
         .integer(1..=u64::from(u32::MAX));
     let delay = table

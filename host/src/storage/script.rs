@@ -277,6 +277,7 @@ impl<'a> ScriptedRun<'a> {
                     model: "default".into(),
                     reason: "it was not there".into(),
                 }],
+                limited_replies: vec!["cheap/0123".into()],
             }),
         };
         let source = if self.choose(3) == 2 {

@@ -53,6 +53,9 @@ pub struct ModelUse {
     pub usage: TokenUsage,
     /// The models that were asked before and did not answer, in this order.
     pub tried: Vec<TriedModel>,
+    /// The ids of the scripted replies that were used, of those that may be used a limited number
+    /// of times.
+    pub limited_replies: Vec<String>,
 }
 
 /// A model that did not answer.

@@ -100,6 +100,9 @@ pub struct Environment {
     pub files: FileRecords,
     /// Whether roles receive their own messages if they watch the label.
     pub own_messages: OwnMessages,
+    /// How often scripted replies were used, by their ids, of those that may be used a limited number
+    /// of times.
+    pub reply_uses: BTreeMap<String, u64>,
 }
 
 /// The changing state of a role. It is private to the role.
@@ -219,6 +222,7 @@ impl Environment {
             lineage: Lineage::default(),
             files: FileRecords::default(),
             own_messages: OwnMessages::default(),
+            reply_uses: BTreeMap::new(),
         }
     }
 

@@ -36,6 +36,9 @@ pub(super) struct CallAccount<'a> {
     pub(super) observer: &'a mut StreamObserver,
     /// What was used until now.
     pub(super) charge: Charge,
+    /// The ids of the scripted replies that were used, of those that may be used a limited number of
+    /// times.
+    pub(super) limited_replies: Vec<String>,
     /// The price of the model that is asked.
     price: Price,
     /// What is assumed for a request whose usage is unknown.
@@ -48,6 +51,7 @@ impl<'a> CallAccount<'a> {
         Self {
             observer,
             charge: Charge::default(),
+            limited_replies: Vec::new(),
             price: Price::default(),
             expected: TokenUsage::default(),
         }

@@ -179,6 +179,15 @@ impl Models {
         &self.names
     }
 
+    /// Continues to count how often scripted replies were used, from what the record of the run says.
+    pub fn set_reply_uses(&self, uses: &BTreeMap<String, u64>) {
+        for (name, model) in &self.models {
+            if let Provider::Scripted(scripted) = &model.provider {
+                scripted.set_uses(name, uses);
+            }
+        }
+    }
+
     /// Returns what a call is expected to use at most. It is reserved while the call is in flight. If
     /// the request does not limit the reply, a usual length is assumed.
     pub fn estimate(&self, call: &ModelCall) -> Charge {
@@ -241,9 +250,14 @@ impl Models {
             } else {
                 &model.id
             };
-            let result = model.ask(id.as_deref(), call, &check, &mut account).await;
+            let identity = ModelTarget {
+                name: name.to_owned(),
+                id: id.clone(),
+            };
+            let result = model.ask(&identity, call, &check, &mut account).await;
             used.name = name.to_owned();
             used.usage = account.charge.usage;
+            used.limited_replies.clone_from(&account.limited_replies);
             let cost = account.charge.cost;
             match result {
                 Ok(reply) => {
@@ -321,15 +335,15 @@ impl Model {
         expected_usage(request, self.settings.max_tokens)
     }
 
-    /// Sends a request to the provider.
+    /// Sends a request to the provider. `asked` is this model.
     async fn ask(
         &self,
-        id: Option<&str>,
+        asked: &ModelTarget,
         call: &ModelCall,
         check: &ReplyCheck,
         account: &mut CallAccount<'_>,
     ) -> Result<ModelReply, RequestFailure> {
-        let request = &call.request;
+        let (id, request) = (asked.id.as_deref(), &call.request);
         let reply = match &self.provider {
             Provider::Endpoint(endpoint) => {
                 let question = Question {
@@ -350,7 +364,11 @@ impl Model {
             Provider::Scripted(scripted) => {
                 self.pace.wait().await;
                 account.dispatched();
-                scripted.complete(id, call).await?
+                let entry = scripted.choose(&request.newest_text(), call.turn)?;
+                account
+                    .limited_replies
+                    .extend(entry.limited_id(&asked.name));
+                scripted.answer(entry, id, request).await?
             }
         };
         account.add_reply(reply.usage);

@@ -1,24 +1,31 @@
 //! The scripted provider, which answers from a file. It is used to try out teams without a model,
 //! and in tests.
 //!
-//! The file is read in `manifest::replies`. How often a reply was used is remembered in this process
-//! only: a resumed run starts counting again.
+//! The file is read in `manifest::replies`. How often a reply was used is part of the record of the
+//! calls that it answered, so a resumed run continues to count.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use regex::Regex;
 use reqwest::StatusCode;
+use serde::Serialize;
 use strata_core::record::conversation::{AssistantPart, TokenUsage, ToolCall};
 use strata_core::record::fault::FaultCause;
+use strata_core::record::id::to_hex;
 
 use super::endpoint::{RequestFailure, outlook_of_status};
 use super::registry::excerpt;
 use super::tokens::{estimate_input, estimate_tokens};
-use super::{FinishReason, ModelCall, ModelReply, ModelRequest};
+use super::{FinishReason, ModelReply, ModelRequest};
 use crate::gateway::{HostError, HostErrorKind};
 use crate::manifest::{Diagnostics, read_replies_file};
+use crate::sha256::sha256;
+
+/// The length of the part of an entry's id that its content determines.
+const ID_BYTES: usize = 8;
 
 /// The name of the answering model if neither the request nor the team names one.
 const DEFAULT_MODEL: &str = "scripted";
@@ -53,7 +60,7 @@ pub(crate) struct ReplyFilter {
     pub(crate) turn: Option<u32>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub(crate) enum ScriptedAnswer {
     Reply(ScriptedReply),
     /// A failure of the provider.
@@ -63,7 +70,7 @@ pub(crate) enum ScriptedAnswer {
     },
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub(crate) struct ScriptedReply {
     pub(crate) text: String,
     pub(crate) data: Option<String>,
@@ -73,7 +80,7 @@ pub(crate) struct ScriptedReply {
     pub(crate) output: Option<u32>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub(crate) struct ScriptedToolCall {
     pub(crate) id: Option<String>,
     pub(crate) name: String,
@@ -89,14 +96,28 @@ impl ScriptedProvider {
         })
     }
 
-    /// Returns the first reply that matches the newest message and may still be used.
-    pub(super) async fn complete(
+    /// Continues to count from these uses, by the ids of entries. Equal entries have one id; their
+    /// uses are those of the first ones.
+    pub(super) fn set_uses(&self, model: &str, uses: &BTreeMap<String, u64>) {
+        let mut uses = uses.clone();
+        for entry in &self.entries {
+            let (Some(id), Some(times)) = (entry.limited_id(model), entry.times) else {
+                continue;
+            };
+            let left = uses.entry(id).or_default();
+            let own = u32::try_from(*left).unwrap_or(u32::MAX).min(times);
+            *left -= u64::from(own);
+            entry.uses.store(own, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the answer of an entry to a request.
+    pub(super) async fn answer(
         &self,
+        entry: &ScriptedEntry,
         model: Option<&str>,
-        call: &ModelCall,
+        request: &ModelRequest,
     ) -> Result<ModelReply, RequestFailure> {
-        let request = &call.request;
-        let entry = self.choose(&request.newest_text(), call.turn)?;
         if !entry.delay.is_zero() {
             tokio::time::sleep(entry.delay).await;
         }
@@ -124,7 +145,13 @@ impl ScriptedProvider {
         }
     }
 
-    fn choose(&self, question: &str, turn: Option<u32>) -> Result<&ScriptedEntry, HostError> {
+    /// Returns the first entry that matches the newest message of a request and may still be used.
+    /// This counts as a use. `turn` is the turn of a tools role that the request is for.
+    pub(super) fn choose(
+        &self,
+        question: &str,
+        turn: Option<u32>,
+    ) -> Result<&ScriptedEntry, HostError> {
         let mut exhausted = false;
         for entry in &self.entries {
             if !entry.matches(question, turn) {
@@ -174,6 +201,18 @@ impl ScriptedEntry {
         } = &self.filter;
         expected.is_none_or(|expected| turn == Some(expected))
             && pattern.as_ref().is_none_or(|p| p.is_match(asked))
+    }
+
+    /// Returns the id by which the uses of an entry of this model are counted, or `None` if it may be
+    /// used without limit. It depends on what the entry matches and answers, not on its place in
+    /// the file, so other entries can be added before a resume.
+    pub(super) fn limited_id(&self, model: &str) -> Option<String> {
+        self.times?;
+        let ReplyFilter { pattern, turn } = &self.filter;
+        let pattern = pattern.as_ref().map(Regex::as_str);
+        let content = serde_json::to_vec(&(turn, pattern, &self.answer));
+        let digest = sha256(content.unwrap_or_default());
+        Some(format!("{model}/{}", to_hex(&digest[..ID_BYTES])))
     }
 
     /// Counts one use. Returns `false` if none is left.

@@ -247,6 +247,7 @@ fn attempts_began() -> Vec<Event> {
                     model: "default".into(),
                     reason: "it was not there".into(),
                 }],
+                limited_replies: vec!["cheap/0123".into()],
             }),
         },
         source: AnswerSource::Recorded,

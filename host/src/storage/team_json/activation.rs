@@ -393,6 +393,7 @@ fn read_model_use(place: LocatedValue<'_>) -> ImportResult<ModelUse> {
             .transpose()?
             .unwrap_or_default(),
         tried,
+        limited_replies: place.get_texts("limited_replies")?.unwrap_or_default(),
     })
 }
 

@@ -289,6 +289,7 @@ impl<'a> Exporter<'a> {
             outbox: env.outbox.iter().map(outbound).collect(),
             files: files::write(self.team, env),
             own_messages: (env.own_messages == OwnMessages::Withheld).then_some(WITHHELD),
+            reply_uses: &env.reply_uses,
             shape: &env.shape,
             definition: (!definition.text.is_empty()).then(|| layout_definition(definition)),
             messages: self.messages_by_id(),
@@ -575,6 +576,7 @@ fn host_call_json(call: &HostCall) -> layout::HostCallJson<'_> {
             finish: used.finish.map(FinishReason::name),
             tokens: used.usage,
             tried: &used.tried,
+            limited_replies: &used.limited_replies,
         }),
     }
 }

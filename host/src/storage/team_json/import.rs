@@ -59,6 +59,7 @@ const STRATA_FIELDS: &[&str] = &[
     "outbox",
     "files",
     "own_messages",
+    "reply_uses",
     "shape",
     "definition",
     "messages",
@@ -206,6 +207,11 @@ fn read_header(
     env.own_messages = strata
         .keyword("own_messages", withheld)?
         .unwrap_or_default();
+    if let Some(uses) = strata.get_object("reply_uses")? {
+        for (id, _) in uses.fields()? {
+            env.reply_uses.insert(id.to_owned(), uses.count(id)?);
+        }
+    }
     let policies = [CallPolicy::Auto, CallPolicy::Reuse, CallPolicy::Fresh];
     let policy = |name: &str| {
         policies

@@ -114,6 +114,8 @@ pub(super) struct StrataJson<'a> {
     pub files: Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub own_messages: Option<&'static str>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub reply_uses: &'a BTreeMap<String, u64>,
     pub shape: &'a Shape,
     pub definition: Option<DefinitionJson<'a>>,
     pub messages: MessagesByIdJson<'a>,
@@ -283,6 +285,8 @@ pub(super) struct ModelUseJson<'a> {
     pub tokens: TokenUsage,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub tried: &'a [TriedModel],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub limited_replies: &'a [String],
 }
 
 /// A host call that was started and may have changed something outside.

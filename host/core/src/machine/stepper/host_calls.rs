@@ -54,6 +54,13 @@ impl Stepper {
             open.progress.record_answer(host_call);
             open.progress.release_reservation(&host_call.request);
             self.env.spent += host_call.cost;
+            for id in host_call
+                .model
+                .iter()
+                .flat_map(|used| &used.limited_replies)
+            {
+                *self.env.reply_uses.entry(id.clone()).or_default() += 1;
+            }
         }
         let spending = self
             .env

@@ -8,7 +8,18 @@ use super::*;
 use strata_core::record::conversation::{ModelMessage, Part, ToolResult};
 
 use crate::services::models::config::ModelNames;
-use crate::services::models::{ModelCaller, user_message};
+use crate::services::models::{ModelCall, ModelCaller, user_message};
+
+impl ScriptedProvider {
+    async fn complete(
+        &self,
+        model: Option<&str>,
+        call: &ModelCall,
+    ) -> Result<ModelReply, RequestFailure> {
+        let entry = self.choose(&call.request.newest_text(), call.turn)?;
+        self.answer(entry, model, &call.request).await
+    }
+}
 
 fn file(source: &str) -> NamedTempFile {
     let mut file = NamedTempFile::new().expect("a temporary file");
@@ -273,5 +284,33 @@ fn a_file_that_cannot_be_read_is_named() {
         text.contains("`no/such/replies.toml`")
             && text.contains("is `replies` of its model right?"),
         "{text}"
+    );
+}
+
+#[tokio::test]
+async fn uses_are_counted_on_whatever_else_the_file_contains() {
+    let entries = "[[reply]]\ntext = '1'\ntimes = 2\n[[reply]]\ntext = '1'\ntimes = 1\n[[reply]]\ntext = '2'\ntimes = 1\n";
+    let before = scripted(entries);
+    let mut uses = BTreeMap::new();
+    for _ in 0..2 {
+        let entry = before.choose("", None).expect("a reply");
+        let id = entry.limited_id("model").expect("it is limited");
+        *uses.entry(id).or_default() += 1;
+    }
+    let after = scripted(&format!("[[reply]]\nmatch = 'x'\ntext = '0'\n{entries}"));
+    after.set_uses("model", &uses);
+    for text in ["1", "2"] {
+        let reply = after.complete(None, &asking("")).await.expect("a reply");
+        assert_eq!(reply.text(), text);
+    }
+    assert!(after.choose("", None).is_err());
+    // The counters of another model are its own.
+    let other = scripted(entries);
+    other.set_uses("other", &uses);
+    let reply = other.complete(None, &asking("")).await.expect("a reply");
+    assert_eq!(reply.text(), "1");
+    assert_eq!(
+        scripted("[[reply]]\ntext = '1'").entries[0].limited_id("m"),
+        None
     );
 }
