@@ -3,10 +3,12 @@
 
 #![allow(clippy::unwrap_used, reason = "all of this is tests")]
 
+use std::fs;
 use std::panic::AssertUnwindSafe;
 
 use strata_fuzz::mutate::Mutator;
 use strata_fuzz::{Taker, target};
+use strata_host::sandbox::{Metering, WasmSandbox};
 
 /// Passes an input to a target, and prints the input if that panics.
 fn take(taker: &Taker, bytes: &[u8], what: &str) {
@@ -52,6 +54,17 @@ fn a_strangers_message_is_taken_or_refused() {
 #[test]
 fn a_changed_database_is_read_or_refused() {
     check("storage");
+}
+
+/// `action.bin` is an action in C that returns the text of its messages: `action.c` of `new action NAME --lang c`
+/// without its request to a model, built.
+#[test]
+fn the_action_in_the_corpus_can_be_called() {
+    let bytes = fs::read(target("component").unwrap().folder().join("action.bin")).unwrap();
+    let sandbox = WasmSandbox::uncached().unwrap();
+    let loaded = sandbox.load(&bytes, Metering::Plain);
+    let loaded = loaded.unwrap_or_else(|error| panic!("build it again: {error}"));
+    assert_eq!(loaded.manifest.name, "echo");
 }
 
 #[test]
