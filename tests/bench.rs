@@ -7,7 +7,7 @@ use crate::probe::project;
 
 /// Parses every Python script below a directory, without writing files.
 const PARSE: &str = "import ast, pathlib, sys
-files = [p for p in pathlib.Path(sys.argv[1]).rglob('*') if p.suffix == '.py' or p.name == 'run']
+files = [p for p in pathlib.Path(sys.argv[1]).rglob('*') if p.suffix == '.py' or (p.is_file() and p.read_text(errors='replace').startswith('#!/usr/bin/env python3'))]
 [ast.parse(p.read_text(), str(p)) for p in files]
 print(len(files))";
 
@@ -31,6 +31,18 @@ fn the_scripts_of_the_benchmarks_can_be_parsed_and_show_their_options() {
             .unwrap()
             > 10
     );
+
+    for script in ["models", "real-model"] {
+        let help = Command::new(bench.join(script))
+            .arg("--help")
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&help.stdout).into_owned();
+        assert!(
+            text.contains("--program") && text.contains("--scratch"),
+            "{text}"
+        );
+    }
 
     let help = Command::new(bench.join("run"))
         .arg("--help")
