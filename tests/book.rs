@@ -261,6 +261,7 @@ pages! {
     host_calls_are_as_the_page_says = "host-calls",
     files_are_written_as_the_page_says = "files",
     models_are_configured_as_the_page_says = "models",
+    servers_of_models_are_configured_as_the_page_says = "model-servers",
     money_is_counted_as_the_page_says = "money",
     skills_are_on_the_shelf_as_the_page_says = "skills",
     a_run_is_made_again_as_the_page_says = "replay",
