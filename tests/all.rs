@@ -19,6 +19,7 @@
 //! | `together` | host calls that are made in parallel |
 //! | `five_calls` | no call is paid for twice; prints the table of the book |
 //! | `secrets` | secrets reach only the intended service |
+//! | `embedding` | vectors for texts: what they cost, paid once, and who has none |
 //! | `budget` | which calls a budget stops, and what counts towards it |
 //! | `killed_turns` | conversations of a model with tools, killed after each event: no turn is paid for twice |
 //! | `recovery` | what `--recover_path` accepts; finished teams; the input of a repeated attempt |
@@ -101,6 +102,7 @@ mod dev;
 mod documents;
 mod driver;
 mod embedded;
+mod embedding;
 mod escapes;
 mod events;
 mod external;

@@ -38,7 +38,7 @@ pub(crate) use attempt_runner::{AttemptRunner, PreparedAttempt};
 use attempts::GRACE_PERIOD;
 use command::CommandQueue;
 pub use command::{CommandError, DriverHandle, SendReceipt};
-pub(crate) use environment_answer::{embed, list_keys, read_key, recall};
+pub(crate) use environment_answer::{list_keys, read_key, recall};
 pub(crate) use files::ActionFiles;
 use guests::Guests;
 pub(crate) use guests::model_caller;

@@ -23,7 +23,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::blob::Blobs;
 use crate::services::{http, human, models};
 pub use allowance::Allowance;
-pub(crate) use size::{ITEM_BYTES, part_bytes, reply_bytes, response_bytes};
+pub(crate) use size::{ITEM_BYTES, embeddings_bytes, part_bytes, reply_bytes, response_bytes};
 
 /// How many requests may be queued for the driver. A guest waits for an answer before its next
 /// request, so this is the number of guests that need not wait to send, not a limit on what is
@@ -135,7 +135,7 @@ pub enum GuestRequest {
         blobs: Blobs,
     },
     /// Vectors that stand for texts.
-    Embed(EmbedRequest),
+    Embed(models::EmbedRequest),
     /// The answer of a person. If there is none yet, the attempt ends and this request is not
     /// answered.
     AskHuman(human::HumanQuestion),
@@ -144,28 +144,6 @@ pub enum GuestRequest {
     /// Stored bytes: the content of a file that differs from the one on disk, or of an image or a
     /// file in a message.
     StoredFile(Digest),
-}
-
-/// A request for vectors that stand for texts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EmbedRequest {
-    /// The model. `None` selects the team's model.
-    pub model: Option<String>,
-    /// The texts.
-    pub texts: Vec<String>,
-    /// The number of components of each vector, if the guest chose one.
-    pub dimensions: Option<u32>,
-}
-
-/// Vectors that stand for texts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Embeddings {
-    /// One vector for each text, in the order of the texts.
-    pub vectors: Vec<Vec<f32>>,
-    /// The model that answered.
-    pub model: String,
-    /// The tokens of the texts.
-    pub input_tokens: u64,
 }
 
 /// An answer of the driver. Each kind of request has its own kind of answer.
@@ -184,7 +162,7 @@ pub enum HostAnswer {
     /// To `Complete`, in the order of the requests.
     Replies(Vec<Result<models::ModelReply, HostError>>),
     /// To `Embed`.
-    Embeddings(Result<Embeddings, HostError>),
+    Embeddings(Result<models::Embeddings, HostError>),
     /// To `AskHuman`.
     Human(request::HumanAnswer),
     /// To `Fetch`, in the order of the requests.

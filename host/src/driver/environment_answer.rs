@@ -1,5 +1,4 @@
-//! Answers to the requests of guests that read the environment, and to those for which there is no
-//! service.
+//! Answers to the requests of guests that read the environment.
 
 use std::sync::Arc;
 
@@ -58,14 +57,6 @@ pub(crate) fn recall(mut messages: Vec<Arc<Message>>, max_bytes: u32) -> HostAns
         omitted -= 1;
     }
     HostAnswer::Messages(messages.split_off(omitted))
-}
-
-/// Returns the answer to a request for vectors. No provider has them yet.
-pub(crate) fn embed() -> HostAnswer {
-    HostAnswer::Embeddings(Err(HostError::new(
-        HostErrorKind::Invalid,
-        "the provider of this model has no embeddings",
-    )))
 }
 
 fn unknown_scope_error(stepper: &Stepper, name: &str) -> HostError {

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::attempt_runner::{AttemptEnd, AttemptRunner};
 use super::attempts::{AttemptSignal, Attempts, GRACE_PERIOD};
-use super::environment_answer::{embed, list_keys, read_key, recall};
+use super::environment_answer::{list_keys, read_key, recall};
 use super::files::ActionFiles;
 use super::host_calls::{
     AdmissionDecision, GuestBatch, HostCalls, LocalAnswer, RecordedQuestion, ReturnedCall,
@@ -29,7 +29,7 @@ use crate::gateway::{
 use crate::services::http::{self, HttpClient};
 use crate::services::human::HumanQuestion;
 use crate::services::models::config::ModelNames;
-use crate::services::models::{self, ModelCaller, ModelRequest, Models};
+use crate::services::models::{self, EmbedRequest, ModelCaller, ModelRequest, Models};
 use crate::services::outbound::OutboundBatch;
 
 /// The running guests.
@@ -256,12 +256,9 @@ impl Guests {
                 label,
             } => {
                 let label = label.as_deref();
-                recall(
-                    journal.recall_messages(activation, label, limit as usize),
-                    max_bytes,
-                )
+                let recent = journal.recall_messages(activation, label, limit as usize);
+                recall(recent, max_bytes)
             }
-            GuestRequest::Embed(_) => embed(),
             GuestRequest::StoredFile(digest) => {
                 HostAnswer::File(journal.store_ref().blob(&digest)?)
             }
@@ -287,6 +284,10 @@ impl Guests {
                 let batch = self.model_batch(caller, requests, &blobs);
                 return self.submit(id, GuestBatch::new(batch, allowance, reply), journal);
             }
+            GuestRequest::Embed(request) => {
+                let batch = self.embedding(journal.stepper().team().role(role), request);
+                return self.submit(id, GuestBatch::new(batch, allowance, reply), journal);
+            }
             GuestRequest::Fetch(requests) => {
                 let plugin = self.attempts.plugin(id);
                 let batch = http::outbound_batch(requests, &self.http, plugin);
@@ -295,6 +296,15 @@ impl Guests {
         };
         let _ = reply.send(answer);
         Ok(())
+    }
+
+    fn embedding(&self, role: &Role, request: EmbedRequest) -> OutboundBatch {
+        let models = self.models.as_ref();
+        let names = match models {
+            Some(models) => models.names(),
+            None => &ModelNames::default(),
+        };
+        models::outbound_embedding(request, models, names, role.model.as_deref())
     }
 
     fn model_batch(

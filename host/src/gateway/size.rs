@@ -5,8 +5,8 @@ use strata_core::record::json::Json;
 use strata_core::record::message::Message;
 use strata_core::record::request;
 
-use super::{EmbedRequest, Embeddings, GuestRequest, HostAnswer, HostError, HostErrorKind};
-use crate::services::models::{ModelReply, ModelRequest, ToolDefinition};
+use super::{GuestRequest, HostAnswer, HostError, HostErrorKind};
+use crate::services::models::{EmbedRequest, Embeddings, ModelReply, ModelRequest, ToolDefinition};
 use crate::services::{http, human};
 
 /// What an item of a list counts besides its text, so that many empty items are not free.
@@ -106,7 +106,7 @@ fn message_bytes(message: &Message) -> usize {
     MESSAGE_BYTES + message.content.len() + data + to + names + parts
 }
 
-fn embeddings_bytes(embeddings: &Embeddings) -> usize {
+pub(crate) fn embeddings_bytes(embeddings: &Embeddings) -> usize {
     let vector = |vector: &Vec<f32>| ITEM_BYTES + vector.len() * size_of::<f32>();
     embeddings.model.len() + embeddings.vectors.iter().map(vector).sum::<usize>()
 }

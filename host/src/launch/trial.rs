@@ -17,7 +17,7 @@ use strata_core::record::turn::{
 };
 use strata_core::record::work::CallResult;
 use strata_core::state::environment::Environment;
-use strata_core::team::tools::{CallOrder, HistoryUse, Tool, ToolChoice, ToolFaults, ToolLoop};
+use strata_core::team::tools::{CallOrder, Tool, ToolFaults, ToolLoop};
 use strata_core::team::{React, RetryPolicy};
 
 use super::attached_files::AttachedFiles;
@@ -252,9 +252,6 @@ fn tool_loop(action: &str) -> React {
         max_calls: 1,
         order: CallOrder::Parallel,
         faults: ToolFaults::Stop,
-        history: HistoryUse::None,
-        tool_choice: ToolChoice::Auto,
-        instructions: String::new(),
         retry: RetryPolicy {
             retries: 0,
             backoff_ms: 0,
@@ -262,7 +259,6 @@ fn tool_loop(action: &str) -> React {
         tools: vec![Tool {
             name: action.to_owned(),
             target: TARGET,
-            approval: None,
             faults: None,
             order: CallOrder::Parallel,
         }],

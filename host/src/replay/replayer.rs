@@ -9,7 +9,7 @@ use strata_core::machine::stepper::{IllegalEvent, Stepper};
 use strata_core::record::event::Event;
 use strata_core::record::file::{FileChange, PathContent};
 use strata_core::record::host_call::{CallOutcome, HostCall, HostCallKind};
-use strata_core::record::id::Digest;
+use strata_core::record::id::{Digest, RoleId};
 use strata_core::record::request::HumanAnswer;
 use strata_core::record::work::{ActivationKey, CallKey};
 use strata_core::state::environment::scope::ScopeKey;
@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::blob::Blobs;
 use crate::driver::{
     ActionFiles, AttemptRunner, HostServices, PreparedAttempt, action_budget_error, decode_random,
-    decode_time, embed, list_keys, model_caller, read_key, recall, request_number,
+    decode_time, list_keys, model_caller, read_key, recall, request_number,
 };
 use crate::gateway::{
     GUEST_REQUEST_QUEUE, GuestRequest, HostAnswer, HostError, HostErrorKind, PendingGuestRequest,
@@ -27,7 +27,7 @@ use crate::gateway::{
 use crate::services::http::{self, HttpClient};
 use crate::services::human::HumanQuestion;
 use crate::services::models::config::ModelNames;
-use crate::services::models::{self, ModelRequest};
+use crate::services::models::{self, EmbedRequest, ModelRequest};
 use crate::services::outbound::OutboundBatch;
 use crate::storage::StoreError;
 
@@ -192,13 +192,8 @@ impl Replayer {
             }
             GuestRequest::ClockStart => {
                 let (clock, start) = (HostCallKind::Clock, WASI_CLOCK_START);
-                return Ok(answer_from_record(
-                    reply,
-                    clock,
-                    start,
-                    recorded,
-                    time_answer,
-                ));
+                let answered = answer_from_record(reply, clock, start, recorded, time_answer);
+                return Ok(answered);
             }
             GuestRequest::Random { length } => {
                 let (random, length) = (HostCallKind::Random, length.to_string());
@@ -213,6 +208,10 @@ impl Replayer {
             GuestRequest::AskHuman(question) => return Ok(answer_human(reply, question, recorded)),
             GuestRequest::Complete { requests, .. } => {
                 let batch = self.model_batch(call, requests);
+                return Ok(self.answer_batch(call, batch, reply, known));
+            }
+            GuestRequest::Embed(request) => {
+                let batch = self.embedding(call.role, request);
                 return Ok(self.answer_batch(call, batch, reply, known));
             }
             GuestRequest::Fetch(requests) => {
@@ -241,7 +240,6 @@ impl Replayer {
                 max_bytes,
                 label,
             } => self.recent(call.activation(), limit, max_bytes, label.as_deref()),
-            GuestRequest::Embed(_) => embed(),
         };
         // It is no error if the guest is gone.
         let _ = reply.send(answer);
@@ -259,6 +257,15 @@ impl Replayer {
             .stepper
             .recent_memory(activation, label, limit as usize);
         recall(recent, max_bytes)
+    }
+
+    fn embedding(&self, role: RoleId, request: EmbedRequest) -> OutboundBatch {
+        let names = match &self.models {
+            Some(names) => names,
+            None => &ModelNames::default(),
+        };
+        let role_model = self.stepper.team().role(role).model.as_deref();
+        models::outbound_embedding(request, None, names, role_model)
     }
 
     fn model_batch(&self, call: CallKey, requests: Vec<ModelRequest>) -> OutboundBatch {

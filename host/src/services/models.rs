@@ -8,6 +8,7 @@
 pub mod action_choice;
 mod charge;
 pub mod config;
+mod embedding;
 mod endpoint;
 mod media;
 mod outbound;
@@ -24,10 +25,12 @@ mod think_tags;
 mod tokens;
 
 pub use charge::Charge;
+pub(crate) use embedding::outbound_embedding;
+pub use embedding::{EmbedCall, EmbedRequest, Embeddings};
 pub use media::describe_named as describe_named_media;
 pub(crate) use outbound::{no_model_error, outbound_batch};
 pub use record::LINE_BEGINNING as RECORD_BEGINNING;
-pub use registry::{CompletedCall, FailedCall, ModelCall, ModelCaller, Models};
+pub use registry::{CompletedCall, CompletedEmbedding, FailedCall, ModelCall, ModelCaller, Models};
 pub(crate) use reply_check::strip_code_fence;
 pub use request::{ModelReply, ModelRequest, ToolDefinition, user_message};
 pub use strata_core::record::host_call::FinishReason;

@@ -183,6 +183,10 @@ pub fn response_text(call: &HostCall) -> String {
         .flatten();
     let text = match reply {
         Some(reply) => Some(reply.summary()),
+        None if response["vectors"].is_array() => {
+            let count = response["vectors"].as_array().map_or(0, Vec::len);
+            Some(format!("{count} vectors"))
+        }
         None => ["body", "message"]
             .iter()
             .find_map(|field| response[*field].as_str().map(str::to_owned)),

@@ -108,6 +108,17 @@ impl StepResults {
                 let read = self.ask_model(llm, model.as_deref(), schema.as_ref())?;
                 self.reads.push(read);
             }
+            Operation::Embed {
+                embed,
+                model,
+                dimensions,
+            } => {
+                let mut request = llm::EmbedRequest::new(embed);
+                request.model.clone_from(model);
+                request.dimensions = *dimensions;
+                let vectors = request.send()?.vectors;
+                self.reads.push(serde_json::to_string(&vectors)?);
+            }
             Operation::Image { image } => self.images.push(read_image(image)?),
             Operation::Now { now } if *now => {
                 self.reads.push(format!("{:.0}", clock::unix_time_ms()))

@@ -76,6 +76,13 @@ pub enum Operation {
         /// The JSON Schema that the reply has to match. The value read is then its data.
         schema: Option<Value>,
     },
+    /// Asks for the vectors of texts. The value read is JSON without spaces.
+    Embed {
+        embed: Vec<String>,
+        /// The model; by default that of the role.
+        model: Option<String>,
+        dimensions: Option<u32>,
+    },
     /// Adds an image to the next `llm`.
     Image { image: String },
     /// Reads the clock.

@@ -18,6 +18,18 @@ fn output_of(host: &mut Host, steps: Value) -> String {
 }
 
 #[test]
+fn vectors_are_read_as_json() {
+    let mut host = Host::new().embeddings(vec![vec![1.0, -0.5], vec![0.25, 0.0]]);
+    let steps = json!([{ "embed": ["a", "b"], "dimensions": 2 }, { "say": "{reads}" }]);
+    assert_eq!(output_of(&mut host, steps), "[[1.0,-0.5],[0.25,0.0]]");
+    let asked = &host.embed_requests()[0];
+    assert_eq!(
+        (&asked.texts[..], asked.dimensions),
+        (&["a".to_owned(), "b".to_owned()][..], Some(2))
+    );
+}
+
+#[test]
 fn without_a_say_the_content_is_the_actions_name_and_ok() {
     let mut host = Host::new();
     let bare = host.run::<Probe>(Call::new().action("p")).unwrap();

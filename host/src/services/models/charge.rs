@@ -2,6 +2,7 @@
 
 use strata_core::record::conversation::TokenUsage;
 use strata_core::record::money::Usd;
+use strata_core::record::spending::Amount;
 
 use super::StreamObserver;
 use super::config::Price;
@@ -28,6 +29,15 @@ impl Charge {
     fn add(&mut self, other: Self) {
         self.cost += other.cost;
         self.usage = add_usage(self.usage, other.usage);
+    }
+}
+
+impl From<Charge> for Amount {
+    fn from(charge: Charge) -> Self {
+        Self {
+            usd: charge.cost,
+            tokens: charge.usage.total(),
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 //! `key`. A reply is streamed only if there is a listener.
 
 mod clients;
+mod embedding;
 mod failure;
 mod key;
 mod receive;
@@ -13,6 +14,7 @@ mod retry;
 mod sse;
 
 pub(super) use clients::HttpClients;
+pub(super) use embedding::embed;
 pub(super) use failure::{Outlook, RequestFailure};
 pub(super) use retry::outlook_of_status;
 
@@ -25,7 +27,7 @@ use strata_core::record::conversation::{AssistantPart, TokenUsage};
 
 use self::failure::AttemptFailure;
 use self::key::{ApiKey, KeyRedactor};
-use self::retry::RetryDecision;
+use self::retry::{Retries, RetryDecision};
 use super::charge::CallAccount;
 use super::config::{ConfigError, Endpoint, ModelSettings, ProtocolName, table_name};
 use super::media::MediaBytes;
@@ -137,7 +139,7 @@ impl ModelEndpoint {
         } else {
             TransferMode::Unstreamed
         };
-        let mut retries = 0;
+        let mut retries = Retries::new(self, question.model, self.display_url(question.model));
         loop {
             let encoded = self.encode(question, transfer)?;
             question.pace.wait().await;
@@ -156,22 +158,7 @@ impl ModelEndpoint {
                 transfer = TransferMode::Unstreamed;
                 continue;
             }
-            account.add_loss(failure.usage);
-            let wait = failure.retry.delay(self.backoff, retries);
-            let Some(wait) = wait.filter(|_| retries < self.retries) else {
-                let url = self.display_url(question.model);
-                return Err(failure.into_request_failure(question.model, &url, retries));
-            };
-            retries += 1;
-            tracing::warn!(
-                model = question.model,
-                retry = retries,
-                wait_ms = wait.as_millis() as u64,
-                "{}",
-                failure.message
-            );
-            account.waits_again();
-            tokio::time::sleep(wait).await;
+            retries.wait_after(failure, account).await?;
         }
     }
 
@@ -212,7 +199,7 @@ impl ModelEndpoint {
         if !response.status().is_success() {
             let transfer = encoded.transfer;
             return Err(self
-                .error_response_failure(&mut response, transfer, question)
+                .error_response_failure(&mut response, transfer, Some(question))
                 .await);
         }
         let value = self

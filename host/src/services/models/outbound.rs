@@ -10,7 +10,7 @@ use strata_core::record::json::Json;
 use strata_core::record::spending::Amount;
 use strata_core::state::environment::Environment;
 
-use super::config::ModelNames;
+use super::config::{ModelNames, ModelTarget};
 use super::{
     Charge, CompletedCall, DispatchState, FailedCall, ModelCall, ModelCaller, ModelRequest, Models,
     StreamObserver,
@@ -94,11 +94,7 @@ impl OutboundCall for OutboundModelCall {
 
     fn expected_cost(&self) -> Result<Amount, HostError> {
         let models = self.models.as_ref().ok_or_else(no_model_error)?;
-        let expected = models.estimate(&self.call);
-        Ok(Amount {
-            usd: expected.cost,
-            tokens: expected.usage.total(),
-        })
+        Ok(models.estimate(&self.call).into())
     }
 
     fn dispatch_state(&self) -> DispatchState {
@@ -106,15 +102,7 @@ impl OutboundCall for OutboundModelCall {
     }
 
     fn unsent(&self, used: Charge) -> OutboundResult {
-        OutboundResult {
-            cost: used.cost,
-            model: Some(ModelUse {
-                name: self.call.target.name.clone(),
-                usage: used.usage,
-                ..ModelUse::default()
-            }),
-            ..OutboundResult::unsent()
-        }
+        unsent_request(&self.call.target, used)
     }
 
     fn send(self: Arc<Self>, context: SendContext) -> BoxFuture<'static, OutboundResult> {
@@ -145,24 +133,46 @@ async fn complete(
 ) -> OutboundResult {
     match models.complete(call, observer).await {
         Ok(CompletedCall { reply, cost, used }) => {
-            let bytes = reply_bytes(&reply);
-            let result = match allowance.take(bytes) {
-                Err(error) if bytes > MAX_RECORDED_REPLY_BYTES => OutboundResult::failed(error),
-                Ok(()) | Err(_) => OutboundResult::answered(Json::from(
-                    serde_json::to_value(&reply).unwrap_or_default(),
-                )),
-            };
+            let answer = serde_json::to_value(&reply).unwrap_or_default();
             OutboundResult {
                 cost,
                 model: Some(used),
-                ..result
+                ..paid_answer(answer.into(), reply_bytes(&reply), allowance)
             }
         }
-        Err(FailedCall { error, cost, used }) => OutboundResult {
-            cost,
-            model: Some(used),
-            ..OutboundResult::failed(error)
-        },
+        Err(failed) => model_failed(failed),
+    }
+}
+
+/// Returns the result of a call whose answer has `bytes` bytes. A small answer is recorded even if the
+/// guest must not receive it.
+pub(super) fn paid_answer(answer: Json, bytes: usize, allowance: &Allowance) -> OutboundResult {
+    match allowance.take(bytes) {
+        Err(error) if bytes > MAX_RECORDED_REPLY_BYTES => OutboundResult::failed(error),
+        Ok(()) | Err(_) => OutboundResult::answered(answer),
+    }
+}
+
+/// Returns the result of a call that no model answered.
+pub(super) fn model_failed(failed: FailedCall) -> OutboundResult {
+    OutboundResult {
+        cost: failed.cost,
+        model: Some(failed.used),
+        ..OutboundResult::failed(failed.error)
+    }
+}
+
+/// Returns the result of a call that is given up before its request is sent, or sent again. `used` is
+/// the charge for earlier tries.
+pub(super) fn unsent_request(target: &ModelTarget, used: Charge) -> OutboundResult {
+    OutboundResult {
+        cost: used.cost,
+        model: Some(ModelUse {
+            name: target.name.clone(),
+            usage: used.usage,
+            ..ModelUse::default()
+        }),
+        ..OutboundResult::unsent()
     }
 }
 

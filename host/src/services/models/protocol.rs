@@ -10,6 +10,7 @@ mod anthropic;
 mod assembler;
 mod body;
 mod context_overflow;
+mod embeddings;
 mod gemini;
 mod json_writer;
 mod openai;
@@ -20,6 +21,7 @@ mod tools;
 pub(super) use assembler::{Assembler, StreamProgress};
 pub(super) use body::RequestBody;
 pub(super) use context_overflow::is_context_overflow;
+pub(super) use embeddings::{EmbeddingProtocol, ParsedEmbeddings};
 pub(super) use reply::{ParsedReply, ReplyProblem, UnusableReply, read_reply};
 
 use std::fmt;
@@ -126,6 +128,11 @@ pub(super) trait ModelProtocol: fmt::Debug + Send + Sync {
 
     /// Reads a reply. What it does not contain is left out.
     fn parse_reply(&self, reply: &Value, context: ReplyContext<'_>) -> ParsedReply;
+
+    /// Returns how the provider is asked for vectors, or `None` if it has none.
+    fn embeddings(&self) -> Option<&dyn EmbeddingProtocol> {
+        None
+    }
 }
 
 /// A header that contains a key.

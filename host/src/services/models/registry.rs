@@ -4,6 +4,8 @@
 //! The providers are in `endpoint`, `scripted` and `record`. Budgets and grants belong to the
 //! driver.
 
+mod embedding;
+
 use std::collections::BTreeMap;
 
 use strata_core::record::conversation::TokenUsage;
@@ -23,6 +25,8 @@ use super::reply_check::ReplyCheck;
 use super::scripted::ScriptedProvider;
 use super::tokens::expected_usage;
 use super::{Charge, ModelReply, ModelRequest, StreamObserver};
+pub use embedding::CompletedEmbedding;
+
 use crate::blob::Blobs;
 use crate::gateway::{HostError, HostErrorKind};
 use crate::services::variables::Variables;

@@ -28,7 +28,7 @@ use crate::sha256::sha256;
 const ID_BYTES: usize = 8;
 
 /// The name of the answering model if neither the request nor the team names one.
-const DEFAULT_MODEL: &str = "scripted";
+pub(super) const DEFAULT_MODEL: &str = "scripted";
 
 /// A provider that answers from a file.
 #[derive(Debug)]

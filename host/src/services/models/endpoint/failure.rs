@@ -190,12 +190,12 @@ impl ModelEndpoint {
         AttemptFailure { usage, ..failure }
     }
 
-    /// Returns the failure for an error response.
+    /// Returns the failure for an error response. `question` is what was asked, if it was for a reply.
     pub(super) async fn error_response_failure(
         &self,
         response: &mut Response,
         transfer: TransferMode,
-        question: Question<'_>,
+        question: Option<Question<'_>>,
     ) -> AttemptFailure {
         let status = response.status();
         let headers = response.headers().clone();
@@ -217,7 +217,7 @@ impl ModelEndpoint {
         let hint = if is_quota {
             QUOTA_HINT.to_owned()
         } else if self.protocol_name == ProtocolName::OpenAi
-            && rejects_tools_without_effort(status, stated, question)
+            && question.is_some_and(|asked| rejects_tools_without_effort(status, stated, asked))
         {
             EFFORT_HINT.to_owned()
         } else {

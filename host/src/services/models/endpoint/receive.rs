@@ -73,18 +73,31 @@ impl ModelEndpoint {
         response: &mut Response,
         beginning: Vec<u8>,
     ) -> Result<Value, AttemptFailure> {
+        let bytes = self
+            .receive_rest(response, beginning, MAX_REPLY_BYTES)
+            .await?;
+        self.parse_unstreamed(&bytes)
+    }
+
+    /// Reads a response of at most `max_bytes` to its end, after its `beginning`.
+    pub(super) async fn receive_rest(
+        &self,
+        response: &mut Response,
+        beginning: Vec<u8>,
+        max_bytes: usize,
+    ) -> Result<Vec<u8>, AttemptFailure> {
         let mut bytes = beginning;
         while let Some(chunk) = response
             .chunk()
             .await
             .map_err(|e| self.connection_failure(e))?
         {
-            if bytes.len() + chunk.len() > MAX_REPLY_BYTES {
+            if bytes.len() + chunk.len() > max_bytes {
                 return Err(too_large_failure());
             }
             bytes.extend_from_slice(&chunk);
         }
-        self.parse_unstreamed(&bytes)
+        Ok(bytes)
     }
 
     fn parse_unstreamed(&self, bytes: &[u8]) -> Result<Value, AttemptFailure> {

@@ -6,8 +6,10 @@ use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 
-use super::failure::Outlook;
+use super::ModelEndpoint;
+use super::failure::{AttemptFailure, Outlook, RequestFailure};
 use crate::services::client::{backoff_delay, requested_delay};
+use crate::services::models::charge::CallAccount;
 use crate::services::models::protocol::is_context_overflow;
 use crate::services::models::tokens::parse_token_count;
 
@@ -32,6 +34,52 @@ impl RetryDecision {
             Self::Backoff => Some(backoff_delay(first, retries)),
             Self::After(wait) => Some(wait),
         }
+    }
+}
+
+/// The retries of a request.
+pub(super) struct Retries<'a> {
+    endpoint: &'a ModelEndpoint,
+    /// The provider's id of the model.
+    model: &'a str,
+    /// The address, for messages.
+    display_url: String,
+    /// How many were made.
+    made: u32,
+}
+
+impl<'a> Retries<'a> {
+    pub(super) fn new(endpoint: &'a ModelEndpoint, model: &'a str, display_url: String) -> Self {
+        Self {
+            endpoint,
+            model,
+            display_url,
+            made: 0,
+        }
+    }
+
+    /// Charges a failed request, and waits until it may be sent again. Fails if it is not sent again.
+    pub(super) async fn wait_after(
+        &mut self,
+        failure: AttemptFailure,
+        account: &mut CallAccount<'_>,
+    ) -> Result<(), RequestFailure> {
+        account.add_loss(failure.usage);
+        let wait = failure.retry.delay(self.endpoint.backoff, self.made);
+        let Some(wait) = wait.filter(|_| self.made < self.endpoint.retries) else {
+            return Err(failure.into_request_failure(self.model, &self.display_url, self.made));
+        };
+        self.made += 1;
+        tracing::warn!(
+            model = self.model,
+            retry = self.made,
+            wait_ms = wait.as_millis() as u64,
+            "{}",
+            failure.message
+        );
+        account.waits_again();
+        tokio::time::sleep(wait).await;
+        Ok(())
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod addresses;
 mod conformance;
+mod embedding;
 mod hints;
 mod key;
 pub mod server;

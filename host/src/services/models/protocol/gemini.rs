@@ -5,15 +5,19 @@
 //! kept as an opaque part behind that part.
 
 mod builder;
+mod embeddings;
 mod request;
 
 use reqwest::Url;
 use serde_json::{Map, Value, json};
 use strata_core::record::conversation::AssistantPart;
 
+use self::embeddings::BatchEmbedContents;
 use super::assembler::ReplyBuilder;
 use super::reply::{ParsedReply, ReplyProblem, SentToolCall, items_of, name_of, text_of};
-use super::{KeyHeader, ModelProtocol, Outbound, ReplyContext, RequestBody, TransferMode};
+use super::{
+    EmbeddingProtocol, KeyHeader, ModelProtocol, Outbound, ReplyContext, RequestBody, TransferMode,
+};
 use crate::gateway::HostError;
 use crate::services::models::FinishReason;
 use crate::services::models::tokens::{ReportedUsage, first_count};
@@ -27,17 +31,19 @@ const SIGNATURE: &str = "thoughtSignature";
 /// What precedes the name of a model in the provider's own lists.
 const MODEL_PREFIX: &str = "models/";
 
+/// Returns the address of a method of a model.
+fn method_url(base: &Url, model: &str, method: &str) -> Url {
+    let model = model.strip_prefix(MODEL_PREFIX).unwrap_or(model);
+    super::append_path(base, &["v1beta", "models", &format!("{model}:{method}")])
+}
+
 impl ModelProtocol for GenerateContent {
     fn url(&self, base: &Url, model: &str, transfer: TransferMode) -> Url {
-        let model = model.strip_prefix(MODEL_PREFIX).unwrap_or(model);
         let method = match transfer {
             TransferMode::Unstreamed => "generateContent",
             TransferMode::Streamed => "streamGenerateContent",
         };
-        let mut url = super::append_path(base, &["v1beta", "models"]);
-        if let Ok(mut path) = url.path_segments_mut() {
-            path.push(&format!("{model}:{method}"));
-        }
+        let mut url = method_url(base, model, method);
         if transfer == TransferMode::Streamed {
             url.query_pairs_mut().append_pair("alt", "sse");
         }
@@ -57,6 +63,10 @@ impl ModelProtocol for GenerateContent {
 
     fn builder(&self) -> Box<dyn ReplyBuilder> {
         Box::<builder::ContentBuilder>::default()
+    }
+
+    fn embeddings(&self) -> Option<&dyn EmbeddingProtocol> {
+        Some(&BatchEmbedContents)
     }
 
     fn parse_reply(&self, reply: &Value, context: ReplyContext<'_>) -> ParsedReply {

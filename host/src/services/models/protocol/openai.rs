@@ -5,6 +5,7 @@
 //! required of a reply: a message in one of its choices.
 
 mod builder;
+mod embeddings;
 mod request;
 mod tool_calls;
 
@@ -17,8 +18,11 @@ use super::reply::{
     ParsedReply, ReplyProblem, SentToolCall, items_of, name_of, stated_error, text_of,
 };
 use super::{
-    KeyHeader, ModelProtocol, Outbound, ReplyContext, RequestBody, TransferMode, append_path,
+    EmbeddingProtocol, KeyHeader, ModelProtocol, Outbound, ReplyContext, RequestBody, TransferMode,
+    append_path,
 };
+pub(super) use embeddings::OpenAiEmbeddings;
+
 use crate::gateway::HostError;
 use crate::services::models::FinishReason;
 use crate::services::models::tokens::{ReportedUsage, first_count};
@@ -68,6 +72,10 @@ impl ModelProtocol for ChatCompletions {
 
     fn builder(&self) -> Box<dyn ReplyBuilder> {
         Box::<builder::CompletionBuilder>::default()
+    }
+
+    fn embeddings(&self) -> Option<&dyn EmbeddingProtocol> {
+        Some(&OpenAiEmbeddings)
     }
 
     fn parse_reply(&self, reply: &Value, context: ReplyContext<'_>) -> ParsedReply {

@@ -13,10 +13,12 @@ use strata_core::record::conversation::{
 
 use super::assembler::ReplyBuilder;
 use super::json_writer::{self, ListWriter};
+use super::openai::OpenAiEmbeddings;
 use super::reply::{ParsedReply, ReplyProblem, SentToolCall, items_of, name_of, text_of};
 use super::tools::{SCHEMA_NAME, SchemaText, mapped_id};
 use super::{
-    KeyHeader, ModelProtocol, Outbound, ReplyContext, RequestBody, TransferMode, append_path,
+    EmbeddingProtocol, KeyHeader, ModelProtocol, Outbound, ReplyContext, RequestBody, TransferMode,
+    append_path,
 };
 use crate::gateway::HostError;
 use crate::services::models::FinishReason;
@@ -71,6 +73,10 @@ impl ModelProtocol for Responses {
 
     fn builder(&self) -> Box<dyn ReplyBuilder> {
         Box::<builder::ResponseBuilder>::default()
+    }
+
+    fn embeddings(&self) -> Option<&dyn EmbeddingProtocol> {
+        Some(&OpenAiEmbeddings)
     }
 
     fn parse_reply(&self, reply: &Value, context: ReplyContext<'_>) -> ParsedReply {
