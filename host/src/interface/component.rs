@@ -34,7 +34,8 @@ pub fn functions_document(component: &[u8]) -> Result<Value, SchemasTooLarge> {
     Ok(json!({ "functions": functions, "$defs": definitions }))
 }
 
-/// Returns the manifest of a function that is used as an action: its name, and its documentation.
+/// Returns the manifest of a function that is used as an action: its name, its documentation, and
+/// the schema of its parameters.
 pub fn function_manifest(component: &[u8], function: &str) -> ComponentManifest {
     let decoded = decode_component(component);
     let written = decoded.as_ref().and_then(|(resolve, world)| {
@@ -50,8 +51,24 @@ pub fn function_manifest(component: &[u8], function: &str) -> ComponentManifest 
     ComponentManifest {
         name: function.to_owned(),
         description: super::join_lines(&written.unwrap_or_default()),
+        input_schema: parameters_schema(component, function),
         ..ComponentManifest::default()
     }
+}
+
+/// Returns the JSON Schema of a function's parameters, as text. Returns `None` if it would be too
+/// large.
+fn parameters_schema(component: &[u8], function: &str) -> Option<String> {
+    let mut document = functions_document(component).ok()?;
+    let mut schema = document["functions"][function]["parameters"].take();
+    let definitions = document["$defs"].take();
+    if schema.is_null() {
+        return None;
+    }
+    if definitions.as_object().is_some_and(|all| !all.is_empty()) {
+        schema["$defs"] = definitions;
+    }
+    Some(schema.to_string())
 }
 
 /// Returns a component's manifest as JSON, with its schemas as JSON rather than as text.

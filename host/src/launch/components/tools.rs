@@ -4,13 +4,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde_json::Value;
+#[cfg(test)]
+use serde_json::json;
 use strata_core::record::id::{RoleId, Slot, SlotKind};
-use strata_core::record::json;
+use strata_core::record::json::parse_untrusted;
 use strata_core::record::turn::ToolRef;
 
 use crate::launch::Notice;
 use crate::manifest::Definition;
-use crate::plugin::CompiledSchema;
+use crate::plugin::{CompiledSchema, Plugin};
 use crate::sandbox::ComponentInfo;
 use crate::tools::ToolRole;
 
@@ -41,7 +44,7 @@ pub(super) fn describe_tools(
                 tool.description = Some(info.manifest.description.clone());
             }
             if let (None, Some(text)) = (&tool.input_schema, &info.manifest.input_schema) {
-                match compile(text) {
+                match compile(text, definition.plugins.get(&slot)) {
                     Ok(schema) => tool.input_schema = Some(schema),
                     Err(why) => {
                         let name = definition.team.slot_name(slot);
@@ -57,7 +60,40 @@ pub(super) fn describe_tools(
     roles
 }
 
-fn compile(text: &str) -> Result<CompiledSchema, String> {
-    let schema = json::parse_untrusted(text).map_err(|error| error.to_string())?;
+fn compile(text: &str, plugin: Option<&Plugin>) -> Result<CompiledSchema, String> {
+    let mut schema = parse_untrusted(text).map_err(|error| error.to_string())?;
+    if let Some(plugin) = plugin.filter(|plugin| plugin.function.is_some()) {
+        leave_out_bound(&mut schema, &plugin.config.value());
+    }
     CompiledSchema::compile_bounded(&schema)
+}
+
+/// Changes the schema of a function's parameters to that of the arguments which a call can give:
+/// without those that the `config` of the action sets (`args`), and with those for which it has a
+/// default (`defaults`) as optional.
+fn leave_out_bound(schema: &mut Value, config: &Value) {
+    let is_in = |table: &str, name: &str| config[table].get(name).is_some();
+    if let Some(properties) = schema["properties"].as_object_mut() {
+        properties.retain(|name, _| !is_in("args", name));
+    }
+    if let Some(required) = schema["required"].as_array_mut() {
+        required.retain(|name| {
+            let name = name.as_str().unwrap_or_default();
+            !is_in("args", name) && !is_in("defaults", name)
+        });
+    }
+}
+
+#[test]
+fn arguments_that_the_team_file_sets_are_not_asked_for() {
+    let mut schema = json!({
+        "properties": { "text": {}, "head": {}, "count": {} },
+        "required": ["text", "head", "count"],
+    });
+    let config = json!({ "args": { "text": "To be!" }, "defaults": { "head": "Hamlet" } });
+    leave_out_bound(&mut schema, &config);
+    let expected = json!({ "properties": { "head": {}, "count": {} }, "required": ["count"] });
+    assert_eq!(schema, expected);
+    leave_out_bound(&mut schema, &Value::Null);
+    assert_eq!(schema, expected);
 }
