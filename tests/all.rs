@@ -64,6 +64,7 @@
 //! | `foreign_component` | components that were not made for this host |
 //! | `scaffold` | what `new` creates can be built and run |
 //! | `scripts` | source files that run without a build |
+//! | `tools` | roles whose model works in a loop with tools |
 //! | `scopes` | the scopes that roles read and write |
 //! | `escapes` | text of guests is shown without effect on the terminal |
 //! | `attended` | answers and messages that arrive while a team waits |
@@ -159,6 +160,7 @@ mod strangers;
 mod stream;
 mod terminal;
 mod together;
+mod tools;
 mod trial;
 mod trust;
 mod web;

@@ -262,6 +262,7 @@ pages! {
     files_are_written_as_the_page_says = "files",
     models_are_configured_as_the_page_says = "models",
     servers_of_models_are_configured_as_the_page_says = "model-servers",
+    models_call_tools_as_the_page_says = "tools",
     money_is_counted_as_the_page_says = "money",
     skills_are_on_the_shelf_as_the_page_says = "skills",
     a_run_is_made_again_as_the_page_says = "replay",
