@@ -33,6 +33,7 @@
 //! | `joins` | joins in events, in `inspect` and in a stalled team; several faults before a join |
 //! | `metagpt` | teams that MetaGPT saved |
 //! | `strangers` | storage that another user wrote: nothing that its team file names is used |
+//! | `databases` | runs in PostgreSQL: the same as in a directory; their owner; what cannot be used |
 //! | `storage` | storage that is absent, empty, foreign, read-only, full, damaged or newer |
 //! | `lost` | a lost or damaged log; pipes instead of files; files that are not overwritten |
 //! | `components` | components that cannot be used |
@@ -98,6 +99,7 @@ mod children;
 mod compile_cache;
 mod components;
 mod crash;
+mod databases;
 mod describing;
 mod dev;
 mod documents;

@@ -68,6 +68,11 @@ const RULES: &[Rule] = &[
         only: &["host/src/storage"],
     },
     Rule {
+        what: "the client of PostgreSQL",
+        marks: &["tokio_postgres"],
+        only: &["host/src/storage/postgres"],
+    },
+    Rule {
         what: "the names of what lies in the storage directory",
         marks: &["\"team.db", "\"team.json\"", "\"team.lock\""],
         only: &["host/src/storage"],
@@ -122,7 +127,9 @@ const RULES: &[Rule] = &[
             "host/src/driver/clock",
             "host/src/sandbox/limits",
             "host/src/sandbox/engine/cache",
-            "host/src/storage/directory/file",
+            "host/src/storage/directory",
+            // How long a heartbeat has not risen, and how long a server is waited for.
+            "host/src/storage/postgres",
             // For the date of a `Retry-After` in a response without a `Date`.
             "host/src/services/client",
         ],
@@ -130,7 +137,7 @@ const RULES: &[Rule] = &[
     Rule {
         what: "randomness",
         marks: &["rand::", "getrandom", "Uuid::new_v4"],
-        only: &["host/src/sandbox/capability", "host/src/launch/start"],
+        only: &["host/src/sandbox/capability", "host/src/random_id"],
     },
     Rule {
         what: "arguments, the end of the process",
@@ -172,6 +179,8 @@ const RULES: &[Rule] = &[
             "host/src/user",
             // The directories of programs.
             "host/src/services/external",
+            // The user and the password, as for PostgreSQL's own programs.
+            "host/src/storage/database_url",
         ],
     },
     Rule {

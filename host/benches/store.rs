@@ -1,5 +1,6 @@
 //! The cost of the store, compared with that of the disk:
-//! `cargo bench -p strata-host --bench store`.
+//! `cargo bench -p strata-host --bench store`. With `STRATA_TEST_POSTGRES`, the cost of a store in
+//! that database.
 //!
 //! Ratios are those of the medians of one run. Both sides are measured in turns, so that
 //! disturbances affect both equally.
@@ -27,6 +28,8 @@ use strata_host::storage::{
 
 /// The content of each output. The message has about 400 bytes.
 const CONTENT: usize = 300;
+/// The variable with the URL of a database. With it, appends there are measured instead.
+const DATABASE_VARIABLE: &str = "STRATA_TEST_POSTGRES";
 /// The size of a page of the disk.
 const PAGE: usize = 4096;
 /// The number of pages after which the raw log is overwritten from its beginning, like the store's
@@ -35,6 +38,9 @@ const LOG_PAGES: u64 = 2000;
 
 fn main() -> anyhow::Result<()> {
     let temp = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
+    if let Ok(url) = std::env::var(DATABASE_VARIABLE) {
+        return database(temp.path(), &url);
+    }
     durable(temp.path())?;
     process(temp.path())?;
     growth(temp.path())?;
@@ -212,6 +218,36 @@ fn durable(temp: &Path) -> anyhow::Result<()> {
             append / sync
         );
     }
+    Ok(())
+}
+
+/// Events that are appended to a run in a database, to one in a file, and a durable page of a raw log,
+/// in turns.
+fn database(temp: &Path, url: &str) -> anyhow::Result<()> {
+    let separator = if url.contains('?') { '&' } else { '?' };
+    let place = |name: &str| format!("{url}{separator}run=bench-{name}-{}", std::process::id());
+    let mut file = Run::new(temp.join("beside"))?;
+    let mut full = Run::new(place("full").into())?;
+    let mut process = Run::new(place("process").into())?;
+    let raw = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(temp.join("raw"))?;
+    let mut times: [Vec<Duration>; 4] = Default::default();
+    for n in 0..3000u64 {
+        let event = next(&file.stepper);
+        times[0].push(raw_page(&raw, n)?);
+        times[1].push(file.happen(event.clone(), Durability::Full)?);
+        times[2].push(full.happen(event.clone(), Durability::Full)?);
+        times[3].push(process.happen(event, Durability::Process)?);
+    }
+    let [sync, file, full, process] = times.map(|mut times| median(&mut times));
+    println!(
+        "full append in a database over bare fdatasync: {:.2}, over one in a file: {:.2} ({full:.0} / {sync:.0} / {file:.0} µs)",
+        full / sync,
+        full / file
+    );
+    println!("process append in a database: {process:.0} µs");
     Ok(())
 }
 

@@ -70,8 +70,9 @@ impl Finding {
     }
 }
 
-/// Runs all checks. `storage` is the directory in which teams would be saved.
-pub fn examine(storage: &Path) -> Vec<Finding> {
+/// Runs all checks. `storage` is the directory in which teams would be saved, and `database` the
+/// URL of a database, if they would be saved in one.
+pub fn examine(storage: &Path, database: Option<&StorageLocation>) -> Vec<Finding> {
     let version = env!("CARGO_PKG_VERSION");
     let mut findings = vec![Finding::good(
         "host",
@@ -83,7 +84,10 @@ pub fn examine(storage: &Path) -> Vec<Finding> {
     findings.extend(check_sandbox());
     findings.extend(check_caches());
     findings.push(check_shelf());
-    findings.push(check_disk(storage));
+    match database {
+        Some(database) => findings.extend(check_database(database)),
+        None => findings.push(check_disk(storage)),
+    }
     #[cfg(feature = "build")]
     findings.extend(inventory().into_iter().map(toolchain_finding));
     findings
@@ -216,6 +220,64 @@ fn check_disk(storage: &Path) -> Finding {
             )
         }
     }
+}
+
+fn check_database(location: &StorageLocation) -> Vec<Finding> {
+    /// The oldest version that is tested.
+    const MIN_VERSION: i64 = 14;
+    /// After that time, an open transaction keeps the server from reusing space.
+    const LONG_TRANSACTION_S: i64 = 600;
+    const ABOUT: &str = "database";
+    let report = match location.examine_database() {
+        Ok(Some(report)) => report,
+        Ok(None) => {
+            let found = format!("`{location}` is no URL of a database");
+            let advice = "write `postgres://HOST/DATABASE`";
+            return vec![Finding::bad(ABOUT, found, advice)];
+        }
+        Err(error) => {
+            let advice =
+                "the message says what to do; the page \"Runs in a database\" describes the URL";
+            return vec![Finding::bad(ABOUT, error.to_string(), advice)];
+        }
+    };
+    let found = format!("PostgreSQL {}, {} runs", report.version, report.runs);
+    let mut findings = vec![if report.version < MIN_VERSION {
+        let advice = format!("use version {MIN_VERSION} or later");
+        Finding::doubtful(ABOUT, found, advice)
+    } else {
+        Finding::good(ABOUT, found)
+    }];
+    let mut doubt = |is_bad: bool, found: &str, advice: &str| {
+        findings.push(match is_bad {
+            true => Finding::bad(ABOUT, found, advice),
+            false => Finding::doubtful(ABOUT, found, advice),
+        });
+    };
+    if report.is_read_only {
+        doubt(true, "it is read-only", "name the primary server");
+    } else if !report.can_create_tables {
+        let advice = "`GRANT CREATE ON DATABASE` to this user";
+        doubt(true, "this user cannot create the schema `strata`", advice);
+    }
+    if !report.is_synced {
+        let found = "`fsync` is off: a loss of power can damage all runs";
+        doubt(false, found, "switch it on in the server's configuration");
+    }
+    if report.synchronous_commit == "local" {
+        let found = "`synchronous_commit` is `local`: commits do not wait for standbys";
+        doubt(
+            false,
+            found,
+            "set it to `on`, if there is a synchronous standby",
+        );
+    }
+    if report.longest_transaction_s > LONG_TRANSACTION_S {
+        let seconds = report.longest_transaction_s;
+        let found = format!("a transaction has been open for {seconds} s");
+        doubt(false, &found, "`pg_stat_activity` shows whose it is");
+    }
+    findings
 }
 
 /// Returns the nearest existing ancestor of a path that may not exist.

@@ -69,6 +69,7 @@ pub mod metrics;
 pub mod open;
 pub mod plugin;
 pub mod public_event;
+mod random_id;
 mod replace;
 pub mod replay;
 #[cfg(feature = "report")]

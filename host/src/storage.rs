@@ -10,12 +10,17 @@
 
 mod checkpoint_list;
 mod codec;
+mod database_url;
 mod directory;
 mod error;
 mod lineage;
 mod location;
 mod mailbox;
 mod memory;
+#[cfg(not(feature = "postgres"))]
+mod no_database;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod prune_plan;
 mod reader;
 mod rows;
@@ -44,8 +49,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use strata_core::record::event::{
-    AttemptEvent, Event, Forked, HostCalled, RequestAnswered, RunEnded, RunStarted, Status,
-    StepCommitted,
+    AttemptEvent, Event, Forked, HostCalled, MessageSent, RequestAnswered, RunEnded, RunStarted,
+    Status, StepCommitted,
 };
 use strata_core::record::host_call::AnswerSource;
 use strata_core::record::id::{CheckpointId, Digest};
@@ -62,7 +67,9 @@ pub use directory::lock::LockHolder;
 use directory::lock::StorageLock;
 use directory::{StorageDirectory, file, lock, progress};
 pub use error::StoreError;
-pub use location::{OpenedRun, SavedForm, SavedRun, StorageLocation, VacantLocation};
+pub use location::{
+    LocationIdentity, OpenedRun, SavedForm, SavedRun, StorageLocation, VacantLocation,
+};
 pub use mailbox::{Mailbox, RequestHandler, RequestOutcome};
 pub use memory::{MemoryLease, MemoryStorage};
 pub use reader::{EarliestState, Reader};
@@ -124,6 +131,20 @@ pub struct LoadedState {
     pub tail: Vec<Record>,
     /// The number of the public event line after the last line of the storage.
     pub next_line: u64,
+}
+
+impl LoadedState {
+    /// Whether a resume would have nothing to do.
+    fn is_finished(&self) -> bool {
+        // A message that came later is not handled yet, unless it was routed to nobody.
+        let counts = |event: &Event| !matches!(event, Event::MessageSent(MessageSent { routed, .. }) if routed.to.is_empty());
+        let last = self.tail.iter().rfind(|record| counts(&record.event));
+        match last.map(|record| &record.event) {
+            Some(Event::RunEnded(RunEnded { status, .. })) => *status == Status::Done,
+            Some(_) => false,
+            None => self.base.is_finished(),
+        }
+    }
 }
 
 /// The team file of a run.
@@ -224,6 +245,25 @@ pub struct Pruned {
     pub events: u64,
     /// By how many bytes the files became smaller.
     pub bytes: u64,
+}
+
+/// What a database has of what runs need.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DatabaseReport {
+    /// The major version of the server.
+    pub version: i64,
+    /// Whether nothing can be written, as on a standby.
+    pub is_read_only: bool,
+    /// Whether commits reach the disk of the server.
+    pub is_synced: bool,
+    /// The server's setting of that name.
+    pub synchronous_commit: String,
+    /// Whether the tables exist or can be created.
+    pub can_create_tables: bool,
+    /// For how many seconds the oldest transaction has been open.
+    pub longest_transaction_s: i64,
+    /// How many runs there are.
+    pub runs: i64,
 }
 
 /// Applies the events of a loaded state to its base, and returns the result. Fails with a

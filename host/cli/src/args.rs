@@ -64,7 +64,7 @@ pub(super) enum Command {
         after_help = "Examples:\n  strata-host events store | jq -c 'select(.kind == \"host-call\")'\n  strata-host events store@main.1\n  strata-host events store --follow"
     )]
     Events {
-        /// The storage directory or its team.json, optionally followed by @LINEAGE.
+        /// The storage directory, its team.json or the URL of a run in a database, optionally followed by @LINEAGE.
         #[arg(value_name = "PATH[@LINEAGE]")]
         path: String,
         /// Use the events that led to the newest state of this lineage instead of the current one.
@@ -159,11 +159,11 @@ pub(super) struct RunArgs {
     /// left out.
     #[arg(value_name = "TEAM.toml | IDEA", num_args = 0..=2)]
     pub(super) words: Vec<String>,
-    /// Resume the team saved in this directory (or in its team.json).
+    /// Resume the team saved in this directory (or in its team.json), or at the URL of a run in a database.
     #[arg(long = "recover_path", alias = "recover-path", value_name = "PATH", value_parser = saved_path())]
     pub(super) recover_path: Option<StorageLocation>,
-    /// Where a fresh run is saved; `workspace/storage/NAME` by default, by the team's name. `workspace/storage/team` is
-    /// then a link to it, unless something else has that name.
+    /// Where a fresh run is saved: a directory, or the URL of a run in a database; `workspace/storage/NAME` by default, by
+    /// the team's name. `workspace/storage/team` is then a link to it, unless something else has that name.
     #[arg(long, value_name = "DIR")]
     pub(super) storage: Option<PathBuf>,
     /// Add an image or a file to the idea. Actions and models receive it as a part of the message. On a resume of a
@@ -327,7 +327,7 @@ pub(super) enum GraphFormat {
 
 #[derive(Args)]
 pub(super) struct SavedArgs {
-    /// The storage directory or its team.json.
+    /// The storage directory, its team.json or the URL of a run in a database.
     #[arg(value_parser = saved_path())]
     pub(super) path: StorageLocation,
     /// Print JSON.
@@ -340,7 +340,7 @@ pub(super) struct SavedArgs {
     after_help = "Examples:\n  strata-host send store --cause UserRequirement \"another idea\"\n  strata-host send store --cause Review --to Editor \"looks good\"\n  strata-host send store --cause Order --idempotency-key order-17 - < order.json"
 )]
 pub(super) struct SendArgs {
-    /// The storage directory or its team.json.
+    /// The storage directory, its team.json or the URL of a run in a database.
     #[arg(value_parser = saved_path())]
     pub(super) path: StorageLocation,
     /// The message's label.
@@ -365,7 +365,7 @@ pub(super) struct SendArgs {
     or none.\n\nExamples:\n  strata-host answer store ask-1-1-0-0=42 'ask-1-2-0-0=looks good'"
 )]
 pub(super) struct AnswerArgs {
-    /// The storage directory or its team.json.
+    /// The storage directory, its team.json or the URL of a run in a database.
     #[arg(value_parser = saved_path())]
     pub(super) path: StorageLocation,
     /// The request and its answer. `inspect` shows the open requests.
@@ -394,7 +394,7 @@ pub(super) struct DescribeArgs {
         strata-host inspect store --action Coder.Write\n  strata-host inspect store --calls\n  strata-host inspect store --message idea"
 )]
 pub(super) struct InspectArgs {
-    /// The storage directory or its team.json, optionally followed by @CHECKPOINT or @LINEAGE.
+    /// The storage directory, its team.json or the URL of a run in a database, optionally followed by @CHECKPOINT or @LINEAGE.
     #[arg(value_name = "PATH[@ID]")]
     pub(super) path: String,
     /// Print JSON.
@@ -416,6 +416,9 @@ pub(super) struct InspectArgs {
     /// of them, oldest first, one JSON object per line.
     #[arg(long, value_name = "ROLE", conflicts_with_all = ["action", "calls", "message"])]
     pub(super) conversation: Option<String>,
+    /// Print the state as a `team.json`, from which a run can be resumed elsewhere. A database has no such file.
+    #[arg(long, conflicts_with_all = ["action", "calls", "message", "conversation", "json"])]
+    pub(super) team_json: bool,
 }
 
 #[derive(Args)]
@@ -451,7 +454,7 @@ pub(super) struct DevArgs {
     Files that no action ever wrote are not saved."
 )]
 pub(super) struct FilesArgs {
-    /// The storage directory or its team.json, optionally followed by @CHECKPOINT or @LINEAGE.
+    /// The storage directory, its team.json or the URL of a run in a database, optionally followed by @CHECKPOINT or @LINEAGE.
     #[arg(value_name = "PATH[@ID]")]
     pub(super) path: String,
     /// Extract the files into this directory, which is created. Other files in it are left alone.
@@ -470,7 +473,7 @@ pub(super) struct FilesArgs {
     shows what roles said and were told."
 )]
 pub(super) struct ReportArgs {
-    /// The storage directory or its team.json, optionally followed by @CHECKPOINT or @LINEAGE.
+    /// The storage directory, its team.json or the URL of a run in a database, optionally followed by @CHECKPOINT or @LINEAGE.
     #[arg(value_name = "PATH[@ID]")]
     pub(super) path: String,
     /// The file to write; stdout by default.
@@ -487,6 +490,9 @@ pub(super) struct DoctorArgs {
     /// Where teams would be saved; the speed of its disk is measured.
     #[arg(long, value_name = "DIR", default_value = "workspace/storage")]
     pub(super) storage: PathBuf,
+    /// A database in which runs would be kept, instead of the disk: `postgres://HOST/DATABASE`.
+    #[arg(long, value_name = "URL", value_parser = saved_path())]
+    pub(super) database: Option<StorageLocation>,
     /// Print JSON.
     #[arg(long)]
     pub(super) json: bool,

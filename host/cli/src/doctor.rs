@@ -7,7 +7,7 @@ use super::args::DoctorArgs;
 use super::{CommandFailure, Printer};
 
 pub(super) fn doctor(args: &DoctorArgs, printer: &Printer) -> Result<u8, CommandFailure> {
-    let findings = examine(&args.storage);
+    let findings = examine(&args.storage, args.database.as_ref());
     if args.json {
         printer.print_document(&findings)?;
     } else {

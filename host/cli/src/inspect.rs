@@ -72,6 +72,11 @@ pub(super) fn inspect(args: &InspectArgs, printer: &Printer) -> Result<u8, Comma
         .as_ref()
         .map(|name| InspectedAction::from_name(stepper, name))
         .transpose()?;
+    if args.team_json {
+        let document = team_json::export(stepper.team(), stepper.env(), &saved.definition);
+        printer.print(document.trim_end());
+        return Ok(0);
+    }
     if let Some(role) = &args.conversation {
         conversation::require_tool_role(stepper.team(), role)?;
         match json {

@@ -353,7 +353,8 @@ fn launch_new(
         )));
     }
     if args.storage.is_none()
-        && let Err(error) = update_latest_link(storage.directory())
+        && let Some(directory) = storage.directory()
+        && let Err(error) = update_latest_link(directory)
     {
         printer.warn(format_args!(
             "`{LAST_RUN_LINK}` does not lead to this run: {error}"

@@ -101,9 +101,9 @@ impl Journal {
         self
     }
 
-    /// Sets the `team.json` that is written with the state.
-    pub fn with_team_json(mut self, file: TeamJsonFile) -> Self {
-        self.team_json = Some(file);
+    /// Sets the `team.json` that is written with the state; with `None`, there is none.
+    pub fn with_team_json(mut self, file: Option<TeamJsonFile>) -> Self {
+        self.team_json = file;
         self
     }
 

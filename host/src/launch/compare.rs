@@ -128,7 +128,12 @@ pub fn parse_saved_state(text: &str) -> Result<(StorageLocation, StateSelector),
 /// Splits a path from the text behind its last `@`. If the whole text names an existing file, it is
 /// a path.
 pub(super) fn split_at_sign(text: &str) -> (&Path, Option<&str>) {
-    match text.rsplit_once('@') {
+    // The account in a URL of a database is followed by `@`, too.
+    let start = match StorageLocation::is_url(text) {
+        true => text.find('?').unwrap_or(text.len()),
+        false => 0,
+    };
+    match text.rsplit_once('@').filter(|(path, _)| path.len() > start) {
         Some((path, at)) if !Path::new(text).exists() => (Path::new(path), Some(at)),
         _ => (Path::new(text), None),
     }

@@ -12,11 +12,11 @@ use super::resume_plan::{
     account_at_stop, next_lineage_name, require_checkpoint, restore_stepper, total_account,
 };
 use super::saved::load_saved;
-use super::start::random_id;
 use super::{LaunchError, edit, files, saved_definition};
 use crate::display_path::absolute_path;
 use crate::driver::{DriverError, clock};
 use crate::public_event::{action_name, count_lines};
+use crate::random_id::random_id;
 use crate::sha256::sha256;
 use crate::storage::{
     Durability, Record, SavedRun, StateSelector, StorageLocation, StoreError, team_json,
@@ -89,19 +89,23 @@ fn fork_elsewhere(fork: &ForkRequest, to: &StorageLocation) -> Result<CreatedFor
     let mut stepper = origin.stepper;
     let edits = parse_edits(stepper.team(), &fork.set)?;
     let name = unique_lineage_name(&stepper, &edits, to);
-    let known = storage_mark::known_definitions(fork.storage.directory());
+    let known = storage_mark::known_definitions(&fork.storage);
     let event = fork_event(&stepper, fork, name, edits, account)?;
     stepper.apply(&event).map_err(DriverError::from)?;
     let text = team_json::export(stepper.team(), stepper.env(), &origin.definition);
     match files::load_blobs(&fork.storage, &stepper)? {
-        blobs if blobs.is_empty() && text.len() as u64 <= team_json::MAX_BYTES => {
+        blobs
+            if to.directory().is_some()
+                && blobs.is_empty()
+                && text.len() as u64 <= team_json::MAX_BYTES =>
+        {
             to.place_team_json(&text)?
         }
         // File contents, which `team.json` cannot hold, are written into a database, and so is a
         // state that is too large to be read from `team.json`.
         blobs => to.place_run(&text, stepper.env(), &origin.definition, &blobs)?,
     }
-    storage_mark::mark_copy(known, to.directory());
+    storage_mark::mark_copy(known, to);
     created_fork(event, &stepper, to)
 }
 

@@ -187,7 +187,8 @@ impl TeamInputs<'_> {
         let real = resolve_output_path(output.path);
         let storage = self
             .storage
-            .map(|storage| resolve_links(storage.directory()));
+            .and_then(StorageLocation::directory)
+            .map(resolve_links);
         if storage.is_some_and(|storage| real.starts_with(storage)) {
             return None;
         }

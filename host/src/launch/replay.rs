@@ -52,7 +52,6 @@ pub async fn replay(
     if let Some(lineage) = &replay.lineage {
         reader.switch_lineage(lineage)?;
     }
-    let storage = replay.storage.directory();
     let definition = match &replay.team {
         Some(team) => {
             let mut definition = Definition::read(team)?;
@@ -60,7 +59,7 @@ pub async fn replay(
             definition
         }
         None => definition_from_saved(
-            storage,
+            &replay.storage,
             &reader.definition()?,
             &replay.overrides,
             replay.saved_team_file,
@@ -82,7 +81,7 @@ pub async fn replay(
     }
     let sandbox = WasmSandbox::one_shot()?;
     let components = Components::load(&definition, &sandbox, report)?;
-    let own = HiddenStorage::new(storage);
+    let own = HiddenStorage::of_directory(replay.storage.directory());
     let services = components.offline_services(&definition, sandbox, own)?;
     let plugins: BTreeMap<_, _> = services.plugins.clone();
     let models = definition.llm.as_ref().map(ModelsConfig::names);

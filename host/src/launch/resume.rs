@@ -19,7 +19,7 @@ use strata_core::team::Team;
 use super::attached_files::restore_media;
 use super::resume_plan::ResumePlan;
 use super::saved::{definition_in_team_json as saved_definition_of, import_team_json};
-use super::saved_team_file::{definition_from_saved, mark_as_own};
+use super::saved_team_file::{definition_from_saved, mark_as_own, warn_if_moved};
 use super::start::new_run_id;
 use super::{
     Components, LaunchError, Notice, Provenance, RunHandle, SavedTeamFile, in_doubt,
@@ -30,11 +30,10 @@ use crate::driver::{
     WhenIdle, check_replies, expired_requests,
 };
 use crate::manifest::{Definition, Overrides, is_confined};
-use crate::sandbox::{HiddenStorage, WasmSandbox, resolve_links};
-use crate::shell::shell_path;
+use crate::sandbox::{HiddenStorage, WasmSandbox};
 use crate::storage::{
-    Durability, FIRST_LINE, GroupLog, Lease, LoadedState, SavedDefinition, SavedForm,
-    StateSelector, StorageLocation, StoreError, TeamJsonFile, WriteContent, team_json,
+    Durability, FIRST_LINE, GroupLog, Lease, LoadedState, OpenedRun, SavedDefinition, SavedForm,
+    StateSelector, StorageLocation, StoreError, WriteContent, team_json,
 };
 
 /// The arguments of a resume.
@@ -160,32 +159,37 @@ fn load_while<T>(
 impl OpenedTeam {
     /// Opens what is saved at a path, with the given team file or the saved one.
     pub(super) fn open(resume: &Resume) -> Result<Self, LaunchError> {
-        Self::open_with(&resume.storage, |saved| match &resume.team {
-            Some(team) => read_given_definition(team, &resume.overrides, saved),
-            None => definition_from_saved(
-                resume.storage.directory(),
-                &saved()?,
-                &resume.overrides,
-                resume.saved_team_file,
-            ),
-        })
+        Self::open_with(
+            &resume.storage,
+            StorageLocation::open,
+            |saved| match &resume.team {
+                Some(team) => read_given_definition(team, &resume.overrides, saved),
+                None => definition_from_saved(
+                    &resume.storage,
+                    &saved()?,
+                    &resume.overrides,
+                    resume.saved_team_file,
+                ),
+            },
+        )
     }
 
     /// Opens what is saved at a path in order to change it without running anything. The files that
     /// the team file names need not exist.
     pub(super) fn open_without_running(location: &StorageLocation) -> Result<Self, LaunchError> {
-        Self::open_with(location, |saved| {
+        Self::open_with(location, StorageLocation::open_if_free, |saved| {
             super::parse_saved_definition(&saved()?, Definition::parse_without_files)
         })
     }
 
     fn open_with(
         location: &StorageLocation,
+        open: fn(&StorageLocation) -> Result<OpenedRun, StoreError>,
         define: impl FnOnce(ReadSavedDefinition<'_>) -> Result<Definition, LaunchError>,
     ) -> Result<Self, LaunchError> {
         match location.saved_form()? {
             SavedForm::Records => {
-                let opened = location.open()?;
+                let opened = open(location)?;
                 let (mut lease, team_json_differs) = (opened.lease, opened.team_json_differs);
                 let saved = lease.definition();
                 // Parsing a large team file takes about as long as reading its state.
@@ -202,7 +206,7 @@ impl OpenedTeam {
                     team_json_differs,
                 };
                 Ok(Self {
-                    location: location.directory().into(),
+                    location: location.normalized(),
                     definition,
                     stepper,
                     next_line: saved.next_line,
@@ -218,7 +222,7 @@ impl OpenedTeam {
                 let stepper = Stepper::new(Arc::new(definition.team.clone()), env);
                 let origin = StateOrigin::TeamJson(bytes);
                 Ok(Self {
-                    location: location.directory().into(),
+                    location: location.normalized(),
                     definition,
                     stepper,
                     next_line: FIRST_LINE,
@@ -276,12 +280,11 @@ impl OpenedTeam {
     /// run was killed before it could do so.
     fn finish(mut self) -> Result<ResumeOutcome, LaunchError> {
         let notes = self.notes();
-        let file = self.location.team_json();
         if let (ResumePlan::SwitchLineage { lineage, .. }, StateOrigin::Records { lease, .. }) =
             (&self.plan, &mut self.origin)
         {
             lease.switch_lineage(lineage)?;
-            write_team_json(&file, lease.as_mut(), &self.stepper)?;
+            write_team_json(&self.location, lease.as_mut(), &self.stepper)?;
         } else if let StateOrigin::Records {
             mut lease,
             team_json_differs: false,
@@ -290,7 +293,7 @@ impl OpenedTeam {
             let saved = self.location.read_team_json();
             let checkpoint = self.stepper.env().checkpoint.as_ref();
             if !saved.is_ok_and(|bytes| team_json::is_finished_at(&bytes, checkpoint)) {
-                write_team_json(&file, lease.as_mut(), &self.stepper)?;
+                write_team_json(&self.location, lease.as_mut(), &self.stepper)?;
             }
         }
         Ok(ResumeOutcome::Finished(Box::new(self.stepper), notes))
@@ -338,12 +341,15 @@ impl OpenedTeam {
     }
 }
 
-/// Writes `team.json` with the state of the team.
+/// Writes `team.json` with the state of the team, if it has one.
 fn write_team_json(
-    file: &TeamJsonFile,
+    location: &StorageLocation,
     lease: &mut dyn Lease,
     stepper: &Stepper,
 ) -> Result<(), StoreError> {
+    let Some(file) = location.team_json() else {
+        return Ok(());
+    };
     let definition = lease.definition()?;
     let fill: &WriteContent<'_> =
         &|out| team_json::write(stepper.team(), stepper.env(), &definition, out);
@@ -359,7 +365,8 @@ pub fn resume(
 ) -> Result<ResumeOutcome, LaunchError> {
     let mut opened = OpenedTeam::open(&resume)?;
     if resume.team.is_none()
-        && let Some(line) = warn_if_moved(&opened.definition, opened.location.directory())
+        && let Some(storage) = opened.location.directory()
+        && let Some(line) = warn_if_moved(&opened.definition, storage)
     {
         report(Notice::Warning(&line));
     }
@@ -416,7 +423,7 @@ pub(super) fn continue_team(
     if resume.strict {
         opened.refuse_changes(&changes)?;
     }
-    let hidden = HiddenStorage::new(opened.location.directory());
+    let hidden = HiddenStorage::of_directory(opened.location.directory());
     let services = components.services(definition, sandbox, hidden)?;
     for cut in definition.describe_reductions() {
         report(Notice::Note(&cut));
@@ -440,7 +447,7 @@ pub(super) fn continue_team(
     let mut journal = journal.with_listener(on_line);
     let is_new = resume.team.is_some() || !resume.overrides.components.is_empty();
     if is_new || resume.saved_team_file == SavedTeamFile::Trusted {
-        mark_as_own(location.directory(), &saved, is_confined, report);
+        mark_as_own(&location, &saved, is_confined, report);
     }
     if is_new {
         journal.store().set_definition(&saved)?;
@@ -515,34 +522,6 @@ fn has_unsent_idea(env: &Environment) -> bool {
         .iter()
         .any(|message| message.cause_by == IDEA_LABEL || message.content == env.idea);
     env.is_drained() && !env.idea.is_empty() && !is_said
-}
-
-/// Returns a warning if the storage is near another team file of the same name than the one it
-/// uses: it was copied or moved, and the files that its team file names are still in the old place.
-fn warn_if_moved(definition: &Definition, storage: &Path) -> Option<String> {
-    /// The maximum number of directory levels between the storage and a team file that belongs to
-    /// it.
-    const MAX_LEVELS: usize = 4;
-    let (base, storage) = (
-        resolve_links(&definition.source.base),
-        resolve_links(&std::path::absolute(storage).ok()?),
-    );
-    let name = Path::new(&definition.source.name).file_name()?;
-    let beside = storage
-        .ancestors()
-        .skip(1)
-        .take(MAX_LEVELS)
-        .map(|above| above.join(name))
-        .find(|file| file.is_file())?;
-    let own = base.join(name);
-    (beside != own && !storage.starts_with(&base)).then(|| {
-        let (team, storage) = (shell_path(&beside), shell_path(&storage));
-        let (own, beside) = (own.display(), beside.display());
-        format!(
-            "the team goes by `{own}` and the files beside that; to go by `{beside}`: `strata-host run {team} \
-             --recover_path {storage}`"
-        )
-    })
 }
 
 /// Reads the team file that was given for the resume.

@@ -117,11 +117,14 @@ pub(super) fn definition_in_team_json(
     location: &StorageLocation,
     bytes: &[u8],
 ) -> Result<SavedDefinition, LaunchError> {
-    let path = location.team_json().path();
+    let path = location.team_json_path();
     match team_json::saved_definition(bytes) {
         Ok(Some(definition)) => Ok(definition),
         Ok(None) => {
-            let (file, place) = (path.display(), shell_path(location.directory()));
+            let (file, place) = (
+                path.display(),
+                shell_path(location.directory().unwrap_or(location.path())),
+            );
             let hint = format!("give it: `strata-host run TEAM.toml --recover_path {place}`");
             Err(LaunchError::InvalidInput(format!(
                 "`{file}` does not hold the team file it goes by; {hint}"
@@ -140,7 +143,7 @@ fn team_of_metagpt(location: &StorageLocation, bytes: &[u8]) -> Result<Option<Te
     team_json::described_team(bytes)
         .map(Some)
         .map_err(|source| LaunchError::Import {
-            path: location.team_json().path(),
+            path: location.team_json_path(),
             source,
         })
 }
@@ -154,11 +157,11 @@ pub(super) fn import_team_json(
     let imported = team_json::import_with_warnings(team, bytes).map_err(|source| match source {
         ImportError::Misfit(differences) => LaunchError::Mismatch(differences),
         source => LaunchError::Import {
-            path: location.team_json().path(),
+            path: location.team_json_path(),
             source,
         },
     })?;
-    let file = location.team_json().path();
+    let file = location.team_json_path();
     for warning in &imported.warnings {
         tracing::warn!("`{}`: {warning}", file.display());
     }

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use super::{LaunchError, Notice, parse_saved_definition};
 use crate::manifest::{Definition, OutwardUse, Overrides, outward_uses};
-use crate::storage::SavedDefinition;
+use crate::sandbox::resolve_links;
+use crate::shell::shell_path;
+use crate::storage::{SavedDefinition, StorageLocation};
 use crate::trust::storage_mark::{self, Recognition};
 
 /// Which saved team files may be used without being named.
@@ -79,7 +81,7 @@ fn format_uses(uses: &[OutwardUse]) -> String {
 /// Fails with `UnrecognizedTeamFile` if the team file must not be used. None of the files that it names is
 /// opened in that case.
 pub(super) fn definition_from_saved(
-    storage: &Path,
+    storage: &StorageLocation,
     saved: &SavedDefinition,
     overrides: &Overrides,
     accepted: SavedTeamFile,
@@ -96,10 +98,10 @@ pub(super) fn definition_from_saved(
     if let Some(why) = why {
         let mut alone = parse_saved_definition(saved, Definition::parse_without_files)?;
         alone.apply_overrides(overrides)?;
-        let uses = outward_uses(&alone, storage);
+        let uses = outward_uses(&alone, storage.directory().unwrap_or(storage.path()));
         if !uses.is_empty() {
             return Err(Box::new(UnrecognizedTeamFile {
-                path: storage.to_owned(),
+                path: storage.path().to_owned(),
                 uses,
                 why,
             })
@@ -113,7 +115,7 @@ pub(super) fn definition_from_saved(
 
 /// Marks a storage directory as written by this user's host, if a resume would depend on it.
 pub(super) fn mark_as_own(
-    storage: &Path,
+    storage: &StorageLocation,
     saved: &SavedDefinition,
     is_confined: bool,
     report: &mut dyn FnMut(Notice<'_>),
@@ -126,4 +128,32 @@ pub(super) fn mark_as_own(
             "it cannot be noted that this storage is your own, so a resume has to name the team file: {error}"
         )));
     }
+}
+
+/// Returns a warning if the storage is near another team file of the same name than the one it
+/// uses: it was copied or moved, and the files that its team file names are still in the old place.
+pub(super) fn warn_if_moved(definition: &Definition, storage: &Path) -> Option<String> {
+    /// The maximum number of directory levels between the storage and a team file that belongs to
+    /// it.
+    const MAX_LEVELS: usize = 4;
+    let (base, storage) = (
+        resolve_links(&definition.source.base),
+        resolve_links(&std::path::absolute(storage).ok()?),
+    );
+    let name = Path::new(&definition.source.name).file_name()?;
+    let beside = storage
+        .ancestors()
+        .skip(1)
+        .take(MAX_LEVELS)
+        .map(|above| above.join(name))
+        .find(|file| file.is_file())?;
+    let own = base.join(name);
+    (beside != own && !storage.starts_with(&base)).then(|| {
+        let (team, storage) = (shell_path(&beside), shell_path(&storage));
+        let (own, beside) = (own.display(), beside.display());
+        format!(
+            "the team goes by `{own}` and the files beside that; to go by `{beside}`: `strata-host run {team} \
+             --recover_path {storage}`"
+        )
+    })
 }

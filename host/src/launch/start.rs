@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ring::rand::{SecureRandom, SystemRandom};
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::host_call::CallPolicy;
 use strata_core::record::id::{RunId, to_hex};
@@ -17,6 +16,7 @@ use super::{
 };
 use crate::driver::{Driver, Journal, LineListener, clock};
 use crate::manifest::{Definition, Overrides, is_confined, warnings};
+use crate::random_id::random_id;
 use crate::sandbox::{HiddenStorage, WasmSandbox};
 use crate::sha256::sha256;
 use crate::storage::{FIRST_LINE, GroupLog, ReplacePolicy, StorageLocation};
@@ -91,7 +91,7 @@ pub fn start(
     let services = components.services(
         &definition,
         sandbox,
-        HiddenStorage::new(start.storage.directory()),
+        HiddenStorage::of_directory(start.storage.directory()),
     )?;
     for cut in definition.describe_reductions() {
         report(Notice::Note(&cut));
@@ -113,21 +113,21 @@ pub fn start(
         store_durability(&definition),
         definition.run.checkpoints_kept,
     );
-    let before = storage_mark::known_definitions(start.storage.directory());
+    let before = storage_mark::known_definitions(&start.storage);
     let vacant = start.storage.vacate(start.replace)?;
     let moved_to = vacant.moved_to().map(Path::to_path_buf);
     if let Some(aside) = &moved_to {
-        storage_mark::mark_copy(before, aside);
+        storage_mark::mark_copy(before, &start.storage.beside(aside));
     }
-    // Marked before the database is created, so that every database has a mark even if the process
-    // is killed in between.
-    mark_as_own(
-        start.storage.directory(),
-        &saved,
-        is_confined(&definition),
-        report,
-    );
+    // Before a directory has its database, even if this process is killed; else when the run exists.
+    let is_confined = is_confined(&definition);
+    if start.storage.directory().is_some() {
+        mark_as_own(&start.storage, &saved, is_confined, report);
+    }
     let mut lease = vacant.create(&env, &saved, &files.blobs)?;
+    if start.storage.directory().is_none() {
+        mark_as_own(&start.storage, &saved, is_confined, report);
+    }
     join_group_log(lease.as_mut(), start.group.as_ref(), durability);
     let stepper = Stepper::new(Arc::new(definition.team), env);
     let journal = Journal::new(stepper, lease, FIRST_LINE, durability);
@@ -162,13 +162,4 @@ pub(super) fn new_run_id(storage: &StorageLocation) -> RunId {
         random_id()
     );
     RunId(to_hex(&sha256(seed)[..6]))
-}
-
-/// Returns a random number that has not been used before.
-pub(super) fn random_id() -> u128 {
-    let mut bytes = [0; 16];
-    // On Linux this does not fail once the system has booted. If it does, the other parts of the
-    // name remain.
-    let _ = SystemRandom::new().fill(&mut bytes);
-    u128::from_le_bytes(bytes)
 }

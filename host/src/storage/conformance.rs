@@ -11,13 +11,17 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{Event, RunEnded, Status};
 use strata_core::state::environment::Environment;
 
+#[cfg(feature = "postgres")]
+use super::database_url::DatabaseUrl;
+#[cfg(feature = "postgres")]
+use super::postgres::{self, OwnerWait, PostgresLease};
 use super::script::{copy, definition, scripted_run, team};
 use super::{
     CheckpointOrigin, CheckpointRow, Durability, FIRST_LINE, GroupLog, Lease, LoadedState,
     MemoryLease, MemoryStorage, Record, ReplacePolicy, SavedDefinition, StateSelector,
     StorageDirectory, StoreError, checkpoint_of,
 };
-use crate::blob::digest_of;
+use crate::blob::{Blobs, digest_of};
 
 /// A kind of storage, with a run that is open.
 trait TestStorage {
@@ -119,8 +123,49 @@ impl TestStorage for KilledStorage {
     }
 }
 
+/// A run in a database.
+#[cfg(feature = "postgres")]
+struct DatabaseStorage {
+    lease: Option<PostgresLease>,
+    url: DatabaseUrl,
+}
+
+#[cfg(feature = "postgres")]
+impl DatabaseStorage {
+    /// Creates a run, if there is a server.
+    fn new(base: &Environment) -> Option<Self> {
+        let url = postgres::test_server::fresh_run()?;
+        let vacant = postgres::vacate(&url, ReplacePolicy::Never).unwrap();
+        Some(Self {
+            lease: Some(vacant.create(base, &definition(), &Blobs::new()).unwrap()),
+            url,
+        })
+    }
+}
+
+#[cfg(feature = "postgres")]
+impl TestStorage for DatabaseStorage {
+    fn lease(&mut self) -> &mut dyn Lease {
+        self.lease.as_mut().unwrap()
+    }
+
+    fn reopen(&mut self) {
+        drop(self.lease.take());
+        self.lease = Some(postgres::take_lease(&self.url, OwnerWait::Watch).unwrap());
+    }
+
+    fn take_over(&mut self) -> Box<dyn Lease> {
+        postgres::declare_dead(&self.url);
+        Box::new(postgres::take_lease(&self.url, OwnerWait::Watch).unwrap())
+    }
+}
+
 /// Runs a check against every kind of storage, each with a run that starts from a state.
 fn check(base: &Environment, check: impl Fn(&mut dyn TestStorage)) {
+    #[cfg(feature = "postgres")]
+    if let Some(mut database) = DatabaseStorage::new(base) {
+        check(&mut database);
+    }
     check(&mut MemoryStorageUnderTest::new(base));
     check(&mut FileStorage::new(base));
     let (mut killed, group) = (KilledStorage(FileStorage::new(base)), GroupLog::new());

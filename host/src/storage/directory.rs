@@ -12,15 +12,17 @@ mod tests;
 
 use std::ffi::OsStr;
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rusqlite::Connection;
 
-use strata_core::record::event::{Event, MessageSent, RunEnded, Status};
 use strata_core::state::environment::Environment;
 
 use super::error::StoreError;
 use super::lineage::DIRECTORY_RUN;
+use super::location::LocationIdentity;
 use super::lock::{LOCK_FILE, LockHolder, StorageLock};
 use super::progress::WriteProgress;
 use super::reader::Reader;
@@ -188,6 +190,20 @@ impl StorageDirectory {
     /// Returns the path of its database.
     pub fn database(&self) -> PathBuf {
         self.path.join(DATABASE)
+    }
+
+    /// Returns what distinguishes it from another directory at the same path.
+    pub fn identity(&self) -> Result<LocationIdentity, StoreError> {
+        let fail = |e| StoreError::io(&self.path, "open", e);
+        let path = self.path.canonicalize().map_err(fail)?;
+        let meta = std::fs::metadata(&path).map_err(fail)?;
+        let since = |born: SystemTime| born.duration_since(UNIX_EPOCH).ok();
+        let created = meta.created().ok().and_then(since);
+        Ok(LocationIdentity {
+            path,
+            number: meta.ino(),
+            created_ns: created.and_then(|since| u64::try_from(since.as_nanos()).ok()),
+        })
     }
 
     /// Returns which process holds its lock.
@@ -492,20 +508,7 @@ impl StorageDirectory {
             });
         }
         let saved = SqliteReader::open(self)?.load(&StateSelector::Head)?;
-        // A message that came later is not handled yet, unless it was routed to nobody.
-        let counts = |event: &Event| !matches!(event, Event::MessageSent(MessageSent { routed, .. }) if routed.to.is_empty());
-        Ok(
-            match saved.tail.iter().rfind(|record| counts(&record.event)) {
-                Some(last) => matches!(
-                    last.event,
-                    Event::RunEnded(RunEnded {
-                        status: Status::Done,
-                        ..
-                    })
-                ),
-                None => saved.base.is_finished(),
-            },
-        )
+        Ok(saved.is_finished())
     }
 
     /// Moves the saved team into a directory of its own.

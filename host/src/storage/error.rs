@@ -24,6 +24,54 @@ pub enum StoreError {
         /// The path.
         path: PathBuf,
     },
+    /// The URL of a database is wrong.
+    #[error("`{url}` is no URL of a database: {what}")]
+    InvalidUrl {
+        /// The URL, without its password.
+        url: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The URL of a database names no run.
+    #[error("`{}` names no run; add `?run=NAME`{}", path.display(), list_names(known))]
+    RunNotNamed {
+        /// The URL.
+        path: PathBuf,
+        /// The names of runs in the database, the newest first.
+        known: Vec<String>,
+    },
+    /// A database has no run of this name.
+    #[error("no run `{name}` at `{}`{}", path.display(), run_hint(name, known))]
+    NoRun {
+        /// The URL.
+        path: PathBuf,
+        /// The name.
+        name: String,
+        /// The names of runs in the database, the newest first.
+        known: Vec<String>,
+    },
+    /// The server of a database refuses what this user asks of it.
+    #[error("the server of `{}` refuses: {what}", path.display())]
+    Refused {
+        /// The URL.
+        path: PathBuf,
+        /// Why.
+        what: String,
+    },
+    /// The server of a database cannot be reached.
+    #[error("cannot reach `{}`: {what}; is the server running, and does it accept connections?", path.display())]
+    Unreachable {
+        /// The URL.
+        path: PathBuf,
+        /// What happened.
+        what: String,
+    },
+    /// The program was built without support for databases.
+    #[error("this program was built without the feature `postgres`, which `{}` needs", path.display())]
+    Unsupported {
+        /// The URL.
+        path: PathBuf,
+    },
     /// There is something else at the path.
     #[error("no saved team at `{}`: {what}; give a storage directory or its `team.json`", path.display())]
     NoTeam {
@@ -132,7 +180,7 @@ pub enum StoreError {
         file: Option<String>,
     },
     /// A fork would replace a team.
-    #[error("`{}` holds a team; a fork goes into a directory of its own, name another with `--to`", path.display())]
+    #[error("`{}` holds a team; a fork is kept in a place of its own, name another with `--to`", path.display())]
     Occupied {
         /// The directory.
         path: PathBuf,
@@ -197,6 +245,21 @@ pub enum StoreError {
         /// Why it failed.
         source: rusqlite::Error,
     },
+}
+
+/// Lists the names of runs, as the rest of a sentence.
+fn list_names(known: &[String]) -> String {
+    match known {
+        [] => "; there is none in it yet".into(),
+        known => format!("; in it are: {}", known.join(", ")),
+    }
+}
+
+fn run_hint(wanted: &str, known: &[String]) -> String {
+    match closest(wanted, known.iter().map(String::as_str)) {
+        Some(meant) => format!("; did you mean `{meant}`?"),
+        None => list_names(known),
+    }
 }
 
 fn describe_holder(pid: Option<u32>) -> String {

@@ -25,6 +25,10 @@ pub(in crate::storage) const MAX_LINEAGES: i64 = 1 << 22;
 /// that a run can continue from any of them.
 pub(in crate::storage) const MAX_POSITION: i64 = 1 << (POSITION_BITS - 1);
 
+/// About how many events, and bytes of events, the row of a lineage may lag behind.
+pub(in crate::storage) const MAX_EVENTS_BEHIND: i64 = 64;
+pub(in crate::storage) const MAX_BYTES_BEHIND: i64 = 256 << 10;
+
 /// Returns the key of the event of a lineage at a position. In the first lineage of a database the
 /// keys equal the positions.
 pub(in crate::storage) fn event_key(lineage: i64, at: i64) -> i64 {
@@ -104,6 +108,15 @@ impl StoredLineage {
         self.spent = self.spent.saturating_add(cost);
         self.bytes_since_snapshot = self.bytes_since_snapshot.saturating_add(weight as i64);
         (self.events, self.last_checksum) = (self.events + 1, sum);
+    }
+
+    /// Whether it is so far ahead of its row that the row has to be written: readers have to look
+    /// through the events between them.
+    pub(in crate::storage) fn is_far_ahead(&self, row: &Self) -> bool {
+        let bytes = self
+            .bytes_since_snapshot
+            .saturating_sub(row.bytes_since_snapshot);
+        self.events - row.events >= MAX_EVENTS_BEHIND || bytes >= MAX_BYTES_BEHIND
     }
 
     pub(in crate::storage) fn checksum(&self) -> u32 {

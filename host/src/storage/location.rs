@@ -1,33 +1,65 @@
-//! Where a run is kept. The path that an operator gives becomes a location once; code outside of
-//! `storage` uses a run through its location and does not know how it is kept.
+//! Where a run is kept. The path or the URL that an operator gives becomes a location once; code outside
+//! of `storage` uses a run through its location and does not know how it is kept.
 
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use strata_core::state::environment::Environment;
 
+use super::database_url::DatabaseUrl;
 use super::directory::{DirectoryContent, StorageDirectory, VacantDirectory};
 use super::error::StoreError;
 use super::lock::LockHolder;
+use super::mailbox::{Mailbox, RequestHandler, RequestOutcome};
+#[cfg(not(feature = "postgres"))]
+use super::no_database as database;
+#[cfg(feature = "postgres")]
+use super::postgres as database;
 use super::reader::Reader;
 use super::sqlite::rows::SqliteReader;
-use super::{Lease, ReplacePolicy, SavedDefinition, TeamJsonFile};
+use super::{DatabaseReport, Lease, ReplacePolicy, SavedDefinition, TeamJsonFile};
 use crate::blob::Blobs;
+use database::{OwnerWait, VacantRun};
 
-/// Where a run is kept: a storage directory, given by its own path or by that of its `team.json`.
-/// There need not be anything yet.
+/// Where a run is kept: a storage directory, given by its own path or by that of its `team.json`, or
+/// a database, given by a URL such as `postgres://HOST/DATABASE?run=NAME`. There need not be anything
+/// yet.
 ///
 /// ```
 /// use strata_host::storage::StorageLocation;
 ///
-/// let location = StorageLocation::new("workspace/storage/team");
-/// assert_eq!(location.directory(), std::path::Path::new("workspace/storage/team"));
+/// let location = StorageLocation::new("workspace/storage/team/team.json");
+/// let directory = std::path::Path::new("workspace/storage/team");
+/// assert_eq!(location.directory(), Some(directory));
 /// assert!(location.read().is_err(), "nothing is saved there");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StorageLocation {
-    /// As it was given.
+    /// As it was given; a URL without its password.
     path: PathBuf,
+    kind: LocationKind,
+}
+
+/// In what a run is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum LocationKind {
+    Directory,
+    Database(Box<DatabaseUrl>),
+    /// A URL that cannot be used, with what is wrong with it.
+    Invalid(Arc<str>),
+}
+
+/// What distinguishes a run from another at the same location.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocationIdentity {
+    /// The path without links, or the URL.
+    pub path: PathBuf,
+    /// The number of the directory or of the run.
+    pub number: u64,
+    /// When it was created, in nanoseconds since 1970, if that is known.
+    pub created_ns: Option<u64>,
 }
 
 /// In which form a run is saved.
@@ -58,13 +90,22 @@ pub struct OpenedRun {
 /// A location that is locked for a new run.
 #[derive(Debug)]
 pub struct VacantLocation {
-    directory: VacantDirectory,
+    place: VacantPlace,
+}
+
+#[derive(Debug)]
+enum VacantPlace {
+    Directory(VacantDirectory),
+    Database(VacantRun),
 }
 
 impl VacantLocation {
     /// Returns where the previous run was moved, if there was one.
     pub fn moved_to(&self) -> Option<&Path> {
-        self.directory.moved_to.as_deref()
+        match &self.place {
+            VacantPlace::Directory(directory) => directory.moved_to.as_deref(),
+            VacantPlace::Database(run) => run.moved_to.as_deref(),
+        }
     }
 
     /// Creates a run that starts from `base`. `blobs` are the bytes of the files that `base` refers
@@ -75,7 +116,12 @@ impl VacantLocation {
         definition: &SavedDefinition,
         blobs: &Blobs,
     ) -> Result<Box<dyn Lease>, StoreError> {
-        Ok(Box::new(self.directory.create(base, definition, blobs)?))
+        Ok(match self.place {
+            VacantPlace::Directory(directory) => {
+                Box::new(directory.create(base, definition, blobs)?)
+            }
+            VacantPlace::Database(run) => Box::new(run.create(base, definition, blobs)?),
+        })
     }
 }
 
@@ -98,97 +144,217 @@ impl fmt::Display for StorageLocation {
 }
 
 impl StorageLocation {
-    /// Refers to what is kept at a path.
+    /// Refers to what is kept at a path or a URL.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into() }
+        let path = path.into();
+        let Some(url) = path.to_str().filter(|text| DatabaseUrl::is_url(text)) else {
+            return Self {
+                path,
+                kind: LocationKind::Directory,
+            };
+        };
+        match DatabaseUrl::parse(url) {
+            Ok(url) => Self {
+                path: url.to_path(),
+                kind: LocationKind::Database(Box::new(url)),
+            },
+            Err(StoreError::InvalidUrl { url, what }) => Self {
+                path: url.into(),
+                kind: LocationKind::Invalid(what.into()),
+            },
+            Err(error) => Self {
+                path: PathBuf::from("postgres://"),
+                kind: LocationKind::Invalid(error.to_string().into()),
+            },
+        }
     }
 
-    /// Returns the path as it was given, for messages and commands.
+    /// Whether a text is the URL of a run in a database rather than a path.
+    pub fn is_url(text: &str) -> bool {
+        DatabaseUrl::is_url(text)
+    }
+
+    /// Returns the location at another path, or of another run in the same database, whose URL is
+    /// `path`.
+    pub(crate) fn beside(&self, path: &Path) -> Self {
+        let name = path
+            .to_str()
+            .and_then(|url| DatabaseUrl::parse(url).ok()?.run);
+        match (&self.kind, name) {
+            (LocationKind::Database(url), Some(run)) => Self {
+                path: path.into(),
+                kind: LocationKind::Database(Box::new(url.with_run(&run))),
+            },
+            _ => Self::new(path),
+        }
+    }
+
+    /// Returns the path as it was given, for messages and commands. A URL is without its password.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the directory in which the files of the run lie.
-    pub fn directory(&self) -> &Path {
-        StorageDirectory::path_for(&self.path)
+    /// Returns the directory in which the files of the run lie, if it is kept in one.
+    pub fn directory(&self) -> Option<&Path> {
+        match self.kind {
+            LocationKind::Directory => Some(StorageDirectory::path_for(&self.path)),
+            LocationKind::Database(_) | LocationKind::Invalid(_) => None,
+        }
     }
 
-    /// Refers to the directory, whether or not there is something.
-    fn as_directory(&self) -> StorageDirectory {
-        StorageDirectory::new(self.directory())
+    /// Returns the location of the directory if the run is kept in one, however that was given.
+    pub(crate) fn normalized(&self) -> Self {
+        match self.directory() {
+            Some(directory) => Self::new(directory),
+            None => self.clone(),
+        }
     }
 
-    /// Returns the directory if there is something.
-    fn existing(&self) -> Result<StorageDirectory, StoreError> {
-        StorageDirectory::locate(&self.path)
+    /// Refers to the directory, whether or not there is something; or to the database.
+    fn place(&self) -> Result<Place<'_>, StoreError> {
+        match &self.kind {
+            LocationKind::Directory => {
+                let directory = StorageDirectory::path_for(&self.path);
+                Ok(Place::Directory(StorageDirectory::new(directory)))
+            }
+            LocationKind::Database(url) => Ok(Place::Database(url)),
+            LocationKind::Invalid(what) => Err(StoreError::InvalidUrl {
+                url: self.to_string(),
+                what: what.to_string(),
+            }),
+        }
+    }
+
+    /// Returns the directory if there is something, or the database.
+    fn existing(&self) -> Result<Place<'_>, StoreError> {
+        match self.place()? {
+            Place::Directory(_) => Ok(Place::Directory(StorageDirectory::locate(&self.path)?)),
+            database @ Place::Database(_) => Ok(database),
+        }
+    }
+
+    /// Returns the directory if there is something. Fails for a database, which has no files.
+    fn existing_directory(&self) -> Result<StorageDirectory, StoreError> {
+        match self.existing()? {
+            Place::Directory(directory) => Ok(directory),
+            Place::Database(_) => Err(self.without_team_json()),
+        }
+    }
+
+    fn without_team_json(&self) -> StoreError {
+        StoreError::NoTeam {
+            path: self.path.clone(),
+            what: "a database has no `team.json`; `inspect --team-json` prints one".into(),
+        }
     }
 
     /// Returns in which form a run is saved here. Fails if there is none.
     pub fn saved_form(&self) -> Result<SavedForm, StoreError> {
-        match self.existing()?.require_team()? {
-            DirectoryContent::Database => Ok(SavedForm::Records),
-            _ => Ok(SavedForm::TeamJson),
+        match self.existing()? {
+            Place::Directory(directory) => match directory.require_team()? {
+                DirectoryContent::Database => Ok(SavedForm::Records),
+                _ => Ok(SavedForm::TeamJson),
+            },
+            Place::Database(url) => database::require_run(url).map(|()| SavedForm::Records),
         }
     }
 
     /// Locks the location for a new run. A finished run is moved aside, an unfinished one only if
     /// `replace` says so.
     pub fn vacate(&self, replace: ReplacePolicy) -> Result<VacantLocation, StoreError> {
-        let directory = self.as_directory().vacate(replace)?;
-        Ok(VacantLocation { directory })
+        let place = match self.place()? {
+            Place::Directory(directory) => VacantPlace::Directory(directory.vacate(replace)?),
+            Place::Database(url) => VacantPlace::Database(database::vacate(url, replace)?),
+        };
+        Ok(VacantLocation { place })
     }
 
     /// Takes a lease of the run that is saved here. Fails with `StoreError::Locked` if another
-    /// process holds one.
+    /// process holds one. In a database, this takes seconds if that process may have been killed.
     pub fn open(&self) -> Result<OpenedRun, StoreError> {
-        let opened = self.existing()?.open()?;
-        Ok(OpenedRun {
-            lease: Box::new(opened.lease),
-            team_json_differs: opened.team_json_differs,
-        })
+        self.open_with(OwnerWait::Watch)
+    }
+
+    /// Does the same, but fails at once if another process may hold a lease and has been heard of
+    /// lately.
+    pub fn open_if_free(&self) -> Result<OpenedRun, StoreError> {
+        self.open_with(OwnerWait::Brief)
+    }
+
+    fn open_with(&self, wait: OwnerWait) -> Result<OpenedRun, StoreError> {
+        match self.existing()? {
+            Place::Directory(directory) => {
+                let opened = directory.open()?;
+                Ok(OpenedRun {
+                    lease: Box::new(opened.lease),
+                    team_json_differs: opened.team_json_differs,
+                })
+            }
+            Place::Database(url) => Ok(OpenedRun {
+                lease: Box::new(database::take_lease(url, wait)?),
+                team_json_differs: false,
+            }),
+        }
     }
 
     /// Opens the records of the run for reading, whoever holds a lease. Fails with
     /// `StoreError::NoRecords` if there is a `team.json` alone.
     pub fn read(&self) -> Result<Box<dyn Reader>, StoreError> {
-        let directory = self.existing()?;
-        match directory.require_team()? {
-            DirectoryContent::Database => Ok(Box::new(SqliteReader::open(&directory)?)),
-            _ => Err(StoreError::NoRecords {
-                path: self.path.clone(),
-            }),
+        match self.existing()? {
+            Place::Directory(directory) => match directory.require_team()? {
+                DirectoryContent::Database => Ok(Box::new(SqliteReader::open(&directory)?)),
+                _ => Err(StoreError::NoRecords {
+                    path: self.path.clone(),
+                }),
+            },
+            Place::Database(url) => database::open_reader(url),
         }
     }
 
     /// Reads what is saved of the run, in whichever form, whoever holds a lease.
     pub fn read_saved(&self) -> Result<SavedRun, StoreError> {
-        let directory = self.existing()?;
-        match directory.require_team()? {
-            DirectoryContent::Database => {
-                Ok(SavedRun::Records(Box::new(SqliteReader::open(&directory)?)))
-            }
-            _ => Ok(SavedRun::TeamJson(directory.read_team_json()?)),
+        match self.existing()? {
+            Place::Directory(directory) => match directory.require_team()? {
+                DirectoryContent::Database => {
+                    Ok(SavedRun::Records(Box::new(SqliteReader::open(&directory)?)))
+                }
+                _ => Ok(SavedRun::TeamJson(directory.read_team_json()?)),
+            },
+            Place::Database(url) => database::open_reader(url).map(SavedRun::Records),
         }
     }
 
     /// Returns which process holds a lease of the run.
     pub fn holder(&self) -> Result<LockHolder, StoreError> {
-        self.existing()?.holder()
+        match self.existing()? {
+            Place::Directory(directory) => directory.holder(),
+            Place::Database(url) => database::holder(url),
+        }
     }
 
-    /// Returns the `team.json` of the run, to write it.
-    pub fn team_json(&self) -> TeamJsonFile {
-        self.as_directory().projection()
+    /// Returns the `team.json` of the run, to write it, if it is kept in a directory.
+    pub fn team_json(&self) -> Option<TeamJsonFile> {
+        self.directory().map(TeamJsonFile::in_directory)
+    }
+
+    /// Returns the path of its `team.json`, for messages.
+    pub fn team_json_path(&self) -> PathBuf {
+        match self.team_json() {
+            Some(file) => file.path(),
+            None => self.path.clone(),
+        }
     }
 
     /// Returns the content of its `team.json`.
     pub fn read_team_json(&self) -> Result<Vec<u8>, StoreError> {
-        self.existing()?.read_team_json()
+        self.existing_directory()?.read_team_json()
     }
 
     /// Returns whether another program changed the `team.json` beside its records.
     pub fn is_team_json_edited(&self) -> Result<bool, StoreError> {
-        let directory = self.existing()?;
+        let Place::Directory(directory) = self.existing()? else {
+            return Ok(false);
+        };
         match directory.require_team()? {
             DirectoryContent::Database => {
                 directory.is_team_json_edited(&SqliteReader::open(&directory)?)
@@ -205,13 +371,18 @@ impl StorageLocation {
         base: &Environment,
         definition: &SavedDefinition,
     ) -> Result<Box<dyn Lease>, StoreError> {
-        let lease = self.existing()?.import_team_json(bytes, base, definition)?;
+        let directory = self.existing_directory()?;
+        let lease = directory.import_team_json(bytes, base, definition)?;
         Ok(Box::new(lease))
     }
 
     /// Fails if a run is saved here, in whatever form.
     pub fn require_vacant(&self) -> Result<(), StoreError> {
-        match self.as_directory().content()? {
+        let directory = match self.place()? {
+            Place::Directory(directory) => directory,
+            Place::Database(url) => return database::require_vacant(url),
+        };
+        match directory.content()? {
             DirectoryContent::TeamJson | DirectoryContent::Database => Err(StoreError::Occupied {
                 path: self.path.clone(),
             }),
@@ -219,9 +390,12 @@ impl StorageLocation {
         }
     }
 
-    /// Saves a `team.json` here, where no run may be saved yet.
+    /// Saves a `team.json` here, where no run may be saved yet. Fails for a database.
     pub fn place_team_json(&self, text: &str) -> Result<(), StoreError> {
-        self.as_directory().place_team_json(text)
+        match self.place()? {
+            Place::Directory(directory) => directory.place_team_json(text),
+            Place::Database(_) => Err(self.without_team_json()),
+        }
     }
 
     /// Saves a run that starts from `base`, with its `team.json` and the bytes of its files, where
@@ -233,34 +407,92 @@ impl StorageLocation {
         definition: &SavedDefinition,
         blobs: &Blobs,
     ) -> Result<(), StoreError> {
-        self.as_directory()
-            .place_team(text, base, definition, blobs)
+        match self.place()? {
+            Place::Directory(directory) => directory.place_team(text, base, definition, blobs),
+            Place::Database(url) => database::place_run(url, base, definition, blobs),
+        }
+    }
+
+    /// Returns what the database has of what runs need, or `None` if the run is kept in a directory.
+    pub fn examine_database(&self) -> Result<Option<DatabaseReport>, StoreError> {
+        match self.place()? {
+            Place::Directory(_) => Ok(None),
+            Place::Database(url) => database::examine(url).map(Some),
+        }
+    }
+
+    /// Returns what distinguishes the run that is kept here from another that could be.
+    pub fn identity(&self) -> Result<LocationIdentity, StoreError> {
+        match self.place()? {
+            Place::Directory(directory) => directory.identity(),
+            Place::Database(url) => {
+                let identity = database::run_identity(url)?;
+                Ok(LocationIdentity {
+                    path: self.path.clone(),
+                    number: identity.key,
+                    created_ns: Some(identity.created_ns),
+                })
+            }
+        }
+    }
+
+    /// Starts to answer requests to the owner of the run, which is this process. Must be called
+    /// within a tokio runtime.
+    pub fn receive_requests(&self, handler: RequestHandler) -> io::Result<Mailbox> {
+        match self.place().map_err(io::Error::other)? {
+            Place::Directory(directory) => directory.receive_requests(handler).map(Mailbox::Socket),
+            Place::Database(url) => database::receive_requests(url, handler).map(Mailbox::Database),
+        }
+    }
+
+    /// Sends a request to the owner of the run and waits for the reply.
+    pub fn request_owner(&self, request: &str) -> RequestOutcome {
+        match self.place() {
+            Ok(Place::Directory(directory)) => directory.request_owner(request),
+            Ok(Place::Database(url)) => database::request_owner(url, request),
+            Err(_) => RequestOutcome::NoOwner,
+        }
     }
 
     /// Returns why nothing can be created here, if something else is where it has to be.
     pub fn obstacle(&self) -> Option<StoreError> {
-        self.as_directory().obstacle()
+        match self.place() {
+            Ok(Place::Directory(directory)) => directory.obstacle(),
+            Ok(Place::Database(_)) => None,
+            Err(error) => Some(error),
+        }
     }
 
     /// Whether a file is one of those in which the run is saved, or has the name of one.
     pub fn is_storage_file(&self, file: &Path) -> bool {
-        self.existing()
+        self.existing_directory()
             .is_ok_and(|directory| directory.is_storage_file(file))
     }
 
     /// Returns the files that change whenever the run is saved.
     pub fn changing_files(&self) -> Vec<PathBuf> {
-        let directory = self.as_directory();
-        vec![directory.database(), directory.team_json()]
+        match self.place() {
+            Ok(Place::Directory(directory)) => vec![directory.database(), directory.team_json()],
+            _ => Vec::new(),
+        }
     }
 
     /// Whether two locations are the same, however they are given.
     pub fn is_same(&self, other: &Self) -> bool {
         let resolve = |location: &Self| {
-            let directory = location.existing()?;
+            let directory = location.existing_directory()?;
             let path = directory.path();
             Ok::<_, StoreError>(std::fs::canonicalize(path).unwrap_or_else(|_| path.into()))
         };
-        matches!((resolve(self), resolve(other)), (Ok(one), Ok(other)) if one == other)
+        match (&self.kind, &other.kind) {
+            (LocationKind::Database(one), LocationKind::Database(other)) => one == other,
+            _ => matches!((resolve(self), resolve(other)), (Ok(one), Ok(other)) if one == other),
+        }
     }
+}
+
+/// A directory or a database.
+enum Place<'a> {
+    Directory(StorageDirectory),
+    Database(&'a DatabaseUrl),
 }

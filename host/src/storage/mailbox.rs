@@ -25,7 +25,11 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::lock::{LOCK_FILE, MAX_LOCK_BYTES};
-use super::{StorageDirectory, StorageLocation, StoreError, file};
+#[cfg(not(feature = "postgres"))]
+use super::no_database::DatabaseMailbox;
+#[cfg(feature = "postgres")]
+use super::postgres::DatabaseMailbox;
+use super::{StorageDirectory, StoreError, file};
 use crate::sha256::sha256;
 use crate::user::{self, is_owned_by_user, is_private};
 
@@ -58,22 +62,40 @@ pub enum RequestOutcome {
 }
 
 /// Answers the requests of other processes until it is closed or dropped.
-pub struct Mailbox {
+pub enum Mailbox {
+    /// Those that arrive at a socket.
+    Socket(SocketMailbox),
+    /// Those that arrive in a database.
+    Database(DatabaseMailbox),
+}
+
+impl Mailbox {
+    /// Accepts no more requests, and returns once the pending ones have been answered.
+    pub async fn close(self) {
+        match self {
+            Self::Socket(mailbox) => mailbox.close().await,
+            Self::Database(mailbox) => mailbox.close().await,
+        }
+    }
+}
+
+/// Answers the requests that arrive at the socket of a storage directory.
+pub struct SocketMailbox {
     answering: JoinSet<()>,
     closing: Arc<Notify>,
     /// Held here, because an aborted task releases what it holds only later.
     _socket: RunSocket,
 }
 
-impl StorageLocation {
+impl StorageDirectory {
     /// Starts to answer requests to the owner of the run, which is this process. Must be called
     /// within a tokio runtime.
-    pub fn receive_requests(&self, handler: RequestHandler) -> io::Result<Mailbox> {
-        let socket = RunSocket::open(self.directory()).map_err(io::Error::other)?;
+    pub(super) fn receive_requests(&self, handler: RequestHandler) -> io::Result<SocketMailbox> {
+        let socket = RunSocket::open(self.path()).map_err(io::Error::other)?;
         let listener = AsyncListener::from_std(socket.listener()?)?;
         let (mut answering, closing) = (JoinSet::new(), Arc::new(Notify::new()));
         answering.spawn(serve(listener, handler, closing.clone()));
-        Ok(Mailbox {
+        Ok(SocketMailbox {
             answering,
             closing,
             _socket: socket,
@@ -81,8 +103,8 @@ impl StorageLocation {
     }
 
     /// Sends a request to the owner of the run and waits for the reply.
-    pub fn request_owner(&self, request: &str) -> RequestOutcome {
-        let Some(mut stream) = StorageDirectory::new(self.directory()).connect() else {
+    pub(super) fn request_owner(&self, request: &str) -> RequestOutcome {
+        let Some(mut stream) = self.connect() else {
             return RequestOutcome::NoOwner;
         };
         let mut line = String::new();
@@ -109,9 +131,9 @@ impl StorageLocation {
     }
 }
 
-impl Mailbox {
+impl SocketMailbox {
     /// Accepts no more requests, and returns once the pending ones have been answered.
-    pub async fn close(mut self) {
+    async fn close(mut self) {
         self.closing.notify_one();
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.answering.join_next()).await;
     }

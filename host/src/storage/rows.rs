@@ -10,6 +10,12 @@ use super::codec::{self, DecodeError};
 use super::error::StoreError;
 use super::lineage::{StoredLineage, StoredRun};
 
+/// What reading rows returns.
+pub(in crate::storage) type RowResult<T> = Result<T, StoreError>;
+
+/// Receives the row of an event.
+pub(in crate::storage) type VisitEvent<'a> = dyn FnMut(&EventRow<'_>) -> RowResult<()> + 'a;
+
 /// The rows of one run in a database. Keys are those of `lineage`.
 pub(in crate::storage) trait RunRows: Debug + Sized {
     /// Returns where the run is kept, for messages.
@@ -46,13 +52,8 @@ pub(in crate::storage) trait RunRows: Debug + Sized {
     /// Returns the rows of all lineages of the run, by their numbers.
     fn lineages(&self) -> Result<Vec<StoredLineage>, StoreError>;
 
-    /// Passes the events in a range of keys to `visit`, in order.
-    fn visit_events(
-        &self,
-        keys: KeyRange,
-        selection: EventSelection,
-        visit: &mut dyn FnMut(&EventRow<'_>) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError>;
+    /// Passes events to `visit`, in order.
+    fn visit_events(&self, range: EventRange, visit: &mut VisitEvent<'_>) -> RowResult<()>;
 
     /// Returns how many rows of events there are in a range of keys, and the size of their bodies in
     /// bytes.
@@ -64,12 +65,8 @@ pub(in crate::storage) trait RunRows: Debug + Sized {
     /// Returns the gaps in a range of keys, in order.
     fn gaps(&self, keys: KeyRange) -> Result<Vec<GapRow>, StoreError>;
 
-    /// Returns snapshots in a range of keys, without their bodies.
-    fn snapshots(
-        &self,
-        keys: KeyRange,
-        selection: SnapshotSelection,
-    ) -> Result<Vec<SnapshotRow>, StoreError>;
+    /// Returns snapshots, without their bodies.
+    fn snapshots(&self, range: SnapshotRange) -> RowResult<Vec<SnapshotRow>>;
 
     /// Returns the body of the snapshot with this key, if there is one.
     fn snapshot_body(&self, n: i64) -> Result<Option<StoredBlob>, StoreError>;
@@ -111,6 +108,20 @@ pub(in crate::storage) enum SnapshotSelection {
     All,
     Oldest,
     Newest,
+}
+
+/// Events that are read.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::storage) struct EventRange {
+    pub keys: KeyRange,
+    pub selection: EventSelection,
+}
+
+/// Snapshots that are read.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::storage) struct SnapshotRange {
+    pub keys: KeyRange,
+    pub selection: SnapshotSelection,
 }
 
 /// The row of an event.

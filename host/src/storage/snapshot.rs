@@ -7,6 +7,14 @@ use strata_core::state::environment::Environment;
 use super::codec::{self, MessageBundle};
 use super::lineage::position_of_key;
 
+/// With events of less than this size a snapshot is not worth its cost: replaying them takes a few
+/// milliseconds.
+pub(in crate::storage) const MIN_SNAPSHOT_BYTES: u64 = 256 << 10;
+
+/// The size of the largest state that is saved: SQLite's largest blob is 10⁹ bytes, and
+/// PostgreSQL's is about as large. A state that is larger is loaded from the events.
+pub(in crate::storage) const MAX_SNAPSHOT_BYTES: usize = 900_000_000;
+
 /// The reciprocal of the share of a run that all but the newest snapshot may take. Old snapshots
 /// make loading an old checkpoint fast, which is worth it if states are small and histories are
 /// long.

@@ -41,7 +41,7 @@ use super::lock::StorageLock;
 use super::progress::ProgressFile;
 use super::reader::{Reader, SnapshotInfo, branch_of, makes_checkpoint};
 use super::rows::{KeyRange, RunRows};
-use super::snapshot::EncodedSnapshot;
+use super::snapshot::{EncodedSnapshot, MAX_SNAPSHOT_BYTES, MIN_SNAPSHOT_BYTES};
 use super::{
     BuildState, CheckpointRow, Durability, Epoch, GroupLog, Lease, LineageRow, LoadedState, Pruned,
     Record, SavedDefinition, StateSelector, codec, file,
@@ -61,13 +61,6 @@ use write::{insert_event, write_definition, write_note};
 /// moving costs two syncs each time, but small enough that reading the log after a crash takes
 /// milliseconds.
 const LOG_PAGES: u32 = 2000;
-
-/// With events of less than this size a snapshot is not worth its cost: replaying them takes a few
-/// milliseconds.
-const MIN_SNAPSHOT_BYTES: u64 = 256 << 10;
-
-/// SQLite's largest blob is 10⁹ bytes. A state that is larger is loaded from the events.
-const MAX_SNAPSHOT_BYTES: usize = 900_000_000;
 
 /// A lease of a run in a file. The directory stays locked until the lease is dropped.
 #[derive(Debug)]
@@ -366,7 +359,7 @@ impl Lease for SqliteLease {
                     joined.add_event(line.id, line.events, record, &buffer);
                 }
             }
-            let is_due = branch.is_some() || self.row_is_due(&line);
+            let is_due = branch.is_some() || line.is_far_ahead(&self.lineage_row);
             if is_due {
                 line.update(conn)?;
             }

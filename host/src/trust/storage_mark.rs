@@ -7,19 +7,20 @@
 //! the creation time of that directory, and the digests of the team files with which it was
 //! written. A directory that was copied, moved, or put in place of another has no mark, and neither
 //! has a team file that somebody else put into a marked directory.
+//! The mark of a run in a database is found by its URL, and contains the number and the creation time of
+//! the run.
 
 use std::fs::{self, Metadata};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use strata_core::record::id::to_hex;
 
 use crate::replace::{Replacement, replace};
 use crate::sha256::Sha256;
-use crate::storage::SavedDefinition;
+use crate::storage::{LocationIdentity, SavedDefinition, StorageLocation};
 use crate::user;
 
 /// The maximum number of team files per directory. The oldest are removed first.
@@ -80,17 +81,12 @@ struct StorageMark {
 }
 
 impl StorageMark {
-    /// Returns a mark of a directory as it is now, without team files.
-    fn for_directory(path: PathBuf, meta: &Metadata) -> Self {
-        let born = meta
-            .created()
-            .ok()
-            .and_then(|born| born.duration_since(UNIX_EPOCH).ok());
-        let born_ns = born.and_then(|since| u64::try_from(since.as_nanos()).ok());
+    /// Returns a mark of a run as it is now, without team files.
+    fn for_run(identity: LocationIdentity) -> Self {
         Self {
-            path,
-            inode: meta.ino(),
-            born_ns,
+            path: identity.path,
+            inode: identity.number,
+            born_ns: identity.created_ns,
             definitions: Vec::new(),
         }
     }
@@ -122,7 +118,7 @@ pub(crate) enum Recognition {
 
 /// Returns whether this user's host wrote a storage directory with this team file.
 pub(crate) fn recognize(
-    storage: &Path,
+    storage: &StorageLocation,
     definition: &SavedDefinition,
 ) -> Result<Recognition, MarkError> {
     Ok(match find_mark(storage)? {
@@ -133,7 +129,10 @@ pub(crate) fn recognize(
 }
 
 /// Marks a storage directory as written with this team file.
-pub(crate) fn add_mark(storage: &Path, definition: &SavedDefinition) -> Result<(), MarkError> {
+pub(crate) fn add_mark(
+    storage: &StorageLocation,
+    definition: &SavedDefinition,
+) -> Result<(), MarkError> {
     add_definitions(storage, [definition_digest(definition)])
 }
 
@@ -143,7 +142,7 @@ pub(crate) struct KnownDefinitions(Vec<String>);
 
 /// Returns the team files that are known for a storage directory. There are none if it has no mark
 /// or the mark cannot be read.
-pub(crate) fn known_definitions(storage: &Path) -> KnownDefinitions {
+pub(crate) fn known_definitions(storage: &StorageLocation) -> KnownDefinitions {
     KnownDefinitions(
         find_mark(storage)
             .ok()
@@ -155,14 +154,14 @@ pub(crate) fn known_definitions(storage: &Path) -> KnownDefinitions {
 
 /// Marks a storage directory to which the host itself moved or copied a team. If the mark cannot be
 /// written, the directory has none.
-pub(crate) fn mark_copy(known: KnownDefinitions, to: &Path) {
+pub(crate) fn mark_copy(known: KnownDefinitions, to: &StorageLocation) {
     if !known.0.is_empty() {
         let _ = add_definitions(to, known.0);
     }
 }
 
 fn add_definitions(
-    storage: &Path,
+    storage: &StorageLocation,
     definitions: impl IntoIterator<Item = String>,
 ) -> Result<(), MarkError> {
     let (file, now) = locate_mark(storage)?;
@@ -186,21 +185,20 @@ fn add_definitions(
 }
 
 /// Returns the mark of a storage directory, if it is about this very directory.
-fn find_mark(storage: &Path) -> Result<Option<StorageMark>, MarkError> {
+fn find_mark(storage: &StorageLocation) -> Result<Option<StorageMark>, MarkError> {
     let (file, now) = locate_mark(storage)?;
     Ok(read_mark(&file)?.filter(|mark| mark.is_same_directory(&now)))
 }
 
 /// Returns the path of the mark of a storage directory, and a new mark of the directory as it is
 /// now.
-fn locate_mark(storage: &Path) -> Result<(PathBuf, StorageMark), MarkError> {
-    let path = storage
-        .canonicalize()
-        .map_err(|source| unusable_error(storage, source))?;
-    let meta = fs::metadata(&path).map_err(|source| unusable_error(&path, source))?;
+fn locate_mark(storage: &StorageLocation) -> Result<(PathBuf, StorageMark), MarkError> {
+    let identity = storage
+        .identity()
+        .map_err(|source| unusable_error(storage.path(), io::Error::other(source)))?;
     let name = to_hex(
         &Sha256::new()
-            .with(path.as_os_str().as_encoded_bytes())
+            .with(identity.path.as_os_str().as_encoded_bytes())
             .finish(),
     );
     // Marks are distributed over subdirectories, because a whole subdirectory is scanned when a
@@ -210,10 +208,7 @@ fn locate_mark(storage: &Path) -> Result<(PathBuf, StorageMark), MarkError> {
         .ok_or(MarkError::NoHome)?
         .join("strata-host/written")
         .join(part);
-    Ok((
-        directory.join(name),
-        StorageMark::for_directory(path, &meta),
-    ))
+    Ok((directory.join(name), StorageMark::for_run(identity)))
 }
 
 fn read_mark(file: &Path) -> Result<Option<StorageMark>, MarkError> {
@@ -246,7 +241,8 @@ fn read_mark(file: &Path) -> Result<Option<StorageMark>, MarkError> {
     Ok(serde_json::from_slice(&bytes).ok())
 }
 
-/// Removes marks of directories that have been missing for long. Errors are ignored.
+/// Removes marks of directories that have been missing for long; those of runs in databases are kept.
+/// Errors are ignored.
 fn remove_stale_marks(directory: &Path) {
     let Ok(entries) = fs::read_dir(directory) else {
         return;
@@ -257,7 +253,9 @@ fn remove_stale_marks(directory: &Path) {
                 .is_ok_and(|at| at.elapsed().is_ok_and(|age| age > MISSING_KEPT))
         };
         let is_gone = || {
-            read_mark(&entry.path()).is_ok_and(|mark| mark.is_none_or(|mark| !mark.path.exists()))
+            read_mark(&entry.path()).is_ok_and(|mark| {
+                mark.is_none_or(|mark| mark.path.is_absolute() && !mark.path.exists())
+            })
         };
         if entry.metadata().is_ok_and(is_old) && is_gone() {
             let _ = fs::remove_file(entry.path());

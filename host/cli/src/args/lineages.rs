@@ -11,7 +11,7 @@ use strata_host::storage::StorageLocation;
     strata-host fork store --at main-1 --set role/Engineer/plan=shorter"
 )]
 pub(crate) struct ForkArgs {
-    /// The storage directory or its team.json.
+    /// The storage directory, its team.json or the URL of a run in a database.
     #[arg(value_parser = super::saved_path())]
     pub(crate) path: StorageLocation,
     /// The checkpoint to start from.
@@ -50,7 +50,7 @@ pub(crate) struct DiffArgs {
 #[derive(Args)]
 #[command(after_help = "Examples:\n  strata-host prune store --keep 3")]
 pub(crate) struct PruneArgs {
-    /// The storage directory or its team.json.
+    /// The storage directory, its team.json or the URL of a run in a database.
     #[arg(value_parser = super::saved_path())]
     pub(crate) path: StorageLocation,
     /// How many checkpoints to keep per lineage, besides its first, those that other lineages start from, and those that

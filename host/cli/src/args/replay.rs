@@ -10,7 +10,7 @@ use strata_host::storage::StorageLocation;
     strata-host replay store --step 3 --action Engineer.WriteCode\n\n\
     The exit code is 0, and with --verify 3 if an attempt differs from the record.")]
 pub(crate) struct ReplayArgs {
-    /// The storage directory or its team.json.
+    /// The storage directory, its team.json or the URL of a run in a database.
     #[arg(value_parser = super::saved_path())]
     pub(crate) path: StorageLocation,
     /// The team file, instead of the saved one.

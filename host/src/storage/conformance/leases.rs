@@ -2,6 +2,8 @@
 
 use strata_core::record::id::CheckpointId;
 
+#[cfg(feature = "postgres")]
+use super::TestStorage;
 use super::{check, fresh, loaded_state, pseudorandom, replay};
 use crate::blob::{Blobs, digest_of};
 use crate::storage::script::{definition, scripted_run};
@@ -128,6 +130,55 @@ fn a_run_may_be_taken_over_again_and_again() {
         let saved = storage.lease().load(&StateSelector::Head).unwrap();
         assert_eq!(loaded_state(&saved), end);
     });
+}
+
+#[cfg(feature = "postgres")]
+#[test]
+fn a_database_that_lost_acknowledged_events_is_not_appended_to() {
+    let Some(mut storage) = super::DatabaseStorage::new(&fresh()) else {
+        return;
+    };
+    let (records, _) = scripted_run(&pseudorandom(34, 1000), 60);
+    append(storage.lease(), &records[..40]);
+    crate::storage::postgres::lose_newest(&storage.url, 3);
+    for durability in [Durability::Process, Durability::Full] {
+        let refused = storage.lease().append(&records[40..41], durability);
+        assert!(
+            matches!(refused, Err(StoreError::Lost { .. })),
+            "{refused:?}"
+        );
+    }
+    storage.reopen();
+    append(storage.lease(), &records[37..]);
+    let saved = storage.lease().load(&StateSelector::Head).unwrap();
+    assert_eq!(loaded_state(&saved), replay(&records));
+}
+
+#[cfg(feature = "postgres")]
+#[test]
+fn nothing_is_lost_or_doubled_when_connections_break() {
+    let Some(mut storage) = super::DatabaseStorage::new(&fresh()) else {
+        return;
+    };
+    let (records, end) = scripted_run(&pseudorandom(35, 3000), 120);
+    for (n, some) in records.chunks(6).enumerate() {
+        if n % 3 == 0 {
+            let lease = storage.lease.as_ref().unwrap();
+            crate::storage::postgres::break_connection(&storage.url, lease);
+        }
+        append(storage.lease(), some);
+        if n % 5 == 0 {
+            let lease = storage.lease.as_ref().unwrap();
+            crate::storage::postgres::break_connection(&storage.url, lease);
+            let note = n.to_string();
+            let noted = storage.lease().set_note("n", &note, Durability::Full);
+            noted.unwrap();
+        }
+    }
+    assert_eq!(storage.lease().records(0, usize::MAX).unwrap(), records);
+    storage.reopen();
+    let saved = storage.lease().load(&StateSelector::Head).unwrap();
+    assert_eq!(loaded_state(&saved), end);
 }
 
 #[test]

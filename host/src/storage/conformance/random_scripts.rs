@@ -1,4 +1,4 @@
-//! Random changes of a run, made in memory and in a file: after each, both contain the same, byte for
+//! Random changes of a run, made in every kind of storage: after each, all contain the same, byte for
 //! byte.
 
 use strata_core::machine::stepper::Stepper;
@@ -6,6 +6,8 @@ use strata_core::record::event::Event;
 use strata_core::record::money::Usd;
 use strata_core::state::environment::Environment;
 
+#[cfg(feature = "postgres")]
+use super::DatabaseStorage;
 use super::{FileStorage, MemoryStorageUnderTest, TestStorage, fresh, loaded_state, pseudorandom};
 use crate::blob::{Blobs, digest_of};
 use crate::storage::script::{ScriptedRun, definition, team};
@@ -180,10 +182,14 @@ fn content(lease: &dyn Lease, script: &Script) -> String {
 }
 
 #[test]
-fn a_run_in_memory_and_one_in_a_file_contain_the_same_after_each_change() {
+fn runs_contain_the_same_after_each_change_wherever_they_are_kept() {
     for seed in 0..SCRIPTS {
         let mut memory = MemoryStorageUnderTest::new(&fresh());
-        let mut file = FileStorage::new(&fresh());
+        let mut others: Vec<Box<dyn TestStorage>> = vec![Box::new(FileStorage::new(&fresh()))];
+        #[cfg(feature = "postgres")]
+        if let Some(database) = DatabaseStorage::new(&fresh()) {
+            others.push(Box::new(database));
+        }
         let mut script = Script {
             choices: pseudorandom(1000 + seed, 60 * CHANGES).into_iter(),
             lineages: 0,
@@ -198,15 +204,18 @@ fn a_run_in_memory_and_one_in_a_file_contain_the_same_after_each_change() {
         let mut change = Change::Append(records(vec![started], 1), Durability::Full);
         for n in 0..CHANGES {
             make(&mut memory, &change);
-            make(&mut file, &change);
-            let contents = [memory.lease(), file.lease()].map(|lease| content(lease, &script));
-            for (one, other) in contents[0].lines().zip(contents[1].lines()) {
-                assert_eq!(
-                    one, other,
-                    "script {seed}, change {n}, a line of the content"
-                );
+            let expected = content(memory.lease(), &script);
+            for storage in &mut others {
+                make(storage.as_mut(), &change);
+                let content = content(storage.lease(), &script);
+                for (one, other) in expected.lines().zip(content.lines()) {
+                    assert_eq!(
+                        one, other,
+                        "script {seed}, change {n}, a line of the content"
+                    );
+                }
+                assert!(expected == content, "script {seed}, change {n}");
             }
-            assert!(contents[0] == contents[1], "script {seed}, change {n}");
             change = script.next(memory.lease());
         }
     }

@@ -14,7 +14,7 @@ use crate::storage::error::StoreError;
 use crate::storage::lineage::{
     EventPath, MAX_POSITION, StoredLineage, event_key, key_range, position_of_key,
 };
-use crate::storage::rows::{EventRow, EventSelection, KeyRange, RunRows};
+use crate::storage::rows::{EventRange, EventRow, EventSelection, KeyRange, RunRows};
 use crate::storage::{Record, SavedDefinition};
 
 /// The largest number of a public line that is accepted.
@@ -134,7 +134,8 @@ impl<R: RunRows> RowReader<R> {
         selection: EventSelection,
         mut take: impl FnMut(i64, Record) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        self.rows.visit_events(keys, selection, &mut |row| {
+        let range = EventRange { keys, selection };
+        self.rows.visit_events(range, &mut |row| {
             let at = position_of_key(row.n);
             let record = decode_record(row);
             take(
@@ -160,25 +161,26 @@ impl<R: RunRows> RowReader<R> {
             first: event_key(row.id, first),
             last: key_range(row.id).last,
         };
-        self.rows
-            .visit_events(keys, EventSelection::All, &mut |found| {
-                let at = position_of_key(found.n);
-                if at != newest.events + 1 {
-                    return Err(self.corrupt(format!("event {} is missing", newest.events + 1)));
+        let range = EventRange {
+            keys,
+            selection: EventSelection::All,
+        };
+        self.rows.visit_events(range, &mut |found| {
+            let at = position_of_key(found.n);
+            if at != newest.events + 1 {
+                return Err(self.corrupt(format!("event {} is missing", newest.events + 1)));
+            }
+            let record =
+                decode_record(found).map_err(|e| self.decode_error(&format!("event {at}"), e))?;
+            match at > row.events {
+                true => newest.count_event(&record.event, found.body.len(), found.sum),
+                false if found.sum == row.last_checksum => newest.events = at,
+                false => {
+                    return Err(self.corrupt(format!("event {at} is not the one that was last")));
                 }
-                let record = decode_record(found)
-                    .map_err(|e| self.decode_error(&format!("event {at}"), e))?;
-                match at > row.events {
-                    true => newest.count_event(&record.event, found.body.len(), found.sum),
-                    false if found.sum == row.last_checksum => newest.events = at,
-                    false => {
-                        return Err(
-                            self.corrupt(format!("event {at} is not the one that was last"))
-                        );
-                    }
-                }
-                Ok(())
-            })?;
+            }
+            Ok(())
+        })?;
         match newest.events < row.events {
             true => Err(self.corrupt(format!("event {first} is missing"))),
             false => Ok(newest),

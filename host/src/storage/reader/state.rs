@@ -15,7 +15,7 @@ use crate::storage::error::StoreError;
 use crate::storage::lineage::{
     EventPath, PathSegment, StoredLineage, event_key, key_range, position_of_key,
 };
-use crate::storage::rows::{KeyRange, RunRows, SnapshotSelection};
+use crate::storage::rows::{KeyRange, RunRows, SnapshotRange, SnapshotSelection};
 
 /// With fewer bundles, checking them takes less time than using other threads.
 const MIN_PARALLEL_BUNDLES: usize = 4;
@@ -138,7 +138,7 @@ impl<R: RunRows> RowReader<R> {
                 let body = read(bundle)?;
                 scope.spawn(move |_| *page = Some(BundlePage::from_blob(*bundle, body)));
             }
-            Ok(())
+            Ok::<(), StoreError>(())
         })?;
         let pages = bundles.iter().zip(pages.into_iter().flatten());
         pages
@@ -195,7 +195,7 @@ impl<R: RunRows> RowReader<R> {
         selection: SnapshotSelection,
     ) -> Result<Vec<SnapshotInfo>, StoreError> {
         let mut infos = Vec::new();
-        for row in self.rows.snapshots(keys, selection)? {
+        for row in self.rows.snapshots(SnapshotRange { keys, selection })? {
             let list = row.bundles.verified(&[row.n]);
             let bundles = list.and_then(codec::decode_bundles);
             infos.push(SnapshotInfo {

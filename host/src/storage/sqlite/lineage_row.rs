@@ -14,11 +14,6 @@ use crate::storage::error::StoreError;
 use crate::storage::lineage::StoredLineage;
 use crate::storage::rows::RunRows;
 
-/// About how many events, and bytes of events, the row may lag behind: readers have to look through
-/// these.
-const MAX_EVENTS_BEHIND: i64 = 64;
-const MAX_BYTES_BEHIND: i64 = 256 << 10;
-
 /// Disables automatic checkpoints, so that only `SqliteLease::commit_with_row` moves the log into the
 /// database.
 pub(super) fn disable_auto_checkpoints(conn: &Connection) -> rusqlite::Result<()> {
@@ -26,17 +21,6 @@ pub(super) fn disable_auto_checkpoints(conn: &Connection) -> rusqlite::Result<()
 }
 
 impl SqliteLease {
-    /// Whether the row has to be written once the current lineage is `line`.
-    pub(super) fn row_is_due(&self, line: &StoredLineage) -> bool {
-        let StoredLineage {
-            events,
-            bytes_since_snapshot: since,
-            ..
-        } = &self.lineage_row;
-        line.events - events >= MAX_EVENTS_BEHIND
-            || line.bytes_since_snapshot.saturating_sub(*since) >= MAX_BYTES_BEHIND
-    }
-
     /// Runs `work` in a transaction, together with writing the row of the current lineage.
     /// Afterwards the log is moved into the database if it is long.
     pub(super) fn commit_with_row<T>(
@@ -113,7 +97,7 @@ mod tests {
 
     use super::*;
     use crate::storage::conformance::{pseudorandom, replay};
-    use crate::storage::lineage::FIRST_LINEAGE;
+    use crate::storage::lineage::{FIRST_LINEAGE, MAX_BYTES_BEHIND, MAX_EVENTS_BEHIND};
     use crate::storage::script::{definition, scripted_run};
     use crate::storage::{
         Durability, Lease, Reader, ReplacePolicy, SqliteReader, StateSelector, StorageDirectory,

@@ -6,14 +6,15 @@ use std::path::Path;
 use rusqlite::Connection;
 use serde::Serialize;
 
+use super::SqliteLease;
 use super::snapshot::insert_snapshot;
 use super::wal_checkpoint::{WalCheckpointMode, move_log};
 use super::write::insert_gap;
-use super::{MAX_SNAPSHOT_BYTES, SqliteLease};
 use crate::storage::directory::WAL_FILE;
 use crate::storage::error::StoreError;
 use crate::storage::lineage::event_key;
 use crate::storage::prune_plan::{DropRange, PrunePlanner};
+use crate::storage::snapshot::MAX_SNAPSHOT_BYTES;
 use crate::storage::{BuildState, Durability, Pruned};
 
 impl SqliteLease {

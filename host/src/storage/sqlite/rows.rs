@@ -12,8 +12,8 @@ use crate::storage::error::StoreError;
 use crate::storage::lineage::{StoredLineage, StoredRun};
 use crate::storage::reader::RowReader;
 use crate::storage::rows::{
-    DefinitionRow, EventRow, EventSelection, GapRow, KeyRange, RowsSize, RunRows, SnapshotRow,
-    SnapshotSelection, StoredBlob,
+    DefinitionRow, EventRange, EventRow, EventSelection, GapRow, KeyRange, RowResult, RowsSize,
+    RunRows, SnapshotRange, SnapshotRow, SnapshotSelection, StoredBlob, VisitEvent,
 };
 use crate::storage::schema;
 
@@ -224,12 +224,8 @@ impl RunRows for SqliteRows {
         self.lineages_of(self.run)
     }
 
-    fn visit_events(
-        &self,
-        keys: KeyRange,
-        selection: EventSelection,
-        visit: &mut dyn FnMut(&EventRow<'_>) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
+    fn visit_events(&self, range: EventRange, visit: &mut VisitEvent<'_>) -> RowResult<()> {
+        let EventRange { keys, selection } = range;
         let condition = match selection {
             EventSelection::All => "",
             EventSelection::Checkpoints => "AND marks = 1",
@@ -279,12 +275,9 @@ impl RunRows for SqliteRows {
         })
     }
 
-    fn snapshots(
-        &self,
-        keys: KeyRange,
-        selection: SnapshotSelection,
-    ) -> Result<Vec<SnapshotRow>, StoreError> {
-        let order = match selection {
+    fn snapshots(&self, range: SnapshotRange) -> RowResult<Vec<SnapshotRow>> {
+        let keys = range.keys;
+        let order = match range.selection {
             SnapshotSelection::All => "ASC",
             SnapshotSelection::Oldest => "ASC LIMIT 1",
             SnapshotSelection::Newest => "DESC LIMIT 1",

@@ -19,6 +19,11 @@ impl HiddenStorage {
         Self(Some(resolve_links(storage).into()))
     }
 
+    /// Creates the value for a run that is kept in this directory; with `None`, elsewhere.
+    pub fn of_directory(storage: Option<&Path>) -> Self {
+        storage.map_or_else(Self::default, Self::new)
+    }
+
     /// Returns the storage directory, if there is one.
     pub fn storage(&self) -> Option<&Path> {
         self.0.as_deref()

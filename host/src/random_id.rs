@@ -1,0 +1,12 @@
+//! Random numbers that nothing else has.
+
+use ring::rand::{SecureRandom, SystemRandom};
+
+/// Returns a random number that has not been used before.
+pub(crate) fn random_id() -> u128 {
+    let mut bytes = [0; 16];
+    // On Linux this does not fail once the system has booted. If it does, the other parts of the
+    // names that contain it remain.
+    let _ = SystemRandom::new().fill(&mut bytes);
+    u128::from_le_bytes(bytes)
+}

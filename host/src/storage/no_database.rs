@@ -1,0 +1,112 @@
+//! What stands for `postgres` in a program that was built without it: everything about a database
+//! fails, and says so.
+
+use std::convert::Infallible;
+use std::io;
+use std::path::PathBuf;
+
+use strata_core::state::environment::Environment;
+
+use super::database_url::DatabaseUrl;
+use super::error::StoreError;
+use super::{DatabaseReport, Reader, SavedDefinition};
+use super::{LockHolder, MemoryLease, ReplacePolicy, RequestHandler, RequestOutcome};
+use crate::blob::Blobs;
+
+pub(super) enum OwnerWait {
+    Watch,
+    Brief,
+}
+
+/// A run that cannot be created.
+#[derive(Debug)]
+pub(super) struct VacantRun {
+    pub(super) moved_to: Option<PathBuf>,
+    never: Infallible,
+}
+
+/// A mailbox that cannot exist.
+pub struct DatabaseMailbox {
+    never: Infallible,
+}
+
+/// An identity that cannot exist.
+pub(super) struct RunIdentity {
+    pub(super) key: u64,
+    pub(super) created_ns: u64,
+}
+
+impl VacantRun {
+    pub(super) fn create(
+        self,
+        _: &Environment,
+        _: &SavedDefinition,
+        _: &Blobs,
+    ) -> Result<MemoryLease, StoreError> {
+        match self.never {}
+    }
+}
+
+impl DatabaseMailbox {
+    pub(super) async fn close(self) {
+        match self.never {}
+    }
+}
+
+fn unsupported<T>(url: &DatabaseUrl) -> Result<T, StoreError> {
+    Err(StoreError::Unsupported {
+        path: url.to_path(),
+    })
+}
+
+pub(super) fn examine(url: &DatabaseUrl) -> Result<DatabaseReport, StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn require_run(url: &DatabaseUrl) -> Result<(), StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn require_vacant(url: &DatabaseUrl) -> Result<(), StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn vacate(url: &DatabaseUrl, _: ReplacePolicy) -> Result<VacantRun, StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn take_lease(url: &DatabaseUrl, _: OwnerWait) -> Result<MemoryLease, StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn open_reader(url: &DatabaseUrl) -> Result<Box<dyn Reader>, StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn holder(url: &DatabaseUrl) -> Result<LockHolder, StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn run_identity(url: &DatabaseUrl) -> Result<RunIdentity, StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn place_run(
+    url: &DatabaseUrl,
+    _: &Environment,
+    _: &SavedDefinition,
+    _: &Blobs,
+) -> Result<(), StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn receive_requests(
+    url: &DatabaseUrl,
+    _: RequestHandler,
+) -> io::Result<DatabaseMailbox> {
+    unsupported(url).map_err(io::Error::other)
+}
+
+pub(super) fn request_owner(_: &DatabaseUrl, _: &str) -> RequestOutcome {
+    RequestOutcome::NoOwner
+}

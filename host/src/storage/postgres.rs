@@ -1,0 +1,36 @@
+//! Runs in PostgreSQL. A database holds any number of runs, and any number of processes on any number
+//! of machines can use it at the same time.
+//!
+//! The rows of a run, and the bytes in them, are those of an SQLite database: what a run contains
+//! is read by the same code (`storage::reader`) through `rows`. Here, `connection` talks to the
+//! server, `schema` creates the tables, `runs` finds and creates runs, `owner` decides which process
+//! may change one, `lease` changes it, `append` adds events with one statement and `write` other rows,
+//! and `mail` brings requests to the owner.
+
+mod append;
+mod connection;
+mod examine;
+mod lease;
+mod mail;
+mod owner;
+mod rows;
+mod runs;
+mod schema;
+#[cfg(test)]
+pub(super) mod test_server;
+mod tls;
+mod write;
+
+#[cfg(test)]
+pub(super) use append::lose_newest;
+pub(super) use examine::examine;
+#[cfg(test)]
+pub(super) use lease::{PostgresLease, break_connection};
+pub(super) use mail::{DatabaseMailbox, receive_requests, request_owner};
+#[cfg(test)]
+pub(super) use owner::declare_dead;
+pub(super) use owner::{OwnerWait, holder};
+pub(super) use runs::{
+    VacantRun, open_reader, place_run, require_run, require_vacant, run_identity, take_lease,
+    vacate,
+};

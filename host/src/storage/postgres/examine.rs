@@ -1,0 +1,38 @@
+//! Whether a database is fit to keep runs in.
+
+use super::connection::Connection;
+use super::schema::{SchemaState, schema_state};
+use crate::storage::DatabaseReport;
+use crate::storage::database_url::DatabaseUrl;
+use crate::storage::error::StoreError;
+
+/// Returns what a database has of what runs need.
+pub(in crate::storage) fn examine(url: &DatabaseUrl) -> Result<DatabaseReport, StoreError> {
+    let connection = Connection::open(url)?;
+    let has_tables = schema_state(&connection)? == SchemaState::Current;
+    let sql = "SELECT current_setting('server_version_num')::bigint / 10000, \
+                      pg_is_in_recovery() OR current_setting('default_transaction_read_only')::boolean, \
+                      current_setting('fsync')::boolean, \
+                      current_setting('synchronous_commit'), \
+                      has_database_privilege(current_database(), 'CREATE'), \
+                      (SELECT coalesce(max(extract(epoch FROM clock_timestamp() - xact_start)), 0)::bigint \
+                       FROM pg_stat_activity WHERE pid <> pg_backend_pid())";
+    let row = connection.query_optional(sql, &[])?;
+    let row = row.ok_or_else(|| StoreError::corrupt(connection.path(), "it answers nothing"))?;
+    let runs = match has_tables {
+        true => {
+            let counted = connection.query_optional("SELECT count(*) FROM strata.run", &[])?;
+            counted.map_or(0, |row| row.get::<_, i64>(0))
+        }
+        false => 0,
+    };
+    Ok(DatabaseReport {
+        version: row.get(0),
+        is_read_only: row.get(1),
+        is_synced: row.get(2),
+        synchronous_commit: row.get(3),
+        can_create_tables: has_tables || row.get(4),
+        longest_transaction_s: row.get(5),
+        runs,
+    })
+}

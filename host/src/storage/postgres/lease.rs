@@ -1,0 +1,501 @@
+//! A lease of a run in PostgreSQL. Each change is refused if there is a newer lease.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use strata_core::record::id::Digest;
+use strata_core::record::money::Usd;
+use strata_core::state::environment::Environment;
+use tokio_postgres::types::Type;
+
+use super::append::{
+    AppendRight, EncodedEvents, KnownEvent, change_repeatably, refusal, synchronous_commit,
+};
+use super::connection::{Connection, StatementError};
+use super::owner::Ownership;
+use super::rows::{PostgresReader, PostgresRows};
+use super::write;
+use crate::blob::Blobs;
+use crate::storage::codec::MessageBundle;
+#[cfg(test)]
+use crate::storage::database_url::DatabaseUrl;
+use crate::storage::error::StoreError;
+use crate::storage::lineage::{StoredLineage, StoredRun, event_key, key_range};
+use crate::storage::prune_plan::PrunePlanner;
+use crate::storage::reader::{Reader, SnapshotInfo, branch_of, makes_checkpoint};
+use crate::storage::rows::{KeyRange, RunRows};
+use crate::storage::snapshot::{EncodedSnapshot, MAX_SNAPSHOT_BYTES, MIN_SNAPSHOT_BYTES};
+use crate::storage::{
+    BuildState, CheckpointRow, Durability, Epoch, Lease, LineageRow, LoadedState, Pruned, Record,
+    SavedDefinition, StateSelector, next_line,
+};
+
+/// A lease of a run in a database. Dropping it gives the run up.
+#[derive(Debug)]
+pub(in crate::storage) struct PostgresLease {
+    reader: PostgresReader,
+    owner: Ownership,
+    /// The range in which the keys of the run's bundles are.
+    bundle_keys: KeyRange,
+    /// The current lineage.
+    lineage: StoredLineage,
+    /// The same as it is stored in its row.
+    lineage_row: StoredLineage,
+    /// The newest snapshot on its path.
+    snapshot: SnapshotInfo,
+    /// The positions of its checkpoints that are not forgotten, oldest first. They are determined
+    /// when they are first needed.
+    checkpoint_positions: Option<VecDeque<i64>>,
+    /// About how many bytes of events and snapshots the run has. They are counted when that is first
+    /// needed.
+    stored_bytes: Option<u64>,
+    /// Whether events could not be appended. What this lease knows of the run may then be wrong, so it
+    /// writes nothing more.
+    has_failed: bool,
+}
+
+impl PostgresLease {
+    /// Returns a lease of the run that its owner took.
+    pub(super) fn new(
+        connection: Connection,
+        run: i64,
+        owner: Ownership,
+    ) -> Result<Self, StoreError> {
+        let reader = PostgresReader::from_rows(PostgresRows { connection, run });
+        let same = reader.begin_read()?;
+        let lineage_row = reader.rows.lineage(reader.rows.run()?.lineage)?;
+        let lineage = reader.with_newest_events(lineage_row.clone())?;
+        let snapshot = reader.newest_snapshot(&reader.path_to(&lineage, lineage.events)?)?;
+        let bundle_keys = key_range(reader.rows.first_lineage()?);
+        drop(same);
+        Ok(Self {
+            reader,
+            owner,
+            bundle_keys,
+            lineage,
+            lineage_row,
+            snapshot,
+            checkpoint_positions: None,
+            stored_bytes: None,
+            has_failed: false,
+        })
+    }
+
+    fn connection(&self) -> &Connection {
+        &self.reader.rows.connection
+    }
+
+    /// Returns the right under which the current lineage is changed.
+    fn right(&self) -> AppendRight {
+        let line = &self.lineage;
+        let before = (line.events > line.start()).then(|| KnownEvent {
+            key: event_key(line.id, line.events),
+            sum: line.last_checksum,
+        });
+        AppendRight {
+            run: self.reader.rows.run,
+            epoch: self.owner.epoch,
+            before,
+        }
+    }
+
+    /// Runs `work` in a transaction, unless there is a newer lease. It may be run again if the
+    /// connection breaks.
+    fn change(
+        &self,
+        durability: Durability,
+        work: impl Fn(&Connection) -> Result<(), StatementError>,
+    ) -> Result<(), StoreError> {
+        let right = self.right();
+        change_repeatably(self.connection(), &right, |connection| {
+            transact(connection, &right, durability, &work)
+        })
+    }
+
+    /// The same, together with writing the row of the current lineage.
+    fn change_with_row(
+        &mut self,
+        line: &StoredLineage,
+        work: impl Fn(&Connection) -> Result<(), StatementError>,
+    ) -> Result<(), StoreError> {
+        let run = self.reader.rows.run;
+        self.change(Durability::Process, |connection| {
+            work(connection)?;
+            write::update_lineage(connection, run, line)
+        })?;
+        self.lineage_row = line.clone();
+        Ok(())
+    }
+
+    /// Writes the row of the current lineage if it lags behind.
+    fn write_row_if_behind(&mut self) -> Result<(), StoreError> {
+        let line = self.lineage.clone();
+        if line == self.lineage_row {
+            return Ok(());
+        }
+        self.change_with_row(&line, |_| Ok(()))
+    }
+
+    /// Makes a lineage the current one.
+    fn continue_with(&mut self, line: StoredLineage) -> Result<(), StoreError> {
+        self.snapshot = self
+            .reader
+            .newest_snapshot(&self.reader.path_to(&line, line.events)?)?;
+        self.lineage_row = self.reader.rows.lineage(line.id)?;
+        (self.lineage, self.checkpoint_positions) = (line, None);
+        Ok(())
+    }
+
+    /// Appends events to the current lineage.
+    fn append_to_current(
+        &mut self,
+        records: &[Record],
+        durability: Durability,
+    ) -> Result<(), StoreError> {
+        let (mut line, mut events) = (self.lineage.clone(), EncodedEvents::default());
+        for record in records {
+            let event = events.add(event_key(line.id, line.events + 1), record);
+            line.count_event(&record.event, event.bytes, event.sum);
+            if let Some(positions) = &mut self.checkpoint_positions
+                && makes_checkpoint(&line, line.events, record)
+            {
+                positions.push_back(line.events);
+            }
+            if let Some(bytes) = &mut self.stored_bytes {
+                *bytes += event.bytes as u64;
+            }
+        }
+        events.append(self.connection(), &self.right(), durability)?;
+        self.lineage = line;
+        if self.lineage.is_far_ahead(&self.lineage_row) {
+            self.write_row_if_behind()?;
+        }
+        Ok(())
+    }
+
+    /// Appends events with which a lineage begins that branches off a checkpoint.
+    fn append_branch(
+        &mut self,
+        branch: &StoredLineage,
+        records: &[Record],
+        durability: Durability,
+    ) -> Result<(), StoreError> {
+        self.write_row_if_behind()?;
+        let (mut line, mut events) = (branch.clone(), EncodedEvents::default());
+        for record in records {
+            let event = events.add(event_key(line.id, line.events + 1), record);
+            line.count_event(&record.event, event.bytes, event.sum);
+        }
+        // A new lineage becomes the current one if the run continues with it.
+        let moves = records.len() > 1;
+        let current = if moves { branch.id } else { self.lineage.id };
+        let next_line = next_line(records.last()) as i64;
+        let right = self.right();
+        let begin = AppendRight {
+            before: None,
+            ..right
+        };
+        let run = right.run;
+        let is_inserted = transact(self.connection(), &right, durability, &|connection| {
+            write::insert_lineage(connection, run, &line)?;
+            write::update_run(connection, run, current, next_line)?;
+            events.insert(connection, &begin, durability).map(drop)
+        })?;
+        if !is_inserted {
+            return Err(refusal(self.connection(), &right)?);
+        }
+        if moves {
+            self.continue_with(line)?;
+        }
+        Ok(())
+    }
+
+    /// Returns how many bytes of events and snapshots the run has.
+    fn stored_bytes(&mut self) -> Result<u64, StoreError> {
+        if let Some(bytes) = self.stored_bytes {
+            return Ok(bytes);
+        }
+        let bytes = write::stored_bytes(self.connection(), self.reader.rows.run)?;
+        self.stored_bytes = Some(bytes);
+        Ok(bytes)
+    }
+
+    /// Inserts a state, and returns its bundles.
+    fn insert_snapshot(
+        &self,
+        state: &EncodedSnapshot<'_>,
+        n: i64,
+        bundles: Vec<MessageBundle>,
+        also: impl Fn(&Connection) -> Result<(), StatementError>,
+    ) -> Result<Vec<MessageBundle>, StoreError> {
+        let run = self.reader.rows.run;
+        let last_bundle = write::last_bundle(self.connection(), run, self.bundle_keys)?;
+        let rows = state.rows(n, last_bundle, bundles);
+        self.change(Durability::Process, |connection| {
+            also(connection)?;
+            write::insert_snapshot(connection, run, &rows)
+        })?;
+        Ok(rows.bundles)
+    }
+}
+
+/// Runs `work` in a transaction, unless there is a newer lease. Returns whether there is none.
+fn transact(
+    connection: &Connection,
+    right: &AppendRight,
+    durability: Durability,
+    work: &dyn Fn(&Connection) -> Result<(), StatementError>,
+) -> Result<bool, StatementError> {
+    let begin = format!(
+        "BEGIN; SET LOCAL synchronous_commit TO {}",
+        synchronous_commit(durability)
+    );
+    connection.transact(&begin, || {
+        let sql = "SELECT FROM strata.run WHERE id = $1 AND epoch = $2 FOR NO KEY UPDATE";
+        let arguments = [
+            (&right.run as _, Type::INT8),
+            (&right.epoch as _, Type::INT8),
+        ];
+        if connection.query_optional(sql, &arguments)?.is_none() {
+            return Ok(false);
+        }
+        work(connection)?;
+        Ok(true)
+    })
+}
+
+impl Drop for PostgresLease {
+    fn drop(&mut self) {
+        let written = match self.has_failed {
+            true => Ok(()),
+            false => self.write_row_if_behind(),
+        };
+        let released = self.owner.release(self.connection());
+        if let Err(error) = written.and(released) {
+            tracing::debug!("the run is given up when its lease has expired: {error}");
+        }
+    }
+}
+
+impl Lease for PostgresLease {
+    fn epoch(&self) -> Epoch {
+        Epoch(self.owner.epoch as u64)
+    }
+
+    fn append(&mut self, records: &[Record], durability: Durability) -> Result<(), StoreError> {
+        let appended = match branch_of(records) {
+            _ if records.is_empty() => Ok(()),
+            None => self.append_to_current(records, durability),
+            Some((name, from)) => {
+                let branch = self.reader.new_branch(name, from)?;
+                self.append_branch(&branch, records, durability)
+            }
+        };
+        self.has_failed |= appended.is_err();
+        appended
+    }
+
+    fn snapshot_due(&self) -> bool {
+        self.lineage.bytes_since_snapshot as u64 > self.snapshot.bytes.max(MIN_SNAPSHOT_BYTES)
+    }
+
+    fn save_snapshot(&mut self, env: &Environment) -> Result<(), StoreError> {
+        let new = EncodedSnapshot::encode(env);
+        if new.bytes() <= MAX_SNAPSHOT_BYTES {
+            let at = event_key(self.lineage.id, self.lineage.events);
+            let line = StoredLineage {
+                bytes_since_snapshot: 0,
+                ..self.lineage.clone()
+            };
+            let run = self.reader.rows.run;
+            let stored = self.stored_bytes()?;
+            let bundles = self.snapshot.bundles.clone();
+            let inserted = self.insert_snapshot(&new, at, bundles, |connection| {
+                write::delete_old_snapshots(connection, run, at, stored)?;
+                write::update_lineage(connection, run, &line)
+            });
+            // If it could not be saved, it is not tried again at once: sizes are counted from here.
+            (self.lineage.bytes_since_snapshot, self.snapshot.bytes) = (0, new.bytes() as u64);
+            self.snapshot.bundles = inserted?;
+            self.snapshot.key = at;
+            self.lineage_row = line;
+            self.stored_bytes = Some(stored + new.bytes() as u64);
+        }
+        (self.lineage.bytes_since_snapshot, self.snapshot.bytes) = (0, new.bytes() as u64);
+        Ok(())
+    }
+
+    fn load(&self, at: &StateSelector) -> Result<LoadedState, StoreError> {
+        self.reader.load(at)
+    }
+
+    fn switch_lineage(&mut self, lineage: &str) -> Result<(), StoreError> {
+        if self.lineage.name == lineage {
+            return Ok(());
+        }
+        self.write_row_if_behind()?;
+        let line = self.reader.next_line()? as i64;
+        self.reader.switch_lineage(lineage)?;
+        let found = self.reader.selected_lineage();
+        self.reader.selected = None;
+        let row = found?;
+        let run = self.reader.rows.run;
+        self.change(Durability::Full, |connection| {
+            write::update_run(connection, run, row.id, line)
+        })?;
+        self.continue_with(row)
+    }
+
+    fn lineages(&self) -> Result<Vec<LineageRow>, StoreError> {
+        self.reader.lineages()
+    }
+
+    fn spent(&self) -> Result<Usd, StoreError> {
+        self.reader.spent()
+    }
+
+    fn checkpoints(&self) -> Result<Vec<CheckpointRow>, StoreError> {
+        self.reader.checkpoints()
+    }
+
+    fn keep_checkpoints(&mut self, keep: u32) -> Result<(), StoreError> {
+        let mut positions = match self.checkpoint_positions.take() {
+            Some(positions) => positions,
+            None => self.reader.checkpoint_positions(&self.lineage)?,
+        };
+        let over = positions.len().saturating_sub(keep as usize);
+        let last = positions.drain(..over).next_back();
+        self.checkpoint_positions = Some(positions);
+        let Some(last) = last else { return Ok(()) };
+        let line = StoredLineage {
+            forgotten_until: last,
+            ..self.lineage.clone()
+        };
+        self.change_with_row(&line, |_| Ok(()))?;
+        self.lineage = line;
+        Ok(())
+    }
+
+    fn prune(&mut self, keep: u32, build_state: &mut BuildState<'_>) -> Result<Pruned, StoreError> {
+        self.checkpoint_positions = None;
+        let run = self.reader.rows.run;
+        let before = write::stored_bytes(self.connection(), run)?;
+        let planner = PrunePlanner {
+            reader: &self.reader,
+            keep,
+            max_state_bytes: MAX_SNAPSHOT_BYTES,
+            build_state: &mut |saved| build_state(saved),
+            save_state: &mut |state, n, bundles| {
+                self.insert_snapshot(state, n, bundles, |_| Ok(()))
+                    .map(drop)
+            },
+        };
+        let plan = planner.plan()?;
+        let events = Cell::new(0);
+        self.change(Durability::Full, |connection| {
+            events.set(write::carry_out(connection, run, self.bundle_keys, &plan)?);
+            Ok(())
+        })?;
+        let current = self.lineage.id;
+        if let Some(current) = plan.lineages.into_iter().find(|row| row.id == current) {
+            self.continue_with(current)?;
+        }
+        let after = write::stored_bytes(self.connection(), run)?;
+        self.stored_bytes = Some(after);
+        Ok(Pruned {
+            checkpoints: plan.checkpoints,
+            events: events.get(),
+            bytes: before.saturating_sub(after),
+        })
+    }
+
+    fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
+        self.reader.records(from, limit)
+    }
+
+    fn put_blobs(&mut self, blobs: &Blobs) -> Result<(), StoreError> {
+        let run = self.reader.rows.run;
+        self.change(Durability::Process, |connection| {
+            write::insert_blobs(connection, run, blobs)
+        })
+    }
+
+    fn blob(&self, digest: &Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
+        self.reader.blob(digest)
+    }
+
+    fn definition(&self) -> Result<SavedDefinition, StoreError> {
+        self.reader.definition()
+    }
+
+    fn set_definition(&mut self, definition: &SavedDefinition) -> Result<(), StoreError> {
+        let run = self.reader.rows.run;
+        self.change(Durability::Full, |connection| {
+            write::write_definition(connection, run, definition)
+        })
+    }
+
+    fn note(&self, name: &str) -> Result<Option<String>, StoreError> {
+        self.reader.note(name)
+    }
+
+    fn set_note(
+        &mut self,
+        name: &str,
+        text: &str,
+        durability: Durability,
+    ) -> Result<(), StoreError> {
+        let run = self.reader.rows.run;
+        self.change(durability, |connection| {
+            write::write_note(connection, run, name, text)
+        })
+    }
+}
+
+/// A run that is to be inserted into a database.
+pub(super) struct NewRun<'a> {
+    pub(super) name: &'a str,
+    /// The state that it starts from.
+    pub(super) base: &'a Environment,
+    pub(super) definition: &'a SavedDefinition,
+    pub(super) blobs: &'a Blobs,
+}
+
+impl NewRun<'_> {
+    /// Inserts it, and returns its key.
+    pub(super) fn insert(&self, connection: &Connection) -> Result<i64, StatementError> {
+        let lineage = StoredLineage {
+            spent: i64::try_from(self.base.spent.0).unwrap_or(i64::MAX),
+            ..StoredLineage::first(&self.base.lineage.name)
+        };
+        let first = StoredRun {
+            id: lineage.run,
+            name: self.name.into(),
+            epoch: 0,
+            lineage: lineage.id,
+            next_line: crate::storage::FIRST_LINE as i64,
+        };
+        let n = event_key(lineage.id, 0);
+        let state = EncodedSnapshot::encode(self.base);
+        let rows = state.rows(n, key_range(lineage.id).first, Vec::new());
+        connection.transact("BEGIN", || {
+            let run = write::insert_run(connection, &first)?;
+            write::insert_lineage(connection, run, &lineage)?;
+            write::insert_snapshot(connection, run, &rows)?;
+            write::write_definition(connection, run, self.definition)?;
+            write::insert_blobs(connection, run, self.blobs)?;
+            Ok(run)
+        })
+    }
+}
+
+/// Ends the connection of a lease, as a network does that fails.
+#[cfg(test)]
+pub(in crate::storage) fn break_connection(url: &DatabaseUrl, lease: &PostgresLease) {
+    let pid = lease.connection().query("SELECT pg_backend_pid()", &[]);
+    let pid: i32 = pid.unwrap()[0].get(0);
+    let other = Connection::open(url).unwrap();
+    let sql = "SELECT pg_terminate_backend($1, 10000)";
+    other.query(sql, &[(&pid, Type::INT4)]).unwrap();
+}

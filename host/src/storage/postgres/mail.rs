@@ -1,0 +1,224 @@
+//! Brings requests to the process that owns a run, and its replies back: as rows, which it looks at when
+//! it is notified, and now and then if it is not.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio_postgres::Client;
+use tokio_postgres::types::Type;
+
+use super::connection::{Connection, background, connect};
+use super::owner::read_owner;
+use super::runs::find_run;
+use crate::storage::database_url::DatabaseUrl;
+use crate::storage::error::StoreError;
+use crate::storage::{RequestHandler, RequestOutcome};
+
+/// The channel on which owners of runs are notified.
+const CHANNEL: &str = "strata_mail";
+/// How often an owner looks for requests without being notified: a pooler passes no notifications on.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// How often a reply is looked for.
+const REPLY_INTERVAL: Duration = Duration::from_millis(5);
+/// How often it is looked at whether the owner still is one.
+const OWNER_INTERVAL: Duration = Duration::from_millis(500);
+/// How long an owner's heartbeat may stand still before a request is withdrawn.
+const SILENT_TIME: Duration = Duration::from_secs(10);
+/// How long a reply is waited for.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long `close` waits until pending requests are answered.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Answers requests to the owner of a run until it is closed or dropped.
+pub struct DatabaseMailbox {
+    answering: JoinHandle<()>,
+    closing: Arc<Notify>,
+}
+
+impl Drop for DatabaseMailbox {
+    fn drop(&mut self) {
+        self.answering.abort();
+    }
+}
+
+impl DatabaseMailbox {
+    /// Accepts no more requests, and returns once the pending ones have been answered.
+    pub(in crate::storage) async fn close(mut self) {
+        self.closing.notify_one();
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, &mut self.answering).await;
+    }
+}
+
+/// Starts to answer requests to the owner of a run, which is this process.
+pub(in crate::storage) fn receive_requests(
+    url: &DatabaseUrl,
+    handler: RequestHandler,
+) -> io::Result<DatabaseMailbox> {
+    let closing = Arc::new(Notify::new());
+    let answering = answer_requests(url.clone(), handler, closing.clone());
+    let background = background(&url.to_path()).map_err(io::Error::other)?;
+    Ok(DatabaseMailbox {
+        answering: background.spawn(answering),
+        closing,
+    })
+}
+
+/// Answers requests, on a connection of its own.
+async fn answer_requests(url: DatabaseUrl, handler: RequestHandler, closing: Arc<Notify>) {
+    loop {
+        let notified = Arc::new(Notify::new());
+        match connect(url.clone(), Some(notified.clone())).await {
+            Ok(client) => {
+                let listen = format!("LISTEN {CHANNEL}");
+                // Without notifications, requests are found by looking for them.
+                let _ = client.batch_execute(&listen).await;
+                loop {
+                    if let Err(error) = answer_pending(&client, &url, &handler).await {
+                        tracing::debug!("requests of other processes are not read: {error}");
+                        break;
+                    }
+                    tokio::select! {
+                        () = closing.notified() => {
+                            let _ = answer_pending(&client, &url, &handler).await;
+                            return;
+                        }
+                        () = notified.notified() => {}
+                        () = tokio::time::sleep(POLL_INTERVAL) => {}
+                    }
+                }
+            }
+            Err(error) => tracing::debug!("requests of other processes are not read: {error}"),
+        }
+        tokio::select! {
+            () = closing.notified() => return,
+            () = tokio::time::sleep(POLL_INTERVAL) => {}
+        }
+    }
+}
+
+/// Answers the requests that are there.
+async fn answer_pending(
+    client: &Client,
+    url: &DatabaseUrl,
+    handler: &RequestHandler,
+) -> Result<(), tokio_postgres::Error> {
+    let take = "UPDATE strata.mail SET is_taken = true WHERE id = ( \
+                    SELECT m.id FROM strata.mail m JOIN strata.run r ON r.id = m.run \
+                    WHERE r.name = $1 AND NOT m.is_taken ORDER BY m.id LIMIT 1 FOR UPDATE OF m SKIP LOCKED \
+                ) RETURNING id, request";
+    let reply = "UPDATE strata.mail SET reply = $2 WHERE id = $1";
+    let name = url.run.clone().unwrap_or_default();
+    while let Some(row) = client.query_typed_opt(take, &[(&name, Type::TEXT)]).await? {
+        let (id, request): (i64, Vec<u8>) = (row.get(0), row.get(1));
+        let answer = match String::from_utf8(request) {
+            Ok(request) => handler(request).await,
+            Err(_) => continue,
+        };
+        let answer = answer.as_bytes();
+        client
+            .execute_typed(reply, &[(&id, Type::INT8), (&answer, Type::BYTEA)])
+            .await?;
+    }
+    Ok(())
+}
+
+/// Sends a request to the owner of a run and waits for the reply.
+pub(in crate::storage) fn request_owner(url: &DatabaseUrl, request: &str) -> RequestOutcome {
+    let ask = || -> Result<RequestOutcome, StoreError> {
+        let connection = Connection::open(url)?;
+        let run = find_run(&connection)?;
+        let Some(owner) = read_owner(&connection, run)?.owner else {
+            return Ok(RequestOutcome::NoOwner);
+        };
+        if owner.is_gone() {
+            return Ok(RequestOutcome::NoOwner);
+        }
+        PendingRequest::send(&connection, run, request)?.wait()
+    };
+    ask().unwrap_or_else(|error| RequestOutcome::Unknown(io::Error::other(error)))
+}
+
+/// A request that was sent and has no reply yet.
+struct PendingRequest<'a> {
+    connection: &'a Connection,
+    run: i64,
+    id: i64,
+}
+
+impl<'a> PendingRequest<'a> {
+    fn send(connection: &'a Connection, run: i64, request: &str) -> Result<Self, StoreError> {
+        let sql = "INSERT INTO strata.mail (run, request) VALUES ($1, $2) RETURNING id";
+        let request = request.as_bytes();
+        let row = connection.query_optional(sql, &[(&run, Type::INT8), (&request, Type::BYTEA)])?;
+        connection.execute_all(&format!("NOTIFY {CHANNEL}"))?;
+        Ok(Self {
+            connection,
+            run,
+            id: row.map_or(0, |row| row.get(0)),
+        })
+    }
+
+    /// Waits for the reply while the run has an owner that is alive.
+    fn wait(self) -> Result<RequestOutcome, StoreError> {
+        let sent = Instant::now();
+        let mut owner = read_owner(self.connection, self.run)?;
+        let (mut owner_read, mut last_beat) = (sent, sent);
+        while sent.elapsed() < RESPONSE_TIMEOUT {
+            if let Some(reply) = self.reply()? {
+                self.remove()?;
+                return Ok(RequestOutcome::Replied(reply));
+            }
+            if owner_read.elapsed() >= OWNER_INTERVAL {
+                owner_read = Instant::now();
+                let now = read_owner(self.connection, self.run)?;
+                let is_gone = now.owner.as_ref().is_none_or(|owner| owner.is_gone());
+                if is_gone || now.epoch != owner.epoch {
+                    return self.withdraw(RequestOutcome::Ended);
+                }
+                if now != owner {
+                    (owner, last_beat) = (now, Instant::now());
+                } else if last_beat.elapsed() >= SILENT_TIME {
+                    return self.withdraw(RequestOutcome::NoOwner);
+                }
+            }
+            std::thread::sleep(REPLY_INTERVAL);
+        }
+        let seconds = RESPONSE_TIMEOUT.as_secs();
+        self.withdraw(RequestOutcome::Unknown(io::Error::other(format!(
+            "it has not answered for {seconds} s; if it is stopped, let it go on first"
+        ))))
+    }
+
+    fn reply(&self) -> Result<Option<String>, StoreError> {
+        let sql = "SELECT reply FROM strata.mail WHERE id = $1";
+        let row = self
+            .connection
+            .query_optional(sql, &[(&self.id, Type::INT8)])?;
+        let reply: Option<Vec<u8>> = row.and_then(|row| row.get(0));
+        Ok(reply.map(|reply| String::from_utf8_lossy(&reply).into_owned()))
+    }
+
+    fn remove(&self) -> Result<(), StoreError> {
+        let sql = "DELETE FROM strata.mail WHERE id = $1";
+        self.connection.execute(sql, &[(&self.id, Type::INT8)])?;
+        Ok(())
+    }
+
+    /// Removes the request, and returns `outcome` if the owner has not taken it up.
+    fn withdraw(&self, outcome: RequestOutcome) -> Result<RequestOutcome, StoreError> {
+        let sql = "DELETE FROM strata.mail WHERE id = $1 AND NOT is_taken";
+        if self.connection.execute(sql, &[(&self.id, Type::INT8)])? == 1 {
+            return Ok(outcome);
+        }
+        Ok(match self.reply()? {
+            Some(reply) => {
+                self.remove()?;
+                RequestOutcome::Replied(reply)
+            }
+            None => RequestOutcome::Unknown(io::Error::other("it ended before it answered")),
+        })
+    }
+}

@@ -1,0 +1,234 @@
+//! Finds, creates and lists the runs of a database.
+
+use std::path::PathBuf;
+
+use strata_core::state::environment::Environment;
+use tokio_postgres::types::Type;
+
+use super::connection::{Connection, StatementError};
+use super::lease::{NewRun, PostgresLease};
+use super::owner::{OwnerWait, acquire};
+use super::rows::{PostgresReader, PostgresRows};
+use super::schema::{SchemaState, migrate, schema_state};
+use crate::blob::Blobs;
+use crate::storage::database_url::DatabaseUrl;
+use crate::storage::error::StoreError;
+use crate::storage::{Lease, Reader, ReplacePolicy, SavedDefinition, StateSelector};
+
+/// How many runs are listed in messages.
+const MAX_LISTED_RUNS: i64 = 20;
+/// How many earlier runs may have been renamed to make room for one of their name.
+const MAX_FORMER_RUNS: u32 = 100_000;
+
+/// What distinguishes a run from another of the same name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::storage) struct RunIdentity {
+    /// Its key.
+    pub key: u64,
+    /// When it was created, by the server's clock.
+    pub created_ns: u64,
+}
+
+/// A database without a run of a name, which is about to be created.
+#[derive(Debug)]
+pub(in crate::storage) struct VacantRun {
+    connection: Connection,
+    /// What the previous run of that name is called now.
+    pub(in crate::storage) moved_to: Option<PathBuf>,
+}
+
+/// Returns the names of the newest runs, the newest first.
+fn known_runs(connection: &Connection) -> Result<Vec<String>, StoreError> {
+    if schema_state(connection)? == SchemaState::Absent {
+        return Ok(Vec::new());
+    }
+    let sql = "SELECT name FROM strata.run ORDER BY id DESC LIMIT $1";
+    let rows = connection.query(sql, &[(&MAX_LISTED_RUNS, Type::INT8)])?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
+/// Returns the name of the run that a connection is for. Fails if the URL names none.
+fn run_name(connection: &Connection) -> Result<&str, StoreError> {
+    match &connection.url().run {
+        Some(name) => Ok(name),
+        None => Err(StoreError::RunNotNamed {
+            path: connection.path().into(),
+            known: known_runs(connection)?,
+        }),
+    }
+}
+
+/// Returns the key of the run that a connection is for, if it exists.
+fn run_key(connection: &Connection) -> Result<Option<i64>, StoreError> {
+    let name = run_name(connection)?;
+    if schema_state(connection)? == SchemaState::Absent {
+        return Ok(None);
+    }
+    let sql = "SELECT id FROM strata.run WHERE name = $1";
+    let row = connection.query_optional(sql, &[(&name, Type::TEXT)])?;
+    Ok(row.map(|row| row.get(0)))
+}
+
+/// Returns the key of the run that a connection is for. Fails if there is none.
+pub(super) fn find_run(connection: &Connection) -> Result<i64, StoreError> {
+    match run_key(connection)? {
+        Some(key) => Ok(key),
+        None => Err(StoreError::NoRun {
+            path: connection.path().into(),
+            name: run_name(connection)?.into(),
+            known: known_runs(connection)?,
+        }),
+    }
+}
+
+/// Fails unless there is the run of a URL.
+pub(in crate::storage) fn require_run(url: &DatabaseUrl) -> Result<(), StoreError> {
+    find_run(&Connection::open(url)?).map(drop)
+}
+
+/// Fails if there is the run of a URL.
+pub(in crate::storage) fn require_vacant(url: &DatabaseUrl) -> Result<(), StoreError> {
+    let connection = Connection::open(url)?;
+    match run_key(&connection)? {
+        Some(_) => Err(StoreError::Occupied {
+            path: connection.path().into(),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Returns what distinguishes a run from another of the same name.
+pub(in crate::storage) fn run_identity(url: &DatabaseUrl) -> Result<RunIdentity, StoreError> {
+    let connection = Connection::open(url)?;
+    let key = find_run(&connection)?;
+    let sql =
+        "SELECT (extract(epoch FROM created_at) * 1000000)::bigint FROM strata.run WHERE id = $1";
+    let row = connection.query_optional(sql, &[(&key, Type::INT8)])?;
+    let created_us: i64 = row.map_or(0, |row| row.get(0));
+    Ok(RunIdentity {
+        key: key as u64,
+        created_ns: (created_us as u64).saturating_mul(1000),
+    })
+}
+
+/// Opens the records of a run for reading.
+pub(in crate::storage) fn open_reader(url: &DatabaseUrl) -> Result<Box<dyn Reader>, StoreError> {
+    let connection = Connection::open(url)?;
+    let run = find_run(&connection)?;
+    let rows = PostgresRows { connection, run };
+    Ok(Box::new(PostgresReader::from_rows(rows)))
+}
+
+/// Takes a lease of a run.
+pub(in crate::storage) fn take_lease(
+    url: &DatabaseUrl,
+    wait: OwnerWait,
+) -> Result<PostgresLease, StoreError> {
+    let connection = Connection::open(url)?;
+    let run = find_run(&connection)?;
+    lease(connection, run, wait)
+}
+
+fn lease(connection: Connection, run: i64, wait: OwnerWait) -> Result<PostgresLease, StoreError> {
+    let owner = acquire(&connection, run, wait)?;
+    PostgresLease::new(connection, run, owner)
+}
+
+/// Prepares the creation of a run. A finished one of its name gets another name, an unfinished one only
+/// if `replace` says so.
+pub(in crate::storage) fn vacate(
+    url: &DatabaseUrl,
+    replace: ReplacePolicy,
+) -> Result<VacantRun, StoreError> {
+    let connection = Connection::open(url)?;
+    run_name(&connection)?;
+    migrate(&connection)?;
+    let Some(run) = run_key(&connection)? else {
+        return Ok(VacantRun {
+            connection,
+            moved_to: None,
+        });
+    };
+    // Nobody may be changing it. It is given up before it is renamed, which another process that
+    // takes it in between survives: it knows the run by its key.
+    let former = lease(Connection::open(url)?, run, OwnerWait::Watch)?;
+    if replace == ReplacePolicy::Never && !former.load(&StateSelector::Head)?.is_finished() {
+        return Err(StoreError::Unfinished {
+            path: connection.path().into(),
+            file: former.definition().ok().map(|saved| saved.name),
+        });
+    }
+    drop(former);
+    let moved_to = rename_run(&connection, run)?;
+    Ok(VacantRun {
+        connection,
+        moved_to: Some(moved_to.to_path()),
+    })
+}
+
+/// Gives a run a name that none has, and returns its URL.
+fn rename_run(connection: &Connection, run: i64) -> Result<DatabaseUrl, StoreError> {
+    let name = run_name(connection)?;
+    for n in 1..MAX_FORMER_RUNS {
+        let new = format!("{name}.old-{n}");
+        let sql = "UPDATE strata.run SET name = $2 WHERE id = $1 \
+                   AND NOT EXISTS (SELECT FROM strata.run WHERE name = $2)";
+        match connection.execute(sql, &[(&run, Type::INT8), (&new, Type::TEXT)]) {
+            Ok(1) => return Ok(connection.url().with_run(&new)),
+            Ok(_) => {}
+            Err(StatementError {
+                is_duplicate: true, ..
+            }) => {}
+            Err(error) => return Err(error.meaning),
+        }
+    }
+    let error = std::io::Error::other(format!("there are {MAX_FORMER_RUNS} earlier runs already"));
+    Err(StoreError::io(connection.path(), "rename a run in", error))
+}
+
+impl VacantRun {
+    /// Creates the run, and takes a lease of it.
+    pub(in crate::storage) fn create(
+        self,
+        base: &Environment,
+        definition: &SavedDefinition,
+        blobs: &Blobs,
+    ) -> Result<PostgresLease, StoreError> {
+        create_run(self.connection, base, definition, blobs)
+    }
+}
+
+fn create_run(
+    connection: Connection,
+    base: &Environment,
+    definition: &SavedDefinition,
+    blobs: &Blobs,
+) -> Result<PostgresLease, StoreError> {
+    let new = NewRun {
+        name: run_name(&connection)?,
+        base,
+        definition,
+        blobs,
+    };
+    let inserted = new.insert(&connection);
+    let run = inserted.map_err(|error| match error.is_duplicate {
+        true => StoreError::Occupied {
+            path: connection.path().into(),
+        },
+        false => error.meaning,
+    })?;
+    lease(connection, run, OwnerWait::Watch)
+}
+
+/// Saves a run that starts from `base`, with the bytes of its files, where there is none of its name.
+pub(in crate::storage) fn place_run(
+    url: &DatabaseUrl,
+    base: &Environment,
+    definition: &SavedDefinition,
+    blobs: &Blobs,
+) -> Result<(), StoreError> {
+    let connection = Connection::open(url)?;
+    run_name(&connection)?;
+    migrate(&connection)?;
+    create_run(connection, base, definition, blobs).map(drop)
+}

@@ -1,0 +1,219 @@
+//! The tables in PostgreSQL, and their version.
+//!
+//! They are those of an SQLite database, with the run in front of each key. Keys and checksums are those
+//! of a database with this run alone, so that the rows of a run are the same wherever it is kept.
+
+use tokio_postgres::types::Type;
+
+use super::connection::Connection;
+use crate::storage::error::StoreError;
+
+/// The version of the schema.
+const VERSION: i64 = 1;
+
+/// The lock under which the schema is changed: "STRT".
+const MIGRATION_LOCK: i64 = 0x5354_5254;
+
+/// The statements that lead from each version to the next. A released one is never changed.
+const MIGRATIONS: [&str; VERSION as usize] = ["
+    -- Which version of the schema this is.
+    CREATE TABLE strata.meta (
+        one bigint PRIMARY KEY CHECK (one = 1),
+        version bigint NOT NULL
+    );
+    INSERT INTO strata.meta VALUES (1, 0);
+
+    -- The processes that own runs. `beat` rises while one is alive. `machine` is where its process id is valid.
+    CREATE TABLE strata.worker (
+        id text PRIMARY KEY,
+        machine text NOT NULL,
+        process bigint NOT NULL,
+        started text NOT NULL,
+        beat bigint NOT NULL,
+        beat_at timestamptz NOT NULL
+    ) WITH (fillfactor = 50);
+
+    -- Runs. `owner` may change a run, under `epoch`, which rises with each owner: a change under an earlier one is
+    -- refused. `lineage` is the one that the run continues by default, and `line` the first public line that none of
+    -- its lineages uses.
+    CREATE TABLE strata.run (
+        id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        name text NOT NULL UNIQUE,
+        created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+        epoch bigint NOT NULL,
+        owner text,
+        lineage bigint NOT NULL,
+        line bigint NOT NULL
+    ) WITH (fillfactor = 70);
+
+    CREATE TABLE strata.lineage (
+        run bigint NOT NULL REFERENCES strata.run,
+        id bigint NOT NULL,
+        number bigint NOT NULL,
+        name text NOT NULL,
+        origin bigint,
+        leaves_at bigint,
+        events bigint NOT NULL,
+        last bigint NOT NULL,
+        forgotten bigint NOT NULL,
+        spent bigint NOT NULL,
+        since bigint NOT NULL,
+        sum bigint NOT NULL,
+        PRIMARY KEY (run, id),
+        UNIQUE (run, name)
+    ) WITH (fillfactor = 70);
+
+    -- The event tables are only inserted into. What is in them is compressed, if at all, before it is stored.
+    CREATE TABLE strata.event (
+        run bigint NOT NULL,
+        n bigint NOT NULL,
+        line bigint NOT NULL,
+        lines bigint NOT NULL,
+        time_ms bigint NOT NULL,
+        marks bigint NOT NULL,
+        sum bigint NOT NULL,
+        body bytea NOT NULL,
+        PRIMARY KEY (run, n)
+    );
+    ALTER TABLE strata.event ALTER COLUMN body SET STORAGE EXTERNAL;
+
+    CREATE TABLE strata.gap (
+        run bigint NOT NULL,
+        n bigint NOT NULL,
+        last bigint NOT NULL,
+        step bigint NOT NULL,
+        sum bigint NOT NULL,
+        PRIMARY KEY (run, n)
+    );
+
+    CREATE TABLE strata.snapshot (
+        run bigint NOT NULL,
+        n bigint NOT NULL,
+        bundles_sum bigint NOT NULL,
+        bundles bytea NOT NULL,
+        sum bigint NOT NULL,
+        body bytea NOT NULL,
+        PRIMARY KEY (run, n)
+    );
+
+    CREATE TABLE strata.bundle (
+        run bigint NOT NULL,
+        n bigint NOT NULL,
+        sum bigint NOT NULL,
+        body bytea NOT NULL,
+        PRIMARY KEY (run, n)
+    );
+    ALTER TABLE strata.bundle ALTER COLUMN body SET STORAGE EXTERNAL;
+
+    CREATE TABLE strata.definition (
+        run bigint PRIMARY KEY,
+        name bytea NOT NULL,
+        base bytea NOT NULL,
+        text bytea NOT NULL,
+        components bytea NOT NULL,
+        sum bigint NOT NULL
+    );
+
+    CREATE TABLE strata.note (
+        run bigint NOT NULL,
+        name text NOT NULL,
+        text text NOT NULL,
+        PRIMARY KEY (run, name)
+    );
+
+    CREATE TABLE strata.blob (
+        run bigint NOT NULL,
+        digest text NOT NULL,
+        body bytea NOT NULL,
+        PRIMARY KEY (run, digest)
+    );
+    ALTER TABLE strata.blob ALTER COLUMN body SET STORAGE EXTERNAL;
+
+    -- Requests to the owners of runs. A request that was taken up gets a reply, and whoever sent it removes it.
+    CREATE TABLE strata.mail (
+        id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        run bigint NOT NULL,
+        sent_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+        is_taken boolean NOT NULL DEFAULT false,
+        request bytea NOT NULL,
+        reply bytea
+    ) WITH (autovacuum_vacuum_scale_factor = 0.01);
+    CREATE INDEX mail_of_run ON strata.mail (run, id);
+"];
+
+/// Whether a database has our tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SchemaState {
+    Absent,
+    Current,
+}
+
+/// Returns whether a database has our tables. Fails if it has others of that name, or those of a later
+/// program.
+pub(super) fn schema_state(connection: &Connection) -> Result<SchemaState, StoreError> {
+    match version(connection)? {
+        None | Some(0) => Ok(SchemaState::Absent),
+        Some(VERSION) => Ok(SchemaState::Current),
+        Some(found) if found > VERSION => Err(StoreError::Newer {
+            path: connection.path().into(),
+            found,
+            known: VERSION,
+        }),
+        Some(found) => Err(StoreError::corrupt(
+            connection.path(),
+            format!("its schema version is {found}"),
+        )),
+    }
+}
+
+/// Returns the version of the schema, or `None` if there is none.
+fn version(connection: &Connection) -> Result<Option<i64>, StoreError> {
+    let sql = "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = 'strata'), \
+                      EXISTS (SELECT FROM pg_tables WHERE schemaname = 'strata'), \
+                      EXISTS (SELECT FROM pg_tables WHERE schemaname = 'strata' AND tablename = 'meta')";
+    let Some(row) = connection.query_optional(sql, &[])? else {
+        return Ok(None);
+    };
+    let (has_schema, has_tables, has_meta): (bool, bool, bool) =
+        (row.get(0), row.get(1), row.get(2));
+    if !has_schema || !has_tables {
+        return Ok(None);
+    }
+    let foreign = |what: &str| StoreError::Foreign {
+        path: connection.path().into(),
+        what: what.into(),
+    };
+    if !has_meta {
+        return Err(foreign(
+            "its schema `strata` holds the tables of another program",
+        ));
+    }
+    let row = connection.query_optional("SELECT version FROM strata.meta", &[]);
+    let version = row?.and_then(|row| row.try_get(0).ok());
+    version
+        .map(Some)
+        .ok_or_else(|| foreign("its table `strata.meta` says nothing of its version"))
+}
+
+/// Creates the tables, or brings them to the version of this program.
+pub(super) fn migrate(connection: &Connection) -> Result<(), StoreError> {
+    if schema_state(connection)? == SchemaState::Current {
+        return Ok(());
+    }
+    connection.transact("BEGIN", || -> Result<(), StoreError> {
+        let lock = "SELECT pg_advisory_xact_lock($1)";
+        connection.query(lock, &[(&MIGRATION_LOCK, Type::INT8)])?;
+        // Another process may have done it meanwhile.
+        let found = version(connection)?;
+        if found.is_none() {
+            connection.execute_all("CREATE SCHEMA IF NOT EXISTS strata")?;
+        }
+        let first = usize::try_from(found.unwrap_or(0)).unwrap_or(MIGRATIONS.len());
+        for migration in MIGRATIONS.iter().skip(first) {
+            connection.execute_all(migration)?;
+        }
+        let update = "UPDATE strata.meta SET version = $1 WHERE version < $1";
+        connection.execute(update, &[(&VERSION, Type::INT8)])?;
+        Ok(())
+    })
+}
