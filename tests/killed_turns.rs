@@ -3,6 +3,7 @@
 //! has the bytes of the undisturbed run.
 
 use std::collections::BTreeSet;
+use std::fs;
 
 use serde_json::Value;
 
@@ -13,7 +14,8 @@ use crate::stream;
 use crate::web::Web;
 use crate::workspace::Workspace;
 
-/// Three turns: two calls at the same time; a call that a person approves; a handoff.
+/// Three turns: two calls at the same time; a call that a person approves and one of another role,
+/// whose model takes a turn of its own; a handoff.
 const TEAM: &str = r#"
 schema = "strata.team/1"
 
@@ -33,7 +35,7 @@ watch = ["UserRequirement"]
 react = "tools"
 instructions = '''script: [
   [["look", { "at": "bill" }], ["look", { "at": "account" }]],
-  [["pay", { "euros": 12 }], ["look", { "at": "calendar" }]],
+  [["pay", { "euros": 12 }], ["Auditor", { "message": "is 12 right?" }]],
   [["transfer_to_Desk", { "message": "paid" }]]
 ]'''
 handoff = ["Desk"]
@@ -50,6 +52,19 @@ component = "probe.wasm"
 description = "pays a sum"
 approve = true
 config = { steps = [{ get = "looked", scope = "seen" }, { say = "paid {arguments} after {reads}" }] }
+
+[[role.tool]]
+role = "Auditor"
+
+[[role]]
+name = "Auditor"
+react = "tools"
+instructions = '''script: [[["check", { "sum": 12 }]], "12 is right"]'''
+[[role.action]]
+name = "check"
+component = "probe.wasm"
+description = "checks a sum"
+config = { steps = [{ random = 4 }, { say = "checked {arguments}" }] }
 
 [[role]]
 name = "Desk"
@@ -111,6 +126,15 @@ impl Office {
         ])
     }
 
+    fn keep_only_team_json(&self) {
+        for entry in fs::read_dir(self.workspace.path("store")).unwrap() {
+            let entry = entry.unwrap();
+            if entry.file_name() != "team.json" {
+                fs::remove_file(entry.path()).unwrap();
+            }
+        }
+    }
+
     fn requests(&self) -> Vec<Vec<u8>> {
         let requests = self.web.requests();
         requests.into_iter().map(|request| request.body).collect()
@@ -140,6 +164,8 @@ fn undisturbed() -> Undisturbed {
 enum Stop {
     Kill,
     Interrupt,
+    /// Interrupted, and then all files except `team.json` are removed.
+    KeepTeamJson,
 }
 
 impl Stop {
@@ -152,7 +178,7 @@ impl Stop {
         }
         match self {
             Self::Kill => process.kill(),
-            Self::Interrupt => {
+            Self::Interrupt | Self::KeepTeamJson => {
                 process.signal(Signal::INT);
                 process.end()
             }
@@ -170,6 +196,9 @@ fn check(n: usize, stop: Stop, undisturbed: &Undisturbed) {
             stop.after(n - undisturbed.first, office.answer())
         }
     };
+    if let Stop::KeepTeamJson = stop {
+        office.keep_only_team_json();
+    }
     let mut ended = first;
     for _ in 0..RESUMES {
         ended = match ended.code {
@@ -182,11 +211,13 @@ fn check(n: usize, stop: Stop, undisturbed: &Undisturbed) {
     assert_eq!(ended.code, Some(0), "{what}");
     assert_eq!(office.saved(), undisturbed.saved, "{what}");
 
-    let events = office.workspace.recorded();
-    stream::assert_numbered(&events);
-    stream::assert_same_finished_actions(&events, &undisturbed.events);
-    let turns = |events: &[Value]| stream::of_kind(events, "turn").len();
-    assert_eq!(turns(&events), turns(&undisturbed.events), "{what}");
+    if !matches!(stop, Stop::KeepTeamJson) {
+        let events = office.workspace.recorded();
+        stream::assert_numbered(&events);
+        stream::assert_same_finished_actions(&events, &undisturbed.events);
+        let turns = |events: &[Value]| stream::of_kind(events, "turn").len();
+        assert_eq!(turns(&events), turns(&undisturbed.events), "{what}");
+    }
 
     let requests = office.requests();
     let known: BTreeSet<&Vec<u8>> = undisturbed.requests.iter().collect();
@@ -203,8 +234,9 @@ fn check(n: usize, stop: Stop, undisturbed: &Undisturbed) {
 #[test]
 fn a_conversation_killed_after_any_event_pays_for_no_turn_twice() {
     let undisturbed = undisturbed();
-    assert_eq!(undisturbed.requests.len(), 3);
-    assert_eq!(stream::of_kind(&undisturbed.events, "turn").len(), 3);
+    // Three of the clerk, two of the auditor.
+    assert_eq!(undisturbed.requests.len(), 5);
+    assert_eq!(stream::of_kind(&undisturbed.events, "turn").len(), 5);
     in_parallel(undisturbed.events.len(), |n| {
         check(n + 1, Stop::Kill, &undisturbed);
     });
@@ -215,5 +247,13 @@ fn a_conversation_interrupted_after_any_event_pays_for_no_turn_twice() {
     let undisturbed = undisturbed();
     in_parallel(undisturbed.events.len(), |n| {
         check(n + 1, Stop::Interrupt, &undisturbed);
+    });
+}
+
+#[test]
+fn an_interrupted_conversation_continues_from_its_team_json_alone() {
+    let undisturbed = undisturbed();
+    in_parallel(undisturbed.events.len(), |n| {
+        check(n + 1, Stop::KeepTeamJson, &undisturbed);
     });
 }
