@@ -255,8 +255,7 @@ impl Guests {
                 max_bytes,
                 label,
             } => {
-                let label = label.as_deref();
-                let recent = journal.recall_messages(activation, label, limit as usize);
+                let recent = journal.recall_messages(activation, label.as_deref(), limit as usize);
                 recall(recent, max_bytes)
             }
             GuestRequest::StoredFile(digest) => {
