@@ -5,7 +5,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::json_writer;
+use super::json_writer::{self, ListWriter};
 
 /// A body that is being written.
 #[derive(Debug, Default)]
@@ -76,6 +76,14 @@ fn merge(value: &mut Value, option: &Value) {
         }
         (value, option) => *value = option.clone(),
     }
+}
+
+/// Writes a message that consists of text.
+pub(super) fn write_text_message(list: &mut ListWriter<'_>, role: &str, text: &str) {
+    list.object(|message| {
+        message.field("role", role);
+        message.field("content", text);
+    });
 }
 
 #[cfg(test)]

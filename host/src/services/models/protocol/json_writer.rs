@@ -33,6 +33,15 @@ pub(super) fn list(write: impl FnOnce(&mut ListWriter<'_>)) -> String {
     text
 }
 
+/// Returns the text of a list. Fails if writing an item does.
+pub(super) fn try_list<E>(
+    write: impl FnOnce(&mut ListWriter<'_>) -> Result<(), E>,
+) -> Result<String, E> {
+    let mut result = Ok(());
+    let text = list(|list| result = write(list));
+    result.map(|()| text)
+}
+
 /// Returns the text of a value. Numbers that JSON cannot represent become `null`.
 pub(super) fn value(value: &(impl Serialize + ?Sized)) -> String {
     // Serializing to a string fails only for maps whose keys are not strings; none is written.

@@ -12,10 +12,11 @@ use strata_core::record::conversation::{
 };
 
 use super::assembler::ReplyBuilder;
+use super::body::write_text_message;
 use super::json_writer::{self, ListWriter};
 use super::openai::OpenAiEmbeddings;
 use super::reply::{ParsedReply, ReplyProblem, SentToolCall, items_of, name_of, text_of};
-use super::tools::{SCHEMA_NAME, SchemaText, mapped_id};
+use super::tools::{IMAGE_TYPES, SCHEMA_NAME, SchemaText, SentTool, mapped_id, sent_tools};
 use super::{
     EmbeddingProtocol, KeyHeader, ModelProtocol, Outbound, ReplyContext, RequestBody, TransferMode,
     append_path,
@@ -30,10 +31,6 @@ use crate::services::models::tokens::{ReportedUsage, first_count};
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Responses;
 
-/// The types of images.
-const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
-/// The maximum length of the id of a tool call.
-const MAX_ID_CHARS: usize = 64;
 /// What is requested in addition: reasoning that can be returned without storage.
 const INCLUDED: [&str; 1] = ["reasoning.encrypted_content"];
 
@@ -107,13 +104,12 @@ fn text_format(schema: &SchemaText) -> String {
 
 fn write_tools(outbound: &Outbound<'_>, body: &mut RequestBody) -> Result<(), HostError> {
     let request = outbound.request;
-    if request.tools.is_empty() {
+    let sent = sent_tools(request)?;
+    if sent.is_empty() {
         return Ok(());
     }
-    let schemas = request.tools.iter().map(SchemaText::of_tool);
-    let schemas = schemas.collect::<Result<Vec<_>, _>>()?;
     let tools = json_writer::list(|list| {
-        for (tool, schema) in request.tools.iter().zip(&schemas) {
+        for SentTool { tool, schema } in &sent {
             list.object(|item| {
                 item.field("type", "function");
                 item.field("name", &tool.name);
@@ -136,15 +132,10 @@ fn write_tools(outbound: &Outbound<'_>, body: &mut RequestBody) -> Result<(), Ho
 }
 
 fn input(outbound: &Outbound<'_>) -> Result<String, HostError> {
-    let mut result = Ok(());
-    let text = json_writer::list(|list| {
-        result = outbound
-            .request
-            .messages
-            .iter()
-            .try_for_each(|message| write_message(outbound, message, list));
-    });
-    result.map(|()| text)
+    json_writer::try_list(|list| {
+        let mut messages = outbound.request.messages.iter();
+        messages.try_for_each(|message| write_message(outbound, message, list))
+    })
 }
 
 fn write_message(
@@ -175,13 +166,6 @@ fn write_message(
     Ok(())
 }
 
-fn write_text_message(list: &mut ListWriter<'_>, role: &str, text: &str) {
-    list.object(|message| {
-        message.field("role", role);
-        message.field("content", text);
-    });
-}
-
 fn write_reply_part(outbound: &Outbound<'_>, part: &AssistantPart, list: &mut ListWriter<'_>) {
     match part {
         AssistantPart::Text(text) => write_text_message(list, "assistant", text),
@@ -190,7 +174,7 @@ fn write_reply_part(outbound: &Outbound<'_>, part: &AssistantPart, list: &mut Li
         }
         AssistantPart::ToolCall(call) => list.object(|item| {
             item.field("type", "function_call");
-            item.field("call_id", &mapped_id(&call.id, MAX_ID_CHARS));
+            item.field("call_id", &mapped_id(&call.id));
             item.field("name", &call.name);
             item.field("arguments", &call.arguments);
         }),
@@ -210,7 +194,7 @@ fn write_result(
     let output = content(outbound, &result.content)?;
     list.object(|item| {
         item.field("type", "function_call_output");
-        item.field("call_id", &mapped_id(&result.call, MAX_ID_CHARS));
+        item.field("call_id", &mapped_id(&result.call));
         item.raw("output", &output);
     });
     Ok(())

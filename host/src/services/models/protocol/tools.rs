@@ -44,6 +44,10 @@ const BASIC_KEYWORDS: [&str; 14] = [
 ];
 /// The keywords whose value is an object of schemas.
 const SCHEMA_MAPS: [&str; 2] = ["$defs", "properties"];
+/// The types of images that most providers accept.
+pub(super) const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+/// The maximum length of the id of a tool call, in characters.
+const MAX_ID_CHARS: usize = 64;
 /// The number of hexadecimal digits of a mapped id. They distinguish the calls of a conversation.
 const MAPPED_ID_DIGITS: usize = 24;
 
@@ -59,7 +63,7 @@ pub(super) struct SchemaText {
 impl SchemaText {
     /// Returns the schema of a tool's arguments. It always describes an object, which some
     /// providers require.
-    pub(super) fn of_tool(tool: &ToolDefinition) -> Result<Self, HostError> {
+    fn of_tool(tool: &ToolDefinition) -> Result<Self, HostError> {
         let what = || format!("the parameters of the tool `{}`", tool.name);
         let mut value = parse(&tool.parameters, what)?;
         if let Value::Object(schema) = &mut value
@@ -164,11 +168,27 @@ fn simplify(schema: &mut Value) {
     }
 }
 
-/// Returns the id of a tool call for a provider that limits ids to these characters and this
-/// length. Another id is replaced by one that is the same for the call and its result.
-pub(super) fn mapped_id(id: &str, max_chars: usize) -> String {
+/// A tool as it is sent.
+pub(super) struct SentTool<'a> {
+    pub(super) tool: &'a ToolDefinition,
+    /// The schema of its arguments.
+    pub(super) schema: SchemaText,
+}
+
+/// Returns the tools of a request.
+pub(super) fn sent_tools(request: &ModelRequest) -> Result<Vec<SentTool<'_>>, HostError> {
+    let tools = request.tools.iter().map(|tool| {
+        let schema = SchemaText::of_tool(tool)?;
+        Ok(SentTool { tool, schema })
+    });
+    tools.collect()
+}
+
+/// Returns the id of a tool call for a provider that limits the characters and the length of ids.
+/// Another id is replaced by one that is the same for the call and its result.
+pub(super) fn mapped_id(id: &str) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    if !id.is_empty() && id.len() <= max_chars && id.chars().all(fits) {
+    if !id.is_empty() && id.len() <= MAX_ID_CHARS && id.chars().all(fits) {
         return id.to_owned();
     }
     let digits = to_hex(&sha256(id));
@@ -262,12 +282,12 @@ mod tests {
 
     #[test]
     fn an_id_that_a_provider_does_not_accept_is_mapped_alike_each_time() {
-        assert_eq!(mapped_id("toolu_1", 64), "toolu_1");
-        let mapped = mapped_id("functions.add:0", 64);
-        assert_eq!(mapped, mapped_id("functions.add:0", 64));
-        assert_ne!(mapped, mapped_id("functions.add:1", 64));
-        assert_eq!(mapped_id(&mapped, 40), mapped);
-        assert!(mapped_id(&"x".repeat(65), 64).len() <= 40);
+        assert_eq!(mapped_id("toolu_1"), "toolu_1");
+        let mapped = mapped_id("functions.add:0");
+        assert_eq!(mapped, mapped_id("functions.add:0"));
+        assert_ne!(mapped, mapped_id("functions.add:1"));
+        assert_eq!(mapped_id(&mapped), mapped);
+        assert!(mapped_id(&"x".repeat(65)).len() <= 40);
     }
 
     #[test]

@@ -8,18 +8,16 @@ use strata_core::record::conversation::{
 use crate::gateway::HostError;
 use crate::services::models::media::{self, MediaContent};
 use crate::services::models::protocol::json_writer::{self, ListWriter, ObjectWriter};
-use crate::services::models::protocol::tools::{SchemaText, arguments_object, mapped_id};
+use crate::services::models::protocol::tools::{
+    IMAGE_TYPES, SchemaText, SentTool, arguments_object, mapped_id, sent_tools,
+};
 use crate::services::models::protocol::{Outbound, RequestBody, TransferMode};
 
 /// The maximum number of output tokens if neither the request nor the model's configuration has
 /// one. The protocol requires one; all current models accept this.
 const DEFAULT_MAX_TOKENS: u32 = 8192;
-/// The types of images.
-const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 /// The type of documents that are not text.
 const PDF: &str = "application/pdf";
-/// The maximum length of the id of a tool call.
-const MAX_ID_CHARS: usize = 64;
 /// What stands for a message without content, which the protocol does not allow.
 const EMPTY: &str = "(empty)";
 
@@ -86,14 +84,13 @@ fn write_output_config(outbound: &Outbound<'_>, body: &mut RequestBody) -> Resul
 
 fn write_tools(outbound: &Outbound<'_>, body: &mut RequestBody) -> Result<(), HostError> {
     let request = outbound.request;
-    if request.tools.is_empty() {
+    let sent = sent_tools(request)?;
+    if sent.is_empty() {
         return Ok(());
     }
-    let schemas = request.tools.iter().map(SchemaText::of_tool);
-    let schemas = schemas.collect::<Result<Vec<_>, _>>()?;
-    let last = request.tools.len() - 1;
+    let last = sent.len() - 1;
     let tools = json_writer::list(|list| {
-        for (place, (tool, schema)) in request.tools.iter().zip(&schemas).enumerate() {
+        for (place, SentTool { tool, schema }) in sent.iter().enumerate() {
             list.object(|item| {
                 item.field("name", &tool.name);
                 if !tool.description.is_empty() {
@@ -123,16 +120,9 @@ fn write_tools(outbound: &Outbound<'_>, body: &mut RequestBody) -> Result<(), Ho
 
 fn messages(outbound: &Outbound<'_>) -> Result<String, HostError> {
     let messages = &outbound.request.messages;
-    let mut result = Ok(());
-    let text = json_writer::list(|list| {
+    json_writer::try_list(|list| {
         for (place, message) in messages.iter().enumerate() {
-            let (role, blocks) = match message_blocks(outbound, message) {
-                Ok(blocks) => blocks,
-                Err(error) => {
-                    result = Err(error);
-                    return;
-                }
-            };
+            let (role, blocks) = message_blocks(outbound, message)?;
             let is_newest = place + 1 == messages.len();
             let marked = blocks.iter().rposition(|block| block.is_markable);
             let marked = marked.filter(|_| is_newest);
@@ -150,8 +140,8 @@ fn messages(outbound: &Outbound<'_>) -> Result<String, HostError> {
                 });
             });
         }
-    });
-    result.map(|()| text)
+        Ok(())
+    })
 }
 
 /// Returns the role and the blocks of a message. There is at least one.
@@ -209,7 +199,7 @@ fn reply_block(outbound: &Outbound<'_>, part: &AssistantPart) -> Option<Block> {
         AssistantPart::Media(media) => Some(Block::new(text_block(&media::describe(media)))),
         AssistantPart::ToolCall(call) => Some(Block::new(json_writer::object(|block| {
             block.field("type", "tool_use");
-            block.field("id", &mapped_id(&call.id, MAX_ID_CHARS));
+            block.field("id", &mapped_id(&call.id));
             block.field("name", &call.name);
             block.raw("input", &arguments_object(&call.arguments));
         }))),
@@ -227,7 +217,7 @@ fn result_block(outbound: &Outbound<'_>, result: &ToolResult) -> Result<Block, H
     let blocks = user_blocks(outbound, &result.content)?;
     Ok(Block::new(json_writer::object(|block| {
         block.field("type", "tool_result");
-        block.field("tool_use_id", &mapped_id(&result.call, MAX_ID_CHARS));
+        block.field("tool_use_id", &mapped_id(&result.call));
         block.list("content", |list| {
             for block in &blocks {
                 list.raw(&block.json);

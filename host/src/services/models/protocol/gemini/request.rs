@@ -9,7 +9,9 @@ use super::SIGNATURE;
 use crate::gateway::HostError;
 use crate::services::models::media::MediaContent;
 use crate::services::models::protocol::json_writer::{self, ListWriter, ObjectWriter};
-use crate::services::models::protocol::tools::{SchemaText, arguments_object};
+use crate::services::models::protocol::tools::{
+    SchemaText, SentTool, arguments_object, sent_tools,
+};
 use crate::services::models::protocol::{Outbound, RequestBody};
 use crate::services::models::request::{is_host_made_id, parts_text};
 
@@ -65,15 +67,14 @@ fn write_config(outbound: &Outbound<'_>, body: &mut RequestBody) -> Result<(), H
 
 fn write_tools(outbound: &Outbound<'_>, body: &mut RequestBody) -> Result<(), HostError> {
     let request = outbound.request;
-    if request.tools.is_empty() {
+    let sent = sent_tools(request)?;
+    if sent.is_empty() {
         return Ok(());
     }
-    let schemas = request.tools.iter().map(SchemaText::of_tool);
-    let schemas = schemas.collect::<Result<Vec<_>, _>>()?;
     let tools = json_writer::list(|list| {
         list.object(|tools| {
             tools.list("functionDeclarations", |list| {
-                for (tool, schema) in request.tools.iter().zip(&schemas) {
+                for SentTool { tool, schema } in &sent {
                     list.object(|item| {
                         item.field("name", &tool.name);
                         item.field("description", &tool.description);
@@ -95,15 +96,10 @@ fn write_tools(outbound: &Outbound<'_>, body: &mut RequestBody) -> Result<(), Ho
 }
 
 fn contents(outbound: &Outbound<'_>) -> Result<String, HostError> {
-    let mut result = Ok(());
-    let text = json_writer::list(|list| {
-        result = outbound
-            .request
-            .messages
-            .iter()
-            .try_for_each(|message| write_message(outbound, message, list));
-    });
-    result.map(|()| text)
+    json_writer::try_list(|list| {
+        let mut messages = outbound.request.messages.iter();
+        messages.try_for_each(|message| write_message(outbound, message, list))
+    })
 }
 
 fn write_message(

@@ -9,21 +9,20 @@ use strata_core::record::conversation::{
 use super::{ChatCompletions, EXTRA_CONTENT};
 use crate::gateway::HostError;
 use crate::services::models::media::MediaContent;
+use crate::services::models::protocol::body::write_text_message;
 use crate::services::models::protocol::json_writer::{self, ListWriter, ObjectWriter};
-use crate::services::models::protocol::tools::{SCHEMA_NAME, SchemaText, mapped_id};
+use crate::services::models::protocol::tools::{
+    IMAGE_TYPES, SCHEMA_NAME, SchemaText, SentTool, mapped_id, sent_tools,
+};
 use crate::services::models::protocol::{Outbound, RequestBody, TransferMode};
 use crate::services::models::request::parts_text;
 
-/// The types of images.
-const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 /// The types of sound, with their names in this protocol.
 const AUDIO_FORMATS: [(&str, &str); 3] = [
     ("audio/wav", "wav"),
     ("audio/mpeg", "mp3"),
     ("audio/mp3", "mp3"),
 ];
-/// The maximum length of the id of a tool call.
-const MAX_ID_CHARS: usize = 64;
 
 /// Returns the body of a request.
 pub(super) fn body(
@@ -80,13 +79,12 @@ fn write_tools(
     body: &mut RequestBody,
 ) -> Result<(), HostError> {
     let request = outbound.request;
-    if request.tools.is_empty() {
+    let sent = sent_tools(request)?;
+    if sent.is_empty() {
         return Ok(());
     }
-    let schemas = request.tools.iter().map(SchemaText::of_tool);
-    let schemas = schemas.collect::<Result<Vec<_>, _>>()?;
     let tools = json_writer::list(|list| {
-        for (tool, schema) in request.tools.iter().zip(&schemas) {
+        for SentTool { tool, schema } in &sent {
             list.object(|item| {
                 item.field("type", "function");
                 item.object("function", |function| {
@@ -112,25 +110,13 @@ fn write_tools(
 }
 
 fn messages(outbound: &Outbound<'_>) -> Result<String, HostError> {
-    let mut result = Ok(());
-    let text = json_writer::list(|list| {
+    json_writer::try_list(|list| {
         if !outbound.request.system.is_empty() {
             write_text_message(list, "system", &outbound.request.system);
         }
-        result = outbound
-            .request
-            .messages
-            .iter()
-            .try_for_each(|message| write_message(outbound, message, list));
-    });
-    result.map(|()| text)
-}
-
-fn write_text_message(list: &mut ListWriter<'_>, role: &str, text: &str) {
-    list.object(|message| {
-        message.field("role", role);
-        message.field("content", text);
-    });
+        let mut messages = outbound.request.messages.iter();
+        messages.try_for_each(|message| write_message(outbound, message, list))
+    })
 }
 
 fn write_message(
@@ -146,7 +132,7 @@ fn write_message(
             for result in results {
                 list.object(|message| {
                     message.field("role", "tool");
-                    message.field("tool_call_id", &mapped_id(&result.call, MAX_ID_CHARS));
+                    message.field("tool_call_id", &mapped_id(&result.call));
                     message.field("content", &parts_text(&result.content));
                 });
             }
@@ -255,7 +241,7 @@ fn write_reply(outbound: &Outbound<'_>, parts: &[AssistantPart], list: &mut List
         message.list("tool_calls", |list| {
             for call in calls {
                 list.object(|item| {
-                    item.field("id", &mapped_id(&call.id, MAX_ID_CHARS));
+                    item.field("id", &mapped_id(&call.id));
                     item.field("type", "function");
                     if let Some(extra) = returned.get(EXTRA_CONTENT).and_then(|e| e.get(&call.id)) {
                         item.field(EXTRA_CONTENT, extra);
