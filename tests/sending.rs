@@ -56,6 +56,20 @@ fn a_message_with_a_known_key_is_not_published_again() {
 }
 
 #[test]
+fn a_label_that_nobody_watches_is_compared_with_those_that_somebody_watches() {
+    let place = Workspace::with(GREETER);
+    place.run().expect(0);
+    let warned = |label: &str| {
+        let sent = place.host(&["send", "store", "--cause", label, "more"]);
+        sent.expect(0).stderr
+    };
+    let told = warned("UserRequirment");
+    assert!(told.contains("did you mean `UserRequirement`?"), "{told}");
+    let told = warned("Weather");
+    assert!(!told.contains("did you mean"), "{told}");
+}
+
+#[test]
 fn an_external_message_with_an_empty_or_null_key_has_none() {
     let place = Workspace::with(&format!(
         "{GREETER}\n[env.external]\nkind = 'stdio'\ncommand = ['sh', 'bridge.sh']\n"

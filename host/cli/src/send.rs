@@ -38,9 +38,13 @@ pub(super) fn send(args: SendArgs, printer: &Printer) -> Result<u8, CommandFailu
             "already received under this key as message {}; it is not sent again",
             sent.id
         )),
-        _ if sent.is_undelivered() => printer.warn(format_args!(
-            "nobody watches `{cause}`: the message reached no mailbox"
-        )),
+        _ if sent.is_undelivered() => {
+            let labels = watched_labels(&args.path);
+            let meant = did_you_mean(&cause, labels.iter().map(String::as_str));
+            printer.warn(format_args!(
+                "nobody watches `{cause}`: the message reached no mailbox{meant}"
+            ))
+        }
         [] => {}
         names => printer.note(format_args!(
             "message {} is in the mailbox of {}",
@@ -106,6 +110,15 @@ fn read_content(text: String) -> Result<String, CommandFailure> {
         )));
     }
     Ok(content)
+}
+
+/// Returns the labels that roles watch; none if the storage cannot be read.
+fn watched_labels(location: &StorageLocation) -> Vec<String> {
+    let Ok(saved) = load_saved(location, &StateSelector::Head) else {
+        return Vec::new();
+    };
+    let roles = saved.stepper.team().roles.iter();
+    roles.flat_map(|role| role.watch.iter().cloned()).collect()
 }
 
 /// Returns the names to which messages may be sent; none if the storage cannot be read.
