@@ -29,7 +29,11 @@ pub fn calls_in_doubt(stepper: &Stepper) -> Vec<CallInDoubt> {
     let mut doubts: Vec<CallInDoubt> = Vec::new();
     for (call, index, begun) in stepper.env().writes_in_doubt(stepper.team()) {
         let name = action_name_of(stepper, call);
-        let nth = 1 + doubts.iter().filter(|doubt| doubt.call == call).count();
+        // Calls of one action may be open in several activations, and several times in one.
+        let nth = 1 + doubts
+            .iter()
+            .filter(|doubt| action_name_of(stepper, doubt.call) == name)
+            .count();
         let id = if nth == 1 {
             name
         } else {

@@ -4,8 +4,8 @@ use serde::Serialize;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::fault::FaultKind;
 use strata_core::record::id::RoleId;
-use strata_core::record::work::{CallKey, Work};
-use strata_core::state::activation::Phase;
+use strata_core::record::work::{ActivationKey, CallKey, Work};
+use strata_core::state::activation::{Activation, Phase};
 
 use super::index_and_name;
 
@@ -79,11 +79,19 @@ pub enum WorkState {
 }
 
 impl RoleActivity {
-    /// Returns what a role is doing; `None` if it has no activation. `is_cut_off` says whether the
-    /// state is that of a host that ended without saving the end of the run.
+    /// Returns what a role is doing: about its mail, or else for another role that called it. Returns
+    /// `None` if it does nothing. `is_cut_off` says whether the state is that of a host that ended
+    /// without saving the end of the run.
     pub fn from_role(stepper: &Stepper, id: RoleId, is_cut_off: bool) -> Option<Self> {
-        let role = stepper.team().role(id);
-        let activation = stepper.env().role(id).activation.as_ref()?;
+        let (role, env) = (stepper.team().role(id), stepper.env());
+        let of_mail = ActivationKey::of_mail(id);
+        let is_at_work = |(key, activation): &(ActivationKey, &Activation)| {
+            key.role == id && activation.phase != Phase::Complete
+        };
+        let (key, activation) = match env.activation(of_mail) {
+            Some(activation) => (of_mail, activation),
+            None => env.activations().find(is_at_work)?,
+        };
         if activation.phase == Phase::CallingTools {
             return Some(Self::CallingTools {
                 turn: activation.turns.len().saturating_sub(1) as u32,
@@ -91,7 +99,10 @@ impl RoleActivity {
             });
         }
         match activation.current_work(role) {
-            Some(work) => Self::from_call(stepper, CallKey::new(id, work), is_cut_off),
+            Some(work) => {
+                let call = CallKey::in_activation(key, work);
+                Self::from_call(stepper, call, is_cut_off)
+            }
             None => Some(Self::Finished),
         }
     }

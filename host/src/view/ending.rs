@@ -315,14 +315,14 @@ impl<'a> EndedRun<'a> {
     }
 }
 
-/// Returns the names of the actions that open activations have finished: `ROLE.ACTION`.
+/// Returns the names of the actions that open activations have finished: `ROLE.ACTION`, in the order
+/// of the roles.
 fn finished_actions(stepper: &Stepper) -> Vec<String> {
-    let (team, env) = (stepper.team(), stepper.env());
+    let mut activations: Vec<_> = stepper.env().activations().collect();
+    activations.sort_by_key(|(key, _)| *key);
     let mut names = Vec::new();
-    for id in team.role_ids() {
-        if let Some(activation) = &env.role(id).activation {
-            add_finished_actions(stepper, id, activation, &mut names);
-        }
+    for (key, activation) in activations {
+        add_finished_actions(stepper, key.role, activation, &mut names);
     }
     names
 }

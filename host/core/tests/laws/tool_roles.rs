@@ -2,6 +2,8 @@
 //! order, replay and recovery for teams with such roles.
 
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
 use strata_core::machine::effect::{Effect, Invocation};
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::conversation::{AssistantPart, ToolCall};
@@ -481,8 +483,25 @@ const DISTURBED: FaultSchedule = FaultSchedule {
     change: ResumeChange::ComponentsAndCalls,
 };
 
+#[test]
+fn random_teams_have_roles_that_call_roles_that_call_roles() {
+    let mut runner = TestRunner::deterministic();
+    let mut deepest = 0;
+    for seed in 0..40 {
+        let team = steady_team().new_tree(&mut runner).expect("a team");
+        let team = with_tools(team.current(), seed);
+        let run = SimulatedRun::complete(&team, script(seed), DISTURBED, seed);
+        for event in &run.log {
+            if let Event::Attempt(call, AttemptEvent::CallFinished(_)) = event {
+                deepest = deepest.max(call.via.calls().len());
+            }
+        }
+    }
+    assert!(deepest >= 2, "{deepest}");
+}
+
 proptest! {
-    #![proptest_config(cases(128))]
+    #![proptest_config(cases(64))]
 
     #[test]
     fn with_tools_a_replayed_run_is_the_run(team in steady_team(), seed: u64, order: u64) {
