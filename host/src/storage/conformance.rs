@@ -134,7 +134,7 @@ struct DatabaseStorage {
 impl DatabaseStorage {
     /// Creates a run, if there is a server.
     fn new(base: &Environment) -> Option<Self> {
-        let url = postgres::test_server::fresh_run()?;
+        let url = postgres::fresh_run()?;
         let vacant = postgres::vacate(&url, ReplacePolicy::Never).unwrap();
         Some(Self {
             lease: Some(vacant.create(base, &definition(), &Blobs::new()).unwrap()),

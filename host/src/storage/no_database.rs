@@ -1,7 +1,7 @@
 //! What stands for `postgres` in a program that was built without it: everything about a database
 //! fails, and says so.
 
-#![allow(
+#![expect(
     dead_code,
     reason = "values of these types cannot exist, so nothing creates them"
 )]

@@ -17,7 +17,7 @@ mod rows;
 mod runs;
 mod schema;
 #[cfg(test)]
-pub(super) mod test_server;
+mod test_server;
 mod tls;
 mod write;
 
@@ -34,3 +34,5 @@ pub(super) use runs::{
     VacantRun, open_reader, place_run, require_run, require_vacant, run_identity, take_lease,
     vacate,
 };
+#[cfg(test)]
+pub(super) use test_server::fresh_run;
