@@ -409,17 +409,16 @@ fn functions_are_short() {
             // In formatted code, a function ends at the brace with the same indentation as its
             // beginning.
             let end = format!("{}}}", &line[..line.len() - line.trim_start().len()]);
-            let one_line = line.ends_with('}') || line.ends_with(';') || line.ends_with(',');
-            let length = lines[i..]
-                .iter()
-                .position(|line| *line == end)
-                .unwrap_or_default()
-                + 1;
+            let signature_end = lines[i..].iter().find(|line| line.ends_with(['{', ';']));
+            let is_declaration = signature_end.is_some_and(|line| line.ends_with(';'));
+            let is_short = is_declaration || line.ends_with(['}', ',']);
+            let last = lines[i..].iter().position(|line| *line == end);
+            let length = last.unwrap_or_default() + 1;
             let most = match source.is_product() {
                 true => MAX_FUNCTION_LINES,
                 false => MAX_TEST_FUNCTION_LINES,
             };
-            if !one_line && length > most {
+            if !is_short && length > most {
                 broken.push(format!(
                     "{}:{}: {length} lines, at most {most}",
                     source.name,

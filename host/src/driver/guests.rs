@@ -288,8 +288,7 @@ impl Guests {
                 return self.submit(id, GuestBatch::new(batch, allowance, reply), journal);
             }
             GuestRequest::Fetch(requests) => {
-                let plugin = self.attempts.plugin(id);
-                let batch = http::outbound_batch(requests, &self.http, plugin);
+                let batch = http::outbound_batch(requests, &self.http, self.attempts.plugin(id));
                 return self.submit(id, GuestBatch::new(batch, allowance, reply), journal);
             }
         };
