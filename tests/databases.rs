@@ -1,6 +1,7 @@
 //! Runs in a database: what commands do with the URL of one, who owns it, and what is said where it
 //! cannot be used. Without PostgreSQL, these tests are skipped, and say so.
 
+use std::io::Write;
 use std::path::Path;
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::LazyLock;
@@ -37,6 +38,10 @@ struct Server {
     _lifeline: ChildStdin,
 }
 
+#[expect(
+    clippy::zombie_processes,
+    reason = "the server ends when this process does, and then nobody is left to wait for it"
+)]
 static SERVER: LazyLock<Option<Server>> = LazyLock::new(|| {
     let directory = std::env::temp_dir().join(format!("strata-db-{}", std::process::id()));
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("postgres-server");
@@ -62,7 +67,8 @@ static SERVER: LazyLock<Option<Server>> = LazyLock::new(|| {
 fn database() -> Option<Database> {
     static RUNS: AtomicU32 = AtomicU32::new(0);
     let Some(server) = &*SERVER else {
-        eprintln!("SKIPPED: PostgreSQL is not installed");
+        // Written past the capture of the test's output, so that it is seen.
+        let _ = writeln!(std::io::stderr(), "SKIPPED: PostgreSQL is not installed");
         return None;
     };
     let directory = &server.directory;
@@ -222,11 +228,7 @@ fn what_is_wrong_with_a_database_is_said_without_the_password() {
         }
     };
     let at = &database.url;
-    check(
-        at,
-        2,
-        &format!("names no run; add `?run=NAME`; in it are: "),
-    );
+    check(at, 2, "names no run; add `?run=NAME`; in it are: ");
     check(at, 2, &database.run);
     check(&format!("{at}&run=none-such"), 2, "no run `none-such` at");
     check(

@@ -96,7 +96,7 @@ pub struct VacantLocation {
 #[derive(Debug)]
 enum VacantPlace {
     Directory(VacantDirectory),
-    Database(VacantRun),
+    Database(Box<VacantRun>),
 }
 
 impl VacantLocation {
@@ -264,7 +264,9 @@ impl StorageLocation {
     pub fn vacate(&self, replace: ReplacePolicy) -> Result<VacantLocation, StoreError> {
         let place = match self.place()? {
             Place::Directory(directory) => VacantPlace::Directory(directory.vacate(replace)?),
-            Place::Database(url) => VacantPlace::Database(database::vacate(url, replace)?),
+            Place::Database(url) => {
+                VacantPlace::Database(Box::new(database::vacate(url, replace)?))
+            }
         };
         Ok(VacantLocation { place })
     }

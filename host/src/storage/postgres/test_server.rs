@@ -38,6 +38,10 @@ pub(in crate::storage) fn fresh_run() -> Option<DatabaseUrl> {
 }
 
 impl TestServer {
+    #[expect(
+        clippy::zombie_processes,
+        reason = "the server ends when this process does, and then nobody is left to wait for it"
+    )]
     fn start() -> Option<Self> {
         if let Ok(url) = std::env::var(URL_VARIABLE) {
             return Some(Self {
