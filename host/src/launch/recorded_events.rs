@@ -1,9 +1,7 @@
 //! The events that lead to a saved state, from the earliest that is still saved.
 
-use std::sync::Arc;
-
 use strata_core::machine::stepper::IllegalEvent;
-use strata_core::record::id::{CheckpointId, Digest};
+use strata_core::record::id::CheckpointId;
 
 use super::LaunchError;
 use crate::driver::DriverError;
@@ -44,7 +42,11 @@ impl RecordedEvents {
     }
 
     /// Returns the bytes that are saved under a digest, if there are any.
-    pub(super) fn blob(&self, digest: &Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
+    #[cfg(feature = "report")]
+    pub(super) fn blob(
+        &self,
+        digest: &strata_core::record::id::Digest,
+    ) -> Result<Option<std::sync::Arc<[u8]>>, StoreError> {
         self.reader.blob(digest)
     }
 

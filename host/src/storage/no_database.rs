@@ -1,11 +1,6 @@
 //! What stands for `postgres` in a program that was built without it: everything about a database
 //! fails, and says so.
 
-#![expect(
-    dead_code,
-    reason = "values of these types cannot exist, so nothing creates them"
-)]
-
 use std::convert::Infallible;
 use std::io;
 use std::path::PathBuf;
