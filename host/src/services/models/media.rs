@@ -97,7 +97,7 @@ impl MediaContent {
     }
 }
 
-/// Returns a description for people: the name, if there is one, and what [`describe`] returns.
+/// Returns a description for people: the name, if there is one, the media type and the size.
 pub fn describe_named(media: &Media) -> String {
     let description = describe(media);
     match &media.name {

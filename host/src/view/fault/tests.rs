@@ -106,7 +106,7 @@ fn a_fault_is_created_from_the_state_and_can_be_serialised() {
         json!({
             "role": "A", "index": 0, "action": "One", "attempt": 1, "kind": "denied",
             "cause": "llm-not-granted", "message": "no model", "backtrace": [], "log": [],
-            "last_calls": [],
+            "tool_call": null, "last_calls": [],
             "advice": {
                 "action": "A.One", "location": "team.toml:7", "edits_team_file": true, "component": null,
                 "remedy": { "kind": "add-grant", "grant": "llm" },

@@ -426,6 +426,10 @@ impl WrittenKey<'_> {
 
 #[cfg(test)]
 mod tests {
+    use alloc::format;
+    use alloc::string::String;
+    use alloc::vec::Vec;
+
     use super::conflict_message;
 
     #[test]
@@ -434,14 +438,21 @@ mod tests {
             conflict_message("s", "k", roles)
                 .split(" in one step")
                 .next()
-                .map(alloc::string::String::from)
+                .map(String::from)
         };
         assert_eq!(
             named(&["A", "B", "C"]).as_deref(),
             Some("`k` in scope `s` was written by A and B and C")
         );
-        let many: alloc::vec::Vec<&str> = core::iter::repeat_n("R", 2000).collect();
-        let told = "`k` in scope `s` was written by R, R, R, R, R, R, R, R and 1992 others";
-        assert_eq!(named(&many).as_deref(), Some(told));
+        let names: Vec<String> = (0..2000).map(|number| format!("R{number}")).collect();
+        let many: Vec<&str> = names.iter().map(String::as_str).collect();
+        let message =
+            "`k` in scope `s` was written by R0, R1, R2, R3, R4, R5, R6, R7 and 1992 others";
+        assert_eq!(named(&many).as_deref(), Some(message));
+        // A role that wrote the key in several activations is named once.
+        assert_eq!(
+            named(&["A", "A", "B"]).as_deref(),
+            Some("`k` in scope `s` was written by A and B")
+        );
     }
 }
