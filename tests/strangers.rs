@@ -359,7 +359,7 @@ const LOOKERS: [&[&str]; 14] = [
 /// Commands that run a saved team. They are tested above.
 const RUNNERS: [&str; 2] = ["run", "replay"];
 /// Commands that do not use a saved team. The operator names what they build or check.
-const OTHERS: [&str; 13] = [
+const OTHERS: [&str; 14] = [
     "dev",
     "check",
     "lock",
@@ -373,6 +373,7 @@ const OTHERS: [&str; 13] = [
     "sdk",
     "help",
     "clean",
+    "try",
 ];
 
 #[test]

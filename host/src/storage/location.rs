@@ -23,14 +23,14 @@ use super::{DatabaseReport, Lease, ReplacePolicy, SavedDefinition, TeamJsonFile}
 use crate::blob::Blobs;
 use database::{OwnerWait, VacantRun};
 
-/// Where a run is kept: a storage directory, given by its own path or by that of its `team.json`, or
-/// a database, given by a URL such as `postgres://HOST/DATABASE?run=NAME`. There need not be anything
-/// yet.
+/// Where a run is kept: a storage directory, given by its own path or by that of a `team.json` in it
+/// that exists, or a database, given by a URL such as `postgres://HOST/DATABASE?run=NAME`. There need
+/// not be anything yet.
 ///
 /// ```
 /// use strata_host::storage::StorageLocation;
 ///
-/// let location = StorageLocation::new("workspace/storage/team/team.json");
+/// let location = StorageLocation::new("workspace/storage/team");
 /// let directory = std::path::Path::new("workspace/storage/team");
 /// assert_eq!(location.directory(), Some(directory));
 /// assert!(location.read().is_err(), "nothing is saved there");
