@@ -132,6 +132,7 @@ mod observing;
 mod output;
 mod policy;
 mod polyglot;
+mod postgres_server;
 mod probe;
 mod process;
 mod python;

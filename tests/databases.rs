@@ -1,15 +1,11 @@
 //! Runs in a database: what commands do with the URL of one, who owns it, and what is said where it
 //! cannot be used. Without PostgreSQL, these tests are skipped, and say so.
 
-use std::io::Write;
-use std::path::Path;
-use std::process::{ChildStdin, Command, Stdio};
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use crate::live::GREETER;
-use crate::process::Signal;
+use crate::postgres_server;
+use crate::process::{Process, Signal};
 use crate::workspace::Workspace;
 
 /// A team with a question, and an action that fails once.
@@ -31,55 +27,18 @@ component = "probe.wasm"
 config = { steps = [{ fail = "error", attempts = [1] }, { say = "tried: {inputs}" }] }
 "#;
 
-struct Server {
-    /// A directory with the server's socket.
-    directory: String,
-    /// The server ends when this is closed: with this process.
-    _lifeline: ChildStdin,
-}
-
-#[expect(
-    clippy::zombie_processes,
-    reason = "the server ends when this process does, and then nobody is left to wait for it"
-)]
-static SERVER: LazyLock<Option<Server>> = LazyLock::new(|| {
-    let directory = std::env::temp_dir().join(format!("strata-db-{}", std::process::id()));
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("postgres-server");
-    let mut child = Command::new(script)
-        .arg(&directory)
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
-    while !directory.join("ready").exists() {
-        match child.try_wait().unwrap().map(|status| status.code()) {
-            None => std::thread::sleep(Duration::from_millis(20)),
-            Some(Some(2)) => return None,
-            Some(_) => panic!("see the logs in {}", directory.display()),
-        }
-    }
-    Some(Server {
-        directory: directory.display().to_string(),
-        _lifeline: child.stdin.take().unwrap(),
-    })
-});
-
 /// Returns the URL of a database and a name that no run in it has. `None` if there is no server.
 fn database() -> Option<Database> {
     static RUNS: AtomicU32 = AtomicU32::new(0);
-    let Some(server) = &*SERVER else {
-        // Written past the capture of the test's output, so that it is seen.
-        let _ = writeln!(std::io::stderr(), "SKIPPED: PostgreSQL is not installed");
-        return None;
-    };
-    let directory = &server.directory;
+    let n = RUNS.fetch_add(1, Ordering::Relaxed);
     Some(Database {
-        url: format!("postgres://strata@/postgres?host={directory}"),
-        run: format!("run-{}", RUNS.fetch_add(1, Ordering::Relaxed)),
+        url: postgres_server::database_url()?,
+        run: format!("program-{}-{n}", std::process::id()),
     })
 }
 
 struct Database {
-    url: String,
+    url: &'static str,
     run: String,
 }
 
@@ -159,20 +118,26 @@ fn a_run_is_forked_from_a_directory_into_a_database_and_back() {
     place.host(&["inspect", "back"]).expect(0);
 }
 
-#[test]
-fn a_run_has_one_owner_who_takes_messages_and_is_replaced_when_it_is_killed() {
-    let Some(database) = database() else { return };
-    let (place, url) = (Workspace::with(GREETER), database.run());
+/// Starts a run that waits for messages after its first step.
+fn start_owner(place: &Workspace, url: &str) -> Process {
     let mut owner = place.start(&[
         "run",
         "team.toml",
         "--storage",
-        &url,
+        url,
         "--keep-alive",
         "--events",
         "-",
     ]);
     owner.until("step-committed", None);
+    owner
+}
+
+#[test]
+fn a_run_has_one_owner_who_takes_messages_and_is_replaced_when_it_is_killed() {
+    let Some(database) = database() else { return };
+    let (place, url) = (Workspace::with(GREETER), database.run());
+    let mut owner = start_owner(&place, &url);
     let refused = place.host(&["run", "--recover_path", &url]).expect(9);
     let pid = owner.pid().to_string();
     assert!(refused.stderr.contains(&format!("in use by process {pid}")));
@@ -191,16 +156,7 @@ fn a_run_has_one_owner_who_takes_messages_and_is_replaced_when_it_is_killed() {
 fn an_owner_that_was_suspended_for_too_long_records_nothing_more() {
     let Some(database) = database() else { return };
     let (place, url) = (Workspace::with(GREETER), database.run());
-    let mut owner = place.start(&[
-        "run",
-        "team.toml",
-        "--storage",
-        &url,
-        "--keep-alive",
-        "--events",
-        "-",
-    ]);
-    owner.until("step-committed", None);
+    let owner = start_owner(&place, &url);
     owner.signal(Signal::STOP);
     let taken_over = place.host(&["run", "--recover_path", &url]).expect(0);
     assert!(taken_over.stderr.is_empty() || !taken_over.stderr.contains("in use"));
@@ -227,7 +183,7 @@ fn what_is_wrong_with_a_database_is_said_without_the_password() {
             assert!(!all.contains("s3cret"), "{all}");
         }
     };
-    let at = &database.url;
+    let at = database.url;
     check(at, 2, "names no run; add `?run=NAME`; in it are: ");
     check(at, 2, &database.run);
     check(&format!("{at}&run=none-such"), 2, "no run `none-such` at");

@@ -3,7 +3,13 @@
 
 mod leases;
 mod lineages;
+#[cfg(feature = "postgres")]
+#[path = "../../../tests/postgres_server.rs"]
+mod postgres_server;
 mod random_scripts;
+
+#[cfg(feature = "postgres")]
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use tempfile::TempDir;
 
@@ -123,6 +129,15 @@ impl TestStorage for KilledStorage {
     }
 }
 
+/// Returns the URL of a run that does not exist yet, or `None` if there is no server.
+#[cfg(feature = "postgres")]
+fn fresh_run() -> Option<DatabaseUrl> {
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    let url = DatabaseUrl::parse(postgres_server::database_url()?).unwrap();
+    let n = RUNS.fetch_add(1, Ordering::Relaxed);
+    Some(url.with_run(&format!("run-{}-{n}", std::process::id())))
+}
+
 /// A run in a database.
 #[cfg(feature = "postgres")]
 struct DatabaseStorage {
@@ -134,7 +149,7 @@ struct DatabaseStorage {
 impl DatabaseStorage {
     /// Creates a run, if there is a server.
     fn new(base: &Environment) -> Option<Self> {
-        let url = postgres::fresh_run()?;
+        let url = fresh_run()?;
         let vacant = postgres::vacate(&url, ReplacePolicy::Never).unwrap();
         Some(Self {
             lease: Some(vacant.create(base, &definition(), &Blobs::new()).unwrap()),

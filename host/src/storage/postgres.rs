@@ -16,8 +16,6 @@ mod owner;
 mod rows;
 mod runs;
 mod schema;
-#[cfg(test)]
-mod test_server;
 mod tls;
 mod write;
 
@@ -34,5 +32,3 @@ pub(super) use runs::{
     VacantRun, open_reader, place_run, require_run, require_vacant, run_identity, take_lease,
     vacate,
 };
-#[cfg(test)]
-pub(super) use test_server::fresh_run;

@@ -1,16 +1,13 @@
-//! A server for tests: started once by each process of tests, in a directory of its own. It ends with the
-//! process.
+//! A PostgreSQL server for tests: started once by each process of tests, in a directory of its own. It
+//! ends with the process. The unit tests of the host use this file, too.
 
 use std::io::Write;
 use std::path::Path;
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::storage::database_url::DatabaseUrl;
-
-/// A variable with the URL of a server to use instead.
+/// A variable with the URL of a database to use instead: `postgres://USER@/postgres?host=DIRECTORY`.
 const URL_VARIABLE: &str = "STRATA_TEST_POSTGRES";
 
 static SERVER: LazyLock<Option<TestServer>> = LazyLock::new(TestServer::start);
@@ -21,9 +18,8 @@ struct TestServer {
     _lifeline: Option<ChildStdin>,
 }
 
-/// Returns the URL of a run that does not exist yet, or `None` if no server can be started here.
-pub(in crate::storage) fn fresh_run() -> Option<DatabaseUrl> {
-    static RUNS: AtomicU32 = AtomicU32::new(0);
+/// Returns the URL of a database, or `None` if no server can be started here.
+pub fn database_url() -> Option<&'static str> {
     let Some(server) = &*SERVER else {
         // Written past the capture of the test's output, so that it is seen.
         let _ = writeln!(
@@ -32,9 +28,7 @@ pub(in crate::storage) fn fresh_run() -> Option<DatabaseUrl> {
         );
         return None;
     };
-    let n = RUNS.fetch_add(1, Ordering::Relaxed);
-    let name = format!("run-{}-{n}", std::process::id());
-    Some(DatabaseUrl::parse(&server.url).unwrap().with_run(&name))
+    Some(&server.url)
 }
 
 impl TestServer {
