@@ -460,17 +460,9 @@ impl Lease for SqliteLease {
     }
 
     fn keep_checkpoints(&mut self, keep: u32) -> Result<(), StoreError> {
-        let mut positions = match self.checkpoint_positions.take() {
-            Some(positions) => positions,
-            None => self.reader.checkpoint_positions(&self.lineage)?,
-        };
-        let over = positions.len().saturating_sub(keep as usize);
-        let last = positions.drain(..over).next_back();
-        self.checkpoint_positions = Some(positions);
-        let Some(last) = last else { return Ok(()) };
-        let line = StoredLineage {
-            forgotten_until: last,
-            ..self.lineage.clone()
+        let known = &mut self.checkpoint_positions;
+        let Some(line) = self.reader.forget_checkpoints(&self.lineage, known, keep)? else {
+            return Ok(());
         };
         self.commit_with_row(&line, |_| Ok(()))?;
         self.lineage = line;

@@ -140,6 +140,27 @@ impl<R: RunRows> RowReader<R> {
             .filter(|(at, record)| makes_checkpoint(line, *at, record));
         Ok(positions.map(|(at, _)| *at).collect())
     }
+
+    /// Returns the row of a lineage that forgets all checkpoints but the newest `keep`, or `None` if
+    /// it has no more. `known` are the positions of its checkpoints, if they were read before.
+    pub(in crate::storage) fn forget_checkpoints(
+        &self,
+        line: &StoredLineage,
+        known: &mut Option<VecDeque<i64>>,
+        keep: u32,
+    ) -> Result<Option<StoredLineage>, StoreError> {
+        let mut positions = match known.take() {
+            Some(positions) => positions,
+            None => self.checkpoint_positions(line)?,
+        };
+        let over = positions.len().saturating_sub(keep as usize);
+        let last = positions.drain(..over).next_back();
+        *known = Some(positions);
+        Ok(last.map(|last| StoredLineage {
+            forgotten_until: last,
+            ..line.clone()
+        }))
+    }
 }
 
 /// Whether an event made a checkpoint of a lineage that can be forgotten. The first event of a
