@@ -27,10 +27,11 @@ use std::path::Path;
 use serde::{Serialize, Serializer};
 use strata_core::record::fault::Grant;
 use strata_core::record::host_call::CallOutcome;
+use strata_core::record::json::Json;
 use strata_core::record::money::Usd;
 use strata_core::record::turn::ToolRef;
 use strata_core::record::work::Work;
-use strata_core::team::{Role, TURN};
+use strata_core::team::{Role, THINK, TURN};
 
 pub use action::{ActionFault, ActionView, last_output};
 pub use activity::{RoleActivity, WorkKind, WorkState};
@@ -70,7 +71,7 @@ pub fn index_and_name(role: &Role, work: Option<Work>) -> (Option<u16>, &str) {
             };
             (index, role.tool_name(tool))
         }
-        Some(Work::Think { .. }) | None => (None, "think"),
+        Some(Work::Think { .. }) | None => (None, THINK),
     }
 }
 
@@ -97,6 +98,11 @@ fn serialize_optional_usd<S: Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     usd.map(Usd::to_dollars).serialize(serializer)
+}
+
+/// Serialises a document as the value that it holds, rather than as a text.
+fn serialize_json<S: Serializer>(json: &Option<Json>, serializer: S) -> Result<S::Ok, S::Error> {
+    json.as_ref().map(Json::value).serialize(serializer)
 }
 
 /// Serialises a path that need not be UTF-8: what is not becomes U+FFFD.

@@ -16,7 +16,7 @@ use strata_core::record::id::{Digest, JoinId, MessageId, RoleId, Slot, SlotKind}
 use strata_core::record::shape::Shape;
 use strata_core::record::turn::ToolRef;
 use strata_core::record::work::{CallKey, Work};
-use strata_core::team::{HANDOFF_PREFIX, Role, TURN};
+use strata_core::team::{HANDOFF_PREFIX, Role, THINK, TURN};
 
 use super::{ActionRef, EventLine, PublicEvent, RoleCaller};
 
@@ -28,7 +28,7 @@ const UNKNOWN: &str = "?";
 /// a person's answer.
 pub fn action_name(role: &Role, work: Work) -> &str {
     match work {
-        Work::Think { .. } => "think",
+        Work::Think { .. } => THINK,
         Work::Answer => "answer",
         Work::Turn { .. } => TURN,
         Work::ToolCall { tool, .. } => role.tool_name(tool),
@@ -149,7 +149,7 @@ impl EventNames {
     fn action_ref(&self, call: CallKey) -> ActionRef {
         let CallKey { role, work, .. } = call;
         let (index, action) = match work {
-            Work::Think { .. } => (-1, "think".to_owned()),
+            Work::Think { .. } => (-1, THINK.to_owned()),
             Work::Answer => (-1, "answer".to_owned()),
             Work::Turn { .. } => (-1, TURN.to_owned()),
             Work::ToolCall {
@@ -200,7 +200,7 @@ impl EventNames {
 
     fn slot_names(&self, slot: Slot) -> (String, String) {
         let action = match slot.kind {
-            SlotKind::Think => "think".to_owned(),
+            SlotKind::Think => THINK.to_owned(),
             SlotKind::Turn => TURN.to_owned(),
             SlotKind::Action(action) => self.action_of_role(slot.role, action.index()),
         };

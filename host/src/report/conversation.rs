@@ -168,26 +168,18 @@ impl TurnEntry {
 
 impl ToolCallEntry {
     fn from_view(call: &ToolCallView) -> Self {
+        let shown = |text: &str| Excerpt::from_text(text, TEXT_CHARS);
+        let result = call.outcome.result().map(shown).unwrap_or_default();
         let (outcome, text) = match &call.outcome {
-            ToolCallOutcome::Returned { content, data } => {
-                let text = data.as_ref().map_or(content.as_str(), |data| data.as_str());
-                let text = Excerpt::from_text(text, TEXT_CHARS);
-                (ToolCallEntryOutcome::Returned, text)
-            }
+            ToolCallOutcome::Returned { .. } => (ToolCallEntryOutcome::Returned, result),
             ToolCallOutcome::FaultReturned { fault } => {
                 (ToolCallEntryOutcome::FaultReturned, describe_fault(fault))
             }
             ToolCallOutcome::Failed { fault } => {
                 (ToolCallEntryOutcome::Failed, describe_fault(fault))
             }
-            ToolCallOutcome::Rejected { reason } => {
-                let reason = Excerpt::from_text(reason, TEXT_CHARS);
-                (ToolCallEntryOutcome::Rejected, reason)
-            }
-            ToolCallOutcome::Declined { reason } => {
-                let reason = Excerpt::from_text(reason, TEXT_CHARS);
-                (ToolCallEntryOutcome::Declined, reason)
-            }
+            ToolCallOutcome::Rejected { reason } => (ToolCallEntryOutcome::Rejected, shown(reason)),
+            ToolCallOutcome::Declined { reason } => (ToolCallEntryOutcome::Declined, shown(reason)),
             ToolCallOutcome::WaitsForHuman => {
                 (ToolCallEntryOutcome::WaitsForHuman, Excerpt::default())
             }
@@ -199,8 +191,8 @@ impl ToolCallEntry {
         let edited = call.edited_arguments.as_ref();
         Self {
             tool: call.tool.clone(),
-            arguments: Excerpt::from_text(&call.arguments, TEXT_CHARS),
-            edited_arguments: edited.map(|json| Excerpt::from_text(json.as_str(), TEXT_CHARS)),
+            arguments: shown(&call.arguments),
+            edited_arguments: edited.map(|json| shown(json.as_str())),
             attempts: call.attempts,
             cost: call.cost,
             outcome,
@@ -209,7 +201,7 @@ impl ToolCallEntry {
                 .into_iter()
                 .flatten()
                 .take(MAX_FRAMES)
-                .map(|frame| Excerpt::from_text(frame, TEXT_CHARS))
+                .map(|frame| shown(frame))
                 .collect(),
             earlier_faults: call.earlier_faults.iter().map(describe_fault).collect(),
         }

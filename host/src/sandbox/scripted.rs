@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use strata_core::record::fault::Fault;
 use strata_core::record::message::Draft;
+use strata_core::team::THINK;
 
 use super::{
     AttemptFuture, AttemptOutput, EntryPoint, ResourceUsage, ReturnValue, Sandbox, SandboxCall,
@@ -13,9 +14,6 @@ use super::{
 };
 use crate::blob::Blobs;
 use crate::gateway::Gateway;
-
-/// The action name under which a role's choices are scripted.
-pub const THINK: &str = "think";
 
 /// Plays one attempt.
 pub type AttemptScript = dyn Fn(SandboxCall, Gateway) -> AttemptFuture + Send + Sync;

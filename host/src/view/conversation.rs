@@ -94,7 +94,7 @@ pub struct ToolCallView {
     /// The arguments as the model wrote them, which may not be JSON.
     pub arguments: String,
     /// The arguments that a human set in their place.
-    #[serde(serialize_with = "serialize_json")]
+    #[serde(serialize_with = "super::serialize_json")]
     pub edited_arguments: Option<Json>,
     /// How many attempts were made.
     pub attempts: u32,
@@ -116,7 +116,7 @@ pub enum ToolCallOutcome {
         /// The content of the result.
         content: String,
         /// The data of the result.
-        #[serde(serialize_with = "serialize_json")]
+        #[serde(serialize_with = "super::serialize_json")]
         data: Option<Json>,
     },
     /// It failed, and the model was told.
@@ -148,6 +148,14 @@ pub enum ToolCallOutcome {
 }
 
 impl ToolCallOutcome {
+    /// Returns the result as text, if the call returned one: its data or, without any, its content.
+    pub fn result(&self) -> Option<&str> {
+        match self {
+            Self::Returned { content, data } => Some(data.as_ref().map_or(content, Json::as_str)),
+            _ => None,
+        }
+    }
+
     /// Returns the fault, if it has one that is open or was returned to the model.
     pub fn fault(&self) -> Option<&ActionFault> {
         match self {
@@ -397,11 +405,4 @@ fn serialize_finish<S: serde::Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     finish.map(FinishReason::name).serialize(serializer)
-}
-
-fn serialize_json<S: serde::Serializer>(
-    json: &Option<Json>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    json.as_ref().map(Json::value).serialize(serializer)
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::json::Json;
 use strata_core::record::request::HumanRequest;
@@ -36,17 +36,17 @@ pub struct RequestView {
     pub question: String,
     /// The arguments of the tool call that is to be approved, if the request is about one.
     #[serde(
-        serialize_with = "serialize_json",
+        serialize_with = "super::serialize_json",
         skip_serializing_if = "Option::is_none"
     )]
     pub arguments: Option<Json>,
     /// The valid answers; empty if any answer is valid that matches the schema.
     pub choices: Vec<String>,
     /// The JSON Schema that the answer must conform to.
-    #[serde(serialize_with = "serialize_json")]
+    #[serde(serialize_with = "super::serialize_json")]
     pub schema: Option<Json>,
     /// The answer that is used if nobody answers in time.
-    #[serde(serialize_with = "serialize_json")]
+    #[serde(serialize_with = "super::serialize_json")]
     pub default: Option<Json>,
     /// The deadline, in milliseconds since 1970.
     pub expires_ms: Option<i64>,
@@ -113,11 +113,6 @@ impl RequestView {
     pub fn is_expired(&self, now_ms: i64) -> bool {
         self.expires_ms.is_some_and(|end| end <= now_ms)
     }
-}
-
-/// Serialises a document as the value that it holds, rather than as a text.
-fn serialize_json<S: Serializer>(json: &Option<Json>, serializer: S) -> Result<S::Ok, S::Error> {
-    json.as_ref().map(Json::value).serialize(serializer)
 }
 
 #[cfg(test)]

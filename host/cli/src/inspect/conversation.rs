@@ -166,9 +166,8 @@ fn show_tool_call(call: &ToolCallView, printer: &Printer) {
         print_indented(&text, 2, printer);
     }
     match &call.outcome {
-        ToolCallOutcome::Returned { content, data } => {
-            let text = data.as_ref().map_or(content.as_str(), |data| data.as_str());
-            print_indented(text, 2, printer);
+        ToolCallOutcome::Returned { .. } => {
+            print_indented(call.outcome.result().unwrap_or_default(), 2, printer);
         }
         ToolCallOutcome::FaultReturned { fault } => {
             show_fault("failed, and the model was told", fault, printer);
