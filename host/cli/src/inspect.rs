@@ -80,8 +80,8 @@ pub(super) fn inspect(args: &InspectArgs, printer: &Printer) -> Result<u8, Comma
     if let Some(role) = &args.conversation {
         conversation::require_tool_role(stepper.team(), role)?;
         match json {
-            true => conversation::print_json(&location, &at, role, printer)?,
-            false => conversation::show(&location, &at, role, printer)?,
+            true => conversation::print_json(&location, &at, &saved, role, printer)?,
+            false => conversation::show(&location, &at, &saved, role, printer)?,
         }
         return Ok(0);
     }

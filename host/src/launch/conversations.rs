@@ -3,33 +3,36 @@
 
 use super::LaunchError;
 use super::recorded_events::RecordedEvents;
-use super::saved::{list_checkpoints, load_saved};
+use super::saved::{SavedTeam, list_checkpoints};
 use crate::storage::{StateSelector, StorageLocation, StoreError};
 use crate::view::{ConversationTracker, ConversationView};
 
-/// Passes every conversation that led to a saved state to `show`, oldest first. Those that are open
-/// come last. A `team.json` alone has only these.
+/// Passes every conversation that led to `saved`, the state `at`, to `show`, oldest first. Those that
+/// are open come last. A `team.json` alone has only these.
 pub fn for_each_conversation(
     location: &StorageLocation,
     at: &StateSelector,
+    saved: &SavedTeam,
     show: &mut dyn FnMut(ConversationView),
 ) -> Result<(), LaunchError> {
-    let (rows, current) = list_checkpoints(location)?;
-    let team = load_saved(location, at)?;
     let mut tracker = ConversationTracker::default();
     let reader = match location.read() {
         Ok(reader) => reader,
         Err(StoreError::NoRecords { .. }) => {
-            for conversation in tracker.conversations(&team.stepper) {
+            for conversation in tracker.conversations(&saved.stepper) {
                 show(conversation);
             }
             return Ok(());
         }
         Err(error) => return Err(error.into()),
     };
-    let events = RecordedEvents::select(reader, at, &rows, current)?;
+    let rows = match at {
+        StateSelector::Checkpoint(_) => list_checkpoints(location)?.0,
+        StateSelector::Head | StateSelector::Lineage(_) => Vec::new(),
+    };
+    let events = RecordedEvents::select(reader, at, &rows)?;
     let beginning = events.earliest_state()?;
-    let mut stepper = team.stepper.with_env(beginning.env);
+    let mut stepper = saved.stepper.with_env(beginning.env);
     let newest = stepper.env().checkpoint.clone();
     events.replay(beginning.position, newest, |record| {
         stepper.ensure_names_exist(&record.event)?;

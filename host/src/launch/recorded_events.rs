@@ -15,24 +15,25 @@ pub(super) struct RecordedEvents {
 }
 
 impl RecordedEvents {
-    /// Selects the events that lead to the state `at`. `rows` are all checkpoints, and `current` is
-    /// the name of the current lineage.
+    /// Selects the events that lead to the state `at`. `rows` are all checkpoints; only a selected
+    /// checkpoint is looked for in them.
     pub(super) fn select(
         mut reader: Box<dyn Reader>,
         at: &StateSelector,
         rows: &[CheckpointRow],
-        current: String,
     ) -> Result<Self, StoreError> {
-        let (lineage, last) = match at {
-            StateSelector::Head => (current, None),
-            StateSelector::Lineage(name) => (name.clone(), None),
+        // Without a switch, the current lineage is read.
+        let mut last = None;
+        match at {
+            StateSelector::Head => {}
+            StateSelector::Lineage(name) => reader.switch_lineage(name)?,
             StateSelector::Checkpoint(id) => {
-                let row = rows.iter().find(|row| row.id == *id);
-                let lineage = row.map_or(current, |row| row.lineage.clone());
-                (lineage, Some(id.clone()))
+                if let Some(row) = rows.iter().find(|row| row.id == *id) {
+                    reader.switch_lineage(&row.lineage)?;
+                }
+                last = Some(id.clone());
             }
-        };
-        reader.switch_lineage(&lineage)?;
+        }
         Ok(Self { reader, last })
     }
 

@@ -21,7 +21,7 @@ const MAX_OTHER_STATES: usize = 40;
 /// that led to it.
 pub fn gather_report(at: &str) -> Result<Report, LaunchError> {
     let (location, at) = parse_saved_state(at)?;
-    let (rows, current) = list_checkpoints(&location)?;
+    let (rows, _) = list_checkpoints(&location)?;
     let team = load_saved(&location, &at)?;
     let mut beside = StorageOverview {
         path: location.to_string(),
@@ -39,7 +39,7 @@ pub fn gather_report(at: &str) -> Result<Report, LaunchError> {
     beside.lineages = reader.lineages()?;
     beside.has_events = true;
     let elsewhere = load_other_states(reader.as_ref(), &team.stepper, &beside.checkpoints)?;
-    let events = RecordedEvents::select(reader, &at, &beside.checkpoints, current)?;
+    let events = RecordedEvents::select(reader, &at, &beside.checkpoints)?;
     let beginning = events.earliest_state()?;
     beside.pruned_events = beginning.dropped;
     let end = team.stepper.env().checkpoint.clone();

@@ -3,7 +3,7 @@
 
 use strata_core::record::money::Usd;
 use strata_core::team::Team;
-use strata_host::launch::for_each_conversation;
+use strata_host::launch::{SavedTeam, for_each_conversation};
 use strata_host::storage::{StateSelector, StorageLocation};
 use strata_host::suggest::did_you_mean;
 use strata_host::view::{ActionFault, ConversationView, ToolCallOutcome, ToolCallView, TurnView};
@@ -19,12 +19,13 @@ const MAX_FRAMES: usize = 8;
 pub(super) fn show(
     location: &StorageLocation,
     at: &StateSelector,
+    saved: &SavedTeam,
     role: &str,
     printer: &Printer,
 ) -> Result<(), CommandFailure> {
     let mut newest = None;
     let mut count: u64 = 0;
-    for_each_conversation(location, at, &mut |conversation| {
+    for_each_conversation(location, at, saved, &mut |conversation| {
         if conversation.role == role {
             newest = Some(conversation);
             count += 1;
@@ -52,10 +53,11 @@ pub(super) fn show(
 pub(super) fn print_json(
     location: &StorageLocation,
     at: &StateSelector,
+    saved: &SavedTeam,
     role: &str,
     printer: &Printer,
 ) -> Result<(), CommandFailure> {
-    for_each_conversation(location, at, &mut |conversation| {
+    for_each_conversation(location, at, saved, &mut |conversation| {
         if conversation.role == role {
             // Only maps with keys that are not strings cannot be serialised, and there are none.
             printer.print_json(&serde_json::to_string(&conversation).unwrap_or_default());
