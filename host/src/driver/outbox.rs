@@ -128,7 +128,7 @@ impl Outbox {
         let id = message.id.clone();
         // Message ids are the same in every run, so the key includes the run; otherwise a service
         // that detects repetitions would drop messages of other runs.
-        let key = format!("{}/{}", env.lineage.idempotency_prefix(&env.run.0), id.0);
+        let key = format!("{}/{}", env.lineage.idempotency_run(&env.run.0), id.0);
         let letter = OutboundMessage {
             key,
             text: team_json::external_message_json(message, &next.to),

@@ -1,7 +1,7 @@
 //! Components: loads them from bytes until they can be called. A component is checked, compiled,
 //! linked, and called once to describe itself.
 //!
-//! `problem` has the errors, `ready` does the linking, and `attempt` runs calls.
+//! `load_error` has the errors, `linked` does the linking, and `attempt` runs calls.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};

@@ -10,7 +10,7 @@ use wasmtime::{
 };
 
 use super::SandboxError;
-use super::limits::memory::{MAX_INSTANCES, MAX_MEMORIES, MAX_TABLES};
+use super::limits::memory::{MAX_CORE_INSTANCES, MAX_MEMORIES, MAX_TABLES};
 use crate::plugin::Limits;
 
 pub(super) mod cache;
@@ -202,11 +202,11 @@ fn pool(work: SandboxUse) -> PoolingAllocationConfig {
     let slots = work.max_attempts() + 1;
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(slots)
-        .total_core_instances(slots * MAX_INSTANCES)
+        .total_core_instances(slots * MAX_CORE_INSTANCES)
         .total_memories(slots * MAX_MEMORIES)
         .total_tables(slots * MAX_TABLES)
         .total_stacks(slots)
-        .max_core_instances_per_component(MAX_INSTANCES)
+        .max_core_instances_per_component(MAX_CORE_INSTANCES)
         .max_memories_per_component(MAX_MEMORIES)
         .max_memories_per_module(MAX_MEMORIES)
         .max_tables_per_component(MAX_TABLES)

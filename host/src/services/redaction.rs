@@ -1,27 +1,29 @@
-//! Finds secrets in what services return, in the encodings in which services repeat what they
-//! received, and replaces them. The client of each exchange determines which secrets to look for.
+//! Finds secrets in what servers send (HTTP responses and replies of model endpoints) and in error
+//! messages, and replaces them by their names. The caller decides which secrets: `http/client`
+//! those that the action may send to the hosts that answered, `models/endpoint/key` the key of the
+//! endpoint.
 //!
-//! The encodings: the value itself; with any of its characters escaped as in addresses (`%2F` and
-//! `%2f`, `+` for a space), JSON (`\/`, `\u002f`) or HTML (`&amp;`, `&#47;`, `&#x2F;`); base64 with
-//! both alphabets, of the value alone and of a text that contains it; and hexadecimal digits in
-//! upper or lower case. Values that are escaped twice, in other case, truncated or broken into
-//! lines are not found.
+//! A secret is found in the encodings in which servers repeat what they received: the value itself;
+//! with any of its characters escaped as in URLs (`%2F` and `%2f`, `+` for a space), JSON (`\/`,
+//! `\u002f`) or HTML (`&amp;`, `&#47;`, `&#x2F;`); base64 with both alphabets, of the value alone and
+//! of a text that contains it; and hexadecimal digits in upper or lower case. Values that are
+//! escaped twice, with other upper and lower case, truncated or broken into lines are not found.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 
-/// The minimum length of a value in bytes. Shorter values are not secret, and replacing them would
-/// destroy ordinary words.
-const MIN_SECRET_BYTES: usize = 4;
-/// The minimum length in bytes for finding a value within a longer base64 text. The characters that
-/// depend only on a shorter value could occur by chance.
+/// The minimum length of a value in bytes. Shorter values are not redacted, because that would
+/// destroy ordinary words; SECURITY.md says so.
+const MIN_REDACTED_BYTES: usize = 4;
+/// The minimum length in bytes for finding a value within a longer base64 text. A shorter value
+/// determines so few base64 characters by itself that they could occur by chance.
 const MIN_EMBEDDED_BYTES: usize = 6;
 /// The maximum length of an HTML entity: `&#x10FFFF;`.
-const ENTITY_BYTES: usize = 10;
+const MAX_ENTITY_BYTES: usize = 10;
 /// The maximum length of an escape of any kind: a surrogate pair, `\ud83d\ude00`.
-const ESCAPE_BYTES: usize = 12;
+const MAX_ESCAPE_BYTES: usize = 12;
 
-/// Finds and replaces one secret.
+/// Recognises one secret, which [`redact`] replaces by its name.
 pub(crate) struct SecretRedactor {
     replacement: Vec<u8>,
     value: Vec<u8>,
@@ -36,142 +38,151 @@ pub(crate) struct SecretRedactor {
 struct SecretEncoding {
     text: Vec<u8>,
     /// Whether the preceding base64 character contains bits of the value, too.
-    before: bool,
+    shares_previous_digit: bool,
     /// Whether the following base64 character contains bits of the value, too.
-    after: bool,
+    shares_next_digit: bool,
 }
 
-/// An occurrence of a value.
+/// An occurrence of a value. The length comes first, because the longest occurrence is the greatest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct SecretOccurrence {
     length: usize,
-    before: bool,
+    /// Whether the preceding base64 character contains bits of the value, too.
+    shares_previous_digit: bool,
 }
 
 impl SecretRedactor {
     /// Returns a redactor for a secret with this value, or `None` if the value is too short.
     pub(crate) fn for_secret(name: &str, value: &str) -> Option<Self> {
-        if value.len() < MIN_SECRET_BYTES {
+        if value.len() < MIN_REDACTED_BYTES {
             return None;
         }
         let value = value.as_bytes().to_vec();
-        let whole = |text: String| SecretEncoding {
+        let standalone = |text: String| SecretEncoding {
             text: text.into_bytes(),
-            before: false,
-            after: false,
+            shares_previous_digit: false,
+            shares_next_digit: false,
         };
         let digits: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
-        let mut forms = vec![whole(digits.to_ascii_uppercase()), whole(digits)];
-        forms.extend([
-            whole(STANDARD.encode(&value)),
-            whole(URL_SAFE.encode(&value)),
+        let mut encodings = vec![standalone(digits.to_ascii_uppercase()), standalone(digits)];
+        encodings.extend([
+            standalone(STANDARD.encode(&value)),
+            standalone(URL_SAFE.encode(&value)),
         ]);
         if value.len() >= MIN_EMBEDDED_BYTES {
-            forms.extend((0..3).flat_map(|skip| embedded_encodings(&value, skip)));
+            encodings.extend((0..3).flat_map(|skip| embedded_encodings(&value, skip)));
         }
-        forms.push(SecretEncoding {
+        encodings.push(SecretEncoding {
             text: value.clone(),
-            before: false,
-            after: false,
+            shares_previous_digit: false,
+            shares_next_digit: false,
         });
-        let lowered = forms
+        let lower_case_encodings = encodings
             .iter()
-            .map(|form| form.text.to_ascii_lowercase())
+            .map(|encoding| encoding.text.to_ascii_lowercase())
             .collect();
-        let mut begins = [false; 256];
-        let firsts = forms
+        let mut first_bytes = [false; 256];
+        let firsts = encodings
             .iter()
-            .filter_map(|form| form.text.first())
+            .filter_map(|encoding| encoding.text.first())
             .chain(b"%\\&");
         for first in firsts.chain((value[0] == b' ').then_some(&b'+')) {
-            begins[usize::from(*first)] = true;
+            first_bytes[usize::from(*first)] = true;
         }
         Some(Self {
             replacement: format!("[secret {name}]").into_bytes(),
             value,
-            encodings: forms,
-            lower_case_encodings: lowered,
-            first_bytes: begins,
+            encodings,
+            lower_case_encodings,
+            first_bytes,
         })
     }
 
-    /// Returns whether the name of a header, which is in lower case, contains the value.
-    pub(crate) fn is_in_name(&self, name: &str) -> bool {
+    /// Returns whether the name of a header, which is in lower case, contains the value, so that the
+    /// header must be omitted.
+    pub(crate) fn is_in_header_name(&self, name: &str) -> bool {
         let (name, value) = (name.as_bytes(), self.value.to_ascii_lowercase());
         (0..name.len()).any(|at| {
             let rest = &name[at..];
             self.lower_case_encodings
                 .iter()
-                .any(|form| rest.starts_with(form))
+                .any(|encoding| rest.starts_with(encoding))
                 || match_escaped(rest, &value).is_some()
         })
     }
 
     /// Returns the longest occurrence at the beginning of a text.
-    fn find_at_start(&self, text: &[u8]) -> Option<SecretOccurrence> {
+    fn match_at_start(&self, text: &[u8]) -> Option<SecretOccurrence> {
         if !self.first_bytes[usize::from(*text.first()?)] {
             return None;
         }
-        let of_form = |form: &SecretEncoding| {
-            let after = form.after
+        let match_encoding = |encoding: &SecretEncoding| {
+            let next_digit = encoding.shares_next_digit
                 && text
-                    .get(form.text.len())
+                    .get(encoding.text.len())
                     .is_some_and(|byte| is_base64_digit(*byte));
-            let length = form.text.len() + usize::from(after);
-            text.starts_with(&form.text).then_some(SecretOccurrence {
-                length,
-                before: form.before,
-            })
+            let length = encoding.text.len() + usize::from(next_digit);
+            text.starts_with(&encoding.text)
+                .then_some(SecretOccurrence {
+                    length,
+                    shares_previous_digit: encoding.shares_previous_digit,
+                })
         };
         let escaped = match_escaped(text, &self.value).map(|length| SecretOccurrence {
             length,
-            before: false,
+            shares_previous_digit: false,
         });
         self.encodings
             .iter()
-            .filter_map(of_form)
+            .filter_map(match_encoding)
             .chain(escaped)
             .max()
     }
 
-    /// Returns whether more text is needed to decide if the text begins with an occurrence, and
-    /// with which.
+    /// Returns whether more text is needed to decide whether, and how far, the text is an
+    /// occurrence.
     fn is_undecided_at_start(&self, text: &[u8]) -> bool {
-        let begun = |form: &SecretEncoding| {
-            form.text.len() + usize::from(form.after) > text.len() && form.text.starts_with(text)
+        let begun = |encoding: &SecretEncoding| {
+            encoding.text.len() + usize::from(encoding.shares_next_digit) > text.len()
+                && encoding.text.starts_with(text)
         };
         let may_begin = text
             .first()
             .is_some_and(|first| self.first_bytes[usize::from(*first)]);
-        may_begin && (self.encodings.iter().any(begun) || is_undecided(text, &self.value))
+        may_begin
+            && (self.encodings.iter().any(begun) || is_escaped_match_undecided(text, &self.value))
     }
 }
 
 /// Returns a text in which the values of secrets are replaced by their names. At each position, the
 /// longest occurrence is replaced.
-pub(crate) fn redact(text: &[u8], traces: &[&SecretRedactor]) -> Vec<u8> {
-    redact_until(text, traces, |_| false).0
+pub(crate) fn redact(text: &[u8], redactors: &[&SecretRedactor]) -> Vec<u8> {
+    redact_until(text, redactors, |_| false).0
 }
 
-/// Like `hidden`, for the beginning of a text. Returns the part that further text cannot change,
-/// and the number of bytes at the end that have to be processed again with the rest.
-pub(crate) fn redact_prefix(text: &[u8], traces: &[&SecretRedactor]) -> (Vec<u8>, usize) {
-    let (mut out, mut left) = redact_until(text, traces, |rest| {
-        traces.iter().any(|trace| trace.is_undecided_at_start(rest))
+/// Like [`redact`], for the beginning of a text that arrives in pieces, as the streamed text of a
+/// model does. Returns the part that further text cannot change, and the number of bytes at the end
+/// that have to be processed again with the rest.
+pub(crate) fn redact_prefix(text: &[u8], redactors: &[&SecretRedactor]) -> (Vec<u8>, usize) {
+    let (mut out, mut unprocessed) = redact_until(text, redactors, |rest| {
+        redactors
+            .iter()
+            .any(|redactor| redactor.is_undecided_at_start(rest))
     });
-    // If a value in base64 follows, it would remove this character.
+    // The next piece may begin with the base64 of a value, whose first bits are in this character.
+    // It is the last byte of the input that was processed, because each replacement ends with `]`.
     if out.last().is_some_and(|byte| is_base64_digit(*byte)) {
         out.pop();
-        left += 1;
+        unprocessed += 1;
     }
-    (out, left)
+    (out, unprocessed)
 }
 
 /// Replaces secrets up to the first position at which `stops` returns true. Also returns the number
 /// of bytes left.
 fn redact_until(
     text: &[u8],
-    traces: &[&SecretRedactor],
+    redactors: &[&SecretRedactor],
     stops: impl Fn(&[u8]) -> bool,
 ) -> (Vec<u8>, usize) {
     let mut out = Vec::with_capacity(text.len());
@@ -180,15 +191,17 @@ fn redact_until(
         if stops(rest) {
             break;
         }
-        let found = traces
+        let found = redactors
             .iter()
-            .filter_map(|trace| trace.find_at_start(rest).map(|found| (found, trace)));
+            .filter_map(|redactor| redactor.match_at_start(rest).map(|found| (found, redactor)));
         match found.max_by_key(|(found, _)| *found) {
-            Some((found, trace)) => {
-                if found.before && out.last().is_some_and(|byte| is_base64_digit(*byte)) {
+            Some((found, redactor)) => {
+                if found.shares_previous_digit
+                    && out.last().is_some_and(|byte| is_base64_digit(*byte))
+                {
                     out.pop();
                 }
-                out.extend_from_slice(&trace.replacement);
+                out.extend_from_slice(&redactor.replacement);
                 rest = &rest[found.length..];
             }
             None => {
@@ -207,8 +220,8 @@ fn embedded_encodings(value: &[u8], skip: usize) -> [SecretEncoding; 2] {
     let (first, last) = ((skip * 8).div_ceil(6), text.len() * 8 / 6);
     [STANDARD.encode(&text), URL_SAFE.encode(&text)].map(|encoded| SecretEncoding {
         text: encoded.as_bytes()[first..last].to_vec(),
-        before: skip > 0,
-        after: text.len() % 3 > 0,
+        shares_previous_digit: skip > 0,
+        shares_next_digit: text.len() % 3 > 0,
     })
 }
 
@@ -218,27 +231,27 @@ fn is_base64_digit(byte: u8) -> bool {
 
 /// Returns how many bytes of a text are the value, with any of its characters escaped.
 fn match_escaped(text: &[u8], value: &[u8]) -> Option<usize> {
-    let (mut at, mut left) = (0, value);
-    while !left.is_empty() {
-        let (length, meant) = match_character(&text[at..], left)?;
+    let (mut at, mut unmatched) = (0, value);
+    while !unmatched.is_empty() {
+        let (length, value_bytes) = match_character(&text[at..], unmatched)?;
         at += length;
-        left = &left[meant..];
+        unmatched = &unmatched[value_bytes..];
     }
     Some(at)
 }
 
 /// Returns whether a text ends before it is clear whether it is the value.
-fn is_undecided(text: &[u8], value: &[u8]) -> bool {
-    let (mut rest, mut left) = (text, value);
-    while !left.is_empty() {
+fn is_escaped_match_undecided(text: &[u8], value: &[u8]) -> bool {
+    let (mut rest, mut unmatched) = (text, value);
+    while !unmatched.is_empty() {
         let escape = rest.first().is_none_or(|first| b"%\\&".contains(first));
-        if escape && rest.len() < ESCAPE_BYTES {
+        if escape && rest.len() < MAX_ESCAPE_BYTES {
             return true;
         }
-        let Some((length, meant)) = match_character(rest, left) else {
+        let Some((length, value_bytes)) = match_character(rest, unmatched) else {
             return false;
         };
-        (rest, left) = (&rest[length..], &left[meant..]);
+        (rest, unmatched) = (&rest[length..], &unmatched[value_bytes..]);
     }
     false
 }
@@ -253,7 +266,7 @@ fn match_character(text: &[u8], value: &[u8]) -> Option<(usize, usize)> {
 /// Returns the length of the escape at the beginning of a text, and how many bytes of the value it
 /// represents, if it matches.
 fn match_escape(text: &[u8], value: &[u8]) -> Option<(usize, usize)> {
-    let (length, meant) = match text.first()? {
+    let (length, decoded) = match text.first()? {
         b'%' => {
             let byte = u8::try_from(parse_digits(text.get(1..3)?, 16)?).ok()?;
             return (value.first() == Some(&byte)).then_some((3, 1));
@@ -263,9 +276,11 @@ fn match_escape(text: &[u8], value: &[u8]) -> Option<(usize, usize)> {
         b'&' => parse_html_entity(text)?,
         _ => return None,
     };
-    let mut room = [0; 4];
-    let meant = meant.encode_utf8(&mut room).as_bytes();
-    value.starts_with(meant).then_some((length, meant.len()))
+    let mut buffer = [0; 4];
+    let decoded = decoded.encode_utf8(&mut buffer).as_bytes();
+    value
+        .starts_with(decoded)
+        .then_some((length, decoded.len()))
 }
 
 fn parse_json_escape(text: &[u8]) -> Option<(usize, char)> {
@@ -273,7 +288,7 @@ fn parse_json_escape(text: &[u8]) -> Option<(usize, char)> {
         b"\\u" => parse_digits(text.get(at + 2..at + 6)?, 16),
         _ => None,
     };
-    let short = |meant: char| Some((2, meant));
+    let short = |decoded: char| Some((2, decoded));
     match text.get(1)? {
         b'b' => short('\u{8}'),
         b'f' => short('\u{c}'),
@@ -298,9 +313,9 @@ fn parse_json_escape(text: &[u8]) -> Option<(usize, char)> {
 fn parse_html_entity(text: &[u8]) -> Option<(usize, char)> {
     let end = text
         .iter()
-        .take(ENTITY_BYTES)
+        .take(MAX_ENTITY_BYTES)
         .position(|byte| *byte == b';')?;
-    let meant = match &text[1..end] {
+    let decoded = match &text[1..end] {
         b"amp" => '&',
         b"lt" => '<',
         b"gt" => '>',
@@ -310,7 +325,7 @@ fn parse_html_entity(text: &[u8]) -> Option<(usize, char)> {
         [b'#', digits @ ..] => char::from_u32(parse_digits(digits, 10)?)?,
         _ => return None,
     };
-    Some((end + 1, meant))
+    Some((end + 1, decoded))
 }
 
 /// Parses a number that consists of digits only.
@@ -328,14 +343,15 @@ mod tests {
 
     const VALUE: &str = "ab-cd_ef/gh+ij&kl=\"é😀";
 
-    fn hide(value: &str, text: &str) -> String {
-        let trace = SecretRedactor::for_secret("T", value).expect("long enough");
-        String::from_utf8_lossy(&redact(text.as_bytes(), &[&trace])).into_owned()
+    fn redact_one(value: &str, text: &str) -> String {
+        let redactor = SecretRedactor::for_secret("T", value).expect("long enough");
+        String::from_utf8_lossy(&redact(text.as_bytes(), &[&redactor])).into_owned()
     }
 
     #[test]
     fn a_value_is_found_in_every_form_in_which_services_repeat_it() {
-        let check = |text: &str, expected: &str| assert_eq!(hide(VALUE, text), expected, "{text}");
+        let check =
+            |text: &str, expected: &str| assert_eq!(redact_one(VALUE, text), expected, "{text}");
         let percent = |keep: &str| -> String {
             let byte = |byte: &u8| match keep.as_bytes().contains(byte) {
                 true => char::from(*byte).to_string(),
@@ -382,12 +398,12 @@ mod tests {
         );
         check("ab-cd_ef/gh+ij&kl=\"é", "ab-cd_ef/gh+ij&kl=\"é");
         assert_eq!(
-            hide("one two", "one+two one%20two one%2btwo"),
+            redact_one("one two", "one+two one%20two one%2btwo"),
             "[secret T] [secret T] one%2btwo"
         );
         // An escape counts as one character, or its three characters count separately.
         assert_eq!(
-            hide("100%25", "100%25 100%2525 100%%25"),
+            redact_one("100%25", "100%25 100%2525 100%%25"),
             "[secret T] [secret T] 100%%25"
         );
     }
@@ -405,7 +421,7 @@ mod tests {
             ] {
                 let text = format!("{before}{value}{after}");
                 for encoded in [STANDARD.encode(&text), URL_SAFE.encode(&text)] {
-                    let got = hide(value, &format!("<{encoded}>"));
+                    let got = redact_one(value, &format!("<{encoded}>"));
                     assert!(got.contains("[secret T]"), "{text}: {got}");
                     let left = got.replace("[secret T]", "").len();
                     assert!(
@@ -418,10 +434,10 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_comes_in_pieces_is_hidden_as_it_would_be_in_one() {
-        let traces = ["secret7", "ab&c%2/=", "sk-é😀x"]
+    fn a_text_in_pieces_is_redacted_as_it_would_be_in_one() {
+        let redactors = ["secret7", "ab&c%2/=", "sk-é😀x"]
             .map(|value| SecretRedactor::for_secret("T", value).expect("long enough"));
-        let traces: Vec<&SecretRedactor> = traces.iter().collect();
+        let redactors: Vec<&SecretRedactor> = redactors.iter().collect();
         let texts = [
             "secret7 secret secre secret7".to_owned(),
             format!(
@@ -436,7 +452,7 @@ mod tests {
             "%73ecret7 \\u0073ecret7 &#115;ecret&#55; &".to_owned(),
         ];
         for text in &texts {
-            let whole = String::from_utf8(redact(text.as_bytes(), &traces)).expect("a text");
+            let whole = String::from_utf8(redact(text.as_bytes(), &redactors)).expect("a text");
             let ends: Vec<usize> = (1..=text.len())
                 .filter(|end| text.is_char_boundary(*end))
                 .collect();
@@ -445,11 +461,11 @@ mod tests {
                 for end in ends.iter().skip(size - 1).step_by(size).chain(ends.last()) {
                     held += &text[from..*end];
                     from = *end;
-                    let (clear, left) = redact_prefix(held.as_bytes(), &traces);
+                    let (clear, left) = redact_prefix(held.as_bytes(), &redactors);
                     heard.extend(clear);
                     held.drain(..held.len() - left);
                 }
-                heard.extend(redact(held.as_bytes(), &traces));
+                heard.extend(redact(held.as_bytes(), &redactors));
                 assert_eq!(
                     String::from_utf8_lossy(&heard),
                     whole,
@@ -459,37 +475,32 @@ mod tests {
         }
         // Only text that may be the beginning of an occurrence is withheld.
         assert_eq!(
-            redact_prefix(b"all is well. ", &traces),
+            redact_prefix(b"all is well. ", &redactors),
             (b"all is well. ".to_vec(), 0)
         );
     }
 
     #[test]
     fn names_of_headers_repeat_a_value_in_lower_case() {
-        let trace = SecretRedactor::for_secret("T", "Ab-Cd%9").expect("long enough");
+        let redactor = SecretRedactor::for_secret("T", "Ab-Cd%9").expect("long enough");
         for (name, expected) in [
             ("x-ab-cd%9", true),
             ("ab-cd%259-x", true),
             ("41622d43642539", true),
             ("x-ab-cd", false),
         ] {
-            assert_eq!(trace.is_in_name(name), expected, "{name}");
+            assert_eq!(redactor.is_in_header_name(name), expected, "{name}");
         }
         assert!(SecretRedactor::for_secret("PIN", "123").is_none());
     }
 
     #[test]
-    fn looking_goes_no_further_back_than_a_value_is_long() {
-        let begun = std::time::Instant::now();
+    fn a_text_of_many_beginnings_of_a_value_is_not_searched_in_quadratic_time() {
+        // Comparing each position with the whole rest of the text would take too long for a test.
         let value = "a".repeat(200) + "z";
         for text in ["%61", "a", "&#97;", "\\u0061", "&#", "\\u", "YWFh"] {
             let text = text.repeat(10_000);
-            assert_eq!(hide(&value, &text).len(), text.len());
+            assert_eq!(redact_one(&value, &text).len(), text.len());
         }
-        assert!(
-            begun.elapsed() < std::time::Duration::from_secs(60),
-            "{:?}",
-            begun.elapsed()
-        );
     }
 }

@@ -223,7 +223,7 @@ fn imports_that_the_host_does_not_have_are_named() {
 }
 
 #[test]
-fn a_component_of_too_many_parts_is_refused() {
+fn a_component_with_too_many_memories_is_refused() {
     let guest = Guest {
         items: "(memory $m0 0) (memory $m1 0) (memory $m2 0) (memory $m3 0) (memory $m4 0) (memory $m5 0)
             (memory $m6 0) (memory $m7 0)",

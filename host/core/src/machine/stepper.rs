@@ -331,7 +331,7 @@ impl Stepper {
             let base = idempotency_prefix(&self.team, &self.env, run, call.activation());
             activation.idempotency_key(&base, work)
         };
-        let key_prefix = self.env.lineage.idempotency_prefix(&self.env.run.0);
+        let key_prefix = self.env.lineage.idempotency_run(&self.env.run.0);
         Invocation {
             role: id,
             via,

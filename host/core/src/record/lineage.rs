@@ -1,8 +1,8 @@
-//! Lineages: which line of checkpoints a state belongs to, and how two of them are related.
+//! Lineages: which line of checkpoints an environment belongs to, and how two lineages are related.
 //!
 //! A run starts on one lineage. Going back to a checkpoint starts another one, which shares
-//! everything before that checkpoint and continues its numbering. Where lineages are saved is
-//! decided in the store.
+//! everything up to and including that checkpoint and continues its numbering. How lineages are
+//! stored is decided in the host's `storage/lineage.rs`.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -12,21 +12,22 @@ use serde::{Deserialize, Serialize};
 use crate::record::id::CheckpointId;
 
 /// The name of the lineage that a run starts on.
-pub const FIRST_LINEAGE: &str = "main";
+pub const MAIN_LINEAGE: &str = "main";
 
 /// A line of checkpoints, beginning with the first of the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lineage {
-    /// Its name.
+    /// Its name: `main`, or `main.` and letters or digits that say nothing about its parent.
     pub name: String,
-    /// The checkpoints at which it and its ancestors branched off, oldest first.
+    /// The checkpoints at which its ancestors and it branched off from their parents, oldest first.
+    /// The last one is its own.
     pub forks: Vec<CheckpointId>,
 }
 
 impl Default for Lineage {
     fn default() -> Self {
         Self {
-            name: FIRST_LINEAGE.into(),
+            name: MAIN_LINEAGE.into(),
             forks: Vec::new(),
         }
     }
@@ -43,8 +44,8 @@ impl Lineage {
         }
     }
 
-    /// Returns whether this is the name of the lineage or of one of its ancestors.
-    pub fn includes(&self, name: &str) -> bool {
+    /// Returns whether `name` is the name of this lineage or of one of its ancestors.
+    pub fn is_self_or_ancestor(&self, name: &str) -> bool {
         self.name == name
             || self
                 .forks
@@ -53,37 +54,40 @@ impl Lineage {
                 .any(|(lineage, _)| lineage == name)
     }
 
-    /// Returns the id of its checkpoint with this number. Numbers count from the start of the run.
+    /// Returns the id of its checkpoint with this number, which must be greater than that of the
+    /// checkpoint at which it branched off. Numbers count from the start of the run.
     pub fn checkpoint_id(&self, number: u64) -> CheckpointId {
         CheckpointId(alloc::format!("{}-{number}", self.name))
     }
 
     /// Returns the first checkpoint that it does not share with an ancestor.
-    pub fn first_checkpoint(&self) -> CheckpointId {
+    pub fn first_own_checkpoint(&self) -> CheckpointId {
         let left = self.forks.last().and_then(parse_checkpoint_id);
         self.checkpoint_id(left.map_or(0, |(_, number)| number + 1))
     }
 
-    /// Returns the first part of its idempotency keys. Lineages differ in it, because what another
-    /// lineage does outside is a separate effect.
-    pub fn idempotency_prefix(&self, run: &str) -> String {
-        if self.name == FIRST_LINEAGE {
-            run.into()
+    /// Returns the part of its idempotency keys that names the run. It differs between lineages, so
+    /// that a service does not take a write of a fork for a repetition of the original's.
+    pub fn idempotency_run(&self, run_id: &str) -> String {
+        if self.name == MAIN_LINEAGE {
+            run_id.into()
         } else {
-            alloc::format!("{run}@{}", self.name)
+            alloc::format!("{run_id}@{}", self.name)
         }
     }
 }
 
-/// Returns the lineage of a checkpoint and its number, or `None` if the id does not have this form.
+/// Returns the lineage of a checkpoint and its number, or `None` if the id does not have the form
+/// `LINEAGE-NUMBER`.
 pub fn parse_checkpoint_id(id: &CheckpointId) -> Option<(&str, u64)> {
     let (lineage, number) = id.0.rsplit_once('-')?;
     Some((lineage, number.parse().ok()?))
 }
 
 /// Returns the last checkpoint that two states have in common, each given by its lineage and its
-/// newest checkpoint. Only the ids are compared. Returns `None` if one does not have the usual
-/// form, or if the lineages do not begin with the same one.
+/// newest checkpoint. Only the ids are compared: in copies of a storage that were continued
+/// separately, equal ids may have different content. Returns `None` if an id does not have the form
+/// `LINEAGE-NUMBER`, or if the oldest lineages of the two have different names.
 pub fn last_common_checkpoint(
     one: &Lineage,
     one_head: &CheckpointId,
@@ -142,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_lineages_share_is_told_from_their_names() {
+    fn what_two_lineages_share_is_derived_from_the_ids_of_checkpoints() {
         check(&["main-4"], &["main-4"], Some("main-4"));
         check(&["main-4"], &["main-7"], Some("main-4"));
         check(&["main-7"], &["main-3", "main.1-5"], Some("main-3"));
@@ -178,8 +182,8 @@ mod tests {
         let second = first.fork("main.1", &"main-2".into());
         assert_eq!(
             (
-                first.idempotency_prefix("r").as_str(),
-                second.idempotency_prefix("r").as_str()
+                first.idempotency_run("r").as_str(),
+                second.idempotency_run("r").as_str()
             ),
             ("r", "r@main.1")
         );

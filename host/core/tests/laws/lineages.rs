@@ -84,7 +84,7 @@ proptest! {
             let state = &fork.states[place_of];
             // Whatever stopped the first step, its parent is the first checkpoint.
             let is_first = matches!(fork.log[place_of], Event::StepCommitted(StepCommitted { step: 0, .. }));
-            let above = if is_first { Some(state.lineage.first_checkpoint()) } else { newest };
+            let above = if is_first { Some(state.lineage.first_own_checkpoint()) } else { newest };
             prop_assert_eq!(&state.parent, &above);
             newest = state.checkpoint.clone();
             numbers.push(newest.as_ref().and_then(parse_checkpoint_id).expect("a name of ours").1);

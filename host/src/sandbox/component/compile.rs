@@ -1,7 +1,7 @@
 //! Compiles components within bounds. A compiler cannot be interrupted, so its input is bounded
 //! first. If it still takes too long, it is abandoned and finishes on threads of its own.
 //!
-//! `parts` counts what a component is composed of.
+//! `part_count` computes the size of the expanded component.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -40,7 +40,7 @@ fn check_contents(bytes: &[u8]) -> Result<(), LoadError> {
     for payload in Parser::new(0).parse_all(bytes) {
         let payload = payload.map_err(|error| LoadError::Invalid(error.to_string()))?;
         let Payload::CodeSectionEntry(body) = payload else {
-            parts.count(&payload)?;
+            parts.count_section(&payload)?;
             continue;
         };
         functions += 1;

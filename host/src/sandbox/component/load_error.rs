@@ -86,13 +86,13 @@ pub enum LoadError {
     #[error(
         "the component uses a component that it is given, or takes out of an instance; define each one where it is used"
     )]
-    ComponentNotDefined,
+    ComponentFromElsewhere,
     /// The component has too many parts.
     #[error(
         "the component has {needed} {what}, the sandbox holds {bound}; build it as fewer parts"
     )]
     TooMany {
-        /// The kind of part.
+        /// What there are too many of.
         what: &'static str,
         /// The number it has.
         needed: u32,

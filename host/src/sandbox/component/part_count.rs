@@ -1,9 +1,12 @@
-//! Bounds what a component is composed of. The compiler writes out a nested component for each of
-//! its instances, and copies an instance with all its exports wherever it is named, so a few levels
-//! of either turn kilobytes into gigabytes. This module counts both without creating them.
+//! Bounds the size of a component after the compiler has expanded it. The compiler inlines a nested
+//! component once for each of its instances, and clones an instance with all its exports at each
+//! reference to it. With a few levels of nesting, either turns kilobytes into gigabytes. This module
+//! computes the size of the expansion without performing it.
 //!
-//! The bytes are not validated yet. A reference to something that does not exist counts as nothing,
-//! because the compiler rejects it first.
+//! A *part* is one entry of the expansion: an item of an index space, an argument, or an export.
+//!
+//! The bytes are not validated yet. A reference to something that does not exist counts as at most
+//! one part: the compiler will reject it before it expands anything.
 
 use wasmparser::{
     ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentOuterAliasKind, Encoding,
@@ -11,28 +14,30 @@ use wasmparser::{
 };
 
 use super::LoadError;
-use crate::sandbox::limits::memory::MAX_INSTANCES;
+use crate::sandbox::limits::memory::MAX_CORE_INSTANCES;
 
 /// The maximum number of instances of nested components. Toolchains create one for each exported
 /// interface, and a composed component has those of all its members.
-const MAX_NESTED_INSTANCES: u64 = 4 * MAX_INSTANCES as u64;
-/// The maximum nesting of instances. Each level keeps a copy of its knowledge of resources;
-/// composed components have two or three levels.
+const MAX_NESTED_INSTANCES: u64 = 4 * MAX_CORE_INSTANCES as u64;
+/// The maximum nesting of instances. For each level, the compiler keeps a copy of its table of
+/// resource types. Composed components have two or three levels.
 const MAX_LEVELS: u64 = 16;
-/// The maximum number of parts. Each takes up to a kilobyte of the compiler's memory; the Python
-/// interpreter has about 16,000.
+/// The maximum number of parts. Each takes up to a kilobyte of the compiler's memory; the component
+/// of the Python interpreter has about 16,000.
 const MAX_PARTS: u64 = 1 << 17;
 
 /// Counts the parts of a component, section by section.
 #[derive(Default)]
 pub(super) struct PartCounter {
     /// The components that have begun and not ended, the innermost last.
-    open: Vec<OpenComponent>,
+    open_components: Vec<OpenComponent>,
     /// Whether a core module is being read. Only its imports count.
-    module: bool,
-    /// The number of all items that were read, including those that are never instantiated.
+    in_core_module: bool,
+    /// The number of items that `count_items` has read, including those of components that are
+    /// never instantiated.
     items_read: u64,
-    /// The largest number of imports of a core module. Each of its instances has a copy of them.
+    /// The largest number of imports of a core module. Every core instance is assumed to copy this
+    /// many of them.
     max_imports: u64,
 }
 
@@ -40,9 +45,9 @@ pub(super) struct PartCounter {
 #[derive(Default)]
 struct OpenComponent {
     components: Vec<NestedComponent>,
-    /// The cost of a copy of each instance.
+    /// The number of parts of a copy of each instance.
     instances: Vec<PartCount>,
-    own: ComponentCost,
+    cost_so_far: ComponentCost,
 }
 
 /// A component as another component can refer to it.
@@ -53,16 +58,17 @@ enum NestedComponent {
     External(PartCount),
 }
 
-/// What is known about a component.
+/// What one instance of a component costs.
 #[derive(Clone, Copy, Default)]
 struct ComponentCost {
-    /// The number of parts of an instance.
+    /// The number of parts that an instance adds, without what it captures.
     parts: PartCount,
     /// The number of parts of all its exports.
     exports: PartCount,
     /// The number of parts that it captures from enclosing components.
     captured: u64,
-    /// The number of instances of core modules that an instance creates.
+    /// The number of instances of core modules that an instance creates, including those that its
+    /// nested instances create.
     core_instances: u64,
     /// The number of instances of components that it creates.
     nested_instances: u64,
@@ -70,12 +76,11 @@ struct ComponentCost {
     levels: u64,
 }
 
-/// A number of parts, which may depend on the arguments that the enclosing component is
-/// instantiated with.
+/// A number of parts: `fixed + arguments × a`, where `a` is the number of parts of the largest
+/// argument that the enclosing component is instantiated with. It is not known before then.
 #[derive(Clone, Copy, Default)]
 struct PartCount {
     fixed: u64,
-    /// How many times the parts of the largest argument are added.
     arguments: u64,
 }
 
@@ -105,8 +110,8 @@ impl PartCount {
         }
     }
 
-    /// Substitutes the weight of the largest argument.
-    fn with_argument(self, argument: Self) -> Self {
+    /// Substitutes the number of parts of the largest argument.
+    fn substitute_argument(self, argument: Self) -> Self {
         let fixed = self.arguments.saturating_mul(argument.fixed);
         Self {
             fixed: self.fixed.saturating_add(fixed),
@@ -119,24 +124,24 @@ impl NestedComponent {
     fn part_count(&self) -> PartCount {
         match self {
             Self::Defined(definition) => PartCount::new(definition.captured.saturating_add(1)),
-            Self::External(weight) => *weight,
+            Self::External(parts) => *parts,
         }
     }
 }
 
 impl PartCounter {
     /// Counts the next section. Fails if a bound is exceeded.
-    pub(super) fn count(&mut self, payload: &Payload<'_>) -> Result<(), LoadError> {
+    pub(super) fn count_section(&mut self, payload: &Payload<'_>) -> Result<(), LoadError> {
         match payload {
             Payload::Version {
                 encoding: Encoding::Module,
                 ..
-            } => self.module = true,
+            } => self.in_core_module = true,
             Payload::Version {
                 encoding: Encoding::Component,
                 ..
-            } => self.open.push(OpenComponent::default()),
-            Payload::End(_) if self.module => self.module = false,
+            } => self.open_components.push(OpenComponent::default()),
+            Payload::End(_) if self.in_core_module => self.in_core_module = false,
             Payload::End(_) => self.end_component()?,
             Payload::ImportSection(imports) => {
                 self.max_imports = self.max_imports.max(imports.count().into())
@@ -193,23 +198,25 @@ impl PartCounter {
 
     /// Returns the component that is being read.
     fn current(&mut self) -> &mut OpenComponent {
-        self.open.last_mut().expect(
+        self.open_components.last_mut().expect(
             "the parser gives a component's sections only between its beginning and its end",
         )
     }
 
     fn end_component(&mut self) -> Result<(), LoadError> {
-        let Some(OpenComponent { own, .. }) = self.open.pop() else {
+        let Some(OpenComponent { cost_so_far, .. }) = self.open_components.pop() else {
             return Ok(());
         };
-        match self.open.last_mut() {
-            Some(around) => around.add_component(NestedComponent::Defined(own)),
+        match self.open_components.last_mut() {
+            Some(enclosing) => enclosing.add_component(NestedComponent::Defined(cost_so_far)),
             None => {
                 // The host passes one item for each import.
-                let parts = own.parts.with_argument(PartCount::ONE).fixed;
+                let parts = cost_so_far.parts.substitute_argument(PartCount::ONE).fixed;
                 check_bound(
                     "parts",
-                    parts.saturating_add(own.core_instances.saturating_mul(self.max_imports)),
+                    parts.saturating_add(
+                        cost_so_far.core_instances.saturating_mul(self.max_imports),
+                    ),
                     MAX_PARTS,
                 )
             }
@@ -223,15 +230,17 @@ impl PartCounter {
                 instance_index,
                 ..
             } => {
-                let frame = self.current();
-                // A part of an instance has no more parts than the whole.
-                let total = frame.part_count(ComponentExternalKind::Instance, instance_index);
-                frame.add_external(kind, total)
+                let component = self.current();
+                // An export has no more parts than its instance.
+                let parts = component.part_count(ComponentExternalKind::Instance, instance_index);
+                component.add_external(kind, parts)
             }
             ComponentAlias::CoreInstanceExport { .. } => self.current().add_parts(PartCount::ONE),
-            ComponentAlias::Outer { kind, count, index } => {
-                self.count_outer_alias(kind, count, index)
-            }
+            ComponentAlias::Outer {
+                kind,
+                count: depth,
+                index,
+            } => self.count_outer_alias(kind, depth, index),
         }
     }
 
@@ -239,29 +248,30 @@ impl PartCounter {
     fn count_outer_alias(
         &mut self,
         kind: ComponentOuterAliasKind,
-        count: u32,
+        depth: u32,
         index: u32,
     ) -> Result<(), LoadError> {
-        let Some(at) = self.open.len().checked_sub(count as usize + 1) else {
+        let Some(at) = self.open_components.len().checked_sub(depth as usize + 1) else {
             return Ok(());
         };
-        let (around, between) = self.open.split_at_mut(at + 1);
-        let named = match (kind, around.last()) {
-            (ComponentOuterAliasKind::Component, Some(frame)) => {
-                frame.components.get(index as usize).copied()
+        let (enclosing, in_between) = self.open_components.split_at_mut(at + 1);
+        let named = match (kind, enclosing.last()) {
+            (ComponentOuterAliasKind::Component, Some(component)) => {
+                component.components.get(index as usize).copied()
             }
             _ => None,
         };
-        let kept = match (kind, named) {
+        let captured = match (kind, named) {
             (ComponentOuterAliasKind::Component, Some(NestedComponent::External(_))) => {
-                return Err(LoadError::ComponentNotDefined);
+                return Err(LoadError::ComponentFromElsewhere);
             }
             (_, Some(nested)) => nested.part_count().fixed,
             (ComponentOuterAliasKind::CoreModule, None) => 1,
             _ => 0,
         };
-        for frame in between {
-            frame.own.captured = frame.own.captured.saturating_add(kept);
+        for component in in_between {
+            let cost = &mut component.cost_so_far;
+            cost.captured = cost.captured.saturating_add(captured);
         }
         match named {
             Some(nested) => self.current().add_component(nested),
@@ -271,21 +281,21 @@ impl PartCounter {
 }
 
 impl OpenComponent {
-    fn add_parts(&mut self, weight: PartCount) -> Result<(), LoadError> {
-        self.own.parts.add(weight);
-        check_bound("parts", self.own.parts.fixed, MAX_PARTS)
+    fn add_parts(&mut self, parts: PartCount) -> Result<(), LoadError> {
+        self.cost_so_far.parts.add(parts);
+        check_bound("parts", self.cost_so_far.parts.fixed, MAX_PARTS)
     }
 
     fn part_count(&self, kind: ComponentExternalKind, index: u32) -> PartCount {
         let at = index as usize;
-        let weight = match kind {
+        let parts = match kind {
             ComponentExternalKind::Instance => self.instances.get(at).copied(),
             ComponentExternalKind::Component => {
                 self.components.get(at).map(NestedComponent::part_count)
             }
             _ => None,
         };
-        weight.unwrap_or(PartCount::ONE)
+        parts.unwrap_or(PartCount::ONE)
     }
 
     fn add_component(&mut self, nested: NestedComponent) -> Result<(), LoadError> {
@@ -293,19 +303,19 @@ impl OpenComponent {
         self.add_parts(nested.part_count())
     }
 
-    /// Counts an item from elsewhere with at most this weight.
+    /// Counts an item from elsewhere that has at most this many parts.
     fn add_external(
         &mut self,
         kind: ComponentExternalKind,
-        weight: PartCount,
+        parts: PartCount,
     ) -> Result<(), LoadError> {
         match kind {
             ComponentExternalKind::Component => {
-                self.add_component(NestedComponent::External(weight))
+                self.add_component(NestedComponent::External(parts))
             }
             ComponentExternalKind::Instance => {
-                self.instances.push(weight);
-                self.add_parts(weight)
+                self.instances.push(parts);
+                self.add_parts(parts)
             }
             _ => self.add_parts(PartCount::ONE),
         }
@@ -313,22 +323,22 @@ impl OpenComponent {
 
     /// Counts an export, which can be referred to again.
     fn count_export(&mut self, kind: ComponentExternalKind, index: u32) -> Result<(), LoadError> {
-        let weight = self.part_count(kind, index);
-        self.own.exports.add(weight);
+        let parts = self.part_count(kind, index);
+        self.cost_so_far.exports.add(parts);
         match (kind, self.components.get(index as usize).copied()) {
             (ComponentExternalKind::Component, Some(nested)) => self.add_component(nested),
-            _ => self.add_external(kind, weight),
+            _ => self.add_external(kind, parts),
         }
     }
 
     fn count_core_instance(&mut self, instance: &Instance<'_>) -> Result<(), LoadError> {
         let named = match instance {
             Instance::Instantiate { args, .. } => {
-                self.own.core_instances += 1;
+                self.cost_so_far.core_instances += 1;
                 check_bound(
                     "core instances",
-                    self.own.core_instances,
-                    MAX_INSTANCES.into(),
+                    self.cost_so_far.core_instances,
+                    MAX_CORE_INSTANCES.into(),
                 )?;
                 args.len()
             }
@@ -351,16 +361,16 @@ impl OpenComponent {
             } => {
                 let mut largest = PartCount::ONE;
                 for arg in args {
-                    let weight = self.part_count(arg.kind, arg.index);
-                    self.add_parts(weight)?;
-                    largest = largest.max(weight);
+                    let parts = self.part_count(arg.kind, arg.index);
+                    self.add_parts(parts)?;
+                    largest = largest.max(parts);
                 }
                 match self.components.get(*component_index as usize).copied() {
                     Some(NestedComponent::External(_)) => {
-                        return Err(LoadError::ComponentNotDefined);
+                        return Err(LoadError::ComponentFromElsewhere);
                     }
                     Some(NestedComponent::Defined(definition)) => {
-                        total.add(self.instantiate(definition, largest)?)
+                        total.add(self.count_instantiation(definition, largest)?)
                     }
                     None => {}
                 }
@@ -369,29 +379,34 @@ impl OpenComponent {
         self.add_external(ComponentExternalKind::Instance, total)
     }
 
-    /// Counts an instance. Returns the weight of its exports.
-    fn instantiate(
+    /// Adds the cost of instantiating a component. Returns the number of parts of the exports of the
+    /// instance.
+    fn count_instantiation(
         &mut self,
         component: ComponentCost,
         largest: PartCount,
     ) -> Result<PartCount, LoadError> {
-        let own = &mut self.own;
-        own.core_instances = own.core_instances.saturating_add(component.core_instances);
-        own.nested_instances = own
+        let cost = &mut self.cost_so_far;
+        cost.core_instances = cost.core_instances.saturating_add(component.core_instances);
+        cost.nested_instances = cost
             .nested_instances
             .saturating_add(component.nested_instances)
             .saturating_add(1);
-        own.levels = own.levels.max(component.levels + 1);
-        check_bound("core instances", own.core_instances, MAX_INSTANCES.into())?;
+        cost.levels = cost.levels.max(component.levels + 1);
+        check_bound(
+            "core instances",
+            cost.core_instances,
+            MAX_CORE_INSTANCES.into(),
+        )?;
         check_bound(
             "instances of nested components",
-            own.nested_instances,
+            cost.nested_instances,
             MAX_NESTED_INSTANCES,
         )?;
-        check_bound("levels of components", own.levels, MAX_LEVELS)?;
+        check_bound("levels of components", cost.levels, MAX_LEVELS)?;
         self.add_parts(PartCount::new(component.captured))?;
-        self.add_parts(component.parts.with_argument(largest))?;
-        Ok(component.exports.with_argument(largest))
+        self.add_parts(component.parts.substitute_argument(largest))?;
+        Ok(component.exports.substitute_argument(largest))
     }
 }
 

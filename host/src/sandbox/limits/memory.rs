@@ -13,7 +13,7 @@ pub(in crate::sandbox) const MAX_MEMORIES: u32 = 8;
 pub(in crate::sandbox) const MAX_TABLES: u32 = 16;
 /// The maximum number of core instances of one component. A component of a large runtime has about
 /// ten.
-pub(in crate::sandbox) const MAX_INSTANCES: u32 = 64;
+pub(in crate::sandbox) const MAX_CORE_INSTANCES: u32 = 64;
 /// The size of a table element in the host, in bytes.
 const ELEMENT_BYTES: u64 = 8;
 
@@ -118,7 +118,7 @@ impl ResourceLimiter for MemoryLimiter {
     }
 
     fn instances(&self) -> usize {
-        MAX_INSTANCES as usize
+        MAX_CORE_INSTANCES as usize
     }
 
     fn tables(&self) -> usize {

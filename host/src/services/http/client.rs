@@ -383,7 +383,7 @@ impl HttpClient {
         // A name cannot contain the replacement text, so a header whose name contains a secret is
         // omitted.
         let clean = |(name, _): &(&HeaderName, &HeaderValue)| {
-            !self.secrets.is_in_name(name.as_str(), known)
+            !self.secrets.is_in_header_name(name.as_str(), known)
         };
         let headers = response
             .headers()

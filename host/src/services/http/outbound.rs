@@ -54,8 +54,7 @@ impl OutboundCall for HttpCall {
 
     fn digest(&self, env: &Environment) -> String {
         let run = &env.run.0;
-        self.request
-            .digest(&env.lineage.idempotency_prefix(run), run)
+        self.request.digest(&env.lineage.idempotency_run(run), run)
     }
 
     fn summary(&self) -> String {

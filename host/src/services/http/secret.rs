@@ -144,15 +144,15 @@ impl Secrets {
         String::from_utf8_lossy(&self.redact_bytes(text.as_bytes(), names)).into_owned()
     }
 
-    /// Like `hide`, for bytes.
+    /// Like [`Self::redact`], for bytes.
     pub(super) fn redact_bytes(&self, bytes: &[u8], names: &BTreeSet<String>) -> Vec<u8> {
         redact(bytes, &self.redactors_named(names).collect::<Vec<_>>())
     }
 
     /// Returns whether the name of a header contains one of these secrets.
-    pub(super) fn is_in_name(&self, header: &str, names: &BTreeSet<String>) -> bool {
+    pub(super) fn is_in_header_name(&self, header: &str, names: &BTreeSet<String>) -> bool {
         self.redactors_named(names)
-            .any(|trace| trace.is_in_name(header))
+            .any(|redactor| redactor.is_in_header_name(header))
     }
 
     fn redactors_named(&self, names: &BTreeSet<String>) -> impl Iterator<Item = &SecretRedactor> {

@@ -51,7 +51,7 @@ impl Stepper {
     /// the step, because from there all of it is made again.
     fn parent_checkpoint(&self) -> Option<CheckpointId> {
         match self.env.step {
-            0 if self.env.checkpoint.is_some() => Some(self.env.lineage.first_checkpoint()),
+            0 if self.env.checkpoint.is_some() => Some(self.env.lineage.first_own_checkpoint()),
             _ => self.env.checkpoint.clone(),
         }
     }

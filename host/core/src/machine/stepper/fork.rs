@@ -54,7 +54,7 @@ impl Stepper {
             "a fork from another place",
         )?;
         ensure(
-            !lineage.is_empty() && !self.env.lineage.includes(lineage),
+            !lineage.is_empty() && !self.env.lineage.is_self_or_ancestor(lineage),
             "a fork that is no other lineage",
         )?;
         let new_lineage = self.env.lineage.fork(lineage, from);

@@ -1,5 +1,5 @@
 //! The API key: read once, sent in one header, never displayed. It is removed from the decoded
-//! contents of replies and from quotations of raw responses. `services::redactor` finds it there in
+//! contents of replies and from quotations of raw responses. `services::redaction` finds it there in
 //! all its encodings.
 
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::services::variables::Variables;
 
 /// The minimum length of a key in bytes to be redacted. Shorter keys are placeholders for endpoints
 /// that require none, and redacting them would destroy ordinary words.
-const MIN_REDACTED_BYTES: usize = 8;
+const MIN_REDACTED_KEY_BYTES: usize = 8;
 
 /// A key and the environment variable that it was read from.
 pub(super) struct ApiKey {
@@ -55,7 +55,7 @@ impl ApiKey {
         let mut value = HeaderValue::from_str(&format!("{}{secret}", header.prefix))
             .map_err(|_| "holds a character that no HTTP header can carry, such as a line break")?;
         value.set_sensitive(true);
-        let redactor = Some(secret).filter(|secret| secret.len() >= MIN_REDACTED_BYTES);
+        let redactor = Some(secret).filter(|secret| secret.len() >= MIN_REDACTED_KEY_BYTES);
         let redactor = redactor
             .and_then(|secret| SecretRedactor::for_secret(variable, &secret))
             .map(Box::new);
