@@ -20,7 +20,7 @@ const EXTENSIONS: [&str; 16] = [
     "wat", "wit",
 ];
 /// Names of the operating system that only comments contain.
-const SYSTEM_NAMES: [&str; 2] = ["PR_SET_MDWE", "fsync"];
+const SYSTEM_NAMES: [&str; 3] = ["PROPTEST_CASES", "PR_SET_MDWE", "fsync"];
 
 /// Returns the part of a line that is a comment.
 fn comment_of(line: &str) -> Option<&str> {

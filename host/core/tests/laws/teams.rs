@@ -27,13 +27,16 @@ pub const NAMES: [&str; 15] = [
 /// The shared scopes that teams may have.
 pub const SCOPES: [&str; 3] = ["s0", "s1", "s2"];
 
-/// Returns a configuration for this many random cases. Failures are not saved in files: what they
-/// show becomes one of the `regressions`.
+/// Returns a configuration for this many random cases, or for ten times as many if `PROPTEST_CASES`
+/// is 2560, ten times its default. Failures are not saved in files: what they show becomes one of
+/// the `regressions`.
 pub fn cases(count: u32) -> ProptestConfig {
+    const DEFAULT_CASES: u32 = 256;
+    let defaults = ProptestConfig::default();
     ProptestConfig {
-        cases: count,
+        cases: count.saturating_mul(defaults.cases) / DEFAULT_CASES,
         failure_persistence: None,
-        ..ProptestConfig::default()
+        ..defaults
     }
 }
 
