@@ -6,6 +6,7 @@
 //! when the call ends.
 
 mod allowance;
+mod outbound_request;
 mod size;
 
 use std::sync::Arc;
@@ -20,10 +21,12 @@ use strata_core::record::scope_write::Write;
 use strata_core::record::work::{CallKey, Work};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::blob::Blobs;
-use crate::services::{http, human, models};
+use crate::services::human;
 pub use allowance::Allowance;
-pub(crate) use size::{ITEM_BYTES, embeddings_bytes, part_bytes, reply_bytes, response_bytes};
+pub use outbound_request::OutboundRequest;
+pub(crate) use size::{
+    ITEM_BYTES, embeddings_bytes, ok_bytes_or_message, part_bytes, reply_bytes, response_bytes,
+};
 
 /// How many requests may be queued for the driver. A guest waits for an answer before its next
 /// request, so this is the number of guests that need not wait to send, not a limit on what is
@@ -88,8 +91,33 @@ impl HostError {
 }
 
 /// A request from a guest to the driver.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub enum GuestRequest {
+    /// Something of the team's environment.
+    Environment(EnvironmentRequest),
+    /// The current time in milliseconds since 1970.
+    CurrentTime,
+    /// The time at which the clocks of a guest that uses WASI start.
+    ClockStart,
+    /// Random bytes.
+    Random {
+        /// The number of bytes.
+        length: u32,
+    },
+    /// The answer of a person. If there is none yet, the attempt ends and this request is not
+    /// answered.
+    AskHuman(human::HumanQuestion),
+    /// What a service outside the host answers.
+    Outbound(OutboundRequest),
+    /// Stored bytes: the content of a file that differs from the one on disk, or of an image or a
+    /// file in a message.
+    StoredFile(Digest),
+}
+
+/// A request that reads the team's environment. It is not recorded, since the environment is the
+/// same when the attempt is repeated.
+#[derive(Clone, Debug)]
+pub enum EnvironmentRequest {
     /// The value of a key in a scope, with this attempt's own writes applied.
     Get {
         /// `role` or the name of a shared scope.
@@ -118,32 +146,6 @@ pub enum GuestRequest {
         /// Return only messages with this label.
         label: Option<String>,
     },
-    /// The current time in milliseconds since 1970.
-    CurrentTime,
-    /// The time at which the clocks of a guest that uses WASI start.
-    ClockStart,
-    /// Random bytes.
-    Random {
-        /// The number of bytes.
-        length: u32,
-    },
-    /// Replies of language models to several requests at once.
-    Complete {
-        /// The requests.
-        requests: Vec<models::ModelRequest>,
-        /// The bytes of images and files that the guest passed; other ones are stored.
-        blobs: Blobs,
-    },
-    /// Vectors that stand for texts.
-    Embed(models::EmbedRequest),
-    /// The answer of a person. If there is none yet, the attempt ends and this request is not
-    /// answered.
-    AskHuman(human::HumanQuestion),
-    /// Several HTTP exchanges at once. Their grants have been checked.
-    Fetch(Vec<http::HttpRequest>),
-    /// Stored bytes: the content of a file that differs from the one on disk, or of an image or a
-    /// file in a message.
-    StoredFile(Digest),
 }
 
 /// An answer of the driver. Each kind of request has its own kind of answer.
@@ -159,14 +161,10 @@ pub enum HostAnswer {
     Time(f64),
     /// To `Random`.
     Bytes(Result<Vec<u8>, HostError>),
-    /// To `Complete`, in the order of the requests.
-    Replies(Vec<Result<models::ModelReply, HostError>>),
-    /// To `Embed`.
-    Embeddings(Result<models::Embeddings, HostError>),
     /// To `AskHuman`.
     Human(request::HumanAnswer),
-    /// To `Fetch`, in the order of the requests.
-    Responses(Vec<Result<http::HttpResponse, HostError>>),
+    /// To `Outbound`, in the order of the requests, as they are recorded.
+    Outbound(Vec<Result<Json, HostError>>),
     /// To `StoredFile`; `None` if the content is not stored.
     File(Option<Arc<[u8]>>),
 }
@@ -179,12 +177,7 @@ impl HostAnswer {
             Self::Value(result) => result.as_ref().err(),
             Self::Keys(result) => result.as_ref().err(),
             Self::Bytes(result) => result.as_ref().err(),
-            Self::Embeddings(result) => result.as_ref().err(),
-            Self::Replies(results) => results
-                .iter()
-                .filter_map(|result| result.as_ref().err())
-                .next_back(),
-            Self::Responses(results) => results
+            Self::Outbound(results) => results
                 .iter()
                 .filter_map(|result| result.as_ref().err())
                 .next_back(),

@@ -1,4 +1,4 @@
-//! Answers to the requests of guests that read the environment.
+//! Answers to the requests of guests that read the environment, in live runs and in replays.
 
 use std::sync::Arc;
 
@@ -10,11 +10,43 @@ use strata_core::record::scope_write::Write;
 use strata_core::record::work::ActivationKey;
 use strata_core::state::environment::scope::ScopeKey;
 
-use crate::gateway::{HostAnswer, HostError, HostErrorKind};
+use crate::gateway::{EnvironmentRequest, HostAnswer, HostError, HostErrorKind};
+
+/// Answers what an attempt in this activation asks about the environment. The stepper is changed only
+/// in its index of messages.
+pub(crate) fn answer_from_environment(
+    stepper: &mut Stepper,
+    activation: ActivationKey,
+    request: EnvironmentRequest,
+) -> HostAnswer {
+    match request {
+        EnvironmentRequest::Get {
+            scope,
+            key,
+            last_read,
+            pending,
+        } => {
+            let (scope, key) = (scope.as_str(), key.as_str());
+            let key = ScopeKey { scope, key };
+            read_key(stepper, activation, key, last_read, &pending)
+        }
+        EnvironmentRequest::Keys { scope, pending } => {
+            list_keys(stepper, activation, &scope, &pending)
+        }
+        EnvironmentRequest::Recent {
+            limit,
+            max_bytes,
+            label,
+        } => {
+            let recent = stepper.recent_memory(activation, label.as_deref(), limit as usize);
+            recall(recent, max_bytes)
+        }
+    }
+}
 
 /// Returns the value of a key as an attempt in this activation sees it: with its own writes applied.
 /// `last_read` is the value that it read last, and `pending` are its writes to the key since then.
-pub(crate) fn read_key(
+fn read_key(
     stepper: &Stepper,
     activation: ActivationKey,
     key: ScopeKey<'_>,
@@ -30,7 +62,7 @@ pub(crate) fn read_key(
 
 /// Returns the keys of a scope as an attempt in this activation sees them. `pending` are its writes to the
 /// scope.
-pub(crate) fn list_keys(
+fn list_keys(
     stepper: &Stepper,
     activation: ActivationKey,
     scope: &str,
@@ -44,7 +76,7 @@ pub(crate) fn list_keys(
 
 /// Returns the newest of these messages that have at most this many bytes of text and structured
 /// content together. The messages are ordered from the oldest to the newest.
-pub(crate) fn recall(mut messages: Vec<Arc<Message>>, max_bytes: u32) -> HostAnswer {
+fn recall(mut messages: Vec<Arc<Message>>, max_bytes: u32) -> HostAnswer {
     let mut left = max_bytes as usize;
     let mut omitted = messages.len();
     for message in messages.iter().rev() {

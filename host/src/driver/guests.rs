@@ -2,20 +2,15 @@
 //! ask people. This module carries what one of the three components reports to the others, and to
 //! the journal.
 
-use std::sync::Arc;
-
 use strata_core::machine::effect::Invocation;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{AttemptEvent, CallSuspended, Event};
 use strata_core::record::host_call::{ExternalWrite, RecordedCallUse, WriteResult};
-use strata_core::record::work::{CallKey, Work};
-use strata_core::state::environment::scope::ScopeKey;
-use strata_core::team::Role;
+use strata_core::record::work::CallKey;
 use tokio::sync::mpsc;
 
 use super::attempt_runner::{AttemptEnd, AttemptRunner};
 use super::attempts::{AttemptSignal, Attempts, GRACE_PERIOD};
-use super::environment_answer::{list_keys, read_key, recall};
 use super::files::ActionFiles;
 use super::host_calls::{
     AdmissionDecision, GuestBatch, HostCalls, LocalAnswer, RecordedQuestion, ReturnedCall,
@@ -24,13 +19,12 @@ use super::human_requests::{HumanRequests, RequestExpiry};
 use super::{DriverError, HostServices, Journal};
 use crate::blob::Blobs;
 use crate::gateway::{
-    AttemptId, GUEST_REQUEST_QUEUE, GuestRequest, HostAnswer, PendingGuestRequest, WASI_CLOCK_START,
+    AttemptId, GUEST_REQUEST_QUEUE, GuestRequest, HostAnswer, OutboundRequest, PendingGuestRequest,
+    WASI_CLOCK_START,
 };
-use crate::services::http::{self, HttpClient};
 use crate::services::human::HumanQuestion;
-use crate::services::models::config::ModelNames;
-use crate::services::models::{self, EmbedRequest, ModelCaller, ModelRequest, Models};
-use crate::services::outbound::OutboundBatch;
+use crate::services::models::ModelCaller;
+use crate::services::outbound::{OutboundContext, OutboundServices};
 
 /// The running guests.
 pub(super) struct Guests {
@@ -39,8 +33,7 @@ pub(super) struct Guests {
     pub(super) questions: HumanRequests,
     /// The requests of guests that have not been answered yet.
     pub(super) queue: mpsc::Receiver<PendingGuestRequest>,
-    models: Option<Arc<Models>>,
-    http: Arc<HttpClient>,
+    services: OutboundServices,
 }
 
 impl Guests {
@@ -51,8 +44,14 @@ impl Guests {
             calls: HostCalls::default(),
             questions: HumanRequests::default(),
             queue,
-            models: services.models.clone(),
-            http: services.http.clone(),
+            services: OutboundServices {
+                http: services.http.clone(),
+                models: services.models.clone(),
+                model_names: services
+                    .models
+                    .as_ref()
+                    .map(|models| models.names().clone()),
+            },
         }
     }
 
@@ -235,28 +234,9 @@ impl Guests {
         if !self.attempts.is_running(id) || reply.is_closed() {
             return Ok(());
         }
-        let (role, activation) = (id.call.role, id.call.activation());
         let answer = match request {
-            GuestRequest::Get {
-                scope,
-                key,
-                last_read,
-                pending,
-            } => {
-                let (scope, key) = (scope.as_str(), key.as_str());
-                let key = ScopeKey { scope, key };
-                read_key(journal.stepper(), activation, key, last_read, &pending)
-            }
-            GuestRequest::Keys { scope, pending } => {
-                list_keys(journal.stepper(), activation, &scope, &pending)
-            }
-            GuestRequest::Recent {
-                limit,
-                max_bytes,
-                label,
-            } => {
-                let recent = journal.recall_messages(activation, label.as_deref(), limit as usize);
-                recall(recent, max_bytes)
+            GuestRequest::Environment(request) => {
+                journal.answer_from_environment(id.call.activation(), request)
             }
             GuestRequest::StoredFile(digest) => {
                 HostAnswer::File(journal.store_ref().blob(&digest)?)
@@ -277,46 +257,22 @@ impl Guests {
                     return self.open_request(id.call, &question, earlier, journal);
                 }
             },
-            GuestRequest::Complete { requests, blobs } => {
-                let blobs = add_stored_media(blobs, &requests, journal)?;
-                let caller = model_caller(journal.stepper().team().role(role), id.call.work);
-                let batch = self.model_batch(caller, requests, &blobs);
-                return self.submit(id, GuestBatch::new(batch, allowance, reply), journal);
-            }
-            GuestRequest::Embed(request) => {
-                let batch = self.embedding(journal.stepper().team().role(role), request);
-                return self.submit(id, GuestBatch::new(batch, allowance, reply), journal);
-            }
-            GuestRequest::Fetch(requests) => {
-                let batch = http::outbound_batch(requests, &self.http, self.attempts.plugin(id));
-                return self.submit(id, GuestBatch::new(batch, allowance, reply), journal);
+            GuestRequest::Outbound(request) => {
+                let context = OutboundContext {
+                    services: &self.services,
+                    caller: ModelCaller::new(
+                        journal.stepper().team().role(id.call.role),
+                        id.call.work,
+                    ),
+                    plugin: self.attempts.plugin(id),
+                    blobs: load_media(&request, journal)?,
+                };
+                let calls = request.into_calls(&context);
+                return self.submit(id, GuestBatch::new(calls, allowance, reply), journal);
             }
         };
         let _ = reply.send(answer);
         Ok(())
-    }
-
-    fn embedding(&self, role: &Role, request: EmbedRequest) -> OutboundBatch {
-        let models = self.models.as_ref();
-        let names = match models {
-            Some(models) => models.names(),
-            None => &ModelNames::default(),
-        };
-        models::outbound_embedding(request, models, names, role.model.as_deref())
-    }
-
-    fn model_batch(
-        &self,
-        caller: ModelCaller<'_>,
-        requests: Vec<ModelRequest>,
-        blobs: &Blobs,
-    ) -> OutboundBatch {
-        let models = self.models.as_ref();
-        let names = match models {
-            Some(models) => models.names(),
-            None => &ModelNames::default(),
-        };
-        models::outbound_batch(requests, blobs, models, names, caller)
     }
 
     /// Takes over calls that leave the host, and makes those that can be made now.
@@ -385,27 +341,11 @@ impl Guests {
     }
 }
 
-/// Returns who makes the requests to models of a call.
-pub(crate) fn model_caller(role: &Role, work: Work) -> ModelCaller<'_> {
-    ModelCaller {
-        role_model: role.model.as_deref(),
-        turn: match work {
-            Work::Turn { turn } => Some(turn),
-            _ => None,
-        },
-    }
-}
-
-/// Adds the bytes of the images and files that the guest received and passes on.
-fn add_stored_media(
-    mut blobs: Blobs,
-    requests: &[ModelRequest],
-    journal: &Journal,
-) -> Result<Blobs, DriverError> {
-    for (digest, _) in requests.iter().flat_map(ModelRequest::stored_media) {
-        if !blobs.contains_key(digest)
-            && let Some(bytes) = journal.store_ref().blob(digest)?
-        {
+/// Returns the stored bytes of the images and files that the guest received and passes on.
+fn load_media(request: &OutboundRequest, journal: &Journal) -> Result<Blobs, DriverError> {
+    let mut blobs = Blobs::new();
+    for digest in request.media_to_load() {
+        if let Some(bytes) = journal.store_ref().blob(digest)? {
             blobs.insert(digest.clone(), bytes);
         }
     }

@@ -32,7 +32,7 @@ use tracing::{Instrument, Span};
 use super::spans::{self, Spans};
 use crate::gateway::{Allowance, AttemptId, HostAnswer};
 use crate::services::models::{StreamObserver, StreamObserverFactory};
-use crate::services::outbound::{OutboundBatch, OutboundCall, OutboundResult, SendContext};
+use crate::services::outbound::{OutboundCall, OutboundResult, SendContext};
 
 use attempt_calls::AttemptCalls;
 use batch::{CallBatch, PendingCall};
@@ -77,7 +77,7 @@ pub(super) struct Caller<'a> {
 
 /// A batch that a guest has requested.
 pub(super) struct GuestBatch {
-    batch: OutboundBatch,
+    calls: Vec<Arc<dyn OutboundCall>>,
     /// How many bytes the answers may have.
     allowance: Allowance,
     reply: oneshot::Sender<HostAnswer>,
@@ -85,12 +85,12 @@ pub(super) struct GuestBatch {
 
 impl GuestBatch {
     pub(super) fn new(
-        batch: OutboundBatch,
+        calls: Vec<Arc<dyn OutboundCall>>,
         allowance: Allowance,
         reply: oneshot::Sender<HostAnswer>,
     ) -> Self {
         Self {
-            batch,
+            calls,
             allowance,
             reply,
         }
@@ -211,7 +211,7 @@ impl HostCalls {
         env: &Environment,
     ) -> Vec<Event> {
         let GuestBatch {
-            batch: OutboundBatch { calls, convert },
+            calls,
             allowance,
             reply,
         } = request;
@@ -257,7 +257,6 @@ impl HostCalls {
             answers,
             awaiting_budget,
             allowance,
-            convert,
             reply,
         });
         if !batch.is_complete() {

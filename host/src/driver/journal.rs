@@ -8,16 +8,18 @@ use std::sync::Arc;
 
 use strata_core::machine::stepper::{IllegalEvent, Stepper};
 use strata_core::record::event::{AttemptEvent, Event, HostCalled};
-use strata_core::record::host_call::{AnswerSource, HostCallKind};
+use strata_core::record::host_call::AnswerSource;
 use strata_core::record::id::MessageId;
 use strata_core::record::message::Message;
 use strata_core::record::work::ActivationKey;
 use strata_core::state::environment::Environment;
 
 use super::LineListener;
+use super::answer_from_environment;
 use super::clock::{now_ms, stopwatch};
 use super::spans::Spans;
 use crate::blob::Blobs;
+use crate::gateway::{EnvironmentRequest, HostAnswer};
 use crate::metrics::Metrics;
 use crate::public_event::{EventTranslator, count_lines};
 use crate::sandbox::PlaceError;
@@ -191,14 +193,13 @@ impl Journal {
         self.stepper.earlier_with_same_key(message)
     }
 
-    /// Returns the newest `limit` messages that an activation remembers, oldest first.
-    pub(super) fn recall_messages(
+    /// Answers what an attempt in this activation asks about the environment.
+    pub(super) fn answer_from_environment(
         &mut self,
         activation: ActivationKey,
-        label: Option<&str>,
-        limit: usize,
-    ) -> Vec<Arc<Message>> {
-        self.stepper.recent_memory(activation, label, limit)
+        request: EnvironmentRequest,
+    ) -> HostAnswer {
+        answer_from_environment(&mut self.stepper, activation, request)
     }
 
     /// Applies an event; the next `flush` makes it durable.
@@ -335,8 +336,7 @@ fn attempt_needs_full_durability(event: &AttemptEvent) -> bool {
         | AttemptEvent::CallSuspended(_)
         | AttemptEvent::DoubtSettled(_) => true,
         AttemptEvent::HostCalled(HostCalled { call, source, .. }) => {
-            *source == AnswerSource::Live
-                && matches!(call.kind, HostCallKind::Llm | HostCallKind::Http)
+            *source == AnswerSource::Live && call.kind.leaves_host()
         }
         AttemptEvent::WritesUnclaimed(_)
         | AttemptEvent::CallStarted(_)

@@ -4,8 +4,11 @@ use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::work::CallResult;
 
 use crate::blob::Blobs;
-use crate::gateway::{Gateway, GuestRequest, HostAnswer, HostError, HostErrorKind};
-use crate::services::models::{ModelReply, ModelRequest, action_choice};
+use crate::gateway::{
+    Gateway, GuestRequest, HostAnswer, HostError, HostErrorKind, OutboundRequest,
+};
+use crate::services::models::{ModelBatch, ModelReply, ModelRequest, action_choice};
+use crate::services::outbound::read_answers;
 
 /// Asks the role's model to choose the next action.
 pub(super) async fn choose_action(
@@ -24,12 +27,13 @@ pub(super) async fn ask_model(
     gateway: &Gateway,
     request: ModelRequest,
 ) -> Result<ModelReply, Fault> {
-    let complete = GuestRequest::Complete {
+    let batch = ModelBatch {
         requests: vec![request],
         blobs: Blobs::new(),
     };
-    let reply = match gateway.request(complete).await {
-        Some(HostAnswer::Replies(mut replies)) => replies.pop(),
+    let request = GuestRequest::Outbound(OutboundRequest::new(batch));
+    let reply = match gateway.request(request).await {
+        Some(HostAnswer::Outbound(replies)) => read_answers::<ModelBatch>(replies).pop(),
         _ => None,
     };
     let gone = || HostError::new(HostErrorKind::Upstream, "the host is stopping");

@@ -169,7 +169,7 @@ impl Spans {
 
     /// Records a call that was answered at once. Calls that leave the host have spans of their own.
     fn record_call(&self, key: CallKey, call: &HostCall, source: AnswerSource, summary: &str) {
-        let leaves = matches!(call.kind, HostCallKind::Llm | HostCallKind::Http);
+        let leaves = call.kind.leaves_host();
         let Some(attempt) = self.attempts.get(&key) else {
             return;
         };

@@ -5,7 +5,7 @@ use strata_core::record::json::Json;
 use strata_core::record::message::Message;
 use strata_core::record::request;
 
-use super::{GuestRequest, HostAnswer, HostError, HostErrorKind};
+use super::{EnvironmentRequest, GuestRequest, HostAnswer, HostError, HostErrorKind};
 use crate::services::models::{EmbedRequest, Embeddings, ModelReply, ModelRequest, ToolDefinition};
 use crate::services::{http, human};
 
@@ -21,23 +21,30 @@ impl GuestRequest {
     /// Returns the bytes that come from the guest.
     pub(crate) fn bytes(&self) -> u64 {
         let bytes = match self {
-            Self::Get { scope, key, .. } => scope.len() + key.len(),
-            Self::Keys { scope, .. } => scope.len(),
-            Self::Recent { label, .. } => 2 * NUMBER_BYTES + label.as_ref().map_or(0, String::len),
+            Self::Environment(request) => request.bytes(),
             // Files are counted by the code that reads them for the guest.
             Self::CurrentTime | Self::ClockStart | Self::StoredFile(_) => 0,
             Self::Random { .. } => NUMBER_BYTES,
-            Self::Embed(request) => request.bytes(),
-            Self::Complete { requests, .. } => requests.iter().map(ModelRequest::bytes).sum(),
             Self::AskHuman(question) => question_bytes(question),
-            Self::Fetch(requests) => requests.iter().map(http::HttpRequest::bytes).sum(),
+            Self::Outbound(request) => request.bytes(),
         };
         bytes as u64
     }
 }
 
+impl EnvironmentRequest {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Get { scope, key, .. } => scope.len() + key.len(),
+            Self::Keys { scope, .. } => scope.len(),
+            Self::Recent { label, .. } => 2 * NUMBER_BYTES + label.as_ref().map_or(0, String::len),
+        }
+    }
+}
+
 impl HostAnswer {
-    /// Returns the bytes that go to the guest.
+    /// Returns the bytes that go to the guest. Answers from outside are counted by the code that
+    /// reads them for the guest.
     pub(crate) fn bytes(&self) -> u64 {
         let bytes = match self {
             Self::Value(value) => {
@@ -49,22 +56,13 @@ impl HostAnswer {
             Self::Messages(messages) => messages.iter().map(|message| message_bytes(message)).sum(),
             Self::Time(_) => NUMBER_BYTES,
             Self::Bytes(bytes) => ok_bytes_or_message(bytes, Vec::len),
-            Self::Replies(replies) => replies
-                .iter()
-                .map(|reply| ok_bytes_or_message(reply, reply_bytes))
-                .sum(),
-            Self::Embeddings(embeddings) => ok_bytes_or_message(embeddings, embeddings_bytes),
             Self::Human(answer) => match answer {
                 request::HumanAnswer::Given(value) | request::HumanAnswer::Default(value) => {
                     json_bytes(value)
                 }
                 request::HumanAnswer::Expired => 0,
             },
-            Self::Responses(responses) => responses
-                .iter()
-                .map(|response| ok_bytes_or_message(response, response_bytes))
-                .sum(),
-            Self::File(_) => 0,
+            Self::Outbound(_) | Self::File(_) => 0,
         };
         bytes as u64
     }
@@ -73,18 +71,19 @@ impl HostAnswer {
     pub(crate) fn is_beyond_limit(&self) -> bool {
         let beyond = |error: &HostError| error.kind == HostErrorKind::BeyondLimit;
         match self {
-            Self::Replies(replies) => replies
+            Self::Outbound(answers) => answers
                 .iter()
-                .any(|reply| reply.as_ref().is_err_and(beyond)),
-            Self::Responses(responses) => responses
-                .iter()
-                .any(|response| response.as_ref().is_err_and(beyond)),
+                .any(|answer| answer.as_ref().is_err_and(beyond)),
             _ => false,
         }
     }
 }
 
-fn ok_bytes_or_message<T>(answer: &Result<T, HostError>, bytes: impl Fn(&T) -> usize) -> usize {
+/// Returns the size of an answer, or of the message of an error.
+pub(crate) fn ok_bytes_or_message<T>(
+    answer: &Result<T, HostError>,
+    bytes: impl Fn(&T) -> usize,
+) -> usize {
     match answer {
         Ok(value) => bytes(value),
         Err(error) => error.message.len(),
@@ -113,7 +112,7 @@ pub(crate) fn embeddings_bytes(embeddings: &Embeddings) -> usize {
 
 impl EmbedRequest {
     /// Returns the size of all texts in the request.
-    pub(crate) fn bytes(&self) -> usize {
+    pub(crate) fn text_bytes(&self) -> usize {
         let texts = self.texts.iter().map(|text| text.len() + ITEM_BYTES);
         texts.sum::<usize>() + self.model.as_ref().map_or(0, String::len)
     }
@@ -153,7 +152,7 @@ fn header_bytes(headers: &[http::Header]) -> usize {
 
 impl http::HttpRequest {
     /// Returns the size of everything in the request that can be long.
-    fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let secrets: usize = self
             .secrets
             .iter()

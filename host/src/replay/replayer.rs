@@ -9,26 +9,24 @@ use strata_core::machine::stepper::{IllegalEvent, Stepper};
 use strata_core::record::event::Event;
 use strata_core::record::file::{FileChange, PathContent};
 use strata_core::record::host_call::{CallOutcome, HostCall, HostCallKind};
-use strata_core::record::id::{Digest, RoleId};
+use strata_core::record::id::Digest;
 use strata_core::record::request::HumanAnswer;
 use strata_core::record::work::{ActivationKey, CallKey};
-use strata_core::state::environment::scope::ScopeKey;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::blob::Blobs;
 use crate::driver::{
-    ActionFiles, AttemptRunner, HostServices, PreparedAttempt, action_budget_error, decode_random,
-    decode_time, list_keys, model_caller, read_key, recall, request_number,
+    ActionFiles, AttemptRunner, HostServices, PreparedAttempt, action_budget_error,
+    answer_from_environment, decode_random, decode_time, request_number,
 };
 use crate::gateway::{
     GUEST_REQUEST_QUEUE, GuestRequest, HostAnswer, HostError, HostErrorKind, PendingGuestRequest,
     WASI_CLOCK_START,
 };
-use crate::services::http::{self, HttpClient};
 use crate::services::human::HumanQuestion;
 use crate::services::models::config::ModelNames;
-use crate::services::models::{self, EmbedRequest, ModelRequest};
-use crate::services::outbound::OutboundBatch;
+use crate::services::models::{self, ModelCaller};
+use crate::services::outbound::{OutboundCall, OutboundContext, OutboundServices};
 use crate::storage::StoreError;
 
 /// Replays the recorded attempts of a team.
@@ -38,8 +36,8 @@ pub(crate) struct Replayer {
     /// The requests of guests.
     requests: mpsc::Receiver<PendingGuestRequest>,
     action_files: ActionFiles,
-    http: Arc<HttpClient>,
-    models: Option<ModelNames>,
+    /// Used only to identify calls.
+    services: OutboundServices,
     files: RecordedFiles,
 }
 
@@ -110,8 +108,11 @@ impl Replayer {
             runner: AttemptRunner::new(&services, sender),
             requests,
             action_files: ActionFiles::new(services.directories),
-            http: services.http,
-            models,
+            services: OutboundServices {
+                http: services.http,
+                models: None,
+                model_names: models,
+            },
             files,
         }
     }
@@ -206,87 +207,39 @@ impl Replayer {
                 ));
             }
             GuestRequest::AskHuman(question) => return Ok(answer_human(reply, question, recorded)),
-            GuestRequest::Complete { requests, .. } => {
-                let batch = self.model_batch(call, requests);
-                return Ok(self.answer_batch(call, batch, reply, known));
-            }
-            GuestRequest::Embed(request) => {
-                let batch = self.embedding(call.role, request);
-                return Ok(self.answer_batch(call, batch, reply, known));
-            }
-            GuestRequest::Fetch(requests) => {
-                let batch = http::outbound_batch(requests, &self.http, None);
-                return Ok(self.answer_batch(call, batch, reply, known));
+            GuestRequest::Outbound(request) => {
+                let context = OutboundContext {
+                    services: &self.services,
+                    caller: ModelCaller::new(self.stepper.team().role(call.role), call.work),
+                    plugin: None,
+                    blobs: Blobs::new(),
+                };
+                let calls = request.into_calls(&context);
+                return Ok(self.answer_batch(call, calls, reply, known));
             }
             GuestRequest::StoredFile(digest) => match (self.files.blobs)(&digest)? {
                 None => return Ok(Some(ReplayOutcome::FileMissing)),
                 bytes => HostAnswer::File(bytes),
             },
-            GuestRequest::Get {
-                scope,
-                key,
-                last_read,
-                pending,
-            } => {
-                let (scope, key) = (scope.as_str(), key.as_str());
-                let key = ScopeKey { scope, key };
-                read_key(&self.stepper, call.activation(), key, last_read, &pending)
+            GuestRequest::Environment(request) => {
+                answer_from_environment(&mut self.stepper, call.activation(), request)
             }
-            GuestRequest::Keys { scope, pending } => {
-                list_keys(&self.stepper, call.activation(), &scope, &pending)
-            }
-            GuestRequest::Recent {
-                limit,
-                max_bytes,
-                label,
-            } => self.recent(call.activation(), limit, max_bytes, label.as_deref()),
         };
         // It is no error if the guest is gone.
         let _ = reply.send(answer);
         Ok(None)
     }
 
-    fn recent(
-        &mut self,
-        activation: ActivationKey,
-        limit: u32,
-        max_bytes: u32,
-        label: Option<&str>,
-    ) -> HostAnswer {
-        let recent = self
-            .stepper
-            .recent_memory(activation, label, limit as usize);
-        recall(recent, max_bytes)
-    }
-
-    fn embedding(&self, role: RoleId, request: EmbedRequest) -> OutboundBatch {
-        let names = match &self.models {
-            Some(names) => names,
-            None => &ModelNames::default(),
-        };
-        let role_model = self.stepper.team().role(role).model.as_deref();
-        models::outbound_embedding(request, None, names, role_model)
-    }
-
-    fn model_batch(&self, call: CallKey, requests: Vec<ModelRequest>) -> OutboundBatch {
-        let names = match &self.models {
-            Some(names) => names,
-            None => &ModelNames::default(),
-        };
-        let caller = model_caller(self.stepper.team().role(call.role), call.work);
-        models::outbound_batch(requests, &Blobs::new(), None, names, caller)
-    }
-
     /// Answers a batch of calls.
     fn answer_batch(
         &self,
         caller: CallKey,
-        batch: OutboundBatch,
+        calls: Vec<Arc<dyn OutboundCall>>,
         reply: oneshot::Sender<HostAnswer>,
         recorded: &mut RecordedAttempt,
     ) -> Option<ReplayOutcome> {
         let mut found = Vec::new();
-        for call in &batch.calls {
+        for call in &calls {
             let request = call.digest(self.stepper.env());
             let record = recorded.take_next(call.kind(), &request);
             found.push((call.kind(), request, record));
@@ -305,7 +258,7 @@ impl Replayer {
             });
         }
         // It is no error if the guest is gone.
-        let _ = reply.send((batch.convert)(answers));
+        let _ = reply.send(HostAnswer::Outbound(answers));
         None
     }
 
@@ -316,7 +269,7 @@ impl Replayer {
         kind: HostCallKind,
     ) -> Option<HostError> {
         let (team, env) = (self.stepper.team(), self.stepper.env());
-        match self.models {
+        match self.services.model_names {
             _ if kind != HostCallKind::Llm => None,
             None => Some(models::no_model_error()),
             // The state has the same budgets as then. If the budget of others had been exhausted,

@@ -1,10 +1,9 @@
 //! The code that is generated from the WIT packages.
 
+pub(super) use generated::VersatileAction;
 pub(super) use generated::exports::strata::action::{handler, thinker};
-pub(super) use generated::strata::action::{
-    clock, env, environment, files, http, human, llm, log, media, memory, random, secrets, state,
-    types,
-};
+// All interfaces that actions can import, so that nothing changes here when one is added.
+pub(super) use generated::strata::action::*;
 
 pub(super) use interpreter::strata::interpreter::script;
 

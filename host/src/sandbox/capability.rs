@@ -9,13 +9,13 @@ use std::sync::Arc;
 use super::SandboxCall;
 use super::bindings::{files as wit_files, llm as wit_llm, types};
 use super::convert::{self, conversation};
-use super::ctx::{Ctx, HostResult, invalid, unavailable_in_describe, unexpected_answer};
+use super::ctx::outbound::call_outside;
+use super::ctx::{Ctx, HostResult, invalid};
 use super::limits::format_bytes;
-use crate::gateway::{Gateway, GuestRequest, HostAnswer};
+use crate::gateway::Gateway;
 use crate::plugin::http::HttpGrant;
 use crate::plugin::{Grants, LlmGrant};
-use crate::services::models;
-use crate::services::models::EmbedRequest;
+use crate::services::models::{EmbedRequest, ModelBatch, ModelRequest};
 use crate::services::variables::Variables;
 use files::AttemptFiles;
 use wasi::WasiState;
@@ -128,7 +128,7 @@ impl Capabilities {
 fn convert_request(
     ctx: &mut Ctx,
     request: wit_llm::Request,
-) -> Result<models::ModelRequest, types::HostError> {
+) -> Result<ModelRequest, types::HostError> {
     let refuse = |why: String| invalid(format!("cannot ask the model: {why}"));
     // Checked before the bytes are hashed.
     let passed = conversation::media_bytes(&request);
@@ -170,51 +170,28 @@ async fn complete_all(
 ) -> wasmtime::Result<Vec<Result<wit_llm::Reply, types::HostError>>> {
     let passed = requests.iter().map(conversation::media_bytes).sum();
     ctx.count_bytes(function, passed)?;
-    let mut allowed = Vec::new();
-    let mut refusals = Vec::new();
+    let mut checked = Vec::new();
     for request in requests {
-        let request = convert_request(ctx, request).and_then(|request| {
+        checked.push(convert_request(ctx, request).and_then(|request| {
             let authorized = ctx.capabilities.authorize(request.model.as_ref());
             authorized.map_err(|why| ctx.deny(Grant::Llm, why))?;
             Ok(request)
-        });
-        match request {
-            Ok(request) => {
-                allowed.push(request);
-                refusals.push(None);
-            }
-            Err(refusal) => refusals.push(Some(refusal)),
-        }
+        }));
     }
-    let mut replies = Vec::new();
-    if !allowed.is_empty() {
-        let digests = allowed.iter().flat_map(models::ModelRequest::stored_media);
-        let blobs = ctx.media.created_among(digests.map(|(digest, _)| digest));
-        let request = GuestRequest::Complete {
-            requests: allowed,
-            blobs,
-        };
-        match ctx.request(function, request).await? {
-            None => {
-                return Ok(refusals
-                    .iter()
-                    .map(|_| Err(unavailable_in_describe(function)))
-                    .collect());
-            }
-            Some(HostAnswer::Replies(answered)) => replies = answered,
-            Some(other) => unexpected_answer(function, &other),
-        }
-    }
-    let mut replies = replies.into_iter();
-    let reply = |refusal: Option<types::HostError>| match refusal {
-        Some(refusal) => Err(refusal),
-        None => replies
-            .next()
-            .expect("the driver answers each request")
-            .map(|reply| conversation::reply(reply, &mut ctx.media))
-            .map_err(convert::host_error),
-    };
-    Ok(refusals.into_iter().map(reply).collect())
+    let replies = call_outside(
+        ctx,
+        function,
+        checked,
+        |ctx, requests: Vec<ModelRequest>| {
+            let media = requests.iter().flat_map(ModelRequest::stored_media);
+            let blobs = ctx.media.created_among(media.map(|(digest, _)| digest));
+            ModelBatch { requests, blobs }
+        },
+    );
+    let replies = replies.await?.into_iter();
+    Ok(replies
+        .map(|reply| reply.map(|reply| conversation::reply(reply, &mut ctx.media)))
+        .collect())
 }
 
 impl wit_llm::Host for Ctx {
@@ -252,13 +229,10 @@ impl wit_llm::Host for Ctx {
         if let Err(why) = self.capabilities.authorize(request.model.as_ref()) {
             return Ok(Err(self.deny(Grant::Llm, why)));
         }
-        match self.request(NAME, GuestRequest::Embed(request)).await? {
-            None => Ok(Err(unavailable_in_describe(NAME))),
-            Some(HostAnswer::Embeddings(embeddings)) => Ok(embeddings
-                .map(conversation::embeddings)
-                .map_err(convert::host_error)),
-            Some(other) => unexpected_answer(NAME, &other),
-        }
+        let only = |_: &Ctx, mut requests: Vec<EmbedRequest>| requests.remove(0);
+        let mut answers = call_outside(self, NAME, vec![Ok(request)], only).await?;
+        let embeddings = answers.pop().expect("one request has one answer");
+        Ok(embeddings.map(conversation::embeddings))
     }
 }
 
@@ -269,7 +243,7 @@ fn check_embed_request(request: &EmbedRequest) -> Result<(), String> {
             "there are {count} texts; 1 to {MAX_EMBEDDED_TEXTS} are taken"
         ));
     }
-    let bytes = request.bytes() as u64;
+    let bytes = request.text_bytes() as u64;
     if bytes > MAX_PROMPT_BYTES {
         return Err(too_large("the texts are", bytes, MAX_PROMPT_BYTES));
     }

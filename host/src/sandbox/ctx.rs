@@ -2,6 +2,7 @@
 //! emissions, memory, log, clock, random. Those for state are in `scopes`, those that need a grant
 //! in `capability`.
 
+pub(super) mod outbound;
 mod scopes;
 
 use std::collections::{BTreeSet, HashMap};
@@ -22,7 +23,9 @@ use super::limits::{AbortReason, Meter};
 use super::log::{GuestLog, LogLevel};
 use super::media::{AttemptMedia, bytes_from_guest};
 use super::{EntryPoint, SandboxCall, convert};
-use crate::gateway::{Allowance, Gateway, GuestRequest, HostAnswer, HostError, HostErrorKind};
+use crate::gateway::{
+    Allowance, EnvironmentRequest, Gateway, GuestRequest, HostAnswer, HostError, HostErrorKind,
+};
 use crate::plugin::{Grants, LimitReached, Limits, Plugin};
 
 /// The maximum length of the name of a scope, key or label, and of a path. Longer ones make no
@@ -360,12 +363,15 @@ impl Ctx {
         {
             return Ok(Vec::new());
         }
-        let request = GuestRequest::Recent {
+        let request = EnvironmentRequest::Recent {
             limit: bounds.messages.min(MAX_MESSAGES),
             max_bytes: bounds.bytes,
             label,
         };
-        match self.request(function, request).await? {
+        match self
+            .request(function, GuestRequest::Environment(request))
+            .await?
+        {
             None => Ok(Vec::new()),
             Some(HostAnswer::Messages(messages)) => {
                 for message in &messages {

@@ -14,7 +14,6 @@ mod record;
 pub mod secret;
 
 pub use client::{FailedExchange, HostLookup, HttpClient, HttpClientError, RequestSent};
-pub(crate) use outbound::outbound_batch;
 pub use record::parse_operator_response;
 
 use reqwest::Url;
@@ -77,6 +76,10 @@ impl HttpRequest {
         )
     }
 }
+
+/// Requests that a guest makes at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpBatch(pub Vec<HttpRequest>);
 
 /// The response to a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -25,14 +25,13 @@ mod think_tags;
 mod tokens;
 
 pub use charge::Charge;
-pub(crate) use embedding::outbound_embedding;
 pub use embedding::{EmbedCall, EmbedRequest, Embeddings};
 pub use media::describe_named as describe_named_media;
-pub(crate) use outbound::{no_model_error, outbound_batch};
+pub(crate) use outbound::no_model_error;
 pub use record::LINE_BEGINNING as RECORD_BEGINNING;
 pub use registry::{CompletedCall, CompletedEmbedding, FailedCall, ModelCall, ModelCaller, Models};
 pub(crate) use reply_check::strip_code_fence;
-pub use request::{ModelReply, ModelRequest, ToolDefinition, user_message};
+pub use request::{ModelBatch, ModelReply, ModelRequest, ToolDefinition, user_message};
 pub use strata_core::record::host_call::FinishReason;
 pub use stream_observer::{
     DispatchState, StreamEvent, StreamListener, StreamObserver, StreamObserverFactory,

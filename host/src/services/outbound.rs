@@ -1,27 +1,83 @@
 //! Calls that leave the host on behalf of an attempt, whichever service carries them out.
 //!
 //! The driver serves recorded answers, reserves money, and records intents and results. What it has
-//! to know about a call is defined here. Each service implements it beside its client, in a module
-//! `outbound`.
+//! to know about a call is defined here, and so is what the sandbox has to know about requests and
+//! answers. Each service implements both beside its client, in a module `outbound`.
 
+use std::any::Any;
+use std::fmt;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use strata_core::record::host_call::{CallOutcome, HostCall, HostCallKind, Intent, ModelUse};
+use strata_core::record::id::Digest;
 use strata_core::record::json::Json;
 use strata_core::record::money::Usd;
 use strata_core::record::spending::Amount;
 use strata_core::state::environment::Environment;
 
-use super::models::{Charge, DispatchState, StreamObserver};
+use super::http::HttpClient;
+use super::models::config::ModelNames;
+use super::models::{Charge, DispatchState, ModelCaller, Models, StreamObserver};
+use crate::blob::Blobs;
 use crate::excerpt::excerpt;
-use crate::gateway::{Allowance, HostAnswer, HostError, HostErrorKind};
+use crate::gateway::{Allowance, HostError, HostErrorKind};
+use crate::plugin::Plugin;
 
 /// The maximum length of a summary in characters: enough to distinguish calls.
 const SUMMARY_CHARS: usize = 200;
 
 /// The answer to a call as it is recorded, or why there is none.
 pub(crate) type CallAnswer = Result<Json, HostError>;
+
+/// Requests of one kind that a guest makes at once.
+pub(crate) trait RequestBatch: Any + fmt::Debug + Send + Sync {
+    /// Returns the number of requests.
+    fn count(&self) -> usize;
+
+    /// Returns the bytes that come from the guest.
+    fn bytes(&self) -> usize;
+
+    /// Returns the images and files that the requests refer to and whose bytes they do not contain.
+    fn media_to_load(&self) -> Vec<&Digest> {
+        Vec::new()
+    }
+
+    /// Returns one call for each request, in order.
+    fn into_calls(self: Box<Self>, context: &OutboundContext<'_>) -> Vec<Arc<dyn OutboundCall>>;
+}
+
+/// How the answers to a batch are read. Recorded and new answers are read in the same way.
+pub(crate) trait ReadAnswer: RequestBatch {
+    /// What the guest receives for one request.
+    type Answer;
+
+    /// Reads an answer from its record. The error describes what is wrong.
+    fn read_answer(record: &Json) -> Result<Self::Answer, String>;
+
+    /// Returns the bytes that an answer brings to the guest.
+    fn answer_bytes(answer: &Self::Answer) -> usize;
+}
+
+/// The services that carry out calls.
+#[derive(Clone)]
+pub(crate) struct OutboundServices {
+    pub(crate) http: Arc<HttpClient>,
+    /// `None` if the team has no models, or if calls are only looked up in the record.
+    pub(crate) models: Option<Arc<Models>>,
+    /// The names of the team's models; `None` if it has none.
+    pub(crate) model_names: Option<ModelNames>,
+}
+
+/// With what calls are made, and on whose behalf.
+pub(crate) struct OutboundContext<'a> {
+    pub(crate) services: &'a OutboundServices,
+    pub(crate) caller: ModelCaller<'a>,
+    /// Its grants limit where a request may go. Without a plugin, nothing is granted.
+    pub(crate) plugin: Option<&'a Arc<Plugin>>,
+    /// The bytes of `RequestBatch::media_to_load`, as far as they are stored.
+    pub(crate) blobs: Blobs,
+}
 
 /// A call that leaves the host.
 pub(crate) trait OutboundCall: Send + Sync {
@@ -142,27 +198,17 @@ impl OutboundResult {
     }
 }
 
-/// Calls that a guest makes at once. All are of one kind.
-pub(crate) struct OutboundBatch {
-    /// The calls, in order.
-    pub(crate) calls: Vec<Arc<dyn OutboundCall>>,
-    /// Converts their answers, in the same order, to what the guest receives. Recorded and new
-    /// answers are converted in the same way.
-    pub(crate) convert: fn(Vec<CallAnswer>) -> HostAnswer,
-}
-
-/// Reads each answer with `read`, whose error describes what is wrong.
-pub(crate) fn decode_answers<T>(
+/// Reads the answers to a batch.
+pub(crate) fn read_answers<B: ReadAnswer>(
     answers: Vec<CallAnswer>,
-    read: impl Fn(Json) -> Result<T, String>,
-) -> Vec<Result<T, HostError>> {
+) -> Vec<Result<B::Answer, HostError>> {
     let unreadable = |why| {
         HostError::new(
             HostErrorKind::Upstream,
             format!("cannot read the recorded answer: {why}"),
         )
     };
-    let decode = |json| read(json).map_err(unreadable);
+    let decode = |json| B::read_answer(&json).map_err(unreadable);
     answers
         .into_iter()
         .map(|answer| answer.and_then(decode))

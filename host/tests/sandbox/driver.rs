@@ -11,8 +11,8 @@ use strata_core::record::scope_write::{ROLE_SCOPE, ScopeChange, Write};
 use strata_core::team::RoleProfile;
 use strata_host::blob::digest_of;
 use strata_host::gateway::{
-    self, AttemptId, GUEST_REQUEST_QUEUE, Gateway, GuestRequest, HostAnswer, HostError,
-    HostErrorKind,
+    self, AttemptId, EnvironmentRequest, GUEST_REQUEST_QUEUE, Gateway, GuestRequest, HostAnswer,
+    HostError, HostErrorKind, OutboundRequest,
 };
 use strata_host::plugin::{Limits, Plugin};
 use strata_host::sandbox::{Metering, Sandbox, SandboxCall, SandboxOutcome, WasmSandbox};
@@ -101,7 +101,39 @@ pub fn gateway() -> Gateway {
 
 fn answer(ask: GuestRequest) -> HostAnswer {
     match ask {
-        GuestRequest::Get {
+        GuestRequest::Environment(request) => answer_from_environment(request),
+        GuestRequest::CurrentTime | GuestRequest::ClockStart => HostAnswer::Time(1234.0),
+        GuestRequest::StoredFile(digest) => {
+            HostAnswer::File((digest == digest_of(STORED_BYTES)).then(|| STORED_BYTES.into()))
+        }
+        GuestRequest::Random { length } => HostAnswer::Bytes(Ok(vec![b'r'; length as usize])),
+        GuestRequest::AskHuman(question) => HostAnswer::Human(human_answer(&question)),
+        GuestRequest::Outbound(request) => HostAnswer::Outbound(answer_from_outside(&request)),
+    }
+}
+
+fn answer_from_outside(request: &OutboundRequest) -> Vec<Result<Json, HostError>> {
+    if let Some(http::HttpBatch(requests)) = request.downcast_ref() {
+        // The body repeats the request.
+        let response = |request: &http::HttpRequest| http::HttpResponse {
+            status: 200,
+            headers: Vec::new(),
+            body: request_text(request),
+        };
+        let responses = requests.iter().map(response);
+        responses.map(|response| Ok(response.to_json())).collect()
+    } else if let Some(models::ModelBatch { requests, .. }) = request.downcast_ref() {
+        let reply = serde_json::to_value(reply()).expect("a reply is JSON");
+        vec![Ok(reply.into()); requests.len()]
+    } else {
+        let none = HostError::new(HostErrorKind::Invalid, "there are none");
+        vec![Err(none); request.count()]
+    }
+}
+
+fn answer_from_environment(ask: EnvironmentRequest) -> HostAnswer {
+    match ask {
+        EnvironmentRequest::Get {
             scope,
             key,
             last_read: seen,
@@ -112,37 +144,10 @@ fn answer(ask: GuestRequest) -> HostAnswer {
                 check_scope(&scope).map(|()| seen.unwrap_or_else(|| pending_value(&key, &pending))),
             )
         }
-        GuestRequest::Keys { scope, pending } => HostAnswer::Keys(
+        EnvironmentRequest::Keys { scope, pending } => HostAnswer::Keys(
             check_scope(&scope).map(|()| pending.into_iter().map(|write| write.key).collect()),
         ),
-        GuestRequest::Recent { .. } => HostAnswer::Messages(Vec::new()),
-        GuestRequest::CurrentTime | GuestRequest::ClockStart => HostAnswer::Time(1234.0),
-        GuestRequest::StoredFile(digest) => {
-            HostAnswer::File((digest == digest_of(STORED_BYTES)).then(|| STORED_BYTES.into()))
-        }
-        GuestRequest::Random { length } => HostAnswer::Bytes(Ok(vec![b'r'; length as usize])),
-        GuestRequest::AskHuman(question) => HostAnswer::Human(human_answer(&question)),
-        // The body repeats the request.
-        GuestRequest::Fetch(requests) => {
-            let response = |request: http::HttpRequest| http::HttpResponse {
-                status: 200,
-                headers: Vec::new(),
-                body: request_text(&request),
-            };
-            HostAnswer::Responses(
-                requests
-                    .into_iter()
-                    .map(|request| Ok(response(request)))
-                    .collect(),
-            )
-        }
-        GuestRequest::Embed(_) => HostAnswer::Embeddings(Err(HostError::new(
-            HostErrorKind::Invalid,
-            "there are none",
-        ))),
-        GuestRequest::Complete { requests, .. } => {
-            HostAnswer::Replies(requests.into_iter().map(|_| Ok(reply())).collect())
-        }
+        EnvironmentRequest::Recent { .. } => HostAnswer::Messages(Vec::new()),
     }
 }
 

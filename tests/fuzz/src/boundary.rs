@@ -10,8 +10,8 @@ use strata_core::record::json::Json;
 use strata_core::record::request::HumanAnswer as Answered;
 use strata_core::team::RoleProfile;
 use strata_host::gateway::{
-    AttemptId, GUEST_REQUEST_QUEUE, Gateway, GuestRequest, HostAnswer, HostError, HostErrorKind,
-    PendingGuestRequest,
+    AttemptId, EnvironmentRequest, GUEST_REQUEST_QUEUE, Gateway, GuestRequest, HostAnswer,
+    HostError, HostErrorKind, PendingGuestRequest,
 };
 use strata_host::manifest::Definition;
 use strata_host::plugin::Plugin;
@@ -129,25 +129,23 @@ async fn answer_all(mut asked: mpsc::Receiver<PendingGuestRequest>) {
 }
 
 fn answer(ask: GuestRequest) -> HostAnswer {
-    let failed = || HostError::new(HostErrorKind::Upstream, "nobody is there");
     match ask {
-        GuestRequest::Get { pending, .. } => {
-            HostAnswer::Value(Ok((pending.len() % 2 == 0).then(Json::null)))
-        }
-        GuestRequest::Keys { pending, .. } => {
-            HostAnswer::Keys(Ok(pending.into_iter().map(|write| write.key).collect()))
-        }
-        GuestRequest::Recent { .. } => HostAnswer::Messages(Vec::new()),
+        GuestRequest::Environment(request) => match request {
+            EnvironmentRequest::Get { pending, .. } => {
+                HostAnswer::Value(Ok((pending.len() % 2 == 0).then(Json::null)))
+            }
+            EnvironmentRequest::Keys { pending, .. } => {
+                HostAnswer::Keys(Ok(pending.into_iter().map(|write| write.key).collect()))
+            }
+            EnvironmentRequest::Recent { .. } => HostAnswer::Messages(Vec::new()),
+        },
         GuestRequest::CurrentTime | GuestRequest::ClockStart => HostAnswer::Time(1234.0),
         GuestRequest::StoredFile(_) => HostAnswer::File(None),
         GuestRequest::Random { length } => HostAnswer::Bytes(Ok(vec![b'r'; length as usize])),
         GuestRequest::AskHuman(_) => HostAnswer::Human(Answered::Given(Json::null())),
-        GuestRequest::Fetch(requests) => {
-            HostAnswer::Responses(requests.iter().map(|_| Err(failed())).collect())
-        }
-        GuestRequest::Embed(_) => HostAnswer::Embeddings(Err(failed())),
-        GuestRequest::Complete { requests, .. } => {
-            HostAnswer::Replies(requests.iter().map(|_| Err(failed())).collect())
+        GuestRequest::Outbound(request) => {
+            let failed = HostError::new(HostErrorKind::Upstream, "nobody is there");
+            HostAnswer::Outbound(vec![Err(failed); request.count()])
         }
     }
 }

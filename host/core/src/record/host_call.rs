@@ -195,6 +195,15 @@ impl HostCallKind {
             Self::Human => "human",
         }
     }
+
+    /// Returns whether such a call is made outside the host, by a service. Its answer may not be the
+    /// same again, so it must not be lost.
+    pub fn leaves_host(self) -> bool {
+        match self {
+            Self::Llm | Self::Http => true,
+            Self::Clock | Self::Random | Self::Human => false,
+        }
+    }
 }
 
 /// Where the answer of a host call came from.

@@ -16,8 +16,6 @@ pub(super) struct CallBatch {
     pub(super) awaiting_budget: VecDeque<PendingCall>,
     /// How many bytes the answers may still have.
     pub(super) allowance: Allowance,
-    /// Converts the answers to what the guest receives.
-    pub(super) convert: fn(Vec<CallAnswer>) -> HostAnswer,
     pub(super) reply: oneshot::Sender<HostAnswer>,
 }
 
@@ -73,6 +71,6 @@ impl CallBatch {
             .into_iter()
             .map(|answer| answer.unwrap_or_else(lost));
         // It is no error if the guest is gone.
-        let _ = self.reply.send((self.convert)(answers.collect()));
+        let _ = self.reply.send(HostAnswer::Outbound(answers.collect()));
     }
 }

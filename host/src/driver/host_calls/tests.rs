@@ -107,13 +107,16 @@ fn answer(digest: &str) -> Json {
     Json::from(serde_json::json!(digest))
 }
 
-/// Returns the answers as one text, for comparison.
-fn joined(answers: Vec<CallAnswer>) -> HostAnswer {
+/// Returns the answers as texts, for comparison.
+fn texts(answer: HostAnswer) -> Vec<String> {
+    let HostAnswer::Outbound(answers) = answer else {
+        panic!("calls have answers from outside");
+    };
     let text = |answer: CallAnswer| match answer {
         Ok(json) => json.as_str().to_owned(),
         Err(error) => format!("{:?}", error.kind),
     };
-    HostAnswer::Keys(Ok(answers.into_iter().map(text).collect()))
+    answers.into_iter().map(text).collect()
 }
 
 /// An attempt of a running team that makes host calls.
@@ -140,12 +143,9 @@ impl Fixture {
     /// Submits calls. Returns the events to record, and the end of the channel for the answer.
     fn submit(&mut self, calls: Vec<TestCall>) -> (Vec<Event>, oneshot::Receiver<HostAnswer>) {
         let as_outbound = |call| -> Arc<dyn OutboundCall> { Arc::new(call) };
-        let batch = OutboundBatch {
-            calls: calls.into_iter().map(as_outbound).collect(),
-            convert: joined,
-        };
+        let calls = calls.into_iter().map(as_outbound).collect();
         let (reply, answer) = oneshot::channel();
-        let batch = GuestBatch::new(batch, Allowance::unlimited(), reply);
+        let batch = GuestBatch::new(calls, Allowance::unlimited(), reply);
         let caller = Caller {
             attempt: self.attempt,
             number: 1,
@@ -223,9 +223,7 @@ async fn recorded_answers_are_served_and_other_calls_are_made() {
     assert!(fixture.complete_next().await);
     assert!(fixture.calls.waits_for_flush(), "the batch is complete");
     fixture.send_ready();
-    let HostAnswer::Keys(Ok(answers)) = reply.await.expect("an answer") else {
-        panic!("the answers are converted by the batch");
-    };
+    let answers = texts(reply.await.expect("an answer"));
     assert_eq!(answers, ["\"recorded\"", "\"b\""]);
     assert!(!fixture.calls.waits_for_flush());
 }

@@ -403,6 +403,6 @@ fn describe_response(call: &HostCall) -> String {
             .as_f64()
             .map_or_else(|| response.to_owned(), |time_ms| rfc3339(time_ms as i64)),
         HostCallKind::Random => response.trim_matches('"').to_owned(),
-        HostCallKind::Human => response.to_owned(),
+        _ => response.to_owned(),
     }
 }

@@ -6,14 +6,14 @@ use reqwest::header::{HeaderName, HeaderValue};
 use strata_core::record::fault::Grant;
 
 use super::super::bindings::{http as wit, types};
-use super::super::convert;
-use super::super::ctx::{Ctx, HostResult, invalid, unavailable_in_describe, unexpected_answer};
+use super::super::ctx::outbound::call_outside;
+use super::super::ctx::{Ctx, HostResult, invalid};
 use super::super::limits::format_bytes;
 use super::MAX_BATCH;
-use crate::gateway::{GuestRequest, HostAnswer};
 use crate::plugin::http::{GrantedParts, check_grants};
 use crate::services::http::{
-    Header, HttpRequest, HttpResponse, KEY_HEADER, MAX_BODY_BYTES, MAX_HEADERS_BYTES, MAX_URL_BYTES,
+    Header, HttpBatch, HttpRequest, HttpResponse, KEY_HEADER, MAX_BODY_BYTES, MAX_HEADERS_BYTES,
+    MAX_URL_BYTES,
 };
 
 /// The maximum length of an idempotency key. Services accept 64 to 255 characters.
@@ -196,42 +196,15 @@ async fn fetch_all(
     function: &'static str,
     requests: Vec<wit::Request>,
 ) -> wasmtime::Result<Vec<HttpCallResult<wit::Response>>> {
-    let mut granted = Vec::new();
-    let mut refusals = Vec::new();
+    let mut checked = Vec::new();
     for request in requests {
-        match authorize_request(ctx, request) {
-            Ok(request) => {
-                granted.push(request);
-                refusals.push(None);
-            }
-            Err(refusal) => refusals.push(Some(refusal)),
-        }
+        checked.push(authorize_request(ctx, request));
     }
-    let mut responses = Vec::new();
-    if !granted.is_empty() {
-        match ctx.request(function, GuestRequest::Fetch(granted)).await? {
-            None => {
-                return Ok(refusals
-                    .iter()
-                    .map(|_| Err(unavailable_in_describe(function)))
-                    .collect());
-            }
-            Some(HostAnswer::Responses(answered)) => responses = answered,
-            Some(other) => unexpected_answer(function, &other),
-        }
-    }
-    let mut responses = responses.into_iter();
-    let mut answers = Vec::new();
-    for refusal in refusals {
-        answers.push(match refusal {
-            Some(refusal) => Err(refusal),
-            None => {
-                let answer = responses.next().expect("the driver answers each request");
-                answer.map(to_wit_response).map_err(convert::host_error)
-            }
-        });
-    }
-    Ok(answers)
+    let responses = call_outside(ctx, function, checked, |_, requests| HttpBatch(requests));
+    let responses = responses.await?.into_iter();
+    Ok(responses
+        .map(|response| response.map(to_wit_response))
+        .collect())
 }
 
 impl wit::Host for Ctx {

@@ -8,10 +8,7 @@ use wasmtime::component::{
 use wasmtime::{Engine, Store};
 
 use super::{Exports, LoadError, load_error};
-use crate::sandbox::bindings::{
-    clock, env, environment, files, http, human, llm, log, media, memory, random, script, secrets,
-    state, types,
-};
+use crate::sandbox::bindings::{VersatileAction, script};
 use crate::sandbox::capability;
 use crate::sandbox::ctx::Ctx;
 use crate::sandbox::debug_info::DebugInfo;
@@ -188,20 +185,7 @@ fn new_linker(engine: &Engine, wasi: WasiImport) -> wasmtime::Result<Linker<Ctx>
     }
     type CtxData = HasSelf<Ctx>;
     let mut linker = Linker::new(engine);
-    types::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
-    environment::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
-    state::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
-    memory::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
-    media::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
-    log::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
-    clock::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
-    random::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
-    llm::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
-    files::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
-    human::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
-    http::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
-    secrets::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
-    env::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
+    VersatileAction::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
     // What the interpreters of scripts that ship with this program import beside these.
     script::add_to_linker::<Ctx, CtxData>(&mut linker, own)?;
     if wasi == WasiImport::Imported {

@@ -7,7 +7,7 @@ use strata_core::record::scope_write::{ROLE_SCOPE, ScopeChange, Write};
 use super::{
     Ctx, HostResult, check_name, invalid, truncate_name, unavailable_in_describe, unexpected_answer,
 };
-use crate::gateway::{GuestRequest, HostAnswer};
+use crate::gateway::{EnvironmentRequest, GuestRequest, HostAnswer};
 use crate::sandbox::bindings::state;
 use crate::sandbox::convert;
 
@@ -21,7 +21,7 @@ impl Ctx {
         if write.scope != ROLE_SCOPE && !self.known_scopes.contains(&write.scope) {
             // Does not request the current value, which may be large.
             let (scope, key) = (write.scope.clone(), write.key.clone());
-            let question = GuestRequest::Get {
+            let question = EnvironmentRequest::Get {
                 scope,
                 key,
                 last_read: Some(None),
@@ -50,9 +50,12 @@ impl Ctx {
     async fn request_value(
         &mut self,
         function: &'static str,
-        ask: GuestRequest,
+        ask: EnvironmentRequest,
     ) -> HostResult<Option<Json>> {
-        match self.request(function, ask).await? {
+        match self
+            .request(function, GuestRequest::Environment(ask))
+            .await?
+        {
             None => Ok(Err(unavailable_in_describe(function))),
             Some(HostAnswer::Value(value)) => Ok(value.map_err(convert::host_error)),
             Some(other) => unexpected_answer(function, &other),
@@ -90,7 +93,7 @@ impl state::Host for Ctx {
                         .collect(),
                 )
             });
-        let question = GuestRequest::Get {
+        let question = EnvironmentRequest::Get {
             scope: at.0.clone(),
             key: at.1.clone(),
             last_read: seen,
@@ -143,7 +146,10 @@ impl state::Host for Ctx {
             .cloned()
             .collect();
         match self
-            .request(NAME, GuestRequest::Keys { scope, pending })
+            .request(
+                NAME,
+                GuestRequest::Environment(EnvironmentRequest::Keys { scope, pending }),
+            )
             .await?
         {
             None => Ok(Err(unavailable_in_describe(NAME))),

@@ -7,11 +7,11 @@ use strata_core::record::host_call::{CallOutcome, HostCallKind, Intent, LostAnsw
 use strata_core::record::json::Json;
 use strata_core::state::environment::Environment;
 
-use super::{HttpClient, HttpRequest, HttpResponse, RequestSent};
-use crate::gateway::{HostAnswer, response_bytes};
+use super::{HttpBatch, HttpClient, HttpRequest, HttpResponse, RequestSent};
+use crate::gateway::response_bytes;
 use crate::plugin::Plugin;
 use crate::services::outbound::{
-    CallAnswer, OutboundBatch, OutboundCall, OutboundResult, SendContext, decode_answers, summarize,
+    OutboundCall, OutboundContext, OutboundResult, ReadAnswer, RequestBatch, SendContext, summarize,
 };
 
 /// An exchange that a plugin asks for.
@@ -22,29 +22,37 @@ struct HttpCall {
     plugin: Option<Arc<Plugin>>,
 }
 
-/// Returns the calls for requests that a plugin makes at once.
-pub(crate) fn outbound_batch(
-    requests: Vec<HttpRequest>,
-    client: &Arc<HttpClient>,
-    plugin: Option<&Arc<Plugin>>,
-) -> OutboundBatch {
-    let call = |request| -> Arc<dyn OutboundCall> {
-        Arc::new(HttpCall {
-            request,
-            client: client.clone(),
-            plugin: plugin.cloned(),
-        })
-    };
-    OutboundBatch {
-        calls: requests.into_iter().map(call).collect(),
-        convert: to_responses,
+impl RequestBatch for HttpBatch {
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.iter().map(HttpRequest::bytes).sum()
+    }
+
+    fn into_calls(self: Box<Self>, context: &OutboundContext<'_>) -> Vec<Arc<dyn OutboundCall>> {
+        let call = |request| -> Arc<dyn OutboundCall> {
+            Arc::new(HttpCall {
+                request,
+                client: context.services.http.clone(),
+                plugin: context.plugin.cloned(),
+            })
+        };
+        self.0.into_iter().map(call).collect()
     }
 }
 
-fn to_responses(answers: Vec<CallAnswer>) -> HostAnswer {
-    HostAnswer::Responses(decode_answers(answers, |json| {
-        HttpResponse::from_json(&json)
-    }))
+impl ReadAnswer for HttpBatch {
+    type Answer = HttpResponse;
+
+    fn read_answer(record: &Json) -> Result<HttpResponse, String> {
+        HttpResponse::from_json(record)
+    }
+
+    fn answer_bytes(answer: &HttpResponse) -> usize {
+        response_bytes(answer)
+    }
 }
 
 impl OutboundCall for HttpCall {
@@ -118,8 +126,9 @@ mod tests {
     use super::*;
     use crate::gateway::{HostError, HostErrorKind};
     use crate::services::http::secret::Secrets;
+    use crate::services::outbound::read_answers;
 
-    fn batch(method: &str, key: Option<&str>) -> OutboundBatch {
+    fn call(method: &str, key: Option<&str>) -> HttpCall {
         let request = HttpRequest {
             method: method.into(),
             url: reqwest::Url::parse("http://a/x?y=1").expect("an address"),
@@ -130,15 +139,19 @@ mod tests {
             timeout_ms: None,
         };
         let client = HttpClient::new(Secrets::new(BTreeMap::new())).expect("a client");
-        outbound_batch(vec![request], &Arc::new(client), None)
+        HttpCall {
+            request,
+            client: Arc::new(client),
+            plugin: None,
+        }
     }
 
     #[test]
     fn the_intent_of_a_write_says_what_may_be_done_if_its_answer_is_lost() {
         let check = |method: &str, key: Option<&str>, expected: Option<LostAnswerPolicy>| {
-            let calls = batch(method, key).calls;
-            let intent = calls[0].intent("digest#1");
-            assert_eq!(calls[0].is_write(), expected.is_some(), "{method}");
+            let call = call(method, key);
+            let intent = call.intent("digest#1");
+            assert_eq!(call.is_write(), expected.is_some(), "{method}");
             assert_eq!(
                 intent.as_ref().map(|intent| intent.if_answer_lost),
                 expected
@@ -166,9 +179,7 @@ mod tests {
             Err(refused.clone()),
             Ok(Json::from(serde_json::json!({ "status": "fine" }))),
         ];
-        let HostAnswer::Responses(responses) = (batch("GET", None).convert)(answers) else {
-            panic!("the answers must become responses");
-        };
+        let responses = read_answers::<HttpBatch>(answers);
         assert_eq!(responses[..2], [Ok(response), Err(refused)]);
         let unreadable = responses[2].as_ref().expect_err("no status");
         assert_eq!(unreadable.kind, HostErrorKind::Upstream);

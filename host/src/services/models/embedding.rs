@@ -14,8 +14,6 @@ use super::tokens::estimate_tokens;
 use crate::gateway::HostError;
 use crate::sha256::sha256;
 
-pub(crate) use outbound::outbound_embedding;
-
 /// The number of components of a scripted vector if the request does not choose one.
 const SCRIPTED_COMPONENTS: u32 = 16;
 /// The maximum number of components of a scripted vector. No model has more.

@@ -1,4 +1,4 @@
-//! Requests to language models as calls that leave the host.
+//! Requests to language models as calls that leave the host: for replies, and for vectors.
 
 use std::sync::Arc;
 
@@ -12,13 +12,12 @@ use strata_core::state::environment::Environment;
 
 use super::config::{ModelNames, ModelTarget};
 use super::{
-    Charge, CompletedCall, DispatchState, FailedCall, ModelCall, ModelCaller, ModelRequest, Models,
-    StreamObserver,
+    Charge, CompletedCall, DispatchState, FailedCall, ModelBatch, ModelCall, ModelReply,
+    ModelRequest, Models,
 };
-use crate::blob::Blobs;
-use crate::gateway::{Allowance, HostAnswer, HostError, HostErrorKind, reply_bytes};
+use crate::gateway::{Allowance, HostError, HostErrorKind, reply_bytes};
 use crate::services::outbound::{
-    CallAnswer, OutboundBatch, OutboundCall, OutboundResult, SendContext, decode_answers, summarize,
+    OutboundCall, OutboundContext, OutboundResult, ReadAnswer, RequestBatch, SendContext, summarize,
 };
 use crate::sha256::sha256;
 
@@ -27,46 +26,52 @@ use crate::sha256::sha256;
 /// reply.
 const MAX_RECORDED_REPLY_BYTES: usize = 1 << 20;
 
+/// What a model is asked for.
+pub(super) trait ModelOperation: Send + Sync + Sized + 'static {
+    /// Returns the model that is asked.
+    fn target(&self) -> &ModelTarget;
+
+    /// Returns the text by which recorded calls are matched.
+    fn identity(&self) -> String;
+
+    /// Summarizes the request in one line for people.
+    fn summary(&self) -> String;
+
+    /// Returns what the call is expected to use at most.
+    fn estimate(&self, models: &Models) -> Charge;
+
+    /// Makes the call.
+    fn send(
+        &self,
+        models: &Models,
+        context: SendContext,
+    ) -> impl Future<Output = OutboundResult> + Send;
+
+    /// Returns the number of bytes that a recorded answer brings to the guest.
+    fn answer_bytes(response: &Json) -> usize;
+}
+
 /// A request to a model.
-struct OutboundModelCall {
-    call: ModelCall,
+struct OutboundModelCall<O> {
+    operation: O,
     /// The models of the team; `None` if it has none, or if the call is only looked up.
     models: Option<Arc<Models>>,
 }
 
-/// Returns the calls for requests that `caller` makes at once. `blobs` are the bytes of their images
-/// and files, and `names` are the models of the team.
-pub(crate) fn outbound_batch(
-    requests: Vec<ModelRequest>,
-    blobs: &Blobs,
-    models: Option<&Arc<Models>>,
-    names: &ModelNames,
-    caller: ModelCaller<'_>,
-) -> OutboundBatch {
-    let call = |request: ModelRequest| -> Arc<dyn OutboundCall> {
-        let bytes = |digest: &Digest| Some((digest.clone(), blobs.get(digest)?.clone()));
-        let blobs = request
-            .stored_media()
-            .filter_map(|(digest, _)| bytes(digest));
-        let blobs = blobs.collect();
-        Arc::new(OutboundModelCall {
-            call: ModelCall {
-                blobs,
-                ..ModelCall::new(names, caller, request)
-            },
-            models: models.cloned(),
-        })
-    };
-    OutboundBatch {
-        calls: requests.into_iter().map(call).collect(),
-        convert: to_replies,
-    }
+/// Returns the call that carries out an operation.
+pub(super) fn outbound_call(
+    operation: impl ModelOperation,
+    context: &OutboundContext<'_>,
+) -> Arc<dyn OutboundCall> {
+    Arc::new(OutboundModelCall {
+        operation,
+        models: context.services.models.clone(),
+    })
 }
 
-fn to_replies(answers: Vec<CallAnswer>) -> HostAnswer {
-    HostAnswer::Replies(decode_answers(answers, |json| {
-        serde_json::from_value(json.value()).map_err(|error| error.to_string())
-    }))
+/// Returns the names of the team's models, none if it has no models.
+pub(super) fn model_names(context: &OutboundContext<'_>) -> ModelNames {
+    context.services.model_names.clone().unwrap_or_default()
 }
 
 /// Returns the error for guests of a team without a model.
@@ -75,17 +80,17 @@ pub(crate) fn no_model_error() -> HostError {
     HostError::new(HostErrorKind::Upstream, message).caused_by(FaultCause::NoModel)
 }
 
-impl OutboundCall for OutboundModelCall {
+impl<O: ModelOperation> OutboundCall for OutboundModelCall<O> {
     fn kind(&self) -> HostCallKind {
         HostCallKind::Llm
     }
 
     fn digest(&self, _: &Environment) -> String {
-        to_hex(&sha256(self.call.identity()))
+        to_hex(&sha256(self.operation.identity()))
     }
 
     fn summary(&self) -> String {
-        summarize(&self.call.request.newest_text())
+        summarize(&self.operation.summary())
     }
 
     fn is_paid(&self) -> bool {
@@ -94,7 +99,7 @@ impl OutboundCall for OutboundModelCall {
 
     fn expected_cost(&self) -> Result<Amount, HostError> {
         let models = self.models.as_ref().ok_or_else(no_model_error)?;
-        Ok(models.estimate(&self.call).into())
+        Ok(self.operation.estimate(models).into())
     }
 
     fn dispatch_state(&self) -> DispatchState {
@@ -102,45 +107,103 @@ impl OutboundCall for OutboundModelCall {
     }
 
     fn unsent(&self, used: Charge) -> OutboundResult {
-        unsent_request(&self.call.target, used)
+        unsent_request(self.operation.target(), used)
     }
 
     fn send(self: Arc<Self>, context: SendContext) -> BoxFuture<'static, OutboundResult> {
         Box::pin(async move {
-            let SendContext {
-                allowance,
-                observer,
-                ..
-            } = context;
             match &self.models {
-                Some(models) => complete(models, &self.call, &allowance, observer).await,
+                Some(models) => self.operation.send(models, context).await,
                 None => OutboundResult::failed(no_model_error()),
             }
         })
     }
 
     fn answer_bytes(&self, response: &Json) -> usize {
-        serde_json::from_value(response.value()).map_or(0, |reply| reply_bytes(&reply))
+        O::answer_bytes(response)
     }
 }
 
-/// Requests a reply.
-async fn complete(
-    models: &Models,
-    call: &ModelCall,
-    allowance: &Allowance,
-    observer: StreamObserver,
-) -> OutboundResult {
-    match models.complete(call, observer).await {
-        Ok(CompletedCall { reply, cost, used }) => {
-            let answer = serde_json::to_value(&reply).unwrap_or_default();
-            OutboundResult {
-                cost,
-                model: Some(used),
-                ..paid_answer(answer.into(), reply_bytes(&reply), allowance)
-            }
+impl RequestBatch for ModelBatch {
+    fn count(&self) -> usize {
+        self.requests.len()
+    }
+
+    fn bytes(&self) -> usize {
+        self.requests.iter().map(ModelRequest::bytes).sum()
+    }
+
+    fn media_to_load(&self) -> Vec<&Digest> {
+        let media = self.requests.iter().flat_map(ModelRequest::stored_media);
+        let digests = media.map(|(digest, _)| digest);
+        digests
+            .filter(|digest| !self.blobs.contains_key(*digest))
+            .collect()
+    }
+
+    fn into_calls(self: Box<Self>, context: &OutboundContext<'_>) -> Vec<Arc<dyn OutboundCall>> {
+        let names = model_names(context);
+        let Self { requests, blobs } = *self;
+        let find = |digest: &Digest| blobs.get(digest).or_else(|| context.blobs.get(digest));
+        let mut calls = Vec::with_capacity(requests.len());
+        for request in requests {
+            let digests = request.stored_media().map(|(digest, _)| digest);
+            let media = digests.filter_map(|digest| Some((digest.clone(), find(digest)?.clone())));
+            let call = ModelCall {
+                blobs: media.collect(),
+                ..ModelCall::new(&names, context.caller, request)
+            };
+            calls.push(outbound_call(call, context));
         }
-        Err(failed) => model_failed(failed),
+        calls
+    }
+}
+
+impl ReadAnswer for ModelBatch {
+    type Answer = ModelReply;
+
+    fn read_answer(record: &Json) -> Result<ModelReply, String> {
+        serde_json::from_value(record.value()).map_err(|error| error.to_string())
+    }
+
+    fn answer_bytes(answer: &ModelReply) -> usize {
+        reply_bytes(answer)
+    }
+}
+
+impl ModelOperation for ModelCall {
+    fn target(&self) -> &ModelTarget {
+        &self.target
+    }
+
+    fn identity(&self) -> String {
+        ModelCall::identity(self)
+    }
+
+    fn summary(&self) -> String {
+        self.request.newest_text()
+    }
+
+    fn estimate(&self, models: &Models) -> Charge {
+        models.estimate(self)
+    }
+
+    async fn send(&self, models: &Models, context: SendContext) -> OutboundResult {
+        match models.complete(self, context.observer).await {
+            Ok(CompletedCall { reply, cost, used }) => {
+                let answer = serde_json::to_value(&reply).unwrap_or_default();
+                OutboundResult {
+                    cost,
+                    model: Some(used),
+                    ..paid_answer(answer.into(), reply_bytes(&reply), &context.allowance)
+                }
+            }
+            Err(failed) => model_failed(failed),
+        }
+    }
+
+    fn answer_bytes(response: &Json) -> usize {
+        ModelBatch::read_answer(response).map_or(0, |reply| reply_bytes(&reply))
     }
 }
 
@@ -164,7 +227,7 @@ pub(super) fn model_failed(failed: FailedCall) -> OutboundResult {
 
 /// Returns the result of a call that is given up before its request is sent, or sent again. `used` is
 /// the charge for earlier tries.
-pub(super) fn unsent_request(target: &ModelTarget, used: Charge) -> OutboundResult {
+fn unsent_request(target: &ModelTarget, used: Charge) -> OutboundResult {
     OutboundResult {
         cost: used.cost,
         model: Some(ModelUse {
@@ -178,23 +241,48 @@ pub(super) fn unsent_request(target: &ModelTarget, used: Charge) -> OutboundResu
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::blob::Blobs;
+    use crate::services::http::HttpClient;
+    use crate::services::http::secret::Secrets;
+    use crate::services::models::{EmbedRequest, ModelCaller};
+    use crate::services::outbound::OutboundServices;
 
     #[test]
     fn a_team_without_models_is_refused_before_anything_is_reserved_or_sent() {
-        let names = ModelNames::default();
+        let client = HttpClient::new(Secrets::new(BTreeMap::new())).expect("a client");
+        let services = OutboundServices {
+            http: Arc::new(client),
+            models: None,
+            model_names: None,
+        };
+        let context = OutboundContext {
+            services: &services,
+            caller: ModelCaller::default(),
+            plugin: None,
+            blobs: Blobs::new(),
+        };
         let request = serde_json::from_value(serde_json::json!({ "messages": [] }));
-        let request: ModelRequest = request.expect("a request");
-        let batch = outbound_batch(
-            vec![request],
-            &Blobs::new(),
-            None,
-            &names,
-            ModelCaller::default(),
-        );
-        let call = &batch.calls[0];
-        assert!(call.is_paid() && !call.is_write());
-        let refusal = call.expected_cost().expect_err("there is no model");
-        assert_eq!(refusal.cause, Some(FaultCause::NoModel));
+        let replies = ModelBatch {
+            requests: vec![request.expect("a request")],
+            blobs: Blobs::new(),
+        };
+        let vectors = EmbedRequest {
+            model: None,
+            texts: vec!["one".into(), "two".into()],
+            dimensions: None,
+        };
+        let mut calls = Box::new(replies).into_calls(&context);
+        calls.extend(Box::new(vectors).into_calls(&context));
+        assert_eq!(calls[1].summary(), "embed 2 texts: one");
+        for call in calls {
+            assert!(call.is_paid() && !call.is_write());
+            let refusal = call.expected_cost().expect_err("there is no model");
+            assert_eq!(refusal.cause, Some(FaultCause::NoModel));
+            let unsent = call.unsent(Charge::default());
+            assert_eq!(unsent.model.map(|used| used.name), Some("default".into()));
+        }
     }
 }

@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 use strata_core::record::conversation::TokenUsage;
 use strata_core::record::host_call::{ModelUse, TriedModel};
 use strata_core::record::money::Usd;
+use strata_core::record::work::Work;
+use strata_core::team::Role;
 use tokio::sync::Semaphore;
 
 use super::charge::CallAccount;
@@ -88,6 +90,19 @@ pub struct ModelCaller<'a> {
     pub role_model: Option<&'a str>,
     /// The turn of a tools role that asks.
     pub turn: Option<u32>,
+}
+
+impl<'a> ModelCaller<'a> {
+    /// Returns the caller for what a role does.
+    pub(crate) fn new(role: &'a Role, work: Work) -> Self {
+        Self {
+            role_model: role.model.as_deref(),
+            turn: match work {
+                Work::Turn { turn } => Some(turn),
+                _ => None,
+            },
+        }
+    }
 }
 
 impl ModelCall {

@@ -9,6 +9,7 @@ use strata_core::record::host_call::FinishReason;
 use strata_core::record::id::Digest;
 
 use super::media::describe as describe_media;
+use crate::blob::Blobs;
 
 /// A request to a model. Recorded calls are matched by the serialized request, so the order of the
 /// fields matters.
@@ -47,6 +48,15 @@ pub struct ModelRequest {
     /// A seed for sampling.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u32>,
+}
+
+/// Requests that are made at once.
+#[derive(Clone, Debug)]
+pub struct ModelBatch {
+    /// The requests.
+    pub requests: Vec<ModelRequest>,
+    /// The bytes of images and files that the guest passed; other ones are stored.
+    pub blobs: Blobs,
 }
 
 /// A tool that a model may call.
