@@ -10,6 +10,7 @@
 
 mod checkpoint_list;
 mod codec;
+mod current_lineage;
 mod database_url;
 mod directory;
 mod error;

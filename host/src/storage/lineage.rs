@@ -66,7 +66,7 @@ pub(in crate::storage) struct StoredLineage {
     /// the first lineage of a run has none.
     pub origin: Option<(i64, i64)>,
     /// The position of its last event. The row in the database may lag behind; see
-    /// `RowReader::with_newest_events`.
+    /// `EventLog::with_newest_events`.
     pub events: i64,
     /// The checksum of its last event. It reveals a database that lost its end.
     pub last_checksum: u32,

@@ -144,7 +144,7 @@ impl<R: RunRows> PrunePlanner<'_, R> {
         for listed in kept {
             let at = listed.position as i64;
             let (first, last) = (before + 1, at - 1);
-            let (events, weight) = self.reader.size_between(row.id, first, last)?;
+            let (events, weight) = self.reader.event_log().size_between(row.id, first, last)?;
             if events > u64::from(status_event.is_some())
                 && self.ensure_snapshot(row, at, weight)?
             {
@@ -172,12 +172,12 @@ impl<R: RunRows> PrunePlanner<'_, R> {
     ) -> Result<bool, StoreError> {
         let path = self.reader.path_to(row, at)?;
         let n = event_key(row.id, at);
-        let earlier = self.reader.newest_snapshot(&path)?;
+        let earlier = self.reader.states().newest(&path)?;
         if earlier.key == n {
             return Ok(true);
         }
         let state = (self.build_state)(self.reader.state_at(&path, at)?)
-            .map_err(|what| self.reader.corrupt(what))?;
+            .map_err(|what| self.reader.rows.corrupt(what))?;
         let new = EncodedSnapshot::encode(&state);
         let needs = new.bytes() + new.new_bundle_bytes(&earlier.bundles);
         let worth = (needs as u64) < weight && new.bytes() <= self.max_state_bytes;
@@ -229,7 +229,7 @@ impl<R: RunRows> PrunePlanner<'_, R> {
         for (number, at) in places {
             let path = self.reader.path_to(&rows[number as usize], at)?;
             let state = (self.build_state)(self.reader.state_at(&path, at)?)
-                .map_err(|what| self.reader.corrupt(what))?;
+                .map_err(|what| self.reader.rows.corrupt(what))?;
             needed.extend(state.file_digests());
         }
         for row in rows {
@@ -238,6 +238,7 @@ impl<R: RunRows> PrunePlanner<'_, R> {
             };
             needed.extend(
                 self.reader
+                    .event_log()
                     .file_digests(row.id, |at| drops.iter().any(|drop| goes(drop, at)))?,
             );
         }

@@ -1,8 +1,8 @@
 //! Reads a run: the same code for all databases, whose rows are read through `RunRows`. Nothing here
 //! writes.
 //!
-//! Lineages are read in `lineages`, saved states in `state`, events and the team file in `events`, and
-//! all events piece by piece in `records`.
+//! Lineages are read in `lineages`, and the events that lead to a state, piece by piece, in `records`. Both
+//! use the saved states (`state`) and the events (`events`).
 
 mod bundle_page;
 mod events;
@@ -21,7 +21,7 @@ use strata_core::state::environment::Environment;
 use super::checkpoint_list::{
     LineageHistory, ListedCheckpoint, list_checkpoints, unknown_checkpoint,
 };
-use super::codec::DecodeError;
+use super::codec;
 use super::error::StoreError;
 use super::lineage::{EventPath, StoredLineage};
 use super::rows::RunRows;
@@ -31,9 +31,11 @@ use super::{
 };
 use crate::blob::digest_of;
 
-pub(in crate::storage) use events::{definition_checksum_input, line_number};
+use events::EventLog;
+pub(in crate::storage) use events::line_number;
 pub(in crate::storage) use lineages::makes_checkpoint;
 pub(crate) use records::{RECORDS_PER_BATCH, read_in_batches};
+use state::SavedStates;
 pub(in crate::storage) use state::SnapshotInfo;
 
 /// How often a read is repeated because another process started or stopped writing meanwhile.
@@ -155,7 +157,9 @@ impl<R: RunRows + Send> Reader for RowReader<R> {
         self.read_consistently(|reader| {
             let _same = reader.begin_read()?;
             let line = reader.selected_lineage()?;
-            let gaps = reader.gaps_on(&reader.path_to(&line, line.events)?)?;
+            let gaps = reader
+                .event_log()
+                .gaps_on(&reader.path_to(&line, line.events)?)?;
             Ok((
                 gaps.iter()
                     .map(|gap| (gap.last - gap.first + 1) as u64)
@@ -170,20 +174,20 @@ impl<R: RunRows + Send> Reader for RowReader<R> {
             let _same = reader.begin_read()?;
             let line = reader.selected_lineage()?;
             let mut path = reader.path_to(&line, line.events)?;
-            let gaps = reader.gaps_on(&path)?;
+            let gaps = reader.event_log().gaps_on(&path)?;
             let Some(last) = gaps.last().map(|gap| gap.last) else {
                 return Ok(EarliestState {
-                    env: reader.base()?,
+                    env: reader.states().base()?,
                     position: 0,
                     dropped: 0,
                 });
             };
-            let at = reader.snapshot_after(&path, last)?;
+            let at = reader.states().position_after(&path, last)?;
             path.retain(|piece| piece.after < at);
             path.iter_mut()
                 .for_each(|piece| piece.until = piece.until.min(at));
             let dropped: i64 = gaps.iter().map(|gap| gap.last - gap.first + 1).sum();
-            let (_, env) = reader.load_snapshot(&path)?;
+            let (_, env) = reader.states().load_newest(&path)?;
             Ok(EarliestState {
                 env,
                 position: at as u64,
@@ -221,7 +225,7 @@ impl<R: RunRows + Send> Reader for RowReader<R> {
         match body {
             // The digest is a SHA-256, so no other checksum is needed.
             Some(body) if digest_of(&body) != *digest => {
-                Err(self.corrupt(format!("the file `{digest}` is damaged")))
+                Err(self.rows.corrupt(format!("the file `{digest}` is damaged")))
             }
             body => Ok(body.map(Arc::from)),
         }
@@ -246,6 +250,31 @@ impl<R: RunRows> RowReader<R> {
             rows,
             selected: None,
         }
+    }
+
+    /// Returns the saved states of the run.
+    pub(in crate::storage) fn states(&self) -> SavedStates<'_, R> {
+        SavedStates { rows: &self.rows }
+    }
+
+    /// Returns the events of the run.
+    pub(in crate::storage) fn event_log(&self) -> EventLog<'_, R> {
+        EventLog { rows: &self.rows }
+    }
+
+    fn definition_now(&self) -> Result<SavedDefinition, StoreError> {
+        let row = self.rows.definition()?;
+        let parts = [&row.name, &row.base, &row.text, &row.components].map(String::as_str);
+        codec::verify(row.sum, &[], definition_checksum_input(parts).as_bytes())
+            .map_err(|e| self.rows.decode_error("the team file in it", e))?;
+        let components =
+            serde_json::from_str(&row.components).map_err(|e| self.rows.corrupt(e.to_string()))?;
+        Ok(SavedDefinition {
+            name: row.name,
+            base: row.base.into(),
+            text: row.text,
+            components,
+        })
     }
 
     fn load_now(&self, at: &StateSelector) -> Result<LoadedState, StoreError> {
@@ -283,7 +312,7 @@ impl<R: RunRows> RowReader<R> {
             .find_map(|record| checkpoint_of(&record.event));
         match newest.or(saved.base.checkpoint.as_ref()) == Some(id) {
             true => Ok(saved),
-            false => Err(self.corrupt(format!(
+            false => Err(self.rows.corrupt(format!(
                 "event {end} is not the one that made checkpoint `{id}`"
             ))),
         }
@@ -295,8 +324,8 @@ impl<R: RunRows> RowReader<R> {
         path: &EventPath,
         end: i64,
     ) -> Result<LoadedState, StoreError> {
-        let (start, base) = self.load_snapshot(path)?;
-        let tail = self.records_between(path, start + 1, end)?;
+        let (start, base) = self.states().load_newest(path)?;
+        let tail = self.event_log().records_between(path, start + 1, end)?;
         Ok(LoadedState {
             base,
             tail,
@@ -311,7 +340,8 @@ impl<R: RunRows> RowReader<R> {
         let newest = match line.events {
             0 => FIRST_LINE,
             at => next_line(
-                self.records_between(&self.path_to(&line, at)?, at, at)?
+                self.event_log()
+                    .records_between(&self.path_to(&line, at)?, at, at)?
                     .last(),
             ),
         };
@@ -343,17 +373,17 @@ impl<R: RunRows> RowReader<R> {
     ) -> Result<Vec<ListedCheckpoint>, StoreError> {
         let numbers: BTreeMap<i64, usize> = rows.iter().map(|row| row.id).zip(0..).collect();
         let marks = |row: StoredLineage| {
-            let gaps = self.gaps(row.id)?;
+            let gaps = self.event_log().gaps(row.id)?;
             let origin = row.origin.map(|(origin, at)| {
                 let number = numbers.get(&origin).copied();
-                let missing = || self.corrupt("a lineage is missing".into());
+                let missing = || self.rows.corrupt("a lineage is missing");
                 Ok::<_, StoreError>((number.ok_or_else(missing)?, at as u64))
             });
             Ok(LineageHistory {
                 name: row.name.clone(),
                 origin: origin.transpose()?,
                 forgotten_until: row.forgotten_until as u64,
-                events: self.checkpoint_events(row.id)?,
+                events: self.event_log().checkpoint_events(row.id)?,
                 gaps: gaps
                     .into_iter()
                     .map(|gap| (gap.last as u64, gap.step as u64))
@@ -364,10 +394,14 @@ impl<R: RunRows> RowReader<R> {
             .into_iter()
             .map(marks)
             .collect::<Result<_, StoreError>>()?;
-        Ok(list_checkpoints(&self.base()?, &lineages))
+        Ok(list_checkpoints(&self.states().base()?, &lineages))
     }
 
-    fn require_lineage(&self, name: &str) -> Result<StoredLineage, StoreError> {
+    /// Returns a lineage by its name. Fails if there is none.
+    pub(in crate::storage) fn require_lineage(
+        &self,
+        name: &str,
+    ) -> Result<StoredLineage, StoreError> {
         if let Some(found) = self.lineage_by_name(name)? {
             return Ok(found);
         }
@@ -378,7 +412,9 @@ impl<R: RunRows> RowReader<R> {
             .collect();
         if known.iter().any(|known| known == name) {
             // Rows are found by name in an index.
-            return Err(self.corrupt(format!("the index of the lineages lacks `{name}`")));
+            return Err(self
+                .rows
+                .corrupt(format!("the index of the lineages lacks `{name}`")));
         }
         Err(StoreError::NoLineage {
             name: name.into(),
@@ -417,14 +453,11 @@ impl<R: RunRows> RowReader<R> {
         }
         read(again.as_ref().unwrap_or(self))
     }
+}
 
-    pub(in crate::storage) fn decode_error(&self, what: &str, damage: DecodeError) -> StoreError {
-        StoreError::undecodable(self.rows.path(), what, damage)
-    }
-
-    pub(in crate::storage) fn corrupt(&self, what: String) -> StoreError {
-        StoreError::corrupt(self.rows.path(), what)
-    }
+/// Returns the bytes that the checksum of a definition covers.
+pub(in crate::storage) fn definition_checksum_input(parts: [&str; 4]) -> String {
+    parts.join("\0")
 }
 
 /// Returns the name of the lineage that a batch of events creates, and the checkpoint where it

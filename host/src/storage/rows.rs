@@ -85,6 +85,16 @@ pub(in crate::storage) trait RunRows: Debug + Sized {
 
     /// Whether any bytes of files are stored.
     fn has_blobs(&self) -> Result<bool, StoreError>;
+
+    /// Returns the error for rows that do not fit together.
+    fn corrupt(&self, what: impl Into<String>) -> StoreError {
+        StoreError::corrupt(self.path(), what)
+    }
+
+    /// Returns the error for a row that cannot be decoded.
+    fn decode_error(&self, what: &str, damage: DecodeError) -> StoreError {
+        StoreError::undecodable(self.path(), what, damage)
+    }
 }
 
 /// A range of keys, with both ends.

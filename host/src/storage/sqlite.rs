@@ -1,8 +1,8 @@
 //! The store in a file: `team.db`, an SQLite database in WAL mode. Its rows are read in `rows`, without
 //! its lock in `consistent_read`, and its tables are in `schema`.
 //!
-//! Here, `create` makes a database; `write` writes rows, and `lineage_row` decides when that of the
-//! current lineage is written; `wal_file` syncs the write-ahead log, and `wal_checkpoint` moves it into
+//! Here, `create` makes a database; `write` writes rows, and `lineage_row` writes that of the
+//! current lineage; `wal_file` syncs the write-ahead log, and `wal_checkpoint` moves it into
 //! the database; `group_commit` shares a log with other teams; `snapshot` saves states, and `prune` removes what is not needed.
 
 pub(super) mod blob;
@@ -23,7 +23,6 @@ mod wal_file;
 mod write;
 
 use std::cell::Cell;
-use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -34,14 +33,16 @@ use strata_core::record::id::Digest;
 use strata_core::record::money::Usd;
 use strata_core::state::environment::Environment;
 
+use super::current_lineage::{CurrentLineage, NewBranch};
 use super::directory::{DATABASE, WAL_FILE};
 use super::error::StoreError;
-use super::lineage::{StoredLineage, StoredRun, event_key, key_range};
+use super::lineage::{DIRECTORY_RUN, FIRST_LINEAGE, StoredRun, event_key, key_range};
 use super::lock::StorageLock;
 use super::progress::ProgressFile;
-use super::reader::{Reader, SnapshotInfo, branch_of, makes_checkpoint};
+use super::prune_plan::PrunePlanner;
+use super::reader::Reader;
 use super::rows::{KeyRange, RunRows};
-use super::snapshot::{EncodedSnapshot, MAX_SNAPSHOT_BYTES, MIN_SNAPSHOT_BYTES};
+use super::snapshot::MAX_SNAPSHOT_BYTES;
 use super::{
     BuildState, CheckpointRow, Durability, Epoch, GroupLog, Lease, LineageRow, LoadedState, Pruned,
     Record, SavedDefinition, StateSelector, codec, file,
@@ -50,12 +51,15 @@ use super::{
 use crate::blob::Blobs;
 
 pub(super) use create::TEMPORARY_DATABASE;
+use create::create_database;
 use group_commit::GroupCommit;
 use lineage::stored_epoch;
+use prune::{carry_out, file_bytes, shrink};
 use rows::{SqliteReader, SqliteRows, check_pages};
 use snapshot::insert_snapshot;
+use wal_checkpoint::ensure_log_started;
 use wal_file::WalFile;
-use write::{insert_event, write_definition, write_note};
+use write::{NewRun, begin_log, insert_event, write_definition, write_note};
 
 /// The size at which the log is moved into the database, in pages of 4 KiB. It is large, because
 /// moving costs two syncs each time, but small enough that reading the log after a crash takes
@@ -76,17 +80,9 @@ pub struct SqliteLease {
     is_claimed: Cell<bool>,
     /// The range in which the keys of the run's bundles are.
     bundle_keys: KeyRange,
-    /// The current lineage.
-    lineage: StoredLineage,
-    /// The same as it is stored in its row.
-    lineage_row: StoredLineage,
-    /// The newest snapshot on its path.
-    snapshot: SnapshotInfo,
+    current: CurrentLineage,
     /// The log file, to sync it. It is opened at the first sync, which also syncs the directory.
     wal_file: Option<WalFile>,
-    /// The positions of its checkpoints that are not forgotten, oldest first. They are determined
-    /// when they are first needed.
-    checkpoint_positions: Option<VecDeque<i64>>,
     /// The buffer in which events are encoded.
     buffer: Vec<u8>,
     /// Its membership in a log that several teams share. Dropped after the database is closed,
@@ -104,6 +100,30 @@ struct LockedDirectory {
 }
 
 impl SqliteLease {
+    /// Creates a database whose run starts from `base`, with the bytes of files.
+    pub(in crate::storage) fn create(
+        lock: StorageLock,
+        directory: &Path,
+        base: &Environment,
+        definition: &SavedDefinition,
+        blobs: &Blobs,
+    ) -> Result<Self, StoreError> {
+        let run = NewRun {
+            run: DIRECTORY_RUN,
+            lineage: FIRST_LINEAGE,
+            base,
+            definition,
+            blobs,
+        };
+        create_database(directory, &run)?;
+        // The name becomes durable with the first full append. Nothing can be lost before that.
+        let store = Self::open(lock, directory, DIRECTORY_RUN.0)?;
+        store.progress.open()?;
+        begin_log(&store.reader.rows.conn)
+            .map_err(|e| StoreError::sqlite(&store.reader.rows.path, "create", e))?;
+        Ok(store)
+    }
+
     /// Opens the database of a directory, to change a run.
     pub(super) fn open(lock: StorageLock, directory: &Path, run: i64) -> Result<Self, StoreError> {
         let path = directory.join(DATABASE);
@@ -134,24 +154,19 @@ impl SqliteLease {
         let progress = ProgressFile::for_database(directory, changes)?;
         let mut run = reader.rows.run()?;
         run.epoch += 1;
-        let lineage_row = reader.rows.lineage(run.lineage)?;
-        let line = reader.with_newest_events(lineage_row.clone())?;
+        let current = CurrentLineage::load(&reader, run.lineage)?;
         let lock = LockedDirectory {
             path: directory.to_path_buf(),
             _lock: lock,
         };
-        let snapshot = reader.newest_snapshot(&reader.path_to(&line, line.events)?)?;
         let mut store = Self {
             run,
             is_claimed: Cell::new(false),
             bundle_keys: key_range(reader.rows.first_lineage()?),
             reader,
             progress,
-            lineage: line,
-            lineage_row,
-            snapshot,
+            current,
             wal_file: None,
-            checkpoint_positions: None,
             buffer: Vec::new(),
             group_commit: None,
             max_log_pages: LOG_PAGES,
@@ -211,7 +226,7 @@ impl SqliteLease {
         if !self.progress.is_open() && !self.is_newest_lease().map_err(fail)? {
             return Err(self.fenced());
         }
-        self.ensure_log_started()?;
+        ensure_log_started(&self.reader, &self.progress, self.current.line())?;
         let conn = &self.reader.rows.conn;
         let run = |sql: &str| conn.prepare_cached(sql)?.execute([]).map(drop);
         let all = || {
@@ -247,10 +262,11 @@ impl SqliteLease {
         }
         // Another lease that was taken at the same moment has the same epoch until it is stored.
         let sql = "SELECT NOT EXISTS (SELECT 1 FROM event WHERE n > ?1 AND n <= ?2)";
-        let last = event_key(self.lineage.id, self.lineage.events);
-        let is_unchanged = conn.query_row(sql, [last, key_range(self.lineage.id).last], |row| {
-            row.get::<_, bool>(0)
-        })?;
+        let keys = [
+            self.current.last_key(),
+            key_range(self.current.line().id).last,
+        ];
+        let is_unchanged = conn.query_row(sql, keys, |row| row.get::<_, bool>(0))?;
         Ok(stored + 1 == self.run.epoch && is_unchanged)
     }
 
@@ -305,17 +321,6 @@ impl SqliteLease {
         rustix::fs::access(path, rustix::fs::Access::WRITE_OK)
             .map_err(|e| StoreError::io(path, "write", e.into()))
     }
-    /// Notes which of the records that were appended to the current lineage are checkpoints. `line` is the lineage after
-    /// the append.
-    fn note_checkpoints(&mut self, line: &StoredLineage, records: &[Record]) {
-        if let Some(positions) = &mut self.checkpoint_positions {
-            for (at, record) in (self.lineage.events + 1..).zip(records) {
-                if makes_checkpoint(line, at, record) {
-                    positions.push_back(at);
-                }
-            }
-        }
-    }
 }
 
 impl Lease for SqliteLease {
@@ -324,30 +329,29 @@ impl Lease for SqliteLease {
     }
 
     fn append(&mut self, records: &[Record], durability: Durability) -> Result<(), StoreError> {
-        let (Some(newest), false) = (records.last(), records.is_empty()) else {
+        if records.is_empty() {
             return Ok(());
-        };
+        }
         self.check_directory()?;
-        let branch = branch_of(records)
-            .map(|(name, from)| self.reader.new_branch(name, from))
-            .transpose()?;
+        let branch = NewBranch::beginning_with(records, &self.reader)?;
         if branch.is_some() {
             self.write_row_if_behind()?;
         }
-        // A new lineage becomes the current one if the run continues with it.
-        let moves = branch.is_some() && records.len() > 1;
-        let next_run = |branch: &StoredLineage| StoredRun {
-            lineage: if moves { branch.id } else { self.run.lineage },
-            next_line: super::next_line(Some(newest)) as i64,
+        let next_run = branch.as_ref().map(|branch| StoredRun {
+            lineage: match branch.becomes_current {
+                true => branch.line.id,
+                false => self.run.lineage,
+            },
+            next_line: branch.next_line as i64,
             ..self.run.clone()
-        };
-        let next_run = branch.as_ref().map(next_run);
-        let mut line = branch.clone().unwrap_or_else(|| self.lineage.clone());
+        });
+        let before = branch.as_ref().map_or(self.current.line(), |new| &new.line);
+        let mut line = before.clone();
         let mut buffer = std::mem::take(&mut self.buffer);
         let mut joined = self.group_commit.take();
         let result = self.commit(|conn| {
             if let (Some(branch), Some(run)) = (&branch, &next_run) {
-                branch.insert(conn)?;
+                branch.line.insert(conn)?;
                 run.write(conn)?;
             }
             for record in records {
@@ -359,7 +363,7 @@ impl Lease for SqliteLease {
                     joined.add_event(line.id, line.events, record, &buffer);
                 }
             }
-            let is_due = branch.is_some() || line.is_far_ahead(&self.lineage_row);
+            let is_due = branch.is_some() || self.current.is_row_due(&line);
             if is_due {
                 line.update(conn)?;
             }
@@ -369,58 +373,44 @@ impl Lease for SqliteLease {
             joined.note_other_change();
         }
         (self.buffer, self.group_commit) = (buffer, joined);
-        let is_told = result?;
+        let is_row_written = result?;
         if let Some(run) = next_run {
             self.run = run;
         }
         self.progress.count_changes(records.len() as u64);
-        if is_told && branch.is_none() {
+        if is_row_written && branch.is_none() {
             self.note_row_written(&line);
         }
         if durability == Durability::Full {
             self.sync()?;
         }
         self.progress.flush();
-        if branch.is_none() {
-            self.note_checkpoints(&line, records);
-            self.lineage = line;
-        } else if moves {
-            self.continue_with(line)?;
+        match branch {
+            None => self.current.note_appended(line, records),
+            Some(branch) if branch.becomes_current => self.continue_with(line.id)?,
+            Some(_) => {}
         }
         Ok(())
     }
 
     fn snapshot_due(&self) -> bool {
-        self.lineage.bytes_since_snapshot as u64 > self.snapshot.bytes.max(MIN_SNAPSHOT_BYTES)
+        self.current.is_snapshot_due()
     }
 
     fn save_snapshot(&mut self, env: &Environment) -> Result<(), StoreError> {
-        let new = EncodedSnapshot::encode(env);
-        if new.bytes() <= MAX_SNAPSHOT_BYTES {
-            let (at, line) = (
-                event_key(self.lineage.id, self.lineage.events),
-                StoredLineage {
-                    bytes_since_snapshot: 0,
-                    ..self.lineage.clone()
-                },
-            );
-            let (bundle_keys, bundles) = (self.bundle_keys, self.snapshot.bundles.clone());
+        let new = self.current.new_snapshot(env);
+        let bundle_keys = self.bundle_keys;
+        let saved = match new.fits() {
             // The snapshot may be lost with the power, since the events that it covers are not.
-            let put = self.commit_with_row(&line, |conn| {
-                snapshot::delete_old_snapshots(conn, at)?;
-                insert_snapshot(conn, &new, bundle_keys, at, bundles)
-            });
-            // If there was no space for the snapshot, it is not tried again at once: sizes are
-            // counted from here.
-            (
-                self.lineage.bytes_since_snapshot,
-                self.lineage_row.bytes_since_snapshot,
-            ) = (0, 0);
-            self.snapshot.bundles = put?;
-            self.snapshot.key = at;
-        }
-        (self.lineage.bytes_since_snapshot, self.snapshot.bytes) = (0, new.bytes() as u64);
-        Ok(())
+            true => self
+                .commit_with_row(&new.row, |conn| {
+                    snapshot::delete_old_snapshots(conn, new.key)?;
+                    insert_snapshot(conn, &new.state, bundle_keys, new.key, new.bundles.clone())
+                })
+                .map(Some),
+            false => Ok(None),
+        };
+        self.current.note_snapshot(&new, saved)
     }
 
     fn load(&self, at: &StateSelector) -> Result<LoadedState, StoreError> {
@@ -428,23 +418,18 @@ impl Lease for SqliteLease {
     }
 
     fn switch_lineage(&mut self, lineage: &str) -> Result<(), StoreError> {
-        if self.lineage.name == lineage {
+        if self.current.line().name == lineage {
             return Ok(());
         }
         self.write_row_if_behind()?;
-        let line = self.reader.next_line()? as i64;
-        self.reader.switch_lineage(lineage)?;
-        let found = self.reader.selected_lineage();
-        self.reader.selected = None;
-        let row = found?;
         let run = StoredRun {
-            lineage: row.id,
-            next_line: line,
+            lineage: self.reader.require_lineage(lineage)?.id,
+            next_line: self.reader.next_line()? as i64,
             ..self.run.clone()
         };
         self.commit_change(|conn| run.write(conn))?;
         self.run = run;
-        self.continue_with(row)
+        self.continue_with(self.run.lineage)
     }
 
     fn lineages(&self) -> Result<Vec<LineageRow>, StoreError> {
@@ -460,18 +445,43 @@ impl Lease for SqliteLease {
     }
 
     fn keep_checkpoints(&mut self, keep: u32) -> Result<(), StoreError> {
-        let known = &mut self.checkpoint_positions;
-        let Some(line) = self.reader.forget_checkpoints(&self.lineage, known, keep)? else {
+        let Some(line) = self.current.forget_checkpoints(&self.reader, keep)? else {
             return Ok(());
         };
         self.commit_with_row(&line, |_| Ok(()))?;
-        self.lineage = line;
+        self.current.note_forgotten(line);
         Ok(())
     }
 
-    fn prune(&mut self, keep: u32, sum_up: &mut BuildState<'_>) -> Result<Pruned, StoreError> {
-        self.checkpoint_positions = None;
-        self.prune_all(keep, sum_up)
+    fn prune(&mut self, keep: u32, build_state: &mut BuildState<'_>) -> Result<Pruned, StoreError> {
+        self.check_directory()?;
+        let path = &self.reader.rows.path;
+        let before = file_bytes(path) + file_bytes(&path.with_file_name(WAL_FILE));
+        let (run, bundle_keys) = (self.run.id, self.bundle_keys);
+        let planner = PrunePlanner {
+            reader: &self.reader,
+            keep,
+            max_state_bytes: MAX_SNAPSHOT_BYTES,
+            build_state: &mut |saved| build_state(saved),
+            save_state: &mut |state, n, bundles| {
+                self.commit(|conn| insert_snapshot(conn, state, bundle_keys, n, bundles))
+                    .map(drop)
+            },
+        };
+        let plan = planner.plan()?;
+        // A full sync, which covers the states that were saved before.
+        let events = self.transact(Durability::Full, |conn| {
+            carry_out(conn, run, bundle_keys, &plan)
+        })?;
+        self.continue_with(self.current.line().id)?;
+        shrink(&self.reader.rows.conn).map_err(|e| self.reader.error("shrink", e))?;
+        // The rest of the log is removed when the database is closed.
+        let bytes = before.saturating_sub(file_bytes(&self.reader.rows.path));
+        Ok(Pruned {
+            checkpoints: plan.checkpoints,
+            events,
+            bytes,
+        })
     }
 
     fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
@@ -480,7 +490,7 @@ impl Lease for SqliteLease {
 
     fn put_blobs(&mut self, blobs: &Blobs) -> Result<(), StoreError> {
         self.check_directory()?;
-        let line = self.lineage.clone();
+        let line = self.current.line().clone();
         // Blobs may be large, and the log is moved into the database only after the row was
         // written.
         let run = self.run.id;

@@ -12,6 +12,7 @@ use crate::storage::codec;
 #[cfg(test)]
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;
+use crate::storage::lineage::{StoredLineage, event_key};
 use crate::storage::{Record, concerns_checkpoint};
 
 /// How long a change waits for a server that cannot be reached: a restart or a change of the primary
@@ -55,9 +56,9 @@ pub(super) struct KnownEvent {
 
 /// An event that was encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct EncodedEvent {
-    pub sum: u32,
-    pub bytes: usize,
+struct EncodedEvent {
+    sum: u32,
+    bytes: usize,
 }
 
 /// The right under which events are added.
@@ -70,8 +71,23 @@ pub(super) struct AppendRight {
 }
 
 impl EncodedEvents {
+    /// Encodes records that follow the events of a lineage, and counts them there.
+    pub(super) fn following(line: &mut StoredLineage, records: &[Record]) -> Self {
+        let mut events = Self::default();
+        for record in records {
+            let event = events.add(event_key(line.id, line.events + 1), record);
+            line.count_event(&record.event, event.bytes, event.sum);
+        }
+        events
+    }
+
+    /// Returns the size of their bodies in bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bodies.iter().map(|body| body.len() as u64).sum()
+    }
+
     /// Adds an event with a key.
-    pub(super) fn add(&mut self, n: i64, record: &Record) -> EncodedEvent {
+    fn add(&mut self, n: i64, record: &Record) -> EncodedEvent {
         let body = codec::encode_event(&record.event, Vec::new());
         let (line, lines) = (record.line as i64, i64::from(record.lines));
         let marks = i64::from(concerns_checkpoint(&record.event));

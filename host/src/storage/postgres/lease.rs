@@ -1,7 +1,6 @@
 //! A lease of a run in PostgreSQL. Each change is refused if there is a newer lease.
 
 use std::cell::Cell;
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use strata_core::record::id::Digest;
@@ -18,17 +17,18 @@ use super::rows::{PostgresReader, PostgresRows};
 use super::write;
 use crate::blob::Blobs;
 use crate::storage::codec::MessageBundle;
+use crate::storage::current_lineage::{CurrentLineage, NewBranch};
 #[cfg(test)]
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;
 use crate::storage::lineage::{StoredLineage, StoredRun, event_key, key_range};
 use crate::storage::prune_plan::PrunePlanner;
-use crate::storage::reader::{Reader, SnapshotInfo, branch_of, makes_checkpoint};
+use crate::storage::reader::Reader;
 use crate::storage::rows::{KeyRange, RunRows};
-use crate::storage::snapshot::{EncodedSnapshot, MAX_SNAPSHOT_BYTES, MIN_SNAPSHOT_BYTES};
+use crate::storage::snapshot::{EncodedSnapshot, MAX_SNAPSHOT_BYTES};
 use crate::storage::{
     BuildState, CheckpointRow, Durability, Epoch, Lease, LineageRow, LoadedState, Pruned, Record,
-    SavedDefinition, StateSelector, next_line,
+    SavedDefinition, StateSelector,
 };
 
 /// A lease of a run in a database. Dropping it gives the run up.
@@ -38,15 +38,7 @@ pub(in crate::storage) struct PostgresLease {
     owner: Ownership,
     /// The range in which the keys of the run's bundles are.
     bundle_keys: KeyRange,
-    /// The current lineage.
-    lineage: StoredLineage,
-    /// The same as it is stored in its row.
-    lineage_row: StoredLineage,
-    /// The newest snapshot on its path.
-    snapshot: SnapshotInfo,
-    /// The positions of its checkpoints that are not forgotten, oldest first. They are determined
-    /// when they are first needed.
-    checkpoint_positions: Option<VecDeque<i64>>,
+    current: CurrentLineage,
     /// About how many bytes of events and snapshots the run has. They are counted when that is first
     /// needed.
     stored_bytes: Option<u64>,
@@ -64,19 +56,14 @@ impl PostgresLease {
     ) -> Result<Self, StoreError> {
         let reader = PostgresReader::from_rows(PostgresRows { connection, run });
         let same = reader.begin_read()?;
-        let lineage_row = reader.rows.lineage(reader.rows.run()?.lineage)?;
-        let lineage = reader.with_newest_events(lineage_row.clone())?;
-        let snapshot = reader.newest_snapshot(&reader.path_to(&lineage, lineage.events)?)?;
+        let current = CurrentLineage::load(&reader, reader.rows.run()?.lineage)?;
         let bundle_keys = key_range(reader.rows.first_lineage()?);
         drop(same);
         Ok(Self {
             reader,
             owner,
             bundle_keys,
-            lineage,
-            lineage_row,
-            snapshot,
-            checkpoint_positions: None,
+            current,
             stored_bytes: None,
             has_failed: false,
         })
@@ -88,7 +75,7 @@ impl PostgresLease {
 
     /// Returns the right under which the current lineage is changed.
     fn right(&self) -> AppendRight {
-        let line = &self.lineage;
+        let line = self.current.line();
         let before = (line.events > line.start()).then(|| KnownEvent {
             key: event_key(line.id, line.events),
             sum: line.last_checksum,
@@ -124,26 +111,21 @@ impl PostgresLease {
             work(connection)?;
             write::update_lineage(connection, run, line)
         })?;
-        self.lineage_row = line.clone();
+        self.current.note_row_written(line);
         Ok(())
     }
 
     /// Writes the row of the current lineage if it lags behind.
     fn write_row_if_behind(&mut self) -> Result<(), StoreError> {
-        let line = self.lineage.clone();
-        if line == self.lineage_row {
-            return Ok(());
+        match self.current.row_behind() {
+            Some(line) => self.change_with_row(&line, |_| Ok(())),
+            None => Ok(()),
         }
-        self.change_with_row(&line, |_| Ok(()))
     }
 
     /// Makes a lineage the current one.
-    fn continue_with(&mut self, line: StoredLineage) -> Result<(), StoreError> {
-        self.snapshot = self
-            .reader
-            .newest_snapshot(&self.reader.path_to(&line, line.events)?)?;
-        self.lineage_row = self.reader.rows.lineage(line.id)?;
-        (self.lineage, self.checkpoint_positions) = (line, None);
+    fn continue_with(&mut self, lineage: i64) -> Result<(), StoreError> {
+        self.current = CurrentLineage::load(&self.reader, lineage)?;
         Ok(())
     }
 
@@ -153,22 +135,15 @@ impl PostgresLease {
         records: &[Record],
         durability: Durability,
     ) -> Result<(), StoreError> {
-        let (mut line, mut events) = (self.lineage.clone(), EncodedEvents::default());
-        for record in records {
-            let event = events.add(event_key(line.id, line.events + 1), record);
-            line.count_event(&record.event, event.bytes, event.sum);
-            if let Some(positions) = &mut self.checkpoint_positions
-                && makes_checkpoint(&line, line.events, record)
-            {
-                positions.push_back(line.events);
-            }
-            if let Some(bytes) = &mut self.stored_bytes {
-                *bytes += event.bytes as u64;
-            }
-        }
+        let mut line = self.current.line().clone();
+        let events = EncodedEvents::following(&mut line, records);
         events.append(self.connection(), &self.right(), durability)?;
-        self.lineage = line;
-        if self.lineage.is_far_ahead(&self.lineage_row) {
+        if let Some(bytes) = &mut self.stored_bytes {
+            *bytes += events.bytes();
+        }
+        let is_row_due = self.current.is_row_due(&line);
+        self.current.note_appended(line, records);
+        if is_row_due {
             self.write_row_if_behind()?;
         }
         Ok(())
@@ -177,20 +152,18 @@ impl PostgresLease {
     /// Appends events with which a lineage begins that branches off a checkpoint.
     fn append_branch(
         &mut self,
-        branch: &StoredLineage,
+        branch: &NewBranch,
         records: &[Record],
         durability: Durability,
     ) -> Result<(), StoreError> {
         self.write_row_if_behind()?;
-        let (mut line, mut events) = (branch.clone(), EncodedEvents::default());
-        for record in records {
-            let event = events.add(event_key(line.id, line.events + 1), record);
-            line.count_event(&record.event, event.bytes, event.sum);
-        }
-        // A new lineage becomes the current one if the run continues with it.
-        let moves = records.len() > 1;
-        let current = if moves { branch.id } else { self.lineage.id };
-        let next_line = next_line(records.last()) as i64;
+        let mut line = branch.line.clone();
+        let events = EncodedEvents::following(&mut line, records);
+        let current = match branch.becomes_current {
+            true => line.id,
+            false => self.current.line().id,
+        };
+        let next_line = branch.next_line as i64;
         let right = self.right();
         let begin = AppendRight {
             before: None,
@@ -205,10 +178,10 @@ impl PostgresLease {
         if !is_inserted {
             return Err(refusal(self.connection(), &right)?);
         }
-        if moves {
-            self.continue_with(line)?;
+        match branch.becomes_current {
+            true => self.continue_with(line.id),
+            false => Ok(()),
         }
-        Ok(())
     }
 
     /// Returns how many bytes of events and snapshots the run has.
@@ -284,46 +257,36 @@ impl Lease for PostgresLease {
     }
 
     fn append(&mut self, records: &[Record], durability: Durability) -> Result<(), StoreError> {
-        let appended = match branch_of(records) {
+        let appended = match NewBranch::beginning_with(records, &self.reader)? {
             _ if records.is_empty() => Ok(()),
             None => self.append_to_current(records, durability),
-            Some((name, from)) => {
-                let branch = self.reader.new_branch(name, from)?;
-                self.append_branch(&branch, records, durability)
-            }
+            Some(branch) => self.append_branch(&branch, records, durability),
         };
         self.has_failed |= appended.is_err();
         appended
     }
 
     fn snapshot_due(&self) -> bool {
-        self.lineage.bytes_since_snapshot as u64 > self.snapshot.bytes.max(MIN_SNAPSHOT_BYTES)
+        self.current.is_snapshot_due()
     }
 
     fn save_snapshot(&mut self, env: &Environment) -> Result<(), StoreError> {
-        let new = EncodedSnapshot::encode(env);
-        if new.bytes() <= MAX_SNAPSHOT_BYTES {
-            let at = event_key(self.lineage.id, self.lineage.events);
-            let line = StoredLineage {
-                bytes_since_snapshot: 0,
-                ..self.lineage.clone()
-            };
-            let run = self.reader.rows.run;
-            let stored = self.stored_bytes()?;
-            let bundles = self.snapshot.bundles.clone();
-            let inserted = self.insert_snapshot(&new, at, bundles, |connection| {
-                write::delete_old_snapshots(connection, run, at, stored)?;
-                write::update_lineage(connection, run, &line)
-            });
-            // If it could not be saved, it is not tried again at once: sizes are counted from here.
-            (self.lineage.bytes_since_snapshot, self.snapshot.bytes) = (0, new.bytes() as u64);
-            self.snapshot.bundles = inserted?;
-            self.snapshot.key = at;
-            self.lineage_row = line;
-            self.stored_bytes = Some(stored + new.bytes() as u64);
-        }
-        (self.lineage.bytes_since_snapshot, self.snapshot.bytes) = (0, new.bytes() as u64);
-        Ok(())
+        let new = self.current.new_snapshot(env);
+        let saved = match new.fits() {
+            true => {
+                let run = self.reader.rows.run;
+                let stored = self.stored_bytes()?;
+                self.stored_bytes = Some(stored + new.state.bytes() as u64);
+                let bundles = new.bundles.clone();
+                self.insert_snapshot(&new.state, new.key, bundles, |connection| {
+                    write::delete_old_snapshots(connection, run, new.key, stored)?;
+                    write::update_lineage(connection, run, &new.row)
+                })
+                .map(Some)
+            }
+            false => Ok(None),
+        };
+        self.current.note_snapshot(&new, saved)
     }
 
     fn load(&self, at: &StateSelector) -> Result<LoadedState, StoreError> {
@@ -331,20 +294,17 @@ impl Lease for PostgresLease {
     }
 
     fn switch_lineage(&mut self, lineage: &str) -> Result<(), StoreError> {
-        if self.lineage.name == lineage {
+        if self.current.line().name == lineage {
             return Ok(());
         }
         self.write_row_if_behind()?;
-        let line = self.reader.next_line()? as i64;
-        self.reader.switch_lineage(lineage)?;
-        let found = self.reader.selected_lineage();
-        self.reader.selected = None;
-        let row = found?;
+        let next_line = self.reader.next_line()? as i64;
+        let id = self.reader.require_lineage(lineage)?.id;
         let run = self.reader.rows.run;
         self.change(Durability::Full, |connection| {
-            write::update_run(connection, run, row.id, line)
+            write::update_run(connection, run, id, next_line)
         })?;
-        self.continue_with(row)
+        self.continue_with(id)
     }
 
     fn lineages(&self) -> Result<Vec<LineageRow>, StoreError> {
@@ -360,17 +320,15 @@ impl Lease for PostgresLease {
     }
 
     fn keep_checkpoints(&mut self, keep: u32) -> Result<(), StoreError> {
-        let known = &mut self.checkpoint_positions;
-        let Some(line) = self.reader.forget_checkpoints(&self.lineage, known, keep)? else {
+        let Some(line) = self.current.forget_checkpoints(&self.reader, keep)? else {
             return Ok(());
         };
         self.change_with_row(&line, |_| Ok(()))?;
-        self.lineage = line;
+        self.current.note_forgotten(line);
         Ok(())
     }
 
     fn prune(&mut self, keep: u32, build_state: &mut BuildState<'_>) -> Result<Pruned, StoreError> {
-        self.checkpoint_positions = None;
         let run = self.reader.rows.run;
         let before = write::stored_bytes(self.connection(), run)?;
         let planner = PrunePlanner {
@@ -389,10 +347,7 @@ impl Lease for PostgresLease {
             events.set(write::carry_out(connection, run, self.bundle_keys, &plan)?);
             Ok(())
         })?;
-        let current = self.lineage.id;
-        if let Some(current) = plan.lineages.into_iter().find(|row| row.id == current) {
-            self.continue_with(current)?;
-        }
+        self.continue_with(self.current.line().id)?;
         let after = write::stored_bytes(self.connection(), run)?;
         self.stored_bytes = Some(after);
         Ok(Pruned {

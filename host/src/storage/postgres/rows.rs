@@ -7,7 +7,6 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, Type};
 
 use super::connection::{Argument, Connection};
-use crate::storage::codec::DecodeError;
 use crate::storage::error::StoreError;
 use crate::storage::lineage::{DIRECTORY_RUN, StoredLineage, StoredRun};
 use crate::storage::reader::RowReader;
@@ -111,14 +110,6 @@ impl PostgresRows {
             sum: self.checksum(&row, 0)?,
             bytes: self.get(&row, 1)?,
         }))
-    }
-
-    fn corrupt(&self, what: impl Into<String>) -> StoreError {
-        StoreError::corrupt(self.connection.path(), what)
-    }
-
-    fn decode_error(&self, what: &str, damage: DecodeError) -> StoreError {
-        StoreError::undecodable(self.connection.path(), what, damage)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Reads events, gaps and the team file. Whatever is read is verified.
+//! Reads events, and the gaps that dropped ones left. Whatever is read is verified.
 
 use std::collections::BTreeSet;
 
@@ -8,14 +8,13 @@ use strata_core::record::id::Digest;
 use strata_core::record::message::stored_parts;
 use strata_core::record::work::CallResult;
 
-use super::RowReader;
+use crate::storage::Record;
 use crate::storage::codec::{self, DecodeError};
 use crate::storage::error::StoreError;
 use crate::storage::lineage::{
     EventPath, MAX_POSITION, StoredLineage, event_key, key_range, position_of_key,
 };
 use crate::storage::rows::{EventRange, EventRow, EventSelection, KeyRange, RunRows};
-use crate::storage::{Record, SavedDefinition};
 
 /// The largest number of a public line that is accepted.
 const MAX_LINE: u64 = 1 << 62;
@@ -29,7 +28,12 @@ pub(in crate::storage) struct Gap {
     pub step: i64,
 }
 
-impl<R: RunRows> RowReader<R> {
+/// The events of a run, and what was dropped of them.
+pub(in crate::storage) struct EventLog<'a, R> {
+    pub(super) rows: &'a R,
+}
+
+impl<R: RunRows> EventLog<'_, R> {
     /// Returns how many events a lineage itself has from position `first` to `last`, and the size
     /// in bytes of these events and of the snapshots after them.
     pub(in crate::storage) fn size_between(
@@ -66,7 +70,7 @@ impl<R: RunRows> RowReader<R> {
             };
             self.visit_records(keys, EventSelection::All, |n, record| {
                 if n != expected {
-                    return Err(self.corrupt(format!("event {expected} is missing")));
+                    return Err(self.rows.corrupt(format!("event {expected} is missing")));
                 }
                 found.push(record);
                 expected += 1;
@@ -74,7 +78,7 @@ impl<R: RunRows> RowReader<R> {
             })?;
         }
         if expected <= last {
-            return Err(self.corrupt(format!("event {expected} is missing")));
+            return Err(self.rows.corrupt(format!("event {expected} is missing")));
         }
         Ok(found)
     }
@@ -140,7 +144,7 @@ impl<R: RunRows> RowReader<R> {
             let record = decode_record(row);
             take(
                 at,
-                record.map_err(|e| self.decode_error(&format!("event {at}"), e))?,
+                record.map_err(|e| self.rows.decode_error(&format!("event {at}"), e))?,
             )
         })
     }
@@ -168,21 +172,25 @@ impl<R: RunRows> RowReader<R> {
         self.rows.visit_events(range, &mut |found| {
             let at = position_of_key(found.n);
             if at != newest.events + 1 {
-                return Err(self.corrupt(format!("event {} is missing", newest.events + 1)));
+                return Err(self
+                    .rows
+                    .corrupt(format!("event {} is missing", newest.events + 1)));
             }
-            let record =
-                decode_record(found).map_err(|e| self.decode_error(&format!("event {at}"), e))?;
+            let record = decode_record(found)
+                .map_err(|e| self.rows.decode_error(&format!("event {at}"), e))?;
             match at > row.events {
                 true => newest.count_event(&record.event, found.body.len(), found.sum),
                 false if found.sum == row.last_checksum => newest.events = at,
                 false => {
-                    return Err(self.corrupt(format!("event {at} is not the one that was last")));
+                    return Err(self
+                        .rows
+                        .corrupt(format!("event {at} is not the one that was last")));
                 }
             }
             Ok(())
         })?;
         match newest.events < row.events {
-            true => Err(self.corrupt(format!("event {first} is missing"))),
+            true => Err(self.rows.corrupt(format!("event {first} is missing"))),
             false => Ok(newest),
         }
     }
@@ -192,10 +200,12 @@ impl<R: RunRows> RowReader<R> {
         let mut gaps = Vec::new();
         for row in self.rows.gaps(key_range(lineage))? {
             codec::verify(row.sum, &[row.n, row.last, row.step], &[])
-                .map_err(|e| self.decode_error("what was dropped of it", e))?;
+                .map_err(|e| self.rows.decode_error("what was dropped of it", e))?;
             let first = position_of_key(row.n);
             if !(first..=MAX_POSITION).contains(&row.last) || row.step < 0 {
-                return Err(self.decode_error("what was dropped of it", DecodeError::OutOfRange));
+                return Err(self
+                    .rows
+                    .decode_error("what was dropped of it", DecodeError::OutOfRange));
             }
             gaps.push(Gap {
                 first,
@@ -218,21 +228,6 @@ impl<R: RunRows> RowReader<R> {
         }
         Ok(all)
     }
-
-    pub(super) fn definition_now(&self) -> Result<SavedDefinition, StoreError> {
-        let row = self.rows.definition()?;
-        let parts = [&row.name, &row.base, &row.text, &row.components].map(String::as_str);
-        codec::verify(row.sum, &[], definition_checksum_input(parts).as_bytes())
-            .map_err(|e| self.decode_error("the team file in it", e))?;
-        let components =
-            serde_json::from_str(&row.components).map_err(|e| self.corrupt(e.to_string()))?;
-        Ok(SavedDefinition {
-            name: row.name,
-            base: row.base.into(),
-            text: row.text,
-            components,
-        })
-    }
 }
 
 /// Decodes an event and what is stored with it, if the checksum matches.
@@ -254,11 +249,6 @@ pub(in crate::storage) fn line_number(line: i64) -> Result<u64, DecodeError> {
         .ok()
         .filter(|line| *line <= MAX_LINE)
         .ok_or(DecodeError::OutOfRange)
-}
-
-/// Returns the bytes that the checksum of a definition covers.
-pub(in crate::storage) fn definition_checksum_input(parts: [&str; 4]) -> String {
-    parts.join("\0")
 }
 
 /// Adds the digests of the files, and of the parts of messages, that an event refers to.

@@ -5,11 +5,13 @@ use std::collections::VecDeque;
 
 use strata_core::record::id::CheckpointId;
 
-use super::RowReader;
+use super::{RowReader, SnapshotInfo};
 use crate::storage::checkpoint_list::unknown_checkpoint;
 use crate::storage::error::StoreError;
-use crate::storage::lineage::{EventPath, MAX_LINEAGES, PathSegment, StoredLineage};
-use crate::storage::rows::RunRows;
+use crate::storage::lineage::{
+    EventPath, MAX_LINEAGES, PathSegment, StoredLineage, event_key, key_range, position_of_key,
+};
+use crate::storage::rows::{KeyRange, RunRows, SnapshotSelection};
 use crate::storage::{Record, checkpoint_of};
 
 impl<R: RunRows> RowReader<R> {
@@ -25,7 +27,7 @@ impl<R: RunRows> RowReader<R> {
 
     /// Returns a lineage by its key.
     pub(in crate::storage) fn lineage_by_id(&self, id: i64) -> Result<StoredLineage, StoreError> {
-        self.with_newest_events(self.rows.lineage(id)?)
+        self.event_log().with_newest_events(self.rows.lineage(id)?)
     }
 
     /// Returns a lineage by its name.
@@ -34,7 +36,8 @@ impl<R: RunRows> RowReader<R> {
         name: &str,
     ) -> Result<Option<StoredLineage>, StoreError> {
         let row = self.rows.lineage_by_name(name)?;
-        row.map(|row| self.with_newest_events(row)).transpose()
+        row.map(|row| self.event_log().with_newest_events(row))
+            .transpose()
     }
 
     /// Returns all lineages of the run, in the order of their creation.
@@ -54,9 +57,9 @@ impl<R: RunRows> RowReader<R> {
         {
             true if !rows.is_empty() => rows
                 .into_iter()
-                .map(|row| self.with_newest_events(row))
+                .map(|row| self.event_log().with_newest_events(row))
                 .collect(),
-            _ => Err(self.corrupt("a lineage is missing".into())),
+            _ => Err(self.rows.corrupt("a lineage is missing")),
         }
     }
 
@@ -77,7 +80,9 @@ impl<R: RunRows> RowReader<R> {
             let left = line.name;
             line = self.lineage_by_id(origin)?;
             if at > line.events {
-                return Err(self.corrupt(format!("lineage `{left}` leaves one after its end")));
+                return Err(self
+                    .rows
+                    .corrupt(format!("lineage `{left}` leaves one after its end")));
             }
             path.push(PathSegment {
                 lineage: origin,
@@ -87,6 +92,39 @@ impl<R: RunRows> RowReader<R> {
         }
         path.reverse();
         Ok(path)
+    }
+
+    /// Returns the newest snapshot on the path to the end of a lineage.
+    pub(in crate::storage) fn newest_snapshot(
+        &self,
+        line: &StoredLineage,
+    ) -> Result<SnapshotInfo, StoreError> {
+        self.states().newest(&self.path_to(line, line.events)?)
+    }
+
+    /// Returns all snapshots of the run.
+    pub(in crate::storage) fn snapshots(&self) -> Result<Vec<SnapshotInfo>, StoreError> {
+        let mut all = Vec::new();
+        for line in self.stored_lineages()? {
+            let range = key_range(line.id);
+            all.append(&mut self.states().in_range(range, SnapshotSelection::All)?);
+        }
+        Ok(all)
+    }
+
+    /// Returns the size of a lineage's events after the newest snapshot on its path, in bytes.
+    fn bytes_since_snapshot(&self, line: &StoredLineage) -> Result<i64, StoreError> {
+        let path = self.path_to(line, line.events)?;
+        let at = position_of_key(self.states().newest(&path)?.key);
+        let mut weight = 0;
+        for piece in path.iter().filter(|piece| piece.until > at) {
+            let events = self.rows.measure_events(KeyRange {
+                first: event_key(piece.lineage, piece.after.max(at) + 1),
+                last: event_key(piece.lineage, piece.until),
+            })?;
+            weight += events.bytes;
+        }
+        Ok(weight)
     }
 
     /// Returns a new lineage that branches off at a checkpoint. It is not stored yet.
@@ -133,33 +171,13 @@ impl<R: RunRows> RowReader<R> {
         &self,
         line: &StoredLineage,
     ) -> Result<VecDeque<i64>, StoreError> {
-        let marking =
-            self.checkpoint_events_after(line.id, line.forgotten_until.max(line.start()))?;
+        let marking = self
+            .event_log()
+            .checkpoint_events_after(line.id, line.forgotten_until.max(line.start()))?;
         let positions = marking
             .iter()
             .filter(|(at, record)| makes_checkpoint(line, *at, record));
         Ok(positions.map(|(at, _)| *at).collect())
-    }
-
-    /// Returns the row of a lineage that forgets all checkpoints but the newest `keep`, or `None` if
-    /// it has no more. `known` are the positions of its checkpoints, if they were read before.
-    pub(in crate::storage) fn forget_checkpoints(
-        &self,
-        line: &StoredLineage,
-        known: &mut Option<VecDeque<i64>>,
-        keep: u32,
-    ) -> Result<Option<StoredLineage>, StoreError> {
-        let mut positions = match known.take() {
-            Some(positions) => positions,
-            None => self.checkpoint_positions(line)?,
-        };
-        let over = positions.len().saturating_sub(keep as usize);
-        let last = positions.drain(..over).next_back();
-        *known = Some(positions);
-        Ok(last.map(|last| StoredLineage {
-            forgotten_until: last,
-            ..line.clone()
-        }))
     }
 }
 

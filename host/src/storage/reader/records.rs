@@ -58,7 +58,7 @@ impl<R: RunRows> RowReader<R> {
             let take = (until - first + 1).min(left);
             if take > 0 {
                 last = first + take - 1;
-                found.extend(self.records_between(&path, first, last)?);
+                found.extend(self.event_log().records_between(&path, first, last)?);
                 left -= take;
             }
         }
@@ -84,7 +84,7 @@ impl<R: RunRows> RowReader<R> {
     /// Returns the ranges of positions on a path whose events were not dropped: the first and the
     /// last of each.
     fn present_ranges(&self, path: &EventPath, end: i64) -> Result<Vec<(i64, i64)>, StoreError> {
-        let gaps = self.gaps_on(path)?;
+        let gaps = self.event_log().gaps_on(path)?;
         let firsts = [1].into_iter().chain(gaps.iter().map(|gap| gap.last + 1));
         let lasts = gaps.iter().map(|gap| gap.first - 1).chain([end]);
         Ok(firsts

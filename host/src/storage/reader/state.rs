@@ -8,13 +8,10 @@ use strata_core::state::environment::Environment;
 use strata_core::state::environment::validation::validate;
 use strata_core::state::messages::{MessagePage, Messages};
 
-use super::RowReader;
 use super::bundle_page::BundlePage;
 use crate::storage::codec::{self, DecodeError, MessageBundle};
 use crate::storage::error::StoreError;
-use crate::storage::lineage::{
-    EventPath, PathSegment, StoredLineage, event_key, key_range, position_of_key,
-};
+use crate::storage::lineage::{EventPath, PathSegment, event_key, position_of_key};
 use crate::storage::rows::{KeyRange, RunRows, SnapshotRange, SnapshotSelection};
 
 /// With fewer bundles, checking them takes less time than using other threads.
@@ -45,11 +42,16 @@ pub(in crate::storage) struct SnapshotInfo {
     pub bundles: Vec<MessageBundle>,
 }
 
-impl<R: RunRows> RowReader<R> {
+/// The saved states of a run.
+pub(in crate::storage) struct SavedStates<'a, R> {
+    pub(super) rows: &'a R,
+}
+
+impl<R: RunRows> SavedStates<'_, R> {
     /// Returns the state that the run started from.
     pub(in crate::storage) fn base(&self) -> Result<Environment, StoreError> {
         Ok(self
-            .load_snapshot(&vec![PathSegment {
+            .load_newest(&vec![PathSegment {
                 lineage: self.rows.first_lineage()?,
                 after: 0,
                 until: 0,
@@ -58,25 +60,25 @@ impl<R: RunRows> RowReader<R> {
     }
 
     /// Loads the newest snapshot on a path. Returns its position, too.
-    pub(super) fn load_snapshot(&self, path: &EventPath) -> Result<(i64, Environment), StoreError> {
-        let newest = self.newest_snapshot(path)?;
+    pub(super) fn load_newest(&self, path: &EventPath) -> Result<(i64, Environment), StoreError> {
+        let newest = self.newest(path)?;
         let what = snapshot_label(newest.key);
         let pages = self.pages(&newest.bundles, MAX_MESSAGE_BYTES)?;
         let settled = pages.iter().map(|page| page.count()).sum::<usize>();
         let body = self.rows.snapshot_body(newest.key)?;
-        let body = body.ok_or_else(|| self.corrupt(format!("{what} is missing")))?;
+        let body = body.ok_or_else(|| self.rows.corrupt(format!("{what} is missing")))?;
         let decoded = body
             .verified(&[newest.key])
             .and_then(codec::decode_snapshot);
-        let (rest, env) = decoded.map_err(|e| self.decode_error(&what, e))?;
+        let (rest, env) = decoded.map_err(|e| self.rows.decode_error(&what, e))?;
         let env = Environment {
             messages: Messages::new(pages, rest),
             ..env
         };
         if settled > env.final_message_count() {
-            return Err(self.corrupt(format!("{what} has bundles of another")));
+            return Err(self.rows.corrupt(format!("{what} has bundles of another")));
         }
-        let env = validate(env).map_err(|e| self.decode_error(&what, e.into()))?;
+        let env = validate(env).map_err(|e| self.rows.decode_error(&what, e.into()))?;
         Ok((position_of_key(newest.key), env))
     }
 
@@ -102,7 +104,7 @@ impl<R: RunRows> RowReader<R> {
         );
         if room > limit.max(weight.saturating_mul(MAX_GROWTH)) {
             let room = room >> 20;
-            return Err(self.corrupt(format!(
+            return Err(self.rows.corrupt(format!(
                 "its messages would take {room} MiB, which is more than any that were saved"
             )));
         }
@@ -120,10 +122,11 @@ impl<R: RunRows> RowReader<R> {
         let what = |bundle: &MessageBundle| format!("bundle {} of messages", bundle.key);
         let read = |bundle: &MessageBundle| {
             let found = self.rows.bundle(bundle.key)?;
-            found.ok_or_else(|| self.corrupt(format!("{} is missing", what(bundle))))
+            found.ok_or_else(|| self.rows.corrupt(format!("{} is missing", what(bundle))))
         };
-        let damaged =
-            |bundle: &MessageBundle, damage: DecodeError| self.decode_error(&what(bundle), damage);
+        let damaged = |bundle: &MessageBundle, damage: DecodeError| {
+            self.rows.decode_error(&what(bundle), damage)
+        };
         let Some(pool) = pool else {
             let page = |bundle: &MessageBundle| {
                 BundlePage::from_blob(*bundle, read(bundle)?)
@@ -147,10 +150,7 @@ impl<R: RunRows> RowReader<R> {
     }
 
     /// Returns the newest snapshot on a path.
-    pub(in crate::storage) fn newest_snapshot(
-        &self,
-        path: &EventPath,
-    ) -> Result<SnapshotInfo, StoreError> {
+    pub(in crate::storage) fn newest(&self, path: &EventPath) -> Result<SnapshotInfo, StoreError> {
         for (index, piece) in path.iter().enumerate().rev() {
             // The state before the very first event counts, too.
             let first = if index == 0 { 0 } else { piece.after + 1 };
@@ -158,38 +158,32 @@ impl<R: RunRows> RowReader<R> {
                 first: event_key(piece.lineage, first),
                 last: event_key(piece.lineage, piece.until),
             };
-            if let Some(found) = self.snapshot_infos(keys, SnapshotSelection::Newest)?.pop() {
+            if let Some(found) = self.in_range(keys, SnapshotSelection::Newest)?.pop() {
                 return Ok(found);
             }
         }
-        Err(self.corrupt("the state it starts from is missing".into()))
+        Err(self.rows.corrupt("the state it starts from is missing"))
     }
 
     /// Returns the position of the first snapshot on a path after an event. If events were dropped,
     /// it replaces them.
-    pub(super) fn snapshot_after(&self, path: &EventPath, at: i64) -> Result<i64, StoreError> {
+    pub(super) fn position_after(&self, path: &EventPath, at: i64) -> Result<i64, StoreError> {
         for piece in path.iter().filter(|piece| piece.until > at) {
             let keys = KeyRange {
                 first: event_key(piece.lineage, piece.after.max(at) + 1),
                 last: event_key(piece.lineage, piece.until),
             };
-            if let Some(found) = self.snapshot_infos(keys, SnapshotSelection::Oldest)?.pop() {
+            if let Some(found) = self.in_range(keys, SnapshotSelection::Oldest)?.pop() {
                 return Ok(position_of_key(found.key));
             }
         }
-        Err(self.corrupt(format!("the state that stands for event {at} is missing")))
+        Err(self
+            .rows
+            .corrupt(format!("the state that stands for event {at} is missing")))
     }
 
-    /// Returns all snapshots of the run.
-    pub(in crate::storage) fn snapshots(&self) -> Result<Vec<SnapshotInfo>, StoreError> {
-        let mut all = Vec::new();
-        for line in self.stored_lineages()? {
-            all.append(&mut self.snapshot_infos(key_range(line.id), SnapshotSelection::All)?);
-        }
-        Ok(all)
-    }
-
-    fn snapshot_infos(
+    /// Returns snapshots in a range of keys.
+    pub(super) fn in_range(
         &self,
         keys: KeyRange,
         selection: SnapshotSelection,
@@ -201,28 +195,10 @@ impl<R: RunRows> RowReader<R> {
             infos.push(SnapshotInfo {
                 key: row.n,
                 bytes: row.bytes as u64,
-                bundles: bundles.map_err(|e| self.decode_error(&snapshot_label(row.n), e))?,
+                bundles: bundles.map_err(|e| self.rows.decode_error(&snapshot_label(row.n), e))?,
             });
         }
         Ok(infos)
-    }
-
-    /// Returns the size of a lineage's events after the newest snapshot on its path, in bytes.
-    pub(in crate::storage) fn bytes_since_snapshot(
-        &self,
-        line: &StoredLineage,
-    ) -> Result<i64, StoreError> {
-        let path = self.path_to(line, line.events)?;
-        let at = position_of_key(self.newest_snapshot(&path)?.key);
-        let mut weight = 0;
-        for piece in path.iter().filter(|piece| piece.until > at) {
-            let events = self.rows.measure_events(KeyRange {
-                first: event_key(piece.lineage, piece.after.max(at) + 1),
-                last: event_key(piece.lineage, piece.until),
-            })?;
-            weight += events.bytes;
-        }
-        Ok(weight)
     }
 }
 
@@ -266,7 +242,7 @@ mod tests {
             .build()
             .ok();
         let read = |pool: Option<&ThreadPool>| {
-            let pages = reader.read_bundles(&bundles, pool).unwrap();
+            let pages = reader.states().read_bundles(&bundles, pool).unwrap();
             pages
                 .iter()
                 .flat_map(|page| page.messages().to_vec())
@@ -295,8 +271,12 @@ mod tests {
         }
         conn.close().unwrap();
         let reader = SqliteReader::open(&directory).unwrap();
-        assert!(reader.pages(&bundles, 50 << 20).is_ok());
-        let error = reader.pages(&bundles, 40 << 20).unwrap_err().to_string();
+        assert!(reader.states().pages(&bundles, 50 << 20).is_ok());
+        let error = reader
+            .states()
+            .pages(&bundles, 40 << 20)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("its messages would take 45 MiB"), "{error}");
     }
 

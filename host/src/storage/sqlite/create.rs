@@ -6,59 +6,32 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use strata_core::state::environment::Environment;
-
-use super::SqliteLease;
-use super::write::{NewRun, begin_log, fill_new_database};
-use crate::blob::Blobs;
+use super::write::{NewRun, fill_new_database};
 use crate::storage::directory::{DATABASE, DATABASE_SIDE_FILES};
 use crate::storage::error::StoreError;
+use crate::storage::file;
 use crate::storage::group_log::log_links;
-use crate::storage::lineage::{DIRECTORY_RUN, FIRST_LINEAGE};
-use crate::storage::lock::StorageLock;
 use crate::storage::progress::ProgressFile;
-use crate::storage::{SavedDefinition, file};
 
 /// The name of a database that is not complete yet.
 pub(in crate::storage) const TEMPORARY_DATABASE: &str = ".team.db.new";
 
-impl SqliteLease {
-    /// Creates a database whose run starts from `base`, with the bytes of files.
-    pub(in crate::storage) fn create(
-        lock: StorageLock,
-        directory: &Path,
-        base: &Environment,
-        definition: &SavedDefinition,
-        blobs: &Blobs,
-    ) -> Result<Self, StoreError> {
-        let (new, path) = (directory.join(TEMPORARY_DATABASE), directory.join(DATABASE));
-        let fail = |e| StoreError::sqlite(&path, "create", e);
-        file::remove_if_exists(&new).map_err(|e| StoreError::io(&new, "replace", e))?;
-        let conn = Connection::open(&new).map_err(fail)?;
-        let run = NewRun {
-            run: DIRECTORY_RUN,
-            lineage: FIRST_LINEAGE,
-            base,
-            definition,
-            blobs,
-        };
-        fill_new_database(&conn, &run).map_err(fail)?;
-        conn.close().map_err(|(_, e)| fail(e))?;
-        remove_leftovers(directory)?;
-        // The progress file comes first, since the database expects a log as soon as it has its
-        // name.
-        ProgressFile::create(directory)?;
-        let publish = || {
-            File::open(&new)?.sync_all()?;
-            std::fs::rename(&new, &path)
-        };
-        publish().map_err(|e| StoreError::io(&path, "create", e))?;
-        // The name becomes durable with the first full append. Nothing can be lost before that.
-        let store = Self::open(lock, directory, DIRECTORY_RUN.0)?;
-        store.progress.open()?;
-        begin_log(&store.reader.rows.conn).map_err(fail)?;
-        Ok(store)
-    }
+/// Creates the database of a directory, with a run in it.
+pub(super) fn create_database(directory: &Path, run: &NewRun<'_>) -> Result<(), StoreError> {
+    let (new, path) = (directory.join(TEMPORARY_DATABASE), directory.join(DATABASE));
+    let fail = |e| StoreError::sqlite(&path, "create", e);
+    file::remove_if_exists(&new).map_err(|e| StoreError::io(&new, "replace", e))?;
+    let conn = Connection::open(&new).map_err(fail)?;
+    fill_new_database(&conn, run).map_err(fail)?;
+    conn.close().map_err(|(_, e)| fail(e))?;
+    remove_leftovers(directory)?;
+    // The progress file comes first, since the database expects a log as soon as it has its name.
+    ProgressFile::create(directory)?;
+    let publish = || {
+        File::open(&new)?.sync_all()?;
+        std::fs::rename(&new, &path)
+    };
+    publish().map_err(|e| StoreError::io(&path, "create", e))
 }
 
 /// Removes the files that a previous database left behind, and syncs the directory. Otherwise,

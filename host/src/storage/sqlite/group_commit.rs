@@ -160,10 +160,10 @@ impl SqliteLease {
             events,
         } = entry;
         // Before a team switches to another lineage, it syncs the events of the previous one.
-        if lineage != self.lineage.id {
+        if lineage != self.current.line().id {
             return Ok(());
         }
-        let last = self.lineage.events;
+        let last = self.current.line().events;
         let Ok(known) = usize::try_from(last.saturating_add(1).saturating_sub(first)) else {
             return Err(link.corrupt(format!(
                 "the database ends with event {last}, this goes on with event {first}"

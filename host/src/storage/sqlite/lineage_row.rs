@@ -1,5 +1,5 @@
-//! The row of the current lineage: how a new lineage is created, and when the row is written, which
-//! says where the lineage ends. That is not done with each event, since readers find the events
+//! Writes the row of the current lineage, which says where the lineage ends, and moves the log into the
+//! database. That is not done with each event, since readers find the events
 //! after it.
 //!
 //! The database file itself, without its log, never contains an event that the row in it does not
@@ -10,9 +10,9 @@ use rusqlite::Connection;
 
 use super::SqliteLease;
 use super::wal_checkpoint::{WalCheckpointMode, log_pages, move_log};
+use crate::storage::current_lineage::CurrentLineage;
 use crate::storage::error::StoreError;
 use crate::storage::lineage::StoredLineage;
-use crate::storage::rows::RunRows;
 
 /// Disables automatic checkpoints, so that only `SqliteLease::commit_with_row` moves the log into the
 /// database.
@@ -38,7 +38,7 @@ impl SqliteLease {
 
     /// Notes that the row was written, and moves the log into the database if it is long.
     pub(super) fn note_row_written(&mut self, line: &StoredLineage) {
-        self.lineage_row = line.clone();
+        self.current.note_row_written(line);
         if let Err(error) = self.move_log_if_long() {
             // What was committed is safe in the log. The next write of the row tries again.
             tracing::debug!("the log stays as long as it is: {error}");
@@ -47,22 +47,28 @@ impl SqliteLease {
 
     /// Writes the row if it lags behind.
     pub(super) fn write_row_if_behind(&mut self) -> Result<(), StoreError> {
-        let line = self.lineage.clone();
-        if line == self.lineage_row {
-            Ok(())
-        } else {
-            self.commit_with_row(&line, |_| Ok(()))
+        match self.current.row_behind() {
+            Some(line) => self.commit_with_row(&line, |_| Ok(())),
+            None => Ok(()),
         }
     }
 
     /// Makes a lineage the current one.
-    pub(super) fn continue_with(&mut self, line: StoredLineage) -> Result<(), StoreError> {
-        self.snapshot = self
-            .reader
-            .newest_snapshot(&self.reader.path_to(&line, line.events)?)?;
-        self.lineage_row = self.reader.rows.lineage(line.id)?;
-        (self.lineage, self.checkpoint_positions) = (line, None);
+    pub(super) fn continue_with(&mut self, lineage: i64) -> Result<(), StoreError> {
+        self.current = CurrentLineage::load(&self.reader, lineage)?;
         Ok(())
+    }
+
+    /// Sets the size at which the log is moved into the database, in pages.
+    #[cfg(test)]
+    pub(in crate::storage) fn limit_log(&mut self, pages: u32) {
+        self.max_log_pages = pages;
+    }
+
+    /// Returns how many pages the log has.
+    #[cfg(test)]
+    pub(in crate::storage) fn log_length(&self) -> u32 {
+        log_pages(&self.reader.rows.conn).unwrap()
     }
 
     fn move_log_if_long(&self) -> rusqlite::Result<()> {
@@ -98,6 +104,7 @@ mod tests {
     use super::*;
     use crate::storage::conformance::{pseudorandom, replay};
     use crate::storage::lineage::{FIRST_LINEAGE, MAX_BYTES_BEHIND, MAX_EVENTS_BEHIND};
+    use crate::storage::rows::RunRows;
     use crate::storage::script::{definition, scripted_run};
     use crate::storage::{
         Durability, Lease, Reader, ReplacePolicy, SqliteReader, StateSelector, StorageDirectory,
@@ -158,9 +165,9 @@ mod tests {
             let record = std::slice::from_ref(record);
             store.append(record, Durability::Process).unwrap();
         }
-        assert_ne!(store.lineage_row, store.lineage);
+        assert_ne!(store.current.row_behind(), None);
         let reader = SqliteReader::open(&directory).unwrap();
-        assert_eq!(reader.selected_lineage().unwrap(), store.lineage);
+        assert_eq!(&reader.selected_lineage().unwrap(), store.current.line());
         assert_eq!(
             reader.load(&StateSelector::Head).unwrap(),
             store.load(&StateSelector::Head).unwrap()
@@ -171,7 +178,7 @@ mod tests {
                 reader.rows.lineage(FIRST_LINEAGE).unwrap(),
                 reader.selected_lineage().unwrap()
             ),
-            (store.lineage.clone(), store.lineage.clone())
+            (store.current.line().clone(), store.current.line().clone())
         );
     }
 
@@ -202,10 +209,10 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let (_directory, mut store) = created(&temp);
         store.append(&records[..5], Durability::Process).unwrap();
-        assert_eq!(store.lineage_row.events, 0);
-        store.lineage.bytes_since_snapshot += MAX_BYTES_BEHIND;
+        assert!(store.current.row_behind().is_some());
+        store.current.add_bytes(MAX_BYTES_BEHIND);
         store.append(&records[5..6], Durability::Process).unwrap();
-        assert_eq!(store.lineage_row.events, 6);
+        assert_eq!(store.current.row_behind(), None);
     }
 
     #[test]
@@ -215,10 +222,8 @@ mod tests {
         let (_directory, mut store) = created(&temp);
         store.append(&records[..5], Durability::Process).unwrap();
         store.write_row_if_behind().unwrap();
-        (
-            store.lineage.bytes_since_snapshot,
-            store.lineage_row.bytes_since_snapshot,
-        ) = (10 << 20, 10 << 20);
+        store.current.add_bytes(10 << 20);
+        store.write_row_if_behind().unwrap();
         let mut env = replay(&records[..5]);
         env.idea = format!("{:?}", pseudorandom(3, 100_000));
         store.limit_pages(1);
@@ -227,9 +232,9 @@ mod tests {
             Err(StoreError::Full { .. })
         ));
         store.limit_pages(u32::MAX - 1);
-        store.lineage.bytes_since_snapshot += MAX_BYTES_BEHIND;
+        store.current.add_bytes(MAX_BYTES_BEHIND);
         store.append(&records[5..6], Durability::Process).unwrap();
-        assert_eq!(store.lineage_row.events, 6);
+        assert_eq!(store.current.row_behind(), None);
     }
 
     #[test]

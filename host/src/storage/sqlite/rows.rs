@@ -158,10 +158,6 @@ impl SqliteRows {
     fn read_error(&self, source: rusqlite::Error) -> StoreError {
         StoreError::sqlite(&self.path, "read", source)
     }
-
-    fn decode_error(&self, what: &str, damage: DecodeError) -> StoreError {
-        StoreError::undecodable(&self.path, what, damage)
-    }
 }
 
 impl RunRows for SqliteRows {

@@ -196,7 +196,7 @@ mod tests {
                 .unwrap();
             let so_far = replay(&records[..until]);
             store.save_snapshot(&so_far).unwrap();
-            let newest = &store.snapshot.bundles;
+            let newest = store.current.bundles();
             assert_eq!(message_count(newest), so_far.final_message_count());
             assert_eq!(
                 store.reader.snapshots().unwrap().pop().unwrap().bundles,
@@ -249,9 +249,9 @@ mod tests {
             .unwrap();
         store.save_snapshot(&env).unwrap();
         assert!(
-            store.snapshot.bundles.len() > 2 * 64,
+            store.current.bundles().len() > 2 * 64,
             "{}",
-            store.snapshot.bundles.len()
+            store.current.bundles().len()
         );
         assert_eq!(store.load(&StateSelector::Head).unwrap().base, env);
     }

@@ -6,8 +6,11 @@
 
 use rusqlite::Connection;
 
-use super::SqliteLease;
+use super::rows::SqliteReader;
+use super::write::SYNCHRONOUS;
 use crate::storage::error::StoreError;
+use crate::storage::lineage::StoredLineage;
+use crate::storage::progress::ProgressFile;
 use crate::storage::schema;
 
 /// How the log is moved: the mode of an SQLite checkpoint.
@@ -66,55 +69,41 @@ pub(super) fn move_log(conn: &Connection, how: WalCheckpointMode) -> rusqlite::R
     moved
 }
 
-impl SqliteLease {
-    /// Sets the size at which the log is moved into the database, in pages.
-    #[cfg(test)]
-    pub(in crate::storage) fn limit_log(&mut self, pages: u32) {
-        self.max_log_pages = pages;
+/// Called before each change. At the first one, it makes sure that the loss of the log would be
+/// noticed. `line` is the current lineage.
+pub(super) fn ensure_log_started(
+    reader: &SqliteReader,
+    progress: &ProgressFile,
+    line: &StoredLineage,
+) -> Result<(), StoreError> {
+    if progress.is_open() {
+        return Ok(());
     }
-
-    /// Returns how many pages the log has.
-    #[cfg(test)]
-    pub(in crate::storage) fn log_length(&self) -> u32 {
-        log_pages(&self.reader.rows.conn).unwrap()
-    }
-
-    /// Called before each change. At the first one, it makes sure that the loss of the log would be
-    /// noticed.
-    pub(super) fn ensure_log_started(&self) -> Result<(), StoreError> {
-        if self.progress.is_open() {
-            return Ok(());
+    let conn = &reader.rows.conn;
+    let fail = |e| reader.error("write", e);
+    // The rows of other runs may have stayed behind when a process was killed. They are read
+    // before anything is changed, so that a damaged row leaves everything as it is.
+    let others = reader.lineages_of_others()?;
+    // The progress file comes first, since readers of a database that expects a log require it.
+    progress.open()?;
+    // With an empty log, SQLite has nothing to sync before the database.
+    let is_new = log_pages(conn).map_err(fail)? == 0;
+    let synchronous = if is_new { "off" } else { SYNCHRONOUS };
+    conn.pragma_update(None, "synchronous", synchronous)
+        .map_err(fail)?;
+    let update_rows = || {
+        line.update(conn)?;
+        others.iter().try_for_each(|line| line.update(conn))
+    };
+    let begun = update_rows().and_then(|()| move_log(conn, WalCheckpointMode::Full));
+    conn.pragma_update(None, "synchronous", SYNCHRONOUS)
+        .map_err(fail)?;
+    if begun.map_err(fail)? {
+        if is_new {
+            schema::sync_database(&reader.rows.path)?;
         }
-        let conn = &self.reader.rows.conn;
-        let fail = |e| self.reader.error("write", e);
-        // The rows of other runs may have stayed behind when a process was killed. They are read
-        // before anything is changed, so that a damaged row leaves everything as it is.
-        let others = self.reader.lineages_of_others()?;
-        // The progress file comes first, since readers of a database that expects a log require it.
-        self.progress.open()?;
-        // With an empty log, SQLite has nothing to sync before the database.
-        let is_new = log_pages(conn).map_err(fail)? == 0;
-        let synchronous = if is_new {
-            "off"
-        } else {
-            super::write::SYNCHRONOUS
-        };
-        conn.pragma_update(None, "synchronous", synchronous)
-            .map_err(fail)?;
-        let update_rows = || {
-            self.lineage.update(conn)?;
-            others.iter().try_for_each(|line| line.update(conn))
-        };
-        let begun = update_rows().and_then(|()| move_log(conn, WalCheckpointMode::Full));
-        conn.pragma_update(None, "synchronous", super::write::SYNCHRONOUS)
-            .map_err(fail)?;
-        if begun.map_err(fail)? {
-            if is_new {
-                schema::sync_database(&self.reader.rows.path)?;
-            }
-            self.progress.mark_synced();
-            self.progress.flush();
-        }
-        Ok(())
+        progress.mark_synced();
+        progress.flush();
     }
+    Ok(())
 }

@@ -148,7 +148,7 @@ fn what_was_appended_in_full_survives_a_loss_of_power() {
                 (safe, blob) = (next, new_blob.or(blob));
             }
             at = next;
-            others.append(&records[others.store.lineage.events as usize..][..1]);
+            others.append(&records[others.store.current.line().events as usize..][..1]);
             if chance.random_bool(0.1) && safe > 0 {
                 let (opened, left) = disk.after_loss(chance.random());
                 check_recovered(&opened, &records[..at], safe, blob.as_ref());
