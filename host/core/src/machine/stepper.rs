@@ -1,11 +1,13 @@
 //! The stepper: decides what a team does next, and applies what happened to its environment.
 //!
-//! `next` decides and changes nothing; `apply` changes and decides nothing. The submodules hold the
-//! parts of both, one subject each.
+//! `next` decides and changes nothing; `apply` changes and decides nothing. The stepper owns the state
+//! and the indexes of it. The parts of both are functions of the submodules, one subject each, over
+//! what they need of these: most need only the team with its environment (`team_state`).
 
 mod apply;
-mod checks;
+mod calls;
 mod commit;
+mod conflict;
 mod event_builders;
 mod files;
 mod fork;
@@ -14,7 +16,9 @@ mod human_requests;
 mod joins;
 mod memory_index;
 mod ready_index;
+mod results;
 mod role_calls;
+mod team_state;
 mod tool_calls;
 mod turns;
 
@@ -25,10 +29,11 @@ use crate::machine::effect::{Effect, Invocation};
 use crate::record::event::{Event, RunEnded, Status, StepStarted};
 use crate::record::host_call::{CallPolicy, RecordedCallUse};
 use crate::record::id::{Digest, RoleId, Slot};
+use crate::record::message::Message;
 use crate::record::rules::Thinker;
 use crate::record::spending::Amount;
 use crate::record::turn::ToolRef;
-use crate::record::work::{CallKey, Work};
+use crate::record::work::{ActivationKey, CallKey, Work};
 use crate::state::activation::{Activation, CallProgress, OpenCall};
 use crate::state::budget::{BudgetScope, charged_slot};
 use crate::state::environment::Environment;
@@ -36,25 +41,29 @@ use crate::state::environment::activations::called_key;
 use crate::state::environment::routing::AddressBook;
 use crate::team::{OnFault, React, Role, Team};
 
-pub use checks::IllegalEvent;
-pub use commit::conflict_message;
+use commit::step_committed_event;
+pub use conflict::conflict_message;
+use conflict::step_conflict;
 pub use event_builders::retry_policy;
 pub use files::FILES_SCOPE;
+use human_requests::due_event;
 pub use human_requests::may_have_had_request;
+use joins::join_released_event;
 use memory_index::MemoryIndex;
 use ready_index::{ReadyIndex, RoleStatus};
 use role_calls::{idempotency_prefix, is_role_busy};
+pub use team_state::IllegalEvent;
+use team_state::TeamState;
 use tool_calls::startable_tool_calls;
+use turns::turn_limit_event;
 
 /// A team with its environment.
 #[derive(Clone, Debug)]
 pub struct Stepper {
-    /// The team as its file defines it now.
+    /// The team as its file defines it now. The team of the state differs from it only while events
+    /// are applied that were recorded under other rules.
     defined_team: Arc<Team>,
-    /// The team under the rules of the environment. It differs from `defined_team` only
-    /// while events are applied that were recorded under other rules.
-    team: Arc<Team>,
-    env: Environment,
+    state: TeamState,
     /// An index of the roles that take part, so that not every role has to be examined.
     ready_index: ReadyIndex,
     address_book: Arc<AddressBook>,
@@ -71,8 +80,7 @@ impl Stepper {
         let address_book = Arc::new(AddressBook::new(&team, env.own_messages));
         Self {
             defined_team: team,
-            team: under,
-            env,
+            state: TeamState { team: under, env },
             ready_index,
             address_book,
             memory_index: MemoryIndex::default(),
@@ -86,17 +94,17 @@ impl Stepper {
 
     /// Returns the environment.
     pub fn into_env(self) -> Environment {
-        self.env
+        self.state.env
     }
 
     /// Returns the team under the rules with which the run was last started or resumed.
     pub fn team(&self) -> &Arc<Team> {
-        &self.team
+        &self.state.team
     }
 
     /// Returns the environment.
     pub fn env(&self) -> &Environment {
-        &self.env
+        &self.state.env
     }
 
     /// Returns what is to be done next. Before the run is started, that is to wait for its start.
@@ -108,13 +116,13 @@ impl Stepper {
     /// seconds; once `goes_on` returns false this is given up and `Effect::Wait` is returned. The
     /// caller is then expected to end the run.
     pub fn next_while(&self, goes_on: &dyn Fn() -> bool) -> Effect {
-        if self.env.run.0.is_empty() {
+        if self.state.env.run.0.is_empty() {
             return Effect::Wait;
         }
-        if self.env.status != Status::Running {
-            return Effect::Halt(self.env.status);
+        if self.state.env.status != Status::Running {
+            return Effect::Halt(self.state.env.status);
         }
-        if self.env.is_step_open {
+        if self.state.env.is_step_open {
             self.next_within_step(goes_on)
         } else {
             self.next_between_steps()
@@ -122,7 +130,8 @@ impl Stepper {
     }
 
     fn next_between_steps(&self) -> Effect {
-        if let Some(event) = self.join_released_event() {
+        if let Some(event) = join_released_event(&self.state, &self.ready_index, &self.address_book)
+        {
             return Effect::Record(event);
         }
         let roles = self.due_roles();
@@ -130,15 +139,16 @@ impl Stepper {
             return self.wait_or_end();
         }
         if self
+            .state
             .team
             .policy
             .max_steps
-            .is_some_and(|max| self.env.step >= max)
+            .is_some_and(|max| self.state.env.step >= max)
         {
             return Effect::Record(self.run_ended_event(Status::StepLimit));
         }
         Effect::Record(Event::StepStarted(StepStarted {
-            step: self.env.step,
+            step: self.state.env.step,
             roles,
         }))
     }
@@ -147,15 +157,22 @@ impl Stepper {
     /// A fault takes precedence over an open request, because it must be fixed whatever the answer
     /// is.
     fn wait_or_end(&self) -> Effect {
-        let leaving = self.env.outbox.first();
+        let leaving = self.state.env.outbox.first();
         if leaving.is_some_and(|outbound| outbound.failed.is_none()) {
             return Effect::Wait;
         }
-        let status = if self.env.failed_calls(&self.team).next().is_some() || leaving.is_some() {
+        let status = if self
+            .state
+            .env
+            .failed_calls(&self.state.team)
+            .next()
+            .is_some()
+            || leaving.is_some()
+        {
             self.failure_status()
-        } else if self.env.open_requests().next().is_some() {
+        } else if self.state.env.open_requests().next().is_some() {
             Status::Waiting
-        } else if self.env.is_drained() {
+        } else if self.state.env.is_drained() {
             Status::Done
         } else {
             Status::Stalled
@@ -170,7 +187,7 @@ impl Stepper {
         match status {
             Status::Done | Status::Stalled | Status::Waiting => true,
             Status::Failed | Status::InDoubt => {
-                self.team.policy.on_fault == OnFault::Park && self.env.outbox.is_empty()
+                self.state.team.policy.on_fault == OnFault::Park && self.state.env.outbox.is_empty()
             }
             _ => false,
         }
@@ -198,21 +215,21 @@ impl Stepper {
     }
 
     fn next_within_step(&self, goes_on: &dyn Fn() -> bool) -> Effect {
-        if let Some(event) = self.due_event() {
+        if let Some(event) = due_event(&self.state, &self.ready_index) {
             return Effect::Record(event);
         }
         let count = |stand| self.ready_index.count(stand);
         let affords = |(call, _): &(CallKey, OpenCall<'_>)| self.exhausted_budget(*call).is_none();
         if let Some((call, open)) = self.ready_calls().find(affords) {
             // A role that waits before a retry does not hold up the others.
-            if let Some(event) = self.turn_limit_event(call, open) {
+            if let Some(event) = turn_limit_event(&self.state.team, call, open) {
                 return Effect::Record(event);
             }
             if called_key(call.activation(), call.work).is_some() {
                 let started = self.call_started_event(&self.build_invocation(call, open));
                 return Effect::Record(started);
             }
-            if self.ready_index.running_calls() >= self.team.policy.max_parallel.max(1) {
+            if self.ready_index.running_calls() >= self.state.team.policy.max_parallel.max(1) {
                 return Effect::Wait;
             }
             return Effect::Call(self.build_invocation(call, open));
@@ -222,24 +239,32 @@ impl Stepper {
         }
         // A fault takes precedence over a used-up budget, because it must be fixed whatever is
         // paid.
-        if self.ready_index.has_failed_calls() && self.team.policy.on_fault == OnFault::Stop {
+        if self.ready_index.has_failed_calls() && self.state.team.policy.on_fault == OnFault::Stop {
             return Effect::Record(self.run_ended_event(self.failure_status()));
         }
         if count(RoleStatus::Ready) > 0 {
             return Effect::Record(self.run_ended_event(Status::OutOfBudget));
         }
-        if self.waits_for_humans() {
+        if self.ready_index.waits_for_humans() {
             return self.wait_or_end();
         }
-        self.step_conflict()
+        step_conflict(&self.state, &self.ready_index)
             .map(Event::StepConflicted)
-            .or_else(|| self.step_committed_event(goes_on))
+            .or_else(|| {
+                step_committed_event(&self.state, &self.ready_index, &self.address_book, goes_on)
+            })
             .map_or(Effect::Wait, Effect::Record)
     }
 
     /// Returns the status of a run that is stopped by faults. A call in doubt takes precedence.
     fn failure_status(&self) -> Status {
-        if self.env.writes_in_doubt(&self.team).next().is_some() {
+        if self
+            .state
+            .env
+            .writes_in_doubt(&self.state.team)
+            .next()
+            .is_some()
+        {
             Status::InDoubt
         } else {
             Status::Failed
@@ -251,9 +276,9 @@ impl Stepper {
         let activations = self
             .ready_index
             .ready()
-            .flat_map(|id| self.env.activations_of(id));
+            .flat_map(|id| self.state.env.activations_of(id));
         activations.flat_map(move |(key, activation)| {
-            let role = self.team.role(key.role);
+            let role = self.state.team.role(key.role);
             let current = activation
                 .current_work(role)
                 .filter(|work| *work != Work::Answer);
@@ -268,7 +293,9 @@ impl Stepper {
                     let open = activation.open_call(role, work)?;
                     let is_held_up = || {
                         let to = called_key(key, work);
-                        to.is_some_and(|to| is_role_busy(&self.team, &self.env, to.role))
+                        to.is_some_and(|to| {
+                            is_role_busy(&self.state.team, &self.state.env, to.role)
+                        })
                     };
                     let is_ready = open.phase.is_ready() && !is_held_up();
                     is_ready.then_some((CallKey::in_activation(key, work), open))
@@ -278,7 +305,7 @@ impl Stepper {
 
     /// Returns what the next attempt of a call does with the recorded host calls of earlier ones.
     pub fn call_reuse(&self, progress: &CallProgress) -> RecordedCallUse {
-        match self.env.call_policy {
+        match self.state.env.call_policy {
             _ if progress.was_suspended => RecordedCallUse::Reuse,
             CallPolicy::Reuse => RecordedCallUse::Reuse,
             CallPolicy::Fresh => RecordedCallUse::Fresh,
@@ -289,9 +316,10 @@ impl Stepper {
 
     /// Returns whose budget, if any, does not allow a call to be made.
     fn exhausted_budget(&self, call: CallKey) -> Option<BudgetScope> {
-        let exhausted = self
-            .env
-            .exhausted_budget(&self.team, call.role, call.work, Amount::ZERO);
+        let exhausted =
+            self.state
+                .env
+                .exhausted_budget(&self.state.team, call.role, call.work, Amount::ZERO);
         // An action whose own budget is used up may still do something that costs nothing.
         exhausted.filter(|scope| !matches!(scope, BudgetScope::Action(_)))
     }
@@ -299,15 +327,16 @@ impl Stepper {
     /// Returns whose budgets do not allow open activations to continue.
     pub fn exhausted_budgets(&self) -> impl Iterator<Item = BudgetScope> {
         let ready = self
+            .state
             .env
-            .open_calls(&self.team)
+            .open_calls(&self.state.team)
             .filter(|(_, open)| open.phase.is_ready());
         ready.filter_map(|(call, _)| self.exhausted_budget(call))
     }
 
     /// Returns the next attempt of a call, if it can be made.
     pub fn next_invocation(&self, call: CallKey) -> Option<Invocation> {
-        let open = self.env.open_call(&self.team, call)?;
+        let open = self.state.env.open_call(&self.state.team, call)?;
         open.phase
             .is_ready()
             .then(|| self.build_invocation(call, open))
@@ -328,10 +357,15 @@ impl Stepper {
             _ => None,
         };
         let idempotency_key = |run: &str| {
-            let base = idempotency_prefix(&self.team, &self.env, run, call.activation());
+            let base =
+                idempotency_prefix(&self.state.team, &self.state.env, run, call.activation());
             activation.idempotency_key(&base, work)
         };
-        let key_prefix = self.env.lineage.idempotency_run(&self.env.run.0);
+        let key_prefix = self
+            .state
+            .env
+            .lineage
+            .idempotency_run(&self.state.env.run.0);
         Invocation {
             role: id,
             via,
@@ -346,7 +380,7 @@ impl Stepper {
                 Vec::new()
             },
             idempotency_key: idempotency_key(&key_prefix),
-            seed: idempotency_key(&self.env.run.0),
+            seed: idempotency_key(&self.state.env.run.0),
             arguments: match work {
                 Work::ToolCall { turn, call, .. } => activation
                     .turns
@@ -354,27 +388,45 @@ impl Stepper {
                     .and_then(|turn| turn.arguments(call as usize)),
                 _ => None,
             },
-            news: self.env.resolve(&activation.news),
+            news: self.state.env.resolve(&activation.news),
             outputs: activation
                 .done
                 .iter()
-                .map(|done| self.env.message(done.output.message).clone())
+                .map(|done| self.state.env.message(done.output.message).clone())
                 .collect(),
         }
     }
 
     /// Returns the component that makes a call, if one does.
     pub fn component(&self, id: RoleId, work: Work) -> Option<&Digest> {
-        self.env
-            .components
-            .get(&component_slot(self.team.role(id), id, work)?)
+        self.state.component(id, work)
+    }
+
+    /// Fails if the event refers to a role, an action or a slot that the team does not have.
+    pub fn ensure_names_exist(&self, event: &Event) -> Result<(), IllegalEvent> {
+        self.state.ensure_names_exist(event)
+    }
+
+    /// Returns the same as `Environment::recent_memory`, at a cost that does not grow with the memory.
+    pub fn recent_memory(
+        &mut self,
+        key: ActivationKey,
+        label: Option<&str>,
+        limit: usize,
+    ) -> Vec<Arc<Message>> {
+        self.memory_index
+            .recent_memory(&self.state.env, key, label, limit)
     }
 
     /// Returns the event that ends the run with this status.
     pub fn run_ended_event(&self, status: Status) -> Event {
         // Between steps the state is that of the last checkpoint.
-        let checkpoint = self.env.is_step_open.then(|| self.env.next_checkpoint_id());
-        let parent = self.env.checkpoint.clone();
+        let checkpoint = self
+            .state
+            .env
+            .is_step_open
+            .then(|| self.state.env.next_checkpoint_id());
+        let parent = self.state.env.checkpoint.clone();
         Event::RunEnded(RunEnded {
             status,
             checkpoint,

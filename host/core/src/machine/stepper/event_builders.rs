@@ -6,20 +6,24 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::Stepper;
+use super::calls::unassignable_task;
 use super::tool_calls::limit_calls;
+use super::{Stepper, fork, human_requests};
 use crate::machine::effect::Invocation;
+use crate::record::edit::Edit;
 use crate::record::event::{
     AttemptEvent, CallFailed, CallFinished, CallStarted, Event, MessageSent, RunResumed, RunStarted,
 };
 use crate::record::fault::{Fault, FaultHandling, FaultKind, Retryability};
 use crate::record::host_call::{CallOutcome, CallPolicy, HostCall, RecordedCallUse, WriteResult};
-use crate::record::id::{Digest, MessageId, RunId, Slot};
+use crate::record::id::{Digest, MessageId, RequestId, RunId, Slot};
 use crate::record::message::{IDEA_LABEL, IDEMPOTENCY_KEY, Message, TO_ALL};
 use crate::record::money::Usd;
+use crate::record::request::{HumanAnswer, HumanRequest};
 use crate::record::rules::Rules;
+use crate::record::spending::Account;
 use crate::record::turn::{ToolRef, TurnReply};
-use crate::record::work::{CallKey, CallResult, Task, Work};
+use crate::record::work::{CallKey, CallResult, Work};
 use crate::state::activation::{Addressing, CallProgress, Phase};
 use crate::state::environment::routing::{RouteInput, route};
 use crate::team::condition::WorkBudget;
@@ -42,18 +46,18 @@ impl Stepper {
         Event::RunStarted(RunStarted {
             run,
             idea,
-            parts: self.env.idea_parts.clone(),
-            budget: self.team.policy.budget,
+            parts: self.state.env.idea_parts.clone(),
+            budget: self.state.team.policy.budget,
             components,
             routed: self.route_from_outside(&message),
-            checkpoint: self.env.next_checkpoint_id(),
+            checkpoint: self.state.env.next_checkpoint_id(),
             rules: Rules::from_team(&self.defined_team),
         })
     }
 
     /// Returns the event that resumes a run. It lists the finished calls of open activations.
     pub fn run_resumed_event(&self, budget: Option<Usd>, calls: CallPolicy) -> Event {
-        self.run_resumed_event_with_spent(self.env.spent, budget, calls)
+        self.run_resumed_event_with_spent(self.state.env.spent, budget, calls)
     }
 
     /// Returns the event that resumes a run when other lineages have spent money as well. `spent`
@@ -65,7 +69,7 @@ impl Stepper {
         calls: CallPolicy,
     ) -> Event {
         let mut finished = Vec::new();
-        for (key, activation) in self.env.activations() {
+        for (key, activation) in self.state.env.activations() {
             let calls = activation.done.iter();
             finished.extend(calls.map(|done| CallKey::in_activation(key, done.work)));
             let tool_calls = activation.tool_calls();
@@ -73,13 +77,13 @@ impl Stepper {
             finished.extend(made.map(|(work, _)| CallKey::in_activation(key, work)));
         }
         Event::RunResumed(RunResumed {
-            checkpoint: self.env.checkpoint.clone(),
-            step: self.env.step,
+            checkpoint: self.state.env.checkpoint.clone(),
+            step: self.state.env.step,
             budget,
             call_policy: calls,
             finished,
             rules: Rules::from_team(&self.defined_team),
-            spent: spent.max(self.env.spent),
+            spent: spent.max(self.state.env.spent),
         })
     }
 
@@ -91,14 +95,16 @@ impl Stepper {
             .meta
             .get(IDEMPOTENCY_KEY)
             .filter(|key| !matches!(key.as_str(), "null" | "\"\""))?;
-        let known = self.memory_index.first_with_key(&self.env, key.as_str())?;
-        Some(&self.env.message(known).id)
+        let known = self
+            .memory_index
+            .first_with_key(&self.state.env, key.as_str())?;
+        Some(&self.state.env.message(known).id)
     }
 
     /// Returns the event of a message from outside, e.g. from the operator. It gets its id here,
     /// and has no sender in the team, whatever it claims.
     pub fn message_sent_event(&self, mut message: Message) -> Event {
-        message.id = self.env.next_external_message_id();
+        message.id = self.state.env.next_external_message_id();
         message.move_claims_to_meta();
         if message.send_to.is_empty() {
             message.send_to.push(TO_ALL.into());
@@ -121,7 +127,7 @@ impl Stepper {
         };
         // Only senders in the team have routes, so no condition is evaluated.
         route(
-            &self.team,
+            &self.state.team,
             &self.address_book,
             input,
             &mut WorkBudget::default(),
@@ -145,8 +151,9 @@ impl Stepper {
     /// without the recorded host calls.
     fn forgotten_writes(&self, call: &Invocation) -> Vec<String> {
         let open = self
+            .state
             .env
-            .open_call(&self.team, call.key())
+            .open_call(&self.state.team, call.key())
             .filter(|_| call.call_reuse == RecordedCallUse::Fresh);
         let begun = open.map_or(&[][..], |open| &open.progress.external_writes);
         let recorded = begun
@@ -157,6 +164,34 @@ impl Stepper {
             .collect()
     }
 
+    /// Returns the id of the request that an open call makes after `before` others.
+    pub fn request_id(&self, call: CallKey, before: u32) -> Option<RequestId> {
+        human_requests::request_id(&self.state, call, before)
+    }
+
+    /// Returns the event that ends the current attempt of a call because it asks a human, or `None`
+    /// if it is not running.
+    pub fn request_opened_event(&self, call: CallKey, request: HumanRequest) -> Option<Event> {
+        human_requests::request_opened_event(&self.state, call, request)
+    }
+
+    /// Returns the event with the answer to an open request, or `None` if there is no such request
+    /// or the answer is none that it can have.
+    pub fn request_answered_event(&self, id: &RequestId, answer: HumanAnswer) -> Option<Event> {
+        human_requests::request_answered_event(&self.state, id, answer)
+    }
+
+    /// Returns the event that starts another lineage with this state, or `None` if the state is not
+    /// that of a checkpoint. `account` is that of all lineages together.
+    pub fn forked_event(
+        &self,
+        lineage: String,
+        edits: Vec<Edit>,
+        account: Account,
+    ) -> Option<Event> {
+        fork::forked_event(&self.state.env, lineage, edits, account)
+    }
+
     /// Returns the event that ends the current attempt of a call, or `None` if it is not running.
     /// An invalid result becomes a fault. The model and the cost of a reply are those of the
     /// recorded host call.
@@ -165,11 +200,11 @@ impl Stepper {
         call: CallKey,
         result: Result<CallResult, Fault>,
     ) -> Option<Event> {
-        let open = self.env.open_call(&self.team, call)?;
+        let open = self.state.env.open_call(&self.state.team, call)?;
         if *open.phase != Phase::Running {
             return None;
         }
-        let role = self.team.role(call.role);
+        let role = self.state.team.role(call.role);
         let attempt = open.progress.attempts;
         let limited = result.map(|finished| match finished {
             CallResult::Replied(mut reply) => {
@@ -188,7 +223,7 @@ impl Stepper {
             }
             Err(fault) => mention_defective_reply(fault, &open.progress.recorded_calls),
         };
-        let digest = self.component(call.role, call.work).cloned();
+        let digest = self.state.component(call.role, call.work).cloned();
         // A call in doubt is not retried automatically.
         let retry_ms = if open.progress.leaves_writes_in_doubt() {
             None
@@ -275,16 +310,6 @@ fn validate_result(role: &Role, finished: CallResult) -> Result<CallResult, Faul
 fn excerpt(text: &str) -> String {
     const MAX_CHARS: usize = 200;
     text.chars().take(MAX_CHARS).collect()
-}
-
-/// Returns the first task that no worker of the role can carry out.
-pub(super) fn unassignable_task<'a>(role: &Role, tasks: &'a [Task]) -> Option<&'a Task> {
-    let workers = || role.actions.iter().skip(1);
-    let done = |task: &Task| match &task.action {
-        Some(name) => workers().any(|action| action.name == *name),
-        None => workers().next().is_some(),
-    };
-    tasks.iter().find(|task| !done(task))
 }
 
 /// Returns how often the calls of a role are retried.

@@ -3,8 +3,7 @@
 
 use alloc::string::String;
 
-use super::Stepper;
-use super::checks::{ApplyResult, ensure};
+use super::team_state::{ApplyResult, TeamState, ensure};
 use crate::record::event::{AttemptEvent, DoubtSettled, HostCalled, MoneyReserved};
 use crate::record::host_call::{
     AnswerSource, CallOutcome, DoubtResolution, ExternalWrite, HostCall, WriteResult,
@@ -15,123 +14,129 @@ use crate::record::work::CallKey;
 use crate::state::activation::Phase;
 use crate::state::budget::charged_slot;
 
-impl Stepper {
-    /// Applies an event about host calls.
-    pub(super) fn apply_host_call_event(
-        &mut self,
-        call: CallKey,
-        event: &AttemptEvent,
-    ) -> ApplyResult {
-        match event {
-            AttemptEvent::HostCallBegun(begun) => self
+/// Applies an event about host calls.
+pub(super) fn apply_host_call_event(
+    state: &mut TeamState,
+    call: CallKey,
+    event: &AttemptEvent,
+) -> ApplyResult {
+    match event {
+        AttemptEvent::HostCallBegun(begun) => state
+            .running_call_mut(call)?
+            .progress
+            .begin_write(&begun.intent),
+        AttemptEvent::HostCalled(called) => apply_host_called(state, call, called)?,
+        AttemptEvent::MoneyReserved(MoneyReserved { reserved }) => {
+            state
                 .running_call_mut(call)?
                 .progress
-                .begin_write(&begun.intent),
-            AttemptEvent::HostCalled(called) => self.apply_host_called(call, called)?,
-            AttemptEvent::MoneyReserved(MoneyReserved { reserved }) => {
-                self.running_call_mut(call)?
-                    .progress
-                    .reservations
-                    .push(reserved.clone());
-            }
-            AttemptEvent::DoubtSettled(settled) => self.apply_doubt_settled(call, settled)?,
-            AttemptEvent::WritesUnclaimed(unclaimed) => {
-                self.apply_writes_unclaimed(call, &unclaimed.writes)?;
-            }
-            _ => {}
+                .reservations
+                .push(reserved.clone());
         }
-        Ok(())
+        AttemptEvent::DoubtSettled(settled) => apply_doubt_settled(state, call, settled)?,
+        AttemptEvent::WritesUnclaimed(unclaimed) => {
+            apply_writes_unclaimed(state, call, &unclaimed.writes)?;
+        }
+        _ => {}
     }
+    Ok(())
+}
 
-    fn apply_host_called(&mut self, call: CallKey, called: &HostCalled) -> ApplyResult {
-        let HostCalled {
-            call: host_call,
-            source,
-            ..
-        } = called;
-        let open = self.running_call_mut(call)?;
-        if *source == AnswerSource::Live {
-            open.progress.record_answer(host_call);
-            open.progress.release_reservation(&host_call.request);
-            self.env.spent += host_call.cost;
-            for id in host_call
-                .model
-                .iter()
-                .flat_map(|used| &used.limited_replies)
-            {
-                *self.env.reply_uses.entry(id.clone()).or_default() += 1;
-            }
+fn apply_host_called(state: &mut TeamState, call: CallKey, called: &HostCalled) -> ApplyResult {
+    let HostCalled {
+        call: host_call,
+        source,
+        ..
+    } = called;
+    let open = state.running_call_mut(call)?;
+    if *source == AnswerSource::Live {
+        open.progress.record_answer(host_call);
+        open.progress.release_reservation(&host_call.request);
+        state.env.spent += host_call.cost;
+        for id in host_call
+            .model
+            .iter()
+            .flat_map(|used| &used.limited_replies)
+        {
+            *state.env.reply_uses.entry(id.clone()).or_default() += 1;
         }
-        let spending = self
-            .env
-            .ledger
-            .entry(charged_slot(call.role, call.work))
-            .or_default();
-        match source {
-            AnswerSource::Live => spending.add_made_call(host_call),
-            AnswerSource::Recorded => spending.add_served_call(host_call),
-        }
-        Ok(())
     }
+    let spending = state
+        .env
+        .ledger
+        .entry(charged_slot(call.role, call.work))
+        .or_default();
+    match source {
+        AnswerSource::Live => spending.add_made_call(host_call),
+        AnswerSource::Recorded => spending.add_served_call(host_call),
+    }
+    Ok(())
+}
 
-    /// Applies the decision of the operator about a call in doubt. After the last one, the action
-    /// can continue.
-    fn apply_doubt_settled(&mut self, call: CallKey, settled: &DoubtSettled) -> ApplyResult {
-        let DoubtSettled {
-            index, resolution, ..
-        } = settled;
-        let index = *index as usize;
-        self.ensure_running()?;
-        let open = self.open_call_mut(call)?;
-        let doubtful = matches!(open.phase, Phase::Failed(_))
-            && open
-                .progress
-                .external_writes
-                .get(index)
-                .is_some_and(ExternalWrite::may_be_in_doubt);
-        ensure(doubtful, "a doubt about a call that is in none")?;
-        let current = open.progress;
-        match resolution {
-            DoubtResolution::Redo => {
-                current.external_writes.remove(index);
-            }
-            DoubtResolution::Answer(response) => {
-                let begun = &mut current.external_writes[index];
-                begun.result = WriteResult::Recorded;
-                let (kind, request) = (begun.intent.kind, begun.intent.request.clone());
-                let (response, cost, outcome) =
-                    (response.clone(), Usd::ZERO, CallOutcome::Answered);
-                current.recorded_calls.push(HostCall {
-                    kind,
-                    request,
-                    response,
-                    cost,
-                    outcome,
-                    model: None,
-                });
-            }
+/// Applies the decision of the operator about a call in doubt. After the last one, the action
+/// can continue.
+fn apply_doubt_settled(
+    state: &mut TeamState,
+    call: CallKey,
+    settled: &DoubtSettled,
+) -> ApplyResult {
+    let DoubtSettled {
+        index, resolution, ..
+    } = settled;
+    let index = *index as usize;
+    state.ensure_running()?;
+    let open = state.open_call_mut(call)?;
+    let doubtful = matches!(open.phase, Phase::Failed(_))
+        && open
+            .progress
+            .external_writes
+            .get(index)
+            .is_some_and(ExternalWrite::may_be_in_doubt);
+    ensure(doubtful, "a doubt about a call that is in none")?;
+    let current = open.progress;
+    match resolution {
+        DoubtResolution::Redo => {
+            current.external_writes.remove(index);
         }
-        current.keeps_calls = true;
-        if !current.leaves_writes_in_doubt() {
-            *open.phase = Phase::Ready;
+        DoubtResolution::Answer(response) => {
+            let begun = &mut current.external_writes[index];
+            begun.result = WriteResult::Recorded;
+            let (kind, request) = (begun.intent.kind, begun.intent.request.clone());
+            let (response, cost, outcome) = (response.clone(), Usd::ZERO, CallOutcome::Answered);
+            current.recorded_calls.push(HostCall {
+                kind,
+                request,
+                response,
+                cost,
+                outcome,
+                model: None,
+            });
         }
-        Ok(())
     }
+    current.keeps_calls = true;
+    if !current.leaves_writes_in_doubt() {
+        *open.phase = Phase::Ready;
+    }
+    Ok(())
+}
 
-    /// Forgets external writes of earlier attempts that the attempt which succeeds did not repeat.
-    fn apply_writes_unclaimed(&mut self, call: CallKey, writes: &[(u32, String)]) -> ApplyResult {
-        let begun = &mut self.running_call_mut(call)?.progress.external_writes;
-        ensure(
-            !writes.is_empty() && writes.is_sorted_by(|a, b| a.0 < b.0),
-            "unclaimed calls that are not in order",
-        )?;
-        let known = writes
-            .last()
-            .is_some_and(|(last, _)| (*last as usize) < begun.len());
-        ensure(known, "an unclaimed call that was not begun")?;
-        for (place, _) in writes.iter().rev() {
-            begun.remove(*place as usize);
-        }
-        Ok(())
+/// Forgets external writes of earlier attempts that the attempt which succeeds did not repeat.
+fn apply_writes_unclaimed(
+    state: &mut TeamState,
+    call: CallKey,
+    writes: &[(u32, String)],
+) -> ApplyResult {
+    let begun = &mut state.running_call_mut(call)?.progress.external_writes;
+    ensure(
+        !writes.is_empty() && writes.is_sorted_by(|a, b| a.0 < b.0),
+        "unclaimed calls that are not in order",
+    )?;
+    let known = writes
+        .last()
+        .is_some_and(|(last, _)| (*last as usize) < begun.len());
+    ensure(known, "an unclaimed call that was not begun")?;
+    for (place, _) in writes.iter().rev() {
+        begun.remove(*place as usize);
     }
+    Ok(())
 }

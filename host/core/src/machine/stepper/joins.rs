@@ -3,116 +3,122 @@
 
 use alloc::vec::Vec;
 
-use super::Stepper;
+use super::ready_index::ReadyIndex;
+use super::team_state::TeamState;
 use crate::record::event::{Event, JoinRelease, JoinReleased, RoutingResult};
 use crate::record::id::RoleId;
 use crate::state::activation::UncommittedMessage;
+use crate::state::environment::Environment;
 use crate::state::environment::join::{Arrival, Firing, TeamActivity, compute_firings};
+use crate::state::environment::routing::AddressBook;
 
-impl Stepper {
-    /// Returns the entries of these messages into joins.
-    pub(super) fn arrivals(
-        &self,
-        published: &[(RoleId, UncommittedMessage)],
-        routed: &[RoutingResult],
-    ) -> Vec<Arrival> {
-        let all = published.iter().zip(routed).enumerate();
-        let arrivals = all.flat_map(|(published_index, ((from, outgoing), routed))| {
-            let arrival = move |join| Arrival {
-                join,
-                from: *from,
-                message: outgoing.message,
-                published_index,
-            };
-            routed.joins.iter().copied().map(arrival)
-        });
-        arrivals.collect()
-    }
-
-    /// Returns the joins that fire when these messages enter.
-    pub(super) fn fired_by(&self, arrivals: &[Arrival]) -> Vec<Firing> {
-        compute_firings(
-            &self.team,
-            &self.address_book,
-            &self.env.joins,
-            arrivals,
-            TeamActivity::Busy,
-        )
-    }
-
-    /// Returns the same as `Environment::is_quiet`, without examining every role.
-    fn is_quiet(&self) -> bool {
-        self.env.outbox.is_empty() && self.ready_index.iter().next().is_none()
-    }
-
-    /// Returns the joins that fire between steps. While there is other work these are only joins
-    /// that were filled by an edit of the saved state.
-    pub(super) fn fired_between_steps(&self) -> Vec<Firing> {
-        let activity = if self.is_quiet() {
-            TeamActivity::Quiet
-        } else {
-            TeamActivity::Busy
-        };
-        compute_firings(
-            &self.team,
-            &self.address_book,
-            &self.env.joins,
-            &[],
-            activity,
-        )
-    }
-
-    /// Returns the event that makes joins fire between steps, if any can.
-    pub(super) fn join_released_event(&self) -> Option<Event> {
-        let released = self.release_records(&self.fired_between_steps());
-        (!released.is_empty()).then_some(Event::JoinReleased(JoinReleased { released }))
-    }
-
-    /// Returns the record of what these joins release.
-    pub(super) fn release_records(&self, firings: &[Firing]) -> Vec<JoinRelease> {
-        let released = |firing: &Firing| JoinRelease {
-            join: firing.join,
-            messages: firing
-                .messages
-                .iter()
-                .map(|(from, message)| (*from, self.env.message(*message).id.clone()))
-                .collect(),
-            to: firing.to.clone(),
-            into: firing.into,
-        };
-        firings.iter().map(released).collect()
-    }
-
-    /// Moves messages into joins, then out of those that fire.
-    pub(super) fn apply_joins(&mut self, arrivals: &[Arrival], firings: &[Firing]) {
-        let team = self.team.clone();
-        let joins = &mut self.env.joins;
-        for Arrival {
+/// Returns the entries of these messages into joins.
+pub(super) fn arrivals(
+    published: &[(RoleId, UncommittedMessage)],
+    routed: &[RoutingResult],
+) -> Vec<Arrival> {
+    let all = published.iter().zip(routed).enumerate();
+    let arrivals = all.flat_map(|(published_index, ((from, outgoing), routed))| {
+        let arrival = move |join| Arrival {
             join,
-            from,
-            message,
-            ..
-        } in arrivals
-        {
-            joins[join.index()].enqueue(team.join(*join), *from, *message);
-        }
-        for Firing {
-            join: id,
-            messages,
-            to,
-            into,
-            ..
-        } in firings
-        {
-            let join = team.join(*id);
-            joins[id.index()].dequeue(join, messages.iter().map(|(from, _)| *from));
-            for (from, message) in messages {
-                if let Some(next) = into {
-                    joins[next.index()].enqueue_once(team.join(*next), *from, *message);
-                }
-                for role in to {
-                    self.env.roles[role.index()].deliver_once(*message, join.deliver);
-                }
+            from: *from,
+            message: outgoing.message,
+            published_index,
+        };
+        routed.joins.iter().copied().map(arrival)
+    });
+    arrivals.collect()
+}
+
+/// Returns the joins that fire when these messages enter.
+pub(super) fn fired_by(
+    state: &TeamState,
+    address_book: &AddressBook,
+    arrivals: &[Arrival],
+) -> Vec<Firing> {
+    compute_firings(
+        &state.team,
+        address_book,
+        &state.env.joins,
+        arrivals,
+        TeamActivity::Busy,
+    )
+}
+
+/// Returns the same as `Environment::is_quiet`, without examining every role.
+fn is_quiet(env: &Environment, ready_index: &ReadyIndex) -> bool {
+    env.outbox.is_empty() && ready_index.iter().next().is_none()
+}
+
+/// Returns the joins that fire between steps. While there is other work these are only joins
+/// that were filled by an edit of the saved state.
+pub(super) fn fired_between_steps(
+    state: &TeamState,
+    ready_index: &ReadyIndex,
+    address_book: &AddressBook,
+) -> Vec<Firing> {
+    let activity = if is_quiet(&state.env, ready_index) {
+        TeamActivity::Quiet
+    } else {
+        TeamActivity::Busy
+    };
+    compute_firings(&state.team, address_book, &state.env.joins, &[], activity)
+}
+
+/// Returns the event that makes joins fire between steps, if any can.
+pub(super) fn join_released_event(
+    state: &TeamState,
+    ready_index: &ReadyIndex,
+    address_book: &AddressBook,
+) -> Option<Event> {
+    let firings = fired_between_steps(state, ready_index, address_book);
+    let released = release_records(&state.env, &firings);
+    (!released.is_empty()).then_some(Event::JoinReleased(JoinReleased { released }))
+}
+
+/// Returns the record of what these joins release.
+pub(super) fn release_records(env: &Environment, firings: &[Firing]) -> Vec<JoinRelease> {
+    let released = |firing: &Firing| JoinRelease {
+        join: firing.join,
+        messages: firing
+            .messages
+            .iter()
+            .map(|(from, message)| (*from, env.message(*message).id.clone()))
+            .collect(),
+        to: firing.to.clone(),
+        into: firing.into,
+    };
+    firings.iter().map(released).collect()
+}
+
+/// Moves messages into joins, then out of those that fire.
+pub(super) fn apply_joins(state: &mut TeamState, arrivals: &[Arrival], firings: &[Firing]) {
+    let TeamState { team, env } = state;
+    for Arrival {
+        join,
+        from,
+        message,
+        ..
+    } in arrivals
+    {
+        env.joins[join.index()].enqueue(team.join(*join), *from, *message);
+    }
+    for Firing {
+        join: id,
+        messages,
+        to,
+        into,
+        ..
+    } in firings
+    {
+        let join = team.join(*id);
+        env.joins[id.index()].dequeue(join, messages.iter().map(|(from, _)| *from));
+        for (from, message) in messages {
+            if let Some(next) = into {
+                env.joins[next.index()].enqueue_once(team.join(*next), *from, *message);
+            }
+            for role in to {
+                env.roles[role.index()].deliver_once(*message, join.deliver);
             }
         }
     }

@@ -8,7 +8,6 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::Stepper;
 use crate::record::id::RoleId;
 use crate::record::message::{IDEMPOTENCY_KEY, Message};
 use crate::record::work::ActivationKey;
@@ -48,6 +47,25 @@ struct LabelIndex {
 }
 
 impl MemoryIndex {
+    /// Returns the same as `Environment::recent_memory`, at a cost that does not grow with the memory.
+    pub(super) fn recent_memory(
+        &mut self,
+        env: &Environment,
+        key: ActivationKey,
+        label: Option<&str>,
+        limit: usize,
+    ) -> Vec<Arc<Message>> {
+        let Some(label) = label else {
+            return env.recent_memory(key, None, limit);
+        };
+        let mut open = env.uncommitted_memory(key);
+        open.retain(|message| env.message(*message).cause_by == label);
+        let labelled = self.with_label(env, key.role, label).iter().copied();
+        let mut found: Vec<_> = labelled.chain(open).rev().take(limit).collect();
+        found.reverse();
+        env.resolve(&found)
+    }
+
     /// Returns the messages in the memory of a role that have a label, oldest first.
     fn with_label(&mut self, env: &Environment, id: RoleId, label: &str) -> &[MessageRef] {
         let labels = self.by_role_and_label.entry(id).or_default();
@@ -81,7 +99,7 @@ impl MemoryIndex {
     }
 
     /// Returns whether a message is in the memory of a role.
-    fn contains(&mut self, env: &Environment, id: RoleId, message: MessageRef) -> bool {
+    pub(super) fn contains(&mut self, env: &Environment, id: RoleId, message: MessageRef) -> bool {
         let remembered = self.contents.entry(id).or_default();
         let memory = &env.role(id).memory;
         remembered
@@ -89,45 +107,5 @@ impl MemoryIndex {
             .extend(memory.iter().skip(remembered.indexed));
         remembered.indexed = memory.len();
         remembered.messages.contains(&message)
-    }
-}
-
-impl Stepper {
-    /// Returns the same as `Environment::recent_memory`, at a cost that does not grow with the memory.
-    pub fn recent_memory(
-        &mut self,
-        key: ActivationKey,
-        label: Option<&str>,
-        limit: usize,
-    ) -> Vec<Arc<Message>> {
-        let Some(label) = label else {
-            return self.env.recent_memory(key, None, limit);
-        };
-        let mut open = self.env.uncommitted_memory(key);
-        open.retain(|message| self.env.message(*message).cause_by == label);
-        let labelled = self
-            .memory_index
-            .with_label(&self.env, key.role, label)
-            .iter()
-            .copied();
-        let mut found: Vec<_> = labelled.chain(open).rev().take(limit).collect();
-        found.reverse();
-        self.env.resolve(&found)
-    }
-
-    /// Returns those messages that a role does not have in its memory yet. A join may deliver a
-    /// message again that the role has handled, and a role may receive a message that it sent
-    /// itself. All other messages were published in one commit and are new.
-    pub(super) fn not_in_memory(&mut self, id: RoleId, news: &[MessageRef]) -> Vec<MessageRef> {
-        let (env, recall) = (&self.env, &mut self.memory_index);
-        let (name, joined) = (
-            &self.team.role(id).name,
-            self.address_book.is_join_target(id),
-        );
-        let again = |message: MessageRef| joined || env.message(message).sent_from == *name;
-        news.iter()
-            .copied()
-            .filter(|message| !again(*message) || !recall.contains(env, id, *message))
-            .collect()
     }
 }

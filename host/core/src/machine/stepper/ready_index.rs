@@ -257,6 +257,24 @@ impl ReadyIndex {
         self.by_role.len() - self.count(RoleStatus::HasMail)
     }
 
+    /// Returns whether no call is running or waiting to be made.
+    pub(super) fn is_settled(&self) -> bool {
+        let ended = [
+            RoleStatus::Complete,
+            RoleStatus::Failed,
+            RoleStatus::WaitingForHuman,
+        ]
+        .map(|status| self.count(status));
+        self.open_count() == ended.iter().sum::<usize>()
+    }
+
+    /// Returns whether only answers of humans can advance the open step.
+    pub(super) fn waits_for_humans(&self) -> bool {
+        let (open, waiting) = (self.open_count(), self.count(RoleStatus::WaitingForHuman));
+        // If an idle role has mail, the step has to end so that the next one can start.
+        open > 0 && open == waiting && self.count(RoleStatus::HasMail) == 0
+    }
+
     /// Returns all entries, in the order of the roles.
     pub(super) fn iter(&self) -> impl Iterator<Item = (RoleId, RoleStatus)> {
         self.by_role.iter().map(|(id, (status, _))| (*id, *status))

@@ -25,9 +25,9 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::Stepper;
-use super::checks::{ApplyResult, IllegalEvent, ensure};
+use super::results::{keep_result, make_message};
 use super::role_calls::{end_of_role_call, message_argument, message_id_prefix, request_id_prefix};
+use super::team_state::{ApplyResult, IllegalEvent, TeamState, ensure};
 use super::tool_calls::can_be_called;
 use crate::record::conversation::{reply_text, tool_calls};
 use crate::record::event::{AttemptEvent, CallFailed, CallFinished, Event, RequestOpened};
@@ -39,242 +39,260 @@ use crate::record::scope_write::Write;
 use crate::record::turn::{CallDecision, CallTarget, ToolRef, TurnOutcome, TurnReply};
 use crate::record::work::{ActivationKey, CallKey, CallResult, Work};
 use crate::state::activation::{Activation, OpenCall, Phase, ToolOutcome, ToolReturn, Turn};
+use crate::state::environment::Environment;
 use crate::state::environment::activations::called_key;
-use crate::team::Role;
+use crate::team::{Role, Team};
 
-impl Stepper {
-    /// Returns the event that opens the request for the next tool call of a role that a human has
-    /// to approve.
-    pub(super) fn approval_request_event(&self, key: ActivationKey) -> Option<Event> {
-        let activation = self.env.activation(key)?;
-        let (work, _) = activation
-            .tool_calls()
-            .find(|(_, call)| call.needs_request())?;
-        let call = CallKey::in_activation(key, work);
-        let prefix = request_id_prefix(&self.env, key);
-        let request = approval_request(self.team.role(key.role), call, activation, &prefix)?;
-        Some(Event::Attempt(
-            call,
-            AttemptEvent::RequestOpened(RequestOpened { request }),
-        ))
+/// Returns the event that opens the request for the next tool call of a role that a human has
+/// to approve.
+pub(super) fn approval_request_event(state: &TeamState, key: ActivationKey) -> Option<Event> {
+    let activation = state.env.activation(key)?;
+    let (work, _) = activation
+        .tool_calls()
+        .find(|(_, call)| call.needs_request())?;
+    let call = CallKey::in_activation(key, work);
+    let prefix = request_id_prefix(&state.env, key);
+    let request = approval_request(state.team.role(key.role), call, activation, &prefix)?;
+    Some(Event::Attempt(
+        call,
+        AttemptEvent::RequestOpened(RequestOpened { request }),
+    ))
+}
+
+/// Returns the event that a turn fails because the model has replied as often as it may.
+pub(super) fn turn_limit_event(team: &Team, call: CallKey, open: OpenCall<'_>) -> Option<Event> {
+    let Work::Turn { turn } = call.work else {
+        return None;
+    };
+    let max = team.role(call.role).tool_loop()?.max_turns;
+    if turn < max {
+        return None;
     }
+    let message = format!(
+        "no answer after {turn} {}; raise `max_turns` to go on",
+        if turn == 1 { "turn" } else { "turns" }
+    );
+    Some(Event::Attempt(
+        call,
+        AttemptEvent::CallFailed(CallFailed {
+            attempt: open.progress.attempts + 1,
+            digest: None,
+            fault: Fault::new(FaultKind::Turns, message),
+            retry_ms: None,
+            handling: FaultHandling::Stops,
+        }),
+    ))
+}
 
-    /// Returns the event that a turn fails because the model has replied as often as it may.
-    pub(super) fn turn_limit_event(&self, call: CallKey, open: OpenCall<'_>) -> Option<Event> {
-        let Work::Turn { turn } = call.work else {
-            return None;
-        };
-        let max = self.team.role(call.role).tool_loop()?.max_turns;
-        if turn < max {
-            return None;
-        }
-        let message = format!(
-            "no answer after {turn} {}; raise `max_turns` to go on",
-            if turn == 1 { "turn" } else { "turns" }
-        );
-        Some(Event::Attempt(
-            call,
-            AttemptEvent::CallFailed(CallFailed {
-                attempt: open.progress.attempts + 1,
-                digest: None,
-                fault: Fault::new(FaultKind::Turns, message),
-                retry_ms: None,
-                handling: FaultHandling::Stops,
-            }),
-        ))
-    }
+pub(super) fn apply_turn_limit(
+    state: &mut TeamState,
+    call: CallKey,
+    failed: &CallFailed,
+) -> ApplyResult {
+    state.ensure_running()?;
+    ensure(state.env.is_step_open, "a turn outside of a step")?;
+    ensure(
+        matches!(call.work, Work::Turn { .. }) && failed.retry_ms.is_none(),
+        "a limit of turns for something else",
+    )?;
+    let open = state.open_call_mut(call)?;
+    ensure(open.phase.is_ready(), "a turn that is not ready")?;
+    ensure(
+        failed.attempt == open.progress.attempts + 1,
+        "an attempt out of turn",
+    )?;
+    open.progress.attempts = failed.attempt;
+    *open.phase = Phase::Failed(failed.fault.clone());
+    Ok(())
+}
 
-    pub(super) fn apply_turn_limit(&mut self, call: CallKey, failed: &CallFailed) -> ApplyResult {
-        self.ensure_running()?;
-        ensure(self.env.is_step_open, "a turn outside of a step")?;
-        ensure(
-            matches!(call.work, Work::Turn { .. }) && failed.retry_ms.is_none(),
-            "a limit of turns for something else",
-        )?;
-        let open = self.open_call_mut(call)?;
-        ensure(open.phase.is_ready(), "a turn that is not ready")?;
-        ensure(
-            failed.attempt == open.progress.attempts + 1,
-            "an attempt out of turn",
-        )?;
-        open.progress.attempts = failed.attempt;
-        *open.phase = Phase::Failed(failed.fault.clone());
-        Ok(())
-    }
+/// Fails unless the plans of a reply fit its calls and name tools that exist.
+pub(super) fn ensure_valid_reply(
+    team: &Team,
+    key: ActivationKey,
+    reply: &TurnReply,
+) -> ApplyResult {
+    let TurnOutcome::Calls(plans) = &reply.outcome else {
+        return Ok(());
+    };
+    ensure(
+        !plans.is_empty() && plans.len() == tool_calls(&reply.message).count(),
+        "plans for other calls than those of the reply",
+    )?;
+    let known = |target: &CallTarget| match target.tool {
+        ToolRef::Action(action) => action.index() < team.role(key.role).actions.len(),
+        ToolRef::Handoff(to) => to.index() < team.roles.len(),
+        ToolRef::Role(to) => to.index() < team.roles.len() && can_be_called(key, target.tool),
+    };
+    let exist = plans.iter().all(|plan| match &plan.decision {
+        CallDecision::Make(target) | CallDecision::AskFirst(target, _) => known(target),
+        CallDecision::Reject(_) => true,
+    });
+    ensure(exist, "a call of a tool that does not exist")
+}
 
-    /// Fails unless the plans of a reply fit its calls and name tools that exist.
-    pub(super) fn ensure_valid_reply(&self, key: ActivationKey, reply: &TurnReply) -> ApplyResult {
-        let TurnOutcome::Calls(plans) = &reply.outcome else {
-            return Ok(());
-        };
-        ensure(
-            !plans.is_empty() && plans.len() == tool_calls(&reply.message).count(),
-            "plans for other calls than those of the reply",
-        )?;
-        let known = |target: &CallTarget| match target.tool {
-            ToolRef::Action(action) => action.index() < self.team.role(key.role).actions.len(),
-            ToolRef::Handoff(to) => to.index() < self.team.roles.len(),
-            ToolRef::Role(to) => {
-                to.index() < self.team.roles.len() && can_be_called(key, target.tool)
-            }
-        };
-        let exist = plans.iter().all(|plan| match &plan.decision {
-            CallDecision::Make(target) | CallDecision::AskFirst(target, _) => known(target),
-            CallDecision::Reject(_) => true,
-        });
-        ensure(exist, "a call of a tool that does not exist")
-    }
-
-    /// Applies a reply of the model: its calls are open, or the activation has its output.
-    pub(super) fn begin_turn(&mut self, call: CallKey, reply: &TurnReply) -> ApplyResult {
-        if let TurnOutcome::Answer(answer) = &reply.outcome {
-            self.activation_mut(call.activation())?
-                .turns
-                .push(Turn::from_reply(reply));
-            self.keep_result(call, answer, &[], &[])?;
-            return self.advance(call.activation());
-        }
-        let activation = self.activation_mut(call.activation())?;
-        activation.turns.push(Turn::from_reply(reply));
-        self.advance(call.activation())
-    }
-
-    /// Ends a tool call with the result that it returned.
-    pub(super) fn end_tool_call_with(
-        &mut self,
-        call: CallKey,
-        output: &Draft,
-        emissions: &[Draft],
-        writes: &[Write],
-    ) -> ApplyResult {
-        let Work::ToolCall {
-            turn, call: index, ..
-        } = call.work
-        else {
-            return Err(IllegalEvent("a result of another kind of call".into()));
-        };
-        let prefix = message_id_prefix(&self.env, call.activation());
-        let mut messages = Vec::new();
-        // A called role publishes nothing.
-        let published = emissions.iter().filter(|_| call.via.is_empty());
-        for (number, draft) in published.enumerate() {
-            // Tool calls end in any order, so the ids do not depend on what ended before.
-            let id = format!("{prefix}-{turn}.{index}.{number}");
-            messages.push(self.make_message(call, draft, &id));
-        }
-        let returned = ToolReturn {
-            output: output.clone(),
-            emissions: messages,
-            writes: writes.to_vec(),
-        };
-        self.end_tool_call(call, ToolOutcome::Returned(returned))
-    }
-
-    /// Ends a tool call. After the last one of a turn the activation goes on.
-    pub(super) fn end_tool_call(&mut self, call: CallKey, outcome: ToolOutcome) -> ApplyResult {
-        self.activation_mut(call.activation())?
-            .tool_call_mut(call.work)
-            .ok_or_else(|| IllegalEvent("a tool call that does not exist".into()))?
-            .end(outcome);
-        self.advance(call.activation())
-    }
-
-    /// Begins the activation that a tool call of a role leads to; other calls lead to none. Its only
-    /// news is the message in the arguments.
-    pub(super) fn begin_role_call(&mut self, call: CallKey) -> ApplyResult {
-        let caller = call.activation();
-        let (
-            Some(called),
-            Work::ToolCall {
-                turn, call: index, ..
-            },
-        ) = (called_key(caller, call.work), call.work)
-        else {
-            return Ok(());
-        };
-        let turn = self.activation_mut(caller)?.turns.get(turn as usize);
-        let arguments = turn.and_then(|turn| turn.arguments(index as usize));
-        let team = self.team.clone();
-        let draft = Draft {
-            content: arguments.as_ref().map(message_argument).unwrap_or_default(),
-            to: alloc::vec![team.role(called.role).name.clone()],
-            ..Draft::default()
-        };
-        let id = message_id_prefix(&self.env, called);
-        let news = alloc::vec![self.make_message(call, &draft, &id).message];
-        let activation = Activation::new(self.env.step, news, team.role(called.role));
-        *self.open_call_mut(call)?.phase = Phase::CallingRole;
-        let root = &mut self.env.roles[called.root().index()];
-        root.called.insert(called, activation);
-        Ok(())
-    }
-
-    /// Ends a tool call because the role that it called is done.
-    pub(super) fn apply_role_returned(
-        &mut self,
-        call: CallKey,
-        finished: &CallFinished,
-    ) -> ApplyResult {
-        self.ensure_running()?;
-        ensure(self.env.is_step_open, "the end of a call outside of a step")?;
-        ensure(
-            end_of_role_call(&self.team, &self.env, call).as_ref() == Some(finished),
-            "the end of a call of a role that works, or another result",
-        )?;
-        match &finished.result {
-            CallResult::Returned { output, .. } => self.end_tool_call_with(call, output, &[], &[]),
-            _ => Ok(()),
-        }
-    }
-
-    /// Opens the calls of roles again that led to an activation, because a call of it has to be made
-    /// again.
-    pub(super) fn reopen_role_calls(&mut self, mut key: ActivationKey) {
-        while let (Some(caller), Some(call)) = (key.caller(), key.via.last()) {
-            if let Some(caller) = self.env.activation_mut(caller) {
-                caller.reopen_role_call(call.turn, call.call);
-            }
-            key = caller;
-        }
-    }
-
-    /// Moves on to what follows the tool calls that have ended.
-    fn advance(&mut self, key: ActivationKey) -> ApplyResult {
-        let team = self.team.clone();
-        let activation = self.activation_mut(key)?;
-        if !activation.has_open_tool_calls()
-            && activation.done.is_empty()
-            && let Some(turn) = activation.turns.last()
-            && let Some((target, returned)) = turn.ending()
-        {
-            let output = ending_output(turn, target, returned, |to| &team.role(to).name);
-            let turn = activation.turns.len() as u32 - 1;
-            let call = CallKey::in_activation(key, Work::Turn { turn });
-            self.keep_result(call, &output, &[], &[])?;
-        }
-        self.activation_mut(key)?.proceed(team.role(key.role));
-        Ok(())
-    }
-
-    /// Applies the answer of a human to the question whether a tool call may be made.
-    pub(super) fn apply_approval(&mut self, call: CallKey, answer: &HumanAnswer) -> ApplyResult {
-        let verdict = answer
-            .verdict()
-            .ok_or_else(|| IllegalEvent("an answer that neither approves nor declines".into()))?;
-        let asked = self
+/// Applies a reply of the model: its calls are open, or the activation has its output.
+pub(super) fn begin_turn(state: &mut TeamState, call: CallKey, reply: &TurnReply) -> ApplyResult {
+    if let TurnOutcome::Answer(answer) = &reply.outcome {
+        state
             .activation_mut(call.activation())?
-            .tool_call_mut(call.work)
-            .ok_or_else(|| IllegalEvent("an answer about no tool call".into()))?;
-        match verdict {
-            ApprovalVerdict::Approved(edited) => {
-                asked.approval = None;
-                asked.edited_arguments = edited;
-                asked.phase = Phase::Ready;
-                Ok(())
-            }
-            ApprovalVerdict::Declined(reason) => {
-                self.end_tool_call(call, ToolOutcome::Declined(reason))
-            }
+            .turns
+            .push(Turn::from_reply(reply));
+        keep_result(state, call, answer, &[], &[])?;
+        return advance(state, call.activation());
+    }
+    let activation = state.activation_mut(call.activation())?;
+    activation.turns.push(Turn::from_reply(reply));
+    advance(state, call.activation())
+}
+
+/// Ends a tool call with the result that it returned.
+pub(super) fn end_tool_call_with(
+    state: &mut TeamState,
+    call: CallKey,
+    output: &Draft,
+    emissions: &[Draft],
+    writes: &[Write],
+) -> ApplyResult {
+    let Work::ToolCall {
+        turn, call: index, ..
+    } = call.work
+    else {
+        return Err(IllegalEvent("a result of another kind of call".into()));
+    };
+    let prefix = message_id_prefix(&state.env, call.activation());
+    let mut messages = Vec::new();
+    // A called role publishes nothing.
+    let published = emissions.iter().filter(|_| call.via.is_empty());
+    for (number, draft) in published.enumerate() {
+        // Tool calls end in any order, so the ids do not depend on what ended before.
+        let id = format!("{prefix}-{turn}.{index}.{number}");
+        messages.push(make_message(state, call, draft, &id));
+    }
+    let returned = ToolReturn {
+        output: output.clone(),
+        emissions: messages,
+        writes: writes.to_vec(),
+    };
+    end_tool_call(state, call, ToolOutcome::Returned(returned))
+}
+
+/// Ends a tool call. After the last one of a turn the activation goes on.
+pub(super) fn end_tool_call(
+    state: &mut TeamState,
+    call: CallKey,
+    outcome: ToolOutcome,
+) -> ApplyResult {
+    state
+        .activation_mut(call.activation())?
+        .tool_call_mut(call.work)
+        .ok_or_else(|| IllegalEvent("a tool call that does not exist".into()))?
+        .end(outcome);
+    advance(state, call.activation())
+}
+
+/// Begins the activation that a tool call of a role leads to; other calls lead to none. Its only
+/// news is the message in the arguments.
+pub(super) fn begin_role_call(state: &mut TeamState, call: CallKey) -> ApplyResult {
+    let caller = call.activation();
+    let (
+        Some(called),
+        Work::ToolCall {
+            turn, call: index, ..
+        },
+    ) = (called_key(caller, call.work), call.work)
+    else {
+        return Ok(());
+    };
+    let turn = state.activation_mut(caller)?.turns.get(turn as usize);
+    let arguments = turn.and_then(|turn| turn.arguments(index as usize));
+    let team = state.team.clone();
+    let draft = Draft {
+        content: arguments.as_ref().map(message_argument).unwrap_or_default(),
+        to: alloc::vec![team.role(called.role).name.clone()],
+        ..Draft::default()
+    };
+    let id = message_id_prefix(&state.env, called);
+    let news = alloc::vec![make_message(state, call, &draft, &id).message];
+    let activation = Activation::new(state.env.step, news, team.role(called.role));
+    *state.open_call_mut(call)?.phase = Phase::CallingRole;
+    let root = &mut state.env.roles[called.root().index()];
+    root.called.insert(called, activation);
+    Ok(())
+}
+
+/// Ends a tool call because the role that it called is done.
+pub(super) fn apply_role_returned(
+    state: &mut TeamState,
+    call: CallKey,
+    finished: &CallFinished,
+) -> ApplyResult {
+    state.ensure_running()?;
+    ensure(
+        state.env.is_step_open,
+        "the end of a call outside of a step",
+    )?;
+    ensure(
+        end_of_role_call(&state.team, &state.env, call).as_ref() == Some(finished),
+        "the end of a call of a role that works, or another result",
+    )?;
+    match &finished.result {
+        CallResult::Returned { output, .. } => end_tool_call_with(state, call, output, &[], &[]),
+        _ => Ok(()),
+    }
+}
+
+/// Opens the calls of roles again that led to an activation, because a call of it has to be made
+/// again.
+pub(super) fn reopen_role_calls(env: &mut Environment, mut key: ActivationKey) {
+    while let (Some(caller), Some(call)) = (key.caller(), key.via.last()) {
+        if let Some(caller) = env.activation_mut(caller) {
+            caller.reopen_role_call(call.turn, call.call);
+        }
+        key = caller;
+    }
+}
+
+/// Moves on to what follows the tool calls that have ended.
+fn advance(state: &mut TeamState, key: ActivationKey) -> ApplyResult {
+    let team = state.team.clone();
+    let activation = state.activation_mut(key)?;
+    if !activation.has_open_tool_calls()
+        && activation.done.is_empty()
+        && let Some(turn) = activation.turns.last()
+        && let Some((target, returned)) = turn.ending()
+    {
+        let output = ending_output(turn, target, returned, |to| &team.role(to).name);
+        let turn = activation.turns.len() as u32 - 1;
+        let call = CallKey::in_activation(key, Work::Turn { turn });
+        keep_result(state, call, &output, &[], &[])?;
+    }
+    state.activation_mut(key)?.proceed(team.role(key.role));
+    Ok(())
+}
+
+/// Applies the answer of a human to the question whether a tool call may be made.
+pub(super) fn apply_approval(
+    state: &mut TeamState,
+    call: CallKey,
+    answer: &HumanAnswer,
+) -> ApplyResult {
+    let verdict = answer
+        .verdict()
+        .ok_or_else(|| IllegalEvent("an answer that neither approves nor declines".into()))?;
+    let asked = state
+        .activation_mut(call.activation())?
+        .tool_call_mut(call.work)
+        .ok_or_else(|| IllegalEvent("an answer about no tool call".into()))?;
+    match verdict {
+        ApprovalVerdict::Approved(edited) => {
+            asked.approval = None;
+            asked.edited_arguments = edited;
+            asked.phase = Phase::Ready;
+            Ok(())
+        }
+        ApprovalVerdict::Declined(reason) => {
+            end_tool_call(state, call, ToolOutcome::Declined(reason))
         }
     }
 }

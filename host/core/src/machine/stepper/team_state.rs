@@ -1,16 +1,19 @@
-//! Checks of events against the team and the state. `apply` makes all of them; whoever examines an
-//! event before it is applied, e.g. to find out which attempt starts, calls `ensure_names_exist`
-//! first, because a record may come from anywhere.
+//! A team with the environment of its run: what all events are applied to, and the checks that many
+//! of them share. `apply` makes all of them; whoever examines an event before it is applied, e.g. to
+//! find out which attempt starts, calls `ensure_names_exist` first, because a record may come from
+//! anywhere.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 
-use super::Stepper;
-use super::ready_index::RoleStatus;
+use super::component_slot;
 use crate::record::event::{Event, RoutingResult, Status};
-use crate::record::id::{JoinId, RoleId, Slot, SlotKind};
+use crate::record::id::{CheckpointId, Digest, JoinId, RoleId, Slot, SlotKind};
 use crate::record::turn::ToolRef;
 use crate::record::work::{ActivationKey, CallKey, Work};
 use crate::state::activation::{Activation, OpenCallMut, Phase};
+use crate::state::environment::Environment;
+use crate::team::Team;
 
 /// An event that cannot have happened in this state. The journal is damaged, or there is a bug.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,9 +30,23 @@ pub(super) fn ensure(holds: bool, why: &str) -> ApplyResult {
     }
 }
 
-impl Stepper {
+/// A team with the environment of its run.
+#[derive(Clone, Debug)]
+pub(super) struct TeamState {
+    /// The team under the rules of the environment.
+    pub(super) team: Arc<Team>,
+    pub(super) env: Environment,
+}
+
+impl TeamState {
+    /// Returns the component that makes a call, if one does.
+    pub(super) fn component(&self, id: RoleId, work: Work) -> Option<&Digest> {
+        let slot = component_slot(self.team.role(id), id, work)?;
+        self.env.components.get(&slot)
+    }
+
     /// Fails if the event refers to a role, an action or a slot that the team does not have.
-    pub fn ensure_names_exist(&self, event: &Event) -> ApplyResult {
+    pub(super) fn ensure_names_exist(&self, event: &Event) -> ApplyResult {
         match event {
             Event::ComponentChanged(changed) => self.ensure_slot_exists(changed.slot),
             Event::Attempt(call, _) => self.ensure_call_exists(*call),
@@ -98,19 +115,6 @@ impl Stepper {
             self.env.status == Status::Running,
             "something of a run that has ended",
         )
-    }
-
-    /// Returns whether no call of the open step is running or waiting to be made.
-    pub(super) fn is_step_settled(&self) -> bool {
-        let ended = [
-            RoleStatus::Complete,
-            RoleStatus::Failed,
-            RoleStatus::WaitingForHuman,
-        ]
-        .map(|stand| self.ready_index.count(stand));
-        self.ensure_running().is_ok()
-            && self.env.is_step_open
-            && self.ready_index.open_count() == ended.iter().sum::<usize>()
     }
 
     /// Fails if the team does not have this slot.
@@ -204,5 +208,12 @@ impl Stepper {
             open.progress.attempts == attempt,
             "the end of another attempt",
         )
+    }
+
+    /// Makes this the newest checkpoint.
+    pub(super) fn set_checkpoint(&mut self, id: CheckpointId, parent: Option<CheckpointId>) {
+        self.env.checkpoint = Some(id);
+        self.env.parent = parent;
+        self.env.checkpoint_count += 1;
     }
 }
