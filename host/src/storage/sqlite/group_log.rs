@@ -88,7 +88,7 @@ struct GroupLogState {
     /// How many batches are durable.
     durable_batches: u64,
     /// Whether writing the log, or syncing the WAL of a member before a half was overwritten,
-    /// failed. From then on every team syncs its own WAL, until all members have left.
+    /// failed or panicked. From then on every team syncs its own WAL, until all members have left.
     is_broken: bool,
 }
 
@@ -213,8 +213,7 @@ impl Member {
 
 impl GroupLogInner {
     fn lock(&self) -> MutexGuard<'_, GroupLogState> {
-        // A thread that panicked leaves the state consistent, except that `file` stays `None` if it
-        // panicked while it wrote a batch: then those that wait for the batch wait forever.
+        // A thread that panicked leaves the state consistent: see `BreakOnPanic`.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -281,6 +280,7 @@ impl GroupLogInner {
             Vec::new()
         };
         drop(state);
+        let break_on_panic = BreakOnPanic { log: self };
         let mut write = || {
             members_behind
                 .iter()
@@ -291,6 +291,7 @@ impl GroupLogInner {
             file.write_batch(&mut batch)
         };
         let written = write();
+        drop(break_on_panic);
         batch.clear();
         let mut state = self.lock();
         for (id, _) in members_behind {
@@ -315,6 +316,24 @@ impl GroupLogInner {
             self.batch_written[own_batch as usize & 1 ^ 1].notify_all();
         }
         self.lock()
+    }
+}
+
+/// Marks a log as broken if the thread that writes a batch panics. Then the file is lost, so those
+/// that wait for the batch could wait forever; instead, each of them syncs its own WAL.
+struct BreakOnPanic<'a> {
+    log: &'a GroupLogInner,
+}
+
+impl Drop for BreakOnPanic<'_> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        self.log.lock().is_broken = true;
+        for batch_written in &self.log.batch_written {
+            batch_written.notify_all();
+        }
     }
 }
 

@@ -49,6 +49,9 @@ pub(super) struct LogFile {
     end: u64,
     /// How many bytes have been allocated in each half.
     allocated: [u64; 2],
+    /// If set, the next write waits for a message and then panics.
+    #[cfg(test)]
+    panic_on: Option<std::sync::mpsc::Receiver<()>>,
 }
 
 /// Adds an entry to a batch.
@@ -71,6 +74,8 @@ impl LogFile {
             generation: 0,
             end: 0,
             allocated: [0; 2],
+            #[cfg(test)]
+            panic_on: None,
         })
     }
 
@@ -78,6 +83,12 @@ impl LogFile {
     #[cfg(test)]
     pub(super) fn forbid_writing(&mut self, path: &Path) {
         self.file = File::open(path).unwrap();
+    }
+
+    /// Makes the next write panic once a message was sent.
+    #[cfg(test)]
+    pub(super) fn panic_on(&mut self, message: std::sync::mpsc::Receiver<()>) {
+        self.panic_on = Some(message);
     }
 
     pub(super) fn generation(&self) -> u64 {
@@ -102,6 +113,11 @@ impl LogFile {
 
     /// Writes a batch and syncs it.
     pub(super) fn write_batch(&mut self, batch: &mut Vec<u8>) -> io::Result<()> {
+        #[cfg(test)]
+        if let Some(message) = self.panic_on.take() {
+            message.recv().unwrap();
+            panic!("a write of the group log was made to panic");
+        }
         let bytes = (batch.len() - BATCH_HEADER_BYTES) as u32;
         batch[8..BATCH_HEADER_BYTES].copy_from_slice(&self.generation.to_le_bytes());
         batch[4..8].copy_from_slice(&bytes.to_le_bytes());

@@ -142,6 +142,42 @@ fn teams_sync_by_themselves_when_the_log_cannot_be_written() {
 }
 
 #[test]
+fn a_panic_while_the_log_is_written_keeps_no_team_waiting_and_loses_nothing() {
+    let group = GroupLog::new();
+    let [mut one, mut two] = [TestMember::new(&group), TestMember::new(&group)];
+    assert!(one.commit(entry(1, 1)) && two.commit(entry(2, 1)));
+    let (panic_now, message) = std::sync::mpsc::channel();
+    group.log.lock().file.as_mut().unwrap().panic_on(message);
+    std::thread::scope(|threads| {
+        let writer = threads.spawn(|| one.commit(entry(1, 2)));
+        let wait_until = |is_so: &dyn Fn(&GroupLogState) -> bool| {
+            while !is_so(&group.log.lock()) {
+                std::thread::yield_now();
+            }
+        };
+        wait_until(&|state| state.started_batches == 3);
+        let waiting = threads.spawn(|| {
+            let taken = two.member.commit(&entry(2, 2));
+            (two, taken)
+        });
+        // Its entry belongs to the batch after the one that is being written.
+        wait_until(&|state| state.batch_entries == 1);
+        panic_now.send(()).unwrap();
+        assert!(writer.join().is_err());
+        let (two, taken) = waiting.join().unwrap();
+        assert!(!taken, "the team syncs its own WAL instead");
+        two.check();
+        // The log stays broken until all of its members have left.
+        assert!(!two.member.commit(&entry(2, 3)));
+    });
+    one.check();
+    drop(one);
+    let mut three = TestMember::new(&group);
+    assert!(three.commit(entry(3, 1)));
+    three.check();
+}
+
+#[test]
 fn a_log_lasts_as_long_as_a_team_belongs_to_it() {
     let group = GroupLog::new();
     let [mut one, mut two] = [TestMember::new(&group), TestMember::new(&group)];
