@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
 
 use strata_core::state::environment::Environment;
@@ -61,13 +61,44 @@ impl OpenRun {
 
     /// Returns a copy of the files, as a kill would leave them.
     fn copy_files(&self, wanted: impl Fn(&str) -> bool) -> (TempDir, StorageDirectory) {
-        let copied = tempfile::tempdir().unwrap();
-        copy(self.directory().path(), copied.path(), |name| {
-            name != "team.lock" && wanted(name)
-        });
-        let directory = StorageDirectory::new(copied.path());
-        (copied, directory)
+        copy_files(&self.directory(), wanted)
     }
+
+    /// Closes the store in an orderly way, and opens it again after `while_closed`.
+    fn reopen(self, while_closed: impl FnOnce(&StorageDirectory)) -> Self {
+        let directory = self.directory();
+        let Self {
+            temp,
+            store,
+            records,
+            at,
+        } = self;
+        drop(store);
+        while_closed(&directory);
+        Self {
+            store: directory.open().unwrap().lease,
+            temp,
+            records,
+            at,
+        }
+    }
+}
+
+/// Returns a copy of the files of a directory.
+fn copy_files(
+    from: &StorageDirectory,
+    wanted: impl Fn(&str) -> bool,
+) -> (TempDir, StorageDirectory) {
+    let copied = tempfile::tempdir().unwrap();
+    copy(from.path(), copied.path(), |name| {
+        name != "team.lock" && wanted(name)
+    });
+    let directory = StorageDirectory::new(copied.path());
+    (copied, directory)
+}
+
+fn file_count(directory: &StorageDirectory) -> usize {
+    std::fs::read_dir(directory.path()).unwrap().count()
 }
 
 /// Returns how many records are found, both by a reader and by opening the store.
@@ -139,29 +170,7 @@ fn a_log_that_is_lost_emptied_or_cut_off_is_noticed_early_and_late_in_a_run() {
                 under.append_next(7);
             }
             _ => {
-                let OpenRun {
-                    temp,
-                    store,
-                    records,
-                    at,
-                } = under;
-                drop(store);
-                assert_eq!(
-                    std::fs::read_dir(temp.path().join("store"))
-                        .unwrap()
-                        .count(),
-                    1
-                );
-                let store = StorageDirectory::new(temp.path().join("store"))
-                    .open()
-                    .unwrap()
-                    .lease;
-                under = OpenRun {
-                    temp,
-                    store,
-                    records,
-                    at,
-                };
+                under = under.reopen(|directory| assert_eq!(file_count(directory), 1));
                 under.append_next(9);
             }
         }
@@ -210,6 +219,101 @@ fn what_another_program_moved_into_the_database_is_not_missed() {
             .unwrap()
     });
     assert_eq!(found(&StorageDirectory::new(copied.path())).unwrap(), 30);
+}
+
+/// A program that reads the state of a database until it is dropped.
+struct SlowReader {
+    conn: Connection,
+}
+
+impl SlowReader {
+    fn new(directory: &StorageDirectory) -> Self {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+        let conn = Connection::open_with_flags(directory.database(), flags).unwrap();
+        conn.execute_batch("BEGIN").unwrap();
+        let reader = Self { conn };
+        reader.events();
+        reader
+    }
+
+    fn events(&self) -> usize {
+        let count = self
+            .conn
+            .query_row("SELECT count(*) FROM event", [], |row| row.get::<_, i64>(0));
+        usize::try_from(count.unwrap()).unwrap()
+    }
+}
+
+#[test]
+fn a_slow_reader_delays_the_move_of_the_log_and_loses_nothing() {
+    let log_bytes = |directory: &StorageDirectory| {
+        std::fs::metadata(directory.path().join("team.db-wal"))
+            .unwrap()
+            .len()
+    };
+    let check_copies = |directory: &StorageDirectory, records: usize| {
+        let (_temp, whole) = copy_files(directory, |_| true);
+        assert_eq!(found(&whole).unwrap(), records);
+        let (_temp, without_log) = copy_files(directory, |name| name != "team.db-wal");
+        check_refused(&without_log, "`team.db-wal` is missing or empty");
+        let (_temp, alone) = copy_files(directory, |name| name == "team.db");
+        check_refused(&alone, "what follows is not there");
+    };
+    let mut under = OpenRun::new(10);
+    // In a run that was created, and in one that was resumed after an orderly stop.
+    for round in 0..2 {
+        let directory = under.directory();
+        under.store.limit_log(10);
+        under.append_next(1);
+        let before = under.at;
+        let reader = SlowReader::new(&directory);
+        under.append_next(89);
+        let blobs = (0..160u8).map(|n| {
+            let bytes: std::sync::Arc<[u8]> = vec![n; (64 << 10) + round].into();
+            (crate::blob::digest_of(&bytes), bytes)
+        });
+        for blob in blobs {
+            under
+                .store
+                .put_blobs(&[blob].into_iter().collect())
+                .unwrap();
+        }
+        assert_eq!(reader.events(), before);
+        check_copies(&directory, under.at);
+        assert!(log_bytes(&directory) > 10 << 20);
+        drop(reader);
+        under.append_next(9);
+        // Writes the row, after which the log is moved, and the next change starts it anew.
+        under.store.write_row_if_behind().unwrap();
+        under.append_next(1);
+        assert!(under.store.log_length() < 100);
+        assert!(log_bytes(&directory) < 10 << 20);
+        check_copies(&directory, under.at);
+        // The reader also prevents the move at the stop.
+        let reader = SlowReader::new(&directory);
+        let at = under.at;
+        under = under.reopen(|directory| {
+            assert_eq!(reader.events(), at);
+            check_copies(directory, at);
+            drop(reader);
+            // The next stop moves it.
+            drop(directory.open().unwrap());
+            assert_eq!(file_count(directory), 1);
+            assert_eq!(found(directory).unwrap(), at);
+        });
+    }
+}
+
+#[test]
+fn a_log_that_cannot_be_marked_at_first_is_marked_when_its_reader_has_ended() {
+    let mut under = OpenRun::new(10).reopen(|_| {});
+    let reader = SlowReader::new(&under.directory());
+    under.append_next(10);
+    drop(reader);
+    under.store.write_row_if_behind().unwrap();
+    under.append_next(1);
+    let (_temp, alone) = under.copy_files(|name| name == "team.db");
+    check_refused(&alone, "what follows is not there");
 }
 
 #[test]

@@ -57,7 +57,7 @@ use lineage::stored_epoch;
 use prune::{carry_out, file_bytes, shrink};
 use rows::{SqliteReader, SqliteRows, check_pages};
 use snapshot::insert_snapshot;
-use wal_checkpoint::ensure_log_started;
+use wal_checkpoint::{WalMover, ensure_log_started};
 use wal_file::WalFile;
 use write::{NewRun, begin_log, insert_event, write_definition, write_note};
 
@@ -90,6 +90,7 @@ pub struct SqliteLease {
     group_commit: Option<GroupCommit>,
     /// The size at which the log is moved into the database, in pages.
     max_log_pages: u32,
+    wal_mover: WalMover,
     lock: LockedDirectory,
 }
 
@@ -119,6 +120,7 @@ impl SqliteLease {
         // The name becomes durable with the first full append. Nothing can be lost before that.
         let store = Self::open(lock, directory, DIRECTORY_RUN.0)?;
         store.progress.open()?;
+        store.wal_mover.note_log_expected();
         begin_log(&store.reader.rows.conn)
             .map_err(|e| StoreError::sqlite(&store.reader.rows.path, "create", e))?;
         Ok(store)
@@ -136,8 +138,8 @@ impl SqliteLease {
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log)
             .map_err(fail)?;
         let rows = SqliteRows::from_connection(conn, path.clone(), run)?;
-        let reader = SqliteReader::from_rows(rows);
-        lineage_row::disable_auto_checkpoints(&reader.rows.conn).map_err(fail)?;
+        let mut reader = SqliteReader::from_rows(rows);
+        let wal_mover = WalMover::for_connection(&mut reader.rows.conn).map_err(fail)?;
         reader
             .rows
             .conn
@@ -170,6 +172,7 @@ impl SqliteLease {
             buffer: Vec::new(),
             group_commit: None,
             max_log_pages: LOG_PAGES,
+            wal_mover,
             lock,
         };
         store.restore_from_group_logs()?;
@@ -226,7 +229,8 @@ impl SqliteLease {
         if !self.progress.is_open() && !self.is_newest_lease().map_err(fail)? {
             return Err(self.fenced());
         }
-        ensure_log_started(&self.reader, &self.progress, self.current.line())?;
+        let line = self.current.line();
+        ensure_log_started(&self.reader, &self.wal_mover, &self.progress, line)?;
         let conn = &self.reader.rows.conn;
         let run = |sql: &str| conn.prepare_cached(sql)?.execute([]).map(drop);
         let all = || {
@@ -474,7 +478,8 @@ impl Lease for SqliteLease {
             carry_out(conn, run, bundle_keys, &plan)
         })?;
         self.continue_with(self.current.line().id)?;
-        shrink(&self.reader.rows.conn).map_err(|e| self.reader.error("shrink", e))?;
+        shrink(&self.reader.rows.conn, &self.wal_mover)
+            .map_err(|e| self.reader.error("shrink", e))?;
         // The rest of the log is removed when the database is closed.
         let bytes = before.saturating_sub(file_bytes(&self.reader.rows.path));
         Ok(Pruned {

@@ -29,6 +29,7 @@ mod import_tests;
 #[cfg(test)]
 mod tests;
 
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 use strata_core::record::id::CheckpointId;
 use strata_core::record::json;
@@ -53,6 +54,19 @@ pub fn message_json(message: &Message) -> String {
         line: &OneLine::default(),
     })
     .unwrap_or_default()
+}
+
+/// Serialises a message in the format of the file.
+pub fn serialize_message<S: Serializer>(
+    message: &Message,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let line = OneLine::default();
+    MessageJson {
+        message,
+        line: &line,
+    }
+    .serialize(serializer)
 }
 
 /// The largest file that is read, in bytes. It has room for some 150,000 messages, each of which

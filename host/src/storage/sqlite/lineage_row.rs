@@ -9,16 +9,10 @@
 use rusqlite::Connection;
 
 use super::SqliteLease;
-use super::wal_checkpoint::{WalCheckpointMode, log_pages, move_log};
+use super::wal_checkpoint::{WalMove, log_pages};
 use crate::storage::current_lineage::CurrentLineage;
 use crate::storage::error::StoreError;
 use crate::storage::lineage::StoredLineage;
-
-/// Disables automatic checkpoints, so that only `SqliteLease::commit_with_row` moves the log into the
-/// database.
-pub(super) fn disable_auto_checkpoints(conn: &Connection) -> rusqlite::Result<()> {
-    conn.pragma_update(None, "wal_autocheckpoint", 0)
-}
 
 impl SqliteLease {
     /// Runs `work` in a transaction, together with writing the row of the current lineage.
@@ -39,14 +33,14 @@ impl SqliteLease {
     /// Notes that the row was written, and moves the log into the database if it is long.
     pub(super) fn note_row_written(&mut self, line: &StoredLineage) {
         self.current.note_row_written(line);
-        if let Err(error) = self.move_log_if_long() {
+        if let Err(error) = self.move_log_if_due() {
             // What was committed is safe in the log. The next write of the row tries again.
             tracing::debug!("the log stays as long as it is: {error}");
         }
     }
 
     /// Writes the row if it lags behind.
-    pub(super) fn write_row_if_behind(&mut self) -> Result<(), StoreError> {
+    pub(in crate::storage) fn write_row_if_behind(&mut self) -> Result<(), StoreError> {
         match self.current.row_behind() {
             Some(line) => self.commit_with_row(&line, |_| Ok(())),
             None => Ok(()),
@@ -71,18 +65,19 @@ impl SqliteLease {
         log_pages(&self.reader.rows.conn).unwrap()
     }
 
-    fn move_log_if_long(&self) -> rusqlite::Result<()> {
-        if log_pages(&self.reader.rows.conn)? < self.max_log_pages {
+    /// Moves the log into the database if it is long, or if its loss would not be noticed yet.
+    fn move_log_if_due(&self) -> rusqlite::Result<()> {
+        let conn = &self.reader.rows.conn;
+        if self.wal_mover.is_log_expected() && log_pages(conn)? < self.max_log_pages {
             return Ok(());
         }
         if let Err(error) = self.progress.sync() {
             tracing::debug!("how far the database got is not synced: {error}");
         }
-        // What a process that reads an earlier state holds back stays in the log, which is read with the database. It is
-        // moved behind the next row or when the database is closed, so nothing has to be done about it here.
-        let is_whole = move_log(&self.reader.rows.conn, WalCheckpointMode::Passive)?;
-        if !is_whole {
-            tracing::debug!("a part of the log stays in it: another process reads it");
+        if !self.wal_mover.move_log(conn, WalMove::IfUnread)? {
+            // It is moved when the row is written again after the reader has ended, or when the
+            // database is closed; until then, it is read together with the database.
+            tracing::debug!("the log stays as long as it is: another process reads it");
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use rusqlite::Connection;
 use serde::Serialize;
 
-use super::wal_checkpoint::{WalCheckpointMode, move_log};
+use super::wal_checkpoint::{WalMove, WalMover};
 use super::write::insert_gap;
 use crate::storage::lineage::event_key;
 use crate::storage::prune_plan::{DropRange, PrunePlan};
@@ -33,12 +33,12 @@ pub(super) fn carry_out(
 }
 
 /// Gives free pages back to the file system.
-pub(super) fn shrink(conn: &Connection) -> rusqlite::Result<()> {
+pub(super) fn shrink(conn: &Connection, mover: &WalMover) -> rusqlite::Result<()> {
     // The copy of the database may be large.
     conn.pragma_update(None, "temp_store", "file")?;
     conn.execute_batch("VACUUM")?;
     conn.pragma_update(None, "temp_store", "memory")?;
-    move_log(conn, WalCheckpointMode::Truncate).map(drop)
+    mover.move_log(conn, WalMove::Truncate).map(drop)
 }
 
 /// Returns the size of a file; 0 if there is none.

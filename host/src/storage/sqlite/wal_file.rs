@@ -33,11 +33,10 @@ impl WalFile {
     pub(super) fn open(path: &Path, pages: u32) -> io::Result<Self> {
         let file = crate::storage::file::options().write(true).open(path)?;
         let bytes = length(&file)?;
-        let longest_bytes = (u64::from(pages) + PAGES_BETWEEN_ROWS) * FRAME_BYTES;
         Ok(Self {
             file: Arc::new(file),
             bytes,
-            max_bytes: longest_bytes,
+            max_bytes: max_bytes(pages),
         })
     }
 
@@ -81,6 +80,11 @@ impl WalFile {
         }
         Ok(end)
     }
+}
+
+/// Returns the size that a log reaches that is moved into the database once it has `pages` pages.
+pub(super) fn max_bytes(pages: u32) -> u64 {
+    (u64::from(pages) + PAGES_BETWEEN_ROWS) * FRAME_BYTES
 }
 
 /// Returns the size by seeking instead of `stat`: asking for the times of a file makes Linux (6.13
