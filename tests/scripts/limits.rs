@@ -99,30 +99,17 @@ fn a_script_in_python_that_never_ends_is_reported_with_its_line() {
     assert!(stderr.contains(expected), "{stderr}");
 }
 
-#[test]
-fn the_missing_grant_of_a_python_script_is_named() {
-    let place = team("work.py");
-    let ungranted = String::from_utf8(place.read("team.toml")).unwrap();
-    place.write("in/a", "data");
-    let granted =
-        format!("{ungranted}[role.action.allow]\ndirs = [{{ host = \"in\", guest = \"/in\" }}]\n");
-    let grant = "grant it (`dirs`) in `[role.action.allow]` of A.Work";
-    let code = "edit `work.py`";
-    for (team, script, advice) in [
-        (&ungranted, "return open('/in/a').read()", grant),
-        (&ungranted, "return open('a.txt').read()", grant),
-        (&granted, "return open('/other/a').read()", grant),
-        (&granted, "open('/in/a', 'w')", grant),
-        (&granted, "return open('/in/missing').read()", code),
-        (&granted, "raise ValueError('/other/a')", code),
-        (
-            &granted,
-            "try:\n    open('/in/a', 'w')\nexcept OSError:\n    open('/in/a')\nraise ValueError('x')",
-            code,
-        ),
-    ] {
-        place.write("team.toml", team);
-        place.write("work.py", script);
+/// Runs a Python script in a team with a grant of directories or none, and checks the advice about
+/// its fault.
+fn check_grant_advice(place: &Workspace, dirs: Option<&str>, cases: &[(&str, &str)]) {
+    let ungranted = String::from_utf8(team("work.py").read("team.toml")).unwrap();
+    let grant = dirs.map(|dirs| format!("[role.action.allow]\ndirs = [{dirs}]\n"));
+    place.write(
+        "team.toml",
+        format!("{ungranted}{}", grant.unwrap_or_default()),
+    );
+    for (script, advice) in cases {
+        place.write("work.py", format!("import os\n{script}"));
         let _ = fs::remove_dir_all(place.path("store"));
         let ended = place.run().expect(3);
         assert!(
@@ -131,6 +118,64 @@ fn the_missing_grant_of_a_python_script_is_named() {
             ended.stderr
         );
     }
+}
+
+const ADD_GRANT: &str = "grant it (`dirs`) in `[role.action.allow]` of A.Work";
+const EDIT_CODE: &str = "edit `work.py`";
+
+#[test]
+fn the_missing_grant_of_a_python_script_is_named() {
+    let place = team("work.py");
+    place.write("in/a", "data");
+    let ungranted = [
+        ("return open('/in/a').read()", ADD_GRANT),
+        ("return open('a.txt').read()", ADD_GRANT),
+        ("os.mkdir('/in/d')", ADD_GRANT),
+    ];
+    check_grant_advice(&place, None, &ungranted);
+    let granted = [
+        ("return open('/other/a').read()", ADD_GRANT),
+        ("open('/in/a', 'w')", ADD_GRANT),
+        ("return open('/in/missing').read()", EDIT_CODE),
+        ("raise ValueError('/other/a')", EDIT_CODE),
+        (
+            "try:\n    open('/in/a', 'w')\nexcept OSError:\n    open('/in/a')\nraise ValueError('x')",
+            EDIT_CODE,
+        ),
+    ];
+    let dirs = "{ host = \"in\", guest = \"/in\" }";
+    check_grant_advice(&place, Some(dirs), &granted);
+}
+
+#[test]
+fn the_missing_grant_is_named_whatever_a_python_script_changes() {
+    let place = team("work.py");
+    place.write("in/a", "data");
+    place.write("in/d/a", "data");
+    let refused = [
+        ("os.remove('/in/a')", ADD_GRANT),
+        ("os.rename('/in/a', '/in/b')", ADD_GRANT),
+        ("os.rename('/in/a', '/other/a')", ADD_GRANT),
+        ("os.mkdir('/in/e')", ADD_GRANT),
+        ("os.rmdir('/in/d')", ADD_GRANT),
+        ("os.link('/in/a', '/in/b')", ADD_GRANT),
+        ("os.symlink('a', '/in/b')", ADD_GRANT),
+        ("os.utime('/in/a', (1, 1))", ADD_GRANT),
+        ("os.remove('/other/a')", ADD_GRANT),
+        ("os.stat('/in/../other')", ADD_GRANT),
+        (
+            "try:\n    os.remove('/in/a')\nexcept OSError:\n    open('/in/a')\nraise ValueError('x')",
+            EDIT_CODE,
+        ),
+    ];
+    check_grant_advice(&place, Some("{ host = \"in\", guest = \"/in\" }"), &refused);
+    // No grant would allow these.
+    let impossible = [
+        ("os.symlink('/other', '/in/b')", EDIT_CODE),
+        ("os.rmdir('/in/d')", EDIT_CODE),
+    ];
+    let dirs = "{ host = \"in\", guest = \"/in\", write = true }";
+    check_grant_advice(&place, Some(dirs), &impossible);
 }
 
 #[test]

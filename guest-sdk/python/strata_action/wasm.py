@@ -151,19 +151,21 @@ def _guarded(call: Any) -> Any:
 
 
 def _denial(problem: BaseException) -> Denied | None:
-    """Return the host's error for a file that was not found, if its directory is not granted; otherwise None.
+    """Return the host's error for a path that was not found, if its directory is not granted; otherwise None.
 
-    The C library reports such a file as missing without calling the host.
+    The C library reports such a path as missing without calling the host. An operation that moves a file has two paths.
     """
-    name = getattr(problem, "filename", None)
-    if not isinstance(problem, FileNotFoundError) or not isinstance(name, str):
+    if not isinstance(problem, FileNotFoundError):
         return None
-    try:
-        _host.current().files_list(os.path.normpath(os.path.join("/", name)))
-    except Denied as denied:
-        return denied
-    except Exception:
-        pass
+    for name in (problem.filename, problem.filename2):
+        if not isinstance(name, str):
+            continue
+        try:
+            _host.current().files_list(os.path.normpath(os.path.join("/", name)))
+        except Denied as denied:
+            return denied
+        except Exception:
+            pass
     return None
 
 

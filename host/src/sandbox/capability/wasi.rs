@@ -9,13 +9,15 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+use strata_core::record::fault::{FaultCause, Grant};
 use tokio::io::AsyncWrite;
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, ResourceTable};
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::filesystem::WasiFilesystemCtxView;
 use wasmtime_wasi::p2::bindings::filesystem::preopens::Host as _;
-use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
+use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
+use wasmtime_wasi::p2::{FsResult, OutputStream, Pollable, StreamResult};
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, async_trait};
 
 use clock::GuestClock;
@@ -28,6 +30,7 @@ use crate::plugin::{Access, Grants};
 use crate::services::variables::Variables;
 use crate::sha256::sha256;
 
+mod change;
 mod clock;
 mod listing;
 mod open;
@@ -55,6 +58,7 @@ pub(in super::super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Res
     wasmtime_wasi::p2::add_to_linker_async(linker)?;
     clock::add_to_linker(linker)?;
     open::add_to_linker(linker)?;
+    change::add_to_linker(linker)?;
     stat::add_to_linker(linker)?;
     listing::add_to_linker(linker)
 }
@@ -172,6 +176,20 @@ impl WasiState {
             table: &mut self.table,
         }
     }
+}
+
+/// Returns the result of a file operation as the guest receives it, and notes if it was refused: the
+/// path leads out of the granted directory, or something in a directory that is granted for reading
+/// is to be changed. Fails with the errors that end the attempt.
+fn guest_result<T>(ctx: &mut Ctx, result: FsResult<T>) -> wasmtime::Result<Result<T, ErrorCode>> {
+    let error = match result {
+        Ok(value) => return Ok(Ok(value)),
+        Err(error) => error.downcast()?,
+    };
+    if matches!(error, ErrorCode::NotPermitted) {
+        ctx.note_refusal(Some(FaultCause::NotGranted(Grant::Dirs)));
+    }
+    Ok(Err(error))
 }
 
 fn first_half(digest: [u8; 32]) -> [u8; 16] {

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::sync::{Arc, OnceLock};
 
-use strata_core::record::fault::{FaultCause, Grant};
+use strata_core::record::fault::FaultCause;
 use wasmtime::component::{Linker, Resource};
 use wasmtime_wasi::filesystem::{Descriptor, WasiFilesystemView};
 use wasmtime_wasi::p2::bindings::filesystem::types::{
@@ -12,7 +12,7 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 };
 
 use super::super::super::ctx::Ctx;
-use super::{FILESYSTEM_TYPES, GuestStore};
+use super::{FILESYSTEM_TYPES, GuestStore, guest_result};
 
 /// How many files and directories an attempt may have open, if the limit of the process allows it.
 const MAX_OPEN: usize = 128;
@@ -112,16 +112,9 @@ async fn open_at(
             how.flags,
         )
         .await;
-    let opened = match opened {
-        Err(error) => {
-            let error = error.downcast()?;
-            // The file lies outside of the directory, or is to be written in one that is granted for reading.
-            if matches!(error, ErrorCode::NotPermitted) {
-                ctx.note_refusal(Some(FaultCause::NotGranted(Grant::Dirs)));
-            }
-            return Ok(Err(error));
-        }
+    let opened = match guest_result(ctx, opened)? {
         Ok(opened) => opened,
+        Err(error) => return Ok(Err(error)),
     };
     let wasi = ctx.capabilities.wasi();
     if wasi.hidden.contains(file_of(wasi.table.get(&opened)?)) {

@@ -3,7 +3,6 @@
 
 use wasmtime::component::{Linker, Resource};
 use wasmtime_wasi::filesystem::{Descriptor, WasiFilesystemView};
-use wasmtime_wasi::p2::FsResult;
 use wasmtime_wasi::p2::bindings::clocks::wall_clock::Datetime;
 use wasmtime_wasi::p2::bindings::filesystem::types::{
     DescriptorStat, DescriptorType, ErrorCode, HostDescriptor, MetadataHashValue, PathFlags,
@@ -11,7 +10,7 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 
 use super::super::super::ctx::Ctx;
 use super::open::file_of;
-use super::{FILESYSTEM_TYPES, GuestStore};
+use super::{FILESYSTEM_TYPES, GuestStore, guest_result};
 
 /// The timestamp of all files.
 const CONSTANT_TIME: Datetime = Datetime {
@@ -19,9 +18,10 @@ const CONSTANT_TIME: Datetime = Datetime {
     nanoseconds: 0,
 };
 
-/// The parameters of `stat` and `stat-at`.
+/// The parameters of `stat`, `stat-at` and `readlink-at`.
 type StatParams = (Resource<Descriptor>,);
 type StatAtParams = (Resource<Descriptor>, PathFlags, String);
+type ReadLinkParams = (Resource<Descriptor>, String);
 type StatResult<T> = Result<T, ErrorCode>;
 
 /// Replaces the functions of wasmtime-wasi.
@@ -32,14 +32,9 @@ pub(super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
         "[method]descriptor.stat",
         |mut store: GuestStore<'_>, (file,): StatParams| {
             Box::new(async move {
-                Ok((split_error(
-                    store
-                        .data_mut()
-                        .filesystem()
-                        .stat(file)
-                        .await
-                        .map(constant_metadata),
-                )?,))
+                let ctx = store.data_mut();
+                let found = ctx.filesystem().stat(file).await;
+                Ok((guest_result(ctx, found.map(constant_metadata))?,))
             })
         },
     )?;
@@ -47,14 +42,19 @@ pub(super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
         "[method]descriptor.stat-at",
         |mut store: GuestStore<'_>, (at, flags, path): StatAtParams| {
             Box::new(async move {
-                Ok((split_error(
-                    store
-                        .data_mut()
-                        .filesystem()
-                        .stat_at(at, flags, path)
-                        .await
-                        .map(constant_metadata),
-                )?,))
+                let ctx = store.data_mut();
+                let found = ctx.filesystem().stat_at(at, flags, path).await;
+                Ok((guest_result(ctx, found.map(constant_metadata))?,))
+            })
+        },
+    )?;
+    types.func_wrap_async(
+        "[method]descriptor.readlink-at",
+        |mut store: GuestStore<'_>, (at, path): ReadLinkParams| {
+            Box::new(async move {
+                let ctx = store.data_mut();
+                let read = ctx.filesystem().readlink_at(at, path).await;
+                Ok((guest_result(ctx, read)?,))
             })
         },
     )?;
@@ -72,13 +72,6 @@ pub(super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
     )?;
     linker.allow_shadowing(false);
     Ok(())
-}
-
-fn split_error<T>(result: FsResult<T>) -> wasmtime::Result<StatResult<T>> {
-    match result {
-        Ok(value) => Ok(Ok(value)),
-        Err(error) => error.downcast().map(Err),
-    }
 }
 
 /// The sizes and link counts of directories depend on the file system, so they are replaced.
@@ -105,7 +98,8 @@ async fn hash_at(
 ) -> wasmtime::Result<StatResult<MetadataHashValue>> {
     let above = Resource::new_borrow(at.rep());
     // Checks that the file exists.
-    match split_error(ctx.filesystem().stat_at(at, flags, path.clone()).await)? {
+    let found = ctx.filesystem().stat_at(at, flags, path.clone()).await;
+    match guest_result(ctx, found)? {
         Ok(_) => location_hash(ctx, &above, &path),
         Err(error) => Ok(Err(error)),
     }
