@@ -1,6 +1,6 @@
-//! Lists the parts of the user's cache with their sizes, and removes them. All contents can be
-//! recreated: components are compiled again when needed, and tools are downloaded or unpacked at
-//! the next build.
+//! The parts of the user's cache: their names and directories, their sizes, and their removal. All
+//! contents can be recreated: components are compiled again when needed, and tools are downloaded or
+//! unpacked at the next build.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -10,30 +10,75 @@ use serde::Serialize;
 
 use crate::user;
 
-/// The parts: the name, the path below the user's cache directory, and a description.
-const PARTS: [(&str, &str, &str); 6] = [
-    ("compiled", "strata-host/compiled", "compiled components"),
-    (
-        "sdk",
-        "strata-host/sdk",
-        "the SDKs of this program and of earlier ones",
-    ),
-    (
-        "python",
-        "strata-host/python",
-        "tools and packages of Python actions",
-    ),
-    (
-        "javascript",
-        "strata-host/javascript",
-        "tools of JavaScript actions",
-    ),
-    ("c", "strata-host/c", "the library of C actions"),
-    ("rust", "strata/rust-wasm", "what compiles Rust actions"),
-];
-/// The prefix and the suffix of lock files. They are not removed, because a waiting process has
-/// them open.
-const LOCK_AFFIXES: (&str, &str) = ("lock-", ".lock");
+/// The directory of this program in the user's cache directory.
+pub(crate) const PROGRAM_DIRECTORY: &str = "strata-host";
+/// The prefix of the names of lock files in a directory that many entries share. Lock files are
+/// empty, and they are not removed, because a waiting process has them open.
+pub(crate) const LOCK_PREFIX: &str = "lock-";
+/// The extension of the lock file of a single entry.
+pub(crate) const LOCK_EXTENSION: &str = "lock";
+
+/// Which part of the user's cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CacheName {
+    /// Compiled components.
+    Compiled,
+    /// The SDKs of this program and of earlier ones.
+    Sdk,
+    /// Tools and packages of Python actions.
+    Python,
+    /// Tools of JavaScript actions.
+    JavaScript,
+    /// The library of C actions, and its tools.
+    C,
+    /// What compiles Rust actions.
+    Rust,
+}
+
+impl CacheName {
+    const ALL: [Self; 6] = [
+        Self::Compiled,
+        Self::Sdk,
+        Self::Python,
+        Self::JavaScript,
+        Self::C,
+        Self::Rust,
+    ];
+
+    /// Returns the name that commands use. It is also that of the part's directory, except for
+    /// `rust`.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Compiled => "compiled",
+            Self::Sdk => "sdk",
+            Self::Python => "python",
+            Self::JavaScript => "javascript",
+            Self::C => "c",
+            Self::Rust => "rust",
+        }
+    }
+
+    /// Returns its directory in the user's cache directory.
+    pub(crate) fn path_in(self, user_cache: &Path) -> PathBuf {
+        match self {
+            // The script that installs the tools chooses this directory. It is also used without
+            // this program.
+            Self::Rust => user_cache.join("strata/rust-wasm"),
+            _ => user_cache.join(PROGRAM_DIRECTORY).join(self.as_str()),
+        }
+    }
+
+    fn description(self) -> &'static str {
+        match self {
+            Self::Compiled => "compiled components",
+            Self::Sdk => "the SDKs of this program and of earlier ones",
+            Self::Python => "tools and packages of Python actions",
+            Self::JavaScript => "tools of JavaScript actions",
+            Self::C => "the library of C actions",
+            Self::Rust => "what compiles Rust actions",
+        }
+    }
+}
 
 /// A part of the cache.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -63,11 +108,11 @@ pub fn list_parts() -> Vec<CachePart> {
     let Some(cache) = user::cache_dir() else {
         return Vec::new();
     };
-    let part = |(name, below, what)| {
-        let path = cache.join(below);
+    let part = |name: CacheName| {
+        let path = name.path_in(&cache);
         CachePart {
-            name,
-            what,
+            name: name.as_str(),
+            what: name.description(),
             bytes: if is_own_directory(&path) {
                 size_on_disk(&path)
             } else {
@@ -76,7 +121,7 @@ pub fn list_parts() -> Vec<CachePart> {
             path,
         }
     };
-    PARTS.into_iter().map(part).collect()
+    CacheName::ALL.into_iter().map(part).collect()
 }
 
 /// Removes the contents of a part. Symbolic links are removed but not followed. Nothing is removed
@@ -93,11 +138,12 @@ pub fn remove_part(part: &CachePart) -> io::Result<CacheRemoval> {
             .unwrap_or_default()
             .to_string_lossy()
             .into_owned();
-        if name.starts_with(LOCK_AFFIXES.0) || name.ends_with(LOCK_AFFIXES.1) {
+        let is_lock = path.extension().is_some_and(|end| end == LOCK_EXTENSION);
+        if name.starts_with(LOCK_PREFIX) || is_lock {
             continue;
         }
         // The lock is held during the removal, so that no other process begins to create the entry.
-        let lock = path.with_added_extension(&LOCK_AFFIXES.1[1..]);
+        let lock = path.with_added_extension(LOCK_EXTENSION);
         let lock_file = File::open(&lock).ok();
         if lock_file
             .as_ref()

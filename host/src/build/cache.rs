@@ -4,6 +4,7 @@
 //! Compiled components are in the same directory, but are managed by `sandbox`.
 
 use super::{BuildError, with_path};
+use crate::caches::{CacheName, LOCK_EXTENSION, PROGRAM_DIRECTORY};
 use crate::user;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -13,16 +14,18 @@ use std::path::{Path, PathBuf};
 /// installed again.
 const COMPLETE_MARKER: &str = "ready";
 
-/// Creates a directory of the cache, unless it exists, and returns it. `name` contains a digest or
-/// version of its contents, because a directory that exists under a name is not created again.
+/// Creates a directory in a part of the cache, unless it exists, and returns it. `name` contains a
+/// digest or version of its contents, because a directory that exists under a name is not created
+/// again.
 ///
 /// `make` fills the empty directory, which already has its final path. If it fails or the process
 /// is killed, the next call starts over. Concurrent callers wait.
 pub fn create_once(
+    part: CacheName,
     name: &str,
     make: impl FnOnce(&Path) -> Result<(), BuildError>,
 ) -> Result<PathBuf, BuildError> {
-    create_once_at(cache_root()?.join(name), make)
+    create_once_at(directory_of(part)?.join(name), make)
 }
 
 fn create_once_at(
@@ -35,7 +38,7 @@ fn create_once_at(
     if is_ready() {
         return Ok(dir);
     }
-    let _lock = lock(&dir.with_added_extension("lock"))?;
+    let _lock = lock(&dir.with_added_extension(LOCK_EXTENSION))?;
     if is_ready() {
         return Ok(dir);
     }
@@ -51,10 +54,10 @@ fn create_once_at(
     Ok(dir)
 }
 
-/// Writes files below a directory of the cache and returns the directory. Files with the right
-/// contents are left alone; damaged ones are replaced.
-pub fn unpack(name: &str, files: &[(&str, &[u8])]) -> Result<PathBuf, BuildError> {
-    unpack_to(cache_root()?.join(name), files)
+/// Writes files below a directory in a part of the cache and returns the directory. Files with the
+/// right contents are left alone; damaged ones are replaced.
+pub fn unpack(part: CacheName, name: &str, files: &[(&str, &[u8])]) -> Result<PathBuf, BuildError> {
+    unpack_to(directory_of(part)?.join(name), files)
 }
 
 fn unpack_to(dir: PathBuf, files: &[(&str, &[u8])]) -> Result<PathBuf, BuildError> {
@@ -64,7 +67,7 @@ fn unpack_to(dir: PathBuf, files: &[(&str, &[u8])]) -> Result<PathBuf, BuildErro
     if !files.iter().any(|(path, content)| differs(path, content)) {
         return Ok(dir);
     }
-    let _lock = lock(&dir.with_added_extension("lock"))?;
+    let _lock = lock(&dir.with_added_extension(LOCK_EXTENSION))?;
     for (path, content) in files
         .iter()
         .filter(|(path, content)| differs(path, content))
@@ -90,14 +93,13 @@ pub fn lock(path: &Path) -> Result<File, BuildError> {
     Ok(file)
 }
 
-/// Returns the cache directory. Its contents are executed, so nobody else may be able to write
-/// there.
-fn cache_root() -> Result<PathBuf, BuildError> {
-    let root = user::cache_dir()
-        .ok_or(BuildError::NoCache)?
-        .join("strata-host");
+/// Returns the directory of a part. Its contents are executed, so nobody else may be able to write
+/// to the directory of this program.
+fn directory_of(part: CacheName) -> Result<PathBuf, BuildError> {
+    let user_cache = user::cache_dir().ok_or(BuildError::NoCache)?;
+    let root = user_cache.join(PROGRAM_DIRECTORY);
     match user::create_private_dir(&root) {
-        Ok(()) => Ok(root),
+        Ok(()) => Ok(part.path_in(&user_cache)),
         Err(why) => Err(BuildError::Cache {
             dir: root,
             why: why.to_string(),

@@ -3,6 +3,7 @@
 
 use super::tool::CallerEnvironment;
 use super::{BuildError, cache, tool, with_path};
+use crate::caches::CacheName;
 use crate::sha256::sha256;
 use std::fs;
 use std::io;
@@ -22,8 +23,8 @@ const NO_TOOLS: &str = "they come from PyPI, once: see that it can be reached (p
 /// The tools of a language.
 #[derive(Clone, Copy, Debug)]
 pub struct PypiTools {
-    /// The language.
-    pub language: &'static str,
+    /// The part of the cache in which they are installed.
+    pub cache: CacheName,
     /// A description for errors.
     pub what: &'static str,
     /// The progress message while they are installed.
@@ -54,7 +55,7 @@ impl PypiTools {
             _ => return Err(setup_error("python3", NO_PYTHON, output.details)),
         }
         let key = to_hex(&sha256(format!("{}\n{}", output.details, self.packages))[..8]);
-        cache::create_once(&format!("{}/tools-{key}", self.language), |dir| {
+        cache::create_once(self.cache, &format!("tools-{key}"), |dir| {
             report(self.progress_message);
             self.install(dir)
         })

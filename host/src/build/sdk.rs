@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use strata_core::record::id::to_hex;
 
 use super::{BuildError, cache};
+use crate::caches::CacheName;
 use crate::embedded::{EmbeddedFile, WIT_FILES, embedded};
 use crate::sha256::Sha256;
 
@@ -181,7 +182,8 @@ impl Kit {
     /// Unpacks the kit, unless it is unpacked, and returns its directory. Each version has a
     /// directory of its own.
     pub fn unpack(&self) -> Result<PathBuf, BuildError> {
-        cache::unpack(&format!("sdk/{}-{}", self.name, self.digest()), self.files)
+        let name = format!("{}-{}", self.name, self.digest());
+        cache::unpack(CacheName::Sdk, &name, self.files)
     }
 
     /// Returns a digest that identifies the version of the kit: 16 hexadecimal digits.

@@ -6,6 +6,7 @@ use crate::build::sdk::C;
 use crate::build::sources::parse_make_rule;
 use crate::build::tool::CallerEnvironment;
 use crate::build::{BuildError, cache, tool, with_path};
+use crate::caches::CacheName;
 use crate::user;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use std::process::Command;
 pub const PACKAGES: &str = include_str!("../../../../guest-sdk/c/toolchain.txt");
 
 const TOOLS: PypiTools = PypiTools {
-    language: "c",
+    cache: CacheName::C,
     what: "the compiler for C actions",
     progress_message: "setting up the compiler for C actions: zig, 100 MB from PyPI, once",
     packages: PACKAGES,
@@ -49,7 +50,8 @@ impl Compiler {
         let tools = TOOLS.ensure_installed(report)?;
         let sdk = C.unpack()?;
         let version = tools.file_name().unwrap_or_default().to_string_lossy();
-        let library = cache::create_once(&format!("c/library-{}-{version}", C.digest()), |dir| {
+        let name = format!("library-{}-{version}", C.digest());
+        let library = cache::create_once(CacheName::C, &name, |dir| {
             report("compiling the sdk and the library for C actions, once");
             compile_sdk(&tools, &sdk, dir)
         })?;

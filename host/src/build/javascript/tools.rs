@@ -5,6 +5,7 @@ use super::package::NodePackage;
 use crate::build::sdk::JAVASCRIPT_TOOLS;
 use crate::build::tool::CallerEnvironment;
 use crate::build::{BuildError, cache, tool, with_path};
+use crate::caches::CacheName;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -38,7 +39,8 @@ pub fn ensure_tools(report: &mut dyn FnMut(&str)) -> Result<PathBuf, BuildError>
     // cache.
     let machine = format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH);
     cache::create_once(
-        &format!("javascript/tools-{machine}-{}", JAVASCRIPT_TOOLS.digest()),
+        CacheName::JavaScript,
+        &format!("tools-{machine}-{}", JAVASCRIPT_TOOLS.digest()),
         |dir| {
             report("setting up the tools for JavaScript actions: 80 MB from npm, once");
             for (path, content) in JAVASCRIPT_TOOLS.files() {

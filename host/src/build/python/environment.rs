@@ -4,6 +4,7 @@
 use super::project::{PythonProject, Requirements};
 use crate::build::pypi::{PypiTools, pip_command, run_python, setup_error};
 use crate::build::{BuildError, cache, pypi, with_path};
+use crate::caches::CacheName;
 use crate::open;
 use crate::sha256::sha256;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use std::process::Command;
 use strata_core::record::id::to_hex;
 
 const TOOLS: PypiTools = PypiTools {
-    language: "python",
+    cache: CacheName::Python,
     what: "the tools for Python actions",
     progress_message: "setting up the tools for Python actions: componentize-py, 45 MB from PyPI, once",
     packages: include_str!("../../../../guest-sdk/python/toolchain.txt"),
@@ -120,7 +121,7 @@ fn install_packages(
             dir.display()
         ))[..8],
     );
-    let directory = cache::create_once(&format!("python/packages-{key}"), |made| {
+    let directory = cache::create_once(CacheName::Python, &format!("packages-{key}"), |made| {
         report(&format!("getting the packages that {} needs", project.name));
         let mut install = pip_command(tools);
         install.current_dir(dir).args([

@@ -16,6 +16,7 @@ use strata_core::record::id::Digest;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
+use crate::caches::{CacheName, LOCK_PREFIX};
 use crate::replace::{Replacement, replace};
 use crate::user::{self, UnusableDirectory, is_private};
 
@@ -40,9 +41,6 @@ const READ_BYTES: usize = 64 << 10;
 /// The maximum size of all files. The least recently used are removed first.
 const MAX_CACHE_BYTES: u64 = 2 << 30;
 
-/// The prefix of the names of lock files, which are locked while a component is compiled. They are
-/// empty and never removed.
-const LOCK_PREFIX: &str = "lock-";
 /// How many digits of a digest select its lock file: 256 locks, so that few components wait for the
 /// lock of another.
 const LOCK_DIGITS: usize = 2;
@@ -79,7 +77,7 @@ impl CompileCache {
     /// Returns the cache in the user's cache directory.
     pub(in crate::sandbox) fn user_cache() -> Self {
         user::cache_dir().map_or_else(Self::disabled, |base| {
-            Self::in_directory(&base.join("strata-host/compiled"))
+            Self::in_directory(&CacheName::Compiled.path_in(&base))
         })
     }
 
