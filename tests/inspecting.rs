@@ -297,7 +297,9 @@ fn a_message_is_shown_completely() {
             .expect(0)
             .stdout,
     );
-    assert_eq!(message, place.team_json()["strata"]["messages"]["idea"]);
+    let mut expected = place.team_json()["strata"]["messages"]["idea"].clone();
+    expected["waits_for"] = serde_json::json!(["A"]);
+    assert_eq!(message, expected);
     let refused = place
         .host(&["inspect", "store", "--message", "none"])
         .expect(2)

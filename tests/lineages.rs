@@ -191,7 +191,7 @@ fn a_lineage_that_was_left_is_kept_until_it_is_resumed() {
     assert_eq!(place.read("store/team.json"), json);
     let row = checkpoints(&place, "store").pop().unwrap();
     let expected = json!({
-        "id": id, "lineage": "main.1", "parent": "main-1", "source": "fork", "step": 0, "status": "running",
+        "id": id, "lineage": "main.1", "newest": false, "parent": "main-1", "source": "fork", "step": 0, "status": "running",
         "time": row["time"],
     });
     assert_eq!(row, expected);

@@ -8,6 +8,7 @@
 mod action;
 mod activity;
 mod budget;
+mod checkpoint;
 mod command;
 mod conversation;
 mod ending;
@@ -17,6 +18,8 @@ mod files;
 mod fixture;
 mod holder;
 mod joins;
+mod message;
+mod recorded_call;
 mod requests;
 mod result;
 mod summary;
@@ -36,6 +39,7 @@ use strata_core::team::{Role, THINK, TURN};
 pub use action::{ActionFault, ActionView, last_output};
 pub use activity::{RoleActivity, WorkKind, WorkState};
 pub use budget::{ExhaustedBudget, raise_budget, raise_step_limit};
+pub use checkpoint::CheckpointView;
 pub use command::{CommandArgument, SuggestedArguments, SuggestedCommand, resume_arguments};
 pub use conversation::{
     ConversationTracker, ConversationView, NewsView, ToolCallOutcome, ToolCallView, TurnView,
@@ -49,6 +53,8 @@ pub use fault::{
 pub use files::{FileChangeKind, FileChangeView};
 pub use holder::HolderState;
 pub use joins::{JoinSource, JoinView};
+pub use message::{MessageView, UnknownMessage};
+pub use recorded_call::RecordedCallView;
 pub use requests::{OpenRequests, RequestView};
 pub use result::{FaultSummary, IncompleteJoin, ResultSummary};
 pub use summary::{
@@ -103,6 +109,11 @@ fn serialize_optional_usd<S: Serializer>(
 /// Serialises a document as the value that it holds, rather than as a text.
 fn serialize_json<S: Serializer>(json: &Option<Json>, serializer: S) -> Result<S::Ok, S::Error> {
     json.as_ref().map(Json::value).serialize(serializer)
+}
+
+/// The same, for a document that is always there.
+fn serialize_document<S: Serializer>(json: &Json, serializer: S) -> Result<S::Ok, S::Error> {
+    json.value().serialize(serializer)
 }
 
 /// Serialises a path that need not be UTF-8: what is not becomes U+FFFD.

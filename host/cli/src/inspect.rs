@@ -14,7 +14,8 @@ use strata_core::record::id::CheckpointId;
 use strata_host::launch::{load_saved, parse_saved_state};
 use strata_host::storage::{StateSelector, StorageLocation, resolve_link, team_json};
 use strata_host::view::{
-    ActionCost, HolderState, JoinView, OpenFault, RoleActivity, RunSummary, WorkKind, WorkState,
+    ActionCost, HolderState, JoinView, MessageView, OpenFault, RoleActivity, RunSummary, WorkKind,
+    WorkState,
 };
 
 use action::InspectedAction;
@@ -33,29 +34,7 @@ const OUTPUT_CHARS: usize = 40;
 const PREVIEW_CHARS: usize = 70;
 
 pub(super) fn inspect(args: &InspectArgs, printer: &Printer) -> Result<u8, CommandFailure> {
-    let (location, at) = match &args.checkpoint {
-        Some(id) => {
-            if let (
-                location,
-                StateSelector::Checkpoint(CheckpointId(other)) | StateSelector::Lineage(other),
-            ) = parse_saved_state(&args.path)?
-            {
-                let path = shell_path(location.path());
-                let why = format!(
-                    "two places were given, `{other}` behind `@` and `{id}` by `--checkpoint`"
-                );
-                return Err(CommandFailure::usage(format!(
-                    "{why}; name one: `strata-host inspect {path}@{}`",
-                    shell_word(id)
-                )));
-            }
-            (
-                StorageLocation::new(resolve_link(Path::new(&args.path))),
-                StateSelector::Checkpoint(CheckpointId(id.clone())),
-            )
-        }
-        None => parse_saved_state(&args.path)?,
-    };
+    let (location, at) = select_state(args)?;
     if args.calls && at != StateSelector::Head {
         return Err(CommandFailure::usage(
             "`--calls` shows the recorded calls of all that is saved; leave `@ID` away",
@@ -86,8 +65,14 @@ pub(super) fn inspect(args: &InspectArgs, printer: &Printer) -> Result<u8, Comma
         return Ok(0);
     }
     match (&args.message, action, args.calls) {
-        (Some(id), _, _) if json => message::print_message_json(stepper, id, printer)?,
-        (Some(id), _, _) => message::show(stepper, id, printer)?,
+        (Some(id), _, _) => {
+            let message = MessageView::from_id(stepper, id)
+                .map_err(|unknown| CommandFailure::usage(unknown.to_string()))?;
+            match json {
+                true => printer.print_json_line(&message)?,
+                false => message::show(&message, printer),
+            }
+        }
         (None, _, true) if json => {
             calls::print_calls_json(&location, args.action.as_deref(), printer)?
         }
@@ -102,6 +87,33 @@ pub(super) fn inspect(args: &InspectArgs, printer: &Printer) -> Result<u8, Comma
         }
     }
     Ok(0)
+}
+
+/// Returns where the run is kept and which of its states is shown.
+fn select_state(args: &InspectArgs) -> Result<(StorageLocation, StateSelector), CommandFailure> {
+    match &args.checkpoint {
+        Some(id) => {
+            if let (
+                location,
+                StateSelector::Checkpoint(CheckpointId(other)) | StateSelector::Lineage(other),
+            ) = parse_saved_state(&args.path)?
+            {
+                let path = shell_path(location.path());
+                let why = format!(
+                    "two places were given, `{other}` behind `@` and `{id}` by `--checkpoint`"
+                );
+                return Err(CommandFailure::usage(format!(
+                    "{why}; name one: `strata-host inspect {path}@{}`",
+                    shell_word(id)
+                )));
+            }
+            Ok((
+                StorageLocation::new(resolve_link(Path::new(&args.path))),
+                StateSelector::Checkpoint(CheckpointId(id.clone())),
+            ))
+        }
+        None => Ok(parse_saved_state(&args.path)?),
+    }
 }
 
 fn show_summary(summary: &RunSummary, printer: &Printer) {

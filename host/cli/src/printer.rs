@@ -125,6 +125,14 @@ impl Printer {
         Ok(())
     }
 
+    /// Prints a value as JSON, on one line.
+    pub(super) fn print_json_line(&self, value: &impl Serialize) -> Result<(), CommandFailure> {
+        let text = serde_json::to_string(value)
+            .map_err(|error| CommandFailure::internal(error.to_string()))?;
+        self.print_json(&text);
+        Ok(())
+    }
+
     /// Prints a line for people. It remains one line, whatever guests put into it.
     pub(super) fn print_line(&self, line: &str) {
         self.print(&sanitize_line(line));

@@ -2,7 +2,6 @@
 //! pieces; and the recorded host calls.
 
 use strata_core::record::event::{AttemptEvent, Event, HostCalled};
-use strata_core::record::host_call::HostCall;
 
 use super::LaunchError;
 use super::compare::split_at_sign;
@@ -10,6 +9,7 @@ use crate::public_event::{EventLine, EventTranslator};
 use crate::storage::{
     LockHolder, RECORDS_PER_BATCH, Reader, StateSelector, StorageLocation, StoreError,
 };
+use crate::view::RecordedCallView;
 
 /// Converts the records of a saved team to public event lines. The team may run at the same time.
 pub struct EventReader {
@@ -84,10 +84,10 @@ impl EventReader {
     }
 }
 
-/// Passes every recorded call of a run to `tell`, oldest first: its public line, and the call.
+/// Passes the view of every recorded call of a run to `visit`, oldest first.
 pub fn for_each_call(
     location: &StorageLocation,
-    tell: &mut dyn FnMut(&EventLine, &HostCall),
+    visit: &mut dyn FnMut(RecordedCallView),
 ) -> Result<(), LaunchError> {
     let reader = location.read()?;
     let mut translator = event_translator(reader.as_ref())?;
@@ -96,8 +96,8 @@ pub fn for_each_call(
         let lines = translator.translate(&record.event, record.line, record.time_ms);
         if let Event::Attempt(_, AttemptEvent::HostCalled(HostCalled { call, .. })) = &record.event
         {
-            for line in &lines {
-                tell(line, call);
+            for line in lines {
+                visit(RecordedCallView::new(line, call));
             }
         }
     }

@@ -1,13 +1,10 @@
 //! `inspect --calls`: lists the recorded host calls with requests and responses.
 
-use serde::Serialize;
-use serde_json::Value;
-use strata_core::record::host_call::HostCall;
 use strata_core::record::money::Usd;
 use strata_host::launch::for_each_call;
-use strata_host::public_event::{EventLine, PublicEvent, rfc3339};
+use strata_host::public_event::{PublicEvent, rfc3339};
 use strata_host::storage::StorageLocation;
-use strata_host::view::response_text;
+use strata_host::view::RecordedCallView;
 
 use super::table::TextTable;
 use crate::fault_report::describe_response;
@@ -28,33 +25,10 @@ pub(super) fn show(
         ],
         printer,
     );
-    for_each_selected_call(location, action, &mut |line, call| {
-        let PublicEvent::HostCall {
-            action,
-            source,
-            cost,
-            what,
-            ..
-        } = &line.event
-        else {
-            return;
-        };
-        let row = [
-            rfc3339(line.time_ms),
-            action.step.to_string(),
-            action.qualified_name(),
-            call.kind.name().to_owned(),
-            source.name().to_owned(),
-            Usd::from_dollars(*cost).to_string(),
-            call.finish_reason()
-                .map_or_else(|| "-".to_owned(), |finish| finish.name().to_owned()),
-            preview(what, PREVIEW_CHARS),
-            preview(
-                &describe_response(call.outcome, &response_text(call)),
-                PREVIEW_CHARS,
-            ),
-        ];
-        table.add_row(row);
+    for_each_selected_call(location, action, &mut |view| {
+        if let Some(row) = table_row(&view) {
+            table.add_row(row);
+        }
     })?;
     table.print(printer);
     if !table.is_empty() {
@@ -70,12 +44,31 @@ pub(super) fn show(
     Ok(())
 }
 
-/// A line of `inspect --calls --json`: the public event of the call, and what came back.
-#[derive(Serialize)]
-struct CallLine<'a> {
-    #[serde(flatten)]
-    line: &'a EventLine,
-    response: Value,
+/// Returns the cells of a call.
+fn table_row(view: &RecordedCallView) -> Option<[String; 9]> {
+    let PublicEvent::HostCall {
+        action,
+        call,
+        source,
+        cost,
+        what,
+        used,
+    } = &view.line.event
+    else {
+        return None;
+    };
+    let finish = used.as_ref().and_then(|used| used.finish);
+    Some([
+        rfc3339(view.line.time_ms),
+        action.step.to_string(),
+        action.qualified_name(),
+        call.name().to_owned(),
+        source.name().to_owned(),
+        Usd::from_dollars(*cost).to_string(),
+        finish.map_or_else(|| "-".to_owned(), |finish| finish.name().to_owned()),
+        preview(what, PREVIEW_CHARS),
+        preview(&describe_response(view.outcome, &view.text), PREVIEW_CHARS),
+    ])
 }
 
 /// Prints them as JSON, an object a line.
@@ -84,26 +77,24 @@ pub(super) fn print_calls_json(
     action: Option<&str>,
     printer: &Printer,
 ) -> Result<(), CommandFailure> {
-    for_each_selected_call(location, action, &mut |line, call| {
-        let response = call.response.value();
-        // Only maps with keys that are not strings cannot be serialised, and there are none.
-        let json = serde_json::to_string(&CallLine { line, response }).unwrap_or_default();
-        printer.print_json(&json);
-    })
+    let mut printed = Ok(());
+    for_each_selected_call(location, action, &mut |view| {
+        if printed.is_ok() {
+            printed = printer.print_json_line(&view);
+        }
+    })?;
+    printed
 }
 
-/// Calls `show` for the calls of one action, or of all, oldest first.
+/// Calls `visit` for the calls of one action, or of all, oldest first.
 fn for_each_selected_call(
     location: &StorageLocation,
     action: Option<&str>,
-    show: &mut dyn FnMut(&EventLine, &HostCall),
+    visit: &mut dyn FnMut(RecordedCallView),
 ) -> Result<(), CommandFailure> {
-    for_each_call(location, &mut |line, call| {
-        let PublicEvent::HostCall { action: of, .. } = &line.event else {
-            return;
-        };
-        if action.is_none_or(|action| action == of.qualified_name()) {
-            show(line, call);
+    for_each_call(location, &mut |view| {
+        if action.is_none_or(|action| view.is_of(action)) {
+            visit(view);
         }
     })
     .map_err(CommandFailure::from)
