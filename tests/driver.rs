@@ -504,7 +504,7 @@ fn the_sender_of_a_command_that_cannot_be_saved_is_not_told_that_it_had_no_effec
     let appends = ledger.lock().unwrap().appends;
     ledger.lock().unwrap().fails_at = None;
     let journal = driver.journal_mut();
-    let attempts = [journal.save(), journal.flush(), journal.resume()];
+    let attempts = [journal.save(), journal.flush_blocking(), journal.resume()];
     assert!(
         attempts
             .iter()
@@ -556,8 +556,8 @@ fn recorded_events_are_reported_once_although_the_state_cannot_be_saved() {
             BTreeMap::new(),
         ))
         .unwrap();
-    journal.flush().unwrap();
-    journal.flush().unwrap();
+    journal.flush_blocking().unwrap();
+    journal.flush_blocking().unwrap();
     let ledger = ledger.lock().unwrap();
     assert_eq!((ledger.appends, ledger.records.len()), (1, 1));
     assert!(matches!(

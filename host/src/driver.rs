@@ -116,8 +116,8 @@ impl Driver {
     /// Runs until the team halts or is stopped. Everything that happened is recorded when this
     /// returns.
     ///
-    /// This waits for the disk on the polling thread. Poll it on a thread of its own, or other
-    /// tasks wait too.
+    /// This waits for the disk on the polling thread if the run is kept on it. Poll it on a thread of
+    /// its own, or other tasks wait too.
     pub async fn run(&mut self, stop: &mut StopSignal) -> Result<Status, DriverError> {
         self.journal.mark_started();
         // What an earlier run left is in the journal; pauses and hand-overs start again.
@@ -154,8 +154,10 @@ impl Driver {
     }
 
     async fn run_loop(&mut self, stop: &mut StopSignal) -> Result<Status, DriverError> {
+        let mut lease = self.journal.lease_status();
+        let mut taken_over = lease.clone();
         loop {
-            let (invocations, state) = self.apply_effects(stop)?;
+            let (invocations, state) = self.apply_effects(stop).await?;
             let run_state = match state {
                 LoopState::Busy => RunState::Busy,
                 LoopState::Idle(status) => RunState::Idle(status),
@@ -164,24 +166,30 @@ impl Driver {
             self.run_state
                 .send_if_modified(|before| std::mem::replace(before, run_state) != run_state);
             self.guests.start(invocations, &self.journal, &self.files);
-            self.outbox.start_next(self.journal.env(), self.when_idle);
+            let is_confirmed = lease.is_confirmed();
+            if is_confirmed {
+                self.outbox.start_next(self.journal.env(), self.when_idle);
+            }
+            let holds_calls = !is_confirmed || self.guests.calls.holds_calls();
             let (journal, guests) = (&mut self.journal, &mut self.guests);
             let (outbox_signal, incoming) = self.outbox.arrivals();
             tokio::select! {
                 biased;
                 true = stop_requested(stop) => return self.stop(&state).await,
-                Some(signal) = guests.attempts.next_signal() => guests.handle_signals(signal, journal)?,
+                Some(signal) = guests.attempts.next_signal() => guests.handle_signals(signal, journal).await?,
                 Some(expiry) = guests.questions.next_expiry() => guests.expire_requests(expiry, journal)?,
                 Some(signal) = outbox_signal => handle_signal(signal, &mut self.outbox, journal)?,
-                Some(returned) = guests.calls.next_returned() => guests.record_returned(returned, journal)?,
+                Some(returned) = guests.calls.next_returned() => guests.record_returned(returned, journal).await?,
                 Some(request) = guests.queue.recv() => {
-                    guests.handle_request(request, journal)?;
+                    guests.handle_request(request, journal).await?;
                     // Guests that send requests without end must not starve commands from outside.
                     if let Some(command) = self.commands.next_now() {
-                        command.execute(journal, &self.run_state)?;
+                        command.execute(journal, &self.run_state).await?;
                     }
                 }
-                Some(command) = self.commands.next() => command.execute(journal, &self.run_state)?,
+                Some(command) = self.commands.next() => command.execute(journal, &self.run_state).await?,
+                error = taken_over.lost() => return Err(error.into()),
+                () = lease.next_confirmation(), if holds_calls => guests.make_calls(journal).await?,
                 // Last, because the external program may send messages faster than they can be
                 // processed.
                 incoming = incoming => handle_incoming(journal, &incoming)?,
@@ -192,14 +200,15 @@ impl Driver {
     /// Carries out all effects that need no waiting, durably. Returns the attempts to start and the
     /// state afterwards. If the driver is told to stop, the routing of a commit is abandoned;
     /// resuming computes it again.
-    fn apply_effects(
+    async fn apply_effects(
         &mut self,
         stop: &StopSignal,
     ) -> Result<(Vec<Invocation>, LoopState), DriverError> {
         let mut invocations = Vec::new();
         let state = loop {
             self.files
-                .place_due(&mut self.journal, &self.guests.attempts)?;
+                .place_due(&mut self.journal, &self.guests.attempts)
+                .await?;
             match self.journal.stepper().next_while(&|| !*stop.borrow()) {
                 Effect::Record(Event::RunEnded(ended)) => match self.defer_end(ended.status) {
                     Some(state) => break state,
@@ -219,7 +228,7 @@ impl Driver {
                 Effect::Halt(status) => break LoopState::Halted(status),
             }
         };
-        self.journal.flush()?;
+        self.journal.flush().await?;
         Ok((invocations, state))
     }
 
@@ -242,7 +251,7 @@ impl Driver {
             if let Effect::Record(Event::RunEnded(RunEnded { status, .. })) =
                 self.journal.stepper().next()
             {
-                return self.record_end(status);
+                return self.record_end(status).await;
             }
             // A message that arrived meanwhile has woken a role.
         }
@@ -257,15 +266,16 @@ impl Driver {
         // A file that cannot be written must not keep anything else from being saved.
         let placed = self
             .files
-            .place_due(&mut self.journal, &self.guests.attempts);
-        self.record_end(Status::Interrupted)?;
+            .place_due(&mut self.journal, &self.guests.attempts)
+            .await;
+        self.record_end(Status::Interrupted).await?;
         placed.map(|()| Status::Interrupted)
     }
 
-    fn record_end(&mut self, status: Status) -> Result<Status, DriverError> {
+    async fn record_end(&mut self, status: Status) -> Result<Status, DriverError> {
         self.journal
             .stage(self.journal.stepper().run_ended_event(status))?;
-        self.journal.flush()?;
+        self.journal.flush().await?;
         Ok(status)
     }
 
@@ -282,13 +292,13 @@ impl Driver {
                 // Answers that are ready count even after the time is over, because their number is
                 // bounded. What the external program sends may have no end.
                 biased;
-                Some(returned) = guests.calls.next_returned() => guests.record_returned(returned, journal)?,
+                Some(returned) = guests.calls.next_returned() => guests.record_returned(returned, journal).await?,
                 Some(signal) = outbox_signal => handle_signal(signal, &mut self.outbox, journal)?,
                 () = &mut timeout => break,
                 incoming = incoming => handle_incoming(journal, &incoming)?,
             }
             // A second signal to stop ends the process at once, so everything is flushed here.
-            self.journal.flush()?;
+            self.journal.flush().await?;
         }
         Ok(())
     }

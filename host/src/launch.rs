@@ -55,6 +55,7 @@ use crate::storage::{
     Durability, GroupLog, Lease, Mailbox, SavedDefinition, StorageLocation, StoreError,
 };
 use crate::trust::lock::LockError;
+use crate::wait::wait;
 
 pub use attached_files::AttachedFileError;
 pub use compare::{ComparedState, Comparison, compare, parse_saved_state};
@@ -230,7 +231,7 @@ impl RunHandle {
     /// Durably records answers for a team that is not running.
     pub fn answer(&mut self, replies: &[HumanReply]) -> Result<Vec<AnsweredRequest>, ReplyError> {
         let journal = self.driver.journal_mut();
-        let answered = journal.record_replies(replies)?;
+        let answered = wait(journal.record_replies(replies))?;
         journal.save_if_possible();
         Ok(answered)
     }

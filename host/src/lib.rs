@@ -91,6 +91,7 @@ pub mod tools;
 pub mod trust;
 mod user;
 pub mod view;
+mod wait;
 
 pub use driver::WhenIdle;
 pub use launch::{Resume, SavedTeamFile, Start};

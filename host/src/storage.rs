@@ -8,12 +8,14 @@
 //! (`sqlite`, `reader`), `team.json` the same state for people and other programs, and `team.lock`
 //! is there while a process works on it. Or it lies in memory.
 
+mod appending;
 mod checkpoint_list;
 mod codec;
 mod current_lineage;
 mod database_url;
 mod directory;
 mod error;
+mod lease_status;
 mod lineage;
 mod location;
 mod mailbox;
@@ -60,6 +62,7 @@ use strata_core::state::environment::Environment;
 
 use crate::blob::Blobs;
 
+pub use appending::Appending;
 pub use directory::ReplacePolicy;
 pub use directory::default_location::{default_directories, resolve_link, update_latest_link};
 pub use directory::file::measure_sync;
@@ -68,6 +71,7 @@ pub use directory::lock::LockHolder;
 use directory::lock::StorageLock;
 use directory::{StorageDirectory, file, lock, progress};
 pub use error::StoreError;
+pub use lease_status::{Heartbeat, LEASE_TIME, LeaseStatus};
 pub use location::{
     LocationIdentity, OpenedRun, SavedForm, SavedRun, StorageLocation, VacantLocation,
 };
@@ -271,8 +275,8 @@ pub struct DatabaseReport {
 /// description.
 pub type BuildState<'a> = dyn FnMut(LoadedState) -> Result<Environment, String> + 'a;
 
-/// The right to change a run, and access to what is recorded of it. All methods are synchronous:
-/// they are called on the thread that drives the run.
+/// The right to change a run, and access to what is recorded of it. All methods block the thread that
+/// calls them, which drives the run; only an append may be waited for in another way.
 ///
 /// A run has one owner at a time, the one that took the newest lease. Each change carries the epoch
 /// of its lease; if there is a newer one, nothing is changed and the method fails with
@@ -290,6 +294,21 @@ pub trait Lease: Send {
     /// lineage, at the checkpoint that the fork names. If more events follow in the same call, the
     /// run continues with the new lineage, which becomes the current one.
     fn append(&mut self, records: &[Record], durability: Durability) -> Result<(), StoreError>;
+
+    /// Begins to append events. A storage that is on this machine has done it when this returns, and one
+    /// that has to wait for a server returns what can be awaited.
+    fn begin_append<'a>(
+        &'a mut self,
+        records: &'a [Record],
+        durability: Durability,
+    ) -> Appending<'a> {
+        Appending::Done(self.append(records, durability))
+    }
+
+    /// Returns whether this is certainly still the newest lease, from now on.
+    fn status(&self) -> LeaseStatus {
+        LeaseStatus::permanent()
+    }
 
     /// Whether the events since the last snapshot are larger than that snapshot.
     fn snapshot_due(&self) -> bool;

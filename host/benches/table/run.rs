@@ -97,7 +97,7 @@ impl Place {
             "go".into(),
             components.digests(),
         ))?;
-        journal.flush()?;
+        journal.flush_blocking()?;
         Ok(Driver::new(journal, services))
     }
 }

@@ -8,6 +8,7 @@ use strata_core::record::message::Message;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{AnswerError, AnsweredRequest, DriverError, HumanReply, Journal, ReplyError, RunState};
+use crate::wait::wait;
 
 /// How many commands may be queued. Each caller waits for its answer, so this is the number of
 /// callers that need not wait to send, not a limit on what is accepted.
@@ -203,21 +204,25 @@ impl CommandQueue {
         self.commands.try_recv().ok()
     }
 
-    /// Carries out commands until one has changed the state, and those that are there by then.
-    /// Cancel safe.
+    /// Carries out commands until one has changed the state, and those that are there by then. Fails if
+    /// another process takes the run over. Cancel safe: a command that is being carried out blocks
+    /// this thread.
     pub(super) async fn serve_until_change(
         &mut self,
         journal: &mut Journal,
         run_state: &watch::Sender<RunState>,
     ) -> Result<(), DriverError> {
         let before = journal.next_line();
+        let mut status = journal.lease_status();
         while journal.next_line() == before {
-            if let Some(command) = self.next().await {
-                command.execute(journal, run_state)?;
+            tokio::select! {
+                biased;
+                Some(command) = self.next() => wait(command.execute(journal, run_state))?,
+                taken_over = status.lost() => return Err(taken_over.into()),
             }
         }
         while let Some(command) = self.next_now() {
-            command.execute(journal, run_state)?;
+            wait(command.execute(journal, run_state))?;
         }
         Ok(())
     }
@@ -232,7 +237,7 @@ impl CommandQueue {
 impl DriverCommand {
     /// Carries out the command, unless its caller is gone: the caller assumes that it was not
     /// carried out and may have repeated it. Fails if the run cannot continue.
-    pub(super) fn execute(
+    pub(super) async fn execute(
         self,
         journal: &mut Journal,
         run_state: &watch::Sender<RunState>,
@@ -241,12 +246,13 @@ impl DriverCommand {
             return Ok(());
         }
         // Whatever a command returns or saves must be durable.
-        journal.flush()?;
+        journal.flush().await?;
         match self {
             Self::Send { message, reply } => {
-                let sent = journal
-                    .publish_external(*message)
-                    .and_then(|sent| journal.flush().map(|()| sent));
+                let sent = match journal.publish_external(*message) {
+                    Ok(sent) => journal.flush().await.map(|()| sent),
+                    Err(error) => Err(error),
+                };
                 // A caller that checks the run state after this answer must see that work is in
                 // progress.
                 if sent.as_ref().is_ok_and(|sent| !sent.known) {
@@ -255,7 +261,7 @@ impl DriverCommand {
                 respond(reply, sent)
             }
             Self::Answer { replies, reply } => {
-                let answered = match journal.record_replies(&replies) {
+                let answered = match journal.record_replies(&replies).await {
                     Ok(answered) => Ok(Ok(answered)),
                     Err(ReplyError::Refused(why)) => Ok(Err(why)),
                     Err(ReplyError::Driver(error)) => Err(error),

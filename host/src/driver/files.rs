@@ -45,7 +45,7 @@ impl ActionFiles {
     }
 
     /// Writes the files that are due to their paths and stages what came of it.
-    pub(super) fn place_due(
+    pub(super) async fn place_due(
         &self,
         journal: &mut Journal,
         running: &Attempts,
@@ -57,7 +57,7 @@ impl ActionFiles {
         if due.is_empty() {
             return Ok(());
         }
-        journal.flush()?;
+        journal.flush().await?;
         let placed = self.place(&due, journal.store_ref());
         if let Some(event) = placed.event {
             journal.stage(event)?;

@@ -90,7 +90,7 @@ impl Guests {
 
     /// Handles a signal and all others that are there by now, so that they are recorded in one
     /// transaction.
-    pub(super) fn handle_signals(
+    pub(super) async fn handle_signals(
         &mut self,
         first: AttemptSignal,
         journal: &mut Journal,
@@ -102,13 +102,13 @@ impl Guests {
                 AttemptSignal::RetryDue(call) => {
                     journal.stage(Event::Attempt(call, AttemptEvent::RetryDue))?;
                 }
-                AttemptSignal::GracePeriodOver(id) => self.end_grace_period(id, journal)?,
+                AttemptSignal::GracePeriodOver(id) => self.end_grace_period(id, journal).await?,
             }
             next = self.attempts.signal_now();
         }
         // What was reserved for an ended attempt now counts as spent, so calls that waited for it
         // may never be affordable.
-        self.make_calls(journal)
+        self.make_calls(journal).await
     }
 
     /// Handles the end of an attempt. It is kept open while calls that must be awaited are in
@@ -132,13 +132,13 @@ impl Guests {
 
     /// Concludes an attempt whose grace period is over, if it is still open. Answers that are ready
     /// are recorded first.
-    fn end_grace_period(
+    async fn end_grace_period(
         &mut self,
         id: AttemptId,
         journal: &mut Journal,
     ) -> Result<(), DriverError> {
         while let Some(returned) = self.calls.returned_now() {
-            self.record_returned(returned, journal)?;
+            self.record_returned(returned, journal).await?;
         }
         if self.attempts.is_running(id) {
             self.conclude(id.call, journal)?;
@@ -183,7 +183,7 @@ impl Guests {
     }
 
     /// Records a call that has returned, and answers the guest if its batch is complete.
-    pub(super) fn record_returned(
+    pub(super) async fn record_returned(
         &mut self,
         returned: ReturnedCall,
         journal: &mut Journal,
@@ -198,7 +198,7 @@ impl Guests {
         }
         // Staging the event released the unused part of the reservation, so waiting calls may fit
         // now.
-        self.make_calls(journal)
+        self.make_calls(journal).await
     }
 
     /// Ends a request that has expired and all others that have expired by now, so that they are
@@ -220,7 +220,7 @@ impl Guests {
 
     /// Answers a request of a guest, or begins what will answer it. Nothing is done for an attempt
     /// that has ended. It is no error if the guest is gone and does not receive the answer.
-    pub(super) fn handle_request(
+    pub(super) async fn handle_request(
         &mut self,
         request: PendingGuestRequest,
         journal: &mut Journal,
@@ -241,18 +241,20 @@ impl Guests {
             GuestRequest::StoredFile(digest) => {
                 HostAnswer::File(journal.store_ref().blob(&digest)?)
             }
-            GuestRequest::CurrentTime => record_local(self.calls.read_clock(id, ""), journal)?,
+            GuestRequest::CurrentTime => {
+                record_local(self.calls.read_clock(id, ""), journal).await?
+            }
             GuestRequest::ClockStart => {
-                record_local(self.calls.read_clock(id, WASI_CLOCK_START), journal)?
+                record_local(self.calls.read_clock(id, WASI_CLOCK_START), journal).await?
             }
             GuestRequest::Random { length } => {
                 let Some(caller) = self.attempts.caller(id) else {
                     return Ok(());
                 };
-                record_local(self.calls.draw_random_bytes(caller, length), journal)?
+                record_local(self.calls.draw_random_bytes(caller, length), journal).await?
             }
             GuestRequest::AskHuman(question) => match self.calls.ask(id, &question) {
-                RecordedQuestion::Answered(answer) => record_local(answer, journal)?,
+                RecordedQuestion::Answered(answer) => record_local(answer, journal).await?,
                 RecordedQuestion::Unanswered { earlier } => {
                     return self.open_request(id.call, &question, earlier, journal);
                 }
@@ -268,7 +270,9 @@ impl Guests {
                     blobs: load_media(&request, journal)?,
                 };
                 let calls = request.into_calls(&context);
-                return self.submit(id, GuestBatch::new(calls, allowance, reply), journal);
+                return self
+                    .submit(id, GuestBatch::new(calls, allowance, reply), journal)
+                    .await;
             }
         };
         let _ = reply.send(answer);
@@ -276,7 +280,7 @@ impl Guests {
     }
 
     /// Takes over calls that leave the host, and makes those that can be made now.
-    fn submit(
+    async fn submit(
         &mut self,
         id: AttemptId,
         batch: GuestBatch,
@@ -288,7 +292,7 @@ impl Guests {
         for event in self.calls.submit(caller, batch, journal.env()) {
             journal.stage(event)?;
         }
-        self.make_calls(journal)
+        self.make_calls(journal).await
     }
 
     /// Asks a person, which ends the attempt. Dropping the reply channel, as the caller does, ends
@@ -312,7 +316,7 @@ impl Guests {
 
     /// Makes the calls that may be made now, and answers the batches that are complete. Whatever
     /// must be durable before is flushed.
-    fn make_calls(&mut self, journal: &mut Journal) -> Result<(), DriverError> {
+    pub(super) async fn make_calls(&mut self, journal: &mut Journal) -> Result<(), DriverError> {
         let mut round = self.calls.admission_round();
         while let Some(decision) = self.calls.decide_next(&mut round, journal.stepper()) {
             match decision {
@@ -321,9 +325,10 @@ impl Guests {
             }
         }
         if self.calls.waits_for_flush() {
-            journal.flush()?;
+            journal.flush().await?;
+            let lease = journal.lease_status();
             self.calls
-                .send_ready(journal.stepper().team(), journal.spans());
+                .send_ready(journal.stepper().team(), journal.spans(), &lease);
         }
         Ok(())
     }
@@ -353,9 +358,12 @@ fn load_media(request: &OutboundRequest, journal: &Journal) -> Result<Blobs, Dri
 }
 
 /// Records a call that the host answers itself. Returns the answer once that is durable.
-fn record_local(local: LocalAnswer, journal: &mut Journal) -> Result<HostAnswer, DriverError> {
+async fn record_local(
+    local: LocalAnswer,
+    journal: &mut Journal,
+) -> Result<HostAnswer, DriverError> {
     journal.stage(local.event)?;
-    journal.flush()?;
+    journal.flush().await?;
     Ok(local.answer)
 }
 

@@ -33,6 +33,7 @@ use super::spans::{self, Spans};
 use crate::gateway::{Allowance, AttemptId, HostAnswer};
 use crate::services::models::{StreamObserver, StreamObserverFactory};
 use crate::services::outbound::{OutboundCall, OutboundResult, SendContext};
+use crate::storage::LeaseStatus;
 
 use attempt_calls::AttemptCalls;
 use batch::{CallBatch, PendingCall};
@@ -348,11 +349,20 @@ impl HostCalls {
                 .any(|calls| calls.batch.as_ref().is_some_and(is_complete))
     }
 
+    /// Returns whether calls wait until the lease is confirmed.
+    pub(super) fn holds_calls(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
     /// Sends the calls that are ready, and the answers of complete batches to their guests. What was
-    /// staged before must be durable.
-    pub(super) fn send_ready(&mut self, team: &Team, spans: &Spans) {
+    /// staged before must be durable. Calls that must not be made twice are held back unless the lease
+    /// is confirmed: whoever takes the run over would make them again.
+    pub(super) fn send_ready(&mut self, team: &Team, spans: &Spans, lease: &LeaseStatus) {
         for pending in std::mem::take(&mut self.ready) {
-            self.send(pending, team, spans);
+            match await_policy(pending.call.as_ref()) {
+                AwaitPolicy::MustAwait if !lease.is_confirmed() => self.ready.push(pending),
+                _ => self.send(pending, team, spans),
+            }
         }
         for calls in self.attempts.values_mut() {
             if let Some(batch) = calls.batch.take_if(|batch| batch.is_complete()) {

@@ -24,8 +24,9 @@ use crate::metrics::Metrics;
 use crate::public_event::{EventTranslator, count_lines};
 use crate::sandbox::PlaceError;
 use crate::storage::{
-    Durability, Lease, Record, StoreError, TeamJsonFile, WriteContent, team_json,
+    Durability, Lease, LeaseStatus, Record, StoreError, TeamJsonFile, WriteContent, team_json,
 };
+use crate::wait::wait;
 
 /// Why a run cannot continue. Errors of guests are faults and are never reported here.
 #[derive(Debug, thiserror::Error)]
@@ -154,6 +155,11 @@ impl Journal {
         self.store.as_ref()
     }
 
+    /// Returns whether the run is certainly still that of this process, from now on.
+    pub(super) fn lease_status(&self) -> LeaseStatus {
+        self.store.status()
+    }
+
     /// Writes `team.json`, if there is to be one, with the state of everything that was flushed.
     pub fn save(&mut self) -> Result<(), DriverError> {
         self.write_team_json(Durability::Full)
@@ -173,7 +179,7 @@ impl Journal {
     /// written first, so that the sync of the events also covers it.
     pub fn begin(&mut self) -> Result<(), DriverError> {
         self.write_team_json(Durability::Process)?;
-        self.flush()
+        self.flush_blocking()
     }
 
     fn write_team_json(&mut self, durability: Durability) -> Result<(), DriverError> {
@@ -238,8 +244,9 @@ impl Journal {
     }
 
     /// Makes staged events durable in one transaction, then emits their public lines. If that fails,
-    /// the journal is closed: the run ends, and nothing more is recorded.
-    pub fn flush(&mut self) -> Result<(), DriverError> {
+    /// the journal is closed: the run ends, and nothing more is recorded. The same holds if the future is
+    /// dropped before it returns.
+    pub async fn flush(&mut self) -> Result<(), DriverError> {
         self.ensure_open()?;
         if self.staged.is_empty() {
             return Ok(());
@@ -254,10 +261,9 @@ impl Journal {
             Durability::Process
         };
         let timed = self.metrics.as_ref().map(|_| stopwatch());
-        if let Err(error) = self.append_staged(durability) {
-            self.is_closed = true;
-            return Err(error.into());
-        }
+        self.is_closed = true;
+        self.append_staged(durability).await?;
+        self.is_closed = false;
         if let (Some(metrics), Some(timed)) = (&self.metrics, timed) {
             metrics.record_commit(&self.staged, &self.stepper, timed.elapsed(), durability);
         }
@@ -276,11 +282,17 @@ impl Journal {
         Ok(())
     }
 
-    fn append_staged(&mut self, durability: Durability) -> Result<(), StoreError> {
+    /// Does the same and blocks this thread meanwhile.
+    pub fn flush_blocking(&mut self) -> Result<(), DriverError> {
+        wait(self.flush())
+    }
+
+    async fn append_staged(&mut self, durability: Durability) -> Result<(), StoreError> {
         if !self.blobs.is_empty() {
             self.store.put_blobs(&std::mem::take(&mut self.blobs))?;
         }
-        self.store.append(&self.staged, durability)
+        let appending = self.store.begin_append(&self.staged, durability);
+        appending.finish().await
     }
 
     /// Saves a snapshot if it would make resuming faster, and forgets old checkpoints after a

@@ -172,7 +172,7 @@ pub(crate) fn expired_requests(env: &Environment) -> Vec<RequestResolution> {
 
 impl Journal {
     /// Records answers: all of them, or none. They are durable when this returns.
-    pub fn record_replies(
+    pub async fn record_replies(
         &mut self,
         replies: &[HumanReply],
     ) -> Result<Vec<AnsweredRequest>, ReplyError> {
@@ -187,7 +187,7 @@ impl Journal {
             })
             .collect();
         self.resolve_requests(verdicts)?;
-        self.flush()?;
+        self.flush().await?;
         Ok(answered)
     }
 
@@ -212,6 +212,6 @@ impl Journal {
         self.resolve_requests(expired_requests(self.env()))?;
         let (budget, calls) = (self.env().budget, self.env().call_policy);
         self.stage(self.stepper().run_resumed_event(budget, calls))?;
-        self.flush()
+        self.flush_blocking()
     }
 }

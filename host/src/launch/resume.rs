@@ -471,7 +471,7 @@ pub(super) fn continue_team(
     for event in changes.into_iter().chain(settled) {
         journal.stage(event)?;
     }
-    journal.flush()?;
+    journal.flush_blocking()?;
     let run = RunHandle {
         control: None,
         driver: Driver::new(journal, services),

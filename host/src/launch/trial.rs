@@ -147,7 +147,7 @@ pub fn prepare_trial(
     if let Some(arguments) = arguments {
         stage_tool_call(&mut journal, arguments)?;
     }
-    journal.flush()?;
+    journal.flush_blocking()?;
     Ok(TrialRun {
         driver: Driver::new(journal, services),
         provenance,

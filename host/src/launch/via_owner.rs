@@ -12,6 +12,7 @@ use super::{LaunchError, control};
 use crate::driver::{AnsweredRequest, HumanReply, SendReceipt};
 use crate::shell::shell_path;
 use crate::storage::{StorageLocation, StoreError};
+use crate::wait::wait;
 
 /// The number of attempts if the team changes its owner in between.
 const MAX_ATTEMPTS: u32 = 10;
@@ -53,7 +54,7 @@ pub fn answer(
         // Checked before a `team.json` alone is converted to a database.
         opened.check_answers(replies)?;
         let (mut journal, _) = opened.into_journal(None)?;
-        let answers = journal.record_replies(replies)?;
+        let answers = wait(journal.record_replies(replies))?;
         journal.save_if_possible();
         Ok(AcceptedAnswers {
             answers,
@@ -82,7 +83,7 @@ pub fn send(location: &StorageLocation, message: Message) -> Result<SendReceipt,
         }
         let (mut journal, _) = opened.into_journal(None)?;
         let sent = journal.publish_external(message.clone())?;
-        journal.flush()?;
+        journal.flush_blocking()?;
         journal.save_if_possible();
         Ok(sent)
     };

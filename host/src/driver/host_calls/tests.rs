@@ -1,17 +1,21 @@
 //! Tests of the host calls of an attempt, with calls that answer as the test says.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
 
 use strata_core::record::host_call::{CallOutcome, Intent, LostAnswerPolicy};
 use strata_core::record::json::Json;
 use strata_core::record::money::Usd;
+use tokio::sync::watch;
 
 use super::attempt_calls::local_record;
 use super::*;
 use crate::driver::fixture::{ROLE, RunningTeam};
 use crate::gateway::{HostError, HostErrorKind};
 use crate::services::outbound::CallAnswer;
+use crate::storage::{Heartbeat, LEASE_TIME};
 
 /// A call whose answer is its digest.
 struct TestCall {
@@ -180,8 +184,12 @@ impl Fixture {
     }
 
     fn send_ready(&mut self) {
+        self.send_ready_under(&LeaseStatus::permanent());
+    }
+
+    fn send_ready_under(&mut self, lease: &LeaseStatus) {
         let team = self.team.stepper.team().clone();
-        self.calls.send_ready(&team, &Spans::default());
+        self.calls.send_ready(&team, &Spans::default(), lease);
     }
 
     /// Waits for a call, and applies its record. Returns whether there was one.
@@ -268,6 +276,29 @@ async fn a_call_waits_while_its_budget_is_reserved_for_others() {
     assert!(!fixture.calls.waits_for_flush());
     let closed = reply.try_recv();
     assert_eq!(closed.err(), Some(oneshot::error::TryRecvError::Closed));
+}
+
+#[tokio::test]
+async fn a_call_that_must_not_be_made_twice_waits_until_the_lease_is_confirmed() {
+    let long_ago = Instant::now().checked_sub(LEASE_TIME).unwrap();
+    let (beats, heartbeat) = watch::channel(Heartbeat::Answered { sent: long_ago });
+    let lease = LeaseStatus::depending_on(heartbeat, Path::new("database"));
+    let mut fixture = Fixture::new(&format!("investment = 10.0\n{ROLE}"));
+    let calls = vec![
+        TestCall::read("r"),
+        TestCall::write("w"),
+        TestCall::paid("p", 1.0, 1.0),
+    ];
+    let (_, _reply) = fixture.submit(calls);
+    assert_eq!(fixture.run_round(), (1, None));
+    fixture.send_ready_under(&lease);
+    assert!(fixture.complete_next().await, "reading is harmless");
+    assert!(fixture.calls.holds_calls() && fixture.calls.next_returned().await.is_none());
+    let sent = Instant::now();
+    beats.send_replace(Heartbeat::Answered { sent });
+    fixture.send_ready_under(&lease);
+    assert!(!fixture.calls.holds_calls());
+    assert!(fixture.complete_next().await && fixture.complete_next().await);
 }
 
 #[test]
