@@ -30,6 +30,7 @@ mod rows;
 mod snapshot;
 mod sqlite;
 pub mod team_json;
+mod work;
 
 #[cfg(test)]
 mod bit_flips;
@@ -86,6 +87,10 @@ pub use sqlite::group_log::GroupLog;
 use sqlite::rows::SqliteReader;
 use sqlite::{blob, group_log, schema};
 pub use team_json::TeamJsonFile;
+pub use work::{
+    ClaimedRun, NewSubmission, RunDatabase, RunNeeds, RunRelease, RunSchedule, SubmissionState,
+    WorkerProfile, WorkerRegistration,
+};
 
 /// The number of the first public event line of a run.
 pub const FIRST_LINE: u64 = 1;
@@ -361,6 +366,11 @@ pub trait Lease: Send {
 
     /// Makes full appends durable together with those of other runs, if the storage can.
     fn join(&mut self, _group: &GroupLog) {}
+
+    /// Says when workers take up the run, if they do so.
+    fn set_schedule(&mut self, _schedule: RunSchedule) -> Result<(), StoreError> {
+        Ok(())
+    }
 
     /// Returns the note with this name, or `None` if there is none.
     fn note(&self, name: &str) -> Result<Option<String>, StoreError>;

@@ -185,6 +185,14 @@ pub enum StoreError {
         /// The directory.
         path: PathBuf,
     },
+    /// A submitted run would have the name of another.
+    #[error("`{}` has a run of the name `{name}` already; give this one another name with `--name`", path.display())]
+    NameTaken {
+        /// The database.
+        path: PathBuf,
+        /// The name.
+        name: String,
+    },
     /// Something else is where a directory has to be, at the path or above it.
     #[error(
         "cannot {action} `{}`: {} {what}, where a directory has to be; name another directory, or move it away",

@@ -1,11 +1,13 @@
 //! Where a run is kept. The path or the URL that an operator gives becomes a location once; code outside
 //! of `storage` uses a run through its location and does not know how it is kept.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use strata_core::record::id::Digest;
 use strata_core::state::environment::Environment;
 
 use super::database_url::DatabaseUrl;
@@ -19,7 +21,7 @@ use super::no_database as database;
 use super::postgres as database;
 use super::reader::Reader;
 use super::sqlite::rows::SqliteReader;
-use super::{DatabaseReport, Lease, ReplacePolicy, SavedDefinition, TeamJsonFile};
+use super::{DatabaseReport, Lease, ReplacePolicy, SavedDefinition, SubmissionState, TeamJsonFile};
 use crate::blob::Blobs;
 use database::{OwnerWait, VacantRun};
 
@@ -154,10 +156,7 @@ impl StorageLocation {
             };
         };
         match DatabaseUrl::parse(url) {
-            Ok(url) => Self {
-                path: url.to_path(),
-                kind: LocationKind::Database(Box::new(url)),
-            },
+            Ok(url) => Self::of_database(url),
             Err(StoreError::InvalidUrl { url, what }) => Self {
                 path: url.into(),
                 kind: LocationKind::Invalid(what.into()),
@@ -166,6 +165,14 @@ impl StorageLocation {
                 path: PathBuf::from("postgres://"),
                 kind: LocationKind::Invalid(error.to_string().into()),
             },
+        }
+    }
+
+    /// Refers to a run in a database.
+    pub(super) fn of_database(url: DatabaseUrl) -> Self {
+        Self {
+            path: url.to_path(),
+            kind: LocationKind::Database(Box::new(url)),
         }
     }
 
@@ -453,6 +460,47 @@ impl StorageLocation {
             Ok(Place::Directory(directory)) => directory.request_owner(request),
             Ok(Place::Database(url)) => database::request_owner(url, request),
             Err(_) => RequestOutcome::NoOwner,
+        }
+    }
+
+    /// Returns the name of the run, if it is kept in a database.
+    pub fn run_name(&self) -> Option<&str> {
+        match &self.kind {
+            LocationKind::Database(url) => url.run.as_deref(),
+            LocationKind::Directory | LocationKind::Invalid(_) => None,
+        }
+    }
+
+    /// Returns the files that were submitted with the run, by path. A directory has none.
+    pub fn submitted_files(&self) -> Result<BTreeMap<String, Digest>, StoreError> {
+        match self.place()? {
+            Place::Directory(_) => Ok(BTreeMap::new()),
+            Place::Database(url) => database::submitted_files(url),
+        }
+    }
+
+    /// Returns the bytes of a submitted file. Fails if they are not those that were submitted.
+    pub fn submitted_bytes(&self, digest: &Digest) -> Result<Vec<u8>, StoreError> {
+        match self.place()? {
+            Place::Directory(_) => Err(self.without_team_json()),
+            Place::Database(url) => database::submitted_bytes(url, digest),
+        }
+    }
+
+    /// Asks workers to take up the run, if it is one that they take.
+    pub fn request_work(&self) -> Result<(), StoreError> {
+        match self.place()? {
+            Place::Directory(_) => Ok(()),
+            Place::Database(url) => database::request_work(url),
+        }
+    }
+
+    /// Returns what is known of the run without reading its records. `None` if it is kept in a
+    /// directory.
+    pub fn submission_state(&self) -> Result<Option<SubmissionState>, StoreError> {
+        match self.place()? {
+            Place::Directory(_) => Ok(None),
+            Place::Database(url) => database::submission_state(url).map(Some),
         }
     }
 

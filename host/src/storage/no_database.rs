@@ -1,15 +1,22 @@
 //! What stands for `postgres` in a program that was built without it: everything about a database
 //! fails, and says so.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use strata_core::record::id::Digest;
 use strata_core::state::environment::Environment;
+use tokio::sync::Notify;
 
 use super::database_url::DatabaseUrl;
 use super::error::StoreError;
-use super::{DatabaseReport, Reader, SavedDefinition};
+use super::{
+    ClaimedRun, DatabaseReport, NewSubmission, Reader, RunRelease, SavedDefinition,
+    SubmissionState, WorkerProfile,
+};
 use super::{LockHolder, MemoryLease, ReplacePolicy, RequestHandler, RequestOutcome};
 use crate::blob::Blobs;
 
@@ -51,6 +58,65 @@ impl DatabaseMailbox {
     pub(super) async fn close(self) {
         match self.never {}
     }
+}
+
+/// A worker's entry that cannot exist.
+pub(super) struct WorkerRegistration {
+    never: Infallible,
+}
+
+impl WorkerRegistration {
+    pub(super) fn open(
+        url: &DatabaseUrl,
+        _: &WorkerProfile,
+        _: &Arc<Notify>,
+    ) -> Result<Self, StoreError> {
+        unsupported(url)
+    }
+
+    pub(super) fn is_lost(&self) -> bool {
+        match self.never {}
+    }
+
+    pub(super) fn claim(&self, _: usize) -> Result<Vec<ClaimedRun>, StoreError> {
+        match self.never {}
+    }
+
+    pub(super) fn tend(&mut self) -> Result<usize, StoreError> {
+        match self.never {}
+    }
+
+    pub(super) fn release(&self, _: &ClaimedRun, _: &RunRelease) -> Result<(), StoreError> {
+        match self.never {}
+    }
+}
+
+pub(super) fn submit(url: &DatabaseUrl, _: &NewSubmission<'_>) -> Result<(), StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn acknowledge_request(url: &DatabaseUrl, _: &ClaimedRun) -> Result<(), StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn open_claimed(url: &DatabaseUrl, _: &ClaimedRun) -> Result<MemoryLease, StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn submitted_files(url: &DatabaseUrl) -> Result<BTreeMap<String, Digest>, StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn submitted_bytes(url: &DatabaseUrl, _: &Digest) -> Result<Vec<u8>, StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn request_work(url: &DatabaseUrl) -> Result<(), StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn submission_state(url: &DatabaseUrl) -> Result<SubmissionState, StoreError> {
+    unsupported(url)
 }
 
 fn unsupported<T>(url: &DatabaseUrl) -> Result<T, StoreError> {

@@ -5,7 +5,7 @@
 //! is read by the same code (`storage::reader`) through `rows`. Here, `connection` talks to the
 //! server, `schema` creates the tables, `runs` finds and creates runs, `owner` decides which process
 //! may change one, `lease` changes it, `append` adds events with one statement and `write` other rows,
-//! and `mail` brings requests to the owner.
+//! `mail` brings requests to the owner, and `work` gives runs to workers.
 
 mod append;
 mod connection;
@@ -17,6 +17,7 @@ mod rows;
 mod runs;
 mod schema;
 mod tls;
+mod work;
 mod write;
 
 #[cfg(test)]
@@ -31,4 +32,8 @@ pub(super) use owner::{OwnerWait, holder};
 pub(super) use runs::{
     VacantRun, open_reader, place_run, require_run, require_vacant, run_identity, take_lease,
     vacate,
+};
+pub(super) use work::{
+    WorkerRegistration, acknowledge_request, open_claimed, request_work, submission_state, submit,
+    submitted_bytes, submitted_files,
 };

@@ -14,7 +14,7 @@ use super::append::{
 use super::connection::{Connection, StatementError};
 use super::owner::Ownership;
 use super::rows::{PostgresReader, PostgresRows};
-use super::write;
+use super::{work, write};
 use crate::blob::Blobs;
 use crate::storage::codec::MessageBundle;
 use crate::storage::current_lineage::{CurrentLineage, NewBranch};
@@ -26,6 +26,7 @@ use crate::storage::prune_plan::PrunePlanner;
 use crate::storage::reader::Reader;
 use crate::storage::rows::{KeyRange, RunRows};
 use crate::storage::snapshot::{EncodedSnapshot, MAX_SNAPSHOT_BYTES};
+use crate::storage::work::{NewSubmission, RunSchedule};
 use crate::storage::{
     BuildState, CheckpointRow, Durability, Epoch, Lease, LineageRow, LoadedState, Pruned, Record,
     SavedDefinition, StateSelector,
@@ -383,6 +384,10 @@ impl Lease for PostgresLease {
         })
     }
 
+    fn set_schedule(&mut self, schedule: RunSchedule) -> Result<(), StoreError> {
+        work::set_schedule(self.connection(), &self.owner, schedule).map_err(StoreError::from)
+    }
+
     fn note(&self, name: &str) -> Result<Option<String>, StoreError> {
         self.reader.note(name)
     }
@@ -407,6 +412,8 @@ pub(super) struct NewRun<'a> {
     pub(super) base: &'a Environment,
     pub(super) definition: &'a SavedDefinition,
     pub(super) blobs: &'a Blobs,
+    /// What it is if a worker is to take it.
+    pub(super) submission: Option<&'a NewSubmission<'a>>,
 }
 
 impl NewRun<'_> {
@@ -432,6 +439,9 @@ impl NewRun<'_> {
             write::insert_snapshot(connection, run, &rows)?;
             write::write_definition(connection, run, self.definition)?;
             write::insert_blobs(connection, run, self.blobs)?;
+            if let Some(submission) = self.submission {
+                work::schedule_submission(connection, run, submission)?;
+            }
             Ok(run)
         })
     }

@@ -20,7 +20,7 @@ use crate::storage::{RequestHandler, RequestOutcome};
 /// The channel on which owners of runs are notified.
 const CHANNEL: &str = "strata_mail";
 /// How often an owner looks for requests without being notified: a pooler passes no notifications on.
-const POLL_INTERVAL: Duration = Duration::from_secs(1);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a reply is looked for.
 const REPLY_INTERVAL: Duration = Duration::from_millis(5);
 /// How often it is looked at whether the owner still is one.

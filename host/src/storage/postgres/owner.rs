@@ -19,6 +19,7 @@ use crate::random_id::random_id;
 use crate::storage::LockHolder;
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;
+use crate::storage::work::ClaimedRun;
 
 /// How often an owner's heartbeat rises.
 const BEAT_INTERVAL: Duration = Duration::from_secs(2);
@@ -26,7 +27,7 @@ const BEAT_INTERVAL: Duration = Duration::from_secs(2);
 const BEAT_RETRY: Duration = Duration::from_millis(500);
 /// For how long a heartbeat has to stand still until its process counts as dead: that of a process that
 /// is alive may be delayed by a busy machine or a server that restarts.
-const LEASE_TIME: Duration = Duration::from_secs(10);
+pub(super) const LEASE_TIME: Duration = Duration::from_secs(10);
 /// How often a heartbeat is looked at by those who wait for it.
 const WATCH_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -44,14 +45,18 @@ pub(in crate::storage) enum OwnerWait {
 pub(super) struct Ownership {
     /// The name of this owner, which no other has.
     owner: String,
-    run: i64,
+    pub(super) run: i64,
     pub(super) epoch: i64,
-    beating: JoinHandle<()>,
+    /// `None` for a run that a worker took: its heartbeat is that of the worker, which also gives the
+    /// run up.
+    beating: Option<JoinHandle<()>>,
 }
 
 impl Drop for Ownership {
     fn drop(&mut self) {
-        self.beating.abort();
+        if let Some(beating) = &self.beating {
+            beating.abort();
+        }
     }
 }
 
@@ -166,7 +171,7 @@ pub(super) fn acquire(
     };
     let beats = beat(connection.url().clone(), owner.clone());
     Ok(Ownership {
-        beating: background(connection.path())?.spawn(beats),
+        beating: Some(background(connection.path())?.spawn(beats)),
         owner,
         run,
         epoch,
@@ -259,9 +264,22 @@ fn replace_owner(
 }
 
 impl Ownership {
+    /// Returns the ownership of a run that a worker took.
+    pub(super) fn claimed(run: &ClaimedRun) -> Self {
+        Self {
+            owner: run.owner.as_ref().into(),
+            run: run.key,
+            epoch: run.epoch,
+            beating: None,
+        }
+    }
+
     /// Gives the run up, unless it was taken over.
     pub(super) fn release(&self, connection: &Connection) -> Result<(), StoreError> {
-        self.beating.abort();
+        let Some(beating) = &self.beating else {
+            return Ok(());
+        };
+        beating.abort();
         let sql = "UPDATE strata.run SET owner = NULL WHERE id = $1 AND epoch = $2";
         connection.execute(sql, &[(&self.run, Type::INT8), (&self.epoch, Type::INT8)])?;
         unregister(connection, &self.owner)
@@ -277,14 +295,14 @@ pub(in crate::storage) fn declare_dead(url: &DatabaseUrl) {
     connection.execute(sql, &[(&run, Type::INT8)]).unwrap();
 }
 
-fn unregister(connection: &Connection, owner: &str) -> Result<(), StoreError> {
+pub(super) fn unregister(connection: &Connection, owner: &str) -> Result<(), StoreError> {
     let sql = "DELETE FROM strata.worker WHERE id = $1";
     connection.execute(sql, &[(&owner, Type::TEXT)])?;
     Ok(())
 }
 
 /// Lets the heartbeat of an owner rise until it is taken for dead, on a connection of its own.
-async fn beat(url: DatabaseUrl, owner: String) {
+pub(super) async fn beat(url: DatabaseUrl, owner: String) {
     let sql = "UPDATE strata.worker SET beat = beat + 1, beat_at = clock_timestamp() WHERE id = $1";
     loop {
         match connect(url.clone(), None).await {
@@ -307,17 +325,17 @@ async fn beat(url: DatabaseUrl, owner: String) {
 
 /// A process, so that others on the same machine can tell whether it still runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct ProcessIdentity {
+pub(super) struct ProcessIdentity {
     /// Where the process id is valid: one boot of a machine, and one namespace of it. Empty if that is
     /// not known.
-    machine: String,
-    process: i64,
+    pub(super) machine: String,
+    pub(super) process: i64,
     /// When it started, in the machine's own ticks.
-    started: String,
+    pub(super) started: String,
 }
 
 impl ProcessIdentity {
-    fn current() -> Self {
+    pub(super) fn current() -> Self {
         let process = std::process::id();
         Self {
             machine: this_machine(),
@@ -329,7 +347,7 @@ impl ProcessIdentity {
     }
 
     /// Stores it as that of an owner.
-    fn register(&self, connection: &Connection, owner: &str) -> Result<(), StoreError> {
+    pub(super) fn register(&self, connection: &Connection, owner: &str) -> Result<(), StoreError> {
         let sql = "INSERT INTO strata.worker (id, machine, process, started, beat, beat_at) \
                    VALUES ($1, $2, $3, $4, 0, clock_timestamp())";
         let arguments = [
@@ -343,7 +361,7 @@ impl ProcessIdentity {
     }
 
     /// Whether the process has certainly ended. `false` for one elsewhere.
-    fn has_ended(&self) -> bool {
+    pub(super) fn has_ended(&self) -> bool {
         if self.machine.is_empty() || self.machine != this_machine() {
             return false;
         }

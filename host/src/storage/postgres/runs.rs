@@ -209,6 +209,7 @@ fn create_run(
         base,
         definition,
         blobs,
+        submission: None,
     };
     let inserted = new.insert(&connection);
     let run = inserted.map_err(|error| match error.is_duplicate {

@@ -30,7 +30,13 @@ const MIGRATIONS: [&str; VERSION as usize] = ["
         process bigint NOT NULL,
         started text NOT NULL,
         beat bigint NOT NULL,
-        beat_at timestamptz NOT NULL
+        beat_at timestamptz NOT NULL,
+        -- Whether it takes runs by itself; on which machine, with which version, labels and names of secrets.
+        claims boolean NOT NULL DEFAULT false,
+        host text NOT NULL DEFAULT '',
+        version text NOT NULL DEFAULT '',
+        labels text[] NOT NULL DEFAULT '{}',
+        secrets text[] NOT NULL DEFAULT '{}'
     ) WITH (fillfactor = 50);
 
     -- Runs. `owner` may change a run, under `epoch`, which rises with each owner: a change under an earlier one is
@@ -43,8 +49,35 @@ const MIGRATIONS: [&str; VERSION as usize] = ["
         epoch bigint NOT NULL,
         owner text,
         lineage bigint NOT NULL,
-        line bigint NOT NULL
+        line bigint NOT NULL,
+        -- When a worker takes it: never 0, now 1, at `wake_at` or on request 2, on request 3.
+        schedule smallint NOT NULL DEFAULT 0,
+        scheduled_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+        wake_at timestamptz,
+        -- Whether somebody asked for it to be continued since it was last taken.
+        is_requested boolean NOT NULL DEFAULT false,
+        -- The labels and the secrets that a worker needs for it.
+        labels text[] NOT NULL DEFAULT '{}',
+        secrets text[] NOT NULL DEFAULT '{}',
+        -- Why a worker could not run it.
+        problem text
     ) WITH (fillfactor = 70);
+    CREATE INDEX run_ready ON strata.run (scheduled_at) WHERE schedule = 1 AND owner IS NULL;
+    CREATE INDEX run_due ON strata.run (wake_at) WHERE schedule = 2 AND wake_at IS NOT NULL;
+    CREATE INDEX run_owned ON strata.run (owner) WHERE owner IS NOT NULL;
+
+    -- The files that were submitted with runs, each once, and which run has them at which path.
+    CREATE TABLE strata.file (
+        digest text PRIMARY KEY CHECK (digest = encode(sha256(body), 'hex')),
+        body bytea NOT NULL
+    );
+    ALTER TABLE strata.file ALTER COLUMN body SET STORAGE EXTERNAL;
+    CREATE TABLE strata.run_file (
+        run bigint NOT NULL REFERENCES strata.run,
+        path text NOT NULL,
+        digest text NOT NULL REFERENCES strata.file,
+        PRIMARY KEY (run, path)
+    );
 
     CREATE TABLE strata.lineage (
         run bigint NOT NULL REFERENCES strata.run,

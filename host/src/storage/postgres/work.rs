@@ -1,0 +1,442 @@
+//! Runs that workers take: submitting them, claiming them, and taking them from workers that are
+//! dead.
+//!
+//! A worker has one row, whose heartbeat rises. Another worker that sees it stand still for long
+//! enough, by its own clock and while it is connected, deletes the row and raises the epochs of the runs in
+//! one transaction. So a worker that was only slow cannot change them any more.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use strata_core::record::id::{Digest, to_hex};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio_postgres::types::Type;
+
+use super::connection::{Connection, StatementError, background, connect};
+use super::lease::{NewRun, PostgresLease};
+use super::owner::{LEASE_TIME, Ownership, ProcessIdentity, beat, unregister};
+use super::runs::find_run;
+use super::schema::migrate;
+use crate::random_id::random_id;
+use crate::storage::database_url::DatabaseUrl;
+use crate::storage::error::StoreError;
+use crate::storage::work::{
+    ClaimedRun, NewSubmission, RunRelease, RunSchedule, SubmissionState, WorkerProfile,
+};
+
+/// The channel on which workers are notified of runs that are due.
+const CHANNEL: &str = "strata_work";
+/// The values of `strata.run.schedule`.
+const NEVER: i16 = 0;
+const NOW: i16 = 1;
+const LATER: i16 = 2;
+const ON_REQUEST: i16 = 3;
+
+/// Returns the values of `schedule` and `wake_at`, the latter in milliseconds.
+fn schedule_columns(schedule: RunSchedule) -> (i16, Option<i64>) {
+    match schedule {
+        RunSchedule::Now => (NOW, None),
+        RunSchedule::Later(due_ms) => (LATER, due_ms),
+        RunSchedule::OnRequest => (ON_REQUEST, None),
+    }
+}
+
+/// Puts a run into a database for a worker to take.
+pub(in crate::storage) fn submit(
+    url: &DatabaseUrl,
+    submission: &NewSubmission<'_>,
+) -> Result<(), StoreError> {
+    let connection = Connection::open(url)?;
+    migrate(&connection)?;
+    insert_missing_files(&connection, submission)?;
+    let taken = || StoreError::NameTaken {
+        path: connection.path().into(),
+        name: submission.name.into(),
+    };
+    let new = NewRun {
+        name: submission.name,
+        base: submission.base,
+        definition: submission.definition,
+        blobs: submission.blobs,
+        submission: Some(submission),
+    };
+    match new.insert(&connection) {
+        Ok(_) => {}
+        Err(error) if error.is_duplicate => return Err(taken()),
+        Err(error) => return Err(error.meaning),
+    }
+    connection.execute_all(&format!("NOTIFY {CHANNEL}"))?;
+    Ok(())
+}
+
+fn insert_missing_files(
+    connection: &Connection,
+    submission: &NewSubmission<'_>,
+) -> Result<(), StoreError> {
+    let digests: Vec<&str> = submission
+        .contents
+        .keys()
+        .map(|digest| digest.0.as_str())
+        .collect();
+    let sql = "SELECT digest FROM strata.file WHERE digest = ANY($1)";
+    let rows = connection.query(sql, &[(&digests, Type::TEXT_ARRAY)])?;
+    let known: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    for (digest, body) in submission.contents {
+        if known.contains(&digest.0) {
+            continue;
+        }
+        let sql = "INSERT INTO strata.file (digest, body) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+        let body: &[u8] = body;
+        connection.execute(sql, &[(&digest.0, Type::TEXT), (&body, Type::BYTEA)])?;
+    }
+    Ok(())
+}
+
+/// Makes a run that was just inserted one that a worker takes.
+pub(super) fn schedule_submission(
+    connection: &Connection,
+    run: i64,
+    submission: &NewSubmission<'_>,
+) -> Result<(), StatementError> {
+    let sql = "UPDATE strata.run SET schedule = $2, labels = $3, secrets = $4 WHERE id = $1";
+    let needs = submission.needs;
+    let arguments = [
+        (&run as _, Type::INT8),
+        (&NOW as _, Type::INT2),
+        (&needs.labels as _, Type::TEXT_ARRAY),
+        (&needs.secrets as _, Type::TEXT_ARRAY),
+    ];
+    connection.execute(sql, &arguments)?;
+    let paths: Vec<&str> = submission.files.keys().map(String::as_str).collect();
+    let digests: Vec<&str> = submission
+        .files
+        .values()
+        .map(|digest| digest.0.as_str())
+        .collect();
+    let sql = "INSERT INTO strata.run_file (run, path, digest) \
+               SELECT $1, t.* FROM unnest($2::text[], $3::text[]) t";
+    let arguments = [
+        (&run as _, Type::INT8),
+        (&paths as _, Type::TEXT_ARRAY),
+        (&digests as _, Type::TEXT_ARRAY),
+    ];
+    connection.execute(sql, &arguments)?;
+    Ok(())
+}
+
+/// Returns the files that were submitted with a run, by path.
+pub(in crate::storage) fn submitted_files(
+    url: &DatabaseUrl,
+) -> Result<BTreeMap<String, Digest>, StoreError> {
+    let connection = Connection::open(url)?;
+    let run = find_run(&connection)?;
+    let sql = "SELECT path, digest FROM strata.run_file WHERE run = $1";
+    let rows = connection.query(sql, &[(&run, Type::INT8)])?;
+    let entries = rows.iter().map(|row| (row.get(0), Digest(row.get(1))));
+    Ok(entries.collect())
+}
+
+/// Returns the bytes of a submitted file.
+pub(in crate::storage) fn submitted_bytes(
+    url: &DatabaseUrl,
+    digest: &Digest,
+) -> Result<Vec<u8>, StoreError> {
+    let connection = Connection::open(url)?;
+    let sql = "SELECT body FROM strata.file WHERE digest = $1";
+    let row = connection.query_optional(sql, &[(&digest.0, Type::TEXT)])?;
+    let bytes: Option<Vec<u8>> = row.map(|row| row.get(0));
+    match bytes.filter(|bytes| crate::blob::digest_of(bytes) == *digest) {
+        Some(bytes) => Ok(bytes),
+        None => Err(StoreError::corrupt(
+            connection.path(),
+            format!("the submitted file `{digest}` is missing or has changed"),
+        )),
+    }
+}
+
+/// Says when a run is taken up, if workers take it. Its owner's epoch must be the newest.
+pub(super) fn set_schedule(
+    connection: &Connection,
+    ownership: &Ownership,
+    schedule: RunSchedule,
+) -> Result<(), StatementError> {
+    let (value, due_ms) = schedule_columns(schedule);
+    let sql = "UPDATE strata.run SET schedule = $3, wake_at = to_timestamp($4::bigint / 1000.0), \
+                   scheduled_at = clock_timestamp(), is_requested = false, problem = NULL \
+               WHERE id = $1 AND epoch = $2 AND schedule <> 0";
+    let arguments = [
+        (&ownership.run as _, Type::INT8),
+        (&ownership.epoch as _, Type::INT8),
+        (&value as _, Type::INT2),
+        (&due_ms as _, Type::INT8),
+    ];
+    connection.execute(sql, &arguments)?;
+    Ok(())
+}
+
+/// Asks workers to take up a run. Does nothing to one that workers do not take.
+pub(in crate::storage) fn request_work(url: &DatabaseUrl) -> Result<(), StoreError> {
+    let connection = Connection::open(url)?;
+    let run = find_run(&connection)?;
+    let sql = "UPDATE strata.run SET schedule = $2, is_requested = true, problem = NULL, \
+                   scheduled_at = clock_timestamp() WHERE id = $1 AND schedule <> 0";
+    if connection.execute(sql, &[(&run, Type::INT8), (&NOW, Type::INT2)])? > 0 {
+        connection.execute_all(&format!("NOTIFY {CHANNEL}"))?;
+    }
+    Ok(())
+}
+
+/// Notes that a request to take up a run was met.
+pub(in crate::storage) fn acknowledge_request(
+    url: &DatabaseUrl,
+    run: &ClaimedRun,
+) -> Result<(), StoreError> {
+    let connection = Connection::open(url)?;
+    let sql = "UPDATE strata.run SET is_requested = false WHERE id = $1 AND epoch = $2";
+    connection.execute(sql, &[(&run.key, Type::INT8), (&run.epoch, Type::INT8)])?;
+    Ok(())
+}
+
+/// Returns what is known of a run without reading its records.
+pub(in crate::storage) fn submission_state(
+    url: &DatabaseUrl,
+) -> Result<SubmissionState, StoreError> {
+    let connection = Connection::open(url)?;
+    let run = find_run(&connection)?;
+    let sql = "SELECT schedule, (extract(epoch FROM wake_at) * 1000)::bigint, owner IS NOT NULL, problem \
+               FROM strata.run WHERE id = $1";
+    let row = connection.query_optional(sql, &[(&run, Type::INT8)])?;
+    let row = row.ok_or_else(|| StoreError::corrupt(connection.path(), "the run was removed"))?;
+    let schedule: i16 = row.get(0);
+    Ok(SubmissionState {
+        schedule: match schedule {
+            NEVER => None,
+            NOW => Some(RunSchedule::Now),
+            LATER => Some(RunSchedule::Later(row.get(1))),
+            _ => Some(RunSchedule::OnRequest),
+        },
+        is_owned: row.get(2),
+        problem: row.get(3),
+    })
+}
+
+/// Returns a lease of a run that a worker of this process took.
+pub(in crate::storage) fn open_claimed(
+    url: &DatabaseUrl,
+    run: &ClaimedRun,
+) -> Result<PostgresLease, StoreError> {
+    let connection = Connection::open(url)?;
+    PostgresLease::new(connection, run.key, Ownership::claimed(run))
+}
+
+/// The heartbeat of another process, as this one last saw it rise.
+struct WatchedBeat {
+    beat: i64,
+    since: Instant,
+}
+
+/// A worker's row, and the connection with which it looks for runs.
+pub(in crate::storage) struct WorkerRegistration {
+    connection: Connection,
+    id: Arc<str>,
+    profile: WorkerProfile,
+    beating: JoinHandle<()>,
+    listening: JoinHandle<()>,
+    watched: BTreeMap<String, WatchedBeat>,
+}
+
+impl Drop for WorkerRegistration {
+    fn drop(&mut self) {
+        self.beating.abort();
+        self.listening.abort();
+        // Runs that were not given up become available once their owner is missing.
+        let _ = unregister(&self.connection, &self.id);
+    }
+}
+
+impl WorkerRegistration {
+    pub(in crate::storage) fn open(
+        url: &DatabaseUrl,
+        profile: &WorkerProfile,
+        notified: &Arc<Notify>,
+    ) -> Result<Self, StoreError> {
+        let connection = Connection::open(url)?;
+        migrate(&connection)?;
+        let id = to_hex(&random_id().to_le_bytes());
+        ProcessIdentity::current().register(&connection, &id)?;
+        let sql = "UPDATE strata.worker SET claims = true, host = $2, version = $3, labels = $4, secrets = $5 \
+                   WHERE id = $1";
+        let arguments = [
+            (&id as _, Type::TEXT),
+            (&profile.host as _, Type::TEXT),
+            (&env!("CARGO_PKG_VERSION") as _, Type::TEXT),
+            (&profile.labels as _, Type::TEXT_ARRAY),
+            (&profile.secrets as _, Type::TEXT_ARRAY),
+        ];
+        connection.execute(sql, &arguments)?;
+        let background = background(connection.path())?;
+        Ok(Self {
+            beating: background.spawn(beat(url.clone(), id.clone())),
+            listening: background.spawn(listen(url.clone(), Arc::clone(notified))),
+            connection,
+            id: id.into(),
+            profile: profile.clone(),
+            watched: BTreeMap::new(),
+        })
+    }
+
+    pub(in crate::storage) fn is_lost(&self) -> bool {
+        self.beating.is_finished()
+    }
+
+    /// Carries out a statement, after connecting again if the connection was broken. What changes
+    /// something may be carried out twice, so it has to do the same then.
+    fn connected<T>(
+        &self,
+        work: impl Fn(&Connection) -> Result<T, StatementError>,
+    ) -> Result<T, StoreError> {
+        match work(&self.connection) {
+            Err(error) if error.is_disconnected => {
+                self.connection.reconnect()?;
+                Ok(work(&self.connection)?)
+            }
+            done => Ok(done?),
+        }
+    }
+
+    pub(in crate::storage) fn claim(&self, room: usize) -> Result<Vec<ClaimedRun>, StoreError> {
+        let sql = "UPDATE strata.run r SET owner = $1, epoch = r.epoch + 1 \
+                   FROM (SELECT id, is_requested FROM strata.run \
+                         WHERE schedule = 1 AND owner IS NULL AND labels <@ $2 AND secrets <@ $3 \
+                         ORDER BY scheduled_at LIMIT $4 FOR UPDATE SKIP LOCKED) due \
+                   WHERE r.id = due.id AND EXISTS (SELECT FROM strata.worker WHERE id = $1) \
+                   RETURNING r.id, r.name, r.epoch, due.is_requested";
+        let id: &str = &self.id;
+        let room = i64::try_from(room).unwrap_or(i64::MAX);
+        let arguments = [
+            (&id as _, Type::TEXT),
+            (&self.profile.labels as _, Type::TEXT_ARRAY),
+            (&self.profile.secrets as _, Type::TEXT_ARRAY),
+            (&room as _, Type::INT8),
+        ];
+        let rows = self.connected(|connection| connection.query(sql, &arguments))?;
+        let claimed = rows.iter().map(|row| ClaimedRun {
+            key: row.get(0),
+            name: row.get(1),
+            epoch: row.get(2),
+            is_requested: row.get(3),
+            owner: Arc::clone(&self.id),
+        });
+        Ok(claimed.collect())
+    }
+
+    pub(in crate::storage) fn tend(&mut self) -> Result<usize, StoreError> {
+        let due = "UPDATE strata.run SET schedule = 1, scheduled_at = clock_timestamp() \
+                   WHERE schedule = 2 AND wake_at <= clock_timestamp() AND owner IS NULL";
+        self.connected(|connection| connection.execute(due, &[]))?;
+        // Only processes matter that own runs which workers take.
+        let sql = "SELECT w.id, w.beat, w.machine, w.process, w.started FROM strata.worker w WHERE w.id <> $1 AND (w.claims OR EXISTS \
+                       (SELECT FROM strata.run r WHERE r.owner = w.id AND r.schedule <> 0))";
+        let id: &str = &self.id;
+        let arguments = [(&id as _, Type::TEXT)];
+        let rows = match self.connection.query(sql, &arguments) {
+            Err(error) if error.is_disconnected => {
+                // Nobody's heartbeat could be seen in the meantime.
+                self.watched.clear();
+                self.connection.reconnect()?;
+                self.connection.query(sql, &arguments)?
+            }
+            rows => rows?,
+        };
+        let mut seen = BTreeMap::new();
+        let mut dead = 0;
+        for row in &rows {
+            let (name, beat): (String, i64) = (row.get(0), row.get(1));
+            let before = self.watched.remove(&name);
+            let since = match before {
+                Some(before) if before.beat == beat => before.since,
+                _ => Instant::now(),
+            };
+            let identity = ProcessIdentity {
+                machine: row.get(2),
+                process: row.get(3),
+                started: row.get(4),
+            };
+            let is_dead = identity.has_ended() || since.elapsed() >= LEASE_TIME;
+            if is_dead && self.take_from(&name, beat)? {
+                dead += 1;
+            } else {
+                seen.insert(name, WatchedBeat { beat, since });
+            }
+        }
+        self.watched = seen;
+        let orphaned = "UPDATE strata.run r SET owner = NULL, epoch = epoch + 1 WHERE owner IS NOT NULL \
+                        AND schedule <> 0 AND NOT EXISTS (SELECT FROM strata.worker w WHERE w.id = r.owner)";
+        self.connected(|connection| connection.execute(orphaned, &[]))?;
+        Ok(dead)
+    }
+
+    /// Takes the runs from a process whose heartbeat stands still. Returns whether it still stood at
+    /// `beat`.
+    fn take_from(&self, process: &str, beat: i64) -> Result<bool, StoreError> {
+        self.connection.transact("BEGIN", || {
+            let sql = "DELETE FROM strata.worker WHERE id = $1 AND beat = $2";
+            let arguments = [(&process as _, Type::TEXT), (&beat as _, Type::INT8)];
+            if self.connection.execute(sql, &arguments)? == 0 {
+                return Ok(false);
+            }
+            let sql = "UPDATE strata.run SET owner = NULL, epoch = epoch + 1 WHERE owner = $1";
+            self.connection.execute(sql, &[(&process, Type::TEXT)])?;
+            Ok(true)
+        })
+    }
+
+    pub(in crate::storage) fn release(
+        &self,
+        run: &ClaimedRun,
+        release: &RunRelease,
+    ) -> Result<(), StoreError> {
+        let columns = release.schedule.map(schedule_columns);
+        let (value, due_ms) = (
+            columns.map(|columns| columns.0),
+            columns.and_then(|columns| columns.1),
+        );
+        let sql = "UPDATE strata.run SET owner = NULL, schedule = coalesce($3, schedule), \
+                       wake_at = CASE WHEN $3 IS NULL THEN wake_at ELSE to_timestamp($4::bigint / 1000.0) END, \
+                       problem = coalesce($5, problem), is_requested = is_requested AND $7 \
+                   WHERE id = $1 AND epoch = $2 AND owner = $6";
+        let owner: &str = &run.owner;
+        let arguments = [
+            (&run.key as _, Type::INT8),
+            (&run.epoch as _, Type::INT8),
+            (&value as _, Type::INT2),
+            (&due_ms as _, Type::INT8),
+            (&release.problem as _, Type::TEXT),
+            (&owner as _, Type::TEXT),
+            (&release.keeps_request as _, Type::BOOL),
+        ];
+        self.connected(|connection| connection.execute(sql, &arguments))?;
+        Ok(())
+    }
+}
+
+/// Fires `notified` when runs may have become due.
+async fn listen(url: DatabaseUrl, notified: Arc<Notify>) {
+    loop {
+        let ended = Arc::new(Notify::new());
+        if let Ok(client) = connect(url.clone(), Some(Arc::clone(&ended))).await
+            && client
+                .batch_execute(&format!("LISTEN {CHANNEL}"))
+                .await
+                .is_ok()
+        {
+            while !client.is_closed() {
+                ended.notified().await;
+                notified.notify_one();
+            }
+        }
+        tokio::time::sleep(super::mail::POLL_INTERVAL).await;
+    }
+}

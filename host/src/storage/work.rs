@@ -1,0 +1,240 @@
+//! Runs that processes share out among themselves: a database from which workers take runs, what a
+//! worker says about itself, and when a run is taken up again.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use strata_core::record::event::Status;
+use strata_core::record::id::Digest;
+use strata_core::state::environment::Environment;
+use tokio::sync::Notify;
+
+use super::database_url::DatabaseUrl;
+#[cfg(not(feature = "postgres"))]
+use super::no_database as database;
+#[cfg(feature = "postgres")]
+use super::postgres as database;
+use super::{Lease, SavedDefinition, StorageLocation, StoreError};
+use crate::blob::Blobs;
+
+/// When a worker takes up a run that nobody owns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunSchedule {
+    /// As soon as one has room.
+    Now,
+    /// When somebody asks for it, and at this time, in milliseconds since 1970, if there is one.
+    Later(Option<i64>),
+    /// When somebody asks for it.
+    OnRequest,
+}
+
+impl RunSchedule {
+    /// Returns when a run is taken up that ended with this status. `due_ms` is when the first of its
+    /// open requests expires.
+    pub fn after(status: Status, due_ms: Option<i64>) -> Self {
+        match status {
+            Status::Running | Status::Interrupted => Self::Now,
+            Status::Waiting => Self::Later(due_ms),
+            Status::Done
+            | Status::Failed
+            | Status::OutOfBudget
+            | Status::Stalled
+            | Status::StepLimit
+            | Status::InDoubt
+            | Status::Cancelled
+            | Status::Paused => Self::OnRequest,
+        }
+    }
+}
+
+/// What a worker says about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkerProfile {
+    /// The name of its machine.
+    pub host: String,
+    /// What it has that only some runs need.
+    pub labels: Vec<String>,
+    /// The names of the secrets that it has.
+    pub secrets: Vec<String>,
+}
+
+/// What a worker needs to run a submitted team.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunNeeds {
+    /// Labels that it has to have.
+    pub labels: Vec<String>,
+    /// The names of secrets that it has to have.
+    pub secrets: Vec<String>,
+}
+
+/// A run that is put into a database for a worker to take.
+#[derive(Debug)]
+pub struct NewSubmission<'a> {
+    /// The name of the run.
+    pub name: &'a str,
+    /// The state that it starts from.
+    pub base: &'a Environment,
+    /// Its team file.
+    pub definition: &'a SavedDefinition,
+    /// The bytes of the files that `base` refers to.
+    pub blobs: &'a Blobs,
+    /// The files that the team needs, by path.
+    pub files: &'a BTreeMap<String, Digest>,
+    /// The bytes of these files.
+    pub contents: &'a Blobs,
+    /// What a worker needs for it.
+    pub needs: &'a RunNeeds,
+}
+
+/// A run that a worker took.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimedRun {
+    /// Its name.
+    pub name: String,
+    /// Whether somebody asked for it since it was last taken.
+    pub is_requested: bool,
+    pub(super) key: i64,
+    pub(super) epoch: i64,
+    pub(super) owner: Arc<str>,
+}
+
+/// How a worker gives up a run that it took.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunRelease {
+    /// When it is taken up again; `None` if that is known already.
+    pub schedule: Option<RunSchedule>,
+    /// Why it could not be run.
+    pub problem: Option<String>,
+    /// Whether somebody's request to take it up has yet to be met.
+    pub keeps_request: bool,
+}
+
+impl RunRelease {
+    /// Returns the release of a run that cannot be run, for this reason.
+    pub fn refused(problem: String) -> Self {
+        Self {
+            schedule: Some(RunSchedule::OnRequest),
+            problem: Some(problem),
+            keeps_request: false,
+        }
+    }
+}
+
+/// What is known of a submitted run without reading its records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubmissionState {
+    /// When it is taken up; `None` if no worker ever takes it.
+    pub schedule: Option<RunSchedule>,
+    /// Whether a process owns it.
+    pub is_owned: bool,
+    /// Why a worker could not run it.
+    pub problem: Option<String>,
+}
+
+/// A database in which submitted runs are kept.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RunDatabase {
+    url: DatabaseUrl,
+}
+
+impl fmt::Debug for RunDatabase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.url.fmt(f)
+    }
+}
+
+/// Shows its URL without a password.
+impl fmt::Display for RunDatabase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.url.fmt(f)
+    }
+}
+
+impl RunDatabase {
+    /// Parses the URL of a database. A run that it names is left out.
+    ///
+    /// # Errors
+    /// Fails if it is not a URL of a database.
+    pub fn parse(url: &str) -> Result<Self, StoreError> {
+        if !DatabaseUrl::is_url(url) {
+            return Err(StoreError::InvalidUrl {
+                // What follows may contain a password.
+                url: format!("{}://…", url.split("://").next().unwrap_or_default()),
+                what: "it does not begin with `postgres://`".into(),
+            });
+        }
+        let parsed = DatabaseUrl::parse(url)?;
+        Ok(Self {
+            url: DatabaseUrl {
+                run: None,
+                ..parsed
+            },
+        })
+    }
+
+    /// Returns the location of a run in it.
+    pub fn location(&self, run: &str) -> StorageLocation {
+        StorageLocation::of_database(self.url.with_run(run))
+    }
+
+    /// Puts a run into the database. Files that it has already are not sent.
+    ///
+    /// # Errors
+    /// Fails with `StoreError::NameTaken` if there is a run of that name.
+    pub fn submit(&self, submission: &NewSubmission<'_>) -> Result<(), StoreError> {
+        database::submit(&self.url.with_run(submission.name), submission)
+    }
+
+    /// Registers this process as a worker, with a heartbeat. `notified` fires when runs may have become
+    /// due.
+    pub fn register(
+        &self,
+        profile: &WorkerProfile,
+        notified: &Arc<Notify>,
+    ) -> Result<WorkerRegistration, StoreError> {
+        let registration = database::WorkerRegistration::open(&self.url, profile, notified)?;
+        Ok(WorkerRegistration { registration })
+    }
+
+    /// Returns a lease of a run that a worker of this process took. Dropping it does not give the run
+    /// up; `WorkerRegistration::release` does.
+    pub fn open_claimed(&self, run: &ClaimedRun) -> Result<Box<dyn Lease>, StoreError> {
+        let url = self.url.with_run(&run.name);
+        Ok(Box::new(database::open_claimed(&url, run)?))
+    }
+
+    /// Notes that a request to take up a run was met: the run has been resumed.
+    pub fn acknowledge_request(&self, run: &ClaimedRun) -> Result<(), StoreError> {
+        database::acknowledge_request(&self.url, run)
+    }
+}
+
+/// A worker's entry in a database. The worker counts as dead when this was dropped, or when its
+/// heartbeat stands still for too long.
+pub struct WorkerRegistration {
+    registration: database::WorkerRegistration,
+}
+
+impl WorkerRegistration {
+    /// Returns whether others took this worker for dead and gave its runs away.
+    pub fn is_lost(&self) -> bool {
+        self.registration.is_lost()
+    }
+
+    /// Takes at most `room` runs that are due.
+    pub fn claim(&self, room: usize) -> Result<Vec<ClaimedRun>, StoreError> {
+        self.registration.claim(room)
+    }
+
+    /// Makes runs of dead processes and runs whose time has come available, and returns how many processes
+    /// were dead. A process counts as dead when this one saw its heartbeat stand still for 10 s.
+    pub fn tend(&mut self) -> Result<usize, StoreError> {
+        self.registration.tend()
+    }
+
+    /// Gives up a run that was taken, unless it was taken over.
+    pub fn release(&self, run: &ClaimedRun, release: &RunRelease) -> Result<(), StoreError> {
+        self.registration.release(run, release)
+    }
+}
