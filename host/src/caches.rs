@@ -23,6 +23,8 @@ pub(crate) const LOCK_EXTENSION: &str = "lock";
 pub(crate) enum CacheName {
     /// Compiled components.
     Compiled,
+    /// The files of submitted teams.
+    Bundles,
     /// The SDKs of this program and of earlier ones.
     Sdk,
     /// Tools and packages of Python actions.
@@ -36,8 +38,9 @@ pub(crate) enum CacheName {
 }
 
 impl CacheName {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Compiled,
+        Self::Bundles,
         Self::Sdk,
         Self::Python,
         Self::JavaScript,
@@ -50,6 +53,7 @@ impl CacheName {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Compiled => "compiled",
+            Self::Bundles => "bundles",
             Self::Sdk => "sdk",
             Self::Python => "python",
             Self::JavaScript => "javascript",
@@ -71,6 +75,7 @@ impl CacheName {
     fn description(self) -> &'static str {
         match self {
             Self::Compiled => "compiled components",
+            Self::Bundles => "the files of submitted teams",
             Self::Sdk => "the SDKs of this program and of earlier ones",
             Self::Python => "tools and packages of Python actions",
             Self::JavaScript => "tools of JavaScript actions",

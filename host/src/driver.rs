@@ -36,8 +36,8 @@ use crate::services::models::StreamObserverFactory;
 
 pub(crate) use attempt_runner::{AttemptRunner, PreparedAttempt};
 use attempts::GRACE_PERIOD;
-use command::CommandQueue;
 pub use command::{CommandError, DriverHandle, SendReceipt};
+use command::{CommandQueue, HaltCommand};
 pub(crate) use environment_answer::answer_from_environment;
 pub(crate) use files::ActionFiles;
 use guests::Guests;
@@ -48,8 +48,8 @@ pub use listener::LineListener;
 use outbox::Outbox;
 pub use reply::{AnswerError, AnsweredRequest, HumanReply, ReplyError};
 pub(crate) use reply::{RequestResolution, check_replies, expired_requests};
+pub use run_state::{Halt, RunState, StopSignal, WhenIdle};
 use run_state::{LoopState, stop_requested};
-pub use run_state::{RunState, StopSignal, WhenIdle};
 pub use services::HostServices;
 
 /// Runs a team.
@@ -183,11 +183,17 @@ impl Driver {
                 Some(request) = guests.queue.recv() => {
                     guests.handle_request(request, journal).await?;
                     // Guests that send requests without end must not starve commands from outside.
-                    if let Some(command) = self.commands.next_now() {
-                        command.execute(journal, &self.run_state).await?;
+                    if let Some(command) = self.commands.next_now()
+                        && let Some(halt) = command.execute(journal, &self.run_state).await?
+                    {
+                        return self.halt(halt).await;
                     }
                 }
-                Some(command) = self.commands.next() => command.execute(journal, &self.run_state).await?,
+                Some(command) = self.commands.next() => {
+                    if let Some(halt) = command.execute(journal, &self.run_state).await? {
+                        return self.halt(halt).await;
+                    }
+                }
                 error = taken_over.lost() => return Err(error.into()),
                 () = lease.next_confirmation(), if holds_calls => guests.make_calls(journal).await?,
                 // Last, because the external program may send messages faster than they can be
@@ -258,8 +264,20 @@ impl Driver {
         self.interrupt().await
     }
 
-    /// Ends all attempts and saves the state.
+    /// Ends the run because an operator said so.
+    async fn halt(&mut self, command: HaltCommand) -> Result<Status, DriverError> {
+        let ended = self.end_early(command.halt.status()).await;
+        command.answer(&ended);
+        ended
+    }
+
+    /// Ends the run because its process is to stop.
     async fn interrupt(&mut self) -> Result<Status, DriverError> {
+        self.end_early(Status::Interrupted).await
+    }
+
+    /// Ends all attempts and saves the state with this status.
+    async fn end_early(&mut self, status: Status) -> Result<Status, DriverError> {
         self.guests.abort();
         self.wait_for_answers().await?;
         self.guests.conclude_all(&mut self.journal)?;
@@ -268,8 +286,8 @@ impl Driver {
             .files
             .place_due(&mut self.journal, &self.guests.attempts)
             .await;
-        self.record_end(Status::Interrupted).await?;
-        placed.map(|()| Status::Interrupted)
+        self.record_end(status).await?;
+        placed.map(|()| status)
     }
 
     async fn record_end(&mut self, status: Status) -> Result<Status, DriverError> {

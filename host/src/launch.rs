@@ -4,6 +4,8 @@
 //! these functions are in the package `strata-cli`.
 
 mod attached_files;
+mod bundle;
+mod claimed;
 mod compare;
 mod components;
 mod control;
@@ -29,6 +31,8 @@ mod saved;
 mod saved_team_file;
 mod source;
 mod start;
+mod submit;
+mod submitted;
 mod trial;
 mod via_owner;
 
@@ -40,6 +44,7 @@ use strata_core::record::event::Status;
 
 use tokio::sync::watch;
 
+use crate::bundle::BundleError;
 use crate::driver::{
     AnswerError, AnsweredRequest, Driver, DriverError, DriverHandle, HumanReply, ReplyError,
     RunState, StopSignal, WhenIdle,
@@ -52,12 +57,13 @@ use crate::services::models::StreamObserverFactory;
 use crate::services::models::config::ConfigError;
 use crate::storage::team_json::ImportError;
 use crate::storage::{
-    Durability, GroupLog, Lease, Mailbox, SavedDefinition, StorageLocation, StoreError,
+    Durability, GroupLog, Lease, Mailbox, RunSchedule, SavedDefinition, StorageLocation, StoreError,
 };
 use crate::trust::lock::LockError;
 use crate::wait::wait;
 
 pub use attached_files::AttachedFileError;
+pub use claimed::{ClaimedOutcome, ClaimedResume, RefusedSubmission, resume_claimed};
 pub use compare::{ComparedState, Comparison, compare, parse_saved_state};
 pub use components::Components;
 pub use conversations::for_each_conversation;
@@ -77,12 +83,15 @@ pub use replay::{ReplayRequest, replay};
 #[cfg(feature = "report")]
 pub use report::gather_report;
 pub use resume::{Resume, ResumeNotes, ResumeOutcome, resume};
-pub use saved::{SavedTeam, edited_team_file, list_checkpoints, load_saved};
+pub use saved::{
+    SavedTeam, edited_team_file, list_checkpoints, load_saved, load_saved_with_provenance,
+};
 pub use saved_team_file::{SavedTeamFile, UnrecognizedReason, UnrecognizedTeamFile};
 pub use source::read_component;
 pub use start::{Start, StartedRun, start};
+pub use submit::{Submission, submit};
 pub use trial::{Trial, TrialRun, prepare_trial};
-pub use via_owner::{AcceptedAnswers, AnswerRecipient, answer, send};
+pub use via_owner::{AcceptedAnswers, AnswerRecipient, answer, halt, send};
 
 /// A message for the operator. The receiver decides which ones are displayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,6 +176,12 @@ pub enum LaunchError {
     /// The saved team file is not used, because its author is not known.
     #[error(transparent)]
     Unrecognized(#[from] Box<UnrecognizedTeamFile>),
+    /// A submitted team would use something that its operator has not allowed.
+    #[error(transparent)]
+    Refused(#[from] Box<RefusedSubmission>),
+    /// The files of a submitted team cannot be used.
+    #[error(transparent)]
+    Bundle(#[from] BundleError),
     /// The sandbox cannot be set up on this machine.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
@@ -176,6 +191,13 @@ pub enum LaunchError {
     /// The driver could not start the run.
     #[error(transparent)]
     Driver(#[from] DriverError),
+}
+
+impl LaunchError {
+    fn missing_idea() -> Self {
+        let what = "no idea given; add one after the team file or set `[team] idea = \"…\"`";
+        Self::InvalidInput(what.into())
+    }
 }
 
 fn format_differences(differences: &[String]) -> String {
@@ -196,6 +218,13 @@ impl RunHandle {
         // If a file could not be placed, the run has still ended in an orderly way.
         if matches!(ended, Ok(_) | Err(DriverError::Files(_))) {
             self.driver.journal_mut().save()?;
+        }
+        if let Ok(status) = ended {
+            let journal = self.driver.journal_mut();
+            let due_ms = claimed::first_expiry(journal.env());
+            journal
+                .store()
+                .set_schedule(RunSchedule::after(status, due_ms))?;
         }
         ended
     }

@@ -48,6 +48,7 @@ pub mod build;
 #[cfg(not(feature = "build"))]
 #[path = "build/disabled.rs"]
 pub mod build;
+mod bundle;
 pub mod caches;
 pub mod children;
 pub mod difference;
@@ -92,6 +93,7 @@ pub mod trust;
 mod user;
 pub mod view;
 mod wait;
+pub mod worker;
 
 pub use driver::WhenIdle;
 pub use launch::{Resume, SavedTeamFile, Start};

@@ -24,6 +24,7 @@ mod replies;
 pub mod schema;
 mod similar_path;
 mod skill;
+pub mod submission;
 mod table;
 pub mod units;
 mod warnings;
@@ -95,6 +96,8 @@ pub struct Definition {
     /// The span of `[env.external]`.
     external_span: Option<Range<usize>>,
     component_overrides: BTreeMap<Slot, ComponentOverride>,
+    /// Where the directories of a submitted team are, instead of beside its file.
+    workspace: Option<PathBuf>,
     /// The files that are read together with the team file: schemas and scripted model replies.
     /// Components are not among them.
     files: BTreeSet<PathBuf>,
@@ -214,6 +217,7 @@ impl Definition {
             locations: checked.locations,
             react_spans: checked.react_spans,
             component_overrides: BTreeMap::new(),
+            workspace: None,
             files,
             policy_reductions: Vec::new(),
             budget_ceiling: None,
@@ -309,6 +313,29 @@ impl Definition {
         });
         let all = missing.chain(undecided).reduce(Diagnostics::and);
         all.map_or(Ok(()), Err)
+    }
+
+    /// Returns the directory in which the directories of the team's actions are.
+    pub(crate) fn directories_base(&self) -> &Path {
+        self.workspace.as_deref().unwrap_or(&self.source.base)
+    }
+
+    /// Returns the files that are read together with the team file: schemas and scripted replies.
+    pub(crate) fn read_files(&self) -> impl Iterator<Item = &Path> {
+        self.files.iter().map(PathBuf::as_path)
+    }
+
+    /// Returns the names of all secrets, of grants and of models.
+    pub(crate) fn secret_names(&self) -> Vec<String> {
+        let granted = self.plugins.values();
+        let granted = granted.flat_map(|plugin| plugin.grants.secrets().cloned());
+        let models = self.llm.iter().flat_map(|llm| llm.models.values());
+        let keys = models.filter_map(|model| match &model.provider {
+            ProviderConfig::Endpoint(endpoint) => endpoint.api_key_env.clone(),
+            ProviderConfig::Scripted { .. } | ProviderConfig::Recorded { .. } => None,
+        });
+        let names: BTreeSet<String> = granted.chain(keys).collect();
+        names.into_iter().collect()
     }
 
     /// Returns the names of the hosted models without a price, whose costs are not counted.

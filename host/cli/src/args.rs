@@ -5,6 +5,7 @@ mod lineages;
 mod replay;
 mod skill;
 mod trial;
+mod work;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ pub(super) use lineages::{DiffArgs, ForkArgs, PruneArgs};
 pub(super) use replay::ReplayArgs;
 pub(super) use skill::{ShelfArgs, SkillCommand};
 pub(super) use trial::TryArgs;
+pub(super) use work::{HaltArgs, ResumeArgs, SubmitArgs, WorkerArgs};
 
 /// Runs teams of agents whose every action is a sandboxed WebAssembly component.
 #[derive(Parser)]
@@ -90,6 +92,22 @@ pub(super) enum Command {
     Send(SendArgs),
     /// Answer the questions that a saved team has put to people. `run --recover_path` then resumes it.
     Answer(AnswerArgs),
+    /// Submit a team to a database, from which a worker takes it.
+    Submit(SubmitArgs),
+    /// Run submitted teams, until stopped. Any number of workers can share a database.
+    Worker(WorkerArgs),
+    /// End a run, wherever it runs. Only a resume continues it.
+    #[command(
+        after_help = "Examples:\n  strata-host cancel store\n  strata-host cancel 'postgres://host/teams?run=nightly'"
+    )]
+    Cancel(HaltArgs),
+    /// Suspend a run, wherever it runs, until it is resumed.
+    #[command(
+        after_help = "Examples:\n  strata-host pause store\n  strata-host pause 'postgres://host/teams?run=nightly'"
+    )]
+    Pause(HaltArgs),
+    /// Ask workers to continue a submitted run that has ended.
+    Resume(ResumeArgs),
     /// Draw a team: its roles, what they watch, routes and joins. Its components need not exist.
     Graph(GraphArgs),
     /// Build the action in a directory to a component and print its path.

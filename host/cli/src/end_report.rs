@@ -35,6 +35,14 @@ impl EndReport {
         }
     }
 
+    /// Creates the report of a run that another process ran.
+    pub(super) fn from_saved(run: EndedRun<'_>, status: Status) -> Self {
+        Self {
+            ending: run.ending(status),
+            trigger: ResumeTrigger::ByCommand,
+        }
+    }
+
     /// Creates the report of a round of `dev`, after which files are watched.
     pub(super) fn from_round(run: &RunHandle, policy: Option<&Path>, status: Status) -> Self {
         Self {
@@ -68,11 +76,15 @@ impl EndReport {
             }
             Status::Failed => self.write_failed(&saved, printer),
             Status::InDoubt => self.write_in_doubt("in doubt", &saved, printer),
-            Status::Interrupted if !ending.in_doubt.is_empty() => {
-                self.write_in_doubt("interrupted", &saved, printer);
+            Status::Interrupted | Status::Cancelled | Status::Paused
+                if !ending.in_doubt.is_empty() =>
+            {
+                self.write_in_doubt(ending.status.name(), &saved, printer);
             }
             Status::Stalled => self.write_stalled(&saved, printer),
             Status::Interrupted
+            | Status::Cancelled
+            | Status::Paused
             | Status::StepLimit
             | Status::OutOfBudget
             | Status::Waiting
@@ -126,9 +138,9 @@ impl EndReport {
         let resume = self.resume_command();
         let what = |text: &str| printer.styled(ATTENTION, text);
         match ending.status {
-            Status::Interrupted => printer.note(format_args!(
+            Status::Interrupted | Status::Cancelled | Status::Paused => printer.note(format_args!(
                 "{} at step {step}; {saved}; resume with:\n  {resume}",
-                what("interrupted")
+                what(ending.status.name())
             )),
             Status::StepLimit => printer.note(format_args!(
                 "{} after {}; {saved}; resume with:\n  {resume}",

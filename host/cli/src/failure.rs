@@ -199,6 +199,8 @@ pub(super) fn exit_code(status: Status) -> u8 {
         Status::Stalled => 6,
         Status::StepLimit => 7,
         Status::InDoubt => 10,
-        Status::Interrupted => 130,
+        Status::Cancelled => 12,
+        // A run that is suspended did not come to its end.
+        Status::Interrupted | Status::Paused => 130,
     }
 }

@@ -46,15 +46,18 @@ mod sanitize;
 mod send;
 mod signals;
 mod skill;
+mod submit;
 mod suggested_command;
 mod trial;
 mod watch;
+mod worker;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use strata_host::children;
 use strata_host::display_path::display_path;
+use strata_host::driver::Halt;
 use strata_host::excerpt::excerpt;
 use strata_host::shell::{shell_path, shell_word};
 use strata_host::telemetry::SpanExport;
@@ -130,6 +133,11 @@ fn run_command(cli: Cli, printer: &Printer) -> Result<u8, CommandFailure> {
         Command::Report(args) => report::report(&args, printer),
         Command::Send(args) => send::send(args, printer),
         Command::Answer(args) => answer::answer(&args, printer),
+        Command::Submit(args) => submit::submit(args, printer),
+        Command::Worker(args) => worker::worker(args, printer),
+        Command::Cancel(args) => submit::halt(&args, Halt::Cancel, printer),
+        Command::Pause(args) => submit::halt(&args, Halt::Pause, printer),
+        Command::Resume(args) => submit::resume(&args, printer),
         Command::Graph(args) => graph::graph(&args, printer),
         Command::Build { dir } => build::build(&dir, printer),
         Command::Describe(args) => describe::describe(&args, printer),

@@ -34,7 +34,7 @@ use super::{CommandFailure, Printer, RunArgs, exit_code, metrics, reply_view, sh
 use crate::progress::ProgressDisplay;
 
 /// The team file if none is named.
-const DEFAULT_TEAM: &str = "team.toml";
+pub(super) const DEFAULT_TEAM: &str = "team.toml";
 
 /// The link to the last run for which no storage was named.
 const LAST_RUN_LINK: &str = "workspace/storage/team";
@@ -436,14 +436,14 @@ fn taken_as_idea(idea: &str) -> String {
 }
 
 /// What the positional arguments of the command line name.
-struct PositionalArgs {
-    team: Option<PathBuf>,
-    idea: Option<String>,
+pub(super) struct PositionalArgs {
+    pub(super) team: Option<PathBuf>,
+    pub(super) idea: Option<String>,
 }
 
 impl PositionalArgs {
     /// Separates the team file from the idea.
-    fn parse(words: &[String]) -> Result<Self, CommandFailure> {
+    pub(super) fn parse(words: &[String]) -> Result<Self, CommandFailure> {
         let (mut teams, mut ideas) = (Vec::new(), Vec::new());
         for word in words {
             if word.ends_with(".toml") {

@@ -2,12 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 use strata_core::machine::stepper::Stepper;
-use strata_core::record::event::{Event, MessageSent};
+use strata_core::record::event::{Event, MessageSent, Status};
 use strata_core::record::id::RoleId;
 use strata_core::record::message::Message;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::{AnswerError, AnsweredRequest, DriverError, HumanReply, Journal, ReplyError, RunState};
+use super::{
+    AnswerError, AnsweredRequest, DriverError, Halt, HumanReply, Journal, ReplyError, RunState,
+};
 use crate::wait::wait;
 
 /// How many commands may be queued. Each caller waits for its answer, so this is the number of
@@ -31,10 +33,32 @@ pub(super) enum DriverCommand {
     Snapshot {
         reply: oneshot::Sender<Box<Stepper>>,
     },
+    /// End the run.
+    Halt(HaltCommand),
     /// Write `team.json`.
     Save {
         reply: oneshot::Sender<Result<(), DriverError>>,
     },
+}
+
+/// An operator's command to end the run.
+#[derive(Debug)]
+pub(super) struct HaltCommand {
+    pub(super) halt: Halt,
+    reply: oneshot::Sender<Result<(), CommandError>>,
+}
+
+impl HaltCommand {
+    /// Tells the caller how the run ended.
+    pub(super) fn answer(self, ended: &Result<Status, DriverError>) {
+        let answer = match ended {
+            // A file that could not be placed does not keep the run from ending.
+            Ok(_) | Err(DriverError::Files(_)) => Ok(()),
+            Err(error) => Err(CommandError::Unsaved(error.to_string())),
+        };
+        // It is no error if the caller is gone.
+        let _ = self.reply.send(answer);
+    }
 }
 
 impl DriverCommand {
@@ -44,6 +68,7 @@ impl DriverCommand {
             Self::Send { reply, .. } => reply.is_closed(),
             Self::Answer { reply, .. } => reply.is_closed(),
             Self::Snapshot { reply } => reply.is_closed(),
+            Self::Halt(command) => command.reply.is_closed(),
             Self::Save { reply } => reply.is_closed(),
         }
     }
@@ -157,6 +182,12 @@ impl DriverHandle {
             .await
     }
 
+    /// Ends the run in an orderly way, and returns when that is recorded.
+    pub async fn halt(&self, halt: Halt) -> Result<(), CommandError> {
+        self.execute(|reply| DriverCommand::Halt(HaltCommand { halt, reply }))
+            .await?
+    }
+
     /// Writes `team.json` with the current state. The inner error does not affect the run.
     pub async fn save(&self) -> Result<Result<(), DriverError>, CommandError> {
         self.execute(|reply| DriverCommand::Save { reply }).await
@@ -217,12 +248,13 @@ impl CommandQueue {
         while journal.next_line() == before {
             tokio::select! {
                 biased;
-                Some(command) = self.next() => wait(command.execute(journal, run_state))?,
+                // Nothing runs that could be ended, so whoever wants that is told that the run has ended.
+                Some(command) = self.next() => drop(wait(command.execute(journal, run_state))?),
                 taken_over = status.lost() => return Err(taken_over.into()),
             }
         }
         while let Some(command) = self.next_now() {
-            wait(command.execute(journal, run_state))?;
+            drop(wait(command.execute(journal, run_state))?);
         }
         Ok(())
     }
@@ -236,14 +268,15 @@ impl CommandQueue {
 
 impl DriverCommand {
     /// Carries out the command, unless its caller is gone: the caller assumes that it was not
-    /// carried out and may have repeated it. Fails if the run cannot continue.
+    /// carried out and may have repeated it. Returns the command if it is to end the run. Fails if the run
+    /// cannot continue.
     pub(super) async fn execute(
         self,
         journal: &mut Journal,
         run_state: &watch::Sender<RunState>,
-    ) -> Result<(), DriverError> {
+    ) -> Result<Option<HaltCommand>, DriverError> {
         if self.is_abandoned() {
-            return Ok(());
+            return Ok(None);
         }
         // Whatever a command returns or saves must be durable.
         journal.flush().await?;
@@ -258,7 +291,7 @@ impl DriverCommand {
                 if sent.as_ref().is_ok_and(|sent| !sent.known) {
                     run_state.send_replace(RunState::Busy);
                 }
-                respond(reply, sent)
+                respond(reply, sent)?;
             }
             Self::Answer { replies, reply } => {
                 let answered = match journal.record_replies(&replies).await {
@@ -269,17 +302,17 @@ impl DriverCommand {
                 if matches!(answered, Ok(Ok(_))) {
                     run_state.send_replace(RunState::Busy);
                 }
-                respond(reply, answered)
+                respond(reply, answered)?;
             }
             Self::Snapshot { reply } => {
                 let _ = reply.send(Box::new(journal.stepper().clone()));
-                Ok(())
             }
             Self::Save { reply } => {
                 let _ = reply.send(journal.save());
-                Ok(())
             }
+            Self::Halt(command) => return Ok(Some(command)),
         }
+        Ok(None)
     }
 }
 

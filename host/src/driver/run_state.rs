@@ -1,5 +1,6 @@
 //! Whether a run is making progress, what it does when no work is left, and how it is stopped.
 
+use serde::{Deserialize, Serialize};
 use strata_core::record::event::Status;
 use tokio::sync::watch;
 
@@ -35,6 +36,25 @@ pub enum RunState {
     Busy,
     /// No work is left, and the run would end with this status; it waits for messages from outside.
     Idle(Status),
+}
+
+/// How an operator ends a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Halt {
+    /// For good, unless somebody resumes it.
+    Cancel,
+    /// For a while.
+    Pause,
+}
+
+impl Halt {
+    /// Returns the status of a run that was ended like this.
+    pub fn status(self) -> Status {
+        match self {
+            Self::Cancel => Status::Cancelled,
+            Self::Pause => Status::Paused,
+        }
+    }
 }
 
 /// The state of the loop after everything that needs no waiting has been carried out.

@@ -134,7 +134,7 @@ impl Components {
         };
         let dirs = plugins.values().flat_map(|plugin| &plugin.grants.dirs);
         let directories =
-            Directories::new(&resolve_links(&definition.source.base), dirs).hiding(own);
+            Directories::new(&resolve_links(definition.directories_base()), dirs).hiding(own);
         Ok(HostServices {
             sandbox: Arc::new(sandbox),
             plugins,

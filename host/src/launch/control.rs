@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use strata_core::record::message::Message;
 
 use super::LaunchError;
-use crate::driver::{AnsweredRequest, CommandError, DriverHandle, HumanReply, SendReceipt};
+use crate::driver::{AnsweredRequest, CommandError, DriverHandle, Halt, HumanReply, SendReceipt};
 use crate::storage::{Mailbox, RequestOutcome, StorageLocation};
 
 /// A request to the process that runs the team.
@@ -15,6 +15,7 @@ use crate::storage::{Mailbox, RequestOutcome, StorageLocation};
 enum ControlRequest {
     Send(Box<Message>),
     Answer(Vec<HumanReply>),
+    Halt(Halt),
 }
 
 /// The response to a request.
@@ -22,6 +23,7 @@ enum ControlRequest {
 enum ControlResponse {
     Sent(SendReceipt),
     Answered(Vec<AnsweredRequest>),
+    Halted,
     Refused(String),
     /// The request may have been carried out, but it could not be saved, for this reason.
     Unsaved(String),
@@ -81,6 +83,10 @@ async fn handle_request(line: &str, orders: &DriverHandle) -> ControlResponse {
             Ok(Err(why)) => ControlResponse::Refused(why.to_string()),
             Err(why) => why.into(),
         },
+        Ok(ControlRequest::Halt(halt)) => match orders.halt(halt).await {
+            Ok(()) => ControlResponse::Halted,
+            Err(why) => why.into(),
+        },
         Err(error) => ControlResponse::Refused(format!("the request is not understood: {error}")),
     }
 }
@@ -107,6 +113,18 @@ pub(super) fn send_answers(
         ControlResponse::Answered(answered) => Ok(answered),
         other => Err(other),
     })
+}
+
+/// Tells the process that runs the team at a location to end the run.
+pub(super) fn send_halt(location: &StorageLocation, halt: Halt) -> ControlOutcome<()> {
+    request_owner(
+        location,
+        &ControlRequest::Halt(halt),
+        |response| match response {
+            ControlResponse::Halted => Ok(()),
+            other => Err(other),
+        },
+    )
 }
 
 /// Sends a request to the process that runs the team at a location. `expect` returns the result if

@@ -21,6 +21,7 @@ use super::resume_plan::ResumePlan;
 use super::saved::{definition_in_team_json as saved_definition_of, import_team_json};
 use super::saved_team_file::{definition_from_saved, mark_as_own, warn_if_moved};
 use super::start::new_run_id;
+use super::submitted::restore_workspace;
 use super::{
     Components, LaunchError, Notice, Provenance, RunHandle, SavedTeamFile, in_doubt,
     join_group_log, saved_definition, store_durability,
@@ -188,32 +189,7 @@ impl OpenedTeam {
         define: impl FnOnce(ReadSavedDefinition<'_>) -> Result<Definition, LaunchError>,
     ) -> Result<Self, LaunchError> {
         match location.saved_form()? {
-            SavedForm::Records => {
-                let opened = open(location)?;
-                let (mut lease, team_json_differs) = (opened.lease, opened.team_json_differs);
-                let saved = lease.definition();
-                // Parsing a large team file takes about as long as reading its state.
-                let (definition, saved) =
-                    load_while(lease.as_mut(), || define(Box::new(|| Ok(saved?))));
-                let (definition, saved) = (definition?, saved?);
-                check_shape(&saved.base, &definition.team)?;
-                let mut stepper = Stepper::new(Arc::new(definition.team.clone()), saved.base);
-                for record in &saved.tail {
-                    stepper.apply(&record.event).map_err(DriverError::from)?;
-                }
-                let origin = StateOrigin::Records {
-                    lease,
-                    team_json_differs,
-                };
-                Ok(Self {
-                    location: location.normalized(),
-                    definition,
-                    stepper,
-                    next_line: saved.next_line,
-                    origin,
-                    plan: ResumePlan::Continue,
-                })
-            }
+            SavedForm::Records => Self::open_records(location, open(location)?, define),
             SavedForm::TeamJson => {
                 let bytes = location.read_team_json()?;
                 let definition = define(Box::new(|| saved_definition_of(location, &bytes)))?;
@@ -231,6 +207,36 @@ impl OpenedTeam {
                 })
             }
         }
+    }
+
+    /// Opens records of which a lease was taken.
+    pub(super) fn open_records(
+        location: &StorageLocation,
+        opened: OpenedRun,
+        define: impl FnOnce(ReadSavedDefinition<'_>) -> Result<Definition, LaunchError>,
+    ) -> Result<Self, LaunchError> {
+        let (mut lease, team_json_differs) = (opened.lease, opened.team_json_differs);
+        let saved = lease.definition();
+        // Parsing a large team file takes about as long as reading its state.
+        let (definition, saved) = load_while(lease.as_mut(), || define(Box::new(|| Ok(saved?))));
+        let (definition, saved) = (definition?, saved?);
+        check_shape(&saved.base, &definition.team)?;
+        let mut stepper = Stepper::new(Arc::new(definition.team.clone()), saved.base);
+        for record in &saved.tail {
+            stepper.apply(&record.event).map_err(DriverError::from)?;
+        }
+        let origin = StateOrigin::Records {
+            lease,
+            team_json_differs,
+        };
+        Ok(Self {
+            location: location.normalized(),
+            definition,
+            stepper,
+            next_line: saved.next_line,
+            origin,
+            plan: ResumePlan::Continue,
+        })
     }
 
     /// Opens a journal that continues at the end of the records, according to the resume plan. A
@@ -386,6 +392,7 @@ pub fn resume(
         opened.refuse_changes(&opened.changed_components(&components))?;
         return opened.finish();
     }
+    restore_workspace(&opened)?;
     let continuation = Continuation {
         components,
         sandbox,

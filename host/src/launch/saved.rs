@@ -9,7 +9,7 @@ use strata_core::state::environment::Environment;
 use strata_core::team::Team;
 
 use super::resume_plan::require_checkpoint;
-use super::{LaunchError, parse_saved_definition};
+use super::{LaunchError, Provenance, parse_saved_definition};
 use crate::driver::DriverError;
 use crate::manifest::Definition;
 use crate::shell::shell_path;
@@ -25,6 +25,16 @@ pub struct SavedTeam {
     /// The team file that it uses. Its text is empty if there is none: MetaGPT saves teams without
     /// one.
     pub definition: SavedDefinition,
+}
+
+/// Reads a saved state with where its team and its components come from.
+pub fn load_saved_with_provenance(
+    location: &StorageLocation,
+    at: &StateSelector,
+) -> Result<(SavedTeam, Provenance), LaunchError> {
+    let saved = load_saved(location, at)?;
+    let definition = parse_saved_definition(&saved.definition, Definition::parse_without_files)?;
+    Ok((saved, Provenance::from_definition(&definition)))
 }
 
 /// Reads a saved state: the newest one, or that of a checkpoint.

@@ -4,7 +4,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{LaunchError, Notice, parse_saved_definition};
+use super::submitted::SubmittedTeam;
+use super::{LaunchError, Notice, ParseDefinition, parse_saved_definition};
+use crate::bundle::{WORKSPACES, workspace_in};
+use crate::manifest::submission::submission_uses;
 use crate::manifest::{Definition, OutwardUse, Overrides, outward_uses};
 use crate::sandbox::resolve_links;
 use crate::shell::shell_path;
@@ -68,7 +71,7 @@ fn format_reason(path: &Path, why: &UnrecognizedReason) -> String {
     }
 }
 
-fn format_uses(uses: &[OutwardUse]) -> String {
+pub(super) fn format_uses(uses: &[OutwardUse]) -> String {
     // One line for each use. Line breaks are removed so that a value cannot imitate further lines.
     uses.iter()
         .map(|used| format!("\n  {}", used.to_string().replace('\n', " ")))
@@ -86,6 +89,12 @@ pub(super) fn definition_from_saved(
     overrides: &Overrides,
     accepted: SavedTeamFile,
 ) -> Result<Definition, LaunchError> {
+    let workspace = workspace_in(Path::new(WORKSPACES), storage);
+    let submitted = SubmittedTeam::unpack(storage, saved, workspace)?;
+    let parse_saved = |parse: ParseDefinition| match &submitted {
+        Some(team) => team.parse(parse),
+        None => parse_saved_definition(saved, parse),
+    };
     let why = match accepted {
         SavedTeamFile::Trusted => None,
         SavedTeamFile::OwnOrHarmless => match storage_mark::recognize(storage, saved) {
@@ -96,9 +105,12 @@ pub(super) fn definition_from_saved(
         },
     };
     if let Some(why) = why {
-        let mut alone = parse_saved_definition(saved, Definition::parse_without_files)?;
+        let mut alone = parse_saved(Definition::parse_without_files)?;
         alone.apply_overrides(overrides)?;
-        let uses = outward_uses(&alone, storage.directory().unwrap_or(storage.path()));
+        let uses = match &submitted {
+            Some(team) => submission_uses(&alone, &team.files),
+            None => outward_uses(&alone, storage.directory().unwrap_or(storage.path())),
+        };
         if !uses.is_empty() {
             return Err(Box::new(UnrecognizedTeamFile {
                 path: storage.path().to_owned(),
@@ -108,7 +120,7 @@ pub(super) fn definition_from_saved(
             .into());
         }
     }
-    let mut definition = parse_saved_definition(saved, Definition::parse)?;
+    let mut definition = parse_saved(Definition::parse)?;
     definition.apply_overrides(overrides)?;
     Ok(definition)
 }

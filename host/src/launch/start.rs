@@ -82,9 +82,7 @@ pub fn start(
     let mut definition = Definition::read(&start.team)?;
     definition.apply_overrides(&start.overrides)?;
     let idea = start.idea.or_else(|| definition.idea.clone());
-    let missing =
-        || "no idea given; add one after the team file or set `[team] idea = \"…\"`".to_owned();
-    let idea = idea.ok_or_else(|| LaunchError::InvalidInput(missing()))?;
+    let idea = idea.ok_or_else(LaunchError::missing_idea)?;
     let files = AttachedFiles::read(&start.files)?;
     let sandbox = WasmSandbox::new()?;
     let components = Components::load(&definition, &sandbox, report)?;

@@ -9,9 +9,9 @@ use strata_core::record::message::Message;
 use super::control::ControlOutcome;
 use super::resume::OpenedTeam;
 use super::{LaunchError, control};
-use crate::driver::{AnsweredRequest, HumanReply, SendReceipt};
+use crate::driver::{AnsweredRequest, Halt, HumanReply, SendReceipt};
 use crate::shell::shell_path;
-use crate::storage::{StorageLocation, StoreError};
+use crate::storage::{RunSchedule, StorageLocation, StoreError};
 use crate::wait::wait;
 
 /// The number of attempts if the team changes its owner in between.
@@ -56,6 +56,7 @@ pub fn answer(
         let (mut journal, _) = opened.into_journal(None)?;
         let answers = wait(journal.record_replies(replies))?;
         journal.save_if_possible();
+        location.request_work()?;
         Ok(AcceptedAnswers {
             answers,
             recipient: AnswerRecipient::Storage,
@@ -85,9 +86,37 @@ pub fn send(location: &StorageLocation, message: Message) -> Result<SendReceipt,
         let sent = journal.publish_external(message.clone())?;
         journal.flush_blocking()?;
         journal.save_if_possible();
+        location.request_work()?;
         Ok(sent)
     };
     via_owner(location, put, || control::send_message(location, &message))
+}
+
+/// Ends a run for good or for a while, wherever it runs. One that does not run gets the status without
+/// being continued.
+///
+/// # Errors
+/// Fails if the team is done.
+pub fn halt(location: &StorageLocation, halt: Halt) -> Result<(), LaunchError> {
+    let end = |opened: OpenedTeam| {
+        if opened.stepper.env().is_finished() {
+            let what = "the team is done, so there is nothing to end";
+            return Err(LaunchError::InvalidInput(what.into()));
+        }
+        let has_begun = opened.has_begun();
+        let (mut journal, _) = opened.into_journal(None)?;
+        if has_begun {
+            // Only a run that is going on can end.
+            journal.resume()?;
+            let ended = journal.stepper().run_ended_event(halt.status());
+            journal.stage(ended)?;
+            journal.flush_blocking()?;
+            journal.save_if_possible();
+        }
+        journal.store().set_schedule(RunSchedule::OnRequest)?;
+        Ok(())
+    };
+    via_owner(location, end, || control::send_halt(location, halt))
 }
 
 /// Calls `ours` with the storage or, if another process owns that, `theirs`, which asks that

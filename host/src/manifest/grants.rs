@@ -16,6 +16,7 @@ use strata_core::record::fault::Grant;
 
 use self::directory::DirBound;
 pub(super) use self::llm::LlmBound;
+use super::outward::OutwardScope;
 use super::table::{Located, TomlTable};
 use crate::plugin::Grants;
 use crate::plugin::http::HttpGrant;
@@ -42,6 +43,19 @@ pub(super) struct GrantBounds {
     http: Vec<HttpGrant>,
     /// Names of secrets; `*` matches any characters.
     secrets: Vec<String>,
+}
+
+impl GrantBounds {
+    /// Returns whether a component may name a secret, for itself or for some server.
+    pub(super) fn allows_secret(&self, name: &str) -> bool {
+        let endpoints = self.llm.iter().flat_map(|bound| &bound.endpoints);
+        let servers = self.http.iter().chain(endpoints);
+        let mut patterns = self
+            .secrets
+            .iter()
+            .chain(servers.flat_map(|server| &server.secrets));
+        patterns.any(|pattern| crate::plugin::pattern::matches(pattern, name))
+    }
 }
 
 /// A grant as `check` shows it.
@@ -140,11 +154,17 @@ pub(super) fn lines(grants: &Grants) -> Vec<GrantLine> {
 /// Returns what a component may do outside of its sandbox, and outside of the directories that
 /// `is_outside` excludes: "read the variable `LANG`". Language models are not included, because
 /// asking them is the team's use.
-pub(super) fn outward_uses(grants: &Grants, is_outside: impl Fn(&Path) -> bool) -> Vec<String> {
+pub(super) fn outward_uses(
+    grants: &Grants,
+    scope: OutwardScope,
+    is_outside: impl Fn(&Path) -> bool,
+) -> Vec<String> {
     let dirs = grants.dirs.iter().filter(|grant| is_outside(&grant.host));
     let variables = grants.env.iter();
     let secrets = grants.secrets.iter();
-    let mut uses: Vec<String> = grants.http.iter().map(http::outward_use).collect();
+    let servers = grants.http.iter();
+    let servers = servers.filter(|grant| scope == OutwardScope::All || !http::is_public(grant));
+    let mut uses: Vec<String> = servers.map(http::outward_use).collect();
     uses.extend(dirs.map(directory::outward_use));
     uses.extend(variables.map(|name| format!("read the variable `{name}`")));
     uses.extend(secrets.map(|name| format!("use the secret `{name}`")));

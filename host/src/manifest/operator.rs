@@ -76,6 +76,17 @@ impl OperatorPolicy {
         self.allowed.build == Permission::Allowed
     }
 
+    /// Returns whether the policy says what teams may be granted.
+    pub fn bounds_grants(&self) -> bool {
+        self.allowed.bounds.is_some()
+    }
+
+    /// Returns whether a team may name a secret.
+    pub fn allows_secret(&self, name: &str) -> bool {
+        let bounds = self.allowed.bounds.as_ref();
+        bounds.is_some_and(|bounds| bounds.allows_secret(name))
+    }
+
     fn parse(source: SourceText) -> Result<Self, Diagnostics> {
         let source = Arc::new(source);
         let file = FileKind::Policy;

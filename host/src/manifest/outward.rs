@@ -145,6 +145,15 @@ fn collect_referenced_files(source: SourceText) -> BTreeSet<PathBuf> {
     problems.files()
 }
 
+/// Which uses are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OutwardScope {
+    /// All of them.
+    All,
+    /// All but requests to public servers that name no secret.
+    BeyondPublic,
+}
+
 /// Returns everything outside of `storage` that running the team would use. Components that the
 /// command line gives are left out: the operator has named them.
 pub fn outward_uses(definition: &Definition, storage: &Path) -> Vec<OutwardUse> {
@@ -156,6 +165,15 @@ pub fn outward_uses(definition: &Definition, storage: &Path) -> Vec<OutwardUse> 
             .is_some_and(|storage| path.starts_with(storage))
     };
     let is_outside = |path: &Path| !path.canonicalize().is_ok_and(is_inside);
+    uses_outside(definition, OutwardScope::All, &is_outside)
+}
+
+/// Returns everything that running the team would use, except for what is not outside.
+pub(super) fn uses_outside(
+    definition: &Definition,
+    scope: OutwardScope,
+    is_outside: &dyn Fn(&Path) -> bool,
+) -> Vec<OutwardUse> {
     let mut uses = Vec::new();
     match &definition.external {
         Some(ExternalEndpoint::Stdio { command, .. }) => uses.push(OutwardUse::Start {
@@ -193,7 +211,7 @@ pub fn outward_uses(definition: &Definition, storage: &Path) -> Vec<OutwardUse> 
                 dir: absolute_path(&plugin.component),
             });
         }
-        let granted = grants::outward_uses(&plugin.grants, is_outside);
+        let granted = grants::outward_uses(&plugin.grants, scope, is_outside);
         uses.extend(granted.into_iter().map(|what| OutwardUse::Grant {
             action: action.clone(),
             what,

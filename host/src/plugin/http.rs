@@ -52,6 +52,14 @@ enum HostSet {
 }
 
 impl HostPattern {
+    /// Returns the host, if the pattern is that of a single one.
+    pub fn single_host(&self) -> Option<&str> {
+        match &self.host {
+            HostSet::Single(host) => Some(host),
+            HostSet::Subdomains(_) | HostSet::All => None,
+        }
+    }
+
     /// Parses `example.com`, `127.0.0.1:8080`, `[::1]:8080`, `*.example.com` or `*`.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         const EXPECTED: &str = "expected a host name without scheme or path, such as `api.example.com` or `127.0.0.1:8080`";

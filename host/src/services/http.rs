@@ -7,7 +7,7 @@
 
 mod address;
 
-pub(crate) use self::address::is_public;
+pub(crate) use self::address::{is_private, is_public};
 mod client;
 mod outbound;
 mod record;

@@ -36,6 +36,12 @@ impl Variables {
     }
 }
 
+/// Returns the names of the variables of this process.
+pub(crate) fn variable_names() -> Vec<String> {
+    let names = std::env::vars_os().map(|(name, _)| name.into_string());
+    names.filter_map(Result::ok).collect()
+}
+
 impl Default for Variables {
     fn default() -> Self {
         Self(Arc::new(|name| std::env::var(name)))

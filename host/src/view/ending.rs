@@ -239,13 +239,22 @@ impl<'a> EndedRun<'a> {
             Status::Done => Vec::new(),
             Status::Failed => self.commands_after_faults(ending),
             Status::InDoubt => self.commands_in_doubt(),
-            Status::Interrupted if !ending.in_doubt.is_empty() => self.commands_in_doubt(),
+            Status::Interrupted | Status::Cancelled | Status::Paused
+                if !ending.in_doubt.is_empty() =>
+            {
+                self.commands_in_doubt()
+            }
             Status::StepLimit => vec![resume.with_suggested(raise_step_limit(self.stepper))],
             Status::OutOfBudget => match &ending.exhausted_budget {
                 Some(exhausted) => vec![resume.with_suggested(exhausted.raise.clone())],
                 None => vec![resume],
             },
-            Status::Interrupted | Status::Stalled | Status::Waiting | Status::Running => {
+            Status::Interrupted
+            | Status::Cancelled
+            | Status::Paused
+            | Status::Stalled
+            | Status::Waiting
+            | Status::Running => {
                 vec![resume]
             }
         }

@@ -12,6 +12,7 @@ use crate::manifest::table::{Located, TomlItem, TomlTable};
 use crate::plugin::http::header::{HeaderEffect, effect_of, normalize};
 use crate::plugin::http::{DEFAULT_METHODS, DEFAULT_PATH, HostPattern, HttpGrant};
 use crate::plugin::pattern;
+use crate::services::http::is_private;
 
 /// Reads the grants. The secrets that they name are added to `secrets`.
 pub(super) fn read_grants(
@@ -25,6 +26,11 @@ pub(super) fn read_grants(
             read_grant(grant, &mut secrets.borrow_mut())
         });
     grants.into_iter().flatten().collect()
+}
+
+/// Whether a grant names no secret, and nothing but public addresses.
+pub(super) fn is_public(grant: &HttpGrant) -> bool {
+    grant.secrets.is_empty() && !grant.host.single_host().is_some_and(is_private)
 }
 
 /// Reads the model endpoints that an operator's policy allows. They are grants without `methods`.

@@ -26,6 +26,13 @@ pub(crate) fn is_public(address: IpAddr) -> bool {
     }
 }
 
+/// Returns whether the host of a URL is this machine, or an address that is not one of the public
+/// internet. `false` for other names, which are checked when they are looked up.
+pub(crate) fn is_private(host: &str) -> bool {
+    let address = host.trim_matches(['[', ']']).parse();
+    host == LOCALHOST || address.is_ok_and(|address| !is_public(address))
+}
+
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let reserved = match address.octets() {
         // This network, protocol assignments, benchmarks, multicast and reserved addresses. The

@@ -21,13 +21,17 @@ pub enum Status {
     StepLimit,
     /// The outcome of an external write is unknown.
     InDoubt,
-    /// The operator stopped it.
+    /// Its process was told to stop.
     Interrupted,
+    /// An operator ended it.
+    Cancelled,
+    /// An operator suspended it.
+    Paused,
 }
 
 impl Status {
     /// All statuses.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Running,
         Self::Done,
         Self::Failed,
@@ -37,6 +41,8 @@ impl Status {
         Self::StepLimit,
         Self::InDoubt,
         Self::Interrupted,
+        Self::Cancelled,
+        Self::Paused,
     ];
 
     /// The name used in events and in `team.json`.
@@ -51,6 +57,8 @@ impl Status {
             Self::StepLimit => "step-limit",
             Self::InDoubt => "in-doubt",
             Self::Interrupted => "interrupted",
+            Self::Cancelled => "cancelled",
+            Self::Paused => "paused",
         }
     }
 

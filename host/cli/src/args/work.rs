@@ -1,0 +1,100 @@
+//! The arguments of the commands about submitted runs.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use strata_host::storage::{RunDatabase, StorageLocation};
+
+use super::saved_path;
+
+/// Parses the URL of a database.
+fn parse_database(text: &str) -> Result<RunDatabase, String> {
+    RunDatabase::parse(text).map_err(|error| error.to_string())
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  strata-host worker --database postgres://host/teams\n  \
+    strata-host worker --database postgres://host/teams --room 32 --label gpu --policy teams.toml\n\n\
+    Without a policy, submitted teams may use their own files, scripted models, and public servers without secrets."
+)]
+pub(crate) struct WorkerArgs {
+    /// The database from which runs are taken; several times for several databases.
+    #[arg(long, value_name = "URL", required = true, value_parser = parse_database)]
+    pub(crate) database: Vec<RunDatabase>,
+    /// How many runs it runs at the same time.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = parse_room)]
+    pub(crate) room: usize,
+    /// Take runs, too, that were submitted for workers with this label.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) label: Vec<String>,
+    /// The policy that says what submitted teams may use, besides those of the machine, the user and `$STRATA_POLICY`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
+    /// Where each run has a directory for its files while it runs.
+    #[arg(long, value_name = "DIR", default_value = "workspaces")]
+    pub(crate) workspaces: PathBuf,
+    /// Print nothing but errors and warnings.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+fn parse_room(text: &str) -> Result<usize, String> {
+    /// Each run has a thread and connections of its own.
+    const MAX_ROOM: usize = 1024;
+    let room = text.parse().ok();
+    let room = room.filter(|room| (1..=MAX_ROOM).contains(room));
+    room.ok_or_else(|| format!("give a number from 1 to {MAX_ROOM}"))
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "Everything that the team needs is stored with it: its file, components, replies, and the directories \
+    beside its file that actions may use.\n\nExamples:\n  \
+    strata-host submit team.toml \"write a snake game\" --database postgres://host/teams --wait\n  \
+    strata-host submit team.toml --database postgres://host/teams --name nightly --needs gpu"
+)]
+pub(crate) struct SubmitArgs {
+    /// The team file (ends in .toml; `team.toml` by default) and the idea (anything else).
+    #[arg(value_name = "TEAM.toml | IDEA", num_args = 0..=2)]
+    pub(crate) words: Vec<String>,
+    /// The database in which the run is kept.
+    #[arg(long, value_name = "URL", value_parser = parse_database)]
+    pub(crate) database: RunDatabase,
+    /// The name of the run; by default that of the team with a random number.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Let only workers take it that have this label.
+    #[arg(long, value_name = "LABEL")]
+    pub(crate) needs: Vec<String>,
+    /// Add an image or a file to the idea.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) file: Vec<PathBuf>,
+    /// Use another component for an action (or for `ROLE.think`).
+    #[arg(long, value_name = "ROLE.ACTION=FILE", allow_hyphen_values = true)]
+    pub(crate) component: Vec<String>,
+    /// Wait until the run ends or needs a person, and print its output. The exit code is that of `run`.
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// Print nothing but errors, faults and warnings.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct HaltArgs {
+    /// The storage directory, its team.json or the URL of a run in a database.
+    #[arg(value_parser = saved_path())]
+    pub(crate) path: StorageLocation,
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  strata-host resume 'postgres://host/teams?run=nightly'\n\n\
+    A team in a directory is resumed by `run --recover_path`."
+)]
+pub(crate) struct ResumeArgs {
+    /// The URL of a submitted run.
+    #[arg(value_parser = saved_path())]
+    pub(crate) path: StorageLocation,
+}

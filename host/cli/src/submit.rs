@@ -1,0 +1,117 @@
+//! `submit`, `cancel`, `pause` and `resume`: put a team into a database, from which a worker takes it, end
+//! its run, and ask workers to take it up again.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use strata_host::driver::Halt;
+use strata_host::launch::{
+    Notice, Submission, halt as end_run, load_saved_with_provenance, submit as put,
+};
+use strata_host::manifest::Overrides;
+use strata_host::manifest::operator::in_force;
+use strata_host::storage::{RunSchedule, StateSelector, StorageLocation};
+use strata_host::view::{EndedRun, RunOutput};
+
+use super::args::{HaltArgs, ResumeArgs, SubmitArgs};
+use super::end_report::EndReport;
+use super::printer::Verbosity;
+use super::progress::ProgressDisplay;
+use super::result::show_output;
+use super::run::{DEFAULT_TEAM, PositionalArgs};
+use super::{CommandFailure, Printer, exit_code};
+
+/// How often it is looked at whether a run has ended.
+const WAIT_INTERVAL: Duration = Duration::from_millis(250);
+
+pub(super) fn submit(args: SubmitArgs, printer: &Printer) -> Result<u8, CommandFailure> {
+    let verbosity = match args.quiet {
+        true => Verbosity::Quiet,
+        false => Verbosity::Normal,
+    };
+    let printer = &printer.with_verbosity(verbosity);
+    let PositionalArgs { team, idea } = PositionalArgs::parse(&args.words)?;
+    let submission = Submission {
+        team: team.unwrap_or_else(|| PathBuf::from(DEFAULT_TEAM)),
+        idea,
+        files: args.file,
+        overrides: Overrides {
+            operators: in_force(None)?,
+            components: args.component,
+            ..Overrides::default()
+        },
+        database: args.database,
+        name: args.name,
+        labels: args.needs,
+    };
+    let location = {
+        let mut progress = ProgressDisplay::start(printer);
+        put(&submission, &mut |notice: Notice<'_>| {
+            progress.show_notice(notice)
+        })?
+    };
+    if !args.wait {
+        printer.print_text(&location.to_string());
+        return Ok(0);
+    }
+    if !printer.is_quiet() {
+        printer.note(format_args!(
+            "submitted as `{location}`; waiting for its end"
+        ));
+    }
+    wait_for_end(&location, printer)
+}
+
+/// Waits until a run ends or needs a person, and reports that like `run`.
+fn wait_for_end(location: &StorageLocation, printer: &Printer) -> Result<u8, CommandFailure> {
+    loop {
+        let Some(state) = location.submission_state()? else {
+            return Err(CommandFailure::internal("the run is not in a database"));
+        };
+        if let Some(problem) = state.problem {
+            return Err(CommandFailure::usage(format!(
+                "`{location}` could not be run: {problem}"
+            )));
+        }
+        if state.is_owned || state.schedule == Some(RunSchedule::Now) {
+            std::thread::sleep(WAIT_INTERVAL);
+            continue;
+        }
+        let (saved, provenance) = load_saved_with_provenance(location, &StateSelector::Head)?;
+        let status = saved.stepper.env().status;
+        let ended = EndedRun {
+            stepper: &saved.stepper,
+            provenance: &provenance,
+            storage: location.path(),
+            policy: None,
+        };
+        EndReport::from_saved(ended, status).write(printer);
+        if let Some(output) = RunOutput::from_stepper(&saved.stepper)
+            && exit_code(status) == 0
+        {
+            show_output(&output.content, printer);
+        }
+        return Ok(exit_code(status));
+    }
+}
+
+/// Ends a run for good or for a while.
+pub(super) fn halt(args: &HaltArgs, halt: Halt, printer: &Printer) -> Result<u8, CommandFailure> {
+    end_run(&args.path, halt)?;
+    printer.note(format_args!("`{}` is {}", args.path, halt.status().name()));
+    Ok(0)
+}
+
+pub(super) fn resume(args: &ResumeArgs, printer: &Printer) -> Result<u8, CommandFailure> {
+    let path = &args.path;
+    let state = path.submission_state()?;
+    if state.is_none_or(|state| state.schedule.is_none()) {
+        let path = super::shell_path(path.path());
+        return Err(CommandFailure::usage(format!(
+            "no worker takes it, because it was not submitted; run it here: `strata-host run --recover_path {path}`"
+        )));
+    }
+    path.request_work()?;
+    printer.note(format_args!("a worker continues `{path}`"));
+    Ok(0)
+}

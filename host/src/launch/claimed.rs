@@ -1,0 +1,115 @@
+//! Continues a submitted run that a worker of this process took. Its team file and everything else that
+//! is saved of it is somebody else's.
+
+use std::path::PathBuf;
+
+use strata_core::state::environment::Environment;
+
+use super::resume::{Continuation, OpenedTeam, continue_team};
+use super::saved_team_file::format_uses;
+use super::submitted::{SubmittedTeam, restore_workspace};
+use super::{Components, LaunchError, Notice, Resume, RunHandle};
+use crate::bundle::BundleError;
+use crate::driver::{LineListener, expired_requests};
+use crate::manifest::submission::{SubmissionGrants, forbidden_uses};
+use crate::manifest::{Definition, OutwardUse, Overrides};
+use crate::sandbox::WasmSandbox;
+use crate::storage::{ClaimedRun, OpenedRun, RunDatabase, RunSchedule};
+
+/// The arguments of a resume of a run that a worker took.
+#[derive(Debug)]
+pub struct ClaimedResume<'a> {
+    /// The database.
+    pub database: &'a RunDatabase,
+    /// The run.
+    pub run: &'a ClaimedRun,
+    /// The directory in which the run's workspace is created.
+    pub workspace: PathBuf,
+    /// What the operator of the worker changes. Its policies say what the team may be granted.
+    pub overrides: Overrides,
+    /// What the team may use.
+    pub grants: SubmissionGrants,
+}
+
+/// The outcome of a resume of a run that a worker took.
+pub enum ClaimedOutcome {
+    /// The run continues.
+    Running(Box<RunHandle>),
+    /// Nothing is to be done until then.
+    Resting(RunSchedule),
+}
+
+/// A submitted team that is not run because of what it would use.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the team was submitted, so it may use nothing of this worker that its operator has not allowed. It would:{}\n\
+     Nothing of this was done. The operator can allow some of it with `worker --policy FILE`; no policy allows to read \
+     other files or to build source",
+    format_uses(uses)
+)]
+pub struct RefusedSubmission {
+    /// Everything that it must not use.
+    pub uses: Vec<OutwardUse>,
+}
+
+/// Prepares a run that a worker took. `report` receives the slow operations that begin; `on_line`
+/// receives every public event line.
+pub fn resume_claimed(
+    resume: &ClaimedResume<'_>,
+    report: &mut dyn FnMut(Notice<'_>),
+    on_line: LineListener,
+) -> Result<ClaimedOutcome, LaunchError> {
+    let location = resume.database.location(&resume.run.name);
+    let lease = resume.database.open_claimed(resume.run)?;
+    let opened = OpenedRun {
+        lease,
+        team_json_differs: false,
+    };
+    let opened = OpenedTeam::open_records(&location, opened, |saved| {
+        let team = SubmittedTeam::unpack(&location, &saved()?, resume.workspace.clone())?;
+        let team = team.ok_or_else(BundleError::not_submitted)?;
+        submitted_definition(&team, resume)
+    })?;
+    let env = opened.stepper.env();
+    let schedule = RunSchedule::after(env.status, first_expiry(env));
+    let is_due = resume.run.is_requested || schedule != RunSchedule::OnRequest;
+    if env.is_finished() || !is_due {
+        return Ok(ClaimedOutcome::Resting(schedule));
+    }
+    let verdicts = expired_requests(env);
+    restore_workspace(&opened)?;
+    let sandbox = WasmSandbox::new()?;
+    let components = Components::load(&opened.definition, &sandbox, report)?;
+    let unchanged = Resume::new(location, resume.overrides.clone());
+    let continuation = Continuation {
+        components,
+        sandbox,
+        resume: &unchanged,
+        verdicts,
+    };
+    let (run, _) = continue_team(opened, continuation, report, on_line)?;
+    Ok(ClaimedOutcome::Running(Box::new(run)))
+}
+
+/// Returns when the first open request expires, in milliseconds since 1970.
+pub(super) fn first_expiry(env: &Environment) -> Option<i64> {
+    env.open_requests()
+        .filter_map(|(_, open)| open.expires_ms)
+        .min()
+}
+
+/// Reads the team file of a submitted run. None of the files that it names is opened if it would use
+/// something that it must not.
+fn submitted_definition(
+    team: &SubmittedTeam,
+    resume: &ClaimedResume<'_>,
+) -> Result<Definition, LaunchError> {
+    let alone = team.parse(Definition::parse_without_files)?;
+    let uses = forbidden_uses(&alone, &team.files, resume.grants);
+    if !uses.is_empty() {
+        return Err(Box::new(RefusedSubmission { uses }).into());
+    }
+    let mut definition = team.parse(Definition::parse)?;
+    definition.apply_overrides(&resume.overrides)?;
+    Ok(definition)
+}

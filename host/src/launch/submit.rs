@@ -1,0 +1,81 @@
+//! Submits a team to a database, from which a worker takes it.
+
+use std::path::PathBuf;
+
+use strata_core::record::id::to_hex;
+use strata_core::state::environment::Environment;
+
+use super::attached_files::AttachedFiles;
+use super::bundle::Bundle;
+use super::{Components, LaunchError, Notice};
+use crate::manifest::{Definition, Overrides, warnings};
+use crate::random_id::random_id;
+use crate::sandbox::WasmSandbox;
+use crate::storage::{NewSubmission, RunDatabase, RunNeeds, StorageLocation};
+
+/// The arguments of a submission.
+#[derive(Clone, Debug)]
+pub struct Submission {
+    /// The team file.
+    pub team: PathBuf,
+    /// The idea. Replaces the one in the team file.
+    pub idea: Option<String>,
+    /// Images and files that belong to the idea.
+    pub files: Vec<PathBuf>,
+    /// The overrides of the command line.
+    pub overrides: Overrides,
+    /// Where the run is to be kept.
+    pub database: RunDatabase,
+    /// The name of the run. By default it is that of the team with a random number.
+    pub name: Option<String>,
+    /// The labels that a worker needs to take it.
+    pub labels: Vec<String>,
+}
+
+/// Submits a team with everything that it needs to run elsewhere, and returns where the run is kept.
+/// `report` receives the slow operations that begin.
+pub fn submit(
+    submission: &Submission,
+    report: &mut dyn FnMut(Notice<'_>),
+) -> Result<StorageLocation, LaunchError> {
+    let mut definition = Definition::read(&submission.team)?;
+    definition.apply_overrides(&submission.overrides)?;
+    let idea = submission.idea.clone().or_else(|| definition.idea.clone());
+    let idea = idea.ok_or_else(LaunchError::missing_idea)?;
+    let files = AttachedFiles::read(&submission.files)?;
+    // Whatever is wrong with the team is reported here, and not where nobody sees it.
+    Components::load(&definition, &WasmSandbox::new()?, report)?;
+    for doubt in warnings(&definition) {
+        report(Notice::Warning(&doubt));
+    }
+    let bundle = Bundle::collect(&definition, report)?;
+    let mut env = Environment::new(&definition.team);
+    (env.idea, env.idea_parts) = (idea, files.parts);
+    let name = match &submission.name {
+        Some(name) => name.clone(),
+        None => generated_name(&definition.team.name),
+    };
+    let needs = RunNeeds {
+        labels: submission.labels.clone(),
+        secrets: definition.secret_names(),
+    };
+    submission.database.submit(&NewSubmission {
+        name: &name,
+        base: &env,
+        definition: &bundle.definition,
+        blobs: &files.blobs,
+        files: &bundle.files,
+        contents: &bundle.contents,
+        needs: &needs,
+    })?;
+    Ok(submission.database.location(&name))
+}
+
+/// Returns a name for a run that no other has.
+fn generated_name(team: &str) -> String {
+    /// Leaves room for the rest of what a name may contain.
+    const MAX_CHARACTERS: usize = 40;
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    let team: String = team.chars().take(MAX_CHARACTERS).map(plain).collect();
+    format!("{team}-{}", to_hex(&random_id().to_le_bytes()[..4]))
+}

@@ -1,0 +1,103 @@
+//! The files of a submitted run on this machine, whoever runs it: its bundle, from which its team file is
+//! read, and its workspace.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::file::PathContent;
+use strata_core::state::environment::files::Placement;
+
+use super::files::load_blobs;
+use super::resume::OpenedTeam;
+use super::{LaunchError, ParseDefinition, parse_saved_definition};
+use crate::bundle::{create_workspace, is_submitted, unpack, unpacked_definition};
+use crate::manifest::Definition;
+use crate::manifest::submission::{SubmittedFiles, move_directories, submitted_files};
+use crate::sandbox::Directories;
+use crate::storage::{SavedDefinition, StorageLocation};
+
+/// The team file of a submitted run, with its files.
+pub(super) struct SubmittedTeam {
+    saved: SavedDefinition,
+    pub(super) files: SubmittedFiles,
+}
+
+impl SubmittedTeam {
+    /// Unpacks the files of a run. Returns `None` if it was not submitted.
+    pub(super) fn unpack(
+        storage: &StorageLocation,
+        saved: &SavedDefinition,
+        workspace: PathBuf,
+    ) -> Result<Option<Self>, LaunchError> {
+        if !is_submitted(saved) {
+            return Ok(None);
+        }
+        let files = storage.submitted_files()?;
+        let root =
+            unpack::<LaunchError>(&files, &mut |digest| Ok(storage.submitted_bytes(digest)?))?;
+        Ok(Some(Self {
+            saved: unpacked_definition(saved, &root),
+            files: SubmittedFiles { root, workspace },
+        }))
+    }
+
+    /// Reads the team file, with the directories of its actions in the workspace.
+    pub(super) fn parse(&self, parse: ParseDefinition) -> Result<Definition, LaunchError> {
+        let mut definition = parse_saved_definition(&self.saved, parse)?;
+        move_directories(&mut definition, &self.files.workspace);
+        Ok(definition)
+    }
+}
+
+/// Creates the workspace of a submitted run with the files that were in it when the run was last recorded.
+/// Does nothing for another run.
+pub(super) fn restore_workspace(opened: &OpenedTeam) -> Result<(), LaunchError> {
+    let Some(files) = submitted_files(&opened.definition) else {
+        return Ok(());
+    };
+    let placed = placed_files(&opened.stepper);
+    let is_replaced = |path: &str| {
+        let mut above = Path::new(path).ancestors().filter_map(Path::to_str);
+        above.any(|path| {
+            matches!(
+                placed.get(path),
+                Some(PathContent::File { .. } | PathContent::Absent)
+            )
+        })
+    };
+    create_workspace(&files.workspace, &files.root, &is_replaced)?;
+    let blobs = load_blobs(&opened.location, &opened.stepper)?;
+    let directories = Directories::single(&files.workspace);
+    for (path, content) in placed {
+        let bytes = content.digest().and_then(|digest| blobs.get(digest));
+        // Directories that a policy grants are not part of the workspace.
+        let is_elsewhere = Path::new(path).is_absolute();
+        let is_missing = content.digest().is_some() && bytes.is_none();
+        if is_elsewhere || is_missing || *content == PathContent::Absent {
+            continue;
+        }
+        let placement = Placement {
+            path: path.to_owned(),
+            expected: PathContent::Absent,
+            content: content.clone(),
+        };
+        directories.place(&placement, bytes.map(|bytes| &bytes[..]), |digest| {
+            blobs.contains_key(digest)
+        })?;
+    }
+    Ok(())
+}
+
+/// Returns what the run believes to be at each path, before pending placements are carried out.
+fn placed_files(stepper: &Stepper) -> BTreeMap<&str, &PathContent> {
+    let files = &stepper.env().files;
+    let intended = files.intended.iter();
+    let mut placed: BTreeMap<&str, &PathContent> = intended
+        .map(|(path, content)| (path.as_str(), content))
+        .collect();
+    for pending in files.pending.iter().rev() {
+        placed.insert(&pending.path, &pending.expected);
+    }
+    placed
+}

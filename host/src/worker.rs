@@ -1,0 +1,323 @@
+//! A worker: takes submitted runs from databases and runs them, any number of workers at a time on any
+//! number of machines.
+//!
+//! Which runs a worker takes, and what happens to those of a dead one, is decided in `storage`; what a
+//! submitted team may use, in `manifest::submission`. Here, runs are started, each on a thread of its
+//! own, and given up when they end.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use strata_core::record::event::Status;
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, oneshot, watch};
+use tokio::task::JoinSet;
+
+use crate::bundle::{remove_workspace, workspace_in};
+use crate::driver::{DriverError, LineListener, StopSignal, clock};
+use crate::launch::{ClaimedOutcome, ClaimedResume, LaunchError, Notice, resume_claimed};
+use crate::manifest::Overrides;
+use crate::manifest::submission::SubmissionGrants;
+use crate::storage::{
+    ClaimedRun, RunDatabase, RunRelease, RunSchedule, StorageLocation, StoreError, WorkerProfile,
+    WorkerRegistration,
+};
+
+/// How often a worker looks for runs and for dead workers without being notified.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// After how long a run is tried again whose storage could not be used, in milliseconds.
+const RETRY_MS: i64 = 5_000;
+
+/// How a worker works.
+#[derive(Clone, Debug)]
+pub struct WorkerSettings {
+    /// The databases from which it takes runs.
+    pub databases: Vec<RunDatabase>,
+    /// How many runs it runs at the same time.
+    pub room: usize,
+    /// What it says about itself.
+    pub profile: WorkerProfile,
+    /// The directory in which each run has a workspace while it runs.
+    pub workspaces: PathBuf,
+    /// What the operator changes in teams.
+    pub overrides: Overrides,
+    /// What submitted teams may use.
+    pub grants: SubmissionGrants,
+}
+
+/// What a worker reports.
+#[derive(Debug)]
+pub enum WorkerReport<'a> {
+    /// It took a run.
+    Taken(&'a StorageLocation),
+    /// A run ended or rests, with this status.
+    Ended(&'a StorageLocation, Status),
+    /// A run could not be run.
+    Refused(&'a StorageLocation, &'a str),
+    /// A run was taken over by another worker, or its storage cannot be used.
+    Lost(&'a StorageLocation, &'a StoreError),
+    /// Other processes were dead, so their runs are available.
+    TookOver(usize),
+    /// Others took this worker for dead. It goes on as a new one.
+    TakenForDead(&'a RunDatabase),
+    /// A database cannot be used at the moment.
+    Unavailable(&'a RunDatabase, &'a StoreError),
+    /// A message for the operator about a run.
+    Notice(&'a StorageLocation, String),
+}
+
+/// Receives what a worker reports, on any thread.
+pub type ReportWork = Arc<dyn Fn(WorkerReport<'_>) + Send + Sync>;
+
+/// Takes runs and runs them until it is told to stop, then stops them in an orderly way, so that others
+/// continue them.
+///
+/// Waits for databases on the polling thread. Poll it on a thread of its own, within a runtime with
+/// several threads.
+///
+/// # Errors
+/// Fails if a database cannot be used at the start. Later, the worker waits until it can be used again.
+pub async fn work(
+    settings: WorkerSettings,
+    mut stop: StopSignal,
+    report: ReportWork,
+) -> Result<(), StoreError> {
+    let notified = Arc::new(Notify::new());
+    let mut worker = Worker {
+        attached: Vec::new(),
+        runs: JoinSet::new(),
+        stop_runs: watch::Sender::new(false),
+        settings: Arc::new(settings),
+        report,
+    };
+    for database in &worker.settings.databases {
+        let registration = database.register(&worker.settings.profile, &notified)?;
+        worker.attached.push(AttachedDatabase {
+            registration,
+            is_available: true,
+        });
+    }
+    loop {
+        for n in 0..worker.attached.len() {
+            worker.look(n, &notified);
+        }
+        tokio::select! {
+            biased;
+            Ok(_) = stop.wait_for(|stop| *stop) => break,
+            Some(Ok(ended)) = worker.runs.join_next() => worker.give_up(ended),
+            () = notified.notified() => {}
+            () = tokio::time::sleep(LOOK_INTERVAL) => {}
+        }
+    }
+    worker.stop_runs.send_replace(true);
+    while let Some(ended) = worker.runs.join_next().await {
+        if let Ok(ended) = ended {
+            worker.give_up(ended);
+        }
+    }
+    Ok(())
+}
+
+/// Returns the name of this machine.
+pub fn machine_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
+}
+
+struct Worker {
+    /// In the order of the settings.
+    attached: Vec<AttachedDatabase>,
+    runs: JoinSet<EndedClaim>,
+    stop_runs: watch::Sender<bool>,
+    settings: Arc<WorkerSettings>,
+    report: ReportWork,
+}
+
+struct AttachedDatabase {
+    registration: WorkerRegistration,
+    /// Whether it could be used the last time.
+    is_available: bool,
+}
+
+/// A run that was taken.
+struct Claim {
+    /// The number of its database.
+    database: usize,
+    run: ClaimedRun,
+    location: StorageLocation,
+}
+
+/// A run that has ended, and how it is to be given up. `None` if its thread panicked.
+struct EndedClaim {
+    claim: Claim,
+    release: Option<RunRelease>,
+}
+
+impl Worker {
+    /// Looks for runs in a database and starts them.
+    fn look(&mut self, n: usize, notified: &Arc<Notify>) {
+        match self.take(n, notified) {
+            Ok(taken) => {
+                self.attached[n].is_available = true;
+                for run in taken {
+                    let location = self.settings.databases[n].location(&run.name);
+                    (self.report)(WorkerReport::Taken(&location));
+                    self.start(Claim {
+                        database: n,
+                        run,
+                        location,
+                    });
+                }
+            }
+            Err(error) if self.attached[n].is_available => {
+                let database = &self.settings.databases[n];
+                (self.report)(WorkerReport::Unavailable(database, &error));
+                self.attached[n].is_available = false;
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn take(&mut self, n: usize, notified: &Arc<Notify>) -> Result<Vec<ClaimedRun>, StoreError> {
+        let database = &self.settings.databases[n];
+        let attached = &mut self.attached[n];
+        if attached.registration.is_lost() {
+            // The runs of before are refused at their next change.
+            attached.registration = database.register(&self.settings.profile, notified)?;
+            (self.report)(WorkerReport::TakenForDead(database));
+        }
+        let dead = attached.registration.tend()?;
+        if dead > 0 {
+            (self.report)(WorkerReport::TookOver(dead));
+        }
+        match self.settings.room.saturating_sub(self.runs.len()) {
+            0 => Ok(Vec::new()),
+            room => attached.registration.claim(room),
+        }
+    }
+
+    /// Starts a run on a thread of its own.
+    fn start(&mut self, claim: Claim) {
+        let (tell, told) = oneshot::channel();
+        let attempt = RunAttempt {
+            settings: Arc::clone(&self.settings),
+            database: claim.database,
+            run: claim.run.clone(),
+            location: claim.location.clone(),
+            report: Arc::clone(&self.report),
+            stop: self.stop_runs.subscribe(),
+            runtime: Handle::current(),
+        };
+        // If there is no thread for it, `tell` is dropped.
+        let _ = thread::Builder::new()
+            .name("strata team".into())
+            .spawn(move || tell.send(attempt.run_to_end()));
+        self.runs.spawn(async move {
+            EndedClaim {
+                release: told.await.ok(),
+                claim,
+            }
+        });
+    }
+
+    /// Gives up a run that has ended.
+    fn give_up(&self, ended: EndedClaim) {
+        let EndedClaim { claim, release } = ended;
+        let release = release.unwrap_or_else(|| {
+            let problem = "the thread of the run could not be started, or ended unexpectedly";
+            (self.report)(WorkerReport::Refused(&claim.location, problem));
+            RunRelease::refused(problem.into())
+        });
+        let registration = &self.attached[claim.database].registration;
+        if let Err(error) = registration.release(&claim.run, &release) {
+            // It is available when this worker counts as dead, or registers again.
+            (self.report)(WorkerReport::Lost(&claim.location, &error));
+        }
+    }
+}
+
+/// What the thread of a run needs.
+struct RunAttempt {
+    settings: Arc<WorkerSettings>,
+    database: usize,
+    run: ClaimedRun,
+    location: StorageLocation,
+    report: ReportWork,
+    stop: StopSignal,
+    runtime: Handle,
+}
+
+impl RunAttempt {
+    /// Runs the team until it ends or rests, and returns how the run is to be given up.
+    fn run_to_end(mut self) -> RunRelease {
+        let _within = self.runtime.enter();
+        let workspace = workspace_in(&self.settings.workspaces, &self.location);
+        let ended = self.resume_and_run(workspace.clone());
+        // What is in it is recorded, and created anew when the run is continued.
+        if let Err(error) = remove_workspace(&workspace) {
+            let text = format!("cannot remove `{}`: {error}", workspace.display());
+            (self.report)(WorkerReport::Notice(&self.location, text));
+        }
+        match ended {
+            Ok(release) => release,
+            Err(LaunchError::Store(error) | LaunchError::Driver(DriverError::Store(error))) => {
+                (self.report)(WorkerReport::Lost(&self.location, &error));
+                match error {
+                    StoreError::Lost { .. } | StoreError::Corrupt { .. } => {
+                        RunRelease::refused(error.to_string())
+                    }
+                    _ => RunRelease {
+                        schedule: Some(RunSchedule::Later(Some(clock::now_ms() + RETRY_MS))),
+                        problem: None,
+                        keeps_request: true,
+                    },
+                }
+            }
+            Err(error) => {
+                let problem = error.to_string();
+                (self.report)(WorkerReport::Refused(&self.location, &problem));
+                RunRelease::refused(problem)
+            }
+        }
+    }
+
+    fn resume_and_run(&mut self, workspace: PathBuf) -> Result<RunRelease, LaunchError> {
+        let database = &self.settings.databases[self.database];
+        let resume = ClaimedResume {
+            database,
+            run: &self.run,
+            workspace,
+            overrides: self.settings.overrides.clone(),
+            grants: self.settings.grants,
+        };
+        let report = &mut |notice: Notice<'_>| {
+            if let Notice::Note(text) | Notice::Warning(text) = notice {
+                (self.report)(WorkerReport::Notice(&self.location, text.to_owned()));
+            }
+        };
+        let on_line = LineListener::Each(Box::new(|_| {}));
+        let mut run = match resume_claimed(&resume, report, on_line)? {
+            ClaimedOutcome::Running(run) => run,
+            ClaimedOutcome::Resting(schedule) => {
+                return Ok(RunRelease {
+                    schedule: Some(schedule),
+                    problem: None,
+                    keeps_request: false,
+                });
+            }
+        };
+        if self.run.is_requested {
+            database.acknowledge_request(&self.run)?;
+        }
+        let status = self.runtime.block_on(run.run(&mut self.stop))?;
+        (self.report)(WorkerReport::Ended(&self.location, status));
+        // The end of the run has said when it is taken up again.
+        Ok(RunRelease {
+            schedule: None,
+            problem: None,
+            keeps_request: true,
+        })
+    }
+}
