@@ -34,6 +34,9 @@
 //! | `metagpt` | teams that MetaGPT saved |
 //! | `strangers` | storage that another user wrote: nothing that its team file names is used |
 //! | `databases` | runs in PostgreSQL: the same as in a directory; their owner; what cannot be used |
+//! | `workers` | submitted runs: taken by workers, continued by others, left alone when they have ended |
+//! | `worker_chaos` | workers that are killed, suspended and cut off, and a server that crashes |
+//! | `untrusted_submissions` | what submitted teams try to reach on a worker's machine |
 //! | `storage` | storage that is absent, empty, foreign, read-only, full, damaged or newer |
 //! | `lost` | a lost or damaged log; pipes instead of files; files that are not overwritten |
 //! | `components` | components that cannot be used |
@@ -166,7 +169,10 @@ mod together;
 mod tools;
 mod trial;
 mod trust;
+mod untrusted_submissions;
 mod web;
 mod werewolf;
+mod worker_chaos;
+mod workers;
 mod workspace;
 mod writes;

@@ -283,6 +283,7 @@ pages! {
     operating_goes_as_the_page_says = "operating",
     a_team_is_deployed_as_the_page_says = "deploying",
     runs_are_kept_in_databases_as_the_page_says = "databases",
+    several_machines_share_runs_as_the_page_says = "workers",
     runs_are_watched_as_the_page_says = "observing",
     a_team_is_embedded_as_the_page_says = "embedding",
     troubles_look_as_the_page_says = "troubleshooting",

@@ -102,6 +102,8 @@ const RULES: &[Rule] = &[
             // The directory that the operator names.
             "host/cli/src/manual",
             "host/src/open",
+            // The files of submitted teams.
+            "host/src/bundle",
         ],
     },
     Rule {

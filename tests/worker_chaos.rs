@@ -1,0 +1,426 @@
+//! Workers under faults: killed, suspended and stopped workers, cut and stalled connections, a server
+//! that crashes. Whatever happens, each run ends like an undisturbed one, no recorded call is made again,
+//! and each message is taken in once. Without PostgreSQL, this is skipped, and says so.
+//!
+//! `STRATA_CHAOS_SECONDS` says for how long faults are injected (12 by default), `STRATA_CHAOS_RUNS` how
+//! many runs there are, and `STRATA_CHAOS_SEED` which faults these are.
+
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::process::{Process, Signal};
+use crate::stream;
+use crate::web::Web;
+use crate::workers::wait_until;
+use crate::workspace::Workspace;
+
+/// The name of PostgreSQL's socket in its directory.
+const SOCKET: &str = ".s.PGSQL.5432";
+const WORKERS: usize = 3;
+/// How many messages are sent to each run.
+const MESSAGES: usize = 2;
+/// How long the model takes for each reply.
+const PAUSE_MS: u64 = 300;
+/// The prompts of a run, each of which is asked for once.
+const PROMPTS: [&str; 5] = ["one", "two", "left", "right", "end"];
+
+fn setting(name: &str, default: u64) -> u64 {
+    let value = std::env::var(name).ok();
+    value.map_or(default, |value| value.parse().expect("a number"))
+}
+
+/// A server of this test alone, which can be killed.
+struct Server {
+    directory: PathBuf,
+    child: Child,
+    commands: ChildStdin,
+}
+
+impl Server {
+    /// Starts a server. Returns `None` if PostgreSQL is not installed.
+    fn start() -> Option<Self> {
+        let directory = std::env::temp_dir().join(format!("strata-chaos-{}", std::process::id()));
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("postgres-server");
+        let mut child = Command::new(script)
+            .arg(&directory)
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        while !directory.join("ready").exists() {
+            match child.try_wait().unwrap().map(|status| status.code()) {
+                None => thread::sleep(Duration::from_millis(20)),
+                Some(Some(2)) => {
+                    let skipped = "SKIPPED: PostgreSQL is not installed";
+                    writeln!(std::io::stderr(), "{skipped}").unwrap();
+                    return None;
+                }
+                Some(_) => panic!("see the logs in {}", directory.display()),
+            }
+        }
+        Some(Self {
+            commands: child.stdin.take().unwrap(),
+            directory,
+            child,
+        })
+    }
+
+    fn url(&self) -> String {
+        format!(
+            "postgres://strata@/postgres?host={}",
+            self.directory.display()
+        )
+    }
+
+    /// Ends the server with a signal, and starts it again.
+    fn restart(&mut self, signal: &str) {
+        let ready = self.directory.join("ready");
+        std::fs::remove_file(&ready).unwrap();
+        writeln!(self.commands, "{signal}").unwrap();
+        wait_until(|| ready.exists());
+    }
+
+    fn end(mut self) {
+        drop(self.commands);
+        self.child.wait().unwrap();
+    }
+}
+
+/// What a worker connects to instead of the server.
+struct Proxy {
+    directory: tempfile::TempDir,
+    open: Arc<Mutex<Vec<UnixStream>>>,
+    is_stalled: Arc<AtomicBool>,
+}
+
+impl Proxy {
+    fn start(server: &Path) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(directory.path().join(SOCKET)).unwrap();
+        let (open, is_stalled) = (Arc::default(), Arc::new(AtomicBool::new(false)));
+        let proxy = Self {
+            directory,
+            open: Arc::clone(&open),
+            is_stalled: Arc::clone(&is_stalled),
+        };
+        let server = server.join(SOCKET);
+        thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let Ok(upstream) = UnixStream::connect(&server) else {
+                    continue;
+                };
+                let ends = [client, upstream];
+                let copies = || ends.each_ref().map(|end| end.try_clone().unwrap());
+                open.lock().unwrap().extend(copies());
+                let [from, to] = copies();
+                forward(from, to, Arc::clone(&is_stalled));
+                let [to, from] = copies();
+                forward(from, to, Arc::clone(&is_stalled));
+            }
+        });
+        proxy
+    }
+
+    fn url(&self) -> String {
+        let directory = self.directory.path().display();
+        format!("postgres://strata@/postgres?host={directory}")
+    }
+
+    /// Ends all connections.
+    fn cut(&self) {
+        for end in self.open.lock().unwrap().drain(..) {
+            let _ = end.shutdown(std::net::Shutdown::Both);
+        }
+    }
+}
+
+/// Passes on what comes from one end of a connection to the other, as long as nothing is stalled.
+fn forward(mut from: UnixStream, mut to: UnixStream, is_stalled: Arc<AtomicBool>) {
+    thread::spawn(move || {
+        let mut bytes = [0; 8192];
+        while let Ok(count) = from.read(&mut bytes)
+            && count > 0
+        {
+            while is_stalled.load(Ordering::Relaxed) {
+                thread::sleep(Duration::from_millis(10));
+            }
+            if to.write_all(&bytes[..count]).is_err() {
+                break;
+            }
+        }
+        let _ = from.shutdown(std::net::Shutdown::Both);
+        let _ = to.shutdown(std::net::Shutdown::Both);
+    });
+}
+
+/// A generator of numbers that are the same for the same seed.
+struct Random(u64);
+
+impl Random {
+    /// Returns a number below `end`.
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+}
+
+/// Returns the team of a run: a chain, a fan-out with a join, and a role that is told things.
+fn team(run: &str, port: u16) -> String {
+    let action = |role: &str, watch: &str, name: &str, say: &str| {
+        format!(
+            "[[role]]\nname = \"{role}\"\nwatch = [{watch}]\n[[role.action]]\nname = \"{name}\"\ncomponent = \"probe.wasm\"\n\
+             config = {{ steps = [{{ llm = \"{run} {name}\" }}, {{ say = \"{say}\" }}] }}\n\
+             [role.action.allow]\nllm = {{ models = [\"*\"] }}\n"
+        )
+    };
+    let head = format!(
+        "schema = \"strata.team/1\"\n[team]\nname = \"{run}\"\nidea = \"go\"\n[llm]\nprovider = \"openai\"\n\
+         base_url = \"http://127.0.0.1:{port}/v1/slow/{PAUSE_MS}/{run}\"\nmodel = \"m\"\nretries = 0\n\
+         price = {{ input = 1000.0, output = 1000.0 }}\n[limits]\nretries = 20\nbackoff = \"100ms\"\n"
+    );
+    let told = "[[role]]\nname = \"N\"\nwatch = [\"Note\"]\n[[role.action]]\nname = \"note\"\ncomponent = \"probe.wasm\"\n\
+                config = { steps = [{ say = \"noted\" }] }\n";
+    let routes = "[[route]]\nfrom = \"L\"\nto = [\"both\"]\n[[route]]\nfrom = \"R\"\nto = [\"both\"]\n\
+                  [[join]]\nid = \"both\"\nfrom = [\"L\", \"R\"]\nto = \"E\"\n";
+    [
+        head,
+        action("A", "\"UserRequirement\"", "one", "{reads}"),
+        action("B", "\"one\"", "two", "{inputs}"),
+        action("L", "\"two\"", "left", "{reads}"),
+        action("R", "\"two\"", "right", "{reads}"),
+        action("E", "", "end", "{inputs} {reads}"),
+        told.into(),
+        routes.into(),
+    ]
+    .concat()
+}
+
+struct Cluster {
+    server: Server,
+    proxies: Vec<Proxy>,
+    workers: Vec<Option<Process>>,
+    home: Workspace,
+}
+
+impl Cluster {
+    fn start_worker(&mut self, n: usize) {
+        let url = self.proxies[n].url();
+        let workspaces = format!("workspaces-{n}");
+        let worker = self.home.start(&[
+            "worker",
+            "--database",
+            &url,
+            "--room",
+            "4",
+            "--policy",
+            "policy.toml",
+            "--workspaces",
+            &workspaces,
+            "--quiet",
+        ]);
+        self.workers[n] = Some(worker);
+    }
+
+    /// Injects one fault.
+    fn disturb(&mut self, random: &mut Random) {
+        let n = random.below(WORKERS as u64) as usize;
+        match random.below(12) {
+            0..=2 => {
+                if let Some(worker) = self.workers[n].take() {
+                    worker.kill();
+                }
+                self.start_worker(n);
+            }
+            3..=4 => {
+                if let Some(worker) = self.workers[n].take() {
+                    worker.signal(Signal::TERM);
+                    worker.end();
+                }
+                self.start_worker(n);
+            }
+            5..=6 => {
+                // Sometimes for longer than it takes to be taken for dead.
+                let pause = [1, 3, 12][random.below(3) as usize];
+                self.suspend(n, Duration::from_secs(pause));
+            }
+            7..=8 => self.proxies[n].cut(),
+            9..=10 => {
+                self.proxies[n].is_stalled.store(true, Ordering::Relaxed);
+                thread::sleep(Duration::from_millis(200 + random.below(2000)));
+                self.proxies[n].is_stalled.store(false, Ordering::Relaxed);
+            }
+            _ => self
+                .server
+                .restart(["QUIT", "KILL"][random.below(2) as usize]),
+        }
+    }
+
+    /// Suspends a worker for a while, and goes on meanwhile.
+    fn suspend(&self, n: usize, pause: Duration) {
+        let Some(worker) = &self.workers[n] else {
+            return;
+        };
+        worker.signal(Signal::STOP);
+        let pid = rustix::process::Pid::from_raw(worker.pid() as i32).unwrap();
+        let handle =
+            rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).unwrap();
+        thread::spawn(move || {
+            thread::sleep(pause);
+            // It may have been killed.
+            let _ = rustix::process::pidfd_send_signal(handle, Signal::CONT);
+        });
+    }
+}
+
+#[test]
+fn runs_end_as_if_nothing_had_happened_whatever_happens_to_workers_and_the_server() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let seed = setting("STRATA_CHAOS_SEED", 20_260_801);
+    let runs = setting("STRATA_CHAOS_RUNS", 8);
+    let faults_end = Duration::from_secs(setting("STRATA_CHAOS_SECONDS", 12));
+    let (home, web) = (Workspace::empty(), Web::new());
+    home.write(
+        "policy.toml",
+        format!(
+            "schema = \"strata.policy/1\"\n[allow]\nllm = {{ models = [\"*\"], endpoints = [{{ host = \"127.0.0.1:{}\" }}] }}\n",
+            web.port()
+        ),
+    );
+    let url = server.url();
+    let proxies = (0..WORKERS).map(|_| Proxy::start(&server.directory));
+    let mut cluster = Cluster {
+        proxies: proxies.collect(),
+        workers: (0..WORKERS).map(|_| None).collect(),
+        server,
+        home,
+    };
+    for n in 0..WORKERS {
+        cluster.start_worker(n);
+    }
+    let mut random = Random(seed);
+    let mut unsent: Vec<(u64, usize)> = (0..MESSAGES)
+        .flat_map(|message| (0..runs).map(move |run| (run, message)))
+        .collect();
+    let mut unsubmitted: Vec<u64> = (0..runs).collect();
+    let begun = Instant::now();
+    while begun.elapsed() < faults_end {
+        // So that some run is always going on.
+        let next = unsubmitted.pop();
+        unsubmitted.extend(next.filter(|run| !submit(&cluster.home, &url, &web, *run)));
+        cluster.disturb(&mut random);
+        unsent.retain(|(run, message)| !send(&cluster.home, &url, *run, *message));
+    }
+    wait_until(|| {
+        unsubmitted.retain(|run| !submit(&cluster.home, &url, &web, *run));
+        unsent.retain(|(run, message)| !send(&cluster.home, &url, *run, *message));
+        unsubmitted.is_empty() && unsent.is_empty()
+    });
+    for run in 0..runs {
+        let place = format!("{url}&run=run-{run}");
+        wait_until(|| {
+            let ended = cluster.home.host(&["inspect", &place, "--json"]).stdout;
+            let state: Value = serde_json::from_str(&ended).unwrap_or_default();
+            state["strata"]["status"] == "done" || state["status"] == "done"
+        });
+    }
+    for worker in cluster.workers.iter_mut().filter_map(Option::take) {
+        worker.signal(Signal::TERM);
+        worker.end();
+    }
+    let mut resumed = 0;
+    for run in 0..runs {
+        resumed += check(&cluster.home, &url, &web, &format!("run-{run}"), seed);
+    }
+    let recorded = runs as usize * PROMPTS.len();
+    let again = web.requests().len() - recorded;
+    let figures = format!(
+        "{runs} runs resumed {resumed} times: {recorded} calls recorded, {again} made again"
+    );
+    writeln!(std::io::stderr(), "seed {seed}: {figures}").unwrap();
+    assert!(resumed > 0, "nothing was disturbed");
+    cluster.server.end();
+}
+
+/// Submits a run. Returns whether it is there.
+fn submit(home: &Workspace, url: &str, web: &Web, run: u64) -> bool {
+    let run = format!("run-{run}");
+    home.write("team.toml", team(&run, web.port()));
+    let submit = ["submit", "team.toml", "--database", url, "--name", &run];
+    let ended = home.host(&submit);
+    // If the answer to the first attempt was lost, the name is taken.
+    ended.code == Some(0) || ended.stderr.contains("has a run of the name")
+}
+
+/// Sends a message, which has a key. Returns whether it was accepted.
+fn send(home: &Workspace, url: &str, run: u64, message: usize) -> bool {
+    let (place, key) = (format!("{url}&run=run-{run}"), format!("note-{message}"));
+    let send = [
+        "send",
+        &place,
+        "--cause",
+        "Note",
+        "--idempotency-key",
+        &key,
+        &key,
+    ];
+    home.host(&send).code == Some(0)
+}
+
+/// Checks that a run is like an undisturbed one, and returns how often it was resumed.
+fn check(home: &Workspace, url: &str, web: &Web, run: &str, seed: u64) -> usize {
+    let place = format!("{url}&run={run}");
+    let events = stream::parse(&home.host(&["events", &place]).expect(0).stdout);
+    stream::assert_numbered(&events);
+    let context = format!("{run} with seed {seed}");
+    let finished = stream::of_kind(&events, "action-finished");
+    let content = |action: &str| {
+        let found = finished.iter().filter(|line| line["action"] == action);
+        let found: Vec<&str> = found
+            .map(|line| stream::text(&line["output"]["content"]))
+            .collect();
+        assert_eq!(found.len(), 1, "{context}: {action}: {found:?}");
+        found[0].to_owned()
+    };
+    let end = format!("re: {run} left,re: {run} right re: {run} end");
+    assert_eq!(content("end"), end, "{context}");
+    let calls = stream::of_kind(&events, "host-call");
+    let live = calls.iter().filter(|line| line["source"] == "live");
+    assert_eq!(live.count(), PROMPTS.len(), "{context}");
+    let resumed = stream::of_kind(&events, "run-resumed").len();
+    for prompt in PROMPTS {
+        let text = format!("\"{run} {prompt}\"");
+        let asked = web.requests();
+        let asked = asked.iter().filter(|request| request.text.contains(&text));
+        let asked = asked.count();
+        // One that was under way when its worker died is made again.
+        assert!(
+            asked >= 1 && asked <= 1 + resumed,
+            "{context}: {prompt}: {asked}"
+        );
+    }
+    let routed = stream::of_kind(&events, "message-routed");
+    let notes = routed.iter().filter(|line| line["cause_by"] == "Note");
+    assert_eq!(notes.count(), MESSAGES, "{context}");
+    let state = home.host(&["inspect", &place, "--team-json"]).expect(0);
+    let state: Value = serde_json::from_str(&state.stdout).unwrap();
+    assert_eq!(state["strata"]["status"], "done", "{context}");
+    let total = state["strata"]["budget"]["total"].as_f64().unwrap();
+    // What was reserved for a call whose answer was lost counts as spent: it may have been paid for.
+    let recorded = 2.0 * PROMPTS.len() as f64;
+    assert!(
+        total == recorded || (resumed > 0 && total > recorded),
+        "{context}: {total}"
+    );
+    resumed
+}
