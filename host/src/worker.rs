@@ -223,16 +223,16 @@ impl Worker {
     }
 
     /// Gives up a run that has ended.
-    fn give_up(&self, ended: EndedClaim) {
+    fn give_up(&mut self, ended: EndedClaim) {
         let EndedClaim { claim, release } = ended;
         let release = release.unwrap_or_else(|| {
             let problem = "the thread of the run could not be started, or ended unexpectedly";
             (self.report)(WorkerReport::Refused(&claim.location, problem));
             RunRelease::refused(problem.into())
         });
-        let registration = &self.attached[claim.database].registration;
+        let registration = &mut self.attached[claim.database].registration;
         if let Err(error) = registration.release(&claim.run, &release) {
-            // It is available when this worker counts as dead, or registers again.
+            // It is available once the database can be used again.
             (self.report)(WorkerReport::Lost(&claim.location, &error));
         }
     }

@@ -7,6 +7,8 @@ mod lineages;
 #[path = "../../../tests/postgres_server.rs"]
 mod postgres_server;
 mod random_scripts;
+#[cfg(feature = "postgres")]
+mod work;
 
 #[cfg(feature = "postgres")]
 use std::sync::atomic::{AtomicU32, Ordering};

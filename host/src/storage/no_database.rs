@@ -78,7 +78,7 @@ impl WorkerRegistration {
         match self.never {}
     }
 
-    pub(super) fn claim(&self, _: usize) -> Result<Vec<ClaimedRun>, StoreError> {
+    pub(super) fn claim(&mut self, _: usize) -> Result<Vec<ClaimedRun>, StoreError> {
         match self.never {}
     }
 
@@ -86,7 +86,7 @@ impl WorkerRegistration {
         match self.never {}
     }
 
-    pub(super) fn release(&self, _: &ClaimedRun, _: &RunRelease) -> Result<(), StoreError> {
+    pub(super) fn release(&mut self, _: &ClaimedRun, _: &RunRelease) -> Result<(), StoreError> {
         match self.never {}
     }
 }

@@ -223,7 +223,7 @@ impl WorkerRegistration {
     }
 
     /// Takes at most `room` runs that are due.
-    pub fn claim(&self, room: usize) -> Result<Vec<ClaimedRun>, StoreError> {
+    pub fn claim(&mut self, room: usize) -> Result<Vec<ClaimedRun>, StoreError> {
         self.registration.claim(room)
     }
 
@@ -234,7 +234,7 @@ impl WorkerRegistration {
     }
 
     /// Gives up a run that was taken, unless it was taken over.
-    pub fn release(&self, run: &ClaimedRun, release: &RunRelease) -> Result<(), StoreError> {
+    pub fn release(&mut self, run: &ClaimedRun, release: &RunRelease) -> Result<(), StoreError> {
         self.registration.release(run, release)
     }
 }

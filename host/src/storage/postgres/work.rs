@@ -5,7 +5,7 @@
 //! enough, by its own clock and while it is connected, deletes the row and raises the epochs of the runs in
 //! one transaction. So a worker that was only slow cannot change them any more.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -245,6 +245,8 @@ pub(in crate::storage) struct WorkerRegistration {
     beating: JoinHandle<()>,
     listening: JoinHandle<()>,
     watched: BTreeMap<String, WatchedBeat>,
+    /// The keys of the runs that it took and has not given up.
+    held: BTreeSet<i64>,
 }
 
 impl Drop for WorkerRegistration {
@@ -284,6 +286,7 @@ impl WorkerRegistration {
             id: id.into(),
             profile: profile.clone(),
             watched: BTreeMap::new(),
+            held: BTreeSet::new(),
         })
     }
 
@@ -306,7 +309,7 @@ impl WorkerRegistration {
         }
     }
 
-    pub(in crate::storage) fn claim(&self, room: usize) -> Result<Vec<ClaimedRun>, StoreError> {
+    pub(in crate::storage) fn claim(&mut self, room: usize) -> Result<Vec<ClaimedRun>, StoreError> {
         let sql = "UPDATE strata.run r SET owner = $1, epoch = r.epoch + 1 \
                    FROM (SELECT id, is_requested FROM strata.run \
                          WHERE schedule = 1 AND owner IS NULL AND labels <@ $2 AND secrets <@ $3 \
@@ -329,7 +332,18 @@ impl WorkerRegistration {
             is_requested: row.get(3),
             owner: Arc::clone(&self.id),
         });
-        Ok(claimed.collect())
+        let claimed: Vec<ClaimedRun> = claimed.collect();
+        self.held.extend(claimed.iter().map(|run| run.key));
+        Ok(claimed)
+    }
+
+    /// Takes runs like a claim whose connection breaks before the answer arrives.
+    #[cfg(test)]
+    pub(in crate::storage) fn claim_without_answer(&mut self) -> Result<(), StoreError> {
+        for run in self.claim(usize::MAX)? {
+            self.held.remove(&run.key);
+        }
+        Ok(())
     }
 
     pub(in crate::storage) fn tend(&mut self) -> Result<usize, StoreError> {
@@ -372,9 +386,14 @@ impl WorkerRegistration {
             }
         }
         self.watched = seen;
+        // Runs without an owner, and runs that this worker took without learning of it, because the
+        // connection broke before the answer.
         let orphaned = "UPDATE strata.run r SET owner = NULL, epoch = epoch + 1 WHERE owner IS NOT NULL \
-                        AND schedule <> 0 AND NOT EXISTS (SELECT FROM strata.worker w WHERE w.id = r.owner)";
-        self.connected(|connection| connection.execute(orphaned, &[]))?;
+                        AND schedule <> 0 AND (r.owner = $1 AND r.id <> ALL($2) \
+                        OR NOT EXISTS (SELECT FROM strata.worker w WHERE w.id = r.owner))";
+        let held: Vec<i64> = self.held.iter().copied().collect();
+        let arguments = [(&id as _, Type::TEXT), (&held as _, Type::INT8_ARRAY)];
+        self.connected(|connection| connection.execute(orphaned, &arguments))?;
         Ok(dead)
     }
 
@@ -394,10 +413,12 @@ impl WorkerRegistration {
     }
 
     pub(in crate::storage) fn release(
-        &self,
+        &mut self,
         run: &ClaimedRun,
         release: &RunRelease,
     ) -> Result<(), StoreError> {
+        // Even if this fails, `tend` makes the run available.
+        self.held.remove(&run.key);
         let columns = release.schedule.map(schedule_columns);
         let (value, due_ms) = (
             columns.map(|columns| columns.0),
