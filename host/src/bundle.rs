@@ -82,9 +82,29 @@ pub(crate) fn saved_path(inside: &str) -> PathBuf {
     Path::new(SAVED_ROOT).join(inside)
 }
 
+/// Returns the path that a file of a submitted team had for whoever submitted it, relative to the team
+/// file where that is known. `base` is the directory of the team file on this machine, or in what is
+/// saved.
+pub(crate) fn submitted_path(path: &Path, base: &Path) -> PathBuf {
+    if let Ok(beside) = path.strip_prefix(base) {
+        return beside.to_owned();
+    }
+    let components = base.with_file_name(COMPONENTS);
+    match path.strip_prefix(components) {
+        // Each component is in a directory of its own.
+        Ok(inside) => inside.components().skip(1).collect(),
+        Err(_) => path.to_owned(),
+    }
+}
+
 /// Returns whether a saved team file is that of a submitted run.
 pub(crate) fn is_submitted(saved: &SavedDefinition) -> bool {
-    saved.base == saved_path(TEAM)
+    is_saved_base(&saved.base)
+}
+
+/// Returns whether this is the directory of a team file in what is saved of a submitted run.
+pub(crate) fn is_saved_base(base: &Path) -> bool {
+    base == saved_path(TEAM)
 }
 
 /// Returns the saved team file of a submitted run with the paths that its files have in `root`.
@@ -234,4 +254,21 @@ fn copy_files(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_a_submitted_team_are_named_as_their_author_knows_them() {
+        let check = |path: &str, expected: &str| {
+            let base = Path::new("/cache/bundles/1a2b/team");
+            assert_eq!(submitted_path(Path::new(path), base), Path::new(expected));
+        };
+        check("/cache/bundles/1a2b/team/team.toml", "team.toml");
+        check("/cache/bundles/1a2b/team/lib/a.py", "lib/a.py");
+        check("/cache/bundles/1a2b/components/9f8e/a.py", "a.py");
+        check("/elsewhere/a.wasm", "/elsewhere/a.wasm");
+    }
 }

@@ -315,6 +315,11 @@ impl Definition {
         all.map_or(Ok(()), Err)
     }
 
+    /// Returns whether the team was submitted for a worker, and its files are unpacked.
+    pub(crate) fn is_submitted(&self) -> bool {
+        self.workspace.is_some()
+    }
+
     /// Returns the directory in which the directories of the team's actions are.
     pub(crate) fn directories_base(&self) -> &Path {
         self.workspace.as_deref().unwrap_or(&self.source.base)

@@ -8,6 +8,7 @@ use strata_core::record::fault::Grant;
 use strata_core::record::id::Slot;
 use strata_core::record::money::Usd;
 
+use crate::bundle::{is_saved_base, submitted_path};
 use crate::manifest::Definition;
 
 /// Where a team comes from.
@@ -47,8 +48,14 @@ impl Provenance {
     /// Returns the provenance of a team as its file is now.
     pub(crate) fn from_definition(definition: &Definition) -> Self {
         let source = &definition.source;
+        // The files of a submitted team are named as whoever submitted it knows them.
+        let is_submitted = definition.is_submitted() || is_saved_base(&source.base);
+        let known_path = |path: &Path| match is_submitted {
+            true => submitted_path(path, &source.base),
+            false => path.to_owned(),
+        };
         let origin_of = |slot: &Slot| ComponentOrigin {
-            from: definition.plugins[slot].component.clone(),
+            from: known_path(&definition.plugins[slot].component),
             line: definition.location(*slot),
             withheld: definition.withheld_grants(*slot),
         };
@@ -59,7 +66,7 @@ impl Provenance {
             .collect();
         let name = Path::new(&source.name).file_name().unwrap_or_default();
         Self {
-            file: source.base.join(name),
+            file: known_path(&source.base.join(name)),
             max_spend: definition.budget_ceiling().cloned(),
             external: definition.external_location(),
             components,

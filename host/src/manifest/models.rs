@@ -81,7 +81,7 @@ pub(super) fn read_models(root: &TomlTable<'_>) -> AuthoredModels {
             "Further language models, by the names that roles, actions and fallbacks use.",
         )
         .map_item(read_model)
-        .and_then(|item| item.table("`[model]`"));
+        .and_then(|item| read_named(&item));
     let mut read = BTreeMap::new();
     read.extend(default.map(|model| (DEFAULT_MODEL.to_owned(), model)));
     for item in named.iter().flat_map(TomlTable::entries) {
@@ -116,6 +116,19 @@ pub(super) fn read_models(root: &TomlTable<'_>) -> AuthoredModels {
         }
     }
     models
+}
+
+/// Reads the table of models by name. Reports a table that holds the settings of one model instead.
+fn read_named<'a>(item: &TomlItem<'a>) -> Option<TomlTable<'a>> {
+    let table = item.table("`[model]`")?;
+    if table.entries().all(|entry| entry.is_table()) {
+        return Some(table);
+    }
+    item.reject(
+        "`[model]` contains settings of a model, and it is the table of all models by name",
+        "write `[llm]` for the team's model, or `[model.NAME]`",
+    );
+    None
 }
 
 /// Returns the names of a model's fallbacks, and reports those that cannot be one.
