@@ -12,8 +12,9 @@ mod output;
 mod page;
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use crate::probe::{build, project};
@@ -143,6 +144,15 @@ fn bless() -> bool {
     std::env::var_os("BLESS").is_some()
 }
 
+/// Replaces a page of the documentation as a whole, since other tests read it at the same time.
+pub(crate) fn replace_page(file: &Path, text: &str) {
+    let mut new = tempfile::NamedTempFile::new_in(pages()).unwrap();
+    new.write_all(text.as_bytes()).unwrap();
+    let readable = fs::Permissions::from_mode(0o644);
+    new.as_file().set_permissions(readable).unwrap();
+    new.persist(file).unwrap();
+}
+
 /// Writes the files and runs the commands of a page.
 fn check(name: &str) {
     let file = pages().join(name).with_extension("md");
@@ -150,6 +160,7 @@ fn check(name: &str) {
     let mut folder = Folder::new();
     folder.provide(name);
     let mut problems = Vec::new();
+    let mut is_changed = false;
     // The position up to which the page was checked: a command may occur several times.
     let mut tried = 0;
     for fence in fences(&text.clone()) {
@@ -175,13 +186,15 @@ fn check(name: &str) {
                         let shown = command.source_with(&actual);
                         text.replace_range(at..tried, &shown);
                         tried = at + shown.len();
+                        is_changed = true;
                     }
                 }
             }
         }
     }
-    if bless() {
-        fs::write(&file, text).unwrap();
+    // A page on which nothing differs is not written: another test may generate it meanwhile.
+    if is_changed {
+        replace_page(&file, &text);
     }
     assert!(problems.is_empty(), "{name}.md:\n{}", problems.join("\n"));
 }

@@ -22,7 +22,7 @@ fn check(page: &str, made: &str) {
 fn check_file(name: &str, made: &str) {
     let file = project().join("docs/src").join(name);
     if std::env::var_os("BLESS").is_some() {
-        fs::write(&file, made).unwrap();
+        crate::book::replace_page(&file, made);
     }
     let stands = fs::read_to_string(&file).unwrap_or_default();
     let differs = stands

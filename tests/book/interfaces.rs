@@ -71,7 +71,7 @@ fn the_page_about_the_interfaces_is_generated_from_the_wit() {
     let file = super::pages().join("wit.md");
     let written = page();
     if super::bless() {
-        fs::write(&file, &written).unwrap();
+        super::replace_page(&file, &written);
     }
     let there = fs::read_to_string(&file).unwrap();
     assert!(
