@@ -27,16 +27,16 @@ pub(crate) struct InvalidAddress {
     /// What is wrong with it.
     pub(crate) problem: String,
     /// What to do.
-    pub(crate) hint: &'static str,
+    pub(crate) hint: String,
 }
 
 /// Parses an address. It has to be `http` or `https` and must not contain anything that may be
 /// secret.
 pub(crate) fn parse_address(text: &str, service: ServiceKind) -> Result<Url, InvalidAddress> {
-    let unfit = |problem: &str, hint| InvalidAddress {
+    let unfit = |problem: &str, hint: &str| InvalidAddress {
         display_text: without_secrets(text),
         problem: problem.to_owned(),
-        hint,
+        hint: hint.to_owned(),
     };
     let unread = |error| match error {
         url::ParseError::RelativeUrlWithoutBase => "it is not a full URL".to_owned(),
@@ -95,12 +95,7 @@ pub(crate) fn model_base(base_url: &str, protocol: ProtocolName) -> Result<Url, 
     let surplus = surplus_segments(path, protocol).map_err(|surplus| InvalidAddress {
         display_text: without_secrets(base_url),
         problem: format!("its path ends in `/{surplus}`"),
-        hint: match protocol {
-            ProtocolName::OpenAi => "write the part before `/chat/completions`",
-            ProtocolName::Responses => "write the part before `/responses`",
-            ProtocolName::Anthropic => "write the part before `/v1/messages`",
-            ProtocolName::Gemini => "write the part before `/v1beta/models`",
-        },
+        hint: format!("write the part before `/{}`", protocol.path().join("/")),
     })?;
     if let Ok(mut path) = url.path_segments_mut() {
         for _ in 0..slashes + surplus {
