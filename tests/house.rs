@@ -3,7 +3,8 @@
 //! again.
 
 mod comments;
-mod core_layers;
+mod imports;
+mod layers;
 mod objects;
 
 use std::collections::{BTreeMap, BTreeSet};

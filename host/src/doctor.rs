@@ -13,10 +13,11 @@ use serde::Serialize;
 use crate::build::inventory::{ToolchainStatus, inventory};
 use crate::caches::list_parts;
 use crate::interface::host_interfaces;
-use crate::sandbox::{Allocation, WasmSandbox, format_bytes};
+use crate::sandbox::{Allocation, WasmSandbox};
 use crate::shell::shell_path;
 use crate::skills::Shelf;
 use crate::storage::{StorageLocation, measure_sync};
+use crate::units::format_bytes;
 
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

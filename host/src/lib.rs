@@ -90,6 +90,7 @@ pub mod suggest;
 pub mod telemetry;
 pub mod tools;
 pub mod trust;
+pub mod units;
 mod user;
 pub mod view;
 mod wait;

@@ -26,7 +26,6 @@ mod similar_path;
 mod skill;
 pub mod submission;
 mod table;
-pub mod units;
 mod warnings;
 
 use std::collections::{BTreeMap, BTreeSet};

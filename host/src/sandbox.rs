@@ -35,7 +35,6 @@ pub use component::{
 pub(crate) use convert::MAX_PARTS;
 pub use engine::{Allocation, CacheHealth, Metering};
 pub use foreign_component::{FunctionError, is_toolchain_function};
-pub use limits::format_bytes;
 pub use scripted::{AttemptScript, ScriptedSandbox, outcome_without_usage, output_without_effects};
 
 mod attempt;

@@ -1,8 +1,8 @@
 //! `clean`: lists the contents of the caches and removes them.
 
 use strata_host::caches::{CachePart, list_parts, remove_part};
-use strata_host::sandbox::format_bytes;
 use strata_host::suggest::suggest;
+use strata_host::units::format_bytes;
 
 use super::args::CleanArgs;
 use super::{CommandFailure, Printer};

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use strata_host::interface::component::manifest_document as document;
-use strata_host::manifest::units::format_size;
 use strata_host::sandbox::WasmSandbox;
 use strata_host::skills::{AddOutcome, RemovedSkill, Shelf, Skill, SkillError, SkillListing};
 use strata_host::trust::signature;
+use strata_host::units::format_size;
 
 use super::args::{ShelfArgs, SkillCommand};
 use super::describe::load_component;

@@ -25,9 +25,9 @@ use strata_core::team::Team;
 
 use super::model_attempt::ask_model;
 use crate::gateway::{Gateway, GuestRequest, HostAnswer};
-use crate::manifest::units::format_duration;
 use crate::services::models::ModelRequest;
 use crate::tools::ToolRole;
+use crate::units::format_duration;
 use reply::{MESSAGE, ReplyRules, needs_time, plan_reply};
 use request::{TurnContext, turn_request};
 

@@ -5,13 +5,14 @@
 
 mod card;
 mod curve;
+mod geometry;
 mod layout;
 mod pack;
 
 use std::fmt::Write;
 
 use self::card::{Card, TextLine, TextStyle, estimate_width};
-use self::layout::{GraphLayout, Point};
+use self::geometry::{GraphLayout, Point};
 use super::{EdgeKind, Graph, GraphEdge, GraphError, GraphNode, NodeKind};
 
 /// The margin around the drawing.

@@ -12,8 +12,9 @@ use crate::blob::{Blobs, digest_of};
 use crate::driver::Journal;
 use crate::media_type::{MisnamedFile, media_type, raster_image_type};
 use crate::open;
-use crate::sandbox::{MAX_MEDIA_BYTES, MAX_PARTS, format_bytes};
+use crate::sandbox::{MAX_MEDIA_BYTES, MAX_PARTS};
 use crate::services::models::describe_named_media;
+use crate::units::format_bytes;
 
 /// Why a file cannot be added to an idea.
 #[derive(Debug, thiserror::Error)]

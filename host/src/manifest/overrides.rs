@@ -12,9 +12,9 @@ use super::authored::{MAX_PARALLEL, budget_from_dollars};
 use super::component_location::{ComponentOverride, OverrideOrigin};
 use super::diagnostic::Diagnostics;
 use super::operator::OperatorPolicy;
-use super::units::AMOUNTS;
 use crate::services::variables::Variables;
 use crate::suggest::suggest;
+use crate::units::AMOUNTS;
 
 /// The overrides of the command line. By default nothing is overridden.
 #[derive(Clone, Debug, Default)]

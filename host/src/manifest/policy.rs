@@ -11,9 +11,9 @@ use strata_core::team::RetryPolicy;
 
 use super::Definition;
 use super::grants::{self, GrantLine};
-use super::units::{format_duration, format_size};
 use crate::display_path::display_path;
 use crate::plugin::{Grants, Limits};
+use crate::units::{format_duration, format_size};
 
 /// The effective policy of one component.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-use crate::manifest::units::{format_duration, format_size};
+use crate::units::{format_duration, format_size};
 
 /// The limits of one call. Every field is enforced; see `sandbox::limits`, `sandbox::ctx`,
 /// `sandbox::component` and `driver::turns`.
@@ -201,7 +201,7 @@ impl Limits {
 }
 
 fn to_milliseconds(time: Duration) -> u64 {
-    // Durations in files are bounded; see the units of `manifest`.
+    // Durations in files are bounded; see `units`.
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 

@@ -11,12 +11,12 @@ use super::bindings::{files as wit_files, llm as wit_llm, types};
 use super::convert::{self, conversation};
 use super::ctx::outbound::call_outside;
 use super::ctx::{Ctx, HostResult, invalid};
-use super::limits::format_bytes;
 use crate::gateway::Gateway;
 use crate::plugin::http::HttpGrant;
 use crate::plugin::{Grants, LlmGrant};
 use crate::services::models::{EmbedRequest, ModelBatch, ModelRequest};
 use crate::services::variables::Variables;
+use crate::units::format_bytes;
 use files::AttemptFiles;
 use wasi::WasiState;
 

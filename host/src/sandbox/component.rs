@@ -36,6 +36,13 @@ mod part_count;
 mod registry;
 mod script;
 
+/// The interface that all actions export.
+const HANDLER: &str = "strata:action/handler@0.2.0";
+/// The optional interface of components that choose.
+const THINKER: &str = "strata:action/thinker@0.2.0";
+/// The optional interface of components that plan.
+const PLANNER: &str = "strata:action/planner@0.2.0";
+
 /// Which of the host's interfaces a component exports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exports {

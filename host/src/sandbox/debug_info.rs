@@ -18,6 +18,14 @@ use unit::DebugUnit;
 mod line_table;
 mod unit;
 
+/// A line in a file, which is given by its index in the line table.
+#[derive(Clone, Copy)]
+struct FileLine {
+    file: u64,
+    /// Counted from 1; 0 if it is unknown.
+    line: u64,
+}
+
 /// The maximum size of the debug information of one component. If there is more, faults only have
 /// the names of functions.
 const MAX_DEBUG_BYTES: usize = 16 << 20;

@@ -9,8 +9,9 @@ use super::capability::files::FilesFault;
 use super::ctx::Ctx;
 use super::debug_info::{CodePosition, DebugInfo, Symbol};
 use super::engine::STACK_BYTES;
-use super::limits::{AbortReason, format_bytes};
+use super::limits::AbortReason;
 use crate::plugin::{Limit, LimitReached};
+use crate::units::format_bytes;
 
 /// The maximum number of frames of a backtrace; the innermost explain the fault.
 const MAX_FRAMES: usize = 32;

@@ -13,6 +13,7 @@ use rustix::time::{ClockId, clock_gettime};
 use wasmtime::UpdateDeadline;
 
 use crate::plugin::{Limit, LimitReached, Limits};
+use crate::units::format_bytes;
 
 pub(super) mod memory;
 
@@ -200,22 +201,6 @@ fn thread_cpu_ns() -> u64 {
     seconds
         .saturating_mul(1_000_000_000)
         .saturating_add(nanoseconds)
-}
-
-/// Formats a size for people: `64 MiB`, `33.1 MiB`. It is rounded up, so that a size over a limit
-/// also looks like it.
-pub fn format_bytes(count: u64) -> String {
-    const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
-    for (name, size) in UNITS {
-        if count >= size && count.is_multiple_of(size) {
-            return format!("{} {name}", count / size);
-        }
-        if count >= size {
-            let tenths = count.saturating_mul(10).div_ceil(size);
-            return format!("{}.{} {name}", tenths / 10, tenths % 10);
-        }
-    }
-    format!("{count} bytes")
 }
 
 /// Formats a duration for people: `10s`, `1.5s`, `250ms`.

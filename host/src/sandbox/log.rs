@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::limits::format_bytes;
 use crate::plugin::{Limit, LimitReached, Plugin};
+use crate::units::format_bytes;
 
 /// How many lines a fault shows: enough for a panic's message and what led to it.
 const TAIL_LINES: usize = 20;

@@ -20,9 +20,9 @@ use strata_core::text::is_invisible;
 
 use crate::excerpt::excerpt;
 use crate::plugin::CompiledSchema;
-use crate::sandbox::format_bytes;
 use crate::services::models::{ModelReply, strip_code_fence};
 use crate::tools::{ApprovalRule, RoleTool, ToolRole};
+use crate::units::format_bytes;
 
 /// The maximum size of the arguments of a call, in bytes.
 const MAX_ARGUMENT_BYTES: usize = 1 << 20;

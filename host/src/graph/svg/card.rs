@@ -4,7 +4,7 @@
 
 use unicode_width::UnicodeWidthChar;
 
-use super::layout::Point;
+use super::geometry::Point;
 use crate::graph::text::wrap;
 use crate::graph::{GraphEdge, GraphNode, NodeKind};
 

@@ -2,7 +2,7 @@
 //! one card to that of another.
 
 use super::card::{self, Card};
-use super::layout::{EdgePath, Point};
+use super::geometry::{EdgePath, Point};
 use crate::graph::GraphEdge;
 
 /// The minimum distance between the ends of a line and other cards.

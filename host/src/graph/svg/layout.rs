@@ -8,6 +8,7 @@ use dugong::graphlib::{self, GraphOptions};
 use dugong::{EdgeLabel, GraphLabel, NodeLabel};
 
 use super::card::Card;
+use super::geometry::{EdgePath, GraphLayout, Point};
 use super::pack::{self, ConnectedPart};
 use crate::graph::{Graph, GraphError};
 
@@ -20,37 +21,6 @@ const NODE_GAP: f64 = 44.0;
 const EDGE_GAP: f64 = 18.0;
 /// The distance between layers. Labels are in the middle of it.
 const LAYER_GAP: f64 = 60.0;
-
-/// A point in the image.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Point {
-    /// The distance from the left.
-    pub x: f64,
-    /// The distance from the top.
-    pub y: f64,
-}
-
-/// The positions of all nodes and edges.
-#[derive(Default)]
-pub struct GraphLayout {
-    /// The total width.
-    pub width: f64,
-    /// The total height.
-    pub height: f64,
-    /// The centres of the nodes, by id.
-    pub nodes: Vec<Point>,
-    /// The paths of the edges, in the order of the graph.
-    pub edges: Vec<EdgePath>,
-}
-
-/// The path of an edge.
-#[derive(Clone, Default)]
-pub struct EdgePath {
-    /// The points along the path, including both ends.
-    pub points: Vec<Point>,
-    /// The centre of the label, if there is one.
-    pub label: Option<Point>,
-}
 
 /// Lays out a graph.
 pub fn lay_out(graph: &Graph, cards: &[Card], labels: &[Card]) -> Result<GraphLayout, GraphError> {

@@ -1,6 +1,6 @@
 //! Splits a graph into its connected parts, and arranges their layouts in rows.
 
-use super::layout::{EdgePath, GraphLayout, Point};
+use super::geometry::{EdgePath, GraphLayout, Point};
 use crate::graph::{Graph, NodeId};
 
 /// The distance between parts.

@@ -10,8 +10,8 @@ use crate::display_path::{absolute_path, display_path};
 use crate::manifest::authored::slot::read_path;
 use crate::manifest::schema::kind;
 use crate::manifest::table::{TomlItem, TomlTable};
-use crate::manifest::units::format_size;
 use crate::plugin::{Access, DirGrant};
+use crate::units::format_size;
 
 /// A directory that an operator allows.
 #[derive(Clone, Debug, PartialEq, Eq)]

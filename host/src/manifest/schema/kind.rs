@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::manifest::units::{
-    AMOUNTS, duration_pattern, format_duration, format_size, size_pattern,
-};
+use crate::units::{AMOUNTS, duration_pattern, format_duration, format_size, size_pattern};
 
 /// A regular expression prefix that requires a digit other than zero.
 const NOT_ZERO: &str = "(?=.*[1-9])";

@@ -12,10 +12,11 @@ use toml::de::DeValue;
 
 use super::{Located, TomlTable};
 use crate::manifest::diagnostic::Problems;
+use crate::manifest::json;
 use crate::manifest::names::check_legible;
 use crate::manifest::schema::table_index::table_index;
-use crate::manifest::{json, units};
 use crate::suggest::closest;
+use crate::units;
 
 /// A key with its value.
 pub(in crate::manifest) struct TomlItem<'a> {

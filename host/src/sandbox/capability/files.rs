@@ -11,17 +11,18 @@ use std::sync::Arc;
 use strata_core::record::file::{FileChange, PathContent};
 
 use super::super::FileView;
-use super::super::limits::format_bytes;
 use super::quota;
 use crate::blob::{Blobs, digest_of};
 use crate::gateway::{Gateway, GuestRequest, HostAnswer, HostError, HostErrorKind};
 use crate::plugin::{Access, DirGrant};
+use crate::units::format_bytes;
 use disk::{DiskEntry, HostDirectory};
 use path::GuestPath;
 use path_mapping::{PathMapping, strip_directory};
 use stage::StagedDirectories;
 
 pub(in crate::sandbox) mod disk;
+mod files_fault;
 mod hidden_storage;
 mod open_files;
 mod path;
@@ -34,12 +35,12 @@ mod stage;
 mod staging;
 mod temporary_file;
 
+pub(in crate::sandbox) use files_fault::FilesFault;
 pub use hidden_storage::HiddenStorage;
 pub(in crate::sandbox) use open_files::OpenFiles;
 pub use path_mapping::resolve_links;
 pub(crate) use placement::is_visible_in;
 pub use placement::{Directories, PlaceError, PlacementOutcome};
-pub(in crate::sandbox) use stage::FilesFault;
 
 /// The maximum number of names in a listing. Larger directories are refused.
 pub(super) const MAX_LISTED_NAMES: usize = 10_000;

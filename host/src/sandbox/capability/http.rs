@@ -8,13 +8,13 @@ use strata_core::record::fault::Grant;
 use super::super::bindings::{http as wit, types};
 use super::super::ctx::outbound::call_outside;
 use super::super::ctx::{Ctx, HostResult, invalid};
-use super::super::limits::format_bytes;
 use super::MAX_BATCH;
 use crate::plugin::http::{GrantedParts, check_grants};
 use crate::services::http::{
     Header, HttpBatch, HttpRequest, HttpResponse, KEY_HEADER, MAX_BODY_BYTES, MAX_HEADERS_BYTES,
     MAX_URL_BYTES,
 };
+use crate::units::format_bytes;
 
 /// The maximum length of an idempotency key. Services accept 64 to 255 characters.
 const MAX_KEY_BYTES: usize = 255;

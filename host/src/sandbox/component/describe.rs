@@ -15,8 +15,8 @@ use crate::sandbox::attempt::{
 };
 use crate::sandbox::bindings::handler;
 use crate::sandbox::ctx::Ctx;
-use crate::sandbox::limits::format_bytes;
 use crate::sandbox::{convert, fault};
+use crate::units::format_bytes;
 
 /// As much as the default for actions.
 const MAX_MEMORY_BYTES: u64 = 64 << 20;

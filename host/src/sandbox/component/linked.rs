@@ -7,7 +7,7 @@ use wasmtime::component::{
 };
 use wasmtime::{Engine, Store};
 
-use super::{Exports, LoadError, load_error};
+use super::{Exports, HANDLER, LoadError, PLANNER, THINKER, load_error};
 use crate::sandbox::bindings::{VersatileAction, script};
 use crate::sandbox::capability;
 use crate::sandbox::ctx::Ctx;
@@ -15,13 +15,6 @@ use crate::sandbox::debug_info::DebugInfo;
 use crate::sandbox::engine::{Metering, TickGuard, Ticker};
 use crate::sandbox::foreign_component::ForeignFunctions;
 use crate::sandbox::limits::memory::{MAX_MEMORIES, MAX_TABLES};
-
-/// The interface that all actions export.
-pub(super) const HANDLER: &str = "strata:action/handler@0.2.0";
-/// The optional interface of components that choose.
-pub(super) const THINKER: &str = "strata:action/thinker@0.2.0";
-/// The optional interface of components that plan.
-pub(super) const PLANNER: &str = "strata:action/planner@0.2.0";
 
 /// A component that can be instantiated and called.
 pub(in crate::sandbox) struct LinkedComponent {

@@ -5,10 +5,10 @@ use std::time::Duration;
 use strata_core::record::id::to_hex;
 use wasmtime::component::Component;
 
-use super::linked::HANDLER;
+use super::HANDLER;
 use crate::plugin::{Limit, LimitReached};
 use crate::sandbox::SandboxError;
-use crate::sandbox::limits::format_bytes;
+use crate::units::format_bytes;
 
 /// The first bytes of a WebAssembly binary.
 const MAGIC: &[u8] = b"\0asm";

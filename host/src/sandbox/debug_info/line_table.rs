@@ -3,21 +3,13 @@
 use gimli::{Format, LineProgramHeader, Reader, Section};
 
 use super::unit::DebugUnit;
-use super::{DebugSlice, ReadBudget};
+use super::{DebugSlice, FileLine, ReadBudget};
 
 /// The maximum size of the header with the names of files and directories, which are in memory
 /// while lines are looked up.
 const MAX_HEADER_BYTES: usize = 256 << 10;
 /// The maximum size of the line program, which may define more files.
 const MAX_PROGRAM_BYTES: usize = 2 << 20;
-
-/// A line in a file, which is given by its index in the line table.
-#[derive(Clone, Copy)]
-pub(super) struct FileLine {
-    pub file: u64,
-    /// Counted from 1; 0 if it is unknown.
-    pub line: u64,
-}
 
 /// The lines at some addresses of a unit.
 pub(super) struct LineTable<'a> {

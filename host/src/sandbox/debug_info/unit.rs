@@ -8,8 +8,7 @@ use gimli::{
     UnitHeader, UnitOffset, constants,
 };
 
-use super::line_table::FileLine;
-use super::{DebugSlice, MAX_INLINE_LEVELS, ReadBudget, read_text};
+use super::{DebugSlice, FileLine, MAX_INLINE_LEVELS, ReadBudget, read_text};
 
 /// The maximum size of the abbreviations of a unit. Compilers need a few dozen, of a few bytes
 /// each.

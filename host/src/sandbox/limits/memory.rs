@@ -2,8 +2,8 @@
 
 use wasmtime::ResourceLimiter;
 
-use super::format_bytes;
 use crate::plugin::{Limit, LimitReached, Limits};
+use crate::units::format_bytes;
 
 /// The maximum number of linear memories of one component, including those of the components it is
 /// composed of.

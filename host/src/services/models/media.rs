@@ -9,7 +9,7 @@ use crate::blob::Blobs;
 use crate::excerpt::excerpt;
 use crate::gateway::HostError;
 use crate::media_type::is_text;
-use crate::sandbox::format_bytes;
+use crate::units::format_bytes;
 
 /// The maximum length of a media type in a message, in characters.
 const MEDIA_TYPE_CHARS: usize = 64;

@@ -13,7 +13,7 @@ use super::{AttemptFiles, FileResult, GrantedDirectory};
 use crate::gateway::{HostError, HostErrorKind};
 use crate::plugin::Access;
 use crate::sandbox::ctx::MAX_NAME_BYTES;
-use crate::sandbox::limits::format_bytes;
+use crate::units::format_bytes;
 
 /// The reason for refusing access to a path where the host saves files.
 pub(super) const STORAGE_REASON: &str = "the host saves the team there";

@@ -12,8 +12,8 @@ use strata_core::record::fault::FaultCause;
 use super::super::quota;
 use super::OpenFiles;
 use super::disk::HostDirectory;
-use super::stage::FilesFault;
-use crate::sandbox::limits::format_bytes;
+use super::files_fault::FilesFault;
+use crate::units::format_bytes;
 
 /// How often the size is checked.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);

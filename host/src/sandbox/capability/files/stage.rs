@@ -11,51 +11,18 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::UNIX_EPOCH;
 
-use strata_core::record::fault::FaultCause;
 use strata_core::record::file::{FileChange, PathContent};
 
 use super::super::quota;
 use super::disk::{DiskEntry, HostDirectory};
+use super::files_fault::FilesFault;
 use super::path::STORAGE_REASON;
 use super::path_mapping::PathMapping;
 use super::scratch::ScratchDirectory;
 use super::size_limit::SizeLimit;
 use super::{MAX_STORED_BYTES, OpenFiles};
 use crate::blob::{Blobs, digest_of};
-use crate::sandbox::limits::format_bytes;
-
-/// Why the directories of an attempt cannot be staged, or the files it left there cannot be stored.
-#[derive(Debug)]
-pub(in crate::sandbox) struct FilesFault {
-    pub(in crate::sandbox) cause: FaultCause,
-    pub(in crate::sandbox) message: String,
-}
-
-impl FilesFault {
-    /// Returns the error of a directory that cannot be staged.
-    pub(super) fn staging(guest: &str, error: &io::Error) -> Self {
-        Self {
-            cause: FaultCause::Staging,
-            message: format!("cannot stage `{guest}`: {error}"),
-        }
-    }
-
-    /// Returns the error of files in `place` that cannot be stored.
-    pub(super) fn storing(location: &str, why: &str) -> Self {
-        Self {
-            cause: FaultCause::Keeping,
-            message: format!("cannot keep files of {location}: {why}"),
-        }
-    }
-
-    /// Returns the error of the host's own temporary files.
-    pub(super) fn temporary(message: String) -> Self {
-        Self {
-            cause: FaultCause::TemporaryFiles,
-            message,
-        }
-    }
-}
+use crate::units::format_bytes;
 
 /// The maximum size of the staged directories, with what the guest adds. Copying more for each
 /// attempt would take too long.

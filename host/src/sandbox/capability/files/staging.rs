@@ -8,9 +8,8 @@ use std::sync::Arc;
 
 use strata_core::record::file::{FileChange, PathContent};
 
-use super::stage::{
-    FilesFault, MAX_STAGED_BYTES, StageRequest, StagedDirectories, too_large_error,
-};
+use super::files_fault::FilesFault;
+use super::stage::{MAX_STAGED_BYTES, StageRequest, StagedDirectories, too_large_error};
 use super::{AttemptFiles, GrantedDirectory, OpenFiles, content_bytes, size_limit};
 use crate::blob::Blobs;
 use crate::plugin::{Access, DirGrant};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use strata_core::record::money::Usd;
 
 /// The amounts in USD that are valid as a budget or a price.
-pub(super) const AMOUNTS: RangeInclusive<f64> = 0.0..=Usd::MAX_DOLLARS;
+pub(crate) const AMOUNTS: RangeInclusive<f64> = 0.0..=Usd::MAX_DOLLARS;
 
 /// The longest duration. It keeps every duration within 32 bits of milliseconds.
 const MAX_DURATION: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -57,7 +57,7 @@ fn unit_suggestion(number: &str, unit: Option<&str>) -> String {
 }
 
 /// Parses a size, such as `64MiB`, `1.5 GB` or `4096`, into bytes. Fails with a hint.
-pub(super) fn parse_size(text: &str) -> Result<u64, String> {
+pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     let (number, unit) = split_unit(text);
     let Some((_, factor)) = SIZES.iter().find(|(name, _)| *name == unit) else {
         let meant = SIZES
@@ -72,7 +72,7 @@ pub(super) fn parse_size(text: &str) -> Result<u64, String> {
 }
 
 /// Parses a duration, such as `500ms`, `1.5s`, `2m` or `1h`. Fails with a hint.
-pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = split_unit(text);
     let Some((_, factor)) = DURATIONS.iter().find(|(name, _)| *name == unit) else {
         let unit = unit.to_ascii_lowercase();
@@ -95,12 +95,12 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Returns a regular expression that matches sizes.
-pub(super) fn size_pattern() -> String {
+pub(crate) fn size_pattern() -> String {
     quantity_pattern(&SIZES.map(|(unit, _)| unit))
 }
 
 /// Returns a regular expression that matches durations.
-pub(super) fn duration_pattern() -> String {
+pub(crate) fn duration_pattern() -> String {
     quantity_pattern(&DURATIONS.map(|(unit, _)| unit))
 }
 
@@ -153,6 +153,22 @@ pub fn format_duration(duration: Duration) -> String {
         Some((name, factor)) => format!("{} {name}", ms / factor),
         None => format!("{ms} ms"),
     }
+}
+
+/// Formats a size for people: `64 MiB`, `33.1 MiB`. It is rounded up, so that a size over a limit
+/// also looks like it.
+pub fn format_bytes(count: u64) -> String {
+    const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    for (name, size) in UNITS {
+        if count >= size && count.is_multiple_of(size) {
+            return format!("{} {name}", count / size);
+        }
+        if count >= size {
+            let tenths = count.saturating_mul(10).div_ceil(size);
+            return format!("{}.{} {name}", tenths / 10, tenths % 10);
+        }
+    }
+    format!("{count} bytes")
 }
 
 #[cfg(test)]

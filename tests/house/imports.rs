@@ -1,26 +1,18 @@
-//! The layers of the core, read from its sources: no file imports from a later layer, and no files
-//! import each other in a cycle.
+//! Imports between the files of a crate, read from its sources, and cycles of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use regex::Regex;
 
-use super::{Source, assert_none, files};
+use super::{Source, files};
 
-/// The directory of the core's sources.
-const CORE: &str = "host/core/src/";
-/// The layers, each of which may import from itself and from those before it. `team` is no layer of
-/// its own: it is the definition that the state and the machine refer to.
-const LAYERS: [&str; 4] = ["record", "team", "state", "machine"];
-/// Modules that import nothing and belong to no layer.
-const LEAVES: [&str; 1] = ["text"];
+/// For each module of a crate that has a file, the other such modules that it imports from.
+pub(super) type Imports = BTreeMap<String, BTreeSet<String>>;
 
-/// For each module of the core that has a file, the other such modules that it imports from.
-type Imports = BTreeMap<String, BTreeSet<String>>;
-
-/// Returns the path of the module that a file of the core contains, e.g. `record::event`.
-fn module_of(source: &Source) -> String {
-    let path = source.name.trim_start_matches(CORE);
+/// Returns the path of the module that a file in a directory of sources contains, e.g.
+/// `record::event`.
+fn module_of(source: &Source, directory: &str) -> String {
+    let path = source.name.trim_start_matches(directory);
     path.trim_end_matches(".rs").replace('/', "::")
 }
 
@@ -60,15 +52,24 @@ fn absolute_path(module: &str, path: &str) -> Vec<String> {
     absolute.into_iter().map(str::to_owned).collect()
 }
 
-/// Returns the imports of the core. A path refers to the innermost module on it that has a file.
-fn core_imports() -> Imports {
-    let sources = files(&[CORE], |path| {
-        path.file_name().is_some_and(|f| f != "lib.rs")
+/// Returns the imports of a crate, whose sources are in this directory, without those of its tests.
+/// A path refers to the innermost module on it that has a file.
+pub(super) fn imports_of(directory: &str) -> Imports {
+    let is_test = |source: &Source| {
+        module_of(source, directory)
+            .split("::")
+            .any(|m| m == "tests")
+    };
+    let mut sources = files(&[directory], |path| {
+        path.extension().is_some_and(|extension| extension == "rs")
+            && path.file_name().is_some_and(|name| name != "lib.rs")
     });
-    let modules: BTreeSet<String> = sources.iter().map(module_of).collect();
+    sources.retain(|source| !is_test(source));
+    let name = |source: &Source| module_of(source, directory);
+    let modules: BTreeSet<String> = sources.iter().map(name).collect();
     let mut imports = Imports::new();
     for source in &sources {
-        let module = module_of(source);
+        let module = module_of(source, directory);
         let code: Vec<&str> = source.code().map(|(_, line)| line).collect();
         let mut imported = BTreeSet::new();
         for path in relative_paths(&code.join("\n")) {
@@ -82,12 +83,6 @@ fn core_imports() -> Imports {
     imports
 }
 
-/// Returns the position of a module's layer, or `None` if it belongs to none.
-fn layer_of(module: &str) -> Option<usize> {
-    let top = module.split("::").next();
-    LAYERS.iter().position(|layer| Some(*layer) == top)
-}
-
 /// Returns whether one of two modules contains the other.
 fn is_nested(one: &str, other: &str) -> bool {
     let contains = |outer: &str, inner: &str| {
@@ -99,7 +94,7 @@ fn is_nested(one: &str, other: &str) -> bool {
 
 /// Returns the modules of cycles of imports and those that depend on them, if there are any. A
 /// module and those it contains may import each other.
-fn find_cycle(imports: &Imports) -> Option<Vec<&str>> {
+pub(super) fn find_cycle(imports: &Imports) -> Option<Vec<&str>> {
     // Removes modules that import only removed ones, as long as there are any.
     let mut left: BTreeSet<&str> = imports.keys().map(String::as_str).collect();
     loop {
@@ -114,33 +109,6 @@ fn find_cycle(imports: &Imports) -> Option<Vec<&str>> {
         };
     }
     (!left.is_empty()).then(|| left.into_iter().collect())
-}
-
-#[test]
-fn no_layer_of_the_core_imports_from_a_later_one() {
-    let mut broken = Vec::new();
-    for (module, imported) in core_imports() {
-        let Some(layer) = layer_of(&module) else {
-            if !LEAVES.contains(&module.as_str()) || !imported.is_empty() {
-                broken.push(format!("{module}: belongs to no layer"));
-            }
-            continue;
-        };
-        for target in imported {
-            if layer_of(&target).is_some_and(|other| other > layer) {
-                broken.push(format!("{module}: imports from {target}"));
-            }
-        }
-    }
-    assert_none(broken);
-}
-
-#[test]
-fn files_of_the_core_do_not_import_each_other_in_a_cycle() {
-    let imports = core_imports();
-    if let Some(cycle) = find_cycle(&imports) {
-        panic!("these modules import each other, directly or indirectly: {cycle:?}");
-    }
 }
 
 #[test]

@@ -1,0 +1,32 @@
+//! The positions of nodes and edges in the image.
+
+/// A point in the image.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Point {
+    /// The distance from the left.
+    pub x: f64,
+    /// The distance from the top.
+    pub y: f64,
+}
+
+/// The positions of all nodes and edges.
+#[derive(Default)]
+pub struct GraphLayout {
+    /// The total width.
+    pub width: f64,
+    /// The total height.
+    pub height: f64,
+    /// The centres of the nodes, by id.
+    pub nodes: Vec<Point>,
+    /// The paths of the edges, in the order of the graph.
+    pub edges: Vec<EdgePath>,
+}
+
+/// The path of an edge.
+#[derive(Clone, Default)]
+pub struct EdgePath {
+    /// The points along the path, including both ends.
+    pub points: Vec<Point>,
+    /// The centre of the label, if there is one.
+    pub label: Option<Point>,
+}
