@@ -349,10 +349,3 @@ fn join_group_log(lease: &mut dyn Lease, group: Option<&GroupLog>, durability: D
         lease.join(group);
     }
 }
-
-fn store_durability(definition: &Definition) -> Durability {
-    match definition.run.durability {
-        crate::manifest::Durability::Full => Durability::Full,
-        crate::manifest::Durability::Process => Durability::Process,
-    }
-}

@@ -61,6 +61,7 @@ use crate::plugin::{Plugin, script};
 use crate::services::external::ExternalEndpoint;
 use crate::services::models::config::{DEFAULT_MODEL, ModelsConfig, ProviderConfig};
 use crate::services::variables::Variables;
+use crate::storage::Durability;
 use crate::tools::ToolRole;
 use crate::trust::signature::TrustedKeys;
 
@@ -113,16 +114,6 @@ pub struct RunConfig {
     pub durability: Durability,
     /// How many checkpoints are kept; `None` keeps all of them.
     pub checkpoints_kept: Option<u32>,
-}
-
-/// What saved work survives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Durability {
-    /// Saved work survives a loss of power.
-    #[default]
-    Full,
-    /// Saved work survives the end of the process, even if it is killed, but not a loss of power.
-    Process,
 }
 
 impl Definition {

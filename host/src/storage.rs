@@ -109,11 +109,12 @@ pub struct Record {
 }
 
 /// What an append has to survive before it returns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
     /// The end of the process, however abrupt.
     Process,
     /// The loss of power.
+    #[default]
     Full,
 }
 

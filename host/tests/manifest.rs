@@ -14,11 +14,12 @@ use strata_core::record::money::Usd;
 use strata_core::record::rules::{Reducer, Thinker};
 use strata_core::record::shape::{DeliveryMode, JoinMode};
 use strata_core::team::{Join, OnFault, React, RetryPolicy};
-use strata_host::manifest::{Definition, Diagnostics, Durability, Paint, RunConfig};
+use strata_host::manifest::{Definition, Diagnostics, Paint, RunConfig};
 use strata_host::plugin::{Access, DirGrant, Limits};
 use strata_host::services::models::config::{
     Endpoint, ModelConfig, ModelsConfig, Price, ProtocolName, ProviderConfig,
 };
+use strata_host::storage::Durability;
 
 #[path = "manifest/operator.rs"]
 mod operator;

@@ -65,7 +65,7 @@ pub(crate) struct WrittenFiles {
 }
 
 /// An attempt that was not polled yet.
-type AttemptFuture = BoxFuture<'static, Result<AttemptSuccess, Fault>>;
+type AttemptResultFuture = BoxFuture<'static, Result<AttemptSuccess, Fault>>;
 
 /// The result of an attempt that succeeded.
 struct AttemptSuccess {
@@ -139,7 +139,7 @@ impl AttemptRunner {
         plugin: Option<Arc<Plugin>>,
         gateway: Gateway,
         view: Arc<FileView>,
-    ) -> AttemptFuture {
+    ) -> AttemptResultFuture {
         let (Some(plugin), Some(digest)) = (plugin, &call.digest) else {
             let message = "the host was given no component for this call";
             let fault = Fault::new(FaultKind::Host, message);
@@ -168,7 +168,7 @@ impl AttemptRunner {
         call: &Invocation,
         stepper: &Stepper,
         gateway: Gateway,
-    ) -> AttemptFuture {
+    ) -> AttemptResultFuture {
         let role = stepper.team().role(call.role);
         let attempt: BoxFuture<'static, Result<CallResult, Fault>> = match call.work {
             Work::Turn { .. } => {

@@ -24,7 +24,7 @@ use super::start::new_run_id;
 use super::submitted::restore_workspace;
 use super::{
     Components, LaunchError, Notice, Provenance, RunHandle, SavedTeamFile, in_doubt,
-    join_group_log, saved_definition, store_durability,
+    join_group_log, saved_definition,
 };
 use crate::driver::{
     AnswerError, Driver, DriverError, HumanReply, Journal, LineListener, RequestResolution,
@@ -253,7 +253,7 @@ impl OpenedTeam {
                 &saved_definition(&self.definition),
             )?,
         };
-        let durability = store_durability(&self.definition);
+        let durability = self.definition.run.durability;
         join_group_log(lease.as_mut(), group, durability);
         let mut journal = Journal::new(self.stepper, lease, self.next_line, durability)
             .with_team_json(self.location.team_json())

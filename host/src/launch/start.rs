@@ -12,7 +12,6 @@ use super::attached_files::AttachedFiles;
 use super::saved_team_file::mark_as_own;
 use super::{
     Components, LaunchError, Notice, Provenance, RunHandle, join_group_log, saved_definition,
-    store_durability,
 };
 use crate::driver::{Driver, Journal, LineListener, clock};
 use crate::manifest::{Definition, Overrides, is_confined, warnings};
@@ -107,10 +106,7 @@ pub fn start(
     // still begin with it.
     (env.idea, env.idea_parts) = (idea.clone(), files.parts);
     env.call_policy = start.calls;
-    let (durability, keep) = (
-        store_durability(&definition),
-        definition.run.checkpoints_kept,
-    );
+    let (durability, keep) = (definition.run.durability, definition.run.checkpoints_kept);
     let before = storage_mark::known_definitions(&start.storage);
     let vacant = start.storage.vacate(start.replace)?;
     let moved_to = vacant.moved_to().map(Path::to_path_buf);

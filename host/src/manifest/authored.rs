@@ -18,11 +18,12 @@ use strata_core::team::{BudgetLimits, OnFault};
 use self::edge::{AuthoredJoin, AuthoredRoute};
 use self::limits::LimitsPatch;
 use self::role::AuthoredRole;
+use super::RunConfig;
 use super::models::{self, AuthoredModels};
 use super::schema::{kind, map_schema};
 use super::table::{Located, TomlTable};
-use super::{Durability, RunConfig};
 use crate::services::external::ExternalEndpoint;
+use crate::storage::Durability;
 use crate::trust::signature::{TrustedKey, TrustedKeys};
 
 /// The version of the format that this program reads.

@@ -70,7 +70,7 @@ pub(super) struct Ctx {
     known_scopes: BTreeSet<String>,
     /// The keys that the attempt has written, by scope and key, with the value it last read and its
     /// writes since. Without this map each read would cost as much as all writes before it.
-    written_keys: HashMap<(String, String), scopes::WrittenKey>,
+    written_keys: HashMap<(String, String), scopes::KeyHistory>,
     /// The debug information for the backtraces of its faults.
     pub(super) sources: Arc<DebugInfo>,
     /// The line that an interpreter reported last, counted from 1.

@@ -65,7 +65,7 @@ impl Ctx {
 
 /// A key of a scope that the attempt has written.
 #[derive(Default)]
-pub(super) struct WrittenKey {
+pub(super) struct KeyHistory {
     /// The value that was read last, with the writes up to then applied.
     last_read: Option<Option<Json>>,
     /// The indices of the writes since then among all writes of the attempt.
@@ -101,7 +101,7 @@ impl state::Host for Ctx {
         };
         let value = self.request_value(NAME, question).await?;
         if let (Ok(value), Some(place)) = (&value, self.written_keys.get_mut(&at)) {
-            *place = WrittenKey {
+            *place = KeyHistory {
                 last_read: Some(value.clone()),
                 writes_since: Vec::new(),
             };

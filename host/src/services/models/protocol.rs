@@ -156,7 +156,7 @@ pub(super) fn protocol(name: ProtocolName, base: &Url) -> Box<dyn ModelProtocol>
     match name {
         ProtocolName::OpenAi => Box::new(openai::ChatCompletions::for_url(base)),
         ProtocolName::Responses => Box::new(responses::Responses),
-        ProtocolName::Anthropic => Box::new(anthropic::Messages),
+        ProtocolName::Anthropic => Box::new(anthropic::CreateMessage),
         ProtocolName::Gemini => Box::new(gemini::GenerateContent),
     }
 }

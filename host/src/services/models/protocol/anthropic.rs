@@ -22,9 +22,9 @@ use crate::services::models::tokens::{ReportedUsage, first_count};
 
 /// The protocol.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Messages;
+pub(in super::super) struct CreateMessage;
 
-impl ModelProtocol for Messages {
+impl ModelProtocol for CreateMessage {
     fn url(&self, base: &Url, _model: &str, _transfer: TransferMode) -> Url {
         append_path(base, &["v1", "messages"])
     }

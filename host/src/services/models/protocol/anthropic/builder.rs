@@ -14,7 +14,7 @@ pub(super) struct MessageBuilder {
     /// The fields of the message other than its content and usage.
     message: Map<String, Value>,
     usage: Map<String, Value>,
-    blocks: BTreeMap<u64, Block>,
+    blocks: BTreeMap<u64, StreamedBlock>,
     /// The block that an event without an index continues.
     newest: u64,
     progress: StreamProgress,
@@ -22,7 +22,7 @@ pub(super) struct MessageBuilder {
 
 /// A block of the message.
 #[derive(Default)]
-struct Block {
+struct StreamedBlock {
     /// The fields with which it began.
     start: Value,
     text: JoinedText,
@@ -72,7 +72,7 @@ impl ReplyBuilder for MessageBuilder {
     }
 
     fn has_output(&self) -> bool {
-        let wrote = |block: &Block| {
+        let wrote = |block: &StreamedBlock| {
             !block.text.is_empty() || !block.input.is_empty() || block.start["type"] == "tool_use"
         };
         self.blocks.values().any(wrote)
@@ -86,7 +86,11 @@ impl ReplyBuilder for MessageBuilder {
         let mut reply = Value::Object(self.message);
         // A stream that ended before anything was written has no message.
         if self.progress > StreamProgress::Empty {
-            reply["content"] = self.blocks.into_values().map(Block::finish).collect();
+            reply["content"] = self
+                .blocks
+                .into_values()
+                .map(StreamedBlock::finish)
+                .collect();
         }
         if !self.usage.is_empty() {
             reply["usage"] = self.usage.into();
@@ -131,7 +135,7 @@ impl MessageBuilder {
     }
 }
 
-impl Block {
+impl StreamedBlock {
     /// Begins with the first fields of the block. Returns the text that they add to the reply.
     fn begin(&mut self, mut start: Value) -> String {
         // A character may be split between these texts and the deltas that continue them.

@@ -22,7 +22,7 @@ const PDF: &str = "application/pdf";
 const EMPTY: &str = "(empty)";
 
 /// A block of a message, as the text of its fields.
-struct Block {
+struct ContentBlock {
     json: String,
     /// Whether it may have a cache mark. Reasoning may not.
     is_markable: bool,
@@ -148,11 +148,11 @@ fn messages(outbound: &Outbound<'_>) -> Result<String, HostError> {
 fn message_blocks(
     outbound: &Outbound<'_>,
     message: &ModelMessage,
-) -> Result<(&'static str, Vec<Block>), HostError> {
+) -> Result<(&'static str, Vec<ContentBlock>), HostError> {
     let (role, mut blocks) = match message {
         // Instructions within a conversation stay in their place, so that what precedes them
         // remains cached.
-        ModelMessage::System(text) => ("user", vec![Block::new(text_block(text))]),
+        ModelMessage::System(text) => ("user", vec![ContentBlock::new(text_block(text))]),
         ModelMessage::User(parts) => ("user", user_blocks(outbound, parts)?),
         ModelMessage::Assistant(parts) => {
             let blocks = parts.iter().filter_map(|part| reply_block(outbound, part));
@@ -164,12 +164,12 @@ fn message_blocks(
         }
     };
     if blocks.is_empty() {
-        blocks.push(Block::new(text_block(EMPTY)));
+        blocks.push(ContentBlock::new(text_block(EMPTY)));
     }
     Ok((role, blocks))
 }
 
-impl Block {
+impl ContentBlock {
     fn new(json: String) -> Self {
         Self {
             json,
@@ -179,25 +179,25 @@ impl Block {
 }
 
 /// Returns the blocks of parts, without empty texts, which the protocol does not allow.
-fn user_blocks(outbound: &Outbound<'_>, parts: &[Part]) -> Result<Vec<Block>, HostError> {
+fn user_blocks(outbound: &Outbound<'_>, parts: &[Part]) -> Result<Vec<ContentBlock>, HostError> {
     let mut blocks = Vec::new();
     for part in parts {
         match part {
             Part::Text(text) if text.is_empty() => {}
-            Part::Text(text) => blocks.push(Block::new(text_block(text))),
-            Part::Image(media) => blocks.push(Block::new(image_block(outbound, media)?)),
-            Part::File(media) => blocks.push(Block::new(document_block(outbound, media)?)),
+            Part::Text(text) => blocks.push(ContentBlock::new(text_block(text))),
+            Part::Image(media) => blocks.push(ContentBlock::new(image_block(outbound, media)?)),
+            Part::File(media) => blocks.push(ContentBlock::new(document_block(outbound, media)?)),
         }
     }
     Ok(blocks)
 }
 
-fn reply_block(outbound: &Outbound<'_>, part: &AssistantPart) -> Option<Block> {
+fn reply_block(outbound: &Outbound<'_>, part: &AssistantPart) -> Option<ContentBlock> {
     match part {
         AssistantPart::Text(text) if text.is_empty() => None,
-        AssistantPart::Text(text) => Some(Block::new(text_block(text))),
-        AssistantPart::Media(media) => Some(Block::new(text_block(&media::describe(media)))),
-        AssistantPart::ToolCall(call) => Some(Block::new(json_writer::object(|block| {
+        AssistantPart::Text(text) => Some(ContentBlock::new(text_block(text))),
+        AssistantPart::Media(media) => Some(ContentBlock::new(text_block(&media::describe(media)))),
+        AssistantPart::ToolCall(call) => Some(ContentBlock::new(json_writer::object(|block| {
             block.field("type", "tool_use");
             block.field("id", &mapped_id(&call.id));
             block.field("name", &call.name);
@@ -205,7 +205,7 @@ fn reply_block(outbound: &Outbound<'_>, part: &AssistantPart) -> Option<Block> {
         }))),
         AssistantPart::Opaque(part) => {
             let data = outbound.own_opaque(part)?;
-            Some(Block {
+            Some(ContentBlock {
                 json: json_writer::value(&data),
                 is_markable: false,
             })
@@ -213,9 +213,9 @@ fn reply_block(outbound: &Outbound<'_>, part: &AssistantPart) -> Option<Block> {
     }
 }
 
-fn result_block(outbound: &Outbound<'_>, result: &ToolResult) -> Result<Block, HostError> {
+fn result_block(outbound: &Outbound<'_>, result: &ToolResult) -> Result<ContentBlock, HostError> {
     let blocks = user_blocks(outbound, &result.content)?;
-    Ok(Block::new(json_writer::object(|block| {
+    Ok(ContentBlock::new(json_writer::object(|block| {
         block.field("type", "tool_result");
         block.field("tool_use_id", &mapped_id(&result.call));
         block.list("content", |list| {

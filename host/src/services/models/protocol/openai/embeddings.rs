@@ -14,7 +14,7 @@ use crate::services::models::tokens::first_count;
 pub(in super::super) struct OpenAiEmbeddings;
 
 #[derive(Deserialize)]
-struct EmbeddingList {
+struct EmbeddingReply {
     data: Vec<IndexedVector>,
     model: Option<String>,
     #[serde(default)]
@@ -44,7 +44,7 @@ impl EmbeddingProtocol for OpenAiEmbeddings {
     }
 
     fn parse(&self, bytes: &[u8]) -> serde_json::Result<ParsedEmbeddings> {
-        let mut list: EmbeddingList = serde_json::from_slice(bytes)?;
+        let mut list: EmbeddingReply = serde_json::from_slice(bytes)?;
         // Servers that leave the index out keep the order.
         list.data.sort_by_key(|vector| vector.index);
         Ok(ParsedEmbeddings {
