@@ -5,9 +5,11 @@
 //! under `strata`. `file` writes it into a storage directory.
 
 mod activation;
+mod attempts;
 mod called;
 mod described_team;
 mod export;
+mod field;
 mod file;
 mod files;
 mod formatter;

@@ -1,29 +1,24 @@
 //! Open activations in the file: `strata.open` and the faults that belong to them. Everything is
 //! checked against the role, so that the import never refers to an action that does not exist.
 
-use strata_core::record::conversation::TokenUsage;
 use strata_core::record::fault::{Fault, FaultCause, FaultKind, Retryability};
-use strata_core::record::host_call::{
-    CallOutcome, ExternalWrite, FinishReason, HostCall, HostCallKind, Intent, LostAnswerPolicy,
-    ModelUse, TriedModel, WriteResult,
-};
 use strata_core::record::id::{ActionId, RoleId};
 use strata_core::record::json::Json;
 use strata_core::record::request::HumanRequest;
 use strata_core::record::scope_write::{ScopeChange, Write};
-use strata_core::record::spending::{Amount, Reservation};
 use strata_core::record::turn::ToolRef;
 use strata_core::record::work::{Task, Work};
 use strata_core::state::activation::{
-    Activation, Addressing, CallProgress, FinishedCall, Phase, RevertedCall, UncommittedMessage,
+    Activation, Addressing, FinishedCall, Phase, RevertedCall, UncommittedMessage,
 };
 use strata_core::team::{React, Role, TURN};
 
+use super::attempts::read_attempts;
 use super::located_value::{ImportResult, LocatedValue, child_pointer};
 use super::messages::ImportedMessages;
+use super::requests;
 use super::saved_names::work_name;
 use super::turns;
-use super::{files, requests};
 
 /// Reads the activation in which a role handles mail.
 pub(super) fn read(
@@ -290,35 +285,6 @@ fn read_undone_call(role: &Role, place: &LocatedValue<'_>) -> ImportResult<Rever
     })
 }
 
-/// Reads the attempts of the call in the field `tried`.
-pub(super) fn read_attempts(place: &LocatedValue<'_>) -> ImportResult<CallProgress> {
-    let Some(tried) = place.get_object("tried")? else {
-        return Ok(CallProgress::default());
-    };
-    Ok(CallProgress {
-        attempts: tried.small_count("attempts")?,
-        failures: tried.small_count("failures")?,
-        recorded_calls: tried.read_items("journal", read_host_call)?,
-        keeps_calls: tried.flag("keep")?,
-        was_suspended: tried.flag("answered")?,
-        external_writes: tried.read_items("begun", read_intent)?,
-        reservations: tried.read_items("reserved", read_reservation)?,
-        files: files::read_changes(&tried)?,
-    })
-}
-
-fn read_reservation(place: LocatedValue<'_>) -> ImportResult<Reservation> {
-    place.object()?;
-    let usd = place.dollars("usd")?.unwrap_or_default();
-    Ok(Reservation {
-        request: place.get_text("request")?,
-        amount: Amount {
-            usd,
-            tokens: place.count("tokens")?,
-        },
-    })
-}
-
 pub(super) fn read_scope_write(place: LocatedValue<'_>) -> ImportResult<Write> {
     place.object()?;
     // The value may be `null`, although that usually means that a field is missing.
@@ -332,100 +298,4 @@ pub(super) fn read_scope_write(place: LocatedValue<'_>) -> ImportResult<Write> {
         key: place.get_text("key")?,
         change,
     })
-}
-
-fn read_host_call(place: LocatedValue<'_>) -> ImportResult<HostCall> {
-    place.object()?;
-    let outcome = |name: &str| {
-        CallOutcome::ALL
-            .into_iter()
-            .find(|outcome| outcome.name() == name)
-    };
-    Ok(HostCall {
-        kind: read_kind(&place)?,
-        request: place.get_text("request")?,
-        response: place
-            .get("response")
-            .map_or(Ok(Json::null()), |response| response.wrapped_json())?,
-        cost: place.dollars("cost")?.unwrap_or_default(),
-        outcome: place.keyword("outcome", outcome)?.unwrap_or_default(),
-        model: place.get("model").map(read_model_use).transpose()?,
-    })
-}
-
-fn read_model_use(place: LocatedValue<'_>) -> ImportResult<ModelUse> {
-    place.object()?;
-    let finish = |word: &str| {
-        FinishReason::ALL
-            .into_iter()
-            .find(|finish| finish.name() == word)
-    };
-    let usage = |tokens: LocatedValue<'_>| {
-        tokens.object()?;
-        Ok(TokenUsage {
-            input: tokens.count("input")?,
-            output: tokens.count("output")?,
-            cache_read: tokens.count("cache_read")?,
-            cache_write: tokens.count("cache_write")?,
-            reasoning: tokens.count("reasoning")?,
-        })
-    };
-    let mut tried = Vec::new();
-    if let Some(list) = place.get("tried") {
-        for model in list.items()? {
-            model.object()?;
-            tried.push(TriedModel {
-                model: model.get_text("model")?,
-                reason: model.get_text("reason")?,
-            });
-        }
-    }
-    Ok(ModelUse {
-        name: place.get_text("name")?,
-        answered: place
-            .get("answered")
-            .map(|answered| answered.text().map(str::to_owned))
-            .transpose()?,
-        finish: place.keyword("finish", finish)?,
-        usage: place
-            .get("tokens")
-            .map(usage)
-            .transpose()?
-            .unwrap_or_default(),
-        tried,
-        limited_replies: place.get_texts("limited_replies")?.unwrap_or_default(),
-    })
-}
-
-fn read_intent(place: LocatedValue<'_>) -> ImportResult<ExternalWrite> {
-    place.object()?;
-    let again = place.keyword("again", |name| {
-        LostAnswerPolicy::ALL
-            .into_iter()
-            .find(|again| again.name() == name)
-    })?;
-    let intent = Intent {
-        kind: read_kind(&place)?,
-        request: place.get_text("request")?,
-        description: place.get_text("what")?,
-        // If nothing is said, a person has to decide.
-        if_answer_lost: again.unwrap_or(LostAnswerPolicy::AskOperator),
-    };
-    Ok(ExternalWrite {
-        intent,
-        result: if place.flag("known")? {
-            WriteResult::Recorded
-        } else {
-            WriteResult::Unknown
-        },
-    })
-}
-
-fn read_kind(place: &LocatedValue<'_>) -> ImportResult<HostCallKind> {
-    let kind = place.keyword("kind", |name| {
-        HostCallKind::ALL
-            .into_iter()
-            .find(|kind| kind.name() == name)
-    })?;
-    kind.ok_or_else(|| place.invalid("says no `kind`"))
 }

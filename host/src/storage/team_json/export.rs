@@ -8,15 +8,14 @@ use serde::Serialize;
 use serde_json::{Serializer, Value, json};
 use strata_core::machine::stepper::{component_slot, step_of_fault};
 use strata_core::record::fault::{Fault, Retryability};
-use strata_core::record::host_call::{ExternalWrite, FinishReason, HostCall, Intent, WriteResult};
 use strata_core::record::id::RoleId;
 use strata_core::record::money::Usd;
 use strata_core::record::scope_write::ScopeChange;
 use strata_core::record::shape::DeliveryMode;
-use strata_core::record::spending::{Reservation, Spending};
+use strata_core::record::spending::Spending;
 use strata_core::record::work::{ActivationKey, CallKey};
 use strata_core::state::activation::{
-    Activation, Addressing, CallProgress, FinishedCall, OpenCall, UncommittedMessage,
+    Activation, Addressing, FinishedCall, OpenCall, UncommittedMessage,
 };
 use strata_core::state::environment::Environment;
 use strata_core::state::environment::routing::OwnMessages;
@@ -24,6 +23,7 @@ use strata_core::state::environment::scope::Scope;
 use strata_core::state::messages::MessageRef;
 use strata_core::team::{React, Team};
 
+use super::attempts::AttemptsJson;
 use super::formatter::{OneLine, TeamJsonFormatter};
 use super::layout::{
     self, ForeignFields, JsonDocument, MessageJson, MessageListJson, MessagesByIdJson,
@@ -433,7 +433,7 @@ impl<'a> Exporter<'a> {
             |undone: &'a strata_core::state::activation::RevertedCall| layout::UndoneCallJson {
                 work: work_name(undone.work),
                 place: undone.position,
-                tried: attempts_json(&undone.progress),
+                tried: AttemptsJson::from(&undone.progress),
             };
         layout::ActivationJson {
             step: activation.opened_in_step,
@@ -452,7 +452,7 @@ impl<'a> Exporter<'a> {
                 .map(|done| self.completed_call_json(done))
                 .collect(),
             made: activation.message_count,
-            tried: attempts_json(&activation.current_call),
+            tried: AttemptsJson::from(&activation.current_call),
             undone: activation.reverted.iter().map(undone).collect(),
             turns: turns::write(activation, &|outgoing| self.outgoing_json(outgoing)),
             called: Vec::new(),
@@ -488,31 +488,8 @@ impl<'a> Exporter<'a> {
             output: outgoing(&done.output),
             emissions: done.emissions.iter().map(outgoing).collect(),
             writes: done.writes.iter().map(write).collect(),
-            tried: attempts_json(&done.progress),
+            tried: AttemptsJson::from(&done.progress),
         }
-    }
-}
-
-pub(super) fn attempts_json(current: &CallProgress) -> layout::AttemptsJson<'_> {
-    let CallProgress {
-        attempts,
-        failures,
-        recorded_calls: journal,
-        keeps_calls: keep,
-        was_suspended: answered,
-        external_writes: begun,
-        reservations: reserved,
-        files,
-    } = current;
-    layout::AttemptsJson {
-        attempts: *attempts,
-        failures: *failures,
-        journal: journal.iter().map(host_call_json).collect(),
-        keep: *keep,
-        answered: *answered,
-        begun: begun.iter().map(intent_json).collect(),
-        reserved: reserved.iter().map(reservation_json).collect(),
-        files: files::write_changes(files),
     }
 }
 
@@ -535,49 +512,6 @@ fn spending_json(spending: &Spending) -> layout::SpendingJson {
         saved,
         truncated,
         refused,
-    }
-}
-
-fn reservation_json(Reservation { request, amount }: &Reservation) -> layout::ReservationJson<'_> {
-    layout::ReservationJson {
-        request,
-        usd: amount.usd.to_dollars(),
-        tokens: amount.tokens,
-    }
-}
-
-fn intent_json(begun: &ExternalWrite) -> layout::IntentJson<'_> {
-    let Intent {
-        kind,
-        request,
-        description: what,
-        if_answer_lost: again,
-    } = &begun.intent;
-    let known = begun.result == WriteResult::Recorded;
-    layout::IntentJson {
-        kind: kind.name(),
-        request,
-        what,
-        again: again.name(),
-        known,
-    }
-}
-
-fn host_call_json(call: &HostCall) -> layout::HostCallJson<'_> {
-    layout::HostCallJson {
-        kind: call.kind.name(),
-        request: &call.request,
-        response: JsonDocument(&call.response),
-        cost: call.cost.to_dollars(),
-        outcome: call.outcome.name(),
-        model: call.model.as_ref().map(|used| layout::ModelUseJson {
-            name: &used.name,
-            answered: used.answered.as_deref(),
-            finish: used.finish.map(FinishReason::name),
-            tokens: used.usage,
-            tried: &used.tried,
-            limited_replies: &used.limited_replies,
-        }),
     }
 }
 

@@ -1,57 +1,179 @@
 //! The files that actions wrote, by name and digest. Their content is in the database and in the
 //! directories of the actions; `team.json` contains neither.
 
-use serde_json::{Map, Value, json};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
 
 use strata_core::record::file::{FileChange, PathContent};
-use strata_core::record::id::RoleId;
+use strata_core::record::id::Digest;
 use strata_core::state::environment::Environment;
 use strata_core::state::environment::files::{CommittedFile, FileRecords, Placement};
 use strata_core::team::Team;
 
 use super::activation::parse_work;
-use super::located_value::{ImportResult, LocatedValue};
+use super::field::{count, or_default};
+use super::located_value::{ImportResult, LocatedValue, is_sha256};
 use super::saved_names::work_name;
 
-/// Returns what is known of files as JSON.
-pub(super) fn write(team: &Team, env: &Environment) -> Value {
+/// What is known of files, by their paths.
+#[derive(Serialize, Deserialize)]
+pub(super) struct FilesJson<'a> {
+    #[serde(default, deserialize_with = "or_default")]
+    decided: BTreeMap<Cow<'a, str>, ContentJson>,
+    #[serde(default, deserialize_with = "or_default")]
+    kept: BTreeMap<Cow<'a, str>, CommittedFileJson<'a>>,
+    #[serde(default, deserialize_with = "or_default")]
+    pending: Vec<PlacementJson<'a>>,
+}
+
+/// A file as a step committed it.
+#[derive(Serialize, Deserialize)]
+struct CommittedFileJson<'a> {
+    #[serde(default)]
+    content: ContentJson,
+    #[serde(default, deserialize_with = "or_default")]
+    role: Cow<'a, str>,
+    #[serde(default, deserialize_with = "count")]
+    step: u64,
+    #[serde(default, deserialize_with = "or_default")]
+    work: Cow<'a, str>,
+}
+
+/// A file that is to be placed.
+#[derive(Serialize, Deserialize)]
+struct PlacementJson<'a> {
+    #[serde(default)]
+    content: ContentJson,
+    #[serde(default)]
+    expected: ContentJson,
+    #[serde(default, deserialize_with = "or_default")]
+    path: Cow<'a, str>,
+}
+
+/// A change that an action made.
+#[derive(Serialize, Deserialize)]
+pub(super) struct FileChangeJson<'a> {
+    #[serde(default)]
+    after: ContentJson,
+    #[serde(default)]
+    before: ContentJson,
+    #[serde(default, deserialize_with = "or_default")]
+    path: Cow<'a, str>,
+}
+
+/// What is at a path; `null` if nothing is.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(try_from = "Option<ContentFields>", into = "Option<ContentFields>")]
+struct ContentJson(PathContent);
+
+#[derive(Default, Serialize, Deserialize)]
+struct ContentFields {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
+    #[serde(
+        default,
+        deserialize_with = "or_default",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
+    directory: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sha256: Option<String>,
+}
+
+impl Default for ContentJson {
+    fn default() -> Self {
+        Self(PathContent::Absent)
+    }
+}
+
+impl From<ContentJson> for Option<ContentFields> {
+    fn from(ContentJson(content): ContentJson) -> Self {
+        match content {
+            PathContent::Absent => None,
+            PathContent::Directory => Some(ContentFields {
+                directory: true,
+                ..ContentFields::default()
+            }),
+            PathContent::File { digest, bytes } => Some(ContentFields {
+                bytes: Some(bytes),
+                sha256: Some(digest.0),
+                ..ContentFields::default()
+            }),
+        }
+    }
+}
+
+impl TryFrom<Option<ContentFields>> for ContentJson {
+    type Error = &'static str;
+
+    fn try_from(fields: Option<ContentFields>) -> Result<Self, Self::Error> {
+        let content = match fields {
+            None => PathContent::Absent,
+            Some(fields) if fields.directory => PathContent::Directory,
+            Some(ContentFields { bytes, sha256, .. }) => PathContent::File {
+                digest: sha256
+                    .filter(|digest| is_sha256(digest))
+                    .map(Digest)
+                    .ok_or("it has no `sha256` of 64 hexadecimal digits")?,
+                bytes: bytes.unwrap_or_default(),
+            },
+        };
+        Ok(Self(content))
+    }
+}
+
+impl<'a> From<&'a FileChange> for FileChangeJson<'a> {
+    fn from(change: &'a FileChange) -> Self {
+        Self {
+            after: ContentJson(change.after.clone()),
+            before: ContentJson(change.before.clone()),
+            path: Cow::Borrowed(&change.path),
+        }
+    }
+}
+
+impl From<FileChangeJson<'_>> for FileChange {
+    fn from(change: FileChangeJson<'_>) -> Self {
+        Self {
+            path: change.path.into_owned(),
+            before: change.before.0,
+            after: change.after.0,
+        }
+    }
+}
+
+/// Returns what is known of files.
+pub(super) fn write<'a>(team: &'a Team, env: &'a Environment) -> FilesJson<'a> {
     let FileRecords {
-        committed: kept,
-        intended: decided,
+        committed,
+        intended,
         pending,
     } = &env.files;
-    let kept: Map<String, Value> = kept
-        .iter()
-        .map(|(path, kept)| {
-            let (role, work) = (&team.role(kept.role).name, work_name(kept.work));
-            (path.clone(), json!({ "content": content_json(&kept.content), "role": role, "work": work, "step": kept.step }))
-        })
-        .collect();
-    let decided: Map<String, Value> = decided
-        .iter()
-        .map(|(path, decided)| (path.clone(), content_json(decided)))
-        .collect();
-    let pending = pending.iter().map(|placement| {
-        let (expected, is) = (
-            content_json(&placement.expected),
-            content_json(&placement.content),
-        );
-        json!({ "path": placement.path, "expected": expected, "content": is })
-    });
-    json!({ "kept": kept, "decided": decided, "pending": pending.collect::<Vec<_>>() })
-}
-
-/// Returns the changes that an action made as JSON.
-pub(super) fn write_changes(changes: &[FileChange]) -> Vec<Value> {
-    let change = |change: &FileChange| json!({ "path": change.path, "before": content_json(&change.before), "after": content_json(&change.after) });
-    changes.iter().map(change).collect()
-}
-
-fn content_json(content: &PathContent) -> Value {
-    match content {
-        PathContent::Absent => Value::Null,
-        PathContent::Directory => json!({ "directory": true }),
-        PathContent::File { digest, bytes } => json!({ "sha256": digest.0, "bytes": bytes }),
+    let mut kept = BTreeMap::new();
+    for (path, file) in committed {
+        let json = CommittedFileJson {
+            content: ContentJson(file.content.clone()),
+            role: Cow::Borrowed(&*team.role(file.role).name),
+            step: file.step,
+            work: Cow::Owned(work_name(file.work)),
+        };
+        kept.insert(Cow::Borrowed(&**path), json);
+    }
+    let mut decided = BTreeMap::new();
+    for (path, content) in intended {
+        decided.insert(Cow::Borrowed(&**path), ContentJson(content.clone()));
+    }
+    let placement = |placement: &'a Placement| PlacementJson {
+        content: ContentJson(placement.content.clone()),
+        expected: ContentJson(placement.expected.clone()),
+        path: Cow::Borrowed(&*placement.path),
+    };
+    FilesJson {
+        decided,
+        kept,
+        pending: pending.iter().map(placement).collect(),
     }
 }
 
@@ -60,71 +182,42 @@ pub(super) fn read(team: &Team, strata: &LocatedValue<'_>) -> ImportResult<FileR
     let Some(place) = strata.get_object("files")? else {
         return Ok(FileRecords::default());
     };
+    let FilesJson {
+        decided,
+        kept,
+        pending,
+    } = place.decode()?;
     let mut files = FileRecords::default();
-    if let Some(kept) = place.get_object("kept")? {
-        for (path, kept) in kept.fields()? {
-            files.committed.insert(path.into(), read_kept(team, &kept)?);
-        }
+    for (path, file) in kept {
+        let committed =
+            committed_file(team, file).map_err(|why| place.invalid_below(&["kept", &path], why))?;
+        files.committed.insert(path.into_owned(), committed);
     }
-    if let Some(decided) = place.get_object("decided")? {
-        for (path, decided) in decided.fields()? {
-            files
-                .intended
-                .insert(path.into(), read_content(Some(&decided))?);
-        }
+    for (path, content) in decided {
+        files.intended.insert(path.into_owned(), content.0);
     }
-    files.pending = place.read_items("pending", |place| {
-        place.object()?;
-        let content = |name| read_content(place.get(name).as_ref());
-        Ok(Placement {
-            path: place.get_text("path")?,
-            expected: content("expected")?,
-            content: content("content")?,
-        })
-    })?;
+    for placement in pending {
+        files.pending.push(Placement {
+            path: placement.path.into_owned(),
+            expected: placement.expected.0,
+            content: placement.content.0,
+        });
+    }
     Ok(files)
 }
 
-fn read_kept(team: &Team, place: &LocatedValue<'_>) -> ImportResult<CommittedFile> {
-    place.object()?;
-    let name = place.get_text("role")?;
-    let id = team
+/// Fails with the reason if the file belongs to no work of the team.
+fn committed_file(team: &Team, file: CommittedFileJson<'_>) -> Result<CommittedFile, &'static str> {
+    let role = team
         .role_ids()
-        .find(|id: &RoleId| team.role(*id).name == name);
-    let role = id.ok_or_else(|| place.invalid("names a role that the team does not have"))?;
-    let done = place.keyword("work", |name| parse_work(team.role(role), usize::MAX, name))?;
-    let work = done.ok_or_else(|| place.invalid("does not say what `work` it was"))?;
+        .find(|id| team.role(*id).name == file.role)
+        .ok_or("names a role that the team does not have")?;
+    let work = parse_work(team.role(role), usize::MAX, &file.work)
+        .ok_or("does not say what `work` it was")?;
     Ok(CommittedFile {
-        content: read_content(place.get("content").as_ref())?,
+        content: file.content.0,
         role,
         work,
-        step: place.count("step")?,
-    })
-}
-
-/// Reads the changes that an action made.
-pub(super) fn read_changes(place: &LocatedValue<'_>) -> ImportResult<Vec<FileChange>> {
-    place.read_items("files", |place| {
-        place.object()?;
-        let content = |name| read_content(place.get(name).as_ref());
-        Ok(FileChange {
-            path: place.get_text("path")?,
-            before: content("before")?,
-            after: content("after")?,
-        })
-    })
-}
-
-fn read_content(place: Option<&LocatedValue<'_>>) -> ImportResult<PathContent> {
-    let Some(place) = place.filter(|place| !place.value().is_null()) else {
-        return Ok(PathContent::Absent);
-    };
-    place.object()?;
-    if place.flag("directory")? {
-        return Ok(PathContent::Directory);
-    }
-    Ok(PathContent::File {
-        digest: place.get_digest("sha256")?,
-        bytes: place.count("bytes")?,
+        step: file.step,
     })
 }

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use serde::ser::{Serialize, Serializer};
 use serde_json::Value;
-use strata_core::record::conversation::TokenUsage;
-use strata_core::record::host_call::TriedModel;
-
 use strata_core::record::json::Json;
 use strata_core::record::shape::Shape;
+
+use super::attempts::AttemptsJson;
+use super::files::FilesJson;
 
 mod message;
 mod part;
@@ -111,7 +111,7 @@ pub(super) struct StrataJson<'a> {
     pub budget: BudgetJson,
     pub dead_letters: Vec<DeadLetterJson<'a>>,
     pub outbox: Vec<OutboundJson<'a>>,
-    pub files: Value,
+    pub files: FilesJson<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub own_messages: Option<&'static str>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -207,28 +207,6 @@ pub(super) struct CalledRoleJson<'a> {
     pub activation: ActivationJson<'a>,
 }
 
-/// The attempts of a call.
-#[derive(serde::Serialize)]
-pub(super) struct AttemptsJson<'a> {
-    pub attempts: u32,
-    pub failures: u32,
-    pub journal: Vec<HostCallJson<'a>>,
-    pub keep: bool,
-    pub answered: bool,
-    pub begun: Vec<IntentJson<'a>>,
-    pub reserved: Vec<ReservationJson<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub files: Vec<Value>,
-}
-
-/// The budget that is reserved for a call.
-#[derive(serde::Serialize)]
-pub(super) struct ReservationJson<'a> {
-    pub request: &'a str,
-    pub usd: f64,
-    pub tokens: u64,
-}
-
 /// A call that was undone.
 #[derive(serde::Serialize)]
 pub(super) struct UndoneCallJson<'a> {
@@ -261,42 +239,6 @@ pub(super) struct ScopeWriteJson<'a> {
     pub set: Option<JsonDocument<'a>>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub delete: bool,
-}
-
-#[derive(serde::Serialize)]
-pub(super) struct HostCallJson<'a> {
-    pub kind: &'static str,
-    pub request: &'a str,
-    pub response: JsonDocument<'a>,
-    pub cost: f64,
-    pub outcome: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<ModelUseJson<'a>>,
-}
-
-/// The models that a call asked.
-#[derive(serde::Serialize)]
-pub(super) struct ModelUseJson<'a> {
-    pub name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub answered: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub finish: Option<&'static str>,
-    pub tokens: TokenUsage,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    pub tried: &'a [TriedModel],
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    pub limited_replies: &'a [String],
-}
-
-/// A host call that was started and may have changed something outside.
-#[derive(serde::Serialize)]
-pub(super) struct IntentJson<'a> {
-    pub kind: &'static str,
-    pub request: &'a str,
-    pub what: &'a str,
-    pub again: &'static str,
-    pub known: bool,
 }
 
 #[derive(serde::Serialize)]

@@ -3,7 +3,9 @@
 //! A missing value and `null` are equivalent: files of other programs, and edited ones, have
 //! either.
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
+use serde_path_to_error::Segment;
 
 use strata_core::record::id::Digest;
 use strata_core::record::json;
@@ -14,13 +16,13 @@ use super::ImportError;
 
 /// The largest count that is accepted. It is the largest integer that every JSON implementation
 /// preserves, and leaves room for counting on.
-const MAX_COUNT: u64 = 1 << 53;
+pub(super) const MAX_COUNT: u64 = 1 << 53;
 /// The largest number of attempts and the like.
-const MAX_SMALL_COUNT: u64 = 1 << 31;
+pub(super) const MAX_SMALL_COUNT: u64 = 1 << 31;
 
 /// The maximum depth of values that the host may have wrapped, always once: a value that is
 /// appended to a scope becomes a list, and an answer is recorded beside the person who gave it.
-const WRAPPED_DEPTH: usize = json::MAX_DEPTH + 1;
+pub(super) const WRAPPED_DEPTH: usize = json::MAX_DEPTH + 1;
 
 /// A JSON value and its location.
 #[derive(Clone, Copy)]
@@ -63,6 +65,36 @@ impl<'a> LocatedValue<'a> {
             pointer: self.pointer(),
             what: what.into(),
         }
+    }
+
+    /// Returns the error that a value is invalid that these names lead to from here.
+    pub(super) fn invalid_below(&self, names: &[&str], what: impl Into<String>) -> ImportError {
+        let mut pointer = self.pointer();
+        for name in names {
+            pointer = child_pointer(&pointer, name);
+        }
+        ImportError::Invalid {
+            pointer,
+            what: what.into(),
+        }
+    }
+
+    /// Reads the value with serde. An error names the place in it.
+    pub(super) fn decode<T: Deserialize<'a>>(&self) -> ImportResult<T> {
+        serde_path_to_error::deserialize(self.value).map_err(|error| {
+            let mut pointer = self.pointer();
+            for segment in error.path() {
+                match segment {
+                    Segment::Seq { index } => pointer = format!("{pointer}/{index}"),
+                    Segment::Map { key } => pointer = child_pointer(&pointer, key),
+                    Segment::Enum { .. } | Segment::Unknown => {}
+                }
+            }
+            ImportError::Invalid {
+                pointer,
+                what: format!("cannot be read: {}", error.inner()),
+            }
+        })
     }
 
     fn unexpected(&self, expected: &str) -> ImportError {
@@ -199,7 +231,7 @@ impl<'a> LocatedValue<'a> {
     /// Returns a field that is a SHA-256. Fails if it is missing.
     pub(super) fn get_digest(&self, name: &str) -> ImportResult<Digest> {
         let digest = self.get_text(name)?;
-        if digest.len() != 64 || !digest.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        if !is_sha256(&digest) {
             return Err(self.invalid(format!("has no `{name}` of 64 hexadecimal digits")));
         }
         Ok(Digest(digest))
@@ -268,6 +300,11 @@ impl<'a> LocatedValue<'a> {
         };
         self.get(name).map(read).transpose()
     }
+}
+
+/// Whether a text is a SHA-256 in hexadecimal digits.
+pub(super) fn is_sha256(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Returns the JSON pointer of a field.

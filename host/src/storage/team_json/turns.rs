@@ -17,9 +17,9 @@ use strata_core::state::activation::{
 use strata_core::team::Role;
 
 use super::activation::{
-    parse_work, read_attempts, read_fault_fields, read_outgoing, read_phase, read_scope_write,
+    parse_work, read_fault_fields, read_outgoing, read_phase, read_scope_write,
 };
-use super::export::attempts_json;
+use super::attempts::{AttemptsJson, read_attempts};
 use super::layout::PartListJson;
 use super::located_value::{ImportResult, LocatedValue};
 use super::messages::{ImportedMessages, read_hop, read_part};
@@ -123,7 +123,7 @@ fn call_json(
             insert("declined", reason.as_str().into());
         }
     }
-    let tried = serde_json::to_value(attempts_json(&call.progress)).unwrap_or_default();
+    let tried = serde_json::to_value(AttemptsJson::from(&call.progress)).unwrap_or_default();
     insert("tried", tried);
     fields.into()
 }
