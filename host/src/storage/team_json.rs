@@ -6,6 +6,7 @@
 
 mod activation;
 mod attempts;
+mod budget;
 mod called;
 mod described_team;
 mod export;

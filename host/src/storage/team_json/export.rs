@@ -12,7 +12,6 @@ use strata_core::record::id::RoleId;
 use strata_core::record::money::Usd;
 use strata_core::record::scope_write::ScopeChange;
 use strata_core::record::shape::DeliveryMode;
-use strata_core::record::spending::Spending;
 use strata_core::record::work::{ActivationKey, CallKey};
 use strata_core::state::activation::{
     Activation, Addressing, FinishedCall, OpenCall, UncommittedMessage,
@@ -34,7 +33,8 @@ use super::saved_names::{
     action_of_work, phase_name, policy_name, react_mode, saved_name, work_name,
 };
 use super::{
-    SCHEMA_PREFIX, SavedDefinition, VERSION, WITHHELD, called, files, joins, requests, turns,
+    SCHEMA_PREFIX, SavedDefinition, VERSION, WITHHELD, budget, called, files, joins, requests,
+    turns,
 };
 use crate::storage::file::READ_BUFFER_BYTES;
 
@@ -284,7 +284,7 @@ impl<'a> Exporter<'a> {
                 .iter()
                 .map(|(at, digest)| (saved_name(self.team, *at), &*digest.0))
                 .collect(),
-            budget: self.budget(),
+            budget: budget::write(self.team, env),
             dead_letters: env.dead_letters.iter().map(dead).collect(),
             outbox: env.outbox.iter().map(outbound).collect(),
             files: files::write(self.team, env),
@@ -308,19 +308,6 @@ impl<'a> Exporter<'a> {
                 .map(scope_json)
         });
         layout::ScopesJson { env, role }
-    }
-
-    fn budget(&self) -> layout::BudgetJson {
-        let mut by = BTreeMap::new();
-        for (slot, spending) in &self.env.ledger {
-            by.insert(saved_name(self.team, *slot), spending_json(spending));
-        }
-        layout::BudgetJson {
-            total: self.env.spent.to_dollars(),
-            max: self.env.budget.map(Usd::to_dollars),
-            investment: self.investment(),
-            by,
-        }
     }
 
     /// Returns the messages of a role's mailbox that are delivered one by one.
@@ -490,28 +477,6 @@ impl<'a> Exporter<'a> {
             writes: done.writes.iter().map(write).collect(),
             tried: AttemptsJson::from(&done.progress),
         }
-    }
-}
-
-fn spending_json(spending: &Spending) -> layout::SpendingJson {
-    let Spending {
-        usd,
-        tokens,
-        calls,
-        served,
-        saved,
-        truncated,
-        refused,
-    } = *spending;
-    let (usd, saved) = (usd.to_dollars(), saved.to_dollars());
-    layout::SpendingJson {
-        usd,
-        tokens,
-        calls,
-        served,
-        saved,
-        truncated,
-        refused,
     }
 }
 

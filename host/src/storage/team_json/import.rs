@@ -15,7 +15,6 @@ use strata_core::record::id::{CheckpointId, Digest, RunId, Slot, to_hex};
 use strata_core::record::json::Json;
 use strata_core::record::lineage::Lineage;
 use strata_core::record::shape::Shape;
-use strata_core::record::spending::Spending;
 use strata_core::state::environment::routing::OwnMessages;
 use strata_core::state::environment::scope::Scope;
 use strata_core::state::environment::{DeadLetter, Environment, OutboxMessage, RoleState};
@@ -26,7 +25,9 @@ use super::located_value::{LocatedValue, child_pointer};
 use super::messages::ImportedMessages;
 use super::metagpt::ForeignNames;
 use super::saved_names::{policy_name, saved_name};
-use super::{ImportError, SCHEMA_PREFIX, VERSION, WITHHELD, files, joins, metagpt, parse, roles};
+use super::{
+    ImportError, SCHEMA_PREFIX, VERSION, WITHHELD, budget, files, joins, metagpt, parse, roles,
+};
 use crate::sha256::sha256;
 
 /// The fields that are understood. Others are preserved.
@@ -220,7 +221,7 @@ fn read_header(
     };
     env.call_policy = strata.keyword("calls", policy)?.unwrap_or_default();
     if let Some(budget) = strata.get_object("budget")? {
-        read_budget(team, whole, &budget, env)?;
+        budget::read(team, whole, &budget, env)?;
     }
     if let Some(components) = strata.get_object("components")? {
         for slot in component_slots(team) {
@@ -231,41 +232,6 @@ fn read_header(
         }
     }
     Ok(())
-}
-
-fn read_budget(
-    team: &Team,
-    whole: &LocatedValue<'_>,
-    budget: &LocatedValue<'_>,
-    env: &mut Environment,
-) -> Result<(), ImportError> {
-    env.spent = budget.dollars("total")?.unwrap_or_default();
-    env.budget = budget.dollars("max")?;
-    // The limit is in the file twice. If somebody has changed MetaGPT's copy, that change counts.
-    let (meant, written) = (whole.dollars("investment")?, budget.dollars("investment")?);
-    if written.is_some() && meant.is_some() && meant != written {
-        env.budget = meant.filter(|max| max.0 > 0);
-    }
-    if let Some(by) = budget.get_object("by")? {
-        for slot in component_slots(team) {
-            if let Some(place) = by.get_object(&saved_name(team, slot))? {
-                env.ledger.insert(slot, read_spending(&place)?);
-            }
-        }
-    }
-    Ok(())
-}
-
-fn read_spending(place: &LocatedValue<'_>) -> Result<Spending, ImportError> {
-    Ok(Spending {
-        usd: place.dollars("usd")?.unwrap_or_default(),
-        tokens: place.count("tokens")?,
-        calls: place.count("calls")?,
-        served: place.count("served")?,
-        saved: place.dollars("saved")?.unwrap_or_default(),
-        truncated: place.count("truncated")?,
-        refused: place.count("refused")?,
-    })
 }
 
 /// Returns an id for a run that has none. It is the same each time the file is read.
@@ -287,7 +253,7 @@ fn read_foreign_header(file: &FileParts<'_>, env: &mut Environment) -> Result<()
 }
 
 /// Returns all slots of a team that can hold components.
-fn component_slots(team: &Team) -> impl Iterator<Item = Slot> {
+pub(super) fn component_slots(team: &Team) -> impl Iterator<Item = Slot> {
     use strata_core::record::id::{ActionId, SlotKind};
     team.role_ids().flat_map(|role| {
         let actions =

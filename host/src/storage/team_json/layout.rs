@@ -9,6 +9,7 @@ use strata_core::record::json::Json;
 use strata_core::record::shape::Shape;
 
 use super::attempts::AttemptsJson;
+use super::budget::BudgetJson;
 use super::files::FilesJson;
 
 mod message;
@@ -108,7 +109,7 @@ pub(super) struct StrataJson<'a> {
     pub requests: Vec<RequestJson<'a>>,
     pub state: ScopesJson<'a>,
     pub components: BTreeMap<String, &'a str>,
-    pub budget: BudgetJson,
+    pub budget: BudgetJson<'a>,
     pub dead_letters: Vec<DeadLetterJson<'a>>,
     pub outbox: Vec<OutboundJson<'a>>,
     pub files: FilesJson<'a>,
@@ -245,28 +246,6 @@ pub(super) struct ScopeWriteJson<'a> {
 pub(super) struct ScopesJson<'a> {
     pub env: BTreeMap<&'a str, BTreeMap<&'a str, JsonDocument<'a>>>,
     pub role: OrderedObject<'a, BTreeMap<&'a str, JsonDocument<'a>>>,
-}
-
-#[derive(serde::Serialize)]
-pub(super) struct BudgetJson {
-    pub total: f64,
-    pub max: Option<f64>,
-    /// The value of `/investment`, by which a later change of that is noticed.
-    pub investment: f64,
-    /// The keys are `ROLE/ACTION`.
-    pub by: BTreeMap<String, SpendingJson>,
-}
-
-/// What a component has used up.
-#[derive(serde::Serialize)]
-pub(super) struct SpendingJson {
-    pub usd: f64,
-    pub tokens: u64,
-    pub calls: u64,
-    pub served: u64,
-    pub saved: f64,
-    pub truncated: u64,
-    pub refused: u64,
 }
 
 #[derive(serde::Serialize)]
