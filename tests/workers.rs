@@ -264,7 +264,12 @@ fn a_worker_takes_only_runs_for_which_it_has_the_labels() {
 fn what_cannot_be_submitted_is_refused_before_anything_is_stored() {
     let Some(pool) = Pool::new() else { return };
     let place = Workspace::with(GREETER);
-    pool.submit(&place, "twice", &[]).end().expect(0);
+    let first = pool.submit(&place, "twice", &[]).end().expect(0);
+    assert!(
+        first.stderr.contains("no worker is there"),
+        "{}",
+        first.stderr
+    );
     let again = pool.submit(&place, "twice", &[]).end().expect(2);
     assert!(
         again.stderr.contains("has a run of the name"),

@@ -4,6 +4,7 @@ use strata_host::launch::{AnswerRecipient, answer as record};
 
 use super::edit_notices::warn_if_edited;
 use super::requests::parse_answer;
+use super::submit::note_missing_worker;
 use super::{AnswerArgs, CommandFailure, Printer, shell_path};
 
 pub(super) fn answer(args: &AnswerArgs, printer: &Printer) -> Result<u8, CommandFailure> {
@@ -20,7 +21,10 @@ pub(super) fn answer(args: &AnswerArgs, printer: &Printer) -> Result<u8, Command
             answered.request, answered.role
         ));
     }
-    if taken.recipient == AnswerRecipient::Storage {
+    let state = args.path.submission_state()?;
+    if state.is_some_and(|state| state.schedule.is_some()) {
+        note_missing_worker(&args.path, printer);
+    } else if taken.recipient == AnswerRecipient::Storage {
         let path = shell_path(args.path.path());
         printer.note(format_args!(
             "if the team is not running, resume it with:\n  strata-host run --recover_path {path}"

@@ -28,7 +28,7 @@ const RUN_EXIT_CODES: &str = "Exit codes:
 /// The exit codes of other commands.
 const OTHER_EXIT_CODES: &str = "Exit codes: 0 done, 1 internal error, 2 usage or configuration; `strata-host --help` lists all.";
 /// The commands that run teams.
-const RUN_COMMANDS: [&str; 2] = ["run", "dev"];
+const RUN_COMMANDS: [&str; 3] = ["run", "dev", "submit"];
 
 /// Returns the definition of the command line, with examples and exit codes.
 pub(super) fn command() -> clap::Command {

@@ -10,6 +10,7 @@ use strata_host::storage::{StateSelector, StorageLocation};
 use strata_host::suggest::did_you_mean;
 
 use super::edit_notices::warn_if_edited;
+use super::submit::note_missing_worker;
 use super::{CommandFailure, Printer, SendArgs};
 
 /// The maximum size of a message. Every role that receives it stores it in its memory, and a saved
@@ -33,6 +34,7 @@ pub(super) fn send(args: SendArgs, printer: &Printer) -> Result<u8, CommandFailu
     let cause = message.cause_by.clone();
     warn_if_edited(&args.path, printer);
     let sent = put(&args.path, message)?;
+    note_missing_worker(&args.path, printer);
     match sent.to.as_slice() {
         _ if sent.known => printer.note(format_args!(
             "already received under this key as message {}; it is not sent again",

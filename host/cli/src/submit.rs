@@ -50,6 +50,7 @@ pub(super) fn submit(args: SubmitArgs, printer: &Printer) -> Result<u8, CommandF
             progress.show_notice(notice)
         })?
     };
+    note_missing_worker(&location, printer);
     if !args.wait {
         printer.print_text(&location.to_string());
         return Ok(0);
@@ -60,6 +61,18 @@ pub(super) fn submit(args: SubmitArgs, printer: &Printer) -> Result<u8, CommandF
         ));
     }
     wait_for_end(&location, printer)
+}
+
+/// Says if nobody is there who continues a submitted run.
+pub(super) fn note_missing_worker(location: &StorageLocation, printer: &Printer) {
+    let Ok(Some(state)) = location.submission_state() else {
+        return;
+    };
+    if state.schedule.is_some() && !state.is_owned && !state.has_worker {
+        printer.note(
+            "no worker is there that takes it; it is continued when there is one: `strata-host worker --database URL`",
+        );
+    }
 }
 
 /// Waits until a run ends or needs a person, and reports that like `run`.
@@ -113,5 +126,6 @@ pub(super) fn resume(args: &ResumeArgs, printer: &Printer) -> Result<u8, Command
     }
     path.request_work()?;
     printer.note(format_args!("a worker continues `{path}`"));
+    note_missing_worker(path, printer);
     Ok(0)
 }

@@ -130,6 +130,8 @@ pub struct SubmissionState {
     pub is_owned: bool,
     /// Why a worker could not run it.
     pub problem: Option<String>,
+    /// Whether a worker is there that takes it, by the server's clock.
+    pub has_worker: bool,
 }
 
 /// A database in which submitted runs are kept.

@@ -205,9 +205,13 @@ pub(in crate::storage) fn submission_state(
 ) -> Result<SubmissionState, StoreError> {
     let connection = Connection::open(url)?;
     let run = find_run(&connection)?;
-    let sql = "SELECT schedule, (extract(epoch FROM wake_at) * 1000)::bigint, owner IS NOT NULL, problem \
-               FROM strata.run WHERE id = $1";
-    let row = connection.query_optional(sql, &[(&run, Type::INT8)])?;
+    let sql = "SELECT schedule, (extract(epoch FROM wake_at) * 1000)::bigint, owner IS NOT NULL, problem, \
+                   EXISTS (SELECT FROM strata.worker w WHERE w.claims AND w.labels @> r.labels \
+                           AND w.secrets @> r.secrets AND clock_timestamp() - w.beat_at < make_interval(secs => $2)) \
+               FROM strata.run r WHERE id = $1";
+    let lease_time = LEASE_TIME.as_secs_f64();
+    let arguments = [(&run as _, Type::INT8), (&lease_time as _, Type::FLOAT8)];
+    let row = connection.query_optional(sql, &arguments)?;
     let row = row.ok_or_else(|| StoreError::corrupt(connection.path(), "the run was removed"))?;
     let schedule: i16 = row.get(0);
     Ok(SubmissionState {
@@ -219,6 +223,7 @@ pub(in crate::storage) fn submission_state(
         },
         is_owned: row.get(2),
         problem: row.get(3),
+        has_worker: row.get(4),
     })
 }
 
