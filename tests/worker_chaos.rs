@@ -28,7 +28,7 @@ const WORKERS: usize = 3;
 /// How many messages are sent to each run.
 const MESSAGES: usize = 2;
 /// How long the model takes for each reply.
-const PAUSE_MS: u64 = 300;
+const PAUSE_MS: u64 = 1500;
 /// The prompts of a run, each of which is asked for once.
 const PROMPTS: [&str; 5] = ["one", "two", "left", "right", "end"];
 
