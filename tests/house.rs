@@ -3,7 +3,6 @@
 //! again.
 
 mod comments;
-mod imports;
 mod layers;
 mod objects;
 

@@ -2,8 +2,10 @@
 //! layer, and no files import each other in a cycle. What goes against that is listed here, with the
 //! reason; `ARCHITECTURE.md` explains it.
 
+mod imports;
+
 use super::assert_none;
-use super::imports::{Imports, find_cycle, imports_of};
+use imports::{Imports, find_cycle, imports_of};
 
 /// The directory of the core's sources.
 const CORE: &str = "host/core/src/";

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use regex::Regex;
 
-use super::{Source, files};
+use crate::house::{Source, files};
 
 /// For each module of a crate that has a file, the other such modules that it imports from.
 pub(super) type Imports = BTreeMap<String, BTreeSet<String>>;
