@@ -4,10 +4,12 @@
 //! The rows of a run, and the bytes in them, are those of an SQLite database: what a run contains
 //! is read by the same code (`storage::reader`) through `rows`. Here, `connection` talks to the
 //! server, `schema` creates the tables, `runs` finds and creates runs, `owner` decides which process
-//! may change one, `lease` changes it, `append` adds events with one statement and `write` other rows,
-//! `mail` brings requests to the owner, and `work` gives runs to workers.
+//! may change one, `lease` changes it, `writer` appends the events of all runs and `write` writes other
+//! rows, `mail` brings requests to the owner, `work` gives runs to workers, and `clean_up` removes what
+//! killed processes left.
 
 mod append;
+mod clean_up;
 mod connection;
 mod examine;
 mod lease;
@@ -19,9 +21,12 @@ mod schema;
 mod tls;
 mod work;
 mod write;
+mod writer;
 
 #[cfg(test)]
 pub(super) use append::lose_newest;
+#[cfg(test)]
+pub(super) use clean_up::leave_behind;
 pub(super) use examine::examine;
 #[cfg(test)]
 pub(super) use lease::{PostgresLease, break_connection};

@@ -11,6 +11,7 @@ use strata_core::state::environment::Environment;
 use tokio::sync::Notify;
 
 use super::database_url::DatabaseUrl;
+use super::lease_status::LeaseStatus;
 #[cfg(not(feature = "postgres"))]
 use super::no_database as database;
 #[cfg(feature = "postgres")]
@@ -88,7 +89,7 @@ pub struct NewSubmission<'a> {
 }
 
 /// A run that a worker took.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct ClaimedRun {
     /// Its name.
     pub name: String,
@@ -97,6 +98,8 @@ pub struct ClaimedRun {
     pub(super) key: i64,
     pub(super) epoch: i64,
     pub(super) owner: Arc<str>,
+    /// Whether the worker is known to own it still.
+    pub(super) lease_status: LeaseStatus,
 }
 
 /// How a worker gives up a run that it took.

@@ -10,6 +10,8 @@ use crate::storage::script::{definition, scripted_run};
 use crate::storage::{
     Durability, Lease, MemoryStorage, Record, StateSelector, StoreError, checkpoint_of,
 };
+#[cfg(feature = "postgres")]
+use crate::wait::wait;
 
 /// Appends records one by one.
 fn append(lease: &mut dyn Lease, records: &[Record]) {
@@ -179,6 +181,75 @@ fn nothing_is_lost_or_doubled_when_connections_break() {
     storage.reopen();
     let saved = storage.lease().load(&StateSelector::Head).unwrap();
     assert_eq!(loaded_state(&saved), end);
+}
+
+#[cfg(feature = "postgres")]
+#[test]
+fn an_owner_that_was_taken_for_dead_learns_so_without_a_change() {
+    let Some(mut storage) = super::DatabaseStorage::new(&fresh()) else {
+        return;
+    };
+    let mut status = storage.lease().status();
+    assert!(status.is_confirmed());
+    let owner = storage.take_over();
+    let error = wait(status.lost());
+    assert!(matches!(error, StoreError::Fenced { .. }), "{error:?}");
+    assert!(!status.is_confirmed() && owner.status().is_confirmed());
+}
+
+#[cfg(feature = "postgres")]
+#[test]
+fn what_killed_processes_left_behind_is_removed_when_it_is_old() {
+    let Some(mut storage) = super::DatabaseStorage::new(&fresh()) else {
+        return;
+    };
+    let left = crate::storage::postgres::leave_behind(&storage.url);
+    assert_eq!(left(), [2, 2]);
+    storage.reopen();
+    assert_eq!(left(), [0, 2]);
+}
+
+#[cfg(feature = "postgres")]
+#[test]
+fn runs_that_append_at_the_same_time_do_not_disturb_each_other_when_some_are_taken_over() {
+    const RUNS: usize = 12;
+    let (records, end) = scripted_run(&pseudorandom(36, 3000), 60);
+    let mut storages = Vec::new();
+    for _ in 0..RUNS {
+        let Some(storage) = super::DatabaseStorage::new(&fresh()) else {
+            return;
+        };
+        storages.push(storage);
+    }
+    std::thread::scope(|scope| {
+        for (n, storage) in storages.iter_mut().enumerate() {
+            let records = &records;
+            scope.spawn(move || {
+                append(storage.lease(), &records[..30]);
+                if n % 3 == 0 {
+                    let mut owner = storage.take_over();
+                    append(owner.as_mut(), &records[30..31]);
+                    let refused = storage.lease().append(&records[31..32], Durability::Full);
+                    assert!(
+                        matches!(refused, Err(StoreError::Fenced { .. })),
+                        "{refused:?}"
+                    );
+                    append(owner.as_mut(), &records[31..]);
+                } else {
+                    append(storage.lease(), &records[30..]);
+                }
+            });
+        }
+    });
+    for storage in &mut storages {
+        storage.reopen();
+        let lease = storage.lease();
+        assert_eq!(lease.records(0, usize::MAX).unwrap(), records);
+        assert_eq!(
+            loaded_state(&lease.load(&StateSelector::Head).unwrap()),
+            end
+        );
+    }
 }
 
 #[test]

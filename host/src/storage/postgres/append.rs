@@ -1,12 +1,11 @@
-//! Adds events with one statement, which checks in passing that the lease is the newest and that the
-//! event before is the one that this process knows. It takes a shared lock on the run, which only a
-//! take-over waits for.
+//! Events as they are stored, the right under which a run is changed, and changes that may be repeated if
+//! the connection breaks. Events alone are appended by `writer`.
 
 use std::time::{Duration, Instant};
 
 use tokio_postgres::types::Type;
 
-use super::connection::{Connection, StatementError};
+use super::connection::{Argument, Connection, StatementError};
 use crate::storage::Durability;
 use crate::storage::codec;
 #[cfg(test)]
@@ -17,34 +16,22 @@ use crate::storage::{Record, concerns_checkpoint};
 
 /// How long a change waits for a server that cannot be reached: a restart or a change of the primary
 /// takes less. Nothing is lost if it takes longer, but the run has to be resumed.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 /// How often it is tried again meanwhile.
 const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Inserts events unless there is a newer lease, or another event before them.
-const APPEND: &str = "
-    WITH durability AS MATERIALIZED (SELECT set_config('synchronous_commit', $5, true)),
-         lease AS MATERIALIZED (SELECT FROM strata.run WHERE id = $1 AND epoch = $2 FOR SHARE),
-         before AS MATERIALIZED (
-             SELECT WHERE $3::bigint < 0
-             UNION ALL SELECT FROM strata.event WHERE run = $1 AND n = $3 AND sum = $4
-         )
-    INSERT INTO strata.event
-    SELECT $1, new.n, new.line, new.lines, new.time_ms, new.marks, new.sum, new.body
-    FROM unnest($6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bytea[])
-             AS new (n, line, lines, time_ms, marks, sum, body),
-         durability, lease, before";
-
-/// Encoded events, as columns.
+/// Encoded events.
 #[derive(Debug, Default)]
-pub(super) struct EncodedEvents {
-    keys: Vec<i64>,
-    lines: Vec<i64>,
-    line_counts: Vec<i64>,
-    times_ms: Vec<i64>,
-    marks: Vec<i64>,
-    sums: Vec<i64>,
-    bodies: Vec<Vec<u8>>,
+pub(super) struct EncodedEvents(Vec<EncodedEvent>);
+
+/// The row of an event.
+#[derive(Debug)]
+pub(super) struct EncodedEvent {
+    /// Its key, its first public line, the number of its lines, its time and whether it concerns a
+    /// checkpoint.
+    pub numbers: [i64; 5],
+    pub sum: u32,
+    pub body: Vec<u8>,
 }
 
 /// An event whose checksum is known.
@@ -52,13 +39,6 @@ pub(super) struct EncodedEvents {
 pub(super) struct KnownEvent {
     pub key: i64,
     pub sum: u32,
-}
-
-/// An event that was encoded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct EncodedEvent {
-    sum: u32,
-    bytes: usize,
 }
 
 /// The right under which events are added.
@@ -73,127 +53,61 @@ pub(super) struct AppendRight {
 impl EncodedEvents {
     /// Encodes records that follow the events of a lineage, and counts them there.
     pub(super) fn following(line: &mut StoredLineage, records: &[Record]) -> Self {
-        let mut events = Self::default();
+        let mut events = Vec::new();
         for record in records {
-            let event = events.add(event_key(line.id, line.events + 1), record);
-            line.count_event(&record.event, event.bytes, event.sum);
+            let n = event_key(line.id, line.events + 1);
+            let body = codec::encode_event(&record.event, Vec::new());
+            let numbers = [
+                n,
+                record.line as i64,
+                record.lines.into(),
+                record.time_ms,
+                concerns_checkpoint(&record.event).into(),
+            ];
+            let sum = codec::checksum(&numbers, &body);
+            line.count_event(&record.event, body.len(), sum);
+            events.push(EncodedEvent { numbers, sum, body });
         }
-        events
+        Self(events)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &EncodedEvent> {
+        self.0.iter()
     }
 
     /// Returns the size of their bodies in bytes.
     pub(super) fn bytes(&self) -> u64 {
-        self.bodies.iter().map(|body| body.len() as u64).sum()
-    }
-
-    /// Adds an event with a key.
-    fn add(&mut self, n: i64, record: &Record) -> EncodedEvent {
-        let body = codec::encode_event(&record.event, Vec::new());
-        let (line, lines) = (record.line as i64, i64::from(record.lines));
-        let marks = i64::from(concerns_checkpoint(&record.event));
-        let sum = codec::checksum(&[n, line, lines, record.time_ms, marks], &body);
-        self.keys.push(n);
-        self.lines.push(line);
-        self.line_counts.push(lines);
-        self.times_ms.push(record.time_ms);
-        self.marks.push(marks);
-        self.sums.push(sum.into());
-        let bytes = body.len();
-        self.bodies.push(body);
-        EncodedEvent { sum, bytes }
+        self.0.iter().map(|event| event.body.len() as u64).sum()
     }
 
     /// Returns the last one.
-    fn last(&self) -> Option<KnownEvent> {
-        let (key, sum) = (self.keys.last()?, self.sums.last()?);
-        Some(KnownEvent {
-            key: *key,
-            sum: u32::try_from(*sum).ok()?,
+    pub(super) fn last(&self) -> Option<KnownEvent> {
+        self.0.last().map(|event| KnownEvent {
+            key: event.numbers[0],
+            sum: event.sum,
         })
     }
 
-    /// Inserts them. Returns whether the lease is the newest and the event before them is there: if
-    /// not, nothing was inserted.
-    pub(super) fn insert(
-        &self,
-        connection: &Connection,
-        right: &AppendRight,
-        durability: Durability,
-    ) -> Result<bool, StatementError> {
-        let (before, sum) = match right.before {
-            Some(event) => (event.key, i64::from(event.sum)),
-            None => (-1, 0),
-        };
-        let durability = synchronous_commit(durability);
-        let arguments = [
-            (&right.run as _, Type::INT8),
-            (&right.epoch as _, Type::INT8),
-            (&before as _, Type::INT8),
-            (&sum as _, Type::INT8),
-            (&durability as _, Type::TEXT),
-            (&self.keys as _, Type::INT8_ARRAY),
-            (&self.lines as _, Type::INT8_ARRAY),
-            (&self.line_counts as _, Type::INT8_ARRAY),
-            (&self.times_ms as _, Type::INT8_ARRAY),
-            (&self.marks as _, Type::INT8_ARRAY),
-            (&self.sums as _, Type::INT8_ARRAY),
-            (&self.bodies as _, Type::BYTEA_ARRAY),
-        ];
-        Ok(connection.execute_prepared(APPEND, &arguments)? > 0)
-    }
-
-    /// Inserts them, also if the connection breaks meanwhile: then it is looked up whether they
-    /// arrived.
-    pub(super) fn append(
-        &self,
-        connection: &Connection,
-        right: &AppendRight,
-        durability: Durability,
-    ) -> Result<(), StoreError> {
-        match self.insert(connection, right, durability) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(refusal(connection, right)?),
-            Err(error) if error.is_disconnected => retry(connection, error, |connection| {
-                match self.are_stored(connection, right)? {
-                    // A standby may lack what was looked up, until something after it is committed.
-                    true => confirm(connection),
-                    false => match self.insert(connection, right, durability)? {
-                        true => Ok(()),
-                        false => Err(Outcome::Refused),
-                    },
-                }
-            })?
-            .map_or_else(|| Err(refusal(connection, right)?), Ok),
-            Err(error) if error.is_duplicate => Err(refusal(connection, right)?),
-            Err(error) => Err(error.meaning),
+    /// Inserts them into a run.
+    pub(super) fn insert(&self, connection: &Connection, run: i64) -> Result<(), StatementError> {
+        let sql = "INSERT INTO strata.event (run, n, line, lines, time_ms, marks, sum, body) \
+                   VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+        for event in self.iter() {
+            let sum = i64::from(event.sum);
+            let mut arguments: Vec<Argument<'_>> = vec![(&run, Type::INT8)];
+            for number in &event.numbers {
+                arguments.push((number, Type::INT8));
+            }
+            arguments.extend([(&sum as _, Type::INT8), (&event.body as _, Type::BYTEA)]);
+            connection.execute(sql, &arguments)?;
         }
-    }
-
-    /// Whether they are stored, under this lease.
-    fn are_stored(
-        &self,
-        connection: &Connection,
-        right: &AppendRight,
-    ) -> Result<bool, StatementError> {
-        let Some(last) = self.last() else {
-            return Ok(true);
-        };
-        let sql = "SELECT FROM strata.event e JOIN strata.run r ON r.id = e.run \
-                   WHERE e.run = $1 AND e.n = $2 AND e.sum = $3 AND r.epoch = $4";
-        let sum = i64::from(last.sum);
-        let arguments = [
-            (&right.run as _, Type::INT8),
-            (&last.key as _, Type::INT8),
-            (&sum as _, Type::INT8),
-            (&right.epoch as _, Type::INT8),
-        ];
-        Ok(connection.query_optional(sql, &arguments)?.is_some())
+        Ok(())
     }
 }
 
 /// Why an attempt did not succeed.
 enum Outcome {
-    /// The events were not accepted.
+    /// There is a newer lease.
     Refused,
     Failed(StatementError),
 }
@@ -202,13 +116,6 @@ impl From<StatementError> for Outcome {
     fn from(error: StatementError) -> Self {
         Self::Failed(error)
     }
-}
-
-/// Commits something, and waits until it is safe.
-fn confirm(connection: &Connection) -> Result<(), Outcome> {
-    let sql = "UPDATE strata.meta SET version = version";
-    connection.execute(sql, &[])?;
-    Ok(())
 }
 
 /// Tries something again on a new connection for as long as `PATIENCE`. Returns `None` if it was

@@ -1,16 +1,13 @@
 //! Connections to a server: opened and kept by a thread in the background, used by callers that wait.
 //!
 //! Each statement is sent in one message, without being prepared before, so that it also works through
-//! poolers that run each transaction on another connection. Only `append` prepares its statement.
+//! poolers that run each transaction on another connection. Only `writer` prepares its statement.
 
-use std::cell::{Cell, RefCell, RefMut};
+use std::cell::{Cell, Ref, RefCell};
 use std::error::Error as _;
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::path::{Path, PathBuf};
-use std::pin::pin;
 use std::sync::{Arc, LazyLock};
-use std::task::{Context, Poll, Wake};
-use std::thread::{self, Thread};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -19,11 +16,12 @@ use tokio::sync::Notify;
 use tokio_postgres::config::SslMode;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{AsyncMessage, Client, Config, NoTls, Row, Statement};
+use tokio_postgres::{AsyncMessage, Client, Config, NoTls, Row};
 
 use super::tls::RustlsConnector;
 use crate::storage::database_url::{DatabaseHost, DatabaseUrl, Encryption};
 use crate::storage::error::StoreError;
+use crate::wait::wait;
 
 /// How long it may take until a connection is ready.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -74,9 +72,8 @@ pub(super) struct Connection {
     url: DatabaseUrl,
     path: PathBuf,
     client: RefCell<Client>,
-    /// The statement that was prepared on this connection.
-    prepared: RefCell<Option<Statement>>,
     is_reading: Cell<bool>,
+    is_changing: Cell<bool>,
 }
 
 impl std::fmt::Debug for Connection {
@@ -96,8 +93,8 @@ impl Connection {
             url: url.clone(),
             path,
             client: RefCell::new(client),
-            prepared: RefCell::new(None),
             is_reading: Cell::new(false),
+            is_changing: Cell::new(false),
         })
     }
 
@@ -105,9 +102,22 @@ impl Connection {
     pub(super) fn reconnect(&self) -> Result<(), StoreError> {
         let Self { client, .. } = Self::open(&self.url)?;
         self.client.replace(client.into_inner());
-        self.prepared.replace(None);
         self.is_reading.set(false);
         Ok(())
+    }
+
+    /// Returns the client. One that is known to be broken is replaced, unless a transaction was open on
+    /// it.
+    fn client(&self) -> Result<Ref<'_, Client>, StatementError> {
+        let is_broken = self.client.borrow().is_closed();
+        if is_broken && !self.is_reading.get() && !self.is_changing.get() {
+            self.reconnect().map_err(|meaning| StatementError {
+                is_disconnected: matches!(meaning, StoreError::Unreachable { .. }),
+                is_duplicate: false,
+                meaning,
+            })?;
+        }
+        Ok(self.client.borrow())
     }
 
     pub(super) fn url(&self) -> &DatabaseUrl {
@@ -125,7 +135,7 @@ impl Connection {
         sql: &str,
         arguments: &[Argument<'_>],
     ) -> Result<Vec<Row>, StatementError> {
-        let client = self.client.borrow();
+        let client = self.client()?;
         wait(client.query_typed(sql, arguments)).map_err(|e| self.explain("read", e))
     }
 
@@ -144,37 +154,13 @@ impl Connection {
         sql: &str,
         arguments: &[Argument<'_>],
     ) -> Result<u64, StatementError> {
-        let client = self.client.borrow();
+        let client = self.client()?;
         wait(client.execute_typed(sql, arguments)).map_err(|e| self.explain("write", e))
-    }
-
-    /// Does the same with a statement that is prepared when it is first used, if the connection
-    /// allows that. There may be only one.
-    pub(super) fn execute_prepared(
-        &self,
-        sql: &str,
-        arguments: &[Argument<'_>],
-    ) -> Result<u64, StatementError> {
-        if !self.url.can_prepare {
-            return self.execute(sql, arguments);
-        }
-        let client = self.client.borrow();
-        let mut prepared = self.prepared.borrow_mut();
-        if prepared.is_none() {
-            let types: Vec<Type> = arguments.iter().map(|(_, kind)| kind.clone()).collect();
-            let statement = wait(client.prepare_typed(sql, &types));
-            *prepared = Some(statement.map_err(|e| self.explain("write", e))?);
-        }
-        let Some(statement) = RefMut::filter_map(prepared, Option::as_mut).ok() else {
-            return self.execute(sql, arguments);
-        };
-        let values: Vec<&(dyn ToSql + Sync)> = arguments.iter().map(|(value, _)| *value).collect();
-        wait(client.execute(&*statement, &values)).map_err(|e| self.explain("write", e))
     }
 
     /// Carries out statements without arguments.
     pub(super) fn execute_all(&self, sql: &str) -> Result<(), StatementError> {
-        let client = self.client.borrow();
+        let client = self.client()?;
         wait(client.batch_execute(sql)).map_err(|e| self.explain("write", e))
     }
 
@@ -185,17 +171,17 @@ impl Connection {
         work: impl FnOnce() -> Result<T, E>,
     ) -> Result<T, E> {
         self.execute_all(begin)?;
-        match work() {
-            Ok(result) => {
-                self.execute_all("COMMIT")?;
-                Ok(result)
-            }
+        self.is_changing.set(true);
+        let ended = match work() {
+            Ok(result) => self.execute_all("COMMIT").map(|()| result).map_err(E::from),
             Err(error) => {
                 // If this fails, the transaction ends with the connection.
                 let _ = self.execute_all("ROLLBACK");
                 Err(error)
             }
-        }
+        };
+        self.is_changing.set(false);
+        ended
     }
 
     /// Starts a transaction in which all reads see the same state, unless there is one. Returns
@@ -210,36 +196,26 @@ impl Connection {
     }
 
     pub(super) fn end_read(&self) {
-        self.is_reading.set(false);
         // If this fails, the transaction ends with the connection.
         let _ = self.execute_all("COMMIT");
+        self.is_reading.set(false);
     }
 
     fn explain(&self, action: &'static str, error: tokio_postgres::Error) -> StatementError {
-        StatementError {
-            is_disconnected: is_disconnected(&error),
-            is_duplicate: error.code() == Some(&SqlState::UNIQUE_VIOLATION),
-            meaning: explain_error(&self.path, action, &error),
-        }
+        statement_error(&self.path, action, &error)
     }
 }
 
-/// Waits for a future on this thread, which sleeps until the future has advanced.
-pub(super) fn wait<F: Future>(future: F) -> F::Output {
-    struct ThreadWaker(Thread);
-    impl Wake for ThreadWaker {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    let mut future = pin!(future);
-    let waker = Arc::new(ThreadWaker(thread::current())).into();
-    let mut context = Context::from_waker(&waker);
-    loop {
-        match future.as_mut().poll(&mut context) {
-            Poll::Ready(result) => return result,
-            Poll::Pending => thread::park(),
-        }
+/// Returns why a statement failed.
+pub(super) fn statement_error(
+    path: &Path,
+    action: &'static str,
+    error: &tokio_postgres::Error,
+) -> StatementError {
+    StatementError {
+        is_disconnected: is_disconnected(error),
+        is_duplicate: error.code() == Some(&SqlState::UNIQUE_VIOLATION),
+        meaning: explain_error(path, action, error),
     }
 }
 

@@ -14,6 +14,7 @@ use super::append::{
 use super::connection::{Connection, StatementError};
 use super::owner::Ownership;
 use super::rows::{PostgresReader, PostgresRows};
+use super::writer::{AppendRequest, Writers};
 use super::{work, write};
 use crate::blob::Blobs;
 use crate::storage::codec::MessageBundle;
@@ -28,8 +29,8 @@ use crate::storage::rows::{KeyRange, RunRows};
 use crate::storage::snapshot::{EncodedSnapshot, MAX_SNAPSHOT_BYTES};
 use crate::storage::work::{NewSubmission, RunSchedule};
 use crate::storage::{
-    BuildState, CheckpointRow, Durability, Epoch, Lease, LineageRow, LoadedState, Pruned, Record,
-    SavedDefinition, StateSelector,
+    Appending, BuildState, CheckpointRow, Durability, Epoch, Lease, LeaseStatus, LineageRow,
+    LoadedState, Pruned, Record, SavedDefinition, StateSelector,
 };
 
 /// A lease of a run in a database. Dropping it gives the run up.
@@ -37,6 +38,7 @@ use crate::storage::{
 pub(in crate::storage) struct PostgresLease {
     reader: PostgresReader,
     owner: Ownership,
+    writers: Arc<Writers>,
     /// The range in which the keys of the run's bundles are.
     bundle_keys: KeyRange,
     current: CurrentLineage,
@@ -61,6 +63,7 @@ impl PostgresLease {
         let bundle_keys = key_range(reader.rows.first_lineage()?);
         drop(same);
         Ok(Self {
+            writers: Writers::of_database(reader.rows.connection.url())?,
             reader,
             owner,
             bundle_keys,
@@ -130,24 +133,37 @@ impl PostgresLease {
         Ok(())
     }
 
-    /// Appends events to the current lineage.
-    fn append_to_current(
-        &mut self,
-        records: &[Record],
+    /// Begins to append events to the current lineage.
+    fn append_to_current<'a>(
+        &'a mut self,
+        records: &'a [Record],
         durability: Durability,
-    ) -> Result<(), StoreError> {
+    ) -> Appending<'a> {
         let mut line = self.current.line().clone();
         let events = EncodedEvents::following(&mut line, records);
-        events.append(self.connection(), &self.right(), durability)?;
-        if let Some(bytes) = &mut self.stored_bytes {
-            *bytes += events.bytes();
-        }
-        let is_row_due = self.current.is_row_due(&line);
-        self.current.note_appended(line, records);
-        if is_row_due {
-            self.write_row_if_behind()?;
-        }
-        Ok(())
+        let bytes = events.bytes();
+        let row = self.current.is_row_due(&line).then(|| line.clone());
+        let appended = self.writers.append(AppendRequest {
+            path: self.connection().path().into(),
+            right: self.right(),
+            events,
+            row: row.clone(),
+            durability,
+        });
+        // What was appended is not known if nobody waits for the answer.
+        self.has_failed = true;
+        Appending::Pending(Box::pin(async move {
+            appended.await?;
+            self.has_failed = false;
+            if let Some(stored) = &mut self.stored_bytes {
+                *stored += bytes;
+            }
+            if let Some(row) = row {
+                self.current.note_row_written(&row);
+            }
+            self.current.note_appended(line, records);
+            Ok(())
+        }))
     }
 
     /// Appends events with which a lineage begins that branches off a checkpoint.
@@ -166,15 +182,11 @@ impl PostgresLease {
         };
         let next_line = branch.next_line as i64;
         let right = self.right();
-        let begin = AppendRight {
-            before: None,
-            ..right
-        };
         let run = right.run;
         let is_inserted = transact(self.connection(), &right, durability, &|connection| {
             write::insert_lineage(connection, run, &line)?;
             write::update_run(connection, run, current, next_line)?;
-            events.insert(connection, &begin, durability).map(drop)
+            events.insert(connection, run)
         })?;
         if !is_inserted {
             return Err(refusal(self.connection(), &right)?);
@@ -258,13 +270,30 @@ impl Lease for PostgresLease {
     }
 
     fn append(&mut self, records: &[Record], durability: Durability) -> Result<(), StoreError> {
-        let appended = match NewBranch::beginning_with(records, &self.reader)? {
-            _ if records.is_empty() => Ok(()),
-            None => self.append_to_current(records, durability),
-            Some(branch) => self.append_branch(&branch, records, durability),
-        };
-        self.has_failed |= appended.is_err();
-        appended
+        self.begin_append(records, durability).finish_blocking()
+    }
+
+    fn begin_append<'a>(
+        &'a mut self,
+        records: &'a [Record],
+        durability: Durability,
+    ) -> Appending<'a> {
+        if records.is_empty() {
+            return Appending::Done(Ok(()));
+        }
+        match NewBranch::beginning_with(records, &self.reader) {
+            Ok(None) => self.append_to_current(records, durability),
+            Ok(Some(branch)) => {
+                let appended = self.append_branch(&branch, records, durability);
+                self.has_failed |= appended.is_err();
+                Appending::Done(appended)
+            }
+            Err(error) => Appending::Done(Err(error)),
+        }
+    }
+
+    fn status(&self) -> LeaseStatus {
+        self.owner.lease_status.clone()
     }
 
     fn snapshot_due(&self) -> bool {
@@ -447,12 +476,14 @@ impl NewRun<'_> {
     }
 }
 
-/// Ends the connection of a lease, as a network does that fails.
+/// Ends the connections of a lease and those over which events are appended, as a network does that
+/// fails.
 #[cfg(test)]
 pub(in crate::storage) fn break_connection(url: &DatabaseUrl, lease: &PostgresLease) {
     let pid = lease.connection().query("SELECT pg_backend_pid()", &[]);
     let pid: i32 = pid.unwrap()[0].get(0);
     let other = Connection::open(url).unwrap();
-    let sql = "SELECT pg_terminate_backend($1, 10000)";
+    let sql = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity \
+               WHERE pid = $1 OR (pid <> pg_backend_pid() AND query LIKE '%appended AS (%')";
     other.query(sql, &[(&pid, Type::INT4)]).unwrap();
 }

@@ -10,24 +10,23 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, test_kill_process};
 use strata_core::record::id::to_hex;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_postgres::types::Type;
 
+use super::clean_up::remove_leftovers;
 use super::connection::{Connection, background, connect};
 use super::schema::{SchemaState, schema_state};
 use crate::random_id::random_id;
-use crate::storage::LockHolder;
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;
 use crate::storage::work::ClaimedRun;
+use crate::storage::{Heartbeat, LEASE_TIME, LeaseStatus, LockHolder};
 
 /// How often an owner's heartbeat rises.
 const BEAT_INTERVAL: Duration = Duration::from_secs(2);
 /// How soon that is tried again if the server cannot be reached.
 const BEAT_RETRY: Duration = Duration::from_millis(500);
-/// For how long a heartbeat has to stand still until its process counts as dead: that of a process that
-/// is alive may be delayed by a busy machine or a server that restarts.
-pub(super) const LEASE_TIME: Duration = Duration::from_secs(10);
 /// How often a heartbeat is looked at by those who wait for it.
 const WATCH_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -49,14 +48,48 @@ pub(super) struct Ownership {
     pub(super) epoch: i64,
     /// `None` for a run that a worker took: its heartbeat is that of the worker, which also gives the
     /// run up.
-    beating: Option<JoinHandle<()>>,
+    heartbeat: Option<OwnerHeartbeat>,
+    pub(super) lease_status: LeaseStatus,
 }
 
-impl Drop for Ownership {
+/// Lets the heartbeat of an owner rise until it is dropped, or until the owner is taken for dead.
+#[derive(Debug)]
+pub(super) struct OwnerHeartbeat {
+    beating: JoinHandle<()>,
+    newest: watch::Receiver<Heartbeat>,
+}
+
+impl Drop for OwnerHeartbeat {
     fn drop(&mut self) {
-        if let Some(beating) = &self.beating {
-            beating.abort();
-        }
+        self.beating.abort();
+    }
+}
+
+impl OwnerHeartbeat {
+    /// Begins with an owner whose row was just written.
+    pub(super) fn begin(url: &DatabaseUrl, owner: &str) -> Result<Self, StoreError> {
+        let sent = Instant::now();
+        let (beats, newest) = watch::channel(Heartbeat::Answered { sent });
+        let beating = beat(url.clone(), owner.to_owned(), beats);
+        Ok(Self {
+            beating: background(&url.to_path())?.spawn(beating),
+            newest,
+        })
+    }
+
+    /// Whether the owner was taken for dead.
+    pub(super) fn is_refused(&self) -> bool {
+        *self.newest.borrow() == Heartbeat::Refused
+    }
+
+    /// Ends it.
+    pub(super) fn end(&self) {
+        self.beating.abort();
+    }
+
+    /// Returns the status of a lease that depends on it.
+    pub(super) fn lease_status(&self, path: &Path) -> LeaseStatus {
+        LeaseStatus::depending_on(self.newest.clone(), path)
     }
 }
 
@@ -158,6 +191,7 @@ pub(super) fn acquire(
     run: i64,
     wait: OwnerWait,
 ) -> Result<Ownership, StoreError> {
+    remove_leftovers(connection);
     let owner = to_hex(&random_id().to_le_bytes());
     ProcessIdentity::current().register(connection, &owner)?;
     let acquired = claim(connection, run, wait, &owner);
@@ -169,9 +203,10 @@ pub(super) fn acquire(
             return Err(error);
         }
     };
-    let beats = beat(connection.url().clone(), owner.clone());
+    let heartbeat = OwnerHeartbeat::begin(connection.url(), &owner)?;
     Ok(Ownership {
-        beating: Some(background(connection.path())?.spawn(beats)),
+        lease_status: heartbeat.lease_status(connection.path()),
+        heartbeat: Some(heartbeat),
         owner,
         run,
         epoch,
@@ -270,16 +305,17 @@ impl Ownership {
             owner: run.owner.as_ref().into(),
             run: run.key,
             epoch: run.epoch,
-            beating: None,
+            heartbeat: None,
+            lease_status: run.lease_status.clone(),
         }
     }
 
     /// Gives the run up, unless it was taken over.
     pub(super) fn release(&self, connection: &Connection) -> Result<(), StoreError> {
-        let Some(beating) = &self.beating else {
+        let Some(heartbeat) = &self.heartbeat else {
             return Ok(());
         };
-        beating.abort();
+        heartbeat.end();
         let sql = "UPDATE strata.run SET owner = NULL WHERE id = $1 AND epoch = $2";
         connection.execute(sql, &[(&self.run, Type::INT8), (&self.epoch, Type::INT8)])?;
         unregister(connection, &self.owner)
@@ -302,15 +338,21 @@ pub(super) fn unregister(connection: &Connection, owner: &str) -> Result<(), Sto
 }
 
 /// Lets the heartbeat of an owner rise until it is taken for dead, on a connection of its own.
-pub(super) async fn beat(url: DatabaseUrl, owner: String) {
+async fn beat(url: DatabaseUrl, owner: String, beats: watch::Sender<Heartbeat>) {
     let sql = "UPDATE strata.worker SET beat = beat + 1, beat_at = clock_timestamp() WHERE id = $1";
     loop {
         match connect(url.clone(), None).await {
             Ok(client) => loop {
                 tokio::time::sleep(BEAT_INTERVAL).await;
+                let sent = Instant::now();
                 match client.execute_typed(sql, &[(&owner, Type::TEXT)]).await {
-                    Ok(0) => return,
-                    Ok(_) => {}
+                    Ok(0) => {
+                        beats.send_replace(Heartbeat::Refused);
+                        return;
+                    }
+                    Ok(_) => {
+                        beats.send_replace(Heartbeat::Answered { sent });
+                    }
                     Err(error) => {
                         tracing::debug!("the heartbeat is late: {error}");
                         break;

@@ -16,10 +16,11 @@ use tokio_postgres::types::Type;
 
 use super::connection::{Connection, StatementError, background, connect};
 use super::lease::{NewRun, PostgresLease};
-use super::owner::{LEASE_TIME, Ownership, ProcessIdentity, beat, unregister};
+use super::owner::{OwnerHeartbeat, Ownership, ProcessIdentity, unregister};
 use super::runs::find_run;
 use super::schema::migrate;
 use crate::random_id::random_id;
+use crate::storage::LEASE_TIME;
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;
 use crate::storage::work::{
@@ -247,7 +248,7 @@ pub(in crate::storage) struct WorkerRegistration {
     connection: Connection,
     id: Arc<str>,
     profile: WorkerProfile,
-    beating: JoinHandle<()>,
+    heartbeat: OwnerHeartbeat,
     listening: JoinHandle<()>,
     watched: BTreeMap<String, WatchedBeat>,
     /// The keys of the runs that it took and has not given up.
@@ -256,7 +257,7 @@ pub(in crate::storage) struct WorkerRegistration {
 
 impl Drop for WorkerRegistration {
     fn drop(&mut self) {
-        self.beating.abort();
+        self.heartbeat.end();
         self.listening.abort();
         // Runs that were not given up become available once their owner is missing.
         let _ = unregister(&self.connection, &self.id);
@@ -285,7 +286,7 @@ impl WorkerRegistration {
         connection.execute(sql, &arguments)?;
         let background = background(connection.path())?;
         Ok(Self {
-            beating: background.spawn(beat(url.clone(), id.clone())),
+            heartbeat: OwnerHeartbeat::begin(url, &id)?,
             listening: background.spawn(listen(url.clone(), Arc::clone(notified))),
             connection,
             id: id.into(),
@@ -296,7 +297,7 @@ impl WorkerRegistration {
     }
 
     pub(in crate::storage) fn is_lost(&self) -> bool {
-        self.beating.is_finished()
+        self.heartbeat.is_refused()
     }
 
     /// Carries out a statement, after connecting again if the connection was broken. What changes
@@ -336,6 +337,7 @@ impl WorkerRegistration {
             epoch: row.get(2),
             is_requested: row.get(3),
             owner: Arc::clone(&self.id),
+            lease_status: self.heartbeat.lease_status(self.connection.path()),
         });
         let claimed: Vec<ClaimedRun> = claimed.collect();
         self.held.extend(claimed.iter().map(|run| run.key));

@@ -1,0 +1,62 @@
+//! Removes rows that processes left behind which were killed.
+
+use tokio_postgres::types::Type;
+
+use super::connection::{Connection, StatementError};
+
+/// How old a row has to be, in seconds: far older than anything that a process still waits for.
+const MIN_AGE_S: f64 = 3600.0;
+
+/// Removes the rows of processes that have not been heard of for long and own no run, and requests that
+/// were taken up long ago and whose senders are gone. A failure does no harm, since the next process
+/// tries again.
+pub(super) fn remove_leftovers(connection: &Connection) {
+    if let Err(error) = remove_older_than(connection, MIN_AGE_S) {
+        tracing::debug!("what killed processes left behind stays: {}", error.meaning);
+    }
+}
+
+fn remove_older_than(connection: &Connection, seconds: f64) -> Result<(), StatementError> {
+    let statements = [
+        "DELETE FROM strata.worker w WHERE w.beat_at < clock_timestamp() - make_interval(secs => $1) \
+         AND NOT EXISTS (SELECT FROM strata.run r WHERE r.owner = w.id)",
+        "DELETE FROM strata.mail WHERE is_taken \
+         AND sent_at < clock_timestamp() - make_interval(secs => $1)",
+    ];
+    for sql in statements {
+        connection.execute(sql, &[(&seconds, Type::FLOAT8)])?;
+    }
+    Ok(())
+}
+
+/// Leaves rows behind as a killed process does, two hours ago and now. Returns a function that counts
+/// those of both kinds that are still there.
+#[cfg(test)]
+pub(in crate::storage) fn leave_behind(
+    url: &crate::storage::database_url::DatabaseUrl,
+) -> impl Fn() -> [i64; 2] + use<> {
+    let connection = Connection::open(url).unwrap();
+    let run = super::runs::find_run(&connection).unwrap();
+    let name = format!("left-behind-{}-{run}", std::process::id());
+    for (age, suffix) in [("2 hours", "old"), ("0 hours", "new")] {
+        let sql = format!(
+            "INSERT INTO strata.worker (id, machine, process, started, beat, beat_at) \
+             VALUES ('{name}-{suffix}', '', 1, '', 0, clock_timestamp() - interval '{age}')"
+        );
+        connection.execute(&sql, &[]).unwrap();
+        let sql = format!(
+            "INSERT INTO strata.mail (run, sent_at, is_taken, request) \
+             VALUES ({run}, clock_timestamp() - interval '{age}', true, '{suffix}')"
+        );
+        connection.execute(&sql, &[]).unwrap();
+    }
+    move || {
+        ["old", "new"].map(|suffix| {
+            let sql = format!(
+                "SELECT (SELECT count(*) FROM strata.worker WHERE id = '{name}-{suffix}') \
+                      + (SELECT count(*) FROM strata.mail WHERE run = {run} AND request = '{suffix}')"
+            );
+            connection.query(&sql, &[]).unwrap()[0].get(0)
+        })
+    }
+}

@@ -1,0 +1,529 @@
+//! Appends the events of all runs of this process over a few connections. What the runs queue while one
+//! statement is carried out goes into the next one. The statement checks for each run in passing that
+//! its lease is the newest and that the event before is the one that this process knows, so that one
+//! run's refusal fails no other's append. It takes a shared lock on the runs, which only a take-over
+//! waits for.
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{mpsc, oneshot};
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Row, Statement};
+
+use super::append::{AppendRight, EncodedEvents, PATIENCE, synchronous_commit};
+use super::connection::{Argument, StatementError, background, connect, statement_error};
+use crate::storage::Durability;
+use crate::storage::database_url::DatabaseUrl;
+use crate::storage::error::StoreError;
+use crate::storage::lineage::StoredLineage;
+
+/// How many connections append to a database.
+const WRITERS: usize = 2;
+/// The most runs that are appended to by one statement, and about the most bytes of events: a statement
+/// that is much larger makes the others wait.
+const MAX_BATCH: usize = 256;
+const MAX_BATCH_BYTES: u64 = 16 << 20;
+/// How soon it is tried again if the server cannot be reached.
+const RETRY_INTERVAL: Duration = Duration::from_millis(250);
+/// After how many uses the statement is planned again, at first and at most: the best plan depends on
+/// the size of the tables.
+const FIRST_REPLAN: u32 = 16;
+const LAST_REPLAN: u32 = 4096;
+
+/// Inserts the events of each run whose lease is the newest, and writes the rows of lineages. Returns
+/// the numbers of the requests that were accepted, counted from 1.
+const APPEND: &str = "
+    WITH durability AS MATERIALIZED (SELECT set_config('synchronous_commit', $1, true)),
+         lease AS MATERIALIZED (
+             SELECT id, epoch FROM strata.run WHERE id = ANY($2::bigint[]) ORDER BY id FOR SHARE
+         ),
+         accepted AS MATERIALIZED (
+             SELECT wanted.request, wanted.run
+             FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[])
+                      WITH ORDINALITY AS wanted (run, epoch, before, sum, request)
+             JOIN lease ON lease.id = wanted.run AND lease.epoch = wanted.epoch
+             WHERE wanted.before < 0
+                OR wanted.sum = (SELECT event.sum FROM strata.event
+                                 WHERE event.run = wanted.run AND event.n = wanted.before)
+         ),
+         appended AS (
+             INSERT INTO strata.event (run, n, line, lines, time_ms, marks, sum, body)
+             SELECT accepted.run, new.n, new.line, new.lines, new.time_ms, new.marks, new.sum, new.body
+             FROM unnest($6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[],
+                         $11::bigint[], $12::bigint[], $13::bytea[])
+                      AS new (request, n, line, lines, time_ms, marks, sum, body)
+                  JOIN accepted USING (request), durability
+         ),
+         updated AS (
+             UPDATE strata.lineage
+             SET events = new.events, last = new.last, forgotten = new.forgotten,
+                 spent = new.spent, since = new.since, sum = new.sum
+             FROM unnest($14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[],
+                         $19::bigint[], $20::bigint[], $21::bigint[])
+                      AS new (request, id, events, last, forgotten, spent, since, sum)
+                  JOIN accepted USING (request)
+             WHERE lineage.run = accepted.run AND lineage.id = new.id
+         )
+    SELECT request FROM accepted";
+
+/// Returns for each request whether its lease is the newest, and whether its last event is stored.
+const LOOK_UP: &str = "
+    SELECT run.epoch IS NOT DISTINCT FROM wanted.epoch,
+           EXISTS (SELECT FROM strata.event
+                   WHERE event.run = wanted.run AND event.n = wanted.n AND event.sum = wanted.sum)
+    FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[])
+             WITH ORDINALITY AS wanted (run, epoch, n, sum, request)
+         LEFT JOIN strata.run ON run.id = wanted.run
+    ORDER BY wanted.request";
+
+/// Events that are to be appended to a run.
+#[derive(Debug)]
+pub(super) struct AppendRequest {
+    /// Where the run is kept, for messages.
+    pub path: PathBuf,
+    pub right: AppendRight,
+    pub events: EncodedEvents,
+    /// The row of the lineage, if it is to be written with them.
+    pub row: Option<StoredLineage>,
+    pub durability: Durability,
+}
+
+/// A request whose sender waits for the reply.
+struct PendingAppend {
+    request: AppendRequest,
+    since: Instant,
+    reply: oneshot::Sender<Result<(), StoreError>>,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AppendOutcome {
+    Stored,
+    /// There is a newer lease.
+    Fenced,
+    /// The newest event is not the one that was appended last.
+    Lost,
+}
+
+impl PendingAppend {
+    fn answer(self, outcome: AppendOutcome) {
+        let path = self.request.path;
+        let result = match outcome {
+            AppendOutcome::Stored => Ok(()),
+            AppendOutcome::Fenced => Err(StoreError::Fenced { path }),
+            AppendOutcome::Lost => Err(StoreError::lost(
+                &path,
+                "its newest events are not those that were appended last",
+            )),
+        };
+        // The run may have ended meanwhile.
+        let _ = self.reply.send(result);
+    }
+
+    fn fail(self, error: StoreError) {
+        let _ = self.reply.send(Err(error));
+    }
+}
+
+/// The connections over which this process appends to a database.
+#[derive(Debug)]
+pub(super) struct Writers {
+    url: DatabaseUrl,
+    queues: Vec<mpsc::UnboundedSender<PendingAppend>>,
+}
+
+impl Writers {
+    /// Returns those of a database, which all its runs share.
+    pub(super) fn of_database(url: &DatabaseUrl) -> Result<Arc<Self>, StoreError> {
+        static KNOWN: Mutex<Vec<Weak<Writers>>> = Mutex::new(Vec::new());
+        let url = DatabaseUrl {
+            run: None,
+            ..url.clone()
+        };
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|one| one.strong_count() > 0);
+        for one in known.iter() {
+            if let Some(found) = one.upgrade()
+                && found.url == url
+            {
+                return Ok(found);
+            }
+        }
+        let background = background(&url.to_path())?;
+        let mut queues = Vec::new();
+        for _ in 0..WRITERS {
+            let (queue, requests) = mpsc::unbounded_channel();
+            background.spawn(Writer::new(url.clone(), requests).run());
+            queues.push(queue);
+        }
+        let new = Arc::new(Self { url, queues });
+        known.push(Arc::downgrade(&new));
+        Ok(new)
+    }
+
+    /// Appends events, also if the connection breaks meanwhile. The queue holds one request of a run at
+    /// most, since the run waits for it. If the future is dropped, it is not known whether they were
+    /// appended.
+    pub(super) fn append(
+        &self,
+        request: AppendRequest,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send + use<> {
+        let (reply, answer) = oneshot::channel();
+        let path = request.path.clone();
+        let queue = request.right.run.unsigned_abs() as usize % self.queues.len();
+        let pending = PendingAppend {
+            request,
+            since: Instant::now(),
+            reply,
+        };
+        // If the writer is gone, so is the reply.
+        let _ = self.queues[queue].send(pending);
+        async move {
+            let ended = |_| StoreError::Unreachable {
+                path,
+                what: "what writes to it has ended".into(),
+            };
+            answer.await.map_err(ended)?
+        }
+    }
+}
+
+/// Carries out the requests of a queue over one connection.
+struct Writer {
+    url: DatabaseUrl,
+    path: PathBuf,
+    requests: mpsc::UnboundedReceiver<PendingAppend>,
+    client: Option<Client>,
+    prepared: Option<PreparedAppend>,
+    /// After how many uses the statement is planned again.
+    replan_after: u32,
+}
+
+struct PreparedAppend {
+    statement: Statement,
+    uses: u32,
+}
+
+impl Writer {
+    fn new(url: DatabaseUrl, requests: mpsc::UnboundedReceiver<PendingAppend>) -> Self {
+        Self {
+            path: url.to_path(),
+            url,
+            requests,
+            client: None,
+            prepared: None,
+            replan_after: FIRST_REPLAN,
+        }
+    }
+
+    async fn run(mut self) {
+        while let Some(first) = self.requests.recv().await {
+            let mut bytes = first.request.events.bytes();
+            let mut batch = vec![first];
+            while batch.len() < MAX_BATCH
+                && bytes < MAX_BATCH_BYTES
+                && let Ok(next) = self.requests.try_recv()
+            {
+                bytes += next.request.events.bytes();
+                batch.push(next);
+            }
+            self.append_all(batch).await;
+        }
+    }
+
+    /// Carries out requests until each is answered.
+    async fn append_all(&mut self, mut batch: Vec<PendingAppend>) {
+        let mut may_be_stored = false;
+        while !batch.is_empty() {
+            let error = match self.attempt(&batch, may_be_stored).await {
+                Ok(outcomes) => {
+                    for (pending, outcome) in batch.into_iter().zip(outcomes) {
+                        pending.answer(outcome);
+                    }
+                    return;
+                }
+                Err(error) => error,
+            };
+            if error.is_disconnected {
+                if self.client.take().is_some() || !may_be_stored {
+                    tracing::warn!("waiting for the database: {}", error.meaning);
+                }
+                (self.prepared, may_be_stored) = (None, true);
+                batch = fail_overdue(batch, &self.path, &error.meaning);
+                tokio::time::sleep(RETRY_INTERVAL).await;
+            } else if batch.len() > 1 {
+                // One of them is to blame. The others must not suffer from it.
+                for one in batch {
+                    Box::pin(self.append_all(vec![one])).await;
+                }
+                return;
+            } else if let Some(only) = batch.pop() {
+                match error.is_duplicate {
+                    true => only.answer(AppendOutcome::Lost),
+                    false => only.fail(error.meaning),
+                }
+            }
+        }
+    }
+
+    /// Tries to carry out requests, and returns what became of each. `may_be_stored` says whether an
+    /// earlier attempt may have succeeded although its answer was lost.
+    async fn attempt(
+        &mut self,
+        batch: &[PendingAppend],
+        may_be_stored: bool,
+    ) -> Result<Vec<AppendOutcome>, StatementError> {
+        let mut outcomes = vec![None; batch.len()];
+        if may_be_stored {
+            let all: Vec<&PendingAppend> = batch.iter().collect();
+            for (outcome, found) in outcomes.iter_mut().zip(self.look_up(&all).await?) {
+                *outcome = match found {
+                    LookedUp {
+                        is_newest: false, ..
+                    } => Some(AppendOutcome::Fenced),
+                    LookedUp {
+                        is_stored: true, ..
+                    } => Some(AppendOutcome::Stored),
+                    LookedUp { .. } => None,
+                };
+            }
+            if outcomes.contains(&Some(AppendOutcome::Stored)) {
+                // A standby may lack what was looked up, until something after it is committed.
+                self.confirm().await?;
+            }
+        }
+        let open = |outcomes: &[Option<AppendOutcome>]| -> Vec<usize> {
+            let indices = (0..batch.len()).filter(|index| outcomes[*index].is_none());
+            indices.collect()
+        };
+        let sent = open(&outcomes);
+        if !sent.is_empty() {
+            let requests: Vec<&PendingAppend> = sent.iter().map(|index| &batch[*index]).collect();
+            for number in self.insert(&requests).await? {
+                if let Some(index) = sent.get(number.wrapping_sub(1)) {
+                    outcomes[*index] = Some(AppendOutcome::Stored);
+                }
+            }
+        }
+        let refused = open(&outcomes);
+        if !refused.is_empty() {
+            let requests: Vec<&PendingAppend> =
+                refused.iter().map(|index| &batch[*index]).collect();
+            for (index, found) in refused.iter().zip(self.look_up(&requests).await?) {
+                outcomes[*index] = Some(match found.is_newest {
+                    true => AppendOutcome::Lost,
+                    false => AppendOutcome::Fenced,
+                });
+            }
+        }
+        Ok(outcomes.into_iter().flatten().collect())
+    }
+
+    async fn client(&mut self) -> Result<&Client, StatementError> {
+        if self.client.is_none() {
+            let connected = connect(self.url.clone(), None).await;
+            self.client = Some(connected.map_err(|meaning| StatementError {
+                is_disconnected: matches!(meaning, StoreError::Unreachable { .. }),
+                is_duplicate: false,
+                meaning,
+            })?);
+        }
+        match &self.client {
+            Some(client) => Ok(client),
+            None => unreachable!("it was just connected"),
+        }
+    }
+
+    /// Carries out a statement without preparing it.
+    async fn query(
+        &mut self,
+        sql: &str,
+        arguments: &[Argument<'_>],
+    ) -> Result<Vec<Row>, StatementError> {
+        let path = self.path.clone();
+        let rows = self.client().await?.query_typed(sql, arguments).await;
+        rows.map_err(|error| statement_error(&path, "write", &error))
+    }
+
+    /// Inserts the events of requests. Returns the numbers of those that were accepted.
+    async fn insert(&mut self, batch: &[&PendingAppend]) -> Result<Vec<usize>, StatementError> {
+        let columns = AppendColumns::of_requests(batch);
+        let arguments = columns.arguments();
+        let rows = match self.url.can_prepare {
+            true => {
+                let statement = self.prepared(&arguments).await?;
+                let values: Vec<&(dyn ToSql + Sync)> =
+                    arguments.iter().map(|(value, _)| *value).collect();
+                let path = self.path.clone();
+                let rows = self.client().await?.query(&statement, &values).await;
+                rows.map_err(|error| statement_error(&path, "write", &error))?
+            }
+            false => self.query(APPEND, &arguments).await?,
+        };
+        let numbers = rows.iter().map(|row| row.get::<_, i64>(0) as usize);
+        Ok(numbers.collect())
+    }
+
+    /// Returns the statement, prepared on this connection.
+    async fn prepared(&mut self, arguments: &[Argument<'_>]) -> Result<Statement, StatementError> {
+        if let Some(prepared) = &mut self.prepared
+            && prepared.uses < self.replan_after
+        {
+            prepared.uses += 1;
+            return Ok(prepared.statement.clone());
+        }
+        if self.prepared.take().is_some() {
+            self.replan_after = (self.replan_after * 4).min(LAST_REPLAN);
+        }
+        let types: Vec<Type> = arguments.iter().map(|(_, kind)| kind.clone()).collect();
+        let path = self.path.clone();
+        let prepared = self.client().await?.prepare_typed(APPEND, &types).await;
+        let statement = prepared.map_err(|error| statement_error(&path, "write", &error))?;
+        self.prepared = Some(PreparedAppend {
+            statement: statement.clone(),
+            uses: 1,
+        });
+        Ok(statement)
+    }
+
+    async fn look_up(&mut self, batch: &[&PendingAppend]) -> Result<Vec<LookedUp>, StatementError> {
+        let (mut runs, mut epochs) = (Vec::new(), Vec::new());
+        let (mut keys, mut sums) = (Vec::new(), Vec::new());
+        for pending in batch {
+            let request = &pending.request;
+            runs.push(request.right.run);
+            epochs.push(request.right.epoch);
+            let last = request.events.last();
+            keys.push(last.map_or(-1, |event| event.key));
+            sums.push(last.map_or(0, |event| i64::from(event.sum)));
+        }
+        let arguments: [Argument<'_>; 4] = [
+            (&runs, Type::INT8_ARRAY),
+            (&epochs, Type::INT8_ARRAY),
+            (&keys, Type::INT8_ARRAY),
+            (&sums, Type::INT8_ARRAY),
+        ];
+        let rows = self.query(LOOK_UP, &arguments).await?;
+        let found = rows.iter().map(|row| LookedUp {
+            is_newest: row.get(0),
+            is_stored: row.get(1),
+        });
+        Ok(found.collect())
+    }
+
+    /// Commits something, and waits until it is safe.
+    async fn confirm(&mut self) -> Result<(), StatementError> {
+        let sql = "UPDATE strata.meta SET version = version";
+        self.query(sql, &[]).await.map(drop)
+    }
+}
+
+/// What is known of a request.
+#[derive(Clone, Copy, Debug)]
+struct LookedUp {
+    /// Whether its lease is the newest.
+    is_newest: bool,
+    /// Whether its last event is stored.
+    is_stored: bool,
+}
+
+/// Answers the requests that have waited for too long. Returns the others.
+fn fail_overdue(batch: Vec<PendingAppend>, path: &Path, error: &StoreError) -> Vec<PendingAppend> {
+    let mut rest = Vec::new();
+    for pending in batch {
+        if pending.since.elapsed() < PATIENCE {
+            rest.push(pending);
+            continue;
+        }
+        let what = match error {
+            StoreError::Unreachable { what, .. } => what.clone(),
+            other => other.to_string(),
+        };
+        let path = path.into();
+        pending.fail(StoreError::Unreachable { path, what });
+    }
+    rest
+}
+
+/// Requests, as the columns of the statement's arguments.
+struct AppendColumns<'a> {
+    durability: &'static str,
+    /// By request: the run, the epoch, the event before and its checksum.
+    requests: [Vec<i64>; 4],
+    /// By event: the number of the request, and the columns of the event.
+    events: [Vec<i64>; 7],
+    bodies: Vec<&'a [u8]>,
+    /// By lineage: the number of the request, the key, and the columns that change.
+    rows: [Vec<i64>; 8],
+}
+
+impl<'a> AppendColumns<'a> {
+    fn of_requests(batch: &[&'a PendingAppend]) -> Self {
+        let mut columns = Self {
+            durability: synchronous_commit(Durability::Process),
+            requests: Default::default(),
+            events: Default::default(),
+            bodies: Vec::new(),
+            rows: Default::default(),
+        };
+        for (number, pending) in (1..).zip(batch) {
+            columns.add(number, &pending.request);
+        }
+        columns
+    }
+
+    fn add(&mut self, number: i64, request: &'a AppendRequest) {
+        if request.durability == Durability::Full {
+            self.durability = synchronous_commit(Durability::Full);
+        }
+        let right = &request.right;
+        let before = right.before;
+        let key = before.map_or(-1, |event| event.key);
+        let sum = before.map_or(0, |event| i64::from(event.sum));
+        push_row(&mut self.requests, [right.run, right.epoch, key, sum]);
+        for event in request.events.iter() {
+            let [n, line, lines, time_ms, marks] = event.numbers;
+            let sum = event.sum.into();
+            push_row(
+                &mut self.events,
+                [number, n, line, lines, time_ms, marks, sum],
+            );
+            self.bodies.push(&event.body);
+        }
+        if let Some(row) = &request.row {
+            let values = [
+                number,
+                row.id,
+                row.events,
+                row.last_checksum.into(),
+                row.forgotten_until,
+                row.spent,
+                row.bytes_since_snapshot,
+                row.checksum().into(),
+            ];
+            push_row(&mut self.rows, values);
+        }
+    }
+
+    fn arguments(&self) -> Vec<Argument<'_>> {
+        let mut all: Vec<Argument<'_>> = vec![(&self.durability, Type::TEXT)];
+        for column in self.requests.iter().chain(&self.events) {
+            all.push((column, Type::INT8_ARRAY));
+        }
+        all.push((&self.bodies, Type::BYTEA_ARRAY));
+        for column in &self.rows {
+            all.push((column, Type::INT8_ARRAY));
+        }
+        all
+    }
+}
+
+/// Adds a value to each column.
+fn push_row<const COLUMNS: usize>(columns: &mut [Vec<i64>; COLUMNS], row: [i64; COLUMNS]) {
+    for (column, value) in columns.iter_mut().zip(row) {
+        column.push(value);
+    }
+}
