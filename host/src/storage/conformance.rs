@@ -151,12 +151,16 @@ struct DatabaseStorage {
 impl DatabaseStorage {
     /// Creates a run, if there is a server.
     fn new(base: &Environment) -> Option<Self> {
-        let url = fresh_run()?;
+        fresh_run().map(|url| Self::at(url, base))
+    }
+
+    /// Creates the run of a URL.
+    fn at(url: DatabaseUrl, base: &Environment) -> Self {
         let vacant = postgres::vacate(&url, ReplacePolicy::Never).unwrap();
-        Some(Self {
+        Self {
             lease: Some(vacant.create(base, &definition(), &Blobs::new()).unwrap()),
             url,
-        })
+        }
     }
 }
 

@@ -211,6 +211,25 @@ fn what_killed_processes_left_behind_is_removed_when_it_is_old() {
 
 #[cfg(feature = "postgres")]
 #[test]
+fn a_run_is_appended_to_without_prepared_statements() {
+    let Some(mut url) = super::fresh_run() else {
+        return;
+    };
+    url.can_prepare = false;
+    let mut storage = super::DatabaseStorage::at(url, &fresh());
+    let (records, end) = scripted_run(&pseudorandom(37, 3000), 150);
+    append(storage.lease(), &records);
+    storage.reopen();
+    let lease = storage.lease();
+    assert_eq!(lease.records(0, usize::MAX).unwrap(), records);
+    assert_eq!(
+        loaded_state(&lease.load(&StateSelector::Head).unwrap()),
+        end
+    );
+}
+
+#[cfg(feature = "postgres")]
+#[test]
 fn runs_that_append_at_the_same_time_do_not_disturb_each_other_when_some_are_taken_over() {
     const RUNS: usize = 12;
     let (records, end) = scripted_run(&pseudorandom(36, 3000), 60);
