@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::process::Command;
 
 use serde_json::json;
 
@@ -105,10 +106,19 @@ fn a_person_declines_and_the_model_is_told() {
         .host(&["inspect", "store", "--conversation", "Analyst"])
         .expect(0);
     let text = shown.stdout;
-    assert!(
-        text.contains("declined by a person: we keep drafts"),
-        "{text}"
-    );
+    let person = user_name();
+    let declined = format!("declined by {person}: we keep drafts");
+    assert!(text.contains(&declined), "{text}");
+    let events = workspace.recorded();
+    let answered = stream::of_kind(&events, "request-answered");
+    assert_eq!(answered[0]["by"], "person");
+    assert_eq!(answered[0]["person"], person.as_str());
+}
+
+/// Returns the name of the user who runs the tests.
+fn user_name() -> String {
+    let output = Command::new("id").arg("-un").output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
 #[test]
@@ -121,7 +131,7 @@ fn a_tool_that_traps_is_fixed_and_no_turn_is_paid_for_twice() {
     let text = failed.stderr;
     for part in [
         "fault: Analyst action 1 `calculate`",
-        "turn 2, call 0: {\"expression\":",
+        "model default, turn 2, call 0: {\"expression\":",
         "misbehave",
     ] {
         assert!(text.contains(part), "`{part}` is not in:\n{text}");

@@ -28,6 +28,7 @@ fn a_handle_controls_the_environment_from_other_tasks() {
             let given = HumanReply {
                 request: request.id.0.clone(),
                 text: "\"I\"".into(),
+                person: None,
             };
             other.answer(vec![given]).await.unwrap();
             assert_eq!(other.idle().await, Some(Status::Done));

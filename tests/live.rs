@@ -129,6 +129,7 @@ fn an_environment_that_ended_reports_that_and_continues_when_it_is_started_again
         let given = HumanReply {
             request: asked,
             text: "I".into(),
+            person: None,
         };
         environment.answer(vec![given]).await.unwrap();
         environment.start(WhenIdle::End).unwrap();
@@ -502,6 +503,7 @@ fn an_answer_that_could_not_be_saved_is_not_acknowledged() {
             vec![HumanReply {
                 request: asked.clone(),
                 text: "I".into(),
+                person: None,
             }]
         };
         std::fs::rename(place.path("store"), place.path("away")).unwrap();

@@ -99,7 +99,7 @@ fn a_report_contains_everything_of_a_team_that_failed_was_resumed_and_forked() {
         "By model",
         "scripted",
         "really?",
-        "a person answered",
+        " answered, ",
     ];
     let rest = [
         "there is no role or alias Nobody",

@@ -393,6 +393,9 @@ pub enum PublicEvent {
         request: String,
         /// who answered: `person`; `default` or `nobody` if the time is over
         by: &'static str,
+        /// the name of the person, if it is known
+        #[serde(skip_serializing_if = "Option::is_none")]
+        person: Option<String>,
         /// the checkpoint that includes the answer
         checkpoint: String,
         /// the answer

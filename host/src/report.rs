@@ -295,7 +295,7 @@ pub struct HumanRequestEntry {
     /// When it was asked, in milliseconds since the epoch.
     pub time_ms: i64,
     /// Who answered, the answer, and when it was given in milliseconds since the epoch.
-    pub answer: Option<(&'static str, Excerpt, i64)>,
+    pub answer: Option<(String, Excerpt, i64)>,
 }
 
 /// What an action spent.

@@ -9,6 +9,32 @@ use std::path::{Path, PathBuf};
 /// The user id of root, who can change everything in any case.
 const ROOT: u32 = 0;
 
+/// Where the system lists its users.
+const USER_LIST: &str = "/etc/passwd";
+
+/// Returns the name of the user who runs the host: the one that the system lists or, if a directory
+/// service knows the user, the one in `USER`.
+pub(crate) fn name() -> Option<String> {
+    let list = fs::read_to_string(USER_LIST).unwrap_or_default();
+    let id = rustix::process::getuid().as_raw();
+    let listed = name_in_list(&list, id).map(str::to_owned);
+    listed
+        .or_else(|| std::env::var("USER").ok())
+        .filter(|name| !name.is_empty())
+}
+
+/// Returns the name of the user with this id in a list like that of the system.
+fn name_in_list(list: &str, id: u32) -> Option<&str> {
+    for line in list.lines() {
+        let mut fields = line.split(':');
+        let (name, id_field) = (fields.next(), fields.nth(1));
+        if id_field.and_then(|field| field.parse().ok()) == Some(id) {
+            return name;
+        }
+    }
+    None
+}
+
 /// Returns the base directory for data that can be recreated.
 pub(crate) fn cache_dir() -> Option<PathBuf> {
     xdg_base_dir("XDG_CACHE_HOME", ".cache")
@@ -170,6 +196,15 @@ mod tests {
             refusal.contains(why) && refusal.contains("set XDG_CACHE_HOME"),
             "{refusal}"
         );
+    }
+
+    #[test]
+    fn a_user_has_the_name_that_the_system_lists() {
+        let list = "root:x:0:0:::\n# note\n\nkim:x:1000:0:::\n";
+        assert_eq!(name_in_list(list, 0), Some("root"));
+        assert_eq!(name_in_list(list, 1000), Some("kim"));
+        assert_eq!(name_in_list(list, 1), None);
+        assert_eq!(name_in_list("", 0), None);
     }
 
     #[test]

@@ -94,6 +94,7 @@ fn an_attempt_that_asks_releases_its_resources_while_others_run() {
         AttemptEvent::RequestAnswered(RequestAnswered {
             request: request.id.clone(),
             answer: Answered::Given(Json::parse("7").unwrap()),
+            person: None,
             checkpoint: ran.env.next_checkpoint_id(),
             parent: ran.env.checkpoint.clone(),
         }),

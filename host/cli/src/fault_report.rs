@@ -69,7 +69,8 @@ pub(super) fn report_fault(fault: &FaultView, trigger: ResumeTrigger, printer: &
 fn describe_tool_call(call: &FailedToolCall) -> Vec<String> {
     let reply = preview(&call.reply, ARGUMENT_CHARS);
     let asked = format!(
-        "turn {}, call {}: {}",
+        "model {}, turn {}, call {}: {}",
+        call.model,
         call.turn,
         call.tool_call,
         preview(&call.arguments, ARGUMENT_CHARS)

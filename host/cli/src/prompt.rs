@@ -155,10 +155,7 @@ impl Prompt {
                 self.printer
                     .note(format_args!("  the answer is `{}`", sanitize_line(choice)));
             }
-            let reply = HumanReply {
-                request: request.id.clone(),
-                text,
-            };
+            let reply = HumanReply::from_user(request.id.clone(), text);
             match run.answer(&[reply]) {
                 Ok(_) => return Ok(QuestionOutcome::Answered),
                 Err(ReplyError::Refused(why)) => self.printer.note(why),

@@ -19,10 +19,9 @@ const APPROVAL_ANSWERS: &str = r#"{"approve": true}, {"approve": false, "reason"
 /// Parses `REQUEST=JSON` from the command line.
 pub(super) fn parse_answer(text: &str) -> Result<HumanReply, CommandFailure> {
     match text.split_once('=') {
-        Some((request, answer)) if !request.is_empty() => Ok(HumanReply {
-            request: request.into(),
-            text: answer.into(),
-        }),
+        Some((request, answer)) if !request.is_empty() => {
+            Ok(HumanReply::from_user(request, answer))
+        }
         _ => Err(CommandFailure::usage(format!(
             "`{text}` is not an answer; write REQUEST=JSON, e.g. `ask-0-0-0-0=42`"
         ))),

@@ -106,7 +106,7 @@ impl HumanRequests {
             self.watch(request);
             return None;
         }
-        stepper.request_answered_event(&request.id, request.outcome_when_expired())
+        stepper.request_answered_event(&request.id, request.outcome_when_expired(), None)
     }
 }
 

@@ -6,12 +6,18 @@ use strata_core::machine::stepper::may_have_had_request;
 use strata_core::record::id::{RequestId, RoleId};
 use strata_core::record::request::HumanAnswer;
 use strata_core::state::environment::Environment;
+use strata_core::text::is_invisible;
 
 use super::clock::now_ms;
 use super::{DriverError, Journal};
+use crate::excerpt::excerpt;
 use crate::public_event::rfc3339;
 use crate::services::human::{self, InvalidQuestionOrAnswer};
 use crate::suggest::did_you_mean;
+use crate::user;
+
+/// The maximum length of the name of a person who answers, in characters.
+const MAX_PERSON_CHARS: usize = 100;
 
 /// An answer as it is given: a JSON document, or plain text if the question takes a text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +26,20 @@ pub struct HumanReply {
     pub request: String,
     /// The answer.
     pub text: String,
+    /// The name of the person who answers, if it is known.
+    #[serde(default)]
+    pub person: Option<String>,
+}
+
+impl HumanReply {
+    /// Returns an answer of the user who runs this process.
+    pub fn from_user(request: impl Into<String>, text: impl Into<String>) -> Self {
+        Self {
+            request: request.into(),
+            text: text.into(),
+            person: user::name(),
+        }
+    }
 }
 
 /// A request that was answered, durably.
@@ -111,6 +131,8 @@ pub(crate) struct RequestResolution {
     pub(crate) request: RequestId,
     /// The answer.
     pub(crate) answer: HumanAnswer,
+    /// The name of the person who answered, if it is known.
+    pub(crate) person: Option<String>,
 }
 
 /// Checks answers against the open requests.
@@ -120,7 +142,12 @@ pub(crate) fn check_replies(
 ) -> Result<Vec<RequestResolution>, AnswerError> {
     let now_ms = now_ms();
     let mut verdicts: Vec<RequestResolution> = Vec::new();
-    for HumanReply { request: id, text } in replies {
+    for HumanReply {
+        request: id,
+        text,
+        person,
+    } in replies
+    {
         let Some((role, open)) = env.open_requests().find(|(_, open)| open.id.0 == *id) else {
             let (request, open) = (
                 id.clone(),
@@ -152,9 +179,15 @@ pub(crate) fn check_replies(
             role,
             request: open.id.clone(),
             answer: HumanAnswer::Given(human::parse_answer(open, text).map_err(wrong)?),
+            person: person.as_deref().map(person_name),
         });
     }
     Ok(verdicts)
+}
+
+/// Returns the name of a person as it is recorded. Another process may send any text.
+fn person_name(name: &str) -> String {
+    excerpt(&name.replace(is_invisible, " "), MAX_PERSON_CHARS)
 }
 
 /// Returns the answers for all requests that have expired.
@@ -166,6 +199,7 @@ pub(crate) fn expired_requests(env: &Environment) -> Vec<RequestResolution> {
             role,
             request: open.id.clone(),
             answer: open.outcome_when_expired(),
+            person: None,
         })
         .collect()
 }
@@ -197,10 +231,16 @@ impl Journal {
         verdicts: Vec<RequestResolution>,
     ) -> Result<(), DriverError> {
         for RequestResolution {
-            request, answer, ..
+            request,
+            answer,
+            person,
+            ..
         } in verdicts
         {
-            if let Some(event) = self.stepper().request_answered_event(&request, answer) {
+            let answered = self
+                .stepper()
+                .request_answered_event(&request, answer, person);
+            if let Some(event) = answered {
                 self.stage(event)?;
             }
         }

@@ -509,7 +509,11 @@ fn after_resume(
 ) -> Result<Stepper, DriverError> {
     let mut stepper = stepper.clone();
     for verdict in verdicts {
-        let answered = stepper.request_answered_event(&verdict.request, verdict.answer.clone());
+        let answered = stepper.request_answered_event(
+            &verdict.request,
+            verdict.answer.clone(),
+            verdict.person.clone(),
+        );
         if let Some(answered) = answered {
             stepper.apply(&answered)?;
         }

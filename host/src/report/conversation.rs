@@ -47,10 +47,10 @@ pub struct NewsEntry {
 pub struct TurnEntry {
     /// The number of the turn, from 0.
     pub number: u32,
-    /// The name of the model, if it is known.
-    pub model: Option<String>,
-    /// Why the reply ended, spelled as in public events, if it is known.
-    pub finish: Option<&'static str>,
+    /// The name of the model.
+    pub model: String,
+    /// Why the reply ended, spelled as in public events.
+    pub finish: &'static str,
     /// The cost of the reply.
     pub cost: Usd,
     /// The reasoning of the model, if it is kept.
@@ -72,6 +72,8 @@ pub struct ToolCallEntry {
     pub arguments: Excerpt,
     /// The arguments that a human set in their place.
     pub edited_arguments: Option<Excerpt>,
+    /// The person who approved or declined it, if one did and the name is known.
+    pub decided_by: Option<Excerpt>,
     /// How many attempts were made.
     pub attempts: u32,
     /// The cost of its host calls.
@@ -147,7 +149,7 @@ impl TurnEntry {
         Self {
             number: turn.turn,
             model: turn.model.clone(),
-            finish: turn.finish.map(|finish| finish.name()),
+            finish: turn.finish.name(),
             cost: turn.cost,
             reasoning: (!turn.reasoning.is_empty()).then(|| shown(&turn.reasoning)),
             text: shown(&turn.text),
@@ -193,6 +195,7 @@ impl ToolCallEntry {
             tool: call.tool.clone(),
             arguments: shown(&call.arguments),
             edited_arguments: edited.map(|json| shown(json.as_str())),
+            decided_by: call.decided_by.as_deref().map(shown),
             attempts: call.attempts,
             cost: call.cost,
             outcome,
@@ -211,6 +214,7 @@ impl ToolCallEntry {
         [&mut self.arguments, &mut self.text]
             .into_iter()
             .chain(&mut self.edited_arguments)
+            .chain(&mut self.decided_by)
             .chain(&mut self.backtrace)
             .chain(&mut self.earlier_faults)
     }

@@ -272,7 +272,10 @@ impl ReportBuilder {
                 };
                 self.open_requests.insert(*call, asked);
             }
-            Event::Attempt(call, AttemptEvent::RequestAnswered(RequestAnswered { answer, .. })) => {
+            Event::Attempt(
+                call,
+                AttemptEvent::RequestAnswered(RequestAnswered { answer, person, .. }),
+            ) => {
                 let Some(question) = self.open_requests.remove(call) else {
                     return;
                 };
@@ -280,13 +283,13 @@ impl ReportBuilder {
                     .value()
                     .map_or_else(String::new, |value| value.as_str().to_owned());
                 let said = Excerpt::from_text(&said, SHORT_CHARS);
-                let by = if matches!(answer, HumanAnswer::Given(_)) {
-                    "a person"
-                } else {
-                    answer.answered_by()
+                let by = match (person, answer) {
+                    (Some(person), _) => person.as_str(),
+                    (None, HumanAnswer::Given(_)) => "a person",
+                    (None, _) => answer.answered_by(),
                 };
                 self.questions.push(HumanRequestEntry {
-                    answer: Some((by, said, time_ms)),
+                    answer: Some((by.to_owned(), said, time_ms)),
                     ..question
                 });
             }

@@ -364,12 +364,12 @@ impl<'a> ScriptedRun<'a> {
             return;
         }
         let (id, lapse) = open[usize::from(self.choose(open.len() as u8))].clone();
-        let answer = if self.choose(3) == 0 {
-            lapse
+        let (answer, person) = if self.choose(3) == 0 {
+            (lapse, None)
         } else {
-            HumanAnswer::Given(self.document())
+            (HumanAnswer::Given(self.document()), Some("Kim".to_owned()))
         };
-        if let Some(event) = self.stepper.request_answered_event(&id, answer) {
+        if let Some(event) = self.stepper.request_answered_event(&id, answer, person) {
             self.apply(event);
         }
     }

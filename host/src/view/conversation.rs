@@ -2,8 +2,8 @@
 //! the tool calls of each, and what became of them.
 //!
 //! A conversation is part of its activation, which ends when its step is committed. What the state
-//! does not keep (which model replied, what a reply cost, faults of attempts that were repeated) is
-//! collected from the events.
+//! does not keep (what tool calls cost, faults of attempts that were repeated) is collected from the
+//! events.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,7 @@ use strata_core::record::host_call::{AnswerSource, FinishReason};
 use strata_core::record::json::Json;
 use strata_core::record::message::Message;
 use strata_core::record::money::Usd;
-use strata_core::record::turn::TurnReply;
-use strata_core::record::work::{ActivationKey, CallKey, CallResult, Work};
+use strata_core::record::work::{ActivationKey, CallKey, Work};
 use strata_core::state::activation::{Activation, Phase, ToolOutcome, Turn, TurnCall};
 use strata_core::team::Team;
 
@@ -64,11 +63,11 @@ pub struct NewsView {
 pub struct TurnView {
     /// The number of the turn, from 0.
     pub turn: u32,
-    /// The name of the model; `None` if the event of the reply is not saved any more.
-    pub model: Option<String>,
-    /// Why the reply ended; `None` if the event of the reply is not saved any more.
+    /// The name of the model.
+    pub model: String,
+    /// Why the reply ended.
     #[serde(serialize_with = "serialize_finish")]
-    pub finish: Option<FinishReason>,
+    pub finish: FinishReason,
     /// The cost of the reply in US dollars.
     #[serde(serialize_with = "super::serialize_usd")]
     pub cost: Usd,
@@ -96,6 +95,8 @@ pub struct ToolCallView {
     /// The arguments that a human set in their place.
     #[serde(serialize_with = "super::serialize_json")]
     pub edited_arguments: Option<Json>,
+    /// The name of the person who approved or declined it, if one did and the name is known.
+    pub decided_by: Option<String>,
     /// How many attempts were made.
     pub attempts: u32,
     /// The cost of its host calls, in US dollars.
@@ -147,6 +148,14 @@ pub enum ToolCallOutcome {
     Pending,
 }
 
+impl ToolCallView {
+    /// Returns whether a person whose name is known approved the call.
+    pub fn was_approved(&self) -> bool {
+        let is_declined = matches!(self.outcome, ToolCallOutcome::Declined { .. });
+        self.decided_by.is_some() && !is_declined
+    }
+}
+
 impl ToolCallOutcome {
     /// Returns the result as text, if the call returned one: its data or, without any, its content.
     pub fn result(&self) -> Option<&str> {
@@ -175,20 +184,10 @@ pub struct ConversationTracker {
 /// What the state does not keep of a conversation.
 #[derive(Debug, Default)]
 struct ConversationRecord {
-    /// By turn.
-    replies: BTreeMap<u32, ReplyRecord>,
     /// The cost of host calls, by turn and position of the tool call.
     costs: BTreeMap<(u32, u32), Usd>,
     /// The faults, by turn and position of the tool call.
     faults: BTreeMap<(u32, u32), Vec<ActionFault>>,
-}
-
-/// What the state does not keep of a reply.
-#[derive(Debug)]
-struct ReplyRecord {
-    model: String,
-    finish: FinishReason,
-    cost: Usd,
 }
 
 impl ConversationTracker {
@@ -250,19 +249,15 @@ impl ConversationTracker {
     }
 
     fn add_attempt_event(&mut self, call: CallKey, event: &AttemptEvent) {
-        let at = match call.work {
-            Work::Turn { turn } => {
-                if let AttemptEvent::CallFinished(finished) = event
-                    && let CallResult::Replied(reply) = &finished.result
-                {
-                    let record = self.open.entry(call.activation()).or_default();
-                    record.replies.insert(turn, ReplyRecord::from_reply(reply));
-                }
-                return;
-            }
-            Work::ToolCall { turn, call, .. } => (turn, call),
-            _ => return,
+        let Work::ToolCall {
+            turn,
+            call: position,
+            ..
+        } = call.work
+        else {
+            return;
         };
+        let at = (turn, position);
         let record = self.open.entry(call.activation()).or_default();
         match event {
             AttemptEvent::HostCalled(called) if called.source == AnswerSource::Live => {
@@ -277,19 +272,8 @@ impl ConversationTracker {
     }
 }
 
-impl ReplyRecord {
-    fn from_reply(reply: &TurnReply) -> Self {
-        Self {
-            model: reply.model.clone(),
-            finish: reply.finish,
-            cost: reply.cost,
-        }
-    }
-}
-
 impl ConversationRecord {
     fn view_turn(&self, turn: &Turn, number: u32) -> TurnView {
-        let reply = self.replies.get(&number);
         let mut calls = Vec::new();
         for ((call, asked), position) in turn.calls.iter().zip(tool_calls(&turn.message)).zip(0..) {
             let at = (number, position);
@@ -304,6 +288,7 @@ impl ConversationRecord {
                 tool: call.tool.clone(),
                 arguments: asked.arguments.clone(),
                 edited_arguments: call.edited_arguments.clone(),
+                decided_by: call.decided_by.clone(),
                 attempts: call.progress.attempts,
                 cost: self.costs.get(&at).copied().unwrap_or_default(),
                 outcome,
@@ -312,9 +297,9 @@ impl ConversationRecord {
         }
         TurnView {
             turn: number,
-            model: reply.map(|reply| reply.model.clone()),
-            finish: reply.map(|reply| reply.finish),
-            cost: reply.map_or(Usd::ZERO, |reply| reply.cost),
+            model: turn.model.clone(),
+            finish: turn.finish,
+            cost: turn.cost,
             reasoning: reasoning(&turn.message),
             text: reply_text(&turn.message),
             calls,
@@ -401,8 +386,8 @@ fn reasoning(message: &[AssistantPart]) -> String {
 }
 
 fn serialize_finish<S: serde::Serializer>(
-    finish: &Option<FinishReason>,
+    finish: &FinishReason,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    finish.map(FinishReason::name).serialize(serializer)
+    finish.name().serialize(serializer)
 }

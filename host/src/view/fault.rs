@@ -116,6 +116,8 @@ impl FaultView {
 /// A call of a tool by a model, which failed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FailedToolCall {
+    /// The name of the model that asked for it.
+    pub model: String,
     /// The number of the model's reply that asked for it, from 0.
     pub turn: u32,
     /// Its position in the reply, from 0.
@@ -141,6 +143,7 @@ impl FailedToolCall {
         let asked = activation.turns.get(turn as usize)?;
         let arguments = asked.arguments(tool_call as usize)?;
         Some(Self {
+            model: asked.model.clone(),
             turn,
             tool_call,
             reply: reply_text(&asked.message),

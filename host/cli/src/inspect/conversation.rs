@@ -118,13 +118,12 @@ fn show_conversation(conversation: &ConversationView, printer: &Printer) {
 }
 
 fn show_turn(turn: &TurnView, printer: &Printer) {
-    let model = turn.model.as_deref().unwrap_or("the model");
-    let finish = turn.finish.map(|finish| format!(", {}", finish.name()));
     printer.print_line("");
     printer.print_line(&format!(
-        "turn {}  {model}{}{}",
+        "turn {}  {}, {}{}",
         turn.turn,
-        finish.unwrap_or_default(),
+        turn.model,
+        turn.finish.name(),
         describe_cost(turn.cost)
     ));
     if !turn.reasoning.is_empty() {
@@ -156,9 +155,12 @@ fn show_tool_call(call: &ToolCallView, printer: &Printer) {
         1,
         printer,
     );
+    let person = call.decided_by.as_deref().unwrap_or("a person");
     if let Some(edited) = &call.edited_arguments {
-        let text = format!("changed by a person to {}", edited.as_str());
+        let text = format!("changed by {person} to {}", edited.as_str());
         print_indented(&text, 2, printer);
+    } else if call.was_approved() {
+        print_indented(&format!("approved by {person}"), 2, printer);
     }
     for fault in &call.earlier_faults {
         let text = format!(
@@ -179,7 +181,7 @@ fn show_tool_call(call: &ToolCallView, printer: &Printer) {
             print_indented(&format!("rejected: {reason}"), 2, printer);
         }
         ToolCallOutcome::Declined { reason } => {
-            print_indented(&format!("declined by a person: {reason}"), 2, printer);
+            print_indented(&format!("declined by {person}: {reason}"), 2, printer);
         }
         ToolCallOutcome::WaitsForHuman => print_indented("waits for a person", 2, printer),
         ToolCallOutcome::Running => print_indented("running", 2, printer),

@@ -225,7 +225,7 @@ impl ManualRun {
     pub fn reply(&mut self, role: u16, answer: HumanAnswer) {
         let event = self
             .stepper
-            .request_answered_event(&self.open_request(RoleId(role)), answer)
+            .request_answered_event(&self.open_request(RoleId(role)), answer, None)
             .expect("an open request");
         self.record(event);
     }
@@ -287,7 +287,7 @@ fn a_question_without_an_answer_in_time_has_its_default_or_none() {
     );
     let other = run
         .stepper
-        .request_answered_event(&run.open_request(RoleId(0)), HumanAnswer::Expired)
+        .request_answered_event(&run.open_request(RoleId(0)), HumanAnswer::Expired, None)
         .expect("an event");
     assert!(
         run.stepper.clone().apply(&other).is_err(),
@@ -399,7 +399,7 @@ fn a_human_role_asks_about_its_mail_and_publishes_the_answer_under_its_name() {
     );
     assert!(
         run.stepper
-            .request_answered_event(&request.id, HumanAnswer::Expired)
+            .request_answered_event(&request.id, HumanAnswer::Expired, None)
             .is_none(),
         "a person speaks for themselves"
     );

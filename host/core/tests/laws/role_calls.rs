@@ -293,13 +293,15 @@ fn a_human_role_that_is_called_is_asked_and_the_answer_is_the_result() {
     assert_eq!(request.0, "ask-0-0-0-0-1-0-0");
     assert_eq!(run.env().open_requests().count(), 1);
     let yes = HumanAnswer::Given(Json::parse("\"yes\"").expect("JSON"));
-    let event = run.stepper.request_answered_event(&request, yes.clone());
+    let event = run
+        .stepper
+        .request_answered_event(&request, yes.clone(), None);
     run.record(event.expect("an open request"));
     run.resume(asking.clone(), CallPolicy::Auto);
     assert_eq!(run.halt(), Status::Waiting);
     let request = run.open_request(B);
     assert_eq!(request.0, "ask-0-0-0-1-1-0-0");
-    let event = run.stepper.request_answered_event(&request, yes);
+    let event = run.stepper.request_answered_event(&request, yes, None);
     run.record(event.expect("an open request"));
     run.resume(asking, CallPolicy::Auto);
     run.turn(|run| {
@@ -318,7 +320,7 @@ fn a_call_of_a_role_can_need_approval() {
     assert_eq!(request.0, "ask-0-0-0-0");
     let edited = r#"{ "approve": true, "arguments": { "message": "kindly" } }"#;
     let edited = HumanAnswer::Given(Json::parse(edited).expect("JSON"));
-    let event = run.stepper.request_answered_event(&request, edited);
+    let event = run.stepper.request_answered_event(&request, edited, None);
     run.record(event.expect("an open request"));
     run.resume(assistant(), CallPolicy::Auto);
     assert_eq!(news(&run.call()), ["kindly"]);

@@ -362,10 +362,12 @@ fn a_call_that_needs_approval_waits_while_others_run() {
     let yes = answer(r#"{ "approve": true, "arguments": { "n": 7 } }"#);
     let wrong = run
         .stepper
-        .request_answered_event(&asked[0].id, answer("true"));
+        .request_answered_event(&asked[0].id, answer("true"), None);
     assert_eq!(wrong, None);
     for (request, answer) in [(&asked[0], no), (&asked[1], yes)] {
-        let event = run.stepper.request_answered_event(&request.id, answer);
+        let event = run
+            .stepper
+            .request_answered_event(&request.id, answer, None);
         run.record(event.expect("an open request"));
     }
     run.resume(analyst(|_| {}), CallPolicy::Auto);

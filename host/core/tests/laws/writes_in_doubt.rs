@@ -406,7 +406,7 @@ fn an_attempt_that_ends_to_wait_leaves_its_lost_write_in_doubt() {
     assert_eq!(run.halt(), Status::Waiting);
     run.record(
         run.stepper
-            .request_answered_event(&run.open_request(A), HumanAnswer::Given(Json::null()))
+            .request_answered_event(&run.open_request(A), HumanAnswer::Given(Json::null()), None)
             .expect("an open request"),
     );
     run.resume(single(), CallPolicy::Auto);

@@ -106,8 +106,10 @@ fn cut(mut text: String, most: u64) -> String {
 mod tests {
     use strata_core::record::conversation::{AssistantPart, Media, MediaSource, ToolCall};
     use strata_core::record::fault::{Fault, FaultKind};
+    use strata_core::record::host_call::FinishReason;
     use strata_core::record::id::{ActionId, Digest};
     use strata_core::record::json::Json;
+    use strata_core::record::money::Usd;
     use strata_core::record::turn::{CallEffect, CallTarget};
     use strata_core::state::activation::{CallProgress, Phase, ToolReturn};
 
@@ -116,6 +118,9 @@ mod tests {
     /// Returns a turn with one call, which ended like this.
     fn turn(outcome: ToolOutcome, edited_arguments: Option<Json>) -> Turn {
         Turn {
+            model: "default".into(),
+            finish: FinishReason::ToolCalls,
+            cost: Usd::ZERO,
             message: vec![AssistantPart::ToolCall(ToolCall {
                 id: "c1".into(),
                 name: "x".into(),
@@ -129,6 +134,7 @@ mod tests {
                 }),
                 approval: None,
                 edited_arguments,
+                decided_by: None,
                 progress: CallProgress::default(),
                 phase: Phase::Complete,
                 outcome: Some(outcome),

@@ -174,7 +174,9 @@ mod tests {
     use proptest::prelude::*;
     use strata_core::record::conversation::ToolCall;
     use strata_core::record::fault::{Fault, FaultKind};
+    use strata_core::record::host_call::FinishReason;
     use strata_core::record::message::Draft;
+    use strata_core::record::money::Usd;
     use strata_core::state::activation::{CallProgress, Phase, ToolOutcome, ToolReturn, TurnCall};
 
     use super::*;
@@ -273,12 +275,20 @@ mod tests {
                     target: None,
                     approval: None,
                     edited_arguments: None,
+                    decided_by: None,
                     progress: CallProgress::default(),
                     phase: Phase::Complete,
                     outcome: Some(outcome),
                 });
             }
-            Turn { message, calls, misfit }
+            Turn {
+                model: "default".into(),
+                finish: FinishReason::ToolCalls,
+                cost: Usd::ZERO,
+                message,
+                calls,
+                misfit,
+            }
         }
     }
 

@@ -248,6 +248,7 @@ fn request_answered_event(
         role: names.role_name(call.role),
         request: answered.request.0.clone(),
         by: answered.answer.answered_by(),
+        person: answered.person.clone(),
         checkpoint: answered.checkpoint.0.clone(),
         answer: answered.answer.value().map(|value| value.value()),
         via: names.caller(call),

@@ -96,7 +96,8 @@ pub(super) fn human_requests(page: &mut HtmlPage, report: &Report) {
             None => page.write(format_args!("<p class=\"lost\">not answered</p>")),
             Some((by, said, time_ms)) => {
                 page.write(format_args!(
-                    "<p class=\"note\">{by} answered, {}</p>\n",
+                    "<p class=\"note\">{} answered, {}</p>\n",
+                    esc(by),
                     format_time(*time_ms)
                 ));
                 page.write_text(said);

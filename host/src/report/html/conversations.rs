@@ -69,13 +69,11 @@ fn write_conversation(page: &mut HtmlPage, conversation: &ConversationEntry, is_
 }
 
 fn write_turn(page: &mut HtmlPage, turn: &TurnEntry) {
-    let model = turn.model.as_deref().unwrap_or("model");
-    let finish = turn.finish.map(|finish| format!(", {finish}"));
     page.write(format_args!(
-        "<li><div class=\"way\"><b>{}</b> <span class=\"note\">turn {}{}{}</span></div>\n",
-        esc(model),
+        "<li><div class=\"way\"><b>{}</b> <span class=\"note\">turn {}, {}{}</span></div>\n",
+        esc(&turn.model),
         turn.number,
-        finish.unwrap_or_default(),
+        turn.finish,
         describe_cost(turn.cost),
     ));
     if let Some(reasoning) = &turn.reasoning {
@@ -126,6 +124,9 @@ fn write_tool_call(page: &mut HtmlPage, call: &ToolCallEntry) {
     write_labelled(page, "arguments", &call.arguments);
     if let Some(edited) = &call.edited_arguments {
         write_labelled(page, "changed by a person to", edited);
+    }
+    if let Some(person) = &call.decided_by {
+        write_labelled(page, "decided by", person);
     }
     for fault in &call.earlier_faults {
         write_labelled(page, "an earlier attempt failed", fault);

@@ -359,7 +359,8 @@ fn requests() -> Vec<Event> {
     };
     let answered = RequestAnswered {
         request: "ask-1".into(),
-        answer: HumanAnswer::Default(json("2")),
+        answer: HumanAnswer::Given(json("2")),
+        person: Some("Kim".into()),
         checkpoint: "main-8".into(),
         parent: Some("main-7".into()),
     };

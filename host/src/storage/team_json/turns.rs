@@ -19,7 +19,7 @@ use strata_core::team::Role;
 use super::activation::{
     parse_work, read_fault_fields, read_outgoing, read_phase, read_scope_write,
 };
-use super::attempts::{AttemptsJson, read_attempts};
+use super::attempts::{AttemptsJson, parse_finish_reason, read_attempts};
 use super::layout::PartListJson;
 use super::located_value::{ImportResult, LocatedValue};
 use super::messages::{ImportedMessages, read_hop, read_part};
@@ -45,6 +45,9 @@ pub(super) fn write(
         let calls: Vec<Value> = calls.collect();
         let reply: Vec<Value> = turn.message.iter().map(assistant_part_json).collect();
         let mut fields = Map::new();
+        fields.insert("model".into(), turn.model.as_str().into());
+        fields.insert("finish".into(), turn.finish.name().into());
+        fields.insert("cost".into(), turn.cost.to_dollars().into());
         fields.insert("reply".into(), reply.into());
         fields.insert("calls".into(), calls.into());
         if let Some(misfit) = &turn.misfit {
@@ -100,6 +103,9 @@ fn call_json(
     }
     if let Some(arguments) = &call.edited_arguments {
         insert("arguments", arguments.value());
+    }
+    if let Some(person) = &call.decided_by {
+        insert("decided_by", person.as_str().into());
     }
     insert("phase", phase_name(&call.phase).into());
     if let Some(fault) = call.phase.fault() {
@@ -183,6 +189,11 @@ pub(super) fn read(
         })?;
         number += 1;
         Ok(Turn {
+            model: turn.get_text("model")?,
+            finish: turn
+                .keyword("finish", parse_finish_reason)?
+                .unwrap_or_default(),
+            cost: turn.dollars("cost")?.unwrap_or_default(),
             message: turn.read_items("reply", read_assistant_part)?,
             calls,
             misfit: misfit.map(String::from),
@@ -260,11 +271,16 @@ fn read_call(
             phase => phase,
         },
     };
+    let decided_by = place
+        .get("decided_by")
+        .map(|person| person.text())
+        .transpose()?;
     Ok(TurnCall {
         tool: place.get_text("tool")?,
         target,
         approval,
         edited_arguments: json(place, "arguments")?,
+        decided_by: decided_by.map(String::from),
         progress: read_attempts(place)?,
         phase,
         outcome,

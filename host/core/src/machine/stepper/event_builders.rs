@@ -176,9 +176,15 @@ impl Stepper {
     }
 
     /// Returns the event with the answer to an open request, or `None` if there is no such request
-    /// or the answer is none that it can have.
-    pub fn request_answered_event(&self, id: &RequestId, answer: HumanAnswer) -> Option<Event> {
-        human_requests::request_answered_event(&self.state, id, answer)
+    /// or the answer is none that it can have. `person` is the name of the person who answered, if
+    /// it is known.
+    pub fn request_answered_event(
+        &self,
+        id: &RequestId,
+        answer: HumanAnswer,
+        person: Option<String>,
+    ) -> Option<Event> {
+        human_requests::request_answered_event(&self.state, id, answer, person)
     }
 
     /// Returns the event that starts another lineage with this state, or `None` if the state is not

@@ -47,11 +47,13 @@ pub(super) fn request_opened_event(
 }
 
 /// Returns the event with the answer to an open request, or `None` if there is no such request
-/// or the answer is none that it can have.
+/// or the answer is none that it can have. `person` is the name of the person who answered, if it is
+/// known.
 pub(super) fn request_answered_event(
     state: &TeamState,
     id: &RequestId,
     answer: HumanAnswer,
+    person: Option<String>,
 ) -> Option<Event> {
     let is_asked = |phase: &Phase| matches!(phase, Phase::WaitingForHuman(open) if open.id == *id);
     let mut open = state.env.open_calls(&state.team);
@@ -70,6 +72,7 @@ pub(super) fn request_answered_event(
         AttemptEvent::RequestAnswered(RequestAnswered {
             request: id.clone(),
             answer,
+            person,
             checkpoint: state.env.next_checkpoint_id(),
             parent: state.env.checkpoint.clone(),
         }),
@@ -178,6 +181,7 @@ pub(super) fn apply_request_answered(
     let RequestAnswered {
         request,
         answer,
+        person,
         checkpoint,
         parent,
     } = answered;
@@ -192,12 +196,17 @@ pub(super) fn apply_request_answered(
             ));
         }
     };
+    let is_of_person = matches!(answer, HumanAnswer::Given(_));
     ensure(
-        matches!(answer, HumanAnswer::Given(_)) || *answer == open.outcome_when_expired(),
+        is_of_person || *answer == open.outcome_when_expired(),
         "a default that was not agreed upon",
     )?;
+    ensure(
+        is_of_person || person.is_none(),
+        "a default that a person gave",
+    )?;
     if open.proposed.is_some() {
-        apply_approval(state, call, answer)?;
+        apply_approval(state, call, answer, person.as_deref())?;
         state.set_checkpoint(checkpoint.clone(), parent.clone());
         return Ok(());
     }

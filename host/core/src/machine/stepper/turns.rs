@@ -276,6 +276,7 @@ pub(super) fn apply_approval(
     state: &mut TeamState,
     call: CallKey,
     answer: &HumanAnswer,
+    person: Option<&str>,
 ) -> ApplyResult {
     let verdict = answer
         .verdict()
@@ -284,6 +285,7 @@ pub(super) fn apply_approval(
         .activation_mut(call.activation())?
         .tool_call_mut(call.work)
         .ok_or_else(|| IllegalEvent("an answer about no tool call".into()))?;
+    asked.decided_by = person.map(String::from);
     match verdict {
         ApprovalVerdict::Approved(edited) => {
             asked.approval = None;

@@ -109,6 +109,8 @@ pub struct RequestAnswered {
     pub request: RequestId,
     /// The answer.
     pub answer: HumanAnswer,
+    /// The name of the person who answered, if it is known.
+    pub person: Option<String>,
     /// The checkpoint after the answer.
     pub checkpoint: CheckpointId,
     /// The checkpoint before the answer.

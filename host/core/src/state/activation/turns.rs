@@ -13,9 +13,11 @@ use super::{Activation, CallProgress, OpenCall, OpenCallMut, Phase, UncommittedM
 use crate::record::conversation::{AssistantPart, stored_media, tool_calls};
 use crate::record::fault::Fault;
 use crate::record::file::FileChange;
+use crate::record::host_call::FinishReason;
 use crate::record::id::{Digest, RoleId};
 use crate::record::json::Json;
 use crate::record::message::{Draft, stored_parts};
+use crate::record::money::Usd;
 use crate::record::scope_write::Write;
 use crate::record::turn::{
     Approval, CallDecision, CallEffect, CallPlan, CallTarget, ToolRef, TurnOutcome, TurnReply,
@@ -26,6 +28,12 @@ use crate::state::messages::MessageRef;
 /// A reply of the model and what became of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turn {
+    /// The name of the model that replied.
+    pub model: String,
+    /// Why the reply ended.
+    pub finish: FinishReason,
+    /// What the reply cost.
+    pub cost: Usd,
     /// The reply.
     pub message: Vec<AssistantPart>,
     /// Its tool calls, in its order.
@@ -45,6 +53,8 @@ pub struct TurnCall {
     pub approval: Option<Approval>,
     /// The arguments that a human set in place of the model's.
     pub edited_arguments: Option<Json>,
+    /// The name of the person who approved or declined it, if one did and the name is known.
+    pub decided_by: Option<String>,
     /// Its progress.
     pub progress: CallProgress,
     /// Its phase; `Complete` once it has ended.
@@ -86,6 +96,9 @@ impl Turn {
             TurnOutcome::Misfit(reason) => (Vec::new(), Some(reason.clone())),
         };
         Self {
+            model: reply.model.clone(),
+            finish: reply.finish,
+            cost: reply.cost,
             message: reply.message.clone(),
             calls,
             misfit,
@@ -142,6 +155,7 @@ impl TurnCall {
             target,
             approval,
             edited_arguments: None,
+            decided_by: None,
             progress: CallProgress::default(),
             phase: match outcome {
                 Some(_) => Phase::Complete,

@@ -92,7 +92,7 @@ impl SimulatedRun {
             };
             let event = self
                 .stepper
-                .request_answered_event(&request.id, answer)
+                .request_answered_event(&request.id, answer, None)
                 .expect("an open request");
             self.record(event);
             if self.people.answer_timing == AnswerTiming::AnyTime {
